@@ -1,0 +1,1 @@
+"""The architecture definition language: text, parse tree, checked tree. Nothing here imports torch."""

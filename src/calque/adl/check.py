@@ -1,0 +1,376 @@
+"""The checker: widths, sides, sources, bounds and limits of an expanded definition, before a weight exists."""
+
+import hashlib
+from collections.abc import Mapping
+from dataclasses import dataclass, field, fields
+from typing import Any, NamedTuple, Protocol
+
+from calque.adl.core import HOLE, Bound, Call, CallChain, Expression, Source, evaluate
+from calque.adl.program import expand, out_of_bounds
+from calque.adl.signature import Body, Int, Point, Real, Signature
+from calque.adl.text import call_text, program_text
+from calque.adl.tree import Chain, Node
+from calque.diagnostics import CalqueError, Diagnostic, Span, Text, nearest
+
+MAX_NODES = 10_000
+MAX_PARAMETERS = 2 * 10**10
+
+
+class LayerType(Protocol):
+    """What the checker asks of a layer's class; `calque.layers.contract.Layer` has it."""
+
+    name: Any
+    sides: Any
+    Args: Any
+
+    def signature(self) -> Signature: ...
+    def body_width(self, args: Any, site: Any) -> int: ...
+    def infer(self, args: Any, site: Any) -> int: ...
+    def cost(self, args: Any, site: Any) -> Any: ...
+    def final_state(self, args: Any, site: Any) -> Any: ...
+
+
+class Library(Protocol):
+    """Where layers come from: their classes by name, and the values the checker makes for them."""
+
+    layers: Any
+
+    def site(self, side: str, width: int, path: str, label: str | None) -> Any: ...
+    def body(self, width: int) -> Any: ...
+    def point(self, width: int, state: Any) -> Any: ...
+    def source(self, key: str, point: Any, width: int) -> Any: ...
+    @property
+    def fault(self) -> type[Exception]: ...
+
+
+@dataclass(frozen=True)
+class Checked:
+    """A definition without faults. Equal definitions have equal canonical text."""
+
+    text: str
+    width: int
+    encoder: Chain = field(compare=False)
+    decoder: Chain = field(compare=False)
+    warnings: tuple[Diagnostic, ...] = field(default=(), compare=False)
+
+    @property
+    def hash(self) -> str:
+        """Twelve hexadecimal digits that name the architecture."""
+        return hashlib.sha256(self.text.encode()).hexdigest()[:12]
+
+
+def check(text: Text, library: Library) -> Checked:
+    """The checked tree of a definition. Raises every fault that can be told at once."""
+    signatures = {name: layer.signature() for name, layer in library.layers.items()}
+    program = expand(text, signatures)
+    checker = _Checker(library, program.faults)
+    encoder = decoder = None
+    if program.encoder is not None:
+        checker.collect(program.encoder, repeated=False)
+        encoder = checker.chain(program.encoder, "encoder", program.width, "encoder", ())
+        checker.end = encoder.width_out if encoder else None
+    checker.encoder_known = program.encoder is not None
+    if program.decoder is not None:
+        decoder = checker.chain(program.decoder, "decoder", program.width, "decoder", ())
+    faults = _distinct(checker.faults)
+    if faults or encoder is None or decoder is None or program.encoder is None or program.decoder is None:
+        raise CalqueError(faults)
+    if encoder.parameters + decoder.parameters > MAX_PARAMETERS:
+        found = encoder.parameters + decoder.parameters
+        values: dict[str, object] = {"what": "parameters", "limit": MAX_PARAMETERS, "found": found}
+        raise CalqueError(Diagnostic("C401", Span(text, 0, 0), values))
+    warnings = []
+    if not checker.reads_source:
+        warnings.append(Diagnostic("C306", program.decoder[0].span, severity="warning"))
+    canonical = program_text(program.width, program.encoder, program.decoder)
+    return Checked(canonical, program.width, encoder, decoder, tuple(warnings))
+
+
+def _distinct(faults: list[Diagnostic]) -> list[Diagnostic]:
+    """Each fault once, in the order of the text; copies of a repetition and uses of a definition tell it again."""
+    seen: dict[tuple[str, object], Diagnostic] = {}
+    for fault in faults:
+        where = (fault.where.start, fault.where.end) if isinstance(fault.where, Span) else None
+        seen.setdefault((fault.code, where), fault)
+    return sorted(seen.values(), key=lambda d: d.where.start if isinstance(d.where, Span) else 0)
+
+
+class _Place(NamedTuple):
+    """Where the walk is: the side, the copies of the repetitions around, and whether a source's chain is being read."""
+
+    side: str
+    indices: tuple[int, ...]
+    in_source: bool = False
+
+
+class _Checker:
+    def __init__(self, library: Library, faults: list[Diagnostic]):
+        self.library, self.faults = library, faults
+        self.nodes = 0
+        self.reads_source = False
+        self.end: int | None = None
+        self.encoder_known = False
+        self.written: dict[str, tuple[Call, bool]] = {}
+        self.points: dict[str, Any] = {}
+        self.counts: dict[str, int] = {}
+
+    def fail(self, code: str, span: Span, related: tuple[tuple[Span, str], ...] = (), **fields: object) -> None:
+        self.faults.append(Diagnostic(code, span, fields, None, related))
+
+    # -- labels
+
+    def collect(self, chain: CallChain, repeated: bool) -> None:
+        """Every label of the encoder's text, and whether it stands in a repetition."""
+        for call in chain:
+            if call.label is not None:
+                first = self.written.get(call.label)
+                if first is not None and first[0] is not call:
+                    self.fail("C128", call.span, ((first[0].span, "the other text stands"),), label=call.label)
+                else:
+                    self.written[call.label] = (call, repeated)
+            for bound in call.args.values():
+                for part in _chains(bound):
+                    self.collect(part, repeated or call.name == "repeat")
+
+    # -- the walk
+
+    def chain(
+        self, calls: CallChain, side: str, width: int | None, path: str, indices: tuple[int, ...], in_source: bool = False
+    ) -> Chain | None:
+        """The checked chain; None where something in it has a fault, which is recorded."""
+        place = _Place(side, indices, in_source)
+        items: dict[str, Node | Chain] = {}
+        labels: dict[str, str] = {}
+        now, whole = width, True
+        for k, call in enumerate(calls):
+            key = self.key(call, place)
+            if call.name == "repeat":
+                now, good = self.repeat(call, place, now, path, str(k), items)
+                whole = whole and good
+                name = next(reversed(items), None) if items else None
+            else:
+                node = self.node(call, place, now, f"{path}.{k}", key)
+                now = node.width_out if node else None
+                whole = whole and node is not None
+                if node is not None:
+                    items[str(k)] = node
+                name = str(k)
+            if key is not None and name is not None:
+                labels[name] = key
+                state = None
+                node_of = items.get(name)
+                if isinstance(node_of, Node):
+                    layer = self.library.layers[node_of.name]
+                    state = layer.final_state(node_of.args, self.library.site(side, node_of.width_in, path, key))
+                self.points[key] = None if now is None else self.library.point(now, state)
+        if not whole or width is None or now is None:
+            return None
+        return Chain(items, labels, width, now, path, side)
+
+    def key(self, call: Call, place: _Place) -> str | None:
+        """The key under which a labelled term's output can be read, once per copy."""
+        if call.label is None:
+            return None
+        if place.side == "decoder" or place.in_source:
+            self.fail("C303", call.span, label=call.label)
+            return None
+        if not self.written.get(call.label, (None, False))[1]:
+            return call.label
+        self.counts[call.label] = self.counts.get(call.label, 0) + 1
+        return f"{call.label}[{self.counts[call.label]}]"
+
+    def repeat(
+        self, call: Call, place: _Place, width: int | None, path: str, name: str, items: dict[str, Node | Chain]
+    ) -> tuple[int | None, bool]:
+        n = self.number(call, "n", place.indices)
+        kind = call.signature.parameters[0].kind
+        if n is None:
+            return None, False
+        fault = out_of_bounds("n", kind, n, call.at("n"))
+        if fault is not None:
+            self.faults.append(fault)
+            return None, False
+        whole = True
+        body: Any = call.args["body"]
+        if n == 0:
+            identity = Call(self.library.layers["id"].signature(), {}, None, call.span, {}, call.depth)
+            node = self.node(identity, place, width, f"{path}.{name}", None)
+            if node is not None:
+                items[name] = node
+            return width, node is not None
+        for copy in range(1, n + 1):
+            at = f"{name}[{copy}]"
+            chain = self.chain(body, place.side, width, f"{path}.{at}", (*place.indices, copy), place.in_source)
+            if chain is None:
+                # The copies after this one would only repeat its fault, unless widths were unknown already.
+                return None, False
+            items[at] = chain
+            width = chain.width_out
+        return width, whole
+
+    def number(self, call: Call, name: str, indices: tuple[int, ...]) -> int | None:
+        bound: Any = call.args[name]
+        return self.evaluate(bound, indices, call.at(name))
+
+    def evaluate(self, expression: Expression, indices: tuple[int, ...], span: Span) -> int | None:
+        try:
+            return evaluate(expression, indices)
+        except ArithmeticError as e:
+            left, _, right = str(e).partition(" / ")
+            self.fail("C117", span, left=left, right=right)
+            return None
+
+    def node(self, call: Call, place: _Place, width: int | None, path: str, key: str | None) -> Node | None:
+        if call.signature is HOLE:
+            return None
+        self.nodes += 1
+        if self.nodes > MAX_NODES:
+            if self.nodes == MAX_NODES + 1:
+                self.fail("C401", call.span, what="layers, repetitions counted,", limit=MAX_NODES, found="more")
+            return None
+        layer = self.library.layers[call.name]
+        good = True
+        if place.side not in layer.sides:
+            self.fail("C301" if place.side == "decoder" else "C302", call.span, layer=call.name, side=place.side)
+            good = False
+        values: dict[str, Any] = {}
+        for parameter in call.signature.parameters:
+            bound = call.args[parameter.name]
+            if isinstance(parameter.kind, Int | Real) and bound is not None:
+                number: Any = bound
+                if isinstance(parameter.kind, Int):
+                    number = self.evaluate(number, place.indices, call.at(parameter.name))
+                fault = None if number is None else out_of_bounds(parameter.name, parameter.kind, number, call.at(parameter.name))
+                if fault is not None:
+                    self.faults.append(fault)
+                good = good and number is not None and fault is None
+                values[parameter.name] = number
+            elif not isinstance(parameter.kind, Body | Point):
+                values[parameter.name] = bound
+        parts: dict[str, Chain] = {}
+        good = self.sources(call, place, path, values, parts) and good
+        return self.infer(call, place, width, path, key, values, parts, layer, good)
+
+    def infer(
+        self,
+        call: Call,
+        place: _Place,
+        width: int | None,
+        path: str,
+        key: str | None,
+        values: dict[str, Any],
+        parts: dict[str, Chain],
+        layer: Any,
+        good: bool,
+    ) -> Node | None:
+        known = good and width is not None
+        site = self.library.site(place.side, width or 0, path, key)
+        bodies = [p for p in call.signature.parameters if isinstance(p.kind, Body)]
+        if bodies:
+            for p in bodies:
+                values[p.name] = None
+            inner = layer.body_width(_args(layer, values), site) if known else None
+            for p in bodies:
+                made = self.bodies(call.args[p.name], p.name, p.kind.many, place, inner, path, parts)
+                good = good and made is not None
+                values[p.name] = made
+        if not good or width is None:
+            return None
+        args = _args(layer, values)
+        try:
+            out = layer.infer(args, site)
+        except self.library.fault as fault:
+            at: Any = fault
+            self.fail(at.code, call.at(at.at), **at.fields)
+            return None
+        cost = layer.cost(args, site)
+        text = call_text(call, place.indices)
+        return Node(call.name, path, text, args, width, out, cost.parameters, parts, key, place.side)
+
+    def bodies(
+        self, bound: Bound, name: str, many: bool, place: _Place, width: int | None, path: str, parts: dict[str, Chain]
+    ) -> Any:
+        found = []
+        chains = _chains(bound)
+        for k, calls in enumerate(chains):
+            at = str(k) if many else name
+            chain = self.chain(calls, place.side, width, f"{path}.{at}", place.indices, place.in_source)
+            if chain is not None:
+                parts[at] = chain
+                found.append(self.library.body(chain.width_out))
+        if len(found) < len(chains):
+            return None
+        return tuple(found) if many else found[0]
+
+    # -- sources
+
+    def sources(self, call: Call, place: _Place, path: str, values: dict[str, Any], parts: dict[str, Chain]) -> bool:
+        """Binds every source argument; whether all of them are good."""
+        good = True
+        for parameter in call.signature.parameters:
+            if not isinstance(parameter.kind, Point):
+                continue
+            source: Any = call.args[parameter.name]
+            values[parameter.name] = None
+            if source is None:
+                continue
+            self.reads_source = self.reads_source or parameter.kind.chain or place.side == "decoder"
+            if place.side == "encoder":
+                good = False
+                if parameter.name in call.spans:
+                    self.fail("C304", call.at(parameter.name), name=parameter.name)
+                continue
+            key, point = self.point(source, place, call.at(parameter.name) if source.span.text.name == "" else source.span)
+            width = None if point is None else point.width
+            if parameter.kind.chain:
+                chain = self.chain(source.chain, "encoder", width, f"{path}.{parameter.name}", place.indices, in_source=True)
+                if chain is not None:
+                    parts[parameter.name] = chain
+                width = chain.width_out if chain else None
+            if width is None:
+                good = False
+            else:
+                values[parameter.name] = self.library.source(key, point, width)
+        return good
+
+    def point(self, source: Source, place: _Place, span: Span) -> tuple[str, Any]:
+        """The key of a source and what is known of it; None where its width is not known."""
+        if source.label == "end":
+            if source.index is not None:
+                self.fail("C131", span, label="end")
+                return "end", None
+            return "end", None if self.end is None else self.library.point(self.end, None)
+        entry = self.written.get(source.label)
+        if entry is None:
+            if self.encoder_known:
+                self.fail("C129", span, label=source.label, near=nearest(source.label, [*self.written, "end"]))
+            return source.label, None
+        if not entry[1]:
+            if source.index is not None:
+                self.fail("C131", span, label=source.label)
+                return source.label, None
+            return source.label, self.points.get(source.label)
+        if source.index is None:
+            self.fail("C130", span, label=source.label)
+            return source.label, None
+        index = self.evaluate(source.index, place.indices, span)
+        if index is None:
+            return source.label, None
+        key = f"{source.label}[{index}]"
+        count = self.counts.get(source.label, 0)
+        if key not in self.points and self.end is not None:
+            self.fail("C132", span, label=source.label, index=index, count=count)
+        return key, self.points.get(key)
+
+
+def _chains(bound: Any) -> list[CallChain]:
+    """The chains of layers that an argument holds, sources left out."""
+    if isinstance(bound, tuple) and bound:
+        return [bound] if isinstance(bound[0], Call) else list(bound)
+    return []
+
+
+def _args(layer: Any, values: Mapping[str, Any]) -> Any:
+    """An instance of a layer's `Args`; fields whose names are Python's end in an underscore."""
+    return layer.Args(**{f.name: values[f.name.rstrip("_")] for f in fields(layer.Args)})
+

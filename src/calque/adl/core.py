@@ -1,0 +1,106 @@
+"""The expanded tree: definitions and settings are gone, arguments are bound to signatures, repetitions stand symbolically.
+
+It is what canonical text prints. Numbers that depend on the copy of a repetition are expressions in its `Index`.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+from calque.adl.signature import Signature
+from calque.diagnostics import Span
+
+
+@dataclass(frozen=True, slots=True)
+class Index:
+    """The number of the copy, from 1, of one repetition. `depth` counts the repetitions around it, itself included."""
+
+    depth: int
+
+
+@dataclass(frozen=True, slots=True)
+class Sum:
+    """`left op right`, at least one side depending on an index."""
+
+    op: str
+    left: "Expression"
+    right: "Expression"
+
+
+Expression = int | Index | Sum
+
+
+@dataclass(frozen=True, slots=True)
+class Source:
+    """An encoder point and the chain behind it."""
+
+    label: str
+    index: Expression | None
+    chain: tuple["Call", ...]
+    span: Span = field(compare=False)
+
+
+@dataclass(frozen=True, slots=True)
+class Call:
+    """A primitive with every argument bound, defaults filled in. `spans` says where arguments were written.
+
+    A call of the signature `HOLE` stands where a faulty term was, so that its neighbours are still checked.
+    """
+
+    signature: Signature
+    args: Mapping[str, "Bound"]
+    label: str | None
+    span: Span = field(compare=False)
+    spans: Mapping[str, Span] = field(compare=False)
+    depth: int = 0
+
+    @property
+    def name(self) -> str:
+        """The primitive's name."""
+        return self.signature.name
+
+    def at(self, parameter: str | None) -> Span:
+        """Where an argument was written; the call itself where it was left out."""
+        return self.spans.get(parameter or "", self.span)
+
+
+CallChain = tuple[Call, ...]
+HOLE = Signature("?", ())
+Bound = Expression | float | bool | str | None | Source | CallChain | tuple[CallChain, ...]
+
+
+def evaluate(expression: Expression, indices: tuple[int, ...]) -> int:
+    """The number an expression is in one copy; `indices[k]` is the copy of the repetition of depth k + 1.
+
+    Raises `ArithmeticError` with the division that is not exact.
+    """
+    if isinstance(expression, int):
+        return expression
+    if isinstance(expression, Index):
+        return indices[expression.depth - 1]
+    return apply(expression.op, evaluate(expression.left, indices), evaluate(expression.right, indices))
+
+
+def apply(op: str, a: int, b: int) -> int:
+    """Whole-number arithmetic; `/` must be exact."""
+    if op == "+":
+        return a + b
+    if op == "-":
+        return a - b
+    if op == "*":
+        return a * b
+    if b == 0 or a % b:
+        raise ArithmeticError(f"{a} / {b}")
+    return a // b
+
+
+def has_index(bound: "Bound", above: int) -> bool:
+    """Does a value name the index of a repetition of depth `above` or less?"""
+    if isinstance(bound, Index):
+        return bound.depth <= above
+    if isinstance(bound, Sum):
+        return has_index(bound.left, above) or has_index(bound.right, above)
+    if isinstance(bound, Source):
+        return (bound.index is not None and has_index(bound.index, above)) or has_index(bound.chain, above)
+    if isinstance(bound, Call):
+        return any(has_index(v, above) for v in bound.args.values())
+    return isinstance(bound, tuple) and any(has_index(part, above) for part in bound)

@@ -1,0 +1,182 @@
+"""Statements in order: settings, definitions, the two sides. What they may be called and when they may stand."""
+
+import functools
+from collections.abc import Mapping
+from dataclasses import dataclass
+from importlib import resources
+
+from calque.adl.core import CallChain
+from calque.adl.define import Abandoned, Expander
+from calque.adl.parser import parse, parse_some
+from calque.adl.scope import Closure, Definition, Scope, SettingValue
+from calque.adl.signature import REPEAT, SETTINGS, Int, Parameter, Real, Signature
+from calque.adl.syntax import Number, Operation, Statement, Term, Value
+from calque.diagnostics import Diagnostic, Fix, Span, Text
+
+VERSION = 0
+SIDES = ("encoder", "decoder")
+RESERVED = ("adl", "yes", "no", "none", *SIDES)
+
+
+@dataclass(frozen=True)
+class Program:
+    """An expanded definition. A side that could not be expanded is None; its faults are in `faults`."""
+
+    width: int
+    encoder: CallChain | None
+    decoder: CallChain | None
+    faults: list[Diagnostic]
+
+
+@functools.cache
+def prelude() -> tuple[Statement, ...]:
+    """The statements of the prelude."""
+    body = resources.files("calque.adl").joinpath("prelude.adl").read_text(encoding="utf-8")
+    return tuple(parse(Text("prelude", body)))
+
+
+def prelude_scope() -> Scope:
+    """The prelude's definitions, each seeing those before it."""
+    scope = Scope()
+    for statement in prelude():
+        scope = scope.extended({statement.name: Definition(statement, scope, prelude=True)})
+    return scope
+
+
+def expand(text: Text, primitives: Mapping[str, Signature]) -> Program:
+    """The program of a text. Collects every fault of syntax, names and arguments."""
+    statements, faults = parse_some(text)
+    return _Program(text, {**primitives, "repeat": REPEAT}, faults).run(statements)
+
+
+class _Program:
+    def __init__(self, text: Text, signatures: Mapping[str, Signature], faults: list[Diagnostic]):
+        self.text, self.faults, self.broken = text, faults, bool(faults)
+        self.expander = Expander(signatures, faults)
+        self.scope = prelude_scope()
+        self.seen: dict[str, Statement] = {}
+        self.user_settings: dict[str, Span] = {}
+        self.first_use: Span | None = None
+        self.sides: dict[str, CallChain | None] = {}
+
+    def run(self, statements: list[Statement]) -> Program:
+        for k, statement in enumerate(statements):
+            try:
+                self.statement(statement, first=k == 0)
+            except Abandoned:
+                if statement.name in SIDES:
+                    self.sides[statement.name] = None
+        for side in SIDES:
+            # A statement that could not be read may have been the one that is missing.
+            if side not in self.sides and not self.broken:
+                end = len(self.text.body.rstrip())
+                self.faults.append(Diagnostic("C120", Span(self.text, end, end), {"side": side}))
+        if not self.faults:
+            self.unread()
+        width = int(self.expander.settings["d"])
+        return Program(width, self.sides.get("encoder"), self.sides.get("decoder"), self.faults)
+
+    def fail(self, code: str, span: Span, fix: Fix | None = None, **fields: object) -> Abandoned:
+        return self.expander.fail(code, span, fix, **fields)
+
+    def statement(self, statement: Statement, first: bool) -> None:
+        name = statement.name
+        if name == "adl":
+            self.version(statement, first)
+            return
+        if name in ("yes", "no", "none") or name in self.expander.signatures:
+            raise self.fail("C121", statement.name_span, name=name)
+        if name in self.seen:
+            self.faults.append(
+                Diagnostic(
+                    "C122", statement.name_span, {"name": name}, None, ((self.seen[name].name_span, "it was first written"),)
+                )
+            )
+            raise Abandoned()
+        self.seen[name] = statement
+        if name in SIDES:
+            if statement.parameters is not None:
+                raise self.fail("C123", statement.name_span, name=name)
+            self.sides[name] = None
+            self.first_use = self.first_use or statement.name_span
+            self.sides[name] = self.expander.attempt(statement.value, self.scope)
+        elif statement.parameters is None and self.is_number(statement.value):
+            self.setting(statement)
+        else:
+            self.definition(statement)
+
+    def version(self, statement: Statement, first: bool) -> None:
+        if not first:
+            raise self.fail("C124", statement.name_span)
+        if not (isinstance(statement.value, Number) and statement.value.value == VERSION):
+            raise self.fail("C125", statement.value.span, version=VERSION)
+
+    def is_number(self, value: Value) -> bool:
+        if isinstance(value, Number | Operation):
+            return True
+        if not (isinstance(value, Term) and value.arguments is None and not value.labels):
+            return False
+        bound = self.scope.find(value.name)
+        return isinstance(bound, SettingValue) or (bound is None and value.name in SETTINGS)
+
+    def setting(self, statement: Statement) -> None:
+        name, value = statement.name, statement.value
+        found: object = value.value if isinstance(value, Number) else None
+        if found is None and isinstance(value, Term):
+            found = self.expander.setting(value.name, self.scope)
+        if found is None:
+            found = self.expander.number(value, self.scope, Parameter(name, Int(), None, ""))
+        if not isinstance(found, int | float):
+            raise self.fail("C108", value.span, name=name, expected="a number", found="something else")
+        if name in SETTINGS:
+            kind = SETTINGS[name][1]
+            if isinstance(kind, Int) and not isinstance(found, int):
+                raise self.fail("C108", value.span, name=name, expected=kind.expects, found=f"`{found}`")
+            check_bounds(self.expander, name, kind, found, value.span)
+            if self.first_use is not None:
+                related = ((self.first_use, "the first statement that uses it stands"),)
+                self.faults.append(Diagnostic("C126", statement.name_span, {"name": name}, None, related))
+                raise Abandoned()
+            self.expander.settings[name] = found
+        else:
+            self.scope = self.scope.extended({name: SettingValue(name, found, statement.name_span)})
+        self.user_settings[name] = statement.name_span
+
+    def definition(self, statement: Statement) -> None:
+        if statement.name in SETTINGS:
+            raise self.fail("C108", statement.value.span, name=statement.name, expected="a number", found="a chain")
+        self.first_use = self.first_use or statement.name_span
+        names: set[str] = set()
+        for parameter in statement.parameters or ():
+            if parameter.name in names:
+                raise self.fail("C106", parameter.span, layer=statement.name, name=parameter.name)
+            if parameter.name in RESERVED:
+                raise self.fail("C121", parameter.span, name=parameter.name)
+            names.add(parameter.name)
+        self.scope = self.scope.extended({statement.name: Definition(statement, self.scope, prelude=False)})
+
+    def unread(self) -> None:
+        for name, span in self.user_settings.items():
+            if name not in self.expander.read and name != "d":  # the embeddings read `d`
+                self.faults.append(Diagnostic("C127", span, {"name": name}))
+
+
+def check_bounds(expander: Expander, name: str, kind: object, value: float, span: Span) -> None:
+    """Records and raises where a number is out of its bounds."""
+    fault = out_of_bounds(name, kind, value, span)
+    if fault is not None:
+        expander.faults.append(fault)
+        raise Abandoned()
+
+
+def out_of_bounds(name: str, kind: object, value: float, span: Span) -> Diagnostic | None:
+    """The fault of a number outside its bounds."""
+    if isinstance(kind, Int) and not kind.low <= value <= kind.high:
+        return Diagnostic("C403", span, {"name": name, "low": kind.low, "high": kind.high, "found": value})
+    if isinstance(kind, Real) and not (kind.low <= value < kind.high or (value == kind.high and not kind.below)):
+        code = "C404" if kind.below else "C403"
+        return Diagnostic(code, span, {"name": name, "low": kind.low, "high": kind.high, "found": value})
+    return None
+
+
+__all__ = ["Closure", "Program", "expand", "out_of_bounds", "prelude"]

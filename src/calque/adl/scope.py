@@ -1,0 +1,64 @@
+"""Names and what they stand for. Scopes are lexical: a body sees what stood before it, an argument what its writer saw."""
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+
+from calque.adl.core import Index
+from calque.adl.syntax import Statement, Value
+from calque.diagnostics import Span
+
+
+@dataclass(frozen=True, slots=True)
+class SettingValue:
+    """A setting: `name = number`."""
+
+    name: str
+    value: int | float
+    span: Span
+
+
+@dataclass(frozen=True, slots=True)
+class Definition:
+    """A definition and the scope it was written in."""
+
+    statement: Statement
+    scope: "Scope"
+    prelude: bool
+
+
+@dataclass(frozen=True, slots=True)
+class Closure:
+    """An argument not yet looked at: what was written, and the scope of its writer."""
+
+    value: Value
+    scope: "Scope"
+
+
+Binding = SettingValue | Definition | Closure | Index
+
+
+class Scope:
+    """Bindings on top of an outer scope. Never changed once something refers to it."""
+
+    def __init__(self, bindings: Mapping[str, Binding] | None = None, outer: "Scope | None" = None):
+        self._bindings, self._outer = dict(bindings or {}), outer
+
+    def find(self, name: str) -> Binding | None:
+        """What a name stands for here."""
+        scope: Scope | None = self
+        while scope is not None:
+            if name in scope._bindings:
+                return scope._bindings[name]
+            scope = scope._outer
+        return None
+
+    def extended(self, bindings: Mapping[str, Binding]) -> "Scope":
+        """This scope with more bindings on top."""
+        return Scope(bindings, self)
+
+    def names(self) -> Iterator[str]:
+        """Every name known here."""
+        scope: Scope | None = self
+        while scope is not None:
+            yield from scope._bindings
+            scope = scope._outer

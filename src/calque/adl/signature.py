@@ -1,0 +1,157 @@
+"""What a name accepts: parameters with a kind, bounds, a default and a meaning.
+
+A layer states its arguments once, as a frozen dataclass whose fields are made by `arg`; the checker binds against it, the
+command line and the documents print it, and the layer receives an instance of it.
+"""
+
+import dataclasses
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any, ClassVar
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Kind:
+    """What a parameter accepts. `optional` kinds accept `none`; `many` ones take every remaining positional argument."""
+
+    optional: bool = False
+    many: bool = False
+    expects: ClassVar[str] = "a value"
+
+
+@dataclass(frozen=True, slots=True)
+class Int(Kind):
+    """A whole number in `[low, high]`."""
+
+    low: int = 1
+    high: int = 65536
+    expects: ClassVar[str] = "a whole number"
+
+
+@dataclass(frozen=True, slots=True)
+class Real(Kind):
+    """A number in `[low, high]`, or in `[low, high)` where `below` is set."""
+
+    low: float = 0.0
+    high: float = 1.0
+    below: bool = False
+    expects: ClassVar[str] = "a number"
+
+
+@dataclass(frozen=True, slots=True)
+class Word(Kind):
+    """One of a few words."""
+
+    choices: tuple[str, ...] = ()
+    expects: ClassVar[str] = "a word"
+
+
+@dataclass(frozen=True, slots=True)
+class Flag(Kind):
+    """`yes` or `no`."""
+
+    expects: ClassVar[str] = "`yes` or `no`"
+
+
+@dataclass(frozen=True, slots=True)
+class Body(Kind):
+    """A chain of layers on the same side."""
+
+    expects: ClassVar[str] = "a chain of layers"
+
+
+@dataclass(frozen=True, slots=True)
+class Point(Kind):
+    """A point of the encoder, `@label`, with a chain of layers behind it where `chain` is set."""
+
+    chain: bool = True
+    expects: ClassVar[str] = "a source such as `@end`"
+
+
+@dataclass(frozen=True, slots=True)
+class IndexName(Kind):
+    """A fresh name for the index of a repetition."""
+
+    expects: ClassVar[str] = "a name"
+
+
+@dataclass(frozen=True, slots=True)
+class Setting:
+    """A default that is the value of a setting: `d`, `heads` or `p`."""
+
+    name: str
+
+
+@dataclass(frozen=True, slots=True)
+class SourceDefault:
+    """A default that is an encoder point."""
+
+    label: str
+
+
+class _Required:
+    """The default of a parameter that has none."""
+
+    def __repr__(self) -> str:
+        return "REQUIRED"
+
+
+REQUIRED = _Required()
+
+SETTINGS: Mapping[str, tuple[int | float, Kind, str]] = {
+    "d": (512, Int(1, 65536), "the model width: every width that is left out"),
+    "heads": (8, Int(1, 1024), "the number of attention heads where it is left out"),
+    "p": (0.1, Real(0.0, 1.0, below=True), "the dropout probability where it is left out"),
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Parameter:
+    """One argument of a layer."""
+
+    name: str
+    kind: Kind
+    default: object
+    doc: str
+
+
+@dataclass(frozen=True)
+class Signature:
+    """The arguments of a name, in positional order.
+
+    `either` lists two groups of which exactly one is given; the first is the one taken when neither is.
+    """
+
+    name: str
+    parameters: tuple[Parameter, ...]
+    doc: str = ""
+    either: tuple[tuple[str, ...], tuple[str, ...]] | None = None
+
+    def find(self, name: str) -> Parameter | None:
+        """The parameter of that name."""
+        return next((p for p in self.parameters if p.name == name), None)
+
+
+def arg(kind: Kind, default: object = REQUIRED, doc: str = "") -> Any:
+    """A field of a layer's arguments. A trailing underscore of the field's name is not part of the argument's name."""
+    return dataclasses.field(metadata={"kind": kind, "default": default, "doc": doc})
+
+
+def read_signature(name: str, args: type, doc: str) -> Signature:
+    """The signature that a dataclass of `arg` fields states."""
+    parameters = tuple(
+        Parameter(f.name.rstrip("_"), f.metadata["kind"], f.metadata["default"], f.metadata["doc"])
+        for f in dataclasses.fields(args)
+    )
+    return Signature(name, parameters, doc, getattr(args, "EITHER", None))
+
+
+REPEAT = Signature(
+    "repeat",
+    (
+        Parameter("n", Int(0, 1000), REQUIRED, "how many copies; a literal 0 is an error, a computed 0 is `id`"),
+        Parameter("body", Body(), REQUIRED, "the chain to copy; each copy has weights of its own"),
+        Parameter("index", IndexName(), "i", "the name of the copy's number, from 1, inside the body"),
+    ),
+    "repeat(n, l) = l_1 -> ... -> l_n, each l_i an instance of l with weights of its own (Domhan 2018, section 2.2).",
+)

@@ -1,0 +1,1 @@
+"""Text to batches: reading, subwords, vocabularies, the compiled corpus."""

@@ -1,0 +1,121 @@
+"""Batches: which pairs go together, and their padded tensors."""
+
+from collections.abc import Callable
+from typing import NamedTuple
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor
+
+from calque.data.corpus import Pairs
+from calque.data.vocabulary import BOS, EOS
+
+NOISE = 2.0
+"""Half the range, in tokens, of what is added to source lengths before sorting: epochs differ in their batches."""
+
+
+class Batch(NamedTuple):
+    """Padded sentence pairs. B pairs, S and T the padded lengths; PAD is 0."""
+
+    source: Tensor
+    """[B, S] int64"""
+    source_mask: Tensor
+    """[B, S] bool, True where a token is"""
+    target_in: Tensor
+    """[B, T] int64: BOS, then the sentence"""
+    target_out: Tensor
+    """[B, T] int64: the sentence, then EOS"""
+    target_mask: Tensor
+    """[B, T] bool, of both"""
+    index: Tensor  # type: ignore[assignment]  # a field shadows tuple.index, which nobody calls on a batch
+    """[B] int64: which pairs of the split these are"""
+    source_tokens: int
+    """True cells of `source_mask`"""
+    target_tokens: int
+    """True cells of `target_mask`, end symbols included"""
+
+
+def collate(pairs: Pairs, rows: NDArray[np.int64], source_end: bool, pad_multiple: int = 1) -> Batch:
+    """The batch of these pairs; S and T are the longest lengths, rounded up to `pad_multiple`.
+
+    `source_end` closes each source with EOS.
+    """
+    each = np.arange(len(rows))
+    source_lengths, target_lengths = pairs.source_lengths[rows], pairs.target_lengths[rows]
+    # A blank sentence without end symbol still takes one, masked, position.
+    width = _round_up(max(1, int(source_lengths.max()) + source_end), pad_multiple)
+    source = pairs.sources.padded(rows, width)
+    if source_end:
+        source[each, source_lengths] = EOS
+    length = _round_up(int(target_lengths.max()) + 1, pad_multiple)
+    target_out = pairs.targets.padded(rows, length)
+    target_in = np.concatenate([np.full((len(rows), 1), BOS), target_out[:, :-1]], 1)
+    target_out[each, target_lengths] = EOS
+    source_mask = np.arange(width) < (source_lengths + source_end)[:, None]
+    target_mask = np.arange(length) < (target_lengths + 1)[:, None]
+    return Batch(
+        source=torch.from_numpy(source),
+        source_mask=torch.from_numpy(source_mask),
+        target_in=torch.from_numpy(target_in),
+        target_out=torch.from_numpy(target_out),
+        target_mask=torch.from_numpy(target_mask),
+        index=torch.from_numpy(np.array(rows, np.int64)),
+        source_tokens=int(source_mask.sum()),
+        target_tokens=int(target_mask.sum()),
+    )
+
+
+def plan(
+    pairs: Pairs, batch_tokens: int, batch_sentences: int, seed: int, epoch: int, pad_multiple: int = 1
+) -> list[NDArray[np.int64]]:
+    """The batches of one epoch, every pair in exactly one of them; the same for the same (seed, epoch).
+
+    A batch of n pairs has n * T <= `batch_tokens` and n * S <= `batch_tokens`, S and T its longest source and target,
+    one end symbol each and rounded up to `pad_multiple`; and n <= `batch_sentences`. 0 is no bound. A pair that is too
+    long on its own is a batch of one. Pairs are sorted by target length, then by source length give or take `NOISE`;
+    the batches are shuffled.
+    """
+    random = np.random.Generator(np.random.PCG64([seed, epoch]))
+    source = pairs.source_lengths + random.uniform(-NOISE, NOISE, len(pairs))
+    order = np.lexsort((source, pairs.target_lengths))
+    widths = [
+        -(-(side[order] + 1) // pad_multiple) * pad_multiple for side in (pairs.source_lengths, pairs.target_lengths)
+    ]
+    most = min(bound for bound in (batch_tokens, batch_sentences, len(pairs)) if bound) if len(pairs) else 0
+    counts = np.arange(1, most + 1)
+
+    def fits(start: int) -> int:
+        # No more pairs than the first of them allows, so the window stays as small as the batch.
+        window = min(most, batch_tokens // int(widths[1][start])) if batch_tokens else most
+        stop = start + max(1, window)
+        longest = np.maximum.accumulate(np.maximum(widths[0][start:stop], widths[1][start:stop]))
+        return int((longest * counts[: len(longest)] <= batch_tokens).sum()) if batch_tokens else len(longest)
+
+    batches = _cut(order, fits)
+    return [batches[i] for i in random.permutation(len(batches))]
+
+
+def decode_plan(lengths: NDArray[np.int64], batch_tokens: int) -> list[NDArray[np.int64]]:
+    """Batches of sentence numbers for translating, the longest first.
+
+    A batch of n sentences has n * max(length) <= `batch_tokens`; lengths are counted as given, at least 1. A longer
+    sentence is a batch of one.
+    """
+    order = np.argsort(-np.asarray(lengths), kind="stable")
+    return _cut(order, lambda start: batch_tokens // max(1, int(lengths[order[start]])))
+
+
+def _cut(order: NDArray[np.int64], fits: Callable[[int], int]) -> list[NDArray[np.int64]]:
+    """Cuts `order` into runs of `fits(start)` items, at least one."""
+    batches = []
+    start = 0
+    while start < len(order):
+        stop = start + max(1, fits(start))
+        batches.append(order[start:stop])
+        start = stop
+    return batches
+
+
+def _round_up(length: int, multiple: int) -> int:
+    return -(-length // multiple) * multiple

@@ -1,0 +1,205 @@
+"""Compiling a corpus: check the text, learn the codecs, leave out what training should not see, write ids."""
+
+import contextlib
+import dataclasses
+import hashlib
+import importlib.metadata
+import json
+from collections import Counter
+from collections.abc import Callable
+from itertools import chain, compress, islice
+from pathlib import Path
+from typing import Any, BinaryIO
+
+import numpy as np
+from numpy.typing import NDArray
+
+from calque.data.codecs import Codec
+from calque.data.corpus import DTYPES, FORMAT, INDEX, SIDES, Pairs, Prepared, Sentences, checksum, open_corpus, seal
+from calque.data.subwords import learn, read_merges, save_codecs
+from calque.data.text import Lines, check_corpus
+from calque.data.whole import alone, replacing
+from calque.diagnostics import CalqueError, Diagnostic, Place, error, render
+from calque.experiment import Data
+
+__all__ = ["Pairs", "Prepared", "Sentences", "open_corpus", "prepare"]
+
+Tell = Callable[[str], None]
+"""Called with a line of progress, or a rendered warning."""
+Files = dict[str, tuple[Path, Path]]
+CHUNK = 8192
+"""Pairs encoded at a time; bounds the memory of a corpus of any size."""
+
+
+def prepare(settings: Data, folder: Path, base: Path, report: Tell | None = None) -> Prepared:
+    """Compiles the corpora that `settings` names, relative to `base`, into `folder`, whole or not at all.
+
+    Where `folder` already holds the corpus of these settings and of text with the same checksums, it is used as it is.
+    Training pairs are left out in this order: blank (a side without tokens), long (a side of more than `max_tokens`),
+    ratio (longer side > `max_ratio` * shorter side), all counted in subwords; validation and test are kept whole.
+    Raises everything `check_corpus` and `learn` raise, D306 (not two files), D307 (a folder of something else), D309
+    (no training pair is left), D310 (cannot write).
+    """
+    tell: Tell = report or (lambda line: None)
+    folder = folder.resolve()
+    files = _files(settings, base)
+    try:
+        with alone(folder, tell):
+            digest = _digest(settings, files, base)
+            if ready := _ready(folder, digest):
+                tell(f"{folder.name}: up to date")
+                return ready
+            warnings = _check(settings, files, base, tell)
+            with replacing(folder) as temporary:
+                about = {"digest": digest, "settings": dataclasses.asdict(settings), "warnings": warnings}
+                _compile(settings, files, base, temporary, about, tell)
+    except OSError as fault:
+        raise error("D310", Place(str(folder)), reason=(fault.strerror or str(fault)).lower()) from None
+    return open_corpus(folder)
+
+
+def _files(settings: Data, base: Path) -> Files:
+    found: Files = {}
+    faults = []
+    for split in ("train", "valid", "test"):
+        names: tuple[str, ...] = getattr(settings, split)
+        if len(names) == 2:
+            found[split] = base / names[0], base / names[1]
+        elif names or split == "train":
+            faults.append(Diagnostic("D306", None, {"key": f"data.{split}", "found": len(names)}))
+    if faults:
+        raise CalqueError(faults)
+    return found
+
+
+def _digest(settings: Data, files: Files, base: Path) -> str:
+    """Names what decides the result: the settings read here and the bytes of the files."""
+    paths = [path for pair in files.values() for path in pair]
+    if settings.subwords == "codes" and settings.codes:
+        paths.append(base / settings.codes)
+    read = dataclasses.asdict(dataclasses.replace(settings, train=(), valid=(), test=(), codes="", source_end=True))
+    sums = []
+    for path in paths:
+        # `_check` says which file cannot be read, and why.
+        with contextlib.suppress(OSError):
+            sums.append(checksum(path))
+    parts = [FORMAT, read, list(files), sums]
+    return hashlib.sha256(json.dumps(parts, sort_keys=True).encode()).hexdigest()
+
+
+def _ready(folder: Path, digest: str) -> Prepared | None:
+    if folder.exists() and not (folder / INDEX).exists() and (not folder.is_dir() or any(folder.iterdir())):
+        raise error("D307", Place(str(folder)))
+    try:
+        found = open_corpus(folder)
+    except CalqueError:  # damaged: made anew
+        return None
+    return found if found.digest == digest else None
+
+
+def _check(settings: Data, files: Files, base: Path, tell: Tell) -> dict[str, int]:
+    """All faults of all files as one CalqueError; tells the warnings and returns how many there were of each code."""
+    faults: list[Diagnostic] = []
+    counts: Counter[str] = Counter()
+    try:
+        read_merges(settings, base)
+    except CalqueError as fault:
+        faults += fault.diagnostics
+    for source, target in files.values():
+        try:
+            found = check_corpus(source, target)
+        except CalqueError as fault:
+            faults += fault.diagnostics
+            continue
+        counts.update(found.counts)
+        for warning in found.warnings:
+            tell(render(warning))
+    if faults:
+        raise CalqueError(faults)
+    return dict(counts)
+
+
+def _compile(settings: Data, files: Files, base: Path, folder: Path, about: dict[str, Any], tell: Tell) -> None:
+    """Fills an empty folder; `about` becomes its index."""
+    source, target = (Lines(path) for path in files["train"])
+    tell(f"learning {settings.subwords}")
+    codecs = learn(settings, source, target, base)
+    save_codecs(folder, *codecs)
+    splits = {}
+    left_out: dict[str, int] = {}
+    for split, paths in files.items():
+        splits[split], out = _encode(settings, split, paths, codecs, folder)
+        tell(
+            f"{split}: {splits[split]['pairs']:,} pairs"
+            + "".join(f", {n:,} left out ({why})" for why, n in out.items() if n)
+        )
+        if split == "train":
+            left_out = out
+    train = splits["train"]
+    if not train["pairs"]:
+        raise CalqueError(Diagnostic("D309", None, left_out))
+    about |= {
+        "format": FORMAT,
+        "splits": splits,
+        "left_out": left_out,
+        **{f"{side}_size": codec.size for side, codec in zip(SIDES, codecs, strict=True)},
+        **{f"{side}_mean": train[side]["tokens"] / train["pairs"] for side in SIDES},
+        "versions": {name: importlib.metadata.version(name) for name in ("numpy", "sentencepiece")},
+    }
+    about["files"] = {
+        path.name: {"bytes": path.stat().st_size, "sha256": checksum(path)} for path in sorted(folder.iterdir())
+    }
+    about["seal"] = seal(json.loads(json.dumps(about)))
+    (folder / INDEX).write_text(json.dumps(about, indent=1) + "\n", encoding="utf-8")
+
+
+def _encode(
+    settings: Data, split: str, paths: tuple[Path, Path], codecs: tuple[Codec, Codec], folder: Path
+) -> tuple[dict[str, Any], dict[str, int]]:
+    """Writes ids, offsets and (but for training) text of one split; what the index says of it, what was left out."""
+    keep_all = split != "train"
+    dtypes = [DTYPES[codec.size > 1 << 16] for codec in codecs]
+    lengths: tuple[list[NDArray[np.int64]], list[NDArray[np.int64]]] = [], []
+    left_out = {} if keep_all else {"blank": 0, "long": 0, "ratio": 0}
+    with contextlib.ExitStack() as stack:
+
+        def create(side: str, ending: str) -> BinaryIO:
+            return stack.enter_context(open(folder / f"{split}.{side}.{ending}", "wb"))
+
+        outputs = [create(side, "ids") for side in SIDES]
+        texts = [create(side, "txt") for side in SIDES] if keep_all else []
+        pairs = zip(*(Lines(path) for path in paths), strict=True)
+        while chunk := list(islice(pairs, CHUNK)):
+            sides = list(zip(*chunk, strict=True))
+            for text, lines in zip(texts, sides, strict=False):
+                text.write("".join(f"{line}\n" for line in lines).encode())
+            encoded = [codec.encode(lines) for codec, lines in zip(codecs, sides, strict=True)]
+            counts = [np.fromiter(map(len, ids), np.int64, len(ids)) for ids in encoded]
+            kept = np.ones(len(chunk), bool) if keep_all else _keep(settings, counts[0], counts[1], left_out)
+            for output, ids, count, dtype, found in zip(outputs, encoded, counts, dtypes, lengths, strict=True):
+                found.append(count[kept])
+                flat = chain.from_iterable(compress(ids, kept))
+                output.write(np.fromiter(flat, dtype, int(found[-1].sum())).tobytes())
+        about: dict[str, Any] = {}
+        for side, dtype, found in zip(SIDES, dtypes, lengths, strict=True):
+            offsets = np.cumsum(np.concatenate([[0], *found]), dtype="<i8")
+            create(side, "offsets").write(offsets.tobytes())
+            about[side] = {"dtype": dtype, "tokens": int(offsets[-1])}
+            about["pairs"] = len(offsets) - 1
+    return about, left_out
+
+
+def _keep(
+    settings: Data, source: NDArray[np.int64], target: NDArray[np.int64], left_out: dict[str, int]
+) -> NDArray[np.bool_]:
+    shorter, longer = np.minimum(source, target), np.maximum(source, target)
+    kept = np.ones(len(source), bool)
+    rules = {
+        "blank": shorter == 0,
+        "long": (longer > settings.max_tokens) & (settings.max_tokens > 0),
+        "ratio": (longer > settings.max_ratio * shorter) & (settings.max_ratio > 0),
+    }
+    for why, out in rules.items():
+        left_out[why] += int((out & kept).sum())
+        kept &= ~out
+    return kept

@@ -1,0 +1,187 @@
+"""The prepared corpus as it is read: memory-mapped ids, codecs, and the text of validation and test."""
+
+import hashlib
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from calque.data.codecs import Codec
+from calque.data.subwords import load_codecs
+from calque.data.text import Lines
+from calque.diagnostics import CalqueError, Diagnostic, Place, error
+
+FORMAT = 1
+INDEX = "corpus.json"
+SIDES = ("source", "target")
+DTYPES = ("<u2", "<i4")
+
+
+class Sentences:
+    """The sentences of one side, without special symbols: sentence i is `ids[offsets[i] : offsets[i + 1]]`."""
+
+    def __init__(self, ids: NDArray[Any], offsets: NDArray[np.int64]):
+        self.ids, self.offsets = ids, offsets
+        self.lengths: NDArray[np.int64] = np.diff(offsets)
+
+    @classmethod
+    def of(cls, sentences: Sequence[Sequence[int]]) -> "Sentences":
+        """Sentences held in memory."""
+        offsets = np.zeros(len(sentences) + 1, np.int64)
+        np.cumsum([len(s) for s in sentences], out=offsets[1:])
+        return cls(np.array([i for s in sentences for i in s], np.int32), offsets)
+
+    def __len__(self) -> int:
+        return len(self.lengths)
+
+    def __getitem__(self, i: int) -> NDArray[Any]:
+        return self.ids[self.offsets[i] : self.offsets[i + 1]]
+
+    def padded(self, rows: NDArray[np.int64], width: int) -> NDArray[np.int64]:
+        """[n, width] ids of these sentences, zeros after their ends; no sentence may be longer than `width`."""
+        inside = np.arange(width) < self.lengths[rows][:, None]
+        found = np.zeros((len(rows), width), np.int64)
+        # True cells in row order are the sentences one after the other.
+        at = (self.offsets[rows][:, None] + np.arange(width))[inside]
+        found[inside] = self.ids[at]
+        return found
+
+
+class Pairs:
+    """The sentence pairs of one split."""
+
+    def __init__(self, source: Sentences, target: Sentences):
+        self.sources, self.targets = source, target
+
+    @classmethod
+    def of(cls, source: Sequence[Sequence[int]], target: Sequence[Sequence[int]]) -> "Pairs":
+        """Pairs held in memory."""
+        return cls(Sentences.of(source), Sentences.of(target))
+
+    def __len__(self) -> int:
+        return len(self.sources)
+
+    def source(self, i: int) -> NDArray[Any]:
+        return self.sources[i]
+
+    def target(self, i: int) -> NDArray[Any]:
+        return self.targets[i]
+
+    @property
+    def source_lengths(self) -> NDArray[np.int64]:
+        return self.sources.lengths
+
+    @property
+    def target_lengths(self) -> NDArray[np.int64]:
+        return self.targets.lengths
+
+
+@dataclass(frozen=True)
+class Prepared:
+    """A prepared corpus; `about` is its `corpus.json`."""
+
+    folder: Path
+    about: Mapping[str, Any]
+    codecs: tuple[Codec, Codec]
+    pairs: Mapping[str, Pairs]
+
+    @property
+    def digest(self) -> str:
+        """Names the settings and the text this was made from."""
+        return str(self.about["digest"])
+
+    @property
+    def source_mean(self) -> float:
+        """Mean length of the training sources in subwords, without end symbol."""
+        return float(self.about["source_mean"])
+
+    @property
+    def target_mean(self) -> float:
+        """Mean length of the training targets in subwords, without end symbol."""
+        return float(self.about["target_mean"])
+
+    def split(self, name: str) -> Pairs:
+        """`train`, `valid` or `test`; D308 where the corpus was prepared without."""
+        if name not in self.pairs:
+            raise error("D308", Place(str(self.folder)), split=name, splits=list(self.pairs))
+        return self.pairs[name]
+
+    def lines(self, name: str) -> tuple[list[str], list[str]]:
+        """The text of `valid` or `test`, one string per pair of the split; D308 for another."""
+        if name == "train" or name not in self.pairs:
+            raise error("D308", Place(str(self.folder)), split=name, splits=[s for s in self.pairs if s != "train"])
+        source, target = (list(Lines(self.folder / f"{name}.{side}.txt")) for side in SIDES)
+        return source, target
+
+
+def open_corpus(folder: Path, verify: bool = False) -> Prepared:
+    """Maps a prepared corpus; with `verify`, reads all of it and compares checksums.
+
+    Raises D301 (no such corpus), D302 (`corpus.json` damaged), D303 (a file missing or of the wrong size), D304
+    (contents changed), D305 (sizes agree but the offsets are no offsets), and what `load_codecs` raises.
+    """
+    about = _read_index(folder)
+    faults = []
+    for name, file in about["files"].items():
+        path = folder / name
+        found = path.stat().st_size if path.is_file() else None
+        if found != file["bytes"]:
+            shown = "none" if found is None else found
+            faults.append(Diagnostic("D303", Place(str(path)), {"expected": file["bytes"], "found": shown}))
+        elif verify and checksum(path) != file["sha256"]:
+            faults.append(Diagnostic("D304", Place(str(path))))
+    if faults:
+        raise CalqueError(faults)
+    pairs = {}
+    for split, sides in about["splits"].items():
+        source, target = (_sentences(folder / f"{split}.{side}", sides[side]["dtype"]) for side in SIDES)
+        if len(source) != len(target):
+            raise error("D305", Place(str(folder / f"{split}.target.offsets")))
+        pairs[split] = Pairs(source, target)
+    return Prepared(folder, about, load_codecs(folder), pairs)
+
+
+def checksum(path: Path) -> str:
+    """The sha256 of a file's bytes."""
+    with open(path, "rb") as file:
+        return hashlib.file_digest(file, "sha256").hexdigest()
+
+
+def _read_index(folder: Path) -> dict[str, Any]:
+    path = folder / INDEX
+    if not path.is_file():
+        raise error("D301", Place(str(folder)))
+    try:
+        about = json.loads(path.read_bytes())
+        if about["format"] != FORMAT:
+            raise error("D302", Place(str(path)), reason=f"expected format {FORMAT}, found {about['format']}")
+        # `seal` covers the index itself, whose entries are trusted from here on.
+        if about["seal"] != seal(about):
+            raise error("D302", Place(str(path)), reason="its contents changed after it was written")
+    except (ValueError, KeyError, TypeError):
+        raise error("D302", Place(str(path)), reason="it is not the index of a corpus") from None
+    return dict(about)
+
+
+def seal(about: Mapping[str, Any]) -> str:
+    """The checksum of an index, its own entry `seal` left out."""
+    rest = {key: value for key, value in about.items() if key != "seal"}
+    return hashlib.sha256(json.dumps(rest, sort_keys=True).encode()).hexdigest()
+
+
+def _sentences(stem: Path, dtype: str) -> Sentences:
+    ids, offsets = _map(Path(f"{stem}.ids"), dtype), _map(Path(f"{stem}.offsets"), "<i8")
+    found = Sentences(ids, offsets)
+    if not len(offsets) or offsets[0] != 0 or offsets[-1] != len(ids) or (found.lengths < 0).any():
+        raise error("D305", Place(f"{stem}.offsets"))
+    return found
+
+
+def _map(path: Path, dtype: str) -> NDArray[Any]:
+    if not path.stat().st_size:  # nothing to map
+        return np.zeros(0, dtype)
+    return np.asarray(np.memmap(path, dtype, "r"))

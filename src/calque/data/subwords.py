@@ -1,0 +1,138 @@
+"""Which codec a corpus gets: learning it from training text, writing it into a folder, reading it back."""
+
+import io
+import json
+import re
+from collections import Counter
+from collections.abc import Iterable
+from itertools import chain
+from pathlib import Path
+
+from calque.data.codecs import Codec, Codes, Pieces, Words, cut, split
+from calque.data.merges import Merges
+from calque.data.vocabulary import BOS, EOS, PAD, SPECIALS, UNK, Vocabulary
+from calque.data.whole import write_whole
+from calque.diagnostics import CalqueError, Diagnostic, Place, error
+from calque.experiment import Data
+
+__all__ = ["Codec", "learn", "load_codecs", "save_codecs"]
+
+KINDS: dict[str, type[Codec]] = {"bpe": Pieces, "unigram": Pieces, "codes": Codes, "words": Words}
+_FILE = "codec.json"
+_FORMAT = 1
+_TOO_LARGE = re.compile(r"too high \(\d+\)\. Please set it to a value <= (\d+)")
+_TOO_SMALL = re.compile(r"smaller than required_chars\. \d+ vs (\d+)")
+
+
+def learn(
+    settings: Data, source_lines: Iterable[str], target_lines: Iterable[str], base: Path = Path()
+) -> tuple[Codec, Codec]:
+    """The codecs of source and target, one object where `settings.joint`.
+
+    `bpe` and `unigram` are trained on the lines; `codes` and `words` count them. The lines are iterated more than once;
+    `settings.codes` is found from `base`. Raises D201 (vocabulary too large for the text), D205 (too small for its
+    characters), D203, D206, D207, and what `Merges.read` raises.
+    """
+    merges = read_merges(settings, base)
+    if settings.joint:
+        codec = _learn(settings, (source_lines, target_lines), "both sides", merges)
+        return codec, codec
+    source = _learn(settings, (source_lines,), "the source side", merges)
+    return source, _learn(settings, (target_lines,), "the target side", merges)
+
+
+def read_merges(settings: Data, base: Path) -> Merges | None:
+    """The merges of `subwords = "codes"`, None for the other kinds; D203 where no file is named."""
+    if settings.subwords != "codes":
+        return None
+    if not settings.codes:
+        raise error("D203")
+    return Merges.read(base / settings.codes)
+
+
+def _learn(settings: Data, sides: tuple[Iterable[str], ...], name: str, merges: Merges | None) -> Codec:
+    if settings.subwords in ("bpe", "unigram"):
+        return _train_pieces(settings, sides, name)
+    counts = Counter(word for line in chain(*sides) for word in split(line))
+    if not counts:
+        raise error("D206", side=name)
+    if merges is not None:
+        words, counts = counts, Counter()
+        for word, n in words.items():
+            for piece in cut(merges, word):
+                counts[piece] += n
+    vocabulary = Vocabulary.count(counts, settings.vocabulary_size, settings.minimum_count)
+    return Words(vocabulary) if merges is None else Codes(merges, vocabulary)
+
+
+def _train_pieces(settings: Data, sides: tuple[Iterable[str], ...], name: str) -> Pieces:
+    from sentencepiece import SentencePieceTrainer
+
+    size = settings.vocabulary_size
+    if not size:
+        raise error("D207", kind=settings.subwords)
+    if not any(line.strip() for line in chain(*sides)):
+        raise error("D206", side=name)
+    characters: set[str] = set()
+    for line in chain(*sides):
+        characters.update(line)
+    model = io.BytesIO()
+    try:
+        SentencePieceTrainer.train(
+            sentence_iterator=chain(*sides),
+            model_writer=model,
+            model_type=settings.subwords,
+            vocab_size=size,
+            # Every character where there is room, else sentencepiece's choice for scripts of thousands.
+            character_coverage=1.0 if len(characters) <= size / 4 else 0.9995,
+            normalization_rule_name="identity",
+            num_threads=4,  # the sums of unigram depend on it, so it must not follow the machine
+            pad_id=PAD,
+            bos_id=BOS,
+            eos_id=EOS,
+            unk_id=UNK,
+            unk_surface=SPECIALS[UNK],
+            minloglevel=3,
+        )
+    except RuntimeError as fault:
+        if found := _TOO_LARGE.search(str(fault)):
+            raise error("D201", size=size, side=name, largest=int(found[1])) from None
+        if found := _TOO_SMALL.search(str(fault)):
+            raise error("D205", size=size, side=name, smallest=int(found[1])) from None
+        raise error("D206", side=name) from None
+    return Pieces(model.getvalue(), settings.subwords)
+
+
+def save_codecs(folder: Path, source: Codec, target: Codec) -> None:
+    """Writes both codecs, once where they are one object, and `codec.json`, which says what they are."""
+    joint = source is target
+    for side, codec in (("joint", source),) if joint else (("source", source), ("target", target)):
+        codec.save(folder, side)
+    about = {"format": _FORMAT, "joint": joint, "source": source.kind, "target": target.kind}
+    write_whole(folder / _FILE, (json.dumps(about, indent=1) + "\n").encode())
+
+
+def load_codecs(folder: Path) -> tuple[Codec, Codec]:
+    """Reads what `save_codecs` wrote, all faults together: D101, D103, D202 or D204."""
+    path = folder / _FILE
+    try:
+        about = json.loads(path.read_bytes())
+    except OSError as fault:
+        raise error("D101", Place(str(path)), reason=(fault.strerror or str(fault)).lower()) from None
+    except ValueError:
+        raise error("D204", Place(str(path)), reason="it is not JSON") from None
+    if not isinstance(about, dict) or about.get("format") != _FORMAT:
+        raise error("D204", Place(str(path)), reason=f"expected `format` {_FORMAT}")
+    joint, kinds = about.get("joint"), [str(about.get(side)) for side in ("source", "target")]
+    if not isinstance(joint, bool) or any(kind not in KINDS for kind in kinds) or (joint and kinds[0] != kinds[1]):
+        raise error("D204", Place(str(path)), reason="it names no known pair of codecs")
+    found: list[Codec] = []
+    faults: list[Diagnostic] = []
+    for side, kind in zip(("joint",) if joint else ("source", "target"), kinds, strict=False):
+        try:
+            found.append(KINDS[kind].load(folder, side, kind))
+        except CalqueError as fault:
+            faults += fault.diagnostics
+    if faults:
+        raise CalqueError(faults)
+    return found[0], found[-1]

@@ -1,0 +1,66 @@
+"""Vocabularies: which token has which id."""
+
+from collections.abc import Iterable, Mapping
+from pathlib import Path
+
+from calque.data.text import Lines
+from calque.data.whole import write_whole
+from calque.diagnostics import Place, error
+
+PAD, BOS, EOS, UNK = 0, 1, 2, 3
+SPECIALS = ("<pad>", "<s>", "</s>", "<unk>")
+
+
+class Vocabulary:
+    """Tokens by id; the first four are `SPECIALS`.
+
+    Text never yields a special id: a word that happens to be spelt `</s>` is unknown like any other stranger.
+    """
+
+    def __init__(self, tokens: Iterable[str]):
+        """`tokens` without the specials, each once."""
+        self.tokens: tuple[str, ...] = SPECIALS + tuple(tokens)
+        self.lookup: Mapping[str, int] = {t: i for i, t in enumerate(self.tokens) if i >= len(SPECIALS)}
+
+    def __len__(self) -> int:
+        return len(self.tokens)
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Vocabulary) and self.tokens == other.tokens
+
+    def __hash__(self) -> int:
+        return hash(self.tokens)
+
+    def ids(self, tokens: Iterable[str]) -> list[int]:
+        """One id per token, UNK for those that are not here."""
+        find = self.lookup.get
+        return [find(token, UNK) for token in tokens]
+
+    @classmethod
+    def count(cls, counts: Mapping[str, int], size: int = 0, minimum: int = 1) -> "Vocabulary":
+        """The most frequent tokens, equal counts in the order of code points.
+
+        `size` bounds the entries, specials included (0: no bound); tokens counted less than `minimum` times stay out.
+        """
+        known = (t for t, n in counts.items() if n >= minimum and t not in SPECIALS)
+        ranked = sorted(known, key=lambda token: (-counts[token], token))
+        return cls(ranked[: max(0, size - len(SPECIALS))] if size else ranked)
+
+    def save(self, folder: Path, side: str) -> None:
+        """Writes `vocabulary.<side>.txt`, one token per line in the order of ids."""
+        write_whole(_file(folder, side), "".join(f"{token}\n" for token in self.tokens).encode())
+
+    @classmethod
+    def load(cls, folder: Path, side: str) -> "Vocabulary":
+        """Reads what `save` wrote; D101 or D103 where it cannot, D204 where the file is no vocabulary."""
+        path = _file(folder, side)
+        tokens = list(Lines(path))
+        if tuple(tokens[: len(SPECIALS)]) != SPECIALS:
+            raise error("D204", Place(str(path), 1), reason=f"it does not begin with {', '.join(SPECIALS)}")
+        if len(set(tokens)) != len(tokens):
+            raise error("D204", Place(str(path)), reason="a token occurs twice")
+        return cls(tokens[len(SPECIALS) :])
+
+
+def _file(folder: Path, side: str) -> Path:
+    return folder / f"vocabulary.{side}.txt"

@@ -1,0 +1,91 @@
+"""Files and folders that are written whole or not at all."""
+
+import contextlib
+import fcntl
+import os
+import shutil
+import tempfile
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+
+def write_whole(path: Path, body: bytes) -> None:
+    """Writes a file whole or not at all: a temporary name in its folder, fsync of file and folder, rename."""
+    handle, temporary = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.")
+    try:
+        with open(handle, "wb") as file:
+            file.write(body)
+            file.flush()
+            os.fsync(file.fileno())
+        os.chmod(temporary, 0o644)  # mkstemp's 0600 is for secrets
+        os.replace(temporary, path)
+    except BaseException:
+        os.unlink(temporary)
+        raise
+    sync_folder(path.parent)
+
+
+def sync_folder(folder: Path) -> None:
+    """Makes the names in a folder survive a power cut."""
+    handle = os.open(folder, os.O_RDONLY)
+    try:
+        os.fsync(handle)
+    finally:
+        os.close(handle)
+
+
+@contextlib.contextmanager
+def alone(folder: Path, tell: Callable[[str], None]) -> Iterator[None]:
+    """Holds a lock on the parent of `folder`: processes of one training may all come here, the first does the work."""
+    folder.parent.mkdir(parents=True, exist_ok=True)
+    handle = os.open(folder.parent, os.O_RDONLY)
+    try:
+        try:
+            fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            tell("waiting for another process that writes here")
+            fcntl.flock(handle, fcntl.LOCK_EX)
+        except OSError:  # a file system without locks
+            pass
+        _restore(folder)
+        yield
+    finally:
+        os.close(handle)
+
+
+@contextlib.contextmanager
+def replacing(folder: Path) -> Iterator[Path]:
+    """An empty folder that takes the place of `folder` when all went well, and disappears when not. Use inside `alone`.
+
+    Between two renames `folder` is missing for a moment; who is killed there finds it put back by the next `alone`.
+    """
+    temporary, old = _beside(folder, "new"), _beside(folder, "old")
+    for stale in (temporary, old):  # of a process that was killed
+        if stale.exists():
+            shutil.rmtree(stale)
+    temporary.mkdir()
+    try:
+        yield temporary
+        for path in temporary.iterdir():
+            with open(path, "rb") as file:
+                os.fsync(file.fileno())
+        sync_folder(temporary)
+        if folder.exists():
+            os.rename(folder, old)
+        os.rename(temporary, folder)
+        sync_folder(folder.parent)
+    except BaseException:
+        _restore(folder)
+        shutil.rmtree(temporary, ignore_errors=True)
+        raise
+    shutil.rmtree(old, ignore_errors=True)
+
+
+def _restore(folder: Path) -> None:
+    old = _beside(folder, "old")
+    if old.exists() and not folder.exists():
+        os.rename(old, folder)
+
+
+def _beside(folder: Path, part: str) -> Path:
+    return folder.with_name(f".{folder.name}.{part}")

@@ -1,0 +1,361 @@
+"""The experiment file: one TOML is one complete run.
+
+Every key is a field below, typed, with its unit in its name and its meaning beside it; `calque new` writes them out
+with these words, an unknown key is an error with a suggestion, and the run folder holds the file with every value
+resolved.
+"""
+
+import hashlib
+import math
+import os
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import Field, dataclass, field, fields
+from pathlib import Path
+from typing import Any
+
+from calque.data.whole import write_whole
+from calque.diagnostics import CalqueError, Diagnostic, Fix, Place, Span, Text, nearest, read_text
+from calque.experiment_io import Entry, comment, literal, parse, parse_override
+
+
+def key(
+    default: Any, doc: str, *, choices: tuple[str, ...] = (), low: float | None = None, high: float | None = None
+) -> Any:
+    """A documented key: its default, what it means, and the values it may take."""
+    made = {"doc": doc, "choices": choices, "low": low, "high": high}
+    if isinstance(default, list | dict):
+        raise TypeError("defaults are immutable: use a tuple")
+    return field(default=default, metadata=made)
+
+
+@dataclass(frozen=True)
+class Data:
+    """[data]: which text, and how it becomes ids."""
+
+    train: tuple[str, ...] = key((), "source and target training files, plain or .gz, one sentence per line")
+    valid: tuple[str, ...] = key((), "source and target validation files")
+    test: tuple[str, ...] = key(
+        (), "source and target test files, scored by `calque evaluate` when no others are named"
+    )
+    subwords: str = key(
+        "bpe",
+        "bpe, unigram: learned here with sentencepiece; codes: given merges on tokenised text; words: white space",
+        choices=("bpe", "unigram", "codes", "words"),
+    )
+    codes: str = key("", 'file of subword-nmt merges, for subwords = "codes"')
+    vocabulary_size: int = key(8000, "entries of each vocabulary, special symbols included; 0: no bound", low=0)
+    minimum_count: int = key(1, "tokens seen less often in training text become <unk>; for codes and words", low=1)
+    joint: bool = key(True, "one vocabulary for both sides")
+    source_end: bool = key(True, "close the source sentence with the end symbol")
+    max_tokens: int = key(200, "longer training sentences are left out; 0: no bound", low=0)
+    max_ratio: float = key(
+        0.0, "training pairs whose lengths differ by more than this factor are left out; 0: no bound", low=0
+    )
+
+
+@dataclass(frozen=True)
+class Model:
+    """[model]: the architecture and the matrices around it."""
+
+    file: str = key("", "an .adl file; or give the text itself in `text`")
+    text: str = key("", "the definition itself")
+    plugins: tuple[str, ...] = key((), "importable modules whose layers the definition may name")
+    tying: str = key(
+        "three-way",
+        "matrices that are one: source embedding, target embedding and output layer (three-way); "
+        "the latter two (target); none",
+        choices=("three-way", "target", "none"),
+    )
+    output_bias: bool = key(True, "the output layer has a bias, as in Domhan 2018 equation 1")
+    initialisation: str = key(
+        "glorot",
+        "glorot: uniform by fan-in and fan-out; uniform: U(-s, s) everywhere, s = initial_scale; "
+        "t2t: glorot, embeddings normal with deviation 1/sqrt(d)",
+        choices=("glorot", "uniform", "t2t"),
+    )
+    initial_scale: float = key(0.1, 'half the width of the uniform distribution, for initialisation = "uniform"', low=0)
+
+
+@dataclass(frozen=True)
+class Train:
+    """[train]: how the weights come about."""
+
+    seed: int = key(1, "of weights, batches and dropout", low=0)
+    threads: int = key(0, "processor threads; 0: all", low=0)
+    device: str = key("auto", "auto: an accelerator where there is one", choices=("auto", "cpu", "cuda"))
+    precision: str = key(
+        "auto",
+        "of products and activations; master weights are float32. "
+        "auto: measured once, the choice is written to the run",
+        choices=("auto", "float32", "bfloat16"),
+    )
+    batch_tokens: int = key(4096, "target tokens in a batch, padding included; 0: count sentences", low=0)
+    batch_sentences: int = key(0, "sentences in a batch, at most; 0: no bound", low=0)
+    accumulate: int = key(1, "batches whose gradients make one update", low=1)
+    label_smoothing: float = key(0.1, "share of the probability spread over the other words", low=0, high=0.999)
+    normalise: str = key("tokens", "what the summed loss is divided by", choices=("tokens", "sentences", "none"))
+    optimiser: str = key("adam", "the update rule", choices=("adam", "sgd"))
+    lr: float = key(0.001, "learning rate, at its peak where the schedule has one", low=0)
+    beta1: float = key(0.9, "Adam: decay of the mean of gradients", low=0, high=0.9999)
+    beta2: float = key(0.98, "Adam: decay of the mean of squared gradients", low=0, high=0.99999)
+    epsilon: float = key(1e-9, "Adam: added to the root of the mean square", low=0)
+    weight_decay: float = key(0.0, "Adam: decoupled decay per update, times lr", low=0)
+    clip_norm: float = key(0.0, "gradients are scaled down to this norm; 0: never", low=0)
+    schedule: str = key(
+        "inverse-sqrt",
+        "constant; inverse-sqrt: lr * min(t/warmup, sqrt(warmup/t)); linear: from lr to final_lr at max_updates; "
+        "plateau: times decay after decay_patience validations without a better perplexity; "
+        "epoch: times decay at the end of each epoch from decay_from_epoch on",
+        choices=("constant", "inverse-sqrt", "linear", "plateau", "epoch"),
+    )
+    warmup_updates: int = key(4000, "the rate rises linearly over these updates, under every schedule", low=0)
+    final_lr: float = key(0.0, "linear: the rate at max_updates", low=0)
+    decay: float = key(0.5, "plateau, epoch: the factor", low=0, high=1)
+    decay_patience: int = key(8, "plateau: validations without a better perplexity", low=1)
+    decay_from_epoch: int = key(5, "epoch: the first epoch after which the rate falls", low=1)
+    max_updates: int = key(0, "stop after so many updates; 0: no bound", low=0)
+    max_epochs: int = key(0, "stop after so many passes over the text; 0: no bound", low=0)
+    max_seconds: float = key(0.0, "stop after so much training time, validation left out; 0: no bound", low=0)
+    patience: int = key(0, "stop after so many validations without a better perplexity; 0: never", low=0)
+    validate_every_updates: int = key(500, "updates between validations, each of which saves a checkpoint", low=1)
+    validate_bleu_sentences: int = key(0, "validation sentences translated greedily for BLEU; 0: none", low=0)
+    log_every_updates: int = key(50, "updates between two lines of the log", low=1)
+    keep_checkpoints: int = key(10, "checkpoints kept in the run folder besides the newest", low=1)
+    average: str = key("best", "which checkpoints the final model is the mean of", choices=("best", "last", "none"))
+    average_count: int = key(5, "how many of them, at most", low=1)
+    tensorboard: bool = key(False, "write TensorBoard events too (needs the extra `tensorboard`)")
+
+
+@dataclass(frozen=True)
+class Decode:
+    """[decode]: how a trained model translates."""
+
+    beam: int = key(5, "hypotheses kept per sentence; 1: greedy", low=1, high=1000)
+    normalise: str = key(
+        "length",
+        "how a finished hypothesis of T words, end included, is scored: logp; logp/T^alpha (length); "
+        "logp/((5+T)/6)^alpha (gnmt)",
+        choices=("none", "length", "gnmt"),
+    )
+    alpha: float = key(1.0, "exponent of the normalisation", low=0)
+    max_length_factor: float = key(1.5, "a translation ends at factor * source length + offset words", low=0)
+    max_length_offset: int = key(10, "see max_length_factor", low=1)
+    batch_tokens: int = key(4096, "source tokens decoded together, padding and beams included", low=1)
+    precision: str = key("float32", "of the weights while decoding", choices=("float32", "bfloat16"))
+
+
+@dataclass(frozen=True)
+class Experiment:
+    """A whole run."""
+
+    data: Data = field(default_factory=Data)
+    model: Model = field(default_factory=Model)
+    train: Train = field(default_factory=Train)
+    decode: Decode = field(default_factory=Decode)
+
+
+_SECTIONS: dict[str, dict[str, Field[Any]]] = {
+    f.name: {k.name: k for k in fields(f.type)} for f in fields(Experiment) if isinstance(f.type, type)
+}
+_PATHS = {"data.train", "data.valid", "data.test", "data.codes", "model.file"}
+_LIMITS = ("max_updates", "max_epochs", "max_seconds", "patience")
+_LARGEST = 2**63 - 1  # TOML's whole numbers have 64 bits; tomllib reads longer ones
+
+
+def load(path: Path | str, overrides: Sequence[str] = ()) -> Experiment:
+    """Reads an experiment file and checks all of it.
+
+    Each override is `section.key=value` with a TOML value, and replaces what the file says. Every path comes back
+    absolute: those of the file start from its folder, those of overrides from the current folder.
+
+    Raises CalqueError with all faults at once: X1 for what cannot be read, X2 for keys that contradict one another.
+    """
+    text = read_text(path, "X101", "X102")
+    text = Text(text.name, text.body.replace("\r\n", "\n"))
+    entries: list[Entry] = []
+    faults: list[Diagnostic] = []
+    try:
+        entries += parse(text)
+    except CalqueError as e:
+        faults += e.diagnostics
+    for written in overrides:
+        try:
+            entries.append(parse_override(written))
+        except CalqueError as e:
+            faults += e.diagnostics
+    readable = not faults
+    values: dict[str, dict[str, Any]] = {name: {} for name in _SECTIONS}
+    places: dict[str, Span | Place] = {}
+    silent: set[str] = set()  # keys of which a fault is told already, and so nothing further
+    for entry in entries:
+        name = f"{entry.section}.{entry.key}"
+        found = list(_misplaced(entry, entries))
+        if not found and entry.key is not None:
+            known = _SECTIONS[entry.section][entry.key]
+            found = [
+                _with_fix(c, entry.value_at, {"key": name, **f}, literal) for c, f in _problems(known, entry.value)
+            ]
+            places[name] = entry.value_at
+            if not found:
+                values[entry.section][entry.key] = _setting(known, entry, name in _PATHS)
+        for fault in found:
+            silent |= _about(entry, fault)
+            if fault not in faults:
+                faults.append(fault)
+    experiment = Experiment(
+        Data(**values["data"]), Model(**values["model"]), Train(**values["train"]), Decode(**values["decode"])
+    )
+    if readable:
+        for code, keys, given in _contradictions(experiment):
+            if silent.isdisjoint(keys):
+                at = next((places[k] for k in keys if k in places), Place(text.name))
+                faults.append(Diagnostic(code, at, given))
+    if faults:
+        raise CalqueError(faults)
+    return experiment
+
+
+def _misplaced(entry: Entry, entries: Sequence[Entry]) -> Iterator[Diagnostic]:
+    """What is wrong with the names of an entry."""
+    key = entry.section if entry.key is None else entry.key
+    if entry.section not in _SECTIONS:
+        bare = entry.key is None and not isinstance(entry.value, dict)
+        home = next((s for s, known in _SECTIONS.items() if bare and key in known), None)
+        taken = {e.section for e in entries}
+        meant = None if home else nearest(entry.section, [s for s in _SECTIONS if s not in taken])
+        yield _with_fix("X104", entry.section_at, {"section": entry.section, "home": home, "nearest": meant})
+    elif entry.key is None:
+        if not isinstance(entry.value, dict):
+            given = {"key": entry.section, "expected": "a table of keys", "found": _kind(entry.value)}
+            yield Diagnostic("X106", entry.value_at, given)
+    elif key not in _SECTIONS[entry.section]:
+        home = next((s for s, known in _SECTIONS.items() if key in known), None)
+        keys = {e.key for e in entries if e.section == entry.section}
+        meant = None if home else nearest(key, [k for k in _SECTIONS[entry.section] if k not in keys])
+        yield _with_fix("X105", entry.key_at, {"section": entry.section, "key": key, "home": home, "nearest": meant})
+
+
+def _with_fix(code: str, at: Span | Place, given: Mapping[str, object], form: Callable[[str], str] = str) -> Diagnostic:
+    """A diagnostic that offers the nearest name, where there is one, in place of what was written."""
+    meant = given.get("nearest")
+    fix = Fix(at, form(str(meant))) if meant and isinstance(at, Span) else None
+    return Diagnostic(code, at, given, fix)
+
+
+def _about(entry: Entry, fault: Diagnostic) -> set[str]:
+    """The keys that a faulty entry was, or may have been, about."""
+    sections = [s for s in (entry.section, fault.fields.get("home"), fault.fields.get("nearest")) if s in _SECTIONS]
+    if entry.key is None or fault.code == "X104":
+        return {f"{s}.{k}" for s in sections for k in _SECTIONS[str(s)]}
+    return {f"{s}.{k}" for s in sections for k in (entry.key, fault.fields.get("nearest"))}
+
+
+def _problems(known: "Field[Any]", value: object) -> Iterator[tuple[str, dict[str, object]]]:
+    """Codes and fields of what is wrong with a value: its type, then its text, its bounds or its choice."""
+    if known.type in (int, float):
+        yield from _number_problems(known, value)
+    elif known.type is bool:
+        if not isinstance(value, bool):
+            yield "X106", {"expected": "true or false", "found": _kind(value)}
+    elif known.type is str and not isinstance(value, str):
+        yield "X106", {"expected": "a string", "found": _kind(value)}
+    elif known.type is not str and not isinstance(value, list):
+        yield "X106", {"expected": "a list of strings", "found": _kind(value)}
+    else:
+        for part in value if isinstance(value, list) else [value]:
+            if not isinstance(part, str):
+                yield "X106", {"expected": "strings in the list", "found": _kind(part)}
+            # No file can have such a name, and no file can hold such text.
+            elif bad := next((c for c in part if c == "\0" or "\ud800" <= c <= "\udfff"), None):
+                yield "X110", {"found": f"U+{ord(bad):04X}"}
+        choices = known.metadata["choices"]
+        if choices and value not in choices:
+            yield "X107", {"choices": choices, "found": value, "nearest": nearest(str(value), choices)}
+
+
+def _number_problems(known: "Field[Any]", value: object) -> Iterator[tuple[str, dict[str, object]]]:
+    whole = known.type is int
+    if isinstance(value, bool) or not isinstance(value, int if whole else int | float):
+        yield "X106", {"expected": "a whole number" if whole else "a number", "found": _kind(value)}
+        return
+    low, high = known.metadata["low"], known.metadata["high"]
+    if isinstance(value, int) and abs(value) > _LARGEST:
+        yield "X108", {"bounds": "a number of 64 bits", "found": "a longer one"}
+    elif not math.isfinite(value) or (low is not None and value < low) or (high is not None and value > high):
+        # Not a number is below nothing and above nothing, hence the first test.
+        parts = [f"at least {low}"] * (low is not None) + [f"at most {high}"] * (high is not None)
+        yield "X108", {"bounds": " and ".join(["a finite number", *parts][bool(parts) :]), "found": value}
+
+
+def _setting(known: "Field[Any]", entry: Entry, is_path: bool) -> Any:
+    value: Any = entry.value
+    if known.type is float:
+        return float(value)
+    parts = value if isinstance(value, list) else [value]
+    if is_path:
+        parts = [os.path.normpath(os.path.join(entry.folder, p)) if p else "" for p in parts]
+    return tuple(parts) if isinstance(value, list) else parts[0]
+
+
+def _kind(value: object) -> str:
+    kinds = {
+        bool: "true or false",
+        str: "a string",
+        int: "a whole number",
+        float: "a number",
+        list: "a list",
+        dict: "a table",
+    }
+    return kinds.get(type(value), "a date or time")
+
+
+def _contradictions(x: Experiment) -> Iterator[tuple[str, tuple[str, ...], dict[str, object]]]:
+    """Code, keys concerned and fields of each rule between keys that does not hold."""
+    for name, paths in (("data.train", x.data.train), ("data.valid", x.data.valid), ("data.test", x.data.test)):
+        optional = name == "data.test" and not paths
+        if not optional and (len(paths) != 2 or "" in paths):
+            yield "X201", (name,), {"key": name, "found": sum(p != "" for p in paths)}
+    architecture = ("model.file", "model.text")
+    if not x.model.file and not x.model.text.strip():
+        yield "X202", architecture, {}
+    if x.model.file and x.model.text:
+        yield "X203", architecture, {}
+    if x.data.subwords == "codes" and not x.data.codes:
+        yield "X204", ("data.subwords", "data.codes"), {}
+    if x.data.subwords != "codes" and x.data.codes:
+        yield "X205", ("data.codes", "data.subwords"), {"found": x.data.subwords}
+    if not any(getattr(x.train, k) for k in _LIMITS):
+        yield "X206", tuple(f"train.{k}" for k in _LIMITS), {"keys": _LIMITS}
+    if not x.train.batch_tokens and not x.train.batch_sentences:
+        yield "X207", ("train.batch_tokens", "train.batch_sentences"), {}
+    if x.train.schedule == "linear" and not x.train.max_updates:
+        yield "X208", ("train.schedule", "train.max_updates"), {}
+
+
+def to_toml(experiment: Experiment, *, comments: bool = False) -> str:
+    """The whole experiment as TOML, every key written: `load` of it gives an equal one.
+
+    With `comments`, each section and key stands below its meaning.
+    """
+    blocks = []
+    for section, known in _SECTIONS.items():
+        part = getattr(experiment, section)
+        lines = [*(comment(str(type(part).__doc__).partition(": ")[2].rstrip(".")) if comments else ()), f"[{section}]"]
+        for name, described in known.items():
+            if comments:
+                choices = [c for c in described.metadata["choices"] if c not in described.metadata["doc"]]
+                end = "; one of " + ", ".join(described.metadata["choices"]) if choices else ""
+                lines += comment(described.metadata["doc"] + end)
+            lines.append(f"{name} = {literal(getattr(part, name))}")
+        blocks.append("\n".join(lines) + "\n")
+    return "\n".join(blocks)
+
+
+def write(experiment: Experiment, path: Path | str, *, comments: bool = True) -> None:
+    """Writes `to_toml` to a file, whole or not at all."""
+    write_whole(Path(path), to_toml(experiment, comments=comments).encode("utf-8"))
+
+
+def digest(experiment: Experiment) -> str:
+    """Twelve hexadecimal digits that name an experiment: of the SHA-256 of its TOML."""
+    return hashlib.sha256(to_toml(experiment).encode("utf-8")).hexdigest()[:12]

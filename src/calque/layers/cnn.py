@@ -1,0 +1,74 @@
+from dataclasses import dataclass
+from typing import cast
+
+from jaxtyping import Float
+from torch import Tensor, nn
+from torch.nn import functional as F
+
+from calque.adl.signature import Int, Setting, Word, arg
+from calque.layers.activations import ACTIVATIONS
+from calque.layers.contract import DECODER, ENCODER, Context, Cost, Example, Fault, Layer, Site
+from calque.layers.state import State, Window
+
+
+class Convolution(Layer):
+    """cnn(H, v, k)_t = v(W [h_{t - floor(k/2)}; ...; h_{t + floor(k/2)}] + b) in the encoder,
+    v(W [h_{t-k+1}; ...; h_t] + b) in the decoder (Domhan 2018, section 2.3).
+
+    Zeros stand outside the sentence, padding included. `glu` computes twice the width and halves it. With a dilation D the
+    inputs are D apart, so the field is (k-1) D + 1 positions.
+    """
+
+    name = "cnn"
+    examples = (
+        Example("cnn"),
+        Example("cnn(glu)"),
+        Example("cnn(tanh, kernel=5, width=6)"),
+        Example("cnn(id, kernel=3, dilation=2)"),
+        Example("cnn(relu, kernel=4)", (DECODER,)),
+        Example("cnn(relu, kernel=1)"),
+    )
+
+    @dataclass(frozen=True)
+    class Args:
+        v: str = arg(Word(choices=("relu", "glu", "tanh", "id")), "relu", "the non-linearity")
+        kernel: int = arg(Int(1, 1023), 3, "inputs under the filter; odd in the encoder")
+        width: int = arg(Int(), Setting("d"), "width out")
+        dilation: int = arg(Int(1, 1024), 1, "positions between two inputs")
+
+    def __init__(self, args: Args, site: Site, parts: object):
+        super().__init__(args, site, parts)
+        out = args.width * (2 if args.v == "glu" else 1)
+        # Conv1d only holds the weights: [out, d_in, kernel]; the products run channels last.
+        self.conv = nn.Conv1d(site.width, out, args.kernel, dilation=args.dilation)
+        self.function = ACTIVATIONS[args.v]
+        self.kernel, self.dilation, self.field = args.kernel, args.dilation, (args.kernel - 1) * args.dilation
+        self.causal = site.side == DECODER
+
+    @classmethod
+    def infer(cls, args: Args, site: Site) -> int:
+        if site.side == ENCODER and args.kernel % 2 == 0:
+            raise Fault("C305", "kernel", kernel=args.kernel)
+        return args.width
+
+    @classmethod
+    def cost(cls, args: Args, site: Site) -> Cost:
+        return Cost(args.width * (2 if args.v == "glu" else 1) * (site.width * args.kernel + 1))
+
+    def forward(self, x: Float[Tensor, "B T D"], ctx: Context) -> Float[Tensor, "B T E"]:
+        if ctx.mask is not None:
+            x = x * ctx.mask[:, :, None].to(x.dtype)
+        before = self.field if self.causal else self.field // 2
+        return self._convolve(F.pad(x, (0, 0, before, self.field - before)), x.shape[1])
+
+    def init_state(self, batch: int, capacity: int, ctx: Context) -> State:
+        return Window.new(batch, self.field, ctx.like, self.conv.in_channels)
+
+    def step(self, x: Float[Tensor, "B n D"], state: State, ctx: Context) -> tuple[Tensor, State]:
+        seen, after = cast("Window", state).write(x, ctx.mask)
+        return self._convolve(seen, x.shape[1]), after
+
+    def _convolve(self, seen: Float[Tensor, "B T+f D"], n: int) -> Float[Tensor, "B T E"]:
+        # One product over the windows laid side by side; the weight's columns are ordered to match.
+        windows = seen.unfold(1, self.field + 1, 1)[..., :: self.dilation]  # [B, T, D, kernel]
+        return self.function(F.linear(windows.flatten(2), self.conv.weight.flatten(1), self.conv.bias))

@@ -1,0 +1,259 @@
+"""The contract every layer keeps: one meaning in two forms.
+
+`forward` maps all positions at once, `step` a chunk of positions with an explicit state, and both compute the same function.
+The laws in `Layer`'s docstring are proved by `calque.prove` for every registered layer and for random compositions.
+"""
+
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Iterable, Mapping, MutableMapping
+from dataclasses import dataclass, field
+from typing import Any, ClassVar, NamedTuple, cast
+
+import torch
+from jaxtyping import Bool, Float
+from torch import Tensor, nn
+
+from calque.adl.signature import Signature, read_signature
+from calque.layers.state import Empty, State, States
+
+ENCODER = "encoder"
+DECODER = "decoder"
+BOTH = (ENCODER, DECODER)
+
+
+class StateShape(NamedTuple):
+    """What a cell hands over at a bridge: the kind of cell and its width."""
+
+    kind: str
+    width: int
+
+
+class PointInfo(NamedTuple):
+    """What the checker knows of an encoder point: its width and, on a cell, the state it ends in."""
+
+    width: int
+    state: StateShape | None = None
+
+
+class Point(NamedTuple):
+    """What a labelled encoder point holds after a run: its output, which positions are real, a cell's final state."""
+
+    value: Float[Tensor, "B S D"]
+    mask: Bool[Tensor, "B S"] | None
+    state: tuple[Tensor, ...] | None = None
+
+
+Recorder = Callable[[str, Tensor], None]
+
+
+class Context(NamedTuple):
+    """What a call needs beside its input. Frozen: whoever needs another one uses `_replace`.
+
+    mask      which positions of `x` are real, True first in every row ([B, T], or None: all of them)
+    visible   in `step`: no row will hold more than this many positions after the call (a static bound)
+    beams     how many rows of `x` share one source sentence
+    sources   the encoder's points by label (`end`, `block[3]`), one row per sentence
+    taps      where labelled encoder terms write their points; None: nowhere
+    like      an empty tensor of the type and on the device that states are made of
+    record    called with the path of an attention layer and its weights [B, heads, T, S]; None: the fast path
+    """
+
+    mask: Bool[Tensor, "B T"] | None = None
+    visible: int = 0
+    beams: int = 1
+    sources: Mapping[str, Point] = {}
+    taps: MutableMapping[str, Point] | None = None
+    like: Tensor = torch.empty(0)
+    record: Recorder | None = None
+
+
+class Cost(NamedTuple):
+    """What a layer costs, known before it is built. `parameters` counts the numbers it learns, bodies left out."""
+
+    parameters: int = 0
+
+
+class SourceArg(NamedTuple):
+    """A bound source: the point's key in `Context.sources`, what is known of it, and the width behind its own chain."""
+
+    key: str
+    point: PointInfo
+    width: int
+
+
+class BodyArg(NamedTuple):
+    """A bound chain: its width out."""
+
+    width: int
+
+
+@dataclass(frozen=True)
+class Site:
+    """Where a layer stands: its side, the width that comes in, its path, and the label it carries."""
+
+    side: str
+    width: int
+    path: str = ""
+    label: str | None = None
+
+
+class Fault(Exception):
+    """A layer's refusal of its arguments or its site: a code and the values of its sentence; the checker adds the place."""
+
+    def __init__(self, code: str, at: str | None = None, **fields: object):
+        self.code, self.at, self.fields = code, at, fields
+        super().__init__(code, fields)
+
+
+@dataclass(frozen=True)
+class NoArgs:
+    """The arguments of a layer that takes none."""
+
+
+@dataclass(frozen=True)
+class Example:
+    """A text that shows a layer at work; the contract suite runs it on each of `sides`."""
+
+    text: str
+    sides: tuple[str, ...] = BOTH
+    encoder: str = field(default="id")
+
+
+class Layer(nn.Module, ABC):
+    """A map from a sequence of hidden states to one of the same length.
+
+    Laws, proved for every registered layer and for random compositions, with and without gradients:
+
+    equal    `step`, fed any partition of x in order, concatenates to `forward(x)`; so do all gradients
+    causal   in the decoder, output t does not depend on input > t
+    padding  positions where the mask is False may hold any finite value and never affect the others
+    batch    rows do not see each other: at equal shapes, changing the neighbours changes no bit of a row
+    idle     a step whose position is not valid changes no state and no later output
+    reorder  step(x[i], select(s, i)) == step(x, s)[i]; `keep` drops finished sentences, memory included
+    shape    the width out is `infer(args, site)`; `cost` is what the built module holds
+
+    A layer is one class in one file: `name`, `Args`, `sides`, `examples`, the equation in the docstring. `step` consumes its
+    state: with gradients off its buffers are written in place, so the caller never touches the old one again.
+    """
+
+    name: ClassVar[str]
+    Args: ClassVar[type] = NoArgs
+    sides: ClassVar[tuple[str, ...]] = BOTH
+    examples: ClassVar[tuple[Example, ...]] = ()
+
+    def __init__(self, args: Any, site: Site, parts: Mapping[str, "Layer"]):
+        super().__init__()
+        self.path = site.path
+        for name, part in parts.items():
+            self.add_module(name, part)
+
+    @classmethod
+    def signature(cls) -> Signature:
+        """The layer's arguments."""
+        return read_signature(cls.name, cls.Args, cls.__doc__ or "")
+
+    @classmethod
+    def body_width(cls, args: Any, site: Site) -> int:
+        """The width that the layer hands to its bodies."""
+        return site.width
+
+    @classmethod
+    def infer(cls, args: Any, site: Site) -> int:
+        """The width out. Raises `Fault` where arguments and site do not fit. Pure."""
+        return site.width
+
+    @classmethod
+    def cost(cls, args: Any, site: Site) -> Cost:
+        """What the layer itself costs, its bodies left out."""
+        return Cost()
+
+    @classmethod
+    def final_state(cls, args: Any, site: Site) -> StateShape | None:
+        """The state that a label on this layer makes available to a bridge."""
+        return None
+
+    @abstractmethod
+    def forward(self, x: Float[Tensor, "B T D"], ctx: Context) -> Float[Tensor, "B T E"]:
+        """All positions at once."""
+
+    @abstractmethod
+    def init_state(self, batch: int, capacity: int, ctx: Context) -> State:
+        """The state before the first position, for `batch` rows that will hold at most `capacity` positions."""
+
+    @abstractmethod
+    def step(self, x: Float[Tensor, "B n D"], state: State, ctx: Context) -> tuple[Float[Tensor, "B n E"], State]:
+        """The next n positions. Consumes `state`."""
+
+    def part(self, name: str) -> "Layer":
+        """The body or source chain of that name."""
+        return cast("Layer", self._modules[name])
+
+
+class Stateless(Layer):
+    """A layer that works position by position: it writes `forward` alone."""
+
+    def init_state(self, batch: int, capacity: int, ctx: Context) -> State:
+        return Empty()
+
+    def step(self, x: Tensor, state: State, ctx: Context) -> tuple[Tensor, State]:
+        return self.forward(x, ctx), state
+
+
+class Merge(Layer):
+    """A combinator whose output at a position is a function of its input and its bodies' outputs there: it writes `merge`."""
+
+    def __init__(self, args: Any, site: Site, parts: Mapping[str, Layer]):
+        super().__init__(args, site, parts)
+        self._bodies = list(parts.values())
+
+    @abstractmethod
+    def merge(self, x: Tensor, outputs: list[Tensor]) -> Tensor:
+        """The output, of the input and the bodies' outputs in order."""
+
+    def forward(self, x: Tensor, ctx: Context) -> Tensor:
+        return self.merge(x, [body(x, ctx) for body in self._bodies])
+
+    def init_state(self, batch: int, capacity: int, ctx: Context) -> State:
+        return States(tuple(body.init_state(batch, capacity, ctx) for body in self._bodies))
+
+    def step(self, x: Tensor, state: State, ctx: Context) -> tuple[Tensor, State]:
+        parts = cast("States", state).parts
+        pairs = [body.step(x, s, ctx) for body, s in zip(self._bodies, parts, strict=True)]
+        return self.merge(x, [y for y, _ in pairs]), States(tuple(s for _, s in pairs))
+
+
+class Registry:
+    """The layers there are, by name."""
+
+    def __init__(self, layers: Iterable[type[Layer]] = ()):
+        self.layers: dict[str, type[Layer]] = {}
+        for layer in layers:
+            self.add(layer)
+
+    def add(self, layer: type[Layer]) -> type[Layer]:
+        """Register a class; a name is taken once."""
+        if layer.name in self.layers and self.layers[layer.name] is not layer:
+            raise ValueError(f"layer name {layer.name!r} is taken")
+        self.layers[layer.name] = layer
+        return layer
+
+    def site(self, side: str, width: int, path: str, label: str | None) -> Site:
+        """A place for a layer."""
+        return Site(side, width, path, label)
+
+    def body(self, width: int) -> BodyArg:
+        """A bound chain."""
+        return BodyArg(width)
+
+    def point(self, width: int, state: StateShape | None) -> PointInfo:
+        """What is known of an encoder point."""
+        return PointInfo(width, state)
+
+    def source(self, key: str, point: PointInfo, width: int) -> SourceArg:
+        """A bound source."""
+        return SourceArg(key, point, width)
+
+    @property
+    def fault(self) -> type[Exception]:
+        """What a layer raises to refuse its arguments."""
+        return Fault

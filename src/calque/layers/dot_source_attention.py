@@ -1,0 +1,87 @@
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import ClassVar
+
+from jaxtyping import Float
+from torch import Tensor, nn
+
+from calque.adl.signature import Flag, Int, Point, Real, Setting, SourceDefault, Word, arg
+from calque.layers.contract import DECODER, Cost, Example, Fault, Layer, Site, SourceArg
+from calque.layers.dot import attend, head_scale, join, split
+from calque.layers.source import SourceAttention, widths
+from calque.layers.state import Memory
+
+
+class DotSourceAttention(SourceAttention):
+    """mh_dot_src_att(H, U) = [C_1; ...; C_h] W_o, C_i = softmax(H W_q,i (U W_k,i)^T / sqrt(s)) U W_v,i (Domhan 2018, section 2.3).
+
+    `project` says which of W_q, W_k, W_v there are: all of them; q alone (Luong 2015's "general" score); none (ConvS2S as in
+    section 2.4, Luong's "dot"), where the contexts have the width of the values. `dot_src_att` is this layer with one head and
+    no W_o. As in `mh_dot_self_att`, `s = none` divides by the root of a head's width where the paper's text says d.
+    """
+
+    name = "mh_dot_src_att"
+    examples = (
+        Example("mh_dot_src_att(heads=2)", (DECODER,)),
+        Example("mh_dot_src_att(heads=1, width=6, s=8, out=no, bias=yes, from=@end -> norm)", (DECODER,)),
+        Example("dot_src_att(s=1, project=none)", (DECODER,)),
+        Example("dot_src_att(project=q, s=1, keys=@e -> linear(10), values=@end)", (DECODER,), "linear(6) @ e -> linear"),
+    )
+
+    @dataclass(frozen=True)
+    class Args:
+        heads: int = arg(Int(1, 1024), Setting("heads"), "number of heads; divides the widths it cuts")
+        width: int = arg(Int(), Setting("d"), "width of projected queries, keys and values of all heads together, and of W_o's output")
+        s: int | None = arg(Int(optional=True), None, "scores are divided by sqrt(s); none: by the root of a head's width")
+        project: str = arg(Word(choices=("all", "q", "none")), "all", "which of queries, keys and values are projected")
+        out: bool = arg(Flag(), True, "project the contexts with W_o")
+        bias: bool = arg(Flag(), False, "biases of all projections")
+        dropout: float = arg(Real(0.0, 1.0, below=True), 0.0, "probability of a zero among the weights")
+        from_: SourceArg | None = arg(Point(optional=True), SourceDefault("end"), "what keys and values are made of")
+        keys: SourceArg | None = arg(Point(optional=True), None, "what keys are made of, with `values`, instead of `from`")
+        values: SourceArg | None = arg(Point(optional=True), None, "what values are made of")
+
+        EITHER: ClassVar = (("from",), ("keys", "values"))
+
+    def __init__(self, args: Args, site: Site, parts: Mapping[str, Layer]):
+        super().__init__(args, site, parts)
+        key, value = widths(args)
+        query, context = (args.width, args.width) if args.project == "all" else (key, value)
+        self.q = nn.Identity() if args.project == "none" else nn.Linear(site.width, query, bias=args.bias)
+        self.k = nn.Linear(key, args.width, bias=args.bias) if args.project == "all" else nn.Identity()
+        self.v = nn.Linear(value, args.width, bias=args.bias) if args.project == "all" else nn.Identity()
+        self.out = nn.Linear(context, args.width, bias=args.bias) if args.out else nn.Identity()
+        self.heads, self.dropout = args.heads, args.dropout
+        self.scale = head_scale(args.s, query // args.heads)
+
+    @classmethod
+    def infer(cls, args: Args, site: Site) -> int:
+        key, value = widths(args)
+        if args.project == "none" and key != site.width:
+            raise Fault("C206", layer=cls.name, expected=key, found=site.width)
+        for width in (args.width,) if args.project == "all" else (key, value):
+            if width % args.heads:
+                raise Fault("C205", "heads", heads=args.heads, width=width)
+        return args.width if args.out or args.project == "all" else value
+
+    @classmethod
+    def cost(cls, args: Args, site: Site) -> Cost:
+        key, value = widths(args)
+        n = 0
+        if args.project == "all":
+            n = args.width * (site.width + key + value + 3 * args.bias)
+        elif args.project == "q":
+            n = key * (site.width + args.bias)
+        if args.out:
+            n += args.width * ((args.width if args.project == "all" else value) + args.bias)
+        return Cost(n)
+
+    def remember(self, keys: Float[Tensor, "S N D"], values: Float[Tensor, "S N E"]) -> tuple[Tensor, Tensor]:
+        return split(self.k(keys), self.heads), split(self.v(values), self.heads)
+
+    def look(self, x: Float[Tensor, "S T D"], memory: Memory) -> tuple[Tensor, Tensor]:
+        q = split(self.q(x), self.heads)
+        allowed = None if memory.mask is None else memory.mask[:, None, None]
+        dropout = self.dropout if self.training else 0.0
+        contexts, weights = attend(q, memory.keys, memory.values, allowed, self.scale, dropout)
+        return self.out(join(contexts)), weights

@@ -1,0 +1,29 @@
+from dataclasses import dataclass
+
+from jaxtyping import Float
+from torch import Tensor
+from torch.nn import functional as F
+
+from calque.adl.signature import Real, Setting, arg
+from calque.layers.contract import Context, Example, Stateless
+
+
+class Dropout(Stateless):
+    """dropout(h): in training each number is zero with probability p, else h / (1 - p); the identity otherwise.
+
+    Domhan 2018, section 2.3.
+    """
+
+    name = "dropout"
+    examples = (Example("dropout"), Example("dropout(0.3)"))
+
+    @dataclass(frozen=True)
+    class Args:
+        p: float = arg(Real(0.0, 1.0, below=True), Setting("p"), "probability of a zero")
+
+    def __init__(self, args: Args, site: object, parts: object):
+        super().__init__(args, site, parts)
+        self.p = args.p
+
+    def forward(self, x: Float[Tensor, "B T D"], ctx: Context) -> Float[Tensor, "B T D"]:
+        return F.dropout(x, self.p, self.training) if self.p else x

@@ -1,0 +1,66 @@
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import cast
+
+import torch
+from jaxtyping import Float
+from torch import Tensor
+
+from calque.adl.signature import Body, Int, Setting, arg
+from calque.layers.contract import DECODER, BodyArg, Context, Example, Fault, Layer, Site
+from calque.layers.state import Cell, State, States
+
+
+class Feed(Layer):
+    """Input feeding: y_t = l([y_{t-1}; x_t]), y_0 = 0 (Luong 2015, section 3.3; Domhan 2018, section 2.4).
+
+    The body sees its own last output, `width` wide, before the input. Its `forward` is the loop over `step`: O(T) sequential
+    steps. It works around any body, since every layer steps.
+    """
+
+    name = "feed"
+    sides = (DECODER,)
+    examples = (
+        Example("feed(ff)", (DECODER,)),
+        Example("feed(rnn -> concat(id, mlp_src_att) -> ff)", (DECODER,)),
+        Example("feed(linear(6) -> mh_dot_self_att(heads=2, width=6), width=6)", (DECODER,)),
+    )
+
+    @dataclass(frozen=True)
+    class Args:
+        body: BodyArg = arg(Body(), doc="a chain that returns `width`")
+        width: int = arg(Int(), Setting("d"), "the width of what is fed back")
+
+    def __init__(self, args: Args, site: Site, parts: Mapping[str, Layer]):
+        super().__init__(args, site, parts)
+        self.width = args.width
+
+    @classmethod
+    def body_width(cls, args: Args, site: Site) -> int:
+        return args.width + site.width
+
+    @classmethod
+    def infer(cls, args: Args, site: Site) -> int:
+        if args.body.width != args.width:
+            raise Fault("C202", layer="feed", expected=args.width, found=args.body.width)
+        return args.width
+
+    def forward(self, x: Float[Tensor, "B T D"], ctx: Context) -> Float[Tensor, "B T E"]:
+        state = self.init_state(x.shape[0], x.shape[1], ctx._replace(like=x.new_empty(0)))
+        return self.step(x, state, ctx._replace(visible=x.shape[1]))[0]
+
+    def init_state(self, batch: int, capacity: int, ctx: Context) -> State:
+        fed = Cell((ctx.like.new_zeros(batch, self.width),))
+        return States((fed, self.part("body").init_state(batch, capacity, ctx)))
+
+    def step(self, x: Float[Tensor, "B n D"], state: State, ctx: Context) -> tuple[Tensor, State]:
+        fed, inner = cast("tuple[Cell, State]", cast("States", state).parts)
+        outputs = []
+        for t in range(x.shape[1]):
+            now = slice(t, t + 1)
+            mask = None if ctx.mask is None else ctx.mask[:, now]
+            seen = torch.cat([fed.values[0][:, None], x[:, now]], -1)
+            y, inner = self.part("body").step(seen, inner, ctx._replace(mask=mask))
+            fed = fed.write((y[:, 0],), None if mask is None else mask[:, 0])
+            outputs.append(y)
+        return torch.cat(outputs, 1), States((fed, inner))

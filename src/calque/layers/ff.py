@@ -1,0 +1,40 @@
+from dataclasses import dataclass
+
+from jaxtyping import Float
+from torch import Tensor, nn
+from torch.nn import functional as F
+
+from calque.adl.signature import Int, Real, Setting, arg
+from calque.layers.contract import Context, Cost, Example, Site, Stateless
+
+
+class FeedForward(Stateless):
+    """ff(h, n) = dropout(max(0, W h + b)), W: [n, d_in] (Domhan 2018, section 2.3).
+
+    The dropout is the paper's; `ff(n, 0)` has none, as in You 2020.
+    """
+
+    name = "ff"
+    examples = (Example("ff"), Example("ff(12, 0)"))
+
+    @dataclass(frozen=True)
+    class Args:
+        n: int = arg(Int(), Setting("d"), "width out")
+        dropout: float = arg(Real(0.0, 1.0, below=True), Setting("p"), "probability of a zero after the non-linearity")
+
+    def __init__(self, args: Args, site: Site, parts: object):
+        super().__init__(args, site, parts)
+        self.project = nn.Linear(site.width, args.n)
+        self.dropout = args.dropout
+
+    @classmethod
+    def infer(cls, args: Args, site: Site) -> int:
+        return args.n
+
+    @classmethod
+    def cost(cls, args: Args, site: Site) -> Cost:
+        return Cost(args.n * (site.width + 1))
+
+    def forward(self, x: Float[Tensor, "B T D"], ctx: Context) -> Float[Tensor, "B T E"]:
+        y = F.relu(self.project(x))
+        return F.dropout(y, self.dropout, self.training) if self.dropout else y

@@ -1,0 +1,13 @@
+from calque.layers.contract import Context, Example, Stateless
+from jaxtyping import Float
+from torch import Tensor
+
+
+class Identity(Stateless):
+    """id(h) = h (Domhan 2018, section 2.3)."""
+
+    name = "id"
+    examples = (Example("id"),)
+
+    def forward(self, x: Float[Tensor, "B T D"], ctx: Context) -> Float[Tensor, "B T D"]:
+        return x

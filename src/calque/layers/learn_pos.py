@@ -1,0 +1,45 @@
+from dataclasses import dataclass
+from typing import cast
+
+import torch
+from jaxtyping import Float
+from torch import Tensor, nn
+
+from calque.adl.signature import Int, arg
+from calque.layers.contract import Context, Cost, Example, Layer, Site
+from calque.layers.state import Counter, State
+
+
+class LearnedPosition(Layer):
+    """learn_pos(h_t) = h_t + l_t, l a table of `length` learned rows, t from 0 (Gehring 2017, section 3.1).
+
+    Positions past the table take its last row: a long sentence is translated, not refused.
+    """
+
+    name = "learn_pos"
+    examples = (Example("learn_pos"), Example("learn_pos(3)"))
+
+    @dataclass(frozen=True)
+    class Args:
+        length: int = arg(Int(), 1024, "rows of the table")
+
+    def __init__(self, args: Args, site: Site, parts: object):
+        super().__init__(args, site, parts)
+        self.table = nn.Parameter(torch.randn(args.length, site.width) * 0.05)
+
+    @classmethod
+    def cost(cls, args: Args, site: Site) -> Cost:
+        return Cost(args.length * site.width)
+
+    def forward(self, x: Float[Tensor, "B T D"], ctx: Context) -> Float[Tensor, "B T D"]:
+        return x + self._rows(torch.arange(x.shape[1], device=x.device))
+
+    def init_state(self, batch: int, capacity: int, ctx: Context) -> State:
+        return Counter.new(batch, ctx.like.device)
+
+    def step(self, x: Float[Tensor, "B n D"], state: State, ctx: Context) -> tuple[Tensor, State]:
+        counter, n = cast("Counter", state), x.shape[1]
+        return x + self._rows(counter.positions(n)), counter.advance(n, ctx.mask)
+
+    def _rows(self, positions: Tensor) -> Tensor:
+        return self.table[positions.clamp(max=self.table.shape[0] - 1)]

@@ -1,0 +1,34 @@
+from dataclasses import dataclass
+
+from jaxtyping import Float
+from torch import Tensor, nn
+
+from calque.adl.signature import Flag, Int, Setting, arg
+from calque.layers.contract import Context, Cost, Example, Site, Stateless
+
+
+class Linear(Stateless):
+    """linear(h, width) = W h + b, W: [width, d_in] (Domhan 2018, section 2.3)."""
+
+    name = "linear"
+    examples = (Example("linear"), Example("linear(12)"), Example("linear(bias=no)"))
+
+    @dataclass(frozen=True)
+    class Args:
+        width: int = arg(Int(), Setting("d"), "width out")
+        bias: bool = arg(Flag(), True, "add b")
+
+    def __init__(self, args: Args, site: Site, parts: object):
+        super().__init__(args, site, parts)
+        self.project = nn.Linear(site.width, args.width, bias=args.bias)
+
+    @classmethod
+    def infer(cls, args: Args, site: Site) -> int:
+        return args.width
+
+    @classmethod
+    def cost(cls, args: Args, site: Site) -> Cost:
+        return Cost(args.width * (site.width + args.bias))
+
+    def forward(self, x: Float[Tensor, "B T D"], ctx: Context) -> Float[Tensor, "B T E"]:
+        return self.project(x)

@@ -1,0 +1,36 @@
+from dataclasses import dataclass
+
+import torch
+from jaxtyping import Float
+from torch import Tensor, nn
+from torch.nn import functional as F
+
+from calque.adl.signature import Real, arg
+from calque.layers.contract import Context, Cost, Example, Site, Stateless
+
+
+class Norm(Stateless):
+    """norm(h) = g / sqrt(var(h) + eps) * (h - mean(h)) + b, over the width (Domhan 2018, section 2.3; Ba et al. 2016).
+
+    The paper divides by the deviation alone; `eps` keeps a constant row finite, with the value of the original code.
+    """
+
+    name = "norm"
+    examples = (Example("norm"),)
+
+    @dataclass(frozen=True)
+    class Args:
+        eps: float = arg(Real(0.0, 1.0), 1e-6, "added to the variance")
+
+    def __init__(self, args: Args, site: Site, parts: object):
+        super().__init__(args, site, parts)
+        self.eps = args.eps
+        self.gain = nn.Parameter(torch.ones(site.width))
+        self.shift = nn.Parameter(torch.zeros(site.width))
+
+    @classmethod
+    def cost(cls, args: Args, site: Site) -> Cost:
+        return Cost(2 * site.width)
+
+    def forward(self, x: Float[Tensor, "B T D"], ctx: Context) -> Float[Tensor, "B T D"]:
+        return F.layer_norm(x, x.shape[-1:], self.gain, self.shift, self.eps)

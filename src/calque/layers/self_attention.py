@@ -1,0 +1,83 @@
+from dataclasses import dataclass
+from typing import cast
+
+import torch
+from jaxtyping import Float
+from torch import Tensor, nn
+
+from calque.adl.signature import Flag, Int, Real, Setting, arg
+from calque.layers.contract import DECODER, Context, Cost, Example, Fault, Layer, Site
+from calque.layers.dot import attend, head_scale, join, split
+from calque.layers.state import KeysValues, State
+
+
+class SelfAttention(Layer):
+    """mh_dot_self_att(H) = [C_1; ...; C_h] W_o, C_i = softmax(H W_q,i (H W_k,i)^T / sqrt(s)) H W_v,i (Domhan 2018, section 2.3).
+
+    In the decoder a position sees itself and those before it. Differences from the paper, each an argument: it names `s = d`,
+    while practice and its own code take the width of a head (`s = none`); the output projection W_o is absent from its formula
+    and present in its code. `dropout` drops attention weights, which the paper does not mention.
+    """
+
+    name = "mh_dot_self_att"
+    examples = (
+        Example("mh_dot_self_att(heads=2)"),
+        Example("mh_dot_self_att(heads=1, width=6, s=1, out=no, bias=yes)"),
+    )
+
+    @dataclass(frozen=True)
+    class Args:
+        heads: int = arg(Int(1, 1024), Setting("heads"), "number of heads; divides `width`")
+        width: int = arg(Int(), Setting("d"), "width of queries, keys and values of all heads together, and out")
+        s: int | None = arg(Int(optional=True), None, "scores are divided by sqrt(s); none: by the root of a head's width")
+        out: bool = arg(Flag(), True, "project the contexts with W_o")
+        bias: bool = arg(Flag(), False, "biases of all projections")
+        dropout: float = arg(Real(0.0, 1.0, below=True), 0.0, "probability of a zero among the weights")
+
+    def __init__(self, args: Args, site: Site, parts: object):
+        super().__init__(args, site, parts)
+        self.q = nn.Linear(site.width, args.width, bias=args.bias)
+        self.k = nn.Linear(site.width, args.width, bias=args.bias)
+        self.v = nn.Linear(site.width, args.width, bias=args.bias)
+        self.out = nn.Linear(args.width, args.width, bias=args.bias) if args.out else nn.Identity()
+        self.heads, self.dropout = args.heads, args.dropout
+        self.scale = head_scale(args.s, args.width // args.heads)
+        self.causal = site.side == DECODER
+
+    @classmethod
+    def infer(cls, args: Args, site: Site) -> int:
+        if args.width % args.heads:
+            raise Fault("C205", "heads", heads=args.heads, width=args.width)
+        return args.width
+
+    @classmethod
+    def cost(cls, args: Args, site: Site) -> Cost:
+        projections = 3 * args.width * (site.width + args.bias)
+        return Cost(projections + (args.width * (args.width + args.bias) if args.out else 0))
+
+    def forward(self, x: Float[Tensor, "B T D"], ctx: Context) -> Float[Tensor, "B T E"]:
+        q, k, v = self._project(x)
+        if self.causal:  # padding stands behind every real query, so causality hides it
+            allowed = torch.ones(x.shape[1], x.shape[1], dtype=torch.bool, device=x.device).tril()
+        else:
+            allowed = None if ctx.mask is None else ctx.mask[:, None, None]
+        return self._attend(q, k, v, allowed, ctx)
+
+    def init_state(self, batch: int, capacity: int, ctx: Context) -> State:
+        return KeysValues.new(batch, self.heads, capacity, self.q.out_features // self.heads, ctx.like)
+
+    def step(self, x: Float[Tensor, "B n D"], state: State, ctx: Context) -> tuple[Tensor, State]:
+        q, k, v = self._project(x)
+        after, positions = cast("KeysValues", state).write(k, v, ctx.mask)
+        seen = torch.arange(ctx.visible, device=x.device) <= positions[:, :, None]
+        keys, values = after.keys[:, :, : ctx.visible], after.values[:, :, : ctx.visible]
+        return self._attend(q, keys, values, seen[:, None], ctx), after
+
+    def _project(self, x: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+        return split(self.q(x), self.heads), split(self.k(x), self.heads), split(self.v(x), self.heads)
+
+    def _attend(self, q: Tensor, k: Tensor, v: Tensor, allowed: Tensor | None, ctx: Context) -> Tensor:
+        contexts, weights = attend(q, k, v, allowed, self.scale, self.dropout if self.training else 0.0)
+        if ctx.record is not None:
+            ctx.record(self.path, weights)
+        return cast("Tensor", self.out(join(contexts)))

@@ -1,0 +1,75 @@
+"""What source attentions share: where keys and values come from, once per sentence, and how beams read them together."""
+
+from abc import abstractmethod
+from collections.abc import Mapping
+from typing import Any, Protocol, cast
+
+from jaxtyping import Float
+from torch import Tensor
+
+from calque.layers.contract import DECODER, Context, Layer, Site, SourceArg
+from calque.layers.state import Memory, State
+
+
+class SourceArgs(Protocol):
+    """The arguments every source attention has."""
+
+    @property
+    def from_(self) -> SourceArg | None: ...
+    @property
+    def keys(self) -> SourceArg | None: ...
+    @property
+    def values(self) -> SourceArg | None: ...
+
+
+def widths(args: SourceArgs) -> tuple[int, int]:
+    """The widths of keys and values."""
+    if args.from_ is not None:
+        return args.from_.width, args.from_.width
+    return cast("SourceArg", args.keys).width, cast("SourceArg", args.values).width
+
+
+class SourceAttention(Layer):
+    """A layer that reads encoder points. It writes `remember` and `look`; both forms and the sharing among beams follow."""
+
+    sides = (DECODER,)
+
+    def __init__(self, args: Any, site: Site, parts: Mapping[str, Layer]):
+        super().__init__(args, site, parts)
+        named = {"from": args.from_, "keys": args.keys, "values": args.values}
+        self._keys_of = {name: source.key for name, source in named.items() if source is not None}
+
+    @abstractmethod
+    def remember(self, keys: Float[Tensor, "S N D"], values: Float[Tensor, "S N E"]) -> tuple[Tensor, Tensor]:
+        """What is kept of a sentence: computed once, before its first word."""
+
+    @abstractmethod
+    def look(self, x: Float[Tensor, "S T D"], memory: Memory) -> tuple[Tensor, Float[Tensor, "S H T N"]]:
+        """The output at each position, and the weights."""
+
+    def forward(self, x: Float[Tensor, "B T D"], ctx: Context) -> Float[Tensor, "B T E"]:
+        return self._read(x, self._memory(ctx), ctx)
+
+    def init_state(self, batch: int, capacity: int, ctx: Context) -> State:
+        return self._memory(ctx)
+
+    def step(self, x: Float[Tensor, "B n D"], state: State, ctx: Context) -> tuple[Tensor, State]:
+        return self._read(x, cast("Memory", state), ctx), state
+
+    def _memory(self, ctx: Context) -> Memory:
+        read = {}
+        for name, key in self._keys_of.items():
+            point = ctx.sources[key]
+            read[name] = self.part(name)(point.value, Context(mask=point.mask, like=ctx.like))
+        keys, values = (read["from"], read["from"]) if "from" in read else (read["keys"], read["values"])
+        return Memory(*self.remember(keys, values), ctx.sources[next(iter(self._keys_of.values()))].mask)
+
+    def _read(self, x: Tensor, memory: Memory, ctx: Context) -> Tensor:
+        # The beams of a sentence become further queries of the one memory, instead of copies of it.
+        batch, n, _ = x.shape
+        folded = x.reshape(batch // ctx.beams, ctx.beams * n, -1)
+        y, weights = self.look(folded, memory)
+        if ctx.record is not None:
+            by_row = weights.unflatten(2, (ctx.beams, n)).transpose(1, 2).flatten(0, 1)
+            ctx.record(self.path, by_row)
+        return y.reshape(batch, n, -1)

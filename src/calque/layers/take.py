@@ -1,0 +1,32 @@
+from dataclasses import dataclass
+
+from jaxtyping import Float
+from torch import Tensor
+
+from calque.adl.signature import Int, arg
+from calque.layers.contract import Context, Example, Fault, Site, Stateless
+
+
+class Take(Stateless):
+    """take(h, start, width) = h[start : start + width], a slice of the hidden state."""
+
+    name = "take"
+    examples = (Example("take(0, 4)"), Example("take(3, 2)"))
+
+    @dataclass(frozen=True)
+    class Args:
+        start: int = arg(Int(low=0), doc="the first number taken, from 0")
+        width: int = arg(Int(), doc="how many numbers")
+
+    def __init__(self, args: Args, site: Site, parts: object):
+        super().__init__(args, site, parts)
+        self.slice = slice(args.start, args.start + args.width)
+
+    @classmethod
+    def infer(cls, args: Args, site: Site) -> int:
+        if args.start + args.width > site.width:
+            raise Fault("C204", start=args.start, end=args.start + args.width, width=site.width)
+        return args.width
+
+    def forward(self, x: Float[Tensor, "B T D"], ctx: Context) -> Float[Tensor, "B T E"]:
+        return x[..., self.slice]

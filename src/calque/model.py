@@ -1,0 +1,139 @@
+"""A translation model: embeddings, an encoder, a decoder, an output layer, and which of their matrices are one."""
+
+from dataclasses import dataclass
+from typing import cast
+
+import torch
+from jaxtyping import Bool, Float, Int
+from torch import Tensor, nn
+from torch.nn import functional as F
+
+from calque.adl.check import Checked
+from calque.diagnostics import error
+from calque.layers.build import build
+from calque.layers.contract import Context, Point, Recorder, Registry
+from calque.layers.registry import builtin
+from calque.layers.state import State
+
+Sources = dict[str, Point]
+
+
+@dataclass(frozen=True)
+class Shape:
+    """What surrounds an architecture: vocabulary sizes, and how the output layer is made."""
+
+    source_size: int
+    target_size: int
+    tying: str = "three-way"
+    output_bias: bool = True
+
+
+class Model(nn.Module):
+    """p(y_t | y_<t, x) = softmax(W_o z_t + b_o) (Domhan 2018, equation 1).
+
+    Embeddings are `d` wide and enter the two chains as they are; scaling and dropout stand in the definition. With tying
+    `three-way` the source embedding, the target embedding and W_o are one matrix, with `target` the latter two.
+    """
+
+    def __init__(self, checked: Checked, shape: Shape, registry: Registry | None = None):
+        super().__init__()
+        registry = registry or builtin()
+        self.checked, self.shape = checked, shape
+        check_shape(checked, shape)
+        self.source_embedding = nn.Embedding(shape.source_size, checked.width)
+        self.target_embedding = nn.Embedding(shape.target_size, checked.width)
+        self.encoder = build(checked.encoder, registry)
+        self.decoder = build(checked.decoder, registry)
+        self.output = nn.Linear(checked.decoder.width_out, shape.target_size, bias=shape.output_bias)
+        if shape.tying != "none":
+            self.output.weight = self.target_embedding.weight
+        if shape.tying == "three-way":
+            self.source_embedding.weight = self.target_embedding.weight
+
+    def encode(
+        self, source: Int[Tensor, "B S"], mask: Bool[Tensor, "B S"] | None = None, record: Recorder | None = None
+    ) -> Sources:
+        """Every labelled point of the encoder and its `end`, for the decoder to read. `mask`: True at real tokens."""
+        taps: Sources = {}
+        x = self.source_embedding(source)
+        end = self.encoder(x, Context(mask=mask, taps=taps, record=record, like=x.new_empty(0)))
+        taps["end"] = Point(end, mask)
+        return taps
+
+    def decode(
+        self,
+        target_in: Int[Tensor, "B T"],
+        sources: Sources,
+        mask: Bool[Tensor, "B T"] | None = None,
+        record: Recorder | None = None,
+    ) -> Float[Tensor, "B T D"]:
+        """z of all positions at once: `target_in` starts with the begin symbol."""
+        x = self.target_embedding(target_in)
+        ctx = Context(mask=mask, visible=target_in.shape[1], sources=sources, record=record, like=x.new_empty(0))
+        return cast("Tensor", self.decoder(x, ctx))
+
+    def logits(self, z: Float[Tensor, "... D"]) -> Float[Tensor, "... V"]:
+        """W_o z + b_o."""
+        return cast("Tensor", self.output(z))
+
+    def forward(
+        self,
+        source: Int[Tensor, "B S"],
+        target_in: Int[Tensor, "B T"],
+        source_mask: Bool[Tensor, "B S"] | None = None,
+        target_mask: Bool[Tensor, "B T"] | None = None,
+    ) -> Float[Tensor, "B T V"]:
+        """The logits of all positions at once."""
+        return self.logits(self.decode(target_in, self.encode(source, source_mask), target_mask))
+
+    def init_state(self, sources: Sources, capacity: int, beams: int = 1) -> State:
+        """The state before the first word, for `beams` rows per sentence that will hold at most `capacity` positions."""
+        end = sources["end"].value
+        ctx = Context(beams=beams, sources=sources, like=end.new_empty(0))
+        return self.decoder.init_state(end.shape[0] * beams, capacity, ctx)
+
+    def step(
+        self,
+        words: Int[Tensor, "R n"],
+        state: State,
+        visible: int,
+        beams: int = 1,
+        mask: Bool[Tensor, "R n"] | None = None,
+        record: Recorder | None = None,
+    ) -> tuple[Float[Tensor, "R n D"], State]:
+        """z of the next n positions of every row, and the state after them. Consumes `state`.
+
+        `visible`: no row holds more positions than this after the call.
+        """
+        x = self.target_embedding(words)
+        ctx = Context(mask=mask, visible=visible, beams=beams, record=record, like=x.new_empty(0))
+        return self.decoder.step(x, state, ctx)
+
+    @property
+    def device(self) -> torch.device:
+        """Where the weights are."""
+        return self.target_embedding.weight.device
+
+
+def check_shape(checked: Checked, shape: Shape) -> None:
+    """Raises the errors of an architecture and its surroundings that do not fit."""
+    if shape.tying == "three-way" and shape.source_size != shape.target_size:
+        raise error("X210", source=shape.source_size, target=shape.target_size)
+    if shape.tying != "none" and checked.decoder.width_out != checked.width:
+        raise error("X211", tying=shape.tying, width=checked.width, found=checked.decoder.width_out)
+
+
+def cross_entropy(
+    logits: Float[Tensor, "N V"], target: Int[Tensor, "N"], smoothing: float
+) -> tuple[Float[Tensor, ""], Float[Tensor, ""]]:
+    """The summed smoothed loss to train on and the summed negative log-likelihood to report, both in float32.
+
+    The smoothed loss gives the reference 1 - smoothing and shares the rest equally among the other V - 1 words
+    (Domhan 2018, section 4.1; the 2018 code leaves the reference out of the share).
+    """
+    logp = F.log_softmax(logits, -1, dtype=torch.float32 if logits.dtype != torch.float64 else torch.float64)
+    nll = -logp.gather(-1, target[:, None]).sum()
+    if not smoothing:
+        return nll, nll.detach()
+    others = -logp.sum() - nll
+    return (1 - smoothing) * nll + smoothing / (logits.shape[-1] - 1) * others, nll.detach()

@@ -1,0 +1,1 @@
+"""Training: loss, optimisers, schedules, the loop, checkpoints."""
