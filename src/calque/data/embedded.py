@@ -29,8 +29,7 @@ Pair = tuple[str, str]
 LONGEST = 24
 # Kinds of sentence by how often they are drawn; the rest are statements in a frame that changes the order.
 PLAIN_SHARE, WHOLE_SHARE = 0.3, 0.2
-# Pairs in a split for one of the whole; shares of all possible sentences held back for it (half as much again, so that
-# a split is never short).
+# The held-out splits as shares of the whole. Half as much again is held back from train, so that none comes out short.
 HELD_OUT = {"test": 1 / 60, "valid": 1 / 120}
 
 

@@ -64,8 +64,8 @@ CLAUSES: Mapping[str, Mapping[str, str]] = {
         "{goods} costs {price}": "{goods} | kostet | {price} |",
         "{subject} bought {counted} for {price}": "{subject} | {subject_hat} | {counted} für {price} | gekauft",
         "the price of {food} rose by {percent}": "der Preis für {food} | ist | um {percent} | gestiegen",
-        "the price of {food} fell from {price} to {price2}": "der Preis für {food} | ist"
-        " | von {price_dat} auf {price2} | gefallen",
+        "the price of {food} fell from {fall_a} to {fall_b}": "der Preis für {food} | ist"
+        " | von {fall_a} auf {fall_b} | gefallen",
         "the rent in {city} is {amount} a month": "die Miete in {city} | beträgt | {amount} im Monat |",
         "{person} owes {name} {price}": "{person} | schuldet | {name} {price} |",
         "{subject} saved {price} in {span}": "{subject} | {subject_hat} | in {span_dat} {price} | gespart",
@@ -81,7 +81,7 @@ CLAUSES: Mapping[str, Mapping[str, str]] = {
         "the temperature in {city} fell to {temperature} {past}": "die Temperatur in {city} | ist"
         " | {past} auf {temperature} | gefallen",
         "it was {temperature} in {city} at {clock}": "es | waren | um {clock} in {city} {temperature} |",
-        "you need {weight} of {food} and {ingredient}": "man | braucht | {weight} {food} und {ingredient} |",
+        "you need {portion} of {food} and {ingredient}": "man | braucht | {portion} {food} und {ingredient} |",
         "{person} drinks {volume} of {drink} a day": "{person} | trinkt | {volume} {drink} am Tag |",
         "{subject} ran {road} in {duration}": "{subject} | {subject_ist} | in {duration_dat} {road} | gelaufen",
         "{vehicle} travels at {speed}": "{vehicle} | fährt | {speed} |",
@@ -92,7 +92,7 @@ CLAUSES: Mapping[str, Mapping[str, str]] = {
         "{person} is {cardinal} years old": "{person} | ist | {cardinal} Jahre | alt",
         "{person} is {span} older than {name}": "{person} | ist | {span} älter als {name} |",
         "{person} has lived in {city} for {span}": "{person} | wohnt | seit {span_dat} in {city} |",
-        "{person} has worked in {country} since {year}": "{person} | arbeitet | seit {year} in {country} |",
+        "{person} has worked in {country} since {recent}": "{person} | arbeitet | seit {recent} in {country} |",
         "{person} lives on the {ordinal} floor": "{person} | wohnt | im {ordinal} Stock |",
         "{person} gets up at {clock} on {weekday_s}": "{person} | steht | {weekday_s} um {clock} | auf-",
         "{subject} must call {name} at {clock} on {weekday}": "{subject} | {subject_muss}"
@@ -178,7 +178,7 @@ WHOLE: Mapping[str, str] = {
     "Did {subject} meet {name} {place} {past}?": "{subject_hat} {subject} {name} {past} {place} getroffen?",
     "Room {room} is on the {ordinal} floor.": "Zimmer {room} ist im {ordinal} Stock.",
     "Table {table} is reserved for {name} at {clock}.": "Tisch {table} ist um {clock} für {name} reserviert.",
-    "Mix {weight} of {food} with {ingredient}.": "Mischen Sie {weight} {food} mit {ingredient_dat}.",
+    "Mix {portion} of {food} with {ingredient}.": "Mischen Sie {portion} {food} mit {ingredient_dat}.",
     "{digits_a} times {digits_b} equals {digits_c}.": "{digits_a} mal {digits_b} ergibt {digits_c}.",
     "Happy {ordinal} birthday, {name}!": "Alles Gute zum {ordinal} Geburtstag, {name}!",
 }

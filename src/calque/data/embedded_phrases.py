@@ -74,9 +74,9 @@ def figures(n: int | Decimal, pattern: str | None = None) -> tuple[str, str]:
 
 
 def dative_plural(plural: str) -> str:
-    """The dative of a German plural, of its first word: Tage - Tagen, but Wochen, Autos and the measure Gramm stay."""
-    first, *rest = plural.split(" ")
-    return " ".join([first + ("n" if first.endswith(("e", "er", "el")) else ""), *rest])
+    """The dative of a German plural: Tage - Tagen, but Wochen, Euro and the measure Gramm stay as they are."""
+    head, pro, per = plural.partition(" pro ")
+    return head + ("n" if head.endswith(("e", "er", "el")) else "") + pro + per
 
 
 def definite(noun: Noun) -> Phrase:

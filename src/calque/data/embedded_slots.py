@@ -60,14 +60,13 @@ class Draw:
         return self._random() < p
 
 
+# The units of the corpus and their German genders, which CLDR's patterns do not tell.
 GENDERS = {
     "length-kilometer": "m",
     "length-meter": "m",
-    "length-centimeter": "m",
     "area-square-meter": "m",
     "mass-gram": "n",
     "mass-kilogram": "n",
-    "mass-tonne": "f",
     "volume-liter": "m",
     "volume-milliliter": "m",
     "speed-kilometer-per-hour": "m",
@@ -140,8 +139,9 @@ def _duration(draw: Draw) -> Phrase:
     if kind < 5:
         spelled = draw.chance(0.6)
         return both(quantity(draw.between(2, 12), hour, spelled), quantity(draw.between(2, 59), minute, spelled))
-    n = draw.between(1, 59)
-    return quantity(n, draw.pick((minute, minute, hour)), n == 1 or draw.chance(0.6))
+    noun, high = draw.pick(((minute, 59), (minute, 59), (hour, 23)))
+    n = draw.between(1, high)
+    return quantity(n, noun, n == 1 or draw.chance(0.6))
 
 
 def _clock(draw: Draw) -> Phrase:
@@ -150,7 +150,7 @@ def _clock(draw: Draw) -> Phrase:
 
 
 def _date(draw: Draw) -> datetime.date:
-    return datetime.date(1900, 1, 1) + datetime.timedelta(days=draw.between(0, 51_000))
+    return datetime.date(1900, 1, 1) + datetime.timedelta(days=draw.between(0, 45_000))
 
 
 def _day(draw: Draw) -> Phrase:
@@ -202,6 +202,13 @@ def _price(draw: Draw) -> Phrase:
     value = _decimal(draw, draw.pick((99, 999, 2999)), 2)
     en, de = figures(value, "#,##0.00")
     return same(f"{en} {noun.en_plural}", f"{de} {noun.de_plural}", dat=f"{de} {noun.de_plural}")
+
+
+def _fall(draw: Draw) -> Phrase:
+    """A higher price and a lower one of one currency."""
+    noun, spelled, low = currency(draw.pick(("EUR", "USD", "CHF"))), draw.chance(0.5), draw.between(1, 60)
+    higher, lower = quantity(low + draw.between(1, 39), noun, spelled), quantity(low, noun, spelled)
+    return Phrase({"a": higher.en[""], "b": lower.en[""]}, {"a": higher.de["dat"], "b": lower.de[""]})
 
 
 def _percent(draw: Draw) -> Phrase:
@@ -346,6 +353,7 @@ SLOTS: Mapping[str, Slot] = {
     "span": _span,
     "price": _price,
     "amount": lambda d: amount(_decimal(d, d.pick((99, 999, 2999)), 2), d.pick(("EUR", "EUR", "USD", "GBP"))),
+    "fall": _fall,
     "percent": _percent,
     "percentsign": _percent_sign,
     "temperature": _temperature,
@@ -353,6 +361,7 @@ SLOTS: Mapping[str, Slot] = {
     "platform": lambda d: _copied(d.between(1, 24)),
     "code": lambda d: _copied(d.between(1000, 9999)),
     "year": lambda d: _copied(_year(d)),
+    "recent": lambda d: _copied(d.between(1970, 2024)),
     "years": _years,
     "score": _score,
     "digits": _digits,
@@ -376,10 +385,11 @@ SLOTS: Mapping[str, Slot] = {
     "counted": lambda d: quantity(_count(d) if d.chance(0.9) else 1, d.pick(words.COUNTED), True),
     "ingredient": lambda d: quantity(d.between(1, 12), d.pick(words.INGREDIENTS), True),
     "road": lambda d: quantity(_large(d) if d.chance(0.5) else _count(d), _unit("length-kilometer"), d.chance(0.5)),
-    "way": _measure("length-meter", "length-kilometer", high=500),
-    "length": _measure("length-meter", "length-centimeter"),
+    "way": _measure("length-meter", "length-meter", "length-kilometer", high=500),
+    "length": _measure("length-meter"),
     "area": _measure("area-square-meter"),
     "weight": _measure("mass-gram", "mass-kilogram"),
-    "volume": _measure("volume-liter", "volume-milliliter"),
+    "portion": _measure("mass-gram"),
+    "volume": _measure("volume-liter", "volume-milliliter", high=30),
     "speed": _measure("speed-kilometer-per-hour", high=200),
 }

@@ -1,0 +1,77 @@
+# make install   sets up .venv; every other target does so first
+# make demo      trains a small model on a corpus that it makes itself, and translates
+# make test      the fast tests; make soak: the slow ones; make lint: format, style, types
+# make results   writes docs/results.md from the ledger; make bench: the benchmarks
+# make clean     removes what these have made, runs excepted
+#
+# TORCH=cpu      (default) the pinned torch. On an index whose torch carries CUDA, for instance PyPI on Linux, gigabytes are
+#                saved by TORCH_INDEX=https://download.pytorch.org/whl/cpu
+# TORCH=cuda     the newest torch of the default index
+# TORCH=keep     the torch that PYTHON has already
+# These are read when .venv is made: after a change, `make clean` first.
+
+PYTHON ?= python3
+TORCH ?= cpu
+TORCH_INDEX ?=
+JOBS ?= 2
+
+BIN := .venv/bin
+PIP := $(BIN)/python -m pip --disable-pip-version-check -qq
+STAMP := .venv/.installed
+# One thread for each of the test processes; results do not depend on it.
+PYTEST := OMP_NUM_THREADS=1 $(BIN)/python -m pytest -n $(JOBS)
+
+ifeq ($(TORCH),cpu)
+VENV_OPTIONS :=
+TORCH_INSTALL := $(PIP) install $(if $(TORCH_INDEX),--index-url $(TORCH_INDEX)) torch==2.13.0
+else ifeq ($(TORCH),cuda)
+VENV_OPTIONS :=
+TORCH_INSTALL := $(PIP) install 'torch>=2.9'
+else ifeq ($(TORCH),keep)
+VENV_OPTIONS := --system-site-packages
+TORCH_INSTALL := $(BIN)/python -c 'import torch' 2> /dev/null \
+	|| { echo "TORCH=keep, and $(PYTHON) has no torch" >&2; exit 1; }
+else
+$(error TORCH: expected cpu, cuda or keep, found $(TORCH))
+endif
+
+.PHONY: install demo test soak lint results bench clean
+
+install: $(STAMP)
+	@:
+
+$(STAMP): pyproject.toml constraints.txt
+	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' \
+		|| { echo "calque needs Python 3.11 or newer: name one, as in make PYTHON=python3.11" >&2; exit 1; }
+	@echo "setting up .venv (torch: $(TORCH)); this can take minutes"
+	@$(PYTHON) -m venv $(VENV_OPTIONS) .venv
+	@$(TORCH_INSTALL)
+	@# The pin of torch is for TORCH=cpu; elsewhere what was just installed, or found, stays.
+	@sed -e '$(if $(filter cpu,$(TORCH)),,/^torch==/d)' constraints.txt > .venv/constraints.txt
+	@$(PIP) install -c .venv/constraints.txt -e '.[test]'
+	@touch $@
+
+demo: $(STAMP)
+	@$(BIN)/calque demo
+
+test: $(STAMP)
+	@$(PYTEST) -m 'not slow'
+
+soak: $(STAMP)
+	@CALQUE_SOAK=1 $(PYTEST) -m slow
+
+lint: $(STAMP)
+	@$(BIN)/ruff format --check .
+	@$(BIN)/ruff check .
+	@$(BIN)/mypy
+
+results: $(STAMP)
+	@$(BIN)/python -m calque.ledger docs/results > .venv/results.md
+	@mv .venv/results.md docs/results.md
+
+bench: $(STAMP)
+	@set -e; for script in benchmarks/*.py; do $(BIN)/python "$$script"; done
+
+clean:
+	@rm -rf .venv build dist .pytest_cache .mypy_cache .ruff_cache .hypothesis
+	@find src tests benchmarks -name __pycache__ -prune -exec rm -rf {} +

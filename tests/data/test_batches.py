@@ -1,0 +1,136 @@
+"""Batches against a loop over sentences; plans against what they promise."""
+
+import itertools
+import time
+
+import numpy as np
+import pytest
+import torch
+from hypothesis import given
+from hypothesis import strategies as st
+
+from calque.data.batches import collate, decode_plan, plan
+from calque.data.corpus import Pairs
+from calque.data.vocabulary import BOS, EOS, PAD
+
+
+def make(lengths: list[tuple[int, int]]) -> Pairs:
+    ids = itertools.cycle(range(4, 90))
+    return Pairs.of(*([[next(ids) for _ in range(pair[side])] for pair in lengths] for side in (0, 1)))
+
+
+PAIRS = make([(3, 5), (0, 0), (7, 1), (1, 2), (4, 4)])
+lengths = st.lists(st.tuples(st.integers(0, 30), st.integers(0, 30)), max_size=60)
+
+
+@pytest.mark.parametrize("source_end", [True, False])
+@pytest.mark.parametrize("rows", [[0, 1, 2, 3, 4], [2], [1], [4, 0, 4]])
+@pytest.mark.parametrize("multiple", [1, 8])
+def test_collate_equals_a_loop(rows, source_end, multiple):
+    batch = collate(PAIRS, np.array(rows), source_end, multiple)
+    sources = [PAIRS.source(r).tolist() + [EOS] * source_end for r in rows]
+    targets = [PAIRS.target(r).tolist() for r in rows]
+
+    def padded(sentences: list[list[int]]) -> list[list[int]]:
+        width = max(1, *map(len, sentences), 1)
+        width += -width % multiple
+        return [s + [PAD] * (width - len(s)) for s in sentences]
+
+    def mask(sentences: list[list[int]]) -> list[list[bool]]:
+        return [[i < len(s) for i in range(len(p))] for s, p in zip(sentences, padded(sentences), strict=True)]
+
+    assert batch.source.tolist() == padded(sources)
+    assert batch.source_mask.tolist() == mask(sources)
+    assert batch.target_in.tolist() == padded([[BOS, *t] for t in targets])
+    assert batch.target_out.tolist() == padded([[*t, EOS] for t in targets])
+    assert batch.target_mask.tolist() == mask([[*t, EOS] for t in targets])
+    assert batch.index.tolist() == rows
+    assert batch.source_tokens == sum(map(len, sources))
+    assert batch.target_tokens == sum(len(t) + 1 for t in targets)
+    assert all(t.dtype == torch.int64 for t in (batch.source, batch.target_in, batch.target_out, batch.index))
+    assert batch.source_mask.dtype == batch.target_mask.dtype == torch.bool
+
+
+@given(
+    lengths, st.integers(0, 100), st.integers(0, 9), st.integers(0, 2**32), st.integers(0, 9), st.sampled_from([1, 4])
+)
+def test_every_pair_once_within_bounds(sizes, tokens, sentences, seed, epoch, multiple):
+    pairs = make(sizes)
+    batches = plan(pairs, tokens, sentences, seed, epoch, multiple)
+    assert sorted(i for rows in batches for i in rows.tolist()) == list(range(len(pairs)))
+    for rows in batches:
+        assert len(rows)
+        if sentences:
+            assert len(rows) <= sentences
+        batch = collate(pairs, rows, True, multiple)
+        if tokens and len(rows) > 1:
+            assert batch.target_in.numel() <= tokens
+            assert batch.source.numel() <= tokens
+
+
+def test_a_pair_that_is_too_long_is_alone():
+    batches = plan(make([(3, 3), (3, 99), (99, 3), (3, 3)]), 20, 0, 1, 0)
+    assert sorted(sorted(rows.tolist()) for rows in batches) == [[0, 3], [1], [2]]
+
+
+def corpus(n: int) -> Pairs:
+    random = np.random.default_rng(5)
+    source = random.poisson(14, n) + 1
+    target = np.maximum(1, source + random.integers(-4, 5, n))
+    return make(list(zip(source.tolist(), target.tolist(), strict=True)))
+
+
+def test_deterministic_in_seed_and_epoch_and_different_otherwise():
+    pairs = corpus(3000)
+
+    def made(seed: int, epoch: int) -> list[list[int]]:
+        return [rows.tolist() for rows in plan(pairs, 500, 0, seed, epoch)]
+
+    assert made(1, 0) == made(1, 0)
+    first, second, third = made(1, 0), made(1, 1), made(2, 0)
+    for other in (second, third):
+        assert first != other
+        # Not only the order of batches: few batches hold the same pairs.
+        assert len({frozenset(b) for b in first} & {frozenset(b) for b in other}) < len(first) / 10
+
+
+def test_little_padding_and_no_order_by_length():
+    pairs = corpus(5000)
+    batches = [collate(pairs, rows, True) for rows in plan(pairs, 1000, 0, 1, 0)]
+    assert sum(b.target_tokens for b in batches) > 0.95 * sum(b.target_in.numel() for b in batches)
+    assert sum(b.source_tokens for b in batches) > 0.75 * sum(b.source.numel() for b in batches)
+    widths = np.array([b.target_in.shape[1] for b in batches])
+    assert abs(np.corrcoef(widths, np.arange(len(widths)))[0, 1]) < 0.3
+
+
+def test_sentences_alone_bound_a_batch():
+    sizes = sorted(len(rows) for rows in plan(corpus(100), 0, 32, 1, 0))
+    assert sizes == [4, 32, 32, 32]
+
+
+@given(st.lists(st.integers(0, 50), max_size=80), st.integers(1, 120))
+def test_decode_plan_is_sorted_bounded_and_complete(sizes, tokens):
+    batches = decode_plan(np.array(sizes, np.int64), tokens)
+    order = [i for rows in batches for i in rows.tolist()]
+    assert sorted(order) == list(range(len(sizes)))
+    assert [sizes[i] for i in order] == sorted(sizes, reverse=True)
+    for rows in batches:
+        assert len(rows) == 1 or len(rows) * max(sizes[i] for i in rows) <= tokens
+
+
+def test_a_million_pairs_are_planned_in_seconds():
+    random = np.random.default_rng(1)
+    pairs = Pairs.__new__(Pairs)
+    pairs.sources, pairs.targets = (_Lengths(random.poisson(25, 1_000_000) + 1) for _ in range(2))
+    before = time.process_time()
+    batches = plan(pairs, 4096, 0, 1, 0)
+    assert time.process_time() - before < 10  # a loop over pairs would take longer; this takes about one
+    assert sum(map(len, batches)) == 1_000_000
+
+
+class _Lengths:
+    def __init__(self, lengths):
+        self.lengths = lengths
+
+    def __len__(self):
+        return len(self.lengths)

@@ -1,0 +1,221 @@
+"""Codecs against subword-nmt, plain counting, and themselves: round trips, unknown words, saving, faults."""
+
+import io
+import random
+from collections import Counter
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from calque.data.merges import Merges
+from calque.data.subwords import learn, load_codecs, save_codecs
+from calque.data.vocabulary import BOS, EOS, PAD, SPECIALS, UNK, Vocabulary
+from calque.diagnostics import CalqueError
+from calque.experiment import Data
+
+ENGLISH = ["the small cat sleeps", "a big dog barks at the cat", "the dog sleeps on the big red sofa", "birds sing"]
+ENGLISH += ["the cats and the dogs barked", "a singing bird and a barking dog", "small birds, bigger cats"]
+GERMAN = ["die kleine Katze schläft", "ein großer Hund bellt die Katze an", "der Hund schläft auf dem Sofa", "Vögel"]
+GERMAN += ["die Katzen und die Hunde bellten", "ein singender Vogel und ein bellender Hund", "kleine Vögel"]
+CODES = "#version: 0.2\nt h\nth e</w>\ns l\nsl e\ne p\nc a\nca t</w>\nd o\ndo g</w>\nK a\nt z\ntz e</w>\n"
+
+
+def settings(kind: str, folder: Path, joint: bool = True, **other) -> Data:
+    (folder / "codes").write_text(CODES, encoding="utf-8")
+    size = {"bpe": 60, "unigram": 60 if joint else 36}.get(kind, 0)
+    return Data(**{"subwords": kind, "codes": str(folder / "codes"), "vocabulary_size": size, "joint": joint, **other})
+
+
+def code_of(call) -> str:
+    with pytest.raises(CalqueError) as raised:
+        call()
+    assert "{" not in str(raised.value)
+    return raised.value.diagnostics[0].code
+
+
+KINDS = ("bpe", "unigram", "codes", "words")
+
+
+@pytest.mark.parametrize("joint", [True, False])
+@pytest.mark.parametrize("kind", KINDS)
+def test_round_trip_and_reload(tmp_path, kind, joint):
+    codecs = learn(settings(kind, tmp_path, joint), ENGLISH, GERMAN)
+    assert (codecs[0] is codecs[1]) == joint
+    model = tmp_path / "model"
+    model.mkdir()
+    save_codecs(model, *codecs)
+    again = load_codecs(model)
+    assert (again[0] is again[1]) == joint
+    for codec, read, lines in zip(codecs, again, (ENGLISH, GERMAN), strict=True):
+        ids = codec.encode(lines)
+        assert [codec.decode(sentence) for sentence in ids] == lines
+        assert all(UNK < i < codec.size for sentence in ids for i in sentence)
+        assert read.encode(lines) == ids
+        assert (read.kind, read.size) == (kind, codec.size)
+        assert [read.decode(sentence) for sentence in ids] == lines
+        assert codec.tokens(range(4)) == list(SPECIALS)
+        assert codec.encode(["", "   "]) == [[], []]
+        assert codec.decode([]) == ""
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_specials_in_ids_and_in_text(tmp_path, kind):
+    codec, _ = learn(settings(kind, tmp_path), ENGLISH, GERMAN)
+    [ids] = codec.encode([ENGLISH[0]])
+    assert codec.decode([BOS, *ids, EOS, PAD, PAD]) == ENGLISH[0]
+    assert "<unk>" in codec.decode([*ids, UNK])
+    [spelt] = codec.encode(["<s> </s> <pad> <unk>"])
+    assert not {PAD, BOS, EOS} & set(spelt)  # text never yields a symbol that rules the sentence
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_pieces_keep_the_surface_of_unknown_words(tmp_path, kind):
+    codec, _ = learn(settings(kind, tmp_path), ENGLISH, GERMAN)
+    line = "the 日 cat 本"
+    [ids], pieces = codec.encode([line]), codec.pieces(line)
+    assert len(ids) == len(pieces)
+    unknown = [piece for i, piece in zip(ids, pieces, strict=True) if i == UNK]
+    assert unknown == ["日", "本"]
+    known = [(t, p) for i, t, p in zip(ids, codec.tokens(ids), pieces, strict=True) if i != UNK]
+    assert all(token == piece for token, piece in known)
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_learning_is_deterministic(tmp_path, kind):
+    for name in ("a", "b"):
+        (tmp_path / name).mkdir()
+        save_codecs(tmp_path / name, *learn(settings(kind, tmp_path), ENGLISH, GERMAN))
+    files = sorted(f.name for f in (tmp_path / "a").iterdir())
+    assert files == sorted(f.name for f in (tmp_path / "b").iterdir())
+    assert all((tmp_path / "a" / f).read_bytes() == (tmp_path / "b" / f).read_bytes() for f in files)
+
+
+def test_odd_white_space_belongs_to_words(tmp_path):
+    line = "a\u0085b c\u00a0d"
+    codec, _ = learn(Data(subwords="words", vocabulary_size=0), [line], [line])
+    assert codec.decode(codec.encode([line])[0]) == line
+    assert codec.size == len(SPECIALS) + 2
+
+
+def test_sentencepiece_does_not_rewrite_characters(tmp_path):
+    line = "½ … ﬁn Å Ａ"  # NFKC would change each
+    codec, _ = learn(settings("bpe", tmp_path, vocabulary_size=18), [line] * 5, [line])
+    assert codec.decode(codec.encode([line])[0]) == line
+
+
+def subword_nmt(codes: str):
+    apply_bpe = pytest.importorskip("subword_nmt.apply_bpe")
+    return apply_bpe.BPE(io.StringIO(codes))
+
+
+@pytest.mark.parametrize("version", ["#version: 0.2\n", "#version: 0.1\n", ""])
+@pytest.mark.parametrize("seed", range(20))
+def test_merges_are_those_of_subword_nmt(tmp_path, version, seed):
+    rng = random.Random(seed)
+    # Merges that build on each other, in any order, with repetitions.
+    symbols = [*"abc", "a</w>", "b</w>", *(["</w>"] if "0.2" not in version else [])]
+    merges = []
+    for _ in range(30):
+        left, right = rng.choice([s for s in symbols if "</w>" not in s]), rng.choice(symbols)
+        merges.append((left, right))
+        symbols.append(left + right)
+    codes = version + "".join(f"{a} {b}\n" for a, b in rng.sample(merges, len(merges)))
+    path = tmp_path / "codes"
+    path.write_text(codes, encoding="utf-8")
+    ours, theirs = Merges.read(path), subword_nmt(codes)
+    for _ in range(200):
+        word = "".join(rng.choice("aaabbc") for _ in range(rng.randint(1, 12)))
+        want = [piece.removesuffix("@@") for piece in theirs.segment_tokens([word])]
+        assert ours.apply(word) == want, word
+
+
+def test_codes_codec_segments_like_subword_nmt(tmp_path):
+    codec, _ = learn(settings("codes", tmp_path), ENGLISH, GERMAN)
+    for line in ENGLISH + GERMAN:
+        segmented = subword_nmt(CODES).segment(line).split(" ")
+        assert codec.pieces(line) == segmented
+        assert codec.tokens(codec.encode([line])[0]) == segmented
+
+
+@given(
+    st.dictionaries(st.text("abcdé", min_size=1, max_size=3), st.integers(1, 4)), st.integers(4, 12), st.integers(1, 3)
+)
+def test_vocabulary_keeps_the_most_frequent(counts, size, minimum):
+    kept = Vocabulary.count(counts, size, minimum).tokens[len(SPECIALS) :]
+    assert len(kept) == min(size - len(SPECIALS), sum(n >= minimum for n in counts.values()))
+    out = [n for token, n in counts.items() if token not in kept and n >= minimum]
+    assert not kept or not out or min(counts[t] for t in kept) >= max(out)
+    backwards = dict(reversed(counts.items()))
+    assert Vocabulary.count(backwards, size, minimum).tokens[len(SPECIALS) :] == kept
+
+
+def test_minimum_count_and_size_reach_the_codec(tmp_path):
+    counts = Counter(word for line in ENGLISH + GERMAN for word in line.split(" "))
+    codec, _ = learn(settings("words", tmp_path, minimum_count=2), ENGLISH, GERMAN)
+    assert codec.size == len(SPECIALS) + sum(n >= 2 for n in counts.values())
+    codec, _ = learn(settings("words", tmp_path, vocabulary_size=7), ENGLISH, GERMAN)
+    assert [counts[t] for t in codec.tokens(range(4, 7))] == [n for _, n in counts.most_common(3)]
+    assert codec.size == 7
+    separate = learn(settings("words", tmp_path, joint=False), ENGLISH, GERMAN)
+    assert [c.size - 4 for c in separate] == [
+        len({w for x in lines for w in x.split(" ")}) for lines in (ENGLISH, GERMAN)
+    ]
+
+
+@pytest.mark.parametrize("kind", ["bpe", "unigram"])
+def test_vocabulary_too_large_names_a_size_that_works(tmp_path, kind):
+    with pytest.raises(CalqueError) as raised:
+        learn(settings(kind, tmp_path, vocabulary_size=5000), ENGLISH, GERMAN)
+    [found] = raised.value.diagnostics
+    assert found.code == "D201"
+    assert f"{found.fields['largest']} or less" in str(raised.value)
+    largest = int(found.fields["largest"])
+    assert learn(settings(kind, tmp_path, vocabulary_size=largest), ENGLISH, GERMAN)[0].size == largest
+
+
+def test_vocabulary_too_small_names_a_size_that_works(tmp_path):
+    with pytest.raises(CalqueError) as raised:
+        learn(settings("unigram", tmp_path, vocabulary_size=8), ENGLISH, GERMAN)
+    [found] = raised.value.diagnostics
+    assert found.code == "D205"
+    smallest = int(found.fields["smallest"])
+    assert learn(settings("bpe", tmp_path, vocabulary_size=smallest), ENGLISH, GERMAN)[0].size == smallest
+
+
+@pytest.mark.parametrize(
+    ("body", "line"),
+    [("#version: 0.2\na b\na b c\n", 3), ("a b\n\nc d\n", 2), ("x\n", 1), ("", None), ("#version: 0.2\n", None)],
+)
+def test_bad_merges(tmp_path, body, line):
+    path = tmp_path / "bad"
+    path.write_text(body, encoding="utf-8")
+    with pytest.raises(CalqueError) as raised:
+        learn(Data(subwords="codes", codes="bad"), ENGLISH, GERMAN, tmp_path)
+    assert [(d.code, d.where.line) for d in raised.value.diagnostics] == [("D202", line)]
+
+
+def test_settings_that_cannot_be_met(tmp_path):
+    assert code_of(lambda: learn(Data(subwords="codes"), ENGLISH, GERMAN)) == "D203"
+    assert code_of(lambda: learn(Data(subwords="codes", codes="none"), ENGLISH, GERMAN, tmp_path)) == "D101"
+    for kind in KINDS:
+        assert code_of(lambda k=kind: learn(settings(k, tmp_path), ["", " "], [])) == "D206"
+    assert code_of(lambda: learn(settings("bpe", tmp_path, vocabulary_size=0), ENGLISH, GERMAN)) == "D207"
+
+
+def test_damaged_codecs(tmp_path):
+    bodies = {"codec.json": [b"{", b"[]", b'{"format": 9}', b'{"format": 1, "joint": true, "source": [], "target": 1}']}
+    for kind in KINDS:
+        folder = tmp_path / f"saved {kind}"
+        folder.mkdir()
+        save_codecs(folder, *learn(settings(kind, tmp_path), ENGLISH, GERMAN))
+        for file in sorted(folder.iterdir()):
+            good = file.read_bytes()
+            for bad in bodies.get(file.name, [b"", good[:-5] + good[:20]]):
+                file.write_bytes(bad)
+                assert code_of(lambda f=folder: load_codecs(f)) in ("D204", "D202")
+            file.unlink()
+            assert code_of(lambda f=folder: load_codecs(f)) == "D101"
+            file.write_bytes(good)
+        load_codecs(folder)

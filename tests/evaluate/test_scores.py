@@ -1,0 +1,138 @@
+"""Scores, held against sacrebleu called directly and against BLEU worked out by hand."""
+
+import gzip
+import logging
+import math
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+import sacrebleu
+from sacrebleu.metrics.ter import TER
+
+from calque.diagnostics import CalqueError
+from calque.evaluate import METRICS, TOKENISERS, bleu, chrf, evaluate, evaluate_files, ter
+
+HYPOTHESES = ["The cat sat on the mat.", "It's 3.5 km – far", "", "Ein Hund , sagt man .", "a b c d e f"]
+REFERENCES = ["the cat sat on a mat.", "It is 3.5 km: far", "not empty", "Ein Hund, sagt er.", "a b c e d f"]
+
+
+@pytest.mark.parametrize("tokenize", TOKENISERS)
+@pytest.mark.parametrize("lowercase", [False, True])
+def test_bleu_is_sacrebleus(tokenize: str, lowercase: bool) -> None:
+    ours = bleu(HYPOTHESES, REFERENCES, tokenize=tokenize, lowercase=lowercase)
+    theirs = sacrebleu.corpus_bleu(HYPOTHESES, [REFERENCES], tokenize=tokenize, lowercase=lowercase, force=True)
+    assert ours.name == "BLEU"
+    assert ours.value == theirs.score
+    assert ours.detail["precisions"] == tuple(theirs.precisions)
+    assert (ours.detail["bp"], ours.detail["ratio"]) == (theirs.bp, theirs.ratio)
+    assert set(ours.signature.split("|")) == {
+        "nrefs:1",
+        "eff:no",
+        "smooth:exp",
+        f"case:{'lc' if lowercase else 'mixed'}",
+        f"tok:{tokenize}",
+        f"version:{sacrebleu.__version__}",
+    }
+
+
+def test_settings_change_the_score() -> None:
+    assert len({bleu(HYPOTHESES, REFERENCES, tokenize=t).value for t in TOKENISERS}) == 3
+    for score in (bleu, chrf, ter):
+        assert score(HYPOTHESES, REFERENCES).value != score(HYPOTHESES, REFERENCES, lowercase=True).value
+
+
+def test_chrf_and_ter_are_sacrebleus() -> None:
+    assert chrf(HYPOTHESES, REFERENCES).value == sacrebleu.corpus_chrf(HYPOTHESES, [REFERENCES]).score
+    theirs = TER(case_sensitive=True).corpus_score(HYPOTHESES, [REFERENCES])
+    ours = ter(HYPOTHESES, REFERENCES)
+    assert (ours.value, ours.detail["edits"]) == (theirs.score, theirs.num_edits)
+    assert "case:mixed" in ours.signature
+    assert "case:lc" in ter(HYPOTHESES, REFERENCES, lowercase=True).signature
+
+
+def test_bleu_by_hand() -> None:
+    # Of a a b c d: unigrams a b c d match (the second `a` is clipped), bigrams ab bc cd, trigrams abc bcd, and abcd.
+    found = bleu(["a a b c d"], ["a b c d e"], tokenize="none")
+    assert found.detail["precisions"] == pytest.approx((100 * 4 / 5, 100 * 3 / 4, 100 * 2 / 3, 100 * 1 / 2))
+    assert found.detail["bp"] == 1
+    assert found.value == pytest.approx(100 * (4 / 5 * 3 / 4 * 2 / 3 * 1 / 2) ** 0.25)
+
+
+def test_brevity_by_hand() -> None:
+    # Two sentences counted as one corpus: 5 tokens for 8, each n-gram right; 5, 3, 2 and 1 of them.
+    found = bleu(["a b c d", "x"], ["a b c d e", "x y z"], tokenize="none")
+    assert found.detail["precisions"] == (100, 100, 100, 100)
+    assert found.detail["ratio"] == 5 / 8
+    assert found.value == pytest.approx(100 * math.exp(1 - 8 / 5))
+
+
+def test_ter_by_hand() -> None:
+    # One word inserted, one substituted, for 5 words of reference; then one block moved.
+    assert ter(["a b c x d"], ["a b c d"]).value == pytest.approx(100 / 4)
+    assert ter(["a b x d e"], ["a b c d e"]).value == pytest.approx(100 / 5)
+    assert ter(["c d a b"], ["a b c d"]).value == pytest.approx(100 / 4)
+
+
+def test_chrf_by_hand() -> None:
+    # Characters ab against abc: n = 1 has P 1, R 2/3; n = 2 has P 1, R 1/2; higher orders are empty in the hypothesis.
+    precision, recall = 1, (2 / 3 + 1 / 2) / 2
+    assert chrf(["a b"], ["ab c"]).value == pytest.approx(100 * 5 * precision * recall / (4 * precision + recall))
+
+
+def test_tokenised_text_is_scored_without_warning(caplog: pytest.LogCaptureFixture) -> None:
+    caplog.set_level(logging.WARNING)
+    bleu(["Das ist so ."] * 200, ["Das ist so ."] * 200, tokenize="none")
+    assert not caplog.records
+    bleu(["Das ist so ."] * 200, ["Das ist so ."] * 200)
+    assert any("forgot to detokenize" in r.message for r in caplog.records)
+
+
+def test_several_metrics_in_order() -> None:
+    names = [s.name for s in evaluate(HYPOTHESES, REFERENCES, ("ter", "bleu", "chrf"))]
+    assert names == ["TER", "BLEU", "chrF2"]
+    assert len(evaluate(HYPOTHESES, REFERENCES, METRICS)) == 3
+    first = bleu(["a b c d"], ["a b c d"])
+    assert str(first) == f"BLEU 100.00 {first.signature}"
+
+
+def test_unequal_lists_are_refused() -> None:
+    with pytest.raises(ValueError, match="2 and 1"):
+        bleu(["a", "b"], ["a"])
+    with pytest.raises(ValueError, match="0 and 0"):
+        chrf([], [])
+
+
+def test_files(tmp_path: Path) -> None:
+    hypotheses, references = tmp_path / "h.gz", tmp_path / "r"
+    # U+2028 and U+0085 end no line.
+    hypotheses.write_bytes(gzip.compress("a b c d\u2028e\nx\x85y z w\n".encode()))
+    references.write_text("a b c d\u2028e\nx\x85y z w", encoding="utf-8")
+    (found,) = evaluate_files(hypotheses, references, tokenize="none")
+    assert found.value == pytest.approx(100)
+    (found,) = evaluate_files(references, references, ("ter",))
+    assert found.value == 0
+
+
+@pytest.mark.parametrize(
+    ("hypotheses", "references", "code"),
+    [("a\nb\n", "a\n", "D501"), ("", "a\n", "D501"), ("a\n", "a\n\n", "D501"), ("", "", "D502"), (None, "a\n", "D101")],
+)
+def test_files_that_cannot_be_scored(tmp_path: Path, hypotheses: str | None, references: str, code: str) -> None:
+    one, other = tmp_path / "h", tmp_path / "r"
+    if hypotheses is not None:
+        one.write_text(hypotheses)
+    other.write_text(references)
+    with pytest.raises(CalqueError) as caught:
+        evaluate_files(one, other)
+    assert [d.code for d in caught.value.diagnostics] == [code]
+    assert caught.value.exit_code == 1
+    if code.startswith("D5"):
+        assert code in str(caught.value)
+
+
+def test_sacrebleu_is_loaded_late() -> None:
+    probe = "import sys, calque.evaluate; print('sacrebleu' in sys.modules, 'torch' in sys.modules)"
+    done = subprocess.run([sys.executable, "-c", probe], capture_output=True, text=True, check=True)
+    assert done.stdout == "False False\n"

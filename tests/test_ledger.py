@@ -1,0 +1,170 @@
+"""The ledger: what is published is what the files say."""
+
+import dataclasses
+import getpass
+import json
+import os
+import platform
+import socket
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+
+from calque.diagnostics import CalqueError
+from calque.ledger import CONDITIONS, KINDS, Entry, conditions, main, read, record, render
+
+ROOT = Path(__file__).parent.parent
+
+
+def entry(name: str = "multi30k-transformer", **changed: Any) -> Entry:
+    held = {"machine": "Some CPU", "cores": 2, "threads": 2, "torch": "2.13.0", "python": "3.11.7"}
+    held |= {"precision": "float32", "commit": "abc1234"}
+    given: dict[str, Any] = {
+        "id": name,
+        "title": "Multi30k, Transformer",
+        "kind": "quality",
+        "command": "calque train examples/multi30k.toml",
+        "date": "2025-06-30",
+        "conditions": held,
+        "figures": {"BLEU": 38.25, "updates": 12000},
+        "architecture_hash": "0123456789ab",
+        "data_hash": "ba9876543210",
+        "seed": 1,
+        "notes": "tokenised",
+    }
+    return Entry(**{**given, **changed})
+
+
+def test_the_page_is_what_the_ledger_says() -> None:
+    page = (ROOT / "docs" / "results.md").read_bytes()
+    assert page == render(ROOT / "docs" / "results").encode(), "run `make results`"
+
+
+def test_an_empty_ledger_is_a_header(tmp_path: Path) -> None:
+    page = render(tmp_path)
+    assert page == render(tmp_path / "none")
+    assert page.startswith("# Results\n")
+    assert "|" not in page
+
+
+def test_recorded_and_read_again_is_equal(tmp_path: Path) -> None:
+    for made in (entry(), entry("no-seed", seed=None, architecture_hash=None), entry("seeds", seed=[1, 2, 3])):
+        path = record(tmp_path / "results", made)
+        assert path == tmp_path / "results" / f"{made.id}.json"
+        assert made in read(path.parent)
+    assert json.loads(path.read_text())["figures"] == {"BLEU": 38.25, "updates": 12000}
+
+
+def test_figures_stand_with_command_and_conditions(tmp_path: Path) -> None:
+    record(tmp_path, entry("b", title="ConvS2S", figures={"BLEU": 30.5, "updates": 7}))
+    record(tmp_path, entry("a", title="RNMT | fed", seed=[1, 2]))
+    record(tmp_path, entry("speed", kind="speed", figures={"tokens/s": 1645.0}, command="a `b`"))
+    record(tmp_path, entry("wide", kind="speed", figures={f"f{n}": n * 1000 for n in range(9)}))
+    lines = render(tmp_path).split("\n")
+    at = lines.index("|  | BLEU | updates |")
+    assert lines[at - 2 : at + 4] == [
+        f"## {KINDS['quality']}",
+        "",
+        "|  | BLEU | updates |",
+        "| --- | ---: | ---: |",
+        "| RNMT \\| fed | 38.25 | 12,000 |",
+        "| ConvS2S | 30.5 | 7 |",
+    ]
+    origin = next(line for line in lines if line.startswith("- [ConvS2S](results/b.json)"))
+    for part in (
+        "2025-06-30",
+        "`calque train examples/multi30k.toml`",
+        "machine Some CPU",
+        "threads 2",
+        "commit abc1234",
+    ):
+        assert part in origin
+    assert "architecture 0123456789ab; data ba9876543210; seed 1. tokenised" in origin
+    assert any("seeds 1, 2." in line for line in lines)
+    assert lines.index(f"## {KINDS['speed']}") > at
+    assert any("`` a `b` ``" in line for line in lines)
+    assert "| f8 | 8,000 |" in lines
+
+
+def test_order_does_not_depend_on_writing(tmp_path: Path) -> None:
+    made = [entry(f"e{n}", kind=kind) for n, kind in enumerate([*KINDS, *reversed(KINDS)])]
+    for name, order in (("one", made), ("other", made[::-1])):
+        for e in order:
+            record(tmp_path / name, e)
+    assert render(tmp_path / "one") == render(tmp_path / "other")
+
+
+@pytest.mark.parametrize(
+    ("changed", "key"),
+    [
+        ({"id": "Upper"}, "id"),
+        ({"id": "../up"}, "id"),
+        ({"title": " "}, "title"),
+        ({"kind": "beauty"}, "kind"),
+        ({"kind": ["quality"]}, "kind"),
+        ({"date": "30.6.2025"}, "date"),
+        ({"date": "20250630"}, "date"),
+        ({"figures": {}}, "figures"),
+        ({"figures": {"BLEU": "38"}}, "figures"),
+        ({"figures": {"BLEU": float("nan")}}, "figures"),
+        ({"figures": {"BLEU": True}}, "figures"),
+        ({"conditions": {"machine": "Some CPU"}}, "conditions"),
+        ({"seed": 1.5}, "seed"),
+        ({"seed": []}, "seed"),
+        ({"notes": None}, "notes"),
+        ({"command": "calque train /home/somebody/x.toml"}, "entry"),
+        ({"notes": "from ~/data/x"}, "entry"),
+        ({"figures": {"BLEU of /data/a": 1}}, "entry"),
+    ],
+)
+def test_faulty_entries_are_refused(tmp_path: Path, changed: dict[str, Any], key: str) -> None:
+    with pytest.raises(CalqueError) as caught:
+        record(tmp_path, entry(**changed))
+    assert {(d.code, d.fields["key"]) for d in caught.value.diagnostics} == {("D504", key)}
+    assert not list(tmp_path.iterdir())
+
+
+def test_harmless_slashes_are_none_of_a_path(tmp_path: Path) -> None:
+    record(tmp_path, entry(notes="tokens/s, see https://example.org/a/b and examples/a/b.toml; 2/3 of 4 / 5"))
+
+
+def test_faulty_files_are_told_together(tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
+    good = dataclasses.asdict(entry("good"))
+    (tmp_path / "good.json").write_text(json.dumps(good))
+    (tmp_path / "cut.json").write_text(json.dumps(good)[:-3])
+    (tmp_path / "deep.json").write_text("[" * 90000)
+    (tmp_path / "latin.json").write_bytes(b'"\xe9"')
+    (tmp_path / "list.json").write_text("[]")
+    (tmp_path / "other.json").write_text(json.dumps(good))
+    (tmp_path / "more.json").write_text(json.dumps({**good, "id": "more", "figure": 1}))
+    (tmp_path / "less.json").write_text(json.dumps({k: v for k, v in good.items() if k != "command"} | {"id": "less"}))
+    assert main([str(tmp_path)]) == 1
+    out, err = capfd.readouterr()
+    assert out == ""
+    assert err.count("error[") == 7
+    for name, code in (("cut", "D503"), ("deep", "D503"), ("latin", "D503"), ("list", "D504"), ("other", "D504")):
+        assert any(f"[{code}]" in part and f"{name}.json" in part for part in err.split("\n\n"))
+    assert main([]) == 2
+
+
+def test_conditions_name_the_machine_and_nobody(tmp_path: Path) -> None:
+    found = conditions("bfloat16")
+    assert set(CONDITIONS) <= set(found)
+    assert found["torch"] == torch.__version__
+    assert found["python"] == platform.python_version()
+    assert found["threads"] == torch.get_num_threads()
+    assert found["precision"] == "bfloat16"
+    told = json.dumps(found)
+    for name in (socket.gethostname(), getpass.getuser(), str(Path.home()), os.getcwd()):
+        assert len(name) < 5 or name not in told
+    record(tmp_path, entry(conditions=found))
+
+
+def test_as_a_program(tmp_path: Path) -> None:
+    record(tmp_path, entry())
+    done = subprocess.run([sys.executable, "-m", "calque.ledger", str(tmp_path)], capture_output=True, check=True)
+    assert done.stdout.decode() == render(tmp_path)
