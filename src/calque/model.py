@@ -124,7 +124,7 @@ def check_shape(checked: Checked, shape: Shape) -> None:
 
 
 def cross_entropy(
-    logits: Float[Tensor, "N V"], target: Int[Tensor, "N"], smoothing: float
+    logits: Float[Tensor, "N V"], target: Int[Tensor, " N"], smoothing: float
 ) -> tuple[Float[Tensor, ""], Float[Tensor, ""]]:
     """The summed smoothed loss to train on and the summed negative log-likelihood to report, both in float32.
 

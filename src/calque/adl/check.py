@@ -2,45 +2,18 @@
 
 import hashlib
 from collections.abc import Mapping
-from dataclasses import dataclass, field, fields
-from typing import Any, NamedTuple, Protocol
+from dataclasses import dataclass, field, fields, replace
+from typing import Any, NamedTuple
 
 from calque.adl.core import HOLE, Bound, Call, CallChain, Expression, Source, evaluate
+from calque.adl.faults import Exhausted, Reporter, used_at
+from calque.adl.library import Library
+from calque.adl.limits import MAX_CHARACTERS, MAX_FAULTS, MAX_NODES, MAX_PARAMETERS
 from calque.adl.program import expand, out_of_bounds
-from calque.adl.signature import Body, Int, Point, Real, Signature
+from calque.adl.signature import Body, Int, Parameter, Point, Real
 from calque.adl.text import call_text, program_text
 from calque.adl.tree import Chain, Node
-from calque.diagnostics import CalqueError, Diagnostic, Span, Text, nearest
-
-MAX_NODES = 10_000
-MAX_PARAMETERS = 2 * 10**10
-
-
-class LayerType(Protocol):
-    """What the checker asks of a layer's class; `calque.layers.contract.Layer` has it."""
-
-    name: Any
-    sides: Any
-    Args: Any
-
-    def signature(self) -> Signature: ...
-    def body_width(self, args: Any, site: Any) -> int: ...
-    def infer(self, args: Any, site: Any) -> int: ...
-    def cost(self, args: Any, site: Any) -> Any: ...
-    def final_state(self, args: Any, site: Any) -> Any: ...
-
-
-class Library(Protocol):
-    """Where layers come from: their classes by name, and the values the checker makes for them."""
-
-    layers: Any
-
-    def site(self, side: str, width: int, path: str, label: str | None) -> Any: ...
-    def body(self, width: int) -> Any: ...
-    def point(self, width: int, state: Any) -> Any: ...
-    def source(self, key: str, point: Any, width: int) -> Any: ...
-    @property
-    def fault(self) -> type[Exception]: ...
+from calque.diagnostics import CalqueError, Diagnostic, Fix, Span, Text
 
 
 @dataclass(frozen=True)
@@ -64,26 +37,24 @@ def check(text: Text, library: Library) -> Checked:
     signatures = {name: layer.signature() for name, layer in library.layers.items()}
     program = expand(text, signatures)
     checker = _Checker(library, program.faults)
-    encoder = decoder = None
-    if program.encoder is not None:
-        checker.collect(program.encoder, repeated=False)
-        encoder = checker.chain(program.encoder, "encoder", program.width, "encoder", ())
-        checker.end = encoder.width_out if encoder else None
-    checker.encoder_known = program.encoder is not None
-    if program.decoder is not None:
-        decoder = checker.chain(program.decoder, "decoder", program.width, "decoder", ())
-    faults = _distinct(checker.faults)
-    if faults or encoder is None or decoder is None or program.encoder is None or program.decoder is None:
+    encoder, decoder = checker.sides(program.encoder, program.decoder, program.width)
+    faults = _distinct(checker.faults)[:MAX_FAULTS]
+    if faults or not (encoder and decoder and program.encoder and program.decoder and program.width):
         raise CalqueError(faults)
-    if encoder.parameters + decoder.parameters > MAX_PARAMETERS:
-        found = encoder.parameters + decoder.parameters
-        values: dict[str, object] = {"what": "parameters", "limit": MAX_PARAMETERS, "found": found}
-        raise CalqueError(Diagnostic("C401", Span(text, 0, 0), values))
+    parameters = encoder.parameters + decoder.parameters
+    if parameters > MAX_PARAMETERS:
+        raise _too_large("parameters", MAX_PARAMETERS, parameters, text)
+    canonical = program_text(program.width, program.encoder, program.decoder)
+    if len(canonical) > MAX_CHARACTERS:  # what is stored has to be read again
+        raise _too_large("characters of the canonical text", MAX_CHARACTERS, len(canonical), text)
     warnings = []
     if not checker.reads_source:
         warnings.append(Diagnostic("C306", program.decoder[0].span, severity="warning"))
-    canonical = program_text(program.width, program.encoder, program.decoder)
     return Checked(canonical, program.width, encoder, decoder, tuple(warnings))
+
+
+def _too_large(what: str, limit: int, found: int, text: Text) -> CalqueError:
+    return CalqueError(Diagnostic("C401", Span(text, 0, 0), {"what": what, "limit": limit, "found": found}))
 
 
 def _distinct(faults: list[Diagnostic]) -> list[Diagnostic]:
@@ -106,26 +77,56 @@ class _Place(NamedTuple):
 class _Checker:
     def __init__(self, library: Library, faults: list[Diagnostic]):
         self.library, self.faults = library, faults
+        self.reporter = Reporter(faults)
         self.nodes = 0
         self.reads_source = False
         self.end: int | None = None
-        self.encoder_known = False
+        self.all_labels = True
         self.written: dict[str, tuple[Call, bool]] = {}
         self.points: dict[str, Any] = {}
         self.counts: dict[str, int] = {}
 
-    def fail(self, code: str, span: Span, related: tuple[tuple[Span, str], ...] = (), **fields: object) -> None:
-        self.faults.append(Diagnostic(code, span, fields, None, related))
+    def sides(
+        self, encoder: CallChain | None, decoder: CallChain | None, width: int | None
+    ) -> tuple[Chain | None, Chain | None]:
+        """Both sides, as far as they have no fault."""
+        made: list[Chain | None] = [None, None]
+        try:
+            if encoder is None:
+                self.all_labels = False
+            else:
+                self.collect(encoder, repeated=False)
+                made[0] = self.chain(encoder, "encoder", width, "encoder", ())
+                self.end = made[0].width_out if made[0] else None
+            if decoder is not None:
+                made[1] = self.chain(decoder, "decoder", width, "decoder", ())
+        except Exhausted:
+            pass
+        return made[0], made[1]
+
+    def fail(
+        self, call: Call, code: str, span: Span, related: tuple[tuple[Span, str], ...] = (), /, **fields: object
+    ) -> None:
+        self.record(call, Diagnostic(code, span, fields, None, related))
+
+    def record(self, call: Call, fault: Diagnostic) -> None:
+        """Keeps a fault of a call, with a note of the definition it stands in."""
+        note = used_at(fault.where, call.outer) if isinstance(fault.where, Span) else ()
+        self.faults.append(replace(fault, related=(*fault.related, *note)))
+        if len(self.faults) > MAX_FAULTS:
+            raise Exhausted()
 
     # -- labels
 
     def collect(self, chain: CallChain, repeated: bool) -> None:
         """Every label of the encoder's text, and whether it stands in a repetition."""
         for call in chain:
+            # What stands in a faulty term is not known, its labels neither.
+            self.all_labels = self.all_labels and call.signature is not HOLE
             if call.label is not None:
                 first = self.written.get(call.label)
                 if first is not None and first[0] is not call:
-                    self.fail("C128", call.span, ((first[0].span, "the other text stands"),), label=call.label)
+                    self.fail(call, "C128", call.span, ((first[0].span, "the other stands"),), label=call.label)
                 else:
                     self.written[call.label] = (call, repeated)
             for bound in call.args.values():
@@ -135,7 +136,13 @@ class _Checker:
     # -- the walk
 
     def chain(
-        self, calls: CallChain, side: str, width: int | None, path: str, indices: tuple[int, ...], in_source: bool = False
+        self,
+        calls: CallChain,
+        side: str,
+        width: int | None,
+        path: str,
+        indices: tuple[int, ...],
+        in_source: bool = False,
     ) -> Chain | None:
         """The checked chain; None where something in it has a fault, which is recorded."""
         place = _Place(side, indices, in_source)
@@ -172,7 +179,7 @@ class _Checker:
         if call.label is None:
             return None
         if place.side == "decoder" or place.in_source:
-            self.fail("C303", call.span, label=call.label)
+            self.fail(call, "C303", call.span, label=call.label)
             return None
         if not self.written.get(call.label, (None, False))[1]:
             return call.label
@@ -188,7 +195,7 @@ class _Checker:
             return None, False
         fault = out_of_bounds("n", kind, n, call.at("n"))
         if fault is not None:
-            self.faults.append(fault)
+            self.record(call, fault)
             return None, False
         whole = True
         body: Any = call.args["body"]
@@ -210,40 +217,46 @@ class _Checker:
 
     def number(self, call: Call, name: str, indices: tuple[int, ...]) -> int | None:
         bound: Any = call.args[name]
-        return self.evaluate(bound, indices, call.at(name))
+        return self.evaluate(call, bound, indices, call.at(name))
 
-    def evaluate(self, expression: Expression, indices: tuple[int, ...], span: Span) -> int | None:
+    def evaluate(self, call: Call, expression: Expression, indices: tuple[int, ...], span: Span) -> int | None:
         try:
             return evaluate(expression, indices)
         except ArithmeticError as e:
             left, _, right = str(e).partition(" / ")
-            self.fail("C117", span, left=left, right=right)
+            self.fail(call, "C117", span, left=left, right=right)
             return None
+
+    def value(self, call: Call, parameter: Parameter, bound: Any, indices: tuple[int, ...]) -> int | float | None:
+        """The number an argument is in this copy; None where it cannot be told or is out of bounds."""
+        span = call.at(parameter.name)
+        number: int | float | None = bound if isinstance(bound, float) else self.evaluate(call, bound, indices, span)
+        if number is None:
+            return None
+        fault = out_of_bounds(parameter.name, parameter.kind, number, span)
+        if fault is not None:
+            self.record(call, fault)
+            return None
+        return float(number) if isinstance(parameter.kind, Real) else number
 
     def node(self, call: Call, place: _Place, width: int | None, path: str, key: str | None) -> Node | None:
         if call.signature is HOLE:
             return None
         self.nodes += 1
         if self.nodes > MAX_NODES:
-            if self.nodes == MAX_NODES + 1:
-                self.fail("C401", call.span, what="layers, repetitions counted,", limit=MAX_NODES, found="more")
-            return None
+            self.fail(call, "C401", call.span, what="layers with all copies", limit=MAX_NODES, found="more")
+            raise Exhausted()
         layer = self.library.layers[call.name]
         good = True
         if place.side not in layer.sides:
-            self.fail("C301" if place.side == "decoder" else "C302", call.span, layer=call.name, side=place.side)
+            self.fail(call, "C301" if place.side == "decoder" else "C302", call.span, layer=call.name, side=place.side)
             good = False
         values: dict[str, Any] = {}
         for parameter in call.signature.parameters:
             bound = call.args[parameter.name]
             if isinstance(parameter.kind, Int | Real) and bound is not None:
-                number: Any = bound
-                if isinstance(parameter.kind, Int):
-                    number = self.evaluate(number, place.indices, call.at(parameter.name))
-                fault = None if number is None else out_of_bounds(parameter.name, parameter.kind, number, call.at(parameter.name))
-                if fault is not None:
-                    self.faults.append(fault)
-                good = good and number is not None and fault is None
+                number = self.value(call, parameter, bound, place.indices)
+                good = good and number is not None
                 values[parameter.name] = number
             elif not isinstance(parameter.kind, Body | Point):
                 values[parameter.name] = bound
@@ -281,7 +294,7 @@ class _Checker:
             out = layer.infer(args, site)
         except self.library.fault as fault:
             at: Any = fault
-            self.fail(at.code, call.at(at.at), **at.fields)
+            self.fail(call, at.code, call.at(at.at), **at.fields)
             return None
         cost = layer.cost(args, site)
         text = call_text(call, place.indices)
@@ -317,13 +330,18 @@ class _Checker:
             self.reads_source = self.reads_source or parameter.kind.chain or place.side == "decoder"
             if place.side == "encoder":
                 good = False
-                if parameter.name in call.spans:
-                    self.fail("C304", call.at(parameter.name), name=parameter.name)
+                # A layer that has no place here at all is told already.
+                if parameter.name in call.spans and place.side in self.library.layers[call.name].sides:
+                    self.fail(call, "C304", call.at(parameter.name), name=parameter.name)
                 continue
-            key, point = self.point(source, place, call.at(parameter.name) if source.span.text.name == "" else source.span)
+            key, point = self.point(
+                call, source, place, call.at(parameter.name) if source.span.text.name == "" else source.span
+            )
             width = None if point is None else point.width
             if parameter.kind.chain:
-                chain = self.chain(source.chain, "encoder", width, f"{path}.{parameter.name}", place.indices, in_source=True)
+                chain = self.chain(
+                    source.chain, "encoder", width, f"{path}.{parameter.name}", place.indices, in_source=True
+                )
                 if chain is not None:
                     parts[parameter.name] = chain
                 width = chain.width_out if chain else None
@@ -333,34 +351,40 @@ class _Checker:
                 values[parameter.name] = self.library.source(key, point, width)
         return good
 
-    def point(self, source: Source, place: _Place, span: Span) -> tuple[str, Any]:
+    def point(self, call: Call, source: Source, place: _Place, span: Span) -> tuple[str, Any]:
         """The key of a source and what is known of it; None where its width is not known."""
-        if source.label == "end":
+        label = source.label
+        if label == "end":
             if source.index is not None:
-                self.fail("C131", span, label="end")
-                return "end", None
-            return "end", None if self.end is None else self.library.point(self.end, None)
-        entry = self.written.get(source.label)
+                self.fail(call, "C131", span, label=label)
+                return label, None
+            return label, None if self.end is None else self.library.point(self.end, None)
+        entry = self.written.get(label)
         if entry is None:
-            if self.encoder_known:
-                self.fail("C129", span, label=source.label, near=nearest(source.label, [*self.written, "end"]))
-            return source.label, None
+            if self.all_labels:
+                self.unlabelled(call, label, span)
+            return label, None
         if not entry[1]:
             if source.index is not None:
-                self.fail("C131", span, label=source.label)
-                return source.label, None
-            return source.label, self.points.get(source.label)
+                self.fail(call, "C131", span, label=label)
+                return label, None
+            return label, self.points.get(label)
         if source.index is None:
-            self.fail("C130", span, label=source.label)
-            return source.label, None
-        index = self.evaluate(source.index, place.indices, span)
+            self.fail(call, "C130", span, label=label)
+            return label, None
+        index = self.evaluate(call, source.index, place.indices, span)
         if index is None:
-            return source.label, None
-        key = f"{source.label}[{index}]"
-        count = self.counts.get(source.label, 0)
+            return label, None
+        key = f"{label}[{index}]"
         if key not in self.points and self.end is not None:
-            self.fail("C132", span, label=source.label, index=index, count=count)
+            self.fail(call, "C132", span, label=label, index=index, count=self.counts.get(label, 0))
         return key, self.points.get(key)
+
+    def unlabelled(self, call: Call, label: str, span: Span) -> None:
+        near = self.reporter.near(label, [*self.written, "end"])
+        at = span.text.body.find(label, span.start, span.end)
+        fix = Fix(Span(span.text, at, at + len(label)), near) if near and at >= 0 else None
+        self.record(call, Diagnostic("C129", span, {"label": label, "near": near}, fix))
 
 
 def _chains(bound: Any) -> list[CallChain]:
@@ -373,4 +397,3 @@ def _chains(bound: Any) -> list[CallChain]:
 def _args(layer: Any, values: Mapping[str, Any]) -> Any:
     """An instance of a layer's `Args`; fields whose names are Python's end in an underscore."""
     return layer.Args(**{f.name: values[f.name.rstrip("_")] for f in fields(layer.Args)})
-

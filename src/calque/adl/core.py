@@ -1,4 +1,4 @@
-"""The expanded tree: definitions and settings are gone, arguments are bound to signatures, repetitions stand symbolically.
+"""The expanded tree: definitions and settings are gone, arguments are bound, repetitions stand symbolically.
 
 It is what canonical text prints. Numbers that depend on the copy of a repetition are expressions in its `Index`.
 """
@@ -43,7 +43,8 @@ class Source:
 class Call:
     """A primitive with every argument bound, defaults filled in. `spans` says where arguments were written.
 
-    A call of the signature `HOLE` stands where a faulty term was, so that its neighbours are still checked.
+    A call of the signature `HOLE` stands where a faulty term was, so that its neighbours are still checked. `outer` is
+    the outermost call of a user's definition that led here.
     """
 
     signature: Signature
@@ -52,6 +53,7 @@ class Call:
     span: Span = field(compare=False)
     spans: Mapping[str, Span] = field(compare=False)
     depth: int = 0
+    outer: Span | None = field(default=None, compare=False)
 
     @property
     def name(self) -> str:
@@ -93,14 +95,16 @@ def apply(op: str, a: int, b: int) -> int:
     return a // b
 
 
-def has_index(bound: "Bound", above: int) -> bool:
-    """Does a value name the index of a repetition of depth `above` or less?"""
+def has_index(bound: "Bound | Call", above: int, below: int = 0) -> bool:
+    """Does a value name the index of a repetition of a depth in (`below`, `above`]?"""
     if isinstance(bound, Index):
-        return bound.depth <= above
+        return below < bound.depth <= above
     if isinstance(bound, Sum):
-        return has_index(bound.left, above) or has_index(bound.right, above)
+        return has_index(bound.left, above, below) or has_index(bound.right, above, below)
     if isinstance(bound, Source):
-        return (bound.index is not None and has_index(bound.index, above)) or has_index(bound.chain, above)
+        return (bound.index is not None and has_index(bound.index, above, below)) or has_index(
+            bound.chain, above, below
+        )
     if isinstance(bound, Call):
-        return any(has_index(v, above) for v in bound.args.values())
-    return isinstance(bound, tuple) and any(has_index(part, above) for part in bound)
+        return any(has_index(v, above, below) for v in bound.args.values())
+    return isinstance(bound, tuple) and any(has_index(part, above, below) for part in bound)

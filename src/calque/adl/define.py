@@ -4,11 +4,13 @@ Definitions are hygienic. A fault inside a prelude body is shown where the user 
 """
 
 from collections.abc import Mapping
-from contextlib import contextmanager
+from dataclasses import replace
 from typing import Any
 
 from calque.adl.core import HOLE, Bound, Call, CallChain, Expression, Index, Source, Sum, apply
-from calque.adl.scope import Closure, Definition, Scope, SettingValue
+from calque.adl.faults import PRELUDE, Abandoned, Reporter
+from calque.adl.limits import MAX_CALLS, MAX_NUMBER, MAX_NUMBERS, MAX_OPERATIONS
+from calque.adl.scope import Closure, Definition, Lost, Scope, SettingValue
 from calque.adl.signature import (
     REQUIRED,
     SETTINGS,
@@ -27,43 +29,21 @@ from calque.adl.signature import (
 )
 from calque.adl.syntax import Argument, Chain, Label, Number, Operation, Term, Value
 from calque.adl.syntax import Source as SourceText
-from calque.diagnostics import Diagnostic, Fix, Span, Text, nearest
+from calque.diagnostics import Diagnostic, Fix, Span, Text
 
 _NOWHERE = Text("", "")
-MAX_CALLS = 10_000
-MAX_NUMBERS = 50_000
-MAX_EXPANSION = 40
-MAX_NUMBER = 10**15
+WORDS = ("yes", "no", "none")
 
 
-class Abandoned(Exception):
-    """The value at hand has a fault, which is recorded."""
-
-
-class Expander:
-    """Expands values in scopes. `faults` collects; `settings` are the values of `d`, `heads` and `p`."""
+class Expander(Reporter):
+    """Expands values in scopes. `settings` are the values of `d`, `heads` and `p`, `read` those that were asked for."""
 
     def __init__(self, signatures: Mapping[str, Signature], faults: list[Diagnostic]):
-        self.signatures, self.faults = signatures, faults
+        super().__init__(faults)
+        self.signatures = signatures
         self.settings: dict[str, int | float] = {name: default for name, (default, _, _) in SETTINGS.items()}
         self.read: set[str] = set()
-        self.calls = self.numbers = self.repeats = self.nesting = 0
-        self.origin: Span | None = None
-
-    # -- faults
-
-    def place(self, span: Span) -> Span:
-        """Where to point: the user's call while a prelude body is being expanded."""
-        return self.origin if self.origin is not None and span.text.name == "prelude" else span
-
-    def fail(self, code: str, span: Span, fix: Fix | None = None, **fields: object) -> Abandoned:
-        self.faults.append(Diagnostic(code, self.place(span), fields, fix))
-        return Abandoned()
-
-    def unknown(self, code: str, name: str, span: Span, known: Any, **fields: object) -> Abandoned:
-        near = nearest(name, known)
-        fix = Fix(span, near) if near and span.text.name != "prelude" else None
-        return self.fail(code, span, fix, name=name, near=near, **fields)
+        self.calls = self.numbers = self.operations = self.repeats = 0
 
     # -- chains
 
@@ -80,7 +60,10 @@ class Expander:
         try:
             return self.chain(value, scope)
         except Abandoned:
-            return (Call(HOLE, {}, None, self.place(value.span), {}, self.repeats),)
+            return (self.made(HOLE, {}, value.span, {}),)
+
+    def made(self, signature: Signature, args: Mapping[str, Bound], span: Span, spans: Mapping[str, Span]) -> Call:
+        return Call(signature, args, None, self.place(span), spans, self.repeats, self.outer)
 
     def labelled(self, chain: CallChain, labels: tuple[Label, ...]) -> CallChain:
         for label in labels:
@@ -88,11 +71,10 @@ class Expander:
             if label.name == "end":
                 raise self.fail("C116", label.span)
             if last.label is None:
-                named = Call(last.signature, last.args, label.name, self.place(last.span), last.spans, last.depth)
-                chain = (*chain[:-1], named)
+                chain = (*chain[:-1], replace(last, label=label.name))
             else:  # a second label reads the same output
-                identity = Call(self.signatures["id"], {}, label.name, self.place(label.span), {}, self.repeats)
-                chain = (*chain, identity)
+                identity = self.made(self.signatures["id"], {}, label.span, {})
+                chain = (*chain, replace(identity, label=label.name))
         return chain
 
     def term(self, term: Term, scope: Scope) -> CallChain:
@@ -104,6 +86,8 @@ class Expander:
                 return self.chain(bound.value, bound.scope)
         if isinstance(bound, Definition):
             return self.definition(term, bound, scope)
+        if isinstance(bound, Lost):
+            raise Abandoned()
         if isinstance(bound, SettingValue | Index) or (bound is None and term.name in SETTINGS):
             raise self.fail("C110", term.span, expected="a layer", found=f"the number `{term.name}`")
         signature = self.signatures.get(term.name)
@@ -113,23 +97,15 @@ class Expander:
             raise self.unknown("C101", term.name, term.name_span, known)
         return (self.primitive(signature, term, scope),)
 
-    @contextmanager
-    def nested(self, span: Span) -> Any:
-        self.nesting += 1
-        try:
-            if self.nesting > MAX_EXPANSION:
-                raise self.fail("C401", span, what="nested definitions and bodies", limit=MAX_EXPANSION, found="more")
-            yield
-        finally:
-            self.nesting -= 1
-
     def definition(self, term: Term, definition: Definition, scope: Scope) -> CallChain:
         statement = definition.statement
         parameters = tuple(
             Parameter(p.name, Kind(), REQUIRED if p.default is None else p.default, "")
             for p in statement.parameters or ()
         )
-        given = self.bind_names(Signature(term.name, parameters), term)
+        given, good = self.bind_names(Signature(term.name, parameters), term)
+        if not good:
+            raise Abandoned()
         inside: dict[str, Any] = {}
         for parameter in parameters:
             if parameter.name in given:
@@ -137,23 +113,24 @@ class Expander:
             else:  # a default sees the parameters before it
                 default: Any = parameter.default
                 inside[parameter.name] = Closure(default, definition.scope.extended(inside))
-        before = self.origin
-        if definition.prelude and self.origin is None:
+        before = self.origin, self.outer
+        if term.span.text.name != PRELUDE:
             self.origin = term.span
+            if not definition.prelude:
+                self.outer = self.outer or term.span
         try:
             with self.nested(term.span):
                 return self.chain(statement.value, definition.scope.extended(inside))
         finally:
-            self.origin = before
+            self.origin, self.outer = before
 
     def primitive(self, signature: Signature, term: Term, scope: Scope) -> Call:
         self.calls += 1
         if self.calls > MAX_CALLS:
-            raise self.fail("C401", term.span, what="layers", limit=MAX_CALLS, found="more")
-        given = self.bind_names(signature, term)
+            raise self.limit("layers", MAX_CALLS, term.span)
+        given, good = self.bind_names(signature, term)
         args: dict[str, Bound] = {}
         spans: dict[str, Span] = {}
-        abandoned = False
         inner = scope
         repeats = signature.name == "repeat"
         for parameter in signature.parameters:
@@ -168,27 +145,31 @@ class Expander:
                 if values is None:
                     args[parameter.name] = self.default(parameter, signature)
                     continue
-                spans[parameter.name] = self.place(values.value.span)
+                spans[parameter.name] = self.place(self.through(values.value, scope)[0].span)
                 self.repeats += repeats and parameter.name == "body"
                 with self.nested(term.span):
                     args[parameter.name] = self.bound(
                         parameter, values, inner if parameter.name == "body" else scope, signature.name
                     )
             except Abandoned:
-                abandoned = True
+                good = False
             finally:
                 if values is not None:
                     self.repeats -= repeats and parameter.name == "body"
-        if not abandoned and signature.either is not None:
+        if good and signature.either is not None:
             self.settle(signature, args, spans, term)
-        if abandoned:
+        if not good:
             raise Abandoned()
-        return Call(signature, args, None, self.place(term.span), spans, self.repeats)
+        if repeats and args["n"] == 0:  # computed: a literal 0 is a fault
+            return self.made(self.signatures["id"], {}, term.span, {})
+        return self.made(signature, args, term.span, spans)
 
     def index_name(self, given: "Given", scope: Scope) -> str:
         value = given.value
         if not isinstance(value, Term) or value.arguments is not None or value.labels:
             raise self.fail("C110", value.span, expected=IndexName.expects, found=_describe(value))
+        if value.name in WORDS:
+            raise self.fail("C121", value.span, name=value.name)
         return value.name
 
     def literal_zero(self, value: Value, scope: Scope) -> None:
@@ -213,15 +194,17 @@ class Expander:
 
     # -- arguments
 
-    def bind_names(self, signature: Signature, term: Term) -> dict[str, "Given"]:
-        """Which argument is whose, by position and by name."""
+    def bind_names(self, signature: Signature, term: Term) -> tuple[dict[str, "Given"], bool]:
+        """Which argument is whose, by position and by name; and whether each has its place."""
         given: dict[str, Given] = {}
         names = [p.name for p in signature.parameters]
         abandoned, position = False, 0
         for argument in term.arguments or ():
             if argument.name is None:
                 if position >= len(names):
-                    self.fail("C105", argument.span, layer=signature.name, limit=len(names), names=names or None)
+                    count = len(term.arguments or ())
+                    fields: dict[str, object] = {"limit": len(names), "found": count, "names": names or None}
+                    self.fail("C105", argument.span, None, layer=signature.name, **fields)
                     abandoned = True
                     break
                 name = names[position]
@@ -245,10 +228,7 @@ class Expander:
         missing = [p.name for p in signature.parameters if p.default is REQUIRED and p.name not in given]
         if missing and not abandoned:
             self.fail("C107", term.span, layer=signature.name, missing=missing)
-            abandoned = True
-        if abandoned:
-            raise Abandoned()
-        return given
+        return given, not (abandoned or missing)
 
     def default(self, parameter: Parameter, signature: Signature) -> Bound:
         default: Any = parameter.default
@@ -286,11 +266,11 @@ class Expander:
             return self.source(value, scope, kind)
         if isinstance(kind, Word):
             if word is None or word not in kind.choices:
-                near = nearest(word, kind.choices) if word else None
+                near = self.near(word, kind.choices) if word else None
                 fix = Fix(value.span, near) if near and self.place(value.span) is value.span else None
-                raise self.fail(
-                    "C114", value.span, fix, name=parameter.name, choices=kind.choices, found=_describe(value), near=near
-                )
+                found_word = _describe(value)
+                fields: dict[str, object] = {"choices": kind.choices, "found": found_word, "near": near}
+                raise self.fail("C114", value.span, fix, name=parameter.name, **fields)
             return word
         if isinstance(kind, Flag):
             if word not in ("yes", "no"):
@@ -299,7 +279,7 @@ class Expander:
         if isinstance(kind, IndexName):
             return word
         if isinstance(kind, Real) and isinstance(value, Number):
-            return float(value.value)
+            return value.value + 0.0  # a negative zero is zero
         if isinstance(kind, Real) and word is not None:
             number = self.setting(word, scope)
             if isinstance(number, float):
@@ -308,7 +288,8 @@ class Expander:
         return float(found) if isinstance(kind, Real) and isinstance(found, int) else found
 
     def mismatch(self, parameter: Parameter, value: Value) -> Abandoned:
-        return self.fail("C108", value.span, name=parameter.name, expected=parameter.kind.expects, found=_describe(value))
+        expected = parameter.kind.expects
+        return self.fail("C108", value.span, name=parameter.name, expected=expected, found=_describe(value))
 
     def setting(self, name: str, scope: Scope) -> int | float | None:
         """The value of a setting, marked as read."""
@@ -326,13 +307,15 @@ class Expander:
         value, scope = self.through(value, scope)
         self.numbers += 1
         if self.numbers > MAX_NUMBERS:
-            raise self.fail("C401", value.span, what="numbers", limit=MAX_NUMBERS, found="more")
+            raise self.limit("numbers", MAX_NUMBERS, value.span)
         if isinstance(value, Number) and isinstance(value.value, int):
             return value.value
         if isinstance(value, Term) and value.arguments is None and not value.labels:
             bound = scope.find(value.name)
             if isinstance(bound, Index):
                 return bound
+            if isinstance(bound, Lost):
+                raise Abandoned()
             found = self.setting(value.name, scope)
             if isinstance(found, int):
                 return found
@@ -340,18 +323,33 @@ class Expander:
                 known = [n for n in scope.names() if isinstance(scope.find(n), SettingValue | Index | Closure)]
                 raise self.unknown("C102", value.name, value.span, [*known, *SETTINGS])
         if isinstance(value, Operation):
+            return self.operation(value, scope, parameter)
+        raise self.mismatch(parameter, value)
+
+    def operation(self, value: Operation, scope: Scope, parameter: Parameter) -> Expression:
+        self.operations += 1
+        try:
+            if self.operations > MAX_OPERATIONS:
+                raise self.limit("levels of arithmetic", MAX_OPERATIONS, value.span)
             left = self.number(value.left, scope, parameter)
             right = self.number(value.right, scope, parameter)
-            if not (isinstance(left, int) and isinstance(right, int)):
-                return Sum(value.op, left, right)
-            try:
-                result = apply(value.op, left, right)
-            except ArithmeticError:
-                raise self.fail("C117", value.span, left=left, right=right) from None
-            if abs(result) > MAX_NUMBER:
-                raise self.fail("C401", value.span, what="the size of a number", limit=MAX_NUMBER, found="more")
-            return result
-        raise self.mismatch(parameter, value)
+        finally:
+            self.operations -= 1
+        if not (isinstance(left, int) and isinstance(right, int)):
+            return Sum(value.op, left, right)
+        try:
+            result = apply(value.op, left, right)
+        except ArithmeticError:
+            raise self.fail("C117", value.span, left=left, right=right) from None
+        if abs(result) > MAX_NUMBER:
+            raise self.fail(
+                "C401",
+                value.span,
+                what="as a number",
+                limit=MAX_NUMBER,
+                found=result if abs(result) < 10**30 else "more",
+            )
+        return result
 
     def source(self, value: Value, scope: Scope, kind: Point) -> Source:
         """A point of the encoder and the chain behind it; a parameter bound to a source may head it."""

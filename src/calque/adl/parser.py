@@ -1,16 +1,19 @@
-"""Recursive descent over the tokens. After a fault it goes on at the next statement, so that all faults are told at once.
+"""Recursive descent over the tokens. After a fault it goes on at the next statement, so that all are told at once.
 
-    program   = { statement newline }
-    statement = NAME [ "(" parameter { "," parameter } ")" ] "=" value
-    value     = ( sum | source ) { "->" term }
-    sum       = product { ("+" | "-") product }
-    product   = factor { ("*" | "/") factor }
-    factor    = "-" factor | NUMBER | "(" sum ")" | term
-    term      = NAME [ "(" [ argument { "," argument } [ "," ] ] ")" ] { "@" NAME }
-    argument  = [ NAME "=" ] value
-    source    = "@" NAME [ "[" sum "]" ]
+program   = { statement newline }
+statement = NAME [ "(" parameter { "," parameter } ")" ] "=" value
+value     = ( sum | source ) { "->" term }
+sum       = product { ("+" | "-") product }
+product   = factor { ("*" | "/") factor }
+factor    = "-" factor | NUMBER | "(" sum ")" | term
+term      = NAME [ "(" [ argument { "," argument } [ "," ] ] ")" ] { "@" NAME }
+argument  = [ NAME "=" ] value
+source    = "@" NAME [ "[" sum "]" ]
 """
 
+from typing import NamedTuple
+
+from calque.adl.limits import MAX_DEPTH, MAX_DIGITS, MAX_FAULTS, MAX_OPERATIONS, MAX_STATEMENTS
 from calque.adl.syntax import (
     Argument,
     Chain,
@@ -27,9 +30,8 @@ from calque.adl.syntax import (
 )
 from calque.diagnostics import CalqueError, Diagnostic, Fix, Span, Text
 
-MAX_DEPTH = 48
-
-_SHOWN = {"newline": "the end of the line", "end": "the end of the text", "name": "a name", "number": "a number"}
+_SHOWN = {"newline": "the end of the line", "end": "the end of the text"}
+_CLOSE = {"(": ")", "[": "]"}
 
 
 class _Stop(Exception):
@@ -38,34 +40,47 @@ class _Stop(Exception):
 
 def parse(text: Text) -> list[Statement]:
     """The statements of a text. Raises all syntax errors at once."""
-    statements, faults = parse_some(text)
-    if faults:
-        raise CalqueError(faults)
-    return statements
+    read = parse_some(text)
+    if read.faults:
+        raise CalqueError(read.faults)
+    return read.statements
 
 
-def parse_some(text: Text) -> tuple[list[Statement], list[Diagnostic]]:
-    """The statements that can be read, and what is wrong with the others."""
+class Read(NamedTuple):
+    """The statements that can be read, what is wrong with the others, and the names that these would have made."""
+
+    statements: list[Statement]
+    faults: list[Diagnostic]
+    lost: list[str]
+
+
+def parse_some(text: Text) -> Read:
+    """What can be read of a text. Raises only where the text as a whole is too large."""
     tokens, faults = tokenize(text)
+    # A strange character also upsets the grammar around it; one fault is enough.
+    strange = [d.where for d in faults if isinstance(d.where, Span)]
     parser = _Parser(tokens, faults)
-    statements = []
-    while not parser.at("end"):
+    statements: list[Statement] = []
+    lost: list[str] = []
+    while not parser.at("end") and len(faults) <= MAX_FAULTS:
         if parser.accept("newline"):
             continue
+        start, told = parser.i, len(faults)
         try:
+            if len(statements) == MAX_STATEMENTS:
+                fields: dict[str, object] = {"what": "statements", "limit": MAX_STATEMENTS, "found": "more"}
+                faults.append(Diagnostic("C401", parser.now.span, fields))
+                break
             statements.append(parser.statement())
         except _Stop:
-            parser.recover()
-    # A strange character also upsets the grammar around it; one fault is enough.
-    strange = {d.where.text.line_column(d.where.start)[0] for d in faults if d.code == "S101" and isinstance(d.where, Span)}
-    kept = [
-        d
-        for d in faults
-        if d.code == "S101"
-        or not (isinstance(d.where, Span) and d.where.text.line_column(d.where.start)[0] in strange)
-    ]
-    kept.sort(key=lambda d: d.where.start if isinstance(d.where, Span) else 0)
-    return statements, kept
+            name = tokens[start]
+            parser.recover(start)
+            if name.kind == "name":
+                lost.append(name.text)
+            if any(name.start <= s.start < parser.now.start for s in strange):
+                del faults[told:]
+    faults.sort(key=lambda d: d.where.start if isinstance(d.where, Span) else 0)
+    return Read(statements, faults, lost)
 
 
 class _Parser:
@@ -92,26 +107,39 @@ class _Parser:
         return token
 
     def fail(self, expected: str, opened: Token | None = None) -> _Stop:
-        token = self.now
-        found = _SHOWN[token.kind] if token.kind in ("newline", "end") else f"`{token.text}`"
+        if opened is not None and self.at("=") and self.starts_statement(self.i - 1):
+            self.i -= 1
+        token, span, fix = self.now, self.now.span, None
+        found = _SHOWN.get(token.kind, f"`{token.text}`")
         related = ((opened.span, f"`{opened.text}` was opened"),) if opened else ()
-        fix = None
-        if opened is not None and token.kind in ("newline", "end"):
-            close = ")" if opened.kind == "(" else "]"
-            fix = Fix(Span(token.span.text, token.span.start, token.span.start), close)
-        fields: dict[str, object] = {"expected": expected, "found": found}
-        self.faults.append(Diagnostic("S102", token.span, fields, fix, related))
+        fields: dict[str, object] = {"expected": expected}
+        if opened is not None and (token.kind in _SHOWN or self.starts_statement(self.i)):
+            # The bracket was left open: it is missed where the text before ends.
+            end = self.tokens[self.i - 1].end
+            span, found = Span(token.source, end, end), _SHOWN["end" if token.kind == "end" else "newline"]
+            whole = self.tokens[self.i - 1].kind in ("name", "number", ")", "]", ",")
+            if whole and f"`{_CLOSE[opened.kind]}`" in expected:
+                fields["add"] = _CLOSE[opened.kind]
+                fix = Fix(span, _CLOSE[opened.kind])
+        self.faults.append(Diagnostic("S102", span, {**fields, "found": found}, fix, related))
         return _Stop()
 
-    def recover(self) -> None:
-        # The next statement starts a line with `NAME =` or `NAME (`, whatever brackets are still open.
-        start = self.i
+    def starts_statement(self, at: int) -> bool:
+        """Does `NAME =` or `NAME(...) =` stand at the start of a line, whatever brackets are open?"""
+        if not (self.tokens[at].kind == "name" and self.tokens[at].first):
+            return False
+        at += 1
+        if self.tokens[at].kind == "(":
+            while self.tokens[at].kind not in (")", "newline", "end"):
+                at += 1
+            at += self.tokens[at].kind == ")"
+        return self.tokens[at].kind == "="
+
+    def recover(self, start: int) -> None:
+        """Goes on behind the statement that began at token `start`."""
+        self.depth = 0
         while not self.at("end"):
-            before = self.tokens[self.i - 1] if self.i else None
-            fresh = self.i > start and self.at("name") and before is not None and (
-                before.kind == "newline" or "\n" in before.span.text.body[before.span.end : self.now.span.start]
-            )
-            if fresh and self.tokens[self.i + 1].kind in ("=",) and self.now.span.text.line_column(self.now.span.start)[1] == 1:
+            if self.i > start and self.starts_statement(self.i):
                 return
             if self.accept("newline"):
                 return
@@ -124,7 +152,8 @@ class _Parser:
             parameters = self.parameters()
         self.expect("=")
         value = self.value()
-        if not self.at("newline", "end"):
+        # Behind an open bracket no line ends a statement, but the start of the next one does.
+        if not (self.at("newline", "end") or self.starts_statement(self.i)):
             raise self.fail("the end of the statement")
         return Statement(name.text, parameters, value, name.span.to(value.span), name.span)
 
@@ -157,12 +186,20 @@ class _Parser:
         self.depth -= 1
         return Chain(tuple(parts), parts[0].span.to(parts[-1].span))
 
-    def enter(self) -> None:
+    def enter(self, opened: Token | None = None) -> None:
         self.depth += 1
         if self.depth > MAX_DEPTH:
-            fields: dict[str, object] = {"what": "nested brackets", "limit": MAX_DEPTH, "found": "more"}
-            self.faults.append(Diagnostic("C401", self.now.span, fields))
-            raise _Stop()
+            raise self.limit("levels of brackets", MAX_DEPTH, "more", (opened or self.now).span)
+
+    def limit(self, what: str, limit: int, found: object, span: Span) -> _Stop:
+        self.faults.append(Diagnostic("C401", span, {"what": what, "limit": limit, "found": found}))
+        return _Stop()
+
+    def operation(self, op: str, left: Value, right: Value, span: Span) -> Operation:
+        height = 1 + max(side.height if isinstance(side, Operation) else 0 for side in (left, right))
+        if height > MAX_OPERATIONS:
+            raise self.limit("levels of arithmetic", MAX_OPERATIONS, "more", span)
+        return Operation(op, left, right, span, height)
 
     def source(self) -> Source:
         mark = self.expect("@")
@@ -180,7 +217,7 @@ class _Parser:
             op = self.tokens[self.i].kind
             self.i += 1
             right = self.product()
-            left = Operation(op, left, right, left.span.to(right.span))
+            left = self.operation(op, left, right, left.span.to(right.span))
         return left
 
     def product(self) -> Value:
@@ -189,28 +226,26 @@ class _Parser:
             op = self.tokens[self.i].kind
             self.i += 1
             right = self.factor()
-            left = Operation(op, left, right, left.span.to(right.span))
+            left = self.operation(op, left, right, left.span.to(right.span))
         return left
 
     def factor(self) -> Value:
-        self.enter()
-        made = self._factor()
-        self.depth -= 1
-        return made
-
-    def _factor(self) -> Value:
         minus = self.accept("-")
         if minus:
+            self.enter(minus)
             inner = self.factor()
+            self.depth -= 1
             span = minus.span.to(inner.span)
             if isinstance(inner, Number):
                 return Number(-inner.value, span)
-            return Operation("-", Number(0, minus.span), inner, span)
+            return self.operation("-", Number(0, minus.span), inner, span)
         if self.at("number"):
             return self.number()
         opened = self.accept("(")
         if opened:
+            self.enter(opened)
             inner = self.sum()
+            self.depth -= 1
             self.expect(")", "`)`", opened)
             return inner
         if self.at("name"):
@@ -219,9 +254,8 @@ class _Parser:
 
     def number(self) -> Number:
         token = self.expect("number")
-        if len(token.text) > 18:
-            self.faults.append(Diagnostic("C401", token.span, {"what": "digits", "limit": 18, "found": len(token.text)}))
-            raise _Stop()
+        if len(token.text) > MAX_DIGITS:
+            raise self.limit("digits", MAX_DIGITS, len(token.text), token.span)
         whole = token.text.isdigit()
         return Number(int(token.text) if whole else float(token.text), token.span)
 

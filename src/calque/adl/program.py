@@ -1,14 +1,15 @@
 """Statements in order: settings, definitions, the two sides. What they may be called and when they may stand."""
 
 import functools
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from importlib import resources
 
 from calque.adl.core import CallChain
-from calque.adl.define import Abandoned, Expander
+from calque.adl.define import Expander
+from calque.adl.faults import PRELUDE, Abandoned, Exhausted
 from calque.adl.parser import parse, parse_some
-from calque.adl.scope import Closure, Definition, Scope, SettingValue
+from calque.adl.scope import Definition, Lost, Scope, SettingValue
 from calque.adl.signature import REPEAT, SETTINGS, Int, Parameter, Real, Signature
 from calque.adl.syntax import Number, Operation, Statement, Term, Value
 from calque.diagnostics import Diagnostic, Fix, Span, Text
@@ -20,9 +21,12 @@ RESERVED = ("adl", "yes", "no", "none", *SIDES)
 
 @dataclass(frozen=True)
 class Program:
-    """An expanded definition. A side that could not be expanded is None; its faults are in `faults`."""
+    """An expanded definition. A side that could not be expanded is None; its faults are in `faults`.
 
-    width: int
+    `width` is None where the setting `d` is faulty, so that widths cannot be told.
+    """
+
+    width: int | None
     encoder: CallChain | None
     decoder: CallChain | None
     faults: list[Diagnostic]
@@ -32,7 +36,7 @@ class Program:
 def prelude() -> tuple[Statement, ...]:
     """The statements of the prelude."""
     body = resources.files("calque.adl").joinpath("prelude.adl").read_text(encoding="utf-8")
-    return tuple(parse(Text("prelude", body)))
+    return tuple(parse(Text(PRELUDE, body)))
 
 
 def prelude_scope() -> Scope:
@@ -45,36 +49,48 @@ def prelude_scope() -> Scope:
 
 def expand(text: Text, primitives: Mapping[str, Signature]) -> Program:
     """The program of a text. Collects every fault of syntax, names and arguments."""
-    statements, faults = parse_some(text)
-    return _Program(text, {**primitives, "repeat": REPEAT}, faults).run(statements)
+    read = parse_some(text)
+    return _Program(text, {**primitives, "repeat": REPEAT}, read.faults, read.lost).run(read.statements)
 
 
 class _Program:
-    def __init__(self, text: Text, signatures: Mapping[str, Signature], faults: list[Diagnostic]):
+    def __init__(self, text: Text, signatures: Mapping[str, Signature], faults: list[Diagnostic], lost: list[str]):
         self.text, self.faults, self.broken = text, faults, bool(faults)
         self.expander = Expander(signatures, faults)
-        self.scope = prelude_scope()
+        self.lost = set(lost)
+        self.scope = prelude_scope().extended({name: Lost() for name in lost})
         self.seen: dict[str, Statement] = {}
         self.user_settings: dict[str, Span] = {}
-        self.first_use: Span | None = None
+        self.uses: dict[str, Span] = {}
         self.sides: dict[str, CallChain | None] = {}
 
     def run(self, statements: list[Statement]) -> Program:
-        for k, statement in enumerate(statements):
-            try:
-                self.statement(statement, first=k == 0)
-            except Abandoned:
-                if statement.name in SIDES:
-                    self.sides[statement.name] = None
-        for side in SIDES:
+        try:
+            for k, statement in enumerate(statements):
+                try:
+                    self.statement(statement, first=k == 0)
+                except Abandoned:
+                    self.lose(statement.name)
+            missing = [side for side in SIDES if side not in self.sides]
             # A statement that could not be read may have been the one that is missing.
-            if side not in self.sides and not self.broken:
+            if missing and not self.broken:
                 end = len(self.text.body.rstrip())
-                self.faults.append(Diagnostic("C120", Span(self.text, end, end), {"side": side}))
+                self.faults.append(Diagnostic("C120", Span(self.text, end, end), {"sides": missing}))
+        except Exhausted:
+            self.sides.clear()
         if not self.faults:
             self.unread()
-        width = int(self.expander.settings["d"])
+        # With a default unknown, what follows from it is not looked at.
+        width = None if self.lost & SETTINGS.keys() else int(self.expander.settings["d"])
         return Program(width, self.sides.get("encoder"), self.sides.get("decoder"), self.faults)
+
+    def lose(self, name: str) -> None:
+        """What a faulty statement would have made is not asked for again."""
+        if name in SIDES:
+            self.sides[name] = None
+        elif name not in self.seen or self.scope.find(name) is None:
+            self.lost.add(name)
+            self.scope = self.scope.extended({name: Lost()})
 
     def fail(self, code: str, span: Span, fix: Fix | None = None, **fields: object) -> Abandoned:
         return self.expander.fail(code, span, fix, **fields)
@@ -89,26 +105,34 @@ class _Program:
         if name in self.seen:
             self.faults.append(
                 Diagnostic(
-                    "C122", statement.name_span, {"name": name}, None, ((self.seen[name].name_span, "it was first written"),)
+                    "C122", statement.name_span, {"name": name}, None, ((self.seen[name].name_span, "first written"),)
                 )
             )
-            raise Abandoned()
+            return
         self.seen[name] = statement
         if name in SIDES:
             if statement.parameters is not None:
                 raise self.fail("C123", statement.name_span, name=name)
             self.sides[name] = None
-            self.first_use = self.first_use or statement.name_span
+            self.used(SETTINGS, statement)
             self.sides[name] = self.expander.attempt(statement.value, self.scope)
         elif statement.parameters is None and self.is_number(statement.value):
             self.setting(statement)
         else:
             self.definition(statement)
 
+    def used(self, names: Iterable[str], statement: Statement) -> None:
+        """From this statement on, these settings can no longer change."""
+        for name in names:
+            self.uses.setdefault(name, statement.name_span)
+
     def version(self, statement: Statement, first: bool) -> None:
         if not first:
             raise self.fail("C124", statement.name_span)
-        if not (isinstance(statement.value, Number) and statement.value.value == VERSION):
+        if statement.parameters is not None:
+            raise self.fail("C123", statement.name_span, name="adl")
+        value = statement.value
+        if not (isinstance(value, Number) and isinstance(value.value, int) and value.value == VERSION):
             raise self.fail("C125", statement.value.span, version=VERSION)
 
     def is_number(self, value: Value) -> bool:
@@ -121,6 +145,7 @@ class _Program:
 
     def setting(self, statement: Statement) -> None:
         name, value = statement.name, statement.value
+        before = set(self.expander.read)
         found: object = value.value if isinstance(value, Number) else None
         if found is None and isinstance(value, Term):
             found = self.expander.setting(value.name, self.scope)
@@ -133,19 +158,23 @@ class _Program:
             if isinstance(kind, Int) and not isinstance(found, int):
                 raise self.fail("C108", value.span, name=name, expected=kind.expects, found=f"`{found}`")
             check_bounds(self.expander, name, kind, found, value.span)
-            if self.first_use is not None:
-                related = ((self.first_use, "the first statement that uses it stands"),)
+            if name in self.uses:
+                related = ((self.uses[name], "the first statement that uses it stands"),)
                 self.faults.append(Diagnostic("C126", statement.name_span, {"name": name}, None, related))
-                raise Abandoned()
+                return
             self.expander.settings[name] = found
         else:
             self.scope = self.scope.extended({name: SettingValue(name, found, statement.name_span)})
         self.user_settings[name] = statement.name_span
+        self.used(SETTINGS.keys() & (self.expander.read - before), statement)
 
     def definition(self, statement: Statement) -> None:
         if statement.name in SETTINGS:
             raise self.fail("C108", statement.value.span, name=statement.name, expected="a number", found="a chain")
-        self.first_use = self.first_use or statement.name_span
+        self.used(SETTINGS, statement)
+        value = statement.value
+        if isinstance(value, Term) and value.arguments is None and isinstance(self.scope.find(value.name), Lost):
+            raise Abandoned()
         names: set[str] = set()
         for parameter in statement.parameters or ():
             if parameter.name in names:
@@ -177,6 +206,3 @@ def out_of_bounds(name: str, kind: object, value: float, span: Span) -> Diagnost
         code = "C404" if kind.below else "C403"
         return Diagnostic(code, span, {"name": name, "low": kind.low, "high": kind.high, "found": value})
     return None
-
-
-__all__ = ["Closure", "Program", "expand", "out_of_bounds", "prelude"]

@@ -1,4 +1,4 @@
-"""Names and what they stand for. Scopes are lexical: a body sees what stood before it, an argument what its writer saw."""
+"""Names and what they stand for. A body sees what stood before it, an argument what its writer saw."""
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
@@ -34,7 +34,12 @@ class Closure:
     scope: "Scope"
 
 
-Binding = SettingValue | Definition | Closure | Index
+@dataclass(frozen=True, slots=True)
+class Lost:
+    """What a faulty statement would have made. Its fault is told; what uses the name is not blamed."""
+
+
+Binding = SettingValue | Definition | Closure | Index | Lost
 
 
 class Scope:

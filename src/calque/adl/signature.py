@@ -1,7 +1,7 @@
 """What a name accepts: parameters with a kind, bounds, a default and a meaning.
 
-A layer states its arguments once, as a frozen dataclass whose fields are made by `arg`; the checker binds against it, the
-command line and the documents print it, and the layer receives an instance of it.
+A layer states its arguments once, as a frozen dataclass whose fields are made by `arg`; the checker binds against it,
+the command line and the documents print it, and the layer receives an instance of it.
 """
 
 import dataclasses
@@ -12,7 +12,7 @@ from typing import Any, ClassVar
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Kind:
-    """What a parameter accepts. `optional` kinds accept `none`; `many` ones take every remaining positional argument."""
+    """What a parameter accepts. `optional` kinds accept `none`, `many` ones all remaining positional arguments."""
 
     optional: bool = False
     many: bool = False

@@ -2,69 +2,83 @@
 
 import re
 from dataclasses import dataclass, field
+from typing import NamedTuple
 
+from calque.adl.limits import MAX_CHARACTERS, MAX_FAULTS, MAX_TOKENS
 from calque.diagnostics import CalqueError, Diagnostic, Span, Text
 
-MAX_CHARACTERS = 100_000
 
-
-@dataclass(frozen=True, slots=True)
-class Token:
+class Token(NamedTuple):
     """`kind` is the punctuation itself, or `name`, `number`, `newline`, `end`."""
 
     kind: str
     text: str
-    span: Span
+    source: Text
+    start: int
+
+    @property
+    def end(self) -> int:
+        """The offset behind the token."""
+        return self.start + len(self.text)
+
+    @property
+    def span(self) -> Span:
+        """Where the token stands."""
+        return Span(self.source, self.start, self.end)
+
+    @property
+    def first(self) -> bool:
+        """Does it stand at the very start of a line?"""
+        return self.start == 0 or self.source.body[self.start - 1] == "\n"
 
 
-# A bare `-` before `>` belongs to the arrow; `.` never starts a number's tail twice.
+# `->` is tried before the marks, so that its `-` is no minus sign. Only ASCII digits are numbers.
 _TOKEN = re.compile(
     r"(?P<space>[ \t\r\f]+|\#[^\n]*)"
     r"|(?P<newline>\n)"
     r"|(?P<arrow>->|→)"
-    r"|(?P<number>(?:\d+\.\d*|\.\d+|\d+)(?:[eE][+-]?\d+)?)"
+    r"|(?P<number>(?:[0-9]+\.[0-9]*|\.[0-9]+|[0-9]+)(?:[eE][+-]?[0-9]+)?)"
     r"|(?P<name>[A-Za-z_][A-Za-z_0-9]*)"
     r"|(?P<mark>[()\[\],=@+*/-])"
+    r"|(?P<strange>[^ \t\r\f\n#→0-9A-Za-z_()\[\],=@+*/-]+)"
 )
 
 
 def tokenize(text: Text) -> tuple[list[Token], list[Diagnostic]]:
     """The tokens of a text, newlines kept only where they end a statement, and what could not be read."""
-    body, faults = text.body, []
+    body = text.body
+    faults: list[Diagnostic] = []
     if len(body) > MAX_CHARACTERS:
-        span = Span(text, MAX_CHARACTERS, MAX_CHARACTERS + 1)
-        raise CalqueError(Diagnostic("C401", span, {"what": "characters", "limit": MAX_CHARACTERS, "found": len(body)}))
+        raise _too_many("characters", MAX_CHARACTERS, len(body), Span(text, MAX_CHARACTERS, MAX_CHARACTERS + 1))
     tokens: list[Token] = []
-    depth = at = 0
-    while at < len(body):
-        match = _TOKEN.match(body, at)
-        if match is None:
-            span = Span(text, at, at + 1)
-            if not (faults and isinstance(faults[-1].where, Span) and faults[-1].where.end == at):
-                faults.append(Diagnostic("S101", span, {"character": body[at]}))
-            else:  # a run of strange characters is one fault
-                first = faults[-1].where
-                faults[-1] = Diagnostic("S101", Span(text, first.start, at + 1), {"character": body[first.start : at + 1]})
-            at += 1
+    depth = 0
+    for match in _TOKEN.finditer(body):
+        kind, piece, start = match.lastgroup, match.group(), match.start()
+        if kind == "space":
             continue
-        kind, piece = match.lastgroup, match.group()
-        span = Span(text, at, match.end())
-        at = match.end()
         if kind == "newline":
             if depth == 0 and tokens and tokens[-1].kind not in ("newline", "->", "="):
-                tokens.append(Token("newline", "\n", span))
+                tokens.append(Token("newline", "\n", text, start))
         elif kind == "arrow":
             if tokens and tokens[-1].kind == "newline":  # `->` at the start of a line goes on with the line before
                 tokens.pop()
-            tokens.append(Token("->", piece, span))
+            tokens.append(Token("->", piece, text, start))
         elif kind == "mark":
-            depth += {"(": 1, "[": 1, ")": -1, "]": -1}.get(piece, 0)
-            depth = max(0, depth)
-            tokens.append(Token(piece, piece, span))
-        elif kind != "space":
-            tokens.append(Token(str(kind), piece, span))
-    tokens.append(Token("end", "", Span(text, len(body), len(body))))
+            depth = max(0, depth + {"(": 1, "[": 1, ")": -1, "]": -1}.get(piece, 0))
+            tokens.append(Token(piece, piece, text, start))
+        elif kind == "strange":
+            if len(faults) <= MAX_FAULTS:
+                faults.append(Diagnostic("S101", Span(text, start, match.end()), {"character": piece}))
+        else:
+            tokens.append(Token(str(kind), piece, text, start))
+        if len(tokens) > MAX_TOKENS:
+            raise _too_many("names, numbers and marks", MAX_TOKENS, "more", Span(text, start, match.end()))
+    tokens.append(Token("end", "", text, len(body)))
     return tokens, faults
+
+
+def _too_many(what: str, limit: int, found: object, span: Span) -> CalqueError:
+    return CalqueError(Diagnostic("C401", span, {"what": what, "limit": limit, "found": found}))
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,12 +91,13 @@ class Number:
 
 @dataclass(frozen=True, slots=True)
 class Operation:
-    """`left op right`; a negation is `0 - right`."""
+    """`left op right`; a negation is `0 - right`. `height` counts the operations within one another."""
 
     op: str
     left: "Value"
     right: "Value"
     span: Span = field(compare=False)
+    height: int = field(default=1, compare=False)
 
 
 @dataclass(frozen=True, slots=True)

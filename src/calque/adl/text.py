@@ -1,6 +1,7 @@
 """Canonical text: every argument and default, no definition, one way to write each thing."""
 
 from collections.abc import Mapping
+from typing import Any
 
 from calque.adl.core import Bound, Call, CallChain, Expression, Index, Source, Sum, evaluate, has_index
 from calque.adl.signature import Body, Parameter
@@ -23,7 +24,9 @@ def call_text(call: Call, indices: Indices = None, names: Mapping[int, str] | No
     names = names or {}
     label = f" @ {call.label}" if call.label else ""
     if call.name == "repeat":
-        name = f"i{call.depth + 1}" if indices is None and has_index(call.args["body"], call.depth) else "i"
+        # The numbers of this copy stand instead of the indices around; the others need names of their own.
+        outer = has_index(call.args["body"], call.depth, len(indices or ()))
+        name = f"i{call.depth + 1}" if outer else "i"
         n, body = call.args["n"], call.args["body"]
         inner = {**names, call.depth + 1: name}
         index = "" if name == "i" else f", index={name}"
@@ -35,8 +38,9 @@ def call_text(call: Call, indices: Indices = None, names: Mapping[int, str] | No
 
 
 def _argument(parameter: Parameter, bound: Bound, positional: bool, indices: Indices, names: Mapping[int, str]) -> str:
-    if parameter.kind.many and isinstance(bound, tuple):
-        return ", ".join(_value(part, indices, names) for part in bound)
+    if parameter.kind.many:
+        chains: Any = bound
+        return ", ".join(chain_text(chain, indices, names) for chain in chains)
     value = _value(bound, indices, names)
     return value if positional else f"{parameter.name}={value}"
 

@@ -9,9 +9,9 @@ from typing import Any
 class Node:
     """One layer where it stands.
 
-    `path` is its address (`decoder.1[3].0`), the prefix of its parameters' names; `text` its canonical text with the numbers of
-    this copy; `args` an instance of its class's `Args`; `parts` its bodies and source chains by name; `label` the key under
-    which its output can be read.
+    `path` is its address (`decoder.1[3].0`), the prefix of its parameters' names; `text` its canonical text with the
+    numbers of this copy; `args` an instance of its class's `Args`; `parts` its bodies and source chains by name; `label`
+    the key under which its output can be read.
     """
 
     name: str

@@ -86,6 +86,7 @@ def _train_pieces(settings: Data, sides: tuple[Iterable[str], ...], name: str) -
             # Every character where there is room, else sentencepiece's choice for scripts of thousands.
             character_coverage=1.0 if len(characters) <= size / 4 else 0.9995,
             normalization_rule_name="identity",
+            split_digits=settings.split_digits,
             num_threads=4,  # the sums of unigram depend on it, so it must not follow the machine
             pad_id=PAD,
             bos_id=BOS,

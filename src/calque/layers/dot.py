@@ -5,7 +5,8 @@ import math
 import torch
 from jaxtyping import Bool, Float
 from torch import Tensor
-from torch.nn import functional as F
+
+from calque.layers.drop import drop
 
 
 def split(x: Float[Tensor, "B T D"], heads: int) -> Float[Tensor, "B H T K"]:
@@ -35,14 +36,17 @@ def attend(
 
 
 def average(
-    scores: Float[Tensor, "B H T S"], v: Float[Tensor, "B H S V"], allowed: Bool[Tensor, "..."] | None, dropout: float = 0.0
+    scores: Float[Tensor, "B H T S"],
+    v: Float[Tensor, "B H S V"],
+    allowed: Bool[Tensor, "..."] | None,
+    dropout: float = 0.0,
 ) -> tuple[Float[Tensor, "B H T V"], Float[Tensor, "B H T S"]]:
     """softmax(scores) v where `allowed` holds, and the weights."""
     if allowed is not None:
         scores = scores.masked_fill(~allowed, torch.finfo(scores.dtype).min)
     kind = torch.float32 if scores.dtype in (torch.bfloat16, torch.float16) else scores.dtype
     weights = torch.softmax(scores, -1, dtype=kind).to(v.dtype)
-    used = F.dropout(weights, dropout) if dropout else weights
+    used = drop(weights, dropout, training=True)
     return torch.matmul(used, v), weights
 
 

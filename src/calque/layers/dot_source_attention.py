@@ -25,20 +25,30 @@ class DotSourceAttention(SourceAttention):
         Example("mh_dot_src_att(heads=2)", (DECODER,)),
         Example("mh_dot_src_att(heads=1, width=6, s=8, out=no, bias=yes, from=@end -> norm)", (DECODER,)),
         Example("dot_src_att(s=1, project=none)", (DECODER,)),
-        Example("dot_src_att(project=q, s=1, keys=@e -> linear(10), values=@end)", (DECODER,), "linear(6) @ e -> linear"),
+        Example(
+            "dot_src_att(project=q, s=1, keys=@e -> linear(10), values=@end)", (DECODER,), "linear(6) @ e -> linear"
+        ),
     )
 
     @dataclass(frozen=True)
     class Args:
         heads: int = arg(Int(1, 1024), Setting("heads"), "number of heads; divides the widths it cuts")
-        width: int = arg(Int(), Setting("d"), "width of projected queries, keys and values of all heads together, and of W_o's output")
-        s: int | None = arg(Int(optional=True), None, "scores are divided by sqrt(s); none: by the root of a head's width")
+        width: int = arg(
+            Int(),
+            Setting("d"),
+            "width of projected queries, keys and values of all heads together, and of W_o's output",
+        )
+        s: int | None = arg(
+            Int(optional=True), None, "scores are divided by sqrt(s); none: by the root of a head's width"
+        )
         project: str = arg(Word(choices=("all", "q", "none")), "all", "which of queries, keys and values are projected")
         out: bool = arg(Flag(), True, "project the contexts with W_o")
         bias: bool = arg(Flag(), False, "biases of all projections")
         dropout: float = arg(Real(0.0, 1.0, below=True), 0.0, "probability of a zero among the weights")
         from_: SourceArg | None = arg(Point(optional=True), SourceDefault("end"), "what keys and values are made of")
-        keys: SourceArg | None = arg(Point(optional=True), None, "what keys are made of, with `values`, instead of `from`")
+        keys: SourceArg | None = arg(
+            Point(optional=True), None, "what keys are made of, with `values`, instead of `from`"
+        )
         values: SourceArg | None = arg(Point(optional=True), None, "what values are made of")
 
         EITHER: ClassVar = (("from",), ("keys", "values"))
@@ -77,7 +87,8 @@ class DotSourceAttention(SourceAttention):
         return Cost(n)
 
     def remember(self, keys: Float[Tensor, "S N D"], values: Float[Tensor, "S N E"]) -> tuple[Tensor, Tensor]:
-        return split(self.k(keys), self.heads), split(self.v(values), self.heads)
+        # Contiguous once here, where every step's product would copy them again.
+        return split(self.k(keys), self.heads).contiguous(), split(self.v(values), self.heads).contiguous()
 
     def look(self, x: Float[Tensor, "S T D"], memory: Memory) -> tuple[Tensor, Tensor]:
         q = split(self.q(x), self.heads)

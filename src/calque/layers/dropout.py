@@ -2,10 +2,10 @@ from dataclasses import dataclass
 
 from jaxtyping import Float
 from torch import Tensor
-from torch.nn import functional as F
 
 from calque.adl.signature import Real, Setting, arg
 from calque.layers.contract import Context, Example, Stateless
+from calque.layers.drop import drop
 
 
 class Dropout(Stateless):
@@ -26,4 +26,4 @@ class Dropout(Stateless):
         self.p = args.p
 
     def forward(self, x: Float[Tensor, "B T D"], ctx: Context) -> Float[Tensor, "B T D"]:
-        return F.dropout(x, self.p, self.training) if self.p else x
+        return drop(x, self.p, self.training)

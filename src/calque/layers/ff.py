@@ -6,6 +6,7 @@ from torch.nn import functional as F
 
 from calque.adl.signature import Int, Real, Setting, arg
 from calque.layers.contract import Context, Cost, Example, Site, Stateless
+from calque.layers.drop import drop
 
 
 class FeedForward(Stateless):
@@ -37,4 +38,4 @@ class FeedForward(Stateless):
 
     def forward(self, x: Float[Tensor, "B T D"], ctx: Context) -> Float[Tensor, "B T E"]:
         y = F.relu(self.project(x))
-        return F.dropout(y, self.dropout, self.training) if self.dropout else y
+        return drop(y, self.dropout, self.training)

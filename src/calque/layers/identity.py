@@ -1,6 +1,7 @@
-from calque.layers.contract import Context, Example, Stateless
 from jaxtyping import Float
 from torch import Tensor
+
+from calque.layers.contract import Context, Example, Stateless
 
 
 class Identity(Stateless):

@@ -29,7 +29,9 @@ class MlpSourceAttention(SourceAttention):
     class Args:
         hidden: int = arg(Int(), Setting("d"), "width of the scoring layer")
         from_: SourceArg | None = arg(Point(optional=True), SourceDefault("end"), "what keys and values are made of")
-        keys: SourceArg | None = arg(Point(optional=True), None, "what keys are made of, with `values`, instead of `from`")
+        keys: SourceArg | None = arg(
+            Point(optional=True), None, "what keys are made of, with `values`, instead of `from`"
+        )
         values: SourceArg | None = arg(Point(optional=True), None, "what values are made of")
 
         EITHER: ClassVar = (("from",), ("keys", "values"))

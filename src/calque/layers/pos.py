@@ -5,10 +5,10 @@ from typing import cast
 import torch
 from jaxtyping import Float, Int
 from torch import Tensor
-from torch.nn import functional as F
 
 from calque.adl.signature import Flag, Real, Setting, Word, arg
 from calque.layers.contract import Context, Example, Fault, Layer, Site
+from calque.layers.drop import drop
 from calque.layers.state import Counter, State
 
 
@@ -55,7 +55,7 @@ class Position(Layer):
 
     def _add(self, x: Tensor, rows: Tensor) -> Tensor:
         y = torch.add(rows, x, alpha=self.factor)
-        return F.dropout(y, self.args.dropout, self.training) if self.args.dropout else y
+        return drop(y, self.args.dropout, self.training)
 
     def _rows(self, length: int, like: Tensor) -> Tensor:
         table = cast("Tensor", self.table)
@@ -66,7 +66,7 @@ class Position(Layer):
         return table
 
 
-def sinusoids(t: Int[Tensor, "T"], width: int, layout: str, endpoint: bool) -> Float[Tensor, "T D"]:
+def sinusoids(t: Int[Tensor, " T"], width: int, layout: str, endpoint: bool) -> Float[Tensor, "T D"]:
     """The sinusoids of positions `t`, computed in float64."""
     half = width // 2
     i = torch.arange(half, dtype=torch.float64)

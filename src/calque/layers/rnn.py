@@ -44,7 +44,9 @@ class Recurrent(Layer):
         cell: str = arg(Word(choices=("lstm", "gru", "tanh")), "lstm", "the recurrence")
         bias: bool = arg(Flag(), True, "add b")
         forget: float = arg(Real(-100.0, 100.0), 0.0, "lstm: a constant added to the forget gate")
-        start: SourceArg | None = arg(Point(optional=True, chain=False), None, "a labelled cell of the encoder whose final state comes first")
+        start: SourceArg | None = arg(
+            Point(optional=True, chain=False), None, "a labelled cell of the encoder whose final state comes first"
+        )
 
     def __init__(self, args: Args, site: Site, parts: Mapping[str, Layer]):
         super().__init__(args, site, parts)
@@ -63,7 +65,9 @@ class Recurrent(Layer):
             if held is None:
                 raise Fault("C207", "start", label=args.start.key)
             if held != needed:
-                raise Fault("C208", "start", expected=f"{needed.kind} of {needed.width}", found=f"{held.kind} of {held.width}")
+                raise Fault(
+                    "C208", "start", expected=f"{needed.kind} of {needed.width}", found=f"{held.kind} of {held.width}"
+                )
         return args.width
 
     @classmethod

@@ -29,7 +29,9 @@ class SelfAttention(Layer):
     class Args:
         heads: int = arg(Int(1, 1024), Setting("heads"), "number of heads; divides `width`")
         width: int = arg(Int(), Setting("d"), "width of queries, keys and values of all heads together, and out")
-        s: int | None = arg(Int(optional=True), None, "scores are divided by sqrt(s); none: by the root of a head's width")
+        s: int | None = arg(
+            Int(optional=True), None, "scores are divided by sqrt(s); none: by the root of a head's width"
+        )
         out: bool = arg(Flag(), True, "project the contexts with W_o")
         bias: bool = arg(Flag(), False, "biases of all projections")
         dropout: float = arg(Real(0.0, 1.0, below=True), 0.0, "probability of a zero among the weights")

@@ -66,7 +66,7 @@ class States(NamedTuple):
 class Counter(NamedTuple):
     """How many positions each row has seen."""
 
-    position: Int[Tensor, "B"]
+    position: Int[Tensor, " B"]
 
     @staticmethod
     def new(batch: int, device: torch.device) -> "Counter":
@@ -122,7 +122,7 @@ class Cell(NamedTuple):
 
     values: tuple[Float[Tensor, "B D"], ...]
 
-    def write(self, new: tuple[Tensor, ...], mask: Bool[Tensor, "B"] | None) -> "Cell":
+    def write(self, new: tuple[Tensor, ...], mask: Bool[Tensor, " B"] | None) -> "Cell":
         """The new values, the old ones where a row is idle."""
         if mask is None:
             return Cell(new)
@@ -146,7 +146,7 @@ class KeysValues(NamedTuple):
 
     keys: Float[Tensor, "B H C K"]
     values: Float[Tensor, "B H C V"]
-    position: Int[Tensor, "B"]
+    position: Int[Tensor, " B"]
 
     @staticmethod
     def new(batch: int, heads: int, capacity: int, width: int, like: Tensor) -> "KeysValues":
@@ -200,9 +200,7 @@ class Memory(NamedTuple):
         return self
 
     def keep(self, rows: Tensor, sentences: Tensor) -> "Memory":
-        return Memory(
-            self.keys[sentences], self.values[sentences], None if self.mask is None else self.mask[sentences]
-        )
+        return Memory(self.keys[sentences], self.values[sentences], None if self.mask is None else self.mask[sentences])
 
     def bytes(self) -> int:
         return size(self.keys, self.values) + (0 if self.mask is None else size(self.mask))

@@ -1,0 +1,121 @@
+"""Does the contract cost speed? The base Transformer decoded through `Model.step`, beside a straight loop of torch calls.
+
+The loop knows this one network: fused query, key and value products, caches of exactly the right size, no masks, no states as
+values. Both decode greedily with the same random weights, in turn, in one process, and must choose the same words.
+
+    python benchmarks/step_floor.py [--threads 1] [--repeats 5]
+
+prints one JSON object: target tokens per second of both (median, slowest, fastest) and their ratio.
+"""
+
+import argparse
+import json
+import math
+import statistics
+import time
+from collections.abc import Callable
+
+import torch
+from torch import Tensor
+from torch.nn import functional as F
+
+import calque
+from calque.ledger import conditions
+from calque.model import Model
+
+TEXT = "encoder = pos -> repeat(6, tenc) -> norm\ndecoder = pos -> repeat(6, tdec) -> norm\n"
+WIDTH, HEADS, BLOCKS, VOCABULARY = 512, 8, 6, 32000
+
+
+def through_step(model: Model, source: Tensor, length: int) -> Tensor:
+    """Greedy decoding over the contract."""
+    state = model.init_state(model.encode(source), length)
+    words, out = torch.ones(source.shape[0], 1, dtype=torch.int64), []
+    for t in range(length):
+        z, state = model.step(words, state, t + 1)
+        words = model.logits(z[:, 0]).argmax(-1)[:, None]
+        out.append(words)
+    return torch.cat(out, 1)
+
+
+def straight(model: Model, source: Tensor, length: int) -> Tensor:
+    """The same network as plain torch calls."""
+    weights = dict(model.named_parameters())
+    rows, head = source.shape[0], WIDTH // HEADS
+    memory = model.encode(source)["end"].value
+
+    def heads(x: Tensor) -> Tensor:
+        return x.view(rows, -1, HEADS, head).transpose(1, 2).contiguous()
+
+    blocks = []
+    for b in range(1, BLOCKS + 1):
+        w = {n.removeprefix(f"decoder.1[{b}]."): p for n, p in weights.items() if n.startswith(f"decoder.1[{b}].")}
+        w["qkv"] = torch.cat([w[f"0.1.1.{n}.weight"] for n in "qkv"])
+        w["keys"] = heads(F.linear(memory, w["1.1.1.k.weight"]))
+        w["values"] = heads(F.linear(memory, w["1.1.1.v.weight"]))
+        w["past_keys"], w["past_values"] = torch.zeros(2, rows, HEADS, length, head)
+        blocks.append(w)
+
+    def attend(q: Tensor, k: Tensor, v: Tensor) -> Tensor:
+        scores = torch.matmul(q.view(rows, HEADS, 1, head) / math.sqrt(head), k.transpose(2, 3))
+        return torch.matmul(torch.softmax(scores, -1), v).reshape(rows, WIDTH)
+
+    def norm(x: Tensor, w: dict[str, Tensor], name: str) -> Tensor:
+        return F.layer_norm(x, (WIDTH,), w[f"{name}.gain"], w[f"{name}.shift"], 1e-6)
+
+    half = torch.arange(WIDTH // 2, dtype=torch.float64)
+    angles = torch.arange(length, dtype=torch.float64)[:, None] * 10000.0 ** (-2 * half / WIDTH)
+    positions = torch.cat([angles.sin(), angles.cos()], 1).float()
+    embedding = weights["target_embedding.weight"] if "target_embedding.weight" in weights else model.output.weight
+    words, out = torch.ones(rows, dtype=torch.int64), []
+    for t in range(length):
+        x = embedding[words] * math.sqrt(WIDTH) + positions[t]
+        for w in blocks:
+            q, k, v = F.linear(norm(x, w, "0.1.0"), w["qkv"]).split(WIDTH, 1)
+            w["past_keys"][:, :, t], w["past_values"][:, :, t] = k.view(rows, HEADS, -1), v.view(rows, HEADS, -1)
+            seen = attend(q, w["past_keys"][:, :, : t + 1], w["past_values"][:, :, : t + 1])
+            x = x + F.linear(seen, w["0.1.1.out.weight"])
+            q = F.linear(norm(x, w, "1.1.0"), w["1.1.1.q.weight"])
+            x = x + F.linear(attend(q, w["keys"], w["values"]), w["1.1.1.out.weight"])
+            inner = F.relu(F.linear(norm(x, w, "2.1.0"), w["2.1.1.project.weight"], w["2.1.1.project.bias"]))
+            x = x + F.linear(inner, w["2.1.2.project.weight"], w["2.1.2.project.bias"])
+        x = F.layer_norm(x, (WIDTH,), weights["decoder.2.gain"], weights["decoder.2.shift"], 1e-6)
+        words = model.logits(x).argmax(-1)
+        out.append(words)
+    return torch.stack(out, 1)
+
+
+def main() -> None:
+    """Measure and print."""
+    parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
+    parser.add_argument("--threads", type=int, default=1)
+    parser.add_argument("--repeats", type=int, default=5)
+    parser.add_argument("--sentences", type=int, default=64)
+    parser.add_argument("--source-words", type=int, default=15)
+    parser.add_argument("--length", type=int, default=25)
+    given = parser.parse_args()
+    torch.set_num_threads(given.threads)
+    torch.manual_seed(1)
+    model = calque.build(TEXT, VOCABULARY, VOCABULARY).eval()
+    source = torch.randint(4, VOCABULARY, (given.sentences, given.source_words))
+    ways: dict[str, Callable[[Model, Tensor, int], Tensor]] = {"step": through_step, "straight": straight}
+    with torch.inference_mode():
+        chosen = [way(model, source, given.length) for way in ways.values()]
+        speeds: dict[str, list[float]] = {name: [] for name in ways}
+        for _ in range(given.repeats):
+            for name, way in ways.items():
+                began = time.perf_counter()
+                way(model, source, given.length)
+                speeds[name].append(given.sentences * given.length / (time.perf_counter() - began))
+    figures = {
+        f"{name}_tokens_per_second": [round(f(values), 1) for f in (statistics.median, min, max)]
+        for name, values in speeds.items()
+    }
+    ratio = statistics.median(a / b for a, b in zip(speeds["step"], speeds["straight"], strict=True))
+    same = float((chosen[0] == chosen[1]).float().mean())
+    result = {**vars(given), **figures, "ratio": round(ratio, 3), "same_words": same}
+    print(json.dumps({**result, "timed": "encoder, states and decoding; not loading", "conditions": conditions()}))
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,82 @@
+"""How the language tells faults: where to point when a definition stands between, and when to stop looking."""
+
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
+from itertools import islice
+
+from calque.adl.limits import MAX_EXPANSION, MAX_FAULTS, MAX_STEPS
+from calque.diagnostics import Diagnostic, Fix, Span, nearest
+
+PRELUDE = "<prelude>"
+
+
+class Abandoned(Exception):
+    """The value at hand has a fault, which is recorded."""
+
+
+class Exhausted(Exception):
+    """A limit of the whole text is reached, which is recorded; nothing more is looked at."""
+
+
+def used_at(where: Span, call: Span | None) -> tuple[tuple[Span, str], ...]:
+    """The note that a fault inside a definition carries: the call that led there, unless that holds it."""
+    if call is None or (call.start <= where.start and where.end <= call.end):
+        return ()
+    return ((call, "the definition is used"),)
+
+
+class Reporter:
+    """Collects `faults`.
+
+    `origin` is the user's call nearest to what is at hand, shown instead of a place in the prelude; `outer` is the
+    outermost call of a user's definition around it, shown beside a place in that definition.
+    """
+
+    def __init__(self, faults: list[Diagnostic]):
+        self.faults = faults
+        self.origin: Span | None = None
+        self.outer: Span | None = None
+        self.steps = self.nesting = self._compared = 0
+
+    def place(self, span: Span) -> Span:
+        """Where to point: the user's call while a prelude body is being expanded."""
+        return self.origin if self.origin is not None and span.text.name == PRELUDE else span
+
+    def fail(self, code: str, span: Span, fix: Fix | None = None, **fields: object) -> Abandoned:
+        """Records a fault; the caller raises what comes back."""
+        where = self.place(span)
+        self.faults.append(Diagnostic(code, where, fields, fix, used_at(where, self.outer)))
+        if len(self.faults) > MAX_FAULTS:
+            raise Exhausted()
+        return Abandoned()
+
+    def limit(self, what: str, limit: int, span: Span) -> Exhausted:
+        """Records that a limit of the whole text is reached."""
+        self.fail("C401", span, what=what, limit=limit, found="more")
+        return Exhausted()
+
+    def near(self, name: str, known: Iterable[str]) -> str | None:
+        """The name most like `name`; none once a text has asked too often, since comparing takes long."""
+        names = list(islice(dict.fromkeys(known), 200))
+        self._compared += len(names)
+        return nearest(name, names) if self._compared < 2_000 else None
+
+    def unknown(self, code: str, name: str, span: Span, known: Iterable[str], **fields: object) -> Abandoned:
+        """A name that stands for nothing, with the one it may have been meant to be."""
+        near = self.near(name, known)
+        fix = Fix(span, near) if near and span.text.name != PRELUDE else None
+        return self.fail(code, span, fix, name=name, near=near, **fields)
+
+    @contextmanager
+    def nested(self, span: Span) -> Iterator[None]:
+        """One body, definition or argument further in."""
+        self.nesting += 1
+        self.steps += 1
+        try:
+            if self.nesting > MAX_EXPANSION:
+                raise self.limit("levels of definitions and bodies", MAX_EXPANSION, span)
+            if self.steps > MAX_STEPS:
+                raise self.limit("steps of expansion", MAX_STEPS, span)
+            yield
+        finally:
+            self.nesting -= 1

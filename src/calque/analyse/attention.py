@@ -1,0 +1,94 @@
+"""What a model attends to: the weights of forced decoding, and their picture."""
+
+import io
+from collections.abc import Sequence
+from pathlib import Path
+
+import torch
+from jaxtyping import Float
+from torch import Tensor
+
+from calque.data.vocabulary import BOS
+from calque.data.whole import write_whole
+from calque.diagnostics import error, printable
+from calque.layers.source import SourceAttention
+from calque.model import Model
+
+
+def attention_weights(
+    model: Model, source: Sequence[int], target: Sequence[int]
+) -> dict[str, Float[Tensor, "heads T S"]]:
+    """The weights of every attention layer, by its path, encoder first, while `target` is forced.
+
+    `source` is what the encoder reads (its end symbol included, where the model is used to one), `target` is without
+    begin and end symbols. Row t of a decoder layer is there when word t + 1 is chosen, so its last row chooses the end.
+    """
+    found: dict[str, list[Tensor]] = {}
+
+    def record(path: str, weights: Tensor) -> None:
+        found.setdefault(path, []).append(weights[0].float().cpu())
+
+    with torch.inference_mode():
+        sources = model.encode(torch.tensor([list(source)], device=model.device), record=record)
+        model.decode(torch.tensor([[BOS, *target]], device=model.device), sources, record=record)
+    # Inside `feed` layers report position by position.
+    return {path: _stack(chunks) for path, chunks in found.items()}
+
+
+def source_attentions(model: Model) -> list[str]:
+    """The paths of the layers that attend to the source, in order."""
+    return [layer.path for layer in model.decoder.modules() if isinstance(layer, SourceAttention)]
+
+
+def attention_matrix(
+    model: Model, source: Sequence[int], target: Sequence[int], path: str | None = None, heads: bool = False
+) -> tuple[str, Tensor]:
+    """The path of a layer and its weights: [T, S], averaged over heads, or [heads, T, S].
+
+    Without a path: the last layer that attends to the source. `source` and `target` as in `attention_weights`. Raises
+    LookupError where there is no such layer; `source_attentions` names those there are.
+    """
+    if path is None:
+        paths = source_attentions(model)
+        if not paths:
+            raise LookupError("the decoder does not attend to the source")
+        path = paths[-1]
+    weights = attention_weights(model, source, target)
+    if path not in weights:
+        raise LookupError(f"no attention layer {path}")
+    return path, weights[path] if heads else weights[path].mean(0)
+
+
+def _stack(chunks: list[Tensor]) -> Float[Tensor, "heads T S"]:
+    width = max(chunk.shape[2] for chunk in chunks)
+    return torch.cat([torch.nn.functional.pad(chunk, (0, width - chunk.shape[2])) for chunk in chunks], 1)
+
+
+def draw(
+    matrix: Float[Tensor, "T S"], source: Sequence[str], target: Sequence[str], file: Path, title: str = ""
+) -> None:
+    """A PNG of the weights: a row per target token, a column per source token, white 0 and dark 1.
+
+    `source` and `target` name every column and row, end symbols included. Raises X301 without matplotlib. Written whole
+    or not at all.
+    """
+    try:
+        from matplotlib.backends.backend_agg import FigureCanvasAgg
+        from matplotlib.figure import Figure
+    except ImportError:
+        raise error("X301", extra="plot", package="matplotlib") from None
+    rows, columns = matrix.shape
+    figure = Figure(figsize=(2.5 + 0.3 * columns, 1.8 + 0.3 * rows), dpi=120, layout="constrained")
+    FigureCanvasAgg(figure)
+    axes = figure.add_subplot()
+    image = axes.imshow(matrix.numpy(), cmap="Blues", vmin=0, vmax=1, aspect="equal", interpolation="nearest")
+    # `$` stands for itself.
+    axes.set_xticks(range(columns), [printable(s, 30) for s in source], rotation=60, ha="right", parse_math=False)
+    axes.set_yticks(range(rows), [printable(s, 30) for s in target], parse_math=False)
+    axes.set_xlabel("source token")
+    axes.set_ylabel("target token chosen")
+    axes.set_title(title or "attention weights", fontsize="medium", parse_math=False)
+    figure.colorbar(image, ax=axes, label="weight", shrink=min(1.0, 8 / max(rows, 1)))
+    body = io.BytesIO()
+    figure.savefig(body, format="png")
+    write_whole(file, body.getvalue())

@@ -1,0 +1,74 @@
+"""Beam search over fixed-size tensors: K live and K finished hypotheses for every sentence."""
+
+import torch
+from jaxtyping import Bool, Float
+from torch import Tensor
+
+from calque.data.vocabulary import EOS
+from calque.decode.rule import Rule, SearchSettings, Stored, penalty
+from calque.decode.words import best_words, log_normaliser
+
+
+class Beam(Rule):
+    """The rule of `calque.decode.search` for K > 1. A slot whose log-probability is -inf is empty."""
+
+    def __init__(self, settings: SearchSettings, sentences: int, like: Tensor):
+        self.settings = settings
+        shape = (sentences, settings.beam)
+        self.live = like.new_full(shape, -torch.inf)
+        self.live[:, 0] = 0
+        empty = torch.zeros(shape, dtype=torch.int64, device=like.device)
+        self.finished = Stored(like.new_full(shape, -torch.inf), like.new_full(shape, -torch.inf), empty, empty)
+        self.done = torch.zeros(sentences, dtype=torch.bool, device=like.device)
+
+    def advance(
+        self, logits: Float[Tensor, "R V"], t: int, first: int, closing: Bool[Tensor, " b"] | None
+    ) -> tuple[Tensor, Tensor]:
+        beam = self.settings.beam
+        values, words = best_words(logits, 2 * beam, first)
+        highest = values[:, 0]
+        if closing is not None:
+            values, words = _only_end(values, words, logits[:, EOS], closing.repeat_interleave(beam))
+        each = values.shape[1]
+        logp = (values - log_normaliser(logits, highest, first)[:, None]).view(-1, beam, each)
+        logp, order = (logp + self.live[:, :, None]).flatten(1).sort(stable=True, dim=1, descending=True)
+        logp, order = logp[:, : 2 * beam], order[:, : 2 * beam]
+        parents, words = order // each, words.view(-1, beam * each).gather(1, order)
+        ends = words == EOS
+        self._store(logp[:, :beam].masked_fill(~ends[:, :beam], -torch.inf), parents[:, :beam], t)
+        # No row offers the end twice, so K of the 2K candidates at least go on.
+        on = ends.to(torch.uint8).sort(stable=True, dim=1).indices[:, :beam]
+        self.live = logp.gather(1, on)
+        self._stop(closing)
+        return words.gather(1, on), parents.gather(1, on)
+
+    def _store(self, logp: Float[Tensor, "b K"], parents: Tensor, t: int) -> None:
+        """Merge new finished hypotheses into the store; of equal ones the older come first."""
+        new = Stored(logp / penalty(self.settings, t), logp, torch.full_like(parents, t), parents)
+        both = [torch.cat(pair, 1) for pair in zip(self.finished, new, strict=True)]
+        best = both[0].sort(stable=True, dim=1, descending=True).indices[:, : self.settings.beam]
+        self.finished = Stored(*(x.gather(1, best) for x in both))
+
+    def _stop(self, closing: Bool[Tensor, " b"] | None) -> None:
+        if self.settings.normalise == "none":
+            now = self.finished.score[:, self.settings.n_best - 1] >= self.live[:, 0]
+        else:
+            now = self.finished.score[:, -1] > -torch.inf
+        self.done = self.done | now if closing is None else self.done | now | closing
+        # A finished sentence that still stands in the batch has no live hypothesis: nothing enters its store any more.
+        self.live = self.live.masked_fill(self.done[:, None], -torch.inf)
+
+    def keep(self, sentences: Tensor) -> None:
+        self.live, self.done = self.live[sentences], self.done[sentences]
+        self.finished = Stored(*(x[sentences] for x in self.finished))
+
+    def stored(self) -> Stored:
+        return self.finished
+
+
+def _only_end(values: Tensor, words: Tensor, end: Tensor, closing: Tensor) -> tuple[Tensor, Tensor]:
+    """The candidates of a step, the end symbol alone in rows that close."""
+    values, words = values.masked_fill(closing[:, None], -torch.inf), words.clone()
+    values[:, 0] = torch.where(closing, end, values[:, 0])
+    words[:, 0] = words[:, 0].masked_fill(closing, EOS)
+    return values, words

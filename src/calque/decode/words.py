@@ -1,0 +1,37 @@
+"""The best words of a step, and what turns their logits into probabilities."""
+
+import torch
+from jaxtyping import Float, Int
+from torch import Tensor
+
+CHUNK = 64
+"""Words whose maximum is looked at first; near sqrt(V / n) for the usual V and n."""
+
+
+def best_words(logits: Float[Tensor, "R V"], n: int, first: int) -> tuple[Float[Tensor, "R m"], Int[Tensor, "R m"]]:
+    """The n best words of each row among those from id `first` on, the best first, equals in the order of ids.
+
+    `topk` leaves open which of equal values it returns, and in bfloat16 equals are common. So: the n chunks with the
+    highest maxima, equals by position, hold the n best words; their members are sorted stably. Where there are fewer
+    than n words, the rest is -inf, or m < n columns come back.
+    """
+    x = logits[:, first:]
+    size = x.shape[1]
+    whole = size // CHUNK * CHUNK
+    highest = x[:, :whole].view(len(x), -1, CHUNK).amax(2) if whole else x[:, :0]
+    if whole < size:
+        highest = torch.cat([highest, x[:, whole:].amax(1, keepdim=True)], 1)
+    chunks = highest.sort(stable=True, dim=1, descending=True).indices[:, :n].sort(1).values
+    index = (chunks[:, :, None] * CHUNK + torch.arange(CHUNK, device=x.device)).flatten(1)
+    inside = index.clamp(max=size - 1)
+    values, order = x.gather(1, inside).masked_fill(index >= size, -torch.inf).sort(stable=True, dim=1, descending=True)
+    return values[:, :n], inside.gather(1, order[:, :n]) + first
+
+
+def log_normaliser(logits: Float[Tensor, "R V"], best: Float[Tensor, " R"], first: int) -> Float[Tensor, " R"]:
+    """log sum_v exp(logit_v) over all words, given the highest logit from id `first` on. Overwrites `logits`.
+
+    Without a second tensor of its size, which costs more than the sum.
+    """
+    best = torch.maximum(best, logits[:, :first].amax(1))
+    return logits.sub_(best[:, None]).exp_().sum(1).log_().add_(best)

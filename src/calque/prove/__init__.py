@@ -1,0 +1,26 @@
+"""Proofs of the contract: every law of `calque.layers.contract.Layer`, over a layer's examples or over any definition.
+
+    report = prove_layer(MyLayer, with_plugins((my_module,)))
+    print(report)
+
+Everything runs in float64 with random parameters, on sentences of unequal lengths; a figure off by more than 1e-9 of the
+largest fails, and where a law says "no bit" or "not at all", any difference does. The laws:
+
+equal    `step` over any partition is `forward`, one row a sentence or several; so are the gradients of parameters, input, sources
+causal   outputs do not depend on later inputs, by perturbation and by gradient
+padding  nothing that stands in padding shows; a row by itself gives the same
+batch    changing the neighbours changes no bit of a row
+idle     rows that do not advance keep their state
+reorder  `select` and `keep` re-order and drop as the hypotheses' histories say
+state    states tell their bytes and do not meet; layers keep nothing between calls
+model    embeddings, both sides and output layer together, on words
+shape    widths, parameters and canonical text are those of the checked tree
+record   a recorder changes nothing, and both forms tell it the same weights
+train    nothing is random when evaluated; in training both forms drop alike
+"""
+
+from calque.prove.compose import random_program
+from calque.prove.prover import prove_layer, prove_module, prove_text
+from calque.prove.report import Report, Verdict
+
+__all__ = ["Report", "Verdict", "prove_layer", "prove_module", "prove_text", "random_program"]

@@ -1,0 +1,192 @@
+"""The laws of an encoder, and those that hold on either side: shape, record, train, and the model as a whole."""
+
+from collections.abc import Iterator
+
+import torch
+from torch import Tensor
+
+from calque.adl.check import check
+from calque.diagnostics import Text
+from calque.layers.contract import Layer
+from calque.prove.laws import ROUNDING
+from calque.prove.report import EXACT, Check
+from calque.prove.subject import (
+    BEAMS,
+    POISON,
+    SENTENCES,
+    SOURCE_WORDS,
+    TARGET_WORDS,
+    Sources,
+    Subject,
+    map_points,
+    poisoned,
+    sentence,
+    widened,
+)
+
+CROWD = 1024
+
+
+def encoder_padding(s: Subject) -> Iterator[Check]:
+    """Where the mask is False any finite value may stand; every label and every final state is as without padding."""
+    x = s.source.clone().requires_grad_()
+    end = s.encode(x, s.source_mask)["end"].value
+    weight = s.normal(*end.shape) * s.source_mask[:, :, None]
+    hidden = torch.autograd.grad((end * weight).sum(), x)[0][~s.source_mask]
+    yield Check("gradient of padding", hidden, torch.zeros_like(hidden), EXACT)
+    with torch.no_grad():
+        for poison in (POISON, -0.3 * POISON):
+            bad = poisoned(s.source, s.source_mask, poison * s.normal(*s.source.shape))
+            yield from _same(f"padding {poison:g}", s.encode(bad, s.source_mask), s.sources, s.source_mask, ROUNDING)
+        for row in range(SENTENCES):
+            n = int(s.source_mask[row].sum())
+            alone = s.encode(s.source[row : row + 1, :n], None)
+            cut = sentence(s.sources, row, n)
+            yield from _same(f"row {row} by itself", cut, alone, torch.ones(1, n, dtype=torch.bool))
+
+
+def _same(what: str, found: Sources, expected: Sources, mask: Tensor, tolerance: float = 1e-9) -> Iterator[Check]:
+    for key, point in expected.items():
+        yield Check(f"@{key}, {what}", found[key].value[mask], point.value[mask], tolerance)
+        for k, state in enumerate(point.state or ()):
+            yield Check(f"state {k} of @{key}, {what}", (found[key].state or ())[k], state, tolerance)
+
+
+def encoder_batch(s: Subject) -> Iterator[Check]:
+    """At equal shapes, changing the neighbours, their lengths included, changes no bit of a row; gradients off."""
+    with torch.no_grad():
+        for row in range(SENTENCES):
+            x, mask = 2 * s.normal(*s.source.shape), s.prefixes(*s.source_mask.shape)
+            x[row], mask[row] = s.source[row], s.source_mask[row]
+            n = int(mask[row].sum())
+            found, expected = sentence(s.encode(x, mask), row, n), sentence(s.sources, row, n)
+            yield from _same(f"row {row}, other neighbours", found, expected, torch.ones(1, n, dtype=torch.bool), EXACT)
+        order = torch.randperm(SENTENCES, generator=s.generator)
+        turned = s.encode(s.source[order], s.source_mask[order])
+        yield from _same("rows in another order", turned, map_points(s.sources, lambda t: t[order]), s.source_mask[order])
+
+
+def shape(s: Subject) -> Iterator[Check]:
+    """Widths and parameters are those of the checked tree, path by path, and the canonical text says it all."""
+    seen: dict[str, int] = {}
+    layers = s.layers()
+    hooks = [
+        layer.register_forward_hook(lambda _, __, y, path=path: seen.update({path: y.shape[-1]}))
+        for path, layer in layers.items()
+    ]
+    with torch.no_grad():
+        sources = s.encode(s.source, s.source_mask)
+        y = s.forward(s.x, sources, s.mask)
+    for hook in hooks:
+        hook.remove()
+    sides = (s.checked.encoder, s.checked.decoder)
+    for chain, out in zip(sides, (sources["end"].value, y), strict=True):
+        yield Check(f"width out of the {chain.side}", _number(out.shape[-1]), _number(chain.width_out), EXACT)
+        for node in chain.nodes():
+            own = _count(layers[node.path]) - sum(_count(layers[part.path]) for part in node.parts.values())
+            yield Check(f"parameters of `{node.text}`", _number(own), _number(node.parameters), EXACT)
+            if node.path in seen:
+                yield Check(f"width out of `{node.text}`", _number(seen[node.path]), _number(node.width_out), EXACT)
+    again = check(Text("canonical", s.checked.text), s.registry)
+    yield Check("canonical text read again", _number(again.text == s.checked.text), _number(1), EXACT)
+    before, after = ([node.text for chain in c for node in chain.nodes()] for c in (sides, (again.encoder, again.decoder)))
+    yield Check("layers of the canonical text", _number(after == before), _number(1), EXACT)
+
+
+def _count(layer: Layer) -> int:
+    return sum(p.numel() for p in layer.parameters())
+
+
+def _number(n: float) -> Tensor:
+    return torch.tensor([float(n)])
+
+
+def record(s: Subject) -> Iterator[Check]:
+    """With a recorder the outputs are the same; the weights go with a path of the tree, and both forms tell the same ones."""
+    with torch.no_grad():
+        told, told_encoder = _Weights(), _Weights()
+        sources = s.encode(s.source, s.source_mask, told_encoder)
+        yield from _same("recorded", sources, s.sources, s.source_mask)
+        y = s.forward(s.x, s.sources, record=told)
+        yield Check("forward, recorded", y, s.forward(s.x, s.sources))
+        for beams in (1, BEAMS):
+            x = s.x.repeat_interleave(beams, 0)
+            stepped = _Weights()
+            z = s.stepped(x, s.sources, s.chunks(x.shape[1]), beams, stepped)
+            yield Check("step, recorded", z, y.repeat_interleave(beams, 0))
+            for path in told.paths | stepped.paths:
+                expected = told.weights(path, x.shape[1]).repeat_interleave(beams, 0)
+                yield Check(f"weights of `{path}`, {beams} rows a sentence", stepped.weights(path, x.shape[1]), expected)
+    for chain, found in ((s.checked.encoder, told_encoder), (s.checked.decoder, told)):
+        for path in found.paths:
+            known = any(path == node.path for node in chain.nodes())
+            yield Check(f"`{path}` is a path of the tree", _number(known), _number(1), EXACT)
+            weights = found.weights(path, 0)
+            yield Check(f"weights of `{path}` are not negative", weights.clamp(max=0), torch.zeros_like(weights), EXACT)
+            excess = (weights.sum(-1) - 1).clamp(min=0)
+            yield Check(f"weights of `{path}` sum to at most 1", excess, torch.zeros_like(excess))
+
+
+class _Weights:
+    """A recorder that keeps everything it is told."""
+
+    def __init__(self) -> None:
+        self.parts: dict[str, list[Tensor]] = {}
+
+    def __call__(self, path: str, weights: Tensor) -> None:
+        self.parts.setdefault(path, []).append(weights)
+
+    @property
+    def paths(self) -> set[str]:
+        return set(self.parts)
+
+    def weights(self, path: str, least: int) -> Tensor:
+        """[rows, heads, T, S] of all calls, S the largest of them and at least `least`."""
+        parts = self.parts.get(path, [torch.zeros(0, 0, 0, 0)])
+        width = max(least, *(p.shape[3] for p in parts))
+        return torch.cat([torch.nn.functional.pad(p, (0, width - p.shape[3])) for p in parts], 2)
+
+
+def train(s: Subject) -> Iterator[Check]:
+    """Nothing is random when evaluated; in training both forms drop alike: equal mean and mean square over a crowd of rows."""
+    with torch.no_grad():
+        sources = s.encode(s.source, s.source_mask)
+        yield Check("encoder, twice", s.encode(s.source, s.source_mask)["end"].value, sources["end"].value, EXACT)
+        yield Check("decoder, twice", s.forward(s.x, sources), s.forward(s.x, sources), EXACT)
+        crowd = widened(map_points(sources, lambda t: t[:1]), CROWD)
+        x = s.x[:1, :2].repeat(CROWD, 1, 1)
+        s.model.train()
+        stepped, whole = s.stepped(x, crowd, [1, 1]), s.forward(x, crowd)
+        s.model.eval()
+    for what, power in (("mean", 1), ("mean square", 2)):
+        a, b = stepped**power, whole**power
+        noise = ((a.var(0) + b.var(0)) / CROWD).sqrt() + 1e-9 * (1 + b.abs().amax(0))
+        # Seven deviations: chance does not come here.
+        excess = ((a.mean(0) - b.mean(0)).abs() / noise - 7).clamp(min=0)
+        yield Check(f"{what} in training, step against forward", excess, torch.zeros_like(excess), EXACT)
+
+
+def model(s: Subject) -> Iterator[Check]:
+    """The model on words: encode and decode against steps of its beams, re-ordered, a finished sentence dropped."""
+    m, length = s.model, 5
+    source = s.words(SENTENCES, s.source.shape[1], SOURCE_WORDS)
+    words = s.words(SENTENCES * BEAMS, length, TARGET_WORDS)
+    with torch.no_grad():
+        sources = m.encode(source, s.source_mask)
+        whole = m(source, words[::BEAMS], s.source_mask)
+        yield Check("the model at once", m.logits(m.decode(words[::BEAMS], sources)), whole, ROUNDING)
+        state, alive, outputs = m.init_state(sources, length, BEAMS), torch.arange(SENTENCES), []
+        for start, end in ((0, 1), (1, 3), (3, 5)):
+            y, state = m.step(words[:, start:end], state, end, BEAMS)
+            outputs.append(y)
+            if end == 1:  # the beams of every sentence backwards
+                rows = torch.arange(SENTENCES * BEAMS).view(SENTENCES, BEAMS).flip(1).flatten()
+                state = state.select(rows)
+            elif end == 3:  # the first sentence ends
+                rows, alive = torch.arange(BEAMS, SENTENCES * BEAMS), alive[1:]
+                state = state.keep(rows, alive)
+            else:
+                break
+            words, outputs = words[rows], [o[rows] for o in outputs]
+        left = map_points(sources, lambda t: t[alive.repeat_interleave(BEAMS)])
+        yield Check("logits in steps, re-ordered", m.logits(torch.cat(outputs, 1)), m.logits(m.decode(words, left)))

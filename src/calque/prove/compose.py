@@ -1,0 +1,266 @@
+"""Random definitions, drawn from the registry: signatures say what arguments there are, `infer` says which of them fit.
+
+Nothing here lists layers. Arguments are drawn until the layer's own `infer` takes them; bodies and sources that have the wrong
+width end in `linear`.
+"""
+
+import random
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field, fields
+from typing import Any
+
+from calque.adl.check import check
+from calque.adl.program import prelude
+from calque.adl.signature import REQUIRED, Body, Flag, Int, Parameter, Point, Real, Setting, SourceDefault, Word
+from calque.diagnostics import CalqueError, Text
+from calque.layers.contract import DECODER, ENCODER, BodyArg, Fault, Layer, PointInfo, Registry, Site, SourceArg
+from calque.layers.registry import builtin
+
+SETTINGS: dict[str, int | float] = {"d": 8, "heads": 2, "p": 0.2}
+SIZES = (1, 2, 3, 4, 6, 8)
+WIDTHS = (4, 6, 8)
+DEPTH = 3
+TRIES = 60
+
+
+@dataclass
+class _Labelled:
+    """A label that has been written: its points, in the order of their indices; one without index where it does not repeat."""
+
+    name: str
+    repeated: bool
+    points: list[PointInfo] = field(default_factory=list)
+
+
+@dataclass(frozen=True)
+class _Place:
+    """Where a chain stands. `copies` are the numbers of the repetitions around; `labels` whether labels may be written."""
+
+    side: str
+    depth: int = 0
+    copies: tuple[int, ...] = ()
+    labels: bool = True
+
+
+def random_program(seed: int, registry: Registry | None = None) -> str:
+    """A definition that checks, the same for the same seed and registry."""
+    return _Composer(random.Random(seed), registry or builtin()).program()
+
+
+class _Composer:
+    def __init__(self, rng: random.Random, registry: Registry):
+        self.rng, self.registry = rng, registry
+        self.labels: list[_Labelled] = []
+        self.end: PointInfo | None = None
+
+    def program(self) -> str:
+        width = int(SETTINGS["d"])
+        encoder, out = self.chain(_Place(ENCODER), width, self.rng.randint(1, 4))
+        self.end = PointInfo(out)
+        decoder, _ = self.chain(_Place(DECODER), width, self.rng.randint(2, 5))
+        sides = f"encoder = {encoder}\ndecoder = {decoder}\n"
+        for names in (("d", "heads", "p"), ("d", "heads"), ("d", "p")):  # a setting that nothing reads is an error
+            text = "".join(f"{name} = {SETTINGS[name]}\n" for name in names) + sides
+            try:
+                check(Text("drawn", text), self.registry)
+            except CalqueError as fault:
+                if {d.code for d in fault.diagnostics} != {"C127"}:
+                    raise
+            else:
+                return text
+        return f"d = {width}\n{sides}"
+
+    # -- chains
+
+    def chain(self, place: _Place, width: int, terms: int) -> tuple[str, int]:
+        """Some terms one behind the other, and the width out."""
+        written = []
+        for _ in range(terms):
+            text, width, state = self.term(place, width)
+            if place.side == ENCODER and place.labels and self.rng.random() < 0.3:
+                text += f" @ {self.label(place, PointInfo(width, state))}"
+            written.append(text)
+        return " -> ".join(written), width
+
+    def fitted(self, place: _Place, width: int, out: int) -> str:
+        """A chain of a certain width out."""
+        text, found = self.chain(place, width, self.rng.randint(1, 2))
+        return text if found == out else f"{text} -> linear({out})"
+
+    def label(self, place: _Place, point: PointInfo) -> str:
+        """A new label. In a repetition it stands for a point of every copy, all alike."""
+        count = 1
+        for n in place.copies:
+            count *= n
+        self.labels.append(_Labelled(f"l{len(self.labels)}", bool(place.copies), [point] * count))
+        return self.labels[-1].name
+
+    def term(self, place: _Place, width: int) -> tuple[str, int, Any]:
+        """One term, its width out and the state it ends in."""
+        kinds: list[Callable[[], tuple[str, int, Any] | None]] = [self.layer_of(place, width)] * 8
+        if place.depth < DEPTH:
+            kinds.append(lambda: self.repeat(place, width))
+        kinds.append(lambda: self.named(place, width))
+        while True:
+            labels = len(self.labels)
+            made = self.rng.choice(kinds)()
+            if made is not None:
+                return made
+            del self.labels[labels:]  # what was thrown away has written no label
+
+    def repeat(self, place: _Place, width: int) -> tuple[str, int, Any]:
+        n = self.rng.randint(1, 3)
+        inner = _Place(place.side, place.depth + 1, (*place.copies, n), place.labels)
+        return f"repeat({n}, {self.fitted(inner, width, width)})", width, None
+
+    def named(self, place: _Place, width: int) -> tuple[str, int, Any] | None:
+        """A name of the prelude that needs no argument; the checker says whether it may stand here, and how wide it is."""
+        names = [s.name for s in prelude() if all(p.default is not None for p in s.parameters or ())]
+        name = self.rng.choice(names)
+        before = f"linear({width}) -> {name}"
+        sides = (before, "id") if place.side == ENCODER else (f"linear({self.end.width if self.end else width})", before)
+        try:
+            checked = check(Text("drawn", f"d = 8\nencoder = {sides[0]}\ndecoder = {sides[1]}\n"), self.registry)
+        except CalqueError:
+            return None
+        return name, (checked.encoder if place.side == ENCODER else checked.decoder).width_out, None
+
+    # -- layers
+
+    def layer_of(self, place: _Place, width: int) -> Callable[[], tuple[str, int, Any] | None]:
+        def draw() -> tuple[str, int, Any] | None:
+            layers = [
+                layer
+                for layer in self.registry.layers.values()
+                if place.side in layer.sides and (place.depth < DEPTH or not _has_body(layer))
+            ]
+            return self.layer(self.rng.choice(layers), place, width)
+
+        return draw
+
+    def layer(self, layer: type[Layer], place: _Place, width: int) -> tuple[str, int, Any] | None:
+        """A term of this layer, or None where no arguments were found that fit."""
+        site = Site(place.side, width)
+        for _ in range(TRIES):
+            drawn = {p.name: self.argument(p, place, width) for p in layer.signature().parameters if not isinstance(p.kind, Body)}
+            drawn.update(self.settled(layer, drawn))
+            if any(isinstance(v, _Nothing) for v in drawn.values()):
+                return None
+            made = self.with_bodies(layer, {name: v.value for name, v in drawn.items()}, site)
+            if made is None:
+                continue
+            values, args, out = made
+            written = self.bodies(layer, values, place, layer.body_width(args, site))
+            written += [f"{name}={v.text}" for name, v in drawn.items() if v.text is not None]
+            text = f"{layer.name}({', '.join(written)})" if written else layer.name
+            return text, out, layer.final_state(args, site)
+        return None
+
+    def with_bodies(self, layer: type[Layer], values: dict[str, Any], site: Site) -> tuple[dict[str, Any], Any, int] | None:
+        """The arguments with widths for the bodies that `infer` takes, and the width out."""
+        bodies = [p for p in layer.signature().parameters if isinstance(p.kind, Body)]
+        numbers = [v for v in values.values() if type(v) is int]
+        widths = [self.rng.choice(WIDTHS), site.width, *numbers]
+        for out in widths if bodies else [0]:
+            for p in bodies:
+                some = [self.rng.choice(WIDTHS) if out == widths[0] else out for _ in range(self.rng.randint(2, 3))]
+                values[p.name] = tuple(BodyArg(w) for w in some) if p.kind.many else BodyArg(out)
+            args = layer.Args(**{f.name: values[f.name.rstrip("_")] for f in fields(layer.Args)})
+            try:
+                return values, args, layer.infer(args, site)
+            except Fault:
+                continue
+        return None
+
+    def bodies(self, layer: type[Layer], values: dict[str, Any], place: _Place, width: int) -> list[str]:
+        """The texts of the bodies, of the widths that were settled."""
+        inner = _Place(place.side, place.depth + 1, place.copies, place.labels)
+        written = []
+        for p in layer.signature().parameters:
+            if isinstance(p.kind, Body) and p.kind.many:
+                written += [self.fitted(inner, width, b.width) for b in values[p.name]]
+            elif isinstance(p.kind, Body):
+                written.append(f"{p.name}={self.fitted(inner, width, values[p.name].width)}")
+        return written
+
+    # -- arguments
+
+    def argument(self, p: Parameter, place: _Place, width: int) -> "_Drawn":
+        """A value of a parameter and how it is written; no text where the default stands."""
+        kind, rng = p.kind, self.rng
+        if isinstance(kind, Point):
+            return self.source(p, kind, place)
+        if p.default is not REQUIRED and rng.random() < 0.4:
+            return _Drawn(SETTINGS[p.default.name] if isinstance(p.default, Setting) else p.default)
+        if kind.optional and rng.random() < 0.5:
+            return _Drawn(None, "none")
+        value: Any
+        if isinstance(kind, Int):
+            value = rng.choice([n for n in (*SIZES, width) if kind.low <= n <= kind.high] or [kind.low])
+        elif isinstance(kind, Real):
+            # Not the lower bound: `norm(eps=0.0)` may divide by zero.
+            value = rng.choice([r for r in (0.1, 0.3) if kind.low < r < kind.high] or [kind.high])
+        elif isinstance(kind, Word):
+            value = rng.choice(kind.choices)
+        elif isinstance(kind, Flag):
+            value = rng.random() < 0.5
+            return _Drawn(value, "yes" if value else "no")
+        else:
+            return _Nothing(None)
+        return _Drawn(value, str(value))
+
+    def settled(self, layer: type[Layer], drawn: dict[str, "_Drawn"]) -> Iterator[tuple[str, "_Drawn"]]:
+        """Of two groups of arguments, one."""
+        either = layer.signature().either
+        if either is not None and not any(drawn[name].value is None for group in either for name in group):
+            for name in either[self.rng.randint(0, 1)]:
+                yield name, _Drawn(None)
+
+    def source(self, p: Parameter, kind: Point, place: _Place) -> "_Drawn":
+        """A point of the encoder, with a chain behind it at times."""
+        ready = [(label, k) for label in self.labels for k in range(len(label.points))]
+        if place.side == ENCODER or self.end is None:
+            return _Drawn(None) if kind.optional else _Nothing(None)
+        if not kind.chain:
+            held = [(label, k) for label, k in ready if label.points[k].state is not None]
+            if not held or (kind.optional and self.rng.random() < 0.4):
+                return _Drawn(None) if kind.optional else _Nothing(None)
+            label, k = self.rng.choice(held)
+            key, text = self.address(label, k, place)
+            return _Drawn(SourceArg(key, label.points[k], label.points[k].width), text)
+        if isinstance(p.default, SourceDefault) and self.rng.random() < 0.3:
+            return _Drawn(SourceArg(p.default.label, self.end, self.end.width))
+        point, key, text = self.end, "end", "@end"
+        if ready and self.rng.random() < 0.7:
+            label, k = self.rng.choice(ready)
+            point, (key, text) = label.points[k], self.address(label, k, place)
+        out = point.width
+        if self.rng.random() < 0.4:
+            out = self.rng.choice((*WIDTHS, out))
+            text += f" -> {self.fitted(_Place(ENCODER, DEPTH, (), False), point.width, out)}"
+        return _Drawn(SourceArg(key, point, out), text)
+
+    def address(self, label: _Labelled, k: int, place: _Place) -> tuple[str, str]:
+        """A point's key and how it is written: in a repetition with enough points, at times by the copy's number."""
+        if not label.repeated:
+            return label.name, f"@{label.name}"
+        n = place.copies[-1] if place.copies else 0
+        if 0 < n <= len(label.points) and self.rng.random() < 0.5:
+            return f"{label.name}[1]", f"@{label.name}[{self.rng.choice(('i', f'{n + 1} - i'))}]"
+        return f"{label.name}[{k + 1}]", f"@{label.name}[{k + 1}]"
+
+
+@dataclass(frozen=True)
+class _Drawn:
+    """An argument: its value, and how it is written unless the default says it."""
+
+    value: Any
+    text: str | None = None
+
+
+class _Nothing(_Drawn):
+    """No value could be drawn."""
+
+
+def _has_body(layer: type[Layer]) -> bool:
+    return any(isinstance(p.kind, Body) for p in layer.signature().parameters)

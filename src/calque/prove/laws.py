@@ -1,0 +1,244 @@
+"""The laws of `calque.layers.contract.Layer` for a decoder: what its two forms owe each other and everybody else.
+
+A law is a function of a subject that yields checks. Laws of the encoder, and those common to both sides, stand in `both`.
+"""
+
+from collections.abc import Callable, Iterator
+
+import torch
+from torch import Tensor
+
+from calque.layers.contract import Point
+from calque.layers.state import State
+from calque.prove.report import EXACT, Check
+from calque.prove.subject import BEAMS, POISON, SENTENCES, Sources, Subject, map_points, poisoned, sentence, widened
+
+ROUNDING = 1e-12
+
+
+def equal(s: Subject) -> Iterator[Check]:
+    """`step`, fed any partition of x, concatenates to `forward(x)`, for one row a sentence and for several; so do gradients."""
+    length = s.x.shape[1]
+    for beams, differentiated in ((1, "in chunks"), (BEAMS, "one by one")):
+        x = s.normal(SENTENCES * beams, length, s.checked.width)
+        how = f", {beams} beam{'s' * (beams > 1)}"
+        with torch.no_grad():
+            expected = s.forward(x, widened(s.sources, beams))
+            for name, chunks in s.partitions(length).items():
+                yield Check(f"step {name}{how}", s.stepped(x, s.sources, chunks, beams), expected)
+        chunks = s.partitions(length)[differentiated]
+        weight = s.normal(*expected.shape)
+        found = _gradients(s, x, weight, lambda x, at, c=chunks, b=beams: s.stepped(x, at, c, b))
+        wanted = _gradients(s, x, weight, lambda x, at, b=beams: s.forward(x, widened(at, b)))
+        for key, gradient in wanted.items():
+            yield Check(f"gradient of {key}, step {differentiated}{how}", found[key], gradient)
+
+
+def _gradients(s: Subject, x: Tensor, weight: Tensor, run: Callable[[Tensor, Sources], Tensor]) -> dict[str, Tensor]:
+    """The gradients of the weighted sum of outputs: of the input, of every source point, of every parameter."""
+    x = x.clone().requires_grad_()
+    leaves = {
+        key: Point(
+            p.value.clone().requires_grad_(),
+            p.mask,
+            None if p.state is None else tuple(t.clone().requires_grad_() for t in p.state),
+        )
+        for key, p in s.sources.items()
+    }
+    named = {"the input": x}
+    for key, p in leaves.items():
+        named[f"@{key}"] = p.value
+        for k, t in enumerate(p.state or ()):
+            named[f"@{key}'s state {k}"] = t
+    named.update({f"decoder.{name}": p for name, p in s.model.decoder.named_parameters()})
+    gradients = torch.autograd.grad((run(x, leaves) * weight).sum(), list(named.values()), allow_unused=True)
+    return {
+        name: torch.zeros_like(t) if g is None else g for (name, t), g in zip(named.items(), gradients, strict=True)
+    }
+
+
+def causal(s: Subject) -> Iterator[Check]:
+    """Output t does not depend on input > t: by perturbation and by gradient, at two cuts."""
+    length = s.x.shape[1]
+    x = s.x.clone().requires_grad_()
+    y = s.forward(x, s.sources)
+    first = s.integer(1, length - 2)
+    for cut in (first, s.integer(first + 1, length - 1)):
+        other = s.x.clone()
+        other[:, cut:] = 5 * s.normal(*other[:, cut:].shape)
+        with torch.no_grad():
+            changed = s.forward(other, s.sources)
+        yield Check(f"positions before {cut}, those from {cut} changed", changed[:, :cut], y[:, :cut].detach(), ROUNDING)
+        weight = s.normal(*y[:, :cut].shape)
+        (gradient,) = torch.autograd.grad((y[:, :cut] * weight).sum(), x, retain_graph=True)
+        later = gradient[:, cut:]
+        yield Check(f"gradient of inputs from {cut} of outputs before", later, torch.zeros_like(later), EXACT)
+
+
+def padding(s: Subject) -> Iterator[Check]:
+    """Where a mask is False any finite value may stand: in the input and in the sources. A row alone gives the same."""
+    x, sources = s.x.clone().requires_grad_(), map_points(s.sources, torch.clone)
+    read = [p.value.requires_grad_() for p in sources.values()]
+    clean = s.forward(x, sources, s.mask)
+    weight = s.normal(*clean.shape) * s.mask[:, :, None]
+    gradients = torch.autograd.grad((clean * weight).sum(), [x, *read], allow_unused=True)
+    for name, mask, gradient in zip(("the input", *sources), (s.mask, *[s.source_mask] * len(read)), gradients, strict=True):
+        if gradient is not None:
+            hidden = gradient[~mask]
+            yield Check(f"gradient of padding of {name}", hidden, torch.zeros_like(hidden), EXACT)
+    with torch.no_grad():
+        clean = s.forward(s.x, s.sources, s.mask)
+        for poison in (POISON, -0.3 * POISON):
+            bad = poisoned(s.x, s.mask, poison * s.normal(*s.x.shape))
+            at = {
+                key: p._replace(value=poisoned(p.value, s.source_mask, poison * s.normal(*p.value.shape)))
+                for key, p in s.sources.items()
+            }
+            for what, y in (("padding", s.forward(bad, s.sources, s.mask)), ("sources' padding", s.forward(s.x, at, s.mask))):
+                yield Check(f"real positions, {what} {poison:g}", y[s.mask], clean[s.mask], ROUNDING)
+        for row in range(SENTENCES):
+            n = int(s.mask[row].sum())
+            alone = s.forward(s.x[row : row + 1, :n], sentence(s.sources, row, int(s.source_mask[row].sum())))
+            yield Check(f"row {row} by itself, without padding", clean[row : row + 1, :n], alone)
+
+
+def batch(s: Subject) -> Iterator[Check]:
+    """At equal shapes, changing the neighbours, their lengths included, changes no bit of a row; gradients off."""
+    with torch.no_grad():
+        before = s.forward(s.x, s.sources, s.mask)
+        for row in range(SENTENCES):
+            n = int(s.mask[row].sum())
+            neighbours = torch.arange(SENTENCES) != row
+            x, sources, mask = _with_neighbours(s, neighbours)
+            yield Check(f"row {row}, other neighbours", s.forward(x, sources, mask)[row, :n], before[row, :n], EXACT)
+        takes = s.integers(0, 2, 4, SENTENCES)
+        others = s.integers(0, 2, 4, SENTENCES)
+        others[:, row] = takes[:, row]
+        one = _ragged(s, s.x, s.sources, takes, 1, exact=False)
+        two = _ragged(s, x, sources, others, 1, exact=False)
+        yield Check(f"row {row} in steps, other neighbours", two[row], one[row], EXACT)
+        order = torch.randperm(SENTENCES, generator=s.generator)
+        turned = s.forward(s.x[order], map_points(s.sources, lambda t: t[order]), s.mask[order])
+        yield Check("rows in another order", turned[s.mask[order]], before[order][s.mask[order]])
+
+
+def _with_neighbours(s: Subject, neighbours: Tensor) -> tuple[Tensor, Sources, Tensor]:
+    """The subject's inputs with everything of these rows changed."""
+
+    def mix(t: Tensor, other: Tensor) -> Tensor:
+        return torch.where(neighbours.view(-1, *[1] * (t.dim() - 1)), other, t)
+
+    def change(t: Tensor) -> Tensor:
+        return mix(t, source_mask if t.dtype == torch.bool else 2 * s.normal(*t.shape))
+
+    source_mask = s.prefixes(*s.source_mask.shape)
+    return change(s.x), map_points(s.sources, change), mix(s.mask, s.prefixes(*s.mask.shape))
+
+
+def _ragged(s: Subject, x: Tensor, sources: Sources, takes: Tensor, beams: int, exact: bool) -> Tensor:
+    """Steps in which row r takes its next `takes[k, r]` inputs and idles on poison besides; zeros where it never came.
+
+    The result is [rows, T, E], an output where its input stood. The bound on what is visible is exact, or the capacity.
+    """
+    rows, length, width = x.shape
+    n = 3
+    state, done = s.start(sources, beams, length), torch.zeros(rows, dtype=torch.int64)
+    every = torch.arange(rows)[:, None].expand(-1, n)
+    places, outputs = [], []
+    for take in takes:
+        positions = done[:, None] + torch.arange(n)
+        mask = torch.arange(n) < torch.minimum(take, length - done)[:, None]
+        chunk = poisoned(x[every, positions.clamp(max=length - 1)], mask, POISON * s.normal(rows, n, width))
+        done = done + mask.sum(1)
+        y, state = s.step(chunk, state, max(1, int(done.max())) if exact else length, beams, mask)
+        places.append((every * length + positions)[mask])
+        outputs.append(y[mask])
+    found = torch.cat(outputs)
+    return found.new_zeros(rows * length, found.shape[1]).index_copy(0, torch.cat(places), found).unflatten(0, (rows, length))
+
+
+def idle(s: Subject) -> Iterator[Check]:
+    """Rows that advance by different amounts, and steps in which a row, or every row, does not advance at all."""
+    flip = bool(s.seed % 2)
+    for beams, gradients in ((1, flip), (BEAMS, not flip)):
+        rows = SENTENCES * beams
+        x = s.normal(rows, s.x.shape[1], s.checked.width)
+        takes = s.integers(0, 3, 5, rows)
+        takes[0, 0] = 0  # a row idles before its first position
+        takes[1:3, 0], takes[2, 1:] = 2, 0  # and later; and all rows but one at once
+        takes[3] = 0  # and all
+        takes[4, 1] = 3
+        with torch.set_grad_enabled(gradients):
+            found = _ragged(s, x, s.sources, takes, beams, exact=True)
+            expected = s.forward(x, widened(s.sources, beams))
+        reached = torch.arange(x.shape[1]) < takes.sum(0)[:, None]
+        yield Check(f"ragged steps, {beams} rows a sentence", found[reached].detach(), expected[reached].detach())
+
+
+def reorder(s: Subject) -> Iterator[Check]:
+    """Hypotheses permuted and doubled within their sentences, sentences dropped: outputs stay those of each row's history."""
+    for gradients in (False, True):
+        with torch.set_grad_enabled(gradients):
+            yield from _reordered(s)
+
+
+def _reordered(s: Subject) -> Iterator[Check]:
+    length, sources = s.x.shape[1], s.sources
+    state = s.start(sources, BEAMS, length)
+    alive = torch.arange(SENTENCES)
+    history = s.normal(SENTENCES * BEAMS, 0, s.checked.width)
+    outputs: Tensor | None = None
+    for t in range(length):
+        x = s.normal(alive.numel() * BEAMS, 1, s.checked.width)
+        y, state = s.step(x, state, t + 1, BEAMS)
+        history = torch.cat([history, x], 1)
+        outputs = y if outputs is None else torch.cat([outputs, y], 1)
+        if t == 2:  # the middle sentence ends
+            kept = torch.tensor([0, 2])
+            rows = (kept[:, None] * BEAMS + torch.arange(BEAMS)).flatten()
+            before = held(state)
+            state, alive = state.keep(rows, kept), alive[kept]
+            after = torch.tensor([float(held(state))])
+            yield Check("bytes kept of two sentences of three", after, torch.tensor([before * 2 / 3]), EXACT)
+        elif t != 4:
+            first = torch.arange(alive.numel()).repeat_interleave(BEAMS) * BEAMS
+            rows = first + s.integers(0, BEAMS - 1, first.numel())
+            state = state.select(rows)
+        else:
+            continue
+        history, outputs = history[rows], outputs[rows]
+    left = map_points(sources, lambda p: p[alive])
+    expected = s.forward(history, widened(left, BEAMS))
+    if outputs is not None:
+        yield Check("outputs after `select` and `keep`", outputs.detach(), expected.detach())
+
+
+def value(s: Subject) -> Iterator[Check]:
+    """A state is a value: it tells its bytes, two of them do not meet, and a layer keeps nothing between calls."""
+    length = s.x.shape[1]
+    with torch.no_grad():
+        other = s.normal(*s.x.shape)
+        both = {"first": s.x, "second": other}
+        before = {name: s.forward(x, s.sources) for name, x in both.items()}
+        states = {name: s.start(s.sources, 1, length) for name in both}
+        outputs: dict[str, list[Tensor]] = {name: [] for name in both}
+        for t in range(length):
+            for name, x in both.items():
+                y, states[name] = s.step(x[:, t : t + 1], states[name], t + 1)
+                outputs[name].append(y)
+        for name, x in both.items():
+            yield Check(f"{name} of two decodings in turns", torch.cat(outputs[name], 1), before[name])
+            yield Check(f"the {name} forward again", s.forward(x, s.sources), before[name], EXACT)
+            told, real = float(states[name].bytes()), float(held(states[name]))
+            yield Check("bytes of a state", torch.tensor([told]), torch.tensor([real]), EXACT)
+
+
+def held(state: State) -> int:
+    """Bytes of the tensors in a state. Raises `TypeError` where it holds anything but tuples, tensors, numbers and None."""
+    if isinstance(state, Tensor):
+        return state.numel() * state.element_size()
+    if isinstance(state, tuple):
+        return sum(held(part) for part in state)
+    if state is None or isinstance(state, int):
+        return 0
+    raise TypeError(f"a state holds tuples, tensors and whole numbers, found {type(state).__name__}")

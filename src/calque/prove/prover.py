@@ -1,0 +1,91 @@
+"""Proofs: the laws over one text, over the examples of a layer, over the layers of a module."""
+
+import math
+import time
+from collections.abc import Callable, Iterator, Mapping
+from types import ModuleType
+
+import torch
+
+from calque.adl.check import Checked, check
+from calque.diagnostics import CalqueError, Text
+from calque.layers.contract import DECODER, ENCODER, Example, Layer, Registry
+from calque.layers.registry import layers_in, with_plugins
+from calque.prove import both, laws
+from calque.prove.report import Check, Report, Verdict, describe, judge, merged
+from calque.prove.subject import Subject
+
+Law = Callable[[Subject], Iterator[Check]]
+TRIALS = 3
+
+ENCODER_LAWS: tuple[tuple[str, Law], ...] = (("padding", both.encoder_padding), ("batch", both.encoder_batch))
+DECODER_LAWS: tuple[tuple[str, Law], ...] = (
+    ("equal", laws.equal),
+    ("causal", laws.causal),
+    ("padding", laws.padding),
+    ("batch", laws.batch),
+    ("idle", laws.idle),
+    ("reorder", laws.reorder),
+    ("state", laws.value),
+    ("model", both.model),
+)
+COMMON_LAWS: tuple[tuple[str, Law], ...] = (("shape", both.shape), ("record", both.record), ("train", both.train))
+LAWS: Mapping[str, tuple[tuple[str, Law], ...]] = {
+    ENCODER: ENCODER_LAWS + COMMON_LAWS,
+    DECODER: DECODER_LAWS + COMMON_LAWS,
+    "both": ENCODER_LAWS + DECODER_LAWS + COMMON_LAWS,
+}
+
+
+def prove_text(text: str, registry: Registry, seed: int = 0, side: str = "both", name: str = "text") -> Report:
+    """Every law over a whole definition, for one draw of parameters and inputs.
+
+    `side` restricts the proof to the laws of `encoder` or `decoder`. Raises `CalqueError` where the text has faults.
+    """
+    started = time.monotonic()
+    checked = check(Text(name, text), registry)
+    verdicts: dict[str, Verdict] = {}
+    with torch.random.fork_rng(devices=[]):
+        torch.manual_seed(seed)
+        for law, run in LAWS[side]:
+            verdict = judge(law, _checks(run, checked, registry, seed))
+            if law not in verdicts or verdicts[law].passed:
+                verdicts[law] = verdict
+    return Report(name, text, side, tuple(verdicts.values()), time.monotonic() - started)
+
+
+def _checks(law: Law, checked: Checked, registry: Registry, seed: int) -> Iterator[Check]:
+    # A subject of its own for each law: no law sees what another has left in the modules.
+    yield from law(Subject(checked, registry, seed))
+
+
+def definition(example: Example, side: str) -> str:
+    """The whole definition that puts an example on a side. The width is 8; examples name every other size themselves."""
+    if side == ENCODER:
+        return f"d = 8\nencoder = {example.text}\ndecoder = id\n"
+    return f"d = 8\nencoder = {example.encoder}\ndecoder = {example.text}\n"
+
+
+def prove_layer(layer: type[Layer], registry: Registry) -> Report:
+    """Every law over every example of a layer, on each of its sides. Without an example nothing is proved, and that fails."""
+    reports = []
+    for example in layer.examples:
+        for side in example.sides:
+            text = definition(example, side)
+            for seed in range(TRIALS):
+                try:
+                    reports.append(prove_text(text, registry, seed, side, layer.name))
+                except CalqueError as fault:
+                    verdict = Verdict("shape", False, math.inf, describe(fault))
+                    reports.append(Report(layer.name, text, side, (verdict,), 0.0))
+                    break
+    if not reports:
+        reports = [Report(layer.name, "", "", (Verdict("shape", False, 0.0, "the layer has no examples"),), 0.0)]
+    return merged(layer.name, "; ".join(e.text for e in layer.examples), reports)
+
+
+def prove_module(module: ModuleType) -> list[Report]:
+    """A report on every layer a module defines, beside the layers of this package."""
+    registry = with_plugins((module,))
+    return [prove_layer(layer, registry) for layer in layers_in(module)]
+

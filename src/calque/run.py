@@ -1,0 +1,227 @@
+"""The run folder: what training writes, and how a trained model comes back without a flag.
+
+experiment.toml      the experiment, every value resolved
+architecture.adl     the canonical definition
+codecs/              text to ids and back
+log.jsonl            one JSON object per line: training and validation
+checkpoints/         UPDATE.safetensors + UPDATE.json; state-UPDATE.* to resume from
+model.safetensors    the final model, with model.json
+"""
+
+import contextlib
+import json
+import os
+from collections.abc import Iterator, Mapping
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any
+
+import torch
+from safetensors import SafetensorError
+from safetensors.torch import load_file, save_file
+from torch import Tensor, nn
+
+from calque.adl.check import Checked, check
+from calque.data.codecs import Codec
+from calque.data.corpus import checksum, seal
+from calque.data.subwords import load_codecs, save_codecs
+from calque.data.whole import sync_folder, write_whole
+from calque.diagnostics import CalqueError, Diagnostic, Place, Text, error
+from calque.experiment import Experiment, digest, load
+from calque.experiment import write as write_experiment
+from calque.layers.contract import Registry
+from calque.layers.registry import builtin
+from calque.model import Model, Shape
+
+FORMAT = 1
+EXPERIMENT = "experiment.toml"
+ARCHITECTURE = "architecture.adl"
+CODECS = "codecs"
+LOG = "log.jsonl"
+CHECKPOINTS = "checkpoints"
+MODEL = "model"
+
+
+@dataclass(frozen=True)
+class Loaded:
+    """A trained model and what is needed to use it; `meta` is its `model.json`."""
+
+    model: Model
+    codecs: tuple[Codec, Codec]
+    experiment: Experiment
+    meta: Mapping[str, Any]
+
+
+@contextlib.contextmanager
+def writing(path: Path) -> Iterator[None]:
+    """K301 where the system refuses to write below `path`."""
+    try:
+        yield
+    except OSError as fault:
+        raise error("K301", Place(str(path)), reason=(fault.strerror or str(fault)).lower()) from None
+
+
+def write_tensors(stem: Path, tensors: Mapping[str, Tensor], about: Mapping[str, Any]) -> None:
+    """Writes STEM.safetensors and STEM.json, which names the contents and their checksum.
+
+    The JSON comes last and makes the pair valid; where one stood there before it is taken away first. Raises K301.
+    """
+    weights, index = _pair(stem)
+    temporary = weights.with_name(f".{weights.name}.tmp")
+    with writing(weights):
+        weights.parent.mkdir(parents=True, exist_ok=True)
+        try:
+            save_file({name: t.detach().cpu().contiguous() for name, t in tensors.items()}, temporary)
+            with open(temporary, "rb") as file:
+                os.fsync(file.fileno())
+            found = {"bytes": temporary.stat().st_size, "sha256": checksum(temporary)}
+            if index.exists():
+                index.unlink()
+                sync_folder(index.parent)
+            os.replace(temporary, weights)
+        except SafetensorError as fault:  # a full disk arrives as one
+            raise error("K301", Place(str(weights)), reason=str(fault).lower()) from None
+        finally:
+            temporary.unlink(missing_ok=True)
+        sync_folder(weights.parent)
+        whole = {"format": FORMAT, **about, **found}
+        whole["seal"] = seal(json.loads(json.dumps(whole)))
+        write_whole(index, (json.dumps(whole, indent=1, allow_nan=False) + "\n").encode())
+
+
+def read_about(stem: Path) -> dict[str, Any]:
+    """STEM.json. Raises K101 (missing), K102 (damaged), K103 (of another format)."""
+    index = _pair(stem)[1]
+    try:
+        about = json.loads(index.read_bytes())
+    except FileNotFoundError:
+        raise error("K101", Place(str(index.parent)), name=index.name) from None
+    except OSError as fault:
+        raise error("K302", Place(str(index)), reason=(fault.strerror or str(fault)).lower()) from None
+    except ValueError:
+        raise error("K102", Place(str(index)), reason="it is not JSON") from None
+    if not isinstance(about, dict) or "format" not in about:
+        raise error("K102", Place(str(index)), reason="it names no format")
+    if about["format"] != FORMAT:
+        raise error("K103", Place(str(index)), expected=FORMAT, found=about["format"])
+    if about.get("seal") != seal(about):
+        raise error("K102", Place(str(index)), reason="its contents changed after it was written")
+    return about
+
+
+def read_tensors(stem: Path) -> tuple[dict[str, Tensor], dict[str, Any]]:
+    """What `write_tensors` wrote. Raises what `read_about` raises, K101, K104 (of another size), K105 (changed)."""
+    about = read_about(stem)
+    weights = _pair(stem)[0]
+    place = Place(str(weights))
+    if not weights.is_file():
+        raise error("K101", Place(str(weights.parent)), name=weights.name)
+    try:
+        if (size := weights.stat().st_size) != about["bytes"]:
+            raise error("K104", place, expected=about["bytes"], found=size)
+        if checksum(weights) != about["sha256"]:
+            raise error("K105", place)
+        return load_file(weights), about
+    except OSError as fault:
+        raise error("K302", place, reason=(fault.strerror or str(fault)).lower()) from None
+
+
+def remove_tensors(stem: Path) -> None:
+    """Deletes a pair, its JSON first."""
+    for path in reversed(_pair(stem)):
+        with writing(path):
+            path.unlink(missing_ok=True)
+
+
+def _pair(stem: Path) -> tuple[Path, Path]:
+    return stem.with_name(f"{stem.name}.safetensors"), stem.with_name(f"{stem.name}.json")
+
+
+def weights_of(model: nn.Module) -> dict[str, Tensor]:
+    """The model's numbers by path: parameters, shared ones once, and the constants it keeps."""
+    parameters = dict(model.named_parameters())
+    every = dict(model.named_parameters(remove_duplicate=False))
+    constants = {name: t for name, t in model.state_dict().items() if name not in every}
+    return {**parameters, **constants}
+
+
+def load_weights(model: nn.Module, weights: Mapping[str, Tensor], place: Place) -> None:
+    """Copies weights into a model of any floating type. Raises K106, one for each that does not fit."""
+    held = weights_of(model)
+    faults = [
+        Diagnostic("K106", place, {"name": n, "expected": _shape(held.get(n)), "found": _shape(weights.get(n))})
+        for n in sorted(held.keys() | weights.keys())
+        if n not in held or n not in weights or held[n].shape != weights[n].shape
+    ]
+    if faults:
+        raise CalqueError(faults[:10])
+    with torch.no_grad():
+        for name, t in held.items():
+            t.copy_(weights[name])
+
+
+def _shape(t: Tensor | None) -> str:
+    return "none" if t is None else "[" + ", ".join(map(str, t.shape)) + "]"
+
+
+def start_run(folder: Path, experiment: Experiment, checked: Checked, codecs: tuple[Codec, Codec]) -> None:
+    """Makes the run folder and writes all that is known before training. Raises K301."""
+    with writing(folder):
+        (folder / CODECS).mkdir(parents=True, exist_ok=True)
+        (folder / CHECKPOINTS).mkdir(exist_ok=True)
+        save_codecs(folder / CODECS, *codecs)
+        write_whole(folder / ARCHITECTURE, checked.text.encode())
+        write_experiment(experiment, folder / EXPERIMENT)
+
+
+def save_model(
+    folder: Path,
+    model: Model,
+    weights: Mapping[str, Tensor],
+    experiment: Experiment,
+    data: str,
+    figures: Mapping[str, Any],
+) -> None:
+    """Writes the final model of a run: `weights` by path, `data` the digest of the corpus. Raises K301."""
+    codecs = {path.name: checksum(path) for path in sorted((folder / CODECS).iterdir())}
+    about = {
+        "architecture": model.checked.text,
+        "architecture_hash": model.checked.hash,
+        "shape": asdict(model.shape),
+        "experiment": digest(experiment),
+        "data": data,
+        "codecs": codecs,
+        "figures": dict(figures),
+    }
+    write_tensors(folder / MODEL, weights, about)
+
+
+def load_model(
+    folder: Path,
+    device: torch.device | str = "cpu",
+    dtype: torch.dtype = torch.float32,
+    registry: Registry | None = None,
+) -> Loaded:
+    """The model of a run folder, in evaluation mode. `registry` is needed only for layers that are not Calque's own.
+
+    Raises K101 to K106 for a folder that is not whole, K107 where the definition no longer means what it did, and what
+    `check`, `load_codecs` and `experiment.load` raise.
+    """
+    weights, meta = read_tensors(folder / MODEL)
+    for name, expected in meta["codecs"].items():
+        path = folder / CODECS / name
+        if not path.is_file():
+            raise error("K101", Place(str(path.parent)), name=name)
+        if checksum(path) != expected:
+            raise error("K105", Place(str(path)))
+    if not (folder / EXPERIMENT).is_file():
+        raise error("K101", Place(str(folder)), name=EXPERIMENT)
+    registry = registry or builtin()
+    checked = check(Text(f"{folder / MODEL}.json", meta["architecture"]), registry)
+    if checked.hash != meta["architecture_hash"]:
+        raise error("K107", Place(str(folder)), expected=meta["architecture_hash"], found=checked.hash)
+    with torch.random.fork_rng(devices=[]):  # the first values, replaced below, are no one's random numbers
+        model = Model(checked, Shape(**meta["shape"]), registry)
+    load_weights(model, weights, Place(f"{folder / MODEL}.safetensors"))
+    model.to(device=device, dtype=dtype).eval()
+    return Loaded(model, load_codecs(folder / CODECS), load(folder / EXPERIMENT), meta)

@@ -1,0 +1,123 @@
+"""Checkpoints: which of them stay, and their mean."""
+
+import math
+import re
+from collections.abc import Iterable, Mapping, Sequence
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import torch
+from torch import Tensor
+
+from calque.diagnostics import Place, error
+from calque.experiment import Train
+from calque.run import CHECKPOINTS, read_about, read_tensors, remove_tensors, write_tensors, writing
+
+_STATE = "state-"
+
+
+class Checkpoint(NamedTuple):
+    """The weights after an update, and their validation perplexity."""
+
+    update: int
+    perplexity: float
+
+
+class Checkpoints:
+    """The checkpoints of a run, oldest first, and the states to resume from."""
+
+    def __init__(self, run: Path, settings: Train):
+        self.folder, self.settings = run / CHECKPOINTS, settings
+        self.held: list[Checkpoint] = []
+
+    def path(self, update: int) -> Path:
+        """The path of a checkpoint, without its ending."""
+        return self.folder / str(update)
+
+    def open(self, until: int) -> None:
+        """Reads what is there. Checkpoints after `until`, the update that training resumes from, are deleted."""
+        self._clean()
+        for update in self._updates(""):
+            if update > until:
+                remove_tensors(self.path(update))
+            else:
+                self.held.append(Checkpoint(update, _number(read_about(self.path(update)).get("perplexity"))))
+
+    def save(self, weights: Mapping[str, Tensor], update: int, perplexity: float, about: Mapping[str, Any]) -> None:
+        """Writes a checkpoint, then deletes those that are neither among the best nor needed for the average."""
+        stored = perplexity if math.isfinite(perplexity) else None
+        write_tensors(self.path(update), weights, {"update": update, "perplexity": stored, **about})
+        self.held = [c for c in self.held if c.update != update] + [Checkpoint(update, perplexity)]
+        keep = {self.held[-1], *best(self.held, self.settings.keep_checkpoints), *self.averaged()}
+        for checkpoint in self.held:
+            if checkpoint not in keep:
+                remove_tensors(self.path(checkpoint.update))
+        self.held = [c for c in self.held if c in keep]
+
+    def averaged(self) -> list[Checkpoint]:
+        """Those that make the final model: the best, the last, or with `none` the newest alone."""
+        if self.settings.average == "best":
+            return best(self.held, self.settings.average_count)
+        return self.held[-(self.settings.average_count if self.settings.average == "last" else 1) :]
+
+    def save_state(self, tensors: Mapping[str, Tensor], update: int, about: Mapping[str, Any]) -> None:
+        """Writes the state after an update, then deletes the ones before."""
+        write_tensors(self.folder / f"{_STATE}{update}", tensors, about)
+        for other in self._updates(_STATE):
+            if other != update:
+                remove_tensors(self.folder / f"{_STATE}{other}")
+
+    def load_state(self) -> tuple[dict[str, Tensor], dict[str, Any]] | None:
+        """The newest state, None in a new folder. Raises K202 (checkpoints, but none) and what `read_tensors` does."""
+        states = self._updates(_STATE)
+        if states:
+            return read_tensors(self.folder / f"{_STATE}{states[-1]}")
+        if self._updates(""):
+            raise error("K202", Place(str(self.folder)))
+        return None
+
+    def _updates(self, prefix: str) -> list[int]:
+        names = [path.name for path in self.folder.glob("*.json")]
+        return sorted(int(m[1]) for n in names if (m := re.fullmatch(rf"{prefix}(\d+)\.json", n)))
+
+    def _clean(self) -> None:
+        """Deletes what a killed process left: temporary files, and weights that never got their JSON."""
+        for path in self.folder.iterdir():
+            weights = re.fullmatch(rf"({_STATE})?\d+\.safetensors", path.name)
+            temporary = re.fullmatch(rf"\.({_STATE})?\d+\.(safetensors|json)\..*", path.name)
+            if temporary or (weights and not path.with_suffix(".json").exists()):
+                with writing(path):
+                    path.unlink()
+
+
+def best(checkpoints: Iterable[Checkpoint], count: int) -> list[Checkpoint]:
+    """The `count` checkpoints of lowest perplexity, the later of two equals first."""
+    return sorted(checkpoints, key=lambda c: (c.perplexity, -c.update))[:count]
+
+
+def average(paths: Sequence[Path]) -> dict[str, Tensor]:
+    """The mean of checkpoints, given without their ending: summed in float64, float32 in the end.
+
+    Raises K106 where they differ in names or shapes, K108 where there are none, and what `read_tensors` raises.
+    """
+    if not paths:
+        raise error("K108")
+    total: dict[str, Tensor] = {}
+    types: dict[str, torch.dtype] = {}
+    for path in paths:
+        weights, _ = read_tensors(path)
+        if not total:
+            total = {name: torch.zeros_like(t, dtype=torch.float64) for name, t in weights.items()}
+            types = {name: torch.float32 if t.is_floating_point() else t.dtype for name, t in weights.items()}
+        for name in sorted(total.keys() | weights.keys()):
+            expected, found = (None if t is None else list(t.shape) for t in (total.get(name), weights.get(name)))
+            if expected != found:
+                raise error(
+                    "K106", Place(f"{path}.safetensors"), name=name, expected=expected or "none", found=found or "none"
+                )
+            total[name] += weights[name]
+    return {name: (t / len(paths)).to(types[name]) for name, t in total.items()}
+
+
+def _number(value: object) -> float:
+    return float(value) if isinstance(value, int | float) else math.inf

@@ -1,0 +1,342 @@
+"""Training: from an experiment and a prepared corpus to a run folder."""
+
+import math
+import time
+from collections.abc import Callable, Mapping
+from dataclasses import asdict, dataclass, replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor
+
+from calque.adl.check import Checked
+from calque.data.batches import collate, plan
+from calque.data.corpus import Prepared
+from calque.diagnostics import Place, error
+from calque.experiment import Experiment
+from calque.layers.contract import Registry
+from calque.model import Model, Shape
+from calque.run import CHECKPOINTS, LOG, load_weights, save_model, start_run, weights_of, writing
+from calque.train.checkpoint import Checkpoints, average
+from calque.train.initialise import initialise
+from calque.train.loss import batch_loss
+from calque.train.optimise import Updater
+from calque.train.precision import pick_device, probe_precision, processor
+from calque.train.report import Log, Progress, Validation, Watcher
+from calque.train.schedule import rate
+from calque.train.standing import Signals, Standing, random_states, restore_random_states
+
+WATCH_SECONDS = 0.5
+"""Between two values for the watcher."""
+
+
+@dataclass(frozen=True)
+class Finished:
+    """A training that reached a limit. Perplexity and BLEU are those of the final, averaged model."""
+
+    update: int
+    epoch: int
+    seconds: float
+    perplexity: float
+    bleu: float | None
+    limit: str
+    """The key of [train] that ended it."""
+    averaged: tuple[int, ...]
+    """Updates of the checkpoints in the mean."""
+
+
+@dataclass(frozen=True)
+class Stopped:
+    """A training that a signal stopped; the same call continues it."""
+
+    update: int
+    signal: int
+
+
+def train(
+    experiment: Experiment,
+    folder: Path,
+    prepared: Prepared,
+    checked: Checked,
+    registry: Registry | None = None,
+    watcher: Watcher | None = None,
+    bleu: Callable[[Model], float] | None = None,
+) -> Finished | Stopped:
+    """Trains `checked` on `prepared` in a run folder, or continues there exactly where a training stopped.
+
+    `bleu` translates validation sentences and scores them; it is called at validations where it is given. Seconds are
+    training time. SIGINT and SIGTERM end it after the update under way. Raises K2 (the folder holds another run), K301
+    (cannot write), K401 (no such device), X210, X211, X301.
+    """
+    with processor(experiment.train.threads), Signals() as signals:
+        trainer = _Trainer(experiment, folder, prepared, checked, registry, watcher, bleu, signals)
+        try:
+            return trainer.run()
+        finally:
+            trainer.log.close()
+
+
+class _Window:
+    """Sums over the updates since the last line of the log; losses stay on the device until they are read."""
+
+    def __init__(self) -> None:
+        self.loss: Tensor | float = 0.0
+        self.nll: Tensor | float = 0.0
+        self.source = self.target = 0
+        self.seconds = 0.0
+
+
+class _Trainer:
+    def __init__(
+        self,
+        experiment: Experiment,
+        folder: Path,
+        prepared: Prepared,
+        checked: Checked,
+        registry: Registry | None,
+        watcher: Watcher | None,
+        bleu: Callable[[Model], float] | None,
+        signals: Signals,
+    ):
+        self.folder, self.data, self.watcher, self.bleu, self.signals = folder, prepared, watcher, bleu, signals
+        self.device = pick_device(experiment.train.device)
+        source, target = (codec.size for codec in prepared.codecs)
+        shape = Shape(source, target, experiment.model.tying, experiment.model.output_bias)
+        self.identity = {
+            "architecture": checked.hash,
+            "corpus": prepared.digest,
+            "shape": str(asdict(shape)),
+            "optimiser": experiment.train.optimiser,
+        }
+        with writing(folder):
+            (folder / CHECKPOINTS).mkdir(parents=True, exist_ok=True)
+        self.checkpoints = Checkpoints(folder, experiment.train)
+        held = self.checkpoints.load_state()
+        self.experiment = experiment = self._resolve(experiment, held[1] if held else {})
+        self.settings = experiment.train
+        torch.manual_seed(self.settings.seed)
+        self.model = Model(checked, shape, registry).to(self.device)
+        if held is None:
+            initialise(self.model, experiment.model.initialisation, experiment.model.initial_scale, self.settings.seed)
+        self.updater = Updater(self.model, self.settings, self.settings.precision)
+        self.standing = Standing()
+        torch.manual_seed(self.settings.seed)
+        if held is not None:
+            self._continue(*held)
+        self.checkpoints.open(self.standing.update)
+        start_run(folder, experiment, checked, prepared.codecs)
+        with writing(folder):
+            self.log = Log(folder / LOG, self.settings.tensorboard, self.standing.update)
+        self.window = _Window()
+        self.groups: list[list[NDArray[np.int64]]] = []
+        self.planned = -1
+        self.lr = self.norm = 0.0
+        self.started, self.seconds_before, self.update_before = (
+            time.monotonic(),
+            self.standing.seconds,
+            self.standing.update,
+        )
+        self.watched = -math.inf
+
+    def _resolve(self, experiment: Experiment, state: Mapping[str, Any]) -> Experiment:
+        """The experiment without `auto`; raises K201 where the state belongs to another run."""
+        for what, expected in state.get("identity", {}).items():
+            if self.identity[what] != expected:
+                raise error("K201", Place(str(self.folder)), what=what, expected=expected, found=self.identity[what])
+        precision = experiment.train.precision
+        if precision == "auto":
+            precision = state.get("precision") or probe_precision(self.device)
+        return replace(experiment, train=replace(experiment.train, precision=precision))
+
+    def _continue(self, tensors: Mapping[str, Tensor], about: Mapping[str, Any]) -> None:
+        kinds = ("weight/", "constant/")
+        weights = {key.split("/", 1)[1]: t for key, t in tensors.items() if key.startswith(kinds)}
+        load_weights(self.model, weights, Place(str(self.checkpoints.folder)))
+        self.updater.load(tensors)
+        self.standing = Standing.from_json(about["standing"])
+        self.updater.skipped = self.standing.skipped
+        restore_random_states(tensors, self.device)
+
+    def _constants(self) -> dict[str, Tensor]:
+        return {n: t for n, t in weights_of(self.model).items() if n not in self.updater.masters}
+
+    def run(self) -> Finished | Stopped:
+        standing, every = self.standing, self.settings.validate_every_updates
+        while True:
+            if standing.update and standing.update % every == 0 and standing.validated != standing.update:
+                self._validate()
+            if self.signals.received is not None:
+                self._write_log()
+                self._save_state()
+                return Stopped(standing.update, self.signals.received)
+            if limit := self._limit():
+                break
+            self._update()
+        if standing.validated != standing.update:
+            self._validate()
+            if self.signals.received is not None and standing.validated != standing.update:
+                self._save_state()
+                return Stopped(standing.update, self.signals.received)
+        return self._finish(limit)
+
+    def _limit(self) -> str | None:
+        s, now = self.settings, self.standing
+        reached = {
+            "max_updates": s.max_updates and now.update >= s.max_updates,
+            "max_epochs": s.max_epochs and now.epoch >= s.max_epochs,
+            "max_seconds": s.max_seconds and now.seconds >= s.max_seconds,
+            "patience": s.patience and now.since_best >= s.patience,
+        }
+        return next((key for key, hit in reached.items() if hit), None)
+
+    def _update(self) -> None:
+        """One update, the next of the plan."""
+        began = time.perf_counter()
+        settings, standing, window = self.settings, self.standing, self.window
+        if self.planned != standing.epoch:
+            batches = plan(
+                self.data.split("train"), settings.batch_tokens, settings.batch_sentences, settings.seed, standing.epoch
+            )
+            self.groups = [batches[i : i + settings.accumulate] for i in range(0, len(batches), settings.accumulate)]
+            self.planned = standing.epoch
+        self.model.train()
+        self.lr = rate(settings, standing.update + 1, standing.epoch + 1, standing.plateau)
+        tokens = sentences = 0
+        for rows in self.groups[standing.group]:
+            batch = collate(self.data.split("train"), rows, self.experiment.data.source_end)
+            loss, nll = batch_loss(self.model, batch, settings.label_smoothing)
+            self.updater.backward(loss)
+            tokens, sentences = tokens + batch.target_tokens, sentences + len(rows)
+            window.loss, window.nll = window.loss + loss.detach(), window.nll + nll
+            window.source += batch.source_tokens
+        divisor = {"tokens": tokens, "sentences": sentences, "none": 1}[settings.normalise]
+        self.norm = self.updater.step(self.lr, divisor)
+        window.target += tokens
+        standing.skipped = self.updater.skipped
+        standing.update += 1
+        standing.group += 1
+        if standing.group >= len(self.groups):
+            standing.epoch, standing.group = standing.epoch + 1, 0
+        took = time.perf_counter() - began
+        window.seconds += took
+        standing.seconds += took
+        if self.watcher is not None and time.monotonic() - self.watched > WATCH_SECONDS:
+            self._watch(self.watcher)
+        if standing.update % settings.log_every_updates == 0:
+            self._write_log()
+
+    def _write_log(self) -> None:
+        window, standing = self.window, self.standing
+        if not window.target:
+            return
+        values = {
+            "update": standing.update,
+            "epoch": standing.latest_epoch,
+            "loss": float(window.loss) / window.target,
+            "nll": float(window.nll) / window.target,
+            "lr": self.lr,
+            "source_tokens_per_second": round(window.source / window.seconds, 1),
+            "target_tokens_per_second": round(window.target / window.seconds, 1),
+            "seconds": round(standing.seconds, 3),
+            "gradient_norm": self.norm,
+            "skipped": standing.skipped,
+        }
+        with writing(self.folder / LOG):
+            self.log.write("train", values)
+        self.window = _Window()
+
+    def _watch(self, watcher: Watcher) -> None:
+        window, standing, s = self.window, self.standing, self.settings
+        self.watched = time.monotonic()
+        epochs = standing.epoch + standing.group / len(self.groups)
+        done = [(standing.update, s.max_updates), (epochs, s.max_epochs), (standing.seconds, s.max_seconds)]
+        fraction = max((min(1.0, at / limit) for at, limit in done if limit), default=None)
+        eta = None
+        if fraction:
+            # Validation takes its share of the time to come as it did of the time so far.
+            pace = (self.watched - self.started) / max(1e-9, standing.seconds - self.seconds_before)
+            eta = standing.seconds * (1 / fraction - 1) * pace
+        loss, speed = float(window.loss) / window.target, window.target / window.seconds
+        watcher(Progress(standing.update, standing.latest_epoch, loss, self.lr, speed, fraction, eta))
+
+    def _measure(self, stoppable: bool) -> float | None:
+        """Perplexity on the validation pairs, end symbols included; None where it is stoppable and a signal came."""
+        settings, pairs = self.settings, self.data.split("valid")
+        self.model.eval()
+        nll, tokens = torch.zeros((), dtype=torch.float64, device=self.device), 0
+        with torch.no_grad():
+            for rows in plan(pairs, settings.batch_tokens, settings.batch_sentences, 0, 0):
+                if stoppable and self.signals.received is not None:
+                    return None
+                batch = collate(pairs, rows, self.experiment.data.source_end)
+                nll += batch_loss(self.model, batch, 0.0)[1]
+                tokens += batch.target_tokens
+        return perplexity(float(nll), tokens)
+
+    def _translate(self) -> float | None:
+        if self.bleu is None or not self.settings.validate_bleu_sentences:
+            return None
+        with torch.no_grad():
+            return self.bleu(self.model.eval())
+
+    def _validate(self) -> None:
+        """Measures, saves a checkpoint and the state, tells; nothing where a signal came in between."""
+        standing = self.standing
+        began = time.perf_counter()
+        found = self._measure(stoppable=True)
+        if found is None:
+            return
+        score = self._translate()
+        best = standing.note(found, self.settings.decay_patience)
+        figures = {"epoch": standing.latest_epoch, "bleu": score, "seconds": round(standing.seconds, 3)}
+        weights = {**self.updater.masters, **self._constants()}
+        self.checkpoints.save(weights, standing.update, found, figures)
+        values = {"update": standing.update, "perplexity": found, "nll": math.log(found), **figures, "best": best}
+        with writing(self.folder / LOG):
+            self.log.write("valid", {**values, "validation_seconds": round(time.perf_counter() - began, 3)})
+        self._save_state()
+        if self.watcher is not None:
+            self.watcher(Validation(standing.update, found, score, best))
+
+    def _save_state(self) -> None:
+        constants = {f"constant/{n}": t for n, t in self._constants().items()}
+        tensors = {**self.updater.state(), **constants, **random_states(self.device)}
+        about = {
+            "identity": self.identity,
+            "precision": self.settings.precision,
+            "standing": self.standing.to_json(),
+        }
+        self.checkpoints.save_state(tensors, self.standing.update, about)
+
+    def _finish(self, limit: str) -> Finished:
+        """Averages checkpoints, measures the mean and writes it as the model of the run."""
+        standing = self.standing
+        self._write_log()
+        updates = tuple(sorted(c.update for c in self.checkpoints.averaged()))
+        weights = average([self.checkpoints.path(update) for update in updates])
+        load_weights(self.model, weights, Place(str(self.checkpoints.folder)))
+        found = self._measure(stoppable=False)
+        score = self._translate()
+        done = Finished(
+            standing.update,
+            standing.epoch,
+            standing.seconds,
+            math.inf if found is None else found,
+            score,
+            limit,
+            updates,
+        )
+        figures = {**asdict(done), "skipped": standing.skipped, "parameters": sum(t.numel() for t in weights.values())}
+        if not math.isfinite(done.perplexity):
+            figures["perplexity"] = None
+        save_model(self.folder, self.model, weights, self.experiment, self.data.digest, figures)
+        return done
+
+
+def perplexity(nll: float, tokens: int) -> float:
+    """exp(nll / tokens); infinite where that is no number."""
+    mean = nll / max(1, tokens)
+    return math.exp(mean) if mean < 700 else math.inf

@@ -1,0 +1,117 @@
+"""The training loss over a large vocabulary, without ever holding all logits."""
+
+from typing import Any, cast
+
+import torch
+from jaxtyping import Float, Int
+from torch import Tensor
+from torch.autograd.function import once_differentiable
+from torch.nn import functional as F
+
+from calque.data.batches import Batch
+from calque.model import Model
+
+CHUNK_BYTES = {"cpu": 16 << 20, "cuda": 64 << 20}
+"""Logits that live at once, counted in float32: few enough for a processor's caches."""
+
+
+def batch_loss(model: Model, batch: Batch, smoothing: float) -> tuple[Float[Tensor, ""], Float[Tensor, ""]]:
+    """The summed loss and negative log-likelihood of a batch, end symbols included. `batch` is on the CPU."""
+    device = model.device
+    real = (
+        batch.target_mask.flatten().nonzero().squeeze(1)
+    )  # found here, since an accelerator would have to be waited for
+    target = batch.target_out.flatten()[real].to(device, non_blocking=True)
+    full = batch.target_tokens == batch.target_mask.numel()
+    source_mask = batch.source_mask.to(device, non_blocking=True)
+    target_mask = None if full else batch.target_mask.to(device, non_blocking=True)
+    sources = model.encode(batch.source.to(device, non_blocking=True), source_mask)
+    z = model.decode(batch.target_in.to(device, non_blocking=True), sources, target_mask).flatten(0, 1)
+    z = z if full else z[real.to(device, non_blocking=True)]
+    return output_loss(z, model.output.weight, model.output.bias, target, smoothing)
+
+
+def output_loss(
+    z: Float[Tensor, "N D"],
+    weight: Float[Tensor, "V D"],
+    bias: Float[Tensor, " V"] | None,
+    target: Int[Tensor, " N"],
+    smoothing: float,
+    chunk_bytes: int | None = None,
+) -> tuple[Float[Tensor, ""], Float[Tensor, ""]]:
+    """`cross_entropy(z W^T + b, target, smoothing)`: the summed smoothed loss, and the summed negative log-likelihood.
+
+    The gradients are made together with the loss, a few rows at a time: with q the smoothed distribution and p the
+    model's, dL/dlogits = p - q. The likelihood has no gradient. Log-probabilities and sums are float32 at least.
+    """
+    chunk_bytes = chunk_bytes or CHUNK_BYTES[z.device.type]
+    made = _OutputLoss.apply(z, weight, bias, target, smoothing, chunk_bytes)  # type: ignore[no-untyped-call]  # torch's
+    return cast("tuple[Tensor, Tensor]", made)
+
+
+class _OutputLoss(torch.autograd.Function):
+    @staticmethod
+    def forward(
+        ctx: Any, z: Tensor, weight: Tensor, bias: Tensor | None, target: Tensor, smoothing: float, chunk_bytes: int
+    ) -> tuple[Tensor, Tensor]:
+        size, wide = weight.shape[0], torch.float64 if z.dtype == torch.float64 else torch.float32
+        share = smoothing / (size - 1) if smoothing else 0.0  # of each word but the reference
+        rows = min(len(z), max(1, chunk_bytes // (4 * size)))
+        # Buffers are reused and written in place: fresh memory costs more than the arithmetic on it.
+        held = z.new_empty(rows, size, dtype=wide)
+        narrow = held if z.dtype == wide else z.new_empty(rows, size)
+        needs = any(ctx.needs_input_grad)
+        d_z = torch.empty_like(z) if needs else None
+        d_weight = torch.zeros_like(weight, dtype=wide)
+        d_bias = None if bias is None else torch.zeros_like(bias, dtype=wide)
+        nll, total = z.new_zeros((), dtype=wide), z.new_zeros((), dtype=wide)
+        for start in range(0, len(z), rows):
+            part, at = z[start : start + rows], target[start : start + rows, None]
+            logits, product = held[: len(part)], narrow[: len(part)]
+            torch.mm(part, weight.t(), out=product)
+            if narrow is not held:
+                logits.copy_(product)
+            if bias is not None:
+                logits += bias
+            logits -= logits.amax(1, keepdim=True)
+            gold, sums = logits.gather(1, at), logits.sum(1, keepdim=True) if share else None
+            p = logits.exp_()
+            norm = p.sum(1, keepdim=True)
+            log_norm = norm.log()
+            nll += (log_norm - gold).sum()
+            if sums is not None:
+                total += (size * log_norm - sums).sum()  # of -log p over all words
+            if d_z is None:
+                continue
+            d_logits = p.div_(norm)
+            if share:
+                d_logits -= share
+            d_logits.scatter_add_(1, at, d_logits.new_full((1, 1), smoothing + share - 1).expand_as(at))
+            if d_bias is not None:
+                d_bias += d_logits.sum(0)
+            if narrow is not held:
+                d_logits = product.copy_(d_logits)
+            torch.mm(d_logits, weight, out=d_z[start : start + len(part)])
+            if narrow is held:
+                d_weight.addmm_(d_logits.t(), part)
+            else:
+                d_weight += d_logits.t() @ part
+        ctx.save_for_backward(d_z, d_weight, d_bias)
+        ctx.dtypes = weight.dtype, None if bias is None else bias.dtype
+        ctx.mark_non_differentiable(nll)
+        loss = (1 - smoothing) * nll + share * (total - nll) if share else nll.clone()
+        return loss, nll
+
+    @staticmethod
+    @once_differentiable
+    def backward(ctx: Any, d_loss: Tensor, _: Tensor) -> tuple[Tensor | None, ...]:
+        d_z, d_weight, d_bias = ctx.saved_tensors
+        weight_type, bias_type = ctx.dtypes
+        return (
+            d_z * d_loss.to(d_z.dtype),
+            (d_weight * d_loss).to(weight_type),
+            None if d_bias is None else (d_bias * d_loss).to(bias_type),
+            None,
+            None,
+            None,
+        )

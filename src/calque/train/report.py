@@ -1,0 +1,94 @@
+"""What training tells: lines of a log, TensorBoard events, and small values for whoever watches."""
+
+import json
+import math
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, TextIO
+
+from calque.data.whole import write_whole
+from calque.diagnostics import error
+
+
+@dataclass(frozen=True)
+class Progress:
+    """Where training stands, a few times per second. Means are over the updates since the last line of the log."""
+
+    update: int
+    epoch: int
+    """The epoch of that update, from 1."""
+    loss: float
+    """The smoothed loss per target token, in nats."""
+    lr: float
+    tokens_per_second: float
+    """Target tokens, end symbols included."""
+    fraction: float | None
+    """The share of the nearest limit that is used up; None where only patience limits."""
+    eta_seconds: float | None
+    """Seconds until that limit at the present pace, validation included."""
+
+
+@dataclass(frozen=True)
+class Validation:
+    """The outcome of a validation."""
+
+    update: int
+    perplexity: float
+    bleu: float | None
+    best: bool
+    """Better than every one before."""
+
+
+Watcher = Callable[[Progress | Validation], None]
+
+
+class Log:
+    """`log.jsonl`, one object per line, and TensorBoard events beside it where asked for."""
+
+    def __init__(self, path: Path, tensorboard: bool, after: int):
+        """Continues a log after an update: later lines, of a run that was killed, and a torn one are dropped.
+
+        Raises X301 where TensorBoard is asked for and not installed.
+        """
+        self._events: Any = None
+        if tensorboard:
+            try:
+                from torch.utils.tensorboard import SummaryWriter
+            except ImportError:
+                raise error("X301", package="tensorboard", extra="tensorboard") from None
+            self._events = SummaryWriter(str(path.with_name("tensorboard")), purge_step=after + 1)
+        kept = [line for line in _lines(path) if line["update"] <= after]
+        write_whole(path, "".join(_json(line) for line in kept).encode())
+        self._file: TextIO = open(path, "a", encoding="utf-8")  # noqa: SIM115  closed by `close`
+
+    def write(self, kind: str, values: dict[str, Any]) -> None:
+        """Adds a line; `values` has the key `update`. Numbers that are not finite become null."""
+        self._file.write(_json({"kind": kind, **values}))
+        self._file.flush()
+        if self._events is not None:
+            for name, value in values.items():
+                if isinstance(value, int | float) and name != "update":
+                    self._events.add_scalar(f"{kind}/{name}", value, values["update"])
+
+    def close(self) -> None:
+        self._file.close()
+        if self._events is not None:
+            self._events.close()
+
+
+def _json(values: dict[str, Any]) -> str:
+    finite = {k: None if isinstance(v, float) and not math.isfinite(v) else v for k, v in values.items()}
+    return json.dumps(finite) + "\n"
+
+
+def _lines(path: Path) -> list[dict[str, Any]]:
+    found = []
+    for line in path.read_text(encoding="utf-8", errors="replace").split("\n") if path.exists() else ():
+        try:
+            values = json.loads(line)
+        except ValueError:
+            continue
+        if isinstance(values, dict) and isinstance(values.get("update"), int):
+            found.append(values)
+    return found

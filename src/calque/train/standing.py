@@ -1,0 +1,102 @@
+"""Where a training stands, and the signals that interrupt it."""
+
+import math
+import signal
+import threading
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass, field, fields
+from types import FrameType, TracebackType
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from calque.train.schedule import Plateau
+
+
+@dataclass
+class Standing:
+    """The counters of a run; with weights, optimiser and random states, all that an exact continuation needs."""
+
+    update: int = 0
+    """Updates done."""
+    epoch: int = 0
+    """Epochs finished."""
+    group: int = 0
+    """Updates done of the epoch under way."""
+    seconds: float = 0.0
+    """Training time, validation left out."""
+    skipped: int = 0
+    """Updates left out because the gradient was not finite."""
+    validated: int = 0
+    """The last update that was validated."""
+    since_best: int = 0
+    """Validations since the best one."""
+    plateau: Plateau = field(default_factory=Plateau)
+
+    @property
+    def latest_epoch(self) -> int:
+        """The epoch of the last update, from 1."""
+        return max(1, self.epoch + (self.group > 0))
+
+    def note(self, perplexity: float, patience: int) -> bool:
+        """Counts a validation, `patience` that of the schedule; says whether it was the best."""
+        self.validated = self.update
+        better = perplexity < self.plateau.best
+        self.since_best = 0 if better else self.since_best + 1
+        self.plateau = self.plateau.after(perplexity, patience)
+        return better
+
+    def to_json(self) -> dict[str, Any]:
+        best, since, drops = self.plateau
+        # JSON has no infinity.
+        return {**asdict(self), "plateau": [best if math.isfinite(best) else None, since, drops]}
+
+    @classmethod
+    def from_json(cls, values: Mapping[str, Any]) -> "Standing":
+        """Raises KeyError or TypeError for what `to_json` did not give."""
+        found = cls(**{f.name: values[f.name] for f in fields(cls) if f.name != "plateau"})
+        best, since, drops = values["plateau"]
+        found.plateau = Plateau(math.inf if best is None else best, since, drops)
+        return found
+
+
+def random_states(device: torch.device) -> dict[str, Tensor]:
+    """The states of torch's generators."""
+    states = {"random/cpu": torch.get_rng_state()}
+    if device.type == "cuda":
+        states["random/cuda"] = torch.cuda.get_rng_state(device)
+    return states
+
+
+def restore_random_states(states: Mapping[str, Tensor], device: torch.device) -> None:
+    """Puts back what `random_states` gave; a state of a device that is not used now is passed over."""
+    torch.set_rng_state(states["random/cpu"])
+    if device.type == "cuda" and "random/cuda" in states:
+        torch.cuda.set_rng_state(states["random/cuda"], device)
+
+
+class Signals:
+    """While open, the first SIGINT or SIGTERM is only noted in `received`; the next one acts as ever.
+
+    Signals reach the main thread of a program alone; in another one nothing is changed.
+    """
+
+    def __init__(self) -> None:
+        self.received: int | None = None
+        self._before: dict[int, Any] = {}
+
+    def __enter__(self) -> "Signals":
+        if threading.current_thread() is threading.main_thread():
+            for number in (signal.SIGINT, signal.SIGTERM):
+                self._before[number] = signal.signal(number, self._note)
+        return self
+
+    def __exit__(self, *_: type[BaseException] | BaseException | TracebackType | None) -> None:
+        for number, handler in self._before.items():
+            signal.signal(number, handler)
+        self._before = {}
+
+    def _note(self, number: int, frame: FrameType | None) -> None:
+        self.received = number
+        self.__exit__()

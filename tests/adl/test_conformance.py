@@ -1,0 +1,81 @@
+"""The corpus: texts with the parameters they have, texts that mean the same, and texts with the faults they have.
+
+A valid text may state `# parameters: FORMULA`, worked out from the papers' equations, and have a neighbour `NAME.same` that
+has to mean the same. An invalid one states every fault, `# expect: CODE at LINE:COLUMN`, in order, and has no other.
+"""
+
+import re
+from pathlib import Path
+
+import pytest
+from conftest import INVALID, VALID, checked, faults, read, where
+
+from calque.diagnostics import apply_fix, codes, message
+
+HIDDEN_BY_OTHERS = {"C306"}  # a warning: see `test_a_decoder_without_source_is_a_warning`
+
+
+def identity(path: Path) -> str:
+    return path.stem
+
+
+@pytest.mark.parametrize("path", VALID, ids=identity)
+def test_valid(path: Path) -> None:
+    body = read(path)
+    found = checked(body)
+    formula = re.search(r"^# parameters: ([0-9+*() ]+)$", body, re.MULTILINE)
+    same = path.with_suffix(".same")
+    assert formula or same.exists(), "a text of the corpus expects something"
+    if formula:
+        assert found.encoder.parameters + found.decoder.parameters == eval(formula[1], {"__builtins__": {}})
+    if same.exists():
+        assert checked(read(same)).text == found.text
+
+
+@pytest.mark.parametrize("path", VALID, ids=identity)
+def test_canonical_text_means_the_same(path: Path) -> None:
+    found = checked(read(path))
+    again = checked(found.text)
+    assert again.text == found.text
+    assert again.hash == found.hash
+    nodes = [
+        [(n.path, n.text, n.label, n.width_in, n.width_out) for n in side.nodes()]
+        for side in (found.encoder, found.decoder)
+    ]
+    assert nodes == [
+        [(n.path, n.text, n.label, n.width_in, n.width_out) for n in side.nodes()]
+        for side in (again.encoder, again.decoder)
+    ]
+
+
+@pytest.mark.parametrize("path", INVALID, ids=identity)
+def test_invalid(path: Path) -> None:
+    body = read(path)
+    expected = [(c, int(x), int(y)) for c, x, y in re.findall(r"^# expect: (\w+) at (\d+):(\d+)$", body, re.MULTILINE)]
+    assert expected
+    assert [(fault.code, *where(fault)) for fault in faults(body)] == expected
+
+
+def test_every_code_of_the_language_is_covered() -> None:
+    stated = {code for path in INVALID for code in re.findall(r"^# expect: (\w+)", read(path), re.MULTILINE)}
+    assert {code for code in codes() if code[0] in "SC"} == stated | HIDDEN_BY_OTHERS
+
+
+def test_a_decoder_without_source_is_a_warning() -> None:
+    (warning,) = checked("encoder = id\ndecoder = rnn -> norm\n").warnings
+    assert (warning.code, warning.severity, where(warning)) == ("C306", "warning", (2, 11))
+    assert checked("encoder = rnn @ e\ndecoder = rnn(start=@e)\n").warnings == ()
+
+
+FIXABLE = [(path, k) for path in INVALID for k, fault in enumerate(faults(read(path))) if fault.fix is not None]
+
+
+@pytest.mark.parametrize(("path", "k"), FIXABLE, ids=[f"{path.stem}-{k}" for path, k in FIXABLE])
+def test_what_help_proposes_works(path: Path, k: int) -> None:
+    fault = faults(read(path))[k]
+    after = {(f.code, where(f), message(f)) for f in faults(apply_fix(fault.fix))}
+    assert (fault.code, where(fault), message(fault)) not in after
+
+
+def test_help_offers_many_fixes() -> None:
+    assert {faults(read(path))[k].code for path, k in FIXABLE} == {"S102", "C101", "C104", "C114", "C129"}

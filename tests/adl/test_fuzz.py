@@ -1,0 +1,83 @@
+"""Whatever is written, a tree or diagnostics come back, soon; and what is valid survives being printed and read."""
+
+import os
+import random
+import time
+
+import pytest
+from conftest import VALID, checked, read
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+from texts import PIECES, any_text, program
+
+from calque.diagnostics import CalqueError, render_all
+
+SECONDS = 0.05
+VALID_TEXTS = [read(path) for path in VALID]
+
+
+def judge(body: str) -> float:
+    """Checks a text, renders what is wrong with it, and returns the seconds of the check. Any other exception escapes."""
+    start = time.perf_counter()
+    try:
+        found = checked(body)
+    except CalqueError as error:
+        seconds = time.perf_counter() - start
+        assert error.diagnostics
+        for line in render_all(error.diagnostics).split("\n"):
+            assert line.isprintable(), body
+        return seconds
+    seconds = time.perf_counter() - start
+    assert checked(found.text).text == found.text, body
+    return seconds
+
+
+def run(seed: int, count: int) -> float:
+    draw, slowest = random.Random(seed), 0.0
+    for _ in range(count):
+        body = any_text(draw, VALID_TEXTS)
+        try:
+            seconds = judge(body)
+            # The machine may have been busy: what is slow is slow again.
+            for _ in range(5):
+                if seconds > SECONDS:
+                    seconds = min(seconds, judge(body))
+        except Exception as error:
+            raise AssertionError(f"seed {seed}: {body[:2000]!r}") from error
+        assert seconds <= SECONDS, f"seed {seed}: {seconds:.3f} s: {body[:2000]!r}"
+        slowest = max(slowest, seconds)
+    return slowest
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_random_texts(seed: int) -> None:
+    run(seed, 1000)
+
+
+@pytest.mark.slow
+@pytest.mark.skipif("CALQUE_SOAK" not in os.environ, reason="20,000 texts take minutes; CALQUE_SOAK=1 runs them")
+@pytest.mark.parametrize("seed", range(100, 120))
+def test_random_texts_at_length(seed: int) -> None:
+    print(f"slowest {run(seed, 1000) * 1000:.1f} ms")
+
+
+@settings(max_examples=150, deadline=None, suppress_health_check=list(HealthCheck), derandomize=True)
+@given(st.one_of(st.text(max_size=300), st.lists(st.sampled_from(PIECES), max_size=60).map("".join)))
+def test_texts_of_any_characters(body: str) -> None:
+    judge(body)
+
+
+def test_random_programs_are_often_valid() -> None:
+    """The generator would prove little if its programs were refused."""
+    draw, valid = random.Random(1), 0
+    for _ in range(200):
+        body = program(draw)
+        try:
+            found = checked(body)
+        except CalqueError:
+            continue
+        valid += 1
+        again = checked(found.text)
+        assert again.text == found.text
+        assert [node.path for node in again.encoder.nodes()] == [node.path for node in found.encoder.nodes()]
+    assert valid > 40

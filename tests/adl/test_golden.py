@@ -1,0 +1,45 @@
+"""Whole messages as a person sees them. Each file holds a text, a line `---`, and what is printed for it."""
+
+import pytest
+from conftest import HERE, checked, faults
+
+from calque.diagnostics import codes, render_all
+
+GOLDEN = sorted(HERE.glob("golden/*.txt"))
+
+
+@pytest.mark.parametrize("path", GOLDEN, ids=lambda path: path.stem)
+def test_message(path) -> None:
+    body, _, expected = path.read_text(encoding="utf-8").partition("---\n")
+    shown = faults(body) or checked(body).warnings
+    assert render_all(shown) + "\n" == expected
+
+
+def test_every_code_has_a_message() -> None:
+    shown = "".join(path.read_text(encoding="utf-8") for path in GOLDEN)
+    assert [code for code in codes() if code[0] in "SC" and f"[{code}]" not in shown] == []
+
+
+def test_sentences() -> None:
+    for code in codes().values():
+        if code.code[0] in "SC":
+            for sentence in (code.message, *code.help):
+                assert sentence[0] in "`{@" or sentence[0].islower(), code
+                assert not sentence.endswith("."), code
+
+
+def test_examples_of_pages_show_their_code() -> None:
+    """A line of a page that names the code as a comment has that fault, with whatever the other side needs beside it."""
+    seen = 0
+    for code in codes().values():
+        if code.code[0] not in "SC":
+            continue
+        block = [line.strip() for line in code.page.split("\n") if line.startswith("    ")]
+        for k, line in enumerate(block):
+            if f"# {code.code}" in line:
+                before = [b for b in block[:k] if "coder =" not in b]
+                body = "\n".join([*before, line]) + "\n"
+                names = {d.code for d in faults(body)}
+                assert code.code in names, (code.code, body, names)
+                seen += 1
+    assert seen > 15

@@ -1,0 +1,46 @@
+"""Forced scores against those of the search, and against a sum written out."""
+
+import numpy as np
+import pytest
+import torch
+from decode_oracle import MODELS, sources, varied
+
+from calque.data.batches import collate
+from calque.data.corpus import Pairs
+from calque.data.vocabulary import BOS, EOS
+from calque.decode.score import score
+from calque.decode.search import SearchSettings, search
+
+LENGTHS, LIMITS = [6, 1, 4, 7, 2, 5], [9, 3, 6, 12, 1, 8]
+
+
+@pytest.mark.parametrize("beam", [1, 3])
+@pytest.mark.parametrize("name", MODELS)
+def test_forced_scores_are_those_of_the_search(name: str, beam: int) -> None:
+    model = varied(name).float()
+    source, mask = sources(LENGTHS)
+    found = search(model, source, mask, torch.tensor(LIMITS), SearchSettings(beam, "none"))
+    pairs = Pairs.of(
+        [row[:n].tolist() for row, n in zip(source, LENGTHS, strict=True)], [words[0] for words in found.tokens]
+    )
+    # Two batches, out of order: the scores come back in the order of the pairs.
+    batches = [collate(pairs, np.array(rows), source_end=False) for rows in ([4, 0, 3], [2, 5, 1])]
+    forced = score(model, batches)
+    torch.testing.assert_close(forced.logp.tolist(), [logps[0] for logps in found.logps], rtol=1e-6, atol=1e-4)
+    assert forced.tokens.tolist() == [len(words[0]) + 1 for words in found.tokens]
+
+
+def test_the_end_symbol_counts() -> None:
+    model = varied("transformer")
+    pairs = Pairs.of([[4, 5, 6], [7]], [[8, 9], []])
+    found = score(model, [collate(pairs, np.arange(2), source_end=True)])
+    with torch.inference_mode():
+        logp = model(torch.tensor([[4, 5, 6, EOS]]), torch.tensor([[BOS, 8, 9]]))[0].log_softmax(1)
+        empty = model(torch.tensor([[7, EOS]]), torch.tensor([[BOS]]))[0].log_softmax(1)
+    expected = [float(logp[0, 8] + logp[1, 9] + logp[2, EOS]), float(empty[0, EOS])]
+    torch.testing.assert_close(found.logp.tolist(), expected, rtol=0, atol=1e-9)
+
+
+def test_nothing_to_score() -> None:
+    found = score(varied("cnn"), [])
+    assert found.logp.shape == found.tokens.shape == (0,)

@@ -1,0 +1,180 @@
+"""Search against a naive one, against all sequences there are, and against itself in other batches."""
+
+import itertools
+
+import pytest
+import torch
+from decode_oracle import MODELS, divisor, make, naive_beam, sources, varied
+
+from calque.data.vocabulary import BOS, EOS, UNK
+from calque.decode.search import Hypotheses, SearchSettings, search
+from calque.layers.state import KeysValues
+
+LENGTHS = [6, 1, 4, 7, 2, 5, 3, 3, 6, 4]
+LIMITS = [9, 3, 6, 12, 1, 8, 5, 2, 7, 10]
+
+
+def run(model, source, mask, limits, **settings) -> Hypotheses:
+    return search(model, source, mask, torch.tensor(limits), SearchSettings(**settings))
+
+
+def agree(found: Hypotheses, b: int, expected: list[tuple[float, float, list[int]]]) -> None:
+    assert found.tokens[b] == [words for _, _, words in expected]
+    torch.testing.assert_close(found.scores[b], [score for score, _, _ in expected], rtol=0, atol=1e-9)
+    torch.testing.assert_close(found.logps[b], [logp for _, logp, _ in expected], rtol=0, atol=1e-9)
+
+
+@pytest.mark.parametrize("normalise", ["none", "length", "gnmt"])
+@pytest.mark.parametrize("beam", [1, 2, 5])
+@pytest.mark.parametrize("name", MODELS)
+def test_equals_the_naive_search(name: str, beam: int, normalise: str) -> None:
+    model = varied(name)
+    source, mask = sources(LENGTHS)
+    n_best = min(beam, 3)
+    found = run(model, source, mask, LIMITS, beam=beam, normalise=normalise, alpha=0.7, n_best=n_best)
+    with torch.inference_mode():
+        for b, (length, limit) in enumerate(zip(LENGTHS, LIMITS, strict=True)):
+            ids = source[b, :length].tolist()
+            agree(found, b, naive_beam(model, ids, limit, beam, normalise, 0.7, n_best))
+
+
+@pytest.mark.parametrize("name", MODELS)
+def test_the_models_of_these_tests_end_early_and_late(name: str) -> None:
+    source, mask = sources(LENGTHS)
+    for beam in (1, 5):
+        found = run(varied(name), source, mask, LIMITS, beam=beam)
+        lengths = [len(words[0]) for words in found.tokens]
+        assert len(set(lengths)) >= 5
+        assert 3 <= sum(n < limit for n, limit in zip(lengths, LIMITS, strict=True)) <= 7
+
+
+@pytest.mark.parametrize("normalise", ["none", "length", "gnmt"])
+def test_a_beam_that_covers_the_space_finds_all_sequences_in_order(normalise: str) -> None:
+    model = make("transformer", vocabulary=6)
+    source, mask = sources([4, 2], vocabulary=6)
+    found = run(model, source, mask, [3, 3], beam=60, normalise=normalise, alpha=0.8, n_best=40)
+    for b, length in enumerate([4, 2]):
+        ranked = []
+        for n in range(4):
+            for words in itertools.product((UNK, 4, 5), repeat=n):
+                with torch.inference_mode():
+                    logits = model(source[b : b + 1, :length], torch.tensor([[BOS, *words]]))[0]
+                logp = logits.log_softmax(1)[range(n + 1), [*words, EOS]].sum().item()
+                ranked.append((logp / divisor(normalise, 0.8, n + 1), logp, list(words)))
+        agree(found, b, sorted(ranked, reverse=True))
+
+
+@pytest.mark.parametrize("beam", [1, 4])
+@pytest.mark.parametrize("name", MODELS)
+def test_a_sentence_does_not_see_its_batch(name: str, beam: int) -> None:
+    model = varied(name)
+    source, mask = sources(LENGTHS)
+    together = run(model, source, mask, LIMITS, beam=beam, n_best=beam)
+    order = torch.randperm(len(LENGTHS), generator=torch.Generator().manual_seed(3)).tolist()
+    shuffled = run(model, source[order], mask[order], [LIMITS[i] for i in order], beam=beam, n_best=beam)
+    for place, i in enumerate(order):
+        n = LENGTHS[i]
+        alone = run(model, source[i : i + 1, :n], mask[i : i + 1, :n], [LIMITS[i]], beam=beam, n_best=beam)
+        assert together.tokens[i] == alone.tokens[0] == shuffled.tokens[place]
+        torch.testing.assert_close(together.scores[i], alone.scores[0], rtol=0, atol=1e-10)
+
+
+@pytest.mark.parametrize("name", MODELS)
+@pytest.mark.parametrize("beam", [1, 2, 4])
+def test_a_finished_sentence_that_waits_in_the_batch_stays_as_it_is(name: str, beam: int) -> None:
+    model = varied(name)
+    source, mask = sources(LENGTHS)
+    for i in range(len(LENGTHS)):
+        rows = [i] + [3] * 30  # too few are finished for any to leave
+        limits = [LIMITS[i]] + [25] * 30
+        together = run(model, source[rows], mask[rows], limits, beam=beam, n_best=beam)
+        alone = run(model, source[[i]], mask[[i]], [LIMITS[i]], beam=beam, n_best=beam)
+        assert together.tokens[0] == alone.tokens[0]
+        torch.testing.assert_close(together.scores[0], alone.scores[0], rtol=0, atol=1e-10)
+
+
+@pytest.mark.parametrize("beam", [1, 3])
+def test_finished_sentences_leave_and_rows_move_only_where_they_must(monkeypatch, beam: int) -> None:
+    calls = {"select": 0, "keep": []}
+    select, keep = KeysValues.select, KeysValues.keep
+
+    def counted(self, rows):
+        calls["select"] += 1
+        return select(self, rows)
+
+    def kept(self, rows, sentences):
+        calls["keep"].append(len(sentences))
+        return select(self, rows)
+
+    monkeypatch.setattr(KeysValues, "select", counted)
+    monkeypatch.setattr(KeysValues, "keep", kept)
+    assert keep is not KeysValues.keep
+    limits = [1, 30, 2, 3, 12, 40, 4, 5]
+    model = make("transformer", end=-30.0)  # every hypothesis runs into its limit
+    source, mask = sources([3, 5, 2, 6, 4, 1, 7, 3])
+    found = run(model, source, mask, limits, beam=beam)
+    assert [len(words[0]) for words in found.tokens] == limits
+    assert calls["keep"][::2] == [7, 6, 5, 4, 3, 2, 1]
+    assert (calls["select"] == 0) == (beam == 1)
+
+
+def test_neither_padding_nor_begin_is_ever_chosen() -> None:
+    model = make("transformer")
+    with torch.no_grad():
+        model.output.bias[:2] += 100.0
+    source, mask = sources(LENGTHS)
+    for beam in (1, 4):
+        found = run(model, source, mask, LIMITS, beam=beam, n_best=beam)
+        assert all(w > EOS for words in found.tokens for hypothesis in words for w in hypothesis)
+        assert all(logp < -90 for logps in found.logps for logp in logps)  # they keep their share of the probability
+
+
+@pytest.mark.parametrize("beam", [1, 3])
+def test_equals_are_taken_in_the_order_of_ids(beam: int) -> None:
+    model = make("transformer")
+    with torch.no_grad():
+        model.output.weight.zero_()
+        model.output.bias.zero_()
+        model.output.bias[EOS] = -1.0
+    source, mask = sources([3, 2])
+    found = run(model, source, mask, [4, 2], beam=beam, n_best=beam, normalise="none")
+    expected = [[UNK] * 3 + [UNK + k] for k in range(beam)]
+    assert found.tokens[0] == expected
+
+
+@pytest.mark.parametrize("beam", [1, 3])
+def test_exact_length_for_benchmarks(beam: int) -> None:
+    source, mask = sources([4, 2, 5])
+    found = run(make("cnn", end=9.0), source, mask, [2, 2, 2], beam=beam, exact_length=6)
+    assert [len(words[0]) for words in found.tokens] == [5, 5, 5]
+    assert all(w != EOS for words in found.tokens for w in words[0])
+
+
+def test_a_limit_of_nothing_is_the_empty_sentence() -> None:
+    source, mask = sources([4, 2])
+    for beam in (1, 3):
+        found = run(make("rnmt"), source, mask, [0, 2], beam=beam, n_best=beam)
+        assert found.tokens[0] == [[]]
+
+
+def test_a_model_whose_weights_are_not_numbers_still_ends() -> None:
+    model = make("transformer")
+    with torch.no_grad():
+        model.output.bias.fill_(torch.nan)
+    source, mask = sources([4, 2])
+    for beam in (1, 3):
+        assert all(len(words[0]) <= 5 for words in run(model, source, mask, [5, 3], beam=beam).tokens)
+
+
+def test_more_hypotheses_than_the_beam_has() -> None:
+    with pytest.raises(ValueError, match="n_best"):
+        SearchSettings(beam=2, n_best=3)
+
+
+def test_a_model_can_be_trained_after_a_search() -> None:
+    model = make("transformer")
+    source, mask = sources([4, 2])
+    run(model, source, mask, [5, 3], beam=2)
+    model.train()
+    model(source, source, mask, mask).sum().backward()
+    assert all(p.grad is not None for p in model.parameters())

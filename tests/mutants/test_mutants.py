@@ -1,0 +1,74 @@
+"""The proof is itself proved: every planted fault is reported under the law it breaks, and nothing is reported without one."""
+
+import sys
+
+import pytest
+from planted import MUTANTS, Mutant
+from running_sum import Mean, RoundedMean
+
+from calque.layers.contract import ENCODER, Registry
+from calque.layers.registry import builtin
+from calque.prove import Report, prove_layer, prove_module, prove_text
+
+# A labelled cell in a backwards chain: its final state is the bridge's business, and no layer's example by itself.
+LABELLED = "d = 8\nencoder = concat(rnn(4) @ a, reverse(rnn(4) @ b))\ndecoder = id\n"
+
+
+def proof(name: str) -> Report:
+    if name == "birnn-labelled":
+        return prove_text(LABELLED, builtin(), side=ENCODER)
+    return prove_layer(builtin().layers[name], builtin())
+
+
+@pytest.mark.parametrize("mutant", MUTANTS, ids=lambda m: m.name)
+def test_a_planted_fault_is_reported_under_its_law(mutant: Mutant, monkeypatch: pytest.MonkeyPatch) -> None:
+    mutant.plant(monkeypatch)
+    report = proof(mutant.layer)
+    assert mutant.law in report.failed, str(report)
+    assert all(v.message for v in report.verdicts if not v.passed)
+
+
+@pytest.mark.parametrize("name", sorted({m.layer for m in MUTANTS}))
+def test_nothing_is_reported_without_a_fault(name: str) -> None:
+    report = proof(name)
+    assert report.passed, str(report)
+
+
+def test_there_are_mutants_for_every_law() -> None:
+    laws = {v.law for v in proof("mh_dot_self_att").verdicts}
+    assert laws - {m.law for m in MUTANTS} <= {"model"}  # the model is its layers: it fails along with them
+    assert len({m.name for m in MUTANTS}) >= 15
+
+
+def test_a_running_sum_kept_in_bfloat16_is_reported() -> None:
+    right = prove_layer(Mean, Registry([*builtin().layers.values(), Mean]))
+    assert right.passed, str(right)
+    rounded = prove_layer(RoundedMean, Registry([*builtin().layers.values(), RoundedMean]))
+    assert {"equal", "model"} <= set(rounded.failed), str(rounded)
+
+
+def test_a_module_is_proved_layer_by_layer(monkeypatch: pytest.MonkeyPatch) -> None:
+    module = sys.modules[Mean.__module__]
+    monkeypatch.delattr(module, "RoundedMean")  # of the same name
+    (report,) = prove_module(module)
+    assert (report.name, report.side, report.passed) == ("mean", "decoder", True)
+    assert "ok" in str(report)
+
+
+def test_a_layer_without_examples_is_not_proved() -> None:
+    class Unproved(Mean):
+        name = "unproved"
+        examples = ()
+
+    report = prove_layer(Unproved, Registry([*builtin().layers.values(), Unproved]))
+    assert report.failed == ("shape",)
+
+
+def test_an_example_with_a_fault_is_a_failure_and_no_traceback() -> None:
+    class Wrong(Mean):
+        name = "wrong"
+        examples = (*Mean.examples[:0], type(Mean.examples[0])("wrong(7)"))
+
+    report = prove_layer(Wrong, Registry([*builtin().layers.values(), Wrong]))
+    assert not report.passed
+    assert "C105" in report.verdicts[0].message

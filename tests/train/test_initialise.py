@@ -1,0 +1,77 @@
+import math
+
+import pytest
+import torch
+from torch import nn
+
+from calque.adl.check import Checked, check
+from calque.diagnostics import Text
+from calque.layers.registry import builtin
+from calque.model import Model, Shape
+from calque.train.initialise import initialise
+
+TEXT = "d = 16\nheads = 2\nencoder = learn_pos(50) -> cnn(relu) -> rnn -> norm\ndecoder = tdec -> ff(24)\n"
+
+
+def build(tying: str = "none") -> Model:
+    text = TEXT if tying == "none" else TEXT.replace("ff(24)", "ff")
+    model = Model(check(Text("t", text), builtin()), Shape(40, 40, tying))
+    with torch.no_grad():
+        for name, p in model.named_parameters():
+            if not name.endswith(("gain", "shift")):
+                p.fill_(9.0)
+    return model
+
+
+def fans(module: nn.Module, weight: torch.Tensor) -> int:
+    """fan_in + fan_out, by torch's own rules."""
+    return sum(nn.init._calculate_fan_in_and_fan_out(weight))
+
+
+@pytest.mark.parametrize("scheme", ["glorot", "t2t"])
+def test_glorot_fills_its_bounds(scheme: str) -> None:
+    model = build()
+    initialise(model, scheme, 0.1, 3)
+    for module in model.modules():
+        for name, weight in module.named_parameters(recurse=False):
+            if name == "bias" or name == "shift":
+                assert (weight == 0).all()
+            elif name == "gain":
+                assert (weight == 1).all()
+            elif scheme == "t2t" and isinstance(module, nn.Embedding):
+                assert float(weight.detach().std()) == pytest.approx(16**-0.5, rel=0.1)
+                assert weight.abs().max() > 2 * 16**-0.5
+            else:
+                bound = math.sqrt(6 / fans(module, weight))
+                assert 0.9 * bound < weight.abs().max() <= bound
+                assert float(weight.detach().std()) == pytest.approx(bound / math.sqrt(3), rel=0.15)
+
+
+def test_uniform_is_everywhere_but_in_norms() -> None:
+    model = build()
+    initialise(model, "uniform", 0.25, 3)
+    for name, weight in model.named_parameters():
+        if name.endswith("gain"):
+            assert (weight == 1).all()
+        elif name.endswith("shift"):
+            assert (weight == 0).all()
+        else:
+            assert 0.15 < weight.abs().max() <= 0.25
+
+
+def test_the_seed_decides_and_the_global_generator_does_not() -> None:
+    first, again, other = build("three-way"), build("three-way"), build("three-way")
+    initialise(first, "glorot", 0.1, 3)
+    torch.rand(7)
+    initialise(again, "glorot", 0.1, 3)
+    initialise(other, "glorot", 0.1, 4)
+    pairs = list(zip(first.parameters(), again.parameters(), other.parameters(), strict=True))
+    assert all(torch.equal(a, b) for a, b, _ in pairs)
+    assert not torch.equal(pairs[0][0], pairs[0][2])
+    assert first.output.weight is first.source_embedding.weight
+
+
+def test_a_shared_matrix_is_an_embedding_under_t2t(checked: Checked) -> None:
+    model = Model(checked, Shape(4000, 4000, "target"))
+    initialise(model, "t2t", 0.1, 1)
+    assert float(model.output.weight.detach().std()) == pytest.approx(32**-0.5, rel=0.02)

@@ -1,0 +1,265 @@
+import json
+import os
+import signal
+import subprocess
+import sys
+import threading
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+
+from calque.adl.check import Checked, check
+from calque.data.batches import collate, plan
+from calque.data.corpus import Prepared
+from calque.diagnostics import CalqueError, Text
+from calque.experiment import Experiment, load, write
+from calque.layers.registry import builtin
+from calque.model import cross_entropy
+from calque.run import load_model, read_tensors
+from calque.train.loop import Finished, Stopped, train
+from calque.train.precision import probe_precision
+from calque.train.report import Progress, Validation
+
+Make = Callable[..., Experiment]
+
+
+def lines(run: Path, kind: str) -> list[dict[str, Any]]:
+    found = [json.loads(line) for line in (run / "log.jsonl").read_text().split("\n") if line]
+    return [line for line in found if line["kind"] == kind]
+
+
+def same_weights(one: Path, other: Path) -> bool:
+    (a, _), (b, _) = read_tensors(one), read_tensors(other)
+    return a.keys() == b.keys() and all(torch.equal(t, b[name]) for name, t in a.items())
+
+
+@pytest.mark.parametrize("precision", ["float32", "bfloat16"])
+def test_a_toy_is_learnt(run: Path, prepared: Prepared, checked: Checked, experiment: Make, precision: str) -> None:
+    seen: list[Progress | Validation] = []
+    settings = {"max_updates": 300, "validate_every_updates": 150, "batch_tokens": 512, "precision": precision}
+    scores = iter([10.0, 20.0, 30.0])
+    made = experiment(**settings, label_smoothing=0.0, average_count=1, validate_bleu_sentences=5)
+    done = train(made, run, prepared, checked, None, seen.append, lambda model: next(scores))
+    assert isinstance(done, Finished)
+    assert done.limit == "max_updates"
+    assert done.perplexity < 1.7
+    assert done.bleu == 30
+    assert [v.bleu for v in seen if isinstance(v, Validation)] == [10, 20]
+    assert any(isinstance(p, Progress) for p in seen)
+    loaded = load_model(run)
+    assert loaded.experiment.train.precision == precision
+    assert loaded.meta["figures"]["perplexity"] == done.perplexity
+    # The figure is that of the plain formula, sentence by sentence.
+    nll, tokens, pairs = 0.0, 0, prepared.split("valid")
+    with torch.no_grad():
+        for i in range(len(pairs)):
+            batch = collate(pairs, torch.tensor([i]).numpy(), True)
+            logits = loaded.model(batch.source, batch.target_in)[0]
+            nll += float(cross_entropy(logits, batch.target_out[0], 0.0)[1])
+            tokens += len(batch.target_out[0])
+    found = torch.tensor(nll / tokens).exp()
+    assert float(found) == pytest.approx(done.perplexity, rel=1e-4 if precision == "float32" else 0.02)
+
+
+def test_interrupted_and_resumed_is_uninterrupted(
+    tmp_path: Path, prepared: Prepared, checked: Checked, experiment: Make
+) -> None:
+    made = experiment(
+        max_updates=13, accumulate=2, schedule="plateau", decay_patience=1, batch_sentences=9, batch_tokens=0
+    )
+    train(made, tmp_path / "one", prepared, checked)
+    for stop, number in ((3, signal.SIGTERM), (5, signal.SIGINT), (8, signal.SIGTERM)):  # 5: at a validation
+        stopped = train(made, tmp_path / "two", prepared, checked, None, Interrupt(stop, number))
+        assert stopped == Stopped(stop, number)
+    assert isinstance(train(made, tmp_path / "two", prepared, checked), Finished)
+    for name in ("checkpoints/5", "checkpoints/10", "checkpoints/13", "checkpoints/state-13", "model"):
+        assert same_weights(tmp_path / "one" / name, tmp_path / "two" / name)
+    one, two = (lines(tmp_path / run, "valid") for run in ("one", "two"))
+    assert [v["perplexity"] for v in one] == [v["perplexity"] for v in two]
+    assert [v["update"] for v in two] == [5, 10, 13]
+
+
+class Interrupt:
+    """A watcher that stops training once so many updates are done."""
+
+    def __init__(self, update: int, number: int):
+        self.update, self.number = update, number
+
+    def __call__(self, event: Progress | Validation) -> None:
+        if event.update >= self.update:
+            os.kill(os.getpid(), self.number)
+
+
+@pytest.fixture(autouse=True)
+def _every_update_is_watched(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("calque.train.loop.WATCH_SECONDS", -1.0)
+
+
+def test_in_bfloat16_too(tmp_path: Path, prepared: Prepared, checked: Checked, experiment: Make) -> None:
+    made = experiment(max_updates=8, precision="bfloat16")
+    train(made, tmp_path / "one", prepared, checked)
+    stopped = train(made, tmp_path / "two", prepared, checked, None, Interrupt(4, signal.SIGTERM))
+    assert stopped == Stopped(4, signal.SIGTERM)
+    # `auto` takes up the precision of the run, whatever this machine would choose.
+    auto = replace(made, train=replace(made.train, precision="auto"))
+    train(auto, tmp_path / "two", prepared, checked)
+    assert load(tmp_path / "two" / "experiment.toml").train.precision == "bfloat16"
+    assert same_weights(tmp_path / "one" / "model", tmp_path / "two" / "model")
+    assert {t.dtype for t in read_tensors(tmp_path / "one" / "model")[0].values()} == {torch.float32}
+
+
+def test_a_finished_run_goes_on_under_a_higher_limit(
+    tmp_path: Path, prepared: Prepared, checked: Checked, experiment: Make
+) -> None:
+    long = train(experiment(max_updates=10), tmp_path / "one", prepared, checked)
+    train(experiment(max_updates=5), tmp_path / "two", prepared, checked)
+    assert train(experiment(max_updates=10), tmp_path / "two", prepared, checked) == replace_seconds(long, tmp_path)
+    assert same_weights(tmp_path / "one" / "model", tmp_path / "two" / "model")
+
+
+def replace_seconds(done: Finished | Stopped, tmp_path: Path) -> Finished:
+    assert isinstance(done, Finished)
+    return replace(done, seconds=read_tensors(tmp_path / "two" / "model")[1]["figures"]["seconds"])
+
+
+@pytest.mark.parametrize(
+    ("settings", "limit"),
+    [
+        ({"max_updates": 0, "max_epochs": 2}, "max_epochs"),
+        ({"max_updates": 0, "max_seconds": 0.05}, "max_seconds"),
+        ({"max_updates": 0, "patience": 2, "lr": 0.0, "validate_every_updates": 1}, "patience"),
+    ],
+)
+def test_limits(
+    run: Path, prepared: Prepared, checked: Checked, experiment: Make, settings: dict[str, Any], limit: str
+) -> None:
+    done = train(experiment(**settings), run, prepared, checked)
+    assert isinstance(done, Finished)
+    assert done.limit == limit
+    if limit == "max_epochs":
+        assert done.epoch == 2
+        each = [len(plan(prepared.split("train"), 256, 0, 1, epoch)) for epoch in (0, 1)]
+        assert done.update == sum(each)
+    if limit == "patience":
+        assert done.update == 3
+    assert lines(run, "valid")[-1]["update"] == done.update
+    assert load_model(run).meta["figures"]["limit"] == limit
+
+
+def test_the_log(run: Path, prepared: Prepared, checked: Checked, experiment: Make) -> None:
+    train(experiment(max_updates=12, label_smoothing=0.0, warmup_updates=10), run, prepared, checked)
+    written = lines(run, "train")
+    assert [line["update"] for line in written] == [4, 8, 12]
+    assert [line["lr"] for line in written] == pytest.approx([0.004, 0.008, 0.01 * (10 / 12) ** 0.5])
+    assert all(line["loss"] == line["nll"] and line["skipped"] == 0 for line in written)
+    assert all(line["gradient_norm"] > 0 and line["target_tokens_per_second"] > 0 for line in written)
+    assert lines(run, "valid")[0].keys() >= {"perplexity", "nll", "bleu", "best", "seconds", "epoch"}
+
+
+def test_another_run_is_not_continued(run: Path, prepared: Prepared, checked: Checked, experiment: Make) -> None:
+    train(experiment(max_updates=2), run, prepared, checked)
+    other = check(Text("t", "d = 16\nencoder = pos\ndecoder = pos -> dot_src_att\n"), builtin())
+    for made, definition in ((experiment(max_updates=3), other), (experiment(optimiser="sgd"), checked)):
+        with pytest.raises(CalqueError) as caught:
+            train(made, run, prepared, definition)
+        assert caught.value.diagnostics[0].code == "K201"
+        assert str(caught.value)
+    assert load_model(run).meta["figures"]["update"] == 2
+
+
+def test_damaged_runs_are_refused(run: Path, prepared: Prepared, checked: Checked, experiment: Make) -> None:
+    made = experiment(max_updates=2)
+    train(made, run, prepared, checked)
+    codec = next(p for p in (run / "codecs").iterdir() if p.name != "codec.json")
+    for name, code in (
+        (f"codecs/{codec.name}", "K105"),
+        ("model.safetensors", "K105"),
+        ("checkpoints/state-2.safetensors", "K105"),
+    ):
+        path = run / name
+        whole = path.read_bytes()
+        path.write_bytes(whole[:-1] + bytes([whole[-1] ^ 1]))
+        with pytest.raises(CalqueError) as caught:
+            train(made, run, prepared, checked) if "state" in name else load_model(run)
+        assert [d.code for d in caught.value.diagnostics] == [code]
+        path.write_bytes(whole)
+    for name in ("model.json", "model.safetensors", "experiment.toml", f"codecs/{codec.name}"):
+        whole = (run / name).read_bytes()
+        (run / name).unlink()
+        with pytest.raises(CalqueError) as caught:
+            load_model(run)
+        assert [d.code for d in caught.value.diagnostics] == ["K101"]
+        (run / name).write_bytes(whole)
+    assert load_model(run, dtype=torch.bfloat16).model.output.weight.dtype == torch.bfloat16
+
+
+def test_another_thread_trains_without_signals(
+    run: Path, prepared: Prepared, checked: Checked, experiment: Make
+) -> None:
+    done: list[object] = []
+    thread = threading.Thread(target=lambda: done.append(train(experiment(max_updates=1), run, prepared, checked)))
+    thread.start()
+    thread.join()
+    assert isinstance(done[0], Finished)
+
+
+def test_missing_devices_and_packages(
+    run: Path, prepared: Prepared, checked: Checked, experiment: Make, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(torch.cuda, "is_available", lambda: False)
+    monkeypatch.setitem(sys.modules, "torch.utils.tensorboard", None)
+    for settings, code in (({"device": "cuda"}, "K401"), ({"tensorboard": True}, "X301")):
+        with pytest.raises(CalqueError) as caught:
+            train(experiment(**settings), run, prepared, checked)
+        assert caught.value.diagnostics[0].code == code
+        assert str(caught.value)
+
+
+def test_the_probe_is_quick_and_names_a_precision() -> None:
+    assert probe_precision(torch.device("cpu")) in {"float32", "bfloat16"}
+
+
+PROGRAM = """
+import sys
+from pathlib import Path
+from calque.adl.check import check
+from calque.data.corpus import open_corpus
+from calque.diagnostics import Text
+from calque.experiment import load
+from calque.layers.registry import builtin
+from calque.train.loop import Stopped, train
+from calque.train.report import Progress
+
+def tell(event):
+    print(event.update, flush=True)
+
+made = load(sys.argv[1])
+checked = check(Text("t", made.model.text), builtin())
+done = train(made, Path(sys.argv[2]), open_corpus(Path(sys.argv[3])), checked, None, tell)
+sys.exit(128 + done.signal if isinstance(done, Stopped) else 0)
+"""
+
+
+def test_a_signal_saves_the_state(tmp_path: Path, prepared: Prepared, experiment: Make) -> None:
+    write(experiment(max_updates=0, max_seconds=60.0), tmp_path / "e.toml")
+    arguments: list[str | Path] = [
+        sys.executable,
+        "-c",
+        PROGRAM,
+        tmp_path / "e.toml",
+        tmp_path / "run",
+        prepared.folder,
+    ]
+    with subprocess.Popen(arguments, stdout=subprocess.PIPE, text=True) as process:
+        assert process.stdout is not None
+        process.stdout.readline()
+        process.terminate()
+        process.stdout.read()
+        assert process.wait(20) == 128 + signal.SIGTERM
+    names = [p.name for p in (tmp_path / "run" / "checkpoints").glob("state-*.json")]
+    assert len(names) == 1
+    assert read_tensors((tmp_path / "run" / "checkpoints" / names[0]).with_suffix(""))[1]["standing"]["update"] >= 1

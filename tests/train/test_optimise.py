@@ -1,0 +1,142 @@
+import math
+
+import pytest
+import torch
+from torch import Tensor, nn
+
+from calque.experiment import Train
+from calque.model import cross_entropy
+from calque.train.loss import output_loss
+from calque.train.optimise import Updater
+
+
+def make(seed: int = 0) -> nn.Linear:
+    torch.manual_seed(seed)
+    return nn.Linear(5, 3)
+
+
+def loss_of(model: nn.Module, seed: int) -> Tensor:
+    x = torch.randn(8, 5, generator=torch.Generator().manual_seed(seed))
+    y: Tensor = model(x.to(next(model.parameters()).dtype))
+    return y.float().pow(2).sum()
+
+
+def test_adam_follows_its_equations() -> None:
+    model, twin = make(), make()
+    updater = Updater(model, Train(beta1=0.9, beta2=0.98, epsilon=1e-9, weight_decay=0.1), "float32")
+    w = twin.weight.detach().double()
+    m = v = torch.zeros_like(w)
+    for t in range(1, 6):
+        x = torch.randn(8, 5, generator=torch.Generator().manual_seed(t)).double()
+        g = 2 * (x @ w.T + 0).T @ x / 4  # the bias takes no part
+        with torch.no_grad():
+            model.bias.zero_()
+        updater.backward(loss_of(model, t))
+        updater.step(0.01, 4)
+        m, v = 0.9 * m + 0.1 * g, 0.98 * v + 0.02 * g * g
+        w = w - 0.01 * 0.1 * w
+        w = w - 0.01 * (m / (1 - 0.9**t)) / ((v / (1 - 0.98**t)).sqrt() + 1e-9)
+        assert torch.allclose(model.weight.double(), w, atol=1e-6)
+
+
+def test_sgd_clips_to_the_norm_and_tells_the_norm_before() -> None:
+    model, twin = make(), make()
+    updater = Updater(model, Train(optimiser="sgd", clip_norm=0.5), "float32")
+    updater.backward(loss_of(model, 1))
+    torch.autograd.backward(loss_of(twin, 1))
+    gradients = [p.grad for p in twin.parameters() if p.grad is not None]
+    norm = math.sqrt(sum(float(g.double().pow(2).sum()) for g in gradients)) / 8
+    assert norm > 0.5
+    assert updater.step(0.1, 8) == pytest.approx(norm, rel=1e-5)
+    for p, q, g in zip(model.parameters(), twin.parameters(), gradients, strict=True):
+        assert torch.allclose(p, q - 0.1 * g / 8 * 0.5 / norm, atol=1e-6)
+
+
+@pytest.mark.parametrize("precision", ["float32", "bfloat16"])
+def test_accumulated_halves_are_the_whole(precision: str) -> None:
+    halves, whole = make(), make()
+    one, other = (Updater(m, Train(optimiser="sgd"), precision) for m in (halves, whole))
+    one.backward(loss_of(halves, 1))
+    one.backward(loss_of(halves, 2))
+    other.backward(loss_of(whole, 1) + loss_of(whole, 2))
+    one.step(0.1, 16)
+    other.step(0.1, 16)
+    for name in ("weight", "bias"):
+        assert torch.allclose(one.masters[name], other.masters[name], atol=1e-6 if precision == "float32" else 2e-3)
+
+
+def test_a_gradient_that_is_not_finite_changes_nothing_and_is_counted() -> None:
+    model = make()
+    updater = Updater(model, Train(), "float32")
+    updater.backward(loss_of(model, 1))
+    updater.step(0.01, 1)
+    before = {name: t.clone() for name, t in updater.state().items()}
+    updater.backward(loss_of(model, 2) * math.nan)
+    assert math.isnan(updater.step(0.01, 1))
+    assert updater.skipped == 1
+    assert all(torch.equal(t, before[name]) for name, t in updater.state().items())
+    updater.backward(loss_of(model, 2))
+    assert math.isfinite(updater.step(0.01, 1))
+
+
+def test_masters_keep_what_bfloat16_would_lose() -> None:
+    model = make()
+    updater = Updater(model, Train(optimiser="sgd"), "bfloat16")
+    assert model.weight.dtype == torch.bfloat16
+    start = updater.masters["weight"].clone()
+    for _ in range(40):
+        updater.backward((model.weight * 1.0).sum())
+        updater.step(1e-4, 1)
+    moved = start - updater.masters["weight"]
+    assert torch.allclose(moved, torch.full_like(moved, 4e-3), rtol=1e-3)
+    assert torch.equal(model.weight, updater.masters["weight"].bfloat16())
+
+
+@pytest.mark.parametrize("precision", ["float32", "bfloat16"])
+def test_state_continues_exactly(precision: str) -> None:
+    model, other = make(), make(5)
+    settings = Train()
+    updater = Updater(model, settings, precision)
+    for seed in range(3):
+        updater.backward(loss_of(model, seed))
+        updater.step(0.01, 1)
+    resumed = Updater(other, settings, precision)
+    resumed.load({name: t.clone() for name, t in updater.state().items()})
+    for seed in range(3, 6):
+        for m, u in ((model, updater), (other, resumed)):
+            u.backward(loss_of(m, seed))
+            u.step(0.01, 1)
+    assert all(torch.equal(t, resumed.state()[name]) for name, t in updater.state().items())
+    assert all(torch.equal(p, q) for p, q in zip(model.parameters(), other.parameters(), strict=True))
+
+
+@pytest.mark.parametrize("smoothing", [0.0, 0.1])
+@pytest.mark.parametrize("with_bias", [True, False])
+def test_the_loss_in_chunks_is_the_cross_entropy(smoothing: float, with_bias: bool) -> None:
+    torch.manual_seed(1)
+    z, weight = (torch.randn(n, 6, dtype=torch.float64, requires_grad=True) for n in (11, 9))
+    bias = torch.randn(9, dtype=torch.float64, requires_grad=True) if with_bias else None
+    target = torch.randint(0, 9, (11,))
+    inputs = [t for t in (z, weight, bias) if t is not None]
+    plain = cross_entropy(torch.nn.functional.linear(z, weight, bias), target, smoothing)
+    chunked = output_loss(z, weight, bias, target, smoothing, chunk_bytes=4 * 9 * 3)  # three rows at a time
+    assert all(torch.allclose(a, b) for a, b in zip(plain, chunked, strict=True))
+    expected, found = (torch.autograd.grad(3 * made[0], inputs) for made in (plain, chunked))
+    assert all(torch.allclose(a, b, atol=1e-12) for a, b in zip(expected, found, strict=True))
+
+
+def test_the_loss_in_bfloat16_is_near_that_of_float64() -> None:
+    torch.manual_seed(1)
+    z, weight = torch.randn(50, 16).bfloat16().requires_grad_(), torch.randn(40, 16).bfloat16().requires_grad_()
+    target = torch.randint(0, 40, (50,))
+    loss, _ = output_loss(z, weight, None, target, 0.1)
+    torch.autograd.backward(loss)
+    exact_z, exact_weight = (t.detach().double().requires_grad_() for t in (z, weight))
+    exact, _ = cross_entropy(exact_z @ exact_weight.T, target, 0.1)
+    torch.autograd.backward(exact)
+    assert loss.dtype == torch.float32
+    assert float(loss.detach()) == pytest.approx(float(exact.detach()), rel=0.01)
+    for narrow, wide in ((z.grad, exact_z.grad), (weight.grad, exact_weight.grad)):
+        assert narrow is not None
+        assert wide is not None
+        assert (narrow - wide).norm() < 0.02 * wide.norm()

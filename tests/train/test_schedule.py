@@ -1,0 +1,51 @@
+import math
+
+import pytest
+
+from calque.experiment import Train
+from calque.train.schedule import Plateau, rate
+
+
+@pytest.mark.parametrize(
+    ("schedule", "update", "expected"),
+    [
+        ("constant", 1, 0.02),
+        ("constant", 100, 2.0),
+        ("constant", 5000, 2.0),
+        ("inverse-sqrt", 25, 0.5),
+        ("inverse-sqrt", 100, 2.0),
+        ("inverse-sqrt", 400, 1.0),
+        ("inverse-sqrt", 10000, 0.2),
+        ("linear", 50, 1.0),
+        ("linear", 100, 2.0),
+        ("linear", 550, 1.1),
+        ("linear", 1000, 0.2),
+        ("linear", 1200, 0.2),
+    ],
+)
+def test_by_update(schedule: str, update: int, expected: float) -> None:
+    settings = Train(schedule=schedule, lr=2.0, warmup_updates=100, max_updates=1000, final_lr=0.2)
+    assert rate(settings, update, 1, Plateau()) == pytest.approx(expected)
+
+
+@pytest.mark.parametrize(("epoch", "expected"), [(1, 1.0), (5, 1.0), (6, 0.5), (8, 0.125)])
+def test_by_epoch(epoch: int, expected: float) -> None:
+    settings = Train(schedule="epoch", lr=1.0, warmup_updates=10, decay=0.5, decay_from_epoch=5)
+    assert rate(settings, 10, epoch, Plateau()) == pytest.approx(expected)
+    assert rate(settings, 5, epoch, Plateau()) == pytest.approx(expected / 2)
+
+
+def test_without_warm_up() -> None:
+    for schedule in ("constant", "inverse-sqrt", "linear", "plateau", "epoch"):
+        settings = Train(schedule=schedule, lr=1.0, warmup_updates=0, max_updates=4)
+        assert rate(settings, 1, 1, Plateau()) == pytest.approx(0.75 if schedule == "linear" else 1.0)
+
+
+def test_plateau_drops_after_patience_and_again() -> None:
+    settings = Train(schedule="plateau", lr=1.0, warmup_updates=0, decay=0.5)
+    memory, rates = Plateau(), []
+    for perplexity in (9.0, 8.0, 8.0, 8.5, 7.0, 7.5, math.inf, 7.1, 7.0):
+        memory = memory.after(perplexity, patience=2)
+        rates.append(rate(settings, 1, 1, memory))
+    assert rates == [1, 1, 1, 0.5, 0.5, 0.5, 0.25, 0.25, 0.125]
+    assert memory.best == 7.0
