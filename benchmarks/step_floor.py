@@ -66,7 +66,7 @@ def straight(model: Model, source: Tensor, length: int) -> Tensor:
     half = torch.arange(WIDTH // 2, dtype=torch.float64)
     angles = torch.arange(length, dtype=torch.float64)[:, None] * 10000.0 ** (-2 * half / WIDTH)
     positions = torch.cat([angles.sin(), angles.cos()], 1).float()
-    embedding = weights["target_embedding.weight"] if "target_embedding.weight" in weights else model.output.weight
+    embedding = model.target_embedding.weight
     words, out = torch.ones(rows, dtype=torch.int64), []
     for t in range(length):
         x = embedding[words] * math.sqrt(WIDTH) + positions[t]

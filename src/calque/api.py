@@ -14,10 +14,11 @@ from calque.decode.rule import SearchSettings, penalty
 from calque.decode.score import score
 from calque.decode.translate import Loaded, Translation, translate_lines
 from calque.diagnostics import Text
+from calque.experiment import Experiment
 from calque.layers.registry import builtin
 from calque.model import Model, Shape
 from calque.run import load_model
-from calque.workflow import ready, registry_of
+from calque.workflow import registry_of
 
 
 def check(text: str) -> Checked:
@@ -33,8 +34,8 @@ def build(text: str, source_size: int, target_size: int, tying: str = "three-way
 class Run:
     """A trained model of a run folder."""
 
-    def __init__(self, loaded: Loaded):
-        self.loaded = loaded
+    def __init__(self, loaded: Loaded, experiment: Experiment):
+        self.loaded, self.experiment = loaded, experiment
 
     @property
     def model(self) -> Model:
@@ -81,4 +82,4 @@ def load(folder: str | Path, **decode: Any) -> Run:
     )
     settings = replace(held.experiment.decode, **decode)
     model = prepare_for_decoding(held.model, settings.precision)
-    return Run(ready(model, held.codecs, held.experiment, settings))
+    return Run(Loaded(model, *held.codecs, settings, held.experiment.data.source_end), held.experiment)

@@ -223,15 +223,22 @@ def _set_threads(threads: int | None) -> None:
 @THREADS
 @click.option("--n-best", type=click.IntRange(1), default=1, show_default=True, help="Translations per line.")
 @click.option("--scores", is_flag=True, help="Each line: score, tab, translation.")
+@click.option("--invariant", is_flag=True, help="Bit for bit the same whatever stands around a line; slower.")
 def translate(
-    run: Path, beam: int | None, precision: str | None, threads: int | None, n_best: int, scores: bool
+    run: Path,
+    beam: int | None,
+    precision: str | None,
+    threads: int | None,
+    n_best: int,
+    scores: bool,
+    invariant: bool,
 ) -> None:
     """Translate stdin to stdout, line by line (with --n-best N, N lines for each)."""
     from calque.decode.translate import translate_stream
 
     _set_threads(threads)
     here = _load(run, beam if beam is None else max(beam, n_best), precision)
-    for found in translate_stream(here.loaded, _stdin(), n_best):
+    for found in translate_stream(here.loaded, _stdin(), n_best, invariant):
         padded = [*found, *[None] * (n_best - len(found))]  # always as many lines as promised
         for one in padded:
             text = "" if one is None else one.text

@@ -10,11 +10,10 @@ from types import ModuleType
 
 from calque.adl.check import check
 from calque.data.compiled import Prepared, prepare
-from calque.data.subwords import Codec
 from calque.decode.translate import Loaded, translate_lines
 from calque.diagnostics import Place, Text, error, read_text
 from calque.evaluate import bleu
-from calque.experiment import Data, Decode, Experiment
+from calque.experiment import Data, Experiment
 from calque.experiment import Model as ModelSettings
 from calque.layers.contract import Registry
 from calque.layers.registry import builtin, with_plugins
@@ -96,8 +95,3 @@ def first_best(loaded: Loaded, lines: Sequence[str]) -> list[str]:
 def tokenisation(data: Data) -> str:
     """How BLEU cuts words: 13a on plain text, none on text that was tokenised before."""
     return "none" if data.subwords in ("codes", "words") else "13a"
-
-
-def ready(model: Model, codecs: tuple[Codec, Codec], experiment: Experiment, decode: Decode | None = None) -> Loaded:
-    """A model and what decoding it needs."""
-    return Loaded(model, *codecs, decode or experiment.decode, experiment.data.source_end)

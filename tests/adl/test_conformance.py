@@ -8,7 +8,7 @@ import re
 from pathlib import Path
 
 import pytest
-from conftest import INVALID, VALID, checked, faults, read, where
+from adl_corpus import INVALID, VALID, checked, faults, read, where
 
 from calque.diagnostics import apply_fix, codes, message
 

@@ -1,10 +1,11 @@
 """Whole messages as a person sees them. Each file holds a text, a line `---`, and what is printed for it."""
 
 import pytest
-from conftest import HERE, checked, faults
+from adl_corpus import HERE, checked, faults
 
 from calque.diagnostics import codes, render_all
 
+OTHER_SIDE = {"encoder": "rnn @ e", "decoder": "mlp_src_att"}
 GOLDEN = sorted(HERE.glob("golden/*.txt"))
 
 
@@ -29,7 +30,7 @@ def test_sentences() -> None:
 
 
 def test_examples_of_pages_show_their_code() -> None:
-    """A line of a page that names the code as a comment has that fault, with whatever the other side needs beside it."""
+    """A line of a page that names the code in a comment has that fault, once the text has two sides."""
     seen = 0
     for code in codes().values():
         if code.code[0] not in "SC":
@@ -37,8 +38,11 @@ def test_examples_of_pages_show_their_code() -> None:
         block = [line.strip() for line in code.page.split("\n") if line.startswith("    ")]
         for k, line in enumerate(block):
             if f"# {code.code}" in line:
-                before = [b for b in block[:k] if "coder =" not in b]
-                body = "\n".join([*before, line]) + "\n"
+                body = "\n".join([*(b for b in block[:k] if b.split()[0] != line.split()[0]), line]) + "\n"
+                if code.code != "C120":
+                    body += "".join(
+                        f"{side} = {chain}\n" for side, chain in OTHER_SIDE.items() if f"{side} =" not in body
+                    )
                 names = {d.code for d in faults(body)}
                 assert code.code in names, (code.code, body, names)
                 seen += 1

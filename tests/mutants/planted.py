@@ -259,9 +259,7 @@ def finished_sentences_stay_in_memory(patch: Patch) -> None:
 
 @mutant("mh_dot_src_att", "reorder")
 def memory_moves_with_the_beams(patch: Patch) -> None:
-    patch.setattr(
-        Memory, "select", lambda self, rows: self._replace(keys=self.keys[rows % self.keys.shape[0]])
-    )
+    patch.setattr(Memory, "select", lambda self, rows: self._replace(keys=self.keys[rows % self.keys.shape[0]]))
 
 
 @mutant("mlp_src_att", "padding")

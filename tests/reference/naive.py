@@ -164,7 +164,9 @@ def attention(
     return out, weights
 
 
-def mlp_attention(queries: Sequence_, keys: Sequence_, values: Sequence_, wq: Vector, wk: Vector, wo: Vector) -> Sequence_:
+def mlp_attention(
+    queries: Sequence_, keys: Sequence_, values: Sequence_, wq: Vector, wk: Vector, wo: Vector
+) -> Sequence_:
     """softmax(S) U, S_ij = w_o^T tanh(W_q h_i + W_k u_j) (Bahdanau et al. 2014)."""
     out = []
     for query in queries:

@@ -227,7 +227,12 @@ def test_gate_and_highway() -> None:
 def test_add_concat_take_and_residuals() -> None:
     b = Bench("concat(take(3, 2), linear(4), id) -> res_nd(linear(14)) -> add(id, id, relu)")
     w, c, g, s, w2, c2 = b.weights(
-        "0.1.0.project.weight", "0.1.0.project.bias", "1.1.0.gain", "1.1.0.shift", "1.1.1.project.weight", "1.1.1.project.bias"
+        "0.1.0.project.weight",
+        "0.1.0.project.bias",
+        "1.1.0.gain",
+        "1.1.0.shift",
+        "1.1.1.project.weight",
+        "1.1.1.project.bias",
     )
 
     def loop(xs: naive.Sequence_, _: int) -> naive.Sequence_:

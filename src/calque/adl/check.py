@@ -1,5 +1,6 @@
 """The checker: widths, sides, sources, bounds and limits of an expanded definition, before a weight exists."""
 
+import functools
 import hashlib
 from collections.abc import Mapping
 from dataclasses import dataclass, field, fields, replace
@@ -396,4 +397,9 @@ def _chains(bound: Any) -> list[CallChain]:
 
 def _args(layer: Any, values: Mapping[str, Any]) -> Any:
     """An instance of a layer's `Args`; fields whose names are Python's end in an underscore."""
-    return layer.Args(**{f.name: values[f.name.rstrip("_")] for f in fields(layer.Args)})
+    return layer.Args(**{field: values[name] for field, name in _names(layer.Args)})
+
+
+@functools.cache
+def _names(args: type) -> tuple[tuple[str, str], ...]:
+    return tuple((f.name, f.name.rstrip("_")) for f in fields(args))

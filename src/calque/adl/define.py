@@ -8,8 +8,8 @@ from dataclasses import replace
 from typing import Any
 
 from calque.adl.core import HOLE, Bound, Call, CallChain, Expression, Index, Source, Sum, apply
-from calque.adl.faults import PRELUDE, Abandoned, Reporter
-from calque.adl.limits import MAX_CALLS, MAX_NUMBER, MAX_NUMBERS, MAX_OPERATIONS
+from calque.adl.faults import PRELUDE, Abandoned, Exhausted, Reporter
+from calque.adl.limits import MAX_CALLS, MAX_HOLES, MAX_NUMBER, MAX_NUMBERS, MAX_OPERATIONS
 from calque.adl.scope import Closure, Definition, Lost, Scope, SettingValue
 from calque.adl.signature import (
     REQUIRED,
@@ -43,7 +43,7 @@ class Expander(Reporter):
         self.signatures = signatures
         self.settings: dict[str, int | float] = {name: default for name, (default, _, _) in SETTINGS.items()}
         self.read: set[str] = set()
-        self.calls = self.numbers = self.operations = self.repeats = 0
+        self.calls = self.holes = self.numbers = self.operations = self.repeats = 0
 
     # -- chains
 
@@ -60,6 +60,9 @@ class Expander(Reporter):
         try:
             return self.chain(value, scope)
         except Abandoned:
+            self.holes += 1
+            if self.holes > MAX_HOLES:
+                raise Exhausted() from None
             return (self.made(HOLE, {}, value.span, {}),)
 
     def made(self, signature: Signature, args: Mapping[str, Bound], span: Span, spans: Mapping[str, Span]) -> Call:
@@ -147,10 +150,12 @@ class Expander(Reporter):
                     continue
                 spans[parameter.name] = self.place(self.through(values.value, scope)[0].span)
                 self.repeats += repeats and parameter.name == "body"
-                with self.nested(term.span):
-                    args[parameter.name] = self.bound(
-                        parameter, values, inner if parameter.name == "body" else scope, signature.name
-                    )
+                if isinstance(parameter.kind, Body | Point):
+                    with self.nested(term.span):
+                        around = inner if parameter.name == "body" else scope
+                        args[parameter.name] = self.bound(parameter, values, around, signature.name)
+                else:
+                    args[parameter.name] = self.bound(parameter, values, scope, signature.name)
             except Abandoned:
                 good = False
             finally:

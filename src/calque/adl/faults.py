@@ -1,7 +1,6 @@
 """How the language tells faults: where to point when a definition stands between, and when to stop looking."""
 
-from collections.abc import Iterable, Iterator
-from contextlib import contextmanager
+from collections.abc import Iterable
 from itertools import islice
 
 from calque.adl.limits import MAX_EXPANSION, MAX_FAULTS, MAX_STEPS
@@ -67,16 +66,17 @@ class Reporter:
         fix = Fix(span, near) if near and span.text.name != PRELUDE else None
         return self.fail(code, span, fix, name=name, near=near, **fields)
 
-    @contextmanager
-    def nested(self, span: Span) -> Iterator[None]:
-        """One body, definition or argument further in."""
-        self.nesting += 1
+    def nested(self, span: Span) -> "Reporter":
+        """One body, definition or argument further in, until the `with` that this opens is left."""
+        if self.nesting >= MAX_EXPANSION:
+            raise self.limit("levels of definitions and bodies", MAX_EXPANSION, span)
         self.steps += 1
-        try:
-            if self.nesting > MAX_EXPANSION:
-                raise self.limit("levels of definitions and bodies", MAX_EXPANSION, span)
-            if self.steps > MAX_STEPS:
-                raise self.limit("steps of expansion", MAX_STEPS, span)
-            yield
-        finally:
-            self.nesting -= 1
+        if self.steps > MAX_STEPS:
+            raise self.limit("steps of expansion", MAX_STEPS, span)
+        return self
+
+    def __enter__(self) -> None:
+        self.nesting += 1
+
+    def __exit__(self, *_: object) -> None:
+        self.nesting -= 1

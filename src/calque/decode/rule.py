@@ -14,6 +14,8 @@ class SearchSettings:
 
     n_best        hypotheses returned per sentence, at most `beam`
     exact_length  for benchmarks: every hypothesis has exactly so many words, end included; 0: as the model likes
+    capacity      0, or the words that states are made for, and finished sentences stay in the batch: then the shapes of a
+                  step follow from those of the source alone
     """
 
     beam: int = 5
@@ -21,6 +23,7 @@ class SearchSettings:
     alpha: float = 1.0
     n_best: int = 1
     exact_length: int = 0
+    capacity: int = 0
 
     def __post_init__(self) -> None:
         if not 1 <= self.n_best <= self.beam:

@@ -133,7 +133,7 @@ def _run(
         max_length = torch.full_like(max_length, exact - 1)
     closes = {limit + 1 for limit in max_length.tolist()}
     limit = max_length.to(device)
-    state = scorer.start(source, mask, max(closes), beam)
+    state = scorer.start(source, mask, settings.capacity or max(closes), beam)
     rule: Rule = (Greedy if beam == 1 else Beam)(settings, len(limit), scorer.like)
     results = Stored(*(torch.zeros_like(x) for x in rule.stored()))
     words = torch.full((len(limit) * beam,), BOS, device=device)
@@ -147,7 +147,7 @@ def _run(
         done, *moved = torch.stack(counts).tolist()  # the one wait for the device in a step
         if done == len(limit):
             break
-        if done * DROP >= len(limit):
+        if done * DROP >= len(limit) and not settings.capacity:
             history.copy(rule.stored(), results)
             left = (~rule.done).nonzero()[:, 0]
             state = state.keep(left if parents is None else _rows(left, parents[left]), left)

@@ -33,7 +33,8 @@ class Position(Layer):
         super().__init__(args, site, parts)
         self.width, self.args = site.width, args
         self.factor = math.sqrt(site.width) if args.scale else 1.0
-        self.register_buffer("table", torch.empty(0, site.width), persistent=False)
+        # Not a buffer: a cast of the module would round it, where `_rows` makes it anew.
+        self.table = torch.empty(0, site.width)
 
     @classmethod
     def infer(cls, args: Args, site: Site) -> int:
@@ -58,7 +59,7 @@ class Position(Layer):
         return drop(y, self.args.dropout, self.training)
 
     def _rows(self, length: int, like: Tensor) -> Tensor:
-        table = cast("Tensor", self.table)
+        table = self.table
         if table.shape[0] < length or table.dtype != like.dtype or table.device != like.device:
             rows = max(64, 2 * length)
             table = sinusoids(torch.arange(rows), self.width, self.args.layout, self.args.endpoint).to(like)

@@ -2,7 +2,7 @@
 
 from abc import abstractmethod
 from collections.abc import Mapping
-from typing import Any, Protocol, cast
+from typing import Any, Protocol, cast, runtime_checkable
 
 from jaxtyping import Float
 from torch import Tensor
@@ -11,6 +11,7 @@ from calque.layers.contract import DECODER, Context, Layer, Site, SourceArg
 from calque.layers.state import Memory, State
 
 
+@runtime_checkable
 class SourceArgs(Protocol):
     """The arguments every source attention has."""
 

@@ -7,13 +7,14 @@ finished sentences, memory included. With gradients off a write reuses the buffe
 Masks passed to `write` are prefixes: in every row the real positions of a chunk come first.
 """
 
-from typing import NamedTuple, Protocol
+from typing import NamedTuple, Protocol, runtime_checkable
 
 import torch
 from jaxtyping import Bool, Float, Int
 from torch import Tensor
 
 
+@runtime_checkable
 class State(Protocol):
     """What every kind of state can do."""
 

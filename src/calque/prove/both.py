@@ -63,7 +63,9 @@ def encoder_batch(s: Subject) -> Iterator[Check]:
             yield from _same(f"row {row}, other neighbours", found, expected, torch.ones(1, n, dtype=torch.bool), EXACT)
         order = torch.randperm(SENTENCES, generator=s.generator)
         turned = s.encode(s.source[order], s.source_mask[order])
-        yield from _same("rows in another order", turned, map_points(s.sources, lambda t: t[order]), s.source_mask[order])
+        yield from _same(
+            "rows in another order", turned, map_points(s.sources, lambda t: t[order]), s.source_mask[order]
+        )
 
 
 def shape(s: Subject) -> Iterator[Check]:
@@ -89,7 +91,9 @@ def shape(s: Subject) -> Iterator[Check]:
                 yield Check(f"width out of `{node.text}`", _number(seen[node.path]), _number(node.width_out), EXACT)
     again = check(Text("canonical", s.checked.text), s.registry)
     yield Check("canonical text read again", _number(again.text == s.checked.text), _number(1), EXACT)
-    before, after = ([node.text for chain in c for node in chain.nodes()] for c in (sides, (again.encoder, again.decoder)))
+    before, after = (
+        [node.text for chain in c for node in chain.nodes()] for c in (sides, (again.encoder, again.decoder))
+    )
     yield Check("layers of the canonical text", _number(after == before), _number(1), EXACT)
 
 
@@ -116,7 +120,9 @@ def record(s: Subject) -> Iterator[Check]:
             yield Check("step, recorded", z, y.repeat_interleave(beams, 0))
             for path in told.paths | stepped.paths:
                 expected = told.weights(path, x.shape[1]).repeat_interleave(beams, 0)
-                yield Check(f"weights of `{path}`, {beams} rows a sentence", stepped.weights(path, x.shape[1]), expected)
+                yield Check(
+                    f"weights of `{path}`, {beams} rows a sentence", stepped.weights(path, x.shape[1]), expected
+                )
     for chain, found in ((s.checked.encoder, told_encoder), (s.checked.decoder, told)):
         for path in found.paths:
             known = any(path == node.path for node in chain.nodes())

@@ -118,7 +118,9 @@ class _Composer:
         names = [s.name for s in prelude() if all(p.default is not None for p in s.parameters or ())]
         name = self.rng.choice(names)
         before = f"linear({width}) -> {name}"
-        sides = (before, "id") if place.side == ENCODER else (f"linear({self.end.width if self.end else width})", before)
+        sides = (
+            (before, "id") if place.side == ENCODER else (f"linear({self.end.width if self.end else width})", before)
+        )
         try:
             checked = check(Text("drawn", f"d = 8\nencoder = {sides[0]}\ndecoder = {sides[1]}\n"), self.registry)
         except CalqueError:
@@ -142,7 +144,11 @@ class _Composer:
         """A term of this layer, or None where no arguments were found that fit."""
         site = Site(place.side, width)
         for _ in range(TRIES):
-            drawn = {p.name: self.argument(p, place, width) for p in layer.signature().parameters if not isinstance(p.kind, Body)}
+            drawn = {
+                p.name: self.argument(p, place, width)
+                for p in layer.signature().parameters
+                if not isinstance(p.kind, Body)
+            }
             drawn.update(self.settled(layer, drawn))
             if any(isinstance(v, _Nothing) for v in drawn.values()):
                 return None
@@ -156,7 +162,9 @@ class _Composer:
             return text, out, layer.final_state(args, site)
         return None
 
-    def with_bodies(self, layer: type[Layer], values: dict[str, Any], site: Site) -> tuple[dict[str, Any], Any, int] | None:
+    def with_bodies(
+        self, layer: type[Layer], values: dict[str, Any], site: Site
+    ) -> tuple[dict[str, Any], Any, int] | None:
         """The arguments with widths for the bodies that `infer` takes, and the width out."""
         bodies = [p for p in layer.signature().parameters if isinstance(p.kind, Body)]
         numbers = [v for v in values.values() if type(v) is int]

@@ -68,7 +68,9 @@ def causal(s: Subject) -> Iterator[Check]:
         other[:, cut:] = 5 * s.normal(*other[:, cut:].shape)
         with torch.no_grad():
             changed = s.forward(other, s.sources)
-        yield Check(f"positions before {cut}, those from {cut} changed", changed[:, :cut], y[:, :cut].detach(), ROUNDING)
+        yield Check(
+            f"positions before {cut}, those from {cut} changed", changed[:, :cut], y[:, :cut].detach(), ROUNDING
+        )
         weight = s.normal(*y[:, :cut].shape)
         (gradient,) = torch.autograd.grad((y[:, :cut] * weight).sum(), x, retain_graph=True)
         later = gradient[:, cut:]
@@ -82,7 +84,9 @@ def padding(s: Subject) -> Iterator[Check]:
     clean = s.forward(x, sources, s.mask)
     weight = s.normal(*clean.shape) * s.mask[:, :, None]
     gradients = torch.autograd.grad((clean * weight).sum(), [x, *read], allow_unused=True)
-    for name, mask, gradient in zip(("the input", *sources), (s.mask, *[s.source_mask] * len(read)), gradients, strict=True):
+    for name, mask, gradient in zip(
+        ("the input", *sources), (s.mask, *[s.source_mask] * len(read)), gradients, strict=True
+    ):
         if gradient is not None:
             hidden = gradient[~mask]
             yield Check(f"gradient of padding of {name}", hidden, torch.zeros_like(hidden), EXACT)
@@ -94,7 +98,10 @@ def padding(s: Subject) -> Iterator[Check]:
                 key: p._replace(value=poisoned(p.value, s.source_mask, poison * s.normal(*p.value.shape)))
                 for key, p in s.sources.items()
             }
-            for what, y in (("padding", s.forward(bad, s.sources, s.mask)), ("sources' padding", s.forward(s.x, at, s.mask))):
+            for what, y in (
+                ("padding", s.forward(bad, s.sources, s.mask)),
+                ("sources' padding", s.forward(s.x, at, s.mask)),
+            ):
                 yield Check(f"real positions, {what} {poison:g}", y[s.mask], clean[s.mask], ROUNDING)
         for row in range(SENTENCES):
             n = int(s.mask[row].sum())
@@ -154,7 +161,11 @@ def _ragged(s: Subject, x: Tensor, sources: Sources, takes: Tensor, beams: int, 
         places.append((every * length + positions)[mask])
         outputs.append(y[mask])
     found = torch.cat(outputs)
-    return found.new_zeros(rows * length, found.shape[1]).index_copy(0, torch.cat(places), found).unflatten(0, (rows, length))
+    return (
+        found.new_zeros(rows * length, found.shape[1])
+        .index_copy(0, torch.cat(places), found)
+        .unflatten(0, (rows, length))
+    )
 
 
 def idle(s: Subject) -> Iterator[Check]:

@@ -88,4 +88,3 @@ def prove_module(module: ModuleType) -> list[Report]:
     """A report on every layer a module defines, beside the layers of this package."""
     registry = with_plugins((module,))
     return [prove_layer(layer, registry) for layer in layers_in(module)]
-

@@ -54,7 +54,9 @@ class Report:
 
     def __str__(self) -> str:
         head = f"{'ok  ' if self.passed else 'FAIL'} {self.name} ({self.side}), {self.seconds:.1f} s"
-        lines = [f"  {'ok  ' if v.passed else 'FAIL'} {v.law:<8} {v.error:.1e}  {v.message}".rstrip() for v in self.verdicts]
+        lines = [
+            f"  {'ok  ' if v.passed else 'FAIL'} {v.law:<8} {v.error:.1e}  {v.message}".rstrip() for v in self.verdicts
+        ]
         return "\n".join([head, *lines])
 
 

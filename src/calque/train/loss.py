@@ -6,7 +6,6 @@ import torch
 from jaxtyping import Float, Int
 from torch import Tensor
 from torch.autograd.function import once_differentiable
-from torch.nn import functional as F
 
 from calque.data.batches import Batch
 from calque.model import Model
@@ -18,9 +17,8 @@ CHUNK_BYTES = {"cpu": 16 << 20, "cuda": 64 << 20}
 def batch_loss(model: Model, batch: Batch, smoothing: float) -> tuple[Float[Tensor, ""], Float[Tensor, ""]]:
     """The summed loss and negative log-likelihood of a batch, end symbols included. `batch` is on the CPU."""
     device = model.device
-    real = (
-        batch.target_mask.flatten().nonzero().squeeze(1)
-    )  # found here, since an accelerator would have to be waited for
+    # Found before anything moves: the answer of an accelerator would have to be waited for.
+    real = batch.target_mask.flatten().nonzero().squeeze(1)
     target = batch.target_out.flatten()[real].to(device, non_blocking=True)
     full = batch.target_tokens == batch.target_mask.numel()
     source_mask = batch.source_mask.to(device, non_blocking=True)
@@ -44,15 +42,22 @@ def output_loss(
     The gradients are made together with the loss, a few rows at a time: with q the smoothed distribution and p the
     model's, dL/dlogits = p - q. The likelihood has no gradient. Log-probabilities and sums are float32 at least.
     """
-    chunk_bytes = chunk_bytes or CHUNK_BYTES[z.device.type]
-    made = _OutputLoss.apply(z, weight, bias, target, smoothing, chunk_bytes)  # type: ignore[no-untyped-call]  # torch's
+    plan = chunk_bytes or CHUNK_BYTES[z.device.type], torch.is_grad_enabled()
+    made = _OutputLoss.apply(z, weight, bias, target, smoothing, *plan)  # type: ignore[no-untyped-call]  # torch's own
     return cast("tuple[Tensor, Tensor]", made)
 
 
 class _OutputLoss(torch.autograd.Function):
     @staticmethod
     def forward(
-        ctx: Any, z: Tensor, weight: Tensor, bias: Tensor | None, target: Tensor, smoothing: float, chunk_bytes: int
+        ctx: Any,
+        z: Tensor,
+        weight: Tensor,
+        bias: Tensor | None,
+        target: Tensor,
+        smoothing: float,
+        chunk_bytes: int,
+        needs: bool,
     ) -> tuple[Tensor, Tensor]:
         size, wide = weight.shape[0], torch.float64 if z.dtype == torch.float64 else torch.float32
         share = smoothing / (size - 1) if smoothing else 0.0  # of each word but the reference
@@ -60,7 +65,6 @@ class _OutputLoss(torch.autograd.Function):
         # Buffers are reused and written in place: fresh memory costs more than the arithmetic on it.
         held = z.new_empty(rows, size, dtype=wide)
         narrow = held if z.dtype == wide else z.new_empty(rows, size)
-        needs = any(ctx.needs_input_grad)
         d_z = torch.empty_like(z) if needs else None
         d_weight = torch.zeros_like(weight, dtype=wide)
         d_bias = None if bias is None else torch.zeros_like(bias, dtype=wide)
@@ -111,6 +115,7 @@ class _OutputLoss(torch.autograd.Function):
             d_z * d_loss.to(d_z.dtype),
             (d_weight * d_loss).to(weight_type),
             None if d_bias is None else (d_bias * d_loss).to(bias_type),
+            None,
             None,
             None,
             None,

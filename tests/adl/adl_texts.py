@@ -5,24 +5,22 @@ Programs are drawn against the signatures of the layers there are, so a new laye
 
 import random
 
-from calque.adl.signature import Body, Flag, Int, Point, Real, Signature, Word
+from calque.adl.signature import REQUIRED, Body, Flag, Int, Point, Real, Signature, Word
 from calque.layers.registry import builtin
 
 SIGNATURES = {name: layer.signature() for name, layer in builtin().layers.items()}
 SIDES = {name: layer.sides for name, layer in builtin().layers.items()}
-PIECES = (
-    *SIGNATURES, *"repeat res res_d ffl tenc birnn encoder decoder adl d heads p i j x yes no none end f g relu glu".split(),
-    *"-> -> -> → ( ( ( ) ) ) [ ] , , = = @ + - * / 1 2 8 0 0.1 1e-6 999999999 # ; $ \\ \" ' . : { } é ٣ 𝄞".split(),
-    " ", "\n", "\n", "\t", "\r\n", "\0", "\ufeff",
-)  # fmt: skip
+WORDS = "repeat res res_d ffl tenc birnn encoder decoder adl d heads p i j x yes no none end f relu 1 2 8 0 0.1 1e-6 999999999"
+MARKS = "()[],=@+-*/#;$\\\"'.:{}é٣𝄞\n\t\0\ufeff"
+PIECES = (*SIGNATURES, *WORDS.split(), *MARKS, "->", "->", "->", "→", "(", ")", ")", ",", "=", " ", "\n", "\r\n")
 
 
 def argument(draw: random.Random, kind: object, side: str, depth: int) -> str | None:
     """A value for a parameter of a kind; None: leave it out."""
     if isinstance(kind, Body):
-        return chain(draw, side, depth - 1)
+        return chain(draw, side, depth - 1) + " -> linear"
     if isinstance(kind, Point):
-        return draw.choice((None, None, "@end", "@end -> linear" if kind.chain else None))
+        return draw.choice((None, "@end -> linear(d)")) if kind.chain and side == "decoder" else None
     if isinstance(kind, Flag):
         return draw.choice((None, "yes", "no"))
     if isinstance(kind, Word):
@@ -40,9 +38,12 @@ def call(draw: random.Random, signature: Signature, side: str, depth: int) -> st
         many = draw.randint(2, 3) if parameter.kind.many else 1
         for _ in range(many):
             value = argument(draw, parameter.kind, side, depth)
-            needed = repr(parameter.default) == "REQUIRED"
-            if value is None and needed:
-                value = "2"
+            if value is not None and parameter.name in ("kernel", "heads"):
+                value = "1"
+            if value is None and parameter.default is REQUIRED:
+                value = parameter.kind.choices[0] if isinstance(parameter.kind, Word) else "1"
+            if signature.either and parameter.name in signature.either[1]:
+                value = None
             if value is None:
                 named = True
             else:
@@ -59,16 +60,19 @@ def chain(draw: random.Random, side: str, depth: int) -> str:
         if kind == 0:
             parts.append(f"repeat({draw.choice(('1', '2', 'n - 2', 'n'))}, {chain(draw, side, depth - 1)})")
         elif kind == 1:
-            parts.append(f"res({chain(draw, side, depth - 1)} -> linear)")
+            parts.append(f"linear -> res({chain(draw, side, depth - 1)} -> linear)")
         elif kind == 2:
-            parts.append(f"repeat(2, linear(2*i) -> {chain(draw, side, depth - 1)}, index={draw.choice('ijk')})")
+            index = draw.choice("ijk")
+            parts.append(
+                f"repeat(2, linear(2*{index}) -> {chain(draw, side, depth - 1)} -> linear(w + {index}), index={index})"
+            )
         elif kind == 3:
             parts.append(f"block({chain(draw, side, depth - 1)})")
         else:
             signature = SIGNATURES[draw.choice(names)]
             if depth <= 0 and any(isinstance(p.kind, Body) for p in signature.parameters):
                 signature = SIGNATURES["norm"]
-            parts.append(call(draw, signature, side, depth))
+            parts.append(draw.choice(("", "linear -> ")) + call(draw, signature, side, depth))
     if draw.random() < 0.7:
         parts.append("linear")
     return " -> ".join(parts)
@@ -102,41 +106,52 @@ def mutated(draw: random.Random, text: str) -> str:
     return text
 
 
+def doubling(first: str, step: str, last: str, count: int) -> str:
+    """Definitions `f0`, `f1`, ... each of which uses the one before twice."""
+    steps = "".join(f"f{j}{step.replace('F', f'f{j - 1}')}\n" for j in range(1, count))
+    return f"f0{first}\n{steps}encoder = {last.replace('F', f'f{count - 1}')}"
+
+
 def large(draw: random.Random) -> str:
     """A text that asks for much: nesting, numbers, names, doubling definitions, long lines."""
     k = draw.choice((5, 20, 60, 300, 3000))
-    end = "\ndecoder = mh_dot_src_att\n"
-    few = min(k, 60)
-    bodies = (
-        lambda: "encoder = " + "(" * k,
-        lambda: "encoder = " + "res(" * k + "id" + ")" * k + end,
-        lambda: "encoder = linear(" + "-" * k + "1)" + end,
-        lambda: "encoder = linear(" + "(" * k + "1" + ")" * k + ")" + end,
-        lambda: "encoder = linear(" + draw.choice("+-*/").join("1" * k) + ")" + end,
-        lambda: "encoder = linear(" + "9" * k + ")" + end,
-        lambda: "encoder = norm(1e" + "9" * k + ")" + end,
-        lambda: "encoder = " + "a" * k * 20 + end,
-        lambda: "encoder = " + " -> ".join(["id"] * k) + end,
-        lambda: "encoder = id" + "@a" * k + end,
-        lambda: "encoder = " + " -> ".join(f"id@a{j}" for j in range(k)) + end.replace("att", "att(from=@b)"),
-        lambda: "encoder = repeat(" * few + "1000, " * few + end,
-        lambda: "encoder = " + "repeat(1000, " * few + "id" + ")" * few + end,
-        lambda: "encoder = " + "repeat(i*1000, " * few + "id" + ")" * few + end,
-        lambda: "f0(x) = x -> x\n" + "".join(f"f{j}(x) = f{j - 1}(f{j - 1}(x))\n" for j in range(1, few)) + f"encoder = f{few - 1}({draw.choice(('id', 'nrom'))})" + end,
-        lambda: "f0 = id -> id\n" + "".join(f"f{j} = f{j - 1} -> f{j - 1}\n" for j in range(1, few)) + f"encoder = f{few - 1}" + end,
-        lambda: "f0(a) = linear(a*a)\n" + "".join(f"f{j}(a) = f{j - 1}(a*a + a)\n" for j in range(1, few)) + f"encoder = repeat(2, f{few - 1}({draw.choice('2i')}))" + end,
-        lambda: "n0 = 3\n" + "".join(f"n{j} = n{j - 1}*n{j - 1}\n" for j in range(1, few)) + f"encoder = linear(n{few - 1})" + end,
-        lambda: "".join(f"a{j} = id\n" for j in range(k)) + "encoder = id" + end,
-        lambda: "encoder = id\n" + "x = (\n" * k + end,
-        lambda: "encoder = " + "nrom -> " * k + "id" + end,
-        lambda: "encoder = cnn(" + "kernal=3, " * k + ")" + end,
-        lambda: "f(" + ", ".join(f"a{j} = a{j - 1}" for j in range(1, few)) + ") = id\nencoder = f(id)" + end,
-        lambda: "\n" * k * 20 + "encoder = $" + " " * k * 20 + end,
-        lambda: "# " + "é" * k * 20 + "\nencoder = id" + end,
-        lambda: "encoder = concat(" + "id, " * k + ")" + end,
-        lambda: "encoder = id\n" * k + end,
-    )  # fmt: skip
-    return draw.choice(bodies)()
+    few, leaf, number = min(k, 60), draw.choice(("id", "nrom")), draw.choice("2i")
+    sides = (
+        "encoder = " + "(" * k,
+        "encoder = " + "res(" * k + "id" + ")" * k,
+        "encoder = linear(" + "-" * k + "1)",
+        "encoder = linear(" + "(" * k + "1" + ")" * k + ")",
+        "encoder = linear(" + draw.choice("+-*/").join("1" * k) + ")",
+        "encoder = linear(" + "9" * k + ")",
+        "encoder = norm(1e" + "9" * k + ")",
+        "encoder = " + "a" * k * 20,
+        "encoder = " + " -> ".join(["id"] * k),
+        "encoder = id" + "@a" * k,
+        "encoder = " + " -> ".join(f"id@a{j}" for j in range(k)) + "\ndecoder = mlp_src_att(from=@b)",
+        "encoder = "
+        + " -> ".join(f"id@a{j}" for j in range(k))
+        + "\ndecoder = "
+        + "mlp_src_att(from=@b) -> " * k
+        + "id",
+        "encoder = " + "repeat(1000, " * few,
+        "encoder = " + "repeat(1000, " * few + "id" + ")" * few,
+        "encoder = " + "repeat(i*1000, " * few + "id" + ")" * few,
+        doubling("(x) = x -> x", "(x) = F(F(x))", f"F({leaf})", few),
+        doubling("(x) = x -> x", "(x) = F(x) -> F(x)", f"F({leaf})", few),
+        doubling(f" = id -> {leaf}", " = F -> F", "F", few),
+        doubling("(a) = linear(a*a)", "(a) = F(a*a + a)", f"repeat(2, F({number}))", few),
+        doubling(" = 3", " = F*F", "linear(F)", few),
+        "".join(f"a{j} = id\n" for j in range(k)) + "encoder = id",
+        "encoder = id\n" + "x = (\n" * k,
+        "encoder = " + "nrom -> " * k + "id",
+        "encoder = cnn(" + "kernal=3, " * k + ")",
+        "f(" + ", ".join(f"a{j} = a{j - 1}" for j in range(1, few)) + ") = id\nencoder = f(id)",
+        "\n" * k * 20 + "encoder = $" + " " * k * 20,
+        "# " + "é" * k * 20 + "\nencoder = id",
+        "encoder = concat(" + "id, " * k + ")",
+        "encoder = id\n" * k,
+    )
+    return draw.choice(sides) + "\ndecoder = mh_dot_src_att\n"
 
 
 def any_text(draw: random.Random, valid: list[str]) -> str:

@@ -1,0 +1,16 @@
+"""What all tests share: shapes of the layers' tensors are checked, and tests that need an accelerator say so where there is none."""
+
+import pytest
+import torch
+from jaxtyping import install_import_hook
+
+# Before anything imports a layer: from here on every annotation such as Float[Tensor, "B T D"] is held against each call.
+install_import_hook("calque.layers", "beartype.beartype")
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    if torch.cuda.is_available():
+        return
+    for item in items:
+        if item.get_closest_marker("gpu"):
+            item.add_marker(pytest.mark.skip(reason="no accelerator here"))

@@ -1,0 +1,108 @@
+"""The contract, for every layer there is, every example of it, and for compositions drawn at random."""
+
+import os
+
+import pytest
+
+from calque.adl.check import check
+from calque.adl.program import prelude
+from calque.diagnostics import Text
+from calque.layers.contract import DECODER, ENCODER, Layer
+from calque.layers.registry import builtin
+from calque.prove import prove_layer, prove_text, random_program
+from calque.prove.prover import LAWS
+
+FAST, SOAK, BATCH = 200, 2000, 50
+
+EXPECTED = {
+    ENCODER: {"padding", "batch", "shape", "record", "train"},
+    DECODER: {"equal", "causal", "padding", "batch", "idle", "reorder", "state", "model", "shape", "record", "train"},
+}
+
+# A transformer, a recurrent and a convolutional network of Domhan 2018, section 2.4; bridges, labels in loops, feeding.
+NETWORKS = {
+    "transformer": """
+        d = 8\nheads = 2
+        encoder = pos -> repeat(2, tenc @ block) -> norm
+        decoder = pos -> repeat(2, tdec(m = @block[3 - i] -> norm)) -> norm""",
+    "rnmt": """
+        d = 8
+        encoder = dropout -> birnn -> repeat(2, res_d(rnn))
+        decoder = feed(dropout -> rnn -> dropout -> repeat(2, res_d(rnn)) -> concat(id, mlp_src_att) -> ff)""",
+    "convs2s": """
+        d = 8
+        encoder = pos -> repeat(2, res(cnn(glu) -> dropout))
+        decoder = pos -> repeat(2, res(dropout -> cnn(glu) -> dropout -> res(dot_src_att(s=1, project=none))))""",
+    "luong": """
+        d = 8
+        encoder = reverse(repeat(2, dropout -> rnn(bias=no) @ enc))
+        decoder = feed(repeat(2, dropout -> rnn(bias=no, start=@enc[i]))
+                  -> concat(dot_src_att(project=q, s=1), id) -> linear(bias=no) -> tanh)""",
+    "gehring": """
+        d = 8\nh = 12
+        conv(n, w) = repeat(n-1, res(cnn(id, width=w)) -> tanh) -> cnn(tanh, width=w)
+        encoder = learn_pos(4) -> dropout @ e -> concat(linear(h) -> conv(3, h) -> linear @ a, conv(2, d) @ c)
+        cond(k, v) = feed(concat(take(h, d), add(take(0, h) -> linear, take(h, d))
+                     -> dot_src_att(keys=k, values=v, s=1, project=none)) -> rnn(h, bias=no), width=h)
+        decoder = dropout -> cond(@a, @c) -> linear -> dropout""",
+}
+
+
+@pytest.mark.parametrize("layer", builtin().layers.values(), ids=lambda layer: layer.name)
+def test_every_layer_keeps_the_contract(layer: type[Layer]) -> None:
+    report = prove_layer(layer, builtin())
+    assert report.passed, str(report)
+    sides = {side for example in layer.examples for side in example.sides}
+    assert sides == set(layer.sides), "an example on every side the layer stands on"
+    assert {v.law for v in report.verdicts} == set().union(*(EXPECTED[side] for side in sides))
+
+
+@pytest.mark.parametrize("name", NETWORKS)
+def test_the_networks_of_the_papers_keep_it(name: str) -> None:
+    report = prove_text(NETWORKS[name], builtin(), seed=1)
+    assert report.passed, str(report)
+
+
+def test_a_text_is_proved_on_both_sides() -> None:
+    assert {law for law, _ in LAWS["both"]} == EXPECTED[ENCODER] | EXPECTED[DECODER]
+
+
+@pytest.mark.parametrize("first", range(0, FAST, BATCH))
+def test_random_compositions_keep_it(first: int) -> None:
+    prove_drawn(first, BATCH)
+
+
+@pytest.mark.slow
+@pytest.mark.skipif("CALQUE_SOAK" not in os.environ, reason="set CALQUE_SOAK=1: some minutes")
+@pytest.mark.parametrize("first", range(FAST, FAST + SOAK, BATCH))
+def test_many_random_compositions_keep_it(first: int) -> None:
+    prove_drawn(first, BATCH)
+
+
+def prove_drawn(first: int, count: int) -> None:
+    broken = []
+    for seed in range(first, first + count):
+        text = random_program(seed)
+        report = prove_text(text, builtin(), seed)
+        if not report.passed:
+            broken.append(f"seed {seed}\n{text}{report}")
+    assert not broken, "\n".join(broken)
+
+
+def test_compositions_are_drawn_from_everything_there_is() -> None:
+    """Every layer, the features of the language around them, and definitions of the prelude occur among the fast ones."""
+    texts = [random_program(seed) for seed in range(FAST)]
+    assert len(set(texts)) == FAST
+    assert texts[7] == random_program(7)
+    drawn = "".join(texts)
+    used = {
+        node.name
+        for text in texts
+        for chain in (lambda c: (c.encoder, c.decoder))(check(Text("drawn", text), builtin()))
+        for node in chain.nodes()
+    }
+    assert used == set(builtin().layers)
+    for piece in ("repeat(", " @ l", "from=@l", "start=@l", "keys=@", "[i]", "- i]", "start=@l", "feed(", "reverse("):
+        assert piece in drawn, piece
+    bare = [s.name for s in prelude() if all(p.default is not None for p in s.parameters or ())]
+    assert sum(f" {name} " in drawn.replace("\n", " ") for name in bare) > len(bare) // 2
