@@ -1,11 +1,13 @@
 """What all tests share: shapes of the layers' tensors are checked, and tests that need an accelerator say so where there is none."""
 
+from collections.abc import Iterator
+
+import jaxtyping
 import pytest
 import torch
-from jaxtyping import install_import_hook
 
 # Before anything imports a layer: from here on every annotation such as Float[Tensor, "B T D"] is held against each call.
-install_import_hook("calque.layers", "beartype.beartype")
+jaxtyping.install_import_hook("calque.layers", "beartype.beartype")
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
@@ -14,3 +16,11 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     for item in items:
         if item.get_closest_marker("gpu"):
             item.add_marker(pytest.mark.skip(reason="no accelerator here"))
+
+
+@pytest.fixture
+def shapes_unchecked() -> Iterator[None]:
+    """For tests that run the layers thousands of times; the same calls are checked elsewhere."""
+    jaxtyping.config.update("jaxtyping_disable", True)
+    yield
+    jaxtyping.config.update("jaxtyping_disable", False)

@@ -121,7 +121,9 @@ def test_what_layers_share_is_not_a_layer() -> None:
         tree = ast.parse((ROOT / "layers" / f"{name}.py").read_text(encoding="utf-8"))
         for node in tree.body:
             if isinstance(node, ast.ClassDef):
-                named = {t.id for a in node.body if isinstance(a, ast.Assign) for t in a.targets if isinstance(t, ast.Name)}
+                named = {
+                    t.id for a in node.body if isinstance(a, ast.Assign) for t in a.targets if isinstance(t, ast.Name)
+                }
                 assert "name" not in named, f"{name}.py holds the layer {node.name}"
 
 
@@ -139,7 +141,11 @@ def test_files_are_small() -> None:
     assert statistics.median(lengths.values()) < 150
 
 
-@pytest.mark.parametrize("module", ["calque", "calque.cli", "calque.adl.parser", "calque.adl.check", "calque.experiment"])
+@pytest.mark.parametrize(
+    "module", ["calque", "calque.cli", "calque.adl.parser", "calque.adl.check", "calque.experiment"]
+)
 def test_torch_is_not_imported_until_it_is_needed(module: str) -> None:
     program = f"import sys, {module}; sys.exit('torch' in sys.modules)"
-    assert subprocess.run([sys.executable, "-c", program], check=False).returncode == 0, f"`import {module}` loads torch"
+    assert subprocess.run([sys.executable, "-c", program], check=False).returncode == 0, (
+        f"`import {module}` loads torch"
+    )

@@ -190,7 +190,7 @@ def train(run: Path, overrides: tuple[str, ...], out: Path | None) -> None:
 @click.option("--out", type=FILE, required=True, help="A new folder for the averaged model.")
 def average(run: Path, best: bool, count: int, out: Path) -> None:
     """Average checkpoints of a RUN into a model of their own."""
-    from calque.train.checkpoint import average_run
+    from calque.train.averaging import average_run
 
     updates = average_run(run, out, "best" if best else "last", count)
     tell(f"mean of checkpoints {', '.join(map(str, updates))}")
@@ -237,7 +237,7 @@ def translate(
     from calque.decode.translate import translate_stream
 
     _set_threads(threads)
-    here = _load(run, beam if beam is None else max(beam, n_best), precision)
+    here = _load(run, beam, precision)
     for found in translate_stream(here.loaded, _stdin(), n_best, invariant):
         padded = [*found, *[None] * (n_best - len(found))]  # always as many lines as promised
         for one in padded:

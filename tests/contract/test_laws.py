@@ -67,12 +67,14 @@ def test_a_text_is_proved_on_both_sides() -> None:
     assert {law for law, _ in LAWS["both"]} == EXPECTED[ENCODER] | EXPECTED[DECODER]
 
 
+@pytest.mark.usefixtures("shapes_unchecked")
 @pytest.mark.parametrize("first", range(0, FAST, BATCH))
 def test_random_compositions_keep_it(first: int) -> None:
     prove_drawn(first, BATCH)
 
 
 @pytest.mark.slow
+@pytest.mark.usefixtures("shapes_unchecked")
 @pytest.mark.skipif("CALQUE_SOAK" not in os.environ, reason="set CALQUE_SOAK=1: some minutes")
 @pytest.mark.parametrize("first", range(FAST, FAST + SOAK, BATCH))
 def test_many_random_compositions_keep_it(first: int) -> None:

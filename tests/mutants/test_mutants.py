@@ -8,10 +8,18 @@ from running_sum import Mean, RoundedMean
 
 from calque.layers.contract import ENCODER, Registry
 from calque.layers.registry import builtin
-from calque.prove import Report, prove_layer, prove_module, prove_text
+from calque.prove import Report, prove_layer, prove_module, prove_text, prover
 
 # A labelled cell in a backwards chain: its final state is the bridge's business, and no layer's example by itself.
 LABELLED = "d = 8\nencoder = concat(rnn(4) @ a, reverse(rnn(4) @ b))\ndecoder = id\n"
+
+pytestmark = pytest.mark.usefixtures("shapes_unchecked", "one_trial")
+
+
+@pytest.fixture
+def one_trial(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A single draw has to do: a law that catches a fault by luck is no law."""
+    monkeypatch.setattr(prover, "TRIALS", 1)
 
 
 def proof(name: str) -> Report:

@@ -1,5 +1,6 @@
 import json
 import os
+import warnings
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -166,7 +167,9 @@ def test_killed_before_a_rename_the_old_one_is_there(tmp_path: Path, monkeypatch
 
     for name in ("2", "state-2"):
         left[0] = at
-        child = os.fork()
+        with warnings.catch_warnings():  # later Pythons warn of threads, and torch has some; the child uses none
+            warnings.simplefilter("ignore", DeprecationWarning)
+            child = os.fork()
         if not child:
             monkeypatch.setattr(os, "replace", dies)
             save(name)

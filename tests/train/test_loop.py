@@ -212,7 +212,7 @@ def test_missing_devices_and_packages(
 ) -> None:
     monkeypatch.setattr(torch.cuda, "is_available", lambda: False)
     monkeypatch.setitem(sys.modules, "torch.utils.tensorboard", None)
-    for settings, code in (({"device": "cuda"}, "K401"), ({"tensorboard": True}, "X301")):
+    for settings, code in (({"device": "cuda"}, "X410"), ({"tensorboard": True}, "X301")):
         with pytest.raises(CalqueError) as caught:
             train(experiment(**settings), run, prepared, checked)
         assert caught.value.diagnostics[0].code == code

@@ -190,15 +190,9 @@ class _Checker:
     def repeat(
         self, call: Call, place: _Place, width: int | None, path: str, name: str, items: dict[str, Node | Chain]
     ) -> tuple[int | None, bool]:
-        n = self.number(call, "n", place.indices)
-        kind = call.signature.parameters[0].kind
+        n = self.value(call, call.signature.parameters[0], call.args["n"], place.indices)
         if n is None:
             return None, False
-        fault = out_of_bounds("n", kind, n, call.at("n"))
-        if fault is not None:
-            self.record(call, fault)
-            return None, False
-        whole = True
         body: Any = call.args["body"]
         if n == 0:
             identity = Call(self.library.layers["id"].signature(), {}, None, call.span, {}, call.depth)
@@ -206,7 +200,7 @@ class _Checker:
             if node is not None:
                 items[name] = node
             return width, node is not None
-        for copy in range(1, n + 1):
+        for copy in range(1, int(n) + 1):
             at = f"{name}[{copy}]"
             chain = self.chain(body, place.side, width, f"{path}.{at}", (*place.indices, copy), place.in_source)
             if chain is None:
@@ -214,11 +208,7 @@ class _Checker:
                 return None, False
             items[at] = chain
             width = chain.width_out
-        return width, whole
-
-    def number(self, call: Call, name: str, indices: tuple[int, ...]) -> int | None:
-        bound: Any = call.args[name]
-        return self.evaluate(call, bound, indices, call.at(name))
+        return width, True
 
     def evaluate(self, call: Call, expression: Expression, indices: tuple[int, ...], span: Span) -> int | None:
         try:
@@ -282,7 +272,7 @@ class _Checker:
         bodies = [p for p in call.signature.parameters if isinstance(p.kind, Body)]
         if bodies:
             for p in bodies:
-                values[p.name] = None
+                values[p.name] = () if p.kind.many else self.library.body(0)  # not known yet
             inner = layer.body_width(_args(layer, values), site) if known else None
             for p in bodies:
                 made = self.bodies(call.args[p.name], p.name, p.kind.many, place, inner, path, parts)

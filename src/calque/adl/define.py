@@ -27,7 +27,7 @@ from calque.adl.signature import (
     SourceDefault,
     Word,
 )
-from calque.adl.syntax import Argument, Chain, Label, Number, Operation, Term, Value
+from calque.adl.syntax import Argument, Chain, Label, Number, Operation, Term, Value, describe
 from calque.adl.syntax import Source as SourceText
 from calque.diagnostics import Diagnostic, Fix, Span, Text
 
@@ -53,7 +53,7 @@ class Expander(Reporter):
             return tuple(call for part in value.parts for call in self.attempt(part, scope))
         if isinstance(value, Term):
             return self.labelled(self.term(value, scope), value.labels)
-        raise self.fail("C110", value.span, expected="a layer", found=_describe(value))
+        raise self.fail("C110", value.span, expected="a layer", found=describe(value))
 
     def attempt(self, value: Value, scope: Scope) -> CallChain:
         """A chain, or a hole where it has a fault, so that what stands around it is still looked at."""
@@ -69,16 +69,23 @@ class Expander(Reporter):
         return Call(signature, args, None, self.place(span), spans, self.repeats, self.outer)
 
     def labelled(self, chain: CallChain, labels: tuple[Label, ...]) -> CallChain:
+        if not labels:
+            return chain
+        calls = list(chain)
         for label in labels:
-            last = chain[-1]
             if label.name == "end":
                 raise self.fail("C116", label.span)
-            if last.label is None:
-                chain = (*chain[:-1], replace(last, label=label.name))
-            else:  # a second label reads the same output
-                identity = self.made(self.signatures["id"], {}, label.span, {})
-                chain = (*chain, replace(identity, label=label.name))
-        return chain
+            if calls[-1].label is not None:  # a second label reads the same output
+                self.count(label.span)
+                calls.append(self.made(self.signatures["id"], {}, label.span, {}))
+            calls[-1] = replace(calls[-1], label=label.name)
+        return tuple(calls)
+
+    def count(self, span: Span) -> None:
+        """One layer more."""
+        self.calls += 1
+        if self.calls > MAX_CALLS:
+            raise self.limit("layers", MAX_CALLS, span)
 
     def term(self, term: Term, scope: Scope) -> CallChain:
         bound = scope.find(term.name)
@@ -128,9 +135,7 @@ class Expander(Reporter):
             self.origin, self.outer = before
 
     def primitive(self, signature: Signature, term: Term, scope: Scope) -> Call:
-        self.calls += 1
-        if self.calls > MAX_CALLS:
-            raise self.limit("layers", MAX_CALLS, term.span)
+        self.count(term.span)
         given, good = self.bind_names(signature, term)
         args: dict[str, Bound] = {}
         spans: dict[str, Span] = {}
@@ -172,7 +177,7 @@ class Expander(Reporter):
     def index_name(self, given: "Given", scope: Scope) -> str:
         value = given.value
         if not isinstance(value, Term) or value.arguments is not None or value.labels:
-            raise self.fail("C110", value.span, expected=IndexName.expects, found=_describe(value))
+            raise self.fail("C110", value.span, expected=IndexName.expects, found=describe(value))
         if value.name in WORDS:
             raise self.fail("C121", value.span, name=value.name)
         return value.name
@@ -215,7 +220,7 @@ class Expander(Reporter):
                 name = names[position]
                 many = signature.parameters[position].kind.many
                 if many and name in given:
-                    given[name] = Given(given[name].value, (*given[name].all, argument))
+                    given[name].all.append(argument)
                     continue
                 position += not many
             else:
@@ -229,7 +234,7 @@ class Expander(Reporter):
                 self.fail("C106", argument.span, layer=signature.name, name=name)
                 abandoned = True
                 continue
-            given[name] = Given(argument.value, (argument,))
+            given[name] = Given(argument.value, [argument])
         missing = [p.name for p in signature.parameters if p.default is REQUIRED and p.name not in given]
         if missing and not abandoned:
             self.fail("C107", term.span, layer=signature.name, missing=missing)
@@ -273,7 +278,7 @@ class Expander(Reporter):
             if word is None or word not in kind.choices:
                 near = self.near(word, kind.choices) if word else None
                 fix = Fix(value.span, near) if near and self.place(value.span) is value.span else None
-                found_word = _describe(value)
+                found_word = describe(value)
                 fields: dict[str, object] = {"choices": kind.choices, "found": found_word, "near": near}
                 raise self.fail("C114", value.span, fix, name=parameter.name, **fields)
             return word
@@ -294,7 +299,7 @@ class Expander(Reporter):
 
     def mismatch(self, parameter: Parameter, value: Value) -> Abandoned:
         expected = parameter.kind.expects
-        return self.fail("C108", value.span, name=parameter.name, expected=expected, found=_describe(value))
+        return self.fail("C108", value.span, name=parameter.name, expected=expected, found=describe(value))
 
     def setting(self, name: str, scope: Scope) -> int | float | None:
         """The value of a setting, marked as read."""
@@ -368,7 +373,7 @@ class Expander(Reporter):
                 index = self.number(inner.index, inner_scope, _INDEX)
             base = Source(inner.label, index, (), self.place(inner.span))
         else:
-            raise self.fail("C110", inner.span, expected=Point.expects, found=_describe(inner))
+            raise self.fail("C110", inner.span, expected=Point.expects, found=describe(inner))
         behind = tuple(call for part in rest for call in self.chain(part, scope))
         if behind and not kind.chain:
             raise self.fail("C118", value.span)
@@ -380,20 +385,8 @@ class Given:
 
     __slots__ = ("all", "value")
 
-    def __init__(self, value: Value, all: tuple[Argument, ...]):
+    def __init__(self, value: Value, all: list[Argument]):
         self.value, self.all = value, all
 
 
 _INDEX = Parameter("index", Int(), REQUIRED, "")
-
-
-def _describe(value: Value) -> str:
-    if isinstance(value, Number):
-        return f"`{value.value}`"
-    if isinstance(value, Operation):
-        return "arithmetic"
-    if isinstance(value, SourceText):
-        return f"the source `@{value.label}`"
-    if isinstance(value, Chain):
-        return "a chain"
-    return f"`{value.name}`" if value.arguments is None else f"the layer `{value.name}(...)`"

@@ -58,7 +58,7 @@ class Reporter:
         """The name most like `name`; none once a text has asked too often, since comparing takes long."""
         names = list(islice(dict.fromkeys(known), 200))
         self._compared += len(names)
-        return nearest(name, names) if self._compared < 2_000 else None
+        return nearest(name, names) if self._compared < 1_000 else None
 
     def unknown(self, code: str, name: str, span: Span, known: Iterable[str], **fields: object) -> Abandoned:
         """A name that stands for nothing, with the one it may have been meant to be."""

@@ -167,3 +167,16 @@ class Statement:
     value: Value
     span: Span = field(compare=False)
     name_span: Span = field(compare=False)
+
+
+def describe(value: Value) -> str:
+    """What a value is, for a message."""
+    if isinstance(value, Number):
+        return f"`{value.value}`"
+    if isinstance(value, Operation):
+        return "arithmetic"
+    if isinstance(value, Source):
+        return f"the source `@{value.label}`"
+    if isinstance(value, Chain):
+        return "a chain"
+    return f"`{value.name}`" if value.arguments is None else f"the layer `{value.name}(...)`"

@@ -54,7 +54,7 @@ def translate_lines(
     """The translations of each line, in the order of the lines, the best first.
 
     A line of n tokens gets at most ceil(max_length_factor * n) + max_length_offset words, end symbols left out on both
-    sides. A line without tokens becomes the one empty translation.
+    sides. A line without tokens becomes the one empty translation. The beam is at least `n_best`.
 
     A product over another number of rows may round otherwise, so in rare cases, most of them in bfloat16, the batch still
     decides between two equally good words. With `invariant` every batch has the one shape that belongs to the lengths
@@ -102,7 +102,7 @@ def translate_batch(
     width = int(-(-lengths.max() // BUCKET) * BUCKET if slab else lengths.max())
     limits = torch.tensor([_limit(decode, len(s)) for s in sources])
     capacity = _limit(decode, width) + 1 if slab else 0
-    settings = SearchSettings(decode.beam, decode.normalise, decode.alpha, n_best, capacity=capacity)
+    settings = SearchSettings(max(decode.beam, n_best), decode.normalise, decode.alpha, n_best, capacity=capacity)
     source = np.full((len(sources), width), PAD)
     for row, ids in zip(source, sources, strict=True):
         row[: len(ids) + loaded.source_end] = [*ids, EOS] if loaded.source_end else ids

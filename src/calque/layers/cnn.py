@@ -68,7 +68,7 @@ class Convolution(Layer):
         seen, after = cast("Window", state).write(x, ctx.mask)
         return self._convolve(seen, x.shape[1]), after
 
-    def _convolve(self, seen: Float[Tensor, "B T+f D"], n: int) -> Float[Tensor, "B T E"]:
+    def _convolve(self, seen: Float[Tensor, "B W D"], n: int) -> Float[Tensor, "B T E"]:
         # One product over the windows laid side by side; the weight's columns are ordered to match.
         windows = seen.unfold(1, self.field + 1, 1)[..., :: self.dilation]  # [B, T, D, kernel]
         return self.function(F.linear(windows.flatten(2), self.conv.weight.flatten(1), self.conv.bias))

@@ -226,35 +226,41 @@ class _Composer:
 
     def source(self, p: Parameter, kind: Point, place: _Place) -> "_Drawn":
         """A point of the encoder, with a chain behind it at times."""
+        rng = self.rng
         ready = [(label, k) for label in self.labels for k in range(len(label.points))]
         if place.side == ENCODER or self.end is None:
             return _Drawn(None) if kind.optional else _Nothing(None)
         if not kind.chain:
             held = [(label, k) for label, k in ready if label.points[k].state is not None]
-            if not held or (kind.optional and self.rng.random() < 0.4):
+            if not held or (kind.optional and rng.random() < 0.4):
                 return _Drawn(None) if kind.optional else _Nothing(None)
-            label, k = self.rng.choice(held)
+            label, k = rng.choice(held)
             key, text = self.address(label, k, place)
             return _Drawn(SourceArg(key, label.points[k], label.points[k].width), text)
-        if isinstance(p.default, SourceDefault) and self.rng.random() < 0.3:
+        if isinstance(p.default, SourceDefault) and rng.random() < 0.3:
             return _Drawn(SourceArg(p.default.label, self.end, self.end.width))
+        counted = [(label, k) for label, k in ready if label.repeated and self.fits(label, place)]
+        ready = counted if counted and rng.random() < 0.6 else ready
         point, key, text = self.end, "end", "@end"
-        if ready and self.rng.random() < 0.7:
-            label, k = self.rng.choice(ready)
+        if ready and rng.random() < 0.7:
+            label, k = rng.choice(ready)
             point, (key, text) = label.points[k], self.address(label, k, place)
         out = point.width
-        if self.rng.random() < 0.4:
-            out = self.rng.choice((*WIDTHS, out))
+        if rng.random() < 0.4:
+            out = rng.choice((*WIDTHS, out))
             text += f" -> {self.fitted(_Place(ENCODER, DEPTH, (), False), point.width, out)}"
         return _Drawn(SourceArg(key, point, out), text)
+
+    def fits(self, label: _Labelled, place: _Place) -> bool:
+        """Does a label have a point for every copy of the repetition around?"""
+        return bool(place.copies) and place.copies[-1] <= len(label.points)
 
     def address(self, label: _Labelled, k: int, place: _Place) -> tuple[str, str]:
         """A point's key and how it is written: in a repetition with enough points, at times by the copy's number."""
         if not label.repeated:
             return label.name, f"@{label.name}"
-        n = place.copies[-1] if place.copies else 0
-        if 0 < n <= len(label.points) and self.rng.random() < 0.5:
-            return f"{label.name}[1]", f"@{label.name}[{self.rng.choice(('i', f'{n + 1} - i'))}]"
+        if self.fits(label, place) and self.rng.random() < 0.7:
+            return f"{label.name}[1]", f"@{label.name}[{self.rng.choice(('i', f'{place.copies[-1] + 1} - i'))}]"
         return f"{label.name}[{k + 1}]", f"@{label.name}[{k + 1}]"
 
 

@@ -16,7 +16,7 @@ from calque.prove.report import Check, Report, Verdict, describe, judge, merged
 from calque.prove.subject import Subject
 
 Law = Callable[[Subject], Iterator[Check]]
-TRIALS = 3
+TRIALS = 2
 
 ENCODER_LAWS: tuple[tuple[str, Law], ...] = (("padding", both.encoder_padding), ("batch", both.encoder_batch))
 DECODER_LAWS: tuple[tuple[str, Law], ...] = (

@@ -41,7 +41,11 @@ class Checkpoints:
             if update > until:
                 remove_tensors(self.path(update))
             else:
-                self.held.append(Checkpoint(update, _number(read_about(self.path(update)).get("perplexity"))))
+                self.held.append(self._read(update))
+
+    def look(self) -> None:
+        """Reads what is there and changes nothing."""
+        self.held = [self._read(update) for update in self._updates("")]
 
     def save(self, weights: Mapping[str, Tensor], update: int, perplexity: float, about: Mapping[str, Any]) -> None:
         """Writes a checkpoint, then deletes those that are neither among the best nor needed for the average."""
@@ -75,6 +79,9 @@ class Checkpoints:
         if self._updates(""):
             raise error("K202", Place(str(self.folder)))
         return None
+
+    def _read(self, update: int) -> Checkpoint:
+        return Checkpoint(update, _number(read_about(self.path(update)).get("perplexity")))
 
     def _updates(self, prefix: str) -> list[int]:
         names = [path.name for path in self.folder.glob("*.json")]

@@ -69,7 +69,7 @@ def train(
 
     `bleu` translates validation sentences and scores them; it is called at validations where it is given. Seconds are
     training time. SIGINT and SIGTERM end it after the update under way. Raises K2 (the folder holds another run), K301
-    (cannot write), K401 (no such device), X210, X211, X301.
+    (cannot write), X410 (no such device), X210, X211, X301.
     """
     with processor(experiment.train.threads), Signals() as signals:
         trainer = _Trainer(experiment, folder, prepared, checked, registry, watcher, bleu, signals)

@@ -15,10 +15,10 @@ BUDGET = 0.1
 
 
 def pick_device(name: str) -> torch.device:
-    """`auto`: cuda where there is one, else cpu. K401 where `cuda` is asked for and there is none."""
+    """`auto`: cuda where there is one, else cpu. X410 where `cuda` is asked for and there is none."""
     available = torch.cuda.is_available()
     if name == "cuda" and not available:
-        raise error("K401")
+        raise error("X410")
     return torch.device("cuda" if name == "cuda" or (name == "auto" and available) else "cpu")
 
 

@@ -1,0 +1,79 @@
+"""The architectures of the papers: each is checked, and learns as many numbers as its equations say."""
+
+import pytest
+from adl_corpus import checked
+
+from calque import zoo
+from calque.diagnostics import CalqueError, message
+
+D, N = 512, 6
+NORM = 2 * D
+ATTENTION = 4 * D * D
+INNER = 4 * D * (D + 1) + D * (4 * D + 1)
+BIRNN = 2 * (4 * (D // 2) * (D + D // 2 + 1))
+RNN = 4 * D * (D + D + 1)
+RNN_WIDE = 4 * D * (2 * D + D + 1)
+MLP = D * (D + D + 1)
+LAST = D * (2 * D + 1)
+GLU = 2 * D * (3 * D + 1)
+
+FORMULAS = {
+    "domhan2018/transformer": (
+        N * (2 * NORM + ATTENTION + INNER) + NORM,
+        N * (3 * NORM + 2 * ATTENTION + INNER) + NORM,
+    ),
+    "domhan2018/transformer-post": (
+        N * (2 * NORM + ATTENTION + INNER),
+        N * (3 * NORM + 2 * ATTENTION + INNER),
+    ),
+    "domhan2018/rnmt": (BIRNN + (N - 1) * RNN, N * RNN + MLP + LAST),
+    "domhan2018/rnmt-feed": (BIRNN + (N - 1) * RNN, RNN_WIDE + (N - 1) * RNN + MLP + LAST),
+    "domhan2018/convs2s": (N * GLU, N * GLU),
+}
+
+
+def test_names() -> None:
+    assert set(FORMULAS) <= set(zoo.names())
+    assert zoo.names() == sorted(zoo.names())
+
+
+@pytest.mark.parametrize("name", zoo.names())
+def test_checks(name: str) -> None:
+    found = checked(zoo.read(name).body)
+    assert found.warnings == ()
+    assert checked(found.text).text == found.text
+    assert zoo.read(name).body.startswith("# ")  # says which paper, which section, which differences
+
+
+@pytest.mark.parametrize("name", FORMULAS)
+def test_parameters(name: str) -> None:
+    found = checked(zoo.read(name).body)
+    assert (found.encoder.parameters, found.decoder.parameters) == FORMULAS[name]
+
+
+@pytest.mark.parametrize("name", FORMULAS)
+def test_depth_is_one_setting(name: str) -> None:
+    body = zoo.read(name).body
+    deep, flat = (checked(body.replace("\nn = 6\n", f"\nn = {n}\n")).encoder.parameters for n in (3, 2))
+    block = {"transformer": 2 * NORM + ATTENTION + INNER, "rnmt": RNN, "convs2s": GLU}[name.split("/")[1].split("-")[0]]
+    assert deep - flat == block
+
+
+def test_post_norm_is_the_base_transformer() -> None:
+    """Vaswani et al. 2017, table 3: the base model has 65 million parameters, embeddings of 37,000 pieces among them.
+
+    Theirs has no biases in attention and, beside the two sides, one shared table.
+    """
+    found = checked(zoo.read("domhan2018/transformer-post").body)
+    assert round((found.encoder.parameters + found.decoder.parameters + 37_000 * D) / 1e6) in (63, 64, 65)
+
+
+def test_unknown_name() -> None:
+    with pytest.raises(CalqueError) as caught:
+        zoo.read("domhan2018/transfomer")
+    (fault,) = caught.value.diagnostics
+    assert fault.code == "X220"
+    assert fault.fields["near"] == "domhan2018/transformer"
+    assert message(fault) == "there is no architecture `domhan2018/transfomer`"
+    with pytest.raises(CalqueError):
+        zoo.read("../codes/C")
