@@ -1,0 +1,96 @@
+"""The documents cannot go stale: their Python runs, their commands exist, their links lead somewhere."""
+
+import re
+import shlex
+from pathlib import Path
+from types import ModuleType
+from typing import Any
+
+import click
+import pytest
+
+from calque import cli
+from calque.diagnostics import codes
+from calque.experiment import Experiment, to_toml
+from calque.layers.registry import layers_in
+from calque.prove import prove_module
+
+ROOT = Path(__file__).parent.parent
+PAGES = sorted([*ROOT.glob("*.md"), *(ROOT / "docs").glob("*.md"), *(ROOT / "docs" / "decisions").glob("*.md")])
+README = (ROOT / "README.md").read_text(encoding="utf-8")
+
+
+def python_blocks(text: str) -> list[str]:
+    return re.findall(r"```python\n(.*?)```", text, re.DOTALL)
+
+
+def test_the_readme_steps_as_it_says() -> None:
+    names: dict[str, Any] = {}
+    exec(python_blocks(README)[0], names)
+    z, z_t, t = names["z"], names["z_t"], names["t"]
+    assert (z[:, t] - z_t[:, 0]).abs().max() < 1e-5
+
+
+def test_each_python_example_of_the_readme_is_under_ten_lines_and_compiles() -> None:
+    for block in python_blocks(README):
+        compile(block, "README.md", "exec")
+        assert block.count("\n") <= 12
+
+
+def test_the_layer_of_the_readme_keeps_the_contract() -> None:
+    block = next(b for b in python_blocks(README) if "class Square" in b)
+    module = ModuleType("square")
+    exec(block, vars(module))
+    for layer in list(vars(module).values()):
+        if isinstance(layer, type) and layer.__module__ == "builtins":
+            layer.__module__ = "square"
+    assert [layer.name for layer in layers_in(module)] == ["square"]
+    reports = prove_module(module)
+    assert reports
+    assert all(report.passed for report in reports)
+
+
+def commands(page: str) -> list[str]:
+    """Lines of code blocks that call calque."""
+    return [
+        line.strip().removeprefix("$ ") for line in page.split("\n") if re.match(r"\s*(#\s+)?(\$ )?calque [a-z]", line)
+    ]
+
+
+@pytest.mark.parametrize("page", [*PAGES, ROOT / "examples" / "multi30k.toml"], ids=lambda p: p.name)
+def test_commands_exist_with_their_options(page: Path) -> None:
+    for line in commands(page.read_text(encoding="utf-8")):
+        words = shlex.split(re.sub(r"\[[^]]*\]", "", line.strip("# ")), comments=True)
+        command = cli.calque.commands.get(words[1])
+        assert command is not None, line
+        known = {option for p in command.params if isinstance(p, click.Option) for option in p.opts}
+        for word in words[2:]:
+            assert not word.startswith("--") or word in known, line
+
+
+def test_every_command_stands_in_the_readme_or_its_help() -> None:
+    for name, command in cli.calque.commands.items():
+        assert command.help, name
+        for parameter in command.params:
+            if isinstance(parameter, click.Option) and parameter.name not in ("as_json", "overrides"):
+                assert parameter.help or parameter.name in ("metrics", "tokenize"), (name, parameter.name)
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda p: p.name)
+def test_links_lead_somewhere(page: Path) -> None:
+    for target in re.findall(r"\]\(([^)#\s]+)", page.read_text(encoding="utf-8")):
+        assert target.startswith("https://") or (page.parent / target).exists(), target
+
+
+def test_every_code_has_a_sentence_without_full_stop_and_a_page() -> None:
+    for code in codes().values():
+        assert not code.message.endswith("."), code.code
+        assert code.message[0].islower() or not code.message[0].isalpha(), code.code
+        assert len(code.page) > 30, code.code
+
+
+def test_every_key_of_an_experiment_is_explained() -> None:
+    written = to_toml(Experiment(), comments=True).split("\n")
+    for k, line in enumerate(written):
+        if re.match(r"[a-z_0-9]+ = ", line):
+            assert written[k - 1].startswith("#"), line
