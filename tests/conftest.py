@@ -1,4 +1,4 @@
-"""What all tests share: shapes of the layers' tensors are checked, and tests that need an accelerator say so where there is none."""
+"""What all tests share: the shapes of the layers' tensors are checked; tests of an accelerator say so where there is none."""
 
 from collections.abc import Iterator
 

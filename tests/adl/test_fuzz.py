@@ -50,12 +50,14 @@ def run(seed: int, count: int) -> float:
     return slowest
 
 
+@pytest.mark.usefixtures("shapes_unchecked")
 @pytest.mark.parametrize("seed", range(3))
 def test_random_texts(seed: int) -> None:
     run(seed, 1000)
 
 
 @pytest.mark.slow
+@pytest.mark.usefixtures("shapes_unchecked")
 @pytest.mark.skipif("CALQUE_SOAK" not in os.environ, reason="20,000 texts take minutes; CALQUE_SOAK=1 runs them")
 @pytest.mark.parametrize("seed", range(100, 120))
 def test_random_texts_at_length(seed: int) -> None:

@@ -1,4 +1,4 @@
-"""Planted faults: each breaks one thing in one layer or one kind of state, as a person might, and names the law that must say so."""
+"""Planted faults: each breaks one thing in a layer or a kind of state, as a person might, and names the law that must say so."""
 
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -259,7 +259,7 @@ def finished_sentences_stay_in_memory(patch: Patch) -> None:
 
 @mutant("mh_dot_src_att", "reorder")
 def memory_moves_with_the_beams(patch: Patch) -> None:
-    patch.setattr(Memory, "select", lambda self, rows: self._replace(keys=self.keys[rows % self.keys.shape[0]]))
+    patch.setattr(Memory, "select", lambda self, rows: self._replace(keys=self.keys.flip(0)))
 
 
 @mutant("mlp_src_att", "padding")
@@ -274,7 +274,7 @@ def memory_not_counted(patch: Patch) -> None:
 
 
 @mutant("mh_dot_src_att", "equal")
-def keys_of_the_first_beam_only_scaled(patch: Patch) -> None:
+def scale_forgotten_for_single_queries(patch: Patch) -> None:
     real = DotSourceAttention.look
 
     def look(self: DotSourceAttention, x: Tensor, memory: Memory) -> Any:

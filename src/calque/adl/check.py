@@ -9,10 +9,11 @@ from typing import Any, NamedTuple
 from calque.adl.core import HOLE, Bound, Call, CallChain, Expression, Source, evaluate
 from calque.adl.faults import Exhausted, Reporter, used_at
 from calque.adl.library import Library
-from calque.adl.limits import MAX_CHARACTERS, MAX_FAULTS, MAX_NODES, MAX_PARAMETERS
+from calque.adl.limits import MAX_FAULTS, MAX_NODES, MAX_PARAMETERS, MAX_TOKENS
 from calque.adl.program import expand, out_of_bounds
 from calque.adl.signature import Body, Int, Parameter, Point, Real
-from calque.adl.text import call_text, program_text
+from calque.adl.syntax import tokenize
+from calque.adl.text import program_text
 from calque.adl.tree import Chain, Node
 from calque.diagnostics import CalqueError, Diagnostic, Fix, Span, Text
 
@@ -44,18 +45,15 @@ def check(text: Text, library: Library) -> Checked:
         raise CalqueError(faults)
     parameters = encoder.parameters + decoder.parameters
     if parameters > MAX_PARAMETERS:
-        raise _too_large("parameters", MAX_PARAMETERS, parameters, text)
+        values: dict[str, object] = {"what": "parameters", "limit": MAX_PARAMETERS, "found": parameters}
+        raise CalqueError(Diagnostic("C401", Span(text, 0, 0), values))
     canonical = program_text(program.width, program.encoder, program.decoder)
-    if len(canonical) > MAX_CHARACTERS:  # what is stored has to be read again
-        raise _too_large("characters of the canonical text", MAX_CHARACTERS, len(canonical), text)
+    if len(canonical) > MAX_TOKENS:  # what is stored has to be read again: a token is a character or more
+        tokenize(Text("canonical text", canonical))
     warnings = []
     if not checker.reads_source:
         warnings.append(Diagnostic("C306", program.decoder[0].span, severity="warning"))
     return Checked(canonical, program.width, encoder, decoder, tuple(warnings))
-
-
-def _too_large(what: str, limit: int, found: int, text: Text) -> CalqueError:
-    return CalqueError(Diagnostic("C401", Span(text, 0, 0), {"what": what, "limit": limit, "found": found}))
 
 
 def _distinct(faults: list[Diagnostic]) -> list[Diagnostic]:
@@ -288,8 +286,7 @@ class _Checker:
             self.fail(call, at.code, call.at(at.at), **at.fields)
             return None
         cost = layer.cost(args, site)
-        text = call_text(call, place.indices)
-        return Node(call.name, path, text, args, width, out, cost.parameters, parts, key, place.side)
+        return Node(call.name, path, args, width, out, cost.parameters, parts, key, place.side, call, place.indices)
 
     def bodies(
         self, bound: Bound, name: str, many: bool, place: _Place, width: int | None, path: str, parts: dict[str, Chain]

@@ -56,9 +56,9 @@ class Reporter:
 
     def near(self, name: str, known: Iterable[str]) -> str | None:
         """The name most like `name`; none once a text has asked too often, since comparing takes long."""
-        names = list(islice(dict.fromkeys(known), 200))
+        names = list(islice(dict.fromkeys(known), 100))
         self._compared += len(names)
-        return nearest(name, names) if self._compared < 1_000 else None
+        return nearest(name, names) if self._compared < 600 else None
 
     def unknown(self, code: str, name: str, span: Span, known: Iterable[str], **fields: object) -> Abandoned:
         """A name that stands for nothing, with the one it may have been meant to be."""

@@ -1,14 +1,14 @@
 """How large a text may be. Every number is tested before what it bounds is made; `docs/spec.md` states them."""
 
 MAX_CHARACTERS = 100_000  # of a text, and of its canonical form
-MAX_TOKENS = 12_000  # names, numbers and marks of a text
+MAX_TOKENS = 20_000  # names, numbers and marks of a text, and of its canonical form
 MAX_STATEMENTS = 200
 MAX_DEPTH = 80  # brackets within brackets as written, minus signs counted
 MAX_OPERATIONS = 32  # operations within operations, definitions followed
 MAX_EXPANSION = 40  # bodies, definitions and arguments within one another
 MAX_STEPS = 4_000  # bodies, definitions and arguments looked at in all
 MAX_CALLS = 2_000  # layers of the expanded text, each repetition counted once
-MAX_NUMBERS = 10_000  # numbers worked out in all
+MAX_NUMBERS = 25_000  # numbers worked out in all; above MAX_TOKENS, so that canonical texts never meet it
 MAX_NUMBER = 10**15
 MAX_DIGITS = 18
 MAX_NODES = 3_000  # layers with all copies

@@ -4,19 +4,21 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
+from calque.adl.core import Call
+from calque.adl.text import call_text
+
 
 @dataclass(frozen=True, slots=True)
 class Node:
     """One layer where it stands.
 
-    `path` is its address (`decoder.1[3].0`), the prefix of its parameters' names; `text` its canonical text with the
-    numbers of this copy; `args` an instance of its class's `Args`; `parts` its bodies and source chains by name; `label`
-    the key under which its output can be read.
+    `path` is its address (`decoder.1[3].0`), the prefix of its parameters' names; `args` an instance of its class's `Args`;
+    `parts` its bodies and source chains by name; `label` the key under which its output can be read; `call` and `indices` what
+    was written and the numbers of this copy.
     """
 
     name: str
     path: str
-    text: str
     args: Any
     width_in: int
     width_out: int
@@ -24,6 +26,13 @@ class Node:
     parts: Mapping[str, "Chain"]
     label: str | None
     side: str
+    call: Call
+    indices: tuple[int, ...]
+
+    @property
+    def text(self) -> str:
+        """Its canonical text with the numbers of this copy."""
+        return call_text(self.call, self.indices)
 
 
 @dataclass(frozen=True, slots=True)

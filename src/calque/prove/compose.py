@@ -77,7 +77,7 @@ class _Composer:
         written = []
         for _ in range(terms):
             text, width, state = self.term(place, width)
-            if place.side == ENCODER and place.labels and self.rng.random() < 0.3:
+            if place.side == ENCODER and place.labels and self.rng.random() < (0.5 if place.copies else 0.3):
                 text += f" @ {self.label(place, PointInfo(width, state))}"
             written.append(text)
         return " -> ".join(written), width
@@ -97,9 +97,9 @@ class _Composer:
 
     def term(self, place: _Place, width: int) -> tuple[str, int, Any]:
         """One term, its width out and the state it ends in."""
-        kinds: list[Callable[[], tuple[str, int, Any] | None]] = [self.layer_of(place, width)] * 8
+        kinds: list[Callable[[], tuple[str, int, Any] | None]] = [self.layer_of(place, width)] * 6
         if place.depth < DEPTH:
-            kinds.append(lambda: self.repeat(place, width))
+            kinds += [lambda: self.repeat(place, width)] * 2
         kinds.append(lambda: self.named(place, width))
         while True:
             labels = len(self.labels)
@@ -136,20 +136,21 @@ class _Composer:
                 for layer in self.registry.layers.values()
                 if place.side in layer.sides and (place.depth < DEPTH or not _has_body(layer))
             ]
-            return self.layer(self.rng.choice(layers), place, width)
+            reading = [layer for layer in layers if _reads(layer)]
+            often = reading and place.side == DECODER and self.rng.random() < 0.25
+            return self.layer(self.rng.choice(reading if often else layers), place, width)
 
         return draw
 
     def layer(self, layer: type[Layer], place: _Place, width: int) -> tuple[str, int, Any] | None:
         """A term of this layer, or None where no arguments were found that fit."""
         site = Site(place.side, width)
+        parameters = [p for p in layer.signature().parameters if not isinstance(p.kind, Body)]
+        # Sources stay; numbers and words are drawn until they suit them.
+        sources = {p.name: self.source(p, p.kind, place) for p in parameters if isinstance(p.kind, Point)}
+        sources.update(self.settled(layer, sources))
         for _ in range(TRIES):
-            drawn = {
-                p.name: self.argument(p, place, width)
-                for p in layer.signature().parameters
-                if not isinstance(p.kind, Body)
-            }
-            drawn.update(self.settled(layer, drawn))
+            drawn = {p.name: sources.get(p.name) or self.argument(p, width) for p in parameters}
             if any(isinstance(v, _Nothing) for v in drawn.values()):
                 return None
             made = self.with_bodies(layer, {name: v.value for name, v in drawn.items()}, site)
@@ -193,11 +194,9 @@ class _Composer:
 
     # -- arguments
 
-    def argument(self, p: Parameter, place: _Place, width: int) -> "_Drawn":
+    def argument(self, p: Parameter, width: int) -> "_Drawn":
         """A value of a parameter and how it is written; no text where the default stands."""
         kind, rng = p.kind, self.rng
-        if isinstance(kind, Point):
-            return self.source(p, kind, place)
         if p.default is not REQUIRED and rng.random() < 0.4:
             return _Drawn(SETTINGS[p.default.name] if isinstance(p.default, Setting) else p.default)
         if kind.optional and rng.random() < 0.5:
@@ -278,3 +277,7 @@ class _Nothing(_Drawn):
 
 def _has_body(layer: type[Layer]) -> bool:
     return any(isinstance(p.kind, Body) for p in layer.signature().parameters)
+
+
+def _reads(layer: type[Layer]) -> bool:
+    return any(isinstance(p.kind, Point) for p in layer.signature().parameters)

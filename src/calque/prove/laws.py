@@ -3,6 +3,7 @@
 A law is a function of a subject that yields checks. Laws of the encoder, and those common to both sides, stand in `both`.
 """
 
+import functools
 from collections.abc import Callable, Iterator
 
 import torch
@@ -28,10 +29,14 @@ def equal(s: Subject) -> Iterator[Check]:
                 yield Check(f"step {name}{how}", s.stepped(x, s.sources, chunks, beams), expected)
         chunks = s.partitions(length)[differentiated]
         weight = s.normal(*expected.shape)
-        found = _gradients(s, x, weight, lambda x, at, c=chunks, b=beams: s.stepped(x, at, c, b))
-        wanted = _gradients(s, x, weight, lambda x, at, b=beams: s.forward(x, widened(at, b)))
+        found = _gradients(s, x, weight, functools.partial(s.stepped, chunks=chunks, beams=beams))
+        wanted = _gradients(s, x, weight, functools.partial(_whole, s, beams))
         for key, gradient in wanted.items():
             yield Check(f"gradient of {key}, step {differentiated}{how}", found[key], gradient)
+
+
+def _whole(s: Subject, beams: int, x: Tensor, sources: Sources) -> Tensor:
+    return s.forward(x, widened(sources, beams))
 
 
 def _gradients(s: Subject, x: Tensor, weight: Tensor, run: Callable[[Tensor, Sources], Tensor]) -> dict[str, Tensor]:
@@ -112,7 +117,8 @@ def padding(s: Subject) -> Iterator[Check]:
 def batch(s: Subject) -> Iterator[Check]:
     """At equal shapes, changing the neighbours, their lengths included, changes no bit of a row; gradients off."""
     with torch.no_grad():
-        before = s.forward(s.x, s.sources, s.mask)
+        here = map_points(s.sources, Tensor.contiguous)  # a point may be a view: other strides, other kernels
+        before = s.forward(s.x, here, s.mask)
         for row in range(SENTENCES):
             n = int(s.mask[row].sum())
             neighbours = torch.arange(SENTENCES) != row
@@ -121,7 +127,7 @@ def batch(s: Subject) -> Iterator[Check]:
         takes = s.integers(0, 2, 4, SENTENCES)
         others = s.integers(0, 2, 4, SENTENCES)
         others[:, row] = takes[:, row]
-        one = _ragged(s, s.x, s.sources, takes, 1, exact=False)
+        one = _ragged(s, s.x, here, takes, 1, exact=False)
         two = _ragged(s, x, sources, others, 1, exact=False)
         yield Check(f"row {row} in steps, other neighbours", two[row], one[row], EXACT)
         order = torch.randperm(SENTENCES, generator=s.generator)
@@ -161,11 +167,8 @@ def _ragged(s: Subject, x: Tensor, sources: Sources, takes: Tensor, beams: int, 
         places.append((every * length + positions)[mask])
         outputs.append(y[mask])
     found = torch.cat(outputs)
-    return (
-        found.new_zeros(rows * length, found.shape[1])
-        .index_copy(0, torch.cat(places), found)
-        .unflatten(0, (rows, length))
-    )
+    result = found.new_zeros(rows * length, found.shape[1]).index_copy(0, torch.cat(places), found)
+    return result.view(rows, length, -1)
 
 
 def idle(s: Subject) -> Iterator[Check]:

@@ -11,25 +11,26 @@ from calque.adl.check import Checked, check
 from calque.diagnostics import CalqueError, Text
 from calque.layers.contract import DECODER, ENCODER, Example, Layer, Registry
 from calque.layers.registry import layers_in, with_plugins
-from calque.prove import both, laws
+from calque.prove.both import encoder_batch, encoder_padding, model, record, shape, train
+from calque.prove.laws import batch, causal, equal, idle, padding, reorder, value
 from calque.prove.report import Check, Report, Verdict, describe, judge, merged
 from calque.prove.subject import Subject
 
 Law = Callable[[Subject], Iterator[Check]]
 TRIALS = 2
 
-ENCODER_LAWS: tuple[tuple[str, Law], ...] = (("padding", both.encoder_padding), ("batch", both.encoder_batch))
+ENCODER_LAWS: tuple[tuple[str, Law], ...] = (("padding", encoder_padding), ("batch", encoder_batch))
 DECODER_LAWS: tuple[tuple[str, Law], ...] = (
-    ("equal", laws.equal),
-    ("causal", laws.causal),
-    ("padding", laws.padding),
-    ("batch", laws.batch),
-    ("idle", laws.idle),
-    ("reorder", laws.reorder),
-    ("state", laws.value),
-    ("model", both.model),
+    ("equal", equal),
+    ("causal", causal),
+    ("padding", padding),
+    ("batch", batch),
+    ("idle", idle),
+    ("reorder", reorder),
+    ("state", value),
+    ("model", model),
 )
-COMMON_LAWS: tuple[tuple[str, Law], ...] = (("shape", both.shape), ("record", both.record), ("train", both.train))
+COMMON_LAWS: tuple[tuple[str, Law], ...] = (("shape", shape), ("record", record), ("train", train))
 LAWS: Mapping[str, tuple[tuple[str, Law], ...]] = {
     ENCODER: ENCODER_LAWS + COMMON_LAWS,
     DECODER: DECODER_LAWS + COMMON_LAWS,

@@ -109,7 +109,11 @@ def merged(name: str, text: str, reports: Sequence[Report]) -> Report:
     for law in laws:
         found = [(r, v) for r in reports for v in r.verdicts if v.law == law]
         first = next(((r, v) for r, v in found if not v.passed), None)
-        message = "" if first is None else f"{first[1].message} [{first[0].side}: {first[0].text}]"
+        message = "" if first is None else f"{first[1].message} [{_shown(first[0].text)}]"
         verdicts.append(Verdict(law, first is None, max(v.error for _, v in found), message))
     sides = ", ".join(dict.fromkeys(r.side for r in reports))
     return Report(name, text, sides, tuple(verdicts), sum(r.seconds for r in reports))
+
+
+def _shown(text: str) -> str:
+    return "; ".join(line.strip() for line in text.split("\n") if line.strip())

@@ -1,6 +1,7 @@
 """What is put to the proof: the model of a text in float64, every parameter random, and the inputs it is given."""
 
 from collections.abc import Callable, Mapping
+from typing import cast
 
 import torch
 from jaxtyping import Bool, Float, Int
@@ -8,7 +9,7 @@ from torch import Tensor
 
 from calque.adl.check import Checked
 from calque.layers.contract import Context, Layer, Point, Recorder, Registry
-from calque.layers.state import State
+from calque.layers.state import State, States
 from calque.model import Model, Shape
 
 SENTENCES, BEAMS, SOURCE_LENGTH, TARGET_LENGTH = 3, 3, 5, 6
@@ -59,7 +60,7 @@ class Subject:
 
     def chunks(self, length: int) -> list[int]:
         """A partition of `length` into chunks of 1 to 3."""
-        sizes = []
+        sizes: list[int] = []
         while sum(sizes) < length:
             sizes.append(self.integer(1, min(3, length - sum(sizes))))
         return sizes
@@ -111,7 +112,7 @@ class Subject:
     ) -> tuple[Tensor, State]:
         """The decoder's next positions. The sources are gone: a state has all it needs of them."""
         ctx = Context(mask=mask, visible=visible, beams=beams, record=record, like=x.new_empty(0))
-        return self.model.decoder.step(x, state, ctx)
+        return self.model.decoder.step(x, cast("States", state), ctx)
 
     def stepped(
         self, x: Tensor, sources: Sources, chunks: list[int], beams: int = 1, record: Recorder | None = None

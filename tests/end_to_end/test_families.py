@@ -1,0 +1,60 @@
+"""Learnability: each standard architecture of Domhan 2018, small, learns to write sentences backwards."""
+
+import random
+from pathlib import Path
+
+import pytest
+
+from calque.api import load
+from calque.experiment import Data, Decode, Experiment, Model, Train
+from calque.train.loop import Finished
+from calque.workflow import run_training
+
+LETTERS = "abcdef"
+FAMILIES = {
+    "transformer": "encoder = pos -> repeat(2, tenc) -> norm\ndecoder = pos -> repeat(2, tdec) -> norm\n",
+    "rnmt-feed": "encoder = birnn -> repeat(1, res_d(rnn))\ndecoder = feed(rnn -> res_d(rnn) -> concat(id, mlp_src_att) -> ff)\n",
+    "convs2s": (
+        "encoder = pos -> repeat(3, res(cnn(glu)))\n"
+        "decoder = pos -> repeat(3, res(cnn(glu) -> res(dot_src_att(s=1, project=none))))\n"
+    ),
+}
+
+
+def write(folder: Path, name: str, seed: int, lines: int) -> tuple[str, str]:
+    draw = random.Random(seed)
+    sentences = [[draw.choice(LETTERS) for _ in range(draw.randint(2, 4))] for _ in range(lines)]
+    for side, text in (("src", sentences), ("tgt", [s[::-1] for s in sentences])):
+        (folder / f"{name}.{side}").write_text("".join(" ".join(s) + "\n" for s in text))
+    return str(folder / f"{name}.src"), str(folder / f"{name}.tgt")
+
+
+@pytest.mark.parametrize("family", FAMILIES)
+def test_a_family_learns_to_write_backwards(family: str, tmp_path: Path) -> None:
+    heads = "heads = 4\n" if "tenc" in FAMILIES[family] else ""
+    experiment = Experiment(
+        data=Data(train=write(tmp_path, "train", 1, 2000), valid=write(tmp_path, "valid", 2, 100), subwords="words"),
+        model=Model(
+            text=f"d = 48\np = 0.0\n{heads}{FAMILIES[family]}".replace(
+                "p = 0.0\n", "" if family == "convs2s" else "p = 0.0\n"
+            )
+        ),
+        train=Train(
+            threads=1,
+            precision="float32",
+            batch_tokens=400,
+            lr=0.005,
+            warmup_updates=60,
+            clip_norm=1.0,
+            label_smoothing=0.0,
+            max_updates=250,
+            validate_every_updates=250,
+        ),
+        decode=Decode(beam=2),
+    )
+    result = run_training(experiment, tmp_path / "run")
+    assert isinstance(result, Finished)
+    lines = (tmp_path / "valid.src").read_text().split("\n")[:-1]
+    expected = [" ".join(reversed(line.split())) for line in lines]
+    found = load(tmp_path / "run").translate(lines)
+    assert sum(a == b for a, b in zip(found, expected, strict=True)) >= 90, (family, result.perplexity)
