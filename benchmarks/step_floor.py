@@ -14,23 +14,26 @@ import math
 import statistics
 import time
 from collections.abc import Callable
+from datetime import date
+from pathlib import Path
 
 import torch
 from torch import Tensor
 from torch.nn import functional as F
 
 import calque
-from calque.ledger import conditions
+from calque.ledger import Entry, conditions, record
 from calque.model import Model
 
 TEXT = "encoder = pos -> repeat(6, tenc) -> norm\ndecoder = pos -> repeat(6, tdec) -> norm\n"
+KEPT = ("median", "slowest", "fastest")
 WIDTH, HEADS, BLOCKS, VOCABULARY = 512, 8, 6, 32000
 
 
 def through_step(model: Model, source: Tensor, length: int) -> Tensor:
     """Greedy decoding over the contract."""
     state = model.init_state(model.encode(source), length)
-    words, out = torch.ones(source.shape[0], 1, dtype=torch.int64), []
+    words, out = source.new_ones(source.shape[0], 1), []
     for t in range(length):
         z, state = model.step(words, state, t + 1)
         words = model.logits(z[:, 0]).argmax(-1)[:, None]
@@ -40,7 +43,7 @@ def through_step(model: Model, source: Tensor, length: int) -> Tensor:
 
 def straight(model: Model, source: Tensor, length: int) -> Tensor:
     """The same network as plain torch calls."""
-    weights = dict(model.named_parameters())
+    weights: dict[str, Tensor] = dict(model.named_parameters())
     rows, head = source.shape[0], WIDTH // HEADS
     memory = model.encode(source)["end"].value
 
@@ -53,7 +56,7 @@ def straight(model: Model, source: Tensor, length: int) -> Tensor:
         w["qkv"] = torch.cat([w[f"0.1.1.{n}.weight"] for n in "qkv"])
         w["keys"] = heads(F.linear(memory, w["1.1.1.k.weight"]))
         w["values"] = heads(F.linear(memory, w["1.1.1.v.weight"]))
-        w["past_keys"], w["past_values"] = torch.zeros(2, rows, HEADS, length, head)
+        w["past_keys"], w["past_values"] = memory.new_zeros(2, rows, HEADS, length, head)
         blocks.append(w)
 
     def attend(q: Tensor, k: Tensor, v: Tensor) -> Tensor:
@@ -65,9 +68,9 @@ def straight(model: Model, source: Tensor, length: int) -> Tensor:
 
     half = torch.arange(WIDTH // 2, dtype=torch.float64)
     angles = torch.arange(length, dtype=torch.float64)[:, None] * 10000.0 ** (-2 * half / WIDTH)
-    positions = torch.cat([angles.sin(), angles.cos()], 1).float()
+    positions = torch.cat([angles.sin(), angles.cos()], 1).to(memory)
     embedding = model.target_embedding.weight
-    words, out = torch.ones(rows, dtype=torch.int64), []
+    words, out = source.new_ones(rows), []
     for t in range(length):
         x = embedding[words] * math.sqrt(WIDTH) + positions[t]
         for w in blocks:
@@ -89,15 +92,17 @@ def main() -> None:
     """Measure and print."""
     parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
     parser.add_argument("--threads", type=int, default=1)
+    parser.add_argument("--device", default="cpu", choices=["cpu", "cuda"])
     parser.add_argument("--repeats", type=int, default=5)
     parser.add_argument("--sentences", type=int, default=64)
     parser.add_argument("--source-words", type=int, default=15)
     parser.add_argument("--length", type=int, default=25)
+    parser.add_argument("--record", metavar="ID", help="write the figures to the ledger")
     given = parser.parse_args()
     torch.set_num_threads(given.threads)
     torch.manual_seed(1)
-    model = calque.build(TEXT, VOCABULARY, VOCABULARY).eval()
-    source = torch.randint(4, VOCABULARY, (given.sentences, given.source_words))
+    model = calque.build(TEXT, VOCABULARY, VOCABULARY).eval().to(given.device)
+    source = torch.randint(4, VOCABULARY, (given.sentences, given.source_words)).to(given.device)
     ways: dict[str, Callable[[Model, Tensor, int], Tensor]] = {"step": through_step, "straight": straight}
     with torch.inference_mode():
         chosen = [way(model, source, given.length) for way in ways.values()]
@@ -105,7 +110,7 @@ def main() -> None:
         for _ in range(given.repeats):
             for name, way in ways.items():
                 began = time.perf_counter()
-                way(model, source, given.length)
+                way(model, source, given.length)[0, 0].item()  # waits for the device
                 speeds[name].append(given.sentences * given.length / (time.perf_counter() - began))
     figures = {
         f"{name}_tokens_per_second": [round(f(values), 1) for f in (statistics.median, min, max)]
@@ -114,6 +119,30 @@ def main() -> None:
     ratio = statistics.median(a / b for a, b in zip(speeds["step"], speeds["straight"], strict=True))
     same = float((chosen[0] == chosen[1]).float().mean())
     result = {**vars(given), **figures, "ratio": round(ratio, 3), "same_words": same}
+    if given.record:
+        flat = {
+            f"{n}: target tokens/s, {k}": v
+            for n in ways
+            for k, v in zip(KEPT, figures[f"{n}_tokens_per_second"], strict=True)
+        }
+        entry = Entry(
+            given.record,
+            "Base Transformer through `Model.step` beside a straight loop of torch calls",
+            "speed",
+            f"python benchmarks/step_floor.py --threads {given.threads} --repeats {given.repeats}",
+            date.today().isoformat(),
+            {
+                **conditions(),
+                "batch": given.sentences,
+                "beam": 1,
+                "words": given.length,
+                "source words": given.source_words,
+            },
+            {**flat, "ratio, median over pairs": round(ratio, 3), "share of equal words": same},
+            model.checked.hash,
+            notes="Timed: encoder, states and decoding, random weights, forced length; not loading.",
+        )
+        record(Path(__file__).parent.parent / "docs" / "results", entry)
     print(json.dumps({**result, "timed": "encoder, states and decoding; not loading", "conditions": conditions()}))
 
 
