@@ -62,7 +62,7 @@ class Run:
         plan = decode_plan(held.source_lengths + held.target_lengths, here.decode.batch_tokens)
         found = score(here.model, (collate(held, rows, here.source_end) for rows in plan))
         settings = SearchSettings(here.decode.beam, here.decode.normalise, here.decode.alpha)
-        return [float(p) / penalty(settings, int(n)) for p, n in zip(found.logp, found.tokens, strict=True)]
+        return (found.logp / penalty(settings, found.tokens.to(found.logp))).tolist()
 
 
 def load(folder: str | Path, **decode: Any) -> Run:

@@ -2,7 +2,6 @@
 
 import hashlib
 from collections.abc import Sequence
-from dataclasses import replace
 from pathlib import Path
 
 from calque.data.text import Lines, check_corpus
@@ -21,7 +20,9 @@ SIZES = (
 HELD_OUT = 1_000
 
 
-def new_experiment(folder: Path, train: Sequence[Path], valid: Sequence[Path]) -> tuple[Experiment, list[Diagnostic]]:
+def new_experiment(
+    folder: Path, train: Sequence[Path], valid: Sequence[Path]
+) -> tuple[Experiment, Sequence[Diagnostic]]:
     """Writes `experiment.toml` and `model.adl` into a new folder; what the corpus is warned about is returned.
 
     Without validation files one pair in twenty, 1,000 at most, is held out of training by its content; the two parts are
@@ -55,7 +56,7 @@ def new_experiment(folder: Path, train: Sequence[Path], valid: Sequence[Path]) -
         decode=Decode(),
     )
     write(experiment, folder / "experiment.toml")
-    return replace(experiment), report.warnings
+    return experiment, report.warnings
 
 
 def _paths(files: Sequence[Path]) -> tuple[str, ...]:

@@ -5,8 +5,11 @@ import numpy as np
 import pytest
 from bench import Bench
 
-from calque.layers.contract import DECODER, ENCODER
+from calque.layers.contract import DECODER, ENCODER, Context
+from calque.layers.feed import Feed
 from calque.layers.registry import builtin
+from calque.layers.state import Cell, States
+from calque.prove import prove_layer
 
 SIDES = (ENCODER, DECODER)
 COVERED: set[str] = {"id", "dropout"}  # the identity, and the identity in evaluation: nothing to compute
@@ -259,6 +262,20 @@ def test_feed_around_a_cell_and_an_attention() -> None:
         return naive.feed(xs, body, 4)
 
     b.agrees(loop)
+
+
+def test_the_loop_finds_what_both_forms_share(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A feed that does not start at zero keeps the contract, since `forward` is the loop over `step`: only the equation tells."""
+    real = Feed.init_state
+
+    def init_state(self: Feed, batch: int, capacity: int, ctx: Context) -> States:
+        fed, inner = real(self, batch, capacity, ctx).parts  # type: ignore[attr-defined]
+        return States((Cell((fed.values[0] + 1,)), inner))
+
+    monkeypatch.setattr(Feed, "init_state", init_state)
+    assert prove_layer(Feed, builtin()).passed
+    with pytest.raises(AssertionError):
+        test_feed_around_a_cell_and_an_attention()
 
 
 def test_a_transformer_block_of_each_side() -> None:

@@ -5,7 +5,7 @@ from torch import Tensor
 
 from calque.adl.signature import Word, arg
 from calque.layers.activations import ACTIVATIONS
-from calque.layers.contract import Context, Example, Fault, Site, Stateless
+from calque.layers.contract import Context, Example, Fault, Parts, Site, Stateless
 
 
 class Act(Stateless):
@@ -18,7 +18,7 @@ class Act(Stateless):
     class Args:
         v: str = arg(Word(choices=("relu", "tanh", "sigmoid", "gelu", "glu")), doc="the non-linearity")
 
-    def __init__(self, args: Args, site: Site, parts: object):
+    def __init__(self, args: Args, site: Site, parts: Parts):
         super().__init__(args, site, parts)
         self.function = ACTIVATIONS[args.v]
 

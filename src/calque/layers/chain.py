@@ -1,6 +1,7 @@
 """The chain: layers one behind the other. It is what every body, source and side of a model is made of."""
 
 from collections.abc import Mapping
+from typing import cast
 
 from jaxtyping import Float
 from torch import Tensor
@@ -33,9 +34,9 @@ class Chain(Layer):
     def init_state(self, batch: int, capacity: int, ctx: Context) -> State:
         return States(tuple(item.init_state(batch, capacity, ctx) for item, _ in self._items))
 
-    def step(self, x: Float[Tensor, "B n D"], state: States, ctx: Context) -> tuple[Tensor, State]:
+    def step(self, x: Float[Tensor, "B n D"], state: State, ctx: Context) -> tuple[Tensor, State]:
         after = []
-        for (item, _), before in zip(self._items, state.parts, strict=True):
+        for (item, _), before in zip(self._items, cast("States", state).parts, strict=True):
             x, new = item.step(x, before, ctx)
             after.append(new)
         return x, States(tuple(after))

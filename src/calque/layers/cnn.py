@@ -7,7 +7,7 @@ from torch.nn import functional as F
 
 from calque.adl.signature import Int, Setting, Word, arg
 from calque.layers.activations import ACTIVATIONS
-from calque.layers.contract import DECODER, ENCODER, Context, Cost, Example, Fault, Layer, Site
+from calque.layers.contract import DECODER, ENCODER, Context, Cost, Example, Fault, Layer, Parts, Site
 from calque.layers.state import State, Window
 
 
@@ -36,7 +36,7 @@ class Convolution(Layer):
         width: int = arg(Int(), Setting("d"), "width out")
         dilation: int = arg(Int(1, 1024), 1, "positions between two inputs")
 
-    def __init__(self, args: Args, site: Site, parts: object):
+    def __init__(self, args: Args, site: Site, parts: Parts):
         super().__init__(args, site, parts)
         out = args.width * (2 if args.v == "glu" else 1)
         # Conv1d only holds the weights: [out, d_in, kernel]; the products run channels last.

@@ -119,6 +119,10 @@ class Example:
     encoder: str = field(default="id")
 
 
+Parts = Mapping[str, "Layer"]
+"""A layer's bodies and source chains, by name."""
+
+
 class Layer(nn.Module, ABC):
     """A map from a sequence of hidden states to one of the same length.
 
@@ -141,7 +145,7 @@ class Layer(nn.Module, ABC):
     sides: ClassVar[tuple[str, ...]] = BOTH
     examples: ClassVar[tuple[Example, ...]] = ()
 
-    def __init__(self, args: Any, site: Site, parts: Mapping[str, "Layer"]):
+    def __init__(self, args: Any, site: Site, parts: Parts):
         super().__init__()
         self.path = site.path
         for name, part in parts.items():
@@ -202,7 +206,7 @@ class Stateless(Layer):
 class Merge(Layer):
     """A combinator whose output at a position is a function of its input and its bodies' outputs there: it writes `merge`."""
 
-    def __init__(self, args: Any, site: Site, parts: Mapping[str, Layer]):
+    def __init__(self, args: Any, site: Site, parts: Parts):
         super().__init__(args, site, parts)
         self._bodies = list(parts.values())
 

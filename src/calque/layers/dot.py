@@ -11,7 +11,7 @@ from calque.layers.drop import drop
 
 def split(x: Float[Tensor, "B T D"], heads: int) -> Float[Tensor, "B H T K"]:
     """Cut the width into heads."""
-    return x.unflatten(2, (heads, -1)).transpose(1, 2)
+    return x.view(x.shape[0], x.shape[1], heads, -1).transpose(1, 2)
 
 
 def join(x: Float[Tensor, "B H T K"]) -> Float[Tensor, "B T D"]:

@@ -1,4 +1,3 @@
-from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import ClassVar
 
@@ -6,7 +5,7 @@ from jaxtyping import Float
 from torch import Tensor, nn
 
 from calque.adl.signature import Flag, Int, Point, Real, Setting, SourceDefault, Word, arg
-from calque.layers.contract import DECODER, Cost, Example, Fault, Layer, Site, SourceArg
+from calque.layers.contract import DECODER, Cost, Example, Fault, Parts, Site, SourceArg
 from calque.layers.dot import attend, head_scale, join, split
 from calque.layers.source import SourceAttention, widths
 from calque.layers.state import Memory
@@ -53,7 +52,7 @@ class DotSourceAttention(SourceAttention):
 
         EITHER: ClassVar = (("from",), ("keys", "values"))
 
-    def __init__(self, args: Args, site: Site, parts: Mapping[str, Layer]):
+    def __init__(self, args: Args, site: Site, parts: Parts):
         super().__init__(args, site, parts)
         key, value = widths(args)
         query, context = (args.width, args.width) if args.project == "all" else (key, value)

@@ -4,7 +4,7 @@ from jaxtyping import Float
 from torch import Tensor
 
 from calque.adl.signature import Real, Setting, arg
-from calque.layers.contract import Context, Example, Stateless
+from calque.layers.contract import Context, Example, Parts, Site, Stateless
 from calque.layers.drop import drop
 
 
@@ -21,7 +21,7 @@ class Dropout(Stateless):
     class Args:
         p: float = arg(Real(0.0, 1.0, below=True), Setting("p"), "probability of a zero")
 
-    def __init__(self, args: Args, site: object, parts: object):
+    def __init__(self, args: Args, site: Site, parts: Parts):
         super().__init__(args, site, parts)
         self.p = args.p
 

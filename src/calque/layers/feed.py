@@ -1,4 +1,3 @@
-from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import cast
 
@@ -7,7 +6,7 @@ from jaxtyping import Float
 from torch import Tensor
 
 from calque.adl.signature import Body, Int, Setting, arg
-from calque.layers.contract import DECODER, BodyArg, Context, Example, Fault, Layer, Site
+from calque.layers.contract import DECODER, BodyArg, Context, Example, Fault, Layer, Parts, Site
 from calque.layers.state import Cell, State, States
 
 
@@ -31,7 +30,7 @@ class Feed(Layer):
         body: BodyArg = arg(Body(), doc="a chain that returns `width`")
         width: int = arg(Int(), Setting("d"), "the width of what is fed back")
 
-    def __init__(self, args: Args, site: Site, parts: Mapping[str, Layer]):
+    def __init__(self, args: Args, site: Site, parts: Parts):
         super().__init__(args, site, parts)
         self.width = args.width
 

@@ -5,7 +5,7 @@ from torch import Tensor, nn
 from torch.nn import functional as F
 
 from calque.adl.signature import Int, Real, Setting, arg
-from calque.layers.contract import Context, Cost, Example, Site, Stateless
+from calque.layers.contract import Context, Cost, Example, Parts, Site, Stateless
 from calque.layers.drop import drop
 
 
@@ -23,7 +23,7 @@ class FeedForward(Stateless):
         n: int = arg(Int(), Setting("d"), "width out")
         dropout: float = arg(Real(0.0, 1.0, below=True), Setting("p"), "probability of a zero after the non-linearity")
 
-    def __init__(self, args: Args, site: Site, parts: object):
+    def __init__(self, args: Args, site: Site, parts: Parts):
         super().__init__(args, site, parts)
         self.project = nn.Linear(site.width, args.n)
         self.dropout = args.dropout

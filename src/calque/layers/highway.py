@@ -1,11 +1,10 @@
-from collections.abc import Mapping
 from dataclasses import dataclass
 
 import torch
 from torch import Tensor, nn
 
 from calque.adl.signature import Body, arg
-from calque.layers.contract import BodyArg, Cost, Example, Fault, Layer, Merge, Site
+from calque.layers.contract import BodyArg, Cost, Example, Fault, Merge, Parts, Site
 
 
 class Highway(Merge):
@@ -21,7 +20,7 @@ class Highway(Merge):
     class Args:
         body: BodyArg = arg(Body(), doc="the chain that the gate chooses between with the input")
 
-    def __init__(self, args: Args, site: Site, parts: Mapping[str, Layer]):
+    def __init__(self, args: Args, site: Site, parts: Parts):
         super().__init__(args, site, parts)
         self.gate = nn.Linear(site.width, site.width)
 

@@ -6,7 +6,7 @@ from jaxtyping import Float
 from torch import Tensor, nn
 
 from calque.adl.signature import Int, arg
-from calque.layers.contract import Context, Cost, Example, Layer, Site
+from calque.layers.contract import Context, Cost, Example, Layer, Parts, Site
 from calque.layers.state import Counter, State
 
 
@@ -23,7 +23,7 @@ class LearnedPosition(Layer):
     class Args:
         length: int = arg(Int(), 1024, "rows of the table")
 
-    def __init__(self, args: Args, site: Site, parts: object):
+    def __init__(self, args: Args, site: Site, parts: Parts):
         super().__init__(args, site, parts)
         self.table = nn.Parameter(torch.randn(args.length, site.width) * 0.05)
 

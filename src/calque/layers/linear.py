@@ -1,10 +1,11 @@
 from dataclasses import dataclass
+from typing import cast
 
 from jaxtyping import Float
 from torch import Tensor, nn
 
 from calque.adl.signature import Flag, Int, Setting, arg
-from calque.layers.contract import Context, Cost, Example, Site, Stateless
+from calque.layers.contract import Context, Cost, Example, Parts, Site, Stateless
 
 
 class Linear(Stateless):
@@ -18,7 +19,7 @@ class Linear(Stateless):
         width: int = arg(Int(), Setting("d"), "width out")
         bias: bool = arg(Flag(), True, "add b")
 
-    def __init__(self, args: Args, site: Site, parts: object):
+    def __init__(self, args: Args, site: Site, parts: Parts):
         super().__init__(args, site, parts)
         self.project = nn.Linear(site.width, args.width, bias=args.bias)
 
@@ -31,4 +32,4 @@ class Linear(Stateless):
         return Cost(args.width * (site.width + args.bias))
 
     def forward(self, x: Float[Tensor, "B T D"], ctx: Context) -> Float[Tensor, "B T E"]:
-        return self.project(x)
+        return cast("Tensor", self.project(x))

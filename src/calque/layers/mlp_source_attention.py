@@ -1,4 +1,3 @@
-from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import ClassVar
 
@@ -7,7 +6,7 @@ from jaxtyping import Float
 from torch import Tensor, nn
 
 from calque.adl.signature import Int, Point, Setting, SourceDefault, arg
-from calque.layers.contract import DECODER, Cost, Example, Layer, Site, SourceArg
+from calque.layers.contract import DECODER, Cost, Example, Parts, Site, SourceArg
 from calque.layers.dot import average
 from calque.layers.source import SourceAttention, widths
 from calque.layers.state import Memory
@@ -36,7 +35,7 @@ class MlpSourceAttention(SourceAttention):
 
         EITHER: ClassVar = (("from",), ("keys", "values"))
 
-    def __init__(self, args: Args, site: Site, parts: Mapping[str, Layer]):
+    def __init__(self, args: Args, site: Site, parts: Parts):
         super().__init__(args, site, parts)
         self.q = nn.Linear(site.width, args.hidden, bias=False)
         self.k = nn.Linear(widths(args)[0], args.hidden, bias=False)

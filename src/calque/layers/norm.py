@@ -6,7 +6,7 @@ from torch import Tensor, nn
 from torch.nn import functional as F
 
 from calque.adl.signature import Real, arg
-from calque.layers.contract import Context, Cost, Example, Site, Stateless
+from calque.layers.contract import Context, Cost, Example, Parts, Site, Stateless
 
 
 class Norm(Stateless):
@@ -22,7 +22,7 @@ class Norm(Stateless):
     class Args:
         eps: float = arg(Real(0.0, 1.0), 1e-6, "added to the variance")
 
-    def __init__(self, args: Args, site: Site, parts: object):
+    def __init__(self, args: Args, site: Site, parts: Parts):
         super().__init__(args, site, parts)
         self.eps = args.eps
         self.gain = nn.Parameter(torch.ones(site.width))

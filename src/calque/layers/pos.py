@@ -7,7 +7,7 @@ from jaxtyping import Float, Int
 from torch import Tensor
 
 from calque.adl.signature import Flag, Real, Setting, Word, arg
-from calque.layers.contract import Context, Example, Fault, Layer, Site
+from calque.layers.contract import Context, Example, Fault, Layer, Parts, Site
 from calque.layers.drop import drop
 from calque.layers.state import Counter, State
 
@@ -29,7 +29,7 @@ class Position(Layer):
         layout: str = arg(Word(choices=("halves", "interleaved")), "halves", "where sines and cosines stand")
         endpoint: bool = arg(Flag(), False, "let the slowest rate be exactly 1/10000")
 
-    def __init__(self, args: Args, site: Site, parts: object):
+    def __init__(self, args: Args, site: Site, parts: Parts):
         super().__init__(args, site, parts)
         self.width, self.args = site.width, args
         self.factor = math.sqrt(site.width) if args.scale else 1.0

@@ -1,4 +1,3 @@
-from collections.abc import Mapping
 from dataclasses import dataclass
 
 import torch
@@ -6,7 +5,7 @@ from jaxtyping import Bool, Float
 from torch import Tensor
 
 from calque.adl.signature import Body, arg
-from calque.layers.contract import ENCODER, BodyArg, Context, Example, Layer, Point, Site
+from calque.layers.contract import ENCODER, BodyArg, Context, Example, Layer, Parts, Point, Site
 from calque.layers.state import State
 
 
@@ -25,7 +24,7 @@ class Reverse(Layer):
     class Args:
         body: BodyArg = arg(Body(), doc="the chain that reads the sentence backwards")
 
-    def __init__(self, args: Args, site: Site, parts: Mapping[str, Layer]):
+    def __init__(self, args: Args, site: Site, parts: Parts):
         super().__init__(args, site, parts)
 
     @classmethod

@@ -1,4 +1,3 @@
-from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import cast
 
@@ -8,7 +7,7 @@ from torch import Tensor, nn
 from torch.nn import functional as F
 
 from calque.adl.signature import Flag, Int, Point, Real, Setting, Word, arg
-from calque.layers.contract import DECODER, Context, Cost, Example, Fault, Layer, Site, SourceArg, StateShape
+from calque.layers.contract import DECODER, Context, Cost, Example, Fault, Layer, Parts, Site, SourceArg, StateShape
 from calque.layers.contract import Point as PointValue
 from calque.layers.state import Cell, State
 
@@ -48,7 +47,7 @@ class Recurrent(Layer):
             Point(optional=True, chain=False), None, "a labelled cell of the encoder whose final state comes first"
         )
 
-    def __init__(self, args: Args, site: Site, parts: Mapping[str, Layer]):
+    def __init__(self, args: Args, site: Site, parts: Parts):
         super().__init__(args, site, parts)
         rows = GATES[args.cell] * args.width
         self.input = nn.Linear(site.width, rows, bias=args.bias)

@@ -6,7 +6,7 @@ from jaxtyping import Float
 from torch import Tensor, nn
 
 from calque.adl.signature import Flag, Int, Real, Setting, arg
-from calque.layers.contract import DECODER, Context, Cost, Example, Fault, Layer, Site
+from calque.layers.contract import DECODER, Context, Cost, Example, Fault, Layer, Parts, Site
 from calque.layers.dot import attend, head_scale, join, split
 from calque.layers.state import KeysValues, State
 
@@ -36,7 +36,7 @@ class SelfAttention(Layer):
         bias: bool = arg(Flag(), False, "biases of all projections")
         dropout: float = arg(Real(0.0, 1.0, below=True), 0.0, "probability of a zero among the weights")
 
-    def __init__(self, args: Args, site: Site, parts: object):
+    def __init__(self, args: Args, site: Site, parts: Parts):
         super().__init__(args, site, parts)
         self.q = nn.Linear(site.width, args.width, bias=args.bias)
         self.k = nn.Linear(site.width, args.width, bias=args.bias)
@@ -59,6 +59,7 @@ class SelfAttention(Layer):
 
     def forward(self, x: Float[Tensor, "B T D"], ctx: Context) -> Float[Tensor, "B T E"]:
         q, k, v = self._project(x)
+        allowed: Tensor | None
         if self.causal:  # padding stands behind every real query, so causality hides it
             allowed = torch.ones(x.shape[1], x.shape[1], dtype=torch.bool, device=x.device).tril()
         else:

@@ -1,13 +1,12 @@
 """What source attentions share: where keys and values come from, once per sentence, and how beams read them together."""
 
 from abc import abstractmethod
-from collections.abc import Mapping
 from typing import Any, Protocol, cast, runtime_checkable
 
 from jaxtyping import Float
 from torch import Tensor
 
-from calque.layers.contract import DECODER, Context, Layer, Site, SourceArg
+from calque.layers.contract import DECODER, Context, Layer, Parts, Site, SourceArg
 from calque.layers.state import Memory, State
 
 
@@ -35,7 +34,7 @@ class SourceAttention(Layer):
 
     sides = (DECODER,)
 
-    def __init__(self, args: Any, site: Site, parts: Mapping[str, Layer]):
+    def __init__(self, args: Any, site: Site, parts: Parts):
         super().__init__(args, site, parts)
         named = {"from": args.from_, "keys": args.keys, "values": args.values}
         self._keys_of = {name: source.key for name, source in named.items() if source is not None}
@@ -71,6 +70,6 @@ class SourceAttention(Layer):
         folded = x.reshape(batch // ctx.beams, ctx.beams * n, -1)
         y, weights = self.look(folded, memory)
         if ctx.record is not None:
-            by_row = weights.unflatten(2, (ctx.beams, n)).transpose(1, 2).flatten(0, 1)
+            by_row = weights.view(*weights.shape[:2], ctx.beams, n, -1).transpose(1, 2).flatten(0, 1)
             ctx.record(self.path, by_row)
         return y.reshape(batch, n, -1)

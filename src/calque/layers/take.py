@@ -4,7 +4,7 @@ from jaxtyping import Float
 from torch import Tensor
 
 from calque.adl.signature import Int, arg
-from calque.layers.contract import Context, Example, Fault, Site, Stateless
+from calque.layers.contract import Context, Example, Fault, Parts, Site, Stateless
 
 
 class Take(Stateless):
@@ -18,7 +18,7 @@ class Take(Stateless):
         start: int = arg(Int(low=0), doc="the first number taken, from 0")
         width: int = arg(Int(), doc="how many numbers")
 
-    def __init__(self, args: Args, site: Site, parts: object):
+    def __init__(self, args: Args, site: Site, parts: Parts):
         super().__init__(args, site, parts)
         self.slice = slice(args.start, args.start + args.width)
 
