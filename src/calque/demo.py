@@ -4,11 +4,11 @@ from collections.abc import Callable
 from pathlib import Path
 
 from calque.data import embedded
-from calque.data.whole import write_whole
 from calque.diagnostics import Place, error
 from calque.experiment import Data, Decode, Experiment, Model, Train, write
 from calque.show import Show
 from calque.train.loop import Stopped
+from calque.whole import write_whole
 from calque.workflow import run_training
 
 TEXT = """\

@@ -13,9 +13,9 @@ from dataclasses import Field, dataclass, field, fields
 from pathlib import Path
 from typing import Any
 
-from calque.data.whole import write_whole
 from calque.diagnostics import CalqueError, Diagnostic, Fix, Place, Span, Text, nearest, read_text
 from calque.experiment_io import Entry, comment, literal, parse, parse_override
+from calque.whole import write_whole
 
 
 def key(

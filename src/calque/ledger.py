@@ -20,8 +20,8 @@ from datetime import date
 from pathlib import Path
 from typing import Any
 
-from calque.data.whole import write_whole
 from calque.diagnostics import CalqueError, Diagnostic, Place, error, render_all
+from calque.whole import write_whole
 
 KINDS = {
     "quality": "Quality of translation",

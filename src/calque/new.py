@@ -5,9 +5,9 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from calque.data.text import Lines, check_corpus
-from calque.data.whole import write_whole
 from calque.diagnostics import Diagnostic, Place, error
 from calque.experiment import Data, Decode, Experiment, Model, Train, write
+from calque.whole import write_whole
 
 # Pairs up to which a row holds: vocabulary, width, blocks, dropout, updates. From published settings for corpora of
 # such sizes (Multi30k, IWSLT, WMT); a place to start from.

@@ -25,13 +25,13 @@ from calque.adl.check import Checked, check
 from calque.data.codecs import Codec
 from calque.data.corpus import checksum, seal
 from calque.data.subwords import load_codecs, save_codecs
-from calque.data.whole import sync_folder, write_whole
 from calque.diagnostics import CalqueError, Diagnostic, Place, Text, error
 from calque.experiment import Experiment, digest, load
 from calque.experiment import write as write_experiment
 from calque.layers.contract import Registry
 from calque.layers.registry import builtin
 from calque.model import Model, Shape
+from calque.whole import sync_folder, write_whole
 
 FORMAT = 1
 EXPERIMENT = "experiment.toml"

@@ -9,10 +9,10 @@ from jaxtyping import Float
 from torch import Tensor
 
 from calque.data.vocabulary import BOS
-from calque.data.whole import write_whole
 from calque.diagnostics import error, printable
 from calque.layers.source import SourceAttention
 from calque.model import Model
+from calque.whole import write_whole
 
 
 def attention_weights(

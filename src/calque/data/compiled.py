@@ -18,9 +18,9 @@ from calque.data.codecs import Codec
 from calque.data.corpus import DTYPES, FORMAT, INDEX, SIDES, Pairs, Prepared, Sentences, checksum, open_corpus, seal
 from calque.data.subwords import learn, read_merges, save_codecs
 from calque.data.text import Lines, check_corpus
-from calque.data.whole import alone, replacing
 from calque.diagnostics import CalqueError, Diagnostic, Place, error, render
 from calque.experiment import Data
+from calque.whole import alone, replacing
 
 __all__ = ["Pairs", "Prepared", "Sentences", "open_corpus", "prepare"]
 

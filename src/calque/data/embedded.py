@@ -16,8 +16,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from calque.data.embedded_carriers import CLAUSES, FRAMES, PLAIN, WHOLE, order
-from calque.data.whole import write_whole
 from calque.diagnostics import error
+from calque.whole import write_whole
 
 if TYPE_CHECKING:
     from calque.data.embedded_phrases import Phrase

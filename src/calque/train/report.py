@@ -7,8 +7,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, TextIO
 
-from calque.data.whole import write_whole
 from calque.diagnostics import error
+from calque.whole import write_whole
 
 
 @dataclass(frozen=True)
