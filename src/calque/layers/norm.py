@@ -20,7 +20,7 @@ class Norm(Stateless):
 
     @dataclass(frozen=True)
     class Args:
-        eps: float = arg(Real(0.0, 1.0), 1e-6, "added to the variance")
+        eps: float = arg(Real(1e-12, 1.0), 1e-6, "added to the variance")
 
     def __init__(self, args: Args, site: Site, parts: Parts):
         super().__init__(args, site, parts)
