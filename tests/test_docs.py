@@ -89,6 +89,12 @@ def test_every_code_has_a_sentence_without_full_stop_and_a_page() -> None:
         assert len(code.page) > 30, code.code
 
 
+def test_codes_that_are_raised_and_codes_that_are_explained_are_the_same() -> None:
+    source = "".join(file.read_text(encoding="utf-8") for file in (ROOT / "src").rglob("*.py"))
+    raised = set(re.findall(r"\"([SCXDK]\d{3})\"", source))
+    assert raised == set(codes())
+
+
 def test_every_key_of_an_experiment_is_explained() -> None:
     written = to_toml(Experiment(), comments=True).split("\n")
     for k, line in enumerate(written):

@@ -243,7 +243,8 @@ KILLED = """
 import os, sys
 from dataclasses import replace
 from pathlib import Path
-from calque.data import compiled, whole
+from calque import whole
+from calque.data import compiled
 from test_compiled import SETTINGS
 base = Path(sys.argv[1])
 if sys.argv[2] == "renames":

@@ -205,7 +205,6 @@ class _Composer:
         if isinstance(kind, Int):
             value = rng.choice([n for n in (*SIZES, width) if kind.low <= n <= kind.high] or [kind.low])
         elif isinstance(kind, Real):
-            # Not the lower bound: `norm(eps=0.0)` may divide by zero.
             value = rng.choice([r for r in (0.1, 0.3) if kind.low < r < kind.high] or [kind.high])
         elif isinstance(kind, Word):
             value = rng.choice(kind.choices)
