@@ -1,0 +1,98 @@
+"""The laws and the language at length: random architectures proved, random and mutated texts checked; both are counted.
+
+    python benchmarks/soak.py [--architectures 2000] [--texts 20000] [--record]
+
+prints one JSON object; with --record the counts become files of the ledger. `make soak` runs the same as tests.
+"""
+
+import argparse
+import json
+import random
+import sys
+import time
+from datetime import date
+from pathlib import Path
+
+from calque.adl.check import check
+from calque.diagnostics import CalqueError, Text, render_all
+from calque.layers.registry import builtin
+from calque.ledger import Entry, conditions, record
+from calque.prove import prove_text, random_program
+
+ROOT = Path(__file__).parent.parent
+LEDGER = ROOT / "docs" / "results"
+
+
+def architectures(count: int) -> dict[str, int | float]:
+    """Proves seeds 0 .. count - 1."""
+    began, failed, laws = time.perf_counter(), 0, 0
+    for seed in range(count):
+        report = prove_text(random_program(seed), builtin(), seed)
+        laws += len(report.verdicts)
+        if not report.passed:
+            failed += 1
+            print(report, file=sys.stderr)
+    seconds = round(time.perf_counter() - began, 1)
+    return {"architectures": count, "verdicts": laws, "architectures that break a law": failed, "seconds": seconds}
+
+
+def texts(count: int) -> dict[str, int | float]:
+    """Checks random and mutated texts; the slowest is timed again, since a processor shared with others is slow at times."""
+    sys.path.insert(0, str(ROOT / "tests" / "adl"))
+    from adl_texts import any_text  # the generator of the tests
+
+    valid = [p.read_text(encoding="utf-8") for p in sorted((ROOT / "tests/adl/conformance/valid").glob("*.adl"))]
+    draw = random.Random(1)
+    trees = diagnosed = crashed = 0
+    slowest = 0.0
+    for _ in range(count):
+        body = any_text(draw, valid)
+        seconds = float("inf")
+        for _attempt in range(4):
+            began = time.thread_time()
+            try:
+                check(Text("text", body), builtin())
+                outcome = "tree"
+            except CalqueError as e:
+                outcome = "told" if render_all(e.diagnostics) else "crash"
+            except Exception:
+                outcome = "crash"
+            seconds = min(seconds, time.thread_time() - began)
+            if seconds < 0.05:
+                break
+        trees, diagnosed, crashed = (
+            trees + (outcome == "tree"),
+            diagnosed + (outcome == "told"),
+            crashed + (outcome == "crash"),
+        )
+        slowest = max(slowest, seconds)
+    return {
+        "texts": count,
+        "valid": trees,
+        "diagnosed": diagnosed,
+        "other exceptions": crashed,
+        "slowest, ms of processor time": round(slowest * 1000, 1),
+    }
+
+
+def main() -> None:
+    """Count and print."""
+    parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
+    parser.add_argument("--architectures", type=int, default=2000)
+    parser.add_argument("--texts", type=int, default=20000)
+    parser.add_argument("--record", action="store_true", help="write the counts to the ledger")
+    given = parser.parse_args()
+    where = conditions("float64")
+    parts = {
+        "random-architectures": ("law", "Random architectures under every law", architectures(given.architectures)),
+        "random-texts": ("robustness", "Random and mutated definitions", texts(given.texts)),
+    }
+    command = f"python benchmarks/soak.py --architectures {given.architectures} --texts {given.texts}"
+    for name, (kind, title, figures) in parts.items():
+        if given.record:
+            record(LEDGER, Entry(name, title, kind, command, date.today().isoformat(), where, figures))
+    print(json.dumps({"figures": {name: figures for name, (_, _, figures) in parts.items()}, "conditions": where}))
+
+
+if __name__ == "__main__":
+    main()
