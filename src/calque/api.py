@@ -18,7 +18,7 @@ from calque.experiment import Experiment
 from calque.layers.registry import builtin
 from calque.model import Model, Shape
 from calque.run import load_model
-from calque.workflow import registry_of
+from calque.workflow import registry_of_run
 
 
 def check(text: str) -> Checked:
@@ -72,14 +72,8 @@ def load(folder: str | Path, **decode: Any) -> Run:
     """
     import torch
 
-    from calque.experiment import load as load_experiment
-    from calque.run import EXPERIMENT
-
     path = Path(folder)
-    plugins = load_experiment(path / EXPERIMENT).model if (path / EXPERIMENT).is_file() else None
-    held = load_model(
-        path, "cuda" if torch.cuda.is_available() else "cpu", registry=registry_of(plugins) if plugins else None
-    )
+    held = load_model(path, "cuda" if torch.cuda.is_available() else "cpu", registry=registry_of_run(path))
     settings = replace(held.experiment.decode, **decode)
     model = prepare_for_decoding(held.model, settings.precision)
     return Run(Loaded(model, *held.codecs, settings, held.experiment.data.source_end), held.experiment)

@@ -3,11 +3,12 @@
 Exit status: 0 done, 1 ran and found a fault, 2 usage, definition or configuration, 70 a bug of ours.
 """
 
+import errno
 import json
 import os
 import sys
 from pathlib import Path
-from typing import Any
+from typing import Any, NoReturn
 
 import click
 
@@ -191,8 +192,9 @@ def train(run: Path, overrides: tuple[str, ...], out: Path | None) -> None:
 def average(run: Path, best: bool, count: int, out: Path) -> None:
     """Average checkpoints of a RUN into a model of their own."""
     from calque.train.averaging import average_run
+    from calque.workflow import registry_of_run
 
-    updates = average_run(run, out, "best" if best else "last", count)
+    updates = average_run(run, out, "best" if best else "last", count, registry_of_run(run))
     tell(f"mean of checkpoints {', '.join(map(str, updates))}")
     click.echo(out)
 
@@ -206,7 +208,7 @@ def _load(run: Path, beam: int | None, precision: str | None) -> Any:
 
 BEAM = click.option("--beam", type=click.IntRange(1, 1000), help="Hypotheses per sentence; 1: greedy.")
 PRECISION = click.option("--precision", type=click.Choice(["float32", "bfloat16"]), help="Of the weights.")
-THREADS = click.option("--threads", type=click.IntRange(1), help="Processor threads; default: all.")
+THREADS = click.option("--threads", type=click.IntRange(1, 1024), help="Processor threads; default: all.")
 
 
 def _set_threads(threads: int | None) -> None:
@@ -221,7 +223,7 @@ def _set_threads(threads: int | None) -> None:
 @BEAM
 @PRECISION
 @THREADS
-@click.option("--n-best", type=click.IntRange(1), default=1, show_default=True, help="Translations per line.")
+@click.option("--n-best", type=click.IntRange(1, 1000), default=1, show_default=True, help="Translations per line.")
 @click.option("--scores", is_flag=True, help="Each line: score, tab, translation.")
 @click.option("--invariant", is_flag=True, help="Bit for bit the same whatever stands around a line; slower.")
 def translate(
@@ -246,11 +248,19 @@ def translate(
 
 
 def _stdin() -> Any:
-    for number, line in enumerate(sys.stdin.buffer, 1):
-        try:
-            yield line.decode("utf-8").removesuffix("\n").removesuffix("\r")
-        except UnicodeDecodeError as e:
-            raise error("X403", Place("stdin", number), offset=e.start) from None
+    from calque.data.text import MARK
+
+    if sys.stdin is None:
+        raise error("X402", Place("stdin"), reason="it is closed")
+    try:
+        for number, line in enumerate(sys.stdin.buffer, 1):
+            try:
+                text = line.decode("utf-8")
+            except UnicodeDecodeError as e:
+                raise error("X403", Place("stdin", number), offset=e.start) from None
+            yield (text.removeprefix(MARK) if number == 1 else text).removesuffix("\n").removesuffix("\r")
+    except OSError as e:
+        raise error("X402", Place("stdin"), reason=(e.strerror or str(e)).lower()) from None
 
 
 @calque.command()
@@ -296,16 +306,36 @@ def demo(folder: Path, seconds: float) -> None:
         sys.exit(status)
 
 
+def _fail(fault: CalqueError) -> NoReturn:
+    """Shows a fault and ends."""
+    tell(render_all(fault.diagnostics))
+    count = sum(d.severity == "error" for d in fault.diagnostics)
+    if count > 1:
+        tell(f"\n{count} errors")
+    sys.exit(fault.exit_code)
+
+
+def _plugin_at_fault(fault: Exception) -> Place | None:
+    """The last line of a plugin's file that was at work when an exception arose, if any was."""
+    import traceback
+
+    if (workflow := sys.modules.get("calque.workflow")) is None:
+        return None  # no plugin without it
+    frames = traceback.walk_tb(fault.__traceback__)
+    at = [(f.f_code.co_filename, n) for f, n in frames if str(f.f_globals.get("__name__")).startswith(workflow.PLUGIN)]
+    return Place(*at[-1]) if at else None
+
+
 def main() -> None:
     """The entry point: faults become diagnostics and exit statuses."""
     try:
+        for argument in sys.argv[1:]:
+            # A path that is not UTF-8 could stand in no experiment file.
+            if bad := next((c for c in argument if "\ud800" <= c <= "\udfff"), None):
+                raise error("X110", None, key=argument, found=f"U+{ord(bad):04X}")
         calque.main(standalone_mode=False)
     except CalqueError as e:
-        tell(render_all(e.diagnostics))
-        count = sum(d.severity == "error" for d in e.diagnostics)
-        if count > 1:
-            tell(f"\n{count} errors")
-        sys.exit(e.exit_code)
+        _fail(e)
     except click.exceptions.Exit as e:
         sys.exit(e.exit_code)
     except click.Abort:
@@ -319,9 +349,13 @@ def main() -> None:
         # Whoever read stdout has enough; nothing more can be written there, not even at exit.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         sys.exit(0)
-    except Exception:
+    except Exception as e:
         import traceback
 
+        if (place := _plugin_at_fault(e)) is not None:
+            _fail(error("X412", place, kind=type(e).__name__, reason=str(e)))
+        if isinstance(e, OSError) and e.filename is None and e.errno in (errno.ENOSPC, errno.EIO):
+            _fail(error("K301", Place("stdout"), reason=(e.strerror or str(e)).lower()))
         traceback.print_exc()
         tell("this is a bug of calque: please report it with the lines above")
         sys.exit(70)

@@ -50,7 +50,7 @@ def experiment(folder: Path, seconds: float) -> Experiment:
 def demo(folder: Path, seconds: float, out: Callable[[str], None], tell: Callable[[str], None]) -> int:
     """Runs the demo in a folder, or goes on with what stands there; returns the exit status."""
     if folder.exists() and not folder.is_dir():
-        raise error("X405", Place(str(folder)), name=folder.name)
+        raise error("X408", Place(str(folder)), reason="it is a file")
     corpus = embedded.generate()
     tell(
         f"corpus: {len(corpus.train):,} training pairs, {len(corpus.valid):,} for validation, {len(corpus.test):,} for the "

@@ -201,9 +201,12 @@ def apply_fix(fix: Fix) -> str:
 
 
 def read_text(path: Path | str, missing: str, undecodable: str) -> Text:
-    """A UTF-8 file as `Text`; a file that cannot be read is `missing`, one that is not UTF-8 is `undecodable`."""
+    """A UTF-8 file as `Text`, a byte order mark dropped.
+
+    A file that cannot be read is the error `missing`, one that is not UTF-8 is `undecodable`.
+    """
     try:
-        return Text(str(path), Path(path).read_bytes().decode("utf-8"))
+        return Text(str(path), Path(path).read_bytes().decode("utf-8-sig"))
     except OSError as e:
         raise error(missing, Place(str(path)), reason=(e.strerror or str(e)).lower()) from None
     except UnicodeDecodeError as e:

@@ -34,9 +34,7 @@ class Data:
 
     train: tuple[str, ...] = key((), "source and target training files, plain or .gz, one sentence per line")
     valid: tuple[str, ...] = key((), "source and target validation files")
-    test: tuple[str, ...] = key(
-        (), "source and target test files, scored by `calque evaluate` when no others are named"
-    )
+    test: tuple[str, ...] = key((), "source and target test files, prepared beside the others")
     subwords: str = key(
         "bpe",
         "bpe, unigram: learned here with sentencepiece; codes: given merges on tokenised text; words: white space",
@@ -60,7 +58,9 @@ class Model:
 
     file: str = key("", "an .adl file; or give the text itself in `text`")
     text: str = key("", "the definition itself")
-    plugins: tuple[str, ...] = key((), "importable modules whose layers the definition may name")
+    plugins: tuple[str, ...] = key(
+        (), "modules, or .py files from the current folder, whose layers the definition may name"
+    )
     tying: str = key(
         "three-way",
         "matrices that are one: source embedding, target embedding and output layer (three-way); "
@@ -82,7 +82,7 @@ class Train:
     """[train]: how the weights come about."""
 
     seed: int = key(1, "of weights, batches and dropout", low=0)
-    threads: int = key(0, "processor threads; 0: all", low=0)
+    threads: int = key(0, "processor threads; 0: all", low=0, high=1024)
     device: str = key("auto", "auto: an accelerator where there is one", choices=("auto", "cpu", "cuda"))
     precision: str = key(
         "auto",

@@ -72,6 +72,7 @@ def write_tensors(stem: Path, tensors: Mapping[str, Tensor], about: Mapping[str,
         weights.parent.mkdir(parents=True, exist_ok=True)
         try:
             save_file({name: t.detach().cpu().contiguous() for name, t in tensors.items()}, temporary)
+            os.chmod(temporary, 0o644)  # as `write_whole` leaves files; safetensors writes for the owner alone
             with open(temporary, "rb") as file:
                 os.fsync(file.fileno())
             found = {"bytes": temporary.stat().st_size, "sha256": checksum(temporary)}

@@ -18,6 +18,7 @@ class Show:
     def __enter__(self) -> "Show":
         if sys.stderr.isatty():
             from rich.console import Console
+            from rich.markup import escape
             from rich.progress import BarColumn, SpinnerColumn, TextColumn, TimeElapsedColumn
             from rich.progress import Progress as Bar
 
@@ -31,7 +32,7 @@ class Show:
             )
             self._live = Bar(*columns, console=Console(stderr=True))
             self._live.start()
-            self._task = self._live.add_task(self.title, total=1.0, status="")
+            self._task = self._live.add_task(escape(self.title), total=1.0, status="")
         return self
 
     def __exit__(self, *_: type[BaseException] | BaseException | TracebackType | None) -> None:

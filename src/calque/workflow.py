@@ -9,42 +9,74 @@ from pathlib import Path
 from types import ModuleType
 
 from calque.adl.check import check
+from calque.adl.program import prelude
+from calque.adl.signature import REPEAT, SETTINGS
 from calque.data.compiled import Prepared, prepare
 from calque.decode.translate import Loaded, translate_lines
-from calque.diagnostics import Place, Text, error, read_text
+from calque.diagnostics import CalqueError, Place, Text, error, read_text, render_all
 from calque.evaluate import bleu
-from calque.experiment import Data, Experiment
+from calque.experiment import Data, Experiment, load
 from calque.experiment import Model as ModelSettings
 from calque.layers.contract import Registry
-from calque.layers.registry import builtin, with_plugins
+from calque.layers.registry import builtin, layers_in, with_plugins
 from calque.model import Model
+from calque.run import EXPERIMENT
 from calque.train.loop import Finished, Stopped, train
 from calque.train.report import Watcher
 
+PLUGIN = "calque_plugin."
+"""Before the names of modules that were loaded from files, so that none hides a module of the same name."""
 CORPUS = "data"
 """The prepared corpus, below a run folder."""
 
 
 def load_plugin(name: str) -> ModuleType:
-    """A module of layers: a file ending in .py, or an importable name. Raises X401 where it cannot be imported."""
+    """A module of layers: a file ending in .py, or an importable name.
+
+    Raises X401 where it cannot be imported, X411 where one of its layers has a name that the language has taken.
+    """
     try:
         if not name.endswith(".py"):
             return importlib.import_module(name)
         path = Path(name)
-        spec = importlib.util.spec_from_file_location(path.stem, path)
+        spec = importlib.util.spec_from_file_location(PLUGIN + path.stem, path)
         if spec is None or spec.loader is None or not path.is_file():
             raise error("X401", Place(name), reason="there is no such file")
         module = importlib.util.module_from_spec(spec)
-        sys.modules[path.stem] = module
+        sys.modules[spec.name] = module
         spec.loader.exec_module(module)
-    except (ImportError, SyntaxError, NameError, AttributeError, TypeError, ValueError) as e:
-        raise error("X401", Place(name), reason=str(e)) from None
+    except CalqueError:
+        raise
+    except (Exception, SystemExit) as e:  # whatever a person's module does when it is run
+        raise error("X401", Place(name), reason=f"{type(e).__name__}: {e}") from None
+    _check_layers(module, name, {*builtin().layers, REPEAT.name, *SETTINGS, *(s.name for s in prelude())})
     return module
+
+
+def _check_layers(module: ModuleType, file: str, taken: set[str]) -> None:
+    for layer in layers_in(module):
+        if layer.name in taken:
+            raise error("X411", Place(file), name=layer.name)
+        try:
+            layer.signature()
+        except (TypeError, ValueError, AttributeError) as e:
+            raise error("X401", Place(file), reason=f"the arguments of `{layer.name}`: {e}") from None
 
 
 def registry_of(model: ModelSettings) -> Registry:
     """The library's layers and those of the experiment's plugins."""
-    return with_plugins(tuple(load_plugin(name) for name in model.plugins)) if model.plugins else builtin()
+    modules: list[ModuleType] = []
+    for name in model.plugins:
+        module = load_plugin(name)
+        _check_layers(module, name, {layer.name for before in modules for layer in layers_in(before)})
+        modules.append(module)
+    return with_plugins(tuple(modules)) if modules else builtin()
+
+
+def registry_of_run(folder: Path) -> Registry:
+    """The layers that the definition in a run folder may name; the library's where the folder holds no experiment."""
+    file = folder / EXPERIMENT
+    return registry_of(load(file).model) if file.is_file() else builtin()
 
 
 def definition(experiment: Experiment) -> Text:
@@ -63,8 +95,12 @@ def run_training(
     """Checks the definition, prepares the corpus and trains, all into `folder`; continues what stands there."""
     registry = registry_of(experiment.model)
     checked = check(definition(experiment), registry)
+    if checked.warnings and tell is not None:
+        tell(render_all(checked.warnings))
     prepared = prepare_corpus(experiment.data, folder, tell)
-    resolved = replace(experiment, model=replace(experiment.model, file="", text=checked.text))
+    # A run folder is used from other folders than the one it was started in.
+    plugins = tuple(str(Path(name).resolve()) if name.endswith(".py") else name for name in experiment.model.plugins)
+    resolved = replace(experiment, model=replace(experiment.model, file="", text=checked.text, plugins=plugins))
     scorer = validation_bleu(prepared, resolved) if experiment.train.validate_bleu_sentences else None
     return train(resolved, folder, prepared, checked, registry, watcher, scorer)
 

@@ -1,28 +1,17 @@
 """The commands as a user runs them: one tiny run through all of them, and a page of bad input with its exit statuses."""
 
 import gzip
-import io
 import json
 import random
 import re
 import shutil
 import sys
-from collections.abc import Callable
 from pathlib import Path
-from typing import NamedTuple
 
 import pytest
+from command import Run
 
 from calque import cli
-
-
-class Outcome(NamedTuple):
-    status: int
-    out: str
-    err: str
-
-
-Run = Callable[..., Outcome]
 
 TINY = """
 d = 32
@@ -32,31 +21,6 @@ encoder = pos -> repeat(1, tenc) -> norm
 decoder = pos -> repeat(1, tdec) -> norm
 """
 WORDS = ["alpha", "beta", "gamma", "delta", "epsilon", "zeta", "eta", "theta"]
-
-
-@pytest.fixture
-def calque(monkeypatch: pytest.MonkeyPatch, capfdbinary: pytest.CaptureFixture[bytes]) -> Run:
-    """Runs a command in this process and gives its status and what it printed."""
-
-    def run(*arguments: object, stdin: bytes = b"") -> Outcome:
-        capfdbinary.readouterr()
-        with monkeypatch.context() as m:
-            m.setattr(sys, "argv", ["calque", *map(str, arguments)])
-            m.setattr(sys, "stdin", _Stdin(stdin))
-            try:
-                cli.main()
-                status = 0
-            except SystemExit as e:
-                status = int(e.code or 0)
-        out, err = capfdbinary.readouterr()
-        return Outcome(status, out.decode(), err.decode())
-
-    return run
-
-
-class _Stdin:
-    def __init__(self, body: bytes):
-        self.buffer = io.BytesIO(body)
 
 
 def corpus(folder: Path, lines: int = 400) -> tuple[Path, Path]:

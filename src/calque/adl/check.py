@@ -285,6 +285,8 @@ class _Checker:
             at: Any = fault
             self.fail(call, at.code, call.at(at.at), **at.fields)
             return None
+        if not isinstance(out, int) or out < 1:
+            raise TypeError(f"`infer` of the layer `{call.name}` gave {out!r}, which is no width")
         cost = layer.cost(args, site)
         return Node(call.name, path, args, width, out, cost.parameters, parts, key, place.side, call, place.indices)
 

@@ -23,12 +23,15 @@ RATIO = 10
 """How many times longer than the other one side of a pair may be, in characters ..."""
 RATIO_FROM = 100
 """... once it has this many: short sentences differ for good reasons."""
+MARK = "\ufeff"
+"""What some programs write before text in UTF-8; no part of the first word."""
 _GZIP = b"\x1f\x8b"
 
 
 class Lines:
     """The sentences of a file, read anew at each iteration and never held together in memory.
 
+    A byte order mark before the first is dropped.
     Raises D101 (unreadable), D103 (no UTF-8), D105 (damaged gzip) where iteration meets them.
     """
 
@@ -39,10 +42,11 @@ class Lines:
         offset = 0
         for number, raw in enumerate(raw_lines(self.path), 1):
             try:
-                yield _chomp(raw.decode())
+                text = raw.decode()
             except UnicodeDecodeError as fault:
                 raise CalqueError(_undecodable(self.path, number, offset, raw, fault)) from None
             offset += len(raw)
+            yield _chomp(text.removeprefix(MARK) if number == 1 else text)
 
 
 def raw_lines(path: Path) -> Iterator[bytes]:

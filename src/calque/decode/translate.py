@@ -67,7 +67,7 @@ def translate_lines(
     if invariant:
         batches = _slabs(lengths)
     else:
-        batches = decode_plan(lengths * loaded.decode.beam, loaded.decode.batch_tokens)
+        batches = decode_plan(lengths * max(loaded.decode.beam, n_best), loaded.decode.batch_tokens)
     for batch in batches:
         rows = numbers[batch]
         each = translate_batch(loaded, [sources[i] for i in rows], n_best, SLAB if invariant else 0)

@@ -48,7 +48,7 @@ def _best_time(dtype: torch.dtype) -> float:
 
 @contextlib.contextmanager
 def processor(threads: int) -> Iterator[None]:
-    """Runs with so many threads (0: as it is), denormal numbers taken as zero; both are put back."""
+    """Runs with so many threads (0: as it is), denormal numbers taken as zero; afterwards as torch starts."""
     before = torch.get_num_threads()
     # First, so that threads started from now on inherit it.
     torch.set_flush_denormal(True)

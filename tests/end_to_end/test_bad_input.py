@@ -1,0 +1,215 @@
+"""Mistakes around the commands rather than in their files: plugins, streams, folders that cannot be written."""
+
+import io
+import os
+import sys
+from pathlib import Path
+
+import pytest
+from command import Outcome, Run
+
+from calque import cli
+from calque.data.text import Lines
+from calque.show import Show
+
+ADL = "d = 8\nheads = 2\nencoder = pos -> NAME\ndecoder = pos -> NAME -> mh_dot_src_att\n"
+PLUGIN = '''
+from calque.layers.contract import Example, Stateless
+
+class Same(Stateless):
+    """same(h) = h."""
+    name = "NAME"
+    examples = (Example("NAME"),)
+    BODY
+
+    def forward(self, x, ctx):
+        return x
+'''
+
+
+def corpus(folder: Path, lines: list[str], name: str = "text") -> tuple[Path, Path]:
+    files = folder / f"{name}.src", folder / f"{name}.tgt"
+    for file in files:
+        file.write_text("".join(f"{line}\n" for line in lines), encoding="utf-8")
+    return files
+
+
+def plugin(folder: Path, body: str = "", name: str = "same") -> Path:
+    path = folder / "my_layers.py"
+    path.write_text(PLUGIN.replace("NAME", name).replace("BODY", body))
+    return path
+
+
+def experiment(folder: Path, plugins: list[str], name: str = "same") -> Path:
+    source, target = corpus(folder, ["a b c", "b c", "c a", "a"] * 5)
+    (folder / "model.adl").write_text(ADL.replace("NAME", name))
+    path = folder / "tiny.toml"
+    path.write_text(
+        f"[data]\ntrain = ['{source}', '{target}']\nvalid = ['{source}', '{target}']\nsubwords = 'words'\n"
+        f"[model]\nfile = 'model.adl'\nplugins = {plugins}\n"
+        "[train]\nmax_updates = 2\nvalidate_every_updates = 1\nprecision = 'float32'\nthreads = 1\n"
+        "[decode]\nbeam = 1\n"
+    )
+    return path
+
+
+def fails(done: Outcome, code: str, status: int) -> None:
+    assert done.status == status, done
+    assert done.err.count("error[") == 1, done
+    assert f"error[{code}]" in done.err
+    assert "Traceback" not in done.err
+    assert done.out == ""
+
+
+@pytest.mark.parametrize(
+    "body", ["raise RuntimeError('no')", "1 / 0", "import sys; sys.exit(3)", "x = (", "import no_such_module"]
+)
+def test_a_plugin_that_cannot_be_run_is_one_error(calque: Run, tmp_path: Path, body: str) -> None:
+    (tmp_path / "bad.py").write_text(body + "\n")
+    fails(calque("prove", tmp_path / "bad.py"), "X401", 2)
+
+
+@pytest.mark.parametrize("name", ["norm", "repeat", "ffl", "heads"])
+def test_a_plugin_may_not_take_a_name_of_the_language(calque: Run, tmp_path: Path, name: str) -> None:
+    done = calque("prove", plugin(tmp_path, name=name))
+    fails(done, "X411", 2)
+    assert f"`{name}`" in done.err
+
+
+def test_two_plugins_may_not_share_a_name(calque: Run, tmp_path: Path) -> None:
+    path = plugin(tmp_path)
+    twin = path.with_name("twin.py")
+    twin.write_text(path.read_text())
+    fails(calque("train", experiment(tmp_path, [str(path), str(twin)]), "--out", tmp_path / "run"), "X411", 2)
+
+
+def test_arguments_of_a_plugin_that_are_no_dataclass_are_an_error(calque: Run, tmp_path: Path) -> None:
+    fails(calque("prove", plugin(tmp_path, "Args = 5")), "X401", 2)
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        "@classmethod\n    def infer(cls, args, site): return site.nothing",
+        "@classmethod\n    def cost(cls, args, site): raise KeyError('x')",
+        "def __init__(self, args, site, parts): raise OSError(28, 'full')",
+    ],
+)
+def test_a_fault_in_a_plugin_names_its_line(calque: Run, tmp_path: Path, body: str) -> None:
+    path = plugin(tmp_path, body)
+    line = path.read_text().split("\n").index(f"    {body.split(chr(10))[-1].strip()}") + 1
+    done = calque("train", experiment(tmp_path, [str(path)]), "--out", tmp_path / "run")
+    assert done.status == 2, done
+    assert done.err.count("error[X412]") == 1
+    assert f"{path}:{line}" in done.err
+    assert "Traceback" not in done.err
+
+
+def test_a_plugin_hides_no_module_of_its_name(calque: Run, tmp_path: Path) -> None:
+    import colorsys
+
+    (tmp_path / "colorsys.py").write_text(plugin(tmp_path).read_text())
+    assert calque("prove", tmp_path / "colorsys.py").status == 0
+    assert sys.modules["colorsys"] is colorsys
+
+
+def test_a_run_with_plugins_is_averaged_and_used_from_elsewhere(
+    calque: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    plugin(tmp_path)
+    file = experiment(tmp_path, ["my_layers.py"])
+    monkeypatch.chdir(tmp_path)
+    assert calque("train", file, "--out", "run").status == 0
+    assert (tmp_path / "run" / "model.safetensors").stat().st_mode & 0o777 == 0o644
+    (tmp_path / "elsewhere").mkdir()
+    monkeypatch.chdir(tmp_path / "elsewhere")
+    done = calque("average", tmp_path / "run", "--out", "mean")
+    assert done.status == 0, done.err
+    done = calque("translate", "mean", stdin=b"\xef\xbb\xbfa b\r\n")
+    assert done.status == 0, done.err
+    assert done.out == calque("translate", tmp_path / "run", stdin=b"a b\n").out
+    fails(calque("translate", tmp_path / "run", stdin=None), "X402", 2)
+    fails(calque("average", tmp_path / "run", "--out", tmp_path / "tiny.toml" / "mean"), "K301", 1)
+    assert calque("translate", tmp_path / "run", "--n-best", 1001).status == 2
+    assert calque("translate", tmp_path / "run", "--threads", 100000).status == 2
+
+
+def test_a_mean_that_cannot_be_written_leaves_nothing(
+    calque: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    assert calque("train", experiment(tmp_path, [], "norm"), "--out", tmp_path / "run").status == 0
+
+    def full(*_: object) -> None:
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr("calque.run.save_file", full)
+    fails(calque("average", tmp_path / "run", "--out", tmp_path / "mean"), "K301", 1)
+    assert not (tmp_path / "mean").exists()
+
+
+def test_new_fits_the_vocabulary_to_a_corpus_of_any_size(calque: Run, tmp_path: Path) -> None:
+    for n in (2, 3, 40):
+        source, target = corpus(tmp_path, [f"word {k} of {n}" for k in range(n)], f"text{n}")
+        done = calque("new", tmp_path / f"new{n}", "--train", source, target)
+        assert done.status == 0, done.err
+        done = calque("prepare", Path(done.out.strip()), "--out", tmp_path / f"run{n}")
+        assert done.status == 0, done.err
+
+
+@pytest.mark.parametrize("lines", [["one"], ["the same"] * 30])
+def test_new_holds_nothing_out_of_one_pair(calque: Run, tmp_path: Path, lines: list[str]) -> None:
+    fails(calque("new", tmp_path / "new", "--train", *corpus(tmp_path, lines)), "X413", 2)
+    assert not (tmp_path / "new").exists()
+
+
+def test_new_checks_validation_text_too(calque: Run, tmp_path: Path) -> None:
+    files = corpus(tmp_path, ["a b", "b a"])
+    fails(calque("new", tmp_path / "new", "--train", *files, "--valid", files[0], tmp_path / "gone"), "D101", 1)
+    assert not (tmp_path / "new").exists()
+
+
+def test_new_says_where_it_cannot_write(calque: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    files = corpus(tmp_path, ["a b", "b a"])
+    fails(calque("new", files[0], "--train", *files), "X408", 2)
+    fails(calque("new", files[0] / "below", "--train", *files), "X408", 2)
+
+    def full(*_: object) -> None:
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr("calque.new.write", full)
+    fails(calque("new", tmp_path / "new", "--train", *files), "X408", 2)
+    assert not (tmp_path / "new").exists()
+
+
+def test_an_argument_that_is_not_utf_8_is_an_error(calque: Run, tmp_path: Path) -> None:
+    files = corpus(tmp_path, ["a b", "b a"])
+    fails(calque("new", os.fsdecode(os.fsencode(tmp_path) + b"/n\xff"), "--train", *files), "X110", 2)
+
+
+def test_an_output_that_is_full_is_an_error(calque: Run, monkeypatch: pytest.MonkeyPatch) -> None:
+    echo = cli.click.echo
+
+    def full(text: str = "", err: bool = False) -> None:
+        if not err:
+            raise OSError(28, "No space left on device")
+        echo(text, err=err)
+
+    monkeypatch.setattr(cli.click, "echo", full)
+    fails(calque("layers"), "K301", 1)
+
+
+def test_a_byte_order_mark_is_no_part_of_the_first_sentence(tmp_path: Path) -> None:
+    (tmp_path / "text").write_bytes("\ufeffa b\n\ufeffc\n".encode())
+    assert list(Lines(tmp_path / "text")) == ["a b", "\ufeffc"]
+
+
+def test_a_run_folder_may_have_brackets_in_its_name(monkeypatch: pytest.MonkeyPatch) -> None:
+    class Terminal(io.StringIO):
+        def isatty(self) -> bool:
+            return True
+
+    shown = Terminal()
+    monkeypatch.setattr(sys, "stderr", shown)
+    with Show("run[/b]"):
+        pass
+    assert "run[/b]" in shown.getvalue()
