@@ -122,7 +122,12 @@ class Train:
     validate_bleu_sentences: int = key(0, "validation sentences translated greedily for BLEU; 0: none", low=0)
     log_every_updates: int = key(50, "updates between two lines of the log", low=1)
     keep_checkpoints: int = key(10, "checkpoints kept in the run folder besides the newest", low=1)
-    average: str = key("best", "which checkpoints the final model is the mean of", choices=("best", "last", "none"))
+    average: str = key(
+        "best",
+        "which checkpoints the final model is the mean of; best: by validation perplexity, and only the best one where the "
+        "mean is worse; none: the newest alone",
+        choices=("best", "last", "none"),
+    )
     average_count: int = key(5, "how many of them, at most", low=1)
     tensorboard: bool = key(False, "write TensorBoard events too (needs the extra `tensorboard`)")
 

@@ -65,6 +65,20 @@ def test_a_toy_is_learnt(run: Path, prepared: Prepared, checked: Checked, experi
     assert float(found) == pytest.approx(done.perplexity, rel=1e-4 if precision == "float32" else 0.02)
 
 
+def test_the_mean_is_never_worse_than_the_best_checkpoint(
+    run: Path, prepared: Prepared, checked: Checked, experiment: Make
+) -> None:
+    made = experiment(
+        max_updates=120, validate_every_updates=40, batch_tokens=512, average_count=3, precision="float32"
+    )
+    done = train(made, run, prepared, checked)
+    assert isinstance(done, Finished)
+    best = min(lines(run, "valid"), key=lambda line: line["perplexity"])
+    assert done.perplexity <= best["perplexity"] * (1 + 1e-6)
+    # Here, early in a training, the mean of all three would be worse, so the best stands alone.
+    assert done.averaged == (best["update"],)
+
+
 def test_interrupted_and_resumed_is_uninterrupted(
     tmp_path: Path, prepared: Prepared, checked: Checked, experiment: Make
 ) -> None:

@@ -2,7 +2,7 @@
 
 import math
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -20,7 +20,7 @@ from calque.experiment import Experiment
 from calque.layers.contract import Registry
 from calque.model import Model, Shape
 from calque.run import CHECKPOINTS, LOG, load_weights, save_model, start_run, weights_of, writing
-from calque.train.checkpoint import Checkpoints, average
+from calque.train.checkpoint import Checkpoint, Checkpoints, average
 from calque.train.initialise import initialise
 from calque.train.loss import batch_loss
 from calque.train.optimise import Updater
@@ -311,14 +311,23 @@ class _Trainer:
         }
         self.checkpoints.save_state(tensors, self.standing.update, about)
 
+    def _mean(self, chosen: Sequence[Checkpoint]) -> tuple[dict[str, Tensor], float | None]:
+        """The mean of checkpoints, now in the model, and its validation perplexity."""
+        weights = average([self.checkpoints.path(c.update) for c in chosen])
+        load_weights(self.model, weights, Place(str(self.checkpoints.folder)))
+        return weights, self._measure(stoppable=False)
+
     def _finish(self, limit: str) -> Finished:
         """Averages checkpoints, measures the mean and writes it as the model of the run."""
         standing = self.standing
         self._write_log()
-        updates = tuple(sorted(c.update for c in self.checkpoints.averaged()))
-        weights = average([self.checkpoints.path(update) for update in updates])
-        load_weights(self.model, weights, Place(str(self.checkpoints.folder)))
-        found = self._measure(stoppable=False)
+        chosen = self.checkpoints.averaged()
+        weights, found = self._mean(chosen)
+        # Early in a training the best checkpoints lie far apart, and their mean may be worse than one of them.
+        if self.settings.average == "best" and found is not None and found > chosen[0].perplexity:
+            chosen = chosen[:1]
+            weights, found = self._mean(chosen)
+        updates = tuple(sorted(c.update for c in chosen))
         score = self._translate()
         done = Finished(
             standing.update,
