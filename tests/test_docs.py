@@ -10,7 +10,7 @@ import click
 import pytest
 
 from calque import cli
-from calque.diagnostics import codes
+from calque.diagnostics import CalqueError, Diagnostic, codes
 from calque.experiment import Experiment, to_toml
 from calque.layers.registry import layers_in
 from calque.prove import prove_module
@@ -93,6 +93,16 @@ def test_codes_that_are_raised_and_codes_that_are_explained_are_the_same() -> No
     source = "".join(file.read_text(encoding="utf-8") for file in (ROOT / "src").rglob("*.py"))
     raised = set(re.findall(r"\"([SCXDK]\d{3})\"", source))
     assert raised == set(codes())
+
+
+def test_the_table_of_mistakes_names_codes_with_their_status() -> None:
+    page = (ROOT / "docs" / "errors.md").read_text(encoding="utf-8")
+    rows = re.findall(r"^\| .+ \| ([A-Z0-9, ]+) \| (\d) \|$", page, re.MULTILINE)
+    assert len(rows) > 20
+    for names, status in rows:
+        for name in names.split(", "):
+            assert name in codes(), name
+            assert CalqueError(Diagnostic(name)).exit_code == int(status), name
 
 
 def test_every_key_of_an_experiment_is_explained() -> None:

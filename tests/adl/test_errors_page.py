@@ -21,4 +21,4 @@ def test_example(title: str, body: str, printed: str) -> None:
 
 
 def test_all_examples_are_read() -> None:
-    assert len(EXAMPLES) == PAGE.read_text(encoding="utf-8").count("\n## ") >= 10
+    assert len(EXAMPLES) == PAGE.read_text(encoding="utf-8").count("```console\n") >= 10
