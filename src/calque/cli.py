@@ -296,7 +296,7 @@ def evaluate(hypotheses: Path, references: Path, metrics: tuple[str, ...], token
 
 @calque.command()
 @click.argument("folder", type=FILE, default=Path("demo"))
-@click.option("--seconds", type=click.FloatRange(min=1), default=200, show_default=True, help="Training time.")
+@click.option("--seconds", type=click.FloatRange(min=1), default=235, show_default=True, help="Training time.")
 def demo(folder: Path, seconds: float) -> None:
     """Train, translate and score on a corpus made here: five minutes on two processor cores."""
     from calque.demo import demo as run_demo
