@@ -35,7 +35,7 @@ class Subject:
         self.x = self.normal(SENTENCES, TARGET_LENGTH, checked.width)
         self.mask = self.prefixes(SENTENCES, TARGET_LENGTH)
         with torch.no_grad():
-            self.sources = self.encode(self.source, self.source_mask)
+            self.sources = map_points(self.encode(self.source, self.source_mask), _tamed)
 
     # -- draws
 
@@ -134,6 +134,11 @@ class Subject:
     def words(self, rows: int, length: int, size: int) -> Int[Tensor, "B T"]:
         """Word numbers."""
         return self.integers(0, size - 1, rows, length)
+
+
+def _tamed(t: Tensor) -> Tensor:
+    """Of size one at most. A random encoder may multiply by 10^9, and a softmax of such scores is rounding, no function."""
+    return t / max(1.0, float(t.square().mean().sqrt())) if t.is_floating_point() else t
 
 
 def map_points(sources: Sources, change: Callable[[Tensor], Tensor]) -> Sources:
