@@ -24,9 +24,9 @@ def equal(s: Subject) -> Iterator[Check]:
         x = s.normal(SENTENCES * beams, length, s.checked.width)
         how = f", {beams} beam{'s' * (beams > 1)}"
         with torch.no_grad():
-            expected = s.forward(x, widened(s.sources, beams))
+            expected = s.forward(x, widened(s.tamed, beams))
             for name, chunks in s.partitions(length).items():
-                yield Check(f"step {name}{how}", s.stepped(x, s.sources, chunks, beams), expected)
+                yield Check(f"step {name}{how}", s.stepped(x, s.tamed, chunks, beams), expected)
         chunks = s.partitions(length)[differentiated]
         weight = s.normal(*expected.shape)
         found = _gradients(s, x, weight, functools.partial(s.stepped, chunks=chunks, beams=beams))
@@ -48,7 +48,7 @@ def _gradients(s: Subject, x: Tensor, weight: Tensor, run: Callable[[Tensor, Sou
             p.mask,
             None if p.state is None else tuple(t.clone().requires_grad_() for t in p.state),
         )
-        for key, p in s.sources.items()
+        for key, p in s.tamed.items()
     }
     named = {"the input": x}
     for key, p in leaves.items():

@@ -35,7 +35,8 @@ class Subject:
         self.x = self.normal(SENTENCES, TARGET_LENGTH, checked.width)
         self.mask = self.prefixes(SENTENCES, TARGET_LENGTH)
         with torch.no_grad():
-            self.sources = map_points(self.encode(self.source, self.source_mask), _tamed)
+            self.sources = self.encode(self.source, self.source_mask)
+            self.tamed = map_points(self.sources, _tamed)
 
     # -- draws
 
