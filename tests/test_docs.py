@@ -61,7 +61,7 @@ def commands(page: str) -> list[str]:
 def test_commands_exist_with_their_options(page: Path) -> None:
     for line in commands(page.read_text(encoding="utf-8")):
         words = shlex.split(re.sub(r"\[[^]]*\]", "", line.strip("# ")), comments=True)
-        command = cli.calque.commands.get(words[1])
+        command = cli.root.commands.get(words[1])
         assert command is not None, line
         known = {option for p in command.params if isinstance(p, click.Option) for option in p.opts}
         for word in words[2:]:
@@ -69,7 +69,7 @@ def test_commands_exist_with_their_options(page: Path) -> None:
 
 
 def test_every_command_stands_in_the_readme_or_its_help() -> None:
-    for name, command in cli.calque.commands.items():
+    for name, command in cli.root.commands.items():
         assert command.help, name
         for parameter in command.params:
             if isinstance(parameter, click.Option) and parameter.name not in ("as_json", "overrides"):

@@ -1,0 +1,3 @@
+from calque.cli import main
+
+main()

@@ -1,0 +1,45 @@
+"""The group that commands join, and what they share."""
+
+from pathlib import Path
+from typing import Any
+
+import click
+
+from calque import __version__
+
+FILE = click.Path(path_type=Path)
+
+
+def tell(text: str) -> None:
+    """A line for the person, not for the pipe."""
+    click.echo(text, err=True)
+
+
+@click.group("calque", context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100})
+@click.version_option(__version__, message="calque %(version)s")
+def root() -> None:
+    """Neural machine translation in which the architecture is a line of text."""
+
+
+RUN = click.argument("run", type=FILE)
+SET = click.option(
+    "--set", "overrides", multiple=True, metavar="SECTION.KEY=VALUE", help="Replace a key of the experiment."
+)
+OUT = click.option("--out", type=FILE, help="The run folder; runs/NAME for NAME.toml.")
+BEAM = click.option("--beam", type=click.IntRange(1, 1000), help="Hypotheses per sentence; 1: greedy.")
+PRECISION = click.option("--precision", type=click.Choice(["float32", "bfloat16"]), help="Of the weights.")
+THREADS = click.option("--threads", type=click.IntRange(1, 1024), help="Processor threads; default: all.")
+
+
+def load_run(run: Path, beam: int | None, precision: str | None) -> Any:
+    from calque.api import load
+
+    given = {"beam": beam, "precision": precision}
+    return load(run, **{k: v for k, v in given.items() if v is not None})
+
+
+def set_threads(threads: int | None) -> None:
+    if threads:
+        import torch
+
+        torch.set_num_threads(threads)
