@@ -14,6 +14,7 @@ from calque.layers.build import build
 from calque.layers.contract import Context, Point, Recorder, Registry
 from calque.layers.registry import builtin
 from calque.layers.state import State
+from calque.layers.stepping import begin, proceed
 
 Sources = dict[str, Point]
 
@@ -69,7 +70,7 @@ class Model(nn.Module):
     ) -> Float[Tensor, "B T D"]:
         """z of all positions at once: `target_in` starts with the begin symbol."""
         x = self.target_embedding(target_in)
-        ctx = Context(mask=mask, visible=target_in.shape[1], sources=sources, record=record, like=x.new_empty(0))
+        ctx = Context(mask=mask, sources=sources, record=record, like=x.new_empty(0))
         return cast("Tensor", self.decoder(x, ctx))
 
     def logits(self, z: Float[Tensor, "... D"]) -> Float[Tensor, "... V"]:
@@ -90,7 +91,7 @@ class Model(nn.Module):
         """The state before the first word, for `beams` rows per sentence that will hold at most `capacity` positions."""
         end = sources["end"].value
         ctx = Context(beams=beams, sources=sources, like=end.new_empty(0))
-        return self.decoder.init_state(end.shape[0] * beams, capacity, ctx)
+        return begin(self.decoder, end.shape[0] * beams, capacity, ctx)
 
     def step(
         self,
@@ -106,8 +107,7 @@ class Model(nn.Module):
         `visible`: no row holds more positions than this after the call.
         """
         x = self.target_embedding(words)
-        ctx = Context(mask=mask, visible=visible, beams=beams, record=record, like=x.new_empty(0))
-        return self.decoder.step(x, state, ctx)
+        return proceed(self.decoder, x, state, Context(beams=beams, record=record, like=x.new_empty(0)), mask, visible)
 
     @property
     def device(self) -> torch.device:

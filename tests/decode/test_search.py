@@ -8,7 +8,8 @@ from decode_oracle import MODELS, divisor, make, naive_beam, sources, varied
 
 from calque.data.vocabulary import BOS, EOS, UNK
 from calque.decode.search import Hypotheses, SearchSettings, search
-from calque.layers.state import KeysValues
+from calque.layers.history import History
+from calque.layers.state import Memory
 
 LENGTHS = [6, 1, 4, 7, 2, 5, 3, 3, 6, 4]
 LIMITS = [9, 3, 6, 12, 1, 8, 5, 2, 7, 10]
@@ -95,27 +96,27 @@ def test_a_finished_sentence_that_waits_in_the_batch_stays_as_it_is(name: str, b
 
 @pytest.mark.parametrize("beam", [1, 3])
 def test_finished_sentences_leave_and_rows_move_only_where_they_must(monkeypatch, beam: int) -> None:
-    calls = {"select": 0, "keep": []}
-    select, keep = KeysValues.select, KeysValues.keep
+    calls: dict[str, list[int]] = {"select": [], "keep": []}
+    select, keep = History.select, Memory.keep
 
     def counted(self, rows):
-        calls["select"] += 1
+        calls["select"].append(len(rows))
         return select(self, rows)
 
     def kept(self, rows, sentences):
         calls["keep"].append(len(sentences))
-        return select(self, rows)
+        return keep(self, rows, sentences)
 
-    monkeypatch.setattr(KeysValues, "select", counted)
-    monkeypatch.setattr(KeysValues, "keep", kept)
-    assert keep is not KeysValues.keep
+    monkeypatch.setattr(History, "select", counted)
+    monkeypatch.setattr(History, "keep", lambda self, rows, sentences: select(self, rows))
+    monkeypatch.setattr(Memory, "keep", kept)
     limits = [1, 30, 2, 3, 12, 40, 4, 5]
     model = make("transformer", end=-30.0)  # every hypothesis runs into its limit
     source, mask = sources([3, 5, 2, 6, 4, 1, 7, 3])
     found = run(model, source, mask, limits, beam=beam)
     assert [len(words[0]) for words in found.tokens] == limits
     assert calls["keep"][::2] == [7, 6, 5, 4, 3, 2, 1]
-    assert (calls["select"] == 0) == (beam == 1)
+    assert (not calls["select"]) == (beam == 1)
 
 
 def test_neither_padding_nor_begin_is_ever_chosen() -> None:

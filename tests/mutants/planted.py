@@ -9,7 +9,7 @@ import torch
 from torch import Tensor
 from torch.nn import functional as F
 
-from calque.layers import reverse, source
+from calque.layers import history, reverse, source
 from calque.layers.cnn import Convolution
 from calque.layers.contract import Context, Cost
 from calque.layers.dot import attend, join, split
@@ -17,13 +17,14 @@ from calque.layers.dot_source_attention import DotSourceAttention
 from calque.layers.dropout import Dropout
 from calque.layers.feed import Feed
 from calque.layers.ff import FeedForward
+from calque.layers.history import Chunk, History, KeysValues
 from calque.layers.learn_pos import LearnedPosition
 from calque.layers.linear import Linear
 from calque.layers.norm import Norm
 from calque.layers.rnn import Recurrent
 from calque.layers.self_attention import SelfAttention
 from calque.layers.source import SourceAttention
-from calque.layers.state import Cell, Counter, KeysValues, Memory, States, Window
+from calque.layers.state import Cell, Memory, State, States, Window
 
 Patch = pytest.MonkeyPatch
 
@@ -56,28 +57,39 @@ def mutant(layer: str, law: str) -> Callable[[Callable[[Patch], None]], Callable
 
 
 @mutant("pos", "equal")
-def counter_not_advanced(patch: Patch) -> None:
-    patch.setattr(Counter, "advance", lambda self, n, mask: self)
+def positions_not_advanced(patch: Patch) -> None:
+    patch.setattr(History, "advance", lambda self, n, mask: self)
 
 
 @mutant("learn_pos", "idle")
-def counter_ignores_the_mask(patch: Patch) -> None:
-    patch.setattr(Counter, "advance", lambda self, n, mask: Counter(self.position + n))
+def positions_ignore_the_mask(patch: Patch) -> None:
+    real = History.advance
+    patch.setattr(History, "advance", lambda self, n, mask: real(self, n, None)._replace(at=None))
 
 
 @mutant("learn_pos", "batch")
-def one_counter_for_all_rows(patch: Patch) -> None:
+def one_position_for_all_rows(patch: Patch) -> None:
     real = LearnedPosition.step
 
-    def step(self: LearnedPosition, x: Tensor, state: Counter, ctx: Context) -> Any:
-        return real(self, x, Counter(state.position.max().expand_as(state.position)), ctx)
+    def step(self: LearnedPosition, x: Tensor, state: State, ctx: Context) -> Any:
+        chunk = ctx.now
+        same = chunk.history._replace(positions=chunk.history.positions.max().expand_as(chunk.history.positions))
+        return real(self, x, state, ctx._replace(chunk=Chunk(same, chunk.n, chunk.mask, chunk.visible)))
 
     patch.setattr(LearnedPosition, "step", step)
 
 
 @mutant("pos", "reorder")
-def keep_forgets_the_counters(patch: Patch) -> None:
-    patch.setattr(Counter, "keep", lambda self, rows, sentences: Counter(torch.zeros_like(self.position[rows])))
+def keep_forgets_the_positions(patch: Patch) -> None:
+    patch.setattr(
+        History, "keep", lambda self, rows, sentences: History(torch.zeros_like(self.positions[rows]), None, None)
+    )
+
+
+@mutant("pos", "idle")
+def rows_taken_to_be_even(patch: Patch) -> None:
+    real = History.advance
+    patch.setattr(History, "advance", lambda self, n, mask: real(self, n, mask)._replace(at=(self.at or 0) + n))
 
 
 # -- windows
@@ -167,53 +179,82 @@ def cell_remembered_in_the_module(patch: Patch) -> None:
 
 @mutant("mh_dot_self_att", "idle")
 def idle_positions_overwrite_the_last_slot(patch: Patch) -> None:
-    real = KeysValues.new
+    real = Chunk.slots
 
-    def new(batch: int, heads: int, capacity: int, width: int, like: Tensor) -> KeysValues:
-        return real(batch, heads, capacity - 1, width, like)
+    def slots(self: Chunk, heads: int, places: int) -> Tensor:
+        index = real(self, heads, places)
+        rows = self.positions if self.mask is None else torch.where(self.mask, self.positions, places - 1)
+        idle = (rows == places - 1)[:, None, :].expand(-1, heads, -1).flatten()
+        return torch.where(idle, index - self.beams, index)
 
-    def put(buffer: Tensor, index: Tensor, rows: Tensor) -> Tensor:
-        return buffer.flatten(0, 2).index_copy(0, index, rows.flatten(0, 2)).view(buffer.shape)
-
-    patch.setattr(KeysValues, "new", staticmethod(new))
-    patch.setattr("calque.layers.state._put", put)
+    patch.setattr(Chunk, "slots", slots)
 
 
 @mutant("mh_dot_self_att", "equal")
 def every_visible_slot_is_seen(patch: Patch) -> None:
-    def step(self: SelfAttention, x: Tensor, state: KeysValues, ctx: Context) -> Any:
-        q, k, v = self._project(x)
-        after, _ = state.write(k, v, ctx.mask)
-        return self._attend(q, after.keys[:, :, : ctx.visible], after.values[:, :, : ctx.visible], None, ctx), after
-
-    patch.setattr(SelfAttention, "step", step)
+    patch.setattr(Chunk, "blocked", None)
 
 
 @mutant("mh_dot_self_att", "equal")
-def bound_on_what_is_visible_ignored(patch: Patch) -> None:
-    real = SelfAttention.step
-    patch.setattr(SelfAttention, "step", lambda self, x, state, ctx: real(self, x, state, ctx._replace(visible=2)))
+def inputs_of_a_chunk_see_later_ones(patch: Patch) -> None:
+    real = Chunk.blocked.func
+
+    def blocked(self: Chunk) -> Tensor | None:
+        mask: Tensor | None = real(self)
+        return mask if mask is None or self.n == 1 else mask & mask.roll(1, 2)
+
+    patch.setattr(Chunk, "blocked", property(blocked))
+
+
+@mutant("mh_dot_self_att", "equal")
+def newest_position_not_visible(patch: Patch) -> None:
+    real = Chunk.__init__
+
+    def init(self: Chunk, history: History, n: int, mask: Tensor | None, visible: int) -> None:
+        real(self, history, n, mask, max(1, visible - 1))
+
+    patch.setattr(Chunk, "__init__", init)
 
 
 @mutant("mh_dot_self_att", "reorder")
-def values_not_selected(patch: Patch) -> None:
-    patch.setattr(KeysValues, "select", lambda self, rows: self._replace(keys=self.keys[rows]))
+def past_not_selected(patch: Patch) -> None:
+    patch.setattr(History, "select", lambda self, rows: self)
+
+
+@mutant("mh_dot_self_att", "reorder")
+def future_written_where_nobody_looks(patch: Patch) -> None:
+    real = History.select
+
+    def select(self: History, rows: Tensor) -> History:
+        after = real(self, rows)
+        if self.origin is None:
+            return after
+        return after._replace(origin=self.origin.flatten(0, 1)[rows].view_as(after.origin))
+
+    patch.setattr(History, "select", select)
+
+
+@mutant("mh_dot_self_att", "reorder")
+def keys_of_finished_sentences_stay(patch: Patch) -> None:
+    real = KeysValues.keep
+    patch.setattr(KeysValues, "keep", lambda self, rows, kept: real(self, rows, torch.arange(len(kept))))
 
 
 @mutant("mh_dot_self_att", "equal")
 def written_in_place_under_gradients(patch: Patch) -> None:
-    def put(buffer: Tensor, index: Tensor, new: Tensor) -> Tensor:
-        with torch.no_grad():
-            buffer.flatten(0, 2).index_copy_(0, index, new.flatten(0, 2))
-        return buffer
+    real = history._put
 
-    patch.setattr("calque.layers.state._put", put)
+    def put(buffer: Tensor, new: Tensor, chunk: Chunk) -> Tensor:
+        with torch.no_grad():
+            return real(buffer, new, chunk)
+
+    patch.setattr(history, "_put", put)
 
 
 @mutant("mh_dot_self_att", "causal")
 def causal_mask_off_by_one(patch: Patch) -> None:
-    real = Tensor.tril
-    patch.setattr(Tensor, "tril", lambda self: real(self, 1))
+    real = Tensor.triu
+    patch.setattr(Tensor, "triu", lambda self, k: real(self, k + 1))
 
 
 @mutant("mh_dot_self_att", "padding")
@@ -224,13 +265,8 @@ def self_attention_reads_padding(patch: Patch) -> None:
 
 @mutant("mh_dot_self_att", "record")
 def other_weights_are_recorded(patch: Patch) -> None:
-    def attend_(self: SelfAttention, q: Tensor, k: Tensor, v: Tensor, allowed: Tensor | None, ctx: Context) -> Tensor:
-        contexts, weights = attend(q, k, v, allowed, self.scale)
-        if ctx.record is not None:
-            ctx.record(self.path, weights.flip(1) if q.shape[2] == 1 else weights)
-        return self.out(join(contexts))
-
-    patch.setattr(SelfAttention, "_attend", attend_)
+    real = SelfAttention._by_row
+    patch.setattr(SelfAttention, "_by_row", staticmethod(lambda weights, chunk: real(weights, chunk).flip(1)))
 
 
 # -- memory of the source
@@ -252,7 +288,7 @@ def beams_folded_the_wrong_way(patch: Patch) -> None:
 def finished_sentences_stay_in_memory(patch: Patch) -> None:
     def keep(self: Memory, rows: Tensor, sentences: Tensor) -> Memory:
         first = torch.arange(sentences.numel())
-        return Memory(self.keys[first], self.values[first], None if self.mask is None else self.mask[first])
+        return Memory(self.keys[first], self.values[first], None if self.blocked is None else self.blocked[first])
 
     patch.setattr(Memory, "keep", keep)
 
@@ -265,7 +301,7 @@ def memory_moves_with_the_beams(patch: Patch) -> None:
 @mutant("mlp_src_att", "padding")
 def source_padding_is_read(patch: Patch) -> None:
     real = SourceAttention._memory
-    patch.setattr(SourceAttention, "_memory", lambda self, ctx: real(self, ctx)._replace(mask=None))
+    patch.setattr(SourceAttention, "_memory", lambda self, ctx: real(self, ctx)._replace(blocked=None))
 
 
 @mutant("mh_dot_src_att", "state")
@@ -281,8 +317,8 @@ def scale_forgotten_for_single_queries(patch: Patch) -> None:
         q = split(self.q(x), self.heads)  # the scale is forgotten where queries come one at a time
         if x.shape[1] > 1:
             return real(self, x, memory)
-        allowed = None if memory.mask is None else memory.mask[:, None, None]
-        contexts, weights = attend(q, memory.keys, memory.values, allowed, 1.0)
+        blocked = None if memory.blocked is None else memory.blocked[:, None, None]
+        contexts, weights = attend(q, memory.keys, memory.values, blocked, 1.0)
         return self.out(join(contexts)), weights
 
     patch.setattr(DotSourceAttention, "look", look)

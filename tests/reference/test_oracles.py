@@ -90,7 +90,7 @@ def test_gelu_is_scipys() -> None:
 def test_the_softmax_of_attention_is_scipys() -> None:
     scores = torch.randn(2, 3, 4, 5, dtype=torch.float64, generator=torch.Generator().manual_seed(1)) * 30
     allowed = torch.tensor([True, True, True, False, False])
-    contexts, weights = average(scores, torch.eye(5, dtype=torch.float64).expand(2, 3, 5, 5), allowed)
+    contexts, weights = average(scores, torch.eye(5, dtype=torch.float64).expand(2, 3, 5, 5), ~allowed)
     expected = special.softmax(np.where(allowed.numpy(), scores.numpy(), -np.inf), axis=-1)
     np.testing.assert_allclose(weights.numpy(), expected, rtol=0, atol=1e-12)
     np.testing.assert_allclose(contexts.numpy(), expected, rtol=0, atol=1e-12)

@@ -14,6 +14,7 @@ from jaxtyping import Bool, Float
 from torch import Tensor, nn
 
 from calque.adl.signature import Signature, read_signature
+from calque.layers.history import Chunk
 from calque.layers.state import Empty, State, States
 
 ENCODER = "encoder"
@@ -50,7 +51,7 @@ class Context(NamedTuple):
     """What a call needs beside its input. Frozen: whoever needs another one uses `_replace`.
 
     mask      which positions of `x` are real, True first in every row ([B, T], or None: all of them)
-    visible   in `step`: no row will hold more than this many positions after the call (a static bound)
+    chunk     in `step`: which positions of every row these are, and what follows from it; None in `forward`
     beams     how many rows of `x` share one source sentence
     sources   the encoder's points by label (`end`, `block[3]`), one row per sentence
     taps      where labelled encoder terms write their points; None: nowhere
@@ -59,12 +60,19 @@ class Context(NamedTuple):
     """
 
     mask: Bool[Tensor, "B T"] | None = None
-    visible: int = 0
+    chunk: Chunk | None = None
     beams: int = 1
     sources: Mapping[str, Point] = {}
     taps: MutableMapping[str, Point] | None = None
     like: Tensor = torch.empty(0)
     record: Recorder | None = None
+
+    @property
+    def now(self) -> Chunk:
+        """The chunk of a call of `step`."""
+        if self.chunk is None:
+            raise ValueError("there is a chunk in `step` alone")
+        return self.chunk
 
 
 class Cost(NamedTuple):

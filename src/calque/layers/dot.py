@@ -23,27 +23,27 @@ def attend(
     q: Float[Tensor, "B H T K"],
     k: Float[Tensor, "B H S K"],
     v: Float[Tensor, "B H S V"],
-    allowed: Bool[Tensor, "..."] | None,
+    blocked: Bool[Tensor, "..."] | None,
     scale: float,
     dropout: float = 0.0,
 ) -> tuple[Float[Tensor, "B H T V"], Float[Tensor, "B H T S"]]:
-    """softmax(q k^T / scale) v where `allowed` (broadcast to [B, H, T, S]) holds, and the weights.
+    """softmax(q k^T / scale) v where `blocked` (broadcast to [B, H, T, S]) does not hold, and the weights.
 
     The softmax is computed in float32. A query that may look nowhere takes the mean; no such query is real.
     """
     scores = torch.matmul(q * (1.0 / scale), k.transpose(2, 3))
-    return average(scores, v, allowed, dropout)
+    return average(scores, v, blocked, dropout)
 
 
 def average(
     scores: Float[Tensor, "B H T S"],
     v: Float[Tensor, "B H S V"],
-    allowed: Bool[Tensor, "..."] | None,
+    blocked: Bool[Tensor, "..."] | None,
     dropout: float = 0.0,
 ) -> tuple[Float[Tensor, "B H T V"], Float[Tensor, "B H T S"]]:
-    """softmax(scores) v where `allowed` holds, and the weights."""
-    if allowed is not None:
-        scores = scores.masked_fill(~allowed, torch.finfo(scores.dtype).min)
+    """softmax(scores) v where `blocked` does not hold, and the weights."""
+    if blocked is not None:
+        scores = scores.masked_fill(blocked, torch.finfo(scores.dtype).min)
     kind = torch.float32 if scores.dtype in (torch.bfloat16, torch.float16) else scores.dtype
     weights = torch.softmax(scores, -1, dtype=kind).to(v.dtype)
     used = drop(weights, dropout, training=True)

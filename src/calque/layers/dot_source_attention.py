@@ -91,7 +91,7 @@ class DotSourceAttention(SourceAttention):
 
     def look(self, x: Float[Tensor, "S T D"], memory: Memory) -> tuple[Tensor, Tensor]:
         q = split(self.q(x), self.heads)
-        allowed = None if memory.mask is None else memory.mask[:, None, None]
+        blocked = None if memory.blocked is None else memory.blocked[:, None, None]
         dropout = self.dropout if self.training else 0.0
-        contexts, weights = attend(q, memory.keys, memory.values, allowed, self.scale, dropout)
+        contexts, weights = attend(q, memory.keys, memory.values, blocked, self.scale, dropout)
         return self.out(join(contexts)), weights

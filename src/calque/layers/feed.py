@@ -8,6 +8,7 @@ from torch import Tensor
 from calque.adl.signature import Body, Int, Setting, arg
 from calque.layers.contract import DECODER, BodyArg, Context, Example, Fault, Layer, Parts, Site
 from calque.layers.state import Cell, State, States
+from calque.layers.stepping import begin, proceed
 
 
 class Feed(Layer):
@@ -45,8 +46,8 @@ class Feed(Layer):
         return args.width
 
     def forward(self, x: Float[Tensor, "B T D"], ctx: Context) -> Float[Tensor, "B T E"]:
-        state = self.init_state(x.shape[0], x.shape[1], ctx._replace(like=x.new_empty(0)))
-        return self.step(x, state, ctx._replace(visible=x.shape[1]))[0]
+        ctx = ctx._replace(like=x.new_empty(0))
+        return proceed(self, x, begin(self, x.shape[0], x.shape[1], ctx), ctx, ctx.mask, x.shape[1])[0]
 
     def init_state(self, batch: int, capacity: int, ctx: Context) -> State:
         fed = Cell((ctx.like.new_zeros(batch, self.width),))
@@ -59,7 +60,7 @@ class Feed(Layer):
             now = slice(t, t + 1)
             mask = None if ctx.mask is None else ctx.mask[:, now]
             seen = torch.cat([fed.values[0][:, None], x[:, now]], -1)
-            y, inner = self.part("body").step(seen, inner, ctx._replace(mask=mask))
+            y, inner = self.part("body").step(seen, inner, ctx._replace(mask=mask, chunk=ctx.now.single(t)))
             fed = fed.write((y[:, 0],), None if mask is None else mask[:, 0])
             outputs.append(y)
         return torch.cat(outputs, 1), States((fed, inner))

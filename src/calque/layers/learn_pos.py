@@ -1,5 +1,4 @@
 from dataclasses import dataclass
-from typing import cast
 
 import torch
 from jaxtyping import Float
@@ -7,7 +6,7 @@ from torch import Tensor, nn
 
 from calque.adl.signature import Int, arg
 from calque.layers.contract import Context, Cost, Example, Layer, Parts, Site
-from calque.layers.state import Counter, State
+from calque.layers.state import Empty, State
 
 
 class LearnedPosition(Layer):
@@ -35,11 +34,10 @@ class LearnedPosition(Layer):
         return x + self._rows(torch.arange(x.shape[1], device=x.device))
 
     def init_state(self, batch: int, capacity: int, ctx: Context) -> State:
-        return Counter.new(batch, ctx.like.device)
+        return Empty()
 
     def step(self, x: Float[Tensor, "B n D"], state: State, ctx: Context) -> tuple[Tensor, State]:
-        counter, n = cast("Counter", state), x.shape[1]
-        return x + self._rows(counter.positions(n)), counter.advance(n, ctx.mask)
+        return x + self._rows(ctx.now.positions), state
 
     def _rows(self, positions: Tensor) -> Tensor:
         return self.table[positions.clamp(max=self.table.shape[0] - 1)]

@@ -55,6 +55,6 @@ class MlpSourceAttention(SourceAttention):
     def look(self, x: Float[Tensor, "S T D"], memory: Memory) -> tuple[Tensor, Tensor]:
         hidden = torch.tanh(self.q(x)[:, :, None] + memory.keys[:, None])  # [S, T, N, hidden]
         scores = self.score(hidden).squeeze(3)[:, None]
-        allowed = None if memory.mask is None else memory.mask[:, None, None]
-        contexts, weights = average(scores, memory.values[:, None], allowed)
+        blocked = None if memory.blocked is None else memory.blocked[:, None, None]
+        contexts, weights = average(scores, memory.values[:, None], blocked)
         return contexts[:, 0], weights

@@ -1,6 +1,5 @@
 import math
 from dataclasses import dataclass
-from typing import cast
 
 import torch
 from jaxtyping import Float, Int
@@ -9,7 +8,7 @@ from torch import Tensor
 from calque.adl.signature import Flag, Real, Setting, Word, arg
 from calque.layers.contract import Context, Example, Fault, Layer, Parts, Site
 from calque.layers.drop import drop
-from calque.layers.state import Counter, State
+from calque.layers.state import Empty, State
 
 
 class Position(Layer):
@@ -46,13 +45,14 @@ class Position(Layer):
         return self._add(x, self._rows(x.shape[1], x)[: x.shape[1]])
 
     def init_state(self, batch: int, capacity: int, ctx: Context) -> State:
-        return Counter.new(batch, ctx.like.device)
+        return Empty()
 
     def step(self, x: Float[Tensor, "B n D"], state: State, ctx: Context) -> tuple[Tensor, State]:
-        counter, n = cast("Counter", state), x.shape[1]
+        chunk, n = ctx.now, x.shape[1]
         # Idle positions may count past the bound; their output is nobody's.
-        rows = self._rows(ctx.visible + n, x)
-        return self._add(x, rows[counter.positions(n)]), counter.advance(n, ctx.mask)
+        rows = self._rows(chunk.visible + n, x)
+        at = chunk.history.at
+        return self._add(x, rows[chunk.positions] if at is None else rows[at : at + n]), state
 
     def _add(self, x: Tensor, rows: Tensor) -> Tensor:
         y = torch.add(rows, x, alpha=self.factor)

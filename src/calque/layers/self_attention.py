@@ -8,7 +8,8 @@ from torch import Tensor, nn
 from calque.adl.signature import Flag, Int, Real, Setting, arg
 from calque.layers.contract import DECODER, Context, Cost, Example, Fault, Layer, Parts, Site
 from calque.layers.dot import attend, head_scale, join, split
-from calque.layers.state import KeysValues, State
+from calque.layers.history import Chunk, KeysValues
+from calque.layers.state import State
 
 
 class SelfAttention(Layer):
@@ -58,29 +59,40 @@ class SelfAttention(Layer):
         return Cost(projections + (args.width * (args.width + args.bias) if args.out else 0))
 
     def forward(self, x: Float[Tensor, "B T D"], ctx: Context) -> Float[Tensor, "B T E"]:
-        q, k, v = self._project(x)
-        allowed: Tensor | None
+        q, k, v = (split(y, self.heads) for y in self._project(x))
+        blocked: Tensor | None
         if self.causal:  # padding stands behind every real query, so causality hides it
-            allowed = torch.ones(x.shape[1], x.shape[1], dtype=torch.bool, device=x.device).tril()
+            blocked = torch.ones(x.shape[1], x.shape[1], dtype=torch.bool, device=x.device).triu(1)
         else:
-            allowed = None if ctx.mask is None else ctx.mask[:, None, None]
-        return self._attend(q, k, v, allowed, ctx)
-
-    def init_state(self, batch: int, capacity: int, ctx: Context) -> State:
-        return KeysValues.new(batch, self.heads, capacity, self.q.out_features // self.heads, ctx.like)
-
-    def step(self, x: Float[Tensor, "B n D"], state: State, ctx: Context) -> tuple[Tensor, State]:
-        q, k, v = self._project(x)
-        after, positions = cast("KeysValues", state).write(k, v, ctx.mask)
-        seen = torch.arange(ctx.visible, device=x.device) <= positions[:, :, None]
-        keys, values = after.keys[:, :, : ctx.visible], after.values[:, :, : ctx.visible]
-        return self._attend(q, keys, values, seen[:, None], ctx), after
-
-    def _project(self, x: Tensor) -> tuple[Tensor, Tensor, Tensor]:
-        return split(self.q(x), self.heads), split(self.k(x), self.heads), split(self.v(x), self.heads)
-
-    def _attend(self, q: Tensor, k: Tensor, v: Tensor, allowed: Tensor | None, ctx: Context) -> Tensor:
-        contexts, weights = attend(q, k, v, allowed, self.scale, self.dropout if self.training else 0.0)
+            blocked = None if ctx.mask is None else ~ctx.mask[:, None, None]
+        contexts, weights = attend(q, k, v, blocked, self.scale, self.dropout if self.training else 0.0)
         if ctx.record is not None:
             ctx.record(self.path, weights)
         return cast("Tensor", self.out(join(contexts)))
+
+    def init_state(self, batch: int, capacity: int, ctx: Context) -> State:
+        width = self.q.out_features // self.heads
+        return KeysValues.new(batch, ctx.beams, self.heads, capacity, width, ctx.like)
+
+    def step(self, x: Float[Tensor, "B n D"], state: State, ctx: Context) -> tuple[Tensor, State]:
+        rows, n, _ = x.shape
+        chunk = ctx.now
+        q, k, v = self._project(x)
+        after = cast("KeysValues", state).write(k, v, chunk)
+        # The hypotheses of a sentence are queries of one memory, each blind for what is not its past.
+        queries = split(q.reshape(rows // chunk.beams, chunk.beams * n, -1), self.heads)
+        dropout = self.dropout if self.training else 0.0
+        contexts, weights = attend(queries, *after.visible(chunk), chunk.blocked, self.scale, dropout)
+        if ctx.record is not None:
+            ctx.record(self.path, self._by_row(weights, chunk))
+        return cast("Tensor", self.out(join(contexts).reshape(rows, n, -1))), after
+
+    def _project(self, x: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+        return self.q(x), self.k(x), self.v(x)
+
+    @staticmethod
+    def _by_row(weights: Float[Tensor, "S H q s"], chunk: Chunk) -> Float[Tensor, "B H n T"]:
+        """Weights of rows on positions: at most one of the slots of a position is a row's past."""
+        beams = chunk.beams
+        each = weights.view(*weights.shape[:2], beams, chunk.n, chunk.visible, beams).sum(5)
+        return each.transpose(1, 2).flatten(0, 1)

@@ -62,7 +62,8 @@ class SourceAttention(Layer):
             point = ctx.sources[key]
             read[name] = self.part(name)(point.value, Context(mask=point.mask, like=ctx.like))
         keys, values = (read["from"], read["from"]) if "from" in read else (read["keys"], read["values"])
-        return Memory(*self.remember(keys, values), ctx.sources[next(iter(self._keys_of.values()))].mask)
+        mask = ctx.sources[next(iter(self._keys_of.values()))].mask
+        return Memory(*self.remember(keys, values), None if mask is None else ~mask)
 
     def _read(self, x: Tensor, memory: Memory, ctx: Context) -> Tensor:
         # The beams of a sentence become further queries of the one memory, instead of copies of it.

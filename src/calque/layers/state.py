@@ -1,4 +1,5 @@
-"""The state algebra: the kinds of state that layers carry between steps, each written once.
+"""The state algebra: the kinds of state that layers carry between steps, each written once. Append-only keys and values,
+whose past is shared by all layers, stand in `calque.layers.history`.
 
 A state is a value: a NamedTuple of tensors and ints that goes into `step` and comes out of it. Two re-orderings exist:
 `select(rows)` permutes hypotheses within their sentences and leaves the memory of the source alone; `keep(rows, sentences)` drops
@@ -10,7 +11,7 @@ Masks passed to `write` are prefixes: in every row the real positions of a chunk
 from typing import NamedTuple, Protocol, runtime_checkable
 
 import torch
-from jaxtyping import Bool, Float, Int
+from jaxtyping import Bool, Float
 from torch import Tensor
 
 
@@ -64,32 +65,6 @@ class States(NamedTuple):
         return sum(s.bytes() for s in self.parts)
 
 
-class Counter(NamedTuple):
-    """How many positions each row has seen."""
-
-    position: Int[Tensor, " B"]
-
-    @staticmethod
-    def new(batch: int, device: torch.device) -> "Counter":
-        return Counter(torch.zeros(batch, dtype=torch.int64, device=device))
-
-    def positions(self, n: int) -> Int[Tensor, "B n"]:
-        """The positions, from 0, of the next `n` inputs."""
-        return self.position[:, None] + torch.arange(n, device=self.position.device)
-
-    def advance(self, n: int, mask: Bool[Tensor, "B n"] | None) -> "Counter":
-        return Counter(self.position + (n if mask is None else mask.sum(1)))
-
-    def select(self, rows: Tensor) -> "Counter":
-        return Counter(self.position[rows])
-
-    def keep(self, rows: Tensor, sentences: Tensor) -> "Counter":
-        return self.select(rows)
-
-    def bytes(self) -> int:
-        return size(self.position)
-
-
 class Window(NamedTuple):
     """The last k-1 inputs of each row, zeros before the first."""
 
@@ -139,69 +114,21 @@ class Cell(NamedTuple):
         return size(*self.values)
 
 
-class KeysValues(NamedTuple):
-    """Append-only keys and values of self-attention, preallocated to a capacity.
-
-    The buffers hold one slot more than the capacity: idle positions are written there.
-    """
-
-    keys: Float[Tensor, "B H C K"]
-    values: Float[Tensor, "B H C V"]
-    position: Int[Tensor, " B"]
-
-    @staticmethod
-    def new(batch: int, heads: int, capacity: int, width: int, like: Tensor) -> "KeysValues":
-        # Zeros, not garbage: a masked weight of 0 times a stale NaN would be NaN.
-        shape = (batch, heads, capacity + 1, width)
-        counter = Counter.new(batch, like.device).position
-        return KeysValues(like.new_zeros(shape), like.new_zeros(shape), counter)
-
-    def write(
-        self, keys: Float[Tensor, "B H n K"], values: Float[Tensor, "B H n V"], mask: Bool[Tensor, "B n"] | None
-    ) -> tuple["KeysValues", Int[Tensor, "B n"]]:
-        """The buffers with a chunk appended, and the positions, from 0, that its inputs take."""
-        counter = Counter(self.position)
-        n = keys.shape[2]
-        positions = counter.positions(n)
-        batch, heads, slots, _ = self.keys.shape
-        target = positions if mask is None else torch.where(mask, positions, slots - 1)
-        first = torch.arange(0, batch * heads * slots, slots, device=keys.device).view(batch, heads, 1)
-        index = (first + target[:, None, :]).flatten()
-        after = KeysValues(
-            _put(self.keys, index, keys), _put(self.values, index, values), counter.advance(n, mask).position
-        )
-        return after, positions
-
-    def select(self, rows: Tensor) -> "KeysValues":
-        return KeysValues(self.keys[rows], self.values[rows], self.position[rows])
-
-    def keep(self, rows: Tensor, sentences: Tensor) -> "KeysValues":
-        return self.select(rows)
-
-    def bytes(self) -> int:
-        return size(*self)
-
-
-def _put(buffer: Tensor, index: Tensor, new: Tensor) -> Tensor:
-    flat, rows = buffer.flatten(0, 2), new.flatten(0, 2)
-    if torch.is_grad_enabled():
-        return flat.index_copy(0, index, rows).view(buffer.shape)
-    flat.index_copy_(0, index, rows)
-    return buffer
-
-
 class Memory(NamedTuple):
     """Keys and values of the source: once per sentence, shared by its beams, never re-ordered among them."""
 
     keys: Float[Tensor, "S ..."]
     values: Float[Tensor, "S ..."]
-    mask: Bool[Tensor, "S N"] | None
+    blocked: Bool[Tensor, "S N"] | None
+    """True at padding"""
 
     def select(self, rows: Tensor) -> "Memory":
         return self
 
     def keep(self, rows: Tensor, sentences: Tensor) -> "Memory":
-        return Memory(self.keys[sentences], self.values[sentences], None if self.mask is None else self.mask[sentences])
+        return Memory(
+            self.keys[sentences], self.values[sentences], None if self.blocked is None else self.blocked[sentences]
+        )
 
     def bytes(self) -> int:
-        return size(self.keys, self.values) + (0 if self.mask is None else size(self.mask))
+        return size(self.keys, self.values) + (0 if self.blocked is None else size(self.blocked))

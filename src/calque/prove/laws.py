@@ -191,12 +191,13 @@ def idle(s: Subject) -> Iterator[Check]:
 
 def reorder(s: Subject) -> Iterator[Check]:
     """Hypotheses permuted and doubled within their sentences, sentences dropped: outputs stay those of each row's history."""
-    for gradients in (False, True):
+    for gradients, masked in ((False, False), (False, True), (True, bool(s.seed % 2))):
         with torch.set_grad_enabled(gradients):
-            yield from _reordered(s)
+            yield from _reordered(s, masked)
 
 
-def _reordered(s: Subject) -> Iterator[Check]:
+def _reordered(s: Subject, masked: bool) -> Iterator[Check]:
+    """With a mask, true everywhere, nobody knows on the host how far the rows are."""
     length, sources = s.x.shape[1], s.sources
     state = s.start(sources, BEAMS, length)
     alive = torch.arange(SENTENCES)
@@ -204,7 +205,8 @@ def _reordered(s: Subject) -> Iterator[Check]:
     outputs: Tensor | None = None
     for t in range(length):
         x = s.normal(alive.numel() * BEAMS, 1, s.checked.width)
-        y, state = s.step(x, state, t + 1, BEAMS)
+        mask = torch.ones(x.shape[:2], dtype=torch.bool) if masked else None
+        y, state = s.step(x, state, t + 1, BEAMS, mask)
         history = torch.cat([history, x], 1)
         outputs = y if outputs is None else torch.cat([outputs, y], 1)
         if t == 2:  # the middle sentence ends

@@ -1,7 +1,6 @@
 """What is put to the proof: the model of a text in float64, every parameter random, and the inputs it is given."""
 
 from collections.abc import Callable, Mapping
-from typing import cast
 
 import torch
 from jaxtyping import Bool, Float, Int
@@ -9,7 +8,8 @@ from torch import Tensor
 
 from calque.adl.check import Checked
 from calque.layers.contract import Context, Layer, Point, Recorder, Registry
-from calque.layers.state import State, States
+from calque.layers.state import State
+from calque.layers.stepping import begin, proceed
 from calque.model import Model, Shape
 
 SENTENCES, BEAMS, SOURCE_LENGTH, TARGET_LENGTH = 3, 3, 5, 6
@@ -92,7 +92,7 @@ class Subject:
         self, x: Float[Tensor, "B T D"], sources: Sources, mask: Tensor | None = None, record: Recorder | None = None
     ) -> Tensor:
         """The decoder, all positions at once."""
-        ctx = Context(mask=mask, visible=x.shape[1], sources=sources, record=record, like=x.new_empty(0))
+        ctx = Context(mask=mask, sources=sources, record=record, like=x.new_empty(0))
         y: Tensor = self.model.decoder(x, ctx)
         return y
 
@@ -100,7 +100,7 @@ class Subject:
         """The decoder's state before the first position."""
         end = sources["end"].value
         ctx = Context(beams=beams, sources=sources, like=end.new_empty(0))
-        return self.model.decoder.init_state(end.shape[0] * beams, capacity, ctx)
+        return begin(self.model.decoder, end.shape[0] * beams, capacity, ctx)
 
     def step(
         self,
@@ -112,8 +112,8 @@ class Subject:
         record: Recorder | None = None,
     ) -> tuple[Tensor, State]:
         """The decoder's next positions. The sources are gone: a state has all it needs of them."""
-        ctx = Context(mask=mask, visible=visible, beams=beams, record=record, like=x.new_empty(0))
-        return self.model.decoder.step(x, cast("States", state), ctx)
+        ctx = Context(beams=beams, record=record, like=x.new_empty(0))
+        return proceed(self.model.decoder, x, state, ctx, mask, visible)
 
     def stepped(
         self, x: Tensor, sources: Sources, chunks: list[int], beams: int = 1, record: Recorder | None = None

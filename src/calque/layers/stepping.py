@@ -1,0 +1,32 @@
+"""A layer run step by step: its state together with the history of the rows, which all layers below share."""
+
+from typing import cast
+
+from jaxtyping import Bool, Float
+from torch import Tensor
+
+from calque.layers.contract import Context, Layer
+from calque.layers.history import Chunk, History
+from calque.layers.state import State, States
+
+
+def begin(layer: Layer, rows: int, capacity: int, ctx: Context) -> States:
+    """The state before the first of at most `capacity` positions; `ctx.beams` rows share a sentence."""
+    history = History.new(rows, capacity, ctx.beams, ctx.like.device)
+    return States((history, layer.init_state(rows, capacity, ctx)))
+
+
+def proceed(
+    layer: Layer,
+    x: Float[Tensor, "R n D"],
+    state: State,
+    ctx: Context,
+    mask: Bool[Tensor, "R n"] | None = None,
+    visible: int = 0,
+) -> tuple[Float[Tensor, "R n E"], States]:
+    """The next n positions. `visible`: no row holds more after them; needed where the host does not know how many there are."""
+    history, inner = cast("tuple[History, State]", cast("States", state).parts)
+    if history.at is not None:
+        visible = max(visible, history.at + x.shape[1])
+    y, inner = layer.step(x, inner, ctx._replace(mask=mask, chunk=Chunk(history, x.shape[1], mask, visible)))
+    return y, States((history.advance(x.shape[1], mask), inner))
