@@ -64,7 +64,9 @@ def test_a_stream_gives_as_many_lines_as_it_takes_and_reads_no_further(loaded: L
     stream = translate_stream(loaded, lines(), chunk=4)
     first = next(stream)
     assert len(read) == 4
-    assert [first, *stream] == translate_lines(loaded, LINES)
+    for found, expected in zip([first, *stream], translate_lines(loaded, LINES), strict=True):
+        assert [one.ids for one in found] == [one.ids for one in expected]
+        assert [one.score for one in found] == pytest.approx([one.score for one in expected], abs=1e-12)
     assert list(translate_stream(loaded, [])) == []
     assert list(translate_stream(loaded, ["", ""])) == [[EMPTY], [EMPTY]]
 

@@ -179,15 +179,15 @@ def cell_remembered_in_the_module(patch: Patch) -> None:
 
 @mutant("mh_dot_self_att", "idle")
 def idle_positions_overwrite_the_last_slot(patch: Patch) -> None:
-    real = Chunk.slots
+    real = Chunk.place
 
-    def slots(self: Chunk, heads: int, places: int) -> Tensor:
-        index = real(self, heads, places)
-        rows = self.positions if self.mask is None else torch.where(self.mask, self.positions, places - 1)
-        idle = (rows == places - 1)[:, None, :].expand(-1, heads, -1).flatten()
-        return torch.where(idle, index - self.beams, index)
+    def place(self: Chunk, rows: int, stride: int, inner: int) -> Tensor:
+        return real(self, rows, stride, inner) - (0 if self.mask is None else _idle(self, rows) * self.beams * inner)
 
-    patch.setattr(Chunk, "slots", slots)
+    def _idle(self: Chunk, rows: int) -> Tensor:
+        return (~self.mask)[:, None, :].expand(-1, rows, -1).flatten(0, 1).long()
+
+    patch.setattr(Chunk, "place", place)
 
 
 @mutant("mh_dot_self_att", "equal")
@@ -244,9 +244,9 @@ def keys_of_finished_sentences_stay(patch: Patch) -> None:
 def written_in_place_under_gradients(patch: Patch) -> None:
     real = history._put
 
-    def put(buffer: Tensor, new: Tensor, chunk: Chunk) -> Tensor:
+    def put(buffer: Tensor, index: Tensor, new: Tensor) -> Tensor:
         with torch.no_grad():
-            return real(buffer, new, chunk)
+            return real(buffer, index, new)
 
     patch.setattr(history, "_put", put)
 
@@ -265,8 +265,8 @@ def self_attention_reads_padding(patch: Patch) -> None:
 
 @mutant("mh_dot_self_att", "record")
 def other_weights_are_recorded(patch: Patch) -> None:
-    real = SelfAttention._by_row
-    patch.setattr(SelfAttention, "_by_row", staticmethod(lambda weights, chunk: real(weights, chunk).flip(1)))
+    real = Chunk.by_row
+    patch.setattr(Chunk, "by_row", lambda self, weights: real(self, weights).flip(1))
 
 
 # -- memory of the source

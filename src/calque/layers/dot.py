@@ -5,6 +5,7 @@ import math
 import torch
 from jaxtyping import Bool, Float
 from torch import Tensor
+from torch.nn import functional as F
 
 from calque.layers.drop import drop
 
@@ -21,33 +22,38 @@ def join(x: Float[Tensor, "B H T K"]) -> Float[Tensor, "B T D"]:
 
 def attend(
     q: Float[Tensor, "B H T K"],
-    k: Float[Tensor, "B H S K"],
+    k: Float[Tensor, "B H K S"],
     v: Float[Tensor, "B H S V"],
     blocked: Bool[Tensor, "..."] | None,
     scale: float,
     dropout: float = 0.0,
 ) -> tuple[Float[Tensor, "B H T V"], Float[Tensor, "B H T S"]]:
-    """softmax(q k^T / scale) v where `blocked` (broadcast to [B, H, T, S]) does not hold, and the weights.
+    """softmax(q k / scale) v where `blocked` (broadcast to [B, H, T, S]) does not hold, and the weights; keys are columns.
 
     The softmax is computed in float32. A query that may look nowhere takes the mean; no such query is real.
     """
-    scores = torch.matmul(q * (1.0 / scale), k.transpose(2, 3))
-    return average(scores, v, blocked, dropout)
+    weights = normalised(compare(q, k, scale), blocked).to(v.dtype)
+    return torch.matmul(drop(weights, dropout, training=True), v), weights
 
 
-def average(
-    scores: Float[Tensor, "B H T S"],
-    v: Float[Tensor, "B H S V"],
-    blocked: Bool[Tensor, "..."] | None,
-    dropout: float = 0.0,
-) -> tuple[Float[Tensor, "B H T V"], Float[Tensor, "B H T S"]]:
-    """softmax(scores) v where `blocked` does not hold, and the weights."""
+def compare(q: Float[Tensor, "B H T K"], k: Float[Tensor, "B H K S"], scale: float) -> Float[Tensor, "B H T S"]:
+    """The scores q k / scale."""
+    return torch.matmul(q if scale == 1 else q * (1.0 / scale), k)
+
+
+SHORT = 16
+"""On a processor torch's softmax over fewer numbers than this takes five times as long as over this many."""
+
+
+def normalised(scores: Float[Tensor, "... S"], blocked: Bool[Tensor, "..."] | None) -> Float[Tensor, "... S"]:
+    """softmax(scores) where `blocked` does not hold, in float32 at least."""
     if blocked is not None:
         scores = scores.masked_fill(blocked, torch.finfo(scores.dtype).min)
     kind = torch.float32 if scores.dtype in (torch.bfloat16, torch.float16) else scores.dtype
-    weights = torch.softmax(scores, -1, dtype=kind).to(v.dtype)
-    used = drop(weights, dropout, training=True)
-    return torch.matmul(used, v), weights
+    length = scores.shape[-1]
+    if length < SHORT and scores.device.type == "cpu":
+        return torch.softmax(F.pad(scores, (0, SHORT - length), value=-torch.inf), -1, dtype=kind)[..., :length]
+    return torch.softmax(scores, -1, dtype=kind)
 
 
 def head_scale(s: int | None, width: int) -> float:

@@ -86,8 +86,9 @@ class DotSourceAttention(SourceAttention):
         return Cost(n)
 
     def remember(self, keys: Float[Tensor, "S N D"], values: Float[Tensor, "S N E"]) -> tuple[Tensor, Tensor]:
-        # Contiguous once here, where every step's product would copy them again.
-        return split(self.k(keys), self.heads).contiguous(), split(self.v(values), self.heads).contiguous()
+        # Laid out once as the product with queries reads them; every step would copy them again.
+        columns = split(self.k(keys), self.heads).transpose(2, 3).contiguous()
+        return columns, split(self.v(values), self.heads).contiguous()
 
     def look(self, x: Float[Tensor, "S T D"], memory: Memory) -> tuple[Tensor, Tensor]:
         q = split(self.q(x), self.heads)

@@ -73,7 +73,7 @@ class Chunk:
     def __init__(self, history: History, n: int, mask: Bool[Tensor, "R n"] | None, visible: int):
         self.history, self.n, self.mask, self.visible = history, n, mask, visible
         self.beams = 1 if history.origin is None else history.origin.shape[1]
-        self._index: dict[tuple[int, int], Tensor] = {}
+        self._places: dict[tuple[int, int, int], Tensor] = {}
 
     @functools.cached_property
     def positions(self) -> Int[Tensor, "R n"]:
@@ -81,33 +81,55 @@ class Chunk:
         return self.history.positions[:, None] + torch.arange(self.n, device=self.history.positions.device)
 
     @functools.cached_property
-    def blocked(self) -> Bool[Tensor, "S 1 q s"] | None:
-        """Which slots the inputs of a sentence must not see, q = K * n inputs and s = `visible` * K slots; None: all are seen."""
-        device = self.history.positions.device
-        slots = torch.arange(self.visible, device=device)
-        later = None
-        if self.n > 1 or self.history.at is None or self.visible > self.history.at + 1:
-            later = (slots > self.positions[:, :, None]).view(-1, self.beams, self.n, self.visible, 1)
-        if self.history.origin is None:
-            return None if later is None else later.view(-1, 1, self.n, self.visible)
-        origin = self.history.origin[:, :, None, : self.visible, None]
-        foreign = origin != torch.arange(self.beams, dtype=torch.int16, device=device)
-        blocked = foreign.expand(-1, -1, self.n, -1, -1) if later is None else foreign | later
-        return blocked.reshape(len(blocked), 1, self.beams * self.n, self.visible * self.beams)
+    def blocked(self) -> Bool[Tensor, "S 1 q V"] | None:
+        """Which of the `visible` positions come after an input; None: none does. q = K * n inputs of a sentence."""
+        if self.n == 1 and self.history.at is not None and self.visible == self.history.at + 1:
+            return None
+        later = torch.arange(self.visible, device=self.positions.device) > self.positions[:, :, None]
+        return later.view(-1, 1, self.beams * self.n, self.visible)
 
-    def slots(self, heads: int, places: int) -> Int[Tensor, " m"]:
-        """Where the inputs are written in a buffer [S, heads, places, K, ...] flattened to its last dimension, in the order
-        sentence, hypothesis, head, input. Idle inputs go to the last place.
+    @functools.cached_property
+    def _origin(self) -> Int[Tensor, "S 1 q V 1"] | None:
+        if self.history.origin is None:
+            return None
+        origin = self.history.origin[:, :, None, : self.visible].expand(-1, -1, self.n, -1).long()
+        return origin.reshape(len(origin), 1, self.beams * self.n, self.visible, 1)
+
+    def own(self, scores: Float[Tensor, "S H q s"]) -> Float[Tensor, "S H q V"]:
+        """Of what inputs have to do with every slot of their sentence, s = V * K, what they have to do with their own past."""
+        if self._origin is None:
+            return scores
+        apart = scores.view(*scores.shape[:3], self.visible, self.beams)
+        return apart.gather(4, self._origin.expand(-1, scores.shape[1], -1, -1, -1)).squeeze(4)
+
+    def spread(self, weights: Float[Tensor, "S H q V"]) -> Float[Tensor, "S H q s"]:
+        """The inverse of `own`, zeros where a slot is not of a row's past."""
+        if self._origin is None:
+            return weights
+        index = self._origin.expand(-1, weights.shape[1], -1, -1, -1)
+        return weights.new_zeros(*weights.shape, self.beams).scatter(4, index, weights[..., None]).flatten(3)
+
+    def by_row(self, weights: Float[Tensor, "S H q V"]) -> Float[Tensor, "R H n V"]:
+        """Weights of sentences as weights of rows."""
+        apart = weights.view(*weights.shape[:2], self.beams, self.n, self.visible)
+        return apart.transpose(1, 2).flatten(0, 1)
+
+    def place(self, rows: int, stride: int, inner: int) -> Int[Tensor, "m n"]:
+        """Where the inputs stand in a buffer [S, rows, C, K, inner] taken as numbers: the first number of each.
+
+        Ordered by sentence, hypothesis and row; C * K = `stride`. Idle inputs take the last place of C.
         """
-        key = heads, places
-        if key not in self._index:
-            at = self.positions if self.mask is None else torch.where(self.mask, self.positions, places - 1)
-            rows, device, beams = len(at), at.device, self.beams
-            row = torch.arange(rows, device=device)
-            first = (row // beams * heads * places * beams + row % beams)[:, None, None]
-            head = torch.arange(heads, device=device)[:, None] * (places * beams)
-            self._index[key] = (first + head + at[:, None] * beams).flatten()
-        return self._index[key]
+        key = rows, stride, inner
+        if key not in self._places:
+            beams, device = self.beams, self.positions.device
+            at = self.positions
+            if self.mask is not None:
+                at = torch.where(self.mask, at, stride // beams - 1)
+            line = torch.arange(len(at), device=device)
+            first = (line // beams * (rows * stride) + line % beams)[:, None, None]
+            each = torch.arange(rows, device=device)[:, None] * stride
+            self._places[key] = ((first + each + at[:, None] * beams) * inner).flatten(0, 1)
+        return self._places[key]
 
     def single(self, t: int) -> "Chunk":
         """The chunk of input t alone, the ones before it having passed."""
@@ -120,26 +142,38 @@ class Chunk:
 class KeysValues(NamedTuple):
     """Append-only keys and values of self-attention, preallocated to a capacity, shared by the hypotheses of a sentence.
 
-    A position stays where it was written, [sentence, head, position, hypothesis], whoever continues it: `select` moves nothing,
-    since `History` remembers whose slots are a row's past. The last place takes what idle positions write.
+    A position stays where it was written, whoever continues it: `select` moves nothing, since `History` remembers whose slots
+    are a row's past. The last place takes what idle positions write. Keys are laid out as the product with queries reads
+    them.
     """
 
-    keys: Float[Tensor, "S H C K D"]
+    keys: Float[Tensor, "S H D C K"]
     values: Float[Tensor, "S H C K E"]
 
     @staticmethod
     def new(batch: int, beams: int, heads: int, capacity: int, width: int, like: Tensor) -> "KeysValues":
         # Zeros, not garbage: a masked weight of 0 times a stale NaN would be NaN.
-        shape = (batch // beams, heads, capacity + 1, beams, width)
-        return KeysValues(like.new_zeros(shape), like.new_zeros(shape))
+        keys = like.new_zeros(batch // beams, heads, width, capacity + 1, beams)
+        return KeysValues(keys, like.new_zeros(batch // beams, heads, capacity + 1, beams, width))
 
     def write(self, keys: Float[Tensor, "B n D"], values: Float[Tensor, "B n E"], chunk: Chunk) -> "KeysValues":
         """The buffers with a chunk appended."""
-        return KeysValues(_put(self.keys, keys, chunk), _put(self.values, values, chunk))
+        sentences, heads, width, places, beams = self.keys.shape
+        at, n = chunk.history.at, chunk.n
+        if not torch.is_grad_enabled() and at is not None and chunk.mask is None:
+            apart = (sentences, beams, n, heads, width)
+            self.keys[:, :, :, at : at + n] = keys.view(apart).permute(0, 3, 4, 2, 1)
+            self.values[:, :, at : at + n] = values.view(apart).permute(0, 3, 2, 1, 4)
+            return self
+        flat = chunk.place(heads * width, places * beams, 1)
+        kept = _put(self.keys, flat, keys.transpose(1, 2).flatten(0, 1))
+        runs = chunk.place(heads, places * beams, width)[:, :, None] + torch.arange(width, device=keys.device)
+        rows = values.view(*values.shape[:2], heads, width).transpose(1, 2).flatten(0, 1)
+        return KeysValues(kept, _put(self.values, runs, rows))
 
-    def visible(self, chunk: Chunk) -> tuple[Float[Tensor, "S H s D"], Float[Tensor, "S H s E"]]:
-        """Keys and values in the slots that `chunk.blocked` is about."""
-        return self.keys[:, :, : chunk.visible].flatten(2, 3), self.values[:, :, : chunk.visible].flatten(2, 3)
+    def visible(self, chunk: Chunk) -> tuple[Float[Tensor, "S H D s"], Float[Tensor, "S H s E"]]:
+        """Keys and values in the first `chunk.visible` positions of all hypotheses."""
+        return self.keys[:, :, :, : chunk.visible].flatten(3), self.values[:, :, : chunk.visible].flatten(2, 3)
 
     def select(self, rows: Tensor) -> "KeysValues":
         return self
@@ -151,15 +185,9 @@ class KeysValues(NamedTuple):
         return size(*self)
 
 
-def _put(buffer: Tensor, new: Tensor, chunk: Chunk) -> Tensor:
-    sentences, heads, places, beams, width = buffer.shape
-    at, n = chunk.history.at, chunk.n
-    if not torch.is_grad_enabled() and at is not None and chunk.mask is None:
-        buffer[:, :, at : at + n] = new.view(sentences, beams, n, heads, width).permute(0, 3, 2, 1, 4)
-        return buffer
-    index, flat = chunk.slots(heads, places), buffer.flatten(0, 3)
-    rows = new.view(-1, n, heads, width).transpose(1, 2).flatten(0, 2)
+def _put(buffer: Tensor, index: Tensor, new: Tensor) -> Tensor:
+    flat = buffer.flatten()
     if torch.is_grad_enabled():
-        return flat.index_copy(0, index, rows).view(buffer.shape)
-    flat.index_copy_(0, index, rows)
+        return flat.index_copy(0, index.flatten(), new.flatten()).view(buffer.shape)
+    flat.index_copy_(0, index.flatten(), new.flatten())
     return buffer

@@ -7,7 +7,7 @@ from torch import Tensor, nn
 
 from calque.adl.signature import Int, Point, Setting, SourceDefault, arg
 from calque.layers.contract import DECODER, Cost, Example, Parts, Site, SourceArg
-from calque.layers.dot import average
+from calque.layers.dot import normalised
 from calque.layers.source import SourceAttention, widths
 from calque.layers.state import Memory
 
@@ -56,5 +56,5 @@ class MlpSourceAttention(SourceAttention):
         hidden = torch.tanh(self.q(x)[:, :, None] + memory.keys[:, None])  # [S, T, N, hidden]
         scores = self.score(hidden).squeeze(3)[:, None]
         blocked = None if memory.blocked is None else memory.blocked[:, None, None]
-        contexts, weights = average(scores, memory.values[:, None], blocked)
-        return contexts[:, 0], weights
+        weights = normalised(scores, blocked).to(memory.values.dtype)
+        return torch.matmul(weights[:, 0], memory.values), weights

@@ -7,8 +7,9 @@ from torch import Tensor, nn
 
 from calque.adl.signature import Flag, Int, Real, Setting, arg
 from calque.layers.contract import DECODER, Context, Cost, Example, Fault, Layer, Parts, Site
-from calque.layers.dot import attend, head_scale, join, split
-from calque.layers.history import Chunk, KeysValues
+from calque.layers.dot import attend, compare, head_scale, join, normalised, split
+from calque.layers.drop import drop
+from calque.layers.history import KeysValues
 from calque.layers.state import State
 
 
@@ -65,7 +66,7 @@ class SelfAttention(Layer):
             blocked = torch.ones(x.shape[1], x.shape[1], dtype=torch.bool, device=x.device).triu(1)
         else:
             blocked = None if ctx.mask is None else ~ctx.mask[:, None, None]
-        contexts, weights = attend(q, k, v, blocked, self.scale, self.dropout if self.training else 0.0)
+        contexts, weights = attend(q, k.transpose(2, 3), v, blocked, self.scale, self.dropout if self.training else 0.0)
         if ctx.record is not None:
             ctx.record(self.path, weights)
         return cast("Tensor", self.out(join(contexts)))
@@ -79,20 +80,15 @@ class SelfAttention(Layer):
         chunk = ctx.now
         q, k, v = self._project(x)
         after = cast("KeysValues", state).write(k, v, chunk)
-        # The hypotheses of a sentence are queries of one memory, each blind for what is not its past.
+        # The hypotheses of a sentence are queries of one memory, each of which looks at its own past alone.
         queries = split(q.reshape(rows // chunk.beams, chunk.beams * n, -1), self.heads)
-        dropout = self.dropout if self.training else 0.0
-        contexts, weights = attend(queries, *after.visible(chunk), chunk.blocked, self.scale, dropout)
+        keys, values = after.visible(chunk)
+        weights = normalised(chunk.own(compare(queries, keys, self.scale)), chunk.blocked).to(values.dtype)
+        used = drop(weights, self.dropout, self.training)
+        contexts = torch.matmul(chunk.spread(used), values)
         if ctx.record is not None:
-            ctx.record(self.path, self._by_row(weights, chunk))
+            ctx.record(self.path, chunk.by_row(weights))
         return cast("Tensor", self.out(join(contexts).reshape(rows, n, -1))), after
 
     def _project(self, x: Tensor) -> tuple[Tensor, Tensor, Tensor]:
         return self.q(x), self.k(x), self.v(x)
-
-    @staticmethod
-    def _by_row(weights: Float[Tensor, "S H q s"], chunk: Chunk) -> Float[Tensor, "B H n T"]:
-        """Weights of rows on positions: at most one of the slots of a position is a row's past."""
-        beams = chunk.beams
-        each = weights.view(*weights.shape[:2], beams, chunk.n, chunk.visible, beams).sum(5)
-        return each.transpose(1, 2).flatten(0, 1)
