@@ -5,13 +5,45 @@ from typing import TypeVar
 import torch
 from torch import nn
 
+from calque.decode.products import Int8, Packed, packing_works
+from calque.layers.contract import Layer
+from calque.model import Model
+
 M = TypeVar("M", bound=nn.Module)
+
+TYPES = {"float32": torch.float32, "bfloat16": torch.bfloat16, "int8": torch.float32}
+"""The type of activations and states, by precision."""
+FEW = 16
+"""Products of fewer rows are left as they are: there is nothing to win."""
 
 
 def prepare_for_decoding(module: M, precision: str = "float32") -> M:
-    """`module` itself, its weights cast once to `precision`, in evaluation mode, without gradients.
+    """`module` itself, changed so that it decodes fast and can do nothing else: it cannot be trained or saved afterwards.
 
-    It cannot be trained further: who needs the master weights keeps a copy.
+    float32, bfloat16  weights, activations and states in that type; what must be float32 is so in every type
+    int8               weights in int8 with a scale for each row of the output, activations quantised row by row as they come
+
+    Layers fuse their products (`Layer.fuse`), and on a processor weights are laid out once as its products read them. Raises
+    ValueError where the machine has no int8 products.
     """
-    kinds = {"float32": torch.float32, "bfloat16": torch.bfloat16}
-    return module.to(kinds[precision]).eval().requires_grad_(False)
+    module.to(TYPES[precision]).eval().requires_grad_(False)
+    on_processor = next(module.parameters()).device.type == "cpu"
+    quantised = precision == "int8"
+    if quantised and not (on_processor and packing_works(torch.int8)):
+        raise ValueError("int8 products need a processor and a torch with oneDNN")
+    for layer in module.modules():
+        if isinstance(layer, Layer):
+            layer.fuse()
+    if on_processor and (quantised or packing_works(TYPES[precision])):
+        _pack(module, Int8 if quantised else Packed)
+    return module
+
+
+def _pack(module: nn.Module, product: type[Packed] | type[Int8]) -> None:
+    for name, part in list(module.named_children()):
+        plain = isinstance(module, Layer) and name in module.reads
+        if isinstance(part, nn.Linear) and part.out_features >= FEW and not plain:
+            # The output layer keeps its plain weight, which with tying is the embedding anyway: selections take rows of it.
+            setattr(module, name, product(part.weight, part.bias, keeps=isinstance(module, Model)))
+        else:
+            _pack(part, product)

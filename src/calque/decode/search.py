@@ -70,7 +70,7 @@ class SingleModel:
 
     def __init__(self, model: Model):
         self.model = model
-        weight = model.output.weight
+        weight = model.target_embedding.weight
         self.like = torch.empty(0, dtype=torch.promote_types(weight.dtype, torch.float32), device=weight.device)
 
     def start(self, source: Tensor, mask: Tensor, capacity: int, beams: int) -> State:

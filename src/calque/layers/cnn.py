@@ -8,6 +8,7 @@ from torch.nn import functional as F
 from calque.adl.signature import Int, Setting, Word, arg
 from calque.layers.activations import ACTIVATIONS
 from calque.layers.contract import DECODER, ENCODER, Context, Cost, Example, Fault, Layer, Parts, Site
+from calque.layers.linears import linear_of
 from calque.layers.state import State, Window
 
 
@@ -41,7 +42,8 @@ class Convolution(Layer):
         out = args.width * (2 if args.v == "glu" else 1)
         # Conv1d only holds the weights: [out, d_in, kernel]; the products run channels last.
         self.conv = nn.Conv1d(site.width, out, args.kernel, dilation=args.dilation)
-        self.function = ACTIVATIONS[args.v]
+        self.product: nn.Module | None = None
+        self.function, self.width_in = ACTIVATIONS[args.v], site.width
         self.kernel, self.dilation, self.field = args.kernel, args.dilation, (args.kernel - 1) * args.dilation
         self.causal = site.side == DECODER
 
@@ -62,7 +64,7 @@ class Convolution(Layer):
         return self._convolve(F.pad(x, (0, 0, before, self.field - before)), x.shape[1])
 
     def init_state(self, batch: int, capacity: int, ctx: Context) -> State:
-        return Window.new(batch, self.field, ctx.like, self.conv.in_channels)
+        return Window.new(batch, self.field, ctx.like, self.width_in)
 
     def step(self, x: Float[Tensor, "B n D"], state: State, ctx: Context) -> tuple[Tensor, State]:
         seen, after = cast("Window", state).write(x, ctx.mask)
@@ -71,4 +73,11 @@ class Convolution(Layer):
     def _convolve(self, seen: Float[Tensor, "B W D"], n: int) -> Float[Tensor, "B T E"]:
         # One product over the windows laid side by side; the weight's columns are ordered to match.
         windows = seen.unfold(1, self.field + 1, 1)[..., :: self.dilation]  # [B, T, D, kernel]
-        return self.function(F.linear(windows.flatten(2), self.conv.weight.flatten(1), self.conv.bias))
+        windows = windows.flatten(2)
+        if self.product is not None:
+            return self.function(self.product(windows))
+        return self.function(F.linear(windows, self.conv.weight.flatten(1), self.conv.bias))
+
+    def fuse(self) -> None:
+        self.product = linear_of(self.conv.weight.flatten(1), self.conv.bias)
+        del self.conv

@@ -152,6 +152,8 @@ class Layer(nn.Module, ABC):
     Args: ClassVar[type] = NoArgs
     sides: ClassVar[tuple[str, ...]] = BOTH
     examples: ClassVar[tuple[Example, ...]] = ()
+    reads: ClassVar[tuple[str, ...]] = ()
+    """Linear parts whose weights the layer itself reads, beside calling them."""
 
     def __init__(self, args: Any, site: Site, parts: Parts):
         super().__init__()
@@ -195,6 +197,9 @@ class Layer(nn.Module, ABC):
     @abstractmethod
     def step(self, x: Float[Tensor, "B n D"], state: State, ctx: Context) -> tuple[Float[Tensor, "B n E"], State]:
         """The next n positions. Consumes `state`."""
+
+    def fuse(self) -> None:
+        """Take the same products in fewer calls from now on. Called once, on a layer that only decodes; by default nothing."""
 
     def part(self, name: str) -> "Layer":
         """The body or source chain of that name."""

@@ -7,6 +7,7 @@ from torch import Tensor, nn
 from calque.adl.signature import Flag, Int, Point, Real, Setting, SourceDefault, Word, arg
 from calque.layers.contract import DECODER, Cost, Example, Fault, Parts, Site, SourceArg
 from calque.layers.dot import attend, head_scale, join, split
+from calque.layers.linears import scaled
 from calque.layers.source import SourceAttention, widths
 from calque.layers.state import Memory
 
@@ -96,3 +97,7 @@ class DotSourceAttention(SourceAttention):
         dropout = self.dropout if self.training else 0.0
         contexts, weights = attend(q, memory.keys, memory.values, blocked, self.scale, dropout)
         return self.out(join(contexts)), weights
+
+    def fuse(self) -> None:
+        if isinstance(self.q, nn.Linear):
+            self.q, self.scale = scaled(self.q, 1 / self.scale), 1.0

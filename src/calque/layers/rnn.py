@@ -28,6 +28,7 @@ class Recurrent(Layer):
     """
 
     name = "rnn"
+    reads = ("recurrent",)
     examples = (
         Example("rnn"),
         Example("rnn(6, gru)"),

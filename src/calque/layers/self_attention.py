@@ -10,6 +10,7 @@ from calque.layers.contract import DECODER, Context, Cost, Example, Fault, Layer
 from calque.layers.dot import attend, compare, head_scale, join, normalised, split
 from calque.layers.drop import drop
 from calque.layers.history import KeysValues
+from calque.layers.linears import scaled, stacked
 from calque.layers.state import State
 
 
@@ -44,7 +45,8 @@ class SelfAttention(Layer):
         self.k = nn.Linear(site.width, args.width, bias=args.bias)
         self.v = nn.Linear(site.width, args.width, bias=args.bias)
         self.out = nn.Linear(args.width, args.width, bias=args.bias) if args.out else nn.Identity()
-        self.heads, self.dropout = args.heads, args.dropout
+        self.qkv: nn.Module | None = None
+        self.heads, self.width, self.dropout = args.heads, args.width, args.dropout
         self.scale = head_scale(args.s, args.width // args.heads)
         self.causal = site.side == DECODER
 
@@ -72,8 +74,7 @@ class SelfAttention(Layer):
         return cast("Tensor", self.out(join(contexts)))
 
     def init_state(self, batch: int, capacity: int, ctx: Context) -> State:
-        width = self.q.out_features // self.heads
-        return KeysValues.new(batch, ctx.beams, self.heads, capacity, width, ctx.like)
+        return KeysValues.new(batch, ctx.beams, self.heads, capacity, self.width // self.heads, ctx.like)
 
     def step(self, x: Float[Tensor, "B n D"], state: State, ctx: Context) -> tuple[Tensor, State]:
         rows, n, _ = x.shape
@@ -91,4 +92,12 @@ class SelfAttention(Layer):
         return cast("Tensor", self.out(join(contexts).reshape(rows, n, -1))), after
 
     def _project(self, x: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+        if self.qkv is not None:
+            q, k, v = self.qkv(x).chunk(3, -1)
+            return q, k, v
         return self.q(x), self.k(x), self.v(x)
+
+    def fuse(self) -> None:
+        self.qkv = stacked(scaled(self.q, 1 / self.scale), self.k, self.v)
+        self.scale = 1.0
+        del self.q, self.k, self.v

@@ -1,0 +1,105 @@
+"""Matrix products for decoding: weights laid out once for the processor, in float32, bfloat16 or int8."""
+
+import functools
+
+import torch
+from jaxtyping import Float, Int
+from torch import Tensor, nn
+from torch.nn import functional as F
+
+LEVELS = 127
+"""Steps of an int8 number on either side of zero."""
+SIGN = 128
+"""oneDNN's fast path takes numbers from 0 to 255 and takes this off again: an int8 number with its sign bit turned."""
+TINY = 1e-30
+
+
+@functools.cache
+def packing_works(dtype: torch.dtype) -> bool:
+    """Whether this torch has oneDNN's packed products for `dtype` on this machine's processor."""
+    try:
+        if dtype == torch.int8:
+            Int8(torch.ones(16, 16), None)(torch.ones(1, 16))
+        else:
+            Packed(torch.ones(16, 16, dtype=dtype), None)(torch.ones(1, 16, dtype=dtype))
+    except (AttributeError, RuntimeError):
+        return False
+    return True
+
+
+class Product(nn.Module):
+    """W x + b of fixed weights. `weight` is kept beside the packed one where `keeps`: for those who take rows of it."""
+
+    weight: Tensor | None
+    bias: Tensor | None
+
+    def __init__(self, weight: Float[Tensor, "E D"], bias: Float[Tensor, " E"] | None, keeps: bool = False):
+        super().__init__()
+        self.out_features, self.in_features = weight.shape
+        self.register_buffer("bias", None if bias is None else bias.detach())
+        self.register_buffer("weight", weight.detach() if keeps else None)
+
+
+class Packed(Product):
+    """The product in the weights' own type, float32 or bfloat16, by oneDNN.
+
+    On the processors measured this is 1.2 to 4 times as fast as the plain product of a few rows, whose weights are laid out
+    anew at every call.
+    """
+
+    def __init__(self, weight: Float[Tensor, "E D"], bias: Float[Tensor, " E"] | None, keeps: bool = False):
+        super().__init__(weight, bias, keeps)
+        # Not a buffer: an opaque tensor can neither be cast nor copied.
+        self._packed = torch.ops.mkldnn._reorder_linear_weight(weight.detach().contiguous(), None)
+
+    def forward(self, x: Float[Tensor, "... D"]) -> Float[Tensor, "... E"]:
+        y: Tensor = torch.ops.mkldnn._linear_pointwise(x, self._packed, self.bias, "none", [], "")
+        return y
+
+
+class Int8(Product):
+    """y_ij = r_i s_j sum_k X_ik Q_jk + b_j with X = round(x_i / r_i), Q = round(w_j / s_j), r_i = max|x_i| / 127, s_j likewise.
+
+    Each row of the input has its own scale, and the sums are whole numbers: a row's result is the same to the bit whatever
+    stands around it. In and out are float32.
+    """
+
+    _scale: Tensor
+
+    def __init__(self, weight: Float[Tensor, "E D"], bias: Float[Tensor, " E"] | None, keeps: bool = False):
+        weight = weight.detach().float()
+        super().__init__(weight, None if bias is None else bias.float(), keeps)
+        scale = weight.abs().amax(1).clamp_(min=TINY) / LEVELS
+        quantised = (weight / scale[:, None]).round_().to(torch.int8)
+        self.register_buffer("_scale", scale)
+        self.register_buffer("_zero", torch.zeros(len(scale), dtype=torch.int32))
+        self._packed = torch.ops.onednn.qlinear_prepack(quantised, None)
+
+    def forward(self, x: Float[Tensor, "... D"]) -> Float[Tensor, "... E"]:
+        flat = x.reshape(-1, x.shape[-1])
+        step = flat.abs().amax(1, keepdim=True).clamp_(min=TINY).div_(LEVELS)
+        levels = (flat / step).round_().to(torch.int8).view(torch.uint8).bitwise_xor_(SIGN)  # moved up by 128
+        y: Tensor = torch.ops.onednn.qlinear_pointwise(
+            levels, 1.0, SIGN, self._packed, self._scale, self._zero, None, 1.0, 0, torch.float32, "none", [], ""
+        )
+        y = y.mul_(step)
+        return (y if self.bias is None else y.add_(self.bias)).view(*x.shape[:-1], -1)
+
+
+def rows_of(product: nn.Module, rows: Int[Tensor, " n"]) -> nn.Module:
+    """The part of a product, packed or not, that computes these rows of its output, in order."""
+    weight, bias = product.weight, product.bias
+    if not isinstance(weight, Tensor):
+        raise ValueError("a product that does not keep its weight has no rows to take")
+    part = weight[rows], None if not isinstance(bias, Tensor) else bias[rows]
+    return type(product)(*part) if isinstance(product, Product) else Plain(*part)
+
+
+class Plain(Product):
+    """The product as torch has it."""
+
+    def __init__(self, weight: Float[Tensor, "E D"], bias: Float[Tensor, " E"] | None, keeps: bool = True):
+        super().__init__(weight, bias, True)
+
+    def forward(self, x: Float[Tensor, "... D"]) -> Float[Tensor, "... E"]:
+        return F.linear(x, self.get_buffer("weight"), self.bias)
