@@ -26,7 +26,7 @@ def prepare_for_decoding(module: M, precision: str = "float32") -> M:
     Layers fuse their products (`Layer.fuse`), and on a processor weights are laid out once as its products read them. Raises
     ValueError where the machine has no int8 products.
     """
-    module.to(TYPES[precision]).eval().requires_grad_(False)
+    module.to(TYPES[precision]).requires_grad_(False)
     on_processor = next(module.parameters()).device.type == "cpu"
     quantised = precision == "int8"
     if quantised and not (on_processor and packing_works(torch.int8)):
@@ -36,7 +36,7 @@ def prepare_for_decoding(module: M, precision: str = "float32") -> M:
             layer.fuse()
     if on_processor and (quantised or packing_works(TYPES[precision])):
         _pack(module, Int8 if quantised else Packed)
-    return module
+    return module.eval()
 
 
 def _pack(module: nn.Module, product: type[Packed] | type[Int8]) -> None:
