@@ -22,7 +22,7 @@ from calque.data.batches import collate
 from calque.data.corpus import Pairs
 from calque.data.text import Lines
 from calque.decode.score import score
-from calque.decode.translate import Translation, translate_batch, translate_lines
+from calque.decode.translate import Sentence, Translation, translate_batch, translate_lines
 from calque.evaluate import bleu
 from calque.ledger import Entry, conditions, record
 
@@ -32,7 +32,7 @@ SIZES = (64, 7, 1)
 
 def in_batches(run: Run, lines: list[str], size: int) -> list[Translation]:
     """The best translations, `size` lines at a time, in the order of the file."""
-    sources = [np.array(ids, np.int64) for ids in run.loaded.source.encode(lines)]
+    sources = [Sentence((np.array(ids, np.int64),)) for ids in run.loaded.source.encode(lines)]
     parts = [sources[k : k + size] for k in range(0, len(sources), size)]
     return [found[0] for part in parts for found in translate_batch(run.loaded, part)]
 

@@ -139,11 +139,32 @@ class Decode:
     beam: int = key(5, "hypotheses kept per sentence; 1: greedy", low=1, high=1000)
     normalise: str = key(
         "length",
-        "how a finished hypothesis of T words, end included, is scored: logp; logp/T^alpha (length); "
-        "logp/((5+T)/6)^alpha (gnmt)",
+        "how a finished hypothesis of T words, end included, is scored, with s = logp + word_penalty * (T - 1): s, as Luong "
+        "2015 (none); s/T^alpha, as Domhan 2018 and Gehring 2017 with alpha 1 (length); s/((5+T)/6)^alpha, as Zhang 2018 and "
+        "You 2020 with alpha 0.6 (gnmt)",
         choices=("none", "length", "gnmt"),
     )
     alpha: float = key(1.0, "exponent of the normalisation", low=0)
+    word_penalty: float = key(
+        0.0, "added to the log-probability of every word but the end symbol; above 0 for longer text", low=-20, high=20
+    )
+    sample: bool = key(False, "draw words by chance instead of searching; scores stay the model's")
+    seed: int = key(1, "of samples: with the line's number it decides what is drawn", low=0)
+    temperature: float = key(1.0, "of samples: logits are divided by it", low=0.01, high=100)
+    top_k: int = key(0, "of samples: only so many of the most probable words can be drawn; 0: all", low=0)
+    top_p: float = key(
+        1.0, "of samples: of these, only the most probable words that together reach this share", low=0.001, high=1
+    )
+    selection: str = key(
+        "sentence",
+        "with a lexical table (--select): each sentence has its own words, or those of its batch",
+        choices=("sentence", "batch"),
+    )
+    select_per_word: int = key(100, "words that the table offers for each source token, at most", low=0)
+    select_frequent: int = key(
+        500, "first words of the vocabulary, the most frequent ones, that are always offered", low=0
+    )
+    max_source_tokens: int = key(1000, "a longer line is cut, with a warning; 0: no bound", low=0)
     max_length_factor: float = key(1.5, "a translation ends at factor * source length + offset words", low=0)
     max_length_offset: int = key(10, "see max_length_factor", low=1)
     batch_tokens: int = key(4096, "source tokens decoded together, padding and beams included", low=1)

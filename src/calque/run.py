@@ -146,8 +146,11 @@ def weights_of(model: nn.Module) -> dict[str, Tensor]:
     return {**parameters, **constants}
 
 
-def load_weights(model: nn.Module, weights: Mapping[str, Tensor], place: Place) -> None:
-    """Copies weights into a model of any floating type. Raises K106, one for each that does not fit."""
+def load_weights(model: nn.Module, weights: Mapping[str, Tensor], place: Place, share: bool = False) -> None:
+    """Copies weights into a model of any floating type. Raises K106, one for each that does not fit.
+
+    `share`: parameters become the given tensors, no copies, where type and device agree.
+    """
     held = weights_of(model)
     faults = [
         Diagnostic("K106", place, {"name": n, "expected": _shape(held.get(n)), "found": _shape(weights.get(n))})
@@ -158,7 +161,11 @@ def load_weights(model: nn.Module, weights: Mapping[str, Tensor], place: Place) 
         raise CalqueError(faults[:10])
     with torch.no_grad():
         for name, t in held.items():
-            t.copy_(weights[name])
+            given = weights[name]
+            if share and isinstance(t, nn.Parameter) and (t.dtype, t.device) == (given.dtype, given.device):
+                t.data = given
+            else:
+                t.copy_(given)
 
 
 def _shape(t: Tensor | None) -> str:
@@ -223,6 +230,7 @@ def load_model(
         raise error("K107", Place(str(folder)), expected=meta["architecture_hash"], found=checked.hash)
     with torch.random.fork_rng(devices=[]):  # the first values, replaced below, are no one's random numbers
         model = Model(checked, Shape(**meta["shape"]), registry)
-    load_weights(model, weights, Place(f"{folder / MODEL}.safetensors"))
+    # The file stays mapped: processes that load one model share its memory.
+    load_weights(model, weights, Place(f"{folder / MODEL}.safetensors"), share=True)
     model.to(device=device, dtype=dtype).eval()
     return Loaded(model, load_codecs(folder / CODECS), load(folder / EXPERIMENT), meta)

@@ -34,7 +34,7 @@ THREADS = click.option("--threads", type=click.IntRange(1, 1024), help="Processo
 def load_run(run: Path, beam: int | None, precision: str | None) -> Any:
     from calque.api import load
 
-    given = {"beam": beam, "precision": precision}
+    given: dict[str, Any] = {"beam": beam, "precision": precision}
     return load(run, **{k: v for k, v in given.items() if v is not None})
 
 

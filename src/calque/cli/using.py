@@ -1,45 +1,106 @@
 """Commands that use a model, and score what it says."""
 
+import contextlib
 import sys
+from collections.abc import Generator, Iterator
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING
 
 import click
 
-from calque.cli.base import BEAM, FILE, PRECISION, RUN, THREADS, load_run, root, set_threads
-from calque.diagnostics import Place, error
+from calque.cli.base import BEAM, FILE, PRECISION, RUN, SET, THREADS, load_run, root, set_threads, tell
+from calque.diagnostics import Diagnostic, Place, error, render
+
+if TYPE_CHECKING:
+    from calque.decode.translate import Translation
 
 
 @root.command()
-@RUN
+@click.argument("runs", type=FILE, nargs=-1, required=True, metavar="RUN...")
+@SET
 @BEAM
 @PRECISION
 @THREADS
 @click.option("--n-best", type=click.IntRange(1, 1000), default=1, show_default=True, help="Translations per line.")
 @click.option("--scores", is_flag=True, help="Each line: score, tab, translation.")
 @click.option("--invariant", is_flag=True, help="Bit for bit the same whatever stands around a line; slower.")
+@click.option("--sample", is_flag=True, help="Draw words by chance: N samples per line with --n-best N.")
+@click.option("--seed", type=click.IntRange(0, 2**63 - 1), help="Of samples.")
+@click.option("--prefix", type=FILE, help="What each translation begins with, line by line; lines may be empty.")
+@click.option("--select", type=FILE, help="A lexical table: only words that it offers can be chosen.")
+@click.option(
+    "--combine",
+    type=click.Choice(["probs", "logits", "logprobs"]),
+    default="probs",
+    show_default=True,
+    help="Several runs: the mean of what.",
+)
+@click.option("--workers", type=click.IntRange(1, 256), default=1, show_default=True, help="Processes.")
 def translate(
-    run: Path,
+    runs: tuple[Path, ...],
+    overrides: tuple[str, ...],
     beam: int | None,
     precision: str | None,
     threads: int | None,
     n_best: int,
     scores: bool,
     invariant: bool,
+    sample: bool,
+    seed: int | None,
+    prefix: Path | None,
+    select: Path | None,
+    combine: str,
+    workers: int,
 ) -> None:
-    """Translate stdin to stdout, line by line (with --n-best N, N lines for each)."""
+    """Translate stdin to stdout, line by line (with --n-best N, N lines for each). Several RUNs are one ensemble.
+
+    --set replaces keys of [decode]: word penalty, temperature, top_k, top_p and the others.
+    """
+    import functools
+    import os
+
+    from calque.api import open_loaded
     from calque.decode.translate import translate_stream
+    from calque.decode.workers import Work, translate_with_workers
 
-    set_threads(threads)
-    here = load_run(run, beam, precision)
-    for found in translate_stream(here.loaded, _stdin(), n_best, invariant):
-        padded = [*found, *[None] * (n_best - len(found))]  # always as many lines as promised
-        for one in padded:
-            text = "" if one is None else one.text
-            click.echo(f"{one.score if one else float('-inf'):.6f}\t{text}" if scores else text)
+    given = {"beam": beam, "precision": precision and f'"{precision}"', "sample": sample and "true", "seed": seed}
+    written = [*overrides, *(f"decode.{key}={value}" for key, value in given.items() if value not in (None, False))]
+    opened = functools.partial(open_loaded, runs, combine, select, written)
+    asked = _stdin() if prefix is None else _with_prefixes(prefix)
+    every: Generator[list[Translation], None, None]
+    if workers > 1:
+        work = Work(opened, n_best, invariant, threads or max(1, (os.cpu_count() or 1) // workers))
+        every = translate_with_workers(work, workers, asked, warn=_tell_one)
+    else:
+        set_threads(threads)
+        every = translate_stream(opened(), asked, n_best, invariant, warn=_tell_one)
+    with contextlib.closing(every):
+        for found in every:
+            padded = [*found, *[None] * (n_best - len(found))]  # always as many lines as promised
+            for one in padded:
+                text = "" if one is None else one.text
+                click.echo(f"{one.score if one else float('-inf'):.6f}\t{text}" if scores else text)
 
 
-def _stdin() -> Any:
+def _tell_one(found: Diagnostic) -> None:
+    tell(render(found))
+
+
+def _with_prefixes(path: Path) -> Iterator[tuple[str, str]]:
+    """The lines of stdin and those of a file of prefixes, side by side."""
+    from calque.data.text import Lines
+
+    prefixes = iter(Lines(path))
+    number = 0
+    for number, line in enumerate(_stdin(), 1):
+        if (prefix := next(prefixes, None)) is None:
+            raise error("D605", Place(str(path), number), ended="prefixes", n=number - 1)
+        yield line, prefix
+    if next(prefixes, None) is not None:
+        raise error("D605", Place(str(path), number + 1), ended="input", n=number)
+
+
+def _stdin() -> Iterator[str]:
     from calque.data.text import MARK
 
     if sys.stdin is None:

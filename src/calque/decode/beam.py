@@ -5,32 +5,44 @@ from jaxtyping import Bool, Float
 from torch import Tensor
 
 from calque.data.vocabulary import EOS
-from calque.decode.rule import Rule, SearchSettings, Stored, penalty
+from calque.decode.rule import Begin, Rule, SearchSettings, Stored, score_of
 from calque.decode.words import best_words, log_normaliser
 
 
 class Beam(Rule):
-    """The rule of `calque.decode.search` for K > 1. A slot whose log-probability is -inf is empty."""
+    """The rule of `calque.decode.search` for K > 1. A slot whose log-probability is -inf is empty.
 
-    def __init__(self, settings: SearchSettings, sentences: int, like: Tensor):
-        self.settings = settings
-        shape = (sentences, settings.beam)
+    Live hypotheses are compared by log-probability alone, since all of a sentence have as many words. Against them an end
+    symbol, which has no word penalty w, stands with its log-probability less w.
+    """
+
+    def __init__(self, settings: SearchSettings, begin: Begin):
+        self.settings, self.prefix, self.normalised = settings, begin.prefix, begin.normalised
+        self.limit, like = begin.limit, begin.like
+        shape = (len(begin.limit), settings.beam)
         self.live = like.new_full(shape, -torch.inf)
-        self.live[:, 0] = 0
+        self.live[:, 0] = 0 if begin.logp is None else begin.logp
         empty = torch.zeros(shape, dtype=torch.int64, device=like.device)
         self.finished = Stored(like.new_full(shape, -torch.inf), like.new_full(shape, -torch.inf), empty, empty)
-        self.done = torch.zeros(sentences, dtype=torch.bool, device=like.device)
+        self.done = torch.zeros(len(begin.limit), dtype=torch.bool, device=like.device)
 
     def advance(
         self, logits: Float[Tensor, "R V"], t: int, first: int, closing: Bool[Tensor, " b"] | None
     ) -> tuple[Tensor, Tensor]:
-        beam = self.settings.beam
+        beam, reward = self.settings.beam, self.settings.word_penalty
+        if reward:
+            end = logits[:, EOS].clone()
+            logits[:, EOS] -= reward
         values, words = best_words(logits, 2 * beam, first)
         highest = values[:, 0]
         if closing is not None:
             values, words = _only_end(values, words, logits[:, EOS], closing.repeat_interleave(beam))
+        if reward:
+            logits[:, EOS] = end
         each = values.shape[1]
-        logp = (values - log_normaliser(logits, highest, first)[:, None]).view(-1, beam, each)
+        if not self.normalised:
+            values = values - log_normaliser(logits, highest, first)[:, None]
+        logp = values.view(-1, beam, each)
         logp, order = (logp + self.live[:, :, None]).flatten(1).sort(stable=True, dim=1, descending=True)
         logp, order = logp[:, : 2 * beam], order[:, : 2 * beam]
         parents, words = order // each, words.view(-1, beam * each).gather(1, order)
@@ -39,26 +51,41 @@ class Beam(Rule):
         # No row offers the end twice, so K of the 2K candidates at least go on.
         on = ends.to(torch.uint8).sort(stable=True, dim=1).indices[:, :beam]
         self.live = logp.gather(1, on)
-        self._stop(closing)
+        self._stop(t, closing)
         return words.gather(1, on), parents.gather(1, on)
 
     def _store(self, logp: Float[Tensor, "b K"], parents: Tensor, t: int) -> None:
         """Merge new finished hypotheses into the store; of equal ones the older come first."""
-        new = Stored(logp / penalty(self.settings, t), logp, torch.full_like(parents, t), parents)
+        if self.settings.word_penalty:
+            logp = logp + self.settings.word_penalty
+        length = t if self.prefix is None else t + self.prefix[:, None]
+        new = Stored(score_of(self.settings, logp, length), logp, torch.full_like(parents, t), parents)
         both = [torch.cat(pair, 1) for pair in zip(self.finished, new, strict=True)]
         best = both[0].sort(stable=True, dim=1, descending=True).indices[:, : self.settings.beam]
         self.finished = Stored(*(x.gather(1, best) for x in both))
 
-    def _stop(self, closing: Bool[Tensor, " b"] | None) -> None:
+    def _stop(self, t: int, closing: Bool[Tensor, " b"] | None) -> None:
         if self.settings.normalise == "none":
-            now = self.finished.score[:, self.settings.n_best - 1] >= self.live[:, 0]
+            now = self.finished.score[:, self.settings.n_best - 1] >= self._highest(t)
         else:
             now = self.finished.score[:, -1] > -torch.inf
         self.done = self.done | now if closing is None else self.done | now | closing
         # A finished sentence that still stands in the batch has no live hypothesis: nothing enters its store any more.
         self.live = self.live.masked_fill(self.done[:, None], -torch.inf)
 
+    def _highest(self, t: int) -> Float[Tensor, " b"]:
+        """What no continuation of a live hypothesis can exceed."""
+        if not (reward := self.settings.word_penalty):
+            return self.live[:, 0]
+        # A penalty takes from every further word; a reward may come with each up to the limit.
+        words = self.limit if reward > 0 else t if self.prefix is None else t + self.prefix
+        return self.live[:, 0] + reward * words
+
     def keep(self, sentences: Tensor) -> None:
+        if self.settings.word_penalty > 0:
+            self.limit = self.limit[sentences]
+        if self.prefix is not None:
+            self.prefix = self.prefix[sentences]
         self.live, self.done = self.live[sentences], self.done[sentences]
         self.finished = Stored(*(x[sentences] for x in self.finished))
 

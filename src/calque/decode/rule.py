@@ -1,4 +1,4 @@
-"""What the two searches share: their settings, the score of a hypothesis, and their interface to the loop."""
+"""What the searches share: their settings, the score of a hypothesis, and their interface to the loop."""
 
 from abc import ABC, abstractmethod
 from dataclasses import dataclass
@@ -9,13 +9,24 @@ from torch import Tensor
 
 
 @dataclass(frozen=True)
+class Sampling:
+    """How words are drawn; as in `calque.experiment.Decode`."""
+
+    temperature: float = 1.0
+    top_k: int = 0
+    top_p: float = 1.0
+    seed: int = 1
+
+
+@dataclass(frozen=True)
 class SearchSettings:
-    """How to search; `beam`, `normalise` and `alpha` as in `calque.experiment.Decode`.
+    """How to search; `beam`, `normalise`, `alpha` and `word_penalty` as in `calque.experiment.Decode`.
 
     n_best        hypotheses returned per sentence, at most `beam`
     exact_length  for benchmarks: every hypothesis has exactly so many words, end included; 0: as the model likes
     capacity      0, or the words that states are made for, and finished sentences stay in the batch: then the shapes of a
-                  step follow from those of the source alone
+                  step follow from those of the source and the prefixes alone
+    sampling      None, or how to draw `beam` hypotheses by chance, each by itself
     """
 
     beam: int = 5
@@ -24,6 +35,8 @@ class SearchSettings:
     n_best: int = 1
     exact_length: int = 0
     capacity: int = 0
+    word_penalty: float = 0.0
+    sampling: Sampling | None = None
 
     def __post_init__(self) -> None:
         if not 1 <= self.n_best <= self.beam:
@@ -36,21 +49,47 @@ class Stored(NamedTuple):
     score: Float[Tensor, "b K"]
     logp: Float[Tensor, "b K"]
     end: Int[Tensor, "b K"]
-    """the step, from 1, that chose the end symbol: T, the number of words, end included"""
+    """the step, from 1, that chose the end symbol"""
     slot: Int[Tensor, "b K"]
-    """the live hypothesis, after step T - 1, that ended"""
+    """the live hypothesis, after the step before, that ended"""
+
+
+class Begin(NamedTuple):
+    """Where a search starts."""
+
+    like: Tensor
+    """an empty tensor of the scores' type, on their device"""
+    limit: Int[Tensor, " b"]
+    """words that a hypothesis has at most, prefix included, end symbol left out"""
+    lines: Int[Tensor, " b"]
+    """the numbers that samples are drawn by"""
+    prefix: Int[Tensor, " b"] | None = None
+    """words that every hypothesis already has; None: no sentence has any"""
+    logp: Float[Tensor, " b"] | None = None
+    """their log-probability"""
+    normalised: bool = False
+    """what `Rule.advance` takes are log-probabilities already"""
 
 
 def penalty(settings: SearchSettings, length: float | Tensor) -> float | Tensor:
-    """What the log-probability of T words, end included, is divided by.
+    """What the sum of a hypothesis of T words, end included, is divided by.
 
-    1 (none), T^alpha (length), ((5 + T)/6)^alpha (gnmt).
+    none    1: Luong 2015
+    length  T^alpha: with alpha = 1, Domhan 2018 and Gehring 2017
+    gnmt    ((5 + T)/6)^alpha: with alpha = 0.6, Zhang 2018 and You 2020
     """
     if settings.normalise == "none":
         return 1.0
     if settings.normalise == "gnmt":
         length = (5 + length) / 6
     return cast("float | Tensor", length**settings.alpha)
+
+
+def score_of(settings: SearchSettings, logp: Float[Tensor, "..."], length: int | Tensor) -> Float[Tensor, "..."]:
+    """(log p + w (T - 1)) / `penalty`: T words, end included, w the word penalty (Gehring 2017, section 4.4)."""
+    if settings.word_penalty:
+        logp = logp + settings.word_penalty * (length - 1)
+    return logp / penalty(settings, length if isinstance(length, int) else length.to(logp.dtype))
 
 
 class Rule(ABC):

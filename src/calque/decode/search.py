@@ -3,36 +3,54 @@
 The rule, for a sentence with limit M (words, end symbol left out) and a beam of K, at step t = 1, 2, ...:
 
 1. Candidates are the K live hypotheses, each extended by every word but PAD and BOS; at t = M + 1 by EOS alone. At
-   t = 1 there is one live hypothesis, the empty one. The best 2K by log-probability are looked at; equals in the order
-   of the live hypothesis, then of the word's id.
+   t = 1 there is one live hypothesis, the empty one. The best 2K by log-probability and word penalty, which every word
+   has but EOS, are looked at; equals in the order of the live hypothesis, then of the word's id.
 2. Those among the best K that end in EOS are finished. The K best finished ones by score are stored, of equals the
    older.
 3. The best K that do not end in EOS are live. One that ends in EOS but is not among the best K is dropped.
 4. The sentence is done when t = M + 1, or
-   none          the n_best-th stored hypothesis is at least as probable as the best live one, which cannot overtake it;
+   none          the n_best-th stored hypothesis is as good as the best live one can become within M words;
    length, gnmt  K hypotheses are stored (Gehring et al. 2017).
 
-The score of a finished hypothesis of T words, EOS included: logp (none), logp / T^alpha (length),
-logp / ((5 + T)/6)^alpha (gnmt). With K = 1 this is greedy search. Every decision is made within a sentence, so that
-what it becomes does not depend on its batch.
+The score of a finished hypothesis of T words, EOS included, is s = logp + word_penalty * (T - 1) (none), s / T^alpha
+(length), s / ((5 + T)/6)^alpha (gnmt). With K = 1 this is greedy search, which is done at its first EOS. Every decision is
+made within a sentence, so that what it becomes does not depend on its batch.
+
+A sentence with a forced prefix of P words starts at t = P + 1, its log-probability counted; where P > M, at its limit. In
+the program t counts from the end of the prefix, so that all sentences of a batch go in step.
+
+Sampling (`calque.decode.sample`) has K live hypotheses from t = 1 on, each extended by a drawn word, in the order of their numbers.
 
 Rows of a sentence are adjacent: row = sentence * K + hypothesis.
 """
 
-from typing import NamedTuple, Protocol
+from collections.abc import Sequence
+from typing import NamedTuple
 
 import torch
-from jaxtyping import Bool, Float, Int
+from jaxtyping import Bool, Int
 from torch import Tensor
 
-from calque.data.vocabulary import BOS, EOS, UNK
+from calque.data.vocabulary import BOS, EOS, PAD, UNK
 from calque.decode.beam import Beam
 from calque.decode.greedy import Greedy
-from calque.decode.rule import Rule, SearchSettings, Stored
+from calque.decode.rule import Begin, Rule, Sampling, SearchSettings, Stored
+from calque.decode.sample import Sample
+from calque.decode.scorer import Candidates, Models, Scorer, Sourced
 from calque.layers.state import State
 from calque.model import Model
 
-__all__ = ["Hypotheses", "Scorer", "SearchSettings", "search"]
+__all__ = [
+    "Candidates",
+    "Hypotheses",
+    "Models",
+    "Sampling",
+    "Scorer",
+    "SearchSettings",
+    "Sourced",
+    "search",
+    "search_with",
+]
 
 DROP = 8
 """Finished sentences leave the batch when they are at least one in so many: each time costs a copy of the state."""
@@ -48,53 +66,59 @@ class Hypotheses(NamedTuple):
     """natural logarithms, end symbol included"""
 
 
-class Scorer(Protocol):
-    """What gives a search its logits."""
-
-    @property
-    def like(self) -> Tensor:
-        """An empty tensor of the logits' type, on their device."""
-        ...
-
-    def start(self, source: Int[Tensor, "B S"], mask: Bool[Tensor, "B S"], capacity: int, beams: int) -> State:
-        """The state before the first word."""
-        ...
-
-    def step(self, words: Int[Tensor, " R"], state: State, t: int, beams: int) -> tuple[Float[Tensor, "R V"], State]:
-        """The logits of word t, from 1, after word t - 1; float32 at least, and the caller's to overwrite."""
-        ...
-
-
-class SingleModel:
-    """The logits of one model."""
-
-    def __init__(self, model: Model):
-        self.model = model
-        weight = model.target_embedding.weight
-        self.like = torch.empty(0, dtype=torch.promote_types(weight.dtype, torch.float32), device=weight.device)
-
-    def start(self, source: Tensor, mask: Tensor, capacity: int, beams: int) -> State:
-        return self.model.init_state(self.model.encode(source, mask), capacity, beams)
-
-    def step(self, words: Tensor, state: State, t: int, beams: int) -> tuple[Tensor, State]:
-        z, state = self.model.step(words[:, None], state, t, beams)
-        return self.model.logits(z[:, 0]).to(self.like.dtype), state
-
-
 def search(
     model: Model,
     source: Int[Tensor, "B S"],
     mask: Bool[Tensor, "B S"],
     max_length: Int[Tensor, " B"],
     settings: SearchSettings,
+    prefixes: Sequence[Sequence[int]] | None = None,
 ) -> Hypotheses:
     """The best hypotheses of a batch, under the rule above.
 
     Sources are on the model's device; `max_length` is M of each sentence and lies on the CPU.
     """
     with torch.inference_mode():
-        stored, history = _run(SingleModel(model), source, mask, max_length, settings)
-        return _read(stored, history, settings.n_best)
+        return search_with(Models([Sourced(model, source, mask)]), max_length, settings, prefixes)
+
+
+def search_with(
+    scorer: Scorer,
+    max_length: Int[Tensor, " B"],
+    settings: SearchSettings,
+    prefixes: Sequence[Sequence[int]] | None = None,
+    lines: Int[Tensor, " B"] | None = None,
+    width: int = 0,
+) -> Hypotheses:
+    """As `search`, with any scorer. `lines`, from 0 by default, are the numbers that samples are drawn by; `width` is what
+    prefixes are padded to at least.
+    """
+    with torch.inference_mode():
+        prefix = _prefix(prefixes, width, scorer) if prefixes is not None and any(map(len, prefixes)) else None
+        lines = torch.arange(len(max_length)) if lines is None else lines
+        stored, history = _run(scorer, max_length, settings, prefix, lines)
+        return _read(stored, history, settings.n_best, scorer.candidates, prefixes)
+
+
+class _Prefix(NamedTuple):
+    """Ragged prefixes, padded behind."""
+
+    words: Int[Tensor, "B P"]
+    """places, as the search knows words"""
+    lengths: Int[Tensor, " B"]
+    longest: int
+    mask: Bool[Tensor, "B P+1"] | None
+    """begin symbols and words; None: all are real"""
+
+
+def _prefix(prefixes: Sequence[Sequence[int]], width: int, scorer: Scorer) -> _Prefix:
+    lengths = torch.tensor([len(ids) for ids in prefixes])
+    longest = max(width, int(lengths.max()))
+    padded = torch.tensor([[*ids, *[PAD] * (longest - len(ids))] for ids in prefixes])
+    mask = None if not width and bool((lengths == longest).all()) else torch.arange(longest + 1) <= lengths[:, None]
+    device = scorer.like.device
+    words = scorer.candidates.places(padded.to(device))
+    return _Prefix(words, lengths.to(device), longest, None if mask is None else mask.to(device))
 
 
 class _History:
@@ -126,21 +150,24 @@ class _History:
 
 
 def _run(
-    scorer: Scorer, source: Tensor, mask: Tensor, max_length: Tensor, settings: SearchSettings
+    scorer: Scorer, max_length: Tensor, settings: SearchSettings, prefix: _Prefix | None, lines: Tensor
 ) -> tuple[Stored, _History]:
-    beam, exact, device = settings.beam, settings.exact_length, source.device
+    beam, exact, device = settings.beam, settings.exact_length, scorer.like.device
     if exact:
         max_length = torch.full_like(max_length, exact - 1)
-    closes = {limit + 1 for limit in max_length.tolist()}
-    limit = max_length.to(device)
-    state = scorer.start(source, mask, settings.capacity or max(closes), beam)
-    rule: Rule = (Greedy if beam == 1 else Beam)(settings, len(limit), scorer.like)
+    limit, before = max_length.to(device), 0
+    if prefix is not None:
+        limit, before = torch.maximum(limit, prefix.lengths), prefix.longest
+    state = scorer.start(settings.capacity or before + int(max_length.max()) + 1, beam)
+    logits, state, logp = _begin(scorer, state, len(limit), beam, prefix)
+    lengths = None if prefix is None else prefix.lengths
+    rule = _rule(settings, Begin(scorer.like, limit, lines.to(device), lengths, logp, scorer.normalised))
     results = Stored(*(torch.zeros_like(x) for x in rule.stored()))
-    words = torch.full((len(limit) * beam,), BOS, device=device)
+    limit = limit if lengths is None else limit - lengths
+    closes = {n + 1 for n in limit.tolist()}
     history = _History(len(limit), beam, device)
     same = torch.arange(beam, device=device)
     for t in range(1, max(closes) + 1):
-        logits, state = scorer.step(words, state, t, beam)
         chosen, parents = rule.advance(logits, t, UNK if t < exact else EOS, limit < t if t in closes else None)
         history.steps.append((history.present, chosen, parents))
         counts = [rule.done.sum()] if parents is None else [rule.done.sum(), (parents != same).sum()]
@@ -150,28 +177,64 @@ def _run(
         if done * DROP >= len(limit) and not settings.capacity:
             history.copy(rule.stored(), results)
             left = (~rule.done).nonzero()[:, 0]
-            state = state.keep(left if parents is None else _rows(left, parents[left]), left)
+            rows = left if beam == 1 else _rows(left, (same.expand_as(chosen) if parents is None else parents)[left])
+            state = state.keep(rows, left)
             rule.keep(left)
             limit, history.present, chosen = limit[left], history.present[left], chosen[left]
         elif any(moved) and parents is not None:
             state = state.select(_rows(torch.arange(len(limit), device=device), parents))
-        words = chosen.flatten()
+        hidden, state = scorer.read(chosen.view(-1, 1), state, before + t + 1, beam, None)
+        logits = scorer.logits(tuple(z[:, 0] for z in hidden), state, beam)
     history.copy(rule.stored(), results)
     return results, history
+
+
+def _begin(
+    scorer: Scorer, state: State, sentences: int, beam: int, prefix: _Prefix | None
+) -> tuple[Tensor, State, Tensor | None]:
+    """The logits of the first word to choose, the state behind what was read, and the log-probability of the prefixes."""
+    device = scorer.like.device
+    words = torch.full((sentences, 1), BOS, device=device)
+    if prefix is None:
+        hidden, state = scorer.read(words.repeat_interleave(beam, 0), state, 1, beam, None)
+        return scorer.logits(tuple(z[:, 0] for z in hidden), state, beam), state, None
+    words = torch.cat([words, prefix.words], 1).repeat_interleave(beam, 0)
+    mask = None if prefix.mask is None else prefix.mask.repeat_interleave(beam, 0)
+    hidden, state = scorer.read(words, state, prefix.longest + 1, beam, mask)
+    logp = scorer.like.new_zeros(sentences)
+    for t in range(prefix.longest):  # the hypotheses of a sentence are still one; all logits at once would be many
+        each = scorer.logits(tuple(z[::beam, t] for z in hidden), state, 1)
+        each = each if scorer.normalised else each.log_softmax(1)
+        logp += each.gather(1, prefix.words[:, t : t + 1])[:, 0].masked_fill(prefix.lengths <= t, 0)
+    row, last = torch.arange(len(words), device=device), prefix.lengths.repeat_interleave(beam)
+    return scorer.logits(tuple(z[row, last] for z in hidden), state, beam), state, logp
+
+
+def _rule(settings: SearchSettings, begin: Begin) -> Rule:
+    if settings.sampling is not None:
+        return Sample(settings, begin)
+    return (Greedy if settings.beam == 1 else Beam)(settings, begin)
 
 
 def _rows(sentences: Int[Tensor, " c"], parents: Int[Tensor, "c K"]) -> Int[Tensor, " cK"]:
     return (sentences[:, None] * parents.shape[1] + parents).flatten()
 
 
-def _read(stored: Stored, history: _History, n_best: int) -> Hypotheses:
+def _read(
+    stored: Stored,
+    history: _History,
+    n_best: int,
+    candidates: Candidates,
+    prefixes: Sequence[Sequence[int]] | None,
+) -> Hypotheses:
     stored = Stored(*(x[:, :n_best] for x in stored))
-    words = history.trace(stored).permute(1, 2, 0).tolist()
+    words = candidates.words(history.trace(stored)).permute(1, 2, 0).tolist()
     scores, logps, ends = stored.score.tolist(), stored.logp.tolist(), stored.end.tolist()
     found = Hypotheses([], [], [])
     for b in range(len(scores)):
         full = [k for k in range(len(scores[b])) if scores[b][k] != -torch.inf]
-        found.tokens.append([words[b][k][: ends[b][k] - 1] for k in full])
+        before = [] if prefixes is None else list(prefixes[b])
+        found.tokens.append([before + words[b][k][: ends[b][k] - 1] for k in full])
         found.scores.append([scores[b][k] for k in full])
         found.logps.append([logps[b][k] for k in full])
     return found

@@ -1,0 +1,85 @@
+"""Sampling: K hypotheses per sentence, each drawn by itself from the model's distribution or from its upper part."""
+
+import torch
+from jaxtyping import Bool, Float, Int
+from torch import Tensor
+
+from calque.data.vocabulary import EOS
+from calque.decode.noise import stream, uniform
+from calque.decode.rule import Begin, Rule, Sampling, SearchSettings, Stored, score_of
+from calque.decode.words import best_words, log_normaliser
+
+
+class Sample(Rule):
+    """A hypothesis ends where the end symbol is drawn, or at its limit. Scores are the model's, whatever was drawn from.
+
+    Which word is drawn depends on the seed, the sentence's line, the hypothesis and the step, never on the batch.
+    """
+
+    def __init__(self, settings: SearchSettings, begin: Begin):
+        if settings.sampling is None:
+            raise ValueError("expected settings with a sampling")
+        self.settings, self.sampling, self.normalised = settings, settings.sampling, begin.normalised
+        self.prefix, device = begin.prefix, begin.like.device
+        shape = len(begin.limit), settings.beam
+        each = torch.arange(settings.beam, device=device)
+        self.streams = stream(self.sampling.seed, begin.lines[:, None], each)
+        self.logp = begin.like.new_zeros(shape) if begin.logp is None else begin.logp[:, None].expand(shape)
+        self.end = torch.zeros(shape, dtype=torch.int64, device=device)
+        self.ended = torch.zeros(shape, dtype=torch.bool, device=device)
+        self.done = self.ended.all(1)
+
+    def advance(
+        self, logits: Float[Tensor, "R V"], t: int, first: int, closing: Bool[Tensor, " b"] | None
+    ) -> tuple[Tensor, None]:
+        highest, words = draw(logits, first, self.sampling, uniform(self.streams, t).flatten())
+        if closing is not None:
+            words = words.masked_fill(closing.repeat_interleave(self.settings.beam), EOS)
+        value = logits.gather(1, words[:, None])[:, 0]
+        gained = value if self.normalised else value - log_normaliser(logits, highest, first)
+        words = words.view_as(self.ended)
+        self.logp = self.logp + gained.view_as(self.logp).masked_fill(self.ended, 0)
+        now = (words == EOS) & ~self.ended
+        self.end = self.end.masked_fill(now, t)
+        self.ended = self.ended | now
+        self.done = self.ended.all(1)
+        return words, None
+
+    def keep(self, sentences: Tensor) -> None:
+        self.logp, self.end, self.ended = self.logp[sentences], self.end[sentences], self.ended[sentences]
+        self.done, self.streams = self.done[sentences], self.streams[sentences]
+        if self.prefix is not None:
+            self.prefix = self.prefix[sentences]
+
+    def stored(self) -> Stored:
+        score = score_of(self.settings, self.logp, self.end if self.prefix is None else self.end + self.prefix[:, None])
+        slot = torch.arange(self.settings.beam, device=self.end.device).expand_as(self.end)
+        return Stored(score, self.logp, self.end, slot)
+
+
+def draw(
+    logits: Float[Tensor, "R V"], first: int, how: Sampling, u: Float[Tensor, " R"]
+) -> tuple[Float[Tensor, " R"], Int[Tensor, " R"]]:
+    """The highest logit from id `first` on, and a word for each row.
+
+    p = softmax(logits / temperature) over the words from `first` on, of these over the `top_k` best ones if that is not 0.
+    Among them in the order of p, equals by id, the nucleus is those before which less than `top_p` lies (Holtzman et al.
+    2020, section 3.1). With c the running sum of p and C its value at the last of the nucleus, the word is the first whose
+    c is greater than u C, so each is drawn with probability p / C for a uniform u.
+    """
+    words = None
+    if how.top_k:
+        values, words = best_words(logits, how.top_k, first)
+    elif how.top_p < 1:
+        values, words = logits[:, first:].sort(stable=True, dim=1, descending=True)
+        words = words + first
+    else:
+        values = logits[:, first:]
+    highest = values.amax(1) if words is None else values[:, 0]
+    p = (values if how.temperature == 1 else values / how.temperature).softmax(1)
+    running = p.cumsum(1, dtype=torch.float64)
+    whole = running[:, -1]
+    if how.top_p < 1:
+        whole = running.masked_fill(running - p >= how.top_p, 0).amax(1)
+    place = torch.searchsorted(running, (u * whole)[:, None], right=True).clamp(max=p.shape[1] - 1)
+    return highest, place[:, 0] + first if words is None else words.gather(1, place)[:, 0]

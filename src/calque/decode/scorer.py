@@ -1,0 +1,151 @@
+"""What gives a search its logits: one model, or several together, over all words or over some."""
+
+import math
+from collections.abc import Sequence
+from typing import NamedTuple, Protocol, cast
+
+import torch
+from jaxtyping import Bool, Float, Int
+from torch import Tensor
+from torch.nn import functional as F
+
+from calque.layers.state import State, States, size
+from calque.model import Model
+
+COMBINE = ("probs", "logits", "logprobs")
+"""How the models of an ensemble become one; see `Models`."""
+
+Hidden = tuple[Float[Tensor, "..."], ...]
+"""The decoder's output z of each model."""
+
+
+class Sourced(NamedTuple):
+    """A model and the sentences it is to translate, padded, on its device."""
+
+    model: Model
+    source: Int[Tensor, "B S"]
+    mask: Bool[Tensor, "B S"]
+
+
+class Candidates(NamedTuple):
+    """The words that may be chosen: ids of the vocabulary, ascending, that begin with the special symbols.
+
+    The search knows a word by its place in `ids` (None: all words, known by their ids).
+    """
+
+    ids: Int[Tensor, " V"] | None = None
+    forbidden: Bool[Tensor, "B V"] | None = None
+    """of each sentence; None: none is"""
+
+    def places(self, ids: Int[Tensor, "..."]) -> Int[Tensor, "..."]:
+        """The places of ids."""
+        return ids if self.ids is None else torch.searchsorted(self.ids, ids)
+
+    def words(self, places: Int[Tensor, "..."]) -> Int[Tensor, "..."]:
+        """The ids at places."""
+        return places if self.ids is None else self.ids[places]
+
+
+class Scorer(Protocol):
+    """A batch, and what gives its logits."""
+
+    candidates: Candidates
+    normalised: bool
+    """logits are log-probabilities"""
+
+    @property
+    def like(self) -> Tensor:
+        """An empty tensor of the logits' type, on their device."""
+        ...
+
+    def start(self, capacity: int, beams: int) -> State:
+        """The state before the first word."""
+        ...
+
+    def read(
+        self, words: Int[Tensor, "R n"], state: State, visible: int, beams: int, mask: Bool[Tensor, "R n"] | None
+    ) -> tuple[Hidden, State]:
+        """z [R, n, D] of the next n words of every row, as `Model.step` does; consumes `state`."""
+        ...
+
+    def logits(self, hidden: Hidden, state: State, beams: int) -> Float[Tensor, "R V"]:
+        """The logits of z [R, D]; float32 at least, and the caller's to overwrite."""
+        ...
+
+
+class Models:
+    """The logits of M models, p_m their distributions over the candidates.
+
+    probs     log (1/M sum_m p_m): the mean of the probabilities
+    logits    the mean of the logits, whose softmax is the normalised geometric mean of p_m (Luong 2015, section 4.1)
+    logprobs  1/M sum_m log p_m, not normalised: a hypothesis scores the mean of what the models give it
+    """
+
+    def __init__(
+        self, sourced: Sequence[Sourced], combine: str = COMBINE[0], candidates: Candidates | None = None
+    ) -> None:
+        self.sourced, self.combine = sourced, combine
+        self.candidates = candidates or Candidates()
+        self.normalised = len(sourced) > 1 and combine != "logits"
+        weight = sourced[0].model.output.weight
+        self.like = torch.empty(0, dtype=torch.promote_types(weight.dtype, torch.float32), device=weight.device)
+        ids = self.candidates.ids
+        self._outputs = None if ids is None else [_rows(one.model, ids) for one in sourced]
+
+    def start(self, capacity: int, beams: int) -> State:
+        parts = [m.init_state(m.encode(source, mask), capacity, beams) for m, source, mask in self.sourced]
+        return States((*parts, Forbidden(self.candidates.forbidden)))
+
+    def read(self, words: Tensor, state: State, visible: int, beams: int, mask: Tensor | None) -> tuple[Hidden, State]:
+        words = self.candidates.words(words)
+        *parts, forbidden = cast("States", state).parts
+        each = [
+            one.model.step(words, part, visible, beams, mask) for one, part in zip(self.sourced, parts, strict=True)
+        ]
+        return tuple(z for z, _ in each), States((*(after for _, after in each), forbidden))
+
+    def logits(self, hidden: Hidden, state: State, beams: int) -> Tensor:
+        if self._outputs is None:
+            each = [one.model.logits(z) for one, z in zip(self.sourced, hidden, strict=True)]
+        else:
+            each = [F.linear(z, *rows) for rows, z in zip(self._outputs, hidden, strict=True)]
+        forbidden = cast("Forbidden", cast("States", state).parts[-1]).mask
+        each = [_without(logits.to(self.like.dtype), forbidden, beams) for logits in each]
+        return each[0] if len(each) == 1 else _combined(each, self.combine)
+
+
+class Forbidden(NamedTuple):
+    """The words that a sentence may not have: shared by its hypotheses, as memories are."""
+
+    mask: Bool[Tensor, "S V"] | None
+
+    def select(self, rows: Tensor) -> "Forbidden":
+        return self
+
+    def keep(self, rows: Tensor, sentences: Tensor) -> "Forbidden":
+        return Forbidden(None if self.mask is None else self.mask[sentences])
+
+    def bytes(self) -> int:
+        return 0 if self.mask is None else size(self.mask)
+
+
+def _rows(model: Model, ids: Tensor) -> tuple[Tensor, Tensor | None]:
+    """The part of the output layer that these words need."""
+    bias = model.output.bias
+    return model.output.weight[ids], None if bias is None else bias[ids]
+
+
+def _without(logits: Tensor, forbidden: Tensor | None, beams: int) -> Tensor:
+    if forbidden is not None:
+        # As many sentences as rows are left where a prefix is read; else each mask is for all hypotheses.
+        logits.view(len(forbidden), beams, -1).masked_fill_(forbidden[:, None], -torch.inf)
+    return logits
+
+
+def _combined(each: Sequence[Tensor], combine: str) -> Tensor:
+    if combine != "logits":
+        each = [logits.log_softmax(1) for logits in each]
+    total = each[0]
+    for other in each[1:]:
+        total = torch.logaddexp(total, other) if combine == "probs" else total.add_(other)
+    return total.sub_(math.log(len(each))) if combine == "probs" else total.div_(len(each))

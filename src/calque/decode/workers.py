@@ -1,0 +1,146 @@
+"""Several processes that translate parts of one input, in order. Each opens the run by itself; their weights are one file,
+mapped into the memory of all.
+"""
+
+import multiprocessing
+import os
+import signal
+import traceback
+from collections.abc import Callable, Generator, Iterable
+from multiprocessing.connection import Connection, wait
+from multiprocessing.context import SpawnProcess
+from typing import NamedTuple, cast
+
+from calque.decode.translate import Asked, Loaded, Translation, chunks, translate_lines
+from calque.diagnostics import CalqueError, Diagnostic, Place, error
+
+CHUNK = 250
+"""Lines that a worker translates at a time."""
+AHEAD = 4
+"""Chunks for each worker that may be under way or wait for an earlier one: what bounds memory."""
+
+
+class Work(NamedTuple):
+    """What workers do. `open` loads the run, in the worker; it is pickled, as a `functools.partial` of a function is."""
+
+    open: Callable[[], Loaded]
+    n_best: int = 1
+    invariant: bool = False
+    threads: int = 1
+
+
+class _Done(NamedTuple):
+    found: list[list[Translation]]
+    warnings: list[Diagnostic]
+    fault: Exception | None = None
+    trace: str = ""
+
+
+def translate_with_workers(
+    work: Work,
+    workers: int,
+    asked: Iterable[Asked],
+    chunk: int = CHUNK,
+    warn: Callable[[Diagnostic], None] | None = None,
+) -> Generator[list[Translation], None, None]:
+    """As `translate_stream`, by `workers` processes; lines are read no further ahead than AHEAD chunks for each.
+
+    The first fault of a worker ends them all: it is raised here, and K401 where a worker ended without a word.
+    """
+    crew = [_Worker(work) for _ in range(workers)]
+    try:
+        parts = enumerate(chunks(asked, chunk))
+        given = told = 0  # chunks handed out, and passed on
+        finished: dict[int, _Done] = {}
+        more = True
+        while more or told < given:
+            for worker in crew:
+                if more and worker.busy is None and given - told < AHEAD * workers:
+                    if (part := next(parts, None)) is None:
+                        more = False
+                    else:
+                        worker.give(*part)
+                        given += 1
+            at_work = [worker for worker in crew if worker.busy is not None]
+            ready = wait([worker.pipe for worker in at_work]) if at_work else []
+            for worker in at_work:
+                if worker.pipe in ready:
+                    finished.update([worker.take()])
+            while told in finished:
+                done = finished.pop(told)
+                told += 1
+                if done.fault is not None:
+                    if done.trace:
+                        done.fault.add_note(done.trace)
+                    raise done.fault
+                if warn is not None:
+                    for one in done.warnings:
+                        warn(one)
+                yield from done.found
+    finally:
+        for worker in crew:
+            worker.end()
+
+
+class _Worker:
+    """A process, the pipe to it, and the number of the chunk that it is at."""
+
+    def __init__(self, work: Work):
+        context = multiprocessing.get_context("spawn")
+        self.pipe, theirs = context.Pipe()
+        self.process: SpawnProcess = context.Process(target=_serve, args=(theirs, work), daemon=True)
+        self.process.start()
+        theirs.close()  # so that the pipe ends when the worker does
+        self.busy: int | None = None
+
+    def give(self, number: int, part: tuple[int, list[Asked]]) -> None:
+        self.busy = number
+        try:
+            self.pipe.send(part)
+        except OSError:
+            raise self._gone() from None
+
+    def take(self) -> tuple[int, _Done]:
+        try:
+            done: _Done = self.pipe.recv()
+        except (EOFError, OSError):
+            raise self._gone() from None
+        number, self.busy = cast("int", self.busy), None
+        return number, done
+
+    def end(self) -> None:
+        self.process.kill()  # it holds nothing that is worth a farewell
+        self.process.join()
+        self.pipe.close()
+
+    def _gone(self) -> CalqueError:
+        self.process.join()
+        code = self.process.exitcode or 0
+        how = f"signal {signal.Signals(-code).name}" if code < 0 else f"exit status {code}"
+        return error("K401", Place("worker"), reason=how)
+
+
+def _serve(pipe: Connection, work: Work) -> None:
+    """The life of a worker: opens the run with the first chunk, translates, ends when the pipe does."""
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # the parent is told too, and ends its workers
+    import torch
+
+    torch.set_num_threads(work.threads)
+    loaded: Loaded | None = None
+    while True:
+        try:
+            first, asked = pipe.recv()
+        except (EOFError, OSError):
+            os._exit(0)
+        warnings: list[Diagnostic] = []
+        try:
+            loaded = loaded or work.open()
+            done = _Done(translate_lines(loaded, asked, work.n_best, work.invariant, first, warnings.append), warnings)
+        except CalqueError as fault:
+            done = _Done([], warnings, fault)
+        except Exception as fault:
+            done = _Done([], [], RuntimeError(f"{type(fault).__name__}: {fault}"), traceback.format_exc())
+        try:
+            pipe.send(done)
+        except OSError:
+            os._exit(0)
