@@ -5,8 +5,8 @@ from jaxtyping import Bool, Float
 from torch import Tensor
 
 from calque.data.vocabulary import EOS
-from calque.decode.rule import Begin, Rule, SearchSettings, Stored, score_of
-from calque.decode.words import best_words, log_normaliser
+from calque.decode.rule import Begin, Looked, Rule, SearchSettings, Stored, score_of
+from calque.decode.words import best_words
 
 
 class Beam(Rule):
@@ -26,22 +26,18 @@ class Beam(Rule):
         self.finished = Stored(like.new_full(shape, -torch.inf), like.new_full(shape, -torch.inf), empty, empty)
         self.done = torch.zeros(len(begin.limit), dtype=torch.bool, device=like.device)
 
-    def advance(
-        self, logits: Float[Tensor, "R V"], t: int, first: int, closing: Bool[Tensor, " b"] | None
-    ) -> tuple[Tensor, Tensor]:
-        beam, reward = self.settings.beam, self.settings.word_penalty
-        if reward:
-            end = logits[:, EOS].clone()
-            logits[:, EOS] -= reward
-        values, words = best_words(logits, 2 * beam, first)
-        highest = values[:, 0]
+    def look(self, logits: Tensor, t: int, first: int, closing: Tensor | None, of: slice) -> Looked:
+        logp = logits if self.normalised else logits.log_softmax(1)
+        if reward := self.settings.word_penalty:
+            logp[:, EOS] -= reward
+        values, words = best_words(logp, 2 * self.settings.beam, first)
         if closing is not None:
-            values, words = _only_end(values, words, logits[:, EOS], closing.repeat_interleave(beam))
-        if reward:
-            logits[:, EOS] = end
-        each = values.shape[1]
-        if not self.normalised:
-            values = values - log_normaliser(logits, highest, first)[:, None]
+            values, words = _only_end(values, words, logp[:, EOS], closing.repeat_interleave(self.settings.beam))
+        return values, words
+
+    def advance(self, seen: Looked, t: int, closing: Tensor | None) -> tuple[Tensor, Tensor]:
+        values, words = seen
+        beam, each = self.settings.beam, values.shape[1]
         logp = values.view(-1, beam, each)
         logp, order = (logp + self.live[:, :, None]).flatten(1).sort(stable=True, dim=1, descending=True)
         logp, order = logp[:, : 2 * beam], order[:, : 2 * beam]

@@ -1,12 +1,11 @@
 """Greedy search: the best word, one hypothesis per sentence. It is beam search of beam 1, in fewer operations."""
 
 import torch
-from jaxtyping import Bool, Float
 from torch import Tensor
 
 from calque.data.vocabulary import EOS
-from calque.decode.rule import Begin, Rule, SearchSettings, Stored, score_of
-from calque.decode.words import log_normaliser
+from calque.decode.rule import Begin, Looked, Rule, SearchSettings, Stored, score_of
+from calque.decode.words import best_word
 
 
 class Greedy(Rule):
@@ -16,28 +15,31 @@ class Greedy(Rule):
         self.settings, self.prefix, self.normalised = settings, begin.prefix, begin.normalised
         sentences, device = len(begin.limit), begin.like.device
         self.logp = begin.like.new_zeros(sentences) if begin.logp is None else begin.logp
+        if not settings.scores:
+            self.logp = torch.full_like(self.logp, torch.nan)
         self.end = torch.zeros(sentences, dtype=torch.int64, device=device)
         self.done = torch.zeros(sentences, dtype=torch.bool, device=device)
 
-    def advance(
-        self, logits: Float[Tensor, "b V"], t: int, first: int, closing: Bool[Tensor, " b"] | None
-    ) -> tuple[Tensor, None]:
+    def look(self, logits: Tensor, t: int, first: int, closing: Tensor | None, of: slice) -> Looked:
         if reward := self.settings.word_penalty:  # every word has it but the end symbol
             end = logits[:, EOS].clone()
             logits[:, EOS] -= reward
-        best, words = logits[:, first:].max(1)
-        words = words + first
-        value = best
+        words = best_word(logits, first)
         if reward:
             logits[:, EOS] = end
-            value = torch.where(words == EOS, end, best)
         if closing is not None:
-            value = torch.where(closing, logits[:, EOS], value)
             words = words.masked_fill(closing, EOS)
-        gained = value if self.normalised else value - log_normaliser(logits, best, first)
-        self.logp = self.logp + gained.masked_fill(self.done, 0)
-        now = (words == EOS) & ~self.done
-        self.end = self.end.masked_fill(now, t)
+        if not self.settings.scores:
+            return (words,)
+        logp = logits if self.normalised else logits.log_softmax(1)
+        return words, logp.gather(1, words[:, None])[:, 0]
+
+    def advance(self, seen: Looked, t: int, closing: Tensor | None) -> tuple[Tensor, None]:
+        words = seen[0]
+        if self.settings.scores:
+            self.logp = self.logp + seen[1].masked_fill(self.done, 0)
+        now = words == EOS
+        self.end = self.end.masked_fill(now & ~self.done, t)
         self.done = self.done | now
         return words[:, None], None
 

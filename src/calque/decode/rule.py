@@ -1,6 +1,7 @@
 """What the searches share: their settings, the score of a hypothesis, and their interface to the loop."""
 
 from abc import ABC, abstractmethod
+from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import NamedTuple, cast
 
@@ -27,6 +28,7 @@ class SearchSettings:
     capacity      0, or the words that states are made for, and finished sentences stay in the batch: then the shapes of a
                   step follow from those of the source and the prefixes alone
     sampling      None, or how to draw `beam` hypotheses by chance, each by itself
+    scores        whether greedy search works out the scores of what it finds; else they are nan
     """
 
     beam: int = 5
@@ -37,6 +39,7 @@ class SearchSettings:
     capacity: int = 0
     word_penalty: float = 0.0
     sampling: Sampling | None = None
+    scores: bool = True
 
     def __post_init__(self) -> None:
         if not 1 <= self.n_best <= self.beam:
@@ -92,19 +95,32 @@ def score_of(settings: SearchSettings, logp: Float[Tensor, "..."], length: int |
     return logp / penalty(settings, length if isinstance(length, int) else length.to(logp.dtype))
 
 
+Looked = tuple[Tensor, ...]
+"""What a rule needs of the logits of some rows; each tensor has one entry a row first."""
+
+
 class Rule(ABC):
-    """Which hypotheses go on and which are finished. `done`: sentences that need no further step."""
+    """Which hypotheses go on and which are finished. `done`: sentences that need no further step.
+
+    A step looks at the logits of some sentences after others, since all together they would not fit a processor's caches.
+    """
 
     done: Bool[Tensor, " b"]
 
     @abstractmethod
-    def advance(
-        self, logits: Float[Tensor, "R V"], t: int, first: int, closing: Bool[Tensor, " b"] | None
-    ) -> tuple[Int[Tensor, "b K"], Int[Tensor, "b K"] | None]:
-        """Step t, from 1: the words of the live hypotheses and which ones they extend (None: themselves).
+    def look(
+        self, logits: Float[Tensor, "r V"], t: int, first: int, closing: Bool[Tensor, " s"] | None, of: slice
+    ) -> Looked:
+        """What step t, from 1, needs of the logits of the sentences in `of`.
 
-        Words below `first` are left out; sentences in `closing` take the end symbol. Overwrites `logits`.
+        Words below `first` are left out; sentences in `closing` take the end symbol. May overwrite `logits`.
         """
+
+    @abstractmethod
+    def advance(
+        self, seen: Looked, t: int, closing: Bool[Tensor, " b"] | None
+    ) -> tuple[Int[Tensor, "b K"], Int[Tensor, "b K"] | None]:
+        """Step t: the words of the live hypotheses and which ones they extend (None: themselves)."""
 
     @abstractmethod
     def keep(self, sentences: Int[Tensor, " c"]) -> None:
@@ -113,3 +129,9 @@ class Rule(ABC):
     @abstractmethod
     def stored(self) -> Stored:
         """The finished hypotheses of the sentences present."""
+
+
+def in_parts(sentences: int, size: int) -> Iterator[slice]:
+    """`sentences` in parts of at most `size`."""
+    for start in range(0, sentences, size):
+        yield slice(start, min(sentences, start + size))

@@ -1,13 +1,13 @@
 """Sampling: K hypotheses per sentence, each drawn by itself from the model's distribution or from its upper part."""
 
 import torch
-from jaxtyping import Bool, Float, Int
+from jaxtyping import Float, Int
 from torch import Tensor
 
 from calque.data.vocabulary import EOS
 from calque.decode.noise import stream, uniform
-from calque.decode.rule import Begin, Rule, Sampling, SearchSettings, Stored, score_of
-from calque.decode.words import best_words, log_normaliser
+from calque.decode.rule import Begin, Looked, Rule, Sampling, SearchSettings, Stored, score_of
+from calque.decode.words import best_words
 
 
 class Sample(Rule):
@@ -29,16 +29,16 @@ class Sample(Rule):
         self.ended = torch.zeros(shape, dtype=torch.bool, device=device)
         self.done = self.ended.all(1)
 
-    def advance(
-        self, logits: Float[Tensor, "R V"], t: int, first: int, closing: Bool[Tensor, " b"] | None
-    ) -> tuple[Tensor, None]:
-        highest, words = draw(logits, first, self.sampling, uniform(self.streams, t).flatten())
+    def look(self, logits: Tensor, t: int, first: int, closing: Tensor | None, of: slice) -> Looked:
+        words = draw(logits, first, self.sampling, uniform(self.streams[of], t).flatten())
         if closing is not None:
             words = words.masked_fill(closing.repeat_interleave(self.settings.beam), EOS)
-        value = logits.gather(1, words[:, None])[:, 0]
-        gained = value if self.normalised else value - log_normaliser(logits, highest, first)
-        words = words.view_as(self.ended)
-        self.logp = self.logp + gained.view_as(self.logp).masked_fill(self.ended, 0)
+        logp = logits if self.normalised else logits.log_softmax(1)
+        return words, logp.gather(1, words[:, None])[:, 0]
+
+    def advance(self, seen: Looked, t: int, closing: Tensor | None) -> tuple[Tensor, None]:
+        words, gained = (x.view_as(self.ended) for x in seen)
+        self.logp = self.logp + gained.masked_fill(self.ended, 0)
         now = (words == EOS) & ~self.ended
         self.end = self.end.masked_fill(now, t)
         self.ended = self.ended | now
@@ -57,10 +57,8 @@ class Sample(Rule):
         return Stored(score, self.logp, self.end, slot)
 
 
-def draw(
-    logits: Float[Tensor, "R V"], first: int, how: Sampling, u: Float[Tensor, " R"]
-) -> tuple[Float[Tensor, " R"], Int[Tensor, " R"]]:
-    """The highest logit from id `first` on, and a word for each row.
+def draw(logits: Float[Tensor, "R V"], first: int, how: Sampling, u: Float[Tensor, " R"]) -> Int[Tensor, " R"]:
+    """A word for each row.
 
     p = softmax(logits / temperature) over the words from `first` on, of these over the `top_k` best ones if that is not 0.
     Among them in the order of p, equals by id, the nucleus is those before which less than `top_p` lies (Holtzman et al.
@@ -75,11 +73,10 @@ def draw(
         words = words + first
     else:
         values = logits[:, first:]
-    highest = values.amax(1) if words is None else values[:, 0]
     p = (values if how.temperature == 1 else values / how.temperature).softmax(1)
     running = p.cumsum(1, dtype=torch.float64)
     whole = running[:, -1]
     if how.top_p < 1:
         whole = running.masked_fill(running - p >= how.top_p, 0).amax(1)
     place = torch.searchsorted(running, (u * whole)[:, None], right=True).clamp(max=p.shape[1] - 1)
-    return highest, place[:, 0] + first if words is None else words.gather(1, place)[:, 0]
+    return place[:, 0] + first if words is None else words.gather(1, place)[:, 0]

@@ -7,8 +7,8 @@ from typing import NamedTuple, Protocol, cast
 import torch
 from jaxtyping import Bool, Float, Int
 from torch import Tensor
-from torch.nn import functional as F
 
+from calque.decode.products import rows_of
 from calque.layers.state import State, States, size
 from calque.model import Model
 
@@ -17,6 +17,9 @@ COMBINE = ("probs", "logits", "logprobs")
 
 Hidden = tuple[Float[Tensor, "..."], ...]
 """The decoder's output z of each model."""
+
+
+ALL = slice(None)
 
 
 class Sourced(NamedTuple):
@@ -52,6 +55,8 @@ class Scorer(Protocol):
     candidates: Candidates
     normalised: bool
     """logits are log-probabilities"""
+    size: int
+    """how many logits a row has"""
 
     @property
     def like(self) -> Tensor:
@@ -68,8 +73,8 @@ class Scorer(Protocol):
         """z [R, n, D] of the next n words of every row, as `Model.step` does; consumes `state`."""
         ...
 
-    def logits(self, hidden: Hidden, state: State, beams: int) -> Float[Tensor, "R V"]:
-        """The logits of z [R, D]; float32 at least, and the caller's to overwrite."""
+    def logits(self, hidden: Hidden, state: State, beams: int, of: slice = ALL) -> Float[Tensor, "r V"]:
+        """The logits of the sentences in `of`, of z [R, D]; float32 at least, and the caller's to overwrite."""
         ...
 
 
@@ -87,10 +92,11 @@ class Models:
         self.sourced, self.combine = sourced, combine
         self.candidates = candidates or Candidates()
         self.normalised = len(sourced) > 1 and combine != "logits"
-        weight = sourced[0].model.output.weight
-        self.like = torch.empty(0, dtype=torch.promote_types(weight.dtype, torch.float32), device=weight.device)
-        ids = self.candidates.ids
-        self._outputs = None if ids is None else [_rows(one.model, ids) for one in sourced]
+        embedding = sourced[0].model.target_embedding.weight
+        self.like = torch.empty(0, dtype=torch.promote_types(embedding.dtype, torch.float32), device=embedding.device)
+        outputs = [one.model.output for one in sourced]
+        self.size = outputs[0].out_features if self.candidates.ids is None else len(self.candidates.ids)
+        self._outputs = outputs if self.candidates.ids is None else [rows_of(o, self.candidates.ids) for o in outputs]
 
     def start(self, capacity: int, beams: int) -> State:
         parts = [m.init_state(m.encode(source, mask), capacity, beams) for m, source, mask in self.sourced]
@@ -104,12 +110,12 @@ class Models:
         ]
         return tuple(z for z, _ in each), States((*(after for _, after in each), forbidden))
 
-    def logits(self, hidden: Hidden, state: State, beams: int) -> Tensor:
-        if self._outputs is None:
-            each = [one.model.logits(z) for one, z in zip(self.sourced, hidden, strict=True)]
-        else:
-            each = [F.linear(z, *rows) for rows, z in zip(self._outputs, hidden, strict=True)]
+    def logits(self, hidden: Hidden, state: State, beams: int, of: slice = ALL) -> Tensor:
+        if of != ALL:
+            hidden = tuple(z[of.start * beams : of.stop * beams] for z in hidden)
+        each = [output(z) for output, z in zip(self._outputs, hidden, strict=True)]
         forbidden = cast("Forbidden", cast("States", state).parts[-1]).mask
+        forbidden = None if forbidden is None else forbidden[of]
         each = [_without(logits.to(self.like.dtype), forbidden, beams) for logits in each]
         return each[0] if len(each) == 1 else _combined(each, self.combine)
 
@@ -127,12 +133,6 @@ class Forbidden(NamedTuple):
 
     def bytes(self) -> int:
         return 0 if self.mask is None else size(self.mask)
-
-
-def _rows(model: Model, ids: Tensor) -> tuple[Tensor, Tensor | None]:
-    """The part of the output layer that these words need."""
-    bias = model.output.bias
-    return model.output.weight[ids], None if bias is None else bias[ids]
 
 
 def _without(logits: Tensor, forbidden: Tensor | None, beams: int) -> Tensor:

@@ -34,9 +34,9 @@ from torch import Tensor
 from calque.data.vocabulary import BOS, EOS, PAD, UNK
 from calque.decode.beam import Beam
 from calque.decode.greedy import Greedy
-from calque.decode.rule import Begin, Rule, Sampling, SearchSettings, Stored
+from calque.decode.rule import Begin, Looked, Rule, Sampling, SearchSettings, Stored, in_parts
 from calque.decode.sample import Sample
-from calque.decode.scorer import Candidates, Models, Scorer, Sourced
+from calque.decode.scorer import ALL, Candidates, Hidden, Models, Scorer, Sourced
 from calque.layers.state import State
 from calque.model import Model
 
@@ -52,6 +52,8 @@ __all__ = [
     "search_with",
 ]
 
+LOGITS_BYTES = {"cpu": 8 << 20, "cuda": 1 << 30}
+"""Logits looked at together, counted in float32: what stays in a processor's caches."""
 DROP = 8
 """Finished sentences leave the batch when they are at least one in so many: each time costs a copy of the state."""
 
@@ -159,7 +161,7 @@ def _run(
     if prefix is not None:
         limit, before = torch.maximum(limit, prefix.lengths), prefix.longest
     state = scorer.start(settings.capacity or before + int(max_length.max()) + 1, beam)
-    logits, state, logp = _begin(scorer, state, len(limit), beam, prefix)
+    hidden, state, logp = _begin(scorer, state, len(limit), beam, prefix)
     lengths = None if prefix is None else prefix.lengths
     rule = _rule(settings, Begin(scorer.like, limit, lines.to(device), lengths, logp, scorer.normalised))
     results = Stored(*(torch.zeros_like(x) for x in rule.stored()))
@@ -168,7 +170,9 @@ def _run(
     history = _History(len(limit), beam, device)
     same = torch.arange(beam, device=device)
     for t in range(1, max(closes) + 1):
-        chosen, parents = rule.advance(logits, t, UNK if t < exact else EOS, limit < t if t in closes else None)
+        closing = limit < t if t in closes else None
+        seen = _look(scorer, rule, hidden, state, beam, t, UNK if t < exact else EOS, closing)
+        chosen, parents = rule.advance(seen, t, closing)
         history.steps.append((history.present, chosen, parents))
         counts = [rule.done.sum()] if parents is None else [rule.done.sum(), (parents != same).sum()]
         done, *moved = torch.stack(counts).tolist()  # the one wait for the device in a step
@@ -184,20 +188,20 @@ def _run(
         elif any(moved) and parents is not None:
             state = state.select(_rows(torch.arange(len(limit), device=device), parents))
         hidden, state = scorer.read(chosen.view(-1, 1), state, before + t + 1, beam, None)
-        logits = scorer.logits(tuple(z[:, 0] for z in hidden), state, beam)
+        hidden = tuple(z[:, 0] for z in hidden)
     history.copy(rule.stored(), results)
     return results, history
 
 
 def _begin(
     scorer: Scorer, state: State, sentences: int, beam: int, prefix: _Prefix | None
-) -> tuple[Tensor, State, Tensor | None]:
-    """The logits of the first word to choose, the state behind what was read, and the log-probability of the prefixes."""
+) -> tuple[Hidden, State, Tensor | None]:
+    """z before the first word to choose, the state behind what was read, and the log-probability of the prefixes."""
     device = scorer.like.device
     words = torch.full((sentences, 1), BOS, device=device)
     if prefix is None:
         hidden, state = scorer.read(words.repeat_interleave(beam, 0), state, 1, beam, None)
-        return scorer.logits(tuple(z[:, 0] for z in hidden), state, beam), state, None
+        return tuple(z[:, 0] for z in hidden), state, None
     words = torch.cat([words, prefix.words], 1).repeat_interleave(beam, 0)
     mask = None if prefix.mask is None else prefix.mask.repeat_interleave(beam, 0)
     hidden, state = scorer.read(words, state, prefix.longest + 1, beam, mask)
@@ -207,7 +211,29 @@ def _begin(
         each = each if scorer.normalised else each.log_softmax(1)
         logp += each.gather(1, prefix.words[:, t : t + 1])[:, 0].masked_fill(prefix.lengths <= t, 0)
     row, last = torch.arange(len(words), device=device), prefix.lengths.repeat_interleave(beam)
-    return scorer.logits(tuple(z[row, last] for z in hidden), state, beam), state, logp
+    return tuple(z[row, last] for z in hidden), state, logp
+
+
+def _look(
+    scorer: Scorer,
+    rule: Rule,
+    hidden: Hidden,
+    state: State,
+    beam: int,
+    t: int,
+    first: int,
+    closing: Bool[Tensor, " b"] | None,
+) -> Looked:
+    """What the rule needs of the logits, some sentences at a time."""
+    sentences = len(hidden[0]) // beam
+    some = max(1, LOGITS_BYTES[scorer.like.device.type] // (4 * beam * scorer.size))
+    if some >= sentences:
+        return rule.look(scorer.logits(hidden, state, beam), t, first, closing, ALL)
+    parts = [
+        rule.look(scorer.logits(hidden, state, beam, of), t, first, None if closing is None else closing[of], of)
+        for of in in_parts(sentences, some)
+    ]
+    return tuple(torch.cat(each) for each in zip(*parts, strict=True))
 
 
 def _rule(settings: SearchSettings, begin: Begin) -> Rule:
