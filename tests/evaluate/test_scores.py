@@ -13,6 +13,7 @@ from sacrebleu.metrics.ter import TER
 
 from calque.diagnostics import CalqueError
 from calque.evaluate import METRICS, TOKENISERS, bleu, chrf, evaluate, evaluate_files, ter
+from calque.evaluate.meteor_metric import Lists, MeteorSettings
 
 HYPOTHESES = ["The cat sat on the mat.", "It's 3.5 km – far", "", "Ein Hund , sagt man .", "a b c d e f"]
 REFERENCES = ["the cat sat on a mat.", "It is 3.5 km: far", "not empty", "Ein Hund, sagt er.", "a b c e d f"]
@@ -92,7 +93,7 @@ def test_tokenised_text_is_scored_without_warning(caplog: pytest.LogCaptureFixtu
 def test_several_metrics_in_order() -> None:
     names = [s.name for s in evaluate(HYPOTHESES, REFERENCES, ("ter", "bleu", "chrf"))]
     assert names == ["TER", "BLEU", "chrF2"]
-    assert len(evaluate(HYPOTHESES, REFERENCES, METRICS)) == 3
+    assert len(evaluate(HYPOTHESES, REFERENCES, METRICS, meteor_settings=MeteorSettings("en", lists=Lists()))) == 4
     first = bleu(["a b c d"], ["a b c d"])
     assert str(first) == f"BLEU 100.00 {first.signature}"
 

@@ -1,4 +1,4 @@
-"""Commands that use a model, and score what it says."""
+"""Commands that use a model."""
 
 import contextlib
 import sys
@@ -131,17 +131,3 @@ def score(run: Path, source: Path, target: Path, precision: str | None, threads:
     here = load_run(run, None, precision)
     for value in here.score(list(zip(Lines(source), Lines(target), strict=True))):
         click.echo(f"{value:.6f}")
-
-
-@root.command()
-@click.argument("hypotheses", type=FILE)
-@click.argument("references", type=FILE)
-@click.option("--metric", "metrics", multiple=True, type=click.Choice(["bleu", "chrf", "ter"]), default=["bleu"])
-@click.option("--tokenize", type=click.Choice(["13a", "intl", "none"]), default="13a", show_default=True)
-@click.option("--lowercase", is_flag=True, help="Fold case.")
-def evaluate(hypotheses: Path, references: Path, metrics: tuple[str, ...], tokenize: str, lowercase: bool) -> None:
-    """Score HYPOTHESES against REFERENCES, each score with its signature."""
-    from calque.evaluate import evaluate_files
-
-    for one in evaluate_files(hypotheses, references, metrics, tokenize=tokenize, lowercase=lowercase):
-        click.echo(f"{one.name} {one.value:.2f} {one.signature}")

@@ -1,5 +1,5 @@
 """Scores of translations, each with its signature."""
 
-from calque.evaluate.scores import METRICS, TOKENISERS, Score, bleu, chrf, evaluate, evaluate_files, ter
+from calque.evaluate.scores import METRICS, TOKENISERS, Score, bleu, chrf, evaluate, evaluate_files, meteor, ter
 
-__all__ = ["METRICS", "TOKENISERS", "Score", "bleu", "chrf", "evaluate", "evaluate_files", "ter"]
+__all__ = ["METRICS", "TOKENISERS", "Score", "bleu", "chrf", "evaluate", "evaluate_files", "meteor", "ter"]

@@ -1,17 +1,20 @@
-"""BLEU, chrF and TER of a whole corpus, computed by sacrebleu.
+"""BLEU, chrF and TER of a whole corpus, computed by sacrebleu, and METEOR.
 
-A score without its settings cannot be compared with another, so each carries sacrebleu's signature.
+A score without its settings cannot be compared with another, so each carries a signature, in sacrebleu's style.
 """
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from calque.data.text import Lines
 from calque.diagnostics import Place, error
 
-METRICS = ("bleu", "chrf", "ter")
+if TYPE_CHECKING:
+    from calque.evaluate.meteor_metric import MeteorSettings
+
+METRICS = ("bleu", "chrf", "ter", "meteor")
 TOKENISERS = ("13a", "intl", "none")
 
 
@@ -64,6 +67,25 @@ def ter(hypotheses: Sequence[str], references: Sequence[str], *, lowercase: bool
     return _score(TER(case_sensitive=not lowercase), hypotheses, references)
 
 
+def meteor(
+    hypotheses: Sequence[str],
+    references: Sequence[str],
+    settings: "MeteorSettings",
+    *,
+    tokenize: str = "13a",
+    lowercase: bool = False,
+) -> Score:
+    """METEOR of the exact and stem modules: see `calque.evaluate.meteor_metric`.
+
+    `detail`: precision, recall, penalty, each from 0 to 1. Raises what `MeteorSettings.make` does.
+    """
+    _as_many(hypotheses, references)
+    made = settings.make(tokenize, lowercase)
+    precision, recall, penalty, score = made.parts(made.statistics(hypotheses, references).sum(0))
+    detail = {"precision": float(precision), "recall": float(recall), "penalty": float(penalty)}
+    return Score("METEOR", float(score), made.signature, detail)
+
+
 def evaluate(
     hypotheses: Sequence[str],
     references: Sequence[str],
@@ -71,12 +93,23 @@ def evaluate(
     *,
     tokenize: str = "13a",
     lowercase: bool = False,
+    meteor_settings: "MeteorSettings | None" = None,
 ) -> list[Score]:
-    """The scores named by `metrics` (of `METRICS`), in that order; `tokenize` concerns BLEU only."""
+    """The scores named by `metrics` (of `METRICS`), in that order; `tokenize` concerns BLEU and METEOR.
+
+    Raises X322 for METEOR without settings, since it cannot guess the language.
+    """
+
+    def meteor_score() -> Score:
+        if meteor_settings is None:
+            raise error("X322")
+        return meteor(hypotheses, references, meteor_settings, tokenize=tokenize, lowercase=lowercase)
+
     made = {
         "bleu": lambda: bleu(hypotheses, references, tokenize=tokenize, lowercase=lowercase),
         "chrf": lambda: chrf(hypotheses, references, lowercase=lowercase),
         "ter": lambda: ter(hypotheses, references, lowercase=lowercase),
+        "meteor": meteor_score,
     }
     return [made[name]() for name in metrics]
 
@@ -88,27 +121,43 @@ def evaluate_files(
     *,
     tokenize: str = "13a",
     lowercase: bool = False,
+    meteor_settings: "MeteorSettings | None" = None,
 ) -> list[Score]:
     """`evaluate` on two files, plain or gzip, one sentence per line.
 
     Raises D501 where their numbers of lines differ, D502 where there are none, and D1 for what cannot be read.
     """
-    hypothesis_lines, reference_lines = list(Lines(hypotheses)), list(Lines(references))
-    if len(hypothesis_lines) != len(reference_lines):
-        place = Place(str(hypotheses), min(len(hypothesis_lines), len(reference_lines)) + 1)
-        expected, found = len(reference_lines), len(hypothesis_lines)
-        raise error("D501", place, expected=expected, found=found, reference=references)
+    (lines,), reference_lines = read_aligned([hypotheses], references)
+    return evaluate(
+        lines, reference_lines, metrics, tokenize=tokenize, lowercase=lowercase, meteor_settings=meteor_settings
+    )
+
+
+def read_aligned(hypotheses: Sequence[Path], references: Path) -> tuple[list[list[str]], list[str]]:
+    """The lines of several files that all translate what `references` does. Raises D501, D502, D1 as `evaluate_files`."""
+    reference_lines = list(Lines(references))
+    found = []
+    for path in hypotheses:
+        lines = list(Lines(path))
+        if len(lines) != len(reference_lines):
+            place = Place(str(path), min(len(lines), len(reference_lines)) + 1)
+            raise error("D501", place, expected=len(reference_lines), found=len(lines), reference=references)
+        found.append(lines)
     if not reference_lines:
         raise error("D502", Place(str(references)))
-    return evaluate(hypothesis_lines, reference_lines, metrics, tokenize=tokenize, lowercase=lowercase)
+    return found, reference_lines
 
 
-def _score(metric: Any, hypotheses: Sequence[str], references: Sequence[str]) -> Score:
+def _as_many(hypotheses: Sequence[str], references: Sequence[str]) -> None:
     if not hypotheses or len(hypotheses) != len(references):
         # sacrebleu would score the shorter of the two without a word.
         raise ValueError(
             f"expected as many hypotheses as references, and one at least: {len(hypotheses)} and {len(references)}"
         )
+
+
+def _score(metric: Any, hypotheses: Sequence[str], references: Sequence[str]) -> Score:
+    _as_many(hypotheses, references)
     found = metric.corpus_score(list(hypotheses), [list(references)])
     detail: dict[str, Any] = {}
     if found.name == "BLEU":

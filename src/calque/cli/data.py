@@ -1,0 +1,33 @@
+"""The command that fetches public corpora."""
+
+from pathlib import Path
+
+import click
+
+from calque.cli.base import FILE, root, tell
+
+NAMES = ("multi30k", "envi", "tatoeba", "meteor")
+
+
+@root.command()
+@click.argument("name", type=click.Choice(NAMES))
+@click.option("--from", "source", type=FILE, help="Take the published files from this folder; touch no network.")
+@click.option(
+    "--root",
+    "where",
+    type=FILE,
+    help="The folder of all corpora.  [default: $CALQUE_DATA, else data]",
+    show_default=False,
+)
+def data(name: str, source: Path | None, where: Path | None) -> None:
+    """Fetch a public corpus, check its sums and build its files below the data root, which is printed.
+
+    multi30k: image captions (En, De, Fr, Cs). envi: IWSLT'15 TED talks (En, Vi). tatoeba: short sentences (En, De).
+    meteor: the word lists that METEOR needs. The licence of each is shown first. A call that was cut off goes on where it
+    stopped.
+    """
+    from calque.data.public import build, corpus, data_root
+
+    below = data_root(where)
+    build(corpus(name), below, source, tell)
+    click.echo(below)

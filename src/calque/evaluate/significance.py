@@ -1,0 +1,175 @@
+"""Whether one system is better than another by more than chance: paired bootstrap, approximate randomisation, verdicts.
+
+All of it works on per-sentence sufficient statistics, and a system may be several runs of one recipe (seeds). A system's score
+here is that of its runs taken as one corpus, as in MultEval (Clark et al. 2011).
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from jaxtyping import Float
+
+from calque.evaluate.measure import Measure
+
+HOLDS, FAILS, UNDECIDED = "holds", "does not hold", "undecided"
+RELATIONS = (">", "<", "~", ">=", "<=")
+BLOCK = 1 << 22
+"""Numbers drawn at a time."""
+
+Runs = Float[np.ndarray, "R N k"]
+
+
+@dataclass(frozen=True, slots=True)
+class Comparison:
+    """System a against system b by one metric, in its own units."""
+
+    metric: str
+    signature: str
+    higher_is_better: bool
+    a: tuple[float, ...]
+    """Scores of the runs of a."""
+    b: tuple[float, ...]
+    delta: float
+    """Score of a less that of b, the runs of each taken as one corpus."""
+    p: float
+    """Approximate randomisation, two-sided."""
+    p_bootstrap: float
+    """Paired bootstrap: how often the better system is not the better one, one-sided."""
+    interval: tuple[float, float]
+    """Of delta, by bootstrap."""
+    level: float
+    """What `interval` may miss."""
+    trials: int
+    seed: int
+
+
+def compare_rows(
+    a: Sequence[Sequence[str]],
+    b: Sequence[Sequence[str]],
+    references: Sequence[str],
+    metric: Measure,
+    trials: int = 10_000,
+    seed: int = 1,
+    level: float = 0.05,
+) -> Comparison:
+    """Compares two systems, each a list of runs, each run a list of hypotheses in the order of `references`.
+
+    Raises ValueError for lists of unequal length or without a sentence; files are checked before (D501, D502).
+    """
+    if not references or not a or not b:
+        raise ValueError("expected at least one sentence, and one run of each system")
+    statistics = [np.stack([metric.statistics(run, references) for run in system]) for system in (a, b)]
+    return compare_statistics(metric, *statistics, trials=trials, seed=seed, level=level)
+
+
+def compare_statistics(
+    metric: Measure, a: Runs, b: Runs, *, trials: int = 10_000, seed: int = 1, level: float = 0.05
+) -> Comparison:
+    """`compare_rows` for statistics that were taken before: runs by sentences by statistics."""
+    delta = _delta(metric, a.sum((0, 1)), b.sum((0, 1)))
+    sign = np.sign(delta)
+    resampled = bootstrap(metric, a, b, trials, np.random.default_rng([seed, 0]))
+    shuffled = shuffle(metric, a, b, trials, np.random.default_rng([seed, 1]))
+    low, high = np.quantile(resampled, [level / 2, 1 - level / 2])
+    # A tie counts as chance: equal systems have p = 1. Rounding must not break one.
+    reached = int((np.abs(shuffled) >= abs(delta) - 1e-9).sum())
+    turned = int((sign * resampled <= 0).sum())
+    return Comparison(
+        metric.name,
+        metric.signature(),
+        metric.higher_is_better,
+        tuple(metric.score(a.sum(1)).tolist()),
+        tuple(metric.score(b.sum(1)).tolist()),
+        float(delta),
+        (reached + 1) / (trials + 1),
+        (turned + 1) / (trials + 1),
+        (float(low), float(high)),
+        level,
+        trials,
+        seed,
+    )
+
+
+def bootstrap(metric: Measure, a: Runs, b: Runs, trials: int, rng: np.random.Generator) -> Float[np.ndarray, " T"]:
+    """Differences on resampled corpora (Koehn 2004): sentences are drawn with replacement, the same ones for both systems.
+
+    Of a system of several runs these are drawn with replacement too, each system's for itself, so that the spread holds
+    what the seed does to the score. With few runs it is the lower bound of that.
+    """
+    sentences = a.shape[1]
+    found = []
+    for size in _blocks(trials, sentences):
+        drawn = rng.multinomial(sentences, np.full(sentences, 1 / sentences), size=size).astype(np.float64)
+        sums = []
+        for runs in (a, b):
+            weight = rng.multinomial(len(runs), np.full(len(runs), 1 / len(runs)), size=size)
+            sums.append(np.einsum("tr,rtk->tk", weight, drawn @ runs))
+        found.append(_delta(metric, *sums))
+    return np.concatenate(found)
+
+
+def shuffle(metric: Measure, a: Runs, b: Runs, trials: int, rng: np.random.Generator) -> Float[np.ndarray, " T"]:
+    """Differences had chance dealt the hypotheses (Noreen 1989; Riezler and Maxwell 2005).
+
+    Were the systems one, each sentence's hypotheses could stand under either name: for each sentence all runs of both are
+    shuffled, and a gets as many as it has runs, b the rest. With one run each this is the swap with probability 1/2.
+
+    MultEval (Clark et al. 2011) shuffles within a sentence in the same way, but draws what it deals to b apart from what it
+    deals to a, so that a hypothesis may stand under both names; here b gets exactly what a has not.
+    """
+    pool = np.concatenate([a, b])
+    everything = pool.sum((0, 1))
+    runs, sentences, k = pool.shape
+    flat = pool.transpose(1, 0, 2).reshape(sentences * runs, k)
+    found = []
+    for size in _blocks(trials, sentences * runs):
+        keys = rng.random((size, sentences, runs), dtype=np.float32)
+        ours = keys.argsort(-1) < len(a)  # a random place for each run; the first ones are a's
+        mine = ours.reshape(size, -1).astype(np.float64) @ flat
+        found.append(_delta(metric, mine, everything - mine))
+    return np.concatenate(found)
+
+
+def _blocks(trials: int, width: int) -> list[int]:
+    """Trials in portions that fit in memory."""
+    most = max(1, BLOCK // width)
+    return [min(most, trials - done) for done in range(0, trials, most)]
+
+
+def _delta(metric: Measure, a: Any, b: Any) -> Any:
+    return metric.score(a) - metric.score(b)
+
+
+def verdict(relation: str, comparison: Comparison, *, margin: float = 0.5) -> str:
+    """What a comparison says of the claim "a RELATION b": `holds`, `does not hold` or `undecided`.
+
+    Relations speak of quality, also where a lower score is better.
+
+        a > b   holds where a is better and p < level, does not where b is better and p < level; `<` the other way round
+        a ~ b   holds where the whole interval lies within the margin, does not where all of it lies outside
+        a >= b  (not worse) holds where the interval stays above -margin, does not where it stays below it
+        a <= b  (no gain) the other way round
+
+    An absence is never shown by a large p alone: that is `undecided`, unless the interval is short enough.
+    """
+    low, high = comparison.interval
+    better = comparison.delta
+    if not comparison.higher_is_better:
+        low, high, better = -high, -low, -better
+    if relation in ("<", "<="):
+        low, high, better = -high, -low, -better
+    if relation in (">", "<"):
+        if comparison.p >= comparison.level or better == 0:
+            return UNDECIDED
+        return HOLDS if better > 0 else FAILS
+    if relation == "~":
+        if -margin < low and high < margin:
+            return HOLDS
+        return FAILS if low > margin or high < -margin else UNDECIDED
+    if relation in (">=", "<="):
+        if low > -margin:
+            return HOLDS
+        return FAILS if high < -margin else UNDECIDED
+    raise ValueError(f"expected one of {RELATIONS}, found {relation}")

@@ -1,0 +1,108 @@
+"""`calque evaluate` and `calque compare` as commands."""
+
+import json
+from pathlib import Path
+
+import pytest
+from click.testing import CliRunner, Result
+
+from calque.cli.base import root
+from calque.diagnostics import CalqueError
+
+LINES = [
+    "the cat sat on the mat .",
+    "a dog barks at the cat .",
+    "nobody sleeps here tonight .",
+    "we go home now , all of us .",
+] * 10
+
+
+def run(*arguments: object) -> Result:
+    import calque.cli  # noqa: F401 - the commands join `root`
+
+    return CliRunner().invoke(root, [str(a) for a in arguments])
+
+
+def code(found: Result) -> str:
+    assert isinstance(found.exception, CalqueError), found
+    assert str(found.exception)
+    return found.exception.diagnostics[0].code
+
+
+@pytest.fixture
+def files(tmp_path: Path) -> Path:
+    (tmp_path / "ref").write_text("".join(f"{line}\n" for line in LINES), encoding="utf-8")
+    for name, words in (("good", {"mat": "rug"}), ("bad", {"the": "an", "all": "a", "home": "out", "sleeps": "x"})):
+        (tmp_path / name).mkdir()
+        for seed in range(3):
+            lines = [
+                " ".join(words.get(w, w) if k % 3 != seed else w for w in line.split()) for k, line in enumerate(LINES)
+            ]
+            (tmp_path / name / f"{seed}").write_text("".join(f"{line}\n" for line in lines), encoding="utf-8")
+    (tmp_path / "good" / ".hidden").write_bytes(b"\xff")
+    return tmp_path
+
+
+def test_two_files(files: Path) -> None:
+    done = run("compare", files / "good" / "0", files / "bad" / "0", "--references", files / "ref", "--trials", 200)
+    assert done.exit_code == 0, done
+    lines = done.output.splitlines()
+    assert lines[0].startswith("BLEU nrefs:1|")
+    assert lines[3].strip().startswith("A - B +")
+    assert "95 % interval" in lines[3]
+    assert "approximate randomisation" in lines[4]
+    assert "paired bootstrap" in lines[4]
+
+
+def test_folders_of_runs_as_json(files: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    lists = files / "data" / "meteor"
+    lists.mkdir(parents=True)
+    (lists / "english.words").write_text("the\na\n.\n")
+    monkeypatch.setenv("CALQUE_DATA", str(files / "data"))
+    options = ["--tokenize", "none", "--language", "en", "--meteor-version", "1.4", "--trials", 200, "--json"]
+    metrics = [x for m in ("bleu", "chrf", "ter", "meteor") for x in ("--metric", m)]
+    done = run("compare", files / "good", files / "bad", "--references", files / "ref", *metrics, *options)
+    assert done.exit_code == 0, done
+    found = json.loads(done.output)
+    assert [one["metric"] for one in found] == ["BLEU", "chrF2", "TER", "METEOR"]
+    for one in found:
+        assert (len(one["a"]), len(one["b"])) == (3, 3)
+        assert (one["delta"] > 0) == one["higher_is_better"]
+        assert one["p"] < 0.05
+        assert one["interval"][0] <= one["delta"] <= one["interval"][1]
+        assert "version:" in one["signature"]
+    assert "version:1.4" in found[3]["signature"]
+    text = run("compare", files / "good", files / "bad", "--references", files / "ref", "--trials", 200).output
+    assert "3 runs" in text
+    # The scores are those of `evaluate`.
+    one = run(
+        "evaluate", files / "good" / "1", files / "ref", "--tokenize", "none", "--metric", "meteor", "--language", "en"
+    )
+    assert one.output.startswith("METEOR ")
+    assert "version:1.5" in one.output
+
+
+def test_bad_input(files: Path) -> None:
+    good, reference = files / "good" / "0", files / "ref"
+    short, empty, latin, folder = (files / n for n in ("short", "empty", "latin", "folder"))
+    short.write_text("one line\n")
+    empty.write_text("")
+    latin.write_bytes(b"caf\xe9\n" * len(LINES))
+    folder.mkdir()
+    for a, b, r, expected in [
+        (short, good, reference, "D501"),
+        (good, short, reference, "D501"),
+        (good, good, short, "D501"),
+        (empty, empty, empty, "D502"),
+        (latin, good, reference, "D103"),
+        (good, good, latin, "D103"),
+        (good, files / "missing", reference, "D101"),
+        (good, good, files / "missing", "D101"),
+        (folder, good, reference, "D521"),
+    ]:
+        assert code(run("compare", a, b, "--references", r)) == expected, (a, b, r)
+    assert code(run("compare", good, good, "--references", reference, "--metric", "meteor")) == "X322"
+    assert code(run("evaluate", good, reference, "--metric", "meteor", "--language", "ed")) == "X320"
+    assert code(run("evaluate", good, reference, "--metric", "meteor", "--language", "sv")) == "X321"
+    assert run("compare", good, good).exit_code == 2
+    assert run("compare", good, good, "--references", reference, "--metric", "rouge").exit_code == 2
