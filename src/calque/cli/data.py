@@ -5,8 +5,7 @@ from pathlib import Path
 import click
 
 from calque.cli.base import FILE, root, tell
-
-NAMES = ("multi30k", "envi", "tatoeba", "meteor")
+from calque.data.public import NAMES
 
 
 @root.command()

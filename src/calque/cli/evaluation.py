@@ -10,12 +10,10 @@ import click
 
 from calque.cli.base import FILE, root
 from calque.diagnostics import Place, error
+from calque.evaluate.scores import METRICS, TOKENISERS
 
 if TYPE_CHECKING:
     from calque.evaluate.meteor_metric import MeteorSettings
-
-METRICS = ("bleu", "chrf", "ter", "meteor")
-TOKENISERS = ("13a", "intl", "none")
 
 
 def _settings(command: Callable[..., None]) -> Callable[..., None]:

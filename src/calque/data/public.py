@@ -12,8 +12,6 @@ import hashlib
 import os
 import shutil
 import tomllib
-import urllib.error
-import urllib.request
 import zlib
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
@@ -142,13 +140,19 @@ class _Inputs:
 
 
 def _fetch(url: str) -> bytes:
+    # Slow to load, and few calls need them.
+    import http.client
+    import urllib.error
+    import urllib.request
+
     try:
         with urllib.request.urlopen(url, timeout=SECONDS) as answer:
             body: bytes = answer.read()
             return body
     except urllib.error.HTTPError as fault:
+        fault.close()
         raise error("D530", Place(url), reason=f"{fault.code} {fault.reason}".lower()) from None
-    except (OSError, ValueError) as fault:
+    except (OSError, http.client.HTTPException) as fault:
         # URLError is an OSError; its reason says more than itself.
         reason = getattr(fault, "reason", None) or fault
         text = getattr(reason, "strerror", None) or str(reason)
