@@ -48,7 +48,7 @@ def test_an_int8_product_is_its_formula(bias: bool) -> None:
     x, w, b = numbers(7, 96).float(), numbers(48, 96, seed=2).float(), numbers(48, seed=3).float()
     w[5] = 0
     x[3] = 0
-    product = Int8(w, b if bias else None)
+    product = Int8(w, b if bias else None, keeps=True)
     for i in range(7):
         for j in range(48):
             r, s = max(1e-30, float(x[i].abs().max())) / 127, max(1e-30, float(w[j].abs().max())) / 127
@@ -59,18 +59,29 @@ def test_an_int8_product_is_its_formula(bias: bool) -> None:
 
 @needs_int8
 def test_an_int8_row_is_the_same_whatever_stands_around_it() -> None:
-    x, product = numbers(320, 96).float(), Int8(numbers(48, 96, seed=2).float(), numbers(48, seed=3).float())
+    x, product = (
+        numbers(320, 96).float(),
+        Int8(numbers(48, 96, seed=2).float(), numbers(48, seed=3).float(), keeps=True),
+    )
     whole = product(x)
     for rows in (slice(0, 1), slice(3, 8), slice(100, 164)):
         assert torch.equal(product(x[rows]), whole[rows])
     assert torch.equal(product(x.view(4, 80, 96)), whole.view(4, 80, 48))
 
 
+@needs_int8
+def test_a_few_int8_rows_keep_their_input() -> None:
+    x, w, b = numbers(4, 512).float(), numbers(48, 512, seed=2).float(), numbers(48, seed=3).float()
+    exact, size = F.linear(x, w, b), F.linear(x, w, b).square().mean().sqrt()
+    assert (Int8(w, b)(x) - exact).abs().max() < 0.05 * size
+    assert (Int8(w, b)(x[:1, None])[:, 0] - exact[:1]).abs().max() < 0.05 * size
+
+
 @pytest.mark.parametrize(
     "kind", [Plain, pytest.param(Packed, marks=needs_float32), pytest.param(Int8, marks=needs_int8)]
 )
 def test_rows_of_a_product_are_rows_of_its_output(kind: type[Plain]) -> None:
-    x, rows = numbers(3, 96).float(), torch.tensor([40, 2, 2, 17])
+    x, rows = numbers(6, 96).float(), torch.tensor([40, 2, 2, 17])
     product = kind(numbers(48, 96, seed=2).float(), numbers(48, seed=3).float(), True)
     torch.testing.assert_close(rows_of(product, rows)(x), product(x)[:, rows])
     with pytest.raises(ValueError, match="keep"):

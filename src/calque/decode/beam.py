@@ -6,7 +6,7 @@ from torch import Tensor
 
 from calque.data.vocabulary import EOS
 from calque.decode.rule import Begin, Looked, Rule, SearchSettings, Stored, score_of
-from calque.decode.words import best_words
+from calque.decode.words import best_words, first_of_best
 
 
 class Beam(Rule):
@@ -39,8 +39,7 @@ class Beam(Rule):
         values, words = seen
         beam, each = self.settings.beam, values.shape[1]
         logp = values.view(-1, beam, each)
-        logp, order = (logp + self.live[:, :, None]).flatten(1).sort(stable=True, dim=1, descending=True)
-        logp, order = logp[:, : 2 * beam], order[:, : 2 * beam]
+        logp, order = first_of_best((logp + self.live[:, :, None]).flatten(1), 2 * beam)
         parents, words = order // each, words.view(-1, beam * each).gather(1, order)
         ends = words == EOS
         self._store(logp[:, :beam].masked_fill(~ends[:, :beam], -torch.inf), parents[:, :beam], t)

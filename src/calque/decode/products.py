@@ -12,6 +12,18 @@ LEVELS = 127
 SIGN = 128
 """oneDNN's fast path takes numbers from 0 to 255 and takes this off again: an int8 number with its sign bit turned."""
 TINY = 1e-30
+FEW_ROWS, PADDED = 4, 5
+
+
+@functools.cache
+def _no_weight_only() -> bool:
+    """Whether this torch lacks products of bfloat16 rows with int8 weights."""
+    try:
+        x, w = torch.ones(1, 16, dtype=torch.bfloat16), torch.ones(16, 16, dtype=torch.int8)
+        torch._weight_int8pack_mm(x, w, torch.ones(16, dtype=torch.bfloat16))
+    except (AttributeError, RuntimeError):
+        return True
+    return False
 
 
 @functools.cache
@@ -53,6 +65,12 @@ class Packed(Product):
         self._packed = torch.ops.mkldnn._reorder_linear_weight(weight.detach().contiguous(), None)
 
     def forward(self, x: Float[Tensor, "... D"]) -> Float[Tensor, "... E"]:
+        if x.dtype == torch.float32 and x.shape.numel() == x.shape[-1]:
+            # oneDNN takes longer for one row than for a handful.
+            return self._product(x.expand(*x.shape[:-2], PADDED, -1).contiguous())[..., :1, :]
+        return self._product(x)
+
+    def _product(self, x: Tensor) -> Tensor:
         y: Tensor = torch.ops.mkldnn._linear_pointwise(x, self._packed, self.bias, "none", [], "")
         return y
 
@@ -61,10 +79,13 @@ class Int8(Product):
     """y_ij = r_i s_j sum_k X_ik Q_jk + b_j with X = round(x_i / r_i), Q = round(w_j / s_j), r_i = max|x_i| / 127, s_j likewise.
 
     Each row of the input has its own scale, and the sums are whole numbers: a row's result is the same to the bit whatever
-    stands around it. In and out are float32.
+    stands around it. In and out are float32. Up to `FEW_ROWS` rows wait for the weights alone: the layers inside a model then
+    leave the input as it is, y_ij = s_j sum_k x_ik Q_jk in bfloat16.
     """
 
     _scale: Tensor
+    _short_scale: Tensor
+    _plain: Tensor | None
 
     def __init__(self, weight: Float[Tensor, "E D"], bias: Float[Tensor, " E"] | None, keeps: bool = False):
         weight = weight.detach().float()
@@ -74,15 +95,23 @@ class Int8(Product):
         self.register_buffer("_scale", scale)
         self.register_buffer("_zero", torch.zeros(len(scale), dtype=torch.int32))
         self._packed = torch.ops.onednn.qlinear_prepack(quantised, None)
+        # Logits rounded to bfloat16 would tie.
+        self.register_buffer("_plain", None if keeps or _no_weight_only() else quantised)
+        self.register_buffer("_short_scale", scale.to(torch.bfloat16))
 
     def forward(self, x: Float[Tensor, "... D"]) -> Float[Tensor, "... E"]:
         flat = x.reshape(-1, x.shape[-1])
-        step = flat.abs().amax(1, keepdim=True).clamp_(min=TINY).div_(LEVELS)
+        if self._plain is not None and len(flat) <= FEW_ROWS:
+            y: Tensor = torch._weight_int8pack_mm(flat.to(torch.bfloat16), self._plain, self._short_scale).float()
+            return self._finish(y, x)
+        step = flat.abs().amax(1, keepdim=True).clamp_(min=TINY).mul_(1 / LEVELS)
         levels = (flat / step).round_().to(torch.int8).view(torch.uint8).bitwise_xor_(SIGN)  # moved up by 128
-        y: Tensor = torch.ops.onednn.qlinear_pointwise(
+        y = torch.ops.onednn.qlinear_pointwise(
             levels, 1.0, SIGN, self._packed, self._scale, self._zero, None, 1.0, 0, torch.float32, "none", [], ""
         )
-        y = y.mul_(step)
+        return self._finish(y.mul_(step), x)
+
+    def _finish(self, y: Tensor, x: Tensor) -> Tensor:
         return (y if self.bias is None else y.add_(self.bias)).view(*x.shape[:-1], -1)
 
 

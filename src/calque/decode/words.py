@@ -17,11 +17,28 @@ def best_words(logits: Float[Tensor, "R V"], n: int, first: int) -> tuple[Float[
     """
     x = logits[:, first:]
     highest, size = _chunk_maxima(x)
-    chunks = highest.sort(stable=True, dim=1, descending=True).indices[:, :n].sort(1).values
+    chunks = first_of_best(highest, n)[1].sort(1).values
     index = (chunks[:, :, None] * CHUNK + torch.arange(CHUNK, device=x.device)).flatten(1)
     inside = index.clamp(max=size - 1)
-    values, order = x.gather(1, inside).masked_fill(index >= size, -torch.inf).sort(stable=True, dim=1, descending=True)
-    return values[:, :n], inside.gather(1, order[:, :n]) + first
+    values, order = first_of_best(x.gather(1, inside).masked_fill_(index >= size, -torch.inf), n)
+    return values, inside.gather(1, order) + first
+
+
+def first_of_best(x: Float[Tensor, "R m"], n: int) -> tuple[Float[Tensor, "R k"], Int[Tensor, "R k"]]:
+    """The k = min(n, m) largest numbers of each row, the largest first, and their places; of equals the first places.
+
+    A float32 number becomes a whole one of the same order, and its place the digits below: then no two are equal, and `topk`,
+    which sorts little, may be used.
+    """
+    n = min(n, x.shape[1])
+    if x.dtype != torch.float32:
+        found = x.sort(stable=True, dim=1, descending=True)
+        return found.values[:, :n], found.indices[:, :n]
+    bits = (x + 0.0).view(torch.int32)  # -0.0 and 0.0 are equal
+    ordered = torch.where(bits < 0, bits ^ 0x7FFFFFFF, bits).long()
+    keys = (ordered << 32) | torch.arange(x.shape[1] - 1, -1, -1, device=x.device)
+    places = (x.shape[1] - 1) - (keys.topk(n, 1).values & 0xFFFFFFFF)
+    return x.gather(1, places), places
 
 
 def best_word(logits: Float[Tensor, "R V"], first: int) -> Int[Tensor, " R"]:
