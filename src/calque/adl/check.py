@@ -10,7 +10,8 @@ from calque.adl.core import HOLE, Bound, Call, CallChain, Expression, Source, ev
 from calque.adl.faults import Exhausted, Reporter, used_at
 from calque.adl.library import Library
 from calque.adl.limits import MAX_FAULTS, MAX_NODES, MAX_PARAMETERS, MAX_TOKENS
-from calque.adl.program import expand, out_of_bounds
+from calque.adl.parser import parse_some
+from calque.adl.program import Reader, expand, out_of_bounds
 from calque.adl.signature import Body, Int, Parameter, Point, Real
 from calque.adl.syntax import tokenize
 from calque.adl.text import program_text
@@ -34,10 +35,10 @@ class Checked:
         return hashlib.sha256(self.text.encode()).hexdigest()[:12]
 
 
-def check(text: Text, library: Library) -> Checked:
+def check(text: Text, library: Library, reader: Reader = parse_some) -> Checked:
     """The checked tree of a definition. Raises every fault that can be told at once."""
     signatures = {name: layer.signature() for name, layer in library.layers.items()}
-    program = expand(text, signatures)
+    program = expand(text, signatures, reader)
     checker = _Checker(library, program.faults)
     encoder, decoder = checker.sides(program.encoder, program.decoder, program.width)
     faults = _distinct(checker.faults)[:MAX_FAULTS]
@@ -50,7 +51,7 @@ def check(text: Text, library: Library) -> Checked:
     canonical = program_text(program.width, program.encoder, program.decoder)
     if len(canonical) > MAX_TOKENS:  # what is stored has to be read again: a token is a character or more
         tokenize(Text("canonical text", canonical))
-    warnings = []
+    warnings = program.warnings
     if not checker.reads_source:
         warnings.append(Diagnostic("C306", program.decoder[0].span, severity="warning"))
     return Checked(canonical, program.width, encoder, decoder, tuple(warnings))

@@ -3,14 +3,16 @@
 Definitions are hygienic. A fault inside a prelude body is shown where the user called it.
 """
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import replace
 from typing import Any
 
+from calque.adl.bind import Binder, Given
 from calque.adl.core import HOLE, Bound, Call, CallChain, Expression, Index, Source, Sum, apply
-from calque.adl.faults import PRELUDE, Abandoned, Exhausted, Reporter
+from calque.adl.faults import PRELUDE, Abandoned, Exhausted
 from calque.adl.limits import MAX_CALLS, MAX_HOLES, MAX_NUMBER, MAX_NUMBERS, MAX_OPERATIONS
-from calque.adl.scope import Closure, Definition, Lost, Scope, SettingValue
+from calque.adl.scope import Closure, Definition, Lost, Scope, SettingValue, named_source
 from calque.adl.signature import (
     REQUIRED,
     SETTINGS,
@@ -27,7 +29,7 @@ from calque.adl.signature import (
     SourceDefault,
     Word,
 )
-from calque.adl.syntax import Argument, Chain, Label, Number, Operation, Term, Value, describe
+from calque.adl.syntax import Chain, Label, Number, Operation, Term, Value, describe
 from calque.adl.syntax import Source as SourceText
 from calque.diagnostics import Diagnostic, Fix, Span, Text
 
@@ -35,14 +37,16 @@ _NOWHERE = Text("", "")
 WORDS = ("yes", "no", "none")
 
 
-class Expander(Reporter):
-    """Expands values in scopes. `settings` are the values of `d`, `heads` and `p`, `read` those that were asked for."""
+class Expander(Binder):
+    """Expands values in scopes. `settings` are the values of `d`, `heads` and `p`, `read` those that were asked for,
+    `entered` the user's definitions that were used."""
 
     def __init__(self, signatures: Mapping[str, Signature], faults: list[Diagnostic]):
         super().__init__(faults)
         self.signatures = signatures
         self.settings: dict[str, int | float] = {name: default for name, (default, _, _) in SETTINGS.items()}
         self.read: set[str] = set()
+        self.entered: set[str] = set()
         self.calls = self.holes = self.numbers = self.operations = self.repeats = 0
 
     # -- chains
@@ -108,10 +112,15 @@ class Expander(Reporter):
         return (self.primitive(signature, term, scope),)
 
     def definition(self, term: Term, definition: Definition, scope: Scope) -> CallChain:
-        statement = definition.statement
+        with self.inside(term, definition, scope) as inner:
+            return self.chain(definition.statement.value, inner)
+
+    @contextmanager
+    def inside(self, term: Term, definition: Definition, scope: Scope) -> Iterator[Scope]:
+        """The scope of a definition's body, while the body is being looked at."""
         parameters = tuple(
             Parameter(p.name, Kind(), REQUIRED if p.default is None else p.default, "")
-            for p in statement.parameters or ()
+            for p in definition.statement.parameters or ()
         )
         given, good = self.bind_names(Signature(term.name, parameters), term)
         if not good:
@@ -124,13 +133,15 @@ class Expander(Reporter):
                 default: Any = parameter.default
                 inside[parameter.name] = Closure(default, definition.scope.extended(inside))
         before = self.origin, self.outer
+        if not definition.prelude:
+            self.entered.add(definition.statement.name)
         if term.span.text.name != PRELUDE:
             self.origin = term.span
             if not definition.prelude:
                 self.outer = self.outer or term.span
         try:
             with self.nested(term.span):
-                return self.chain(statement.value, definition.scope.extended(inside))
+                yield definition.scope.extended(inside)
         finally:
             self.origin, self.outer = before
 
@@ -174,7 +185,7 @@ class Expander(Reporter):
             return self.made(self.signatures["id"], {}, term.span, {})
         return self.made(signature, args, term.span, spans)
 
-    def index_name(self, given: "Given", scope: Scope) -> str:
+    def index_name(self, given: Given, scope: Scope) -> str:
         value = given.value
         if not isinstance(value, Term) or value.arguments is not None or value.labels:
             raise self.fail("C110", value.span, expected=IndexName.expects, found=describe(value))
@@ -204,42 +215,6 @@ class Expander(Reporter):
 
     # -- arguments
 
-    def bind_names(self, signature: Signature, term: Term) -> tuple[dict[str, "Given"], bool]:
-        """Which argument is whose, by position and by name; and whether each has its place."""
-        given: dict[str, Given] = {}
-        names = [p.name for p in signature.parameters]
-        abandoned, position = False, 0
-        for argument in term.arguments or ():
-            if argument.name is None:
-                if position >= len(names):
-                    count = len(term.arguments or ())
-                    fields: dict[str, object] = {"limit": len(names), "found": count, "names": names or None}
-                    self.fail("C105", argument.span, None, layer=signature.name, **fields)
-                    abandoned = True
-                    break
-                name = names[position]
-                many = signature.parameters[position].kind.many
-                if many and name in given:
-                    given[name].all.append(argument)
-                    continue
-                position += not many
-            else:
-                name = argument.name
-                span = argument.name_span or argument.span
-                if name not in names:
-                    self.unknown("C104", name, span, names, layer=signature.name, names=names or None)
-                    abandoned = True
-                    continue
-            if name in given:
-                self.fail("C106", argument.span, layer=signature.name, name=name)
-                abandoned = True
-                continue
-            given[name] = Given(argument.value, [argument])
-        missing = [p.name for p in signature.parameters if p.default is REQUIRED and p.name not in given]
-        if missing and not abandoned:
-            self.fail("C107", term.span, layer=signature.name, missing=missing)
-        return given, not (abandoned or missing)
-
     def default(self, parameter: Parameter, signature: Signature) -> Bound:
         default: Any = parameter.default
         if isinstance(default, Setting):
@@ -260,7 +235,7 @@ class Expander(Reporter):
             value, scope = bound.value, bound.scope
         return value, scope
 
-    def bound(self, parameter: Parameter, given: "Given", scope: Scope, layer: str) -> Bound:
+    def bound(self, parameter: Parameter, given: Given, scope: Scope, layer: str) -> Bound:
         kind = parameter.kind
         if kind.many:
             if len(given.all) < 2:
@@ -362,11 +337,15 @@ class Expander(Reporter):
         return result
 
     def source(self, value: Value, scope: Scope, kind: Point) -> Source:
-        """A point of the encoder and the chain behind it; a parameter bound to a source may head it."""
+        """A point of the encoder and the chain behind it; a parameter or definition that is a source may head it."""
         head, rest = (value.parts[0], value.parts[1:]) if isinstance(value, Chain) else (value, ())
         inner, inner_scope = self.through(head, scope)
+        named = named_source(inner, inner_scope)
         if isinstance(inner, Chain) and inner is not value:
             base = self.source(inner, inner_scope, kind)
+        elif named is not None and isinstance(inner, Term):
+            with self.inside(inner, named, inner_scope) as body:
+                base = self.source(named.statement.value, body, kind)
         elif isinstance(inner, SourceText):
             index = None
             if inner.index is not None:
@@ -378,15 +357,6 @@ class Expander(Reporter):
         if behind and not kind.chain:
             raise self.fail("C118", value.span)
         return Source(base.label, base.index, (*base.chain, *behind), base.span)
-
-
-class Given:
-    """What was written for a parameter: its value, and every argument where it takes many."""
-
-    __slots__ = ("all", "value")
-
-    def __init__(self, value: Value, all: list[Argument]):
-        self.value, self.all = value, all
 
 
 _INDEX = Parameter("index", Int(), REQUIRED, "")

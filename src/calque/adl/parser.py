@@ -52,6 +52,7 @@ class Read(NamedTuple):
     statements: list[Statement]
     faults: list[Diagnostic]
     lost: list[str]
+    warnings: tuple[Diagnostic, ...] = ()
 
 
 def parse_some(text: Text) -> Read:

@@ -1,14 +1,14 @@
 """Statements in order: settings, definitions, the two sides. What they may be called and when they may stand."""
 
 import functools
-from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, field
 from importlib import resources
 
 from calque.adl.core import CallChain
 from calque.adl.define import Expander
 from calque.adl.faults import PRELUDE, Abandoned, Exhausted
-from calque.adl.parser import parse, parse_some
+from calque.adl.parser import Read, parse, parse_some
 from calque.adl.scope import Definition, Lost, Scope, SettingValue
 from calque.adl.signature import REPEAT, SETTINGS, Int, Parameter, Real, Signature
 from calque.adl.syntax import Number, Operation, Statement, Term, Value
@@ -17,6 +17,8 @@ from calque.diagnostics import Diagnostic, Fix, Span, Text
 VERSION = 0
 SIDES = ("encoder", "decoder")
 RESERVED = ("adl", "yes", "no", "none", *SIDES)
+Reader = Callable[[Text], Read]
+"""How statements are read from a text: `parse_some`, or a dialect's own."""
 
 
 @dataclass(frozen=True)
@@ -30,6 +32,7 @@ class Program:
     encoder: CallChain | None
     decoder: CallChain | None
     faults: list[Diagnostic]
+    warnings: list[Diagnostic] = field(default_factory=list)
 
 
 @functools.cache
@@ -47,18 +50,19 @@ def prelude_scope() -> Scope:
     return scope
 
 
-def expand(text: Text, primitives: Mapping[str, Signature]) -> Program:
+def expand(text: Text, primitives: Mapping[str, Signature], reader: Reader = parse_some) -> Program:
     """The program of a text. Collects every fault of syntax, names and arguments."""
-    read = parse_some(text)
-    return _Program(text, {**primitives, "repeat": REPEAT}, read.faults, read.lost).run(read.statements)
+    read = reader(text)
+    return _Program(text, {**primitives, "repeat": REPEAT}, read).run(read.statements)
 
 
 class _Program:
-    def __init__(self, text: Text, signatures: Mapping[str, Signature], faults: list[Diagnostic], lost: list[str]):
-        self.text, self.faults, self.broken = text, faults, bool(faults)
-        self.expander = Expander(signatures, faults)
-        self.lost = set(lost)
-        self.scope = prelude_scope().extended({name: Lost() for name in lost})
+    def __init__(self, text: Text, signatures: Mapping[str, Signature], read: Read):
+        self.text, self.faults, self.broken = text, read.faults, bool(read.faults)
+        self.warnings = list(read.warnings)
+        self.expander = Expander(signatures, read.faults)
+        self.lost = set(read.lost)
+        self.scope = prelude_scope().extended({name: Lost() for name in read.lost})
         self.seen: dict[str, Statement] = {}
         self.user_settings: dict[str, Span] = {}
         self.uses: dict[str, Span] = {}
@@ -82,7 +86,7 @@ class _Program:
             self.unread()
         # With a default unknown, what follows from it is not looked at.
         width = None if self.lost & SETTINGS.keys() else int(self.expander.settings["d"])
-        return Program(width, self.sides.get("encoder"), self.sides.get("decoder"), self.faults)
+        return Program(width, self.sides.get("encoder"), self.sides.get("decoder"), self.faults, self.warnings)
 
     def lose(self, name: str) -> None:
         """What a faulty statement would have made is not asked for again."""
@@ -188,6 +192,9 @@ class _Program:
         for name, span in self.user_settings.items():
             if name not in self.expander.read and name != "d":  # the embeddings read `d`
                 self.faults.append(Diagnostic("C127", span, {"name": name}))
+        for name, statement in self.seen.items():
+            if isinstance(self.scope.find(name), Definition) and name not in self.expander.entered:
+                self.warnings.append(Diagnostic("C133", statement.name_span, {"name": name}, severity="warning"))
 
 
 def check_bounds(expander: Expander, name: str, kind: object, value: float, span: Span) -> None:

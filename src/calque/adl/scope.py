@@ -4,7 +4,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
 from calque.adl.core import Index
-from calque.adl.syntax import Statement, Value
+from calque.adl.syntax import Chain, Source, Statement, Term, Value
 from calque.diagnostics import Span
 
 
@@ -67,3 +67,16 @@ class Scope:
         while scope is not None:
             yield from scope._bindings
             scope = scope._outer
+
+
+def named_source(value: Value, scope: Scope) -> Definition | None:
+    """The definition that a value names, if its body is a source: headed by `@label` or by what may stand for one."""
+    found = scope.find(value.name) if isinstance(value, Term) and not value.labels else None
+    if not isinstance(found, Definition):
+        return None
+    body = found.statement.value
+    head = body.parts[0] if isinstance(body, Chain) else body
+    parameters = {p.name for p in found.statement.parameters or ()}
+    if isinstance(head, Source) or named_source(head, found.scope):
+        return found
+    return found if isinstance(head, Term) and head.name in parameters and not found.prelude else None
