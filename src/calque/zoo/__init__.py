@@ -1,29 +1,65 @@
-"""Architectures of the papers, as texts. `names()` lists them, `read(name)` gives one."""
+"""Architectures of the papers, as texts. `names()` lists them, `read(name)` gives one, `paper(name)` a paper's tables.
 
+A paper is a file `PAPER.toml` with its tables, a folder `PAPER` with the architectures it names, or both. What is in the
+folder is called `PAPER/NAME`, the row of a table `PAPER/TABLE/ROW`.
+"""
+
+import functools
+import tomllib
 from importlib import resources
 from importlib.resources.abc import Traversable
 
 from calque.diagnostics import Text, error, nearest
+from calque.zoo.paper import Paper, Row, load_paper
+
+__all__ = ["names", "paper", "papers", "read"]
 
 
 def names() -> list[str]:
-    """Every architecture, as `paper/name`, sorted."""
-    return sorted(_files())
+    """Every architecture, sorted."""
+    return sorted({*_files(), *_rows()})
+
+
+def papers() -> list[str]:
+    """Every paper whose tables are here, sorted."""
+    return sorted(f.name.removesuffix(".toml") for f in _folder().iterdir() if f.name.endswith(".toml"))
+
+
+@functools.cache
+def paper(name: str) -> Paper:
+    """A paper's tables, figures and claims. Raises X220 where there is none of that name."""
+    if name not in papers():
+        raise error("X220", None, name=name, near=nearest(name, papers()), names=papers())
+    data = tomllib.loads(_folder().joinpath(f"{name}.toml").read_text(encoding="utf-8"))
+    own = {key.partition("/")[2]: file for key, file in _files().items() if key.startswith(f"{name}/")}
+    return load_paper(name, data, {key: file.read_text(encoding="utf-8") for key, file in own.items()})
 
 
 def read(name: str) -> Text:
     """The text of an architecture. Raises X220 where there is none of that name."""
     files = _files()
-    if name not in files:
-        raise error("X220", None, name=name, near=nearest(name, files), names=sorted(files))
-    return Text(f"zoo/{name}.adl", files[name].read_text(encoding="utf-8"))
+    if name in files:
+        return Text(f"zoo/{name}.adl", files[name].read_text(encoding="utf-8"))
+    rows = _rows()
+    if name not in rows:
+        raise error("X220", None, name=name, near=nearest(name, [*files, *rows]), names=sorted(files))
+    return Text(f"zoo/{name}.adl", rows[name].text)
 
 
+def _folder() -> Traversable:
+    return resources.files("calque.zoo")
+
+
+def _rows() -> dict[str, Row]:
+    return {row.name: row for name in papers() for table in paper(name).tables for row in table.rows}
+
+
+@functools.cache
 def _files() -> dict[str, Traversable]:
-    papers = [paper for paper in resources.files("calque.zoo").iterdir() if paper.is_dir()]
+    folders = [folder for folder in _folder().iterdir() if folder.is_dir()]
     return {
-        f"{paper.name}/{file.name.removesuffix('.adl')}": file
-        for paper in papers
-        for file in paper.iterdir()
+        f"{folder.name}/{file.name.removesuffix('.adl')}": file
+        for folder in folders
+        for file in folder.iterdir()
         if file.name.endswith(".adl")
     }

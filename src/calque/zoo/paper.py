@@ -1,0 +1,244 @@
+"""A paper's tables: rows as texts, the figures it prints, and its claims as inequalities between rows."""
+
+import re
+import textwrap
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+KINDS = ("above", "below", "not-above", "about", "gain")
+_FIGURE = re.compile(r"(?P<value>\d+\.\d+)(?: ± (?P<deviation>\d+\.\d+))?")
+
+
+@dataclass(frozen=True)
+class Pair:
+    """A language pair and its data; `settings` are the sizes that the paper takes for it."""
+
+    name: str
+    title: str
+    settings: Mapping[str, int | float]
+
+
+@dataclass(frozen=True)
+class Column:
+    """What a column of figures measures: a metric on a language pair. Written `wmt17-ende bleu`."""
+
+    pair: str
+    metric: str
+
+    def __str__(self) -> str:
+        return f"{self.pair} {self.metric}"
+
+
+@dataclass(frozen=True)
+class Figure:
+    """A figure as printed: the mean, and its deviation over seeds where the paper gives one."""
+
+    value: float
+    deviation: float | None
+    pair: str
+    metric: str
+
+
+@dataclass(frozen=True)
+class Row:
+    """A row: `name` is its address `PAPER/TABLE/ROW`, `text` its definition, settings included.
+
+    `reading_of` names the row of the same table that this one reads otherwise; it then has no figures of its own.
+    """
+
+    name: str
+    label: str
+    text: str
+    figures: tuple[Figure, ...]
+    note: str = ""
+    reading_of: str | None = None
+
+    @property
+    def key(self) -> str:
+        """Its name within the table."""
+        return self.name.rpartition("/")[2]
+
+    def figure(self, column: Column) -> Figure | None:
+        """The figure of a column, if the paper prints one."""
+        return next((f for f in self.figures if (f.pair, f.metric) == (column.pair, column.metric)), None)
+
+
+@dataclass(frozen=True)
+class Table:
+    """A table: its rows and columns in the paper's order."""
+
+    name: str
+    title: str
+    columns: tuple[Column, ...]
+    rows: tuple[Row, ...]
+
+    def row(self, key: str) -> Row:
+        """The row of that name within the table."""
+        return next(row for row in self.rows if row.key == key)
+
+
+@dataclass(frozen=True)
+class Contrast:
+    """A sum of scores, `factor * score(row)`, that is claimed to be `above` zero, `not-above` it or `about` it."""
+
+    terms: tuple[tuple[int, str], ...]
+    relation: str
+
+    def value(self, scores: Mapping[str, float]) -> float:
+        """The sum, from the score of each row."""
+        return sum(factor * scores[row] for factor, row in self.terms)
+
+
+@dataclass(frozen=True)
+class Claim:
+    """What the paper says of rows of a table in some columns; all of `contrasts` have to hold.
+
+    `kind` is `above`, `below`, `not-above` or `about`, of the first of `rows` against each other one, or `gain`: the first of
+    `steps`, each from a row to a row, gains more than each other one.
+    """
+
+    text: str
+    section: str
+    table: str
+    kind: str
+    rows: tuple[str, ...]
+    steps: tuple[tuple[str, str], ...]
+    columns: tuple[Column, ...]
+
+    @property
+    def contrasts(self) -> tuple[Contrast, ...]:
+        """The claim as sums of scores."""
+        if self.kind == "gain":
+            (start, end), *others = self.steps
+            return tuple(Contrast(((1, end), (-1, start), (-1, b), (1, a)), "above") for a, b in others)
+        first, *rest = self.rows
+        sign = -1 if self.kind == "below" else 1
+        relation = "above" if self.kind == "below" else self.kind
+        return tuple(Contrast(((sign, first), (-sign, other)), relation) for other in rest)
+
+
+@dataclass(frozen=True)
+class Paper:
+    """A paper with all its tables."""
+
+    name: str
+    title: str
+    cite: str
+    address: str
+    pairs: tuple[Pair, ...]
+    tables: tuple[Table, ...]
+    claims: tuple[Claim, ...]
+
+    def table(self, name: str) -> Table:
+        """The table of that name."""
+        return next(table for table in self.tables if table.name == name)
+
+
+def load_paper(name: str, data: Mapping[str, Any], texts: Mapping[str, str]) -> Paper:
+    """A paper from its TOML; `texts` are the architectures of its folder, which rows name with `same`.
+
+    Raises ValueError, with the place, for a key too many or too few, and for what is named and is not there.
+    """
+    keys = _keys(data, name, "title cite address settings pairs tables claims")
+    pairs = tuple(
+        Pair(pair, *_keys(entry, f"pairs.{pair}", "title settings").values()) for pair, entry in keys["pairs"].items()
+    )
+    reader = _Rows(name, keys["cite"], keys["settings"], {p.name for p in pairs}, texts)
+    tables = tuple(reader.table(key, entry) for key, entry in keys["tables"].items())
+    claims = tuple(_claim(entry, f"claims[{k}]", tables) for k, entry in enumerate(keys["claims"]))
+    return Paper(name, keys["title"], keys["cite"], keys["address"], pairs, tables, claims)
+
+
+def _keys(entry: Mapping[str, Any], where: str, needed: str, optional: str = "") -> dict[str, Any]:
+    """The values of the keys, needed ones first, None for optional ones that are missing."""
+    known = [*needed.split(), *optional.split()]
+    wrong = [k for k in entry if k not in known] + [k for k in needed.split() if k not in entry]
+    if wrong:
+        raise ValueError(f"{where}: {', '.join(wrong)} not known or missing")
+    return {k: entry.get(k) for k in known}
+
+
+class _Rows:
+    """Reads tables; a row can take the text of an earlier one."""
+
+    def __init__(
+        self, paper: str, cite: str, settings: Mapping[str, object], pairs: set[str], texts: Mapping[str, str]
+    ):
+        self.paper, self.cite, self.pairs = paper, cite, pairs
+        self.settings = "".join(f"{key} = {value}\n" for key, value in settings.items())
+        self.texts = dict(texts)
+
+    def table(self, name: str, entry: Mapping[str, Any]) -> Table:
+        keys = _keys(entry, name, "title columns rows")
+        columns = tuple(_column(text, f"{name}.columns", self.pairs) for text in keys["columns"])
+        rows = tuple(self.row(name, key, row, columns) for key, row in keys["rows"].items())
+        for row in rows:
+            of = row.reading_of
+            if of is not None and of not in {r.key for r in rows if r.figures}:
+                raise ValueError(f"{row.name}: there is no row {of} with figures")
+        return Table(name, keys["title"], columns, rows)
+
+    def row(self, table: str, key: str, entry: Mapping[str, Any], columns: tuple[Column, ...]) -> Row:
+        where = f"{table}/{key}"
+        keys = _keys(entry, where, "label", "note encoder decoder same figures reading_of")
+        sides = [keys["encoder"], keys["decoder"]]
+        if (keys["same"] is None) == (None in sides) or (keys["same"] is not None and sides != [None, None]):
+            raise ValueError(f"{where}: either `same`, or `encoder` and `decoder`")
+        if (keys["figures"] is None) != (keys["reading_of"] is not None):
+            raise ValueError(f"{where}: either `figures` or `reading_of`")
+        if keys["same"] is not None:
+            if keys["same"] not in self.texts:
+                raise ValueError(f"{where}: there is no text {keys['same']} before it")
+            body = self.texts[keys["same"]]
+        else:
+            body = f"adl = 0\n{self.settings}encoder = {sides[0]}\ndecoder = {sides[1]}\n"
+        self.texts[where] = body
+        note = " ".join((keys["note"] or "").split())
+        head = [f"{self.cite}, table {table.removeprefix('table')}: {keys['label']}.", *textwrap.wrap(note, 118)]
+        text = "".join(f"# {line}\n" for line in head) + "\n" + body
+        printed = keys["figures"] or []
+        if keys["figures"] is not None and len(printed) != len(columns):
+            raise ValueError(f"{where}: {len(columns)} columns, {len(printed)} figures")
+        figures = tuple(
+            figure
+            for column, p in zip(columns, printed, strict=False)
+            if (figure := _figure(p, column, where)) is not None
+        )
+        return Row(f"{self.paper}/{where}", keys["label"], text, figures, note, keys["reading_of"])
+
+
+def _column(text: str, where: str, pairs: set[str]) -> Column:
+    pair, _, metric = text.partition(" ")
+    if pair not in pairs or metric not in ("bleu", "meteor"):
+        raise ValueError(f"{where}: {text} is no column")
+    return Column(pair, metric)
+
+
+def _figure(text: str, column: Column, where: str) -> Figure | None:
+    if text == "-":
+        return None
+    match = _FIGURE.fullmatch(text)
+    if match is None:
+        raise ValueError(f"{where}: {text} is no figure")
+    deviation = match["deviation"]
+    return Figure(float(match["value"]), None if deviation is None else float(deviation), column.pair, column.metric)
+
+
+def _claim(entry: Mapping[str, Any], where: str, tables: tuple[Table, ...]) -> Claim:
+    keys = _keys(entry, where, "text section table kind", "rows steps columns")
+    table = next((t for t in tables if t.name == keys["table"]), None)
+    if table is None or keys["kind"] not in KINDS:
+        raise ValueError(f"{where}: no table {keys['table']}, or no kind {keys['kind']}")
+    rows, steps = tuple(keys["rows"] or ()), tuple((a, b) for a, b in keys["steps"] or ())
+    given, other = (steps, rows) if keys["kind"] == "gain" else (rows, steps)
+    known = {row.key for row in table.rows}
+    named = {*rows, *(row for step in steps for row in step)}
+    if len(given) < 2 or other or len(set(given)) < len(given) or not named <= known:
+        raise ValueError(f"{where}: {sorted(named - known)} are no rows, or too few or too many")
+    columns = table.columns
+    if keys["columns"] is not None:
+        columns = tuple(_column(text, where, {c.pair for c in table.columns}) for text in keys["columns"])
+    if not columns or not set(columns) <= set(table.columns):
+        raise ValueError(f"{where}: other columns than the table's")
+    return Claim(keys["text"], keys["section"], table.name, keys["kind"], rows, steps, columns)
