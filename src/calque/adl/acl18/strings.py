@@ -1,0 +1,174 @@
+"""The grammar of the research code's strings.
+
+chain = layer { "->" layer }
+layer = ("res" | "highway") "(" chain ")"
+      | "repeat" "(" WHOLE "," chain ")"
+      | NAME [ "(" argument { "," argument } ")" ]
+argument = [ NAME "=" ] ( DECIMAL | WHOLE | "True" | "False" | WORD )
+
+White space may stand anywhere, where the original has it behind commas alone; `$NAME`, which its commands leave to the shell,
+is a number.
+"""
+
+import re
+from dataclasses import dataclass
+from typing import NamedTuple
+
+from calque.adl.limits import MAX_DEPTH, MAX_DIGITS, MAX_TOKENS
+from calque.diagnostics import Diagnostic, Span, Text
+
+_TOKEN = re.compile(
+    r"(?P<space>[ \t]+)|(?P<arrow>->)|(?P<number>-?[0-9]+(?:\.[0-9]*)?)|(?P<variable>\$[A-Za-z_][A-Za-z_0-9]*)"
+    r"|(?P<name>[A-Za-z_][A-Za-z_0-9]*)|(?P<mark>[(),=|])|(?P<strange>.)"
+)
+WITH_CHAIN = ("res", "highway")
+
+
+class Fault(Exception):
+    """Leaves the string at hand; what is wrong is recorded."""
+
+
+class Token(NamedTuple):
+    """A piece of a string: `kind` is `name`, `number`, `variable`, `end`, or the mark itself."""
+
+    kind: str
+    text: str
+    span: Span
+
+
+@dataclass(frozen=True)
+class Argument:
+    """`name=value` or a value."""
+
+    name: str | None
+    value: Token
+    span: Span
+
+
+@dataclass(frozen=True)
+class Layer:
+    """A layer with its arguments, or with the chain it holds; `count` is that of `repeat`."""
+
+    name: str
+    span: Span
+    name_span: Span
+    arguments: tuple[Argument, ...] = ()
+    chain: "tuple[Layer, ...]" = ()
+    count: Token | None = None
+
+
+def parse(text: Text, start: int, end: int, faults: list[Diagnostic], warnings: list[Diagnostic]) -> tuple[Layer, ...]:
+    """The layers of the string at `[start, end)`. Raises Fault where it cannot be read."""
+    parser = _Parser(_tokens(text, start, end, faults), faults, warnings)
+    chain = parser.chain()
+    if parser.now.kind != "end":
+        raise parser.fail("`->` or the end of the string")
+    return chain
+
+
+def _tokens(text: Text, start: int, end: int, faults: list[Diagnostic]) -> list[Token]:
+    tokens: list[Token] = []
+    for match in _TOKEN.finditer(text.body, start, end):
+        kind, piece, span = str(match.lastgroup), match.group(), Span(text, match.start(), match.end())
+        if kind == "strange":
+            faults.append(Diagnostic("S101", span, {"character": piece}))
+            raise Fault()
+        if len(tokens) >= MAX_TOKENS or len(piece) > 200 or (kind == "number" and len(piece) > MAX_DIGITS):
+            what, limit = ("digits", MAX_DIGITS) if kind == "number" else ("names, numbers and marks", MAX_TOKENS)
+            faults.append(Diagnostic("C401", span, {"what": what, "limit": limit, "found": "more"}))
+            raise Fault()
+        if kind != "space":
+            tokens.append(Token(piece if kind in ("arrow", "mark") else kind, piece, span))
+    tokens.append(Token("end", "", Span(text, end, end)))
+    return tokens
+
+
+class _Parser:
+    def __init__(self, tokens: list[Token], faults: list[Diagnostic], warnings: list[Diagnostic]):
+        self.tokens, self.faults, self.warnings = tokens, faults, warnings
+        self.i = self.depth = 0
+        self.repaired = False
+
+    @property
+    def now(self) -> Token:
+        return self.tokens[self.i]
+
+    def accept(self, kind: str) -> Token | None:
+        if self.now.kind != kind:
+            return None
+        self.i += 1
+        return self.tokens[self.i - 1]
+
+    def expect(self, kind: str, what: str) -> Token:
+        token = self.accept(kind)
+        if token is None:
+            raise self.fail(what)
+        return token
+
+    def fail(self, expected: str, opened: Token | None = None) -> Fault:
+        found = "the end of the string" if self.now.kind == "end" else f"`{self.now.text}`"
+        related = ((opened.span, f"`{opened.text}` was opened"),) if opened else ()
+        self.faults.append(Diagnostic("S201", self.now.span, {"expected": expected, "found": found}, None, related))
+        return Fault()
+
+    def chain(self) -> tuple[Layer, ...]:
+        layers = [*self.layer()]
+        while self.accept("->"):
+            layers += self.layer()
+        return tuple(layers)
+
+    def layer(self) -> tuple[Layer, ...]:
+        """A layer; two where a bracket that was left open is read as if it stood before the last `norm`."""
+        name = self.expect("name", "a layer")
+        opened = self.accept("(")
+        if opened is None:
+            return (Layer(name.text, name.span, name.span),)
+        if name.text in WITH_CHAIN or name.text == "repeat":
+            return self.around(name, opened)
+        arguments = [self.argument()]
+        while self.accept(","):
+            arguments.append(self.argument())
+        closed = self.accept(")")
+        if closed is None:
+            raise self.fail("`,` or `)`", opened)
+        return (Layer(name.text, name.span.to(closed.span), name.span, tuple(arguments)),)
+
+    def around(self, name: Token, opened: Token) -> tuple[Layer, ...]:
+        count = None
+        if name.text == "repeat":
+            count = self.accept("variable") or self.expect("number", "a whole number")
+            self.expect(",", "`,`")
+        self.depth += 1
+        if self.depth > MAX_DEPTH:
+            self.faults.append(
+                Diagnostic("C401", opened.span, {"what": "levels of brackets", "limit": MAX_DEPTH, "found": "more"})
+            )
+            raise Fault()
+        chain = self.chain()
+        self.depth -= 1
+        closed = self.accept(")")
+        outside: tuple[Layer, ...] = ()
+        if closed is None:
+            if self.now.kind != "end" or self.repaired:
+                raise self.fail("`->` or `)`", opened)
+            self.repaired = True
+            last = chain[-1]
+            if count is not None and len(chain) > 1 and (last.name, last.arguments) == ("norm", ()):
+                chain, outside = chain[:-1], (last,)
+            end = chain[-1].span.end
+            where = Span(opened.span.text, end, end)
+            self.warnings.append(
+                Diagnostic("S208", where, {}, None, ((opened.span, "`(` was opened"),), severity="warning")
+            )
+        span = name.span.to(closed.span if closed else chain[-1].span)
+        return (Layer(name.text, span, name.span, (), chain, count), *outside)
+
+    def argument(self) -> Argument:
+        name = None
+        if self.now.kind == "name" and self.tokens[self.i + 1].kind == "=":
+            name = self.expect("name", "a name")
+            self.i += 1
+        value = self.accept("number") or self.accept("name") or self.accept("variable")
+        if value is None:
+            raise self.fail("a number, a word, `True` or `False`")
+        return Argument(None if name is None else name.text, value, name.span.to(value.span) if name else value.span)

@@ -1,0 +1,59 @@
+"""Which dialect a text is in, and its translation into the language."""
+
+from collections.abc import Mapping
+
+from calque.adl import acl18
+from calque.adl.parser import parse_some
+from calque.adl.program import Reader
+from calque.adl.settings import overriding
+from calque.adl.syntax import Argument, Chain, Label, Number, Operation, Source, Statement, Value
+from calque.diagnostics import CalqueError, Text
+
+DIALECTS = ("calque", "acl18")
+
+
+def reader(dialect: str, settings: Mapping[str, Statement] | None = None) -> Reader:
+    """How the texts of a dialect are read, with `settings` in the place of theirs."""
+    given = settings or {}
+    if dialect == "acl18":
+        return lambda text: acl18.read(text, given)
+    return overriding(parse_some, given)
+
+
+def translation(text: Text, dialect: str, settings: Mapping[str, Statement] | None = None) -> str:
+    """The text in the language, a line for each statement. Raises every fault of syntax."""
+    read = reader(dialect, settings)(text)
+    if read.faults:
+        raise CalqueError(read.faults)
+    return "adl = 0\n" + "".join(f"{statement_text(s)}\n" for s in read.statements if s.name != "adl")
+
+
+def statement_text(statement: Statement) -> str:
+    """A statement as it could have been written."""
+    head = statement.name
+    if statement.parameters is not None:
+        written = (p.name if p.default is None else f"{p.name}={value_text(p.default)}" for p in statement.parameters)
+        head += f"({', '.join(written)})"
+    return f"{head} = {value_text(statement.value)}"
+
+
+def value_text(value: Value) -> str:
+    """A value as it could have been written."""
+    if isinstance(value, Number):
+        return repr(value.value)
+    if isinstance(value, Operation):
+        return f"({value_text(value.left)} {value.op} {value_text(value.right)})"
+    if isinstance(value, Source):
+        return f"@{value.label}" + (f"[{value_text(value.index)}]" if value.index is not None else "")
+    if isinstance(value, Chain):
+        return " -> ".join(value_text(part) for part in value.parts)
+    arguments = "" if value.arguments is None else f"({', '.join(_argument(a) for a in value.arguments)})"
+    return value.name + arguments + "".join(_label(label) for label in value.labels)
+
+
+def _argument(argument: Argument) -> str:
+    return ("" if argument.name is None else f"{argument.name}=") + value_text(argument.value)
+
+
+def _label(label: Label) -> str:
+    return f" @ {label.name}"

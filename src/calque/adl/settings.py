@@ -1,0 +1,67 @@
+"""Settings from outside the text: `--set d=256` stands in the place of `d = 512`."""
+
+from collections.abc import Mapping, Sequence
+
+from calque.adl.parser import Read, parse_some
+from calque.adl.program import Reader
+from calque.adl.signature import SETTINGS
+from calque.adl.syntax import Chain, Number, Operation, Source, Statement, Term, Value
+from calque.diagnostics import Span, Text, error, nearest
+
+
+def parse_settings(written: Sequence[str]) -> dict[str, Statement]:
+    """The settings of `NAME=VALUE` texts; a later one replaces an earlier one. Raises X221."""
+    found: dict[str, Statement] = {}
+    for one in written:
+        text = Text("--set", one)
+        read = parse_some(text)
+        if read.faults or len(read.statements) != 1 or not _may_be_number(read.statements[0]):
+            raise error("X221", Span(text, 0, len(one)), found=one)
+        found[read.statements[0].name] = read.statements[0]
+    return found
+
+
+def overriding(reader: Reader, settings: Mapping[str, Statement]) -> Reader:
+    """A reader after which `settings` stand in the place of those of the text.
+
+    `d`, `heads` and `p` can be given to any text, other names only where the text sets them: X222, when it is read.
+    """
+
+    def read(text: Text) -> Read:
+        found = reader(text)
+        return found._replace(statements=override(found.statements, settings)) if not found.faults else found
+
+    return read if settings else reader
+
+
+def override(statements: list[Statement], settings: Mapping[str, Statement]) -> list[Statement]:
+    """The statements with `settings` in the place of theirs. Raises X222 for one that they do not have."""
+    numbers: set[str] = set()
+    kept: list[Statement] = []
+    for statement in statements:
+        if statement.parameters is None and _is_number(statement.value, numbers):
+            numbers.add(statement.name)
+            statement = settings.get(statement.name, statement)
+        kept.append(statement)
+    numbers.discard("adl")
+    for name, statement in settings.items():
+        if name not in numbers | SETTINGS.keys():
+            known = sorted(numbers | SETTINGS.keys())
+            raise error("X222", statement.name_span, name=name, near=nearest(name, known), names=known)
+    at = bool(kept) and kept[0].name == "adl"
+    kept[at:at] = [statement for name, statement in settings.items() if name not in numbers]
+    return kept
+
+
+def _may_be_number(statement: Statement) -> bool:
+    if statement.parameters is not None or isinstance(statement.value, Chain | Source):
+        return False
+    value = statement.value
+    return not isinstance(value, Term) or (value.arguments is None and not value.labels)
+
+
+def _is_number(value: Value, numbers: set[str]) -> bool:
+    if isinstance(value, Number | Operation):
+        return True
+    bare = isinstance(value, Term) and value.arguments is None and not value.labels
+    return bare and isinstance(value, Term) and value.name in numbers | SETTINGS.keys()
