@@ -1,0 +1,253 @@
+"""What turns one definition into another: edits at paths, equal ones together, each with the parameters it brings.
+
+Chains of the normal forms are aligned at least cost: 2 for each layer that comes or goes, 3 for a layer without chains in the
+place of another, 1 for each changed argument, 3 at most. Long chains are aligned in a band around their diagonal, which is
+widened until the cost no longer falls.
+"""
+
+from collections.abc import Hashable, Iterator
+from dataclasses import dataclass, replace
+from typing import Any
+
+from calque.adl.check import Checked
+from calque.adl.normal import Item, Items, Normal, Numbering, Place, Source, brief, normal, source_text, word
+
+_FAR = 10**9
+Step = tuple[int | None, int | None]
+
+
+@dataclass(frozen=True)
+class Edit:
+    """An edit and every place it is made at.
+
+    `kind` is `insert`, `delete`, `replace`, `change` (of arguments or sources) or `width` (other parameters through other
+    widths received). `places` are paths in the second definition for an insertion, else in the first. `layers` and
+    `parameters` say how many more there are behind it, all places together.
+    """
+
+    kind: str
+    what: str
+    to: str
+    places: tuple[str, ...]
+    layers: int
+    parameters: int
+
+    def __str__(self) -> str:
+        text = {
+            "insert": f"insert `{self.what}`",
+            "delete": f"delete `{self.what}`",
+            "replace": f"replace `{self.what}` by `{self.to}`",
+            "change": f"change `{self.what}`: {self.to}",
+            "width": f"`{self.what}` receives other widths: {self.to}",
+        }[self.kind]
+        where = self.places[0] if len(self.places) == 1 else f"{len(self.places)} places"
+        return f"{text} at {where}"
+
+
+def diff(a: Checked, b: Checked) -> tuple[Edit, ...]:
+    """The edits from `a` to `b`; none where the two are equal."""
+    return _Diff(normal(a), normal(b)).edits()
+
+
+class _Diff:
+    def __init__(self, a: Normal, b: Normal):
+        self.a, self.b = a, b
+        self.numbers = Numbering()
+        self.moved: dict[Place, Place] = {}
+        self.found: list[Edit] = []
+        self.costs: dict[tuple[int, int], int] = {}
+        self.steps: dict[tuple[int, int], list[Step]] = {}
+
+    def edits(self) -> tuple[Edit, ...]:
+        if self.a.width != self.b.width:
+            self.found.append(Edit("change", "d", f"{self.a.width} -> {self.b.width}", ("d",), 0, 0))
+        self.chain(self.a.encoder, self.b.encoder)
+        self.chain(self.a.decoder, self.b.decoder)
+        together: dict[tuple[str, str, str], Edit] = {}
+        for edit in self.found:
+            key = (edit.kind, edit.what, edit.to)
+            before = together.get(key, replace(edit, places=(), layers=0, parameters=0))
+            together[key] = replace(
+                edit,
+                places=(*before.places, *edit.places),
+                layers=before.layers + edit.layers,
+                parameters=before.parameters + edit.parameters,
+            )
+        return tuple(together.values())
+
+    # -- numbers of equal things: points of the first definition are named as the second's that they are aligned with
+
+    def left(self, thing: Item | Items) -> int:
+        return self._number(thing, self._aligned)
+
+    def right(self, thing: Item | Items) -> int:
+        return self._number(thing, lambda source: source.place)
+
+    def _number(self, thing: Item | Items, at: Any) -> int:
+        return self.numbers.chain(thing, at) if isinstance(thing, Items) else self.numbers.item(thing, at)
+
+    def _aligned(self, source: Source) -> Hashable:
+        if source.text == "@end":  # the end stays the end, whatever comes before it
+            return (*self.b.encoder.place, len(self.b.encoder.items))
+        return self.moved.get(source.place, ("gone", source.place))
+
+    # -- edits of an alignment
+
+    def chain(self, a: Items, b: Items) -> None:
+        self.moved[(*a.place, 0)] = (*b.place, 0)
+        for i, j in self.align(a, b):
+            if i is None and j is not None:
+                self.come(b.items[j])
+            elif j is None and i is not None:
+                self.go(a.items[i])
+            elif i is not None and j is not None:
+                self.pair(a.items[i], b.items[j])
+                self.moved[(*a.place, i + 1)] = (*b.place, j + 1)
+
+    def come(self, item: Item) -> None:
+        self.found.append(Edit("insert", brief(item), "", (item.path,), item.size, item.total))
+
+    def go(self, item: Item) -> None:
+        self.found.append(Edit("delete", brief(item), "", (item.path,), -item.size, -item.total))
+
+    def pair(self, a: Item, b: Item) -> None:
+        if self.left(a) == self.right(b):
+            self.follow(a, b)
+            return
+        if a.name != b.name:
+            layers, parameters = b.size - a.size, b.total - a.total
+            self.found.append(Edit("replace", brief(a), brief(b), (a.path,), layers, parameters))
+            return
+        changes = [f"{name}: {word(v)} -> {word(w)}" for (name, v), (_, w) in self.changed(a, b)]
+        changes += [f"{name}: {_source(s)} -> {_source(t)}" for name, s, t in self.reread(a, b)]
+        own = b.own - a.own
+        if changes:
+            self.found.append(Edit("change", a.name, ", ".join(changes), (a.path,), 0, own))
+        elif own:
+            received = " -> ".join(", ".join(map(str, widths)) for widths in (a.widths, b.widths))
+            self.found.append(Edit("width", a.name, received, (a.path,), 0, own))
+        for one, two in self.below(a, b):
+            self.chains(one, two)
+
+    def chains(self, a: Items | None, b: Items | None) -> None:
+        """Edits of a chain below a layer; None where the layer has no such chain."""
+        if a is not None and b is not None:
+            self.chain(a, b)
+            return
+        for item in a.items if a else ():
+            self.go(item)
+        for item in b.items if b else ():
+            self.come(item)
+
+    def follow(self, a: Item, b: Item) -> None:
+        """The points inside two equal layers are the same points."""
+        for (_, one), (_, two) in zip(a.parts, b.parts, strict=True):
+            self.moved[(*one.place, 0)] = (*two.place, 0)
+            for k, (x, y) in enumerate(zip(one.items, two.items, strict=True), 1):
+                self.moved[(*one.place, k)] = (*two.place, k)
+                self.follow(x, y)
+
+    def changed(self, a: Item, b: Item) -> Iterator[tuple[tuple[str, Hashable], tuple[str, Hashable]]]:
+        return (pair for pair in zip(a.args, b.args, strict=True) if pair[0] != pair[1])
+
+    def reread(self, a: Item, b: Item) -> Iterator[tuple[str, Source | None, Source | None]]:
+        """Sources that are other points."""
+        for (name, s), (_, t) in zip(a.sources, b.sources, strict=True):
+            if (s is None) != (t is None) or (s and t and self._aligned(s) != t.place):
+                yield name, s, t
+
+    def below(self, a: Item, b: Item) -> Iterator[tuple[Items | None, Items | None]]:
+        one, two = dict(a.parts), dict(b.parts)
+        for name in {**one, **two}:
+            yield one.get(name), two.get(name)
+        for (_, s), (_, t) in zip(a.sources, b.sources, strict=True):
+            if s is not None or t is not None:
+                yield (s.chain if s else None), (t.chain if t else None)
+
+    # -- costs
+
+    def distance(self, a: Items | None, b: Items | None) -> int:
+        if a is None or b is None:
+            return 2 * sum(chain.size for chain in (a, b) if chain is not None)
+        self.align(a, b)
+        return self.costs[self.left(a), self.right(b)]
+
+    def exchange(self, a: Item, b: Item) -> int:
+        """The cost of one layer in the place of another."""
+        x, y = self.left(a), self.right(b)
+        if x == y:
+            return 0
+        if (x, y) not in self.costs:
+            if a.name == b.name:
+                changes = sum(1 for _ in self.changed(a, b)) + sum(1 for _ in self.reread(a, b))
+                cost = min(3, changes) + sum(self.distance(one, two) for one, two in self.below(a, b))
+            else:
+                cost = _FAR if a.parts or b.parts else 3
+            self.costs[x, y] = cost
+        return self.costs[x, y]
+
+    def align(self, a: Items, b: Items) -> list[Step]:
+        """The alignment of two chains at least cost: pairs of places, None where a layer has no partner."""
+        key = self.left(a), self.right(b)
+        if key not in self.steps:
+            xs, ys = a.items, b.items
+            start, most = 0, min(len(xs), len(ys))
+            while start < most and self.left(xs[start]) == self.right(ys[start]):
+                start += 1
+            end = 0
+            while end < most - start and self.left(xs[-1 - end]) == self.right(ys[-1 - end]):
+                end += 1
+            inner_x, inner_y = xs[start : len(xs) - end], ys[start : len(ys) - end]
+            cost, steps = self.middle(inner_x, inner_y)
+            shift = [(None if i is None else i + start, None if j is None else j + start) for i, j in steps]
+            tail = [(len(xs) - end + k, len(ys) - end + k) for k in range(end)]
+            self.costs[key] = cost
+            self.steps[key] = [*((k, k) for k in range(start)), *shift, *tail]
+        return self.steps[key]
+
+    def middle(self, xs: tuple[Item, ...], ys: tuple[Item, ...]) -> tuple[int, list[Step]]:
+        width, cost, steps = 16, _FAR, list[Step]()
+        while True:
+            found, way = self.band(xs, ys, width)
+            if found >= cost:
+                return cost, steps
+            cost, steps = found, way
+            if width >= max(len(xs), len(ys)):
+                return cost, steps
+            width *= 4
+
+    def band(self, xs: tuple[Item, ...], ys: tuple[Item, ...], width: int) -> tuple[int, list[Step]]:
+        """The cheapest alignment that strays at most `width` from the diagonal between the two corners."""
+        n, m = len(xs), len(ys)
+        low, high = min(0, m - n) - width, max(0, m - n) + width
+        above = [0]
+        for y in ys:
+            above.append(above[-1] + 2 * y.size)
+        back: list[bytearray] = []
+        for i, x in enumerate(xs, 1):
+            row = [_FAR] * (m + 1)
+            moves = bytearray(m + 1)
+            first, gone = max(0, i + low), 2 * x.size
+            if first == 0:
+                row[0] = above[0] + gone
+            for j in range(max(1, first), min(m, i + high) + 1):
+                y = ys[j - 1]
+                best, move = above[j - 1] + self.exchange(x, y), 0
+                if above[j] + gone < best:
+                    best, move = above[j] + gone, 1
+                if row[j - 1] + 2 * y.size < best:
+                    best, move = row[j - 1] + 2 * y.size, 2
+                row[j], moves[j] = best, move
+            back.append(moves)
+            above = row
+        steps: list[Step] = []
+        i, j = n, m
+        while i or j:
+            move = 2 if i == 0 else 1 if j == 0 else back[i - 1][j]
+            i, j = i - (move != 2), j - (move != 1)
+            steps.append((i if move != 2 else None, j if move != 1 else None))
+        return above[m], steps[::-1]
+
+
+def _source(source: Source | None) -> str:
+    return "none" if source is None else source_text(source)

@@ -1,0 +1,203 @@
+"""The normal form of a checked definition: what it computes, without the ways in which that can be written.
+
+Definitions, settings and defaults are gone already. Here chains are flat, `id` is nothing, a `repeat` is its copies, and an
+encoder point is a place, whatever its label is called and wherever it stands. `docs/spec.md`, section 12.
+"""
+
+from collections.abc import Callable, Hashable
+from dataclasses import dataclass
+from operator import attrgetter
+from typing import Any
+
+from calque.adl.check import Checked
+from calque.adl.signature import Body, Parameter, Point, SourceDefault
+from calque.adl.tree import Chain, Node
+
+Place = tuple[Hashable, ...]
+"""A point of the encoder: the way to its chain, and how many layers of that stand before it."""
+
+
+@dataclass(frozen=True, eq=False, slots=True)
+class Source:
+    """What a layer reads of the encoder: the point, the chain behind it, and how it was written."""
+
+    place: Place
+    chain: "Items"
+    text: str
+    width: int
+
+
+@dataclass(frozen=True, eq=False, slots=True)
+class Item:
+    """A layer. `args` are its arguments but chains and sources; `own` its own parameters, `total` those below it too.
+
+    `size` counts the layers, `widths` what it receives: from the layer before it, then from its sources.
+    """
+
+    name: str
+    args: tuple[tuple[str, Hashable], ...]
+    parts: "tuple[tuple[str, Items], ...]"
+    sources: tuple[tuple[str, Source | None], ...]
+    widths: tuple[int, ...]
+    own: int
+    total: int
+    size: int
+    path: str
+    defaults: tuple[tuple[str, object], ...]
+
+
+@dataclass(frozen=True, eq=False, slots=True)
+class Items:
+    """A chain: layers one behind the other, none of them `id` or `repeat`."""
+
+    items: tuple[Item, ...]
+    place: Place
+    path: str
+
+    @property
+    def size(self) -> int:
+        """How many layers there are, with those below."""
+        return sum(item.size for item in self.items)
+
+
+@dataclass(frozen=True, eq=False, slots=True)
+class Normal:
+    """A definition in normal form."""
+
+    width: int
+    encoder: Items
+    decoder: Items
+
+    @property
+    def parameters(self) -> int:
+        """How many numbers both sides learn."""
+        return sum(item.total for side in (self.encoder, self.decoder) for item in side.items)
+
+
+def normal(checked: Checked) -> Normal:
+    """The normal form of a checked definition."""
+    maker = _Maker()
+    encoder = maker.chain(checked.encoder, ("encoder",))
+    maker.places["end"] = (*encoder.place, len(encoder.items))
+    return Normal(checked.width, encoder, maker.chain(checked.decoder, ("decoder",)))
+
+
+class _Maker:
+    def __init__(self) -> None:
+        self.places: dict[str, Place] = {}
+
+    def chain(self, chain: Chain, place: Place) -> Items:
+        items: list[Item] = []
+        self.flatten(chain, place, items)
+        return Items(tuple(items), place, chain.path)
+
+    def flatten(self, chain: Chain, place: Place, items: list[Item]) -> None:
+        for key, part in chain.items.items():
+            if isinstance(part, Chain):
+                self.flatten(part, place, items)
+            elif part.name != "id":
+                items.append(self.item(part, (*place, len(items))))
+            if key in chain.labels:
+                self.places[chain.labels[key]] = (*place, len(items))
+
+    def item(self, node: Node, place: Place) -> Item:
+        parameters = node.call.signature.parameters
+        points = {p.name for p in parameters if isinstance(p.kind, Point)}
+        parts = tuple(
+            (name, self.chain(part, (*place, name))) for name, part in node.parts.items() if name not in points
+        )
+        sources = tuple((p.name, self.source(node, p, place)) for p in parameters if p.name in points)
+        args = tuple((p.name, _argument(node, p)) for p in parameters if not isinstance(p.kind, Body | Point))
+        chains = [*(part for _, part in parts), *(s.chain for _, s in sources if s is not None)]
+        return Item(
+            node.name,
+            args,
+            parts,
+            sources,
+            (node.width_in, *(s.width for _, s in sources if s is not None)),
+            node.parameters,
+            node.parameters + sum(item.total for chain in chains for item in chain.items),
+            1 + sum(chain.size for chain in chains),
+            node.path,
+            tuple((p.name, p.default) for p in parameters),
+        )
+
+    def source(self, node: Node, parameter: Parameter, place: Place) -> Source | None:
+        held: Any = _argument(node, parameter)
+        if held is None:
+            return None
+        part = node.parts.get(parameter.name)
+        chain = Items((), place, f"{node.path}.{parameter.name}")
+        if part is not None:
+            chain = self.chain(part, (*place, parameter.name))
+        return Source(self.places[held.key], chain, f"@{held.key}", held.width)
+
+
+def _argument(node: Node, parameter: Parameter) -> Any:
+    name = parameter.name
+    return getattr(node.args, name if hasattr(node.args, name) else f"{name}_")
+
+
+class Numbering:
+    """Numbers that are equal where items, or chains, of any number of normal forms are equal."""
+
+    def __init__(self) -> None:
+        self._known: dict[Hashable, int] = {}
+        self._of: dict[int, tuple[object, int]] = {}  # the object is kept, so that its id stays its own
+
+    def chain(self, chain: Items, at: Callable[[Source], Hashable]) -> int:
+        """The number of a chain; `at` names the points of sources."""
+        if id(chain) not in self._of:
+            key = ("chain", *(self.item(item, at) for item in chain.items))
+            self._of[id(chain)] = chain, self._known.setdefault(key, len(self._known))
+        return self._of[id(chain)][1]
+
+    def item(self, item: Item, at: Callable[[Source], Hashable]) -> int:
+        """The number of a layer."""
+        if id(item) not in self._of:
+            sources = tuple((name, None if s is None else (at(s), self.chain(s.chain, at))) for name, s in item.sources)
+            parts = tuple((name, self.chain(part, at)) for name, part in item.parts)
+            key = ("item", item.name, item.args, parts, sources, item.widths, item.own)
+            self._of[id(item)] = item, self._known.setdefault(key, len(self._known))
+        return self._of[id(item)][1]
+
+
+def equal(a: Checked, b: Checked) -> bool:
+    """Do two definitions compute the same, with parameters of the same shapes in the same order?"""
+    one, two, numbers = normal(a), normal(b), Numbering()
+
+    return one.width == two.width and all(
+        numbers.chain(x, attrgetter("place")) == numbers.chain(y, attrgetter("place"))
+        for x, y in ((one.encoder, two.encoder), (one.decoder, two.decoder))
+    )
+
+
+def brief(item: Item) -> str:
+    """A layer's text without the arguments that have their fixed default."""
+    defaults = dict(item.defaults)
+    written = [brief_chain(part) for _, part in item.parts]
+    written += [f"{name}={word(value)}" for name, value in item.args if defaults.get(name) != value]
+    for name, source in item.sources:
+        if source is not None:
+            default = defaults.get(name)
+            text = source_text(source)
+            if not (isinstance(default, SourceDefault) and text == f"@{default.label}"):
+                written.append(f"{name}={text}")
+    return item.name + (f"({', '.join(written)})" if written else "")
+
+
+def brief_chain(chain: Items) -> str:
+    """A chain of such texts."""
+    return " -> ".join(brief(item) for item in chain.items) or "id"
+
+
+def source_text(source: Source) -> str:
+    """A source with the chain behind it."""
+    return source.text + (f" -> {brief_chain(source.chain)}" if source.chain.items else "")
+
+
+def word(value: object) -> str:
+    """An argument's value as the language writes it."""
+    if value is None:
+        return "none"
+    return ("yes" if value else "no") if isinstance(value, bool) else str(value)
