@@ -58,6 +58,11 @@ class Model:
 
     file: str = key("", "an .adl file; or give the text itself in `text`")
     text: str = key("", "the definition itself")
+    dialect: str = key(
+        "calque",
+        "its notation; acl18: the strings of Domhan's 2018 research code",
+        choices=("calque", "acl18"),
+    )
     plugins: tuple[str, ...] = key(
         (), "modules, or .py files from the current folder, whose layers the definition may name"
     )

@@ -9,6 +9,7 @@ from pathlib import Path
 from types import ModuleType
 
 from calque.adl.check import check
+from calque.adl.dialect import reader
 from calque.adl.program import prelude
 from calque.adl.signature import REPEAT, SETTINGS
 from calque.data.compiled import Prepared, prepare
@@ -94,13 +95,14 @@ def run_training(
 ) -> Finished | Stopped:
     """Checks the definition, prepares the corpus and trains, all into `folder`; continues what stands there."""
     registry = registry_of(experiment.model)
-    checked = check(definition(experiment), registry)
+    checked = check(definition(experiment), registry, reader(experiment.model.dialect))
     if checked.warnings and tell is not None:
         tell(render_all(checked.warnings))
     prepared = prepare_corpus(experiment.data, folder, tell)
     # A run folder is used from other folders than the one it was started in.
     plugins = tuple(str(Path(name).resolve()) if name.endswith(".py") else name for name in experiment.model.plugins)
-    resolved = replace(experiment, model=replace(experiment.model, file="", text=checked.text, plugins=plugins))
+    model = replace(experiment.model, file="", text=checked.text, dialect="calque", plugins=plugins)
+    resolved = replace(experiment, model=model)
     scorer = validation_bleu(prepared, resolved) if experiment.train.validate_bleu_sentences else None
     return train(resolved, folder, prepared, checked, registry, watcher, scorer)
 

@@ -1,13 +1,12 @@
-"""Which dialect a text is in, and its translation into the language."""
+"""The dialects, and statements as text: what a dialect says, said in the language."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 
 from calque.adl import acl18
 from calque.adl.parser import parse_some
 from calque.adl.program import Reader
 from calque.adl.settings import overriding
 from calque.adl.syntax import Argument, Chain, Label, Number, Operation, Source, Statement, Value
-from calque.diagnostics import CalqueError, Text
 
 DIALECTS = ("calque", "acl18")
 
@@ -20,12 +19,9 @@ def reader(dialect: str, settings: Mapping[str, Statement] | None = None) -> Rea
     return overriding(parse_some, given)
 
 
-def translation(text: Text, dialect: str, settings: Mapping[str, Statement] | None = None) -> str:
-    """The text in the language, a line for each statement. Raises every fault of syntax."""
-    read = reader(dialect, settings)(text)
-    if read.faults:
-        raise CalqueError(read.faults)
-    return "adl = 0\n" + "".join(f"{statement_text(s)}\n" for s in read.statements if s.name != "adl")
+def text_of(statements: Sequence[Statement]) -> str:
+    """Statements as a text of the language, a line for each."""
+    return "adl = 0\n" + "".join(f"{statement_text(s)}\n" for s in statements if s.name != "adl")
 
 
 def statement_text(statement: Statement) -> str:

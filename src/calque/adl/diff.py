@@ -1,8 +1,8 @@
 """What turns one definition into another: edits at paths, equal ones together, each with the parameters it brings.
 
-Chains of the normal forms are aligned at least cost: 2 for each layer that comes or goes, 3 for a layer without chains in the
-place of another, 1 for each changed argument, 3 at most. Long chains are aligned in a band around their diagonal, which is
-widened until the cost no longer falls.
+Chains of the normal forms are aligned at least cost: 2 for each layer that comes or goes, also where it comes around others or
+leaves what it held, 3 for a layer without chains in the place of another, 1 for each changed argument, 3 at most. Long
+chains are aligned in a band around their diagonal, which is widened until the cost no longer falls.
 """
 
 from collections.abc import Hashable, Iterator
@@ -13,16 +13,18 @@ from calque.adl.check import Checked
 from calque.adl.normal import Item, Items, Normal, Numbering, Place, Source, brief, normal, source_text, word
 
 _FAR = 10**9
-Step = tuple[int | None, int | None]
+Run = tuple[int, int]
+Step = tuple[Run, Run]
+"""Layers `[from, to)` of one chain beside those of the other: one and one, one and none, or one around several."""
 
 
 @dataclass(frozen=True)
 class Edit:
     """An edit and every place it is made at.
 
-    `kind` is `insert`, `delete`, `replace`, `change` (of arguments or sources) or `width` (other parameters through other
-    widths received). `places` are paths in the second definition for an insertion, else in the first. `layers` and
-    `parameters` say how many more there are behind it, all places together.
+    `kind` is `insert`, `delete`, `wrap` (a layer comes around others), `unwrap`, `replace`, `change` (of arguments or sources)
+    or `width` (other parameters through other widths received). `places` are paths in the second definition for what comes,
+    else in the first. `layers` and `parameters` say how many more there are behind it, all places together.
     """
 
     kind: str
@@ -36,6 +38,8 @@ class Edit:
         text = {
             "insert": f"insert `{self.what}`",
             "delete": f"delete `{self.what}`",
+            "wrap": f"put `{self.what}` around",
+            "unwrap": f"take `{self.what}` away",
             "replace": f"replace `{self.what}` by `{self.to}`",
             "change": f"change `{self.what}`: {self.to}",
             "width": f"`{self.what}` receives other widths: {self.to}",
@@ -94,15 +98,33 @@ class _Diff:
     # -- edits of an alignment
 
     def chain(self, a: Items, b: Items) -> None:
-        self.moved[(*a.place, 0)] = (*b.place, 0)
-        for i, j in self.align(a, b):
-            if i is None and j is not None:
-                self.come(b.items[j])
-            elif j is None and i is not None:
-                self.go(a.items[i])
-            elif i is not None and j is not None:
-                self.pair(a.items[i], b.items[j])
-                self.moved[(*a.place, i + 1)] = (*b.place, j + 1)
+        self.moved[(*a.place, a.first)] = (*b.place, b.first)
+        for (i, to_i), (j, to_j) in self.align(a, b):
+            xs, ys = a.items[i:to_i], b.items[j:to_j]
+            if len(xs) == len(ys) == 1:
+                self.pair(xs[0], ys[0])
+            elif len(ys) == 1 and xs:
+                self.wrap("wrap", ys[0], a, (i, to_i))
+            elif len(xs) == 1 and ys:
+                self.wrap("unwrap", xs[0], b, (j, to_j))
+            for item in xs if not ys else ():
+                self.go(item)
+            for item in ys if not xs else ():
+                self.come(item)
+            if xs and ys:  # what a layer came around keeps its own outputs
+                self.moved.setdefault((*a.place, a.first + to_i), (*b.place, b.first + to_j))
+
+    def wrap(self, kind: str, around: Item, chain: Items, run: Run) -> None:
+        """A layer of one side, around a run of the other side's chain."""
+        held = _run(chain, *run)
+        part = self.around(around, held, kind == "wrap")[1]
+        inner = dict(around.parts)[part]
+        sign = 1 if kind == "wrap" else -1
+        more = around.total - sum(item.total for item in inner.items)
+        layers = around.size - inner.size
+        self.found.append(Edit(kind, brief(around, part), "", (around.path,), sign * layers, sign * more))
+        one, two = (held, inner) if kind == "wrap" else (inner, held)
+        self.chain(one, two)
 
     def come(self, item: Item) -> None:
         self.found.append(Edit("insert", brief(item), "", (item.path,), item.size, item.total))
@@ -114,12 +136,19 @@ class _Diff:
         if self.left(a) == self.right(b):
             self.follow(a, b)
             return
+        way = self.cheapest(a, b)[1]
+        if way == "wrap":
+            self.wrap("wrap", b, Items((a,), a.place[:-1], _index(a)), (0, 1))
+            return
+        if way == "unwrap":
+            self.wrap("unwrap", a, Items((b,), b.place[:-1], _index(b)), (0, 1))
+            return
         if a.name != b.name:
             layers, parameters = b.size - a.size, b.total - a.total
             self.found.append(Edit("replace", brief(a), brief(b), (a.path,), layers, parameters))
             return
         changes = [f"{name}: {word(v)} -> {word(w)}" for (name, v), (_, w) in self.changed(a, b)]
-        changes += [f"{name}: {_source(s)} -> {_source(t)}" for name, s, t in self.reread(a, b)]
+        changes += [f"{name}: {_rereading(s, t)}" for name, s, t in self.reread(a, b)]
         own = b.own - a.own
         if changes:
             self.found.append(Edit("change", a.name, ", ".join(changes), (a.path,), 0, own))
@@ -178,13 +207,28 @@ class _Diff:
         if x == y:
             return 0
         if (x, y) not in self.costs:
-            if a.name == b.name:
-                changes = sum(1 for _ in self.changed(a, b)) + sum(1 for _ in self.reread(a, b))
-                cost = min(3, changes) + sum(self.distance(one, two) for one, two in self.below(a, b))
-            else:
-                cost = _FAR if a.parts or b.parts else 3
-            self.costs[x, y] = cost
+            self.costs[x, y] = self.cheapest(a, b)[0]
         return self.costs[x, y]
+
+    def cheapest(self, a: Item, b: Item) -> tuple[int, str]:
+        """The cost of one layer in the place of another, and how: as it is, or one around the other."""
+        if a.name == b.name:
+            changes = sum(1 for _ in self.changed(a, b)) + sum(1 for _ in self.reread(a, b))
+            return min(3, changes) + sum(self.distance(one, two) for one, two in self.below(a, b)), "change"
+        ways = [(_FAR if a.parts or b.parts else 3, "replace")]
+        if b.parts:
+            ways.append((self.around(b, Items((a,), a.place[:-1], _index(a)), True)[0], "wrap"))
+        if a.parts:
+            ways.append((self.around(a, Items((b,), b.place[:-1], _index(b)), False)[0], "unwrap"))
+        return min(ways)
+
+    def around(self, item: Item, held: Items, comes: bool) -> tuple[int, str]:
+        """The cost of a layer that comes around a chain, or goes from around it, and the part that holds the chain."""
+        ways = []
+        for name, part in item.parts:
+            inside = self.distance(held, part) if comes else self.distance(part, held)
+            ways.append((2 * (item.size - part.size) + inside, name))
+        return min(ways)
 
     def align(self, a: Items, b: Items) -> list[Step]:
         """The alignment of two chains at least cost: pairs of places, None where a layer has no partner."""
@@ -199,10 +243,10 @@ class _Diff:
                 end += 1
             inner_x, inner_y = xs[start : len(xs) - end], ys[start : len(ys) - end]
             cost, steps = self.middle(inner_x, inner_y)
-            shift = [(None if i is None else i + start, None if j is None else j + start) for i, j in steps]
-            tail = [(len(xs) - end + k, len(ys) - end + k) for k in range(end)]
+            shift = [((i + start, k + start), (j + start, m + start)) for (i, k), (j, m) in steps]
+            x, y = len(xs) - end, len(ys) - end
             self.costs[key] = cost
-            self.steps[key] = [*((k, k) for k in range(start)), *shift, *tail]
+            self.steps[key] = [*_pairs(0, 0, start), *shift, *_pairs(x, y, end)]
         return self.steps[key]
 
     def middle(self, xs: tuple[Item, ...], ys: tuple[Item, ...]) -> tuple[int, list[Step]]:
@@ -210,11 +254,18 @@ class _Diff:
         while True:
             found, way = self.band(xs, ys, width)
             if found >= cost:
-                return cost, steps
+                break
             cost, steps = found, way
             if width >= max(len(xs), len(ys)):
-                return cost, steps
+                break
             width *= 4
+        for one, many, comes in ((ys, xs, True), (xs, ys, False)):
+            if len(one) == 1 and len(many) > 1 and one[0].parts:
+                held = Items(many, many[0].place[:-1], _index(many[0]))
+                around = self.around(one[0], held, comes)[0]
+                if around < cost:
+                    cost, steps = around, [((0, len(xs)), (0, len(ys)))]
+        return cost, steps
 
     def band(self, xs: tuple[Item, ...], ys: tuple[Item, ...], width: int) -> tuple[int, list[Step]]:
         """The cheapest alignment that strays at most `width` from the diagonal between the two corners."""
@@ -245,9 +296,23 @@ class _Diff:
         while i or j:
             move = 2 if i == 0 else 1 if j == 0 else back[i - 1][j]
             i, j = i - (move != 2), j - (move != 1)
-            steps.append((i if move != 2 else None, j if move != 1 else None))
+            steps.append(((i, i + (move != 2)), (j, j + (move != 1))))
         return above[m], steps[::-1]
 
 
-def _source(source: Source | None) -> str:
-    return "none" if source is None else source_text(source)
+def _pairs(i: int, j: int, count: int) -> list[Step]:
+    return [((i + k, i + k + 1), (j + k, j + k + 1)) for k in range(count)]
+
+
+def _index(item: Item) -> int:
+    at = item.place[-1]
+    return at if isinstance(at, int) else 0
+
+
+def _run(chain: Items, start: int, end: int) -> Items:
+    return Items(chain.items[start:end], chain.place, chain.first + start)
+
+
+def _rereading(a: Source | None, b: Source | None) -> str:
+    one, two = ("none" if source is None else source_text(source) for source in (a, b))
+    return f"{one} -> {two}" + (", another point" if one == two else "")

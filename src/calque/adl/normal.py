@@ -31,7 +31,8 @@ class Source:
 class Item:
     """A layer. `args` are its arguments but chains and sources; `own` its own parameters, `total` those below it too.
 
-    `size` counts the layers, `widths` what it receives: from the layer before it, then from its sources.
+    `size` counts the layers, `widths` what it receives: from the layer before it, then from its sources. `place` is the
+    point before it.
     """
 
     name: str
@@ -43,16 +44,17 @@ class Item:
     total: int
     size: int
     path: str
+    place: Place
     defaults: tuple[tuple[str, object], ...]
 
 
 @dataclass(frozen=True, eq=False, slots=True)
 class Items:
-    """A chain: layers one behind the other, none of them `id` or `repeat`."""
+    """A chain: layers one behind the other, none of them `id` or `repeat`; `first` counts those left out before them."""
 
     items: tuple[Item, ...]
     place: Place
-    path: str
+    first: int = 0
 
     @property
     def size(self) -> int:
@@ -89,7 +91,7 @@ class _Maker:
     def chain(self, chain: Chain, place: Place) -> Items:
         items: list[Item] = []
         self.flatten(chain, place, items)
-        return Items(tuple(items), place, chain.path)
+        return Items(tuple(items), place)
 
     def flatten(self, chain: Chain, place: Place, items: list[Item]) -> None:
         for key, part in chain.items.items():
@@ -119,6 +121,7 @@ class _Maker:
             node.parameters + sum(item.total for chain in chains for item in chain.items),
             1 + sum(chain.size for chain in chains),
             node.path,
+            place,
             tuple((p.name, p.default) for p in parameters),
         )
 
@@ -127,9 +130,8 @@ class _Maker:
         if held is None:
             return None
         part = node.parts.get(parameter.name)
-        chain = Items((), place, f"{node.path}.{parameter.name}")
-        if part is not None:
-            chain = self.chain(part, (*place, parameter.name))
+        inside = (*place, parameter.name)
+        chain = Items((), inside) if part is None else self.chain(part, inside)
         return Source(self.places[held.key], chain, f"@{held.key}", held.width)
 
 
@@ -172,10 +174,10 @@ def equal(a: Checked, b: Checked) -> bool:
     )
 
 
-def brief(item: Item) -> str:
-    """A layer's text without the arguments that have their fixed default."""
+def brief(item: Item, hole: str | None = None) -> str:
+    """A layer's text without the arguments that have their fixed default; of the part `hole`, three dots."""
     defaults = dict(item.defaults)
-    written = [brief_chain(part) for _, part in item.parts]
+    written = ["..." if name == hole else brief_chain(part) for name, part in item.parts]
     written += [f"{name}={word(value)}" for name, value in item.args if defaults.get(name) != value]
     for name, source in item.sources:
         if source is not None:

@@ -8,38 +8,73 @@ from typing import Any
 import click
 
 from calque.cli.base import FILE, root, tell
-from calque.diagnostics import Place, codes, error, nearest, read_text, render_all
+from calque.diagnostics import CalqueError, Place, codes, error, nearest, render_all
+
+DEFINITION = click.argument("file", metavar="FILE|NAME")
+DIALECT = click.option(
+    "--dialect",
+    type=click.Choice(["calque", "acl18"]),
+    default="calque",
+    help="The notation; acl18: the strings of Domhan's 2018 research code.",
+)
+SETTINGS = click.option("--set", "settings", multiple=True, metavar="NAME=VALUE", help="Give a setting another value.")
 
 
-def _checked(file: Path) -> Any:
-    from calque.adl.parser import parse
-
-    text = read_text(file, "X402", "X403")
-    parse(text)  # a typing error is told before torch is loaded
+def checked_definition(name: str, settings: tuple[str, ...] = (), dialect: str = "calque") -> Any:
+    """The checked definition of a file, or of an architecture that comes with the package; warnings are told."""
+    text, reader = _read(name, settings, dialect)
     from calque.adl.check import check
     from calque.layers.registry import builtin
 
-    checked = check(text, builtin())
+    checked = check(text, builtin(), reader)
     if checked.warnings:
         tell(render_all(checked.warnings))
     return checked
 
 
-@root.command()
-@click.argument("file", type=FILE)
-def check(file: Path) -> None:
-    """Check a definition: prints nothing where it is right, and every error where it is not."""
-    _checked(file)
+def _read(name: str, settings: tuple[str, ...], dialect: str) -> tuple[Any, Any]:
+    """A text and its reader. A typing error is told here, before torch is loaded."""
+    from calque import zoo
+    from calque.adl.dialect import reader
+    from calque.adl.settings import parse_settings
+
+    text, given = zoo.find(name), reader(dialect, parse_settings(settings))
+    read = given(text)
+    if read.faults:
+        raise CalqueError(read.faults)
+    return text, given
 
 
 @root.command()
-@click.argument("file", type=FILE)
+@DEFINITION
+@SETTINGS
+@DIALECT
+@click.option("--to-text", is_flag=True, help="Print the canonical text; of another dialect, the translation.")
+def check(file: str, settings: tuple[str, ...], dialect: str, to_text: bool) -> None:
+    """Check a definition: prints nothing where it is right, and every error where it is not.
+
+    NAME is an architecture of `calque zoo`.
+    """
+    checked = checked_definition(file, settings, dialect)
+    if to_text and dialect == "calque":
+        click.echo(checked.text, nl=False)
+    elif to_text:
+        from calque.adl.dialect import text_of
+
+        text, reader = _read(file, settings, dialect)
+        click.echo(text_of(reader(text).statements), nl=False)
+
+
+@root.command()
+@DEFINITION
+@SETTINGS
+@DIALECT
 @click.option("--json", "as_json", is_flag=True, help="Everything as JSON.")
-def explain(file: Path, as_json: bool) -> None:
+def explain(file: str, settings: tuple[str, ...], dialect: str, as_json: bool) -> None:
     """Print what is known of a definition before a weight exists: paths, widths, parameters."""
     from calque.explain import explanation, table
 
-    checked = _checked(file)
+    checked = checked_definition(file, settings, dialect)
     click.echo(json.dumps(explanation(checked), indent=1) if as_json else table(checked))
 
 

@@ -8,11 +8,12 @@ import functools
 import tomllib
 from importlib import resources
 from importlib.resources.abc import Traversable
+from pathlib import Path
 
-from calque.diagnostics import Text, error, nearest
+from calque.diagnostics import Text, error, nearest, read_text
 from calque.zoo.paper import Paper, Row, load_paper
 
-__all__ = ["names", "paper", "papers", "read"]
+__all__ = ["find", "names", "paper", "papers", "read"]
 
 
 def names() -> list[str]:
@@ -44,6 +45,16 @@ def read(name: str) -> Text:
     if name not in rows:
         raise error("X220", None, name=name, near=nearest(name, [*files, *rows]), names=sorted(files))
     return Text(f"zoo/{name}.adl", rows[name].text)
+
+
+def find(name: str) -> Text:
+    """The text of a file, or of an architecture where there is no such file.
+
+    Raises X220 for a name that begins like those here, X402 or X403 for another that cannot be read.
+    """
+    if not Path(name).exists() and name.partition("/")[0] in {known.partition("/")[0] for known in names()}:
+        return read(name)
+    return read_text(name, "X402", "X403")
 
 
 def _folder() -> Traversable:

@@ -1,0 +1,68 @@
+"""Commands that list and compare definitions."""
+
+import json
+import sys
+from dataclasses import asdict
+
+import click
+
+from calque.cli.base import root
+from calque.cli.definition import SETTINGS, checked_definition
+from calque.diagnostics import error, nearest
+
+
+@root.command()
+@click.argument("name", required=False)
+def zoo(name: str | None) -> None:
+    """List the architectures that come with the package, those below NAME, or print the one that is NAMEd."""
+    from calque import zoo as held
+
+    names = held.names()
+    below = [n for n in names if name is None or n.startswith(name.rstrip("/") + "/")]
+    if name in names:
+        click.echo(held.read(name).body, nl=False)
+    elif below:
+        click.echo("\n".join(below))
+    else:
+        raise error("X220", None, name=name, near=nearest(str(name), names), names=held.papers())
+
+
+@root.command()
+@click.argument("a")
+@click.argument("b")
+@SETTINGS
+@click.option("--json", "as_json", is_flag=True, help="Everything as JSON.")
+def diff(a: str, b: str, settings: tuple[str, ...], as_json: bool) -> None:
+    """Print the edits that turn definition A into definition B, and the parameters that each brings.
+
+    A and B are files or architectures of `calque zoo`.
+    """
+    one, two = checked_definition(a, settings), checked_definition(b, settings)
+    from calque.adl.diff import diff as edits_between
+    from calque.adl.normal import normal
+
+    edits, before, after = edits_between(one, two), normal(one).parameters, normal(two).parameters
+    if as_json:
+        found = {"equal": not edits, "parameters": [before, after], "edits": [asdict(edit) for edit in edits]}
+        click.echo(json.dumps(found, indent=1))
+        return
+    for edit in edits:
+        click.echo(f"{edit}" + (f"  [{edit.parameters:+,} parameters]" if edit.parameters else ""))
+    click.echo(f"{before:,} -> {after:,} parameters" if edits else "equal")
+
+
+@root.command()
+@click.argument("a")
+@click.argument("b")
+@SETTINGS
+def equal(a: str, b: str, settings: tuple[str, ...]) -> None:
+    """Say whether definitions A and B compute the same; exit status 1 where they do not.
+
+    Written differently, they may be equal: chains, `id`, `repeat`, definitions and labels do not count.
+    """
+    one, two = checked_definition(a, settings), checked_definition(b, settings)
+    from calque.adl.normal import equal as are_equal
+
+    same = are_equal(one, two)
+    click.echo("equal" if same else "different")
+    sys.exit(0 if same else 1)
