@@ -18,7 +18,8 @@ def test_message(path) -> None:
 
 def test_every_code_has_a_message() -> None:
     shown = "".join(path.read_text(encoding="utf-8") for path in GOLDEN)
-    assert [code for code in codes() if code[0] in "SC" and f"[{code}]" not in shown] == []
+    language = [code for code in codes() if code[0] in "SC" and code[:2] != "S2"]  # S2: see `test_acl18.py`
+    assert [code for code in language if f"[{code}]" not in shown] == []
 
 
 def test_sentences() -> None:
@@ -33,7 +34,7 @@ def test_examples_of_pages_show_their_code() -> None:
     """A line of a page that names the code in a comment has that fault, once the text has two sides."""
     seen = 0
     for code in codes().values():
-        if code.code[0] not in "SC":
+        if code.code[0] not in "SC" or code.code[:2] == "S2":
             continue
         block = [line.strip() for line in code.page.split("\n") if line.startswith("    ")]
         for k, line in enumerate(block):

@@ -135,6 +135,7 @@ def activation(name: str, span: Span, bound: Bound) -> Terms:
         return ()
     if name == "softrelu":
         bound.refuse(span, "the activation `softrelu`")
+        return ()
     if name == "gelu":
         bound.remark(span, "gelu", "exact here, approximated with tanh there")
     if name == "swish1":
@@ -174,7 +175,7 @@ def _dropout(b: Bound) -> tuple[Terms, int]:
 def _pos(b: Bound) -> tuple[Terms, int]:
     b.fits(b["num_embed"].span, "pos", b.whole("num_embed"), b.width)
     if b["scale_inputs"].word == "False":
-        b.refuse(b["scale_inputs"].span, "`pos` with its sinusoids scaled down")
+        b.refuse(b["scale_inputs"].span, "the scaled sinusoid")
     rate = [] if b["dropout"].default else [b["dropout"].clipped()]
     return (call("pos", b.layer.span, *rate),), b.width
 
@@ -218,6 +219,7 @@ def _rnn(b: Bound) -> tuple[Terms, int]:
             b.refuse(b[name].span, f"`{name}`")
     if cell.word not in ("lstm", "gru"):
         b.refuse(cell.span, f"the cell `{cell.word}`")
+        cell = Value("lstm", cell.span)
     if cell.word == "gru":
         b.remark(cell.span, "gru", "without the second bias, which the reset gate multiplies there")
     args = b.sized("width", n, b["num_hidden"].span)

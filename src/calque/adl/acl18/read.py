@@ -61,11 +61,11 @@ class _Reader:
         self.used |= {"d", "num_embed"}
         sides = [self.side(name, width.number) for name in SIDES if name in self.strings]
         made = [statement for statement in sides if statement is not None]
-        for name, value in self.numbers.items():
-            if name not in self.used and not self.faults:
-                self.faults.append(Diagnostic("C127", self.names[name], {"name": name}))
-            elif name == "p":
-                made.insert(0, _statement("p", value, self.names[name]))
+        if not self.faults and len(made) == len(SIDES):
+            unread = [name for name in self.numbers if name not in self.used]
+            self.faults += [Diagnostic("C127", self.names[name], {"name": name}) for name in unread]
+        if "p" in self.numbers:
+            made.insert(0, _statement("p", self.numbers["p"], self.names["p"]))
         made.insert(0, _statement("d", width, width.span))
         lost = [name for name in SIDES if name not in {s.name for s in made} and name in self.strings]
         return Read(made, self.faults[:MAX_FAULTS], lost, tuple(self.warnings))
@@ -121,7 +121,7 @@ class _Reader:
     def side(self, name: str, width: int | float | None) -> Statement | None:
         span = self.strings[name]
         try:
-            layers = parse(self.text, span.start, span.end, self.faults, self.warnings)
+            layers = parse(self.text, span.start, span.end, self.faults)
             terms, _ = self.chain(layers, width if isinstance(width, int) else 0)
         except Fault:
             return None
@@ -165,11 +165,11 @@ class _Reader:
         return TRANSLATIONS[layer.name](bound)
 
     def remark(self, span: Span, what: str, how: str) -> None:
-        self.warnings.append(Diagnostic("S210", span, {"what": what, "how": how}, severity="warning"))
+        self.warnings.append(Diagnostic("S209", span, {"what": what, "how": how}, severity="warning"))
 
     def fits(self, span: Span, layer: str, expected: int, found: int) -> None:
         if expected != found:
-            self.fault("S211", span, layer=layer, expected=expected, found=found)
+            self.fault("S210", span, layer=layer, expected=expected, found=found)
 
     def width_of_embeddings(self) -> int:
         found = self.numbers.get("num_embed") or self.numbers.get("d")
@@ -189,7 +189,10 @@ class _Reader:
         given.update(zip(names, positional, strict=False))
         for argument in layer.arguments:
             if argument.name is not None and argument.name not in names:
-                self.fault("S203", argument.span, layer=layer.name, name=argument.name, names=names or None)
+                near = nearest(argument.name, names)
+                at = Span(self.text, argument.span.start, argument.span.start + len(argument.name))
+                fix = Fix(at, near) if near else None
+                self.fault("S203", at, fix, layer=layer.name, name=argument.name, near=near, names=names or None)
                 raise Fault()
             if argument.name is not None:  # the last one counts, as in the original
                 given[argument.name] = argument
@@ -200,7 +203,7 @@ class _Reader:
             return self.default(parameter, layer)
         if parameter.ignored:
             given = {"layer": layer.name, "name": parameter.name}
-            self.warnings.append(Diagnostic("S209", argument.span, given, severity="warning"))
+            self.warnings.append(Diagnostic("S208", argument.span, given, severity="warning"))
             return Value(None, argument.span)
         takes, token = parameter.takes, argument.value
         if isinstance(takes, tuple) or takes in (FLAG, ANY):
@@ -223,7 +226,7 @@ class _Reader:
             return Value(held.value, layer.span, default=True)
         value = self.width_of_embeddings() if name == "num_embed" else _OPTIONS[name]
         if value is None:
-            self.fault("S212", layer.span, layer=layer.name, name=name)
+            self.fault("S211", layer.span, layer=layer.name, name=name)
             raise Fault()
         return Value(value, layer.span, default=True)
 
@@ -236,7 +239,7 @@ class _Reader:
             held = self.numbers.get(key) or (self.default_width() if key == "NUM_HIDDEN" else None)
             if held is None:
                 near = nearest(key, ["NUM_HIDDEN", *(k for k in self.numbers if k.isupper())])
-                self.fault("S212", token.span, Fix(token.span, f"${near}") if near else None, name=key, near=near)
+                self.fault("S211", token.span, Fix(token.span, f"${near}") if near else None, name=key, near=near)
                 raise Fault()
             self.used.add(key)
             value = held.number

@@ -57,9 +57,9 @@ class Layer:
     count: Token | None = None
 
 
-def parse(text: Text, start: int, end: int, faults: list[Diagnostic], warnings: list[Diagnostic]) -> tuple[Layer, ...]:
+def parse(text: Text, start: int, end: int, faults: list[Diagnostic]) -> tuple[Layer, ...]:
     """The layers of the string at `[start, end)`. Raises Fault where it cannot be read."""
-    parser = _Parser(_tokens(text, start, end, faults), faults, warnings)
+    parser = _Parser(_tokens(text, start, end, faults), faults)
     chain = parser.chain()
     if parser.now.kind != "end":
         raise parser.fail("`->` or the end of the string")
@@ -84,10 +84,9 @@ def _tokens(text: Text, start: int, end: int, faults: list[Diagnostic]) -> list[
 
 
 class _Parser:
-    def __init__(self, tokens: list[Token], faults: list[Diagnostic], warnings: list[Diagnostic]):
-        self.tokens, self.faults, self.warnings = tokens, faults, warnings
+    def __init__(self, tokens: list[Token], faults: list[Diagnostic]):
+        self.tokens, self.faults = tokens, faults
         self.i = self.depth = 0
-        self.repaired = False
 
     @property
     def now(self) -> Token:
@@ -112,17 +111,16 @@ class _Parser:
         return Fault()
 
     def chain(self) -> tuple[Layer, ...]:
-        layers = [*self.layer()]
+        layers = [self.layer()]
         while self.accept("->"):
-            layers += self.layer()
+            layers.append(self.layer())
         return tuple(layers)
 
-    def layer(self) -> tuple[Layer, ...]:
-        """A layer; two where a bracket that was left open is read as if it stood before the last `norm`."""
+    def layer(self) -> Layer:
         name = self.expect("name", "a layer")
         opened = self.accept("(")
         if opened is None:
-            return (Layer(name.text, name.span, name.span),)
+            return Layer(name.text, name.span, name.span)
         if name.text in WITH_CHAIN or name.text == "repeat":
             return self.around(name, opened)
         arguments = [self.argument()]
@@ -131,9 +129,9 @@ class _Parser:
         closed = self.accept(")")
         if closed is None:
             raise self.fail("`,` or `)`", opened)
-        return (Layer(name.text, name.span.to(closed.span), name.span, tuple(arguments)),)
+        return Layer(name.text, name.span.to(closed.span), name.span, tuple(arguments))
 
-    def around(self, name: Token, opened: Token) -> tuple[Layer, ...]:
+    def around(self, name: Token, opened: Token) -> Layer:
         count = None
         if name.text == "repeat":
             count = self.accept("variable") or self.expect("number", "a whole number")
@@ -147,21 +145,9 @@ class _Parser:
         chain = self.chain()
         self.depth -= 1
         closed = self.accept(")")
-        outside: tuple[Layer, ...] = ()
         if closed is None:
-            if self.now.kind != "end" or self.repaired:
-                raise self.fail("`->` or `)`", opened)
-            self.repaired = True
-            last = chain[-1]
-            if count is not None and len(chain) > 1 and (last.name, last.arguments) == ("norm", ()):
-                chain, outside = chain[:-1], (last,)
-            end = chain[-1].span.end
-            where = Span(opened.span.text, end, end)
-            self.warnings.append(
-                Diagnostic("S208", where, {}, None, ((opened.span, "`(` was opened"),), severity="warning")
-            )
-        span = name.span.to(closed.span if closed else chain[-1].span)
-        return (Layer(name.text, span, name.span, (), chain, count), *outside)
+            raise self.fail("`->` or `)`", opened)
+        return Layer(name.text, name.span.to(closed.span), name.span, (), chain, count)
 
     def argument(self) -> Argument:
         name = None
