@@ -21,7 +21,7 @@ from calque.adl.dialect import DIALECTS, reader, text_of
 from calque.adl.normal import equal
 from calque.adl.settings import parse_settings
 from calque.api import build
-from calque.diagnostics import CalqueError, Diagnostic, Text, codes, render_all
+from calque.diagnostics import CalqueError, Diagnostic, Text, apply_fix, codes, message, render_all
 from calque.layers.registry import builtin
 
 GOLDEN = sorted(Path(__file__).parent.glob("acl18/*.txt"))
@@ -378,8 +378,8 @@ def test_what_help_proposes_works() -> None:
         written = path.read_text(encoding="utf-8").partition("---\n")[0]
         for fault in faults(written):
             if fault.fix is not None:
-                after = written[: fault.fix.span.start] + fault.fix.replacement + written[fault.fix.span.end :]
-                assert fault.code not in {f.code for f in faults(after)}
+                after = {(f.code, message(f)) for f in faults(apply_fix(fault.fix))}
+                assert (fault.code, message(fault)) not in after
 
 
 WORDS = "res highway repeat qrnn parallel relu glu True heads num_hidden d p encoder decoder $N N 3 0.1 -2 0 1e3 -> ->"

@@ -15,7 +15,7 @@ from typing import NoReturn
 
 from calque.adl.acl18.build import Value, call, chain
 from calque.adl.acl18.layers import ANY, FLAG, MISSING, NEVER, RATE, SIGNATURES, TRANSLATIONS, WHOLE, Bound, Parameter
-from calque.adl.acl18.strings import Argument, Fault, Layer, Token, parse
+from calque.adl.acl18.strings import WITH_CHAIN, Argument, Fault, Layer, Token, parse
 from calque.adl.limits import MAX_CHARACTERS, MAX_FAULTS, MAX_STATEMENTS
 from calque.adl.parser import Read
 from calque.adl.signature import SETTINGS
@@ -147,11 +147,9 @@ class _Reader:
             self.fault("S206", layer.name_span, what=f"the layer `{layer.name}`")
             raise Fault()
         if layer.name not in SIGNATURES:
-            known = [*SIGNATURES, "res", "highway", "repeat"]
-            near = nearest(layer.name, known)
-            needs = layer.name in ("res", "highway", "repeat")
-            fix = Fix(layer.name_span, near) if near and not needs else None
-            self.fault("S202", layer.name_span, fix, name=layer.name, near=None if needs else near)
+            near = nearest(layer.name, [*SIGNATURES, *WITH_CHAIN, "repeat"])
+            fix = Fix(layer.name_span, near) if near else None
+            self.fault("S202", layer.name_span, fix, name=layer.name, near=near)
             raise Fault()
         bound = Bound(
             layer,

@@ -120,6 +120,8 @@ class _Parser:
         name = self.expect("name", "a layer")
         opened = self.accept("(")
         if opened is None:
+            if name.text in (*WITH_CHAIN, "repeat"):
+                raise self.fail("`(`")
             return Layer(name.text, name.span, name.span)
         if name.text in WITH_CHAIN or name.text == "repeat":
             return self.around(name, opened)
