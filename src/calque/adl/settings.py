@@ -5,7 +5,7 @@ from collections.abc import Mapping, Sequence
 from calque.adl.parser import Read, parse_some
 from calque.adl.program import Reader
 from calque.adl.signature import SETTINGS
-from calque.adl.syntax import Chain, Number, Operation, Source, Statement, Term, Value
+from calque.adl.syntax import Number, Operation, Statement, Term, Value
 from calque.diagnostics import Span, Text, error, nearest
 
 
@@ -15,9 +15,10 @@ def parse_settings(written: Sequence[str]) -> dict[str, Statement]:
     for one in written:
         text = Text("--set", one)
         read = parse_some(text)
-        if read.faults or len(read.statements) != 1 or not _may_be_number(read.statements[0]):
+        statement = read.statements[0] if len(read.statements) == 1 and not read.faults else None
+        if statement is None or statement.parameters is not None or not isinstance(statement.value, Number | Operation):
             raise error("X221", Span(text, 0, len(one)), found=one)
-        found[read.statements[0].name] = read.statements[0]
+        found[statement.name] = statement
     return found
 
 
@@ -53,15 +54,8 @@ def override(statements: list[Statement], settings: Mapping[str, Statement]) -> 
     return kept
 
 
-def _may_be_number(statement: Statement) -> bool:
-    if statement.parameters is not None or isinstance(statement.value, Chain | Source):
-        return False
-    value = statement.value
-    return not isinstance(value, Term) or (value.arguments is None and not value.labels)
-
-
 def _is_number(value: Value, numbers: set[str]) -> bool:
     if isinstance(value, Number | Operation):
         return True
     bare = isinstance(value, Term) and value.arguments is None and not value.labels
-    return bare and isinstance(value, Term) and value.name in numbers | SETTINGS.keys()
+    return isinstance(value, Term) and bare and value.name in numbers | SETTINGS.keys()
