@@ -15,6 +15,7 @@ from calque import zoo
 from calque.adl.check import Checked, check
 from calque.adl.dialect import reader
 from calque.adl.normal import equal
+from calque.adl.program import prelude
 from calque.adl.settings import parse_settings
 from calque.api import build
 from calque.diagnostics import CalqueError
@@ -199,6 +200,14 @@ def test_names() -> None:
         "table4": 10,
         "table5": 9,
     }
+
+
+SECTION_2_3 = "dropout pos linear ff ffl cnn id concat rnn birnn mh_dot_src_att mlp_src_att dot_src_att mh_dot_self_att norm res res_d res_nd"
+
+
+def test_the_language_has_every_layer_of_section_2_3() -> None:
+    known = {*builtin().layers, *(statement.name for statement in prelude()), "repeat"}
+    assert known.issuperset(SECTION_2_3.split())
 
 
 # -- claims
