@@ -202,7 +202,10 @@ def test_names() -> None:
     }
 
 
-SECTION_2_3 = "dropout pos linear ff ffl cnn id concat rnn birnn mh_dot_src_att mlp_src_att dot_src_att mh_dot_self_att norm res res_d res_nd"
+SECTION_2_3 = (
+    "dropout pos linear ff ffl cnn id concat rnn birnn mh_dot_src_att mlp_src_att dot_src_att mh_dot_self_att norm "
+    "res res_d res_nd"
+)
 
 
 def test_the_language_has_every_layer_of_section_2_3() -> None:
