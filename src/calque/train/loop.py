@@ -28,6 +28,7 @@ from calque.train.precision import pick_device, probe_precision, processor
 from calque.train.report import Log, Progress, Validation, Watcher
 from calque.train.schedule import rate
 from calque.train.standing import Signals, Standing, random_states, restore_random_states
+from calque.train.update import Done, update
 
 WATCH_SECONDS = 0.5
 """Between two values for the watcher."""
@@ -87,6 +88,10 @@ class _Window:
         self.nll: Tensor | float = 0.0
         self.source = self.target = 0
         self.seconds = 0.0
+
+    def add(self, done: Done) -> None:
+        self.loss, self.nll = self.loss + done.loss, self.nll + done.nll
+        self.source, self.target = self.source + done.source_tokens, self.target + done.target_tokens
 
 
 class _Trainer:
@@ -202,19 +207,12 @@ class _Trainer:
             )
             self.groups = [batches[i : i + settings.accumulate] for i in range(0, len(batches), settings.accumulate)]
             self.planned = standing.epoch
-        self.model.train()
         self.lr = rate(settings, standing.update + 1, standing.epoch + 1, standing.plateau)
-        tokens = sentences = 0
-        for rows in self.groups[standing.group]:
-            batch = collate(self.data.split("train"), rows, self.experiment.data.source_end)
-            loss, nll = batch_loss(self.model, batch, settings.label_smoothing)
-            self.updater.backward(loss)
-            tokens, sentences = tokens + batch.target_tokens, sentences + len(rows)
-            window.loss, window.nll = window.loss + loss.detach(), window.nll + nll
-            window.source += batch.source_tokens
-        divisor = {"tokens": tokens, "sentences": sentences, "none": 1}[settings.normalise]
-        self.norm = self.updater.step(self.lr, divisor)
-        window.target += tokens
+        pairs, end = self.data.split("train"), self.experiment.data.source_end
+        group = (collate(pairs, rows, end) for rows in self.groups[standing.group])
+        done = update(self.model, self.updater, group, settings, self.lr)
+        self.norm = done.norm
+        window.add(done)
         standing.skipped = self.updater.skipped
         standing.update += 1
         standing.group += 1

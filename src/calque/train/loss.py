@@ -1,5 +1,6 @@
 """The training loss over a large vocabulary, without ever holding all logits."""
 
+from collections.abc import Callable
 from typing import Any, cast
 
 import torch
@@ -14,8 +15,13 @@ CHUNK_BYTES = {"cpu": 16 << 20, "cuda": 64 << 20}
 """Logits that live at once, counted in float32: few enough for a processor's caches."""
 
 
-def batch_loss(model: Model, batch: Batch, smoothing: float) -> tuple[Float[Tensor, ""], Float[Tensor, ""]]:
-    """The summed loss and negative log-likelihood of a batch, end symbols included. `batch` is on the CPU."""
+def batch_loss(
+    model: Model, batch: Batch, smoothing: float, mark: Callable[[str], None] | None = None
+) -> tuple[Float[Tensor, ""], Float[Tensor, ""]]:
+    """The summed loss and negative log-likelihood of a batch, end symbols included. `batch` is on the CPU.
+
+    `mark` is called with `forward` where the output layer begins.
+    """
     device = model.device
     # Found before anything moves: the answer of an accelerator would have to be waited for.
     real = batch.target_mask.flatten().nonzero().squeeze(1)
@@ -26,6 +32,8 @@ def batch_loss(model: Model, batch: Batch, smoothing: float) -> tuple[Float[Tens
     sources = model.encode(batch.source.to(device, non_blocking=True), source_mask)
     z = model.decode(batch.target_in.to(device, non_blocking=True), sources, target_mask).flatten(0, 1)
     z = z if full else z[real.to(device, non_blocking=True)]
+    if mark is not None:
+        mark("forward")
     return output_loss(z, model.output.weight, model.output.bias, target, smoothing)
 
 
