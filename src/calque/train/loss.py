@@ -12,7 +12,9 @@ from calque.data.batches import Batch
 from calque.model import Model
 
 CHUNK_BYTES = {"cpu": 16 << 20, "cuda": 64 << 20}
-"""Logits that live at once, counted in float32: few enough for a processor's caches."""
+"""Logits that live at once, in the type of the model. Larger blocks are fresh memory from the system each time."""
+TILE_BYTES = {"cpu": 1 << 20}
+"""Of these, the float32 ones that a softmax is made of at once, by device: few enough for a processor's cache."""
 
 
 def batch_loss(
@@ -69,45 +71,47 @@ class _OutputLoss(torch.autograd.Function):
     ) -> tuple[Tensor, Tensor]:
         size, wide = weight.shape[0], torch.float64 if z.dtype == torch.float64 else torch.float32
         share = smoothing / (size - 1) if smoothing else 0.0  # of each word but the reference
-        rows = min(len(z), max(1, chunk_bytes // (4 * size)))
-        # Buffers are reused and written in place: fresh memory costs more than the arithmetic on it.
-        held = z.new_empty(rows, size, dtype=wide)
-        narrow = held if z.dtype == wide else z.new_empty(rows, size)
+        rows = min(len(z), max(1, chunk_bytes // (z.element_size() * size)))
+        tile = min(rows, max(1, TILE_BYTES.get(z.device.type, chunk_bytes) // (wide.itemsize * size)))
+        # Products are made of many rows and softmaxes of few, so that those stay in a cache. Buffers are reused and
+        # written in place: fresh memory costs more than the arithmetic on it.
+        products = z.new_empty(rows, size)
+        held, softmax = (z.new_empty(tile, size, dtype=wide) for _ in range(2))
         d_z = torch.empty_like(z) if needs else None
-        d_weight = torch.zeros_like(weight, dtype=wide)
+        d_weight: Tensor | None = None
         d_bias = None if bias is None else torch.zeros_like(bias, dtype=wide)
         nll, total = z.new_zeros((), dtype=wide), z.new_zeros((), dtype=wide)
         for start in range(0, len(z), rows):
-            part, at = z[start : start + rows], target[start : start + rows, None]
-            logits, product = held[: len(part)], narrow[: len(part)]
+            part, wanted = z[start : start + rows], target[start : start + rows]
+            product = products[: len(part)]
             torch.mm(part, weight.t(), out=product)
-            if narrow is not held:
-                logits.copy_(product)
-            if bias is not None:
-                logits += bias
-            logits -= logits.amax(1, keepdim=True)
-            gold, sums = logits.gather(1, at), logits.sum(1, keepdim=True) if share else None
-            p = logits.exp_()
-            norm = p.sum(1, keepdim=True)
-            log_norm = norm.log()
-            nll += (log_norm - gold).sum()
-            if sums is not None:
-                total += (size * log_norm - sums).sum()  # of -log p over all words
+            for inner in range(0, len(part), tile):
+                here, at = product[inner : inner + tile], wanted[inner : inner + tile, None]
+                logits, p = held[: len(here)].copy_(here), softmax[: len(here)]
+                if bias is not None:
+                    logits += bias
+                torch.softmax(logits, 1, out=p)
+                # The largest probability is at least 1 / V, so its logarithm is exact: log sum exp = max - log p_max.
+                log_norm = logits.amax(1) - p.amax(1).log()
+                nll += (log_norm - logits.gather(1, at)[:, 0]).sum()
+                if share:
+                    total += (size * log_norm - logits.sum(1)).sum()  # of -log p over all words
+                if d_z is None:
+                    continue
+                if share:
+                    p -= share
+                p.scatter_add_(1, at, p.new_full((1, 1), smoothing + share - 1).expand_as(at))
+                if d_bias is not None:
+                    d_bias += p.sum(0)
+                here.copy_(p)
             if d_z is None:
                 continue
-            d_logits = p.div_(norm)
-            if share:
-                d_logits -= share
-            d_logits.scatter_add_(1, at, d_logits.new_full((1, 1), smoothing + share - 1).expand_as(at))
-            if d_bias is not None:
-                d_bias += d_logits.sum(0)
-            if narrow is not held:
-                d_logits = product.copy_(d_logits)
-            torch.mm(d_logits, weight, out=d_z[start : start + len(part)])
-            if narrow is held:
-                d_weight.addmm_(d_logits.t(), part)
+            torch.mm(product, weight, out=d_z[start : start + len(part)])
+            if d_weight is None:
+                d_weight = product.t() @ part
+                d_weight = d_weight.to(wide) if rows < len(z) else d_weight
             else:
-                d_weight += d_logits.t() @ part
+                d_weight += product.t() @ part
         ctx.save_for_backward(d_z, d_weight, d_bias)
         ctx.dtypes = weight.dtype, None if bias is None else bias.dtype
         ctx.mark_non_differentiable(nll)
