@@ -4,6 +4,7 @@ experiment.toml      the experiment, every value resolved
 architecture.adl     the canonical definition
 codecs/              text to ids and back
 log.jsonl            one JSON object per line: training and validation
+training.lock        held by the training that writes here
 checkpoints/         UPDATE.safetensors + UPDATE.json; state-UPDATE.* to resume from
 model.safetensors    the final model, with model.json
 """
@@ -31,13 +32,14 @@ from calque.experiment import write as write_experiment
 from calque.layers.contract import Registry
 from calque.layers.registry import builtin
 from calque.model import Model, Shape
-from calque.whole import sync_folder, write_whole
+from calque.whole import only, stage, sweep, sync_folder, write_whole
 
 FORMAT = 1
 EXPERIMENT = "experiment.toml"
 ARCHITECTURE = "architecture.adl"
 CODECS = "codecs"
 LOG = "log.jsonl"
+LOCK = "training.lock"
 CHECKPOINTS = "checkpoints"
 MODEL = "model"
 
@@ -61,13 +63,29 @@ def writing(path: Path) -> Iterator[None]:
         raise error("K301", Place(str(path)), reason=(fault.strerror or str(fault)).lower()) from None
 
 
+@contextlib.contextmanager
+def sole_training(folder: Path) -> Iterator[None]:
+    """Makes the run folder and keeps every other training out of it. Raises K203 (one is there), K301."""
+    with contextlib.ExitStack() as stack:
+        with writing(folder):
+            (folder / CHECKPOINTS).mkdir(parents=True, exist_ok=True)
+            free = stack.enter_context(only(folder / LOCK))
+        if not free:
+            raise error("K203", Place(str(folder)))
+        with writing(folder):
+            sweep(folder, r"(model|experiment|log|architecture)\.\w+")
+        yield
+
+
 def write_tensors(stem: Path, tensors: Mapping[str, Tensor], about: Mapping[str, Any]) -> None:
     """Writes STEM.safetensors and STEM.json, which names the contents and their checksum.
 
-    The JSON comes last and makes the pair valid; where one stood there before it is taken away first. Raises K301.
+    The JSON comes last and makes the pair valid. Both are whole on the disk before a pair that stood there is touched, and its
+    JSON goes first, so that no moment shows parts of two pairs. Raises K301.
     """
     weights, index = _pair(stem)
-    temporary = weights.with_name(f".{weights.name}.tmp")
+    temporary, old = (weights.with_name(f".{weights.name}.tmp"), index.with_name(f".{index.name}.old"))
+    staged: Path | None = None
     with writing(weights):
         weights.parent.mkdir(parents=True, exist_ok=True)
         try:
@@ -76,18 +94,38 @@ def write_tensors(stem: Path, tensors: Mapping[str, Tensor], about: Mapping[str,
             with open(temporary, "rb") as file:
                 os.fsync(file.fileno())
             found = {"bytes": temporary.stat().st_size, "sha256": checksum(temporary)}
-            if index.exists():
-                index.unlink()
-                sync_folder(index.parent)
-            os.replace(temporary, weights)
+            staged = stage(index, _sealed({**about, **found}))
+            try:
+                if index.exists():
+                    os.replace(index, old)
+                    sync_folder(index.parent)
+                os.replace(temporary, weights)
+            except OSError:
+                if old.exists():
+                    os.replace(old, index)
+                raise
+            sync_folder(weights.parent)
+            os.replace(staged, index)
+            sync_folder(weights.parent)
         except SafetensorError as fault:  # a full disk arrives as one
             raise error("K301", Place(str(weights)), reason=str(fault).lower()) from None
         finally:
-            temporary.unlink(missing_ok=True)
-        sync_folder(weights.parent)
-        whole = {"format": FORMAT, **about, **found}
-        whole["seal"] = seal(json.loads(json.dumps(whole)))
-        write_whole(index, (json.dumps(whole, indent=1, allow_nan=False) + "\n").encode())
+            for path in (temporary, staged, old):
+                if path is not None:
+                    path.unlink(missing_ok=True)
+
+
+def rewrite_about(stem: Path, about: Mapping[str, Any]) -> None:
+    """Says something else about tensors that are there, in one step. Raises K301 and what `read_about` raises."""
+    kept = {key: value for key, value in read_about(stem).items() if key in ("bytes", "sha256")}
+    with writing(index := _pair(stem)[1]):
+        write_whole(index, _sealed({**about, **kept}))
+
+
+def _sealed(about: Mapping[str, Any]) -> bytes:
+    whole = {"format": FORMAT, **about}
+    whole["seal"] = seal(json.loads(json.dumps(whole)))
+    return (json.dumps(whole, indent=1, allow_nan=False) + "\n").encode()
 
 
 def read_about(stem: Path) -> dict[str, Any]:

@@ -3,6 +3,7 @@
 import contextlib
 import fcntl
 import os
+import re
 import shutil
 import tempfile
 from collections.abc import Callable, Iterator
@@ -11,18 +12,36 @@ from pathlib import Path
 
 def write_whole(path: Path, body: bytes) -> None:
     """Writes a file whole or not at all: a temporary name in its folder, fsync of file and folder, rename."""
-    handle, temporary = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.")
+    temporary = stage(path, body)
+    try:
+        os.replace(temporary, path)
+    except BaseException:
+        temporary.unlink(missing_ok=True)
+        raise
+    sync_folder(path.parent)
+
+
+def stage(path: Path, body: bytes) -> Path:
+    """Writes a file under a temporary name beside `path`, and makes it last; whoever renames it has written it whole."""
+    handle, name = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.")
+    temporary = Path(name)
     try:
         with open(handle, "wb") as file:
             file.write(body)
             file.flush()
             os.fsync(file.fileno())
         os.chmod(temporary, 0o644)  # mkstemp's 0600 is for secrets
-        os.replace(temporary, path)
     except BaseException:
-        os.unlink(temporary)
+        temporary.unlink(missing_ok=True)
         raise
-    sync_folder(path.parent)
+    return temporary
+
+
+def sweep(folder: Path, name: str) -> None:
+    """Deletes the temporary files that killed processes left of files whose names match `name`, a regular expression."""
+    for path in folder.iterdir():
+        if re.fullmatch(rf"\.({name})\..+", path.name) and path.is_file():
+            path.unlink()
 
 
 def sync_folder(folder: Path) -> None:
@@ -49,6 +68,23 @@ def alone(folder: Path, tell: Callable[[str], None]) -> Iterator[None]:
             pass
         _restore(folder)
         yield
+    finally:
+        os.close(handle)
+
+
+@contextlib.contextmanager
+def only(path: Path) -> Iterator[bool]:
+    """Holds a lock on a file, made where it is missing, and says whether it was free; where locks are unknown it was."""
+    handle = os.open(path, os.O_RDWR | os.O_CREAT, 0o644)
+    try:
+        free = True
+        try:
+            fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            free = False
+        except OSError:  # a file system without locks
+            pass
+        yield free
     finally:
         os.close(handle)
 

@@ -12,7 +12,7 @@ from calque.adl.check import check
 from calque.adl.dialect import reader
 from calque.adl.program import prelude
 from calque.adl.signature import REPEAT, SETTINGS
-from calque.data.compiled import Prepared, prepare
+from calque.data.compiled import Prepared, corpus_digest, prepare
 from calque.decode.translate import Loaded, translate_lines
 from calque.diagnostics import CalqueError, Place, Text, error, read_text, render_all
 from calque.evaluate import bleu
@@ -21,8 +21,9 @@ from calque.experiment import Model as ModelSettings
 from calque.layers.contract import Registry
 from calque.layers.registry import builtin, layers_in, with_plugins
 from calque.model import Model
-from calque.run import EXPERIMENT
-from calque.train.loop import Finished, Stopped, train
+from calque.run import EXPERIMENT, sole_training
+from calque.train.checkpoint import newest_state
+from calque.train.loop import Finished, Stopped, identity, refuse_another, train
 from calque.train.report import Watcher
 
 PLUGIN = "calque_plugin."
@@ -93,12 +94,20 @@ def run_training(
     watcher: Watcher | None = None,
     tell: Callable[[str], None] | None = None,
 ) -> Finished | Stopped:
-    """Checks the definition, prepares the corpus and trains, all into `folder`; continues what stands there."""
+    """Checks the definition, prepares the corpus and trains, all into `folder`; continues what stands there.
+
+    Raises what `check`, `prepare` and `train` raise; nothing that stands in the folder is touched before K201 and K203.
+    """
     registry = registry_of(experiment.model)
     checked = check(definition(experiment), registry, reader(experiment.model.dialect))
     if checked.warnings and tell is not None:
         tell(render_all(checked.warnings))
-    prepared = prepare_corpus(experiment.data, folder, tell)
+    with sole_training(folder):
+        # Before anything there is replaced: a run of something else keeps its corpus.
+        corpus = corpus_digest(experiment.data, Path())
+        if corpus is not None:
+            refuse_another(folder, newest_state(folder), identity(experiment, checked, corpus))
+        prepared = prepare_corpus(experiment.data, folder, tell)
     # A run folder is used from other folders than the one it was started in.
     plugins = tuple(str(Path(name).resolve()) if name.endswith(".py") else name for name in experiment.model.plugins)
     model = replace(experiment.model, file="", text=checked.text, dialect="calque", plugins=plugins)

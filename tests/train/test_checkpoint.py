@@ -92,11 +92,11 @@ def kept(tmp_path: Path, perplexities: Mapping[int, float], **settings: Any) -> 
     (tmp_path / "checkpoints").mkdir()
     checkpoints = Checkpoints(tmp_path, Train(**settings))
     for update, perplexity in perplexities.items():
-        checkpoints.save(tensors(update), update, perplexity, {})
+        checkpoints.save(tensors(update), update, {"perplexity": perplexity})
     return checkpoints, sorted(p.name for p in (tmp_path / "checkpoints").glob("*.safetensors"))
 
 
-LINE = {1: 9.0, 2: 4.0, 3: 5.0, 4: float("nan"), 5: 6.0, 6: 8.0}
+LINE = {1: 9.0, 2: 4.0, 3: 5.0, 4: None, 5: 6.0, 6: 8.0}
 
 
 def test_the_best_and_the_newest_stay(tmp_path: Path) -> None:
@@ -149,7 +149,7 @@ def test_average_is_the_mean(tmp_path: Path) -> None:
 def test_killed_before_a_rename_the_old_one_is_there(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, at: int) -> None:
     (tmp_path / "checkpoints").mkdir()
     checkpoints = Checkpoints(tmp_path, Train(keep_checkpoints=1))
-    checkpoints.save(tensors(1), 1, 5.0, {})
+    checkpoints.save(tensors(1), 1, {"perplexity": 5.0})
     checkpoints.save_state(tensors(1), 1, {"n": 1})
     rename, left = os.replace, [at]
 
@@ -161,7 +161,7 @@ def test_killed_before_a_rename_the_old_one_is_there(tmp_path: Path, monkeypatch
 
     def save(name: str) -> None:
         if name == "2":
-            checkpoints.save(tensors(2), 2, 4.0, {})
+            checkpoints.save(tensors(2), 2, {"perplexity": 4.0})
         else:
             checkpoints.save_state(tensors(2), 2, {"n": 2})
 

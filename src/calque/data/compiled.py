@@ -5,6 +5,7 @@ import dataclasses
 import hashlib
 import importlib.metadata
 import json
+import os
 from collections import Counter
 from collections.abc import Callable
 from itertools import chain, compress, islice
@@ -56,6 +57,13 @@ def prepare(settings: Data, folder: Path, base: Path, report: Tell | None = None
     except OSError as fault:
         raise error("D310", Place(str(folder)), reason=(fault.strerror or str(fault)).lower()) from None
     return open_corpus(folder)
+
+
+def corpus_digest(settings: Data, base: Path) -> str | None:
+    """The digest that `prepare` would give its result, known without it; None where a file cannot be read."""
+    files = _files(settings, base)
+    readable = all(os.access(path, os.R_OK) and path.is_file() for pair in files.values() for path in pair)
+    return _digest(settings, files, base) if readable else None
 
 
 def _files(settings: Data, base: Path) -> Files:

@@ -11,7 +11,7 @@ from torch import Tensor
 
 from calque.diagnostics import Place, error
 from calque.experiment import Train
-from calque.run import CHECKPOINTS, read_about, read_tensors, remove_tensors, write_tensors, writing
+from calque.run import CHECKPOINTS, read_about, read_tensors, remove_tensors, rewrite_about, write_tensors, writing
 
 _STATE = "state-"
 
@@ -34,6 +34,14 @@ class Checkpoints:
         """The path of a checkpoint, without its ending."""
         return self.folder / str(update)
 
+    def state_path(self, update: int) -> Path:
+        """The path of a state, without its ending."""
+        return self.folder / f"{_STATE}{update}"
+
+    def states(self) -> list[int]:
+        """The updates of which there is a state, oldest first."""
+        return self._updates(_STATE)
+
     def open(self, until: int) -> None:
         """Reads what is there. Checkpoints after `until`, the update that training resumes from, are deleted."""
         self._clean()
@@ -47,11 +55,14 @@ class Checkpoints:
         """Reads what is there and changes nothing."""
         self.held = [self._read(update) for update in self._updates("")]
 
-    def save(self, weights: Mapping[str, Tensor], update: int, perplexity: float, about: Mapping[str, Any]) -> None:
-        """Writes a checkpoint, then deletes those that are neither among the best nor needed for the average."""
-        stored = perplexity if math.isfinite(perplexity) else None
-        write_tensors(self.path(update), weights, {"update": update, "perplexity": stored, **about})
-        self.held = [c for c in self.held if c.update != update] + [Checkpoint(update, perplexity)]
+    def save(self, weights: Mapping[str, Tensor], update: int, about: Mapping[str, Any]) -> None:
+        """Writes a checkpoint where it is not there yet, then deletes those neither among the best nor to be averaged.
+
+        `about` has the `perplexity`, None where it is not finite.
+        """
+        if all(c.update != update for c in self.held):
+            write_tensors(self.path(update), weights, {"update": update, **about})
+            self.held.append(Checkpoint(update, _number(about["perplexity"])))
         keep = {self.held[-1], *best(self.held, self.settings.keep_checkpoints), *self.averaged()}
         for checkpoint in self.held:
             if checkpoint not in keep:
@@ -66,16 +77,19 @@ class Checkpoints:
 
     def save_state(self, tensors: Mapping[str, Tensor], update: int, about: Mapping[str, Any]) -> None:
         """Writes the state after an update, then deletes the ones before."""
-        write_tensors(self.folder / f"{_STATE}{update}", tensors, about)
-        for other in self._updates(_STATE):
+        path = self.state_path(update)
+        if update in self.states():  # the numbers are those; the only state there is must not go for a moment
+            rewrite_about(path, about)
+        else:
+            write_tensors(path, tensors, about)
+        for other in self.states():
             if other != update:
-                remove_tensors(self.folder / f"{_STATE}{other}")
+                remove_tensors(self.state_path(other))
 
     def load_state(self) -> tuple[dict[str, Tensor], dict[str, Any]] | None:
         """The newest state, None in a new folder. Raises K202 (checkpoints, but none) and what `read_tensors` does."""
-        states = self._updates(_STATE)
-        if states:
-            return read_tensors(self.folder / f"{_STATE}{states[-1]}")
+        if states := self.states():
+            return read_tensors(self.state_path(states[-1]))
         if self._updates(""):
             raise error("K202", Place(str(self.folder)))
         return None
@@ -95,6 +109,13 @@ class Checkpoints:
             if temporary or (weights and not path.with_suffix(".json").exists()):
                 with writing(path):
                     path.unlink()
+
+
+def newest_state(run: Path) -> dict[str, Any]:
+    """What the newest state of a run folder says of itself, empty where there is none. Raises what `read_about` raises."""
+    checkpoints = Checkpoints(run, Train())
+    states = checkpoints.states()
+    return read_about(checkpoints.state_path(states[-1])) if states else {}
 
 
 def best(checkpoints: Iterable[Checkpoint], count: int) -> list[Checkpoint]:

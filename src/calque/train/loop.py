@@ -1,5 +1,6 @@
 """Training: from an experiment and a prepared corpus to a run folder."""
 
+import contextlib
 import math
 import time
 from collections.abc import Callable, Mapping, Sequence
@@ -7,9 +8,7 @@ from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 import torch
-from numpy.typing import NDArray
 from torch import Tensor
 
 from calque.adl.check import Checked
@@ -19,15 +18,16 @@ from calque.diagnostics import Place, error
 from calque.experiment import Experiment
 from calque.layers.contract import Registry
 from calque.model import Model, Shape
-from calque.run import CHECKPOINTS, LOG, load_weights, save_model, start_run, weights_of, writing
+from calque.run import LOG, load_weights, save_model, sole_training, start_run, weights_of, writing
 from calque.train.checkpoint import Checkpoint, Checkpoints, average
 from calque.train.initialise import initialise
 from calque.train.loss import batch_loss
 from calque.train.optimise import Updater
+from calque.train.order import Group, layout, updates
 from calque.train.precision import pick_device, probe_precision, processor
 from calque.train.report import Log, Progress, Validation, Watcher
 from calque.train.schedule import rate
-from calque.train.standing import Signals, Standing, random_states, restore_random_states
+from calque.train.standing import Interrupted, Signals, Standing, random_states, restore_random_states
 from calque.train.update import Done, update
 
 WATCH_SECONDS = 0.5
@@ -69,10 +69,11 @@ def train(
     """Trains `checked` on `prepared` in a run folder, or continues there exactly where a training stopped.
 
     `bleu` translates validation sentences and scores them; it is called at validations where it is given. Seconds are
-    training time. SIGINT and SIGTERM end it after the update under way. Raises K2 (the folder holds another run), K301
-    (cannot write), X410 (no such device), X210, X211, X301.
+    training time. SIGINT and SIGTERM end it with the last complete update; what is under way is done anew by the next call.
+    Raises K2 (the folder holds another run, or another training is there), K301 (cannot write), X410 (no such device), X210,
+    X211, X301.
     """
-    with processor(experiment.train.threads), Signals() as signals:
+    with sole_training(folder), processor(experiment.train.threads), Signals() as signals:
         trainer = _Trainer(experiment, folder, prepared, checked, registry, watcher, bleu, signals)
         try:
             return trainer.run()
@@ -110,14 +111,7 @@ class _Trainer:
         self.device = pick_device(experiment.train.device)
         source, target = (codec.size for codec in prepared.codecs)
         shape = Shape(source, target, experiment.model.tying, experiment.model.output_bias)
-        self.identity = {
-            "architecture": checked.hash,
-            "corpus": prepared.digest,
-            "shape": str(asdict(shape)),
-            "optimiser": experiment.train.optimiser,
-        }
-        with writing(folder):
-            (folder / CHECKPOINTS).mkdir(parents=True, exist_ok=True)
+        self.identity = {**identity(experiment, checked, prepared.digest), "shape": str(asdict(shape))}
         self.checkpoints = Checkpoints(folder, experiment.train)
         held = self.checkpoints.load_state()
         self.experiment = experiment = self._resolve(experiment, held[1] if held else {})
@@ -131,12 +125,16 @@ class _Trainer:
         torch.manual_seed(self.settings.seed)
         if held is not None:
             self._continue(*held)
+        self.standing.lay_out(layout(self.settings))
         self.checkpoints.open(self.standing.update)
+        if held is not None and (figures := held[1].get("checkpoint")) is not None:
+            # Killed after the state was saved and, perhaps, before the checkpoint was.
+            self._save_checkpoint(figures)
         start_run(folder, experiment, checked, prepared.codecs)
         with writing(folder):
             self.log = Log(folder / LOG, self.settings.tensorboard, self.standing.update)
         self.window = _Window()
-        self.groups: list[list[NDArray[np.int64]]] = []
+        self.groups: list[Group] = []
         self.planned = -1
         self.lr = self.norm = 0.0
         self.started, self.seconds_before, self.update_before = (
@@ -148,9 +146,7 @@ class _Trainer:
 
     def _resolve(self, experiment: Experiment, state: Mapping[str, Any]) -> Experiment:
         """The experiment without `auto`; raises K201 where the state belongs to another run."""
-        for what, expected in state.get("identity", {}).items():
-            if self.identity[what] != expected:
-                raise error("K201", Place(str(self.folder)), what=what, expected=expected, found=self.identity[what])
+        refuse_another(self.folder, state, self.identity)
         precision = experiment.train.precision
         if precision == "auto":
             precision = state.get("precision") or probe_precision(self.device)
@@ -182,10 +178,11 @@ class _Trainer:
             self._update()
         if standing.validated != standing.update:
             self._validate()
-            if self.signals.received is not None and standing.validated != standing.update:
-                self._save_state()
-                return Stopped(standing.update, self.signals.received)
-        return self._finish(limit)
+        if standing.validated == standing.update:
+            with contextlib.suppress(Interrupted):
+                return self._finish(limit)
+        self._save_state()
+        return Stopped(standing.update, self.signals.received or 0)
 
     def _limit(self) -> str | None:
         s, now = self.settings, self.standing
@@ -201,23 +198,28 @@ class _Trainer:
         """One update, the next of the plan."""
         began = time.perf_counter()
         settings, standing, window = self.settings, self.standing, self.window
-        if self.planned != standing.epoch:
-            batches = plan(
-                self.data.split("train"), settings.batch_tokens, settings.batch_sentences, settings.seed, standing.epoch
-            )
-            self.groups = [batches[i : i + settings.accumulate] for i in range(0, len(batches), settings.accumulate)]
-            self.planned = standing.epoch
-        self.lr = rate(settings, standing.update + 1, standing.epoch + 1, standing.plateau)
         pairs, end = self.data.split("train"), self.experiment.data.source_end
+        while self.planned != standing.epoch or not self.groups:
+            self.groups = updates(pairs, standing.epoch, standing.layout, standing.earlier)
+            self.planned = standing.epoch
+            if not self.groups:  # other layouts have been through all of it
+                self._end_epoch()
+        self.lr = rate(settings, standing.update + 1, standing.epoch + 1, standing.plateau)
         group = (collate(pairs, rows, end) for rows in self.groups[standing.group])
-        done = update(self.model, self.updater, group, settings, self.lr)
+        before = random_states(self.device)
+        try:
+            done = update(self.model, self.updater, group, settings, self.lr, yielding=self.signals.yielding)
+        except Interrupted:
+            self.updater.forget()
+            restore_random_states(before, self.device)
+            return
         self.norm = done.norm
         window.add(done)
         standing.skipped = self.updater.skipped
         standing.update += 1
         standing.group += 1
         if standing.group >= len(self.groups):
-            standing.epoch, standing.group = standing.epoch + 1, 0
+            self._end_epoch()
         took = time.perf_counter() - began
         window.seconds += took
         standing.seconds += took
@@ -225,6 +227,9 @@ class _Trainer:
             self._watch(self.watcher)
         if standing.update % settings.log_every_updates == 0:
             self._write_log()
+
+    def _end_epoch(self) -> None:
+        self.standing.epoch, self.standing.group, self.standing.earlier = self.standing.epoch + 1, 0, []
 
     def _write_log(self) -> None:
         window, standing = self.window, self.standing
@@ -260,15 +265,13 @@ class _Trainer:
         loss, speed = float(window.loss) / window.target, window.target / window.seconds
         watcher(Progress(standing.update, standing.latest_epoch, loss, self.lr, speed, fraction, eta))
 
-    def _measure(self, stoppable: bool) -> float | None:
-        """Perplexity on the validation pairs, end symbols included; None where it is stoppable and a signal came."""
+    def _measure(self) -> float:
+        """Perplexity on the validation pairs, end symbols included."""
         settings, pairs = self.settings, self.data.split("valid")
         self.model.eval()
         nll, tokens = torch.zeros((), dtype=torch.float64, device=self.device), 0
         with torch.no_grad():
             for rows in plan(pairs, settings.batch_tokens, settings.batch_sentences, 0, 0):
-                if stoppable and self.signals.received is not None:
-                    return None
                 batch = collate(pairs, rows, self.experiment.data.source_end)
                 nll += batch_loss(self.model, batch, 0.0)[1]
                 tokens += batch.target_tokens
@@ -281,61 +284,62 @@ class _Trainer:
             return self.bleu(self.model.eval())
 
     def _validate(self) -> None:
-        """Measures, saves a checkpoint and the state, tells; nothing where a signal came in between."""
+        """Measures, saves the state and a checkpoint, tells; nothing where a signal came in between."""
         standing = self.standing
         began = time.perf_counter()
-        found = self._measure(stoppable=True)
-        if found is None:
+        try:
+            with self.signals.yielding():
+                found, score = self._measure(), self._translate()
+        except Interrupted:
             return
-        score = self._translate()
         best = standing.note(found, self.settings.decay_patience)
         figures = {"epoch": standing.latest_epoch, "bleu": score, "seconds": round(standing.seconds, 3)}
-        weights = {**self.updater.masters, **self._constants()}
-        self.checkpoints.save(weights, standing.update, found, figures)
         values = {"update": standing.update, "perplexity": found, "nll": math.log(found), **figures, "best": best}
         with writing(self.folder / LOG):
             self.log.write("valid", {**values, "validation_seconds": round(time.perf_counter() - began, 3)})
-        self._save_state()
+        # The state first, with all that makes the checkpoint: whoever is killed in between finds it made by the next call.
+        figures["perplexity"] = found if math.isfinite(found) else None
+        self._save_state(figures)
+        self._save_checkpoint(figures)
         if self.watcher is not None:
             self.watcher(Validation(standing.update, found, score, best))
 
-    def _save_state(self) -> None:
+    def _save_checkpoint(self, figures: Mapping[str, Any]) -> None:
+        weights = {**self.updater.masters, **self._constants()}
+        self.checkpoints.save(weights, self.standing.update, figures)
+
+    def _save_state(self, checkpoint: Mapping[str, Any] | None = None) -> None:
+        """Saves what an exact continuation needs, and the figures of a checkpoint that is about to be saved."""
         constants = {f"constant/{n}": t for n, t in self._constants().items()}
         tensors = {**self.updater.state(), **constants, **random_states(self.device)}
         about = {
             "identity": self.identity,
             "precision": self.settings.precision,
             "standing": self.standing.to_json(),
+            "checkpoint": checkpoint,
         }
         self.checkpoints.save_state(tensors, self.standing.update, about)
 
-    def _mean(self, chosen: Sequence[Checkpoint]) -> tuple[dict[str, Tensor], float | None]:
+    def _mean(self, chosen: Sequence[Checkpoint]) -> tuple[dict[str, Tensor], float]:
         """The mean of checkpoints, now in the model, and its validation perplexity."""
         weights = average([self.checkpoints.path(c.update) for c in chosen])
         load_weights(self.model, weights, Place(str(self.checkpoints.folder)))
-        return weights, self._measure(stoppable=False)
+        return weights, self._measure()
 
     def _finish(self, limit: str) -> Finished:
-        """Averages checkpoints, measures the mean and writes it as the model of the run."""
+        """Averages checkpoints, measures the mean and writes it as the model of the run; a signal raises `Interrupted`."""
         standing = self.standing
         self._write_log()
-        chosen = self.checkpoints.averaged()
-        weights, found = self._mean(chosen)
-        # Early in a training the best checkpoints lie far apart, and their mean may be worse than one of them.
-        if self.settings.average == "best" and found is not None and found > chosen[0].perplexity:
-            chosen = chosen[:1]
+        with self.signals.yielding():
+            chosen = self.checkpoints.averaged()
             weights, found = self._mean(chosen)
-        updates = tuple(sorted(c.update for c in chosen))
-        score = self._translate()
-        done = Finished(
-            standing.update,
-            standing.epoch,
-            standing.seconds,
-            math.inf if found is None else found,
-            score,
-            limit,
-            updates,
-        )
+            # Early in a training the best checkpoints lie far apart, and their mean may be worse than one of them.
+            if self.settings.average == "best" and found > chosen[0].perplexity:
+                chosen = chosen[:1]
+                weights, found = self._mean(chosen)
+            score = self._translate()
+        averaged = tuple(sorted(c.update for c in chosen))
+        done = Finished(standing.update, standing.epoch, standing.seconds, found, score, limit, averaged)
         figures = {**asdict(done), "skipped": standing.skipped, "parameters": sum(t.numel() for t in weights.values())}
         if not math.isfinite(done.perplexity):
             figures["perplexity"] = None
@@ -347,3 +351,15 @@ def perplexity(nll: float, tokens: int) -> float:
     """exp(nll / tokens); infinite where that is no number."""
     mean = nll / max(1, tokens)
     return math.exp(mean) if mean < 700 else math.inf
+
+
+def identity(experiment: Experiment, checked: Checked, corpus: str) -> dict[str, str]:
+    """What a run folder is about, as far as it is known before the corpus is prepared."""
+    return {"architecture": checked.hash, "corpus": corpus, "optimiser": experiment.train.optimiser}
+
+
+def refuse_another(folder: Path, state: Mapping[str, Any], wanted: Mapping[str, str]) -> None:
+    """Raises K201 where the state in a folder is of another run than the one wanted."""
+    for what, expected in state.get("identity", {}).items():
+        if wanted.get(what, expected) != expected:
+            raise error("K201", Place(str(folder)), what=what, expected=expected, found=wanted[what])

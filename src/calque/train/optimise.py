@@ -60,8 +60,13 @@ class Updater:
                 self._round()
         else:
             self.skipped += 1
-        self._optimiser.zero_grad(set_to_none=True)
+        self.forget()
         return norm
+
+    def forget(self) -> None:
+        """Drops the gradients added up so far."""
+        for p in (*self.working.values(), *self.masters.values()):
+            p.grad = None
 
     def state(self) -> dict[str, Tensor]:
         """Everything an exact continuation needs, `skipped` apart: `weight/PATH`, and `KEY/PATH` of the optimiser."""

@@ -1,9 +1,10 @@
 """Where a training stands, and the signals that interrupt it."""
 
+import contextlib
 import math
 import signal
 import threading
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import asdict, dataclass, field, fields
 from types import FrameType, TracebackType
 from typing import Any
@@ -11,7 +12,10 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from calque.train.order import Layout, layout_of
 from calque.train.schedule import Plateau
+
+_NESTED = {"plateau", "layout", "earlier"}
 
 
 @dataclass
@@ -23,7 +27,11 @@ class Standing:
     epoch: int = 0
     """Epochs finished."""
     group: int = 0
-    """Updates done of the epoch under way."""
+    """Updates done of the epoch under way, in the present layout."""
+    layout: Layout = (0, 0, 1, 0)
+    """How that epoch is cut into updates."""
+    earlier: list[tuple[Layout, int]] = field(default_factory=list)
+    """Layouts that it began with, in order, and the updates done in each."""
     seconds: float = 0.0
     """Training time, validation left out."""
     skipped: int = 0
@@ -37,7 +45,7 @@ class Standing:
     @property
     def latest_epoch(self) -> int:
         """The epoch of the last update, from 1."""
-        return max(1, self.epoch + (self.group > 0))
+        return max(1, self.epoch + (self.group > 0 or bool(self.earlier)))
 
     def note(self, perplexity: float, patience: int) -> bool:
         """Counts a validation, `patience` that of the schedule; says whether it was the best."""
@@ -47,6 +55,13 @@ class Standing:
         self.plateau = self.plateau.after(perplexity, patience)
         return better
 
+    def lay_out(self, layout: Layout) -> None:
+        """Goes on in this layout; what the epoch under way has done stays done."""
+        if layout != self.layout and self.group:
+            self.earlier = [*self.earlier, (self.layout, self.group)]
+            self.group = 0
+        self.layout = layout
+
     def to_json(self) -> dict[str, Any]:
         best, since, drops = self.plateau
         # JSON has no infinity.
@@ -55,7 +70,9 @@ class Standing:
     @classmethod
     def from_json(cls, values: Mapping[str, Any]) -> "Standing":
         """Raises KeyError or TypeError for what `to_json` did not give."""
-        found = cls(**{f.name: values[f.name] for f in fields(cls) if f.name != "plateau"})
+        found = cls(**{f.name: values[f.name] for f in fields(cls) if f.name not in _NESTED})
+        found.layout = layout_of(values["layout"])
+        found.earlier = [(layout_of(layout), int(count)) for layout, count in values["earlier"]]
         best, since, drops = values["plateau"]
         found.plateau = Plateau(math.inf if best is None else best, since, drops)
         return found
@@ -76,6 +93,10 @@ def restore_random_states(states: Mapping[str, Tensor], device: torch.device) ->
         torch.cuda.set_rng_state(states["random/cuda"], device)
 
 
+class Interrupted(Exception):
+    """A signal came while work was under way that can be given up."""
+
+
 class Signals:
     """While open, the first SIGINT or SIGTERM is only noted in `received`; the next one acts as ever.
 
@@ -84,6 +105,7 @@ class Signals:
 
     def __init__(self) -> None:
         self.received: int | None = None
+        self._yielding = False
         self._before: dict[int, Any] = {}
 
     def __enter__(self) -> "Signals":
@@ -97,6 +119,19 @@ class Signals:
             signal.signal(number, handler)
         self._before = {}
 
+    @contextlib.contextmanager
+    def yielding(self) -> Iterator[None]:
+        """For work that may take long and leaves nothing behind: a signal before or in it raises `Interrupted` there."""
+        self._yielding = True
+        try:
+            if self.received is not None:
+                raise Interrupted
+            yield
+        finally:
+            self._yielding = False
+
     def _note(self, number: int, frame: FrameType | None) -> None:
         self.received = number
         self.__exit__()
+        if self._yielding:
+            raise Interrupted

@@ -2,6 +2,7 @@
 
 import time
 from collections.abc import Callable, Iterable
+from contextlib import AbstractContextManager, nullcontext
 from typing import NamedTuple
 
 import torch
@@ -51,22 +52,32 @@ def no_mark(phase: str) -> None:
 
 
 def update(
-    model: Model, updater: Updater, batches: Iterable[Batch], settings: Train, lr: float, mark: Mark = no_mark
+    model: Model,
+    updater: Updater,
+    batches: Iterable[Batch],
+    settings: Train,
+    lr: float,
+    mark: Mark = no_mark,
+    yielding: Callable[[], AbstractContextManager[None]] = nullcontext,
 ) -> Done:
-    """Adds up the gradients of the batches, one at least, and applies them with the rate `lr`."""
+    """Adds up the gradients of the batches, one at least, and applies them with the rate `lr`.
+
+    The first part runs inside `yielding()`, which may end it by an exception; then weights and optimiser are as before.
+    """
     model.train()
     loss: Tensor | float = 0.0
     nll: Tensor | float = 0.0
     source = target = sentences = 0
-    for batch in batches:
-        mark("data")
-        summed, likelihood = batch_loss(model, batch, settings.label_smoothing, mark)
-        mark("loss")
-        updater.backward(summed)
-        mark("backward")
-        loss, nll = loss + summed.detach(), nll + likelihood
-        source, target = source + batch.source_tokens, target + batch.target_tokens
-        sentences += len(batch.index)
+    with yielding():
+        for batch in batches:
+            mark("data")
+            summed, likelihood = batch_loss(model, batch, settings.label_smoothing, mark)
+            mark("loss")
+            updater.backward(summed)
+            mark("backward")
+            loss, nll = loss + summed.detach(), nll + likelihood
+            source, target = source + batch.source_tokens, target + batch.target_tokens
+            sentences += len(batch.index)
     mark("data")
     divisor = {"tokens": target, "sentences": sentences, "none": 1}[settings.normalise]
     norm = updater.step(lr, divisor)

@@ -1,0 +1,45 @@
+"""The order of an epoch: which pairs make which update, every pair once, whatever changes in between."""
+
+from collections.abc import Sequence
+
+import numpy as np
+from numpy.typing import NDArray
+
+from calque.data.batches import plan
+from calque.data.corpus import Pairs
+from calque.experiment import Train
+
+Layout = tuple[int, int, int, int]
+"""batch_tokens, batch_sentences, accumulate, seed: what decides how an epoch is cut."""
+Group = list[NDArray[np.int64]]
+"""The batches of one update, each the numbers of its pairs."""
+
+
+def layout(settings: Train) -> Layout:
+    """The layout that an experiment asks for."""
+    return settings.batch_tokens, settings.batch_sentences, settings.accumulate, settings.seed
+
+
+def layout_of(values: Sequence[int]) -> Layout:
+    """A layout read back; raises TypeError or ValueError for what is none."""
+    tokens, sentences, accumulate, seed = map(int, values)
+    return tokens, sentences, accumulate, seed
+
+
+def updates(pairs: Pairs, epoch: int, now: Layout, earlier: Sequence[tuple[Layout, int]] = ()) -> list[Group]:
+    """The updates of an epoch (from 0) that remain after so many in each earlier layout; every pair is in exactly one.
+
+    A training may go on with other batches than it began with, in the middle of an epoch: what it has seen is left out.
+    """
+    unseen = np.ones(len(pairs), bool)
+    for before, count in earlier:
+        for group in _cut(pairs, epoch, before, unseen)[:count]:
+            unseen[np.concatenate(group)] = False
+    return _cut(pairs, epoch, now, unseen)
+
+
+def _cut(pairs: Pairs, epoch: int, how: Layout, unseen: NDArray[np.bool_]) -> list[Group]:
+    tokens, sentences, accumulate, seed = how
+    batches = [rows[unseen[rows]] for rows in plan(pairs, tokens, sentences, seed, epoch)]
+    batches = [rows for rows in batches if len(rows)]
+    return [batches[i : i + accumulate] for i in range(0, len(batches), accumulate)]

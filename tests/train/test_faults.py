@@ -1,0 +1,244 @@
+import json
+import os
+import signal
+import threading
+import time
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import faults
+import numpy as np
+import pytest
+import torch
+from torch import Tensor
+
+from calque.data.batches import collate
+from calque.diagnostics import CalqueError
+from calque.experiment import Experiment
+from calque.run import load_model, read_tensors, sole_training
+from calque.train.loop import Finished, Stopped
+from calque.train.report import Progress, Validation
+from calque.workflow import run_training
+
+
+class Interrupt:
+    """A watcher that stops training once so many updates are done."""
+
+    def __init__(self, update: int):
+        self.update = update
+
+    def __call__(self, event: Progress | Validation) -> None:
+        if event.update >= self.update:
+            os.kill(os.getpid(), signal.SIGTERM)
+
+
+@pytest.fixture(autouse=True)
+def _every_update_is_watched(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("calque.train.loop.WATCH_SECONDS", -1.0)
+
+
+def standing(run: Path, update: int) -> dict[str, Any]:
+    found = dict(read_tensors(run / "checkpoints" / f"state-{update}")[1]["standing"])
+    del found["seconds"]
+    return found
+
+
+@pytest.mark.parametrize("precision", ["float32", "bfloat16"])
+@pytest.mark.parametrize("family", faults.FAMILIES)
+def test_resumed_after_any_update_is_uninterrupted(family: str, precision: str, tmp_path: Path) -> None:
+    made = faults.experiment(
+        tmp_path,
+        family,
+        150,
+        max_updates=8,
+        validate_every_updates=3,
+        accumulate=2,
+        batch_tokens=128,
+        precision=precision,
+    )
+    run_training(made, tmp_path / "whole")
+    for update in range(1, 8):
+        run = tmp_path / f"run-{update}"
+        assert run_training(made, run, Interrupt(update)) == Stopped(update, signal.SIGTERM)
+        assert isinstance(run_training(made, run), Finished)
+        for name in ("model", "checkpoints/state-8", "checkpoints/8"):
+            assert faults.same(tmp_path / "whole" / name, run / name), (update, name)
+        assert standing(run, 8) == standing(tmp_path / "whole", 8)
+        assert perplexities(run) == perplexities(tmp_path / "whole")
+
+
+def perplexities(run: Path) -> list[float]:
+    lines = [json.loads(line) for line in (run / "log.jsonl").read_text().splitlines()]
+    return [line["perplexity"] for line in lines if line["kind"] == "valid"]
+
+
+@pytest.mark.parametrize("other", [{}, {"batch_tokens": 300, "accumulate": 3}, {"batch_tokens": 20}])
+def test_an_epoch_has_every_pair_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, other: dict[str, int]) -> None:
+    """Whatever stops training, and in whatever batches it goes on."""
+    seen: list[Any] = []
+
+    def noting(pairs: Any, rows: Any, *rest: Any) -> Any:
+        if len(pairs) == 150:
+            seen.append(rows)
+        return collate(pairs, rows, *rest)
+
+    monkeypatch.setattr("calque.train.loop.collate", noting)
+    made = faults.experiment(
+        tmp_path, pairs=150, batch_tokens=100, max_updates=0, max_epochs=2, validate_every_updates=50
+    )
+    assert run_training(made, tmp_path / "run", Interrupt(3)) == Stopped(3, signal.SIGTERM)
+    later = replace(made, train=replace(made.train, **other))
+    assert isinstance(run_training(later, tmp_path / "run", Interrupt(5)), Stopped)
+    done = run_training(later, tmp_path / "run")
+    assert isinstance(done, Finished)
+    assert done.epoch == 2
+    order = np.concatenate(seen)
+    assert np.array_equal(np.sort(order[:150]), np.arange(150))
+    assert np.array_equal(np.sort(order[150:]), np.arange(150))
+
+
+def test_layout_and_accumulation_change_rounding_only(tmp_path: Path) -> None:
+    found = []
+    for number, settings in enumerate(({}, {"batch_tokens": 100}, {"batch_sentences": 7})):
+        # As many batches as an epoch has make one update, so that each sees all pairs.
+        every = {"accumulate": 1000, "max_updates": 3, "log_every_updates": 1, "validate_every_updates": 3}
+        made = faults.experiment(tmp_path, pairs=80, **{**every, **settings})
+        made = replace(made, model=replace(made.model, text=made.model.text.replace("p = 0.1", "p = 0")))
+        run_training(made, tmp_path / f"run-{number}")
+        lines = [json.loads(line) for line in (tmp_path / f"run-{number}" / "log.jsonl").read_text().splitlines()]
+        found.append([line["loss"] for line in lines if line["kind"] == "train"])
+    assert found[1] == pytest.approx(found[0], rel=1e-5)
+    assert found[2] == pytest.approx(found[0], rel=1e-5)
+
+
+def test_killed_at_random_moments_nothing_is_lost(tmp_path: Path) -> None:
+    made = faults.experiment(tmp_path, max_updates=20)
+    found = faults.killed(made, tmp_path, kills=6, seed=1)
+    assert (found["kills"], found["checkpoints lost or half"], found["equal"]) == (6, 0, found["runs"])
+
+
+@pytest.mark.parametrize("failure", faults.FAILURES[::6], ids=str)
+def test_a_write_that_fails_is_one_error(tmp_path: Path, failure: tuple[str, int, int]) -> None:
+    made = faults.experiment(tmp_path, max_updates=8)
+    found = faults.failed(made, tmp_path, [failure])
+    assert found == {"write failures": 1, "one clear error": 1, "checkpoints lost or half": 0, "equal": 1}
+
+
+def test_a_model_without_its_json_is_made_again(tmp_path: Path) -> None:
+    made = faults.experiment(tmp_path, max_updates=4)
+    run_training(made, tmp_path / "run")
+    before, _ = read_tensors(tmp_path / "run" / "model")
+    (tmp_path / "run" / "model.json").unlink()  # as a kill between the two renames leaves it
+    (tmp_path / "run" / ".model.json.old").write_text("")
+    run_training(made, tmp_path / "run")
+    after, _ = read_tensors(tmp_path / "run" / "model")
+    assert all(torch.equal(t, after[name]) for name, t in before.items())
+    assert not list((tmp_path / "run").glob(".*"))
+    load_model(tmp_path / "run")
+
+
+def test_a_checkpoint_that_was_not_saved_is_made_from_the_state(tmp_path: Path) -> None:
+    made = faults.experiment(tmp_path, max_updates=4)
+    run_training(made, tmp_path / "run")
+    checkpoint = tmp_path / "run" / "checkpoints" / "4"
+    before, about = read_tensors(checkpoint)
+    for end in ("json", "safetensors"):
+        checkpoint.with_suffix(f".{end}").unlink()
+    run_training(made, tmp_path / "run")
+    after, again = read_tensors(checkpoint)
+    assert again == about
+    assert all(torch.equal(t, after[name]) for name, t in before.items())
+
+
+def late(seconds: float = 0.3) -> threading.Timer:
+    timer = threading.Timer(seconds, os.kill, (os.getpid(), signal.SIGTERM))
+    timer.start()
+    return timer
+
+
+@pytest.mark.parametrize("during", ["validation", "translation", "update", "the mean"])
+def test_a_signal_ends_what_takes_long(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, during: str) -> None:
+    made = faults.experiment(tmp_path, max_updates=4, validate_every_updates=2, validate_bleu_sentences=1)
+    run_training(made, tmp_path / "whole")
+    with monkeypatch.context() as m:
+        slow = {
+            "validation": ("calque.train.loop.plan", 2),
+            "translation": ("calque.workflow.translate_lines", 0),
+            "update": ("calque.train.update.batch_loss", 2),
+            "the mean": ("calque.train.loop.average", 4),
+        }
+        name, update = slow[during]
+        module, attribute = name.rsplit(".", 1)
+        plain: Callable[..., Any] = getattr(__import__(module, fromlist=[attribute]), attribute)
+        calls = [{"validation": 0, "translation": 0, "update": 2, "the mean": 0}[during]]
+
+        def takes_long(*arguments: Any, **named: Any) -> Any:
+            calls[0] -= 1
+            if calls[0] < 0:
+                for _ in range(6000):
+                    time.sleep(0.01)
+            return plain(*arguments, **named)
+
+        m.setattr(name, takes_long)
+        timer = late(1.0)
+        began = time.monotonic()
+        stopped = run_training(made, tmp_path / "run")
+        timer.join()
+        assert stopped == Stopped(update or 2, signal.SIGTERM)
+        assert time.monotonic() - began < 10
+    assert isinstance(run_training(made, tmp_path / "run"), Finished)
+    for name in ("model", "checkpoints/state-4"):
+        assert faults.same(tmp_path / "whole" / name, tmp_path / "run" / name)
+
+
+def test_an_update_that_is_not_finite_is_skipped_and_counted(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    from calque.train.optimise import Updater
+
+    plain, calls = Updater.backward, [0]
+
+    def poisoned(self: Updater, loss: Tensor) -> None:
+        plain(self, loss)
+        calls[0] += 1
+        if calls[0] in (2, 3):
+            next(m for m in self.masters.values() if m.grad is not None).grad.view(-1)[0] = float("inf")  # type: ignore[union-attr]
+
+    monkeypatch.setattr(Updater, "backward", poisoned)
+    made = faults.experiment(tmp_path, max_updates=4, validate_every_updates=1, log_every_updates=1)
+    run_training(made, tmp_path / "run")
+    found = perplexities(tmp_path / "run")
+    assert found[0] == found[1] == found[2] != found[3]
+    assert standing(tmp_path / "run", 4)["skipped"] == 2
+    lines = [json.loads(line) for line in (tmp_path / "run" / "log.jsonl").read_text().splitlines()]
+    assert [line["skipped"] for line in lines if line["kind"] == "train"] == [0, 1, 2, 2]
+    assert [line["best"] for line in lines if line["kind"] == "valid"] == [True, False, False, found[3] < found[0]]
+    assert read_tensors(tmp_path / "run" / "model")[1]["figures"]["skipped"] == 2
+    assert all(t.isfinite().all() for t in read_tensors(tmp_path / "run" / "model")[0].values())
+
+
+def refused(made: Experiment, run: Path) -> str:
+    with pytest.raises(CalqueError) as caught:
+        run_training(made, run)
+    assert str(caught.value)
+    return caught.value.diagnostics[0].code
+
+
+def test_two_trainings_in_one_folder_are_refused(tmp_path: Path) -> None:
+    made = faults.experiment(tmp_path, max_updates=2)
+    with sole_training(tmp_path / "run"):
+        assert refused(made, tmp_path / "run") == "K203"
+    assert isinstance(run_training(made, tmp_path / "run"), Finished)
+
+
+@pytest.mark.parametrize("what", ["architecture", "optimiser", "corpus"])
+def test_another_run_leaves_the_folder_as_it_is(tmp_path: Path, what: str) -> None:
+    made = faults.experiment(tmp_path, max_updates=2)
+    run = tmp_path / "run"
+    run_training(made, run)
+    before = {p: p.read_bytes() for p in sorted(run.rglob("*")) if p.is_file()}
+    data = replace(made.data, max_ratio=5.0)  # so that the corpus would be prepared anew
+    model = replace(made.model, text=faults.text("cnn")) if what == "architecture" else made.model
+    train = replace(made.train, optimiser="sgd") if what == "optimiser" else made.train
+    assert refused(replace(made, data=data, model=model, train=train), run) == "K201"
+    assert before == {p: p.read_bytes() for p in sorted(run.rglob("*")) if p.is_file()}
