@@ -1,5 +1,8 @@
 """Models to decode with, and beam search as one would write it first: lists, and `forward` on every prefix anew."""
 
+import math
+from collections.abc import Callable
+
 import torch
 
 from calque.adl.check import check
@@ -66,27 +69,65 @@ def divisor(normalise: str, alpha: float, length: int) -> float:
     return {"none": 1.0, "length": length**alpha, "gnmt": ((5 + length) / 6) ** alpha}[normalise]
 
 
+NextWord = Callable[[list[int]], list[float]]
+"""The log-probability of every word after some words."""
+
+
+def next_word(
+    models: list[Model], sources: list[list[int]], combine: str = "probs", allowed: set[int] = frozenset()
+) -> NextWord:
+    """What models together say of the next word, among the allowed ones (all of them where none is named)."""
+
+    def logp(words: list[int]) -> list[float]:
+        each = [
+            m(torch.tensor([source]), torch.tensor([[BOS, *words]]))[0, -1]
+            for m, source in zip(models, sources, strict=True)
+        ]
+        if allowed:
+            for logits in each:
+                logits[[w for w in range(len(logits)) if w not in allowed]] = -torch.inf
+        if combine == "logits":
+            return torch.stack(each).mean(0).log_softmax(0).tolist()
+        p = torch.stack(each).log_softmax(1)
+        return (p.logsumexp(0) - math.log(len(each)) if combine == "probs" else p.mean(0)).tolist()
+
+    return logp
+
+
 def naive_beam(
-    model: Model, source: list[int], limit: int, beam: int, normalise: str, alpha: float, n_best: int
+    model: Model | NextWord,
+    source: list[int],
+    limit: int,
+    beam: int,
+    normalise: str,
+    alpha: float,
+    n_best: int,
+    word_penalty: float = 0.0,
+    prefix: list[int] | None = None,
 ) -> list[tuple[float, float, list[int]]]:
     """Score, log-probability and words of the n best, by the rule in `calque.decode.search`."""
-    live: list[tuple[float, list[int]]] = [(0.0, [])]
+    say = next_word([model], [source]) if isinstance(model, Model) else model
+    prefix = prefix or []
+    limit = max(limit, len(prefix))
+    live = [(sum(say(prefix[:k])[prefix[k]] for k in range(len(prefix))), prefix)]
     finished: list[tuple[float, float, list[int]]] = []
-    for t in range(1, limit + 2):
+    for t in range(len(prefix) + 1, limit + 2):
         candidates = []
         for i, (logp, words) in enumerate(live):
-            logits = model(torch.tensor([source]), torch.tensor([[BOS, *words]]))[0, -1]
-            each = logits.log_softmax(0).tolist()
-            allowed = [EOS] if t == limit + 1 else range(EOS, len(each))
-            candidates += [(-(logp + each[w]), i, w) for w in allowed]
+            each = say(words)
+            for w in [EOS] if t == limit + 1 else range(EOS, len(each)):
+                if each[w] > -torch.inf:
+                    counted = t - 1 if w == EOS else t
+                    candidates.append((-(logp + each[w] + word_penalty * counted), i, w, logp + each[w]))
         candidates = sorted(candidates)[: 2 * beam]
-        for cost, i, word in candidates[:beam]:
+        for cost, i, word, logp in candidates[:beam]:
             if word == EOS:
-                finished.append((-cost / divisor(normalise, alpha, t), -cost, live[i][1]))
+                finished.append((-cost / divisor(normalise, alpha, t), logp, live[i][1]))
         finished = sorted(finished, key=lambda h: -h[0])[:beam]
-        live = [(-cost, [*live[i][1], word]) for cost, i, word in candidates if word != EOS][:beam]
-        if normalise == "none":
-            enough = len(finished) >= n_best and (not live or finished[n_best - 1][0] >= live[0][0])
+        live = [(logp, [*live[i][1], word]) for _, i, word, logp in candidates if word != EOS][:beam]
+        if normalise == "none" and beam > 1:
+            ahead = [logp + word_penalty * (limit if word_penalty > 0 else t) for logp, _ in live]
+            enough = len(finished) >= n_best and all(finished[n_best - 1][0] >= best for best in ahead)
         else:
             enough = len(finished) == beam
         if enough:

@@ -13,6 +13,8 @@ from calque.layers.state import Memory
 
 LENGTHS = [6, 1, 4, 7, 2, 5, 3, 3, 6, 4]
 LIMITS = [9, 3, 6, 12, 1, 8, 5, 2, 7, 10]
+PREFIXES = [[5, 6], [], [7], [4, 4, 9, 8], [5, 6, 7], [], [3], [9, 10], [11], [12, 5]]
+"""Of many lengths, some of them above the limit."""
 
 
 def run(model, source, mask, limits, **settings) -> Hypotheses:
@@ -39,6 +41,63 @@ def test_equals_the_naive_search(name: str, beam: int, normalise: str) -> None:
             agree(found, b, naive_beam(model, ids, limit, beam, normalise, 0.7, n_best))
 
 
+@pytest.mark.parametrize("normalise", ["none", "length", "gnmt"])
+@pytest.mark.parametrize("word_penalty", [-0.8, 0.6])
+@pytest.mark.parametrize("beam", [1, 3])
+@pytest.mark.parametrize("name", MODELS)
+def test_word_penalty_and_ragged_prefixes_equal_the_naive_search(
+    name: str, beam: int, word_penalty: float, normalise: str
+) -> None:
+    model = varied(name)
+    source, mask = sources(LENGTHS)
+    found = search(
+        model,
+        source,
+        mask,
+        torch.tensor(LIMITS),
+        SearchSettings(beam, normalise, 0.7, beam, word_penalty=word_penalty),
+        PREFIXES,
+    )
+    with torch.inference_mode():
+        for b, (length, limit) in enumerate(zip(LENGTHS, LIMITS, strict=True)):
+            ids = source[b, :length].tolist()
+            agree(found, b, naive_beam(model, ids, limit, beam, normalise, 0.7, beam, word_penalty, PREFIXES[b]))
+
+
+def test_a_penalty_makes_translations_shorter_and_a_reward_longer() -> None:
+    source, mask = sources(LENGTHS)
+    words = [
+        sum(len(t[0]) for t in run(varied("rnmt"), source, mask, LIMITS, beam=3, word_penalty=w).tokens)
+        for w in (-2.0, 0.0, 2.0)
+    ]
+    assert words[0] < words[1] < words[2]
+
+
+@pytest.mark.parametrize("name", MODELS)
+def test_whole_targets_as_prefixes_are_forced_scores(name: str) -> None:
+    model = varied(name)
+    source, mask = sources(LENGTHS)
+    settings = SearchSettings(2, "none")
+    best = search(model, source, mask, torch.tensor(LIMITS), settings)
+    targets = [words[0] for words in best.tokens]
+    forced = search(model, source, mask, torch.tensor([0] * len(LENGTHS)), settings, targets)
+    assert forced.tokens == [[words] for words in targets]
+    torch.testing.assert_close([p[0] for p in forced.logps], [p[0] for p in best.logps], rtol=0, atol=1e-9)
+
+
+@pytest.mark.parametrize("beam", [1, 3])
+@pytest.mark.parametrize("name", MODELS)
+def test_a_prefix_does_not_see_its_batch(name: str, beam: int) -> None:
+    model = varied(name)
+    source, mask = sources(LENGTHS)
+    settings = SearchSettings(beam, n_best=beam)
+    together = search(model, source, mask, torch.tensor(LIMITS), settings, PREFIXES)
+    for i, n in enumerate(LENGTHS):
+        alone = search(model, source[[i], :n], mask[[i], :n], torch.tensor([LIMITS[i]]), settings, [PREFIXES[i]])
+        assert together.tokens[i] == alone.tokens[0]
+        torch.testing.assert_close(together.scores[i], alone.scores[0], rtol=0, atol=1e-10)
+
+
 @pytest.mark.parametrize("name", MODELS)
 def test_the_models_of_these_tests_end_early_and_late(name: str) -> None:
     source, mask = sources(LENGTHS)
@@ -49,20 +108,28 @@ def test_the_models_of_these_tests_end_early_and_late(name: str) -> None:
         assert 3 <= sum(n < limit for n, limit in zip(lengths, LIMITS, strict=True)) <= 7
 
 
+@pytest.mark.parametrize("word_penalty", [0.0, -0.7, 1.1])
 @pytest.mark.parametrize("normalise", ["none", "length", "gnmt"])
-def test_a_beam_that_covers_the_space_finds_all_sequences_in_order(normalise: str) -> None:
-    model = make("transformer", vocabulary=6)
+@pytest.mark.parametrize("name", MODELS)
+def test_a_beam_that_covers_the_space_finds_all_sequences_in_order(
+    name: str, normalise: str, word_penalty: float
+) -> None:
+    model = make(name, vocabulary=6)
     source, mask = sources([4, 2], vocabulary=6)
-    found = run(model, source, mask, [3, 3], beam=60, normalise=normalise, alpha=0.8, n_best=40)
+    prefixes = [[], [5]]
+    settings = SearchSettings(60, normalise, 0.8, 13, word_penalty=word_penalty)
+    found = search(model, source, mask, torch.tensor([3, 3]), settings, prefixes)
     for b, length in enumerate([4, 2]):
         ranked = []
-        for n in range(4):
-            for words in itertools.product((UNK, 4, 5), repeat=n):
+        for n in range(4 - len(prefixes[b])):
+            for rest in itertools.product((UNK, 4, 5), repeat=n):
+                words = [*prefixes[b], *rest]
                 with torch.inference_mode():
                     logits = model(source[b : b + 1, :length], torch.tensor([[BOS, *words]]))[0]
-                logp = logits.log_softmax(1)[range(n + 1), [*words, EOS]].sum().item()
-                ranked.append((logp / divisor(normalise, 0.8, n + 1), logp, list(words)))
-        agree(found, b, sorted(ranked, reverse=True))
+                logp = logits.log_softmax(1)[range(len(words) + 1), [*words, EOS]].sum().item()
+                score = (logp + word_penalty * len(words)) / divisor(normalise, 0.8, len(words) + 1)
+                ranked.append((score, logp, words))
+        agree(found, b, sorted(ranked, reverse=True)[:13])
 
 
 @pytest.mark.parametrize("beam", [1, 4])

@@ -74,7 +74,7 @@ class Beam(Rule):
             return self.live[:, 0]
         # A penalty takes from every further word; a reward may come with each up to the limit.
         words = self.limit if reward > 0 else t if self.prefix is None else t + self.prefix
-        return self.live[:, 0] + reward * words
+        return self.live[:, 0] + (reward * words.to(self.live.dtype) if isinstance(words, Tensor) else reward * words)
 
     def keep(self, sentences: Tensor) -> None:
         if self.settings.word_penalty > 0:

@@ -90,9 +90,11 @@ def penalty(settings: SearchSettings, length: float | Tensor) -> float | Tensor:
 
 def score_of(settings: SearchSettings, logp: Float[Tensor, "..."], length: int | Tensor) -> Float[Tensor, "..."]:
     """(log p + w (T - 1)) / `penalty`: T words, end included, w the word penalty (Gehring 2017, section 4.4)."""
+    if isinstance(length, Tensor):
+        length = length.to(logp.dtype)
     if settings.word_penalty:
         logp = logp + settings.word_penalty * (length - 1)
-    return logp / penalty(settings, length if isinstance(length, int) else length.to(logp.dtype))
+    return logp / penalty(settings, length)
 
 
 Looked = tuple[Tensor, ...]
