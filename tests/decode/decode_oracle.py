@@ -77,12 +77,12 @@ def next_word(
     models: list[Model], sources: list[list[int]], combine: str = "probs", allowed: set[int] = frozenset()
 ) -> NextWord:
     """What models together say of the next word, among the allowed ones (all of them where none is named)."""
+    with torch.inference_mode():
+        read = [m.encode(torch.tensor([source])) for m, source in zip(models, sources, strict=True)]
 
     def logp(words: list[int]) -> list[float]:
-        each = [
-            m(torch.tensor([source]), torch.tensor([[BOS, *words]]))[0, -1]
-            for m, source in zip(models, sources, strict=True)
-        ]
+        target = torch.tensor([[BOS, *words]])
+        each = [m.logits(m.decode(target, memory)[0, -1]) for m, memory in zip(models, read, strict=True)]
         if allowed:
             for logits in each:
                 logits[[w for w in range(len(logits)) if w not in allowed]] = -torch.inf

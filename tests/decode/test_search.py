@@ -27,6 +27,7 @@ def agree(found: Hypotheses, b: int, expected: list[tuple[float, float, list[int
     torch.testing.assert_close(found.logps[b], [logp for _, logp, _ in expected], rtol=0, atol=1e-9)
 
 
+@pytest.mark.usefixtures("shapes_unchecked")
 @pytest.mark.parametrize("normalise", ["none", "length", "gnmt"])
 @pytest.mark.parametrize("beam", [1, 2, 5])
 @pytest.mark.parametrize("name", MODELS)
@@ -41,6 +42,7 @@ def test_equals_the_naive_search(name: str, beam: int, normalise: str) -> None:
             agree(found, b, naive_beam(model, ids, limit, beam, normalise, 0.7, n_best))
 
 
+@pytest.mark.usefixtures("shapes_unchecked")
 @pytest.mark.parametrize("normalise", ["none", "length", "gnmt"])
 @pytest.mark.parametrize("word_penalty", [-0.8, 0.6])
 @pytest.mark.parametrize("beam", [1, 3])
@@ -108,6 +110,7 @@ def test_the_models_of_these_tests_end_early_and_late(name: str) -> None:
         assert 3 <= sum(n < limit for n, limit in zip(lengths, LIMITS, strict=True)) <= 7
 
 
+@pytest.mark.usefixtures("shapes_unchecked")
 @pytest.mark.parametrize("word_penalty", [0.0, -0.7, 1.1])
 @pytest.mark.parametrize("normalise", ["none", "length", "gnmt"])
 @pytest.mark.parametrize("name", MODELS)
@@ -147,6 +150,7 @@ def test_a_sentence_does_not_see_its_batch(name: str, beam: int) -> None:
         torch.testing.assert_close(together.scores[i], alone.scores[0], rtol=0, atol=1e-10)
 
 
+@pytest.mark.usefixtures("shapes_unchecked")
 @pytest.mark.parametrize("name", MODELS)
 @pytest.mark.parametrize("beam", [1, 2, 4])
 def test_a_finished_sentence_that_waits_in_the_batch_stays_as_it_is(name: str, beam: int) -> None:
