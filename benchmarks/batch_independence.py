@@ -10,7 +10,6 @@ scores that differ in any bit.
 import argparse
 import json
 import random
-from datetime import date
 from pathlib import Path
 
 import numpy as np
@@ -24,7 +23,7 @@ from calque.data.text import Lines
 from calque.decode.score import score
 from calque.decode.translate import Sentence, Translation, translate_batch, translate_lines
 from calque.evaluate import bleu
-from calque.ledger import Entry, conditions, record
+from calque.ledger import conditions, publish
 
 LEDGER = Path(__file__).parent.parent / "docs" / "results"
 SIZES = (64, 7, 1)
@@ -80,16 +79,15 @@ def main() -> None:
     where = {**conditions("float32 and bfloat16"), "beam": experiment.decode.beam}
     if given.record:
         command = f"python benchmarks/batch_independence.py RUN {given.source.name} {given.reference.name}"
-        entry = Entry(
+        publish(
+            LEDGER,
             given.record,
             "Batch independence of a trained Transformer, Multi30k test2016",
             "law",
             f"{command} --tokenize {given.tokenize}",
-            date.today().isoformat(),
-            where,
             figures,
+            where,
         )
-        record(LEDGER, entry)
     print(json.dumps({"figures": figures, "conditions": where}))
 
 

@@ -8,7 +8,6 @@ prints one JSON object; with --record it becomes a file of the ledger.
 import argparse
 import json
 import time
-from datetime import date
 from pathlib import Path
 
 import torch
@@ -16,7 +15,7 @@ import torch
 import calque
 from calque.data.text import Lines
 from calque.evaluate import bleu, chrf
-from calque.ledger import Entry, conditions, record
+from calque.ledger import conditions, publish
 from calque.run import load_model
 
 LEDGER = Path(__file__).parent.parent / "docs" / "results"
@@ -68,20 +67,19 @@ def main() -> None:
         "signature": score.signature,
     }
     if given.record:
-        entry = Entry(
+        publish(
+            LEDGER,
             given.record,
             given.title or given.record,
             "quality",
             given.command,
-            date.today().isoformat(),
-            where,
             figures,
-            meta["architecture_hash"],
-            meta["data"],
-            experiment.train.seed,
-            given.note,
+            where,
+            architecture_hash=meta["architecture_hash"],
+            data_hash=meta["data"],
+            seed=experiment.train.seed,
+            notes=given.note,
         )
-        record(LEDGER, entry)
     print(json.dumps({"figures": figures, "conditions": where}))
 
 

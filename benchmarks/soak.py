@@ -11,7 +11,6 @@ import random
 import sys
 import time
 from concurrent.futures import ProcessPoolExecutor
-from datetime import date
 from pathlib import Path
 
 import torch
@@ -19,7 +18,7 @@ import torch
 from calque.adl.check import check
 from calque.diagnostics import CalqueError, Text, render_all
 from calque.layers.registry import builtin
-from calque.ledger import Entry, conditions, record
+from calque.ledger import conditions, publish
 from calque.prove import prove_text, random_program
 
 ROOT = Path(__file__).parent.parent
@@ -106,7 +105,7 @@ def main() -> None:
     command = f"python benchmarks/soak.py --architectures {given.architectures} --texts {given.texts}"
     for name, (kind, title, figures) in parts.items():
         if given.record:
-            record(LEDGER, Entry(name, title, kind, command, date.today().isoformat(), where, figures))
+            publish(LEDGER, name, title, kind, command, figures, where)
     print(json.dumps({"figures": {name: figures for name, (_, _, figures) in parts.items()}, "conditions": where}))
 
 

@@ -14,7 +14,6 @@ import math
 import statistics
 import time
 from collections.abc import Callable
-from datetime import date
 from pathlib import Path
 
 import torch
@@ -22,7 +21,7 @@ from torch import Tensor
 from torch.nn import functional as F
 
 import calque
-from calque.ledger import Entry, conditions, record
+from calque.ledger import conditions, publish
 from calque.model import Model
 
 TEXT = "encoder = pos -> repeat(6, tenc) -> norm\ndecoder = pos -> repeat(6, tdec) -> norm\n"
@@ -125,12 +124,13 @@ def main() -> None:
             for n in ways
             for k, v in zip(KEPT, figures[f"{n}_tokens_per_second"], strict=True)
         }
-        entry = Entry(
+        publish(
+            Path(__file__).parent.parent / "docs" / "results",
             given.record,
             "Base Transformer through `Model.step` beside a straight loop of torch calls",
             "speed",
             f"python benchmarks/step_floor.py --threads {given.threads} --repeats {given.repeats}",
-            date.today().isoformat(),
+            {**flat, "ratio, median over pairs": round(ratio, 3), "share of equal words": same},
             {
                 **conditions(),
                 "batch": given.sentences,
@@ -138,11 +138,9 @@ def main() -> None:
                 "words": given.length,
                 "source words": given.source_words,
             },
-            {**flat, "ratio, median over pairs": round(ratio, 3), "share of equal words": same},
-            model.checked.hash,
+            architecture_hash=model.checked.hash,
             notes="Timed: encoder, states and decoding, random weights, forced length; not loading.",
         )
-        record(Path(__file__).parent.parent / "docs" / "results", entry)
     print(json.dumps({**result, "timed": "encoder, states and decoding; not loading", "conditions": conditions()}))
 
 

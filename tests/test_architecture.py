@@ -26,7 +26,7 @@ PARTS: dict[str, set[str]] = {
     "data": {"diagnostics", "whole", "experiment"},
 }
 BELOW = {*PARTS, "__init__"}
-PACKAGES = {"train", "decode", "evaluate", "analyse"}
+PACKAGES = {"train", "decode", "evaluate", "analyse", "bench"}
 CLI = "cli"
 # What a layer's own file may import of its package: the shared parts, never another layer.
 SHARED = {"contract", "state", "history", "stepping", "dot", "source", "activations", "drop", "linears"}

@@ -57,11 +57,17 @@ def commands(page: str) -> list[str]:
     ]
 
 
+def command_of(words: list[str]) -> click.Command | None:
+    """The command that a line calls, inside a group too."""
+    command = cli.root.commands.get(words[1])
+    return command.commands.get(words[2]) if isinstance(command, click.Group) else command
+
+
 @pytest.mark.parametrize("page", [*PAGES, ROOT / "examples" / "multi30k.toml"], ids=lambda p: p.name)
 def test_commands_exist_with_their_options(page: Path) -> None:
     for line in commands(page.read_text(encoding="utf-8")):
         words = shlex.split(re.sub(r"\[[^]]*\]", "", line.strip("# ")), comments=True)
-        command = cli.root.commands.get(words[1])
+        command = command_of(words)
         assert command is not None, line
         known = {option for p in command.params if isinstance(p, click.Option) for option in p.opts}
         for word in words[2:]:
@@ -69,7 +75,8 @@ def test_commands_exist_with_their_options(page: Path) -> None:
 
 
 def test_every_command_stands_in_the_readme_or_its_help() -> None:
-    for name, command in cli.root.commands.items():
+    groups = [c for c in cli.root.commands.values() if isinstance(c, click.Group)]
+    for name, command in [*cli.root.commands.items(), *(pair for g in groups for pair in g.commands.items())]:
         assert command.help, name
         for parameter in command.params:
             if isinstance(parameter, click.Option) and parameter.name not in ("as_json", "overrides"):

@@ -112,6 +112,20 @@ def record(folder: Path, entry: Entry) -> Path:
     return path
 
 
+def publish(
+    folder: Path,
+    name: str,
+    title: str,
+    kind: str,
+    command: str,
+    figures: Mapping[str, int | float],
+    where: Mapping[str, str | int | float | None],
+    **more: Any,
+) -> Path:
+    """Records figures under today's date; `more` are further fields of `Entry`. Raises what `record` raises."""
+    return record(folder, Entry(name, title, kind, command, date.today().isoformat(), where, figures, **more))
+
+
 def read(folder: Path) -> list[Entry]:
     """The entries of a folder by kind and id; a folder that is not there has none. Raises all D503 and D504 at once."""
     faults: list[Diagnostic] = []

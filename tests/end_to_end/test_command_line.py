@@ -40,7 +40,7 @@ def experiment(folder: Path, **keys: object) -> Path:
         "data": {"train": [str(source), str(target)], "valid": [str(source), str(target)], "subwords": "words"},
         "model": {"text": TINY},
         "train": {
-            "max_updates": 300,
+            "max_updates": 500,
             "lr": 0.01,
             "warmup_updates": 30,
             "batch_tokens": 400,

@@ -3,8 +3,8 @@
 import naive
 import numpy as np
 import pytest
-from bench import Bench
 
+from bench import Bench
 from calque.layers.contract import DECODER, ENCODER, Context
 from calque.layers.feed import Feed
 from calque.layers.registry import builtin

@@ -3,10 +3,10 @@
 import numpy as np
 import pytest
 import torch
-from bench import Bench, load
 from scipy import special
 from torch import nn
 
+from bench import Bench, load
 from calque.layers.contract import DECODER, ENCODER
 from calque.layers.dot import normalised
 from calque.layers.pos import sinusoids

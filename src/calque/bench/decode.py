@@ -1,0 +1,225 @@
+"""Decoding, timed: an architecture with random weights or a trained run, beside itself without states and beside others."""
+
+import statistics
+import time
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import torch
+
+from calque.bench.clock import digits, speeds, waiter
+from calque.bench.limit import limit, step_work
+from calque.bench.operators import step_counts, stepping
+from calque.bench.peers import Peer
+from calque.bench.subject import Sentences, batches_of, cut, definition, like_file, synthetic
+from calque.bench.uncached import without_states
+from calque.data.text import Lines
+from calque.data.vocabulary import EOS
+from calque.decode.prepare import prepare_for_decoding
+from calque.decode.rule import SearchSettings
+from calque.decode.search import search
+from calque.decode.translate import Loaded, translate_batch
+from calque.ledger import conditions
+from calque.model import Model, Shape
+from calque.run import load_model
+from calque.workflow import registry_of_run
+
+TIMED = "encoder, states, search; for a run also the text of translations; not loading"
+LENGTH = 25
+"""Words, end symbol included, that random weights are made to write."""
+
+
+@dataclass(frozen=True)
+class Plan:
+    """What is measured: every beam with every length. A length of 0 is the natural one, which only a run has."""
+
+    batch: int = 64
+    beams: tuple[int, ...] = (1,)
+    lengths: tuple[int, ...] = ()
+    precision: str = "float32"
+    repeats: int = 5
+    uncached: bool = False
+
+
+@dataclass(frozen=True)
+class Subject:
+    """A model as it was built or loaded, and the sentences it translates, closed with the end symbol."""
+
+    model: Model
+    sentences: Sentences
+    loaded: Loaded | None = None
+
+
+class Taken(NamedTuple):
+    """One pass over all sentences."""
+
+    seconds: float
+    tokens: int
+    """of the best hypotheses, end symbols included"""
+    steps: int
+    step_seconds: float
+    """from the first step of each batch to its end"""
+
+
+def subject(name: str, vocabulary: int, source: Path | None, count: int, device: torch.device) -> Subject:
+    """A run folder, an .adl file, or an architecture of the zoo; with sentences of a file, or synthetic ones.
+
+    A run reads the file's text; random weights take the lengths of its lines alone. Raises what `definition` and
+    `load_model` raise.
+    """
+    folder = Path(name)
+    if not folder.is_dir():
+        torch.manual_seed(1)
+        model = Model(definition(name), Shape(vocabulary, vocabulary)).to(device).eval().requires_grad_(False)
+        return Subject(model, like_file(source, count, vocabulary) if source else synthetic(count, vocabulary))
+    held = load_model(folder, device, registry=registry_of_run(folder))
+    loaded = Loaded(held.model, *held.codecs, held.experiment.decode, held.experiment.data.source_end)
+    size = held.model.shape.source_size
+    if source is None:
+        return Subject(held.model, synthetic(count, size), loaded)
+    lines = [line for _, line in zip(range(count), Lines(source), strict=False)]
+    encoded = [torch.tensor([*ids, EOS]).numpy() for ids in loaded.source.encode(lines) if len(ids)]
+    return Subject(held.model, encoded, loaded)
+
+
+def decode(given: Subject, plan: Plan, peers: Sequence[Peer] = ()) -> dict[str, Any]:
+    """Measures every cell of the plan. The systems take turns, so that all of them see the same machine."""
+    model, device = given.model, given.model.device
+    lengths = plan.lengths or ((0,) if given.loaded else (LENGTH,))
+    batches = batches_of(given.sentences, plan.batch, device)
+    known: dict[Any, Any] = {}
+    cells = [(beam, length) for beam in plan.beams for length in lengths]
+    limits = {
+        (beam, length): limit(step_work(model, *batches[0], beam, length or LENGTH), plan.precision, device, known)
+        for beam, length in cells
+    }
+    model = prepare_for_decoding(model, plan.precision)
+    found = []
+    for beam, length in cells:
+        ways = _ways(replace(given, model=model), plan, beam, length)
+        for peer in peers:
+            ways[peer.name] = lambda peer=peer, b=beam, n=length: _of_peer(peer, given.sentences, plan.batch, b, n)  # type: ignore[misc]
+        taken: dict[str, list[Taken]] = {name: [] for name in ways}
+        for number in range(plan.repeats + 1):
+            for name, run in ways.items():
+                one = run()
+                if number:  # the first warms up
+                    taken[name].append(one)
+        for name, all_of in taken.items():
+            cell = {"system": name, "beam": beam, "length": length or None, **_figures(all_of, given.sentences)}
+            if name == "calque" and all_of[0].steps:
+                ms = statistics.median(t.step_seconds / t.steps for t in all_of) * 1e3
+                bound = limits[beam, length]
+                cell |= {
+                    "ms_per_step": digits(ms),
+                    "step_limit": bound.told() if bound else None,
+                    "share_of_limit": digits(bound.seconds * 1e3 / ms, 3) if bound else None,
+                    "state_bytes": _state_bytes(model, batches[0], beam, length or LENGTH),
+                    "operators": step_counts(model, beam),
+                }
+            found.append(cell)
+    tokens = sum(map(len, given.sentences))
+    padded = sum(source.numel() for source, _ in batches)
+    return {
+        "timed": TIMED,
+        "conditions": {
+            **conditions(plan.precision),
+            "device": device.type,
+            "architecture": model.checked.hash,
+            "parameters": sum(p.numel() for p in model.parameters()),
+            "vocabulary": model.shape.target_size,
+            "weights": "trained" if given.loaded else "random",
+            "batch": plan.batch,
+            "sentences": len(given.sentences),
+            "source_tokens_per_sentence": digits(tokens / len(given.sentences)),
+            "padding_share": digits(1 - tokens / padded, 3),
+            "repeats": plan.repeats,
+        },
+        "cells": found,
+    }
+
+
+def _ways(given: Subject, plan: Plan, beam: int, length: int) -> dict[str, Callable[[], Taken]]:
+    ways: dict[str, Callable[[], Taken]] = {"calque": lambda: _timed(given, plan.batch, beam, length)}
+
+    def slow() -> Taken:
+        with without_states(given.model):
+            return _timed(given, plan.batch, beam, length)
+
+    if plan.uncached:
+        ways["calque uncached"] = slow
+    return ways
+
+
+def _timed(given: Subject, batch: int, beam: int, length: int) -> Taken:
+    model, wait = given.model, waiter(given.model.device)
+    steps = tokens = 0
+    step_seconds = 0.0
+    entered: list[float] = []
+
+    def around(step: Callable[..., Any]) -> Callable[..., Any]:
+        def noted(*args: Any, **kwargs: Any) -> Any:
+            entered.append(time.perf_counter())
+            return step(*args, **kwargs)
+
+        return noted
+
+    wait()
+    began = time.perf_counter()
+    with stepping(model, around):
+        for part in cut(given.sentences, batch):
+            entered.clear()
+            tokens += _translate(given, part, beam, length)
+            wait()
+            steps += len(entered)
+            step_seconds += time.perf_counter() - entered[0] if entered else 0.0
+    return Taken(time.perf_counter() - began, tokens, steps, step_seconds)
+
+
+def _translate(given: Subject, part: Sentences, beam: int, length: int) -> int:
+    """The words of the best hypotheses of a batch, end symbols included."""
+    if given.loaded and not length:
+        here = given.loaded
+        # The batch as the run would make it: `translate_batch` closes sources itself.
+        words = [s[:-1] for s in part]
+        loaded = Loaded(given.model, here.source, here.target, replace(here.decode, beam=beam), here.source_end)
+        return sum(len(each[0].ids) + 1 for each in translate_batch(loaded, words) if each)
+    (source, mask), *_ = batches_of(part, len(part), given.model.device)
+    settings = SearchSettings(beam, exact_length=length or LENGTH)
+    found = search(given.model, source, mask, torch.full((len(part),), (length or LENGTH) - 1), settings)
+    return sum(len(each[0]) + 1 for each in found.tokens)
+
+
+def _state_bytes(model: Model, batch: tuple[torch.Tensor, torch.Tensor], beam: int, length: int) -> int:
+    """What the states of the largest batch occupy before its last step."""
+    held: list[int] = []
+
+    def around(step: Callable[..., Any]) -> Callable[..., Any]:
+        def noted(words: Any, state: Any, *args: Any, **kwargs: Any) -> Any:
+            held.append(state.bytes())
+            return step(words, state, *args, **kwargs)
+
+        return noted
+
+    with stepping(model, around):
+        search(model, *batch, torch.full((len(batch[0]),), length - 1), SearchSettings(beam, exact_length=length))
+    return max(held)
+
+
+def _of_peer(peer: Peer, sentences: Sentences, batch: int, beam: int, length: int) -> Taken:
+    parts = [[s.tolist() for s in part] for part in cut(sentences, batch)]
+    told = peer.ask({"do": "decode", "batches": parts, "beam": beam, "length": length or LENGTH})
+    return Taken(told["seconds"], told["tokens"], 0, 0.0)
+
+
+def _figures(taken: Sequence[Taken], sentences: Sentences) -> Mapping[str, Any]:
+    seconds = [t.seconds for t in taken]
+    return {
+        "target_tokens": taken[0].tokens,
+        "seconds": digits(statistics.median(seconds)),
+        "target_tokens_per_second": speeds(taken[0].tokens, seconds),
+        "source_tokens_per_second": speeds(sum(map(len, sentences)), seconds),
+        "sentences_per_second": speeds(len(sentences), seconds),
+    }

@@ -1,0 +1,189 @@
+"""The limits of this machine: matrix products, what an operator costs beside its arithmetic, memory.
+
+A product of M rows takes x [M, K] times a weight [N, K]. So many weights of one shape are used in turn that they do not stay
+in a cache, as the layers of a model do not: for few rows this is a measure of memory, for many of arithmetic.
+"""
+
+import functools
+from collections.abc import Callable, Iterable, Sequence
+from typing import Any, NamedTuple
+
+import torch
+from torch import Tensor
+from torch.nn import functional as F
+
+from calque.bench.clock import best, digits, waiter
+
+ROWS = (1, 16, 64, 320)
+WEIGHTS = ((512, 512), (512, 2048), (512, 32000))
+"""Inner and outer sizes of a base Transformer's products."""
+_BYTES, _COPIES = 120_000_000, 24
+"""Weights of one shape: so many that they fill more than a cache, within reason."""
+
+Kernel = Callable[[Tensor, list[Tensor]], list[Callable[[], Tensor]]]
+"""Of an input and weights, both float32, the products to be timed."""
+
+
+def _plain(dtype: torch.dtype) -> Kernel:
+    def make(x: Tensor, weights: list[Tensor]) -> list[Callable[[], Tensor]]:
+        x = x.to(dtype)
+        return [functools.partial(F.linear, x, w.to(dtype)) for w in weights]
+
+    return make
+
+
+def _packed(dtype: torch.dtype) -> Kernel:
+    def make(x: Tensor, weights: list[Tensor]) -> list[Callable[[], Tensor]]:
+        x, ops = x.to(dtype), torch.ops.mkldnn
+        held = [ops._reorder_linear_weight(w.to(dtype), len(x)) for w in weights]
+        return [functools.partial(ops._linear_pointwise, x, w, None, "none", [], "") for w in held]
+
+    return make
+
+
+def _int8(x: Tensor, weights: list[Tensor]) -> list[Callable[[], Tensor]]:
+    ops, outer = torch.ops.onednn, len(weights[0])
+    ones, zeros = torch.ones(outer), torch.zeros(outer, dtype=torch.int32)
+    held = [ops.qlinear_prepack((w * 20).to(torch.int8), list(x.shape)) for w in weights]
+    x = (x * 20 + 128).clamp(0, 255).to(torch.uint8)
+    rest: tuple[Any, ...] = (ones, zeros, None, 1.0, 0, torch.float32, "none", [], "")
+    return [functools.partial(ops.qlinear_pointwise, x, 1.0, 128, w, *rest) for w in held]
+
+
+KERNELS: dict[str, tuple[str, Kernel]] = {
+    "float32": ("float32", _plain(torch.float32)),
+    "float32 packed": ("float32", _packed(torch.float32)),
+    "bfloat16": ("bfloat16", _plain(torch.bfloat16)),
+    "bfloat16 packed": ("bfloat16", _packed(torch.bfloat16)),
+    "int8": ("int8", _int8),
+}
+"""Ways to take a product -> the precision of its weights, and the maker of calls. Those but the plain ones exist on a
+processor alone, and not on every one."""
+_BITS = {"float32": 4, "bfloat16": 2, "int8": 1}
+
+
+class Product(NamedTuple):
+    """x [rows, inner] times a weight [outer, inner]."""
+
+    rows: int
+    inner: int
+    outer: int
+
+    @property
+    def operations(self) -> int:
+        """Multiplications and additions, counted apart."""
+        return 2 * self.rows * self.inner * self.outer
+
+
+def product_seconds(product: Product, kernel: str, device: torch.device, budget: float = 0.1) -> float | None:
+    """The shortest time of a product, or None where this torch or this machine has no such kernel."""
+    rows, inner, outer = product
+    precision, make = KERNELS[kernel]
+    copies = max(1, min(_COPIES, _BYTES // (inner * outer * _BITS[precision])))
+    with torch.inference_mode():
+        x = torch.randn(rows, inner, device=device)
+        weights = [torch.randn(outer, inner, device=device) for _ in range(copies)]
+        try:
+            calls = make(x, weights)
+            calls[0]()
+        except (RuntimeError, AttributeError, NotImplementedError):  # what torch raises for an operator it lacks
+            return None
+
+        def turn() -> None:
+            for call in calls:
+                call()
+
+        return best(turn, budget, waiter(device)) / len(calls)
+
+
+def fastest(product: Product, precision: str, device: torch.device, budget: float = 0.1) -> tuple[str, float] | None:
+    """The fastest kernel of a precision and its seconds; None where there is none."""
+    found = [
+        (seconds, kernel)
+        for kernel, (held, _) in KERNELS.items()
+        if held == precision and (seconds := product_seconds(product, kernel, device, budget)) is not None
+    ]
+    return (min(found)[1], min(found)[0]) if found else None
+
+
+def bandwidth(device: torch.device, budget: float = 0.1, size: int = 256_000_000) -> dict[str, float]:
+    """Gigabytes a second: a large tensor summed; one row times a large weight; a copy, which reads and writes."""
+    with torch.inference_mode():
+        one, other = torch.ones(size // 4, device=device), torch.empty(size // 4, device=device)
+        x, wait = torch.ones(1, 1024, device=device), waiter(device)
+        weight = one[: len(one) // 1024 * 1024].view(-1, 1024)
+        return {
+            "read": digits(size / best(one.sum, budget, wait) / 1e9),
+            "row product": digits(size / best(lambda: F.linear(x, weight), budget, wait) / 1e9),
+            "copy": digits(2 * size / best(lambda: other.copy_(one), budget, wait) / 1e9),
+        }
+
+
+def overhead(device: torch.device, budget: float = 0.1, calls: int = 500) -> dict[str, float]:
+    """Microseconds of operators on tensors so small that their arithmetic takes no time, called from Python."""
+    with torch.inference_mode():
+        x, w = torch.ones(8, 8, device=device), torch.ones(8, 8, device=device)
+        ways: dict[str, Callable[[], object]] = {
+            "view": lambda: x.view(64),
+            "add": lambda: x + w,
+            "add in place": lambda: x.add_(0.0),
+            "index": lambda: x.index_select(0, rows),
+            "product": lambda: F.linear(x, w),
+        }
+        rows = torch.arange(8, device=device)
+
+        def many(way: Callable[[], object]) -> Callable[[], None]:
+            def run() -> None:
+                for _ in range(calls):
+                    way()
+
+            return run
+
+        return {name: digits(best(many(w), budget, waiter(device)) / calls * 1e6, 3) for name, w in ways.items()}
+
+
+def machine(
+    device: torch.device,
+    budget: float = 0.2,
+    rows: Sequence[int] = ROWS,
+    weights: Iterable[tuple[int, int]] = WEIGHTS,
+    size: int = 256_000_000,
+) -> dict[str, Any]:
+    """Every limit of this machine, each measured for `budget` seconds; a kernel that is not there is null."""
+    products = []
+    for inner, outer in weights:
+        for m in rows:
+            product = Product(m, inner, outer)
+            seconds = {kernel: product_seconds(product, kernel, device, budget) for kernel in KERNELS}
+            figures = {k: None if s is None else digits(product.operations / s / 1e9) for k, s in seconds.items()}
+            micro = {k: None if s is None else digits(s * 1e6) for k, s in seconds.items()}
+            products.append({**product._asdict(), "gflops": figures, "microseconds": micro})
+    return {
+        "products": products,
+        "overhead_microseconds": overhead(device, budget),
+        "bandwidth_gigabytes_per_second": bandwidth(device, budget, size),
+    }
+
+
+def table(limits: dict[str, Any]) -> str:
+    """The limits for a reader: products in GFLOP/s, a multiply-add being two operations."""
+    head = ["rows x inner x outer", *KERNELS]
+    lines = [
+        [
+            f"{p['rows']} x {p['inner']} x {p['outer']}",
+            *("-" if v is None else f"{v:.4g}" for v in p["gflops"].values()),
+        ]
+        for p in limits["products"]
+    ]
+    widths = [max(len(line[i]) for line in [head, *lines]) for i in range(len(head))]
+    text = ["products, GFLOP/s", ""]
+    text += [
+        "  ".join(c.ljust(w) if i == 0 else c.rjust(w) for i, (c, w) in enumerate(zip(row, widths, strict=True)))
+        for row in [head, *lines]
+    ]
+    for title, key, unit in (
+        ("operators, from Python", "overhead_microseconds", "µs"),
+        ("memory", "bandwidth_gigabytes_per_second", "GB/s"),
+    ):
+        text += ["", title, "", *(f"{name:14}{value:>8} {unit}" for name, value in limits[key].items())]
+    return "\n".join(text)

@@ -1,0 +1,150 @@
+"""What a decoding step asks of torch: operator calls, allocations, waits. Counts, no times: the same on every run.
+
+A call is an operator that reaches the dispatcher below autograd, views among them. An allocation is a call whose output
+stands in storage of its own. A wait is a call that needs a value on the host: the device has to finish first.
+"""
+
+import json
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from typing import Any, NamedTuple, Self
+
+import torch
+from torch import Tensor
+from torch.overrides import TorchFunctionMode
+from torch.utils._python_dispatch import TorchDispatchMode
+from torch.utils._pytree import tree_leaves
+
+from calque import zoo
+from calque.adl.check import check
+from calque.bench.subject import batches_of, synthetic
+from calque.decode.rule import SearchSettings
+from calque.decode.search import search
+from calque.layers.registry import builtin
+from calque.model import Model, Shape
+
+BEAMS = (1, 5)
+WORDS, SENTENCES, VOCABULARY = 12, 4, 1000
+"""Of the search that is counted: steps 2 to WORDS - 1."""
+_WAITS = {"item", "_local_scalar_dense", "nonzero", "masked_select", "_unique2", "equal", "is_nonzero"}
+_READERS = (Tensor.tolist, Tensor.numpy)
+"""Ways to read values that the dispatcher does not see on a processor."""
+
+
+class Counts(NamedTuple):
+    """Calls so far."""
+
+    calls: int = 0
+    allocations: int = 0
+    waits: int = 0
+
+    def less(self, other: "Counts") -> "Counts":
+        """What was added since `other`."""
+        return Counts(*(a - b for a, b in zip(self, other, strict=True)))
+
+
+class _Readings(TorchFunctionMode):
+    def __init__(self) -> None:
+        super().__init__()
+        self.count = 0
+
+    def __torch_function__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        self.count += func in _READERS
+        return func(*args, **(kwargs or {}))
+
+
+class Counting(TorchDispatchMode):  # type: ignore[no-untyped-call]  # torch leaves it untyped
+    """Counts while it is entered."""
+
+    def __init__(self) -> None:
+        super().__init__()  # type: ignore[no-untyped-call]
+        self._readings = _Readings()
+        self._calls = self._allocations = self._waits = 0
+
+    def __enter__(self) -> Self:
+        self._readings.__enter__()  # type: ignore[no-untyped-call]
+        super().__enter__()  # type: ignore[no-untyped-call]
+        return self
+
+    def __exit__(self, *fault: Any) -> None:
+        super().__exit__(*fault)  # type: ignore[no-untyped-call]
+        self._readings.__exit__(*fault)  # type: ignore[no-untyped-call]
+
+    def now(self) -> Counts:
+        """The counts so far."""
+        return Counts(self._calls, self._allocations, self._waits + self._readings.count)
+
+    def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        found = func(*args, **(kwargs or {}))
+        given = [t for t in tree_leaves((args, kwargs)) if isinstance(t, Tensor)]
+        before = {_storage(t) for t in given}
+        name = func.overloadpacket.__name__
+        picked = name in ("index", "index_put", "index_put_") and any(t.dtype == torch.bool for t in given[1:])
+        self._calls += 1
+        self._allocations += any(isinstance(t, Tensor) and _storage(t) not in before for t in tree_leaves(found))
+        self._waits += name in _WAITS or picked
+        return found
+
+
+def _storage(t: Tensor) -> int:
+    return int(t.untyped_storage()._cdata)
+
+
+@contextmanager
+def stepping(model: Model, around: Callable[[Callable[..., Any]], Callable[..., Any]]) -> Iterator[None]:
+    """Replaces `model.step` by `around` of it, for a while."""
+    held = vars(model)
+    plain = held.get("step")
+    held["step"] = around(model.step)
+    try:
+        yield
+    finally:
+        if plain is None:
+            del held["step"]
+        else:
+            held["step"] = plain
+
+
+def step_counts(model: Model, beam: int, words: int = WORDS, sentences: int = SENTENCES) -> dict[str, dict[str, float]]:
+    """The mean counts of steps 2 to `words` - 1: in `Model.step`, and in the whole step of a search."""
+    entered: list[Counts] = []
+    left: list[Counts] = []
+    counting = Counting()
+
+    def around(step: Callable[..., Any]) -> Callable[..., Any]:
+        def counted(*args: Any, **kwargs: Any) -> Any:
+            entered.append(counting.now())
+            found = step(*args, **kwargs)
+            left.append(counting.now())
+            return found
+
+        return counted
+
+    (source, mask), *_ = batches_of(synthetic(sentences, model.shape.source_size), sentences, model.device)
+    limits = torch.full((sentences,), words - 1)
+    with stepping(model, around), counting:
+        search(model, source, mask, limits, SearchSettings(beam, exact_length=words))
+    steps = words - 2
+    inside = [after.less(before) for before, after in zip(entered[1:-1], left[1:-1], strict=True)]
+    whole = entered[-1].less(entered[1])
+    return {
+        "model_step": {key: sum(getattr(c, key) for c in inside) / steps for key in Counts._fields},
+        "search_step": {key: getattr(whole, key) / steps for key in Counts._fields},
+    }
+
+
+def architecture_counts(name: str) -> dict[str, dict[str, dict[str, float]]]:
+    """The counts of an architecture of the zoo, by beam."""
+    torch.manual_seed(1)
+    model = Model(check(zoo.read(name), builtin()), Shape(VOCABULARY, VOCABULARY)).eval().requires_grad_(False)
+    return {f"beam {beam}": step_counts(model, beam) for beam in BEAMS}
+
+
+def every_count() -> dict[str, Any]:
+    """The counts of every architecture of the zoo, and the torch they are of."""
+    return {"torch": torch.__version__.split("+")[0], "architectures": {n: architecture_counts(n) for n in zoo.names()}}
+
+
+def to_text(counts: dict[str, Any]) -> str:
+    """As the committed file holds them."""
+    return json.dumps(counts, indent=1) + "\n"

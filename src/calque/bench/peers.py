@@ -1,0 +1,101 @@
+"""Other systems beside ours: each runs in a process of its own, under an interpreter that has its packages."""
+
+import json
+import os
+import re
+import subprocess
+from collections.abc import Mapping
+from pathlib import Path
+from types import TracebackType
+from typing import Any, NamedTuple, Self
+
+from calque.adl.check import Checked, check
+from calque.bench import peer_runner
+from calque.diagnostics import Text, error
+from calque.layers.registry import builtin
+
+PRECISIONS = {"hf": ("float32", "bfloat16"), "ctranslate2": ("float32", "int8", "bfloat16")}
+"""Peers -> the types they may be asked for, as in `hf:bfloat16`; the first is meant where none is named."""
+_STANDARD = """\
+d = {width}
+heads = {heads}
+p = {dropout}
+encoder = pos -> repeat({layers}, tenc) -> norm
+decoder = pos -> repeat({layers}, tdec) -> norm
+"""
+
+
+class Sizes(NamedTuple):
+    """A Transformer that every system can build; its inner layers are four times as wide."""
+
+    width: int
+    heads: int
+    layers: int
+    dropout: float
+    vocabulary: int
+
+
+def sizes_of(checked: Checked, vocabulary: int) -> Sizes:
+    """The sizes of a standard pre-norm Transformer. X602 where the definition is another architecture."""
+    heads, layers, dropout = (
+        re.search(p, checked.text) for p in (r"heads=(\d+)", r"repeat\((\d+),", r"dropout\(p=([\d.]+)")
+    )
+    if heads and layers and dropout:
+        sizes = Sizes(checked.width, int(heads[1]), int(layers[1]), float(dropout[1]), vocabulary)
+        if check(Text("standard", _STANDARD.format(**sizes._asdict())), builtin()) == checked:
+            return sizes
+    raise error("X602", None)
+
+
+class Peer:
+    """A running peer: `ask` gives it a piece of work and waits for what it says."""
+
+    def __init__(self, name: str, python: str, sizes: Sizes, threads: int):
+        """`name`: of `PRECISIONS`, with a type or without. X601 where it cannot run."""
+        system, _, precision = name.partition(":")
+        self.name = name
+        precision = precision or PRECISIONS[system][0]
+        count = {key: str(threads) for key in ("OMP_NUM_THREADS", "MKL_NUM_THREADS", "OPENBLAS_NUM_THREADS")}
+        try:
+            self._process = subprocess.Popen(
+                [python, "-I", str(Path(peer_runner.__file__))],
+                stdin=subprocess.PIPE,
+                stdout=subprocess.PIPE,
+                env={**os.environ, **count},
+                text=True,
+            )
+        except OSError as e:
+            raise error("X601", None, name=name, reason=f"`{python}`: {(e.strerror or str(e)).lower()}") from None
+        self.versions = self.ask(
+            {"do": "build", "system": system, "precision": precision, "threads": threads, **sizes._asdict()}
+        )
+
+    def ask(self, what: Mapping[str, Any]) -> dict[str, Any]:
+        """Its answer; X601 where it has none."""
+        assert self._process.stdin is not None
+        assert self._process.stdout is not None
+        answer = ""
+        try:
+            self._process.stdin.write(json.dumps(what) + "\n")
+            self._process.stdin.flush()
+            answer = self._process.stdout.readline()
+        except OSError:  # it has ended; there is no answer
+            pass
+        told: dict[str, Any] = json.loads(answer) if answer else {"fault": "its process ended without an answer"}
+        if "fault" in told:
+            self._end()
+            raise error("X601", None, name=self.name, reason=told["fault"])
+        return told
+
+    def _end(self) -> None:
+        if self._process.stdin is not None:
+            self._process.stdin.close()
+        self._process.wait()
+        if self._process.stdout is not None:
+            self._process.stdout.close()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: type[BaseException] | BaseException | TracebackType | None) -> None:
+        self._end()

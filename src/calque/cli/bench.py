@@ -1,0 +1,238 @@
+"""Measurements, each as one JSON object on stdout with the conditions it was taken under."""
+
+import json
+from contextlib import ExitStack
+from pathlib import Path
+from typing import Any
+
+import click
+
+from calque.cli.base import FILE, PRECISION, THREADS, root, set_threads, tell
+
+DEVICE = click.option(
+    "--device", type=click.Choice(["auto", "cpu", "cuda"]), default="auto", show_default=True, help="Where to compute."
+)
+RECORD = click.option("--record", type=FILE, help="Write the figures as an entry of a ledger, FOLDER/ID.json.")
+AGAINST = click.option(
+    "--against", default="", metavar="NAME[:TYPE],...", help="Other systems, in turn: hf, ctranslate2."
+)
+PEER_PYTHON = click.option("--peer-python", default="python3", show_default=True, help="An interpreter that has them.")
+VOCABULARY = click.option(
+    "--vocabulary", type=click.IntRange(8), default=32000, show_default=True, help="Entries, for random weights."
+)
+
+
+@root.group()
+def bench() -> None:
+    """Measure speed, with the machine's own limits beside it."""
+
+
+def _numbers(ctx: click.Context, param: click.Parameter, value: str | None) -> tuple[int, ...]:
+    """Whole numbers joined by commas."""
+    if value is None:
+        return ()
+    try:
+        found = tuple(int(part) for part in value.split(","))
+    except ValueError:
+        found = ()
+    if not found or min(found) < 1:
+        raise click.BadParameter(f"expected positive numbers joined by commas, found {value!r}", ctx, param)
+    return found
+
+
+def _told(found: dict[str, Any], title: str, record: Path | None) -> None:
+    from calque.bench import entry
+
+    click.echo(json.dumps(found, indent=1))
+    if record is not None:
+        tell(f"recorded: {entry.record(record, title, found)}")
+
+
+def _peers(against: str, python: str, checked: Any, vocabulary: int, stack: ExitStack) -> list[Any]:
+    if not against:
+        return []
+    import torch
+
+    from calque.bench.peers import PRECISIONS, Peer, sizes_of
+
+    for name in against.split(","):
+        system, _, precision = name.partition(":")
+        if precision not in ("", *PRECISIONS.get(system, ())) or system not in PRECISIONS:
+            known = [f"{s}:{p}" for s, types in PRECISIONS.items() for p in types]
+            raise click.BadParameter(f"expected some of {', '.join(known)}, found {name}", param_hint="--against")
+    sizes = sizes_of(checked, vocabulary)
+    return [stack.enter_context(Peer(name, python, sizes, torch.get_num_threads())) for name in against.split(",")]
+
+
+@bench.command()
+@THREADS
+@DEVICE
+@click.option("--seconds", type=click.FloatRange(0.001), default=0.2, show_default=True, help="For each figure.")
+@click.option("--table", "as_table", is_flag=True, help="For a reader, instead of JSON.")
+@RECORD
+def machine(threads: int | None, device: str, seconds: float, as_table: bool, record: Path | None) -> None:
+    """Measure the machine: matrix products, operators, memory."""
+    from calque.bench import machine as limits
+    from calque.ledger import conditions
+    from calque.train.precision import pick_device
+
+    set_threads(threads)
+    where = pick_device(device)
+    found = {
+        "timed": "the shortest of many repeats",
+        "conditions": {**conditions("as named"), "device": where.type, "seconds_each": seconds},
+        **limits.machine(where, seconds),
+    }
+    if as_table:
+        if record is not None:
+            raise click.UsageError("--table and --record exclude each other")
+        click.echo(limits.table(found))
+    else:
+        _told(found, "Limits of the machine", record)
+
+
+@bench.command()
+@click.argument("name", metavar="TEXT|RUN")
+@VOCABULARY
+@click.option("--source", type=FILE, help="Sentences: their text for a run, else their lengths; default: synthetic.")
+@click.option("--sentences", type=click.IntRange(1), help="How many; default: two batches, 16 at least.")
+@click.option("--batch", type=click.IntRange(1), default=64, show_default=True, help="Sentences decoded together.")
+@click.option(
+    "--beam", "beams", callback=_numbers, metavar="N,...", default="1", help="Hypotheses; 1, the default: greedy."
+)
+@click.option(
+    "--length",
+    "lengths",
+    callback=_numbers,
+    metavar="N,...",
+    help="Words to write; else 25, or as a run likes.",
+)
+@PRECISION
+@THREADS
+@DEVICE
+@click.option("--repeats", type=click.IntRange(1), default=5, show_default=True, help="Of which the median is told.")
+@click.option("--uncached", is_flag=True, help="Beside it, the decoder run over the whole prefix at each step.")
+@AGAINST
+@PEER_PYTHON
+@click.option("--plot", type=FILE, help="Draw speed against length, as .svg or .png.")
+@RECORD
+def decode(
+    name: str,
+    vocabulary: int,
+    source: Path | None,
+    sentences: int | None,
+    batch: int,
+    beams: tuple[int, ...],
+    lengths: tuple[int, ...],
+    precision: str | None,
+    threads: int | None,
+    device: str,
+    repeats: int,
+    uncached: bool,
+    against: str,
+    peer_python: str,
+    plot: Path | None,
+    record: Path | None,
+) -> None:
+    """Measure decoding: every --beam with every --length.
+
+    TEXT is an .adl file or an architecture of the zoo, with random weights; RUN is a run folder.
+    """
+    from calque.bench.decode import Plan, subject
+    from calque.bench.decode import decode as measure
+    from calque.bench.plot import draw
+    from calque.train.precision import pick_device
+
+    set_threads(threads)
+    given = subject(name, vocabulary, source, sentences or max(16, 2 * batch), pick_device(device))
+    plan = Plan(batch, beams, lengths, precision or "float32", repeats, uncached)
+    with ExitStack() as stack:
+        peers = _peers(against, peer_python, given.model.checked, given.model.shape.target_size, stack)
+        found = measure(given, plan, peers)
+    if plot is not None:
+        draw(found["cells"], f"{Path(name).name}, batch {batch}, {plan.precision}", plot)
+        tell(f"drawn: {plot}")
+    _told(found, f"Decoding, {Path(name).name}", record)
+
+
+@bench.command()
+@click.argument("name", metavar="TEXT")
+@VOCABULARY
+@click.option("--like", type=FILE, nargs=2, help="Source and target text whose lengths are taken; default: synthetic.")
+@click.option("--pairs", type=click.IntRange(1), default=5000, show_default=True, help="Sentence pairs, at most.")
+@click.option(
+    "--batch-tokens", type=click.IntRange(1), default=4096, show_default=True, help="As `train.batch_tokens`."
+)
+@click.option("--updates", type=click.IntRange(1), default=10, show_default=True, help="Of a round.")
+@click.option("--warm-up", type=click.IntRange(0), default=2, show_default=True, help="Updates before them.")
+@click.option("--repeats", type=click.IntRange(1), default=3, show_default=True, help="Rounds, systems in turn.")
+@PRECISION
+@THREADS
+@DEVICE
+@AGAINST
+@PEER_PYTHON
+@RECORD
+def train(
+    name: str,
+    vocabulary: int,
+    like: tuple[Path, Path] | None,
+    pairs: int,
+    batch_tokens: int,
+    updates: int,
+    warm_up: int,
+    repeats: int,
+    precision: str | None,
+    threads: int | None,
+    device: str,
+    against: str,
+    peer_python: str,
+    record: Path | None,
+) -> None:
+    """Measure training a TEXT, an .adl file or an architecture of the zoo, on random words."""
+    from calque.bench import train as measuring
+    from calque.bench.subject import definition, like_file, synthetic
+    from calque.model import Shape
+
+    if "ctranslate2" in against:
+        raise click.BadParameter("ctranslate2 does not train", param_hint="--against")
+    set_threads(threads)
+    checked = definition(name)
+    texts = [like_file(f, pairs, vocabulary, n) for n, f in enumerate(like)] if like else []
+    sources, targets = texts or [synthetic(pairs, vocabulary, seed) for seed in (1, 2)]
+    settings = measuring.settings_for(precision or "float32", threads or 0, batch_tokens, device)
+    data = measuring.batches(sources, targets, settings)
+    how = measuring.Plan(updates, warm_up, repeats)
+    with ExitStack() as stack:
+        peers = _peers(against, peer_python, checked, vocabulary, stack)
+        found = measuring.train(checked, Shape(vocabulary, vocabulary), settings, data, how, peers)
+    _told(found, f"Training, {Path(name).name}", record)
+
+
+@bench.command()
+@click.option("--write", type=FILE, help="Write the file that the tests compare with.")
+def operators(write: Path | None) -> None:
+    """Count what a decoding step of every architecture of the zoo asks of torch: calls, allocations, waits."""
+    from calque.bench.operators import every_count, to_text
+    from calque.whole import write_whole
+
+    text = to_text(every_count())
+    if write is None:
+        click.echo(text, nl=False)
+    else:
+        write_whole(write, text.encode())
+
+
+@bench.command()
+@click.option("--repeats", type=click.IntRange(1), default=5, show_default=True, help="Of which the median is told.")
+@RECORD
+def start(repeats: int, record: Path | None) -> None:
+    """Measure how long commands take to start."""
+    from calque.bench.start import start as measure
+    from calque.ledger import conditions
+
+    found = {
+        "timed": "a process from start to end, seconds",
+        "conditions": conditions("none"),
+        "commands": measure(repeats),
+    }
+    _told(found, "Start of commands", record)

@@ -1,0 +1,174 @@
+"""Each measurement runs on tiny sizes and gives complete JSON; what cannot be measured is told in one sentence."""
+
+import json
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+from click.testing import CliRunner
+
+from calque.bench import peers
+from calque.cli import root
+from calque.diagnostics import CalqueError
+from calque.ledger import CONDITIONS, read
+
+
+def ran(*arguments: object) -> dict[str, Any]:
+    done = CliRunner().invoke(root, ["bench", *map(str, arguments)], catch_exceptions=False)
+    assert done.exit_code == 0, done.stderr
+    found: dict[str, Any] = json.loads(done.stdout)
+    assert set(CONDITIONS) <= set(found["conditions"])
+    assert found["timed"]
+    return found
+
+
+SMALL = ("--vocabulary", 40, "--threads", 1, "--device", "cpu")
+
+
+def test_decoding_every_beam_with_every_length(text: Path, tmp_path: Path) -> None:
+    out = tmp_path / "results" / "tiny.json"
+    shape = ("--sentences", 5, "--batch", 3, "--beam", "1,2", "--length", "3,6", "--repeats", 2)
+    found = ran("decode", text, *SMALL, *shape, "--uncached", "--plot", tmp_path / "p.svg")
+    assert [(c["system"], c["beam"], c["length"]) for c in found["cells"]] == [
+        (system, beam, length) for beam in (1, 2) for length in (3, 6) for system in ("calque", "calque uncached")
+    ]
+    for cell in found["cells"]:
+        assert cell["target_tokens"] == 5 * cell["length"]
+        for key in ("target_tokens_per_second", "source_tokens_per_second", "sentences_per_second"):
+            assert 0 < cell[key]["slowest"] <= cell[key]["median"] <= cell[key]["fastest"]
+    first = found["cells"][0]
+    assert {"ms_per_step", "step_limit", "share_of_limit", "state_bytes", "operators"} <= set(first)
+    assert first["share_of_limit"] > 0
+    assert found["cells"][0]["state_bytes"] < found["cells"][2]["state_bytes"]
+    assert set(first["operators"]) == {"model_step", "search_step"}
+    assert {"batch", "sentences", "padding_share", "vocabulary", "architecture", "weights"} <= set(found["conditions"])
+    assert (tmp_path / "p.svg").read_text(encoding="utf-8").startswith("<?xml")
+    assert not out.exists()
+
+
+def test_the_lengths_of_a_file_and_the_zoo(tmp_path: Path) -> None:
+    file = tmp_path / "source"
+    file.write_text("a b c d\na b\n")
+    shape = ("--sentences", 5, "--batch", 2, "--length", 2, "--repeats", 1)
+    found = ran("decode", "domhan2018/transformer-post", *SMALL, *shape, "--source", file)
+    assert found["conditions"]["sentences"] == 2
+    assert found["conditions"]["padding_share"] == 0.2
+
+
+def test_a_run_has_lengths_of_its_own(tmp_path: Path) -> None:
+    from calque.experiment import Data, Experiment, Model, Train
+    from calque.workflow import run_training
+
+    lines = tmp_path / "text"
+    lines.write_text("".join(f"{w} {v} {w}\n" for w in "abcdef" for v in "abcdef"))
+    pair = (str(lines), str(lines))
+    model = Model(text="d = 16\nheads = 2\nencoder = pos -> tenc\ndecoder = pos -> tdec\n")
+    settings = Train(max_updates=2, precision="float32", validate_every_updates=2, average="none", device="cpu")
+    run = tmp_path / "run"
+    run_training(Experiment(Data(train=pair, valid=pair, subwords="words"), model, settings), run)
+    found = ran("decode", run, "--source", lines, "--sentences", 6, "--repeats", 1, "--beam", 2, "--device", "cpu")
+    (cell,) = found["cells"]
+    assert cell["length"] is None
+    assert cell["target_tokens"] >= 6
+    assert found["conditions"]["weights"] == "trained"
+    assert found["conditions"]["sentences"] == 6
+    assert ran("decode", run, "--length", 4, "--sentences", 3, "--repeats", 1)["cells"][0]["target_tokens"] == 12
+
+
+def test_training(text: Path, tmp_path: Path) -> None:
+    shape = ("--pairs", 30, "--batch-tokens", 100, "--updates", 2, "--warm-up", 1, "--repeats", 2)
+    found = ran("train", text, *SMALL, *shape)
+    (ours,) = found["systems"]
+    for key in (
+        "source_tokens_per_second",
+        "padded_tokens_per_second",
+        "share_of_limit",
+        "peak_bytes",
+        "padding_share",
+    ):
+        assert ours[key] > 0
+    assert sum(ours["phases_share"].values()) == pytest.approx(1, abs=0.01)
+    assert len(ours["losses"]) == 2
+    lines = tmp_path / "lines"
+    lines.write_text("a b c\n" * 8)
+    again = ran("train", text, *SMALL, *shape, "--like", lines, lines)
+    assert again["systems"][0]["padding_share"] < 0.2
+
+
+def test_the_machine_and_the_start_of_commands(tmp_path: Path) -> None:
+    table = CliRunner().invoke(root, ["bench", "machine", "--seconds", "0.001", "--table", "--record", "x/y.json"])
+    assert table.exit_code == 2
+    out = tmp_path / "start.json"
+    found = ran("start", "--repeats", 1, "--record", out)
+    assert set(found["commands"]) == {"python", "help", "check"}
+    assert read(tmp_path)[0].figures["commands, help, median"] > 0
+
+
+def test_operators_are_written_for_the_tests(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    from calque.bench import operators
+
+    monkeypatch.setattr(operators, "architecture_counts", lambda name: {"beam 1": name})
+    for target in ([], ["--write", str(tmp_path / "o.json")]):
+        done = CliRunner().invoke(root, ["bench", "operators", *target], catch_exceptions=False)
+        assert done.exit_code == 0
+    assert "domhan2018/transformer" in json.loads((tmp_path / "o.json").read_text())["architectures"]
+
+
+@pytest.mark.parametrize(
+    ("arguments", "told"),
+    [
+        (["--beam", "1,x"], "positive numbers"),
+        (["--length", "0"], "positive numbers"),
+        (["--against", "moses"], "hf:float32"),
+        (["--against", "hf:int4"], "hf:float32"),
+    ],
+)
+def test_wrong_usage(text: Path, arguments: list[str], told: str) -> None:
+    done = CliRunner().invoke(root, ["bench", "decode", str(text), "--vocabulary", "40", *arguments])
+    assert done.exit_code == 2
+    assert told in done.stderr
+
+
+def test_a_peer_that_is_not_there_is_told(text: Path) -> None:
+    shape = ["bench", "decode", str(text), "--vocabulary", "40", "--sentences", "2", "--peer-python"]
+    for python, reason in ((sys.executable, "ModuleNotFoundError"), ("no-such-python", "no such file")):
+        done = CliRunner().invoke(root, [*shape, python, "--against", "ctranslate2"])
+        assert isinstance(done.exception, CalqueError)
+        (fault,) = done.exception.diagnostics
+        assert fault.code == "X601"
+        assert reason in str(fault.fields["reason"])
+    gone = CliRunner().invoke(root, [*shape, sys.executable, "--against", "ctranslate2", "--threads", "1"])
+    assert isinstance(gone.exception, CalqueError)
+
+
+RUNNER = """
+import json, sys
+for line in sys.stdin:
+    asked = json.loads(line)
+    told = {"seconds": 0.5, "loss": 1.0, "tokens": sum(map(len, asked.get("batches", []))) * asked.get("length", 0)}
+    print(json.dumps(told), flush=True)
+"""
+
+
+def test_peers_are_measured_in_turn(text: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """With a stand-in that answers as the runner does."""
+    stand_in = tmp_path / "runner.py"
+    stand_in.write_text(RUNNER)
+    monkeypatch.setattr(peers.peer_runner, "__file__", str(stand_in))
+    against = ("--against", "hf:bfloat16", "--peer-python", sys.executable)
+    found = ran("decode", text, *SMALL, "--sentences", 4, "--batch", 2, "--length", 5, "--repeats", 1, *against)
+    assert [c["system"] for c in found["cells"]] == ["calque", "hf:bfloat16"]
+    assert found["cells"][1]["target_tokens_per_second"]["median"] == 40.0
+    shape = ("--pairs", 10, "--updates", 1, "--warm-up", 1, "--repeats", 1)
+    trained = ran("train", text, *SMALL, *shape, *against)
+    assert [s["system"] for s in trained["systems"]] == ["calque", "hf:bfloat16"]
+    assert trained["systems"][1]["losses"] == [1.0]
+
+
+def test_a_peer_that_ends_is_told(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    stand_in = tmp_path / "runner.py"
+    stand_in.write_text("import sys; sys.stdin.readline()")
+    monkeypatch.setattr(peers.peer_runner, "__file__", str(stand_in))
+    with pytest.raises(CalqueError, match=r"X601|without an answer"):
+        peers.Peer("hf", sys.executable, peers.Sizes(16, 2, 2, 0.1, 40), 1)
