@@ -121,9 +121,11 @@ def load(
     return Run(here, first.experiment)
 
 
-def open_loaded(folders: Sequence[Path], combine: str, select: Path | None, overrides: Sequence[str]) -> Loaded:
+def open_loaded(
+    folders: Sequence[Path], combine: str, select: Path | None, overrides: Sequence[str], scores: bool
+) -> Loaded:
     """What `load` makes ready; for worker processes, which get its name and these arguments."""
-    return load(folders, combine=combine, select=select, overrides=overrides).loaded
+    return replace(load(folders, combine=combine, select=select, overrides=overrides).loaded, scores=scores)
 
 
 def _load(path: Path, overrides: Sequence[str]) -> Run:

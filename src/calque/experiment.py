@@ -173,7 +173,11 @@ class Decode:
     max_length_factor: float = key(1.5, "a translation ends at factor * source length + offset words", low=0)
     max_length_offset: int = key(10, "see max_length_factor", low=1)
     batch_tokens: int = key(4096, "source tokens decoded together, padding and beams included", low=1)
-    precision: str = key("float32", "of the weights while decoding", choices=("float32", "bfloat16"))
+    precision: str = key(
+        "float32",
+        "of weights and products while decoding; int8: on a processor, see `calque.decode.products`",
+        choices=("float32", "bfloat16", "int8"),
+    )
 
 
 @dataclass(frozen=True)

@@ -12,6 +12,7 @@ from typing import NoReturn
 
 import click
 
+from calque.allocation import keep_freed_memory
 from calque.cli.base import root, tell
 from calque.diagnostics import CalqueError, Place, error, render_all
 
@@ -43,6 +44,7 @@ def _plugin_at_fault(fault: Exception) -> Place | None:
 
 def main() -> None:
     """The entry point: faults become diagnostics and exit statuses."""
+    keep_freed_memory()
     try:
         for argument in sys.argv[1:]:
             # A path that is not UTF-8 could stand in no experiment file.

@@ -27,7 +27,7 @@ SET = click.option(
 )
 OUT = click.option("--out", type=FILE, help="The run folder; runs/NAME for NAME.toml.")
 BEAM = click.option("--beam", type=click.IntRange(1, 1000), help="Hypotheses per sentence; 1: greedy.")
-PRECISION = click.option("--precision", type=click.Choice(["float32", "bfloat16"]), help="Of the weights.")
+PRECISION = click.option("--precision", type=click.Choice(["float32", "bfloat16", "int8"]), help="Of the weights.")
 THREADS = click.option("--threads", type=click.IntRange(1, 1024), help="Processor threads; default: all.")
 
 

@@ -65,7 +65,7 @@ def translate(
 
     given = {"beam": beam, "precision": precision and f'"{precision}"', "sample": sample and "true", "seed": seed}
     written = [*overrides, *(f"decode.{key}={value}" for key, value in given.items() if value not in (None, False))]
-    opened = functools.partial(open_loaded, runs, combine, select, written)
+    opened = functools.partial(open_loaded, runs, combine, select, written, scores)
     asked = _stdin() if prefix is None else _with_prefixes(prefix)
     every: Generator[list[Translation], None, None]
     if workers > 1:

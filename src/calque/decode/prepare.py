@@ -6,6 +6,7 @@ import torch
 from torch import nn
 
 from calque.decode.products import Int8, Packed, packing_works
+from calque.diagnostics import error
 from calque.layers.contract import Layer
 from calque.model import Model
 
@@ -24,13 +25,13 @@ def prepare_for_decoding(module: M, precision: str = "float32") -> M:
     int8               weights in int8 with a scale for each row of the output, activations quantised row by row as they come
 
     Layers fuse their products (`Layer.fuse`), and on a processor weights are laid out once as its products read them. Raises
-    ValueError where the machine has no int8 products.
+    X416 where the machine has no int8 products.
     """
     module.to(TYPES[precision]).requires_grad_(False)
     on_processor = next(module.parameters()).device.type == "cpu"
     quantised = precision == "int8"
     if quantised and not (on_processor and packing_works(torch.int8)):
-        raise ValueError("int8 products need a processor and a torch with oneDNN")
+        raise error("X416", None, device="processor" if on_processor else "accelerator")
     for layer in module.modules():
         if isinstance(layer, Layer):
             layer.fuse()

@@ -44,6 +44,7 @@ class Loaded:
                and the source words by which lengths are bounded and words are selected
     combine    how their distributions become one, see `calque.decode.scorer.Models`
     selection  the words that can be chosen; None: all
+    scores     whether translations need their scores: greedy search is faster without, and they are nan
     """
 
     model: Model
@@ -54,6 +55,7 @@ class Loaded:
     others: tuple["Loaded", ...] = ()
     combine: str = COMBINE[0]
     selection: Selection | None = None
+    scores: bool = True
 
     @property
     def members(self) -> tuple["Loaded", ...]:
@@ -194,6 +196,7 @@ def translate_batch(
         capacity=before + _limit(decode, width) + 1 if slab else 0,
         word_penalty=decode.word_penalty,
         sampling=sampling,
+        scores=loaded.scores,
     )
     chosen = None
     if loaded.selection is not None:

@@ -11,6 +11,7 @@ from multiprocessing.connection import Connection, wait
 from multiprocessing.context import SpawnProcess
 from typing import NamedTuple, cast
 
+from calque.allocation import keep_freed_memory
 from calque.decode.translate import Asked, Loaded, Translation, chunks, translate_lines
 from calque.diagnostics import CalqueError, Diagnostic, Place, error
 
@@ -125,6 +126,7 @@ def _serve(pipe: Connection, work: Work) -> None:
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # the parent is told too, and ends its workers
     import torch
 
+    keep_freed_memory()
     torch.set_num_threads(work.threads)
     loaded: Loaded | None = None
     while True:
