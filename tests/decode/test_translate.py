@@ -5,12 +5,12 @@ from dataclasses import replace
 
 import pytest
 import torch
-from decode_oracle import naive_beam, varied
+from decode_oracle import naive_beam, next_word, varied
 
 from calque.data.codecs import Words
 from calque.data.vocabulary import EOS, Vocabulary
 from calque.decode.prepare import prepare_for_decoding
-from calque.decode.translate import EMPTY, Loaded, translate_lines, translate_stream
+from calque.decode.translate import EMPTY, Loaded, force, translate_lines, translate_stream
 from calque.experiment import Decode
 
 LINES = ["a b c", "", "d", "a a b i h g", " \t ", "c never-seen", "e f g h i a b", "a b c", "b", "h h"]
@@ -84,3 +84,67 @@ def test_bfloat16_casts_every_weight_once_and_keeps_ties(loaded: Loaded) -> None
     assert len(found) == len(LINES)
     assert [t[0] == EMPTY for t in found] == [not line.strip() for line in LINES]
     assert all(math.isfinite(t[0].score) for t in found)
+
+
+@pytest.mark.parametrize("prefix", ["C A", [6, 4]])
+@pytest.mark.parametrize("invariant", [False, True])
+def test_a_translation_begins_with_its_prefix(loaded: Loaded, prefix, invariant: bool) -> None:
+    plain = translate_lines(loaded, LINES, invariant=invariant)
+    asked = [line if k % 2 else (line, prefix) for k, line in enumerate(LINES)]
+    found = translate_lines(loaded, asked, invariant=invariant)
+    for k, (line, translations) in enumerate(zip(LINES, found, strict=True)):
+        if k % 2 or not line.strip():
+            assert translations == plain[k] or not invariant
+            assert [t.ids for t in translations] == [t.ids for t in plain[k]]
+        else:
+            assert translations[0].ids[:2] == (6, 4)
+            assert translations[0].text.startswith("C A")
+    if invariant:
+        assert translate_lines(loaded, asked[::-1], invariant=True) == found[::-1]
+
+
+def test_samples_depend_on_the_line_and_the_seed_alone(loaded: Loaded) -> None:
+    def drawn(lines, n_best=2, first=1, invariant=False, **keys):
+        decode = replace(loaded.decode, sample=True, **keys)
+        return translate_lines(replace(loaded, decode=decode), lines, n_best, invariant, first)
+
+    with torch.no_grad():
+        loaded.model.output.weight.mul_(0.3)
+    expected = drawn(LINES)
+    assert len({t.text for t in drawn(["a b c"] * 20, 1) for t in t}) > 5
+    assert [[t.ids for t in f] for f in drawn(LINES, batch_tokens=1)] == [[t.ids for t in f] for f in expected]
+    assert [[t.ids for t in f] for f in drawn(LINES, invariant=True)] == [[t.ids for t in f] for f in expected]
+    assert [t.ids for t in drawn(LINES[3:4], first=4)[0]] == [t.ids for t in expected[3]]
+    assert drawn(LINES, seed=2) != expected
+
+
+def test_a_line_that_is_too_long_is_cut_with_a_warning(loaded: Loaded) -> None:
+    warnings = []
+    bounded = replace(loaded, decode=replace(loaded.decode, max_source_tokens=5))
+    found = translate_lines(bounded, LINES, warn=warnings.append, first=11)
+    assert [(d.code, d.where.line, d.fields["found"]) for d in warnings] == [("D606", 14, 6), ("D606", 17, 7)]
+    cut = translate_lines(loaded, [" ".join(line.split()[:5]) for line in LINES])
+    assert [[t.ids for t in f] for f in found] == [[t.ids for t in f] for f in cut]
+    unbounded = replace(loaded, decode=replace(loaded.decode, max_source_tokens=0))
+    assert translate_lines(unbounded, LINES, warn=warnings.append) == translate_lines(loaded, LINES)
+    assert len(warnings) == 2
+
+
+def test_an_ensemble_reads_each_line_with_each_codec(loaded: Loaded) -> None:
+    other = Loaded(varied("rnmt"), Words(Vocabulary("ihgfedcba")), loaded.target, loaded.decode, source_end=False)
+    both = replace(loaded, others=(other,))
+    found = translate_lines(both, LINES, n_best=2)
+    for line, translations in zip(LINES, found, strict=True):
+        first, second = loaded.source.encode([line])[0], other.source.encode([line])[0]
+        if not first:
+            assert translations == [EMPTY]
+            continue
+        with torch.inference_mode():
+            say = next_word([loaded.model, other.model], [[*first, EOS], second])
+            expected = naive_beam(say, [], math.ceil(1.3 * len(first)) + 1, 3, "length", 1.0, 2)
+        assert [list(t.ids) for t in translations] == [words for _, _, words in expected]
+    scores = force(both, LINES, [t[0].ids for t in found])
+    said = [t[0].logp for t, line in zip(found, LINES, strict=True) if line.strip()]
+    kept = [p for p, line in zip(scores.logp.tolist(), LINES, strict=True) if line.strip()]
+    torch.testing.assert_close(kept, said, rtol=1e-5, atol=1e-5)
+    assert translate_lines(both, LINES, invariant=True)[0][0].ids == found[0][0].ids

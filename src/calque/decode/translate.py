@@ -3,7 +3,7 @@
 import itertools
 import math
 from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import NamedTuple
 
 import numpy as np
@@ -210,7 +210,8 @@ def translate_batch(
 
 def force(loaded: Loaded, lines: Sequence[str], targets: Sequence[Sequence[int]]) -> Scores:
     """log p of given translations under an ensemble: whole targets as prefixes. `calque.decode.score` is faster for one model."""
-    sentences = _sentences(loaded, list(zip(lines, targets, strict=True)), 1, None)
+    whole = replace(loaded, decode=replace(loaded.decode, max_source_tokens=0))
+    sentences = _sentences(whole, list(zip(lines, targets, strict=True)), 1, None)
     lengths = np.array([sum(_lengths(loaded, s)) for s in sentences], np.int64)
     logp = torch.zeros(len(sentences))
     for rows in decode_plan(lengths, loaded.decode.batch_tokens):
@@ -225,7 +226,7 @@ def force(loaded: Loaded, lines: Sequence[str], targets: Sequence[Sequence[int]]
 
 def _sourced(member: Loaded, sources: Sequence[Source], slab: int) -> Sourced:
     lengths = np.array([len(ids) + member.source_end for ids in sources])
-    width = _rounded(int(lengths.max()), slab)
+    width = max(1, _rounded(int(lengths.max()), slab))  # a blank line without end symbol takes one, masked, position
     source = np.full((len(sources), width), PAD)
     for row, ids in zip(source, sources, strict=True):
         row[: len(ids) + member.source_end] = [*ids, EOS] if member.source_end else ids

@@ -1,0 +1,205 @@
+"""`calque translate` with its ways to search, on tiny runs that were never trained."""
+
+import math
+import os
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+import torch
+from command import Run
+
+import calque as package
+from calque.adl.check import check
+from calque.data.codecs import Codec, Words
+from calque.data.vocabulary import Vocabulary
+from calque.diagnostics import CalqueError, Text
+from calque.experiment import Data, Decode, Experiment, Model, Train
+from calque.layers.registry import builtin
+from calque.model import Model as Network
+from calque.model import Shape
+from calque.run import load_model, save_model, start_run, weights_of
+
+TEXTS = {
+    "one": "d = 8\nheads = 2\nencoder = pos -> tenc -> norm\ndecoder = pos -> tdec -> norm\n",
+    "two": "d = 6\nencoder = birnn\ndecoder = rnn -> concat(id, mlp_src_att) -> linear(6)\n",
+    "strange": "d = 6\nencoder = birnn\ndecoder = rnn -> concat(id, mlp_src_att) -> linear(6)\n",
+}
+LINES = ["a b c", "", "d", "a a b i h g", "c never-seen", "e f g h i a b", "b", "h h"]
+STDIN = "".join(f"{line}\n" for line in LINES).encode()
+
+
+def make_run(folder: Path, name: str, seed: int) -> Path:
+    """A run folder with random weights."""
+    checked = check(Text("model.adl", TEXTS[name]), builtin())
+    codecs: tuple[Codec, Codec] = (
+        Words(Vocabulary("abcdefghi" if name == "one" else "ihgfedcb")),
+        Words(Vocabulary("ABCDEFGHI" if name != "strange" else "ABCDEFGHJ")),
+    )
+    experiment = Experiment(
+        Data(train=("x", "y"), valid=("x", "y"), subwords="words", joint=False),
+        Model(text=checked.text, tying="target"),
+        Train(max_updates=1, threads=1),
+        Decode(beam=2, max_length_factor=1.0, max_length_offset=3),
+    )
+    torch.manual_seed(seed)
+    network = Network(checked, Shape(codecs[0].size, codecs[1].size, "target"))
+    with torch.no_grad():
+        network.output.weight.mul_(3)
+    start_run(folder / name, experiment, checked, codecs)
+    save_model(folder / name, network, weights_of(network), experiment, "none", {})
+    return folder / name
+
+
+@pytest.fixture(scope="module")
+def runs(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
+    folder = tmp_path_factory.mktemp("runs")
+    return {name: make_run(folder, name, seed) for seed, name in enumerate(TEXTS, 1)}
+
+
+def lines(done) -> list[str]:
+    assert done.status == 0, done.err
+    return done.out.split("\n")[:-1]
+
+
+@pytest.mark.parametrize("options", [[], ["--beam", 1], ["--sample", "--seed", 4], ["--invariant"], ["--beam", 3]])
+def test_every_way_gives_as_many_lines_as_asked(calque: Run, runs: dict[str, Path], options: list[object]) -> None:
+    found = lines(calque("translate", runs["one"], "--n-best", 2, "--scores", *options, stdin=STDIN))
+    assert len(found) == 2 * len(LINES)
+    assert all(math.isfinite(float(line.split("\t")[0])) or line == "-inf\t" for line in found)
+    workers = ["--workers", 2, "--threads", 1]
+    assert lines(calque("translate", runs["one"], "--n-best", 2, "--scores", *options, *workers, stdin=STDIN)) == found
+
+
+def test_samples_differ_by_seed_and_by_line(calque: Run, runs: dict[str, Path]) -> None:
+    def drawn(*options: object, stdin: bytes = b"a b c\n" * 8) -> list[str]:
+        return lines(
+            calque("translate", runs["one"], "--sample", "--set", "decode.temperature=5", *options, stdin=stdin)
+        )
+
+    assert drawn() == drawn() == drawn("--seed", 1)
+    assert drawn() != drawn("--seed", 2)
+    assert len(set(drawn())) > 3
+    assert set(drawn("--set", "decode.top_k=1")) == set(
+        lines(calque("translate", runs["one"], "--beam", 1, stdin=b"a b c\n"))
+    )
+    assert calque("translate", runs["one"], "--set", "decode.top_p=1.5").err.count("error[X108]") == 1
+
+
+def test_prefixes_stand_beside_the_lines(calque: Run, runs: dict[str, Path], tmp_path: Path) -> None:
+    path = tmp_path / "prefixes"
+    path.write_text("C A\n\n" * 4)
+    found = lines(calque("translate", runs["one"], "--prefix", path, stdin=STDIN))
+    plain = lines(calque("translate", runs["one"], stdin=STDIN))
+    assert found[1::2] == plain[1::2]
+    assert all(line.startswith("C A") for line in found[::2])
+    for count, ended in ((7, "prefixes ended after 7"), (9, "input ended after 8")):
+        path.write_text("C\n" * count)
+        done = calque("translate", runs["one"], "--prefix", path, stdin=STDIN)
+        assert done.status == 1
+        assert done.err.count("error[D605]") == 1
+        assert ended in done.err
+
+
+def test_several_runs_are_one_ensemble(calque: Run, runs: dict[str, Path]) -> None:
+    both = [runs["one"], runs["two"]]
+    found = {
+        way: lines(calque("translate", *both, "--combine", way, "--scores", stdin=STDIN))
+        for way in ("probs", "logits", "logprobs")
+    }
+    assert len({str(lines) for lines in found.values()}) == 3
+    twice = lines(calque("translate", runs["one"], runs["one"], "--scores", stdin=STDIN))
+    assert [line.split("\t")[1] for line in twice] == lines(calque("translate", runs["one"], stdin=STDIN))
+    done = calque("translate", runs["one"], runs["strange"], stdin=STDIN)
+    assert done.status == 2
+    assert done.err.count("error[X415]") == 1
+    assert "`I`" in done.err
+    assert "`J`" in done.err
+    run = package.load(both, combine="logits")
+    pairs = [(line, t) for line, t in zip(LINES, run.translate(LINES), strict=True) if line]
+    said = [found[0].score for line, found in zip(LINES, run.candidates(LINES), strict=True) if line]
+    torch.testing.assert_close(run.score(pairs), said, rtol=1e-4, atol=1e-4)
+    assert run.candidates(["a b"], prefixes=["C"])[0][0].text.startswith("C")
+
+
+def test_only_words_of_the_table_are_chosen(calque: Run, runs: dict[str, Path], tmp_path: Path) -> None:
+    table = tmp_path / "table"
+    table.write_text("a A 0.5\nb B 0.5\n")
+    for way in ([], ["--set", "decode.selection='batch'"], ["--sample"], ["--workers", 2]):
+        found = lines(
+            calque("translate", runs["one"], "--select", table, "--set", "decode.select_frequent=0", *way, stdin=STDIN)
+        )
+        assert set("".join(found)) <= set("AB <unk>")
+    every = calque("translate", runs["one"], "--select", table, "--scores", stdin=STDIN)
+    assert lines(every) == lines(calque("translate", runs["one"], "--scores", stdin=STDIN))
+    table.write_text("a A\n")
+    done = calque("translate", runs["one"], "--select", table, stdin=STDIN)
+    assert (done.status, done.err.count("error[D601]")) == (1, 1)
+
+
+def test_other_settings_than_those_of_decode_are_an_error(calque: Run, runs: dict[str, Path]) -> None:
+    done = calque("translate", runs["one"], "--set", "train.seed=3", stdin=STDIN)
+    assert (done.status, done.err.count("error[X414]")) == (2, 1)
+    assert calque("translate", runs["one"], "--set", "decode.bean=3", stdin=STDIN).err.count("error[X105]") == 1
+    with pytest.raises(CalqueError, match="X108"):
+        package.load(runs["one"], beam=0)
+    with pytest.raises(ValueError, match="probs"):
+        package.load(runs["one"], combine="sum")
+
+
+def test_a_line_that_is_too_long_is_cut_with_a_warning(calque: Run, runs: dict[str, Path]) -> None:
+    done = calque("translate", runs["one"], stdin=b"a\n" + b"a b c " * 1000 + b"\n")
+    assert len(lines(done)) == 2
+    assert done.err.count("warning[D606]") == 1
+    assert "stdin:2" in done.err
+    with pytest.warns(UserWarning, match="D606"):
+        package.load(runs["one"], max_source_tokens=2).translate(["a b c"])
+
+
+@pytest.mark.parametrize("options", [[], ["--workers", 2]])
+def test_a_run_that_is_not_whole_is_one_error(calque: Run, tmp_path: Path, options: list[object]) -> None:
+    done = calque("translate", tmp_path, *options, stdin=STDIN)
+    assert done.status == 1
+    assert done.err.count("error[K101]") == 1
+    assert "Traceback" not in done.err
+
+
+def test_an_interrupt_ends_all_processes(runs: dict[str, Path], tmp_path: Path) -> None:
+    command = [sys.executable, "-m", "calque.cli", "translate", str(runs["one"]), "--workers", "2", "--threads", "1"]
+    (tmp_path / "long").write_bytes(b"a b c\n" * 50_000)
+    with open(tmp_path / "long", "rb") as stdin:
+        process = subprocess.Popen(
+            command,
+            stdin=stdin,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            start_new_session=True,  # as from a terminal, the whole group is told
+            env={**os.environ, "PYTHONPATH": os.pathsep.join(p for p in sys.path if p)},
+        )
+    assert process.stdout is not None
+    assert process.stdout.readline()  # the workers are at work
+    os.killpg(process.pid, signal.SIGINT)
+    _, err = process.communicate(timeout=60)
+    assert err == b""
+    assert process.returncode == 130
+    for _ in range(100):
+        try:
+            os.killpg(process.pid, 0)
+        except ProcessLookupError:
+            return
+        time.sleep(0.1)
+    pytest.fail("a process is left")
+
+
+def test_the_weights_of_a_loaded_run_are_its_file(runs: dict[str, Path]) -> None:
+    held = load_model(runs["one"])
+    weights = Path("/proc/self/maps")
+    if not weights.exists():
+        pytest.skip("no list of what is mapped here")
+    assert str(runs["one"] / "model.safetensors") in weights.read_text()
+    where = next(line for line in weights.read_text().split("\n") if str(runs["one"]) in line).split("-")
+    first, last = int(where[0], 16), int(where[1].split()[0], 16)
+    assert all(first <= p.data_ptr() < last for p in held.model.parameters())
