@@ -46,7 +46,7 @@ def main() -> None:
         found = faults.failed(made, base / "failures", faults.FAILURES[: given.failures])
         parts["training-write-failures"] = "Writes that fail in training", found
         for family in faults.FAMILIES:
-            made = faults.experiment(base / family, family, max_updates=12, validate_every_updates=4, accumulate=2)
+            made = faults.experiment(base / family, family, max_updates=9, validate_every_updates=3, accumulate=2)
             title = f"Training stopped after each update, {family}"
             parts[f"training-resumed-{family}"] = title, faults.resumed(made, base / family)
     command = f"python benchmarks/faults.py --kills {given.kills} --failures {given.failures}"

@@ -56,10 +56,9 @@ class Feed(Layer):
     def step(self, x: Float[Tensor, "B n D"], state: State, ctx: Context) -> tuple[Tensor, State]:
         fed, inner = cast("tuple[Cell, State]", cast("States", state).parts)
         outputs = []
-        for t in range(x.shape[1]):
-            now = slice(t, t + 1)
-            mask = None if ctx.mask is None else ctx.mask[:, now]
-            seen = torch.cat([fed.values[0][:, None], x[:, now]], -1)
+        for t, now in enumerate(torch.split(x, 1, 1)):  # indexing would cost O(T^2) in the gradient
+            mask = None if ctx.mask is None else ctx.mask[:, t : t + 1]
+            seen = torch.cat([fed.values[0][:, None], now], -1)
             y, inner = self.part("body").step(seen, inner, ctx._replace(mask=mask, chunk=ctx.now.single(t)))
             fed = fed.write((y[:, 0],), None if mask is None else mask[:, 0])
             outputs.append(y)

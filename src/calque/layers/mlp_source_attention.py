@@ -1,7 +1,6 @@
 from dataclasses import dataclass
 from typing import ClassVar
 
-import torch
 from jaxtyping import Float
 from torch import Tensor, nn
 
@@ -53,7 +52,7 @@ class MlpSourceAttention(SourceAttention):
         return self.k(keys), values
 
     def look(self, x: Float[Tensor, "S T D"], memory: Memory) -> tuple[Tensor, Tensor]:
-        hidden = torch.tanh(self.q(x)[:, :, None] + memory.keys[:, None])  # [S, T, N, hidden]
+        hidden = (self.q(x)[:, :, None] + memory.keys[:, None]).tanh_()  # [S, T, N, hidden], the largest tensor: once
         scores = self.score(hidden).squeeze(3)[:, None]
         blocked = None if memory.blocked is None else memory.blocked[:, None, None]
         weights = normalised(scores, blocked).to(memory.values.dtype)

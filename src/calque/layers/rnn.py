@@ -12,6 +12,8 @@ from calque.layers.contract import Point as PointValue
 from calque.layers.state import Cell, State
 
 GATES = {"lstm": 4, "gru": 3, "tanh": 1}
+FUSED = (torch.float32, torch.float64)
+"""Where torch's LSTM is this one. In bfloat16 it rounds the cell at each step."""
 
 
 class Recurrent(Layer):
@@ -82,6 +84,8 @@ class Recurrent(Layer):
         keeps = self.label is not None and ctx.taps is not None
         start = self._start(x.shape[0], ctx._replace(like=x.new_empty(0)))
         # Behind a sentence the state is nobody's, unless it is handed over.
+        if self.kind == "lstm" and not keeps and x.dtype in FUSED:
+            return self._fused(x, start)
         y, state = self._run(x, start, ctx.mask if keeps else None)
         if keeps and ctx.taps is not None and self.label is not None:
             ctx.taps[self.label] = PointValue(y, ctx.mask, state.values)
@@ -101,12 +105,24 @@ class Recurrent(Layer):
         return Cell((h, _cell_zeros(h))) if self.kind == "lstm" else Cell((h,))
 
     def _run(self, x: Float[Tensor, "B T D"], state: Cell, mask: Bool[Tensor, "B T"] | None) -> tuple[Tensor, Cell]:
-        driven = self.input(x)  # one product for all positions
+        driven = self.input(x).unbind(1)  # one product for all positions; indexing would cost O(T^2) in the gradient
+        real = [None] * len(driven) if mask is None else mask.unbind(1)
         outputs = []
-        for t in range(x.shape[1]):
-            state = state.write(self._next(driven[:, t], state.values), None if mask is None else mask[:, t])
+        for now, valid in zip(driven, real, strict=True):
+            state = state.write(self._next(now, state.values), valid)
             outputs.append(state.values[0])
         return torch.stack(outputs, 1), state
+
+    def _fused(self, x: Float[Tensor, "B T D"], start: Cell) -> Float[Tensor, "B T E"]:
+        """The loop of `_run` over an LSTM as one operator of torch."""
+        h, c = start.values
+        constant = x.new_zeros(4, self.width)
+        constant[1] = self.forget
+        bias = torch.zeros_like(constant).flatten() if self.input.bias is None else self.input.bias
+        weights = [self.input.weight, self.recurrent.weight, bias, constant.flatten()]
+        # One layer from left to right, biases, no dropout; what a gradient needs is kept wherever one may be asked for.
+        y, *_ = torch.lstm(x, (h[None], c[None]), weights, True, 1, 0.0, torch.is_grad_enabled(), False, True)
+        return y
 
     def _next(self, driven: Float[Tensor, "B G"], before: tuple[Tensor, ...]) -> tuple[Tensor, ...]:
         h = before[0]
