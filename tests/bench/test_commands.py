@@ -56,6 +56,14 @@ def test_the_lengths_of_a_file_and_the_zoo(tmp_path: Path) -> None:
     assert found["conditions"]["padding_share"] == 0.2
 
 
+def test_a_text_without_lines_is_told(text: Path, tmp_path: Path) -> None:
+    file = tmp_path / "empty"
+    file.write_text("")
+    done = CliRunner().invoke(root, ["bench", "decode", str(text), "--vocabulary", "40", "--source", str(file)])
+    assert isinstance(done.exception, CalqueError)
+    assert done.exception.diagnostics[0].code == "D106"
+
+
 def test_a_run_has_lengths_of_its_own(tmp_path: Path) -> None:
     from calque.experiment import Data, Experiment, Model, Train
     from calque.workflow import run_training
@@ -73,6 +81,9 @@ def test_a_run_has_lengths_of_its_own(tmp_path: Path) -> None:
     assert cell["target_tokens"] >= 6
     assert found["conditions"]["weights"] == "trained"
     assert found["conditions"]["sentences"] == 6
+    untold = CliRunner().invoke(root, ["bench", "decode", str(run), "--against", "hf"])
+    assert untold.exit_code == 2
+    assert "--length" in untold.stderr
     assert ran("decode", run, "--length", 4, "--sentences", 3, "--repeats", 1)["cells"][0]["target_tokens"] == 12
 
 

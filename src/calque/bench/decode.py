@@ -7,20 +7,21 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, NamedTuple
 
+import numpy as np
 import torch
 
 from calque.bench.clock import digits, speeds, waiter
 from calque.bench.limit import limit, step_work
 from calque.bench.operators import step_counts, stepping
 from calque.bench.peers import Peer
-from calque.bench.subject import Sentences, batches_of, cut, definition, like_file, synthetic
+from calque.bench.subject import Sentences, batches_of, cut, definition, first_lines, like_file, synthetic
 from calque.bench.uncached import without_states
-from calque.data.text import Lines
 from calque.data.vocabulary import EOS
 from calque.decode.prepare import prepare_for_decoding
 from calque.decode.rule import SearchSettings
 from calque.decode.search import search
 from calque.decode.translate import Loaded, translate_batch
+from calque.diagnostics import Place, error
 from calque.ledger import conditions
 from calque.model import Model, Shape
 from calque.run import load_model
@@ -79,8 +80,10 @@ def subject(name: str, vocabulary: int, source: Path | None, count: int, device:
     size = held.model.shape.source_size
     if source is None:
         return Subject(held.model, synthetic(count, size), loaded)
-    lines = [line for _, line in zip(range(count), Lines(source), strict=False)]
-    encoded = [torch.tensor([*ids, EOS]).numpy() for ids in loaded.source.encode(lines) if len(ids)]
+    lines = first_lines(source, count)
+    encoded = [np.array([*ids, EOS], np.int64) for ids in loaded.source.encode(lines) if len(ids)]
+    if not encoded:
+        raise error("D106", Place(str(source)))
     return Subject(held.model, encoded, loaded)
 
 

@@ -91,7 +91,7 @@ class HuggingFace:
         self.optimiser.zero_grad(set_to_none=True)
         loss.backward()
         self.optimiser.step()
-        return float(loss)
+        return float(loss.detach())
 
 
 class CTranslate2:

@@ -1,5 +1,6 @@
 """Other systems beside ours: each runs in a process of its own, under an interpreter that has its packages."""
 
+import contextlib
 import json
 import os
 import re
@@ -89,7 +90,8 @@ class Peer:
 
     def _end(self) -> None:
         if self._process.stdin is not None:
-            self._process.stdin.close()
+            with contextlib.suppress(OSError):  # what a dead process was to be told
+                self._process.stdin.close()
         self._process.wait()
         if self._process.stdout is not None:
             self._process.stdout.close()

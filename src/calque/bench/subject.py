@@ -1,5 +1,6 @@
 """What is measured: an architecture with random weights or a trained run, and the sentences it is given."""
 
+import itertools
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -12,7 +13,7 @@ from calque import zoo
 from calque.adl.check import Checked, check
 from calque.data.text import Lines
 from calque.data.vocabulary import EOS, PAD, SPECIALS
-from calque.diagnostics import read_text
+from calque.diagnostics import Place, error, read_text
 from calque.layers.registry import builtin
 
 Sentences = list[NDArray[np.int64]]
@@ -39,8 +40,16 @@ def synthetic(count: int, vocabulary: int, seed: int = 1) -> Sentences:
 
 def like_file(file: Path, count: int, vocabulary: int, seed: int = 1) -> Sentences:
     """Random words, as many in a sentence as the first `count` lines of a file have between white space."""
-    lengths = [max(1, len(line.split())) for _, line in zip(range(count), Lines(file), strict=False)]
+    lengths = [max(1, len(line.split())) for line in first_lines(file, count)]
     return _random_words(lengths, vocabulary, np.random.Generator(np.random.PCG64(seed)))
+
+
+def first_lines(file: Path, count: int) -> list[str]:
+    """The first `count` lines of a text. Raises what `Lines` raises; D106 where there is none."""
+    found = list(itertools.islice(Lines(file), count))
+    if not found:
+        raise error("D106", Place(str(file)))
+    return found
 
 
 def _random_words(lengths: Sequence[int], vocabulary: int, random: np.random.Generator) -> Sentences:

@@ -145,6 +145,8 @@ def decode(
 
     set_threads(threads)
     given = subject(name, vocabulary, source, sentences or max(16, 2 * batch), pick_device(device))
+    if against and given.loaded and not lengths:
+        raise click.UsageError("--against has random weights, which need a --length")
     plan = Plan(batch, beams, lengths, precision or "float32", repeats, uncached)
     with ExitStack() as stack:
         peers = _peers(against, peer_python, given.model.checked, given.model.shape.target_size, stack)
