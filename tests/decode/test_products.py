@@ -15,7 +15,7 @@ from calque.decode.products import Int8, Packed, Plain, Product, packing_works, 
 from calque.layers.history import History
 from calque.train.initialise import initialise
 
-NAMES = sorted(n for n in zoo.names() if n.startswith("domhan2018/"))
+NAMES = sorted(zoo.names())
 
 needs_float32 = pytest.mark.skipif(not packing_works(torch.float32), reason="this torch packs no float32 weights")
 needs_bfloat16 = pytest.mark.skipif(not packing_works(torch.bfloat16), reason="this torch packs no bfloat16 weights")
@@ -94,7 +94,7 @@ def test_every_architecture_can_be_prepared(name: str, precision: str, tolerance
     """The logits of a few steps with two hypotheses, re-ordered once, beside the model that was not prepared."""
     if precision == "int8" and not packing_works(torch.int8):
         pytest.skip("this torch has no int8 products")
-    sizes = {"d": "32", "n": "2", "heads": "4"}
+    sizes = {"d": "48", "n": "3", "heads": "4"}
     small = re.sub(r"^(d|n|heads) = \d+", lambda m: f"{m[1]} = {sizes[m[1]]}", zoo.read(name).body, flags=re.M)
     model = calque.build(small, 50, 50).eval()
     initialise(model, "glorot", 0.1, 3)

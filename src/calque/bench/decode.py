@@ -20,11 +20,12 @@ from calque.data.vocabulary import EOS
 from calque.decode.prepare import prepare_for_decoding
 from calque.decode.rule import SearchSettings
 from calque.decode.search import search
-from calque.decode.translate import Loaded, translate_batch
+from calque.decode.translate import Loaded, Sentence, translate_batch
 from calque.diagnostics import Place, error
 from calque.ledger import conditions
 from calque.model import Model, Shape
 from calque.run import load_model
+from calque.train.initialise import initialise
 from calque.workflow import registry_of_run
 
 TIMED = "encoder, states, search; for a run also the text of translations; not loading"
@@ -73,7 +74,9 @@ def subject(name: str, vocabulary: int, source: Path | None, count: int, device:
     folder = Path(name)
     if not folder.is_dir():
         torch.manual_seed(1)
-        model = Model(definition(name), Shape(vocabulary, vocabulary)).to(device).eval().requires_grad_(False)
+        model = Model(definition(name), Shape(vocabulary, vocabulary))
+        initialise(model, "glorot", 0.1, 1)
+        model = model.to(device).eval().requires_grad_(False)
         return Subject(model, like_file(source, count, vocabulary) if source else synthetic(count, vocabulary))
     held = load_model(folder, device, registry=registry_of_run(folder))
     loaded = Loaded(held.model, *held.codecs, held.experiment.decode, held.experiment.data.source_end)
@@ -186,11 +189,11 @@ def _translate(given: Subject, part: Sentences, beam: int, length: int) -> int:
     if given.loaded and not length:
         here = given.loaded
         # The batch as the run would make it: `translate_batch` closes sources itself.
-        words = [s[:-1] for s in part]
+        words = [Sentence((s[:-1],)) for s in part]
         loaded = Loaded(given.model, here.source, here.target, replace(here.decode, beam=beam), here.source_end)
         return sum(len(each[0].ids) + 1 for each in translate_batch(loaded, words) if each)
     (source, mask), *_ = batches_of(part, len(part), given.model.device)
-    settings = SearchSettings(beam, exact_length=length or LENGTH)
+    settings = SearchSettings(beam, exact_length=length or LENGTH, scores=beam > 1)
     found = search(given.model, source, mask, torch.full((len(part),), (length or LENGTH) - 1), settings)
     return sum(len(each[0]) + 1 for each in found.tokens)
 

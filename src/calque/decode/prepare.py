@@ -42,9 +42,9 @@ def prepare_for_decoding(module: M, precision: str = "float32") -> M:
 
 def _pack(module: nn.Module, product: type[Packed] | type[Int8]) -> None:
     for name, part in list(module.named_children()):
-        plain = isinstance(module, Layer) and name in module.reads
-        if isinstance(part, nn.Linear) and part.out_features >= FEW and not plain:
-            # The output layer keeps its plain weight, which with tying is the embedding anyway: selections take rows of it.
-            setattr(module, name, product(part.weight, part.bias, keeps=isinstance(module, Model)))
+        if isinstance(part, nn.Linear) and part.out_features >= FEW:
+            # Selections take rows of the output layer, whose plain weight with tying is the embedding anyway.
+            keeps = isinstance(module, Model) or (isinstance(module, Layer) and name in module.reads)
+            setattr(module, name, product(part.weight, part.bias, keeps))
         else:
             _pack(part, product)

@@ -153,7 +153,7 @@ class Layer(nn.Module, ABC):
     sides: ClassVar[tuple[str, ...]] = BOTH
     examples: ClassVar[tuple[Example, ...]] = ()
     reads: ClassVar[tuple[str, ...]] = ()
-    """Linear parts whose weights the layer itself reads, beside calling them."""
+    """Linear parts whose weights the layer itself reads, beside calling them; they keep them when they are packed."""
 
     def __init__(self, args: Any, site: Site, parts: Parts):
         super().__init__()

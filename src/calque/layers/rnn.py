@@ -4,7 +4,6 @@ from typing import cast
 import torch
 from jaxtyping import Bool, Float
 from torch import Tensor, nn
-from torch.nn import functional as F
 
 from calque.adl.signature import Flag, Int, Point, Real, Setting, Word, arg
 from calque.layers.contract import DECODER, Context, Cost, Example, Fault, Layer, Parts, Site, SourceArg, StateShape
@@ -30,7 +29,7 @@ class Recurrent(Layer):
     """
 
     name = "rnn"
-    reads = ("recurrent",)
+    reads = ("input", "recurrent")
     examples = (
         Example("rnn"),
         Example("rnn(6, gru)"),
@@ -126,7 +125,7 @@ class Recurrent(Layer):
 
     def _next(self, driven: Float[Tensor, "B G"], before: tuple[Tensor, ...]) -> tuple[Tensor, ...]:
         h = before[0]
-        pushed = F.linear(h, self.recurrent.weight)
+        pushed = self.recurrent(h)
         if self.kind == "tanh":
             return (torch.tanh(driven + pushed),)
         if self.kind == "gru":
