@@ -227,3 +227,52 @@ def feed(xs: Sequence_, body: Callable[[Sequence_], Sequence_], width: int) -> S
         y = body(seen)[-1]
         out.append(y)
     return out
+
+
+def scan(factors: Sequence_, bs: Sequence_, h: Vector) -> Sequence_:
+    """h_t = a_t h_{t-1} + b_t, element by element."""
+    out = []
+    for a, b in zip(factors, bs, strict=True):
+        h = np.array([a[k] * h[k] + b[k] for k in range(len(h))])
+        out.append(h)
+    return out
+
+
+def average(xs: Sequence_) -> Sequence_:
+    """1/j sum_{k <= j} y_k (Zhang 2018, equation 1, FFN aside)."""
+    out = []
+    for j in range(1, len(xs) + 1):
+        total = np.zeros(len(xs[0]))
+        for k in range(1, j + 1):
+            total = total + xs[k - 1]
+        out.append(total / j)
+    return out
+
+
+def ssru(xs: Sequence_, w: Vector, wf: Vector, bf: Vector) -> Sequence_:
+    """f_t = sig(W_f x_t + b_f), c_t = f_t c_{t-1} + (1 - f_t) W x_t, max(0, c_t) (Kim et al. 2019)."""
+    c, out = np.zeros(len(w)), []
+    for x in xs:
+        f, new = [sigmoid(a) for a in affine(wf, x, bf)], affine(w, x)
+        c = np.array([f[k] * c[k] + (1 - f[k]) * new[k] for k in range(len(c))])
+        out.append(activation("relu", c))
+    return out
+
+
+def hard_coded(values: Sequence_, offsets: Sequence[int], weight: Callable[[int], float], causal: bool) -> Sequence_:
+    """sum_j w(j - i - o) v_j per head, over every j there is, up to i where causal (You 2020, equation 2 and footnote 5)."""
+    d, out = len(values[0]) // len(offsets), []
+    for i in range(len(values)):
+        contexts = []
+        for head, offset in enumerate(offsets):
+            context = np.zeros(d)
+            for j in range(i + 1) if causal else range(len(values)):
+                context = context + weight(j - i - offset) * values[j][head * d : (head + 1) * d]
+            contexts.append(context)
+        out.append(np.concatenate(contexts))
+    return out
+
+
+def density(x: float, sigma: float) -> float:
+    """N(0, sigma^2) at x."""
+    return math.exp(-(x**2) / (2 * sigma**2)) / (sigma * math.sqrt(2 * math.pi))

@@ -1,5 +1,7 @@
 """Every layer against the loop that its paper's equation is, in float64, to 1e-9, on sentences of unequal lengths."""
 
+from collections.abc import Callable
+
 import naive
 import numpy as np
 import pytest
@@ -276,6 +278,62 @@ def test_the_loop_finds_what_both_forms_share(monkeypatch: pytest.MonkeyPatch) -
     assert prove_layer(Feed, builtin()).passed
     with pytest.raises(AssertionError):
         test_feed_around_a_cell_and_an_attention()
+
+
+@pytest.mark.parametrize("side", SIDES)
+def test_average_and_its_gate(side: str) -> None:
+    covers("average")
+    Bench("average", side).agrees(lambda xs, _: naive.average(xs))
+    b = Bench("gate(average -> ffl(6, 0))", side)
+    w, c, w1, b1, w2, b2 = b.weights(
+        *("0.gates.weight", "0.gates.bias", "0.body.1.project.weight", "0.body.1.project.bias"),
+        *("0.body.2.project.weight", "0.body.2.project.bias"),
+    )
+
+    def loop(xs: naive.Sequence_, _: int) -> naive.Sequence_:
+        g = naive.linear(naive.ff(naive.average(xs), w1, b1), w2, b2)
+        return naive.gate(xs, g, w, c)
+
+    b.agrees(loop)
+
+
+@pytest.mark.parametrize("side", SIDES)
+def test_ssru(side: str) -> None:
+    covers("ssru")
+    b = Bench("ssru(5)", side)
+    weights = b.weights("0.input.weight", "0.forget.weight", "0.forget.bias")
+    b.agrees(lambda xs, _: naive.ssru(xs, *weights))
+
+
+WEIGHTS: dict[str, Callable[[int], float]] = {
+    "": lambda x: naive.density(x, 1.0),
+    ", sigma=2.5": lambda x: naive.density(x, 2.5),
+    ", sigma=0.3": lambda x: naive.density(x, 0.3),
+    ", form=conv": lambda x: naive.density(x, 1.0) if abs(x) <= 1 else 0.0,
+    ", form=conv, reach=2, sigma=1.5": lambda x: naive.density(x, 1.5) if abs(x) <= 2 else 0.0,
+    ", form=index": lambda x: 1.0 if x == 0 else 0.0,
+}
+
+
+@pytest.mark.parametrize("side", SIDES)
+@pytest.mark.parametrize("weights", WEIGHTS)
+@pytest.mark.parametrize("offsets", [(-1, 1), (-1, 0), (0,), (1, -3, 4), (9, -11)])
+def test_hard_coded_self_attention(side: str, weights: str, offsets: tuple[int, ...]) -> None:
+    covers("hc_self_att")
+    written = ", ".join(map(str, offsets))
+    for project, out in (("yes", "yes"), ("yes", "no"), ("no", "yes"), ("no", "no")):
+        wide = "take(0, 6) -> " if project == "no" else ""
+        b = Bench(f"{wide}hc_self_att({written}, width=6, project={project}, out={out}{weights})", side)
+        at = "1" if wide else "0"
+
+        def loop(
+            xs: naive.Sequence_, _: int, b: Bench = b, at: str = at, made: tuple[str, str] = (project, out)
+        ) -> naive.Sequence_:
+            values = naive.linear(xs, b.weight("0.v.weight")) if made[0] == "yes" else naive.take(xs, 0, 6)
+            y = naive.hard_coded(values, offsets, WEIGHTS[weights], side == DECODER)
+            return naive.linear(y, b.weight(f"{at}.out.weight")) if made[1] == "yes" else y
+
+        b.agrees(loop)
 
 
 def test_a_transformer_block_of_each_side() -> None:

@@ -244,7 +244,12 @@ class _Checker:
         values: dict[str, Any] = {}
         for parameter in call.signature.parameters:
             bound = call.args[parameter.name]
-            if isinstance(parameter.kind, Int | Real) and bound is not None:
+            if isinstance(parameter.kind, Int) and parameter.kind.many:
+                parts_of: Any = bound
+                numbers = [self.value(call, parameter, part, place.indices) for part in parts_of]
+                good = good and None not in numbers
+                values[parameter.name] = tuple(numbers)
+            elif isinstance(parameter.kind, Int | Real) and bound is not None:
                 number = self.value(call, parameter, bound, place.indices)
                 good = good and number is not None
                 values[parameter.name] = number
@@ -380,9 +385,9 @@ class _Checker:
 
 def _chains(bound: Any) -> list[CallChain]:
     """The chains of layers that an argument holds, sources left out."""
-    if isinstance(bound, tuple) and bound:
-        return [bound] if isinstance(bound[0], Call) else list(bound)
-    return []
+    if not isinstance(bound, tuple) or not bound or isinstance(bound[0], Expression):
+        return []
+    return [bound] if isinstance(bound[0], Call) else list(bound)
 
 
 def _args(layer: Any, values: Mapping[str, Any]) -> Any:

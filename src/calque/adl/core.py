@@ -67,7 +67,7 @@ class Call:
 
 CallChain = tuple[Call, ...]
 HOLE = Signature("?", ())
-Bound = Expression | float | bool | str | None | Source | CallChain | tuple[CallChain, ...]
+Bound = Expression | float | bool | str | None | Source | CallChain | tuple[CallChain, ...] | tuple[Expression, ...]
 
 
 def evaluate(expression: Expression, indices: tuple[int, ...]) -> int:

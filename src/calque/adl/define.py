@@ -237,6 +237,8 @@ class Expander(Binder):
 
     def bound(self, parameter: Parameter, given: Given, scope: Scope, layer: str) -> Bound:
         kind = parameter.kind
+        if kind.many and not isinstance(kind, Body):
+            return tuple([self.number(argument.value, scope, parameter) for argument in given.all])
         if kind.many:
             if len(given.all) < 2:
                 raise self.fail("C109", given.value.span, layer=layer)

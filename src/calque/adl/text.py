@@ -32,15 +32,15 @@ def call_text(call: Call, indices: Indices = None, names: Mapping[int, str] | No
         index = "" if name == "i" else f", index={name}"
         return f"repeat({_value(n, indices, names)}, {_value(body, indices, inner)}{index}){label}"
     parameters = call.signature.parameters
-    last = max((k for k, p in enumerate(parameters) if isinstance(p.kind, Body)), default=-1)
+    last = max((k for k, p in enumerate(parameters) if isinstance(p.kind, Body) or p.kind.many), default=-1)
     written = [_argument(p, call.args[p.name], k <= last, indices, names) for k, p in enumerate(parameters)]
     return call.name + (f"({', '.join(written)})" if written else "") + label
 
 
 def _argument(parameter: Parameter, bound: Bound, positional: bool, indices: Indices, names: Mapping[int, str]) -> str:
     if parameter.kind.many:
-        chains: Any = bound
-        return ", ".join(chain_text(chain, indices, names) for chain in chains)
+        values: Any = bound
+        return ", ".join(_value(value, indices, names) for value in values)
     value = _value(bound, indices, names)
     return value if positional else f"{parameter.name}={value}"
 

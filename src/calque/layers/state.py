@@ -37,6 +37,11 @@ def size(*tensors: Tensor) -> int:
     return sum(t.numel() * t.element_size() for t in tensors)
 
 
+def accumulated(kind: torch.dtype) -> torch.dtype:
+    """The type that sums over time are kept in: eight bits of mantissa do not hold them."""
+    return torch.float64 if kind == torch.float64 else torch.float32
+
+
 class Empty(NamedTuple):
     """No state: layers that work position by position."""
 
@@ -112,6 +117,34 @@ class Cell(NamedTuple):
 
     def bytes(self) -> int:
         return size(*self.values)
+
+
+class Scan(NamedTuple):
+    """Where a scan h_t = a_t h_{t-1} + b_t stands: in float32 whatever the precision, in float64 under float64."""
+
+    h: Float[Tensor, "B D"]
+
+    @staticmethod
+    def new(batch: int, like: Tensor, width: int) -> "Scan":
+        return Scan(like.new_zeros(batch, width, dtype=accumulated(like.dtype)))
+
+    def write(self, h: Float[Tensor, "B n D"], mask: Bool[Tensor, "B n"] | None) -> "Scan":
+        """Behind the last real position of a chunk, of whose positions `h` has every one."""
+        if mask is None:
+            return Scan(h[:, -1])
+        if h.shape[1] == 1:
+            return Scan(torch.where(mask, h[:, 0], self.h))
+        last = mask.sum(1)[:, None, None].expand(-1, 1, h.shape[2])
+        return Scan(torch.cat([self.h[:, None], h], 1).gather(1, last)[:, 0])
+
+    def select(self, rows: Tensor) -> "Scan":
+        return Scan(self.h[rows])
+
+    def keep(self, rows: Tensor, sentences: Tensor) -> "Scan":
+        return self.select(rows)
+
+    def bytes(self) -> int:
+        return size(self.h)
 
 
 class Memory(NamedTuple):

@@ -158,7 +158,10 @@ class _Composer:
                 continue
             values, args, out = made
             written = self.bodies(layer, values, place, layer.body_width(args, site))
-            written += [f"{name}={v.text}" for name, v in drawn.items() if v.text is not None]
+            many = {p.name for p in parameters if p.kind.many}  # by position alone
+            written += [
+                v.text if name in many else f"{name}={v.text}" for name, v in drawn.items() if v.text is not None
+            ]
             text = f"{layer.name}({', '.join(written)})" if written else layer.name
             return text, out, layer.final_state(args, site)
         return None
@@ -195,13 +198,16 @@ class _Composer:
     # -- arguments
 
     def argument(self, p: Parameter, width: int) -> "_Drawn":
-        """A value of a parameter and how it is written; no text where the default stands."""
+        """A value of a parameter and how it is written; no text where the default stands. Lists are of small numbers."""
         kind, rng = p.kind, self.rng
         if p.default is not REQUIRED and rng.random() < 0.4:
             return _Drawn(SETTINGS[p.default.name] if isinstance(p.default, Setting) else p.default)
         if kind.optional and rng.random() < 0.5:
             return _Drawn(None, "none")
         value: Any
+        if kind.many:
+            some = tuple(rng.randint(-2, 2) for _ in range(rng.randint(1, 3)))
+            return _Drawn(some, ", ".join(map(str, some)))
         if isinstance(kind, Int):
             value = rng.choice([n for n in (*SIZES, width) if kind.low <= n <= kind.high] or [kind.low])
         elif isinstance(kind, Real):

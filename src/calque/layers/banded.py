@@ -1,0 +1,43 @@
+"""Sums over a window with fixed weights: the product with a band of a matrix, without the matrix."""
+
+from typing import Any
+
+import torch
+from jaxtyping import Float
+from torch import Tensor
+
+from calque.layers.state import accumulated
+
+
+def banded(seen: Float[Tensor, "B W D"], weights: Float[Tensor, "k D"]) -> Float[Tensor, "B T D"]:
+    """y_t = sum_j weights_j seen_{t+j}, j = 0 .. k-1, for T = W - k + 1 positions: O(T k) work.
+
+    Computed and returned in float32, in float64 where `seen` is float64; no gradient flows to the weights.
+    """
+    if seen.shape[1] == len(weights):  # one position, as in decoding: two calls
+        return (seen * weights).sum(1, keepdim=True)
+    y: Tensor = _Banded.apply(seen.to(accumulated(seen.dtype)), weights)  # type: ignore[no-untyped-call]
+    return y
+
+
+class _Banded(torch.autograd.Function):
+    """Written out since the gradient of a slice, as torch makes it, is as large as the whole."""
+
+    @staticmethod
+    def forward(ctx: Any, seen: Tensor, weights: Tensor) -> Tensor:
+        ctx.save_for_backward(weights)
+        length = seen.shape[1] - len(weights) + 1
+        y = seen[:, :length] * weights[0]
+        for j in range(1, len(weights)):
+            y.addcmul_(seen[:, j : j + length], weights[j])
+        return y
+
+    @staticmethod
+    @torch.autograd.function.once_differentiable  # type: ignore[untyped-decorator]
+    def backward(ctx: Any, g: Tensor) -> tuple[Tensor, None]:
+        (weights,) = ctx.saved_tensors
+        length = g.shape[1]
+        before = g.new_zeros(g.shape[0], length + len(weights) - 1, g.shape[2])
+        for j in range(len(weights)):
+            before[:, j : j + length].addcmul_(g, weights[j])
+        return before, None

@@ -1,0 +1,115 @@
+import math
+from dataclasses import dataclass
+from typing import cast
+
+import torch
+from jaxtyping import Float
+from torch import Tensor, nn
+from torch.nn import functional as F
+
+from calque.adl.signature import Flag, Int, Real, Setting, Word, arg
+from calque.layers.banded import banded
+from calque.layers.contract import DECODER, ENCODER, Context, Cost, Example, Fault, Layer, Parts, Site
+from calque.layers.state import State, Window, accumulated
+
+FORMS = ("gauss", "conv", "index")
+DEVIATIONS = 9
+"""Weights this many deviations from their centre, and further ones, are left out: none exceeds 1.1e-18 / sigma."""
+
+
+class HardCodedSelfAttention(Layer):
+    """hc_self_att(H) = [C_1; ...; C_h] W_o, C_k,i = sum_j w(j - i - o_k) H_j W_v,k: one head per offset o_k, nothing learned
+    but the projections (You 2020, equation 2).
+
+    gauss  w(x) = exp(-x^2 / (2 sigma^2)) / (sigma sqrt(2 pi)), the density, which equation 2 gives a standard deviation
+           named sigma^2; for sigma = 1 the window is 8 positions on either side of a centre
+    conv   the same weights for |x| <= `reach` alone (section 6.3; reach 1 is its window of 3)
+    index  w(0) = 1 alone: the head copies the value at its offset (section 6.3)
+
+    Weights are never made to sum to one: what falls on positions outside the sentence, on padding, or in the decoder on
+    later positions, is lost (footnote 5; the authors' code does the same with the future). In the decoder positions are those
+    of its input, so offset 0 sees the newest word. Without `project` the values are slices of H itself (footnote 6). No
+    weight depends on the input, and none is recorded.
+    """
+
+    name = "hc_self_att"
+    examples = (
+        Example("hc_self_att(-1, 1)", (ENCODER,)),
+        Example("hc_self_att(-1, 0)", (DECODER,)),
+        Example("hc_self_att(-1, 0, 2, width=6, out=no)"),
+        Example("hc_self_att(1, -3, form=conv, project=no)"),
+        Example("hc_self_att(-1, 0, form=index, sigma=2.0)"),
+        Example("hc_self_att(0, sigma=0.4, project=no, width=6)"),
+    )
+
+    @dataclass(frozen=True)
+    class Args:
+        offsets: tuple[int, ...] = arg(
+            Int(-1023, 1023, many=True), doc="where each head looks, relative to its position; one or more"
+        )
+        width: int = arg(
+            Int(), Setting("d"), "width of the projected values of all heads together, and of W_o's output"
+        )
+        form: str = arg(Word(choices=FORMS), "gauss", "what the weights are")
+        sigma: float = arg(Real(0.1, 100.0), 1.0, "gauss and conv: the deviation, in positions")
+        reach: int = arg(Int(0, 1023), 1, "conv: positions on either side of a centre")
+        project: bool = arg(Flag(), True, "project the values with W_v; otherwise they are the input")
+        out: bool = arg(Flag(), True, "project the contexts with W_o")
+
+    def __init__(self, args: Args, site: Site, parts: Parts):
+        super().__init__(args, site, parts)
+        values = args.width if args.project else site.width
+        self.v = nn.Linear(site.width, values, bias=False) if args.project else nn.Identity()
+        self.out = nn.Linear(values, args.width, bias=False) if args.out else nn.Identity()
+        self.before = max(0, _reach(args) - min(args.offsets))
+        self.after = 0 if site.side == DECODER else max(0, _reach(args) + max(args.offsets))
+        # Not a buffer: a cast of the module would round it.
+        self.table = _weights(args, torch.arange(-self.before, self.after + 1), values)
+        self.values = values
+
+    @classmethod
+    def infer(cls, args: Args, site: Site) -> int:
+        values = args.width if args.project else site.width
+        if values % len(args.offsets):
+            raise Fault("C205", "offsets", heads=len(args.offsets), width=values)
+        return args.width if args.out else values
+
+    @classmethod
+    def cost(cls, args: Args, site: Site) -> Cost:
+        values = args.width if args.project else site.width
+        return Cost(site.width * values * args.project + values * args.width * args.out)
+
+    def forward(self, x: Float[Tensor, "B T D"], ctx: Context) -> Float[Tensor, "B T E"]:
+        v = self.v(x)
+        if ctx.mask is not None and self.after:  # padding is behind a sentence: who does not look ahead sees none
+            v = v * ctx.mask[:, :, None].to(v.dtype)
+        return self._attend(F.pad(v, (0, 0, self.before, self.after)))
+
+    def init_state(self, batch: int, capacity: int, ctx: Context) -> State:
+        return Window.new(batch, self.before, ctx.like, self.values)
+
+    def step(self, x: Float[Tensor, "B n D"], state: State, ctx: Context) -> tuple[Tensor, State]:
+        seen, after = cast("Window", state).write(self.v(x), ctx.mask)
+        return self._attend(seen), after
+
+    def _attend(self, seen: Float[Tensor, "B W D"]) -> Float[Tensor, "B T E"]:
+        kind = accumulated(seen.dtype)
+        if self.table.dtype != kind or self.table.device != seen.device:
+            self.table = self.table.to(seen.device, kind)
+        return cast("Tensor", self.out(banded(seen, self.table).to(seen.dtype)))
+
+
+def _reach(args: HardCodedSelfAttention.Args) -> int:
+    """Positions with weights on either side of a centre."""
+    if args.form == "gauss":
+        return math.ceil(DEVIATIONS * args.sigma) - 1
+    return args.reach if args.form == "conv" else 0
+
+
+def _weights(args: HardCodedSelfAttention.Args, at: Tensor, width: int) -> Float[Tensor, "k D"]:
+    """The weight of the value at each relative position, for every number of the width, in float64."""
+    x = at[:, None] - torch.tensor(args.offsets)
+    w = (x == 0).double()
+    if args.form != "index":
+        w = torch.exp(-(x.double() ** 2) / (2 * args.sigma**2)) / (args.sigma * math.sqrt(2 * math.pi))
+    return (w * (x.abs() <= _reach(args))).repeat_interleave(width // len(args.offsets), 1)

@@ -1,0 +1,178 @@
+"""Scans and windows where the small sentences of the other tests do not reach: long ones, all precisions, extreme factors."""
+
+import naive
+import numpy as np
+import pytest
+import torch
+from bench import Bench
+from scipy import stats
+from torch import Tensor
+
+import calque
+from calque.layers.banded import banded
+from calque.layers.contract import DECODER, ENCODER
+from calque.layers.scan import SHORT, scan
+from calque.layers.state import Scan
+
+LENGTHS = (1, 2, 5, SHORT, SHORT + 1, 300)
+
+
+def draw(*shape: int, seed: int = 1) -> Tensor:
+    return torch.randn(shape, generator=torch.Generator().manual_seed(seed), dtype=torch.float64)
+
+
+def factors(kind: str, *shape: int) -> Tensor | None:
+    if kind == "none":
+        return None
+    a = torch.sigmoid(3 * draw(*shape, seed=2))
+    if kind == "extreme":  # what a gate can come to: exactly zero, too small for a product of two, exactly one
+        spread = torch.tensor([0.0, 1e-300, 1.0], dtype=torch.float64)
+        a = spread[torch.arange(a.numel()).remainder(7).clamp(max=2).view(shape)]
+    return a
+
+
+@pytest.mark.parametrize("start", [False, True])
+@pytest.mark.parametrize("kind", ["none", "gates", "extreme"])
+@pytest.mark.parametrize("length", LENGTHS)
+def test_the_scan_is_the_loop_and_so_are_its_gradients(length: int, kind: str, start: bool) -> None:
+    b, a, h0 = draw(2, length, 3), factors(kind, 2, length, 3), draw(2, 3, seed=4) if start else None
+    found = scan(b, a, h0)
+    ones = torch.ones_like(b) if a is None else a
+    for row in range(2):
+        first = np.zeros(3) if h0 is None else h0[row].numpy()
+        expected = np.stack(naive.scan(list(ones[row].numpy()), list(b[row].numpy()), first))
+        np.testing.assert_allclose(found[row].numpy(), expected, rtol=1e-12, atol=1e-12)
+
+    leaves = [t.clone().requires_grad_() for t in (b, a, h0) if t is not None]
+
+    def again(ts: list[Tensor]) -> tuple[Tensor, Tensor | None, Tensor | None]:
+        rest = iter(ts)
+        return next(rest), None if a is None else next(rest), None if h0 is None else next(rest)
+
+    weight = draw(2, length, 3, seed=5)
+    mine = torch.autograd.grad((scan(*again(leaves)) * weight).sum(), leaves)
+    lb, la, lh = again(leaves)
+    h, outputs = torch.zeros(2, 3, dtype=torch.float64) if lh is None else lh, []
+    for t in range(length):
+        h = (h if la is None else la[:, t] * h) + lb[:, t]
+        outputs.append(h)
+    theirs = torch.autograd.grad((torch.stack(outputs, 1) * weight).sum(), leaves)
+    for one, other in zip(mine, theirs, strict=True):
+        torch.testing.assert_close(one, other, rtol=1e-11, atol=1e-11)
+
+
+@pytest.mark.parametrize("length", [6, 300])
+def test_a_scan_leaves_its_inputs_as_they_are(length: int) -> None:
+    b, a = draw(2, length, 3), torch.sigmoid(draw(2, length, 3))
+    before = b.clone(), a.clone()
+    scan(b, a)
+    assert torch.equal(b, before[0])
+    assert torch.equal(a, before[1])
+
+
+def test_the_average_is_the_product_with_the_mask_matrix() -> None:
+    """The form of section 3.1 as the authors' code makes it: softmax(M + (1 - M)(-1e9)) M, zeros at padding aside."""
+    x, y, mask = Bench("average", DECODER, seed=2).run()
+    length = x.shape[1]
+    seen = (mask[:, :, None] & mask[:, None, :] & torch.ones(length, length).tril().bool()).double()
+    matrix = torch.softmax(seen + (1 - seen) * -1e9, -1) * seen
+    torch.testing.assert_close(y[mask], (matrix @ x)[mask], rtol=0, atol=1e-12)
+
+
+def stepped(text: str, x: Tensor, kind: torch.dtype) -> tuple[Tensor, calque.layers.state.State]:
+    """A decoder of that text, one position after the other; and the state of its only layer."""
+    b = Bench(text, DECODER)
+    b.subject.model.to(kind)
+    sources = {k: p._replace(value=p.value[: len(x)].to(kind)) for k, p in b.subject.sources.items()}
+    state, outputs = b.subject.start(sources, 1, x.shape[1]), []
+    with torch.inference_mode():
+        for t in range(x.shape[1]):
+            y, state = b.subject.step(x[:, t : t + 1].to(kind), state, t + 1)
+            outputs.append(y)
+    return torch.cat(outputs, 1), state.parts[1].parts[0]  # type: ignore[attr-defined]
+
+
+@pytest.mark.parametrize("text", ["average", "ssru"])
+@pytest.mark.parametrize("kind", [torch.bfloat16, torch.float16, torch.float32])
+def test_sums_are_float32_in_every_precision(text: str, kind: torch.dtype) -> None:
+    x = (draw(1, 2000, 8) + 3).to(kind)
+    y, state = stepped(text, x, kind)
+    assert isinstance(state, Scan)
+    assert state.h.dtype == torch.float32
+    assert y.dtype == kind
+    if text == "average":  # no error but that of the last rounding
+        expected = x.double().cumsum(1) / torch.arange(1, 2001)[:, None]
+        torch.testing.assert_close(y.double(), expected, rtol=torch.finfo(kind).eps, atol=1e-5)
+
+
+@pytest.mark.parametrize("text", ["average", "ssru", "hc_self_att(-1, 0)", "gate(average -> ffl(16, 0))"])
+def test_bfloat16_steps_as_it_trains(text: str) -> None:
+    """Both forms in bfloat16 are as near to float64."""
+    x = draw(2, 40, 8).bfloat16()
+    exact, _ = stepped(text, x.double(), torch.float64)
+    b = Bench(text, DECODER)
+    b.subject.model.bfloat16()
+    with torch.no_grad():
+        whole = b.subject.forward(x, {"end": b.subject.sources["end"]._replace(value=x)})
+    steps, _ = stepped(text, x, torch.bfloat16)
+    errors = [float((y.double() - exact).abs().max()) for y in (whole, steps)]
+    assert errors[1] <= 2 * errors[0] + 1e-3
+
+
+# -- hard-coded attention
+
+
+@pytest.mark.parametrize("side", [ENCODER, DECODER])
+@pytest.mark.parametrize(("offsets", "sigma"), [((-1, 1), 1.0), ((-1, 0), 1.0), ((0, -5), 3.0), ((2, -2), 0.5)])
+def test_the_window_is_the_whole_gaussian(side: str, offsets: tuple[int, int], sigma: float) -> None:
+    """On 120 positions: the product with the full matrix of the densities that scipy has, and its gradient."""
+    length = 120
+    b = Bench(f"hc_self_att({offsets[0]}, {offsets[1]}, project=no, out=no, sigma={sigma})", side)
+    layer = b.module("0")
+    x = draw(2, length, 8).requires_grad_()
+    y = layer(x, calque.layers.contract.Context())
+    at = np.arange(length)
+    matrices = [stats.norm.pdf(at[None], loc=at[:, None] + o, scale=sigma) for o in offsets]
+    if side == DECODER:
+        matrices = [np.tril(m) for m in matrices]
+    full = torch.cat([torch.as_tensor(m) @ x[:, :, 4 * k : 4 * k + 4] for k, m in enumerate(matrices)], 2)
+    torch.testing.assert_close(y, full, rtol=0, atol=1e-14)
+    weight = draw(*y.shape, seed=3)
+    mine, theirs = (torch.autograd.grad((t * weight).sum(), x)[0] for t in (y, full))
+    torch.testing.assert_close(mine, theirs, rtol=0, atol=1e-14)
+
+
+def masses(text: str, side: str) -> list[float]:
+    """The sums of the rows of weights, which is what a value of ones comes to."""
+    layer = Bench(text, side).module("0")
+    y = layer(torch.ones(1, 12, 8, dtype=torch.float64), calque.layers.contract.Context())
+    return [round(float(m), 3) for m in y[0, :, 0]]
+
+
+def test_no_row_is_made_to_sum_to_one() -> None:
+    """The masses of You 2020's configurations at the border and the causal edge; 0.883 is the sum of the kernel in 6.3."""
+    one = "hc_self_att({}, project=no, out=no)"
+    assert masses(one.format(-1), DECODER)[:4] == [0.242, 0.641, 0.883, 0.937]
+    assert masses(one.format(0), DECODER)[:3] == [0.399, 0.641, 0.695]
+    assert masses(one.format(-1), ENCODER)[0] == 0.301
+    assert masses(one.format(1), ENCODER)[0] == 0.941
+    conv = "hc_self_att(0, project=no, out=no, form=conv)"
+    assert masses(conv, ENCODER)[:2] == [0.641, 0.883]
+    assert masses(conv, DECODER)[:2] == [0.399, 0.641]
+
+
+def test_the_window_of_the_state_does_not_grow() -> None:
+    x = draw(2, 60, 8)
+    for text, kept in (
+        ("hc_self_att(-1, 0)", 9),
+        ("hc_self_att(-1, 0, form=conv)", 2),
+        ("hc_self_att(-1, 0, form=index)", 1),
+    ):
+        assert stepped(text, x, torch.float64)[1].bytes() == 2 * kept * 8 * 8
+
+
+def test_a_band_of_one_position_is_the_same_sum() -> None:
+    seen, weights = draw(2, 9, 4), draw(5, 4, seed=2)
+    together = banded(seen, weights)
+    apart = torch.cat([banded(seen[:, t : t + 5], weights) for t in range(5)], 1)
+    torch.testing.assert_close(apart, together, rtol=0, atol=1e-14)
