@@ -29,7 +29,10 @@ BELOW = {*PARTS, "__init__"}
 PACKAGES = {"train", "decode", "evaluate", "analyse", "bench"}
 CLI = "cli"
 # What a layer's own file may import of its package: the shared parts, never another layer.
-SHARED = {"contract", "state", "history", "stepping", "dot", "source", "activations", "drop", "linears"}
+SHARED = {
+    *("contract", "state", "history", "stepping", "scan", "banded"),
+    *("dot", "source", "activations", "drop", "linears"),
+}
 # The files of the package that hold no layer but put layers together or find them.
 ASSEMBLY = {"build", "registry", "chain", "__init__"}
 # What the language offers to layers: how arguments are declared; to `build`, the checked tree.

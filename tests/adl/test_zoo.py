@@ -31,9 +31,28 @@ FORMULAS = {
     "domhan2018/convs2s": (N * GLU, N * GLU),
 }
 
+GATES = 2 * D * (2 * D + 1)
+SSRU = D * (2 * D + 1)
+W = 288  # You 2020's width for IWSLT
+FIXED = 2 * W * W  # a hard-coded layer: W_v and W_o
+LEARNED = 4 * W * W
+BOTTLENECK = 507 * (W + 1) + W * (507 + 1)
+BLOCK = {"encoder": 2 * NORM + ATTENTION + INNER, "decoder": 3 * NORM + ATTENTION + INNER}
+
+POST_NORM = {
+    "zhang2018/transformer": (N * BLOCK["encoder"], N * (BLOCK["decoder"] + ATTENTION)),
+    "zhang2018/aan": (N * BLOCK["encoder"], N * (BLOCK["decoder"] + INNER + GATES)),
+    "zhang2018/aan-no-ffn": (N * BLOCK["encoder"], N * (BLOCK["decoder"] + GATES)),
+    "zhang2018/aan-no-gate": (N * BLOCK["encoder"], N * (BLOCK["decoder"] + INNER)),
+    "kim2019/ssru": (6 * BLOCK["encoder"], 2 * (BLOCK["decoder"] + SSRU)),
+    "you2020/base": (5 * (4 * W + LEARNED + BOTTLENECK), 5 * (6 * W + 2 * LEARNED + BOTTLENECK)),
+    "you2020/hc-sa": (5 * (4 * W + FIXED + BOTTLENECK), 5 * (6 * W + FIXED + LEARNED + BOTTLENECK)),
+    "you2020/sh-x": (5 * (4 * W + FIXED + BOTTLENECK), 5 * (4 * W + FIXED + BOTTLENECK) + 2 * W + LEARNED),
+}
+
 
 def test_names() -> None:
-    assert set(FORMULAS) <= set(zoo.names())
+    assert set(FORMULAS | POST_NORM) == set(zoo.names())
     assert zoo.names() == sorted(zoo.names())
 
 
@@ -45,10 +64,10 @@ def test_checks(name: str) -> None:
     assert zoo.read(name).body.startswith("# ")  # says which paper, which section, which differences
 
 
-@pytest.mark.parametrize("name", FORMULAS)
+@pytest.mark.parametrize("name", FORMULAS | POST_NORM)
 def test_parameters(name: str) -> None:
     found = checked(zoo.read(name).body)
-    assert (found.encoder.parameters, found.decoder.parameters) == FORMULAS[name]
+    assert (found.encoder.parameters, found.decoder.parameters) == (FORMULAS | POST_NORM)[name]
 
 
 @pytest.mark.parametrize("name", FORMULAS)

@@ -33,6 +33,19 @@ NETWORKS = {
         d = 8
         encoder = pos -> repeat(2, res(cnn(glu) -> dropout))
         decoder = pos -> repeat(2, res(dropout -> cnn(glu) -> dropout -> res(dot_src_att(s=1, project=none))))""",
+    "zhang": """
+        d = 8\nheads = 2
+        encoder = pos -> repeat(2, post(mh_dot_self_att) -> post(ffl))
+        decoder = pos -> repeat(2, post(gate(average -> ffl)) -> post(mh_dot_src_att) -> post(ffl))""",
+    "you": """
+        d = 8
+        encoder = pos -> repeat(2, post(hc_self_att(-1, 1)) -> post(ffl(6, 0)))
+        decoder = pos -> repeat(2, post(hc_self_att(-1, 0)) -> post(ffl(6, 0))) -> post(mh_dot_src_att(1))""",
+    "you-mixed-heads": """
+        d = 8
+        mixed(a, b) = concat(mh_dot_self_att(heads=2, width=d/2, out=no), hc_self_att(a, b, width=d/2, out=no)) -> linear(bias=no)
+        encoder = mixed(-1, 1)
+        decoder = repeat(2, mixed(-i, 0)) -> feed(hc_self_att(0, -1, form=conv) -> ssru)""",
     "luong": """
         d = 8
         encoder = reverse(repeat(2, dropout -> rnn(bias=no) @ enc))

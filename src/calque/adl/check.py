@@ -217,9 +217,11 @@ class _Checker:
             self.fail(call, "C117", span, left=left, right=right)
             return None
 
-    def value(self, call: Call, parameter: Parameter, bound: Any, indices: tuple[int, ...]) -> int | float | None:
-        """The number an argument is in this copy; None where it cannot be told or is out of bounds."""
-        span = call.at(parameter.name)
+    def value(
+        self, call: Call, parameter: Parameter, bound: Any, indices: tuple[int, ...], k: int = 0
+    ) -> int | float | None:
+        """The number an argument, the k-th of several, is in this copy; None where it cannot be told or is out of bounds."""
+        span = call.at(f"{parameter.name}.{k}" if parameter.kind.many else parameter.name)
         number: int | float | None = bound if isinstance(bound, float) else self.evaluate(call, bound, indices, span)
         if number is None:
             return None
@@ -244,15 +246,11 @@ class _Checker:
         values: dict[str, Any] = {}
         for parameter in call.signature.parameters:
             bound = call.args[parameter.name]
-            if isinstance(parameter.kind, Int) and parameter.kind.many:
-                parts_of: Any = bound
-                numbers = [self.value(call, parameter, part, place.indices) for part in parts_of]
+            if isinstance(parameter.kind, Int | Real) and bound is not None:
+                several: Any = bound if parameter.kind.many else (bound,)
+                numbers = tuple(self.value(call, parameter, one, place.indices, k) for k, one in enumerate(several))
                 good = good and None not in numbers
-                values[parameter.name] = tuple(numbers)
-            elif isinstance(parameter.kind, Int | Real) and bound is not None:
-                number = self.value(call, parameter, bound, place.indices)
-                good = good and number is not None
-                values[parameter.name] = number
+                values[parameter.name] = numbers if parameter.kind.many else numbers[0]
             elif not isinstance(parameter.kind, Body | Point):
                 values[parameter.name] = bound
         parts: dict[str, Chain] = {}

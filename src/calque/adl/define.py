@@ -165,6 +165,8 @@ class Expander(Binder):
                     args[parameter.name] = self.default(parameter, signature)
                     continue
                 spans[parameter.name] = self.place(self.through(values.value, scope)[0].span)
+                for k, argument in enumerate(values.all if parameter.kind.many else ()):
+                    spans[f"{parameter.name}.{k}"] = self.place(self.through(argument.value, scope)[0].span)
                 self.repeats += repeats and parameter.name == "body"
                 if isinstance(parameter.kind, Body | Point):
                     with self.nested(term.span):

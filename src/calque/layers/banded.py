@@ -33,7 +33,7 @@ class _Banded(torch.autograd.Function):
         return y
 
     @staticmethod
-    @torch.autograd.function.once_differentiable  # type: ignore[untyped-decorator]
+    @torch.autograd.function.once_differentiable
     def backward(ctx: Any, g: Tensor) -> tuple[Tensor, None]:
         (weights,) = ctx.saved_tensors
         length = g.shape[1]

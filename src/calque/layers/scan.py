@@ -48,7 +48,7 @@ class _Scan(torch.autograd.Function):
         return h
 
     @staticmethod
-    @torch.autograd.function.once_differentiable  # type: ignore[untyped-decorator]
+    @torch.autograd.function.once_differentiable
     def backward(ctx: Any, g: Tensor) -> tuple[Tensor, Tensor | None]:
         a, h = ctx.saved_tensors or (None, None)
         u = _run(g.flip(1), None if a is None else a.roll(-1, 1).flip(1)).flip(1)
