@@ -3,7 +3,8 @@
 import sys
 
 import pytest
-from planted import MUTANTS, Mutant
+from planted import Mutant
+from planted_sums import MUTANTS
 from running_sum import Mean, RoundedMean
 
 from calque.layers.contract import ENCODER, Registry

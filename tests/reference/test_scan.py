@@ -1,5 +1,7 @@
 """Scans and windows where the small sentences of the other tests do not reach: long ones, all precisions, extreme factors."""
 
+import dataclasses
+
 import naive
 import numpy as np
 import pytest
@@ -8,11 +10,15 @@ from bench import Bench
 from scipy import stats
 from torch import Tensor
 
-import calque
+from calque.layers import hard_coded
+from calque.layers.average import Average
 from calque.layers.banded import banded
-from calque.layers.contract import DECODER, ENCODER
+from calque.layers.contract import DECODER, ENCODER, Context
+from calque.layers.hard_coded import HardCodedSelfAttention
+from calque.layers.registry import builtin
 from calque.layers.scan import SHORT, scan
-from calque.layers.state import Scan
+from calque.layers.state import Scan, State
+from calque.prove import prove_layer
 
 LENGTHS = (1, 2, 5, SHORT, SHORT + 1, 300)
 
@@ -79,7 +85,7 @@ def test_the_average_is_the_product_with_the_mask_matrix() -> None:
     torch.testing.assert_close(y[mask], (matrix @ x)[mask], rtol=0, atol=1e-12)
 
 
-def stepped(text: str, x: Tensor, kind: torch.dtype) -> tuple[Tensor, calque.layers.state.State]:
+def stepped(text: str, x: Tensor, kind: torch.dtype) -> tuple[Tensor, State]:
     """A decoder of that text, one position after the other; and the state of its only layer."""
     b = Bench(text, DECODER)
     b.subject.model.to(kind)
@@ -130,7 +136,7 @@ def test_the_window_is_the_whole_gaussian(side: str, offsets: tuple[int, int], s
     b = Bench(f"hc_self_att({offsets[0]}, {offsets[1]}, project=no, out=no, sigma={sigma})", side)
     layer = b.module("0")
     x = draw(2, length, 8).requires_grad_()
-    y = layer(x, calque.layers.contract.Context())
+    y = layer(x, Context())
     at = np.arange(length)
     matrices = [stats.norm.pdf(at[None], loc=at[:, None] + o, scale=sigma) for o in offsets]
     if side == DECODER:
@@ -145,7 +151,7 @@ def test_the_window_is_the_whole_gaussian(side: str, offsets: tuple[int, int], s
 def masses(text: str, side: str) -> list[float]:
     """The sums of the rows of weights, which is what a value of ones comes to."""
     layer = Bench(text, side).module("0")
-    y = layer(torch.ones(1, 12, 8, dtype=torch.float64), calque.layers.contract.Context())
+    y = layer(torch.ones(1, 12, 8, dtype=torch.float64), Context())
     return [round(float(m), 3) for m in y[0, :, 0]]
 
 
@@ -176,3 +182,74 @@ def test_a_band_of_one_position_is_the_same_sum() -> None:
     together = banded(seen, weights)
     apart = torch.cat([banded(seen[:, t : t + 5], weights) for t in range(5)], 1)
     torch.testing.assert_close(apart, together, rtol=0, atol=1e-14)
+
+
+@pytest.mark.parametrize("sigma", [0.5, 1.0, 2.0, 3.7])
+def test_what_the_window_leaves_out_is_below_the_bound(sigma: float) -> None:
+    layer = Bench(f"hc_self_att(0, project=no, out=no, sigma={sigma})", DECODER).module("0")
+    window = layer.init_state(1, 1, Context()).last.shape[1]
+    bound = 1.1e-18 / sigma
+    assert stats.norm.pdf(window + 1, scale=sigma) <= bound < stats.norm.pdf(window, scale=sigma)
+    assert sigma != 1.0 or window == 8
+
+
+# -- faults that both forms of a layer share keep the contract: only these tests tell
+
+
+def off_by_one(self: Average, x: Tensor, ctx: object) -> Tensor:
+    j = torch.arange(2, x.shape[1] + 2)
+    return scan(x) / j[:, None]
+
+
+def as_its_forward(self: Average, x: Tensor, state: Scan, ctx: Context) -> tuple[Tensor, Scan]:
+    sums = scan(x, start=state.h)
+    return sums / (ctx.now.positions[:, :, None] + 2), state.write(sums, ctx.mask)
+
+
+def turned(args: HardCodedSelfAttention.Args) -> HardCodedSelfAttention.Args:
+    return dataclasses.replace(args, offsets=tuple(-o for o in args.offsets))
+
+
+def test_a_divisor_off_by_one_in_both_forms(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(Average, "forward", off_by_one)
+    monkeypatch.setattr(Average, "step", as_its_forward)
+    assert prove_layer(Average, builtin()).passed
+    with pytest.raises(AssertionError):
+        test_the_average_is_the_product_with_the_mask_matrix()
+
+
+def test_an_offset_of_the_wrong_sign(monkeypatch: pytest.MonkeyPatch) -> None:
+    real = HardCodedSelfAttention.__init__
+    monkeypatch.setattr(
+        HardCodedSelfAttention, "__init__", lambda self, args, site, parts: real(self, turned(args), site, parts)
+    )
+    assert prove_layer(HardCodedSelfAttention, builtin()).passed
+    with pytest.raises(AssertionError):
+        test_the_window_is_the_whole_gaussian(ENCODER, (-1, 0), 1.0)
+
+
+def test_weights_made_to_sum_to_one(monkeypatch: pytest.MonkeyPatch) -> None:
+    real = hard_coded._weights
+
+    def normalised(args: HardCodedSelfAttention.Args, at: Tensor, width: int) -> Tensor:
+        w = real(args, at, width)
+        return w / w.sum(0).clamp(min=1e-9)
+
+    monkeypatch.setattr(hard_coded, "_weights", normalised)
+    assert prove_layer(HardCodedSelfAttention, builtin()).passed
+    with pytest.raises(AssertionError):
+        test_no_row_is_made_to_sum_to_one()
+
+
+def test_a_window_one_shorter_on_either_side(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(hard_coded, "DEVIATIONS", 8)
+    with pytest.raises(AssertionError):
+        test_what_the_window_leaves_out_is_below_the_bound(1.0)
+
+
+def test_a_sum_kept_in_the_precision_of_the_weights(monkeypatch: pytest.MonkeyPatch) -> None:
+    for module in ("scan", "state", "average", "ssru"):
+        monkeypatch.setattr(f"calque.layers.{module}.accumulated", lambda kind: kind)
+    assert prove_layer(Average, builtin()).passed
+    with pytest.raises(AssertionError):
+        test_sums_are_float32_in_every_precision("average", torch.bfloat16)
