@@ -177,6 +177,16 @@ def test_the_window_of_the_state_does_not_grow() -> None:
         assert stepped(text, x, torch.float64)[1].bytes() == 2 * kept * 8 * 8
 
 
+@pytest.mark.parametrize("length", [1, 5])
+def test_the_weights_made_while_decoding_serve_in_training(length: int) -> None:
+    layer = Bench("hc_self_att(-1, 1)").module("0").float()
+    x = draw(2, length, 8).float().requires_grad_()
+    with torch.inference_mode():
+        layer(x.detach().clone(), Context())
+    layer(x, Context()).sum().backward()
+    assert x.grad is not None
+
+
 def test_a_band_of_one_position_is_the_same_sum() -> None:
     seen, weights = draw(2, 9, 4), draw(5, 4, seed=2)
     together = banded(seen, weights)

@@ -95,7 +95,8 @@ class HardCodedSelfAttention(Layer):
     def _attend(self, seen: Float[Tensor, "B W D"]) -> Float[Tensor, "B T E"]:
         kind = accumulated(seen.dtype)
         if self.table.dtype != kind or self.table.device != seen.device:
-            self.table = self.table.to(seen.device, kind)
+            with torch.inference_mode(False):  # else it could not take part in training afterwards
+                self.table = self.table.to(seen.device, kind)
         return cast("Tensor", self.out(banded(seen, self.table).to(seen.dtype)))
 
 
