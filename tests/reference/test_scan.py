@@ -6,10 +6,10 @@ import naive
 import numpy as np
 import pytest
 import torch
-from bench import Bench
 from scipy import stats
 from torch import Tensor
 
+from bench import Bench
 from calque.layers import hard_coded
 from calque.layers.average import Average
 from calque.layers.banded import banded
