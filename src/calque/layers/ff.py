@@ -2,7 +2,6 @@ from dataclasses import dataclass
 
 from jaxtyping import Float
 from torch import Tensor, nn
-from torch.nn import functional as F
 
 from calque.adl.signature import Int, Real, Setting, arg
 from calque.layers.contract import Context, Cost, Example, Parts, Site, Stateless
@@ -37,5 +36,4 @@ class FeedForward(Stateless):
         return Cost(args.n * (site.width + 1))
 
     def forward(self, x: Float[Tensor, "B T D"], ctx: Context) -> Float[Tensor, "B T E"]:
-        y = F.relu(self.project(x))
-        return drop(y, self.dropout, self.training)
+        return drop(self.project(x).relu_(), self.dropout, self.training)
