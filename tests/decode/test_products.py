@@ -70,8 +70,9 @@ def test_an_int8_row_is_the_same_whatever_stands_around_it() -> None:
 
 
 @needs_int8
-def test_a_few_int8_rows_keep_their_input() -> None:
-    x, w, b = numbers(4, 512).float(), numbers(48, 512, seed=2).float(), numbers(48, seed=3).float()
+@pytest.mark.parametrize("width", [16, 20, 24, 40, 48, 512])
+def test_a_few_int8_rows_keep_their_input(width: int) -> None:
+    x, w, b = numbers(4, width).float(), numbers(48, width, seed=2).float(), numbers(48, seed=3).float()
     exact, size = F.linear(x, w, b), F.linear(x, w, b).square().mean().sqrt()
     assert (Int8(w, b)(x) - exact).abs().max() < 0.05 * size
     assert (Int8(w, b)(x[:1, None])[:, 0] - exact[:1]).abs().max() < 0.05 * size

@@ -12,7 +12,7 @@ LEVELS = 127
 SIGN = 128
 """oneDNN's fast path takes numbers from 0 to 255 and takes this off again: an int8 number with its sign bit turned."""
 TINY = 1e-30
-FEW_ROWS, PADDED = 4, 5
+FEW_ROWS, PADDED, VECTOR = 4, 5, 16
 
 
 @functools.cache
@@ -95,8 +95,9 @@ class Int8(Product):
         self.register_buffer("_scale", scale)
         self.register_buffer("_zero", torch.zeros(len(scale), dtype=torch.int32))
         self._packed = torch.ops.onednn.qlinear_prepack(quantised, None)
-        # Logits rounded to bfloat16 would tie.
-        self.register_buffer("_plain", None if keeps or _no_weight_only() else quantised)
+        # Logits rounded to bfloat16 would tie. Torch's kernel reads past rows that are no multiple of a vector long.
+        unfit = keeps or self.in_features % VECTOR or _no_weight_only()
+        self.register_buffer("_plain", None if unfit else quantised)
         self.register_buffer("_short_scale", scale.to(torch.bfloat16))
 
     def forward(self, x: Float[Tensor, "... D"]) -> Float[Tensor, "... E"]:
