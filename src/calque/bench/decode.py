@@ -28,7 +28,10 @@ from calque.run import load_model
 from calque.train.initialise import initialise
 from calque.workflow import registry_of_run
 
-TIMED = "encoder, states, search; for a run also the text of translations; not loading"
+TIMED = (
+    "encoder, states, search; for a run also the text of translations; not loading. "
+    "Greedy search at a forced length tells no scores"
+)
 LENGTH = 25
 """Words, end symbol included, that random weights are made to write."""
 
@@ -101,6 +104,7 @@ def decode(given: Subject, plan: Plan, peers: Sequence[Peer] = ()) -> dict[str, 
         (beam, length): limit(step_work(model, *batches[0], beam, length or LENGTH), plan.precision, device, known)
         for beam, length in cells
     }
+    parameters = sum(p.numel() for p in model.parameters())
     model = prepare_for_decoding(model, plan.precision)
     found = []
     for beam, length in cells:
@@ -134,7 +138,7 @@ def decode(given: Subject, plan: Plan, peers: Sequence[Peer] = ()) -> dict[str, 
             **conditions(plan.precision),
             "device": device.type,
             "architecture": model.checked.hash,
-            "parameters": sum(p.numel() for p in model.parameters()),
+            "parameters": parameters,
             "vocabulary": model.shape.target_size,
             "weights": "trained" if given.loaded else "random",
             "batch": plan.batch,
@@ -191,11 +195,12 @@ def _translate(given: Subject, part: Sentences, beam: int, length: int) -> int:
         # The batch as the run would make it: `translate_batch` closes sources itself.
         words = [Sentence((s[:-1],)) for s in part]
         loaded = Loaded(given.model, here.source, here.target, replace(here.decode, beam=beam), here.source_end)
-        return sum(len(each[0].ids) + 1 for each in translate_batch(loaded, words) if each)
+        found = translate_batch(loaded, words)
+        return sum(len(best.ids) + 1 for best, *_ in filter(None, found))
     (source, mask), *_ = batches_of(part, len(part), given.model.device)
-    settings = SearchSettings(beam, exact_length=length or LENGTH, scores=beam > 1)
-    found = search(given.model, source, mask, torch.full((len(part),), (length or LENGTH) - 1), settings)
-    return sum(len(each[0]) + 1 for each in found.tokens)
+    settings = SearchSettings(beam, exact_length=length or LENGTH, scores=False)
+    written = search(given.model, source, mask, torch.full((len(part),), (length or LENGTH) - 1), settings)
+    return sum(len(each[0]) + 1 for each in written.tokens)
 
 
 def _state_bytes(model: Model, batch: tuple[torch.Tensor, torch.Tensor], beam: int, length: int) -> int:

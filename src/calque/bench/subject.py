@@ -13,7 +13,7 @@ from calque import zoo
 from calque.adl.check import Checked, check
 from calque.data.text import Lines
 from calque.data.vocabulary import EOS, PAD, SPECIALS
-from calque.diagnostics import Place, error, read_text
+from calque.diagnostics import Place, error
 from calque.layers.registry import builtin
 
 Sentences = list[NDArray[np.int64]]
@@ -22,13 +22,8 @@ MEDIAN, SPREAD, LONGEST = 13.0, 0.4, 60
 
 
 def definition(name: str) -> Checked:
-    """The checked tree of an .adl file, or of an architecture of the zoo.
-
-    Raises X220 for a name that is neither, X402 and X403 for a file that cannot be read, and what `check` raises.
-    """
-    here = Path(name)
-    text = read_text(here, "X402", "X403") if name.endswith(".adl") or here.exists() else zoo.read(name)
-    return check(text, builtin())
+    """The checked tree of an .adl file, or of an architecture of the zoo. Raises what `zoo.find` and `check` raise."""
+    return check(zoo.find(name), builtin())
 
 
 def synthetic(count: int, vocabulary: int, seed: int = 1) -> Sentences:

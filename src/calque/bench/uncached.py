@@ -42,7 +42,7 @@ def without_states(model: Model) -> Iterator[None]:
         words = torch.empty(end.shape[0] * beams, 0, dtype=torch.int64, device=end.device)
         return Prefix(words, sources)
 
-    def step(words: Tensor, state: Prefix, visible: int, beams: int = 1, **_: Any) -> tuple[Tensor, State]:
+    def step(words: Tensor, state: Prefix, visible: int, beams: int = 1, *_: Any) -> tuple[Tensor, State]:
         words = torch.cat([state.words, words], 1)
         every = torch.arange(len(words) // beams, device=words.device).repeat_interleave(beams)
         sources = state.sources if beams == 1 else {name: _pick(p, every) for name, p in state.sources.items()}

@@ -107,7 +107,7 @@ def machine(threads: int | None, device: str, seconds: float, as_table: bool, re
     metavar="N,...",
     help="Words to write; else 25, or as a run likes.",
 )
-@PRECISION
+@click.option("--precision", type=click.Choice(["float32", "bfloat16", "int8"]), help="Of the weights.")
 @THREADS
 @DEVICE
 @click.option("--repeats", type=click.IntRange(1), default=5, show_default=True, help="Of which the median is told.")
@@ -138,13 +138,18 @@ def decode(
 
     TEXT is an .adl file or an architecture of the zoo, with random weights; RUN is a run folder.
     """
+    import torch
+
     from calque.bench.decode import Plan, subject
     from calque.bench.decode import decode as measure
     from calque.bench.plot import draw
+    from calque.decode.products import packing_works
     from calque.train.precision import pick_device
 
     set_threads(threads)
     given = subject(name, vocabulary, source, sentences or max(16, 2 * batch), pick_device(device))
+    if precision == "int8" and (given.model.device.type != "cpu" or not packing_works(torch.int8)):
+        raise click.UsageError("int8 products need a processor and a torch with oneDNN")
     if against and given.loaded and not lengths:
         raise click.UsageError("--against has random weights, which need a --length")
     plan = Plan(batch, beams, lengths, precision or "float32", repeats, uncached)
