@@ -34,6 +34,7 @@ def main() -> None:
     import calque.train.loop
 
     calque.train.loop.WATCH_SECONDS = -1.0  # so that a training can be stopped after any update
+    where: Mapping[str, str | int | float | None] = conditions("float32")
     parts: dict[str, tuple[str, dict[str, int]]] = {}
     with tempfile.TemporaryDirectory() as name:
         base = Path(name)
@@ -50,7 +51,6 @@ def main() -> None:
             title = f"Training stopped after each update, {family}"
             parts[f"training-resumed-{family}"] = title, faults.resumed(made, base / family)
     command = f"python benchmarks/faults.py --kills {given.kills} --failures {given.failures}"
-    where: Mapping[str, str | int | float | None] = conditions("float32")
     for name, (title, figures) in parts.items():
         if given.record:
             record(LEDGER, Entry(name, title, "robustness", command, date.today().isoformat(), where, figures, seed=1))

@@ -147,7 +147,7 @@ def witness(whole: Path, folder: Path, keep: int) -> Witness:
     return Witness(folder, {v["update"]: v["perplexity"] for v in lines if v["kind"] == "valid"}, keep)
 
 
-def killed(made: Experiment, folder: Path, kills: int, seed: int, longest: float = 0.4) -> dict[str, int]:
+def killed(made: Experiment, folder: Path, kills: int, seed: int, longest: float = 0.3) -> dict[str, int]:
     """Kills trainings at random moments and looks after each; a run that ends is compared, and another begins."""
     draw, done, equal, runs, half, faults = random.Random(seed), 0, 0, 0, 0, 0
     whole = folder / "whole"
@@ -156,10 +156,15 @@ def killed(made: Experiment, folder: Path, kills: int, seed: int, longest: float
         run = folder / f"run-{runs}"
         seen = witness(whole, run, made.train.keep_checkpoints)
         while True:
-            pid = child(lambda run=run: _quiet_run(made, run))  # type: ignore[misc]
+            hear, tell = os.pipe()
+            pid = child(lambda run=run, tell=tell: _run_until_killed(made, run, tell))  # type: ignore[misc]
+            os.close(tell)
             if done < kills:
+                if done % 5:  # after its first update; every fifth while it still gets ready
+                    os.read(hear, 1)
                 time.sleep(draw.uniform(0.0, longest))
                 os.kill(pid, signal.SIGKILL)
+            os.close(hear)
             status = wait(pid)
             seen.look()
             if status == 0:
@@ -178,6 +183,18 @@ def killed(made: Experiment, folder: Path, kills: int, seed: int, longest: float
         "runs": runs,
         "equal": equal,
     }
+
+
+def _run_until_killed(made: Experiment, folder: Path, tell: int) -> None:
+    """Says with a byte that the first update is done."""
+    told: list[int] = []
+
+    def watch(event: Progress | Validation) -> None:
+        if not told:
+            told.append(os.write(tell, b"."))
+
+    signal.signal(signal.SIGPIPE, signal.SIG_IGN)
+    run_training(made, folder, watch)
 
 
 def _quiet_run(made: Experiment, folder: Path) -> None:

@@ -93,8 +93,8 @@ def restore_random_states(states: Mapping[str, Tensor], device: torch.device) ->
         torch.cuda.set_rng_state(states["random/cuda"], device)
 
 
-class Interrupted(Exception):
-    """A signal came while work was under way that can be given up."""
+class Interrupted(BaseException):
+    """A signal came while work was under way that can be given up; as with KeyboardInterrupt, nobody's error."""
 
 
 class Signals:
