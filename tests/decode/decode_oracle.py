@@ -28,9 +28,24 @@ MODELS = {
     "bridge": """
         encoder = birnn -> rnn(cell=gru) @ e
         decoder = rnn(cell=gru, start=@e) -> res(mlp_src_att) -> tanh""",
+    "average": """
+        encoder = pos -> post(ssru)
+        decoder = pos -> post(gate(average -> ff(8) -> linear)) -> post(mh_dot_src_att(heads=2))
+    """,
+    "window": """
+        encoder = pos -> post(hc_self_att(-1, 1))
+        decoder = pos -> post(hc_self_att(-1, 0)) -> post(mh_dot_src_att(heads=2))
+    """,
 }
 
-VARIED = {"transformer": (1, 0.0), "rnmt": (4, 0.0), "cnn": (3, 0.0), "bridge": (3, 1.0)}
+VARIED = {
+    "transformer": (1, 0.0),
+    "rnmt": (4, 0.0),
+    "cnn": (3, 0.0),
+    "bridge": (3, 1.0),
+    "average": (18, 0.0),
+    "window": (2, 1.0),
+}
 """Seeds, and what to add to the logit of the end symbol, with which some sentences end and some meet their limits."""
 
 

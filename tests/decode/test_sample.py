@@ -62,7 +62,7 @@ def test_frequencies_are_those_of_the_softmax(how: tuple[float, int, float]) -> 
     expected = [0.0] * EOS + kept([w / sum(weights) for w in weights], top_k, top_p)
     rows = 20_000
     u = uniform(stream(7, torch.arange(rows)), 1)
-    _, words = draw(logits.expand(rows, -1), EOS, Sampling(temperature, top_k, top_p), u)
+    words = draw(logits.expand(rows, -1), EOS, Sampling(temperature, top_k, top_p), u)
     counts = torch.bincount(words, minlength=90)
     assert all(n == 0 for n, p in zip(counts.tolist(), expected, strict=True) if p == 0)
     often = [w for w in range(90) if expected[w] * rows >= 5]
