@@ -99,7 +99,12 @@ class Models:
         self._outputs = outputs if self.candidates.ids is None else [rows_of(o, self.candidates.ids) for o in outputs]
 
     def start(self, capacity: int, beams: int) -> State:
-        parts = [m.init_state(m.encode(source, mask), capacity, beams) for m, source, mask in self.sourced]
+        # Without padding a mask would only cost operations.
+        masks = [None if bool(mask.all()) else mask for _, _, mask in self.sourced]
+        parts = [
+            m.init_state(m.encode(source, mask), capacity, beams)
+            for (m, source, _), mask in zip(self.sourced, masks, strict=True)
+        ]
         return States((*parts, Forbidden(self.candidates.forbidden)))
 
     def read(self, words: Tensor, state: State, visible: int, beams: int, mask: Tensor | None) -> tuple[Hidden, State]:

@@ -41,8 +41,9 @@ def compare(q: Float[Tensor, "B H T K"], k: Float[Tensor, "B H K S"], scale: flo
     return torch.matmul(q if scale == 1 else q * (1.0 / scale), k)
 
 
-SHORT = 16
-"""On a processor torch's softmax over fewer numbers than this takes five times as long as over this many."""
+SHORT, MANY = 16, 4096
+"""On a processor torch's softmax over fewer numbers than `SHORT` takes five times as long as over this many; of a tensor of
+more than `MANY` numbers it is worth the copy."""
 
 
 def normalised(scores: Float[Tensor, "... S"], blocked: Bool[Tensor, "..."] | None) -> Float[Tensor, "... S"]:
@@ -51,7 +52,7 @@ def normalised(scores: Float[Tensor, "... S"], blocked: Bool[Tensor, "..."] | No
         scores = scores.masked_fill(blocked, torch.finfo(scores.dtype).min)
     kind = torch.float32 if scores.dtype in (torch.bfloat16, torch.float16) else scores.dtype
     length = scores.shape[-1]
-    if length < SHORT and scores.device.type == "cpu":
+    if length < SHORT and scores.numel() > MANY and scores.device.type == "cpu":
         return torch.softmax(F.pad(scores, (0, SHORT - length), value=-torch.inf), -1, dtype=kind)[..., :length]
     return torch.softmax(scores, -1, dtype=kind)
 
