@@ -33,7 +33,7 @@ FAMILIES = {
     "rnn-feed": "p = 0.1\nencoder = dropout -> birnn\ndecoder = feed(dropout -> rnn -> concat(id, mlp_src_att) -> ff)\n",
     "cnn": "p = 0.1\nencoder = pos -> res_d(cnn(glu))\ndecoder = pos -> res_d(cnn(glu) -> res(dot_src_att(s=1, project=none)))\n",
     "average": "p = 0.1\nencoder = pos -> res_d(ssru)\ndecoder = pos -> post(gate(average -> ffl)) -> post(dot_src_att)\n",
-    "window": "p = 0.1\nencoder = pos -> post(hc_self_att(-1, 1))\ndecoder = pos -> post(hc_self_att(-1, 0)) -> post(dot_src_att)\n",
+    "window": "p = 0.1\nencoder = pos -> post(hc_self_att(0))\ndecoder = pos -> post(hc_self_att(-1, 0)) -> post(dot_src_att)\n",
 }
 """An architecture of each family, without its width: a further one is a further line."""
 

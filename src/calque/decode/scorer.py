@@ -8,6 +8,7 @@ import torch
 from jaxtyping import Bool, Float, Int
 from torch import Tensor
 
+from calque.decode.encode import encode
 from calque.decode.products import rows_of
 from calque.layers.state import State, States, size
 from calque.model import Model
@@ -87,9 +88,14 @@ class Models:
     """
 
     def __init__(
-        self, sourced: Sequence[Sourced], combine: str = COMBINE[0], candidates: Candidates | None = None
+        self,
+        sourced: Sequence[Sourced],
+        combine: str = COMBINE[0],
+        candidates: Candidates | None = None,
+        whole: bool = False,
     ) -> None:
-        self.sourced, self.combine = sourced, combine
+        """`whole`: see `calque.decode.encode.encode`."""
+        self.sourced, self.combine, self.whole = sourced, combine, whole
         self.candidates = candidates or Candidates()
         self.normalised = len(sourced) > 1 and combine != "logits"
         embedding = sourced[0].model.target_embedding.weight
@@ -99,12 +105,8 @@ class Models:
         self._outputs = outputs if self.candidates.ids is None else [rows_of(o, self.candidates.ids) for o in outputs]
 
     def start(self, capacity: int, beams: int) -> State:
-        # Without padding a mask would only cost operations.
-        masks = [None if bool(mask.all()) else mask for _, _, mask in self.sourced]
-        parts = [
-            m.init_state(m.encode(source, mask), capacity, beams)
-            for (m, source, _), mask in zip(self.sourced, masks, strict=True)
-        ]
+        points = [encode(*one, self.whole) for one in self.sourced]
+        parts = [one.model.init_state(read, capacity, beams) for one, read in zip(self.sourced, points, strict=True)]
         return States((*parts, Forbidden(self.candidates.forbidden)))
 
     def read(self, words: Tensor, state: State, visible: int, beams: int, mask: Tensor | None) -> tuple[Hidden, State]:

@@ -201,7 +201,7 @@ def translate_batch(
     chosen = None
     if loaded.selection is not None:
         chosen = loaded.selection.candidates(sourced[0].source, prefixes, whole=bool(slab))
-    scorer = Models(sourced, loaded.combine, chosen)
+    scorer = Models(sourced, loaded.combine, chosen, whole=bool(slab))
     limits = torch.tensor([_limit(decode, len(s.sources[0])) for s in sentences])
     lines = torch.tensor([s.line for s in sentences])
     hypotheses = search_with(scorer, limits, settings, prefixes, lines, before if slab else 0)

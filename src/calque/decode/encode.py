@@ -1,0 +1,41 @@
+"""Encoding a batch of unequal sentences without computing on padding."""
+
+from jaxtyping import Bool, Int
+from torch import Tensor
+
+from calque.layers.contract import Point
+from calque.model import Model, Sources
+
+GROUP_TOKENS = 256
+"""Tokens that a processor encodes together: enough rows for its products, few enough for its caches."""
+
+
+def encode(model: Model, source: Int[Tensor, "B S"], mask: Bool[Tensor, "B S"], whole: bool = False) -> Sources:
+    """`model.encode`, on a processor some sentences of about equal length at a time.
+
+    With `whole` all of them together, so that shapes do not depend on how long the others are.
+    """
+    if whole or source.device.type != "cpu":
+        return model.encode(source, mask)
+    lengths = mask.sum(1)
+    if bool((lengths == source.shape[1]).all()):
+        return model.encode(source)  # a mask would only cost operations
+    order = lengths.argsort(descending=True, stable=True)
+    parts = []
+    while len(order):
+        longest = int(lengths[order[0]])
+        rows, order = order.split_with_sizes([n := min(len(order), max(1, GROUP_TOKENS // longest)), len(order) - n])
+        within = mask[rows, :longest]
+        parts.append((rows, model.encode(source[rows, :longest], None if bool(within.all()) else within)))
+    return {key: _joined([(rows, taps[key]) for rows, taps in parts], mask) for key in parts[0][1]}
+
+
+def _joined(parts: list[tuple[Tensor, Point]], mask: Tensor) -> Point:
+    some = parts[0][1]
+    value = some.value.new_zeros(*mask.shape, some.value.shape[2])
+    states = None if some.state is None else tuple(s.new_empty(len(mask), *s.shape[1:]) for s in some.state)
+    for rows, point in parts:
+        value[rows, : point.value.shape[1]] = point.value
+        for whole, part in zip(states or (), point.state or (), strict=True):
+            whole[rows] = part
+    return Point(value, mask, states)
