@@ -11,7 +11,7 @@ from torch.nn import functional as F
 import calque
 from calque import zoo
 from calque.decode.prepare import prepare_for_decoding
-from calque.decode.products import Int8, Packed, Plain, Product, packing_works, rows_of
+from calque.decode.products import Int8, Packed, Plain, Product, packing_works, rows_of, rows_to_spare
 from calque.layers.history import History
 from calque.train.initialise import initialise
 
@@ -30,7 +30,7 @@ def numbers(*shape: int, seed: int = 1) -> Tensor:
     "dtype", [pytest.param(torch.float32, marks=needs_float32), pytest.param(torch.bfloat16, marks=needs_bfloat16)]
 )
 @pytest.mark.parametrize("bias", [False, True])
-@pytest.mark.parametrize("rows", [1, 5, 64])
+@pytest.mark.parametrize("rows", [1, 5, 33, 64])
 def test_a_packed_product_is_as_exact_as_the_plain_one(dtype: torch.dtype, bias: bool, rows: int) -> None:
     x, w, b = (t.to(dtype) for t in (numbers(rows, 512), numbers(256, 512, seed=2), numbers(256, seed=3)))
     exact = F.linear(x.double(), w.double(), b.double() if bias else None)
@@ -40,6 +40,13 @@ def test_a_packed_product_is_as_exact_as_the_plain_one(dtype: torch.dtype, bias:
     )
     # Both round in their own order; float32 sums of 512 products in one chain lose twice as much as in several.
     assert packed <= 2.5 * plain
+
+
+def test_rows_come_in_few_sizes() -> None:
+    sizes = [n + rows_to_spare(n) for n in range(1, 3001)]
+    assert all(n <= m <= 1.125 * n for n, m in enumerate(sizes, 1))
+    assert len(set(sizes)) < 80
+    assert sizes[:17] == [*range(1, 17), 18]
 
 
 @needs_int8

@@ -52,6 +52,15 @@ class Product(nn.Module):
         self.register_buffer("weight", weight.detach() if keeps else None)
 
 
+def rows_to_spare(rows: int) -> int:
+    """How many rows of zeros to put behind a product's input: their number becomes one of 8 between two powers of 2.
+
+    oneDNN compiles code for every number of rows and keeps a thousand of them, which are half a gigabyte. At most an eighth of
+    the rows is to spare, none up to 16.
+    """
+    return -rows % (1 << max(0, rows.bit_length() - 4))
+
+
 class Packed(Product):
     """The product in the weights' own type, float32 or bfloat16, by oneDNN.
 
@@ -71,8 +80,12 @@ class Packed(Product):
         return self._product(x)
 
     def _product(self, x: Tensor) -> Tensor:
+        rows = x.shape.numel() // x.shape[-1]
+        spare = rows_to_spare(rows)
+        if spare:
+            x, shape = F.pad(x.reshape(rows, -1), (0, 0, 0, spare)), x.shape
         y: Tensor = torch.ops.mkldnn._linear_pointwise(x, self._packed, self.bias, "none", [], "")
-        return y
+        return y[:rows].view(*shape[:-1], -1) if spare else y
 
 
 class Int8(Product):
@@ -105,12 +118,15 @@ class Int8(Product):
         if self._plain is not None and len(flat) <= FEW_ROWS:
             y: Tensor = torch._weight_int8pack_mm(flat.to(torch.bfloat16), self._plain, self._short_scale).float()
             return self._finish(y, x)
+        rows = len(flat)
+        if spare := rows_to_spare(rows):
+            flat = F.pad(flat, (0, 0, 0, spare))
         step = flat.abs().amax(1, keepdim=True).clamp_(min=TINY).mul_(1 / LEVELS)
         levels = (flat / step).round_().to(torch.int8).view(torch.uint8).bitwise_xor_(SIGN)  # moved up by 128
         y = torch.ops.onednn.qlinear_pointwise(
             levels, 1.0, SIGN, self._packed, self._scale, self._zero, None, 1.0, 0, torch.float32, "none", [], ""
         )
-        return self._finish(y.mul_(step), x)
+        return self._finish(y.mul_(step)[:rows] if spare else y.mul_(step), x)
 
     def _finish(self, y: Tensor, x: Tensor) -> Tensor:
         return (y if self.bias is None else y.add_(self.bias)).view(*x.shape[:-1], -1)
