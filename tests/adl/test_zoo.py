@@ -52,7 +52,8 @@ POST_NORM = {
 
 
 def test_names() -> None:
-    assert set(FORMULAS | POST_NORM) == set(zoo.names())
+    rows = {name for name in zoo.names() if "/table" in name}  # held against the paper in test_papers
+    assert set(FORMULAS | POST_NORM) == set(zoo.names()) - rows
     assert zoo.names() == sorted(zoo.names())
 
 

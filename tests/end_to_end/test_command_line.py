@@ -40,8 +40,9 @@ def experiment(folder: Path, **keys: object) -> Path:
         "data": {"train": [str(source), str(target)], "valid": [str(source), str(target)], "subwords": "words"},
         "model": {"text": TINY},
         "train": {
-            "max_updates": 500,
+            "max_updates": 300,
             "lr": 0.01,
+            "label_smoothing": 0.0,
             "warmup_updates": 30,
             "batch_tokens": 400,
             "validate_every_updates": 150,

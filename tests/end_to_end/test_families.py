@@ -47,8 +47,8 @@ def test_a_family_learns_to_write_backwards(family: str, tmp_path: Path) -> None
             warmup_updates=60,
             clip_norm=1.0,
             label_smoothing=0.0,
-            max_updates=250,
-            validate_every_updates=250,
+            max_updates=400,
+            validate_every_updates=400,
         ),
         decode=Decode(beam=2),
     )

@@ -29,7 +29,7 @@ def seen(made: Model, t: int) -> list[int]:
     """The target positions that output `t` depends on."""
     x = torch.randn(1, LENGTH, 8, dtype=torch.float64, requires_grad=True)
     sources = made.encode(torch.tensor([[1, 2, 3]]))
-    z = made.decoder(x, Context(visible=LENGTH, sources=sources, like=x.new_empty(0)))
+    z = made.decoder(x, Context(sources=sources, like=x.new_empty(0)))
     z[0, t].square().sum().backward()
     return [s for s in range(LENGTH) if x.grad is not None and x.grad[0, s].abs().max() > 0]
 

@@ -169,7 +169,7 @@ def test_a_run_that_is_not_whole_is_one_error(calque: Run, tmp_path: Path, optio
 
 def test_an_interrupt_ends_all_processes(runs: dict[str, Path], tmp_path: Path) -> None:
     command = [sys.executable, "-m", "calque.cli", "translate", str(runs["one"]), "--workers", "2", "--threads", "1"]
-    (tmp_path / "long").write_bytes(b"a b c\n" * 50_000)
+    (tmp_path / "long").write_bytes(b"a b c\n" * 400_000)
     with open(tmp_path / "long", "rb") as stdin:
         process = subprocess.Popen(
             command,
