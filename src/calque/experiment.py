@@ -169,7 +169,7 @@ class Decode:
     select_frequent: int = key(
         500, "first words of the vocabulary, the most frequent ones, that are always offered", low=0
     )
-    max_source_tokens: int = key(1000, "a longer line is cut, with a warning; 0: no bound", low=0)
+    max_source_tokens: int = key(500, "a longer line is cut, with a warning; 0: no bound", low=0)
     max_length_factor: float = key(1.5, "a translation ends at factor * source length + offset words", low=0)
     max_length_offset: int = key(10, "see max_length_factor", low=1)
     batch_tokens: int = key(4096, "source tokens decoded together, padding and beams included", low=1)
