@@ -23,7 +23,7 @@ def encode(model: Model, source: Int[Tensor, "B S"], mask: Bool[Tensor, "B S"], 
     order = lengths.argsort(descending=True, stable=True)
     parts = []
     while len(order):
-        longest = int(lengths[order[0]])
+        longest = max(1, int(lengths[order[0]]))  # a blank line takes one, masked, position
         rows, order = order.split_with_sizes([n := min(len(order), max(1, GROUP_TOKENS // longest)), len(order) - n])
         within = mask[rows, :longest]
         parts.append((rows, model.encode(source[rows, :longest], None if bool(within.all()) else within)))
