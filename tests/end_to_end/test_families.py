@@ -43,7 +43,7 @@ def test_a_family_learns_to_write_backwards(family: str, tmp_path: Path) -> None
             threads=1,
             precision="float32",
             batch_tokens=400,
-            lr=0.005,
+            lr=0.003,
             warmup_updates=60,
             clip_norm=1.0,
             label_smoothing=0.0,
