@@ -291,8 +291,8 @@ class _Checker:
             return None
         if not isinstance(out, int) or out < 1:
             raise TypeError(f"`infer` of the layer `{call.name}` gave {out!r}, which is no width")
-        cost = layer.cost(args, site)
-        return Node(call.name, path, args, width, out, cost.parameters, parts, key, place.side, call, place.indices)
+        cost = layer.account(args, site)
+        return Node(call.name, path, args, width, out, cost, parts, key, place.side, call, place.indices)
 
     def bodies(
         self, bound: Bound, name: str, many: bool, place: _Place, width: int | None, path: str, parts: dict[str, Chain]

@@ -13,8 +13,8 @@ class Node:
     """One layer where it stands.
 
     `path` is its address (`decoder.1[3].0`), the prefix of its parameters' names; `args` an instance of its class's `Args`;
-    `parts` its bodies and source chains by name; `label` the key under which its output can be read; `call` and `indices` what
-    was written and the numbers of this copy.
+    `cost` what its class says the layer itself costs; `parts` its bodies and source chains by name; `label` the key under which
+    its output can be read; `call` and `indices` what was written and the numbers of this copy.
     """
 
     name: str
@@ -22,12 +22,17 @@ class Node:
     args: Any
     width_in: int
     width_out: int
-    parameters: int
+    cost: Any
     parts: Mapping[str, "Chain"]
     label: str | None
     side: str
     call: Call
     indices: tuple[int, ...]
+
+    @property
+    def parameters(self) -> int:
+        """How many numbers it learns itself, its parts left out."""
+        return int(self.cost.parameters)
 
     @property
     def text(self) -> str:

@@ -20,6 +20,27 @@ DIALECT = click.option(
 SETTINGS = click.option("--set", "settings", multiple=True, metavar="NAME=VALUE", help="Give a setting another value.")
 
 
+def AROUND(command: Any) -> Any:
+    """The options of what surrounds an architecture."""
+    size = click.IntRange(1, 10_000_000)
+    options = (
+        click.option("--source-vocabulary", type=size, metavar="N", help="Entries; with the other, embeddings count."),
+        click.option("--target-vocabulary", type=size, metavar="N", help="Entries; the output layer counts."),
+        click.option("--tying", type=click.Choice(["three-way", "target", "none"]), help="Which matrices are one."),
+    )
+    for option in reversed(options):
+        command = option(command)
+    return command
+
+
+def around(source_vocabulary: int | None, target_vocabulary: int | None, tying: str | None) -> Any:
+    """What surrounds an architecture. Tying is three-way, where the vocabularies are of one size, else of the target's."""
+    from calque.explain import Around
+
+    one = source_vocabulary is None or source_vocabulary == target_vocabulary
+    return Around(source_vocabulary, target_vocabulary, tying or ("three-way" if one else "target"))
+
+
 def checked_definition(name: str, settings: tuple[str, ...] = (), dialect: str = "calque") -> Any:
     """The checked definition of a file, or of an architecture that comes with the package; warnings are told."""
     text, reader = _read(name, settings, dialect)
@@ -69,13 +90,36 @@ def check(file: str, settings: tuple[str, ...], dialect: str, to_text: bool) -> 
 @DEFINITION
 @SETTINGS
 @DIALECT
+@click.option("--length", type=click.IntRange(1, 100_000), default=25, show_default=True, help="Target tokens.")
+@click.option("--source-length", type=click.IntRange(1, 100_000), default=25, show_default=True, help="Source tokens.")
+@AROUND
+@click.option(
+    "--precision", type=click.Choice(["float32", "bfloat16"]), default="float32", help="Of the decoding state."
+)
+@click.option("--all", "every", is_flag=True, help="Every copy of a repetition by itself.")
 @click.option("--json", "as_json", is_flag=True, help="Everything as JSON.")
-def explain(file: str, settings: tuple[str, ...], dialect: str, as_json: bool) -> None:
-    """Print what is known of a definition before a weight exists: paths, widths, parameters."""
-    from calque.explain import explanation, table
+def explain(
+    file: str,
+    settings: tuple[str, ...],
+    dialect: str,
+    length: int,
+    source_length: int,
+    precision: str,
+    every: bool,
+    as_json: bool,
+    **sizes: Any,
+) -> None:
+    """Print what a definition costs before a weight exists.
+
+    Of every layer: parameters, multiply-adds per token (products with matrices), bytes of decoding state, the positions
+    that an output sees, operations that wait for each other and the longest path between two positions, as n grows.
+    """
+    from calque.explain import explanation, table, whole
 
     checked = checked_definition(file, settings, dialect)
-    click.echo(json.dumps(explanation(checked), indent=1) if as_json else table(checked))
+    model = whole(checked, around(**sizes), length, source_length)
+    found = table(checked, model, precision, every)
+    click.echo(json.dumps(explanation(checked, model), indent=1) if as_json else found)
 
 
 @root.command()

@@ -5,6 +5,7 @@ from jaxtyping import Float
 from torch import Tensor
 
 from calque.layers.contract import Context, Example, Layer, NoArgs, Parts, Site
+from calque.layers.cost import BEFORE, Cost, Held, Products
 from calque.layers.scan import scan
 from calque.layers.state import Scan, State, accumulated
 
@@ -24,6 +25,10 @@ class Average(Layer):
     def __init__(self, args: NoArgs, site: Site, parts: Parts):
         super().__init__(args, site, parts)
         self.width = site.width
+
+    @classmethod
+    def cost(cls, args: NoArgs, site: Site) -> Cost:
+        return Cost(0, Products(), Held(exact=site.width), BEFORE._replace(sequential="log n"))
 
     def forward(self, x: Float[Tensor, "B T D"], ctx: Context) -> Float[Tensor, "B T D"]:
         j = torch.arange(1, x.shape[1] + 1, device=x.device, dtype=accumulated(x.dtype))

@@ -7,7 +7,8 @@ from torch.nn import functional as F
 
 from calque.adl.signature import Int, Setting, Word, arg
 from calque.layers.activations import ACTIVATIONS
-from calque.layers.contract import DECODER, ENCODER, Context, Cost, Example, Fault, Layer, Parts, Site
+from calque.layers.contract import DECODER, ENCODER, Context, Example, Fault, Layer, Parts, Site
+from calque.layers.cost import Cost, Held, Products, Reach
 from calque.layers.linears import linear_of
 from calque.layers.state import State, Window
 
@@ -55,7 +56,10 @@ class Convolution(Layer):
 
     @classmethod
     def cost(cls, args: Args, site: Site) -> Cost:
-        return Cost(args.width * (2 if args.v == "glu" else 1) * (site.width * args.kernel + 1))
+        out, seen = args.width * (2 if args.v == "glu" else 1), site.width * args.kernel
+        field = (args.kernel - 1) * args.dilation
+        reach = Reach(-field, 0) if site.side == DECODER else Reach(-(field // 2), field - field // 2)
+        return Cost(out * (seen + 1), Products(out * seen), Held(row=field * site.width), reach)
 
     def forward(self, x: Float[Tensor, "B T D"], ctx: Context) -> Float[Tensor, "B T E"]:
         if ctx.mask is not None:

@@ -14,6 +14,8 @@ from jaxtyping import Bool, Float
 from torch import Tensor, nn
 
 from calque.adl.signature import Signature, read_signature
+from calque.layers.cost import HERE, Held, Products
+from calque.layers.cost import Cost as Cost  # where layers written elsewhere look for it
 from calque.layers.history import Chunk
 from calque.layers.state import Empty, State, States
 
@@ -73,12 +75,6 @@ class Context(NamedTuple):
         if self.chunk is None:
             raise ValueError("there is a chunk in `step` alone")
         return self.chunk
-
-
-class Cost(NamedTuple):
-    """What a layer costs, known before it is built. `parameters` counts the numbers it learns, bodies left out."""
-
-    parameters: int = 0
 
 
 class SourceArg(NamedTuple):
@@ -178,8 +174,13 @@ class Layer(nn.Module, ABC):
 
     @classmethod
     def cost(cls, args: Any, site: Site) -> Cost:
-        """What the layer itself costs, its bodies left out."""
+        """What the layer itself costs, its bodies left out. Pure."""
         return Cost()
+
+    @classmethod
+    def account(cls, args: Any, site: Site) -> Cost:
+        """`cost`, with what follows from the kind of layer where it is not declared."""
+        return cls.cost(args, site)
 
     @classmethod
     def final_state(cls, args: Any, site: Site) -> StateShape | None:
@@ -209,6 +210,15 @@ class Layer(nn.Module, ABC):
 class Stateless(Layer):
     """A layer that works position by position: it writes `forward` alone."""
 
+    @classmethod
+    def cost(cls, args: Any, site: Site) -> Cost:
+        return Cost(products=Products())
+
+    @classmethod
+    def account(cls, args: Any, site: Site) -> Cost:
+        cost = cls.cost(args, site)
+        return cost._replace(state=cost.state or Held(), reach=cost.reach or HERE)
+
     def init_state(self, batch: int, capacity: int, ctx: Context) -> State:
         return Empty()
 
@@ -222,6 +232,15 @@ class Merge(Layer):
     def __init__(self, args: Any, site: Site, parts: Parts):
         super().__init__(args, site, parts)
         self._bodies = list(parts.values())
+
+    @classmethod
+    def cost(cls, args: Any, site: Site) -> Cost:
+        return Cost(products=Products())
+
+    @classmethod
+    def account(cls, args: Any, site: Site) -> Cost:
+        cost = cls.cost(args, site)
+        return cost._replace(state=cost.state or Held())
 
     @abstractmethod
     def merge(self, x: Tensor, outputs: list[Tensor]) -> Tensor:

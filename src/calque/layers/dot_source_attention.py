@@ -5,7 +5,8 @@ from jaxtyping import Float
 from torch import Tensor, nn
 
 from calque.adl.signature import Flag, Int, Point, Real, Setting, SourceDefault, Word, arg
-from calque.layers.contract import DECODER, Cost, Example, Fault, Parts, Site, SourceArg
+from calque.layers.contract import DECODER, Example, Fault, Parts, Site, SourceArg
+from calque.layers.cost import HERE, Cost, Held, Products
 from calque.layers.dot import attend, head_scale, join, split
 from calque.layers.linears import scaled
 from calque.layers.source import SourceAttention, widths
@@ -77,14 +78,17 @@ class DotSourceAttention(SourceAttention):
     @classmethod
     def cost(cls, args: Args, site: Site) -> Cost:
         key, value = widths(args)
-        n = 0
-        if args.project == "all":
-            n = args.width * (site.width + key + value + 3 * args.bias)
-        elif args.project == "q":
-            n = key * (site.width + args.bias)
-        if args.out:
-            n += args.width * ((args.width if args.project == "all" else value) + args.bias)
-        return Cost(n)
+        query, context = (args.width, args.width) if args.project == "all" else (key, value)
+        asked = 0 if args.project == "none" else query * site.width
+        remembered = args.width * (key + value) if args.project == "all" else 0
+        out = args.width * context * args.out
+        biased = {"all": 3 * args.width, "q": query, "none": 0}[args.project] + args.width * args.out
+        return Cost(
+            asked + remembered + out + biased * args.bias,
+            Products(asked + out, source=query + context, memory=remembered),
+            Held(memory=query + context, masks=1),
+            HERE,
+        )
 
     def remember(self, keys: Float[Tensor, "S N D"], values: Float[Tensor, "S N E"]) -> tuple[Tensor, Tensor]:
         # Laid out once as the product with queries reads them; every step would copy them again.

@@ -7,6 +7,7 @@ from torch import Tensor
 
 from calque.adl.signature import Body, Int, Setting, arg
 from calque.layers.contract import DECODER, BodyArg, Context, Example, Fault, Layer, Parts, Site
+from calque.layers.cost import FED, Cost, Held, Products
 from calque.layers.state import Cell, State, States
 from calque.layers.stepping import begin, proceed
 
@@ -44,6 +45,10 @@ class Feed(Layer):
         if args.body.width != args.width:
             raise Fault("C202", layer="feed", expected=args.width, found=args.body.width)
         return args.width
+
+    @classmethod
+    def cost(cls, args: Args, site: Site) -> Cost:
+        return Cost(0, Products(), Held(row=args.width), bodies=FED)
 
     def forward(self, x: Float[Tensor, "B T D"], ctx: Context) -> Float[Tensor, "B T E"]:
         ctx = ctx._replace(like=x.new_empty(0))

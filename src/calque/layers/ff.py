@@ -4,7 +4,8 @@ from jaxtyping import Float
 from torch import Tensor, nn
 
 from calque.adl.signature import Int, Real, Setting, arg
-from calque.layers.contract import Context, Cost, Example, Parts, Site, Stateless
+from calque.layers.contract import Context, Example, Parts, Site, Stateless
+from calque.layers.cost import Cost, Products
 from calque.layers.drop import drop
 
 
@@ -33,7 +34,7 @@ class FeedForward(Stateless):
 
     @classmethod
     def cost(cls, args: Args, site: Site) -> Cost:
-        return Cost(args.n * (site.width + 1))
+        return Cost(args.n * (site.width + 1), Products(args.n * site.width))
 
     def forward(self, x: Float[Tensor, "B T D"], ctx: Context) -> Float[Tensor, "B T E"]:
         return drop(self.project(x).relu_(), self.dropout, self.training)

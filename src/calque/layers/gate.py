@@ -4,7 +4,8 @@ import torch
 from torch import Tensor, nn
 
 from calque.adl.signature import Body, arg
-from calque.layers.contract import BodyArg, Cost, Example, Fault, Merge, Parts, Site
+from calque.layers.contract import BodyArg, Example, Fault, Merge, Parts, Site
+from calque.layers.cost import HERE, Cost, Products
 
 
 class Gate(Merge):
@@ -32,7 +33,8 @@ class Gate(Merge):
 
     @classmethod
     def cost(cls, args: Args, site: Site) -> Cost:
-        return Cost(2 * site.width * (2 * site.width + 1))
+        size = 2 * site.width
+        return Cost(size * (size + 1), Products(size * size), reach=HERE)
 
     def merge(self, x: Tensor, outputs: list[Tensor]) -> Tensor:
         (y,) = outputs

@@ -9,7 +9,8 @@ from torch.nn import functional as F
 
 from calque.adl.signature import Flag, Int, Real, Setting, Word, arg
 from calque.layers.banded import banded
-from calque.layers.contract import DECODER, ENCODER, Context, Cost, Example, Fault, Layer, Parts, Site
+from calque.layers.contract import DECODER, ENCODER, Context, Example, Fault, Layer, Parts, Site
+from calque.layers.cost import Cost, Held, Products, Reach
 from calque.layers.state import State, Window, accumulated
 
 FORMS = ("gauss", "conv", "index")
@@ -77,7 +78,10 @@ class HardCodedSelfAttention(Layer):
     @classmethod
     def cost(cls, args: Args, site: Site) -> Cost:
         values = args.width if args.project else site.width
-        return Cost(site.width * values * args.project + values * args.width * args.out)
+        products = site.width * values * args.project + values * args.width * args.out
+        first, last = min(args.offsets) - _reach(args), max(args.offsets) + _reach(args)
+        reach = Reach(min(first, 0), min(last, 0)) if site.side == DECODER else Reach(first, last)
+        return Cost(products, Products(products), Held(row=max(0, -first) * values), reach)
 
     def forward(self, x: Float[Tensor, "B T D"], ctx: Context) -> Float[Tensor, "B T E"]:
         v = self.v(x)

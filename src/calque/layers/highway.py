@@ -4,7 +4,8 @@ import torch
 from torch import Tensor, nn
 
 from calque.adl.signature import Body, arg
-from calque.layers.contract import BodyArg, Cost, Example, Fault, Merge, Parts, Site
+from calque.layers.contract import BodyArg, Example, Fault, Merge, Parts, Site
+from calque.layers.cost import HERE, Cost, Products
 
 
 class Highway(Merge):
@@ -32,7 +33,7 @@ class Highway(Merge):
 
     @classmethod
     def cost(cls, args: Args, site: Site) -> Cost:
-        return Cost(site.width * (site.width + 1))
+        return Cost(site.width * (site.width + 1), Products(site.width**2), reach=HERE)
 
     def merge(self, x: Tensor, outputs: list[Tensor]) -> Tensor:
         return outputs[0] + torch.sigmoid(self.gate(x)) * (x - outputs[0])

@@ -5,7 +5,8 @@ from jaxtyping import Float
 from torch import Tensor, nn
 
 from calque.adl.signature import Int, arg
-from calque.layers.contract import Context, Cost, Example, Layer, Parts, Site
+from calque.layers.contract import Context, Example, Layer, Parts, Site
+from calque.layers.cost import HERE, Cost, Held, Products
 from calque.layers.state import Empty, State
 
 
@@ -28,7 +29,7 @@ class LearnedPosition(Layer):
 
     @classmethod
     def cost(cls, args: Args, site: Site) -> Cost:
-        return Cost(args.length * site.width)
+        return Cost(args.length * site.width, Products(), Held(), HERE)
 
     def forward(self, x: Float[Tensor, "B T D"], ctx: Context) -> Float[Tensor, "B T D"]:
         return x + self._rows(torch.arange(x.shape[1], device=x.device))

@@ -5,7 +5,8 @@ from jaxtyping import Float
 from torch import Tensor, nn
 
 from calque.adl.signature import Flag, Int, Setting, arg
-from calque.layers.contract import Context, Cost, Example, Parts, Site, Stateless
+from calque.layers.contract import Context, Example, Parts, Site, Stateless
+from calque.layers.cost import Cost, Products
 
 
 class Linear(Stateless):
@@ -29,7 +30,7 @@ class Linear(Stateless):
 
     @classmethod
     def cost(cls, args: Args, site: Site) -> Cost:
-        return Cost(args.width * (site.width + args.bias))
+        return Cost(args.width * (site.width + args.bias), Products(args.width * site.width))
 
     def forward(self, x: Float[Tensor, "B T D"], ctx: Context) -> Float[Tensor, "B T E"]:
         return cast("Tensor", self.project(x))

@@ -6,7 +6,8 @@ from jaxtyping import Float
 from torch import Tensor, nn
 
 from calque.adl.signature import Int, Point, Setting, SourceDefault, arg
-from calque.layers.contract import DECODER, Cost, Example, Parts, Site, SourceArg
+from calque.layers.contract import DECODER, Example, Parts, Site, SourceArg
+from calque.layers.cost import HERE, Cost, Held, Products
 from calque.layers.dot import normalised
 from calque.layers.source import SourceAttention, widths
 from calque.layers.state import Memory
@@ -47,7 +48,13 @@ class MlpSourceAttention(SourceAttention):
 
     @classmethod
     def cost(cls, args: Args, site: Site) -> Cost:
-        return Cost(args.hidden * (site.width + widths(args)[0] + 1))
+        key, value = widths(args)
+        return Cost(
+            args.hidden * (site.width + key + 1),
+            Products(args.hidden * site.width, source=args.hidden + value, memory=args.hidden * key),
+            Held(memory=args.hidden + value, masks=1),
+            HERE,
+        )
 
     def remember(self, keys: Float[Tensor, "S N D"], values: Float[Tensor, "S N E"]) -> tuple[Tensor, Tensor]:
         return self.k(keys), values

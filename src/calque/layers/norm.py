@@ -6,7 +6,8 @@ from torch import Tensor, nn
 from torch.nn import functional as F
 
 from calque.adl.signature import Real, arg
-from calque.layers.contract import Context, Cost, Example, Parts, Site, Stateless
+from calque.layers.contract import Context, Example, Parts, Site, Stateless
+from calque.layers.cost import Cost, Products
 
 
 class Norm(Stateless):
@@ -30,7 +31,7 @@ class Norm(Stateless):
 
     @classmethod
     def cost(cls, args: Args, site: Site) -> Cost:
-        return Cost(2 * site.width)
+        return Cost(2 * site.width, Products())
 
     def forward(self, x: Float[Tensor, "B T D"], ctx: Context) -> Float[Tensor, "B T D"]:
         return F.layer_norm(x, x.shape[-1:], self.gain, self.shift, self.eps)

@@ -7,6 +7,7 @@ from torch import Tensor
 
 from calque.adl.signature import Flag, Real, Setting, Word, arg
 from calque.layers.contract import Context, Example, Fault, Layer, Parts, Site
+from calque.layers.cost import HERE, Cost, Held, Products
 from calque.layers.drop import drop
 from calque.layers.state import Empty, State
 
@@ -40,6 +41,10 @@ class Position(Layer):
         if site.width % 2:
             raise Fault("C203", layer="pos", what="two halves, for sines and cosines", width=site.width)
         return site.width
+
+    @classmethod
+    def cost(cls, args: Args, site: Site) -> Cost:
+        return Cost(0, Products(), Held(), HERE)
 
     def forward(self, x: Float[Tensor, "B T D"], ctx: Context) -> Float[Tensor, "B T D"]:
         return self._add(x, self._rows(x.shape[1], x)[: x.shape[1]])

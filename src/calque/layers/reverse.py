@@ -6,6 +6,7 @@ from torch import Tensor
 
 from calque.adl.signature import Body, arg
 from calque.layers.contract import ENCODER, BodyArg, Context, Example, Layer, Parts, Point, Site
+from calque.layers.cost import BACKWARDS, Cost, Held, Products
 from calque.layers.state import State
 
 
@@ -30,6 +31,10 @@ class Reverse(Layer):
     @classmethod
     def infer(cls, args: Args, site: Site) -> int:
         return args.body.width
+
+    @classmethod
+    def cost(cls, args: Args, site: Site) -> Cost:
+        return Cost(0, Products(), Held(), bodies=BACKWARDS)
 
     def forward(self, x: Float[Tensor, "B T D"], ctx: Context) -> Float[Tensor, "B T E"]:
         taps: dict[str, Point] = {}

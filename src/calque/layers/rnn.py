@@ -1,3 +1,4 @@
+import math
 from dataclasses import dataclass
 from typing import cast
 
@@ -6,8 +7,9 @@ from jaxtyping import Bool, Float
 from torch import Tensor, nn
 
 from calque.adl.signature import Flag, Int, Point, Real, Setting, Word, arg
-from calque.layers.contract import DECODER, Context, Cost, Example, Fault, Layer, Parts, Site, SourceArg, StateShape
+from calque.layers.contract import DECODER, Context, Example, Fault, Layer, Parts, Site, SourceArg, StateShape
 from calque.layers.contract import Point as PointValue
+from calque.layers.cost import Cost, Held, Products, Reach
 from calque.layers.state import Cell, State
 
 GATES = {"lstm": 4, "gru": 3, "tanh": 1}
@@ -73,7 +75,10 @@ class Recurrent(Layer):
 
     @classmethod
     def cost(cls, args: Args, site: Site) -> Cost:
-        return Cost(GATES[args.cell] * args.width * (site.width + args.width + args.bias))
+        rows, seen = GATES[args.cell] * args.width, site.width + args.width
+        held = Held(row=args.width, exact=args.width if args.cell == "lstm" else 0)
+        reach = Reach(-math.inf, 0, sequential="n", path="n")
+        return Cost(rows * (seen + args.bias), Products(rows * seen), held, reach)
 
     @classmethod
     def final_state(cls, args: Args, site: Site) -> StateShape | None:

@@ -6,7 +6,8 @@ from jaxtyping import Float
 from torch import Tensor, nn
 
 from calque.adl.signature import Flag, Int, Real, Setting, arg
-from calque.layers.contract import DECODER, Context, Cost, Example, Fault, Layer, Parts, Site
+from calque.layers.contract import DECODER, Context, Example, Fault, Layer, Parts, Site
+from calque.layers.cost import BEFORE, EVERYWHERE, Cost, Held, Products
 from calque.layers.dot import attend, compare, head_scale, join, normalised, split
 from calque.layers.drop import drop
 from calque.layers.history import KeysValues
@@ -58,8 +59,13 @@ class SelfAttention(Layer):
 
     @classmethod
     def cost(cls, args: Args, site: Site) -> Cost:
-        projections = 3 * args.width * (site.width + args.bias)
-        return Cost(projections + (args.width * (args.width + args.bias) if args.out else 0))
+        products = args.width * (3 * site.width + args.out * args.width)
+        return Cost(
+            products + args.width * args.bias * (3 + args.out),
+            Products(products, visible=2 * args.width),
+            Held(place=2 * args.width),
+            BEFORE if site.side == DECODER else EVERYWHERE,
+        )
 
     def forward(self, x: Float[Tensor, "B T D"], ctx: Context) -> Float[Tensor, "B T E"]:
         q, k, v = (split(y, self.heads) for y in self._project(x))

@@ -6,7 +6,8 @@ from jaxtyping import Float
 from torch import Tensor, nn
 
 from calque.adl.signature import Int, Setting, arg
-from calque.layers.contract import Context, Cost, Example, Layer, Parts, Site
+from calque.layers.contract import Context, Example, Layer, Parts, Site
+from calque.layers.cost import BEFORE, Cost, Held, Products
 from calque.layers.scan import scan
 from calque.layers.state import Scan, State, accumulated
 
@@ -39,7 +40,12 @@ class SimplestRecurrent(Layer):
 
     @classmethod
     def cost(cls, args: Args, site: Site) -> Cost:
-        return Cost(args.width * (2 * site.width + 1))
+        return Cost(
+            args.width * (2 * site.width + 1),
+            Products(2 * args.width * site.width),
+            Held(exact=args.width),
+            BEFORE._replace(sequential="log n", path="n"),
+        )
 
     def forward(self, x: Float[Tensor, "B T D"], ctx: Context) -> Float[Tensor, "B T E"]:
         f, new = self._driven(x)

@@ -1,0 +1,39 @@
+"""The command that makes definitions equally large."""
+
+from typing import Any
+
+import click
+
+from calque.cli.base import root, tell
+from calque.cli.definition import AROUND, DIALECT, SETTINGS, around, checked_definition
+
+
+@root.command()
+@click.argument("a", metavar="FILE|NAME")
+@click.option("--params-of", required=True, metavar="FILE|NAME|COUNT", help="The definition, or number, to be met.")
+@click.option("--setting", default="d", show_default=True, help="The setting of the first that is solved for.")
+@click.option("--multiple", type=click.IntRange(1), help="Try its multiples alone; default: what heads and halves ask.")
+@SETTINGS
+@DIALECT
+@AROUND
+def fit(
+    a: str, params_of: str, setting: str, multiple: int | None, settings: tuple[str, ...], dialect: str, **sizes: Any
+) -> None:
+    """Solve a setting so that one definition learns as many numbers as another.
+
+    Prints `NAME=VALUE`, which `--set` of other commands takes, and both counts on the error stream. `--set` is for the first.
+    Without vocabulary sizes embeddings and output layer are left out.
+    """
+    from calque import zoo
+    from calque.explain import fit as solved
+    from calque.explain import parameters
+
+    shape = around(**sizes)
+    if params_of.replace("_", "").isdecimal():
+        target = int(params_of)
+    else:
+        target = parameters(checked_definition(params_of), shape)
+    value = solved(zoo.find(a), target, setting, multiple, shape, settings, dialect)
+    found = parameters(checked_definition(a, (*settings, f"{setting}={value}"), dialect), shape)
+    click.echo(f"{setting}={value}")
+    tell(f"{a}: {found:,} parameters; {params_of}: {target:,} ({(found - target) / max(target, 1):+.2%})")

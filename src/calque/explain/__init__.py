@@ -1,0 +1,23 @@
+"""What is known of a definition before a weight exists: its figures, as values, as JSON and as a table."""
+
+from calque.explain.figures import Figures, figures
+from calque.explain.fit import fit, parameters
+from calque.explain.pages import default_text, layer_page, signature_text
+from calque.explain.report import explanation
+from calque.explain.table import table
+from calque.explain.whole import Around, Whole, whole
+
+__all__ = [
+    "Around",
+    "Figures",
+    "Whole",
+    "default_text",
+    "explanation",
+    "figures",
+    "fit",
+    "layer_page",
+    "parameters",
+    "signature_text",
+    "table",
+    "whole",
+]

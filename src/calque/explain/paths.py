@@ -1,0 +1,111 @@
+"""Over how many operations a signal comes from one position to another, and how many wait for each other.
+
+Counted are the operations that carry a signal from one position to another; the way through the layers at one position is free.
+The same of a whole architecture as Zhang 2018 (table 1) and Vaswani 2017 tell of single layers.
+"""
+
+import math
+
+import numpy as np
+from numpy.typing import NDArray
+
+from calque.adl.tree import Chain, Node
+from calque.layers.cost import BACKWARDS, FED, Cost, Reach
+
+Distances = NDArray[np.float64]
+LEFT, RIGHT = 0, 1
+
+
+def path_length(chain: Chain | Node, length: int) -> float:
+    """The most operations on the shortest way between two of `length` positions that may see each other.
+
+    In a decoder only earlier ones are seen. Infinite where two positions do not see each other.
+    """
+    start = np.full(length, math.inf)
+    start[0] = 0
+    sides = (LEFT,) if chain.side == "decoder" else (LEFT, RIGHT)
+    return float(max(_through(chain, start, side).max() for side in sides))
+
+
+def path_order(chain: Chain | Node) -> str:
+    """How that grows with the number n of positions: `1` or `n`; `none` where not all of them see each other."""
+    sides = (LEFT,) if chain.side == "decoder" else (LEFT, RIGHT)
+    return max((_order(chain, side) for side in sides), key=("1", "n", "none").index)
+
+
+def waits(chain: Chain | Node, length: int) -> int:
+    """The longest chain of operations over `length` positions each of which needs the one before: a layer is one operation,
+    a scan as many as its depth when summed by halves, a recurrence one per position.
+    """
+    if isinstance(chain, Chain):
+        return sum(waits(item, length) for item in chain.items.values())
+    cost: Cost = chain.cost
+    bodies = [part for part in chain.parts.values() if part.side == chain.side]
+    if bodies:
+        if cost.bodies == FED:
+            return length * max(waits(body, 1) for body in bodies)
+        own = cost.products is not None and cost.products.position > 0
+        return own + max(waits(body, length) for body in bodies)
+    order = "1" if cost.reach is None else cost.reach.sequential
+    return {"1": 1, "log n": max(1, math.ceil(math.log2(length))), "n": length}[order]
+
+
+def _through(of: Chain | Node, before: Distances, side: int) -> Distances:
+    """`before[k]` operations carry a signal over k positions up to here; as many do behind `of`."""
+    if isinstance(of, Chain):
+        for item in of.items.values():
+            before = _through(item, before, side)
+        return before
+    cost: Cost = of.cost
+    inner = RIGHT - side if cost.bodies == BACKWARDS else side
+    ways = [_through(part, before, inner) for part in of.parts.values() if part.side == of.side]
+    if cost.reach is not None:
+        ways.append(_carried(cost.reach, before, side))
+    after = before if not ways else ways[0]
+    for way in ways[1:]:
+        after = np.minimum(after, way)
+    while cost.bodies == FED and side == LEFT:
+        further = _stepwise(after)
+        for part in of.parts.values():
+            if part.side == of.side:
+                further = np.minimum(further, _through(part, further, side))
+        if not (further < after).any():
+            break
+        after = further
+    return after
+
+
+def _carried(reach: Reach, before: Distances, side: int) -> Distances:
+    far = -reach.first if side == LEFT else reach.last
+    if far <= 0:
+        return before
+    if reach.path == "n":
+        return _stepwise(before)
+    n = len(before)
+    over = min(int(min(far, n)), n - 1)
+    if over == n - 1:
+        jumped: Distances = np.minimum.accumulate(before) + 1
+    else:
+        padded = np.concatenate([np.full(over, math.inf), before])
+        jumped = np.lib.stride_tricks.sliding_window_view(padded, over + 1).min(1) + 1
+    nearest: Distances = np.minimum(before, jumped)
+    return nearest
+
+
+def _stepwise(before: Distances) -> Distances:
+    """A recurrence: any number of positions, each one operation."""
+    at = np.arange(len(before))
+    return np.asarray(np.minimum(before, np.minimum.accumulate(before - at) + at))
+
+
+def _order(of: Chain | Node, side: int) -> str:
+    if isinstance(of, Chain):
+        return min((_order(item, side) for item in of.items.values()), key=("1", "n", "none").index, default="none")
+    cost: Cost = of.cost
+    inner = RIGHT - side if cost.bodies == BACKWARDS else side
+    ways = [_order(part, inner) for part in of.parts.values() if part.side == of.side]
+    if cost.bodies == FED and side == LEFT:
+        ways.append("n")
+    if cost.reach is not None and math.isinf(cost.reach.first if side == LEFT else cost.reach.last):
+        ways.append(cost.reach.path)
+    return min(ways, key=("1", "n", "none").index, default="none")
