@@ -15,8 +15,21 @@ from calque.prove.prover import LAWS
 FAST, SOAK, BATCH = 200, 2000, 50
 
 EXPECTED = {
-    ENCODER: {"padding", "batch", "shape", "record", "train"},
-    DECODER: {"equal", "causal", "padding", "batch", "idle", "reorder", "state", "model", "shape", "record", "train"},
+    ENCODER: {"padding", "batch", "shape", "cost", "record", "train"},
+    DECODER: {
+        "equal",
+        "causal",
+        "padding",
+        "batch",
+        "idle",
+        "reorder",
+        "state",
+        "model",
+        "shape",
+        "cost",
+        "record",
+        "train",
+    },
 }
 
 # A transformer, a recurrent and a convolutional network of Domhan 2018, section 2.4; bridges, labels in loops, feeding.

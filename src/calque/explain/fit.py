@@ -12,7 +12,7 @@ from calque.layers.registry import builtin
 
 LARGEST = 1 << 20
 STEPS = 256
-UNFIT = ("C117", "C2", "C403")
+UNFIT = ("C117", "C2", "C403", "C404")
 """Codes of texts that one value of a setting makes wrong and another does not: widths, divisions, bounds."""
 
 

@@ -138,7 +138,8 @@ class Layer(nn.Module, ABC):
     batch    rows do not see each other: at equal shapes, changing the neighbours changes no bit of a row
     idle     a step whose position is not valid changes no state and no later output
     reorder  step(x[i], select(s, i)) == step(x, s)[i]; `keep` drops finished sentences, memory included
-    shape    the width out is `infer(args, site)`; `cost` is what the built module holds
+    shape    the width out is `infer(args, site)`, the parameters are those of `cost`
+    cost     so are multiply-adds of both forms, the bytes of the state and what an output sees, where they are declared
 
     A layer is one class in one file: `name`, `Args`, `sides`, `examples`, the equation in the docstring. `step` consumes its
     state: with gradients off its buffers are written in place, so the caller never touches the old one again.

@@ -12,6 +12,7 @@ from calque.diagnostics import CalqueError, Text
 from calque.layers.contract import DECODER, ENCODER, Example, Layer, Registry
 from calque.layers.registry import layers_in, with_plugins
 from calque.prove.both import encoder_batch, encoder_padding, model, record, shape, train
+from calque.prove.costs import costs
 from calque.prove.laws import batch, causal, equal, idle, padding, reorder, value
 from calque.prove.report import Check, Report, Verdict, describe, judge, merged
 from calque.prove.subject import Subject
@@ -30,7 +31,12 @@ DECODER_LAWS: tuple[tuple[str, Law], ...] = (
     ("state", value),
     ("model", model),
 )
-COMMON_LAWS: tuple[tuple[str, Law], ...] = (("shape", shape), ("record", record), ("train", train))
+COMMON_LAWS: tuple[tuple[str, Law], ...] = (
+    ("shape", shape),
+    ("cost", costs),
+    ("record", record),
+    ("train", train),
+)
 LAWS: Mapping[str, tuple[tuple[str, Law], ...]] = {
     ENCODER: ENCODER_LAWS + COMMON_LAWS,
     DECODER: DECODER_LAWS + COMMON_LAWS,
