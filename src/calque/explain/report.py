@@ -68,7 +68,7 @@ def _figures(of: Chain | Node, found: Figures, length: int) -> dict[str, Any]:
         "state": found.state._asdict(),
         "field": [_bounded(end) for end in found.field],
         "sequential": {"order": found.order, "operations": waits(of, length)},
-        "path": {"order": path_order(of), "operations": _bounded(path_length(of, length))},
+        "hops": {"order": path_order(of), "operations": _bounded(path_length(of, length))},
         "undeclared": sorted(found.undeclared),
     }
 

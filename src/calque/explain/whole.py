@@ -59,16 +59,16 @@ class Whole:
         return (self.around.target_size or 0) * self.checked.decoder.width_out
 
     @property
-    def per_source_token(self) -> float:
+    def per_source_token(self) -> int:
         """Multiply-adds per source token: of the encoder, and of what the decoder makes of it once."""
         return self.encoder.products.per_position(self.source, 0) + self.decoder.products.per_source(self.source)
 
     @property
-    def per_target_token(self) -> float:
+    def per_target_token(self) -> int:
         """Multiply-adds per target token of a sentence of `length`, all positions at once; a third of an update's."""
         return self.decoder.products.per_position(self.length, self.source) + self.output_products
 
-    def step_products(self, t: int) -> float:
+    def step_products(self, t: int) -> int:
         """Multiply-adds of decoding step t, from 1, of one row."""
         return self.decoder.products.per_position(t, self.source) + self.output_products
 

@@ -29,11 +29,11 @@ class Products(NamedTuple):
         """Both together."""
         return Products(*(a + b for a, b in zip(self, other, strict=True)))
 
-    def per_position(self, length: float, source: float) -> float:
+    def per_position(self, length: int, source: int) -> int:
         """Of one position that looks at `length` positions and `source` source positions; the memory left out."""
         return self.position + self.visible * length + self.source * source
 
-    def per_source(self, source: float) -> float:
+    def per_source(self, source: int) -> int:
         """Of the memory, for one of `source` source positions."""
         return self.memory + self.among * source
 
