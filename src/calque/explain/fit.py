@@ -34,7 +34,7 @@ def fit(
     """The value of a whole-number setting with which a definition learns nearest to `target` numbers; the smaller of two.
 
     Only multiples of `multiple` are tried; where it is not given, of the smallest number with which widths can be cut into
-    heads and halves. Raises X230 where parameters do not grow with the setting, X231 where no value suits the definition.
+    heads and halves. Raises X230 where parameters do not grow so far with the setting, X231 where no value suits the definition.
     """
     registry = registry or builtin()
 
@@ -48,9 +48,6 @@ def fit(
         low, high = high, 2 * high
         if high * step > LARGEST:
             raise error("X230", None, name=setting, found=last, target=target)
-    first = count(low * step)
-    if last == first:
-        raise error("X230", None, name=setting, found=first, target=target)
     while high - low > 1:
         middle = (low + high) // 2
         found = _count(count, middle * step)
@@ -59,7 +56,9 @@ def fit(
         else:
             high = middle
     below, above = count(low * step), _count(count, high * step)
-    return step * (high if above is not None and abs(above - target) < abs(below - target) else low)
+    if above is None or above <= count(step):
+        raise error("X230", None, name=setting, found=below, target=target)
+    return step * (high if abs(above - target) < abs(below - target) else low)
 
 
 def _count(count: Callable[[int], int], value: int) -> int | None:

@@ -153,7 +153,7 @@ def _summary(model: Whole, precision: str) -> list[str]:
     for name, parameters, cost, width in rows:
         whose = "source" if name == "encoder" else "target"
         operations, path, _ = model.form[name]
-        form = f"{operations:,} operations in turn" + (f", path {path:,.0f}" if math.isfinite(path) else "")
+        form = f"waits {operations:,}" + (f", hops {path:,.0f}" if math.isfinite(path) else "")
         field = field_text((model.encoder if name == "encoder" else model.decoder).field)
         lines.append(
             f"{name:<9}{parameters:>14,} parameters  {short(cost):>6} per {whose} token  sees {field}, {form}, "

@@ -1,0 +1,29 @@
+"""`calque explain` and `calque fit` as a user runs them."""
+
+import json
+from pathlib import Path
+
+from command import Run
+
+TINY = "d = 32\nheads = 4\nn = 3\nencoder = pos -> repeat(n, tenc)\ndecoder = pos -> repeat(n, tdec) -> norm\n"
+
+
+def test_fit_prints_what_set_takes(calque: Run, tmp_path: Path) -> None:
+    (tmp_path / "a.adl").write_text(TINY)
+    (tmp_path / "b.adl").write_text(TINY.replace("tdec", "tdec(rnn)"))
+    done = calque("fit", tmp_path / "a.adl", "--params-of", tmp_path / "b.adl")
+    assert done.status == 0, done.err
+    again = calque("explain", tmp_path / "a.adl", "--set", done.out.strip(), "--json")
+    assert f"{json.loads(again.out)['parameters']:,} parameters" in done.err
+    assert calque("fit", tmp_path / "a.adl", "--params-of", 200_000, "--setting", "n").out == "n=7\n"
+    assert calque("fit", tmp_path / "a.adl", "--params-of", 1, "--setting", "p").status == 2
+
+
+def test_explain_takes_lengths_and_vocabularies(calque: Run, tmp_path: Path) -> None:
+    (tmp_path / "a.adl").write_text(TINY)
+    sizes = ["--length", 10, "--source-length", 20, "--source-vocabulary", 100, "--target-vocabulary", 100]
+    found = json.loads(calque("explain", tmp_path / "a.adl", "--json", *sizes).out)
+    assert (found["length"], found["source_length"]) == (10, 20)
+    assert found["output"] == {"parameters": 100 * 33, "products": 100 * 32}
+    assert found["decoder"]["field"] == [None, 0]
+    assert found["state_bytes"]["float32"] == 8 + 4 * 3 * 64 * (11 + 20)  # keys and values of three layers

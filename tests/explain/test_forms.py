@@ -1,0 +1,216 @@
+"""Fields by gradient; the closed forms and tables that papers print."""
+
+import math
+
+import pytest
+import torch
+from explained import built, explained, small
+from torch import Tensor
+
+from calque import zoo
+from calque.adl.check import Checked, check
+from calque.diagnostics import Text
+from calque.explain import Around, Whole, whole
+from calque.explain.figures import figures
+from calque.explain.paths import path_length, path_order, waits
+from calque.layers.contract import Context
+from calque.layers.registry import builtin
+from calque.prove import random_program
+
+LENGTH = 41
+MIDDLE = LENGTH // 2
+
+
+def seen(checked: Checked, side: str) -> tuple[int, int]:
+    """The earliest and the latest input that the output in the middle depends on, by gradient, relative to it."""
+    made = built(checked)
+    for p in made.parameters():
+        torch.nn.init.normal_(p, std=1 / math.sqrt(p[0].numel()) if p.dim() > 1 else 0.3)
+    x = torch.randn(1, LENGTH, checked.width, dtype=torch.float64, requires_grad=True)
+    y: Tensor
+    if side == "encoder":
+        y = made.encoder(x, Context(taps={}, like=x.new_empty(0)))
+    else:
+        y = made.decoder(x, Context(sources=made.encode(torch.tensor([[1, 2, 3]])), like=x.new_empty(0)))
+    (gradient,) = torch.autograd.grad((y[0, MIDDLE] * torch.randn(y.shape[2], dtype=torch.float64)).sum(), x)
+    at = [k - MIDDLE for k in range(LENGTH) if gradient[0, k].abs().max() > 0]
+    return min(at), max(at)
+
+
+def cut(field: tuple[float, float]) -> tuple[float, float]:
+    """A field as far as it lies in the sentence."""
+    return max(field[0], -MIDDLE), min(field[1], LENGTH - 1 - MIDDLE)
+
+
+@pytest.mark.parametrize("name", [n for n in zoo.names() if "rnmt" not in n and "/rnn" not in n])
+@pytest.mark.usefixtures("shapes_unchecked")
+def test_field_of_a_row_of_the_zoo(name: str) -> None:
+    checked = small(name)
+    told = whole(checked)
+    found, field = seen(checked, "decoder"), cut(told.decoder.field)
+    if "you2020" in name:  # the tails of a Gaussian fall below what float64 adds to
+        assert field[0] <= found[0] <= found[1] <= field[1]
+    else:
+        assert found == field
+        assert seen(checked, "encoder") == cut(told.encoder.field)
+
+
+TEXTS = {
+    "encoder": {
+        "cnn": (-1, 1),
+        "cnn(kernel=5) -> cnn(kernel=3, dilation=4)": (-6, 6),
+        "concat(id, cnn(kernel=7)) -> linear": (-3, 3),
+        "reverse(cnn(kernel=3) -> hc_self_att(-3, form=index))": (2, 4),
+        "hc_self_att(-2, 4, form=conv, reach=2, sigma=2.0)": (-4, 6),
+        "rnn(cell=tanh)": (-math.inf, 0),
+        "reverse(ssru)": (0, math.inf),
+        "birnn": (-math.inf, math.inf),
+        "gate(hc_self_att(-3, form=index))": (-3, 0),
+        "add(hc_self_att(-3, form=index), hc_self_att(-5, form=index))": (-5, -3),
+        "repeat(6, res(cnn(glu)))": (-6, 6),
+    },
+    "decoder": {
+        "cnn": (-2, 0),
+        "repeat(6, res(cnn(glu)))": (-12, 0),
+        "cnn(kernel=2, dilation=8) -> hc_self_att(-1, 0, form=index)": (-9, 0),
+        "average": (-math.inf, 0),
+        "feed(ff)": (-math.inf, 0),
+        "hc_self_att(-2, form=index) -> hc_self_att(-1, form=index)": (-3, -3),
+        "ffl -> norm -> mlp_src_att": (0, 0),
+    },
+}
+
+
+@pytest.mark.parametrize(("side", "text"), [(side, text) for side, texts in TEXTS.items() for text in texts])
+@pytest.mark.usefixtures("shapes_unchecked")
+def test_field_of_a_text(side: str, text: str) -> None:
+    other = "decoder" if side == "encoder" else "encoder"
+    checked = check(Text("text", f"d = 8\np = 0.1\n{other} = dropout\n{side} = {text}\n"), builtin())
+    told = whole(checked)
+    field = (told.encoder if side == "encoder" else told.decoder).field
+    assert field == TEXTS[side][text]
+    assert seen(checked, side) == cut(field)
+
+
+@pytest.mark.usefixtures("shapes_unchecked")
+def test_nothing_outside_the_field_of_a_random_architecture_is_seen() -> None:
+    for seed in range(20):
+        checked = check(Text("drawn", random_program(seed)), builtin())
+        told = whole(checked)
+        for side, field in (("encoder", told.encoder.field), ("decoder", told.decoder.field)):
+            try:
+                found = seen(checked, side)
+            except (RuntimeError, ValueError):  # the output depends on no input at all
+                continue
+            assert field[0] <= found[0] <= found[1] <= field[1], (seed, side)
+
+
+# -- Zhang 2018, table 1: self-attention n^2 d + n d^2, O(1), O(1); average attention n d^2, O(n) or O(1), O(1)
+
+D = 16
+
+
+def layer(text: str) -> Checked:
+    return check(Text("text", f"d = {D}\nencoder = id\ndecoder = {text}\n"), builtin())
+
+
+def test_zhang_self_attention() -> None:
+    found = layer("mh_dot_self_att(heads=2)").decoder
+    products = figures(found).products
+    assert (products.position, products.visible) == (4 * D * D, 2 * D)  # n of each: n d^2 and n^2 d
+    assert figures(found).order == "1"
+    assert path_order(found) == "1"
+    assert [path_length(found, n) for n in (2, 50)] == [1, 1]
+    assert waits(found, 50) == 1
+
+
+def test_zhang_average_attention() -> None:
+    """The scan that is computed needs log n operations in turn, between the paper's n (sum) and 1 (product with a mask)."""
+    found = layer("gate(average -> ffl)").decoder
+    products = figures(found).products
+    assert (products.position, products.visible) == (8 * D * D + 4 * D * D, 0)  # n d^2 alone, as the original form
+    assert figures(found).order == "log n"
+    assert path_order(found) == "1"
+    assert path_length(found, 50) == 1
+    assert figures(found).state.exact == D  # equation 5: one previous state
+
+
+@pytest.mark.parametrize("text", ["rnn", "feed(ff)", "ssru"])
+def test_recurrences_are_n_steps_long(text: str) -> None:
+    found = layer(text).decoder
+    assert path_order(found) == "n"
+    assert [path_length(found, n) for n in (2, 9, 50)] == [1, 8, 49]
+    assert figures(found).order == ("log n" if text == "ssru" else "n")
+
+
+def test_feeding_makes_everything_wait() -> None:
+    assert waits(layer("feed(ff -> linear -> ff)").decoder, 10) == 30
+    assert waits(layer("feed(rnn -> ff)").decoder, 10) == 20
+    assert waits(layer("rnn -> ff").decoder, 10) == 11
+    assert path_order(layer("feed(linear -> mh_dot_self_att(heads=2))").decoder) == "1"
+
+
+def test_a_signal_takes_the_shortest_way() -> None:
+    both = explained("d = 16\nencoder = concat(rnn(8), reverse(rnn(8)))\ndecoder = res(rnn) -> mh_dot_self_att(2)\n")
+    assert path_order(both.checked.encoder) == "n"
+    assert path_length(both.checked.encoder, 30) == 29
+    assert path_length(both.checked.decoder, 30) == 1
+    one_way = explained("d = 16\nencoder = rnn\ndecoder = id\n").checked.encoder
+    assert path_order(one_way) == "none"
+    assert path_length(one_way, 30) == math.inf
+
+
+# -- Gehring 2017, sections 3.3, 4.2, 5.2 and 5.4: encoders without and with recurrence, a decoder of one or two layers
+
+CONV = """
+d = {d}
+h = 512
+conv(n, w) = repeat(n-1, res(cnn(id, width=w)) -> tanh) -> cnn(tanh, width=w)
+cond(k, v) = feed(concat(take(h, d), add(take(0, h) -> linear, take(h, d)) -> dot_src_att(keys=k, values=v, s=1, project=none))
+             -> rnn(h, bias=no), width=h)
+"""
+DEEP = "encoder = learn_pos(1024) @ e -> concat(linear(h) -> conv({a}, h) -> linear @ a, conv({c}, d) @ c)\n"
+TURNS = "encoder = concat({forth}, reverse({back})) -> linear(bias=no) @ a -> id @ c\n"
+DECODER = "decoder = cond(@a, @c){more} -> linear\n"
+
+
+def gehring(encoder: str, d: int, layers: int) -> Whole:
+    """With vocabularies of 200,000 and 30,000 words, as in section 5.2."""
+    text = CONV.format(d=d) + encoder + DECODER.format(more=" -> rnn(h, bias=no)" * (layers - 1))
+    return explained(text, around=Around(200_000, 30_000, "none"))
+
+
+def test_gehring_more_operations_yet_faster() -> None:
+    """Section 5.4: at equal embeddings the 6/3 encoder takes "roughly 1.6x as many FLOPs" as a BiLSTM."""
+    deep = gehring(DEEP.format(a=6, c=3), 256, 1)
+    turns = gehring(TURNS.format(forth="rnn(h, bias=no)", back="rnn(h, bias=no)"), 256, 1)
+    ratio = deep.encoder.products.position / turns.encoder.products.position
+    assert round(ratio, 1) == 1.6
+
+
+def test_gehring_fewer_parameters() -> None:
+    """Section 5.2: 20/5 has "40% fewer parameters" than the two-layer BiLSTM, whose embeddings are twice as wide."""
+    deep = gehring(DEEP.format(a=20, c=5), 256, 2)
+    one = "rnn(h, bias=no) -> reverse(rnn(h, bias=no))"
+    two = "rnn(h, bias=no) -> reverse(rnn(h, bias=no))"
+    turns = gehring(TURNS.format(forth=one, back=two), 512, 2)
+    assert round(1 - deep.parameters / turns.parameters, 2) == 0.40
+
+
+@pytest.mark.parametrize("kernel", [3, 5])
+@pytest.mark.parametrize("n", [11, 13, 25])
+def test_gehring_depth_that_spans_n_words(kernel: int, n: int) -> None:
+    """ceil((n - 1) / (k - 1)) layers bring together n words, here in a decoder, and as many operations carry a signal over them."""
+    depth = math.ceil((n - 1) / (kernel - 1))
+    spans = layer(f"repeat({depth}, res(cnn(tanh, kernel={kernel})))").decoder
+    assert figures(spans).field[0] <= -(n - 1)
+    assert path_length(spans, n) == depth
+    short = layer(f"repeat({depth - 1}, res(cnn(tanh, kernel={kernel})))").decoder
+    assert path_length(short, n) == math.inf
+
+
+@pytest.mark.parametrize(("layers", "width", "words"), [(5, 3, 11), (6, 3, 13)])
+def test_gehring_receptive_fields(layers: int, width: int, words: int) -> None:
+    told = explained(f"d = 8\nencoder = repeat({layers}, res(cnn(tanh, kernel={width})))\ndecoder = id\n")
+    first, last = told.encoder.field
+    assert last - first + 1 == words
