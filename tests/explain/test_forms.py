@@ -155,9 +155,11 @@ def test_a_signal_takes_the_shortest_way() -> None:
     assert path_order(both.checked.encoder) == "n"
     assert path_length(both.checked.encoder, 30) == 29
     assert path_length(both.checked.decoder, 30) == 1
-    one_way = explained("d = 16\nencoder = rnn\ndecoder = id\n").checked.encoder
-    assert path_order(one_way) == "none"
-    assert path_length(one_way, 30) == math.inf
+    one_way = explained("d = 16\nencoder = rnn\ndecoder = ff\n").checked
+    assert (path_order(one_way.encoder), path_length(one_way.encoder, 30)) == ("n", 29)
+    assert (path_order(one_way.decoder), path_length(one_way.decoder, 30)) == ("none", math.inf)  # words never meet
+    narrow = explained("d = 16\nencoder = rnn -> cnn\ndecoder = cnn\n").checked
+    assert (path_order(narrow.encoder), path_length(narrow.encoder, 30)) == ("none", math.inf)  # no word sees the last
 
 
 # -- Gehring 2017, sections 3.3, 4.2, 5.2 and 5.4: encoders without and with recurrence, a decoder of one or two layers

@@ -10,27 +10,33 @@ import numpy as np
 from numpy.typing import NDArray
 
 from calque.adl.tree import Chain, Node
+from calque.explain.figures import figures
 from calque.layers.cost import BACKWARDS, FED, Cost, Reach
 
 Distances = NDArray[np.float64]
 LEFT, RIGHT = 0, 1
+GROWTH = ("1", "n", "none")
 
 
-def path_length(chain: Chain | Node, length: int) -> float:
-    """The most operations on the shortest way between two of `length` positions that may see each other.
+def path_length(of: Chain | Node, length: int) -> float:
+    """The most operations on the shortest way between two of `length` positions.
 
-    In a decoder only earlier ones are seen. Infinite where two positions do not see each other.
+    A direction in which nothing is seen at all, such as the future, does not count. Infinite where else two positions do not
+    see each other.
     """
     start = np.full(length, math.inf)
     start[0] = 0
-    sides = (LEFT,) if chain.side == "decoder" else (LEFT, RIGHT)
-    return float(max(_through(chain, start, side).max() for side in sides))
+    return float(max((_through(of, start, side).max() for side in _directions(of)), default=math.inf))
 
 
-def path_order(chain: Chain | Node) -> str:
+def path_order(of: Chain | Node) -> str:
     """How that grows with the number n of positions: `1` or `n`; `none` where not all of them see each other."""
-    sides = (LEFT,) if chain.side == "decoder" else (LEFT, RIGHT)
-    return max((_order(chain, side) for side in sides), key=("1", "n", "none").index)
+    return max((_order(of, side) for side in _directions(of)), key=GROWTH.index, default="none")
+
+
+def _directions(of: Chain | Node) -> list[int]:
+    first, last = figures(of).field
+    return [LEFT] * (first < 0) + [RIGHT] * (last > 0)
 
 
 def waits(chain: Chain | Node, length: int) -> int:
@@ -100,7 +106,7 @@ def _stepwise(before: Distances) -> Distances:
 
 def _order(of: Chain | Node, side: int) -> str:
     if isinstance(of, Chain):
-        return min((_order(item, side) for item in of.items.values()), key=("1", "n", "none").index, default="none")
+        return min((_order(item, side) for item in of.items.values()), key=GROWTH.index, default="none")
     cost: Cost = of.cost
     inner = RIGHT - side if cost.bodies == BACKWARDS else side
     ways = [_order(part, inner) for part in of.parts.values() if part.side == of.side]
@@ -108,4 +114,4 @@ def _order(of: Chain | Node, side: int) -> str:
         ways.append("n")
     if cost.reach is not None and math.isinf(cost.reach.first if side == LEFT else cost.reach.last):
         ways.append(cost.reach.path)
-    return min(ways, key=("1", "n", "none").index, default="none")
+    return min(ways, key=GROWTH.index, default="none")
