@@ -1,7 +1,7 @@
 """How large a text may be. Every number is tested before what it bounds is made; `docs/spec.md` states them."""
 
 MAX_CHARACTERS = 100_000  # of a text, and of its canonical form
-MAX_TOKENS = 20_000  # names, numbers and marks of a text, and of its canonical form
+MAX_TOKENS = 10_000  # names, numbers and marks of a text, and of its canonical form
 MAX_STATEMENTS = 200
 MAX_DEPTH = 80  # brackets within brackets as written, minus signs counted
 MAX_OPERATIONS = 32  # operations within operations, definitions followed
