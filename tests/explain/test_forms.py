@@ -150,6 +150,14 @@ def test_feeding_makes_everything_wait() -> None:
     assert path_order(layer("feed(linear -> mh_dot_self_att(heads=2))").decoder) == "1"
 
 
+@pytest.mark.parametrize("n", [2, 3, 4, 5, 12, 40])
+def test_a_fed_convolution_hops_in_turns(n: int) -> None:
+    """Out of the feed by one position, through the filter by two, which is passed once more than the feed."""
+    ways = [feeds + hops for feeds in range(n) for hops in range(feeds + 2) if feeds + 2 * hops >= n - 1]
+    assert path_length(layer("feed(cnn -> linear)").decoder, n) == min(ways)
+    assert path_length(layer("feed(linear -> cnn) -> norm").decoder, n) == min(ways)
+
+
 def test_a_signal_takes_the_shortest_way() -> None:
     both = explained("d = 16\nencoder = concat(rnn(8), reverse(rnn(8)))\ndecoder = res(rnn) -> mh_dot_self_att(2)\n")
     assert path_order(both.checked.encoder) == "n"

@@ -90,8 +90,8 @@ def check(file: str, settings: tuple[str, ...], dialect: str, to_text: bool) -> 
 @DEFINITION
 @SETTINGS
 @DIALECT
-@click.option("--length", type=click.IntRange(1, 100_000), default=25, show_default=True, help="Target tokens.")
-@click.option("--source-length", type=click.IntRange(1, 100_000), default=25, show_default=True, help="Source tokens.")
+@click.option("--length", type=click.IntRange(1, 10_000), default=25, show_default=True, help="Target tokens.")
+@click.option("--source-length", type=click.IntRange(1, 10_000), default=25, show_default=True, help="Source tokens.")
 @AROUND
 @click.option(
     "--precision", type=click.Choice(["float32", "bfloat16"]), default="float32", help="Of the decoding state."

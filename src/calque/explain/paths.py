@@ -70,15 +70,25 @@ def _through(of: Chain | Node, before: Distances, side: int) -> Distances:
     after = before if not ways else ways[0]
     for way in ways[1:]:
         after = np.minimum(after, way)
-    while cost.bodies == FED and side == LEFT:
-        further = _stepwise(after)
-        for part in of.parts.values():
-            if part.side == of.side:
-                further = np.minimum(further, _through(part, further, side))
-        if not (further < after).any():
-            break
-        after = further
+    if cost.bodies == FED and side == LEFT:
+        return _looped(after, [part for part in of.parts.values() if part.side == of.side])
     return after
+
+
+def _looped(after: Distances, bodies: list[Chain]) -> Distances:
+    """An output comes back one position later, one operation further, and goes through a body again, any number of times."""
+    n = len(after)
+    start = np.full(n, math.inf)
+    start[0] = 0
+    through = np.minimum.reduce([_through(body, start, LEFT) for body in bodies])[: n - 1]
+    ends = np.flatnonzero(np.isfinite(through))
+    once = through[: ends[-1] + 1] + 1 if len(ends) else through[:0]  # over 1, 2, ... positions
+    found = after.copy()
+    for k in range(1, n):
+        over = once[: min(k, len(once))]
+        if len(over):
+            found[k] = min(found[k], (over + found[k - len(over) : k][::-1]).min())
+    return found
 
 
 def _carried(reach: Reach, before: Distances, side: int) -> Distances:
