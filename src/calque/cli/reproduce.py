@@ -1,0 +1,109 @@
+"""The command that reproduces a paper's table."""
+
+import sys
+from pathlib import Path
+
+import click
+
+from calque.cli.base import FILE, root, tell
+
+RECIPES = ("budget", "domhan2018", "domhan2018-code")
+CORPORA = ("multi30k", "envi")
+
+
+def _share(ctx: click.Context, param: click.Parameter, value: str) -> tuple[int, int]:
+    """I and N of I/N."""
+    first, _, of = value.partition("/")
+    if not (first.isascii() and first.isdigit() and of.isascii() and of.isdigit() and 1 <= int(first) <= int(of)):
+        raise click.BadParameter(f"expected I/N with I from 1 to N, found {value}")
+    return int(first), int(of)
+
+
+@root.command()
+@click.argument("paper")
+@click.argument("table")
+@click.option("--data", "data_folder", type=FILE, help="The data root.  [default: $CALQUE_DATA, else data]")
+@click.option("--corpus", type=click.Choice(CORPORA), default="multi30k", show_default=True, help="Text to train on.")
+@click.option("--rows", help="Rows of the table, joined by commas; default: all.")
+@click.option("--seeds", type=click.IntRange(1, 1000), default=3, show_default=True, help="Trainings of each row.")
+@click.option("--recipe", type=click.Choice(RECIPES), default="budget", show_default=True, help="How to train.")
+@click.option("--minutes", type=click.FloatRange(0, min_open=True), help="Training time of each cell.")
+@click.option("--updates", type=click.IntRange(1), help="Updates of each cell.")
+@click.option("--match", type=click.Choice(["params"]), help="Set `d` of each row so that all have as many parameters.")
+@click.option("--match-to", metavar="ROW", help="As many as this row; default: the first of the table.")
+@click.option("--d", "width", type=click.IntRange(1), help="The width: --set d=D.")
+@click.option(
+    "--set",
+    "overrides",
+    multiple=True,
+    metavar="NAME=VALUE",
+    help="Set d, heads, p, n of the rows, or, as SECTION.KEY=VALUE, a key of the experiment.",
+)
+@click.option("--shard", callback=_share, default="1/1", metavar="I/N", help="Run share I of N of the cells.")
+@click.option("--out", type=FILE, help="The output folder.  [default: runs/reproduce/PAPER/TABLE]")
+@click.option("--report", "report_only", is_flag=True, help="Run nothing: write the report of what is there.")
+@click.option("--pair", help="The paper's language pair to stand beside; default: the first of the table.")
+@click.option(
+    "--metric", type=click.Choice(["bleu", "meteor"]), default="bleu", show_default=True, help="Of the report."
+)
+@click.option("--trials", type=click.IntRange(100, 1_000_000), default=10_000, show_default=True, help="Of each test.")
+def reproduce(
+    paper: str,
+    table: str,
+    data_folder: Path | None,
+    corpus: str,
+    rows: str | None,
+    seeds: int,
+    recipe: str,
+    minutes: float | None,
+    updates: int | None,
+    match: str | None,
+    match_to: str | None,
+    width: int | None,
+    overrides: tuple[str, ...],
+    shard: tuple[int, int],
+    out: Path | None,
+    report_only: bool,
+    pair: str | None,
+    metric: str,
+    trials: int,
+) -> None:
+    """Train the rows of a PAPER's TABLE, several seeds each, and set them beside the paper's figures and claims.
+
+    The report is printed, and written beside the cells as Markdown, JSON and a picture. A call that was cut off goes on where
+    it stopped; a row that fails loses no other. Exit status 1: a cell failed.
+    """
+    if minutes is not None and updates is not None:
+        raise click.UsageError("expected one of --minutes and --updates, found both")
+    if match_to is not None and match is None:
+        raise click.UsageError("--match-to needs --match")
+    from calque.data.public import data_root
+    from calque.reproduce.plan import Asked, table_of
+
+    here = table_of(paper, table)
+    written = (*([f"d={width}"] if width else []), *overrides)
+    asked = Asked(
+        paper,
+        table,
+        corpus,
+        recipe,
+        minutes,
+        updates,
+        (match_to or here.rows[0].key) if match else None,
+        tuple(one for one in written if "." not in one.partition("=")[0]),
+        tuple(one for one in written if "." in one.partition("=")[0]),
+    )
+    folder = out or Path("runs") / "reproduce" / paper / table
+    below = data_root(data_folder)
+    from calque.reproduce.report import Shown, write_report
+    from calque.reproduce.table import reproduce_table
+
+    shown = Shown(pair, metric, trials)
+    shown.column(paper, here)
+    status = 0
+    if not report_only:
+        names = [name for name in (rows or "").split(",") if name]
+        status = reproduce_table(asked, below, folder, names, seeds, shard, tell)
+    if status < 128:
+        click.echo(write_report(folder, below, shown, tell), nl=False)
+    sys.exit(status)

@@ -1,0 +1,176 @@
+"""One cell of a table: trained, decoded, scored, and recorded as an entry of a ledger."""
+
+import json
+import math
+import os
+import time
+import traceback
+from pathlib import Path
+from typing import Any
+
+from calque.data.corpus import Prepared
+from calque.diagnostics import CalqueError, render_all
+from calque.evaluate import bleu, meteor
+from calque.evaluate.meteor_metric import MeteorSettings, read_lists
+from calque.ledger import conditions, publish
+from calque.reproduce.corpora import TOKENIZE, Corpus
+from calque.reproduce.plan import CELLS, FAILURES, HYPOTHESES, LOCKS, REFERENCE, RUNS, Cell, Plan, Tell
+from calque.reproduce.recipes import settings_text
+from calque.run import LOG, writing
+from calque.show import Show
+from calque.train.loop import Finished, Stopped
+from calque.whole import only, write_whole
+from calque.workflow import CORPUS, run_training
+
+DONE, FINISHED, HELD, FAILED = "done", "finished before", "held", "failed"
+METEOR_VERSION = "1.4"
+"""MultEval's, which the paper scored with."""
+
+
+def cell_id(plan: Plan, cell: Cell) -> str:
+    """The name of a cell's entry: unlike in all ledgers, where paper, corpus, recipe or budget differ."""
+    asked = plan.asked
+    budget = [f"{asked.minutes:g}", "minutes"] if asked.minutes is not None else []
+    budget += [str(asked.updates), "updates"] if asked.updates is not None else []
+    row = cell.row.replace("+", "_")
+    return "-".join([asked.paper, asked.table, row, asked.corpus, asked.recipe, *budget, "seed", str(cell.seed)])
+
+
+def run_cell(plan: Plan, cell: Cell, tell: Tell) -> str | Stopped:
+    """Brings a cell to its end, or goes on with it: DONE, or FINISHED, HELD by another process, FAILED, with the reason
+    below `failures`; `Stopped` where a signal came.
+
+    The lock of a cell is held by the system for the process: one that was killed has none, whatever file it left.
+    """
+    name = cell_id(plan, cell)
+    with writing(plan.out):
+        for folder in (CELLS, LOCKS, FAILURES):
+            (plan.out / folder).mkdir(exist_ok=True)
+    with only(plan.out / LOCKS / name) as free:
+        if (plan.out / CELLS / f"{name}.json").is_file():
+            return FINISHED
+        if not free:
+            return HELD
+        failure = plan.out / FAILURES / f"{name}.txt"
+        try:
+            found = _run(plan, cell, name, tell)
+        except CalqueError as fault:
+            if {d.code for d in fault.diagnostics} == {"K203"}:
+                return HELD
+            reason = render_all(fault.diagnostics)
+        except Exception:  # whatever one row does, the others are worth having
+            reason = traceback.format_exc()
+        else:
+            failure.unlink(missing_ok=True)
+            return found
+        tell(reason)
+        with writing(failure):
+            write_whole(failure, f"{plan.asked.command}\n{cell.row}, seed {cell.seed}\n\n{reason}\n".encode())
+        return FAILED
+
+
+def _run(plan: Plan, cell: Cell, name: str, tell: Tell) -> str | Stopped:
+    checked, settings = plan.definition(cell.row)
+    experiment, prepared = plan.experiment(checked.text, cell.seed), plan.prepared
+    folder = plan.out / RUNS / cell.row / str(cell.seed)
+    _share(prepared, folder)
+    with Show(f"{cell.row}, seed {cell.seed}") as show:
+        result = run_training(experiment, folder, show, None)
+    if isinstance(result, Stopped):
+        return result
+    began = time.monotonic()
+    from calque.api import load
+
+    sources, references = prepared.lines("test")
+    run = load(folder)
+    hypotheses = run.translate(sources)
+    tell(f"{cell.row}, seed {cell.seed}: {len(sources):,} lines translated in {time.monotonic() - began:.0f} s")
+    written = plan.out / HYPOTHESES / cell.row / f"{cell.seed}.txt"
+    with writing(written):
+        written.parent.mkdir(parents=True, exist_ok=True)
+        write_whole(plan.out / REFERENCE, _lines(references))
+        write_whole(written, _lines(hypotheses))
+    scores = _scores(plan.corpus, plan.root, hypotheses, references)
+    where = {
+        **conditions(run.experiment.train.precision),
+        "row": cell.row,
+        "corpus": plan.corpus.title,
+        "recipe": plan.asked.recipe,
+        "settings": " ".join(f"{k}={v}" for k, v in settings.items()) or "as in the text",
+        "keys": settings_text(experiment),
+        **scores["signatures"],
+    }
+    row = plan.table.row(cell.row)
+    publish(
+        plan.out / CELLS,
+        name,
+        f"{row.label} ({plan.asked.paper} {plan.asked.table}), {plan.corpus.title}, seed {cell.seed}",
+        "quality",
+        f"{plan.asked.command} --rows {cell.row} --seeds {cell.seed}",
+        {**scores["figures"], **_figures(result, folder), "parameters": plan.size(checked)},
+        where,
+        architecture_hash=checked.hash,
+        data_hash=prepared.digest[:12],
+        seed=cell.seed,
+        notes=scores["notes"],
+    )
+    return DONE
+
+
+def _share(prepared: Prepared, folder: Path) -> None:
+    """Lets a run use the corpus of all cells; where there are no links it compiles its own."""
+    with writing(folder):
+        folder.mkdir(parents=True, exist_ok=True)
+    if not (folder / CORPUS).exists():
+        try:
+            (folder / CORPUS).symlink_to(os.path.relpath(prepared.folder, folder.resolve()), True)
+        except OSError:
+            return
+
+
+def meteor_settings(corpus: Corpus, root: Path) -> MeteorSettings:
+    """METEOR as MultEval runs it. Raises D520 where the data root has no word lists, X301 without a stemmer."""
+    lists = read_lists(corpus.language, root / "meteor", version=METEOR_VERSION, normalise=TOKENIZE)
+    made = MeteorSettings(corpus.language, METEOR_VERSION, lists)
+    made.make(TOKENIZE)
+    return made
+
+
+def _scores(corpus: Corpus, root: Path, hypotheses: list[str], references: list[str]) -> dict[str, Any]:
+    """Figures, their signatures, and what there is to say of them."""
+    found = bleu(hypotheses, references, tokenize=TOKENIZE)
+    figures, signatures, notes = {"BLEU": round(found.value, 3)}, {"BLEU signature": found.signature}, ""
+    try:
+        score = meteor(hypotheses, references, meteor_settings(corpus, root), tokenize=TOKENIZE)
+    except CalqueError as fault:
+        if {d.code for d in fault.diagnostics} - {"D520", "X301"}:
+            raise
+        notes = "METEOR is left out: its word lists or its stemmer were not there."
+    else:
+        figures["METEOR"], signatures["METEOR signature"] = round(score.value, 3), score.signature
+    return {"figures": figures, "signatures": signatures, "notes": notes}
+
+
+def _figures(done: Finished, folder: Path) -> dict[str, int | float]:
+    found: dict[str, int | float] = {}
+    if math.isfinite(done.perplexity):
+        found["validation perplexity"] = round(done.perplexity, 4)
+    found |= {"updates": done.update, "training seconds": round(done.seconds, 1)}
+    if (speed := _speed(folder / LOG)) is not None:
+        found["target tokens/s"] = speed
+    return found
+
+
+def _speed(log: Path) -> float | None:
+    """Target tokens in a second of training, from the lines of the log."""
+    tokens = before = 0.0
+    for line in log.read_text(encoding="utf-8").splitlines():
+        values = json.loads(line)
+        if values["kind"] == "train":
+            tokens += values["target_tokens_per_second"] * (values["seconds"] - before)
+            before = values["seconds"]
+    return round(tokens / before, 1) if before else None
+
+
+def _lines(lines: list[str]) -> bytes:
+    return "".join(f"{line}\n" for line in lines).encode()

@@ -1,0 +1,165 @@
+"""What is to be reproduced: rows, seeds, and the experiment of each cell."""
+
+import dataclasses
+import functools
+import json
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from calque import zoo
+from calque.adl.check import Checked
+from calque.adl.settings import parse_settings
+from calque.data.compiled import prepare
+from calque.data.corpus import Prepared
+from calque.diagnostics import Place, Text, error, nearest
+from calque.experiment import Experiment
+from calque.model import Shape
+from calque.reproduce import recipes
+from calque.reproduce.corpora import CORPORA
+from calque.reproduce.recipes import Budget
+from calque.reproduce.sizes import checked_row, matched, parameters
+from calque.whole import write_whole
+from calque.zoo.paper import Row, Table
+
+Tell = Callable[[str], None]
+ABOUT = "reproduce.json"
+CELLS, RUNS, HYPOTHESES, FAILURES, LOCKS, DATA = "cells", "runs", "hypotheses", "failures", "locks", "data"
+REFERENCE = "reference.txt"
+
+
+@dataclass(frozen=True)
+class Asked:
+    """What an output folder is about; all its cells have this in common."""
+
+    paper: str
+    table: str
+    corpus: str
+    recipe: str
+    minutes: float | None = None
+    updates: int | None = None
+    match: str | None = None
+    """The row whose number of parameters the others get."""
+    settings: tuple[str, ...] = ()
+    """Of the definitions: NAME=VALUE."""
+    overrides: tuple[str, ...] = ()
+    """Of the experiments: SECTION.KEY=VALUE."""
+
+    @property
+    def command(self) -> str:
+        """The call without folders, rows and seeds."""
+        words = ["calque reproduce", self.paper, self.table, "--corpus", self.corpus, "--recipe", self.recipe]
+        words += ["--minutes", f"{self.minutes:g}"] if self.minutes is not None else []
+        words += ["--updates", str(self.updates)] if self.updates is not None else []
+        words += ["--match", "params", "--match-to", self.match] if self.match is not None else []
+        for one in (*self.settings, *self.overrides):
+            words += ["--set", f"'{one}'" if '"' in one else one]
+        return " ".join(words)
+
+
+@dataclass(frozen=True)
+class Cell:
+    """One training: a row and a seed."""
+
+    row: str
+    seed: int
+
+
+def table_of(paper: str, name: str) -> Table:
+    """A table of a paper. Raises X220 (no such paper) and X701."""
+    known = [table.name for table in zoo.paper(paper).tables]
+    if name not in known:
+        raise error("X701", None, paper=paper, name=name, near=nearest(name, known), names=known)
+    return zoo.paper(paper).table(name)
+
+
+def rows_of(table: Table, paper: str, names: Sequence[str]) -> list[Row]:
+    """The rows of those names in the table's order, all of them where none is named. Raises X702."""
+    known = [row.key for row in table.rows]
+    for name in names:
+        if name not in known:
+            where = f"{paper}/{table.name}"
+            raise error("X702", None, table=where, name=name, near=nearest(name, known), names=known)
+    return [row for row in table.rows if not names or row.key in names]
+
+
+def claim_folder(out: Path, asked: Asked) -> None:
+    """Says in the output folder what it is about. Raises X705 where it is about something else."""
+    path = out / ABOUT
+    if path.is_file():
+        held = dataclasses.asdict(asked_in(out))
+        for key, found in dataclasses.asdict(asked).items():
+            if held[key] != found:
+                raise error("X705", Place(str(path)), key=key, expected=_shown(held[key]), found=_shown(found))
+        return
+    out.mkdir(parents=True, exist_ok=True)
+    write_whole(path, (json.dumps(dataclasses.asdict(asked), indent=1) + "\n").encode())
+
+
+def asked_in(out: Path) -> Asked:
+    """What an output folder is about. Raises X706 where it does not say so."""
+    try:
+        read = json.loads((out / ABOUT).read_bytes())
+        held: dict[str, Any] = {key: tuple(value) if isinstance(value, list) else value for key, value in read.items()}
+        return Asked(**held)
+    except (OSError, ValueError, TypeError, AttributeError):
+        raise error("X706", Place(str(out))) from None
+
+
+def _shown(value: object) -> str:
+    return "none" if value in (None, ()) else " ".join(map(str, value)) if isinstance(value, tuple) else str(value)
+
+
+class Plan:
+    """The experiments of an output folder."""
+
+    def __init__(self, asked: Asked, root: Path, out: Path, tell: Tell):
+        """Raises X701, X703, X704, and what is wrong with settings and overrides: all that concerns every cell."""
+        self.asked, self.root, self.out, self.tell = asked, root, out, tell
+        self.table = table_of(asked.paper, asked.table)
+        self.corpus = CORPORA[asked.corpus]
+        self.data = self.corpus.data(root)
+        self.settings = parse_settings(asked.settings)
+        self._target: int | None = None
+        self.sample = self.experiment("-", 1)
+
+    @functools.cached_property
+    def prepared(self) -> Prepared:
+        """The corpus, compiled once for all cells, below the output folder."""
+        return prepare(self.sample.data, self.out / DATA, Path(), self.tell)
+
+    def definition(self, row: str) -> tuple[Checked, dict[str, str]]:
+        """A row's definition at its size, and the settings it took; they may differ from row to row by `--match`."""
+        text = Text(f"zoo/{self.asked.paper}/{self.asked.table}/{row}.adl", self.table.row(row).text)
+        written = {name: one.split("=", 1)[1].strip() for name, one in zip(self.settings, self._last(), strict=True)}
+        if self.asked.match in (None, row):
+            checked, taken = checked_row(text, self.settings)
+            return checked, {name: value for name, value in written.items() if name in taken}
+        if self._target is None:
+            self._target = self.size(self.definition(str(self.asked.match))[0])
+        checked, taken, width = matched(text, self.settings, self._target, self.size)
+        written["d"] = str(width)
+        return checked, {name: value for name, value in written.items() if name in taken}
+
+    def _last(self) -> list[str]:
+        """The text of each setting that is in force, in the order of `settings`."""
+        last = {name: one for one in self.asked.settings for name in parse_settings([one])}
+        return [last[name] for name in self.settings]
+
+    def size(self, checked: Checked) -> int:
+        """Parameters of a definition with the vocabularies of the corpus around it."""
+        source, target = self.prepared.codecs
+        model = self.sample.model
+        return parameters(checked, Shape(source.size, target.size, model.tying, model.output_bias))
+
+    def experiment(self, text: str, seed: int) -> Experiment:
+        """The experiment of a cell, from its definition."""
+        budget = Budget(self.asked.minutes, self.asked.updates)
+        return recipes.experiment(self.asked.recipe, budget, self.data, text, seed, self.asked.overrides)
+
+
+def cells_of(rows: Sequence[Row], seeds: int, shard: tuple[int, int] = (1, 1)) -> list[Cell]:
+    """Share i of n of all cells, the first seed of every row before the second."""
+    cells = [Cell(row.key, seed) for seed in range(1, seeds + 1) for row in rows]
+    return cells[shard[0] - 1 :: shard[1]]

@@ -1,0 +1,47 @@
+"""All cells of a table, or one shard's share of them."""
+
+from collections.abc import Sequence
+from pathlib import Path
+
+from calque.reproduce.cell import FAILED, HELD, run_cell
+from calque.reproduce.plan import Asked, Cell, Plan, Tell, cells_of, claim_folder, rows_of, table_of
+from calque.run import writing
+from calque.train.loop import Stopped
+
+
+def reproduce_table(
+    asked: Asked,
+    root: Path,
+    out: Path,
+    rows: Sequence[str],
+    seeds: int,
+    shard: tuple[int, int],
+    tell: Tell,
+) -> int:
+    """Runs the cells that are neither finished nor held by another process; returns the exit status.
+
+    0: done; 1: a cell failed; 128 and the signal's number where one came. Raises X701 to X705 before any cell, and what is
+    wrong with all of them.
+    """
+    table = table_of(asked.paper, asked.table)
+    chosen = rows_of(table, asked.paper, rows)
+    rows_of(table, asked.paper, [asked.match] if asked.match else [])
+    plan = Plan(asked, root, out, tell)
+    with writing(out):
+        claim_folder(out, asked)
+    failed: list[Cell] = []
+    held: list[Cell] = []
+    cells = cells_of(chosen, seeds, shard)
+    for k, cell in enumerate(cells, 1):
+        tell(f"[{k}/{len(cells)}] {cell.row}, seed {cell.seed}")
+        outcome = run_cell(plan, cell, tell)
+        if isinstance(outcome, Stopped):
+            tell(f"stopped after update {outcome.update} of {cell.row}, seed {cell.seed}; the same call goes on")
+            return 128 + outcome.signal
+        tell(f"[{k}/{len(cells)}] {cell.row}, seed {cell.seed}: {outcome}")
+        failed += [cell] * (outcome == FAILED)
+        held += [cell] * (outcome == HELD)
+    for title, some in (("held by another process", held), ("failed", failed)):
+        if some:
+            tell(f"{title}: " + "; ".join(f"{c.row}, seed {c.seed}" for c in some))
+    return 1 if failed else 0

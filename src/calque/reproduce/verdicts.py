@@ -1,0 +1,112 @@
+"""What the stored translations say of a paper's claims."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from jaxtyping import Float
+
+from calque.evaluate.measure import Measure
+from calque.evaluate.significance import BLOCK, FAILS, HOLDS, UNDECIDED, Runs, compare_statistics, verdict
+from calque.zoo.paper import Claim, Column, Contrast, Table
+
+RELATION = {"above": ">", "not-above": "<=", "about": "~"}
+UNTESTED = "not tested"
+LEVEL = 0.05
+
+
+@dataclass(frozen=True)
+class Tested:
+    """A contrast of rows: its value here, its interval, p where there is a test of it, and the paper's value."""
+
+    text: str
+    value: float
+    interval: tuple[float, float]
+    p: float | None
+    paper: float | None
+    verdict: str
+
+
+@dataclass(frozen=True)
+class Judged:
+    """A claim: `verdict` is `does not hold` where one of its contrasts does not, `holds` where all do, else `undecided`.
+
+    `missing` are rows without a finished cell; then it is `not tested`.
+    """
+
+    claim: Claim
+    verdict: str
+    tested: tuple[Tested, ...]
+    missing: tuple[str, ...]
+
+
+class Judge:
+    """Tests claims on the statistics of each row's runs."""
+
+    def __init__(self, measure: Measure, runs: Mapping[str, Runs], trials: int, seed: int = 1):
+        self.measure, self.runs, self.trials, self.seed = measure, runs, trials, seed
+
+    def judge(self, claim: Claim, table: Table, column: Column) -> Judged:
+        """A claim of a table; `column` says which figures of the paper stand beside it."""
+        needed = dict.fromkeys(row for contrast in claim.contrasts for _, row in contrast.terms)
+        missing = tuple(row for row in needed if row not in self.runs)
+        if missing:
+            return Judged(claim, UNTESTED, (), missing)
+        printed = {row: table.row(row).figure(column) for row in needed}
+        scores = {row: figure.value for row, figure in printed.items() if figure is not None}
+        tested = []
+        for contrast in claim.contrasts:
+            known = all(row in scores for _, row in contrast.terms)
+            tested.append(self.test(contrast, contrast.value(scores) if known else None))
+        verdicts = {one.verdict for one in tested}
+        said = FAILS if FAILS in verdicts else HOLDS if verdicts == {HOLDS} else UNDECIDED
+        return Judged(claim, said, tuple(tested), ())
+
+    def test(self, contrast: Contrast, paper: float | None) -> Tested:
+        """Two rows: approximate randomisation and the bootstrap interval, as `calque.evaluate.significance` says.
+
+        A difference of differences has no shuffle under which it vanishes, so there its bootstrap interval decides: all of
+        it above zero, the claim holds; all of it below, it does not.
+        """
+        if len(contrast.terms) == 2:
+            (_, a), (_, b) = sorted(contrast.terms, reverse=True)
+            found = compare_statistics(
+                self.measure, self.runs[a], self.runs[b], trials=self.trials, seed=self.seed, level=LEVEL
+            )
+            said = verdict(RELATION[contrast.relation], found)
+            return Tested(f"{a} - {b}", found.delta, found.interval, found.p, paper, said)
+        drawn = self._resampled(contrast)
+        low, high = (float(q) for q in np.quantile(drawn, [LEVEL / 2, 1 - LEVEL / 2]))
+        whole = {row: float(self.measure.score(self.runs[row].sum((0, 1)))) for _, row in contrast.terms}
+        said = HOLDS if low > 0 else FAILS if high < 0 else UNDECIDED
+        (_, end), (_, start), (_, b), (_, a) = contrast.terms
+        return Tested(f"({end} - {start}) - ({b} - {a})", contrast.value(whole), (low, high), None, paper, said)
+
+    def _resampled(self, contrast: Contrast) -> Float[np.ndarray, " T"]:
+        """The contrast on resampled corpora: the same sentences for all rows, each row's runs drawn for itself."""
+        rng = np.random.default_rng([self.seed, 2])
+        rows = list(dict.fromkeys(row for _, row in contrast.terms))
+        sentences = self.runs[rows[0]].shape[1]
+        most, found = max(1, BLOCK // sentences), []
+        for start in range(0, self.trials, most):
+            size = min(most, self.trials - start)
+            drawn = rng.multinomial(sentences, np.full(sentences, 1 / sentences), size=size).astype(np.float64)
+            scores = {}
+            for row in rows:
+                runs = self.runs[row]
+                weight = rng.multinomial(len(runs), np.full(len(runs), 1 / len(runs)), size=size)
+                scores[row] = self.measure.score(np.einsum("tr,rtk->tk", weight, drawn @ runs))
+            found.append(sum(factor * scores[row] for factor, row in contrast.terms))
+        return np.concatenate(found)
+
+
+def statistics_of(
+    measure: Measure, hypotheses: Mapping[str, Sequence[Sequence[str]]], references: Sequence[str]
+) -> dict[str, Runs]:
+    """Of each row the statistics of its runs: runs by sentences by statistics."""
+    return {row: np.stack([measure.statistics(run, references) for run in runs]) for row, runs in hypotheses.items()}
+
+
+def claims_of(claims: Sequence[Claim], table: str, metric: str) -> list[Claim]:
+    """The claims that a paper makes of a table in that metric."""
+    return [c for c in claims if c.table == table and any(column.metric == metric for column in c.columns)]

@@ -1,0 +1,30 @@
+"""A corpus of a few words in the layout that `calque data` builds."""
+
+import gzip
+import random
+from pathlib import Path
+
+import pytest
+
+WORDS = {"a": "ein", "dog": "hund", "cat": "katze", "runs": "rennt", "sleeps": "schläft", "the": "der", "red": "rote"}
+
+
+def sentences(count: int, seed: int) -> tuple[str, str]:
+    rng = random.Random(seed)
+    lines = [[rng.choice(list(WORDS)) for _ in range(rng.randint(2, 6))] for _ in range(count)]
+    source = "".join(" ".join(line) + "\n" for line in lines)
+    return source, "".join(" ".join(WORDS[w] for w in line) + "\n" for line in lines)
+
+
+@pytest.fixture
+def corpora(tmp_path: Path) -> Path:
+    folder = tmp_path / "corpora" / "multi30k" / "tok"
+    folder.mkdir(parents=True)
+    for seed, (name, count) in enumerate({"train": 60, "val": 8, "test2016": 12}.items()):
+        for language, text in zip(("en", "de"), sentences(count, seed), strict=True):
+            if name == "train":
+                (folder / f"{name}.{language}.gz").write_bytes(gzip.compress(text.encode()))
+            else:
+                (folder / f"{name}.{language}").write_text(text, encoding="utf-8")
+    (folder / "bpe-joint.en-de.codes").write_text("#version: 0.2\nt h\nth e</w>\nd o\n", encoding="utf-8")
+    return tmp_path / "corpora"

@@ -1,0 +1,98 @@
+"""Recipes, and how a budget changes them."""
+
+import tomllib
+from importlib import resources
+from pathlib import Path
+
+import pytest
+
+from calque.cli.reproduce import CORPORA as CORPUS_NAMES
+from calque.cli.reproduce import RECIPES
+from calque.diagnostics import CalqueError
+from calque.experiment import Data, Experiment, Train
+from calque.reproduce import corpora, recipes
+from calque.reproduce.recipes import Budget, adapted, settings_text
+
+DATA = Data(train=("/a", "/b"), valid=("/c", "/d"), subwords="words", vocabulary_size=0)
+TEXT = "encoder = id\ndecoder = id\n"
+
+
+def test_the_command_names_every_recipe_and_every_corpus() -> None:
+    assert sorted(RECIPES) == recipes.names()
+    assert sorted(CORPUS_NAMES) == sorted(corpora.CORPORA)
+
+
+@pytest.mark.parametrize("name", RECIPES)
+def test_a_recipe_loads_and_means_what_it_says(name: str) -> None:
+    made = recipes.experiment(name, Budget(updates=5), DATA, TEXT, 7)
+    assert (made.train.seed, made.train.max_updates, made.model.text) == (7, 5, TEXT)
+    assert made.data.train == DATA.train
+    held = tomllib.loads(resources.files("calque.reproduce").joinpath("recipes", f"{name}.toml").read_text())
+    for section, keys in held.items():
+        for key, value in keys.items():
+            if key not in ("warmup_updates", "validate_every_updates"):
+                assert getattr(getattr(made, section), key) == value, key
+
+
+def test_section_4_1_of_the_paper() -> None:
+    made = recipes.experiment("domhan2018", Budget(), DATA, TEXT, 1).train
+    assert (made.optimiser, made.lr, made.label_smoothing) == ("adam", 0.0002, 0.1)
+    assert (made.schedule, made.decay, made.decay_patience) == ("plateau", 0.7, 8)
+    assert made.validate_every_updates == 1000
+    code = recipes.experiment("domhan2018-code", Budget(), DATA, TEXT, 1)
+    assert (code.train.average_count, code.train.validate_every_updates, code.data.max_tokens) == (8, 4000, 99)
+
+
+def test_a_budget_in_updates_scales_warm_up_and_checkpoints_down_and_never_up() -> None:
+    train = Train(warmup_updates=300, validate_every_updates=300)
+    assert adapted(train, Budget(updates=1000)) == {
+        "max_updates": 1000,
+        "warmup_updates": 100,
+        "validate_every_updates": 50,
+    }
+    assert adapted(train, Budget(updates=100_000)) == {
+        "max_updates": 100_000,
+        "warmup_updates": 300,
+        "validate_every_updates": 300,
+    }
+    assert adapted(train, Budget(updates=1))["validate_every_updates"] == 1
+    assert adapted(Train(warmup_updates=0), Budget(updates=1000))["warmup_updates"] == 0
+
+
+def test_a_budget_in_minutes() -> None:
+    train = Train(warmup_updates=300, validate_every_updates=300)
+    found = adapted(train, Budget(minutes=2.5))
+    assert found == {"max_seconds": 150.0, "warmup_updates": 75, "validate_every_updates": 25}
+    assert adapted(train, Budget(minutes=60))["warmup_updates"] == 300
+    assert adapted(train, Budget()) == {}
+
+
+def test_overrides_have_the_last_word() -> None:
+    given = ("train.warmup_updates=7", "train.max_updates=4", 'train.precision="float32"')
+    made = recipes.experiment("budget", Budget(updates=50), DATA, TEXT, 1, given).train
+    assert (made.warmup_updates, made.max_updates, made.precision) == (7, 4, "float32")
+    assert recipes.experiment("budget", Budget(), DATA, TEXT, 1, ("train.max_epochs=2",)).train.max_epochs == 2
+
+
+def test_a_recipe_without_end_needs_a_budget() -> None:
+    with pytest.raises(CalqueError) as raised:
+        recipes.experiment("budget", Budget(), DATA, TEXT, 1)
+    assert [d.code for d in raised.value.diagnostics] == ["X704"]
+    with pytest.raises(CalqueError) as raised:
+        recipes.experiment("budget", Budget(), DATA, TEXT, 1, ("train.lrr=1",))
+    assert "X105" in [d.code for d in raised.value.diagnostics]
+
+
+def test_settings_as_text_leave_out_paths_and_defaults() -> None:
+    made = recipes.experiment("budget", Budget(updates=40), DATA, TEXT, 3)
+    told = settings_text(made)
+    assert "train.max_updates=40" in told
+    assert "/a" not in told
+    assert "seed" not in told
+    assert settings_text(Experiment()) == ""
+
+
+def test_each_missing_file_of_a_corpus_is_named(tmp_path: Path) -> None:
+    with pytest.raises(CalqueError) as raised:
+        corpora.CORPORA["multi30k"].data(tmp_path)
+    assert [d.code for d in raised.value.diagnostics] == ["X703"] * 7

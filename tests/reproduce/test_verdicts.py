@@ -1,0 +1,81 @@
+"""Claims on statistics that are known."""
+
+import numpy as np
+import pytest
+
+from calque.evaluate.measure import Measure
+from calque.reproduce.verdicts import Judge, claims_of, statistics_of
+from calque.zoo import paper
+from calque.zoo.paper import Claim, Column, Figure, Row, Table
+
+COLUMN = Column("wmt", "bleu")
+MEAN = Measure(
+    "mean",
+    lambda hypotheses, references: np.array([[float(h), 1.0] for h in hypotheses]),
+    lambda sums: 100 * sums[..., 0] / sums[..., 1],
+    lambda: "mean",
+)
+
+
+def table(**figures: float) -> Table:
+    rows = (Row(f"p/t/{k}", k, "", (Figure(v, None, "wmt", "bleu"),)) for k, v in figures.items())
+    return Table("t", "t", (COLUMN,), tuple(rows))
+
+
+def claim(kind: str, rows: tuple[str, ...] = (), steps: tuple[tuple[str, str], ...] = ()) -> Claim:
+    return Claim("said", "1", "t", kind, rows, steps, (COLUMN,))
+
+
+def judge(**means: float) -> Judge:
+    rng = np.random.default_rng(0)
+    text = {row: [[str(m + rng.normal(0, 0.01)) for _ in range(200)] for _ in range(2)] for row, m in means.items()}
+    return Judge(MEAN, statistics_of(MEAN, text, ["x"] * 200), 400)
+
+
+A = table(a=3.0, b=2.0, c=1.0, d=1.5)
+
+
+@pytest.mark.parametrize(
+    ("said", "verdict"),
+    [
+        (claim("above", ("a", "b")), "holds"),
+        (claim("above", ("b", "a")), "does not hold"),
+        (claim("above", ("a", "b", "c")), "holds"),
+        (claim("above", ("b", "c", "a")), "does not hold"),
+        (claim("below", ("c", "a", "b")), "holds"),
+        (claim("above", ("c", "d")), "undecided"),
+        (claim("about", ("c", "d")), "holds"),
+        (claim("about", ("a", "c")), "does not hold"),
+        (claim("not-above", ("b", "a")), "holds"),
+        (claim("not-above", ("a", "b")), "does not hold"),
+        (claim("gain", (), (("c", "a"), ("c", "b"))), "holds"),
+        (claim("gain", (), (("c", "b"), ("c", "a"))), "does not hold"),
+        (claim("gain", (), (("c", "d"), ("d", "c"))), "undecided"),
+    ],
+)
+def test_verdicts(said: Claim, verdict: str) -> None:
+    here = judge(a=0.3, b=0.2, c=0.1, d=0.1)
+    found = here.judge(said, A, COLUMN)
+    assert found.verdict == verdict, found.tested
+    assert all(one.paper is not None for one in found.tested)
+
+
+def test_the_value_of_a_difference_of_gains() -> None:
+    here = judge(a=0.3, b=0.2, c=0.1)
+    (one,) = here.judge(claim("gain", (), (("c", "a"), ("b", "a"))), A, COLUMN).tested
+    assert one.text == "(a - c) - (a - b)"
+    assert one.value == pytest.approx(10, abs=0.5)
+    assert one.paper == pytest.approx(1.0)
+    assert one.p is None
+
+
+def test_a_claim_of_rows_that_are_not_there_is_not_tested() -> None:
+    found = judge(a=0.3).judge(claim("above", ("a", "b")), A, COLUMN)
+    assert (found.verdict, found.missing, found.tested) == ("not tested", ("b",), ())
+
+
+def test_every_claim_of_the_paper_is_of_some_metric() -> None:
+    here = paper("domhan2018")
+    for name in (t.name for t in here.tables):
+        chosen = claims_of(here.claims, name, "bleu")
+        assert chosen == [c for c in here.claims if c.table == name and any(x.metric == "bleu" for x in c.columns)]
