@@ -91,6 +91,11 @@ def test_two_rows_by_two_seeds(call: Call, tmp_path: Path) -> None:
     assert again.exit_code == 0
     assert again.stdout == found.stdout
     assert before == times(out / "runs") | times(out / "cells") | times(out / "hypotheses")
+    # A cell that was killed after its training is scored anew, the same.
+    lost = out / "cells" / f"{one.id}.json"
+    lost.unlink()
+    assert call("--rows", "rnn,rnn+mh", "--seeds", 2, *SMALL).exit_code == 0
+    assert ledger.read(out / "cells")[-1].figures == one.figures
     # Its report alone needs neither corpus nor options.
     (out / "report.md").unlink()
     alone = call("--report", "--trials", 100, "--pair", "wmt17-ende")
@@ -219,6 +224,7 @@ def test_without_a_picture_library_the_rest_is_there(
         (("--metric", "meteor"), ["domhan2018", "table2"], "X707"),
         (("--set", "d="), SPEC, "X221"),
         (("--updates", "3", "--set", "train.lrr=1"), SPEC, "X105"),
+        (("--updates", "3", "--set", "head=4"), SPEC, "X222"),
     ],
 )
 def test_bad_input_is_told_before_anything_is_written(

@@ -1,12 +1,13 @@
 """The figures of a report as bars, the paper's beside them."""
 
-import os
+import io
 import textwrap
 from pathlib import Path
 from typing import Any
 
 from calque.diagnostics import error
 from calque.reproduce.report import Report
+from calque.whole import write_whole
 
 
 def draw(report: Report, out: Path) -> None:
@@ -31,12 +32,9 @@ def draw(report: Report, out: Path) -> None:
     ours.invert_yaxis()
     figure.suptitle(report.title, fontsize=11)
     figure.supxlabel("\n".join(caption), fontsize=7, family="monospace")
-    temporary = out.with_name(f".{out.name}.tmp")
-    try:
-        figure.savefig(temporary, dpi=130, format="png")
-        os.replace(temporary, out)
-    finally:
-        temporary.unlink(missing_ok=True)
+    body = io.BytesIO()
+    figure.savefig(body, dpi=130, format="png")
+    write_whole(out, body.getvalue())
 
 
 def _bars(axes: Any, values: list[tuple[Any, Any]], title: str, metric: str, colour: str, decimals: int) -> None:

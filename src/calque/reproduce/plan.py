@@ -3,6 +3,7 @@
 import dataclasses
 import functools
 import json
+import shlex
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -11,9 +12,10 @@ from typing import Any
 from calque import zoo
 from calque.adl.check import Checked
 from calque.adl.settings import parse_settings
+from calque.adl.signature import SETTINGS
 from calque.data.compiled import prepare
 from calque.data.corpus import Prepared
-from calque.diagnostics import Place, Text, error, nearest
+from calque.diagnostics import CalqueError, Place, Text, error, nearest
 from calque.experiment import Experiment
 from calque.model import Shape
 from calque.reproduce import recipes
@@ -49,13 +51,13 @@ class Asked:
     @property
     def command(self) -> str:
         """The call without folders, rows and seeds."""
-        words = ["calque reproduce", self.paper, self.table, "--corpus", self.corpus, "--recipe", self.recipe]
+        words = ["calque", "reproduce", self.paper, self.table, "--corpus", self.corpus, "--recipe", self.recipe]
         words += ["--minutes", f"{self.minutes:g}"] if self.minutes is not None else []
         words += ["--updates", str(self.updates)] if self.updates is not None else []
         words += ["--match", "params", "--match-to", self.match] if self.match is not None else []
         for one in (*self.settings, *self.overrides):
-            words += ["--set", f"'{one}'" if '"' in one else one]
-        return " ".join(words)
+            words += ["--set", one]
+        return shlex.join(words)
 
 
 @dataclass(frozen=True)
@@ -115,14 +117,27 @@ class Plan:
     """The experiments of an output folder."""
 
     def __init__(self, asked: Asked, root: Path, out: Path, tell: Tell):
-        """Raises X701, X703, X704, and what is wrong with settings and overrides: all that concerns every cell."""
+        """Raises X222, X701, X703, X704, and what is wrong with settings and overrides: all that concerns every cell."""
         self.asked, self.root, self.out, self.tell = asked, root, out, tell
         self.table = table_of(asked.paper, asked.table)
         self.corpus = CORPORA[asked.corpus]
         self.data = self.corpus.data(root)
         self.settings = parse_settings(asked.settings)
+        self._refuse_unread()
         self._target: int | None = None
         self.sample = self.experiment("-", 1)
+
+    def _refuse_unread(self) -> None:
+        """X222 for a setting that no row of the table reads; a row may do without some, and one at fault says so later."""
+        read: set[str] = set()
+        for row in self.table.rows if self.settings else ():
+            try:
+                read |= checked_row(Text(row.name, row.text), self.settings)[1]
+            except CalqueError:
+                return
+        for name, statement in self.settings.items():
+            if name not in read:
+                raise error("X222", statement.name_span, name=name, near=nearest(name, {*read, *SETTINGS}))
 
     @functools.cached_property
     def prepared(self) -> Prepared:

@@ -78,8 +78,9 @@ class Report:
     @property
     def command(self) -> str:
         """What makes all of it anew."""
-        seeds = max(len(line.seeds) for line in self.lines)
-        return f"{self.asked.command} --rows {','.join(line.row for line in self.lines)} --seeds {seeds}"
+        seeds = max(max(line.seeds) for line in self.lines)
+        rows = ",".join(line.row for line in self.lines)
+        return f"{self.asked.command} --rows {rows} --seeds {seeds}"
 
 
 def write_report(out: Path, root: Path, shown: Shown, tell: Tell) -> str:
