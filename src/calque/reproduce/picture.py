@@ -45,7 +45,7 @@ def _bars(axes: Any, values: list[tuple[Any, Any]], title: str, metric: str, col
         axes.barh(k, mean, xerr=deviation, color=colour, height=0.62, capsize=2)
         spread = "" if deviation is None else f" ± {deviation:.{decimals}f}"
         axes.text(mean + (deviation or 0), k, f"  {mean:.{decimals}f}{spread}", va="center", fontsize=8)
-    axes.set_xlim(0, max([1.0, *(1.25 * m for m, _ in values if m is not None)]))
+    axes.set_xlim(0, max([1.0, *(1.35 * m for m, _ in values if m is not None)]))
     axes.set_xlabel(f"{metric}, mean and deviation over seeds; higher is better", fontsize=8)
     axes.set_title(title, fontsize=9)
     axes.grid(axis="x", alpha=0.3)
