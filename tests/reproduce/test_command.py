@@ -63,6 +63,7 @@ def test_two_rows_by_two_seeds(call: Call, tmp_path: Path) -> None:
     assert "METEOR is left out" in one.notes
     assert one.conditions["settings"] == "d=16 n=1 heads=2" or one.conditions["settings"] == "d=16 heads=2 n=1"
     assert "train.max_updates=3" in str(one.conditions["keys"])
+    assert one.conditions["threads"] == 1
     assert one.architecture_hash
     assert one.data_hash
     run = json.loads((out / "runs" / "rnn+mh" / "2" / "model.json").read_text())
@@ -115,6 +116,14 @@ def test_a_row_that_fails_is_told_and_loses_no_other(call: Call, tmp_path: Path)
     assert "failed: self-combined, seed 1" in found.stderr.split("\n")
     assert "Failed cells" in found.stdout
     assert "n/3" in next((tmp_path / "out" / "failures").iterdir()).read_text(encoding="utf-8")
+
+
+def test_where_every_cell_fails_there_is_no_report(call: Call, tmp_path: Path) -> None:
+    found = call("--rows", "self-combined", "--seeds", 1, *SMALL, spec=["domhan2018", "table5"])
+    assert found.exit_code == 1
+    assert found.stdout == ""
+    assert "no cell is finished" in found.stderr
+    assert not (tmp_path / "out" / "report.md").exists()
 
 
 def test_a_bug_in_one_cell_loses_no_other(call: Call, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -78,7 +78,7 @@ def reproduce(
     if match_to is not None and match is None:
         raise click.UsageError("--match-to needs --match")
     from calque.data.public import data_root
-    from calque.reproduce.plan import Asked, table_of
+    from calque.reproduce.plan import CELLS, Asked, table_of
 
     here = table_of(paper, table)
     written = (*([f"d={width}"] if width else []), *overrides)
@@ -104,6 +104,8 @@ def reproduce(
     if not report_only:
         names = [name for name in (rows or "").split(",") if name]
         status = reproduce_table(asked, below, folder, names, seeds, shard, tell)
-    if status < 128:
+    if not report_only and not any((folder / CELLS).glob("*.json")):
+        tell("no cell is finished, so there is no report")
+    elif status < 128:
         click.echo(write_report(folder, below, shown, tell), nl=False)
     sys.exit(status)

@@ -91,8 +91,10 @@ def _run(plan: Plan, cell: Cell, name: str, tell: Tell) -> str | Stopped:
         write_whole(plan.out / REFERENCE, _lines(references))
         write_whole(written, _lines(hypotheses))
     scores = _scores(plan.corpus, plan.root, hypotheses, references)
+    trained, here = run.experiment.train, conditions(run.experiment.train.precision)
     where = {
-        **conditions(run.experiment.train.precision),
+        **here,
+        "threads": trained.threads or here["threads"],
         "row": cell.row,
         "corpus": plan.corpus.title,
         "recipe": plan.asked.recipe,
