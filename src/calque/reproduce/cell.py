@@ -98,7 +98,7 @@ def _run(plan: Plan, cell: Cell, name: str, tell: Tell) -> str | Stopped:
         "row": cell.row,
         "corpus": plan.corpus.title,
         "recipe": plan.asked.recipe,
-        "settings": " ".join(f"{k}={v}" for k, v in settings.items()) or "as in the text",
+        "settings": " ".join(settings.values()) or "as in the text",
         "keys": settings_text(experiment),
         **scores["signatures"],
     }

@@ -17,11 +17,12 @@ from calque.data.compiled import prepare
 from calque.data.corpus import Prepared
 from calque.diagnostics import CalqueError, Place, Text, error, nearest
 from calque.experiment import Experiment
-from calque.model import Shape
+from calque.explain.fit import parameters
+from calque.explain.whole import Around
 from calque.reproduce import recipes
 from calque.reproduce.corpora import CORPORA
 from calque.reproduce.recipes import Budget
-from calque.reproduce.sizes import checked_row, matched, parameters
+from calque.reproduce.sizes import by_name, checked_row, matched
 from calque.whole import write_whole
 from calque.zoo.paper import Row, Table
 
@@ -122,7 +123,7 @@ class Plan:
         self.table = table_of(asked.paper, asked.table)
         self.corpus = CORPORA[asked.corpus]
         self.data = self.corpus.data(root)
-        self.settings = parse_settings(asked.settings)
+        self.settings = by_name(asked.settings)
         self._refuse_unread()
         self._target: int | None = None
         self.sample = self.experiment("-", 1)
@@ -132,10 +133,10 @@ class Plan:
         read: set[str] = set()
         for row in self.table.rows if self.settings else ():
             try:
-                read |= checked_row(Text(row.name, row.text), self.settings)[1]
+                read |= checked_row(Text(row.name, row.text), self.settings)[1].keys()
             except CalqueError:
                 return
-        for name, statement in self.settings.items():
+        for name, statement in parse_settings(self.asked.settings).items():
             if name not in read:
                 raise error("X222", statement.name_span, name=name, near=nearest(name, {*read, *SETTINGS}))
 
@@ -145,28 +146,23 @@ class Plan:
         return prepare(self.sample.data, self.out / DATA, Path(), self.tell)
 
     def definition(self, row: str) -> tuple[Checked, dict[str, str]]:
-        """A row's definition at its size, and the settings it took; they may differ from row to row by `--match`."""
+        """A row's definition at its size, and the settings it took, NAME=VALUE by name. Raises what `check` raises."""
         text = Text(f"zoo/{self.asked.paper}/{self.asked.table}/{row}.adl", self.table.row(row).text)
-        written = {name: one.split("=", 1)[1].strip() for name, one in zip(self.settings, self._last(), strict=True)}
         if self.asked.match in (None, row):
-            checked, taken = checked_row(text, self.settings)
-            return checked, {name: value for name, value in written.items() if name in taken}
+            return checked_row(text, self.settings)
         if self._target is None:
             self._target = self.size(self.definition(str(self.asked.match))[0])
-        checked, taken, width = matched(text, self.settings, self._target, self.size)
-        written["d"] = str(width)
-        return checked, {name: value for name, value in written.items() if name in taken}
+        return matched(text, self.settings, self._target, self._around)
 
-    def _last(self) -> list[str]:
-        """The text of each setting that is in force, in the order of `settings`."""
-        last = {name: one for one in self.asked.settings for name in parse_settings([one])}
-        return [last[name] for name in self.settings]
+    @property
+    def _around(self) -> Around:
+        source, target = self.prepared.codecs
+        model = self.sample.model
+        return Around(source.size, target.size, model.tying, model.output_bias)
 
     def size(self, checked: Checked) -> int:
         """Parameters of a definition with the vocabularies of the corpus around it."""
-        source, target = self.prepared.codecs
-        model = self.sample.model
-        return parameters(checked, Shape(source.size, target.size, model.tying, model.output_bias))
+        return parameters(checked, self._around)
 
     def experiment(self, text: str, seed: int) -> Experiment:
         """The experiment of a cell, from its definition."""
