@@ -2,11 +2,13 @@
 mapped into the memory of all.
 """
 
+import contextlib
 import multiprocessing
 import os
 import signal
+import threading
 import traceback
-from collections.abc import Callable, Generator, Iterable
+from collections.abc import Callable, Generator, Iterable, Iterator
 from multiprocessing.connection import Connection, wait
 from multiprocessing.context import SpawnProcess
 from typing import NamedTuple, cast
@@ -90,7 +92,8 @@ class _Worker:
         context = multiprocessing.get_context("spawn")
         self.pipe, theirs = context.Pipe()
         self.process: SpawnProcess = context.Process(target=_serve, args=(theirs, work), daemon=True)
-        self.process.start()
+        with _interrupts_ignored():
+            self.process.start()
         theirs.close()  # so that the pipe ends when the worker does
         self.busy: int | None = None
 
@@ -121,9 +124,22 @@ class _Worker:
         return error("K401", Place("worker"), reason=how)
 
 
+@contextlib.contextmanager
+def _interrupts_ignored() -> Iterator[None]:
+    """A process started here ignores SIGINT from its first moment: the parent is told too, and ends its workers."""
+    if threading.current_thread() is not threading.main_thread():
+        yield
+        return
+    before = signal.signal(signal.SIGINT, signal.SIG_IGN)
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGINT, before)
+
+
 def _serve(pipe: Connection, work: Work) -> None:
     """The life of a worker: opens the run with the first chunk, translates, ends when the pipe does."""
-    signal.signal(signal.SIGINT, signal.SIG_IGN)  # the parent is told too, and ends its workers
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # where the parent could not say so at the start
     import torch
 
     keep_freed_memory()
