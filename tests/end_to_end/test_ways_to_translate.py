@@ -177,6 +177,8 @@ def test_an_interrupt_ends_all_processes(runs: dict[str, Path], tmp_path: Path) 
             stdout=subprocess.PIPE,
             stderr=subprocess.PIPE,
             start_new_session=True,  # as from a terminal, the whole group is told
+            # A shell that runs the tests in the background has its children ignore interrupts.
+            preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_DFL),
             env={**os.environ, "PYTHONPATH": os.pathsep.join(p for p in sys.path if p)},
         )
     assert process.stdout is not None
