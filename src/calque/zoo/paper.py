@@ -7,7 +7,22 @@ from dataclasses import dataclass
 from typing import Any
 
 KINDS = ("above", "below", "not-above", "about", "gain")
-_FIGURE = re.compile(r"(?P<value>\d+\.\d+)(?: ± (?P<deviation>\d+\.\d+))?")
+METRICS = {
+    "bleu": "BLEU as the paper takes it",
+    "nist-bleu": "BLEU of mteval-v13a, on text that is not tokenised",
+    "meteor": "METEOR",
+    "perplexity": "exp of the mean negative log-probability of target words, end included",
+    "accuracy": "percent of contrastive pairs of which the right one scores higher",
+    "aer": "alignment error rate",
+    "seconds/sentence": "seconds to translate a sentence",
+    "sentences/s": "sentences translated in a second",
+    "source-words/s": "source words translated in a second",
+    "target-words/s": "target words trained on in a second",
+    "updates/s": "updates of training in a second",
+    "batch-tokens": "target tokens of the largest batch that the memory named by the pair holds",
+}
+"""What columns measure."""
+_FIGURE = re.compile(r"(?P<value>\d+(?:\.\d+)?)(?: ± (?P<deviation>\d+(?:\.\d+)?))?")
 
 
 @dataclass(frozen=True)
@@ -21,7 +36,7 @@ class Pair:
 
 @dataclass(frozen=True)
 class Column:
-    """What a column of figures measures: a metric on a language pair. Written `wmt17-ende bleu`."""
+    """What a column of figures measures: one of `METRICS` on a language pair. Written `wmt17-ende bleu`."""
 
     pair: str
     metric: str
@@ -210,7 +225,7 @@ class _Rows:
 
 def _column(text: str, where: str, pairs: set[str]) -> Column:
     pair, _, metric = text.partition(" ")
-    if pair not in pairs or metric not in ("bleu", "meteor"):
+    if pair not in pairs or metric not in METRICS:
         raise ValueError(f"{where}: {text} is no column")
     return Column(pair, metric)
 
