@@ -1,0 +1,166 @@
+"""The sections of an experiment file: every key with its default, its bounds and its meaning."""
+
+from dataclasses import dataclass, field
+from typing import Any
+
+
+def key(
+    default: Any, doc: str, *, choices: tuple[str, ...] = (), low: float | None = None, high: float | None = None
+) -> Any:
+    """A documented key: its default, what it means, and the values it may take."""
+    made = {"doc": doc, "choices": choices, "low": low, "high": high}
+    if isinstance(default, list | dict):
+        raise TypeError("defaults are immutable: use a tuple")
+    return field(default=default, metadata=made)
+
+
+@dataclass(frozen=True)
+class Data:
+    """[data]: which text, and how it becomes ids."""
+
+    train: tuple[str, ...] = key((), "source and target training files, plain or .gz, one sentence per line")
+    valid: tuple[str, ...] = key((), "source and target validation files")
+    test: tuple[str, ...] = key((), "source and target test files, prepared beside the others")
+    subwords: str = key(
+        "bpe",
+        "bpe, unigram: learned here with sentencepiece; codes: given merges on tokenised text; words: white space",
+        choices=("bpe", "unigram", "codes", "words"),
+    )
+    codes: str = key("", 'file of subword-nmt merges, for subwords = "codes"')
+    vocabulary_size: int = key(8000, "entries of each vocabulary, special symbols included; 0: no bound", low=0)
+    minimum_count: int = key(1, "tokens seen less often in training text become <unk>; for codes and words", low=1)
+    split_digits: bool = key(True, "every digit is a piece of its own; for bpe and unigram")
+    joint: bool = key(True, "one vocabulary for both sides")
+    source_end: bool = key(True, "close the source sentence with the end symbol")
+    max_tokens: int = key(200, "longer training sentences are left out; 0: no bound", low=0)
+    max_ratio: float = key(
+        0.0, "training pairs whose lengths differ by more than this factor are left out; 0: no bound", low=0
+    )
+
+
+@dataclass(frozen=True)
+class Model:
+    """[model]: the architecture and the matrices around it."""
+
+    file: str = key("", "an .adl file; or give the text itself in `text`")
+    text: str = key("", "the definition itself")
+    dialect: str = key(
+        "calque",
+        "its notation; acl18: the strings of Domhan's 2018 research code",
+        choices=("calque", "acl18"),
+    )
+    plugins: tuple[str, ...] = key(
+        (), "modules, or .py files from the current folder, whose layers the definition may name"
+    )
+    tying: str = key(
+        "three-way",
+        "matrices that are one: source embedding, target embedding and output layer (three-way); "
+        "the latter two (target); none",
+        choices=("three-way", "target", "none"),
+    )
+    output_bias: bool = key(True, "the output layer has a bias, as in Domhan 2018 equation 1")
+    initialisation: str = key(
+        "glorot",
+        "glorot: uniform by fan-in and fan-out; uniform: U(-s, s) everywhere, s = initial_scale; "
+        "t2t: glorot, embeddings normal with deviation 1/sqrt(d)",
+        choices=("glorot", "uniform", "t2t"),
+    )
+    initial_scale: float = key(0.1, 'half the width of the uniform distribution, for initialisation = "uniform"', low=0)
+
+
+@dataclass(frozen=True)
+class Train:
+    """[train]: how the weights come about."""
+
+    seed: int = key(1, "of weights, batches and dropout", low=0)
+    threads: int = key(0, "processor threads; 0: all", low=0, high=1024)
+    device: str = key("auto", "auto: an accelerator where there is one", choices=("auto", "cpu", "cuda"))
+    precision: str = key(
+        "auto",
+        "of products and activations; master weights are float32. "
+        "auto: measured once, the choice is written to the run",
+        choices=("auto", "float32", "bfloat16"),
+    )
+    batch_tokens: int = key(4096, "target tokens in a batch, padding included; 0: count sentences", low=0)
+    batch_sentences: int = key(0, "sentences in a batch, at most; 0: no bound", low=0)
+    accumulate: int = key(1, "batches whose gradients make one update", low=1)
+    label_smoothing: float = key(0.1, "share of the probability spread over the other words", low=0, high=0.999)
+    normalise: str = key("tokens", "what the summed loss is divided by", choices=("tokens", "sentences", "none"))
+    optimiser: str = key("adam", "the update rule", choices=("adam", "sgd"))
+    lr: float = key(0.001, "learning rate, at its peak where the schedule has one", low=0)
+    beta1: float = key(0.9, "Adam: decay of the mean of gradients", low=0, high=0.9999)
+    beta2: float = key(0.98, "Adam: decay of the mean of squared gradients", low=0, high=0.99999)
+    epsilon: float = key(1e-9, "Adam: added to the root of the mean square", low=0)
+    weight_decay: float = key(0.0, "Adam: decoupled decay per update, times lr", low=0)
+    clip_norm: float = key(0.0, "gradients are scaled down to this norm; 0: never", low=0)
+    schedule: str = key(
+        "inverse-sqrt",
+        "constant; inverse-sqrt: lr * min(t/warmup, sqrt(warmup/t)); linear: from lr to final_lr at max_updates; "
+        "plateau: times decay after decay_patience validations without a better perplexity; "
+        "epoch: times decay at the end of each epoch from decay_from_epoch on",
+        choices=("constant", "inverse-sqrt", "linear", "plateau", "epoch"),
+    )
+    warmup_updates: int = key(4000, "the rate rises linearly over these updates, under every schedule", low=0)
+    final_lr: float = key(0.0, "linear: the rate at max_updates", low=0)
+    decay: float = key(0.5, "plateau, epoch: the factor", low=0, high=1)
+    decay_patience: int = key(8, "plateau: validations without a better perplexity", low=1)
+    decay_from_epoch: int = key(5, "epoch: the first epoch after which the rate falls", low=1)
+    max_updates: int = key(0, "stop after so many updates; 0: no bound", low=0)
+    max_epochs: int = key(0, "stop after so many passes over the text; 0: no bound", low=0)
+    max_seconds: float = key(0.0, "stop after so much training time, validation left out; 0: no bound", low=0)
+    patience: int = key(0, "stop after so many validations without a better perplexity; 0: never", low=0)
+    validate_every_updates: int = key(500, "updates between validations, each of which saves a checkpoint", low=1)
+    validate_bleu_sentences: int = key(0, "validation sentences translated greedily for BLEU; 0: none", low=0)
+    log_every_updates: int = key(50, "updates between two lines of the log", low=1)
+    keep_checkpoints: int = key(10, "checkpoints kept in the run folder besides the newest", low=1)
+    average: str = key(
+        "best",
+        "which checkpoints the final model is the mean of; best: by validation perplexity, and only the best one where the "
+        "mean is worse; none: the newest alone",
+        choices=("best", "last", "none"),
+    )
+    average_count: int = key(5, "how many of them, at most", low=1)
+    tensorboard: bool = key(False, "write TensorBoard events too (needs the extra `tensorboard`)")
+
+
+@dataclass(frozen=True)
+class Decode:
+    """[decode]: how a trained model translates."""
+
+    beam: int = key(5, "hypotheses kept per sentence; 1: greedy", low=1, high=1000)
+    normalise: str = key(
+        "length",
+        "how a finished hypothesis of T words, end included, is scored, with s = logp + word_penalty * (T - 1): s, as Luong "
+        "2015 (none); s/T^alpha, as Domhan 2018 and Gehring 2017 with alpha 1 (length); s/((5+T)/6)^alpha, as Zhang 2018 and "
+        "You 2020 with alpha 0.6 (gnmt)",
+        choices=("none", "length", "gnmt"),
+    )
+    alpha: float = key(1.0, "exponent of the normalisation", low=0)
+    word_penalty: float = key(
+        0.0, "added to the log-probability of every word but the end symbol; above 0 for longer text", low=-20, high=20
+    )
+    sample: bool = key(False, "draw words by chance instead of searching; scores stay the model's")
+    seed: int = key(1, "of samples: with the line's number it decides what is drawn", low=0)
+    temperature: float = key(1.0, "of samples: logits are divided by it", low=0.01, high=100)
+    top_k: int = key(0, "of samples: only so many of the most probable words can be drawn; 0: all", low=0)
+    top_p: float = key(
+        1.0, "of samples: of these, only the most probable words that together reach this share", low=0.001, high=1
+    )
+    selection: str = key(
+        "sentence",
+        "with a lexical table (--select): each sentence has its own words, or those of its batch",
+        choices=("sentence", "batch"),
+    )
+    select_per_word: int = key(100, "words that the table offers for each source token, at most", low=0)
+    select_frequent: int = key(
+        500, "first words of the vocabulary, the most frequent ones, that are always offered", low=0
+    )
+    max_source_tokens: int = key(500, "a longer line is cut, with a warning; 0: no bound", low=0)
+    max_length_factor: float = key(1.5, "a translation ends at factor * source length + offset words", low=0)
+    max_length_offset: int = key(10, "see max_length_factor", low=1)
+    batch_tokens: int = key(4096, "source tokens decoded together, padding and beams included", low=1)
+    precision: str = key(
+        "float32",
+        "of weights and products while decoding; int8: on a processor, see `calque.decode.products`",
+        choices=("float32", "bfloat16", "int8"),
+    )
