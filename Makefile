@@ -69,8 +69,12 @@ results: $(STAMP)
 	@$(BIN)/python -m calque.ledger docs/results > .venv/results.md
 	@mv .venv/results.md docs/results.md
 
+# Those that need a trained run, or hours, are called by hand: each says how at its top.
 bench: $(STAMP)
-	@set -e; for script in benchmarks/*.py; do $(BIN)/python "$$script"; done
+	@$(BIN)/calque bench machine --threads 1 --table
+	@$(BIN)/calque bench start
+	@$(BIN)/python benchmarks/step_floor.py
+	@$(BIN)/python benchmarks/flat_steps.py
 
 clean:
 	@rm -rf .venv build dist .pytest_cache .mypy_cache .ruff_cache .hypothesis

@@ -1,14 +1,16 @@
 """Each measurement runs on tiny sizes and gives complete JSON; what cannot be measured is told in one sentence."""
 
 import json
+import os
 import sys
 from pathlib import Path
-from typing import Any
+from typing import Any, NoReturn
 
 import pytest
 from click.testing import CliRunner
 
 from calque.bench import peers
+from calque.bench.crew import Crew
 from calque.cli import root
 from calque.diagnostics import CalqueError
 from calque.ledger import CONDITIONS, read
@@ -45,6 +47,28 @@ def test_decoding_every_beam_with_every_length(text: Path, tmp_path: Path) -> No
     assert {"batch", "sentences", "padding_share", "vocabulary", "architecture", "weights"} <= set(found["conditions"])
     assert (tmp_path / "p.svg").read_text(encoding="utf-8").startswith("<?xml")
     assert not out.exists()
+
+
+def test_workers_share_the_batches(text: Path) -> None:
+    found = ran(
+        "decode", text, *SMALL, "--sentences", 5, "--batch", 2, "--length", "2,3", "--repeats", 2, "--workers", 2
+    )
+    assert [c["target_tokens"] for c in found["cells"]] == [10, 15]
+    assert all(c["target_tokens_per_second"]["median"] > 0 for c in found["cells"])
+    assert found["conditions"]["workers"] == 2
+    assert "ms_per_step" not in found["cells"][0]
+    told = CliRunner().invoke(root, ["bench", "decode", str(text), "--workers", "2", "--uncached"])
+    assert told.exit_code == 2
+    assert "--uncached" in told.stderr
+
+
+def test_a_worker_that_ends_is_told() -> None:
+    with pytest.raises(CalqueError, match="K401"), Crew(2, 1, _ending):
+        pass
+
+
+def _ending() -> NoReturn:
+    os._exit(3)
 
 
 def test_the_lengths_of_a_file_and_the_zoo(tmp_path: Path) -> None:

@@ -11,6 +11,7 @@ import numpy as np
 import torch
 
 from calque.bench.clock import digits, speeds, waiter
+from calque.bench.crew import Crew
 from calque.bench.limit import limit, step_work
 from calque.bench.operators import step_counts, stepping
 from calque.bench.peers import Peer
@@ -46,6 +47,7 @@ class Plan:
     precision: str = "float32"
     repeats: int = 5
     uncached: bool = False
+    workers: int = 1
 
 
 @dataclass(frozen=True)
@@ -55,6 +57,20 @@ class Subject:
     model: Model
     sentences: Sentences
     loaded: Loaded | None = None
+
+
+@dataclass(frozen=True)
+class Opening:
+    """How a worker comes to its model: as `subject` does, in the process that will use it."""
+
+    name: str
+    vocabulary: int
+    precision: str
+
+    def __call__(self) -> Callable[[Sentences, int, int], int]:
+        given = subject(self.name, self.vocabulary, None, 1, torch.device("cpu"))
+        given = replace(given, model=prepare_for_decoding(given.model, self.precision))
+        return lambda part, beam, length: _translate(given, part, beam, length)
 
 
 class Taken(NamedTuple):
@@ -93,8 +109,11 @@ def subject(name: str, vocabulary: int, source: Path | None, count: int, device:
     return Subject(held.model, encoded, loaded)
 
 
-def decode(given: Subject, plan: Plan, peers: Sequence[Peer] = ()) -> dict[str, Any]:
-    """Measures every cell of the plan. The systems take turns, so that all of them see the same machine."""
+def decode(given: Subject, plan: Plan, peers: Sequence[Peer] = (), crew: Crew | None = None) -> dict[str, Any]:
+    """Measures every cell of the plan. The systems take turns, so that all of them see the same machine.
+
+    With a crew it decodes in our stead, `plan.workers` batches at a time; nothing is then told of single steps.
+    """
     model, device = given.model, given.model.device
     lengths = plan.lengths or ((0,) if given.loaded else (LENGTH,))
     batches = batches_of(given.sentences, plan.batch, device)
@@ -108,7 +127,7 @@ def decode(given: Subject, plan: Plan, peers: Sequence[Peer] = ()) -> dict[str, 
     model = prepare_for_decoding(model, plan.precision)
     found = []
     for beam, length in cells:
-        ways = _ways(replace(given, model=model), plan, beam, length)
+        ways = _ways(replace(given, model=model), plan, beam, length, crew)
         for peer in peers:
             ways[peer.name] = lambda peer=peer, b=beam, n=length: _of_peer(peer, given.sentences, plan.batch, b, n)  # type: ignore[misc]
         taken: dict[str, list[Taken]] = {name: [] for name in ways}
@@ -146,12 +165,16 @@ def decode(given: Subject, plan: Plan, peers: Sequence[Peer] = ()) -> dict[str, 
             "source_tokens_per_sentence": digits(tokens / len(given.sentences)),
             "padding_share": digits(1 - tokens / padded, 3),
             "repeats": plan.repeats,
+            "workers": plan.workers,
         },
         "cells": found,
     }
 
 
-def _ways(given: Subject, plan: Plan, beam: int, length: int) -> dict[str, Callable[[], Taken]]:
+def _ways(given: Subject, plan: Plan, beam: int, length: int, crew: Crew | None) -> dict[str, Callable[[], Taken]]:
+    if crew is not None:
+        shares = [(part, beam, length) for part in cut(given.sentences, plan.batch)]
+        return {"calque": lambda: Taken(*crew.run(shares), 0, 0.0)}
     ways: dict[str, Callable[[], Taken]] = {"calque": lambda: _timed(given, plan.batch, beam, length)}
 
     def slow() -> Taken:

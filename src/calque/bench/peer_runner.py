@@ -58,8 +58,11 @@ class HuggingFace:
         width = max(map(len, rows))
         return self.torch.tensor([[min(i, self.pad - 1) for i in r] + [self.pad] * (width - len(r)) for r in rows])
 
-    def decode(self, batch: list[list[int]], beam: int, length: int) -> int:
+    def decode(self, batches: list[list[list[int]]], beam: int, length: int) -> int:
         """Words written."""
+        return sum(self._one(batch, beam, length) for batch in batches)
+
+    def _one(self, batch: list[list[int]], beam: int, length: int) -> int:
         ids = self._padded(batch)
         with self.torch.inference_mode():
             found = self.model.generate(
@@ -145,21 +148,29 @@ class CTranslate2:
             spec.optimize(quantization=precision)
             spec.save(folder)
             self.model = ctranslate2.Translator(
-                folder, device="cpu", inter_threads=1, intra_threads=size["threads"], compute_type=precision
+                folder,
+                device="cpu",
+                inter_threads=size["workers"],
+                intra_threads=size["threads"],
+                compute_type=precision,
             )
         self.versions = {"ctranslate2": ctranslate2.__version__}
 
-    def decode(self, batch: list[list[int]], beam: int, length: int) -> int:
-        """Words written."""
-        found = self.model.translate_batch(
-            [[self.words[i] for i in row] for row in batch],
-            beam_size=beam,
-            min_decoding_length=length,
-            max_decoding_length=length,
-            return_scores=False,
-            max_batch_size=0,
-        )
-        return sum(len(each.hypotheses[0]) for each in found)
+    def decode(self, batches: list[list[list[int]]], beam: int, length: int) -> int:
+        """Words written; as many batches at a time as the model has workers."""
+        asked = [
+            self.model.translate_batch(
+                [[self.words[i] for i in row] for row in batch],
+                beam_size=beam,
+                min_decoding_length=length,
+                max_decoding_length=length,
+                return_scores=False,
+                max_batch_size=0,
+                asynchronous=True,
+            )
+            for batch in batches
+        ]
+        return sum(len(each.result().hypotheses[0]) for found in asked for each in found)
 
 
 SYSTEMS: dict[str, Any] = {"hf": HuggingFace, "ctranslate2": CTranslate2}
@@ -169,7 +180,7 @@ def answer(system: Any, asked: dict[str, Any]) -> dict[str, Any]:
     """Does a piece of work and times it."""
     if asked["do"] == "decode":
         began = time.perf_counter()
-        tokens = sum(system.decode(batch, asked["beam"], asked["length"]) for batch in asked["batches"])
+        tokens = system.decode(asked["batches"], asked["beam"], asked["length"])
         return {"seconds": time.perf_counter() - began, "tokens": tokens}
     began = time.perf_counter()
     loss = system.train(asked["pairs"], asked["smoothing"], asked["lr"])

@@ -51,8 +51,8 @@ def sizes_of(checked: Checked, vocabulary: int) -> Sizes:
 class Peer:
     """A running peer: `ask` gives it a piece of work and waits for what it says."""
 
-    def __init__(self, name: str, python: str, sizes: Sizes, threads: int):
-        """`name`: of `PRECISIONS`, with a type or without. X601 where it cannot run."""
+    def __init__(self, name: str, python: str, sizes: Sizes, threads: int, workers: int = 1):
+        """`name`: of `PRECISIONS`, with a type or without; `workers` batches at a time. X601 where it cannot run."""
         system, _, precision = name.partition(":")
         self.name = name
         precision = precision or PRECISIONS[system][0]
@@ -67,9 +67,8 @@ class Peer:
             )
         except OSError as e:
             raise error("X601", None, name=name, reason=f"`{python}`: {(e.strerror or str(e)).lower()}") from None
-        self.versions = self.ask(
-            {"do": "build", "system": system, "precision": precision, "threads": threads, **sizes._asdict()}
-        )
+        build = {"do": "build", "system": system, "precision": precision, "threads": threads, "workers": workers}
+        self.versions = self.ask({**build, **sizes._asdict()})
 
     def ask(self, what: Mapping[str, Any]) -> dict[str, Any]:
         """Its answer; X601 where it has none."""

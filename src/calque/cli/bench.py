@@ -48,7 +48,7 @@ def _told(found: dict[str, Any], title: str, record: Path | None) -> None:
         tell(f"recorded: {entry.record(record, title, found)}")
 
 
-def _peers(against: str, python: str, checked: Any, vocabulary: int, stack: ExitStack) -> list[Any]:
+def _peers(against: str, python: str, checked: Any, vocabulary: int, stack: ExitStack, workers: int = 1) -> list[Any]:
     if not against:
         return []
     import torch
@@ -61,7 +61,8 @@ def _peers(against: str, python: str, checked: Any, vocabulary: int, stack: Exit
             known = [f"{s}:{p}" for s, types in PRECISIONS.items() for p in types]
             raise click.BadParameter(f"expected some of {', '.join(known)}, found {name}", param_hint="--against")
     sizes = sizes_of(checked, vocabulary)
-    return [stack.enter_context(Peer(name, python, sizes, torch.get_num_threads())) for name in against.split(",")]
+    threads = torch.get_num_threads()
+    return [stack.enter_context(Peer(name, python, sizes, threads, workers)) for name in against.split(",")]
 
 
 @bench.command()
@@ -112,6 +113,13 @@ def machine(threads: int | None, device: str, seconds: float, as_table: bool, re
 @DEVICE
 @click.option("--repeats", type=click.IntRange(1), default=5, show_default=True, help="Of which the median is told.")
 @click.option("--uncached", is_flag=True, help="Beside it, the decoder run over the whole prefix at each step.")
+@click.option(
+    "--workers",
+    type=click.IntRange(1, 64),
+    default=1,
+    show_default=True,
+    help="Processes with --threads each, that share the batches; of ctranslate2 as many batches at a time.",
+)
 @AGAINST
 @PEER_PYTHON
 @click.option("--plot", type=FILE, help="Draw speed against length, as .svg or .png.")
@@ -129,6 +137,7 @@ def decode(
     device: str,
     repeats: int,
     uncached: bool,
+    workers: int,
     against: str,
     peer_python: str,
     plot: Path | None,
@@ -140,7 +149,8 @@ def decode(
     """
     import torch
 
-    from calque.bench.decode import Plan, subject
+    from calque.bench.crew import Crew
+    from calque.bench.decode import Opening, Plan, subject
     from calque.bench.decode import decode as measure
     from calque.bench.plot import draw
     from calque.decode.products import packing_works
@@ -152,10 +162,16 @@ def decode(
         raise click.UsageError("int8 products need a processor and a torch with oneDNN")
     if against and given.loaded and not lengths:
         raise click.UsageError("--against has random weights, which need a --length")
-    plan = Plan(batch, beams, lengths, precision or "float32", repeats, uncached)
+    if workers > 1 and (uncached or "hf" in against or given.model.device.type != "cpu"):
+        raise click.UsageError("--workers are of a processor, and neither --uncached nor hf has them")
+    plan = Plan(batch, beams, lengths, precision or "float32", repeats, uncached, workers)
     with ExitStack() as stack:
-        peers = _peers(against, peer_python, given.model.checked, given.model.shape.target_size, stack)
-        found = measure(given, plan, peers)
+        crew = None
+        if workers > 1:
+            opening = Opening(str(Path(name).absolute()) if Path(name).exists() else name, vocabulary, plan.precision)
+            crew = stack.enter_context(Crew(workers, torch.get_num_threads(), opening))
+        peers = _peers(against, peer_python, given.model.checked, given.model.shape.target_size, stack, workers)
+        found = measure(given, plan, peers, crew)
     if plot is not None:
         draw(found["cells"], f"{Path(name).name}, batch {batch}, {plan.precision}", plot)
         tell(f"drawn: {plot}")
