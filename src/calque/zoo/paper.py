@@ -11,6 +11,7 @@ from calque.adl.signature import SETTINGS
 KINDS = ("above", "below", "not-above", "about", "gain")
 METRICS = {
     "bleu": "BLEU as the paper takes it",
+    "unk-bleu": "the same with unknown words replaced by those that attention finds",
     "nist-bleu": "BLEU of mteval-v13a, on text that is not tokenised",
     "meteor": "METEOR",
     "perplexity": "exp of the mean negative log-probability of target words, end included",
@@ -61,7 +62,8 @@ class Figure:
 class Row:
     """A row: `name` is its address `PAPER/TABLE/ROW`, `text` its definition, settings included.
 
-    `reading_of` names the row of the same table that this one reads otherwise; it then has no figures of its own.
+    `reading_of` names the row of the same table that this one reads otherwise; it then has no figures of its own. `decoding`
+    says how an earlier row's model, whose text it has, is decoded: the row is then no architecture of its own.
     """
 
     name: str
@@ -70,6 +72,7 @@ class Row:
     figures: tuple[Figure, ...]
     note: str = ""
     reading_of: str | None = None
+    decoding: str = ""
 
     @property
     def key(self) -> str:
@@ -180,11 +183,9 @@ def _keys(entry: Mapping[str, Any], where: str, needed: str, optional: str = "")
 class _Rows:
     """Reads tables; a row can take the text of an earlier one, with other values of its settings."""
 
-    def __init__(
-        self, paper: str, cite: str, statements: Mapping[str, object], pairs: set[str], texts: Mapping[str, str]
-    ):
+    def __init__(self, paper: str, cite: str, statements: dict[str, object], pairs: set[str], texts: Mapping[str, str]):
         self.paper, self.cite, self.statements, self.pairs = paper, cite, statements, pairs
-        self.texts = dict(texts)
+        self.texts, self.rows = dict(texts), set[str]()
 
     def table(self, name: str, entry: Mapping[str, Any]) -> Table:
         keys = _keys(entry, name, "title columns rows")
@@ -198,10 +199,12 @@ class _Rows:
 
     def row(self, table: str, key: str, entry: Mapping[str, Any], columns: tuple[Column, ...]) -> Row:
         where = f"{table}/{key}"
-        keys = _keys(entry, where, "label", "note encoder decoder same settings figures reading_of")
+        keys = _keys(entry, where, "label", "note encoder decoder same settings figures reading_of decoding")
         sides = [keys["encoder"], keys["decoder"]]
         if (keys["same"] is None) == (None in sides) or (keys["same"] is not None and sides != [None, None]):
             raise ValueError(f"{where}: either `same`, or `encoder` and `decoder`")
+        if keys["decoding"] is not None and keys["same"] not in self.rows:
+            raise ValueError(f"{where}: `decoding` is of an earlier row, which `same` names")
         if (keys["figures"] is None) != (keys["reading_of"] is not None):
             raise ValueError(f"{where}: either `figures` or `reading_of`")
         if keys["same"] is not None:
@@ -215,6 +218,7 @@ class _Rows:
             if not found:
                 raise ValueError(f"{where}: its text does not set {name}")
         self.texts[where] = body
+        self.rows.add(where)
         note = " ".join((keys["note"] or "").split())
         head = [f"{self.cite}, {place(table)}: {keys['label']}.", *textwrap.wrap(note, 118)]
         text = "".join(f"# {line}\n" for line in head) + "\n" + body
@@ -226,7 +230,8 @@ class _Rows:
             for column, p in zip(columns, printed, strict=False)
             if (figure := _figure(p, column, where)) is not None
         )
-        return Row(f"{self.paper}/{where}", keys["label"], text, figures, note, keys["reading_of"])
+        of, how = keys["reading_of"], keys["decoding"] or ""
+        return Row(f"{self.paper}/{where}", keys["label"], text, figures, note, of, how)
 
     def written(self, sides: str) -> str:
         """The text of two sides: before them the settings and definitions that they read."""
