@@ -278,7 +278,7 @@ def beams_folded_the_wrong_way(patch: Patch) -> None:
         batch, n, _ = x.shape
         sentences = batch // ctx.beams
         folded = x.view(ctx.beams, sentences, n, -1).transpose(0, 1).flatten(1, 2)
-        y, _ = self.look(folded, memory)
+        y, _ = self.look(folded, memory, None)
         return y.unflatten(1, (ctx.beams, n)).transpose(0, 1).reshape(batch, n, -1)
 
     patch.setattr(source.SourceAttention, "_read", read)
@@ -313,10 +313,10 @@ def memory_not_counted(patch: Patch) -> None:
 def scale_forgotten_for_single_queries(patch: Patch) -> None:
     real = DotSourceAttention.look
 
-    def look(self: DotSourceAttention, x: Tensor, memory: Memory) -> Any:
+    def look(self: DotSourceAttention, x: Tensor, memory: Memory, near: Any) -> Any:
         q = split(self.q(x), self.heads)  # the scale is forgotten where queries come one at a time
         if x.shape[1] > 1:
-            return real(self, x, memory)
+            return real(self, x, memory, near)
         blocked = None if memory.blocked is None else memory.blocked[:, None, None]
         contexts, weights = attend(q, memory.keys, memory.values, blocked, 1.0)
         return self.out(join(contexts)), weights

@@ -1,15 +1,27 @@
 from dataclasses import dataclass
 from typing import ClassVar
 
+import torch
 from jaxtyping import Float
 from torch import Tensor, nn
 
 from calque.adl.signature import Flag, Int, Point, Real, Setting, SourceDefault, Word, arg
 from calque.layers.contract import DECODER, Example, Fault, Parts, Site, SourceArg
 from calque.layers.cost import HERE, Cost, Held, Products
-from calque.layers.dot import attend, head_scale, join, split
+from calque.layers.dot import compare, head_scale, join, split
+from calque.layers.drop import drop
 from calque.layers.linears import scaled
-from calque.layers.source import SourceAttention, widths
+from calque.layers.local import (
+    Near,
+    bounds_arg,
+    center_arg,
+    check_window,
+    renorm_arg,
+    window_arg,
+    window_products,
+    windowed,
+)
+from calque.layers.source import SourceAttention, weigh, widths
 from calque.layers.state import Memory
 
 
@@ -19,6 +31,11 @@ class DotSourceAttention(SourceAttention):
     `project` says which of W_q, W_k, W_v there are: all of them; q alone (Luong 2015's "general" score); none (ConvS2S as in
     section 2.4, Luong's "dot"), where the contexts have the width of the values. `dot_src_att` is this layer with one head and
     no W_o. As in `mh_dot_self_att`, `s = none` divides by the root of a head's width where the paper's text says d.
+
+    With `window=D` a position sees 2D + 1 positions of the source (Luong 2015, section 3.2): around min(t, S - 1), its own or the
+    last word's (local-m), or with `center=predict` around p_t = S sig(v_p^T tanh(W_p h_t)), S the number of real source
+    tokens, with weights softmax(.) exp(-2 (s - p_t)^2 / D^2) that are not made to sum to one again (local-p). Positions count
+    from 0, and every head has a v_p of its own.
     """
 
     name = "mh_dot_src_att"
@@ -29,6 +46,9 @@ class DotSourceAttention(SourceAttention):
         Example(
             "dot_src_att(project=q, s=1, keys=@e -> linear(10), values=@end)", (DECODER,), "linear(6) @ e -> linear"
         ),
+        Example("dot_src_att(project=none, s=1, window=1)", (DECODER,)),
+        Example("dot_src_att(project=q, s=1, window=2, center=predict)", (DECODER,)),
+        Example("mh_dot_src_att(heads=2, window=1, center=predict, bounds=real, renorm=yes)", (DECODER,)),
     )
 
     @dataclass(frozen=True)
@@ -51,6 +71,10 @@ class DotSourceAttention(SourceAttention):
             Point(optional=True), None, "what keys are made of, with `values`, instead of `from`"
         )
         values: SourceArg | None = arg(Point(optional=True), None, "what values are made of")
+        window: int | None = window_arg()
+        center: str = center_arg()
+        bounds: str = bounds_arg()
+        renorm: bool = renorm_arg()
 
         EITHER: ClassVar = (("from",), ("keys", "values"))
 
@@ -64,10 +88,12 @@ class DotSourceAttention(SourceAttention):
         self.out = nn.Linear(context, args.width, bias=args.bias) if args.out else nn.Identity()
         self.heads, self.dropout = args.heads, args.dropout
         self.scale = head_scale(args.s, query // args.heads)
+        self.local = windowed(args, site.width, args.heads)
 
     @classmethod
     def infer(cls, args: Args, site: Site) -> int:
         key, value = widths(args)
+        check_window(args, cls.name)
         if args.project == "none" and key != site.width:
             raise Fault("C206", layer=cls.name, expected=key, found=site.width)
         for width in (args.width,) if args.project == "all" else (key, value):
@@ -82,10 +108,11 @@ class DotSourceAttention(SourceAttention):
         asked = 0 if args.project == "none" else query * site.width
         remembered = args.width * (key + value) if args.project == "all" else 0
         out = args.width * context * args.out
+        predicted = window_products(args, site.width, args.heads)
         biased = {"all": 3 * args.width, "q": query, "none": 0}[args.project] + args.width * args.out
         return Cost(
-            asked + remembered + out + biased * args.bias,
-            Products(asked + out, source=query + context, memory=remembered),
+            asked + remembered + out + predicted + biased * args.bias,
+            Products(asked + out + predicted, source=query + context, memory=remembered),
             Held(memory=query + context, masks=1),
             HERE,
         )
@@ -95,11 +122,10 @@ class DotSourceAttention(SourceAttention):
         columns = split(self.k(keys), self.heads).transpose(2, 3).contiguous()
         return columns, split(self.v(values), self.heads).contiguous()
 
-    def look(self, x: Float[Tensor, "S T D"], memory: Memory) -> tuple[Tensor, Tensor]:
-        q = split(self.q(x), self.heads)
-        blocked = None if memory.blocked is None else memory.blocked[:, None, None]
-        dropout = self.dropout if self.training else 0.0
-        contexts, weights = attend(q, memory.keys, memory.values, blocked, self.scale, dropout)
+    def look(self, x: Float[Tensor, "S T D"], memory: Memory, near: Near | None) -> tuple[Tensor, Tensor]:
+        scores = compare(split(self.q(x), self.heads), memory.keys, self.scale)
+        weights = weigh(scores, memory, near).to(memory.values.dtype)
+        contexts = torch.matmul(drop(weights, self.dropout, self.training), memory.values)
         return self.out(join(contexts)), weights
 
     def fuse(self) -> None:

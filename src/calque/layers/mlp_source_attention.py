@@ -5,24 +5,37 @@ import torch
 from jaxtyping import Float
 from torch import Tensor, nn
 
-from calque.adl.signature import Int, Point, Setting, SourceDefault, arg
-from calque.layers.contract import DECODER, Example, Parts, Site, SourceArg
+from calque.adl.signature import Int, Point, Setting, SourceDefault, Word, arg
+from calque.layers.contract import DECODER, Example, Fault, Parts, Site, SourceArg
 from calque.layers.cost import HERE, Cost, Held, Products
-from calque.layers.dot import normalised
-from calque.layers.source import SourceAttention, widths
+from calque.layers.local import (
+    Near,
+    bounds_arg,
+    center_arg,
+    check_window,
+    renorm_arg,
+    window_arg,
+    window_products,
+    windowed,
+)
+from calque.layers.source import SourceAttention, weigh, widths
 from calque.layers.state import Memory
 
 
 class MlpSourceAttention(SourceAttention):
     """mlp_src_att(H, U) = softmax(S) U, S_ij = w_o^T tanh(W_q h_i + W_k u_j) (Domhan 2018, section 2.3; Bahdanau et al. 2014).
 
-    No biases. The contexts have the width of the values.
+    No biases. The contexts have the width of the values. It is Luong 2015's "concat" score v_a^T tanh(W_a [h_t; u_s]), W_a in two
+    pieces; with `project=q` the piece of u_s is the identity, as in the networks that were measured there (footnote 15).
+    `window` and what goes with it are those of `mh_dot_src_att`.
     """
 
     name = "mlp_src_att"
     examples = (
         Example("mlp_src_att", (DECODER,)),
         Example("mlp_src_att(6, keys=@e, values=@end)", (DECODER,), "linear(4) @ e -> linear(10)"),
+        Example("mlp_src_att(project=q, window=1, center=predict)", (DECODER,)),
+        Example("mlp_src_att(6, window=2)", (DECODER,)),
     )
 
     @dataclass(frozen=True)
@@ -33,25 +46,37 @@ class MlpSourceAttention(SourceAttention):
             Point(optional=True), None, "what keys are made of, with `values`, instead of `from`"
         )
         values: SourceArg | None = arg(Point(optional=True), None, "what values are made of")
+        project: str = arg(Word(choices=("all", "q")), "all", "which of W_q and W_k there are")
+        window: int | None = window_arg()
+        center: str = center_arg()
+        bounds: str = bounds_arg()
+        renorm: bool = renorm_arg()
 
         EITHER: ClassVar = (("from",), ("keys", "values"))
 
     def __init__(self, args: Args, site: Site, parts: Parts):
         super().__init__(args, site, parts)
         self.q = nn.Linear(site.width, args.hidden, bias=False)
-        self.k = nn.Linear(widths(args)[0], args.hidden, bias=False)
+        self.k = nn.Linear(widths(args)[0], args.hidden, bias=False) if args.project == "all" else nn.Identity()
         self.score = nn.Linear(args.hidden, 1, bias=False)
+        self.local = windowed(args, site.width)
 
     @classmethod
     def infer(cls, args: Args, site: Site) -> int:
-        return widths(args)[1]
+        key, value = widths(args)
+        check_window(args, cls.name)
+        if args.project == "q" and args.hidden != key:
+            raise Fault("C210", "hidden", expected=key, found=args.hidden)
+        return value
 
     @classmethod
     def cost(cls, args: Args, site: Site) -> Cost:
         key, value = widths(args)
+        asked = args.hidden * site.width + window_products(args, site.width)
+        remembered = args.hidden * key if args.project == "all" else 0
         return Cost(
-            args.hidden * (site.width + key + 1),
-            Products(args.hidden * site.width, source=args.hidden + value, memory=args.hidden * key),
+            asked + remembered + args.hidden,
+            Products(asked, source=args.hidden + value, memory=remembered),
             Held(memory=args.hidden + value, masks=1),
             HERE,
         )
@@ -59,9 +84,8 @@ class MlpSourceAttention(SourceAttention):
     def remember(self, keys: Float[Tensor, "S N D"], values: Float[Tensor, "S N E"]) -> tuple[Tensor, Tensor]:
         return self.k(keys), values
 
-    def look(self, x: Float[Tensor, "S T D"], memory: Memory) -> tuple[Tensor, Tensor]:
+    def look(self, x: Float[Tensor, "S T D"], memory: Memory, near: Near | None) -> tuple[Tensor, Tensor]:
         hidden = (self.q(x)[:, :, None] + memory.keys[:, None]).tanh_()  # [S, T, N, hidden], the largest tensor: once
         scores = self.score(hidden).squeeze(3)[:, None]
-        blocked = None if memory.blocked is None else memory.blocked[:, None, None]
-        weights = normalised(scores, blocked).to(memory.values.dtype)
+        weights = weigh(scores, memory, near).to(memory.values.dtype)
         return torch.matmul(weights[:, 0], memory.values), weights

@@ -3,16 +3,19 @@
 from abc import abstractmethod
 from typing import Any, Protocol, cast, runtime_checkable
 
-from jaxtyping import Float
+import torch
+from jaxtyping import Float, Int
 from torch import Tensor
 
 from calque.layers.contract import DECODER, Context, Layer, Parts, Site, SourceArg
+from calque.layers.dot import normalised
+from calque.layers.local import Local, Near
 from calque.layers.state import Memory, State
 
 
 @runtime_checkable
 class SourceArgs(Protocol):
-    """The arguments every source attention has."""
+    """The arguments of a source attention that has keys and values."""
 
     @property
     def from_(self) -> SourceArg | None: ...
@@ -29,23 +32,36 @@ def widths(args: SourceArgs) -> tuple[int, int]:
     return cast("SourceArg", args.keys).width, cast("SourceArg", args.values).width
 
 
+def weigh(scores: Float[Tensor, "S H T N"], memory: Memory, near: Near | None) -> Float[Tensor, "S H T N"]:
+    """The weights that scores become: through a window, or over the whole sentence."""
+    if near is not None:
+        return near.weights(scores)
+    return normalised(scores, None if memory.blocked is None else memory.blocked[:, None, None])
+
+
 class SourceAttention(Layer):
-    """A layer that reads encoder points. It writes `remember` and `look`; both forms and the sharing among beams follow."""
+    """A layer that reads encoder points. It writes `remember` and `look`; both forms and the sharing among beams follow.
+
+    One that can look through a window sets `local` to it.
+    """
 
     sides = (DECODER,)
 
     def __init__(self, args: Any, site: Site, parts: Parts):
         super().__init__(args, site, parts)
-        named = {"from": args.from_, "keys": args.keys, "values": args.values}
+        named = {name.rstrip("_"): getattr(args, name, None) for name in ("from_", "keys", "values")}
         self._keys_of = {name: source.key for name, source in named.items() if source is not None}
+        self.local: Local | None = None
 
     @abstractmethod
     def remember(self, keys: Float[Tensor, "S N D"], values: Float[Tensor, "S N E"]) -> tuple[Tensor, Tensor]:
         """What is kept of a sentence: computed once, before its first word."""
 
     @abstractmethod
-    def look(self, x: Float[Tensor, "S T D"], memory: Memory) -> tuple[Tensor, Float[Tensor, "S H T N"]]:
-        """The output at each position, and the weights."""
+    def look(
+        self, x: Float[Tensor, "S T D"], memory: Memory, near: Near | None
+    ) -> tuple[Tensor, Float[Tensor, "S H T N"]]:
+        """The output at each position, and the weights; `near` is what a window leaves."""
 
     def forward(self, x: Float[Tensor, "B T D"], ctx: Context) -> Float[Tensor, "B T E"]:
         return self._read(x, self._memory(ctx), ctx)
@@ -69,8 +85,18 @@ class SourceAttention(Layer):
         # The beams of a sentence become further queries of the one memory, instead of copies of it.
         batch, n, _ = x.shape
         folded = x.reshape(batch // ctx.beams, ctx.beams * n, -1)
-        y, weights = self.look(folded, memory)
+        near = None
+        if self.local is not None:
+            near = self.local(folded, _places(x, ctx), memory.values.shape[-2], memory.blocked)
+        y, weights = self.look(folded, memory, near)
         if ctx.record is not None:
             by_row = weights.view(*weights.shape[:2], ctx.beams, n, -1).transpose(1, 2).flatten(0, 1)
             ctx.record(self.path, by_row)
         return y.reshape(batch, n, -1)
+
+
+def _places(x: Float[Tensor, "B n D"], ctx: Context) -> Int[Tensor, "#S q"]:
+    """The positions of the queries, folded as they are."""
+    if ctx.chunk is None:
+        return torch.arange(x.shape[1], device=x.device).repeat(ctx.beams)[None]
+    return ctx.chunk.positions.reshape(-1, ctx.beams * x.shape[1])

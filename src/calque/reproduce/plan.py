@@ -78,13 +78,17 @@ def table_of(paper: str, name: str) -> Table:
 
 
 def rows_of(table: Table, paper: str, names: Sequence[str]) -> list[Row]:
-    """The rows of those names in the table's order, all of them where none is named. Raises X702."""
-    known = [row.key for row in table.rows]
+    """The rows of those names in the table's order, all of them where none is named. Raises X702.
+
+    Left out is what is not trained for itself: another row's model, decoded otherwise.
+    """
+    trained = [row for row in table.rows if not row.decoding]
+    known = [row.key for row in trained]
     for name in names:
         if name not in known:
             where = f"{paper}/{table.name}"
             raise error("X702", None, table=where, name=name, near=nearest(name, known), names=known)
-    return [row for row in table.rows if not names or row.key in names]
+    return [row for row in trained if not names or row.key in names]
 
 
 def claim_folder(out: Path, asked: Asked) -> None:

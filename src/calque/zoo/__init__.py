@@ -62,7 +62,8 @@ def _folder() -> Traversable:
 
 
 def _rows() -> dict[str, Row]:
-    return {row.name: row for name in papers() for table in paper(name).tables for row in table.rows}
+    rows = (row for name in papers() for table in paper(name).tables for row in table.rows)
+    return {row.name: row for row in rows if not row.decoding}
 
 
 @functools.cache

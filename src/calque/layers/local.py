@@ -1,0 +1,146 @@
+"""Windows over the source, for every score: where they stand, what they leave, and the arguments that say so
+(Luong 2015, section 3.2).
+"""
+
+from typing import Any, NamedTuple, Protocol, runtime_checkable
+
+import torch
+from jaxtyping import Bool, Float, Int
+from torch import Tensor, nn
+
+from calque.adl.signature import Flag, Word, arg
+from calque.adl.signature import Int as Whole
+from calque.layers.contract import Fault
+from calque.layers.dot import normalised
+from calque.layers.state import accumulated
+
+MONOTONIC, PREDICT = "monotonic", "predict"
+FLOOR, ROUND, REAL = "floor", "round", "real"
+
+
+@runtime_checkable
+class LocalArgs(Protocol):
+    """The arguments of a layer that can look through a window."""
+
+    @property
+    def window(self) -> int | None: ...
+    @property
+    def center(self) -> str: ...
+    @property
+    def bounds(self) -> str: ...
+    @property
+    def renorm(self) -> bool: ...
+
+
+def window_arg() -> Any:
+    """How far a window reaches."""
+    return arg(Whole(optional=True), None, "D, positions on either side of a centre that are seen; none: all are")
+
+
+def center_arg() -> Any:
+    """Where it stands."""
+    return arg(Word(choices=(MONOTONIC, PREDICT)), MONOTONIC, "of a window: at min(t, S - 1), or at a predicted p_t")
+
+
+def bounds_arg() -> Any:
+    """What is inside of it."""
+    return arg(
+        Word(choices=(FLOOR, ROUND, REAL)),
+        FLOOR,
+        "of a predicted p_t: D on either side of floor(p_t), of round(p_t), of p_t",
+    )
+
+
+def renorm_arg(doc: str = "make what the Gaussian of a predicted centre leaves sum to one") -> Any:
+    """Whether anything is lost."""
+    return arg(Flag(), False, doc)
+
+
+def check_window(args: LocalArgs, layer: str, loses: bool = False) -> None:
+    """Raises `Fault` C209 and C211 for arguments that say nothing; `loses`: weights sum to less than one in any case."""
+    given = [name for name, plain in (("center", MONOTONIC), ("bounds", FLOOR)) if getattr(args, name) != plain]
+    if args.window is None and (given or (args.renorm and not loses)):
+        name = (given or ["renorm"])[0]
+        raise Fault("C209", name, name=name, layer=layer)
+    if args.window is not None and args.center == MONOTONIC and (given or args.renorm):
+        name = (given or ["renorm"])[0]
+        raise Fault("C211", name, name=name)
+
+
+def window_products(args: LocalArgs, width: int, heads: int = 1) -> int:
+    """Parameters of W_p and v_p, and multiply-adds per position."""
+    return width * (width + heads) if args.window is not None and args.center == PREDICT else 0
+
+
+class Near(NamedTuple):
+    """What windows leave of the source, at each query.
+
+    offset   positions from the centre, or where `bounds` are real from p_t
+    outside  what is not in the window, or padding
+    share    the Gaussian; None: 1
+    renorm   weights sum to one behind it
+    """
+
+    offset: Float[Tensor, "#S #H q N"] | Int[Tensor, "#S #H q N"]
+    outside: Bool[Tensor, "#S #H q N"]
+    share: Float[Tensor, "S H q N"] | None
+    renorm: bool
+
+    def weights(self, scores: Float[Tensor, "S H q N"]) -> Float[Tensor, "S H q N"]:
+        """softmax(scores) inside the window, times the share, in float32 at least."""
+        weights = normalised(scores, self.outside)
+        if self.share is None:
+            return weights
+        weights = weights * self.share
+        return weights / weights.sum(-1, keepdim=True) if self.renorm else weights
+
+
+class Local(nn.Module):
+    """A window of D positions on either side of a centre. Positions s and t count from 0, S is the number of real tokens.
+
+    monotonic  the centre is min(t, S - 1), t the position of the query: local-m. The paper does not say what follows the last
+               word's turn; its code stays there
+    predict    p_t = S sig(v_p^T tanh(W_p h_t)), a real number in (0, S), one for each head (equation 9); the window is
+               [floor(p_t) - D, floor(p_t) + D], and weights are multiplied with exp(-(s - p_t)^2 / (2 sigma^2)), sigma = D/2,
+               behind the softmax (equation 10): they sum to less than one
+
+    What a window has outside the sentence takes no part in the softmax (footnote 8). No gradient comes through floor.
+    """
+
+    def __init__(self, args: LocalArgs, width: int, heads: int = 1):
+        super().__init__()
+        self.window, self.bounds, self.renorm = args.window or 0, args.bounds, args.renorm
+        self.hidden = self.position = None
+        if args.center == PREDICT:
+            self.hidden = nn.Linear(width, width, bias=False)
+            self.position = nn.Linear(width, heads, bias=False)
+
+    def forward(
+        self,
+        x: Float[Tensor, "S q D"],
+        places: Int[Tensor, "#S q"],
+        length: int,
+        blocked: Bool[Tensor, "S N"] | None,
+    ) -> Near:
+        """What the queries x, at `places`, see of `length` source positions, of which `blocked` ones are padding."""
+        s = torch.arange(length, device=x.device)
+        words = None if blocked is None else (length - blocked.sum(1))[:, None, None]
+        share = None
+        if self.hidden is None or self.position is None:
+            centre = places[:, None]
+            centre = centre.clamp(max=length - 1) if words is None else torch.minimum(centre, words - 1)
+            offset = s - centre[..., None]
+        else:
+            # In float32: eight bits of mantissa do not tell positions apart.
+            scores = self.position(torch.tanh(self.hidden(x))).to(accumulated(x.dtype)).transpose(1, 2)
+            p = torch.sigmoid(scores) * (length if words is None else words)
+            share = torch.exp((s - p[..., None]).square() * (-2.0 / self.window**2))
+            centre = {FLOOR: torch.floor(p), ROUND: torch.floor(p + 0.5), REAL: p}[self.bounds]
+            offset = s - centre[..., None]
+        outside = offset.abs() > self.window
+        return Near(offset, outside if blocked is None else outside | blocked[:, None, None], share, self.renorm)
+
+
+def windowed(args: LocalArgs, width: int, heads: int = 1) -> Local | None:
+    """The window that the arguments ask for, if they do."""
+    return None if args.window is None else Local(args, width, heads)
