@@ -20,7 +20,7 @@ from calque.reproduce.plan import CELLS, FAILURES, HYPOTHESES, REFERENCE, Asked,
 from calque.reproduce.verdicts import Judge, Judged, claims_of, statistics_of
 from calque.run import writing
 from calque.whole import write_whole
-from calque.zoo.paper import Column, Figure, Table
+from calque.zoo.paper import Column, Figure, Table, place
 
 METRICS = {"bleu": "BLEU", "meteor": "METEOR"}
 
@@ -123,7 +123,7 @@ def make_report(out: Path, root: Path, shown: Shown) -> Report:
     where = ("machine", "accelerator", "threads", "precision", "torch", "commit", "keys")
     return Report(
         asked,
-        f"{paper.cite}, table {table.name.removeprefix('table')}: {table.title}",
+        f"{paper.cite}, {place(table.name)}: {table.title}",
         table.columns,
         CORPORA[asked.corpus].title,
         pair.title,

@@ -6,6 +6,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
+from calque.adl.signature import SETTINGS
+
 KINDS = ("above", "below", "not-above", "about", "gain")
 METRICS = {
     "bleu": "BLEU as the paper takes it",
@@ -155,11 +157,12 @@ def load_paper(name: str, data: Mapping[str, Any], texts: Mapping[str, str]) -> 
 
     Raises ValueError, with the place, for a key too many or too few, and for what is named and is not there.
     """
-    keys = _keys(data, name, "title cite address settings pairs tables claims")
+    keys = _keys(data, name, "title cite address settings pairs tables claims", "definitions")
     pairs = tuple(
         Pair(pair, *_keys(entry, f"pairs.{pair}", "title settings").values()) for pair, entry in keys["pairs"].items()
     )
-    reader = _Rows(name, keys["cite"], keys["settings"], {p.name for p in pairs}, texts)
+    statements = keys["settings"] | (keys["definitions"] or {})
+    reader = _Rows(name, keys["cite"], statements, {p.name for p in pairs}, texts)
     tables = tuple(reader.table(key, entry) for key, entry in keys["tables"].items())
     claims = tuple(_claim(entry, f"claims[{k}]", tables) for k, entry in enumerate(keys["claims"]))
     return Paper(name, keys["title"], keys["cite"], keys["address"], pairs, tables, claims)
@@ -175,13 +178,12 @@ def _keys(entry: Mapping[str, Any], where: str, needed: str, optional: str = "")
 
 
 class _Rows:
-    """Reads tables; a row can take the text of an earlier one."""
+    """Reads tables; a row can take the text of an earlier one, with other values of its settings."""
 
     def __init__(
-        self, paper: str, cite: str, settings: Mapping[str, object], pairs: set[str], texts: Mapping[str, str]
+        self, paper: str, cite: str, statements: Mapping[str, object], pairs: set[str], texts: Mapping[str, str]
     ):
-        self.paper, self.cite, self.pairs = paper, cite, pairs
-        self.settings = "".join(f"{key} = {value}\n" for key, value in settings.items())
+        self.paper, self.cite, self.statements, self.pairs = paper, cite, statements, pairs
         self.texts = dict(texts)
 
     def table(self, name: str, entry: Mapping[str, Any]) -> Table:
@@ -196,7 +198,7 @@ class _Rows:
 
     def row(self, table: str, key: str, entry: Mapping[str, Any], columns: tuple[Column, ...]) -> Row:
         where = f"{table}/{key}"
-        keys = _keys(entry, where, "label", "note encoder decoder same figures reading_of")
+        keys = _keys(entry, where, "label", "note encoder decoder same settings figures reading_of")
         sides = [keys["encoder"], keys["decoder"]]
         if (keys["same"] is None) == (None in sides) or (keys["same"] is not None and sides != [None, None]):
             raise ValueError(f"{where}: either `same`, or `encoder` and `decoder`")
@@ -207,10 +209,14 @@ class _Rows:
                 raise ValueError(f"{where}: there is no text {keys['same']} before it")
             body = self.texts[keys["same"]]
         else:
-            body = f"adl = 0\n{self.settings}encoder = {sides[0]}\ndecoder = {sides[1]}\n"
+            body = self.written(f"encoder = {sides[0]}\ndecoder = {sides[1]}\n")
+        for name, value in (keys["settings"] or {}).items():
+            body, found = re.subn(rf"^{name} = .*$", f"{name} = {value}", body, count=1, flags=re.MULTILINE)
+            if not found:
+                raise ValueError(f"{where}: its text does not set {name}")
         self.texts[where] = body
         note = " ".join((keys["note"] or "").split())
-        head = [f"{self.cite}, table {table.removeprefix('table')}: {keys['label']}.", *textwrap.wrap(note, 118)]
+        head = [f"{self.cite}, {place(table)}: {keys['label']}.", *textwrap.wrap(note, 118)]
         text = "".join(f"# {line}\n" for line in head) + "\n" + body
         printed = keys["figures"] or []
         if keys["figures"] is not None and len(printed) != len(columns):
@@ -221,6 +227,19 @@ class _Rows:
             if (figure := _figure(p, column, where)) is not None
         )
         return Row(f"{self.paper}/{where}", keys["label"], text, figures, note, keys["reading_of"])
+
+    def written(self, sides: str) -> str:
+        """The text of two sides: before them the settings and definitions that they read."""
+        for head, value in reversed(self.statements.items()):
+            name = head.partition("(")[0]
+            if name in SETTINGS or re.search(rf"\b{name}\b", sides):
+                sides = f"{head} = {value}\n{sides}"
+        return "adl = 0\n" + sides
+
+
+def place(table: str) -> str:
+    """Where a table stands in its paper, as one says it: `table 3` of `table3`, `section 5.3` of `section5.3`."""
+    return re.sub(r"^([a-z]+)(?=\d)", r"\1 ", table)
 
 
 def _column(text: str, where: str, pairs: set[str]) -> Column:
