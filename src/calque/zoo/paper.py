@@ -180,9 +180,7 @@ def _keys(entry: Mapping[str, Any], where: str, needed: str, optional: str = "")
 class _Rows:
     """Reads tables; a row can take the text of an earlier one, with other values of its settings."""
 
-    def __init__(
-        self, paper: str, cite: str, statements: Mapping[str, object], pairs: set[str], texts: Mapping[str, str]
-    ):
+    def __init__(self, paper: str, cite: str, statements: dict[str, object], pairs: set[str], texts: Mapping[str, str]):
         self.paper, self.cite, self.statements, self.pairs = paper, cite, statements, pairs
         self.texts = dict(texts)
 
