@@ -273,6 +273,7 @@ def test_the_loader_reads_what_is_written() -> None:
         (("tables", "table3", "rows", "rnn", "figures"), ["22.8 +- 0.2"] + ["-"] * 4, "is no figure"),
         (("tables", "table3", "rows", "rnn", "same"), "transformer", "either `same`"),
         (("tables", "table3", "rows", "rnn", "reading_of"), "rnmt", "either `figures`"),
+        (("tables", "table3", "rows", "rnn", "settings"), {"h": 3}, "table3/rnn: its text does not set h"),
         (("tables", "table2", "rows", "upper-raw", "reading_of"), "lower", "no row lower"),
         (("tables", "table5", "rows", "rnn-rnn", "same"), "table9/x", "no text table9/x"),
         (("tables", "table3", "columns"), ["wmt17-ende ter"], "is no column"),

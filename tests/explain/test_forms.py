@@ -9,6 +9,8 @@ from torch import Tensor
 
 from calque import zoo
 from calque.adl.check import Checked, check
+from calque.adl.dialect import reader
+from calque.adl.settings import parse_settings
 from calque.diagnostics import Text
 from calque.explain import Around, Whole, whole
 from calque.explain.figures import figures
@@ -170,40 +172,24 @@ def test_a_signal_takes_the_shortest_way() -> None:
     assert (path_order(narrow.encoder), path_length(narrow.encoder, 30)) == ("none", math.inf)  # no word sees the last
 
 
-# -- Gehring 2017, sections 3.3, 4.2, 5.2 and 5.4: encoders without and with recurrence, a decoder of one or two layers
-
-CONV = """
-d = {d}
-h = 512
-conv(n, w) = repeat(n-1, res(cnn(id, width=w)) -> tanh) -> cnn(tanh, width=w)
-cond(k, v) = feed(concat(take(h, d), add(take(0, h) -> linear, take(h, d)) -> dot_src_att(keys=k, values=v, s=1, project=none))
-             -> rnn(h, bias=no), width=h)
-"""
-DEEP = "encoder = learn_pos(1024) @ e -> concat(linear(h) -> conv({a}, h) -> linear @ a, conv({c}, d) @ c)\n"
-TURNS = "encoder = concat({forth}, reverse({back})) -> linear(bias=no) @ a -> id @ c\n"
-DECODER = "decoder = cond(@a, @c){more} -> linear\n"
+# -- Gehring 2017, sections 1, 3.2, 4.2, 5.2 and 5.4, and appendix B
 
 
-def gehring(encoder: str, d: int, layers: int) -> Whole:
-    """With vocabularies of 200,000 and 30,000 words, as in section 5.2."""
-    text = CONV.format(d=d) + encoder + DECODER.format(more=" -> rnn(h, bias=no)" * (layers - 1))
-    return explained(text, around=Around(200_000, 30_000, "none"))
+def gehring(row: str, *settings: str) -> Whole:
+    """A row at the paper's sizes, with vocabularies of 200,000 and 30,000 words, as in section 5.2."""
+    text = zoo.read(f"gehring2017/{row}")
+    return whole(check(text, builtin(), reader("calque", parse_settings(settings))), Around(200_000, 30_000, "none"))
 
 
 def test_gehring_more_operations_yet_faster() -> None:
     """Section 5.4: at equal embeddings the 6/3 encoder takes "roughly 1.6x as many FLOPs" as a BiLSTM."""
-    deep = gehring(DEEP.format(a=6, c=3), 256, 1)
-    turns = gehring(TURNS.format(forth="rnn(h, bias=no)", back="rnn(h, bias=no)"), 256, 1)
-    ratio = deep.encoder.products.position / turns.encoder.products.position
-    assert round(ratio, 1) == 1.6
+    deep, turns = gehring("table3/deep"), gehring("table3/bilstm")
+    assert round(deep.encoder.products.position / turns.encoder.products.position, 1) == 1.6
 
 
 def test_gehring_fewer_parameters() -> None:
     """Section 5.2: 20/5 has "40% fewer parameters" than the two-layer BiLSTM, whose embeddings are twice as wide."""
-    deep = gehring(DEEP.format(a=20, c=5), 256, 2)
-    one = "rnn(h, bias=no) -> reverse(rnn(h, bias=no))"
-    two = "rnn(h, bias=no) -> reverse(rnn(h, bias=no))"
-    turns = gehring(TURNS.format(forth=one, back=two), 512, 2)
+    deep, turns = gehring("table2/deep-20-5"), gehring("table2/bilstm-2")
     assert round(1 - deep.parameters / turns.parameters, 2) == 0.40
 
 
@@ -219,8 +205,13 @@ def test_gehring_depth_that_spans_n_words(kernel: int, n: int) -> None:
     assert path_length(short, n) == math.inf
 
 
-@pytest.mark.parametrize(("layers", "width", "words"), [(5, 3, 11), (6, 3, 13)])
-def test_gehring_receptive_fields(layers: int, width: int, words: int) -> None:
-    told = explained(f"d = 8\nencoder = repeat({layers}, res(cnn(tanh, kernel={width})))\ndecoder = id\n")
-    first, last = told.encoder.field
+@pytest.mark.parametrize(("layers", "words"), [(1, 3), (5, 11), (6, 13)])
+def test_gehring_receptive_fields(layers: int, words: int) -> None:
+    """Section 3.2: 5 convolutions give "an input field of 11 words"; appendix B: with 6, 13 words."""
+    first, last = gehring("table1/deep+pos", f"n={layers}", "m=1").encoder.field
     assert last - first + 1 == words
+    assert layers == math.ceil((words - 1) / (3 - 1))
+
+
+def test_gehring_pooling_sees_five_words() -> None:
+    assert gehring("table1/pooling+pos").encoder.field == (-2, 2)

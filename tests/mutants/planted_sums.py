@@ -1,4 +1,4 @@
-"""Faults planted in scans, and in windows with fixed weights, added to those of `planted`."""
+"""Faults planted in scans, windows with fixed weights and lengths, added to those of `planted`."""
 
 from typing import Any
 
@@ -12,8 +12,10 @@ from calque.layers.average import Average
 from calque.layers.banded import banded
 from calque.layers.contract import Context
 from calque.layers.hard_coded import HardCodedSelfAttention
+from calque.layers.learn_length import LearnedLength
+from calque.layers.pool import Pool
 from calque.layers.ssru import SimplestRecurrent
-from calque.layers.state import Scan, State, Window
+from calque.layers.state import Cell, Scan, State, Window
 
 __all__ = ["MUTANTS"]
 
@@ -110,6 +112,34 @@ def average_over_the_sentence(patch: Patch) -> None:
 # -- windows with fixed weights
 
 
+@mutant("pool", "padding")
+def mean_over_padding(patch: Patch) -> None:
+    real = Pool.forward
+    patch.setattr(Pool, "forward", lambda self, x, ctx: real(self, x, ctx._replace(mask=None)))
+
+
+@mutant("pool", "equal")
+def divided_by_the_inputs_there_are(patch: Patch) -> None:
+    real = Pool.forward
+
+    def forward(self: Pool, x: Tensor, ctx: Context) -> Tensor:
+        there = real(self, torch.ones_like(x), ctx)
+        return real(self, x, ctx) / there.clamp(min=1e-3)  # not in steps, where zeros stand before the first
+
+    patch.setattr(Pool, "forward", forward)
+
+
+@mutant("pool", "causal")
+def decoder_pools_around_its_position(patch: Patch) -> None:
+    real = Pool.__init__
+
+    def init(self: Pool, args: Any, site: Any, parts: Any) -> None:
+        real(self, args, site, parts)
+        self.causal = False
+
+    patch.setattr(Pool, "__init__", init)
+
+
 @mutant("hc_self_att", "equal")
 def window_one_too_short(patch: Patch) -> None:
     def init_state(self: HardCodedSelfAttention, batch: int, capacity: int, ctx: Context) -> State:
@@ -181,3 +211,24 @@ def state_of_the_mean_row(patch: Patch) -> None:
         return real(self, x, Scan(state.h + 1e-12 * state.h.mean(0)), ctx)
 
     patch.setattr(SimplestRecurrent, "step", step)
+
+
+# -- lengths
+
+
+@mutant("learn_length", "padding")
+def length_of_the_longest_sentence(patch: Patch) -> None:
+    real = LearnedLength._row
+
+    def row(self: LearnedLength, ctx: Context) -> Tensor:
+        return real(self, ctx._replace(sources={"end": ctx.sources["end"]._replace(mask=None)}))
+
+    patch.setattr(LearnedLength, "_row", row)
+
+
+@mutant("learn_length", "equal")
+def lengths_in_the_order_of_beams(patch: Patch) -> None:
+    def init_state(self: LearnedLength, batch: int, capacity: int, ctx: Context) -> State:
+        return Cell((self._row(ctx).repeat(ctx.beams, 1),))
+
+    patch.setattr(LearnedLength, "init_state", init_state)

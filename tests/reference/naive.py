@@ -71,6 +71,19 @@ def cnn(xs: Sequence_, w: Vector, b: Vector, v: str, dilation: int, causal: bool
     return out
 
 
+def pool(xs: Sequence_, k: int, causal: bool) -> Sequence_:
+    """1/k of the sum of the k inputs around h_i, or that end in it, as far as there are any (Gehring 2017, 3.1)."""
+    out = []
+    for i in range(len(xs)):
+        total = np.zeros(len(xs[0]))
+        for j in range(k):
+            at = i + j - (k - 1 if causal else k // 2)
+            if 0 <= at < len(xs):
+                total = total + xs[at]
+        out.append(total / k)
+    return out
+
+
 def lstm(
     xs: Sequence_, w: Vector, u: Vector, b: Vector, forget: float, h: Vector, c: Vector
 ) -> tuple[Sequence_, tuple[Vector, Vector]]:
@@ -132,6 +145,11 @@ def pos(xs: Sequence_, scale: bool, layout: str, endpoint: bool) -> Sequence_:
 def learn_pos(xs: Sequence_, table: Vector) -> Sequence_:
     """h_t + l_t; the last row for every position past the table."""
     return [h + table[min(t, len(table) - 1)] for t, h in enumerate(xs)]
+
+
+def learn_length(xs: Sequence_, table: Vector, m: int) -> Sequence_:
+    """h_t + l_m, m from 1; the last row for every length past the table (Gehring 2017, appendix A)."""
+    return [h + table[min(m, len(table)) - 1] for h in xs]
 
 
 def softmax(scores: Sequence[float]) -> list[float]:
