@@ -210,7 +210,8 @@ class _Rows:
             body = f"adl = 0\n{self.settings}encoder = {sides[0]}\ndecoder = {sides[1]}\n"
         self.texts[where] = body
         note = " ".join((keys["note"] or "").split())
-        head = [f"{self.cite}, table {table.removeprefix('table')}: {keys['label']}.", *textwrap.wrap(note, 118)]
+        place = re.sub(r"(?<=[a-z])(?=\d)", " ", table)  # table 2, figure 3
+        head = [f"{self.cite}, {place}: {keys['label']}.", *textwrap.wrap(note, 118)]
         text = "".join(f"# {line}\n" for line in head) + "\n" + body
         printed = keys["figures"] or []
         if keys["figures"] is not None and len(printed) != len(columns):
