@@ -1,0 +1,174 @@
+"""What does fixed attention save? You 2020, tables 3 and 7, with random weights: speed of decoding, and memory of training.
+
+    python benchmarks/hard_coded.py speed [--size small] [--sentences 64] [--beam 4] [--repeats 5] [--record ID]
+    python benchmarks/hard_coded.py memory [--size small] [--gigabytes 11] [--record ID]
+
+`speed` decodes sentences of equal length at a forced length, all networks in turn, and prints beside the sentences in a second what
+arithmetic alone would allow: multiply-adds of BASE divided by those of a network, by `calque.explain`, with the whole output layer
+and with one of few selected words. `memory` trains one update on batches of two sizes: of the peaks, the process included, the
+straight line through them says how many target tokens a memory holds. One JSON object comes out.
+"""
+
+import argparse
+import json
+import statistics
+import time
+from collections.abc import Mapping
+from pathlib import Path
+
+import torch
+from torch import Tensor
+
+from calque import zoo
+from calque.adl.check import Checked
+from calque.bench.clock import digits
+from calque.bench.train import settings_for
+from calque.data.batches import Batch, collate
+from calque.data.corpus import Pairs
+from calque.decode.prepare import prepare_for_decoding
+from calque.decode.rule import SearchSettings
+from calque.decode.search import search
+from calque.explain.whole import Around, whole
+from calque.ledger import conditions, publish
+from calque.model import Model, Shape
+from calque.reproduce.sizes import checked_row
+from calque.train.initialise import initialise
+from calque.train.measure import measure
+
+ROWS = ("base", "hc-sa", "hc-all", "sh-x", "base-sa", "sh-x-sa")
+PAIRS = {"small": "iwslt16-ende", "large": "wmt16-enro"}
+VOCABULARY, SELECTED, LENGTH = 32000, 1000, 25
+"""Words, those of an output layer with vocabulary selection, and words of a sentence on either side."""
+TRAINED_ON = (8, 32)
+"""Sentences of the two batches."""
+
+
+def networks(size: str) -> dict[str, Checked]:
+    """The networks of the paper at one of its two sizes."""
+    pair = next(p for p in zoo.paper("you2020").pairs if p.name == PAIRS[size])
+    settings = {name: f"{name}={value}" for name, value in pair.settings.items()}
+    return {row: checked_row(zoo.read(f"you2020/{row}"), settings)[0] for row in ROWS}
+
+
+def multiply_adds(checked: Checked, beam: int, words: int) -> float:
+    """Of a sentence: the source and what is foreseen once, the steps for each of its hypotheses."""
+    told = whole(checked, Around(VOCABULARY, words), LENGTH, LENGTH)
+    once = LENGTH * (told.per_source_token + told.per_place)
+    return once + beam * (told.sentence - once)
+
+
+def sources(count: int) -> Tensor:
+    """Sentences of equal length."""
+    return torch.randint(4, VOCABULARY, (count, LENGTH))
+
+
+def sentences_a_second(checked: Mapping[str, Checked], given: argparse.Namespace) -> dict[str, list[float]]:
+    """By network, of every repeat."""
+    made: dict[str, Model] = {}
+    for name, one in checked.items():
+        model = Model(one, Shape(VOCABULARY, VOCABULARY))
+        initialise(model, "glorot", 0.1, 1)
+        made[name] = prepare_for_decoding(model)
+    settings = SearchSettings(given.beam, exact_length=LENGTH, scores=False)
+    batch, found = sources(given.sentences), {name: [] for name in made}
+    mask, most = torch.ones_like(batch, dtype=torch.bool), torch.full((given.sentences,), LENGTH - 1)
+    for repeat in range(given.repeats + 1):
+        for name, model in made.items():
+            began = time.perf_counter()
+            search(model, batch, mask, most, settings)
+            if repeat:  # the first warms up
+                found[name].append(given.sentences / (time.perf_counter() - began))
+    return found
+
+
+def speed(given: argparse.Namespace) -> dict[str, int | float]:
+    """The figures of `speed`."""
+    checked = networks(given.size)
+    with torch.inference_mode():
+        found = sentences_a_second(checked, given)
+    figures: dict[str, int | float] = {}
+    for name, values in found.items():
+        figures[f"{name}: sentences/s"] = digits(statistics.median(values))
+    for name, values in found.items():
+        ratio = statistics.median(a / b for a, b in zip(values, found["base"], strict=True))
+        figures[f"{name}: times as fast as base"] = digits(ratio, 3)
+        for what, words in (("by arithmetic", VOCABULARY), (f"by arithmetic, {SELECTED:,} words selected", SELECTED)):
+            bound = multiply_adds(checked["base"], given.beam, words) / multiply_adds(checked[name], given.beam, words)
+            figures[f"{name}: {what}"] = digits(bound, 3)
+    return figures
+
+
+def training_batch(count: int) -> Batch:
+    """So many pairs of equal length, end symbols included."""
+    side = [row.tolist() for row in sources(count)[:, 1:]]
+    pairs = Pairs.of(side, side)
+    return collate(pairs, torch.arange(count).numpy(), True)
+
+
+def memory(given: argparse.Namespace) -> dict[str, int | float]:
+    """The figures of `memory`."""
+    figures: dict[str, int | float] = {}
+    settings = settings_for("float32", given.threads, LENGTH * TRAINED_ON[-1], "cpu")
+    shape = Shape(VOCABULARY, VOCABULARY)
+    for name, checked in networks(given.size).items():
+        peaks = [measure(checked, shape, settings, [training_batch(n)], 1, 1).peak_bytes for n in TRAINED_ON]
+        each = (peaks[1] - peaks[0]) / (LENGTH * (TRAINED_ON[1] - TRAINED_ON[0]))
+        rest = peaks[0] - each * LENGTH * TRAINED_ON[0]
+        figures[f"{name}: kB for each target token"] = digits(each / 1e3, 3)
+        figures[f"{name}: target tokens in {given.gigabytes:g} GB"] = round((given.gigabytes * 1e9 - rest) / each, -2)
+    return figures
+
+
+TITLES = {
+    "speed": "Decoding with fixed attention (You 2020, tables 3 and 7), {size} sizes",
+    "memory": "Training with fixed attention (You 2020, tables 3 and 7), {size} sizes",
+}
+NOTES = {
+    "speed": "Timed: encoder, states and search, random weights, forced length; not loading. Times as fast: the median over pairs "
+    "of repeats. By arithmetic: multiply-adds of a sentence of base divided by the network's, the beam's steps included.",
+    "memory": "Peaks of the whole process in an update of Adam, one source token to a target token; tokens by the straight line "
+    "through the peaks of two batches.",
+}
+
+
+def main() -> None:
+    """Measure and print."""
+    parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
+    parser.add_argument("what", choices=list(TITLES))
+    parser.add_argument("--size", choices=list(PAIRS), default="small")
+    parser.add_argument("--threads", type=int, default=1)
+    parser.add_argument("--sentences", type=int, default=64)
+    parser.add_argument("--beam", type=int, default=4)
+    parser.add_argument("--repeats", type=int, default=5)
+    parser.add_argument("--gigabytes", type=float, default=11)
+    parser.add_argument("--record", metavar="ID", help="write the figures to the ledger")
+    given = parser.parse_args()
+    torch.set_num_threads(given.threads)
+    torch.manual_seed(1)
+    figures = {"speed": speed, "memory": memory}[given.what](given)
+    asked = f"--sentences {given.sentences} --beam {given.beam} --repeats {given.repeats}"
+    if given.what == "memory":
+        asked = f"--gigabytes {given.gigabytes:g}"
+    measured = {"sentences": given.sentences, "beam": given.beam, "repeats": given.repeats}
+    where = {
+        **conditions(),
+        "vocabulary": VOCABULARY,
+        "words": LENGTH,
+        **(measured if given.what == "speed" else {"sentences": " and ".join(map(str, TRAINED_ON))}),
+    }
+    if given.record:
+        publish(
+            Path(__file__).parent.parent / "docs" / "results",
+            given.record,
+            TITLES[given.what].format(size=given.size),
+            "speed" if given.what == "speed" else "size",
+            f"python benchmarks/hard_coded.py {given.what} --size {given.size} --threads {given.threads} {asked}",
+            figures,
+            where,
+            notes=NOTES[given.what],
+        )
+    print(json.dumps({"figures": figures, "conditions": where}))
+
+
+if __name__ == "__main__":
+    main()
