@@ -1,7 +1,7 @@
 """What does fixed attention save? You 2020, tables 3 and 7, with random weights: speed of decoding, and memory of training.
 
     python benchmarks/hard_coded.py speed [--size small] [--sentences 64] [--beam 4] [--repeats 5] [--record ID]
-    python benchmarks/hard_coded.py memory [--size small] [--gigabytes 11] [--record ID]
+    python benchmarks/hard_coded.py memory [--size small] [--sentences 64] [--gigabytes 11] [--record ID]
 
 `speed` decodes sentences of equal length at a forced length, all networks in turn, and prints beside the sentences in a second what
 arithmetic alone would allow: multiply-adds of BASE divided by those of a network, by `calque.explain`, with the whole output layer
@@ -22,7 +22,6 @@ from torch import Tensor
 from calque import zoo
 from calque.adl.check import Checked
 from calque.bench.clock import digits
-from calque.bench.train import settings_for
 from calque.data.batches import Batch, collate
 from calque.data.corpus import Pairs
 from calque.decode.prepare import prepare_for_decoding
@@ -33,14 +32,14 @@ from calque.ledger import conditions, publish
 from calque.model import Model, Shape
 from calque.reproduce.sizes import checked_row
 from calque.train.initialise import initialise
-from calque.train.measure import measure
+from calque.train.loss import batch_loss
 
 ROWS = ("base", "hc-sa", "hc-all", "sh-x", "base-sa", "sh-x-sa")
 PAIRS = {"small": "iwslt16-ende", "large": "wmt16-enro"}
 VOCABULARY, SELECTED, LENGTH = 32000, 1000, 25
 """Words, those of an output layer with vocabulary selection, and words of a sentence on either side."""
-TRAINED_ON = (8, 32)
-"""Sentences of the two batches."""
+COPIES = 4
+"""Numbers for each parameter in training: itself, its gradient, two moments of Adam; all in float32."""
 
 
 def networks(size: str) -> dict[str, Checked]:
@@ -101,21 +100,37 @@ def speed(given: argparse.Namespace) -> dict[str, int | float]:
 def training_batch(count: int) -> Batch:
     """So many pairs of equal length, end symbols included."""
     side = [row.tolist() for row in sources(count)[:, 1:]]
-    pairs = Pairs.of(side, side)
-    return collate(pairs, torch.arange(count).numpy(), True)
+    return collate(Pairs.of(side, side), torch.arange(count).numpy(), True)
+
+
+def kept_bytes(model: Model, batch: Batch) -> int:
+    """What an update keeps of its forward pass for the gradient, parameters left out: every storage once."""
+    own = {p.untyped_storage().data_ptr() for p in model.parameters()}
+    held: dict[int, Tensor] = {}
+
+    def keep(t: Tensor) -> Tensor:
+        held.setdefault(t.untyped_storage().data_ptr(), t)
+        return t
+
+    with torch.autograd.graph.saved_tensors_hooks(keep, lambda t: t):
+        loss = batch_loss(model, batch, 0.1)[0]
+    total = sum(t.untyped_storage().nbytes() for at, t in held.items() if at not in own)
+    del loss
+    return total
 
 
 def memory(given: argparse.Namespace) -> dict[str, int | float]:
     """The figures of `memory`."""
     figures: dict[str, int | float] = {}
-    settings = settings_for("float32", given.threads, LENGTH * TRAINED_ON[-1], "cpu")
-    shape = Shape(VOCABULARY, VOCABULARY)
     for name, checked in networks(given.size).items():
-        peaks = [measure(checked, shape, settings, [training_batch(n)], 1, 1).peak_bytes for n in TRAINED_ON]
-        each = (peaks[1] - peaks[0]) / (LENGTH * (TRAINED_ON[1] - TRAINED_ON[0]))
-        rest = peaks[0] - each * LENGTH * TRAINED_ON[0]
-        figures[f"{name}: kB for each target token"] = digits(each / 1e3, 3)
-        figures[f"{name}: target tokens in {given.gigabytes:g} GB"] = round((given.gigabytes * 1e9 - rest) / each, -2)
+        model = Model(checked, Shape(VOCABULARY, VOCABULARY)).train()
+        batch = training_batch(given.sentences)
+        each = kept_bytes(model, batch) / batch.target_tokens
+        numbers = sum(p.numel() for p in model.parameters())
+        figures[f"{name}: kB kept for each target token"] = digits(each / 1e3, 3)
+        figures[f"{name}: target tokens in {given.gigabytes:g} GB"] = int(
+            (given.gigabytes * 1e9 - COPIES * 4 * numbers) / each
+        )
     return figures
 
 
@@ -124,10 +139,11 @@ TITLES = {
     "memory": "Training with fixed attention (You 2020, tables 3 and 7), {size} sizes",
 }
 NOTES = {
-    "speed": "Timed: encoder, states and search, random weights, forced length; not loading. Times as fast: the median over pairs "
-    "of repeats. By arithmetic: multiply-adds of a sentence of base divided by the network's, the beam's steps included.",
-    "memory": "Peaks of the whole process in an update of Adam, one source token to a target token; tokens by the straight line "
-    "through the peaks of two batches.",
+    "speed": "Timed: encoder, states and search, random weights, forced length; not loading. Times as fast: the median over "
+    "pairs of repeats. By arithmetic: multiply-adds of a sentence of base divided by the network's, all its hypotheses included.",
+    "memory": "Kept: every tensor that the forward pass and the loss hold for the gradient, in float32, one source token to a "
+    "target token. Tokens: what is left of the memory beside weights, gradients and two moments of Adam, divided by it; buffers "
+    "that live for a moment are left out.",
 }
 
 
@@ -148,13 +164,13 @@ def main() -> None:
     figures = {"speed": speed, "memory": memory}[given.what](given)
     asked = f"--sentences {given.sentences} --beam {given.beam} --repeats {given.repeats}"
     if given.what == "memory":
-        asked = f"--gigabytes {given.gigabytes:g}"
-    measured = {"sentences": given.sentences, "beam": given.beam, "repeats": given.repeats}
+        asked = f"--sentences {given.sentences} --gigabytes {given.gigabytes:g}"
     where = {
         **conditions(),
         "vocabulary": VOCABULARY,
         "words": LENGTH,
-        **(measured if given.what == "speed" else {"sentences": " and ".join(map(str, TRAINED_ON))}),
+        "sentences": given.sentences,
+        **({"beam": given.beam, "repeats": given.repeats} if given.what == "speed" else {}),
     }
     if given.record:
         publish(
