@@ -10,7 +10,7 @@ from torch import Tensor
 
 from bench import Bench
 from calque.layers import hard_coded_source
-from calque.layers.contract import DECODER
+from calque.layers.contract import DECODER, ENCODER
 from calque.layers.hard_coded_source import HardCodedSourceAttention
 
 GAMMAS = (0.5, 0.963, 1.0, 1.43, 3.0)
@@ -73,7 +73,39 @@ def test_border_mass_is_lost() -> None:
     """At a sentence's first position 1/2 + 0.3989/2 of a Gaussian that stands on it; past its end nothing, unless clamped."""
     assert mass("hc_src_att(-1, 0)", 3, 20) == [[0.301, 0.699, 0.941], [0.699, 0.941, 0.995]]
     assert mass("hc_src_att(0)", 12, 3, 2.0)[0][6:] == [0.0] * 6
-    assert mass("hc_src_att(0, clamp=yes)", 12, 3, 2.0)[0][1:] == [0.699] * 11
+    assert mass("hc_src_att(0, clamp=yes)", 12, 3, 2.0)[0][1:] == [0.695] * 11
+
+
+@pytest.mark.parametrize("side", [ENCODER, DECODER])
+def test_learned_and_fixed_heads_in_one_layer(side: str) -> None:
+    """Half of the heads learned, half fixed, one projection behind both."""
+    learned, fixed = "mh_dot_self_att(heads=2, width=d/2, out=no)", "hc_self_att(-1, 1, width=d/2, out=no)"
+    b = Bench(f"concat({learned}, {fixed}) -> linear(bias=no)", side)
+    q, k, v = b.weights("0.0.0.q.weight", "0.0.0.k.weight", "0.0.0.v.weight")
+
+    def loop(xs: naive.Sequence_, _: int) -> naive.Sequence_:
+        queries, keys, values = (naive.linear(xs, w) for w in (q, k, v))
+        one, _ = naive.attention(queries, keys, values, 2, None, side == DECODER)
+        two = naive.hard_coded(naive.linear(xs, b.weight("0.1.0.v.weight")), (-1, 1), WEIGHTS[""], side == DECODER)
+        return naive.linear(naive.concat(one, two), b.weight("1.project.weight"))
+
+    b.agrees(loop)
+
+
+def test_learned_and_fixed_heads_on_the_source() -> None:
+    learned, fixed = "mh_dot_src_att(heads=2, width=d/2, out=no)", "hc_src_att(-1, 1, width=d/2, out=no)"
+    b = Bench(f"concat({learned}, {fixed}) -> linear(bias=no)", DECODER)
+    q, k, v = b.weights("0.0.0.q.weight", "0.0.0.k.weight", "0.0.0.v.weight")
+
+    def loop(xs: naive.Sequence_, row: int) -> naive.Sequence_:
+        source = b.source(row)
+        keys, values = (naive.linear(source, w) for w in (k, v))
+        one, _ = naive.attention(naive.linear(xs, q), keys, values, 2, None, causal=False)
+        fixed_values = naive.linear(source, b.weight("0.1.0.v.weight"))
+        two = naive.hard_coded_source(len(xs), fixed_values, (-1, 1), SOURCE_WEIGHTS[""], 5 / 6, True, False)
+        return naive.linear(naive.concat(one, two), b.weight("1.project.weight"))
+
+    b.agrees(loop)
 
 
 FAULTS: dict[str, Callable[[pytest.MonkeyPatch], None]] = {}
