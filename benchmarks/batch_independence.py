@@ -2,9 +2,9 @@
 
     python benchmarks/batch_independence.py RUN SOURCE REFERENCE [--tokenize none] [--record ID]
 
-Batches of 1, 7 and 64 lines in the order of the file, float32 and bfloat16: translations that differ from those at 64, the
-largest difference of forced scores, BLEU. Then `--invariant` decoding of the file and of the file shuffled: translations and
-scores that differ in any bit.
+Batches of 1, 7 and 64 lines in the order of the file, in every precision that decodes here: translations that differ from those
+at 64, the largest difference of forced scores, BLEU. Then `--invariant` decoding of the file and of the file shuffled:
+translations and scores that differ in any bit.
 """
 
 import argparse
@@ -20,6 +20,7 @@ from calque.api import Run
 from calque.data.batches import collate
 from calque.data.corpus import Pairs
 from calque.data.text import Lines
+from calque.decode.products import packing_works
 from calque.decode.score import score
 from calque.decode.translate import Sentence, Translation, translate_batch, translate_lines
 from calque.evaluate import bleu
@@ -50,10 +51,12 @@ def main() -> None:
     parser.add_argument("reference", type=Path)
     parser.add_argument("--tokenize", default="13a", choices=["13a", "intl", "none"])
     parser.add_argument("--record", metavar="ID")
+    parser.add_argument("--note", default="", help="what the run is, for the ledger")
     given = parser.parse_args()
     lines, references = list(Lines(given.source)), list(Lines(given.reference))
     figures: dict[str, int | float] = {"lines": len(lines)}
-    for precision in ("float32", "bfloat16"):
+    precisions = ["float32", "bfloat16", *(["int8"] if packing_works(torch.int8) else [])]
+    for precision in precisions:
         run = calque.load(given.run, precision=precision)
         pairs = Pairs.of(run.loaded.source.encode(lines), run.loaded.target.encode(references))
         outcomes = {size: in_batches(run, lines, size) for size in SIZES}
@@ -76,7 +79,7 @@ def main() -> None:
         different = sum(plain[i] != found[0] for i, found in zip(order, mixed, strict=True))
         figures[f"{precision}: lines or score bits changed, invariant, shuffled"] = different
     experiment = run.experiment
-    where = {**conditions("float32 and bfloat16"), "beam": experiment.decode.beam}
+    where = {**conditions(", ".join(precisions)), "beam": experiment.decode.beam}
     if given.record:
         command = f"python benchmarks/batch_independence.py RUN {given.source.name} {given.reference.name}"
         publish(
@@ -87,6 +90,7 @@ def main() -> None:
             f"{command} --tokenize {given.tokenize}",
             figures,
             where,
+            notes=given.note,
         )
     print(json.dumps({"figures": figures, "conditions": where}))
 

@@ -32,7 +32,7 @@ CLI = "cli"
 # What a layer's own file may import of its package: the shared parts, never another layer.
 SHARED = {
     *("contract", "state", "history", "stepping", "scan", "banded", "cost"),
-    *("dot", "source", "local", "activations", "drop", "linears"),
+    *("dot", "source", "local", "activations", "drop", "linears", "fixed"),
 }
 # The files of the package that hold no layer but put layers together or find them.
 ASSEMBLY = {"build", "registry", "chain", "__init__"}

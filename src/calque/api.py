@@ -33,9 +33,19 @@ def check(text: str) -> Checked:
     return check_text(Text("text", text), builtin())
 
 
-def build(text: str, source_size: int, target_size: int, tying: str = "three-way", output_bias: bool = True) -> Model:
-    """A model with fresh weights. Sizes are of the vocabularies, special symbols included. Raises `CalqueError`."""
-    return Model(check(text), Shape(source_size, target_size, tying, output_bias))
+def build(
+    text: str,
+    source_size: int,
+    target_size: int,
+    tying: str = "three-way",
+    output_bias: bool = True,
+    gamma: float = 1.0,
+) -> Model:
+    """A model with fresh weights. Sizes are of the vocabularies, special symbols included. Raises `CalqueError`.
+
+    `gamma` is the mean length of sources divided by that of targets; `hc_src_att` alone reads it.
+    """
+    return Model(check(text), Shape(source_size, target_size, tying, output_bias, gamma))
 
 
 class Run:

@@ -21,12 +21,16 @@ Sources = dict[str, Point]
 
 @dataclass(frozen=True)
 class Shape:
-    """What surrounds an architecture: vocabulary sizes, and how the output layer is made."""
+    """What surrounds an architecture: vocabulary sizes, how the output layer is made, and `gamma`, a constant of the data.
+
+    gamma is the mean length of training sources, in subwords, divided by that of targets (You 2020, section 3.2).
+    """
 
     source_size: int
     target_size: int
     tying: str = "three-way"
     output_bias: bool = True
+    gamma: float = 1.0
 
 
 class Model(nn.Module):
@@ -43,8 +47,8 @@ class Model(nn.Module):
         check_shape(checked, shape)
         self.source_embedding = nn.Embedding(shape.source_size, checked.width)
         self.target_embedding = nn.Embedding(shape.target_size, checked.width)
-        self.encoder = build(checked.encoder, registry)
-        self.decoder = build(checked.decoder, registry)
+        self.encoder = build(checked.encoder, registry, shape.gamma)
+        self.decoder = build(checked.decoder, registry, shape.gamma)
         self.output = nn.Linear(checked.decoder.width_out, shape.target_size, bias=shape.output_bias)
         if shape.tying != "none":
             self.output.weight = self.target_embedding.weight

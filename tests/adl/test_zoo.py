@@ -37,6 +37,9 @@ W = 288  # You 2020's width for IWSLT
 FIXED = 2 * W * W  # a hard-coded layer: W_v and W_o
 LEARNED = 4 * W * W
 BOTTLENECK = 507 * (W + 1) + W * (507 + 1)
+HC_SA = 5 * (4 * W + FIXED + BOTTLENECK), 5 * (6 * W + FIXED + LEARNED + BOTTLENECK)
+HC_ALL = 5 * (4 * W + FIXED + BOTTLENECK), 5 * (6 * W + 2 * FIXED + BOTTLENECK)
+SH_X = 5 * (4 * W + FIXED + BOTTLENECK), 5 * (4 * W + FIXED + BOTTLENECK) + 2 * W + LEARNED
 BLOCK = {"encoder": 2 * NORM + ATTENTION + INNER, "decoder": 3 * NORM + ATTENTION + INNER}
 
 POST_NORM = {
@@ -46,8 +49,19 @@ POST_NORM = {
     "zhang2018/aan-no-gate": (N * BLOCK["encoder"], N * (BLOCK["decoder"] + INNER)),
     "kim2019/ssru": (6 * BLOCK["encoder"], 2 * (BLOCK["decoder"] + SSRU)),
     "you2020/base": (5 * (4 * W + LEARNED + BOTTLENECK), 5 * (6 * W + 2 * LEARNED + BOTTLENECK)),
-    "you2020/hc-sa": (5 * (4 * W + FIXED + BOTTLENECK), 5 * (6 * W + FIXED + LEARNED + BOTTLENECK)),
-    "you2020/sh-x": (5 * (4 * W + FIXED + BOTTLENECK), 5 * (4 * W + FIXED + BOTTLENECK) + 2 * W + LEARNED),
+    "you2020/base-sa": (5 * (2 * W + BOTTLENECK), 5 * (4 * W + LEARNED + BOTTLENECK)),
+    "you2020/base-ff": (5 * (2 * W + LEARNED), 5 * (4 * W + 2 * LEARNED)),
+    "you2020/hc-sa": HC_SA,
+    "you2020/hc-sa-conv": HC_SA,
+    "you2020/hc-sa-index": HC_SA,
+    "you2020/hc-sa-ff": (5 * (2 * W + FIXED), 5 * (4 * W + FIXED + LEARNED)),
+    "you2020/offsets": HC_SA,
+    "you2020/hc-all": HC_ALL,
+    "you2020/hc-all-code": HC_ALL,
+    "you2020/sh-x": SH_X,
+    "you2020/sh-x-sa": (5 * (2 * W + BOTTLENECK), 5 * (2 * W + BOTTLENECK) + 2 * W + LEARNED),
+    "you2020/heads-same-layer": SH_X,
+    "you2020/heads-across-layers": (SH_X[0], SH_X[1] + 2 * W + LEARNED),
 }
 
 

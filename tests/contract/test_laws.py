@@ -59,6 +59,15 @@ NETWORKS = {
         mixed(a, b) = concat(mh_dot_self_att(heads=2, width=d/2, out=no), hc_self_att(a, b, width=d/2, out=no)) -> linear(bias=no)
         encoder = mixed(-1, 1)
         decoder = repeat(2, mixed(-i, 0)) -> feed(hc_self_att(0, -1, form=conv) -> ssru)""",
+    "you-all": """
+        d = 8
+        cross = concat(mh_dot_src_att(heads=2, width=d/2, out=no), hc_src_att(-1, 1, width=d/2, out=no)) -> linear(bias=no)
+        encoder = pos -> repeat(2, post(hc_self_att(-1, 1)) -> post(ffl(6, 0)) @ block)
+        decoder = pos -> repeat(2, post(hc_self_att(-i, 0)) -> post(hc_src_att(-1, 0, 0, 1, from=@block[i]))) -> post(cross)""",
+    "fixed-and-scanned": """
+        d = 8
+        encoder = repeat(2, post(hc_self_att(-1, 1)))
+        decoder = post(ssru) -> feed(ff -> hc_src_att(-1, 1, floor=no) -> add(id, ssru))""",
     "luong": """
         d = 8
         encoder = reverse(repeat(2, dropout -> rnn(bias=no) @ enc))

@@ -11,7 +11,7 @@ from torch.utils.flop_counter import FlopCounterMode
 from calque import zoo
 from calque.adl.check import Checked, check
 from calque.diagnostics import Text
-from calque.explain import Around, explanation, whole
+from calque.explain import Around, explanation, table, whole
 from calque.explain.whole import state_bytes
 from calque.layers.registry import builtin
 from calque.model import Model
@@ -89,12 +89,28 @@ def products_agree(checked: Checked) -> None:
         assert counter.get_total_flops() / 2 == pytest.approx(expected, rel=0.02)
         with FlopCounterMode(display=False) as counter:
             state = made.init_state(made.encode(source), TARGET)
-        assert counter.get_total_flops() / 2 == pytest.approx(SENTENCES * SOURCE * told.per_source_token, rel=0.02)
+        begun = SENTENCES * (SOURCE * told.per_source_token + TARGET * told.per_place)
+        assert counter.get_total_flops() / 2 == pytest.approx(begun, rel=0.02)
         for t in range(1, 4):
             with FlopCounterMode(display=False) as counter:
                 z, state = made.step(target[:, t : t + 1], state, t)
                 made.logits(z)
             assert counter.get_total_flops() / 2 == pytest.approx(SENTENCES * told.step_products(t), rel=0.02)
+
+
+def test_what_is_foreseen_is_no_steps() -> None:
+    """You 2020, HC-ALL: all that reads the source is computed before the first word."""
+    body = "d = 8\nencoder = hc_self_att(-1, 1)\ndecoder = repeat(2, hc_self_att(-1, 0) -> hc_src_att(-1, 0, 0, 1))\n"
+    checked = check(Text("text", body), builtin())
+    products_agree(checked)
+    bytes_agree(checked, torch.bfloat16, beams=3, padded=True)
+    told = explained(body, 9, 5)
+    assert told.step_products(1) == told.step_products(9) == 2 * 2 * 8 * 8
+    assert told.per_place == 2 * (8 * 8 + 8 * 5)
+    assert told.sentence == 5 * told.per_source_token + 9 * (told.per_place + told.step_products(1))
+    shown = table(checked)
+    assert "bytes for t words" in shown
+    assert "each place once" in shown
 
 
 def test_a_sentence_is_its_steps() -> None:
@@ -156,7 +172,6 @@ def test_what_a_plugin_declares_is_proved(declared: str, failed: tuple[str, ...]
 
 
 def test_a_layer_that_declares_parameters_alone_is_told_and_named() -> None:
-    from calque.explain import table
     from calque.layers.registry import with_plugins
 
     checked = check(Text("text", "d = 8\nencoder = twice\ndecoder = mlp_src_att\n"), with_plugins((plugin(""),)))

@@ -9,6 +9,7 @@ from calque.layers.cnn import Convolution
 from calque.layers.contract import Layer
 from calque.layers.cost import HERE, Cost, Products
 from calque.layers.feed import Feed
+from calque.layers.hard_coded_source import HardCodedSourceAttention
 from calque.layers.mlp_source_attention import MlpSourceAttention
 from calque.layers.self_attention import SelfAttention
 
@@ -47,3 +48,19 @@ def convolution_that_sees_no_neighbour(patch: Patch) -> None:
 @mutant("feed", "cost")
 def feed_that_keeps_nothing(patch: Patch) -> None:
     changed(patch, Feed, lambda c: c._replace(state=c.state._replace(row=0)))
+
+
+@mutant("hc_src_att", "cost")
+def foreseen_once_a_step(patch: Patch) -> None:
+    def every_step(c: Any) -> Cost:
+        p: Products = c.products
+        return c._replace(products=p._replace(ahead=0, position=p.ahead))  # type: ignore[no-any-return]
+
+    changed(patch, HardCodedSourceAttention, every_step)
+
+
+@mutant("hc_src_att", "cost")
+def foreseen_by_source_position(patch: Patch) -> None:
+    changed(
+        patch, HardCodedSourceAttention, lambda c: c._replace(state=c.state._replace(ahead=0, memory=c.state.ahead))
+    )

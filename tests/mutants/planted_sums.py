@@ -1,5 +1,6 @@
-"""Faults planted in scans, windows with fixed weights and lengths, added to those of `planted`."""
+"""Faults planted in scans, fixed weights on the sentence itself and on its source, and lengths, added to those of `planted`."""
 
+from collections.abc import Callable
 from typing import Any
 
 import torch
@@ -12,10 +13,12 @@ from calque.layers.average import Average
 from calque.layers.banded import banded
 from calque.layers.contract import Context
 from calque.layers.hard_coded import HardCodedSelfAttention
+from calque.layers.hard_coded_source import HardCodedSourceAttention
+from calque.layers.history import Chunk
 from calque.layers.learn_length import LearnedLength
 from calque.layers.pool import Pool
 from calque.layers.ssru import SimplestRecurrent
-from calque.layers.state import Cell, Scan, State, Window
+from calque.layers.state import Cell, Foreseen, Scan, State, Window
 
 __all__ = ["MUTANTS"]
 
@@ -232,3 +235,97 @@ def lengths_in_the_order_of_beams(patch: Patch) -> None:
         return Cell((self._row(ctx).repeat(ctx.beams, 1),))
 
     patch.setattr(LearnedLength, "init_state", init_state)
+
+
+# -- what is foreseen of a sentence
+
+
+def foreseen_otherwise(patch: Patch, change: Callable[[Tensor], Tensor]) -> None:
+    """In steps alone."""
+    real = HardCodedSourceAttention.init_state
+
+    def init_state(self: HardCodedSourceAttention, batch: int, capacity: int, ctx: Context) -> State:
+        return Foreseen(change(real(self, batch, capacity, ctx).values))
+
+    patch.setattr(HardCodedSourceAttention, "init_state", init_state)
+
+
+@mutant("hc_src_att", "equal")
+def centre_one_behind_in_steps(patch: Patch) -> None:
+    foreseen_otherwise(patch, lambda t: t.roll(1, 1))
+
+
+@mutant("hc_src_att", "equal")
+def gamma_turned_round_in_steps(patch: Patch) -> None:
+    real = HardCodedSourceAttention.init_state
+
+    def init_state(self: HardCodedSourceAttention, batch: int, capacity: int, ctx: Context) -> State:
+        held, self.gamma = self.gamma, 1 / self.gamma
+        found = real(self, batch, capacity, ctx)
+        self.gamma = held
+        return found
+
+    patch.setattr(HardCodedSourceAttention, "init_state", init_state)
+
+
+@mutant("hc_src_att", "equal")
+def foreseen_without_gradient(patch: Patch) -> None:
+    foreseen_otherwise(patch, Tensor.detach)
+
+
+@mutant("hc_src_att", "equal")
+def sentences_of_the_first_rows(patch: Patch) -> None:
+    real = HardCodedSourceAttention.step
+    patch.setattr(
+        HardCodedSourceAttention,
+        "step",
+        lambda self, x, state, ctx: real(self, x, Foreseen(state.values[:1].expand_as(state.values)), ctx),
+    )
+
+
+@mutant("hc_src_att", "idle")
+def idle_rows_read_on(patch: Patch) -> None:
+    real = HardCodedSourceAttention.step
+
+    def step(self: HardCodedSourceAttention, x: Tensor, state: Foreseen, ctx: Context) -> Any:
+        chunk = ctx.now
+        most = chunk.history._replace(positions=chunk.history.positions.max().expand_as(chunk.history.positions))
+        return real(self, x, state, ctx._replace(chunk=Chunk(most, chunk.n, chunk.mask, chunk.visible)))
+
+    patch.setattr(HardCodedSourceAttention, "step", step)
+
+
+@mutant("hc_src_att", "padding")
+def source_padding_weighs(patch: Patch) -> None:
+    real = HardCodedSourceAttention._foresee
+
+    def foresee(self: HardCodedSourceAttention, places: int, ctx: Context) -> Tensor:
+        points = {key: point._replace(mask=None) for key, point in ctx.sources.items()}
+        return real(self, places, ctx._replace(sources=points))
+
+    patch.setattr(HardCodedSourceAttention, "_foresee", foresee)
+
+
+@mutant("hc_src_att", "padding")
+def clamped_to_the_longest_sentence(patch: Patch) -> None:
+    real = HardCodedSourceAttention._weights
+    patch.setattr(
+        HardCodedSourceAttention, "_weights", lambda self, c, s, lengths, device: real(self, c, s, None, device)
+    )
+
+
+@mutant("hc_src_att", "reorder")
+def foreseen_kept_of_other_sentences(patch: Patch) -> None:
+    patch.setattr(Foreseen, "keep", lambda self, rows, sentences: Foreseen(self.values[: len(sentences)]))
+
+
+@mutant("hc_src_att", "reorder")
+def foreseen_selected_by_rows(patch: Patch) -> None:
+    patch.setattr(
+        Foreseen, "select", lambda self, rows: Foreseen(self.values[rows[: len(self.values)] % len(self.values)])
+    )
+
+
+@mutant("hc_src_att", "state")
+def foreseen_not_counted(patch: Patch) -> None:
+    patch.setattr(Foreseen, "bytes", lambda self: 0)

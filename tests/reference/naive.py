@@ -294,3 +294,30 @@ def hard_coded(values: Sequence_, offsets: Sequence[int], weight: Callable[[int]
 def density(x: float, sigma: float) -> float:
     """N(0, sigma^2) at x."""
     return math.exp(-(x**2) / (2 * sigma**2)) / (sigma * math.sqrt(2 * math.pi))
+
+
+def hard_coded_source(
+    count: int,
+    values: Sequence_,
+    offsets: Sequence[int],
+    weight: Callable[[float], float],
+    gamma: float,
+    floor: bool,
+    clamp: bool,
+) -> Sequence_:
+    """sum_j w(j - floor(gamma i) - o) v_j per head, for i = 0 .. count - 1 (You 2020, section 3.2); nothing of x counts."""
+    d, out = len(values[0]) // len(offsets), []
+    for i in range(count):
+        centre = gamma * i
+        if clamp and centre > len(values) - 1:
+            centre = len(values) - 1
+        if floor:
+            centre = math.floor(centre)
+        contexts = []
+        for head, offset in enumerate(offsets):
+            context = np.zeros(d)
+            for j in range(len(values)):
+                context = context + weight(j - centre - offset) * values[j][head * d : (head + 1) * d]
+            contexts.append(context)
+        out.append(np.concatenate(contexts))
+    return out

@@ -104,6 +104,11 @@ class Prepared:
         """Mean length of the training targets in subwords, without end symbol."""
         return float(self.about["target_mean"])
 
+    @property
+    def gamma(self) -> float:
+        """The former divided by the latter (You 2020, section 3.2)."""
+        return self.source_mean / self.target_mean
+
     def split(self, name: str) -> Pairs:
         """`train`, `valid` or `test`; D308 where the corpus was prepared without."""
         if name not in self.pairs:

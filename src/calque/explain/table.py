@@ -98,7 +98,7 @@ class _Rows:
 
     def cells(self, node: Node, found: Figures) -> tuple[str, ...]:
         n = self.model.source if node.side == "encoder" else self.model.length
-        products = found.products.per_position(n, self.model.source)
+        products = found.products.per_position(n, self.model.source) + found.products.per_place(self.model.source)
         held = found.state.bytes(self.model.length, self.model.source, self.item) if node.side == "decoder" else 0
         unknown = node.name in found.undeclared
         mixes = found.field != (0, 0)
@@ -142,9 +142,10 @@ def short(number: float) -> str:
 def _summary(model: Whole, precision: str) -> list[str]:
     checked, n, s = model.checked, model.length, model.source
     products, held, item = model.decoder.products, model.decoder.state, BYTES[precision]
+    target = products.per_position(n, s) + model.per_place
     rows = [
         ("encoder", model.encoder.parameters, model.per_source_token, f"{checked.encoder.width_in} -> "),
-        ("decoder", model.decoder.parameters, products.per_position(n, s), f"{checked.decoder.width_in} -> "),
+        ("decoder", model.decoder.parameters, target, f"{checked.decoder.width_in} -> "),
     ]
     lines = [
         f"products: multiply-adds per token, n = {n} target and S = {s} source tokens; state: bytes in {precision}"
@@ -169,13 +170,15 @@ def _summary(model: Whole, precision: str) -> list[str]:
     step += [f"{short(c)} {x}" for c, x in ((products.visible, "t"), (products.source, "S")) if c]
     lines.append(f"step t   {' + '.join(step)} multiply-adds; at t = {n}: {short(model.step_products(n))}")
     kept = [f"{POSITIONS + held.row * item + held.exact * max(4, item):,}"]
-    kept += [f"{c:,} {x}" for c, x in ((held.place * item, "(t + 1)"), (held.memory * item, "S")) if c]
+    grows = ((held.place, "(t + 1)"), (held.memory, "S"), (held.ahead, "t"))
+    kept += [f"{c * item:,} {x}" for c, x in grows if c]
     lines.append(
         f"state    {' + '.join(kept)} bytes for t words; at t = {n}: {model.state_bytes(precision):,}"
-        f" (beams: {ORIGIN} t more a row, S once)"
+        f" (beams: {ORIGIN} t more a row, S{' and t' * bool(held.ahead)} once)"
     )
     lines.append(
         f"sentence {short(model.sentence)} multiply-adds to write {n} words for {s}; the source once, "
         f"{short(model.per_source_token)} per token"
+        + (f"; each place once, {short(model.per_place)}" if model.per_place else "")
     )
     return [*lines, f"hash     {checked.hash}"]

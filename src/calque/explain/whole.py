@@ -64,9 +64,14 @@ class Whole:
         return self.encoder.products.per_position(self.source, 0) + self.decoder.products.per_source(self.source)
 
     @property
+    def per_place(self) -> int:
+        """Multiply-adds per target position of what is foreseen before the first word."""
+        return self.decoder.products.per_place(self.source)
+
+    @property
     def per_target_token(self) -> int:
         """Multiply-adds per target token of a sentence of `length`, all positions at once; a third of an update's."""
-        return self.decoder.products.per_position(self.length, self.source) + self.output_products
+        return self.step_products(self.length) + self.per_place
 
     def step_products(self, t: int) -> int:
         """Multiply-adds of decoding step t, from 1, of one row."""
@@ -74,9 +79,10 @@ class Whole:
 
     @property
     def sentence(self) -> float:
-        """Multiply-adds to decode a sentence: the encoder, the memories, `length` steps of one row."""
+        """Multiply-adds to decode a sentence: the encoder, the memories, what is foreseen of `length` positions, as many steps of
+        one row."""
         steps = sum(self.step_products(t) for t in (1, self.length)) * self.length / 2
-        return self.per_source_token * self.source + steps
+        return self.per_source_token * self.source + self.per_place * self.length + steps
 
     def state_bytes(
         self, precision: str = "float32", capacity: int | None = None, rows: int = 1, beams: int = 1

@@ -6,15 +6,15 @@ from calque.layers.chain import Chain
 from calque.layers.contract import Layer, Registry, Site
 
 
-def build(chain: CheckedChain, registry: Registry) -> Chain:
-    """The module of a checked chain, weights as torch initialises them."""
+def build(chain: CheckedChain, registry: Registry, gamma: float = 1.0) -> Chain:
+    """The module of a checked chain, weights as torch initialises them. `gamma` is that of every layer's `Site`."""
     items = {
-        name: build(item, registry) if isinstance(item, CheckedChain) else _layer(item, registry)
+        name: build(item, registry, gamma) if isinstance(item, CheckedChain) else _layer(item, registry, gamma)
         for name, item in chain.items.items()
     }
-    return Chain(Site(chain.side, chain.width_in, chain.path), items, chain.labels)
+    return Chain(Site(chain.side, chain.width_in, chain.path, gamma=gamma), items, chain.labels)
 
 
-def _layer(node: Node, registry: Registry) -> Layer:
-    parts = {name: build(part, registry) for name, part in node.parts.items()}
-    return registry.layers[node.name](node.args, Site(node.side, node.width_in, node.path, node.label), parts)
+def _layer(node: Node, registry: Registry, gamma: float) -> Layer:
+    parts = {name: build(part, registry, gamma) for name, part in node.parts.items()}
+    return registry.layers[node.name](node.args, Site(node.side, node.width_in, node.path, node.label, gamma), parts)

@@ -93,12 +93,16 @@ class BodyArg(NamedTuple):
 
 @dataclass(frozen=True)
 class Site:
-    """Where a layer stands: its side, the width that comes in, its path, and the label it carries."""
+    """Where a layer stands: its side, the width that comes in, its path, and the label it carries.
+
+    `gamma` is a constant of the data that the model is for: the mean length of its sources divided by that of its targets.
+    """
 
     side: str
     width: int
     path: str = ""
     label: str | None = None
+    gamma: float = 1.0
 
 
 class Fault(Exception):

@@ -17,6 +17,8 @@ class Products(NamedTuple):
     source    besides, per position and source position
     memory    once per sentence, per source position
     among     once per sentence, per pair of source positions
+    ahead     once per sentence, per position that it may come to: of the capacity in decoding
+    across    once per sentence, per pair of such a position and a source position
     """
 
     position: int = 0
@@ -24,18 +26,24 @@ class Products(NamedTuple):
     source: int = 0
     memory: int = 0
     among: int = 0
+    ahead: int = 0
+    across: int = 0
 
     def plus(self, other: "Products") -> "Products":
         """Both together."""
         return Products(*(a + b for a, b in zip(self, other, strict=True)))
 
     def per_position(self, length: int, source: int) -> int:
-        """Of one position that looks at `length` positions and `source` source positions; the memory left out."""
+        """Of one position that looks at `length` positions and `source` source positions; what is done once left out."""
         return self.position + self.visible * length + self.source * source
 
     def per_source(self, source: int) -> int:
         """Of the memory, for one of `source` source positions."""
         return self.memory + self.among * source
+
+    def per_place(self, source: int) -> int:
+        """Of what is foreseen, for one of the positions that a sentence of `source` source positions may come to."""
+        return self.ahead + self.across * source
 
 
 class Held(NamedTuple):
@@ -46,6 +54,7 @@ class Held(NamedTuple):
     place   per row and position of the capacity, one place more than that
     memory  per sentence and source position, in the type of the weights
     masks   bytes per sentence and source position, where the source is padded
+    ahead   per sentence and position of the capacity, in the type of the weights
     """
 
     row: int = 0
@@ -53,6 +62,7 @@ class Held(NamedTuple):
     place: int = 0
     memory: int = 0
     masks: int = 0
+    ahead: int = 0
 
     def plus(self, other: "Held") -> "Held":
         """Both together."""
@@ -63,7 +73,8 @@ class Held(NamedTuple):
     ) -> int:
         """Bytes of a state, numbers of the type of the weights being `item` bytes long."""
         own = self.row * item + self.exact * max(4, item) + self.place * (capacity + 1) * item
-        return rows * own + sentences * source * (self.memory * item + self.masks * padded)
+        shared = source * (self.memory * item + self.masks * padded) + self.ahead * capacity * item
+        return rows * own + sentences * shared
 
 
 class Reach(NamedTuple):

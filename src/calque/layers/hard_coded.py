@@ -1,4 +1,3 @@
-import math
 from dataclasses import dataclass
 from typing import cast
 
@@ -11,11 +10,8 @@ from calque.adl.signature import Flag, Int, Real, Setting, Word, arg
 from calque.layers.banded import banded
 from calque.layers.contract import DECODER, ENCODER, Context, Example, Fault, Layer, Parts, Site
 from calque.layers.cost import Cost, Held, Products, Reach
+from calque.layers.fixed import FORMS, furthest, weigh
 from calque.layers.state import State, Window, accumulated
-
-FORMS = ("gauss", "conv", "index")
-DEVIATIONS = 9
-"""Weights this many deviations from their centre, and further ones, are left out: none exceeds 1.1e-18 / sigma."""
 
 
 class HardCodedSelfAttention(Layer):
@@ -106,15 +102,11 @@ class HardCodedSelfAttention(Layer):
 
 def _reach(args: HardCodedSelfAttention.Args) -> int:
     """Positions with weights on either side of a centre."""
-    if args.form == "gauss":
-        return math.ceil(DEVIATIONS * args.sigma) - 1
-    return args.reach if args.form == "conv" else 0
+    return furthest(args.form, args.sigma, args.reach)
 
 
 def _weights(args: HardCodedSelfAttention.Args, at: Tensor, width: int) -> Float[Tensor, "k D"]:
     """The weight of the value at each relative position, for every number of the width, in float64."""
-    x = at[:, None] - torch.tensor(args.offsets)
-    w = (x == 0).double()
-    if args.form != "index":
-        w = torch.exp(-(x.double() ** 2) / (2 * args.sigma**2)) / (args.sigma * math.sqrt(2 * math.pi))
-    return (w * (x.abs() <= _reach(args))).repeat_interleave(width // len(args.offsets), 1)
+    x = (at[:, None] - torch.tensor(args.offsets)).double()
+    w = weigh(x, args.form, args.sigma, args.reach)
+    return w.repeat_interleave(width // len(args.offsets), 1)

@@ -165,3 +165,18 @@ class Memory(NamedTuple):
 
     def bytes(self) -> int:
         return size(self.keys, self.values) + (0 if self.blocked is None else size(self.blocked))
+
+
+class Foreseen(NamedTuple):
+    """What each position of a sentence will be told, whatever its words: once per sentence, shared by its beams."""
+
+    values: Float[Tensor, "S C D"]
+
+    def select(self, rows: Tensor) -> "Foreseen":
+        return self
+
+    def keep(self, rows: Tensor, sentences: Tensor) -> "Foreseen":
+        return Foreseen(self.values[sentences])
+
+    def bytes(self) -> int:
+        return size(self.values)

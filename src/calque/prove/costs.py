@@ -82,6 +82,7 @@ def costs(s: Subject) -> Iterator[Check]:
             yield _products(f"`{node.text}`", whole.products[node.path], expected)
         elif cost.products is not None:
             memory = SENTENCES * source * cost.products.per_source(source)
+            memory += SENTENCES * length * cost.products.per_place(source)
             once = SENTENCES * length * cost.products.per_position(length, source)
             each = sum(SENTENCES * cost.products.per_position(t + 1, source) for t in range(STEPS))
             yield _products(f"`{node.text}`, forward", whole.products[node.path], once + memory)

@@ -28,7 +28,8 @@ class Subject:
     def __init__(self, checked: Checked, registry: Registry, seed: int):
         self.checked, self.registry, self.seed = checked, registry, seed
         self.generator = torch.Generator().manual_seed(seed)
-        self.model = Model(checked, Shape(SOURCE_WORDS, TARGET_WORDS, "none"), registry).double().eval()
+        shape = Shape(SOURCE_WORDS, TARGET_WORDS, "none", gamma=SOURCE_LENGTH / TARGET_LENGTH)
+        self.model = Model(checked, shape, registry).double().eval()
         self.randomise()
         self.source = self.normal(SENTENCES, SOURCE_LENGTH, checked.width)
         self.source_mask = self.prefixes(SENTENCES, SOURCE_LENGTH)

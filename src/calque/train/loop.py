@@ -110,8 +110,8 @@ class _Trainer:
         self.folder, self.data, self.watcher, self.bleu, self.signals = folder, prepared, watcher, bleu, signals
         self.device = pick_device(experiment.train.device)
         source, target = (codec.size for codec in prepared.codecs)
-        shape = Shape(source, target, experiment.model.tying, experiment.model.output_bias)
-        self.identity = {**identity(experiment, checked, prepared.digest), "shape": str(asdict(shape))}
+        shape = Shape(source, target, experiment.model.tying, experiment.model.output_bias, prepared.gamma)
+        self.identity = {**identity(experiment, checked, prepared.digest), "shape": _written(shape)}
         self.checkpoints = Checkpoints(folder, experiment.train)
         held = self.checkpoints.load_state()
         self.experiment = experiment = self._resolve(experiment, held[1] if held else {})
@@ -351,6 +351,11 @@ def perplexity(nll: float, tokens: int) -> float:
     """exp(nll / tokens); infinite where that is no number."""
     mean = nll / max(1, tokens)
     return math.exp(mean) if mean < 700 else math.inf
+
+
+def _written(shape: Shape) -> str:
+    """Without gamma, which follows from the corpus: older states do not name it."""
+    return str({key: value for key, value in asdict(shape).items() if key != "gamma"})
 
 
 def identity(experiment: Experiment, checked: Checked, corpus: str) -> dict[str, str]:

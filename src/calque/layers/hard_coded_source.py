@@ -1,0 +1,130 @@
+from dataclasses import dataclass
+from typing import cast
+
+import torch
+from jaxtyping import Float
+from torch import Tensor, nn
+
+from calque.adl.signature import Flag, Int, Point, Real, Setting, SourceDefault, Word, arg
+from calque.layers.contract import DECODER, Context, Example, Fault, Layer, Parts, Site, SourceArg
+from calque.layers.cost import HERE, Cost, Held, Products
+from calque.layers.fixed import FORMS, weigh
+from calque.layers.state import Foreseen, State, accumulated
+
+
+class HardCodedSourceAttention(Layer):
+    """hc_src_att(H, U) = [C_1; ...; C_h] W_o, C_k,i = sum_j w(j - floor(gamma i) - o_k) U_j W_v,k: one head per offset o_k,
+    nothing learned but the projections (You 2020, section 3.2).
+
+    i = 0, 1, ... is the position of the decoder's input, gamma the mean length of sources divided by that of targets, measured
+    on the training data and kept with the model; 1 where there is no model file. Without `floor` centres are gamma i + o_k as in
+    the authors' code, where gamma is 1 by mistake. The weights w are those of `hc_self_att`.
+
+    Weights are never made to sum to one: what falls outside the sentence or on padding is lost, and a target much longer than
+    gamma foretells sees nothing. With `clamp` gamma i is at most the sentence's last position. The paper centres on -1, 0 and 1,
+    three heads that divide neither 4 nor 8; -1, 0, 0, 1 do.
+
+    No output depends on the decoder's words, so all of them are computed once per sentence, W_o included, up to the state's
+    capacity; a step reads one. No weights are recorded.
+    """
+
+    name = "hc_src_att"
+    sides = (DECODER,)
+    examples = (
+        Example("res(hc_src_att(-1, 0, 0, 1))", (DECODER,)),
+        Example("hc_src_att(0, 1, -2, width=6, floor=no, out=no)", (DECODER,)),
+        Example(
+            "hc_src_att(-1, 1, form=conv, reach=2, sigma=2.0, clamp=yes, from=@e[2] -> norm)",
+            (DECODER,),
+            "repeat(2, linear @ e)",
+        ),
+        Example("hc_src_att(1, 0, form=index, project=no)", (DECODER,), "linear(6)"),
+        Example("res(hc_src_att(-1, 0, floor=no, clamp=yes, form=conv, project=no, out=no))", (DECODER,)),
+    )
+
+    @dataclass(frozen=True)
+    class Args:
+        offsets: tuple[int, ...] = arg(
+            Int(-1023, 1023, many=True), doc="where each head looks, relative to gamma i; one or more"
+        )
+        width: int = arg(
+            Int(), Setting("d"), "width of the projected values of all heads together, and of W_o's output"
+        )
+        form: str = arg(Word(choices=FORMS), "gauss", "what the weights are")
+        sigma: float = arg(Real(0.1, 100.0), 1.0, "gauss and conv: the deviation, in positions")
+        reach: int = arg(Int(0, 1023), 1, "conv: how far from a centre there are weights, in positions")
+        project: bool = arg(Flag(), True, "project the values with W_v; otherwise they are the source")
+        out: bool = arg(Flag(), True, "project the contexts with W_o")
+        floor: bool = arg(Flag(), True, "centres are whole; otherwise real")
+        clamp: bool = arg(Flag(), False, "let no gamma i lie behind the sentence")
+        from_: SourceArg = arg(Point(), SourceDefault("end"), "what values are made of")
+
+    def __init__(self, args: Args, site: Site, parts: Parts):
+        super().__init__(args, site, parts)
+        values = _values(args)
+        self.v = nn.Linear(args.from_.width, values, bias=False) if args.project else nn.Identity()
+        self.out = nn.Linear(values, args.width, bias=False) if args.out else nn.Identity()
+        self.args, self.gamma = args, site.gamma
+
+    @classmethod
+    def infer(cls, args: Args, site: Site) -> int:
+        values = _values(args)
+        if values % len(args.offsets):
+            raise Fault("C205", "offsets", heads=len(args.offsets), width=values)
+        if args.form == "index" and not args.floor:
+            raise Fault("C216", "form", layer=cls.name)
+        return args.width if args.out else values
+
+    @classmethod
+    def cost(cls, args: Args, site: Site) -> Cost:
+        values = _values(args)
+        projected, out = args.from_.width * values * args.project, values * args.width * args.out
+        products = Products(memory=projected, ahead=out, across=values)
+        return Cost(projected + out, products, Held(ahead=args.width if args.out else values), HERE)
+
+    def forward(self, x: Float[Tensor, "B T D"], ctx: Context) -> Float[Tensor, "B T E"]:
+        return self._foresee(x.shape[1], ctx)
+
+    def init_state(self, batch: int, capacity: int, ctx: Context) -> State:
+        return Foreseen(self._foresee(capacity, ctx))
+
+    def step(self, x: Float[Tensor, "B n D"], state: State, ctx: Context) -> tuple[Tensor, State]:
+        told, chunk = cast("Foreseen", state).values, ctx.now
+        if (at := chunk.history.at) is not None:
+            y = told[:, at : at + x.shape[1]]
+            return y if ctx.beams == 1 else y.repeat_interleave(ctx.beams, 0), state
+        sentence = torch.arange(len(x), device=x.device)[:, None] // ctx.beams
+        # Idle positions may count past the capacity; their output is nobody's.
+        return told[sentence, chunk.positions.clamp(max=told.shape[1] - 1)], state
+
+    def _foresee(self, places: int, ctx: Context) -> Float[Tensor, "S C E"]:
+        """The outputs at the first `places` positions of every sentence."""
+        point, heads = ctx.sources[self.args.from_.key], len(self.args.offsets)
+        v = self.v(self.part("from")(point.value, Context(mask=point.mask, like=ctx.like)))
+        if point.mask is not None:
+            v = v * point.mask[:, :, None].to(v.dtype)
+        kind = accumulated(v.dtype)
+        apart = v.to(kind).unflatten(2, (heads, -1)).transpose(1, 2)
+        lengths = None if point.mask is None else point.mask.sum(1)
+        weights = self._weights(places, v.shape[1], lengths, v.device).to(kind)
+        contexts = torch.matmul(weights, apart).transpose(1, 2).flatten(2)
+        return cast("Tensor", self.out(contexts.to(v.dtype)))
+
+    def _weights(
+        self, places: int, source: int, lengths: Tensor | None, device: torch.device
+    ) -> Float[Tensor, "S H C N"]:
+        """Of each source position at each position, in float64; of one sentence where all have the same."""
+        centres = self.gamma * torch.arange(places, dtype=torch.float64, device=device)[None, None, :, None]
+        if self.args.clamp:
+            last = torch.tensor([source], device=device) if lengths is None else lengths
+            centres = torch.minimum(centres, (last - 1).clamp(min=0)[:, None, None, None].double())
+        if self.args.floor:
+            centres = centres.floor()
+        offsets = torch.tensor(self.args.offsets, device=device)[None, :, None, None]
+        j = torch.arange(source, dtype=torch.float64, device=device)
+        return weigh(j - centres - offsets, self.args.form, self.args.sigma, self.args.reach)
+
+
+def _values(args: HardCodedSourceAttention.Args) -> int:
+    """The width of the values."""
+    return args.width if args.project else args.from_.width
