@@ -40,10 +40,12 @@ def judge(values: Values, claim: Claim, table: Table) -> Judged:
             first, last = columns[0], columns[-1]
             terms = [(factor, row, last) for factor, row in contrast.terms]
             terms += [(-factor, row, first) for factor, row in contrast.terms]
-            tested.append(_test(values, table, terms, contrast.relation, f"{_rows(contrast)}, {last} over {first}"))
+            tested.append(
+                _test(values, table, terms, contrast.relation, f"{_rows(contrast)}, {last.what} over {first.what}")
+            )
             continue
         for column in columns:
-            at = f", {column}" if len(columns) > 1 else ""
+            at = f", {column.what}" if len(columns) > 1 else ""
             terms = [(factor, row, column) for factor, row in contrast.terms]
             tested.append(_test(values, table, terms, contrast.relation, _rows(contrast) + at))
     return judged(claim, tested)

@@ -1,6 +1,7 @@
 """The report as text and as Markdown; and what the report of speeds shares with it."""
 
-from collections.abc import Collection, Sequence
+import itertools
+from collections.abc import Collection, Iterator, Sequence
 
 from calque.reproduce.report import Line, Report
 from calque.reproduce.verdicts import Judged, Tested
@@ -60,8 +61,15 @@ def _beside(report: Report) -> str:
 
 def _of(judged: Judged, all_columns: Sequence[Column]) -> str:
     columns = judged.claim.columns
-    told = "all columns" if set(columns) == set(all_columns) else ", ".join(map(str, columns))
+    told = "all columns" if set(columns) == set(all_columns) else ", ".join(_columns(columns))
     return f"section {judged.claim.section}, of {told}"
+
+
+def _columns(columns: Sequence[Column]) -> Iterator[str]:
+    """Columns in words, those that differ in the beam alone together."""
+    for _, some in itertools.groupby(columns, key=lambda c: (c.pair, c.metric)):
+        first, *rest = some
+        yield ", ".join([str(first), *(str(c.beam) for c in rest)])
 
 
 def _table(report: Report) -> tuple[list[str], list[list[str]]]:

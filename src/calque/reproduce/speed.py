@@ -49,7 +49,7 @@ def columns_of(table: Table) -> list[Column]:
 
 def figure_name(row: str, column: Column, which: str = "") -> str:
     """What a figure is called in an entry; without `which` the median of the repeats."""
-    return f"{row}, {str(column).strip()}" + (f", {which}" if which else "")
+    return f"{row}, {column.what}" + (f", {which}" if which else "")
 
 
 def time_table(

@@ -109,13 +109,9 @@ def _table(report: SpeedReport) -> list[list[str]]:
         ours = [f"{value:.4g}" for value in line.values] or ["not measured"]
         paper = [paper_text(line.paper), _times(line.paper_times)]
         found.append(
-            [_what(line.column), line.label, line.row, *(ours + ["-"] * 3)[:3], _times(line.times), *paper],
+            [line.column.what, line.label, line.row, *(ours + ["-"] * 3)[:3], _times(line.times), *paper],
         )
     return found
-
-
-def _what(column: Column) -> str:
-    return str(dataclasses.replace(column, pair="")).strip()
 
 
 def _times(value: float | None) -> str:

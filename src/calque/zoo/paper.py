@@ -50,8 +50,13 @@ class Column:
     metric: str
     beam: int | None = None
 
+    @property
+    def what(self) -> str:
+        """What is measured, of whatever pair: `seconds/sentence beam=4`."""
+        return self.metric + (f" beam={self.beam}" if self.beam is not None else "")
+
     def __str__(self) -> str:
-        return f"{self.pair} {self.metric}" + (f" beam={self.beam}" if self.beam is not None else "")
+        return f"{self.pair} {self.what}"
 
 
 @dataclass(frozen=True)
