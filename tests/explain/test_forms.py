@@ -6,6 +6,7 @@ import pytest
 import torch
 from explained import built, explained, small
 from torch import Tensor
+from torch.utils.flop_counter import FlopCounterMode
 
 from calque import zoo
 from calque.adl.check import Checked, check
@@ -135,6 +136,22 @@ def test_zhang_average_attention() -> None:
     assert path_order(found) == "1"
     assert path_length(found, 50) == 1
     assert figures(found).state.exact == D  # equation 5: one previous state
+
+
+@pytest.mark.parametrize("n", [8, 40])
+def test_zhang_masked_average_attention(n: int) -> None:
+    """The third form multiplies with a matrix of 1/j: n^2 d more, as counted while it runs; the same sums, and nothing waits.
+
+    No layer computes it, so no definition costs it: the scan gives its outputs without those products.
+    """
+    x = torch.randn(1, n, D, dtype=torch.float64)
+    mask = torch.ones(n, n, dtype=torch.float64).tril() / torch.arange(1, n + 1)[:, None]
+    with FlopCounterMode(display=False) as counter:
+        masked = mask @ x[0]
+    assert counter.get_total_flops() == 2 * n * n * D
+    made = built(check(Text("text", f"d = {D}\nencoder = id\ndecoder = average\n"), builtin()))
+    assert torch.allclose(made.decoder(x, Context(like=x.new_empty(0)))[0], masked, rtol=0, atol=1e-12)
+    assert figures(layer("average").decoder).products.per_position(n, n) == 0
 
 
 @pytest.mark.parametrize("text", ["rnn", "feed(ff)", "ssru"])

@@ -10,6 +10,7 @@ from typing import Any, NamedTuple
 import numpy as np
 import torch
 
+from calque.adl.check import Checked
 from calque.bench.clock import digits, speeds, waiter
 from calque.bench.crew import Crew
 from calque.bench.limit import limit, step_work
@@ -92,11 +93,8 @@ def subject(name: str, vocabulary: int, source: Path | None, count: int, device:
     """
     folder = Path(name)
     if not folder.is_dir():
-        torch.manual_seed(1)
-        model = Model(definition(name), Shape(vocabulary, vocabulary))
-        initialise(model, "glorot", 0.1, 1)
-        model = model.to(device).eval().requires_grad_(False)
-        return Subject(model, like_file(source, count, vocabulary) if source else synthetic(count, vocabulary))
+        sentences = like_file(source, count, vocabulary) if source else synthetic(count, vocabulary)
+        return random_subject(definition(name), Shape(vocabulary, vocabulary), sentences, device)
     held = load_model(folder, device, registry=registry_of_run(folder))
     loaded = Loaded(held.model, *held.codecs, held.experiment.decode, held.experiment.data.source_end)
     size = held.model.shape.source_size
@@ -107,6 +105,14 @@ def subject(name: str, vocabulary: int, source: Path | None, count: int, device:
     if not encoded:
         raise error("D106", Place(str(source)))
     return Subject(held.model, encoded, loaded)
+
+
+def random_subject(checked: Checked, shape: Shape, sentences: Sentences, device: torch.device) -> Subject:
+    """An architecture with random weights."""
+    torch.manual_seed(1)
+    model = Model(checked, shape)
+    initialise(model, "glorot", 0.1, 1)
+    return Subject(model.to(device).eval().requires_grad_(False), sentences)
 
 
 def decode(given: Subject, plan: Plan, peers: Sequence[Peer] = (), crew: Crew | None = None) -> dict[str, Any]:
@@ -175,18 +181,20 @@ def _ways(given: Subject, plan: Plan, beam: int, length: int, crew: Crew | None)
     if crew is not None:
         shares = [(part, beam, length) for part in cut(given.sentences, plan.batch)]
         return {"calque": lambda: Taken(*crew.run(shares), 0, 0.0)}
-    ways: dict[str, Callable[[], Taken]] = {"calque": lambda: _timed(given, plan.batch, beam, length)}
-
-    def slow() -> Taken:
-        with without_states(given.model):
-            return _timed(given, plan.batch, beam, length)
-
+    ways: dict[str, Callable[[], Taken]] = {"calque": lambda: timed(given, plan.batch, beam, length)}
     if plan.uncached:
-        ways["calque uncached"] = slow
+        ways["calque uncached"] = lambda: timed(given, plan.batch, beam, length, uncached=True)
     return ways
 
 
-def _timed(given: Subject, batch: int, beam: int, length: int) -> Taken:
+def timed(given: Subject, batch: int, beam: int, length: int, uncached: bool = False) -> Taken:
+    """One pass over the sentences, so many to a batch, each with `length` words, or (0, a run) as many as it likes.
+
+    `uncached`: without states, see `calque.bench.uncached`.
+    """
+    if uncached:
+        with without_states(given.model):
+            return timed(given, batch, beam, length)
     model, wait = given.model, waiter(given.model.device)
     steps = tokens = 0
     step_seconds = 0.0

@@ -9,6 +9,20 @@ from calque.cli.base import FILE, root, tell
 
 RECIPES = ("budget", "domhan2018", "domhan2018-code")
 CORPORA = ("multi30k", "envi")
+METRICS = (
+    *(
+        "bleu",
+        "uncased-bleu",
+        "nist-bleu",
+        "meteor",
+        "perplexity",
+        "accuracy",
+        "aer",
+        "seconds/sentence",
+        "sentences/s",
+    ),
+    *("source-words/s", "target-words/s", "updates/s", "batch-tokens"),
+)
 
 
 def _share(ctx: click.Context, param: click.Parameter, value: str) -> tuple[int, int]:
@@ -25,7 +39,9 @@ def _share(ctx: click.Context, param: click.Parameter, value: str) -> tuple[int,
 @click.option("--data", "data_folder", type=FILE, help="The data root.  [default: $CALQUE_DATA, else data]")
 @click.option("--corpus", type=click.Choice(CORPORA), default="multi30k", show_default=True, help="Text to train on.")
 @click.option("--rows", help="Rows of the table, joined by commas; default: all.")
-@click.option("--seeds", type=click.IntRange(1, 1000), default=3, show_default=True, help="Trainings of each row.")
+@click.option(
+    "--seeds", type=click.IntRange(1, 1000), default=3, show_default=True, help="Trainings, or timings, of each row."
+)
 @click.option("--recipe", type=click.Choice(RECIPES), default="budget", show_default=True, help="How to train.")
 @click.option("--minutes", type=click.FloatRange(0, min_open=True), help="Training time of each cell.")
 @click.option("--updates", type=click.IntRange(1), help="Updates of each cell.")
@@ -44,7 +60,13 @@ def _share(ctx: click.Context, param: click.Parameter, value: str) -> tuple[int,
 @click.option("--report", "report_only", is_flag=True, help="Run nothing: write the report of what is there.")
 @click.option("--pair", help="The paper's language pair to stand beside; default: the first of the table.")
 @click.option(
-    "--metric", type=click.Choice(["bleu", "meteor"]), default="bleu", show_default=True, help="Of the report."
+    "--metric",
+    type=click.Choice(METRICS),
+    metavar="METRIC",
+    help="Of the report; with a speed the rows are timed, not trained.  [default: bleu, else the table's first]",
+)
+@click.option(
+    "--sentences", type=click.IntRange(1, 1_000_000), default=64, show_default=True, help="Of a timing, to translate."
 )
 @click.option("--trials", type=click.IntRange(100, 1_000_000), default=10_000, show_default=True, help="Of each test.")
 def reproduce(
@@ -65,10 +87,13 @@ def reproduce(
     out: Path | None,
     report_only: bool,
     pair: str | None,
-    metric: str,
+    metric: str | None,
+    sentences: int,
     trials: int,
 ) -> None:
     """Train the rows of a PAPER's TABLE, several seeds each, and set them beside the paper's figures and claims.
+
+    Where the metric is a speed, the rows are timed instead, in turns: trained ones where the output folder has them.
 
     The report is printed, and written beside the cells as Markdown, JSON and a picture. A call that was cut off goes on where
     it stopped; a row that fails loses no other. Exit status 1: a cell failed.
@@ -96,13 +121,22 @@ def reproduce(
     folder = out or Path("runs") / "reproduce" / paper / table
     below = data_root(data_folder)
     from calque.reproduce.report import Shown, write_report
+    from calque.reproduce.speed import TIMED, time_table
+    from calque.reproduce.speed_report import write_speed_report
     from calque.reproduce.table import reproduce_table
 
     shown = Shown(pair, metric, trials)
-    shown.column(paper, here)
+    column = shown.column(paper, here)
+    names = [name for name in (rows or "").split(",") if name]
+    if column.metric in TIMED:
+        if shard != (1, 1):
+            raise click.UsageError("--shard divides trainings; all rows are timed by one process")
+        if not report_only:
+            time_table(asked, below, folder, names, seeds, sentences, tell)
+        click.echo(write_speed_report(folder, column), nl=False)
+        return
     status = 0
     if not report_only:
-        names = [name for name in (rows or "").split(",") if name]
         status = reproduce_table(asked, below, folder, names, seeds, shard, tell)
     if not report_only and not any((folder / CELLS).glob("*.json")):
         tell("no cell is finished, so there is no report")

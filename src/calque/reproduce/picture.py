@@ -8,6 +8,7 @@ from typing import Any
 from calque.diagnostics import error
 from calque.reproduce.report import Report
 from calque.whole import write_whole
+from calque.zoo.paper import LOWER_IS_BETTER
 
 
 def draw(report: Report, out: Path) -> None:
@@ -26,8 +27,8 @@ def draw(report: Report, out: Path) -> None:
     papers = [(p.value, p.deviation) if (p := line.paper) else (None, None) for line in lines]
     seeds = sorted({len(line.seeds) for line in lines})
     told = f"{'–'.join(map(str, (seeds[0], seeds[-1])[: len(seeds)]))} seed{'s' if seeds[-1] > 1 else ''} a row"
-    _bars(ours, means, f"here: {report.corpus}, {told}", report.metric, "tab:blue", 2)
-    _bars(theirs, papers, f"paper: {report.column}", report.metric, "tab:gray", 1)
+    _bars(ours, means, f"here: {report.corpus}, {told}", _axis(report), "tab:blue", 2)
+    _bars(theirs, papers, f"paper: {report.pair}", _axis(report), "tab:gray", 1)
     ours.set_yticks(range(len(lines)), [line.label for line in lines])
     ours.invert_yaxis()
     figure.suptitle(report.title, fontsize=11)
@@ -37,7 +38,12 @@ def draw(report: Report, out: Path) -> None:
     write_whole(out, body.getvalue())
 
 
-def _bars(axes: Any, values: list[tuple[Any, Any]], title: str, metric: str, colour: str, decimals: int) -> None:
+def _axis(report: Report) -> str:
+    better = "lower" if report.column.metric in LOWER_IS_BETTER else "higher"
+    return f"{report.printed}, mean and deviation over seeds; {better} is better"
+
+
+def _bars(axes: Any, values: list[tuple[Any, Any]], title: str, axis: str, colour: str, decimals: int) -> None:
     for k, (mean, deviation) in enumerate(values):
         if mean is None:
             axes.text(0, k, " none", va="center", fontsize=8)
@@ -46,6 +52,6 @@ def _bars(axes: Any, values: list[tuple[Any, Any]], title: str, metric: str, col
         spread = "" if deviation is None else f" ± {deviation:.{decimals}f}"
         axes.text(mean + (deviation or 0), k, f"  {mean:.{decimals}f}{spread}", va="center", fontsize=8)
     axes.set_xlim(0, max([1.0, *(1.35 * m for m, _ in values if m is not None)]))
-    axes.set_xlabel(f"{metric}, mean and deviation over seeds; higher is better", fontsize=8)
+    axes.set_xlabel(axis, fontsize=8)
     axes.set_title(title, fontsize=9)
     axes.grid(axis="x", alpha=0.3)

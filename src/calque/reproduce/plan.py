@@ -118,19 +118,15 @@ def _shown(value: object) -> str:
     return "none" if value in (None, ()) else " ".join(map(str, value)) if isinstance(value, tuple) else str(value)
 
 
-class Plan:
-    """The experiments of an output folder."""
+class Texts:
+    """The rows of a table as definitions, at the sizes that are asked for."""
 
-    def __init__(self, asked: Asked, root: Path, out: Path, tell: Tell):
-        """Raises X222, X701, X703, X704, and what is wrong with settings and overrides: all that concerns every cell."""
-        self.asked, self.root, self.out, self.tell = asked, root, out, tell
-        self.table = table_of(asked.paper, asked.table)
-        self.corpus = CORPORA[asked.corpus]
-        self.data = self.corpus.data(root)
+    def __init__(self, asked: Asked):
+        """Raises X222, X701, and what is wrong with settings."""
+        self.asked, self.table = asked, table_of(asked.paper, asked.table)
         self.settings = by_name(asked.settings)
-        self._refuse_unread()
         self._target: int | None = None
-        self.sample = self.experiment("-", 1)
+        self._refuse_unread()
 
     def _refuse_unread(self) -> None:
         """X222 for a setting that no row of the table reads; a row may do without some, and one at fault says so later."""
@@ -144,19 +140,39 @@ class Plan:
             if name not in read:
                 raise error("X222", statement.name_span, name=name, near=nearest(name, {*read, *SETTINGS}))
 
+    def definition(self, row: str, around: Around) -> tuple[Checked, dict[str, str]]:
+        """A row's definition, and the settings it took, NAME=VALUE by name; with a row to match, all of the model counts.
+
+        Raises what `check` raises.
+        """
+        text = Text(f"zoo/{self.asked.paper}/{self.asked.table}/{row}.adl", self.table.row(row).text)
+        if self.asked.match in (None, row):
+            return checked_row(text, self.settings)
+        if self._target is None:
+            self._target = parameters(self.definition(str(self.asked.match), around)[0], around)
+        return matched(text, self.settings, self._target, around)
+
+
+class Plan:
+    """The experiments of an output folder."""
+
+    def __init__(self, asked: Asked, root: Path, out: Path, tell: Tell):
+        """Raises X222, X701, X703, X704, and what is wrong with settings and overrides: all that concerns every cell."""
+        self.asked, self.root, self.out, self.tell = asked, root, out, tell
+        self.corpus = CORPORA[asked.corpus]
+        self.data = self.corpus.data(root)
+        self.texts = Texts(asked)
+        self.table = self.texts.table
+        self.sample = self.experiment("-", 1)
+
     @functools.cached_property
     def prepared(self) -> Prepared:
         """The corpus, compiled once for all cells, below the output folder."""
         return prepare(self.sample.data, self.out / DATA, Path(), self.tell)
 
     def definition(self, row: str) -> tuple[Checked, dict[str, str]]:
-        """A row's definition at its size, and the settings it took, NAME=VALUE by name. Raises what `check` raises."""
-        text = Text(f"zoo/{self.asked.paper}/{self.asked.table}/{row}.adl", self.table.row(row).text)
-        if self.asked.match in (None, row):
-            return checked_row(text, self.settings)
-        if self._target is None:
-            self._target = self.size(self.definition(str(self.asked.match))[0])
-        return matched(text, self.settings, self._target, self._around)
+        """A row's definition at its size, as `Texts.definition` says."""
+        return self.texts.definition(row, self._around)
 
     @property
     def _around(self) -> Around:

@@ -1,9 +1,11 @@
-"""The report as text and as Markdown."""
+"""The report as text and as Markdown; and what the report of speeds shares with it."""
 
-from collections.abc import Sequence
+import itertools
+from collections.abc import Collection, Iterator, Sequence
 
 from calque.reproduce.report import Line, Report
 from calque.reproduce.verdicts import Judged, Tested
+from calque.zoo.paper import Column, Figure
 
 _FIGURES = (
     ("BLEU", "BLEU", 2),
@@ -20,42 +22,59 @@ _FIGURES = (
 def text(report: Report) -> str:
     """The report for a terminal."""
     head, rows = _table(report)
-    lines = [report.title, _beside(report), "", *_aligned(head, rows), "", "Claims of the paper, tested here:", ""]
-    for judged in report.claims:
-        lines.append(f"  {judged.verdict:<13}  {judged.claim.text} ({_of(judged, report)})")
-        lines += [f"{'':17}{_tested(one)}" for one in judged.tested]
-        lines += [f"{'':17}no finished cell of {', '.join(judged.missing)}"] if judged.missing else []
-    lines += ["", *_remarks(report), "", report.command]
+    lines = [report.title, _beside(report), "", *aligned(head, rows, (0, 1, len(head) - 1)), ""]
+    lines += [*claims_text(report.claims, report.columns), "", *_remarks(report), "", report.command]
     return "\n".join(lines) + "\n"
 
 
 def markdown(report: Report) -> str:
     """The report as a page, with its picture `report.png`."""
     head, rows = _table(report)
-    lines = [f"# {report.title}", "", _beside(report), "", *_pipes(head, rows), "", "![the figures](report.png)", ""]
-    lines += ["## Claims", ""]
-    claims = []
-    for judged in report.claims:
-        told = "; ".join(_tested(one) for one in judged.tested) or f"no cell of {', '.join(judged.missing)}"
-        claims.append([judged.claim.text, _of(judged, report), judged.verdict, told])
-    lines += [*_pipes(["claim", "said of", "here", "tested"], claims), ""]
+    lines = [f"# {report.title}", "", _beside(report), "", *pipes(head, rows), "", "![the figures](report.png)", ""]
+    lines += [*claims_page(report.claims, report.columns), ""]
     lines += [*(f"- {one}" for one in _remarks(report)), "", f"    {report.command}", ""]
     return "\n".join(lines)
 
 
+def claims_text(claims: Sequence[Judged], columns: Sequence[Column]) -> list[str]:
+    """Claims for a terminal; `columns` are all of the table's."""
+    lines = ["Claims of the paper, tested here:", ""]
+    for judged in claims:
+        lines.append(f"  {judged.verdict:<13}  {judged.claim.text} ({_of(judged, columns)})")
+        lines += [f"{'':17}{_tested(one)}" for one in judged.tested]
+        lines += [f"{'':17}no figure of {', '.join(judged.missing)}"] if judged.missing else []
+    return lines
+
+
+def claims_page(claims: Sequence[Judged], columns: Sequence[Column]) -> list[str]:
+    """The same as a section of a page."""
+    rows = []
+    for judged in claims:
+        told = "; ".join(_tested(one) for one in judged.tested) or f"no figure of {', '.join(judged.missing)}"
+        rows.append([judged.claim.text, _of(judged, columns), judged.verdict, told])
+    return ["## Claims", "", *pipes(["claim", "said of", "here", "tested"], rows)]
+
+
 def _beside(report: Report) -> str:
-    return f"Here: {report.corpus}. The paper's {report.metric}: {report.column}."
+    return f"Here: {report.corpus}. The paper's {report.printed}: {report.pair}."
 
 
-def _of(judged: Judged, report: Report) -> str:
+def _of(judged: Judged, all_columns: Sequence[Column]) -> str:
     columns = judged.claim.columns
-    told = "all columns" if set(columns) == set(report.columns) else ", ".join(map(str, columns))
+    told = "all columns" if set(columns) == set(all_columns) else ", ".join(_columns(columns))
     return f"section {judged.claim.section}, of {told}"
+
+
+def _columns(columns: Sequence[Column]) -> Iterator[str]:
+    """Columns in words, those that differ in the beam alone together."""
+    for _, some in itertools.groupby(columns, key=lambda c: (c.pair, c.metric)):
+        first, *rest = some
+        yield ", ".join([str(first), *(str(c.beam) for c in rest)])
 
 
 def _table(report: Report) -> tuple[list[str], list[list[str]]]:
     shown = [f for f in _FIGURES if any(f[0] in line.figures for line in report.lines)]
-    head = ["", "row", "seeds", *(title for _, title, _ in shown), f"paper {report.metric}", "settings"]
+    head = ["", "row", "seeds", *(title for _, title, _ in shown), f"paper {report.printed}", "settings"]
     return head, [_row(line, shown) for line in report.lines]
 
 
@@ -66,14 +85,21 @@ def _row(line: Line, shown: Sequence[tuple[str, str, int]]) -> list[str]:
         told = "-" if mean is None else f"{mean:,.{decimals}f}"
         spread = deviation is not None and (decimals > 0 or deviation > 0)
         cells.append(f"{told} ± {deviation:,.{decimals}f}" if spread else told)
-    paper = "-"
-    if line.paper is not None:
-        paper = f"{line.paper.value}" + (f" ± {line.paper.deviation}" if line.paper.deviation is not None else "")
-    return [*cells, paper, line.settings]
+    return [*cells, paper_text(line.paper), line.settings]
+
+
+def paper_text(figure: Figure | None) -> str:
+    """A figure as printed."""
+    if figure is None:
+        return "-"
+    return f"{figure.value}" + (f" ± {figure.deviation}" if figure.deviation is not None else "")
 
 
 def _tested(one: Tested) -> str:
     low, high = one.interval
+    if one.ratio:
+        paper = "" if one.paper is None else f"; paper {one.paper:.2f}"
+        return f"{one.text} = {one.value:.2f} times as good [{low:.2f}, {high:.2f}]: {one.verdict}{paper}"
     p = "" if one.p is None else f", p {one.p:.4f}"
     paper = "" if one.paper is None else f"; paper {one.paper:+.1f}"
     return f"{one.text} = {one.value:+.2f} [{low:+.2f}, {high:+.2f}]{p}: {one.verdict}{paper}"
@@ -81,11 +107,8 @@ def _tested(one: Tested) -> str:
 
 def _remarks(report: Report) -> list[str]:
     seeds = [len(line.seeds) for line in report.lines]
-    found = [
-        "Brackets: 95 % bootstrap intervals. p: approximate randomisation, two-sided, level 0.05; differences of gains are "
-        "decided by their interval, `about` and `no gain` by whether theirs lies within 0.5.",
-        f"{report.metric} signature: {report.signature}.",
-    ]
+    found = [report.tests]
+    found += [f"{report.metric} signature: {report.signature}."] if report.signature else []
     if min(seeds) == 1:
         found.append("Rows with one seed: the tests hold for these runs, not for what another seed would give.")
     if min(seeds) != max(seeds):
@@ -98,18 +121,19 @@ def _remarks(report: Report) -> list[str]:
     return found
 
 
-def _aligned(head: Sequence[str], rows: Sequence[Sequence[str]]) -> list[str]:
+def aligned(head: Sequence[str], rows: Sequence[Sequence[str]], left: Collection[int]) -> list[str]:
+    """A table for a terminal; the columns of `left` stand to the left."""
     widths = [max(len(row[k]) for row in (head, *rows)) for k in range(len(head))]
-    last = len(head) - 1
     return [
         "  ".join(
-            c.ljust(w) if k in (0, 1, last) else c.rjust(w) for k, (c, w) in enumerate(zip(row, widths, strict=True))
+            c.ljust(w) if k in left else c.rjust(w) for k, (c, w) in enumerate(zip(row, widths, strict=True))
         ).rstrip()
         for row in (head, *rows)
     ]
 
 
-def _pipes(head: Sequence[str], rows: Sequence[Sequence[str]]) -> list[str]:
+def pipes(head: Sequence[str], rows: Sequence[Sequence[str]]) -> list[str]:
+    """A table of Markdown."""
     rule = ["---"] * len(head)
     return [
         "| " + " | ".join(" ".join(c.split()).replace("|", "\\|") for c in row) + " |" for row in (head, rule, *rows)

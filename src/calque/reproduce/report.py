@@ -14,15 +14,21 @@ from calque.evaluate.measure import Measure, measure
 from calque.evaluate.scores import read_aligned
 from calque.ledger import Entry
 from calque.ledger import read as read_entries
+from calque.reproduce import ranges, verdicts
 from calque.reproduce.cell import meteor_settings
 from calque.reproduce.corpora import CORPORA, TOKENIZE
 from calque.reproduce.plan import CELLS, FAILURES, HYPOTHESES, REFERENCE, Asked, Tell, asked_in
+from calque.reproduce.speed import TIMED
 from calque.reproduce.verdicts import Judge, Judged, claims_of, statistics_of
 from calque.run import writing
 from calque.whole import write_whole
 from calque.zoo.paper import Column, Figure, Table, place
 
-METRICS = {"bleu": "BLEU", "meteor": "METEOR"}
+FROM_TEXT = {"bleu": "BLEU", "meteor": "METEOR"}
+FROM_CELLS = {"perplexity": "validation perplexity", "accuracy": "accuracy", "aer": "AER"}
+"""Metrics of trainings: those computed anew from translations, which can be resampled, and figures that stand in cells; what
+cells call them."""
+TRAINED = {**FROM_TEXT, **FROM_CELLS}
 
 
 @dataclass(frozen=True)
@@ -30,18 +36,31 @@ class Shown:
     """Which column of the paper stands beside our figures, and how hard claims are tested."""
 
     pair: str | None = None
-    metric: str = "bleu"
+    metric: str | None = None
+    """Without one BLEU, or the table's first metric that is measured here where it has no BLEU."""
     trials: int = 10_000
 
     def column(self, paper: str, table: Table) -> Column:
-        """The column of a table; its first one of that metric where no pair is named. Raises X707."""
-        known = [column for column in table.columns if column.metric == self.metric]
-        found = [column for column in known if self.pair in (None, column.pair)]
+        """The column of a table; its first one of that metric where no pair is named. Raises X707 and X708."""
+        metric = self.metric or next(
+            (m for m in ("bleu", *(c.metric for c in table.columns)) if _prints(table, m) and _is_measured(m)), "bleu"
+        )
+        found = [column for column in table.columns if column.metric == metric and self.pair in (None, column.pair)]
         if not found:
-            name = f"{self.metric}" if self.pair is None else f"{self.pair} {self.metric}"
+            name = metric if self.pair is None else f"{self.pair} {metric}"
             names = [str(column) for column in table.columns]
             raise error("X707", None, table=f"{paper}/{table.name}", name=name, near=nearest(name, names), names=names)
+        if not _is_measured(metric):
+            raise error("X708", None, metric=metric)
         return found[0]
+
+
+def _prints(table: Table, metric: str) -> bool:
+    return any(column.metric == metric for column in table.columns)
+
+
+def _is_measured(metric: str) -> bool:
+    return metric in TRAINED or metric in TIMED
 
 
 @dataclass(frozen=True)
@@ -65,13 +84,20 @@ class Report:
     columns: tuple[Column, ...]
     """All of the table's."""
     corpus: str
-    column: str
-    """The paper's, its language pair in words."""
+    column: Column
+    """The paper's that stands beside, and its language pair in words."""
+    pair: str
+    printed: str
+    """Its metric as a heading."""
     metric: str
+    """What cells call it."""
     lines: tuple[Line, ...]
     claims: tuple[Judged, ...]
     failures: tuple[str, ...]
     signature: str
+    """Of scores of translations."""
+    tests: str
+    """How claims are tested."""
     notes: tuple[str, ...]
     conditions: Mapping[str, tuple[str, ...]]
 
@@ -115,10 +141,24 @@ def make_report(out: Path, root: Path, shown: Shown) -> Report:
         raise error("X706", Place(str(out)))
     by_row = {row.key: _of_row(entries, row.key) for row in table.rows}
     by_row = {row: found for row, found in by_row.items() if found}
-    made = _measure(asked, root, shown.metric)
-    hypotheses, references = _read_text(out, by_row)
-    judge = Judge(made, statistics_of(made, hypotheses, references), shown.trials)
-    claims = [judge.judge(c, table, column) for c in claims_of(paper.claims, table.name, shown.metric)]
+    metric = TRAINED[column.metric]
+    lines = tuple(_line(table, row, found, column) for row, found in by_row.items())
+    said = claims_of(paper.claims, table.name, column.metric)
+    if column.metric in FROM_TEXT:
+        made = _measure(asked, root, column.metric)
+        hypotheses, references = _read_text(out, by_row)
+        judge = Judge(made, statistics_of(made, hypotheses, references), shown.trials)
+        claims = [judge.judge(c, table, column) for c in said]
+        signature, tests = made.signature(), verdicts.EXPLAINED
+    else:
+        values = {
+            row: [float(e.figures[metric]) for e in found if metric in e.figures] for row, found in by_row.items()
+        }
+        values = {row: found for row, found in values.items() if found}
+        if not values:
+            raise error("X708", Place(str(out)), metric=column.metric)
+        claims = [ranges.judge({column: values}, c, table) for c in said]
+        signature, tests = "", ranges.EXPLAINED
     pair = next(pair for pair in paper.pairs if pair.name == column.pair)
     where = ("machine", "accelerator", "threads", "precision", "torch", "commit", "keys")
     return Report(
@@ -126,12 +166,15 @@ def make_report(out: Path, root: Path, shown: Shown) -> Report:
         f"{paper.cite}, {place(table.name)}: {table.title}",
         table.columns,
         CORPORA[asked.corpus].title,
+        column,
         pair.title,
-        METRICS[shown.metric],
-        tuple(_line(table, row, found, column) for row, found in by_row.items()),
+        FROM_TEXT.get(column.metric, column.metric),
+        metric,
+        lines,
         tuple(claims),
         failures,
-        made.signature(),
+        signature,
+        tests,
         _each(entry.notes for entry in entries if entry.notes),
         {
             **{
@@ -177,8 +220,14 @@ def _line(table: Table, row: str, found: Sequence[Entry], column: Column) -> Lin
 
 def as_json(report: Report) -> dict[str, Any]:
     """The report for programs."""
-    found = dataclasses.asdict(report)
-    for made, judged in zip(found["claims"], report.claims, strict=True):
+    return {"command": report.command, **dataclasses.asdict(report), "claims": claims_json(report.claims)}
+
+
+def claims_json(claims: Sequence[Judged]) -> list[dict[str, Any]]:
+    """Tested claims for programs."""
+    found = []
+    for judged in claims:
         claim = judged.claim
-        made["claim"] = {"text": claim.text, "section": claim.section, "columns": [str(c) for c in claim.columns]}
-    return {"command": report.command, **found}
+        told = {"text": claim.text, "section": claim.section, "columns": [str(c) for c in claim.columns]}
+        found.append({**dataclasses.asdict(judged), "claim": told})
+    return found

@@ -1,4 +1,4 @@
-"""What the stored translations say of a paper's claims."""
+"""What the stored translations say of a paper's claims. `calque.reproduce.ranges` does the same on bare figures."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -13,11 +13,18 @@ from calque.zoo.paper import Claim, Column, Contrast, Table
 RELATION = {"above": ">", "not-above": "<=", "about": "~"}
 UNTESTED = "not tested"
 LEVEL = 0.05
+EXPLAINED = (
+    "Brackets: 95 % bootstrap intervals. p: approximate randomisation, two-sided, level 0.05; differences of gains are "
+    "decided by their interval, `about` and `no gain` by whether theirs lies within 0.5."
+)
 
 
 @dataclass(frozen=True)
 class Tested:
-    """A contrast of rows: its value here, its interval, p where there is a test of it, and the paper's value."""
+    """A contrast of rows: its value here, its interval, p where there is a test of it, and the paper's value.
+
+    These are differences, or, with `ratio`, how many times as good the first row is.
+    """
 
     text: str
     value: float
@@ -25,19 +32,27 @@ class Tested:
     p: float | None
     paper: float | None
     verdict: str
+    ratio: bool = False
 
 
 @dataclass(frozen=True)
 class Judged:
     """A claim: `verdict` is `does not hold` where one of its contrasts does not, `holds` where all do, else `undecided`.
 
-    `missing` are rows without a finished cell; then it is `not tested`.
+    `missing` are rows without a finished cell, and columns that nothing here measures; then it is `not tested`.
     """
 
     claim: Claim
     verdict: str
     tested: tuple[Tested, ...]
     missing: tuple[str, ...]
+
+
+def judged(claim: Claim, tested: Sequence[Tested]) -> Judged:
+    """A claim of which every contrast is tested."""
+    verdicts = {one.verdict for one in tested}
+    said = FAILS if FAILS in verdicts else HOLDS if verdicts == {HOLDS} else UNDECIDED
+    return Judged(claim, said, tuple(tested), ())
 
 
 class Judge:
@@ -58,9 +73,7 @@ class Judge:
         for contrast in claim.contrasts:
             known = all(row in scores for _, row in contrast.terms)
             tested.append(self.test(contrast, contrast.value(scores) if known else None))
-        verdicts = {one.verdict for one in tested}
-        said = FAILS if FAILS in verdicts else HOLDS if verdicts == {HOLDS} else UNDECIDED
-        return Judged(claim, said, tuple(tested), ())
+        return judged(claim, tested)
 
     def test(self, contrast: Contrast, paper: float | None) -> Tested:
         """Two rows: approximate randomisation and the bootstrap interval, as `calque.evaluate.significance` says.
@@ -107,6 +120,6 @@ def statistics_of(
     return {row: np.stack([measure.statistics(run, references) for run in runs]) for row, runs in hypotheses.items()}
 
 
-def claims_of(claims: Sequence[Claim], table: str, metric: str) -> list[Claim]:
-    """The claims that a paper makes of a table in that metric."""
-    return [c for c in claims if c.table == table and any(column.metric == metric for column in c.columns)]
+def claims_of(claims: Sequence[Claim], table: str, *metrics: str) -> list[Claim]:
+    """The claims that a paper makes of a table in those metrics."""
+    return [c for c in claims if c.table == table and any(column.metric in metrics for column in c.columns)]

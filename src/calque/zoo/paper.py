@@ -8,9 +8,10 @@ from typing import Any
 
 from calque.adl.signature import SETTINGS
 
-KINDS = ("above", "below", "not-above", "about", "gain")
+KINDS = ("above", "below", "not-above", "about", "gain", "grows")
 METRICS = {
     "bleu": "BLEU as the paper takes it",
+    "uncased-bleu": "the same on text in lower case",
     "unk-bleu": "the same with unknown words replaced by those that attention finds",
     "nist-bleu": "BLEU of mteval-v13a, on text that is not tokenised",
     "meteor": "METEOR",
@@ -25,6 +26,10 @@ METRICS = {
     "batch-tokens": "target tokens of the largest batch that the memory named by the pair holds",
 }
 """What columns measure."""
+LOWER_IS_BETTER = ("perplexity", "aer", "seconds/sentence")
+TRAINING = ("target-words/s", "updates/s", "batch-tokens")
+"""Those in which no beam takes part."""
+_COLUMN = re.compile(r"(?P<pair>\S+) (?P<metric>\S+)(?: beam=(?P<beam>[1-9]\d*))?")
 _FIGURE = re.compile(r"(?P<value>\d+(?:\.\d+)?)(?: ± (?P<deviation>\d+(?:\.\d+)?))?")
 
 
@@ -39,13 +44,22 @@ class Pair:
 
 @dataclass(frozen=True)
 class Column:
-    """What a column of figures measures: one of `METRICS` on a language pair. Written `wmt17-ende bleu`."""
+    """What a column of figures measures: one of `METRICS` on a language pair, with a beam where the paper names one for it.
+
+    Written `wmt17-ende bleu`, `wmt14-ende seconds/sentence beam=4`.
+    """
 
     pair: str
     metric: str
+    beam: int | None = None
+
+    @property
+    def what(self) -> str:
+        """What is measured, of whatever pair: `seconds/sentence beam=4`."""
+        return self.metric + (f" beam={self.beam}" if self.beam is not None else "")
 
     def __str__(self) -> str:
-        return f"{self.pair} {self.metric}"
+        return f"{self.pair} {self.what}"
 
 
 @dataclass(frozen=True)
@@ -56,6 +70,7 @@ class Figure:
     deviation: float | None
     pair: str
     metric: str
+    beam: int | None = None
 
 
 @dataclass(frozen=True)
@@ -63,7 +78,8 @@ class Row:
     """A row: `name` is its address `PAPER/TABLE/ROW`, `text` its definition, settings included.
 
     `reading_of` names the row of the same table that this one reads otherwise; it then has no figures of its own. `decoding`
-    says how an earlier row's model, whose text it has, is decoded: the row is then no architecture of its own.
+    says how an earlier row's model, whose text it has, is decoded: the row is then no architecture of its own. Where its
+    speed is measured, an `uncached` row keeps no states: its decoder runs over all words written so far at every step.
     """
 
     name: str
@@ -73,6 +89,7 @@ class Row:
     note: str = ""
     reading_of: str | None = None
     decoding: str = ""
+    uncached: bool = False
 
     @property
     def key(self) -> str:
@@ -81,7 +98,7 @@ class Row:
 
     def figure(self, column: Column) -> Figure | None:
         """The figure of a column, if the paper prints one."""
-        return next((f for f in self.figures if (f.pair, f.metric) == (column.pair, column.metric)), None)
+        return next((f for f in self.figures if Column(f.pair, f.metric, f.beam) == column), None)
 
 
 @dataclass(frozen=True)
@@ -100,7 +117,10 @@ class Table:
 
 @dataclass(frozen=True)
 class Contrast:
-    """A sum of scores, `factor * score(row)`, that is claimed to be `above` zero, `not-above` it or `about` it."""
+    """A sum of scores, `factor * score(row)`, that is claimed to be `above` zero, `not-above` it or `about` it.
+
+    Of a metric in which the lower one is better, scores count with the other sign.
+    """
 
     terms: tuple[tuple[int, str], ...]
     relation: str
@@ -115,7 +135,9 @@ class Claim:
     """What the paper says of rows of a table in some columns; all of `contrasts` have to hold.
 
     `kind` is `above`, `below`, `not-above` or `about`, of the first of `rows` against each other one, or `gain`: the first of
-    `steps`, each from a row to a row, gains more than each other one.
+    `steps`, each from a row to a row, gains more than each other one, or `grows`: by so many times the first of `rows` is better
+    than each other one in the last of `columns` than in the first. They speak of quality: the row above is the better one,
+    also in a metric in which that is the lower figure.
     """
 
     text: str
@@ -128,13 +150,13 @@ class Claim:
 
     @property
     def contrasts(self) -> tuple[Contrast, ...]:
-        """The claim as sums of scores."""
+        """The claim as sums of scores; of `grows`, of one column."""
         if self.kind == "gain":
             (start, end), *others = self.steps
             return tuple(Contrast(((1, end), (-1, start), (-1, b), (1, a)), "above") for a, b in others)
         first, *rest = self.rows
         sign = -1 if self.kind == "below" else 1
-        relation = "above" if self.kind == "below" else self.kind
+        relation = "above" if self.kind in ("below", "grows") else self.kind
         return tuple(Contrast(((sign, first), (-sign, other)), relation) for other in rest)
 
 
@@ -199,7 +221,7 @@ class _Rows:
 
     def row(self, table: str, key: str, entry: Mapping[str, Any], columns: tuple[Column, ...]) -> Row:
         where = f"{table}/{key}"
-        keys = _keys(entry, where, "label", "note encoder decoder same settings figures reading_of decoding")
+        keys = _keys(entry, where, "label", "note encoder decoder same settings figures reading_of decoding uncached")
         sides = [keys["encoder"], keys["decoder"]]
         if (keys["same"] is None) == (None in sides) or (keys["same"] is not None and sides != [None, None]):
             raise ValueError(f"{where}: either `same`, or `encoder` and `decoder`")
@@ -230,8 +252,10 @@ class _Rows:
             for column, p in zip(columns, printed, strict=False)
             if (figure := _figure(p, column, where)) is not None
         )
+        if keys["uncached"] not in (None, True):
+            raise ValueError(f"{where}: `uncached` is true, or left out")
         of, how = keys["reading_of"], keys["decoding"] or ""
-        return Row(f"{self.paper}/{where}", keys["label"], text, figures, note, of, how)
+        return Row(f"{self.paper}/{where}", keys["label"], text, figures, note, of, how, bool(keys["uncached"]))
 
     def written(self, sides: str) -> str:
         """The text of two sides: before them the settings and definitions that they read."""
@@ -248,10 +272,13 @@ def place(table: str) -> str:
 
 
 def _column(text: str, where: str, pairs: set[str]) -> Column:
-    pair, _, metric = text.partition(" ")
-    if pair not in pairs or metric not in METRICS:
+    match = _COLUMN.fullmatch(text)
+    if match is None or match["pair"] not in pairs or match["metric"] not in METRICS:
         raise ValueError(f"{where}: {text} is no column")
-    return Column(pair, metric)
+    beam = None if match["beam"] is None else int(match["beam"])
+    if beam is not None and match["metric"] in TRAINING:
+        raise ValueError(f"{where}: {text}: a beam has no part in {match['metric']}")
+    return Column(match["pair"], match["metric"], beam)
 
 
 def _figure(text: str, column: Column, where: str) -> Figure | None:
@@ -261,7 +288,8 @@ def _figure(text: str, column: Column, where: str) -> Figure | None:
     if match is None:
         raise ValueError(f"{where}: {text} is no figure")
     deviation = match["deviation"]
-    return Figure(float(match["value"]), None if deviation is None else float(deviation), column.pair, column.metric)
+    spread = None if deviation is None else float(deviation)
+    return Figure(float(match["value"]), spread, column.pair, column.metric, column.beam)
 
 
 def _claim(entry: Mapping[str, Any], where: str, tables: tuple[Table, ...]) -> Claim:
@@ -280,4 +308,6 @@ def _claim(entry: Mapping[str, Any], where: str, tables: tuple[Table, ...]) -> C
         columns = tuple(_column(text, where, {c.pair for c in table.columns}) for text in keys["columns"])
     if not columns or not set(columns) <= set(table.columns):
         raise ValueError(f"{where}: other columns than the table's")
+    if keys["kind"] == "grows" and len(columns) < 2:
+        raise ValueError(f"{where}: what grows does so over two columns or more")
     return Claim(keys["text"], keys["section"], table.name, keys["kind"], rows, steps, columns)

@@ -1,0 +1,223 @@
+"""The speeds of a table: all its rows side by side in one process, timed with the parts of `calque bench`."""
+
+import dataclasses
+import statistics
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+
+from calque.bench.clock import digits
+from calque.bench.decode import LENGTH, Subject, Taken, random_subject, subject, timed
+from calque.bench.subject import synthetic
+from calque.bench.train import batches
+from calque.data.batches import Batch
+from calque.decode.prepare import prepare_for_decoding
+from calque.diagnostics import Place, error
+from calque.experiment import Data, Experiment, Train
+from calque.explain.whole import Around
+from calque.ledger import Entry, conditions, publish
+from calque.ledger import read as read_entries
+from calque.model import Shape
+from calque.reproduce import recipes
+from calque.reproduce.corpora import CORPORA
+from calque.reproduce.plan import RUNS, Asked, Tell, Texts, claim_folder, rows_of
+from calque.reproduce.recipes import Budget, settings_text
+from calque.run import MODEL, writing
+from calque.train.measure import Measured, measure
+from calque.train.precision import pick_device, processor
+from calque.zoo.paper import LOWER_IS_BETTER, Column, Row, Table
+
+SPEED = "speed"
+DECODING = ("seconds/sentence", "sentences/s", "source-words/s")
+TRAINING = ("target-words/s", "updates/s")
+TIMED = (*DECODING, *TRAINING)
+"""Metrics that are measured here."""
+VOCABULARY, PAIRS = 32_000, 2_000
+"""With random weights: entries of a vocabulary, unless `data.vocabulary_size` is set; sentence pairs to train on."""
+UPDATES, WARM_UP = 3, 1
+"""Of training in each repeat."""
+LOWEST, HIGHEST = "lowest", "highest"
+_NO_TEXT = Data(train=("-", "-"), valid=("-", "-"), subwords="words", vocabulary_size=VOCABULARY)
+
+Found = dict[str, dict[Column, list[float]]]
+"""Row -> column, its pair left out -> a figure for each repeat."""
+
+
+def columns_of(table: Table) -> list[Column]:
+    """What the table's columns of speed measure, each once, with no pair: that of the data is another."""
+    return list(dict.fromkeys(dataclasses.replace(c, pair="") for c in table.columns if c.metric in TIMED))
+
+
+def figure_name(row: str, column: Column, which: str = "") -> str:
+    """What a figure is called in an entry; without `which` the median of the repeats."""
+    return f"{row}, {column.what}" + (f", {which}" if which else "")
+
+
+def time_table(
+    asked: Asked, root: Path, out: Path, rows: Sequence[str], repeats: int, sentences: int, tell: Tell
+) -> Path:
+    """Times rows of a table, all of them where none is named, and writes the figures as an entry below `out`/speed.
+
+    Each repeat times every row, so that all of them see the same machine: some updates of training, on random words, and for
+    each beam that the columns name (the recipe's where they name none) a pass over the sentences. Where each row has a trained
+    first seed in `out`, these models translate the corpus as they like; else all weights are random, and each sentence gets 25
+    words. Precision, batches and threads are those of the recipe.
+
+    Raises X222, X701, X702, X705, and what is wrong with settings and overrides, before anything is timed.
+    """
+    texts = Texts(asked)
+    chosen = rows_of(texts.table, asked.paper, rows)
+    experiment = recipes.experiment(asked.recipe, Budget(updates=1), _NO_TEXT, "-", 1, asked.overrides)
+    size, model = experiment.data.vocabulary_size, experiment.model
+    shape = Shape(size, size, model.tying, model.output_bias)
+    around = Around(size, size, model.tying, model.output_bias)
+    checked = {row.key: texts.definition(row.key, around)[0] for row in chosen}
+    runs = {row.key: out / RUNS / row.key / "1" for row in chosen}
+    trained = all((run / f"{MODEL}.json").is_file() for run in runs.values())
+    device = pick_device(experiment.train.device)
+    with processor(experiment.train.threads):
+        if trained:
+            source = Path(CORPORA[asked.corpus].data(root).test[0])
+            subjects = {key: subject(str(run), size, source, sentences, device) for key, run in runs.items()}
+        else:
+            given = synthetic(sentences, size)
+            subjects = {key: random_subject(text, shape, given, device) for key, text in checked.items()}
+        with writing(out):
+            claim_folder(out, asked)
+        found = _Timing(texts.table, chosen, subjects, experiment, tell).repeat(repeats)
+        where = conditions(f"{experiment.train.precision} in training, {experiment.decode.precision} in decoding")
+    first = subjects[chosen[0].key]
+    where |= {
+        "device": device.type,
+        "threads": experiment.train.threads or where["threads"],
+        "rows": ", ".join(row.key + " (uncached)" * row.uncached for row in chosen),
+        "architectures": ", ".join(s.model.checked.hash for s in subjects.values()),
+        "weights": "trained" if trained else "random",
+        "words of a translation": "as the models like" if trained else LENGTH,
+        "vocabulary": first.model.shape.target_size,
+        "sentences": len(first.sentences),
+        "source tokens a sentence": digits(sum(map(len, first.sentences)) / len(first.sentences)),
+        "beam": experiment.decode.beam,
+        "repeats": repeats,
+        "settings": " ".join(asked.settings) or "as in the texts",
+        "keys": settings_text(experiment),
+    }
+    name = "-".join([asked.paper, asked.table, SPEED, "trained" if trained else "random", asked.recipe, device.type])
+    with writing(out):
+        return publish(
+            out / SPEED,
+            name,
+            f"Speed of {asked.paper} {asked.table}, {where['weights']} weights, {device.type}",
+            "speed",
+            f"{asked.command} --metric {columns_of(texts.table)[0].metric} --rows {','.join(checked)} --seeds {repeats} "
+            f"--sentences {sentences}",
+            _figures(found),
+            where,
+            notes="Medians of the repeats, in each of which every row was timed. Decoding: encoder, states, search.",
+        )
+
+
+class _Timing:
+    def __init__(
+        self, table: Table, rows: Sequence[Row], subjects: Mapping[str, Subject], experiment: Experiment, tell: Tell
+    ):
+        self.rows, self.subjects, self.tell = rows, subjects, tell
+        self.train, self.decode = experiment.train, experiment.decode
+        self.columns = columns_of(table)
+        self.found: Found = {row.key: {column: [] for column in self.columns} for row in rows}
+        decoding = [column for column in self.columns if column.metric in DECODING]
+        self.beams = sorted({column.beam or self.decode.beam for column in decoding})
+        self.data = _training_data(subjects, self.train) if len(decoding) < len(self.columns) else []
+
+    def repeat(self, repeats: int) -> Found:
+        prepared = {
+            key: dataclasses.replace(one, model=prepare_for_decoding(one.model, self.decode.precision))
+            for key, one in self.subjects.items()
+        }
+        for row in self.rows if self.beams else ():
+            self.translate(row, prepared[row.key], self.beams[0])  # warms up
+        for number in range(1, repeats + 1):
+            trained: dict[str, Measured] = {}
+            for row in self.rows if self.data else ():
+                model = self.subjects[row.key].model
+                if model.checked.hash not in trained:  # keeping states or not makes no difference to training
+                    settings = dataclasses.replace(self.train, warmup_updates=1)
+                    trained[model.checked.hash] = measure(
+                        model.checked, model.shape, settings, self.data, UPDATES, WARM_UP
+                    )
+                self.note_training(row.key, trained[model.checked.hash])
+            for beam in self.beams:
+                for row in self.rows:
+                    self.note_decoding(row.key, beam, self.translate(row, prepared[row.key], beam))
+            self.tell(f"[{number}/{repeats}] {', '.join(row.key for row in self.rows)}")
+        return self.found
+
+    def translate(self, row: Row, given: Subject, beam: int) -> Taken:
+        batch = max(1, self.decode.batch_tokens // (beam * max(map(len, given.sentences))))
+        return timed(given, batch, beam, 0 if given.loaded else LENGTH, row.uncached)
+
+    def note_training(self, row: str, taken: Measured) -> None:
+        seconds = sum(taken.seconds)
+        told = {"updates/s": UPDATES / seconds, "target-words/s": sum(taken.target_tokens) / seconds}
+        for column in self.columns:
+            if column.metric in TRAINING:
+                self.found[row][column].append(told[column.metric])
+
+    def note_decoding(self, row: str, beam: int, taken: Taken) -> None:
+        sentences = self.subjects[row].sentences
+        words = sum(len(sentence) - 1 for sentence in sentences)  # the end symbol is none
+        told = {
+            "seconds/sentence": taken.seconds / len(sentences),
+            "sentences/s": len(sentences) / taken.seconds,
+            "source-words/s": words / taken.seconds,
+        }
+        for column in self.columns:
+            if column.metric in DECODING and (column.beam or self.decode.beam) == beam:
+                self.found[row][column].append(told[column.metric])
+
+
+def _training_data(subjects: Mapping[str, Subject], settings: Train) -> list[Batch]:
+    """The first batches of an epoch of random words: as many as a repeat takes."""
+    size = min(one.model.shape.target_size for one in subjects.values())
+    sources, targets = (synthetic(PAIRS, size, seed) for seed in (1, 2))
+    return batches(sources, targets, settings)[: settings.accumulate * (UPDATES + WARM_UP)]
+
+
+def _figures(found: Found) -> dict[str, float]:
+    figures: dict[str, float] = {}
+    first = next(iter(found))
+    for row, columns in found.items():
+        for column, values in columns.items():
+            median = statistics.median(values)
+            figures[figure_name(row, column)] = digits(median)
+            if len(values) > 1:
+                figures[figure_name(row, column, LOWEST)] = digits(min(values))
+                figures[figure_name(row, column, HIGHEST)] = digits(max(values))
+            if row != first:
+                ratio = times(median, statistics.median(found[first][column]), column)
+                figures[figure_name(row, column, f"times as fast as {first}")] = digits(ratio, 3)
+    return figures
+
+
+def times(one: float, other: float, column: Column) -> float:
+    """How many times as good the first figure is as the second."""
+    return other / one if column.metric in LOWER_IS_BETTER else one / other
+
+
+def timing_in(out: Path) -> Entry:
+    """The entry of an output folder: that of trained models where there are two. Raises X706 where there is none."""
+    entries = read_entries(out / SPEED)
+    if not entries:
+        raise error("X706", Place(str(out)))
+    return max(entries, key=lambda e: (e.conditions.get("weights") == "trained", e.date))
+
+
+def measured(entry: Entry, table: Table) -> dict[Column, dict[str, tuple[float, ...]]]:
+    """Column, with no pair -> row -> median, lowest and highest of its repeats; the median alone where there was one."""
+    found: dict[Column, dict[str, tuple[float, ...]]] = {}
+    for column in columns_of(table):
+        found[column] = {}
+        for row in table.rows:
+            names = [figure_name(row.key, column, which) for which in ("", LOWEST, HIGHEST)]
+            if names[0] in entry.figures:
+                found[column][row.key] = tuple(float(entry.figures[n]) for n in names if n in entry.figures)
+    return found

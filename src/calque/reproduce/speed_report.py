@@ -1,0 +1,146 @@
+"""The report of a table's speeds: ours beside the paper's, how many times as fast as the first row, and claims."""
+
+import dataclasses
+import json
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from calque import zoo
+from calque.ledger import Entry
+from calque.reproduce import ranges
+from calque.reproduce.plan import asked_in
+from calque.reproduce.render import aligned, claims_page, claims_text, paper_text, pipes
+from calque.reproduce.report import claims_json
+from calque.reproduce.speed import TIMED, measured, times, timing_in
+from calque.reproduce.verdicts import Judged, claims_of
+from calque.run import writing
+from calque.whole import write_whole
+from calque.zoo.paper import Column, Figure, Row
+
+BESIDE = ("batch-tokens",)
+"""Not measured; the paper's figures are shown."""
+HEAD = ("", "", "row", "here", "lowest", "highest", "times", "paper", "times")
+
+
+@dataclass(frozen=True)
+class SpeedLine:
+    """A row in a column. `times`: as good as the first row of the table that was timed; `paper_times` the same there."""
+
+    column: Column
+    row: str
+    label: str
+    values: tuple[float, ...]
+    """Median, lowest and highest; the median alone of one repeat; nothing where nothing is measured."""
+    times: float | None
+    paper: Figure | None
+    paper_times: float | None
+
+
+@dataclass(frozen=True)
+class SpeedReport:
+    """All that the report says."""
+
+    title: str
+    pair: str
+    columns: tuple[Column, ...]
+    """All of the table's."""
+    lines: tuple[SpeedLine, ...]
+    claims: tuple[Judged, ...]
+    entry: Entry
+
+
+def write_speed_report(out: Path, column: Column) -> str:
+    """Writes `speed.md` and `speed.json` beside the figures of the paper's pair that `column` names; returns it as text.
+
+    Raises X706 where nothing is timed.
+    """
+    report = make_report(out, column)
+    with writing(out):
+        write_whole(out / "speed.md", _markdown(report).encode())
+        write_whole(out / "speed.json", (json.dumps(_json(report), indent=1, ensure_ascii=False) + "\n").encode())
+    return _text(report)
+
+
+def make_report(out: Path, column: Column) -> SpeedReport:
+    """The report of what is timed in an output folder. Raises what `write_speed_report` raises."""
+    asked = asked_in(out)
+    paper = zoo.paper(asked.paper)
+    table = paper.table(asked.table)
+    entry = timing_in(out)
+    found = measured(entry, table)
+    here = {
+        c: found.get(dataclasses.replace(c, pair=""), {})
+        for c in table.columns
+        if c.pair == column.pair and c.metric in (*TIMED, *BESIDE)
+    }
+    timed = {c: values for c, values in here.items() if values}
+    said = claims_of(paper.claims, table.name, *TIMED, *BESIDE)
+    rows = [row for row in table.rows if any(row.key in values for values in found.values())]
+    return SpeedReport(
+        f"{paper.cite}, table {table.name.removeprefix('table')}: {table.title}",
+        next(pair.title for pair in paper.pairs if pair.name == column.pair),
+        table.columns,
+        tuple(line for c, values in here.items() for line in _lines(c, rows, values)),
+        tuple(ranges.judge(timed, claim, table) for claim in said),
+        entry,
+    )
+
+
+def _lines(column: Column, rows: Sequence[Row], values: Mapping[str, tuple[float, ...]]) -> Iterator[SpeedLine]:
+    first = rows[0]
+    for row in rows:
+        ours, theirs, base = values.get(row.key, ()), row.figure(column), first.figure(column)
+        yield SpeedLine(
+            column,
+            row.key,
+            row.label,
+            ours,
+            times(ours[0], values[first.key][0], column) if ours else None,
+            theirs,
+            times(theirs.value, base.value, column) if theirs and base else None,
+        )
+
+
+def _table(report: SpeedReport) -> list[list[str]]:
+    found = []
+    for line in report.lines:
+        ours = [f"{value:.4g}" for value in line.values] or ["not measured"]
+        paper = [paper_text(line.paper), _times(line.paper_times)]
+        found.append(
+            [line.column.what, line.label, line.row, *(ours + ["-"] * 3)[:3], _times(line.times), *paper],
+        )
+    return found
+
+
+def _times(value: float | None) -> str:
+    return "-" if value is None else f"{value:.2f}"
+
+
+def _remarks(report: SpeedReport) -> list[str]:
+    entry = report.entry
+    return [
+        "Here: the median of the repeats, the lowest and the highest. times: how many times as good as the first row, here of "
+        "medians.",
+        ranges.EXPLAINED,
+        entry.notes,
+        *(f"{key}: {value}" for key, value in entry.conditions.items() if value is not None),
+    ]
+
+
+def _text(report: SpeedReport) -> str:
+    lines = [report.title, f"The paper's: {report.pair}.", "", *aligned(HEAD, _table(report), (0, 1, 2)), ""]
+    lines += [*claims_text(report.claims, report.columns), "", *_remarks(report), "", report.entry.command]
+    return "\n".join(lines) + "\n"
+
+
+def _markdown(report: SpeedReport) -> str:
+    lines = [f"# {report.title}", "", f"The paper's: {report.pair}.", "", *pipes(HEAD, _table(report)), ""]
+    lines += [*claims_page(report.claims, report.columns), ""]
+    lines += [*(f"- {one}" for one in _remarks(report)), "", f"    {report.entry.command}", ""]
+    return "\n".join(lines)
+
+
+def _json(report: SpeedReport) -> dict[str, Any]:
+    return {**dataclasses.asdict(report), "claims": claims_json(report.claims)}
