@@ -71,6 +71,14 @@ def test_names() -> None:
     assert zoo.names() == sorted(zoo.names())
 
 
+def test_distinct_names_leave_out_no_text() -> None:
+    hashes = {name: checked(zoo.read(name).body).hash for name in zoo.names()}
+    assert {hashes[name] for name in zoo.distinct()} == set(hashes.values())
+    assert len(zoo.distinct()) < len(zoo.names())
+    assert "zhang2018/aan" in zoo.distinct()
+    assert "zhang2018/table2/aan" not in zoo.distinct()
+
+
 @pytest.mark.parametrize("name", zoo.names())
 def test_checks(name: str) -> None:
     found = checked(zoo.read(name).body)

@@ -17,7 +17,7 @@ HELD = json.loads(FILE.read_text(encoding="utf-8"))
 AGAIN = f"if this is meant: `calque bench operators --write tests/bench/{FILE.name}`"
 
 
-@pytest.mark.parametrize("name", zoo.names())
+@pytest.mark.parametrize("name", zoo.distinct())
 def test_a_step_asks_no_more_of_torch_than_is_committed(name: str) -> None:
     if any(HELD[key] != value for key, value in depends_on().items()):
         pytest.skip(f"the counts are those of torch {HELD['torch']}, weights packed: {HELD['packed']}")
@@ -34,7 +34,7 @@ def test_a_step_asks_no_more_of_torch_than_is_committed(name: str) -> None:
 
 
 def test_the_file_holds_the_zoo_and_is_as_it_is_written() -> None:
-    assert sorted(HELD["architectures"]) == zoo.names()
+    assert sorted(HELD["architectures"]) == zoo.distinct()
     assert FILE.read_text(encoding="utf-8") == to_text(HELD)
 
 

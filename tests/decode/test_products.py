@@ -15,7 +15,7 @@ from calque.decode.products import Int8, Packed, Plain, Product, packing_works, 
 from calque.layers.history import History
 from calque.train.initialise import initialise
 
-NAMES = sorted(zoo.names())
+NAMES = zoo.distinct()
 
 needs_float32 = pytest.mark.skipif(not packing_works(torch.float32), reason="this torch packs no float32 weights")
 needs_bfloat16 = pytest.mark.skipif(not packing_works(torch.bfloat16), reason="this torch packs no bfloat16 weights")

@@ -90,7 +90,7 @@ def test_copies_stand_once_unless_they_differ() -> None:
     assert table(check(Text("text", labelled), builtin())).count("mh_dot_self_att") == 2
 
 
-@pytest.mark.parametrize("name", zoo.names())
+@pytest.mark.parametrize("name", zoo.distinct())
 def test_the_table_fits_the_screen(name: str) -> None:
     checked = check(zoo.read(name), builtin())
     model = whole(checked, Around(32000, 32000), 100, 100)

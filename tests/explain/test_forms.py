@@ -45,7 +45,7 @@ def cut(field: tuple[float, float]) -> tuple[float, float]:
     return max(field[0], -MIDDLE), min(field[1], LENGTH - 1 - MIDDLE)
 
 
-@pytest.mark.parametrize("name", [n for n in zoo.names() if "rnmt" not in n and "/rnn" not in n])
+@pytest.mark.parametrize("name", [n for n in zoo.distinct() if "rnmt" not in n and "/rnn" not in n])
 @pytest.mark.usefixtures("shapes_unchecked")
 def test_field_of_a_row_of_the_zoo(name: str) -> None:
     checked = small(name)

@@ -150,8 +150,8 @@ def architecture_counts(name: str) -> dict[str, dict[str, dict[str, int]]]:
 
 
 def every_count() -> dict[str, Any]:
-    """The counts of every architecture of the zoo, and what they depend on."""
-    return {**depends_on(), "architectures": {n: architecture_counts(n) for n in zoo.names()}}
+    """The counts of every architecture of the zoo, of equal ones once, and what they depend on."""
+    return {**depends_on(), "architectures": {n: architecture_counts(n) for n in zoo.distinct()}}
 
 
 def depends_on() -> dict[str, Any]:

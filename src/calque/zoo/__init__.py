@@ -1,4 +1,5 @@
-"""Architectures of the papers, as texts. `names()` lists them, `read(name)` gives one, `paper(name)` a paper's tables.
+"""Architectures of the papers, as texts. `names()` lists them, `distinct()` those that differ, `read(name)` gives one,
+`paper(name)` a paper's tables.
 
 A paper is a file `PAPER.toml` with its tables, a folder `PAPER` with the architectures it names, or both. What is in the
 folder is called `PAPER/NAME`, the row of a table `PAPER/TABLE/ROW`.
@@ -13,12 +14,22 @@ from pathlib import Path
 from calque.diagnostics import Text, error, nearest, read_text
 from calque.zoo.paper import Paper, Row, load_paper
 
-__all__ = ["find", "names", "paper", "papers", "read"]
+__all__ = ["distinct", "find", "names", "paper", "papers", "read"]
 
 
 def names() -> list[str]:
     """Every architecture, sorted."""
     return sorted({*_files(), *_rows()})
+
+
+def distinct() -> list[str]:
+    """Every architecture once, sorted: of those with one text, notes apart, the first by name, files before rows."""
+    first: dict[str, str] = {}
+    files = _files()
+    for name in sorted(names(), key=lambda n: (n not in files, n)):
+        lines = (line for line in read(name).body.splitlines() if line and not line.startswith("#"))
+        first.setdefault("\n".join(lines), name)
+    return sorted(first.values())
 
 
 def papers() -> list[str]:
