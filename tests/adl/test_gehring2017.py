@@ -6,6 +6,10 @@ import pytest
 from adl_corpus import checked
 
 from calque import zoo
+from calque.adl.check import check
+from calque.adl.dialect import reader
+from calque.adl.settings import parse_settings
+from calque.layers.registry import builtin
 from calque.zoo.paper import Claim, Column
 
 PAPER = zoo.paper("gehring2017")
@@ -116,6 +120,16 @@ PARAMETERS = {
 def test_parameters(name: str) -> None:
     found = checked(zoo.read(f"gehring2017/{name}").body)
     assert (found.encoder.parameters, found.decoder.parameters) == PARAMETERS[name]
+
+
+@pytest.mark.parametrize(("n", "m"), [(1, 4), (3, 2), (10, 1)])
+def test_figure_2_is_drawn_over_two_settings(n: int, m: int) -> None:
+    drawn = reader("calque", parse_settings([f"n={n}", f"m={m}"]))
+    sizes = {
+        row: check(zoo.read(f"gehring2017/figure2/{row}"), builtin(), drawn).encoder.parameters
+        for row in ("6-3", "6-3-plain")
+    }
+    assert set(sizes.values()) == {POSITIONS + cnn_a(n) + m * conv(D)}
 
 
 def convolutions(name: str) -> Counter[int]:
