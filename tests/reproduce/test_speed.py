@@ -187,7 +187,7 @@ def test_a_table_of_scores_and_speeds(call: Call, corpora: Path, tmp_path: Path,
     assert tested["paper"] == pytest.approx(6 / 5)
     assert claim["verdict"] == ("holds" if expected[0] > 1 else "does not hold" if expected[1] < 1 else "undecided")
     assert "signature" not in found.stdout.split("times as good")[1]
-    assert "lower is better" not in found.stdout
+    assert told["command"].endswith("--rows one,two --seeds 2 --pair ab --metric perplexity")
     # A figure that no cell has.
     assert code(call("--report", "--metric", "aer", spec=mixed)) == "X708"
     # Speeds of the trained rows, beside figures that are not measured.

@@ -106,7 +106,8 @@ class Report:
         """What makes all of it anew."""
         seeds = max(max(line.seeds) for line in self.lines)
         rows = ",".join(line.row for line in self.lines)
-        return f"{self.asked.command} --rows {rows} --seeds {seeds}"
+        beside = f"--pair {self.column.pair} --metric {self.column.metric}"
+        return f"{self.asked.command} --rows {rows} --seeds {seeds} {beside}"
 
 
 def write_report(out: Path, root: Path, shown: Shown, tell: Tell) -> str:

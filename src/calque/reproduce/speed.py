@@ -85,35 +85,41 @@ def time_table(
             claim_folder(out, asked)
         found = _Timing(texts.table, chosen, subjects, experiment, tell).repeat(repeats)
         where = conditions(f"{experiment.train.precision} in training, {experiment.decode.precision} in decoding")
-    first = subjects[chosen[0].key]
+    weights = "trained" if trained else "random"
     where |= {
         "device": device.type,
         "threads": experiment.train.threads or where["threads"],
         "rows": ", ".join(row.key + " (uncached)" * row.uncached for row in chosen),
-        "architectures": ", ".join(s.model.checked.hash for s in subjects.values()),
-        "weights": "trained" if trained else "random",
+        "weights": weights,
         "words of a translation": "as the models like" if trained else LENGTH,
-        "vocabulary": first.model.shape.target_size,
-        "sentences": len(first.sentences),
-        "source tokens a sentence": digits(sum(map(len, first.sentences)) / len(first.sentences)),
+        **_about(list(subjects.values())),
         "beam": experiment.decode.beam,
         "repeats": repeats,
         "settings": " ".join(asked.settings) or "as in the texts",
         "keys": settings_text(experiment),
     }
-    name = "-".join([asked.paper, asked.table, SPEED, "trained" if trained else "random", asked.recipe, device.type])
+    command = f"{asked.command} --metric {columns_of(texts.table)[0].metric} --rows {','.join(checked)}"
     with writing(out):
         return publish(
             out / SPEED,
-            name,
-            f"Speed of {asked.paper} {asked.table}, {where['weights']} weights, {device.type}",
+            "-".join([asked.paper, asked.table, SPEED, weights, asked.recipe, device.type]),
+            f"Speed of {asked.paper} {asked.table}, {weights} weights, {device.type}",
             "speed",
-            f"{asked.command} --metric {columns_of(texts.table)[0].metric} --rows {','.join(checked)} --seeds {repeats} "
-            f"--sentences {sentences}",
+            f"{command} --seeds {repeats} --sentences {sentences}",
             _figures(found),
             where,
             notes="Medians of the repeats, in each of which every row was timed. Decoding: encoder, states, search.",
         )
+
+
+def _about(subjects: Sequence[Subject]) -> dict[str, str | int | float]:
+    sentences = subjects[0].sentences
+    return {
+        "architectures": ", ".join(one.model.checked.hash for one in subjects),
+        "vocabulary": subjects[0].model.shape.target_size,
+        "sentences": len(sentences),
+        "source tokens a sentence": digits(sum(map(len, sentences)) / len(sentences)),
+    }
 
 
 class _Timing:
