@@ -157,6 +157,13 @@ more = 1
         ("[model]", "[modle]", [("X104", "modle")]),
         ("[model]", "[[model]]", [("X106", "model")]),
         ("[train]\nmax_updates = 10\n", '[train]\nschedule = "linear"\npatience = 3\n', [("X208", '"linear"')]),
+        ("lr = 1", 'normalise = "batch"', [("X209", '"batch"')]),
+        ("lr = 1", "sort_batches = 100", [("X209", "100")]),
+        ("lr = 1", "bptt_words = 25\naccumulate = 2", [("X212", "25")]),
+        ("lr = 1", "lr = 1\nmin_lr = 2.0", [("X213", "2.0")]),
+        ("lr = 1", 'min_lr = 1e-4\nschedule = "constant"', [("X215", "1e-4")]),
+        ("lr = 1", "validate_every_updates = 0\npatience = 2", [("X214", "2")]),
+        ("lr = 1", 'validate_every_updates = 0\nschedule = "anneal"', [("X214", '"anneal"')]),
         ("lr = 1", "lr 1", [("X103", "1")]),
         ("lr = 1", "lr = '", [("X103", "")]),
     ],
@@ -238,7 +245,11 @@ def experiments(draw: st.DrawFn) -> Experiment:
     made["data"] |= {"train": draw(pair), "valid": draw(pair), "test": draw(pair | st.just(()))}
     made["data"]["codes"] = draw(paths) if made["data"]["subwords"] == "codes" else ""
     made["model"] |= {"file": draw(paths), "text": ""} if draw(st.booleans()) else {"file": ""}
-    made["train"] |= {"max_updates": draw(st.integers(1, 10**6)), "batch_tokens": draw(st.integers(1, 10**6))}
+    positive = ("max_updates", "batch_tokens", "batch_sentences", "validate_every_updates")
+    made["train"] |= {key: draw(st.integers(1, 10**6)) for key in positive}
+    made["train"] |= {"accumulate": 1} if draw(st.booleans()) else {"bptt_words": 0}
+    falls = made["train"]["schedule"] != "constant" and made["train"]["min_lr"] < made["train"]["lr"]
+    made["train"] |= {} if falls else {"min_lr": 0.0}
     return Experiment(Data(**made["data"]), Model(**made["model"]), Train(**made["train"]), Decode(**made["decode"]))
 
 

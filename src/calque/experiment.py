@@ -35,7 +35,8 @@ _SECTIONS: dict[str, dict[str, Field[Any]]] = {
     f.name: {k.name: k for k in fields(f.type)} for f in fields(Experiment) if isinstance(f.type, type)
 }
 _PATHS = {"data.train", "data.valid", "data.test", "data.codes", "model.file"}
-_LIMITS = ("max_updates", "max_epochs", "max_seconds", "patience")
+_LIMITS = ("max_updates", "max_epochs", "max_seconds", "patience", "min_lr")
+_VALIDATE = ("validate_every_updates", "validate_every_epochs", "validate_every_seconds")
 _LARGEST = 2**63 - 1  # TOML's whole numbers have 64 bits; tomllib reads longer ones
 
 
@@ -207,6 +208,18 @@ def _contradictions(x: Experiment) -> Iterator[tuple[str, tuple[str, ...], dict[
         yield "X207", ("train.batch_tokens", "train.batch_sentences"), {}
     if x.train.schedule == "linear" and not x.train.max_updates:
         yield "X208", ("train.schedule", "train.max_updates"), {}
+    counting = [("normalise", x.train.normalise == "batch"), ("sort_batches", x.train.sort_batches)]
+    for key in (k for k, used in counting if used and not x.train.batch_sentences):
+        yield "X209", (f"train.{key}", "train.batch_sentences"), {"key": f"train.{key}"}
+    if x.train.bptt_words and x.train.accumulate > 1:
+        yield "X212", ("train.bptt_words", "train.accumulate"), {"found": x.train.accumulate}
+    if x.train.min_lr >= x.train.lr > 0:
+        yield "X213", ("train.min_lr", "train.lr"), {"lr": x.train.lr, "found": x.train.min_lr}
+    elif x.train.min_lr and x.train.schedule == "constant":
+        yield "X215", ("train.min_lr", "train.schedule"), {}
+    waiting = [("patience", x.train.patience), ("schedule", x.train.schedule in ("plateau", "anneal"))]
+    for key in (k for k, used in waiting if used and not any(getattr(x.train, k) for k in _VALIDATE)):
+        yield "X214", (f"train.{key}", *(f"train.{k}" for k in _VALIDATE)), {"key": f"train.{key}", "keys": _VALIDATE}
 
 
 def to_toml(experiment: Experiment, *, comments: bool = False) -> str:

@@ -62,10 +62,14 @@ class Model:
     initialisation: str = key(
         "glorot",
         "glorot: uniform by fan-in and fan-out; uniform: U(-s, s) everywhere, s = initial_scale; "
-        "t2t: glorot, embeddings normal with deviation 1/sqrt(d)",
-        choices=("glorot", "uniform", "t2t"),
+        "t2t: glorot, embeddings normal with deviation 1/sqrt(d); "
+        "fan-in: uniform, but matrices and filters of the two chains, cells left out, by fan-in",
+        choices=("glorot", "uniform", "t2t", "fan-in"),
     )
-    initial_scale: float = key(0.1, 'half the width of the uniform distribution, for initialisation = "uniform"', low=0)
+    initial_scale: float = key(0.1, "uniform, fan-in: half the width of the uniform distribution", low=0)
+    joint_projections: bool = key(
+        False, "glorot, t2t: W_q, W_k and W_v of an attention start as the parts of one matrix [3d, d] would"
+    )
 
 
 @dataclass(frozen=True)
@@ -83,9 +87,26 @@ class Train:
     )
     batch_tokens: int = key(4096, "target tokens in a batch, padding included; 0: count sentences", low=0)
     batch_sentences: int = key(0, "sentences in a batch, at most; 0: no bound", low=0)
+    sort_batches: int = key(
+        0,
+        "pairs are shuffled, and sorted by length within each run of so many batches of batch_sentences; "
+        "0: within the whole text",
+        low=0,
+    )
     accumulate: int = key(1, "batches whose gradients make one update", low=1)
+    bptt_words: int = key(
+        0,
+        "truncated back-propagation: target words between two steps of the optimiser, which all count as one update; the decoder's "
+        "state goes on without its gradient, the encoder runs anew; 0: whole sentences",
+        low=0,
+    )
     label_smoothing: float = key(0.1, "share of the probability spread over the other words", low=0, high=0.999)
-    normalise: str = key("tokens", "what the summed loss is divided by", choices=("tokens", "sentences", "none"))
+    normalise: str = key(
+        "tokens",
+        "what the summed loss is divided by: target tokens of the update; its sentences; batch_sentences * accumulate, also "
+        "where the last batch is shorter (batch); nothing",
+        choices=("tokens", "sentences", "batch", "none"),
+    )
     optimiser: str = key("adam", "the update rule", choices=("adam", "sgd"))
     lr: float = key(0.001, "learning rate, at its peak where the schedule has one", low=0)
     beta1: float = key(0.9, "Adam: decay of the mean of gradients", low=0, high=0.9999)
@@ -93,23 +114,37 @@ class Train:
     epsilon: float = key(1e-9, "Adam: added to the root of the mean square", low=0)
     weight_decay: float = key(0.0, "Adam: decoupled decay per update, times lr", low=0)
     clip_norm: float = key(0.0, "gradients are scaled down to this norm; 0: never", low=0)
+    clip_counts_embeddings: bool = key(
+        True, "the norm is that of all gradients; otherwise of all but the embeddings', which are scaled with the rest"
+    )
+    scale_filters: bool = key(
+        False, "gradients of convolutions are divided by the root of their width in, before they are clipped"
+    )
     schedule: str = key(
         "inverse-sqrt",
         "constant; inverse-sqrt: lr * min(t/warmup, sqrt(warmup/t)); linear: from lr to final_lr at max_updates; "
         "plateau: times decay after decay_patience validations without a better perplexity; "
+        "anneal: as plateau, but after the first drop times decay at every validation; "
         "epoch: times decay at the end of each epoch from decay_from_epoch on",
-        choices=("constant", "inverse-sqrt", "linear", "plateau", "epoch"),
+        choices=("constant", "inverse-sqrt", "linear", "plateau", "anneal", "epoch"),
     )
     warmup_updates: int = key(4000, "the rate rises linearly over these updates, under every schedule", low=0)
     final_lr: float = key(0.0, "linear: the rate at max_updates", low=0)
-    decay: float = key(0.5, "plateau, epoch: the factor", low=0, high=1)
-    decay_patience: int = key(8, "plateau: validations without a better perplexity", low=1)
+    decay: float = key(0.5, "plateau, anneal, epoch: the factor", low=0, high=1)
+    decay_patience: int = key(8, "plateau, anneal: validations without a better perplexity", low=1)
     decay_from_epoch: int = key(5, "epoch: the first epoch after which the rate falls", low=1)
     max_updates: int = key(0, "stop after so many updates; 0: no bound", low=0)
     max_epochs: int = key(0, "stop after so many passes over the text; 0: no bound", low=0)
     max_seconds: float = key(0.0, "stop after so much training time, validation left out; 0: no bound", low=0)
     patience: int = key(0, "stop after so many validations without a better perplexity; 0: never", low=0)
-    validate_every_updates: int = key(500, "updates between validations, each of which saves a checkpoint", low=1)
+    min_lr: float = key(0.0, "stop once the rate, warmed up, is below this; 0: never", low=0)
+    validate_every_updates: int = key(
+        500, "updates between validations, each of which saves a checkpoint; 0: not by updates", low=0
+    )
+    validate_every_epochs: int = key(0, "validate also at the end of every so many epochs; 0: not by epochs", low=0)
+    validate_every_seconds: float = key(
+        0.0, "validate also after so much training time since the last validation; 0: not by time", low=0
+    )
     validate_bleu_sentences: int = key(0, "validation sentences translated greedily for BLEU; 0: none", low=0)
     log_every_updates: int = key(50, "updates between two lines of the log", low=1)
     keep_checkpoints: int = key(10, "checkpoints kept in the run folder besides the newest", low=1)

@@ -134,3 +134,21 @@ class _Lengths:
 
     def __len__(self):
         return len(self.lengths)
+
+
+def test_sorted_within_runs_of_batches():
+    pairs = corpus(1000)
+    batches = plan(pairs, 0, 8, 1, 0, sort_batches=10)
+    assert sorted(i for rows in batches for i in rows.tolist()) == list(range(1000))
+    assert [len(rows) for rows in batches].count(8) == 125
+    runs = [batches[at : at + 10] for at in range(0, len(batches), 10)]
+    for run in runs:  # each run holds all lengths, and its batches follow one another when sorted
+        spans = sorted((int(pairs.target_lengths[rows].min()), int(pairs.target_lengths[rows].max())) for rows in run)
+        assert all(a[1] <= b[0] for a, b in itertools.pairwise(spans))
+    assert any(
+        int(pairs.target_lengths[a[-1]].min()) > int(pairs.target_lengths[b[0]].max())
+        for a, b in itertools.pairwise(runs)
+    )
+    again, other = (plan(pairs, 0, 8, 1, epoch, sort_batches=10) for epoch in (0, 1))
+    assert all(np.array_equal(a, b) for a, b in zip(batches, again, strict=True))
+    assert {frozenset(b.tolist()) for b in batches} != {frozenset(b.tolist()) for b in other}

@@ -309,5 +309,5 @@ class Interrupt:
 def standing(run: Path, update: int) -> dict[str, Any]:
     """The counters and the memory of a state, but for its time."""
     found = dict(read_tensors(run / "checkpoints" / f"state-{update}")[1]["standing"])
-    del found["seconds"]
+    del found["seconds"], found["validated_seconds"]
     return found

@@ -75,3 +75,38 @@ def test_a_shared_matrix_is_an_embedding_under_t2t(checked: Checked) -> None:
     model = Model(checked, Shape(4000, 4000, "target"))
     initialise(model, "t2t", 0.1, 1)
     assert float(model.output.weight.detach().std()) == pytest.approx(32**-0.5, rel=0.02)
+
+
+def test_by_fan_in_outside_cells_tables_and_the_output_layer() -> None:
+    text = "d = 16\nencoder = learn_pos(50) -> cnn(tanh) -> linear\ndecoder = rnn -> dot_src_att -> linear(8)\n"
+    model = Model(check(Text("t", text), builtin()), Shape(40, 40, "none"))
+    initialise(model, "fan-in", 0.01, 3)
+    bounds = {"conv": (16 * 3) ** -0.5, "linear": 16**-0.5}
+    seen = set()
+    for name, weight in model.named_parameters():
+        module = model.get_submodule(name.rpartition(".")[0])
+        cell = any(isinstance(module, nn.Linear) and part in name for part in ("input", "recurrent"))
+        kind = "conv" if isinstance(module, nn.Conv1d) else "linear" if isinstance(module, nn.Linear) else "table"
+        if name == "output.bias":
+            assert (weight == 0).all()
+            continue
+        bound = 0.01 if cell or kind == "table" or name.startswith("output") else bounds[kind]
+        seen.add((bound, name.rpartition(".")[2]))
+        if weight.dim() > 1:
+            assert 0.9 * bound < weight.abs().max() <= bound, name
+        else:
+            assert 0.5 * bound < weight.abs().max() <= bound, name
+    assert len(seen) == 6
+
+
+def test_projections_of_an_attention_start_as_one_matrix_and_others_alone() -> None:
+    text = "d = 64\nheads = 2\nencoder = mh_dot_self_att\ndecoder = mh_dot_src_att -> hc_self_att(0)\n"
+    model = Model(check(Text("t", text), builtin()), Shape(40, 40, "none"))
+    initialise(model, "glorot", 0.1, 3, True)
+    joint, alone = math.sqrt(6 / (64 + 3 * 64)), math.sqrt(6 / (64 + 64))
+    for name, weight in model.named_parameters():
+        part = name.split(".")[-2]
+        if part in ("q", "k", "v", "out"):
+            has_three = hasattr(model.get_submodule(name.rsplit(".", 2)[0]), "q")
+            bound = joint if part != "out" and has_three else alone
+            assert 0.97 * bound < weight.abs().max() <= bound, name

@@ -146,6 +146,7 @@ def replace_seconds(done: Finished | Stopped, tmp_path: Path) -> Finished:
         ({"max_updates": 0, "max_epochs": 2}, "max_epochs"),
         ({"max_updates": 0, "max_seconds": 0.05}, "max_seconds"),
         ({"max_updates": 0, "patience": 2, "lr": 0.0, "validate_every_updates": 1}, "patience"),
+        ({"max_updates": 0, "schedule": "epoch", "decay": 0.1, "decay_from_epoch": 1, "min_lr": 5e-4}, "min_lr"),
     ],
 )
 def test_limits(
@@ -160,8 +161,29 @@ def test_limits(
         assert done.update == sum(each)
     if limit == "patience":
         assert done.update == 3
+    if limit == "min_lr":  # 0.01, 0.001, 0.0001
+        assert done.epoch == 2
     assert lines(run, "valid")[-1]["update"] == done.update
     assert load_model(run).meta["figures"]["limit"] == limit
+
+
+@pytest.mark.parametrize("settings", [{"validate_every_epochs": 2}, {"validate_every_seconds": 1e-9}])
+def test_validations_by_epochs_and_by_time(
+    run: Path, prepared: Prepared, checked: Checked, experiment: Make, settings: dict[str, Any]
+) -> None:
+    every = {
+        "batch_tokens": 2000,
+        "max_updates": 0,
+        "max_epochs": 4,
+        "validate_every_updates": 0,
+        "log_every_updates": 1,
+    }
+    train(experiment(**every, **settings), run, prepared, checked)
+    of_epoch: dict[int, int] = {}
+    for line in lines(run, "train"):
+        of_epoch[line["epoch"]] = line["update"]
+    expected = [of_epoch[2], of_epoch[4]] if "validate_every_epochs" in settings else [*range(1, of_epoch[4] + 1)]
+    assert [line["update"] for line in lines(run, "valid")] == expected
 
 
 def test_the_log(run: Path, prepared: Prepared, checked: Checked, experiment: Make) -> None:

@@ -143,3 +143,54 @@ def test_the_loss_in_bfloat16_is_near_that_of_float64() -> None:
         assert narrow is not None
         assert wide is not None
         assert (narrow - wide).norm() < 0.02 * wide.norm()
+
+
+class Mixed(nn.Module):
+    """A table, a filter and a matrix."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        torch.manual_seed(4)
+        self.table, self.filter, self.matrix = nn.Embedding(7, 6), nn.Conv1d(6, 5, 3), nn.Linear(5, 3)
+
+    def forward(self) -> Tensor:
+        x = self.table(torch.arange(7)[None]).transpose(1, 2)
+        y: Tensor = self.matrix(self.filter(x).transpose(1, 2))
+        return y.float().pow(2).sum()
+
+
+@pytest.mark.parametrize("scale_filters", [True, False])
+@pytest.mark.parametrize("counts", [True, False])
+@pytest.mark.parametrize("precision", ["float32", "bfloat16"])
+def test_filters_are_scaled_and_embeddings_left_out_of_the_norm(
+    precision: str, counts: bool, scale_filters: bool
+) -> None:
+    model, twin = Mixed(), Mixed()
+    settings = Train(optimiser="sgd", clip_norm=0.01, clip_counts_embeddings=counts, scale_filters=scale_filters)
+    updater = Updater(model, settings, precision)
+    updater.backward(model())
+    torch.autograd.backward(twin())
+    expected: dict[str, Tensor] = {}
+    for name, p in twin.named_parameters():
+        assert p.grad is not None
+        expected[name] = p.grad.double() / (4 * (math.sqrt(6) if scale_filters and "filter" in name else 1))
+    counted = [g for name, g in expected.items() if counts or "table" not in name]
+    norm = math.sqrt(sum(float(g.pow(2).sum()) for g in counted))
+    near = 1e-5 if precision == "float32" else 0.02
+    assert updater.step(0.1, 4) == pytest.approx(norm, rel=near)
+    for name, p in twin.named_parameters():
+        moved = (p - updater.masters[name]).double()
+        wanted = 0.1 * 0.01 / norm * expected[name]
+        assert (moved - wanted).norm() <= max(1e-6, near) * wanted.norm() + 1e-6, name
+
+
+def test_an_embedding_left_out_of_the_norm_is_looked_at_all_the_same() -> None:
+    model = Mixed()
+    updater = Updater(model, Train(optimiser="sgd", clip_norm=1.0, clip_counts_embeddings=False), "float32")
+    before = model.matrix.weight.detach().clone()
+    updater.backward(model())
+    assert model.table.weight.grad is not None
+    model.table.weight.grad[0, 0] = math.inf
+    updater.step(0.1, 1)
+    assert updater.skipped == 1
+    assert torch.equal(model.matrix.weight, before)

@@ -49,3 +49,28 @@ def test_plateau_drops_after_patience_and_again() -> None:
         rates.append(rate(settings, 1, 1, memory))
     assert rates == [1, 1, 1, 0.5, 0.5, 0.5, 0.25, 0.25, 0.125]
     assert memory.best == 7.0
+
+
+@pytest.mark.parametrize(
+    ("first", "epochs", "expected"),
+    [
+        (6, 10, [1, 1, 1, 1, 1, 1, 0.5, 0.25, 0.125, 0.0625]),
+        (9, 12, [1, 1, 1, 1, 1, 1, 1, 1, 1, 0.5, 0.25, 0.125]),
+    ],
+)
+def test_luongs_schedules_as_their_code_has_them(first: int, epochs: int, expected: list[float]) -> None:
+    """5/10 and 8/12: halved at the ends of epochs 6 and 9, one later than the paper's "after 5 epochs" is read."""
+    settings = Train(schedule="epoch", lr=1.0, warmup_updates=0, decay=0.5, decay_from_epoch=first)
+    assert [rate(settings, 1, epoch, Plateau()) for epoch in range(1, epochs + 1)] == expected
+
+
+def test_anneal_falls_at_every_validation_behind_the_first_drop() -> None:
+    settings = Train(schedule="anneal", lr=0.1, warmup_updates=0, decay=0.1, decay_patience=1, min_lr=1e-4)
+    memory, rates = Plateau(), []
+    for perplexity in (9.0, 8.0, 8.0, 7.0, 6.0, 5.0):
+        memory = memory.after(perplexity, 1, anneal=True)
+        rates.append(rate(settings, 1, 1, memory))
+    assert rates == pytest.approx([0.1, 0.1, 0.01, 0.001, 1e-4, 1e-5])
+    # An epoch at 1e-4 itself is trained, as in Gehring 2017 ("until it falls below").
+    assert [r < settings.min_lr for r in rates] == [False, False, False, False, False, True]
+    assert memory.best == 5.0

@@ -67,33 +67,47 @@ def collate(pairs: Pairs, rows: NDArray[np.int64], source_end: bool, pad_multipl
 
 
 def plan(
-    pairs: Pairs, batch_tokens: int, batch_sentences: int, seed: int, epoch: int, pad_multiple: int = 1
+    pairs: Pairs,
+    batch_tokens: int,
+    batch_sentences: int,
+    seed: int,
+    epoch: int,
+    pad_multiple: int = 1,
+    sort_batches: int = 0,
 ) -> list[NDArray[np.int64]]:
     """The batches of one epoch, every pair in exactly one of them; the same for the same (seed, epoch).
 
     A batch of n pairs has n * T <= `batch_tokens` and n * S <= `batch_tokens`, S and T its longest source and target,
     one end symbol each and rounded up to `pad_multiple`; and n <= `batch_sentences`. 0 is no bound. A pair that is too
     long on its own is a batch of one. Pairs are sorted by target length, then by source length give or take `NOISE`;
-    the batches are shuffled.
+    the batches are shuffled. With `sort_batches`, the pairs are shuffled first, and all this happens apart within each run
+    of `sort_batches * batch_sentences` of them.
     """
     random = np.random.Generator(np.random.PCG64([seed, epoch]))
     source = pairs.source_lengths + random.uniform(-NOISE, NOISE, len(pairs))
-    order = np.lexsort((source, pairs.target_lengths))
-    widths = [
-        -(-(side[order] + 1) // pad_multiple) * pad_multiple for side in (pairs.source_lengths, pairs.target_lengths)
-    ]
+    widths = [-(-(side + 1) // pad_multiple) * pad_multiple for side in (pairs.source_lengths, pairs.target_lengths)]
     most = min(bound for bound in (batch_tokens, batch_sentences, len(pairs)) if bound) if len(pairs) else 0
     counts = np.arange(1, most + 1)
 
-    def fits(start: int) -> int:
-        # No more pairs than the first of them allows, so the window stays as small as the batch.
-        window = min(most, batch_tokens // int(widths[1][start])) if batch_tokens else most
-        stop = start + max(1, window)
-        longest = np.maximum.accumulate(np.maximum(widths[0][start:stop], widths[1][start:stop]))
-        return int((longest * counts[: len(longest)] <= batch_tokens).sum()) if batch_tokens else len(longest)
+    def batches(rows: NDArray[np.int64]) -> list[NDArray[np.int64]]:
+        order = rows[np.lexsort((source[rows], pairs.target_lengths[rows]))]
+        sources, targets = (width[order] for width in widths)
 
-    batches = _cut(order, fits)
-    return [batches[i] for i in random.permutation(len(batches))]
+        def fits(start: int) -> int:
+            # No more pairs than the first of them allows, so the window stays as small as the batch.
+            window = min(most, batch_tokens // int(targets[start])) if batch_tokens else most
+            stop = start + max(1, window)
+            longest = np.maximum.accumulate(np.maximum(sources[start:stop], targets[start:stop]))
+            return int((longest * counts[: len(longest)] <= batch_tokens).sum()) if batch_tokens else len(longest)
+
+        cut = _cut(order, fits)
+        return [cut[i] for i in random.permutation(len(cut))]
+
+    run = sort_batches * batch_sentences
+    if not run:
+        return batches(np.arange(len(pairs)))
+    shuffled = random.permutation(len(pairs))
+    return [batch for at in range(0, len(pairs), run) for batch in batches(shuffled[at : at + run])]
 
 
 def decode_plan(lengths: NDArray[np.int64], batch_tokens: int) -> list[NDArray[np.int64]]:

@@ -1,6 +1,6 @@
 """A layer run step by step: its state together with the history of the rows, which all layers below share."""
 
-from typing import cast
+from typing import Any, cast
 
 from jaxtyping import Bool, Float
 from torch import Tensor
@@ -30,3 +30,17 @@ def proceed(
         visible = max(visible, history.at + x.shape[1])
     y, inner = layer.step(x, inner, ctx._replace(mask=mask, chunk=Chunk(history, x.shape[1], mask, visible)))
     return y, States((history.advance(x.shape[1], mask), inner))
+
+
+def cut(before: Any, after: Any, fresh: Any) -> Any:
+    """The state `after` some positions, for back-propagation that ends there: what they wrote, without its gradient.
+
+    What they left as it was in `before` belongs to the sentence, such as the memory of an attention; it is taken from `fresh`, the
+    state before the first position as newer weights give it. Only of steps with gradients, which write nothing in place.
+    """
+    if isinstance(after, Tensor):
+        return fresh if after is before else after.detach()
+    if not isinstance(after, tuple):
+        return after
+    parts = [cut(*three) for three in zip(before, after, fresh, strict=True)]
+    return type(after)(*parts) if hasattr(after, "_fields") else tuple(parts)

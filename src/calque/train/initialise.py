@@ -2,33 +2,46 @@
 
 import math
 from collections.abc import Iterator
+from itertools import chain
 
 import torch
 from torch import Tensor, nn
+
+from calque.layers.contract import Layer
+from calque.model import Model
 
 KEPT = ("gain", "shift")
 """Names of the parameters of normalisation layers, which start as 1 and 0 under every scheme."""
 
 
-def initialise(model: nn.Module, scheme: str, scale: float, seed: int) -> None:
+def initialise(model: Model, scheme: str, scale: float, seed: int, joint: bool = False) -> None:
     """Draws every weight anew; the same for the same (architecture, scheme, scale, seed) on every device.
 
     glorot   W ~ U(-a, a), a = sqrt(6 / (fan_in + fan_out)); biases are 0 (Glorot and Bengio 2010). An embedding
              is a matrix [V, d] as any other; a filter [out, in, k] has fan_in = k in, fan_out = k out
     uniform  every number ~ U(-scale, scale), biases included
     t2t      glorot, but embeddings ~ N(0, 1/d)
+    fan-in   uniform, but the output layer's bias is 0, and matrices and filters of the two chains, with their biases,
+             ~ U(-a, a), a = 1 / sqrt(fan_in): all but embeddings and what a recurrent cell holds (Gehring 2017, the authors'
+             code; the paper says U(-scale, scale) of all that is no filter)
 
+    With `joint`, W_q, W_k and W_v of an attention that have one fan_in share the Glorot bound of the matrix of all their rows.
     `gain` and `shift` of normalisation layers stay as they are, and under glorot so do vectors that are no biases. A
     matrix that several modules share is drawn once, by the first of them.
     """
     generator = torch.Generator().manual_seed(seed)
+    rows = _joint_rows(model) if joint else {}
+    by_fan_in = _by_fan_in(model) if scheme == "fan-in" else {}
     with torch.no_grad():
         for module, name, weight in _own_parameters(model):
             if name in KEPT:
                 continue
             drawn = torch.empty(weight.shape)
-            if scheme == "uniform":
-                drawn.uniform_(-scale, scale, generator=generator)
+            if scheme == "fan-in" and weight is model.output.bias:
+                drawn.zero_()
+            elif scheme in ("uniform", "fan-in"):
+                bound = by_fan_in.get(module, scale)
+                drawn.uniform_(-bound, bound, generator=generator)
             elif name == "bias":
                 drawn.zero_()
             elif weight.dim() < 2:
@@ -36,15 +49,38 @@ def initialise(model: nn.Module, scheme: str, scale: float, seed: int) -> None:
             elif scheme == "t2t" and isinstance(module, nn.Embedding):
                 drawn.normal_(0.0, weight.shape[1] ** -0.5, generator=generator)
             else:
-                bound = glorot_bound(weight)
+                bound = glorot_bound(weight, rows.get(module))
                 drawn.uniform_(-bound, bound, generator=generator)
             weight.copy_(drawn)
 
 
-def glorot_bound(weight: Tensor) -> float:
-    """sqrt(6 / (fan_in + fan_out)) of a matrix [out, in] or a filter [out, in, k]."""
+def glorot_bound(weight: Tensor, rows: int | None = None) -> float:
+    """sqrt(6 / (fan_in + fan_out)) of a matrix [out, in] or a filter [out, in, k]; `rows` instead of its own."""
     field = math.prod(weight.shape[2:])
-    return math.sqrt(6.0 / (field * (weight.shape[0] + weight.shape[1])))
+    return math.sqrt(6.0 / (field * ((rows or weight.shape[0]) + weight.shape[1])))
+
+
+def _joint_rows(model: nn.Module) -> dict[nn.Module, int]:
+    """The rows of each q, k and v beside one another, where all three map the same width."""
+    found: dict[nn.Module, int] = {}
+    for module in model.modules():
+        three = [
+            part for name, part in module.named_children() if name in ("q", "k", "v") and isinstance(part, nn.Linear)
+        ]
+        if len(three) == 3 and len({part.in_features for part in three}) == 1:
+            found |= dict.fromkeys(three, sum(part.out_features for part in three))
+    return found
+
+
+def _by_fan_in(model: Model) -> dict[nn.Module, float]:
+    """1 / sqrt(fan_in) of each matrix and filter of the chains that is no recurrent cell's."""
+    # A cell is a layer with a final state to hand over.
+    plain = Layer.final_state.__func__  # type: ignore[attr-defined]  # mypy does not know what a bound classmethod has
+    layers = [m for m in model.modules() if isinstance(m, Layer)]
+    cells = [m for m in layers if type(m).final_state.__func__ is not plain]  # type: ignore[attr-defined]
+    held = set(chain.from_iterable(m.children() for m in cells))
+    inner = chain(model.encoder.modules(), model.decoder.modules())
+    return {m: m.weight[0].numel() ** -0.5 for m in inner if isinstance(m, nn.Linear | nn.Conv1d) and m not in held}
 
 
 def _own_parameters(model: nn.Module) -> Iterator[tuple[nn.Module, str, nn.Parameter]]:

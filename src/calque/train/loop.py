@@ -119,7 +119,9 @@ class _Trainer:
         torch.manual_seed(self.settings.seed)
         self.model = Model(checked, shape, registry).to(self.device)
         if held is None:
-            initialise(self.model, experiment.model.initialisation, experiment.model.initial_scale, self.settings.seed)
+            how = experiment.model
+            seed = self.settings.seed
+            initialise(self.model, how.initialisation, how.initial_scale, seed, how.joint_projections)
         self.updater = Updater(self.model, self.settings, self.settings.precision)
         self.standing = Standing()
         torch.manual_seed(self.settings.seed)
@@ -165,9 +167,9 @@ class _Trainer:
         return {n: t for n, t in weights_of(self.model).items() if n not in self.updater.masters}
 
     def run(self) -> Finished | Stopped:
-        standing, every = self.standing, self.settings.validate_every_updates
+        standing = self.standing
         while True:
-            if standing.update and standing.update % every == 0 and standing.validated != standing.update:
+            if standing.due(self.settings):
                 self._validate()
             if self.signals.received is not None:
                 self._write_log()
@@ -191,6 +193,7 @@ class _Trainer:
             "max_epochs": s.max_epochs and now.epoch >= s.max_epochs,
             "max_seconds": s.max_seconds and now.seconds >= s.max_seconds,
             "patience": s.patience and now.since_best >= s.patience,
+            "min_lr": now.update >= s.warmup_updates and rate(s, now.update + 1, now.epoch + 1, now.plateau) < s.min_lr,
         }
         return next((key for key, hit in reached.items() if hit), None)
 
@@ -292,7 +295,7 @@ class _Trainer:
                 found, score = self._measure(), self._translate()
         except Interrupted:
             return
-        best = standing.note(found, self.settings.decay_patience)
+        best = standing.note(found, self.settings)
         figures = {"epoch": standing.latest_epoch, "bleu": score, "seconds": round(standing.seconds, 3)}
         values = {"update": standing.update, "perplexity": found, "nll": math.log(found), **figures, "best": best}
         with writing(self.folder / LOG):

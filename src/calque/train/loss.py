@@ -1,7 +1,7 @@
 """The training loss over a large vocabulary, without ever holding all logits."""
 
-from collections.abc import Callable
-from typing import Any, cast
+from collections.abc import Callable, Iterator
+from typing import Any, NamedTuple, cast
 
 import torch
 from jaxtyping import Float, Int
@@ -9,12 +9,54 @@ from torch import Tensor
 from torch.autograd.function import once_differentiable
 
 from calque.data.batches import Batch
+from calque.layers.stepping import cut
 from calque.model import Model
 
 CHUNK_BYTES = {"cpu": 16 << 20, "cuda": 64 << 20}
 """Logits that live at once, in the type of the model. Larger blocks are fresh memory from the system each time."""
 TILE_BYTES = {"cpu": 1 << 20}
 """Of these, the float32 ones that a softmax is made of at once, by device: few enough for a processor's cache."""
+
+
+class Part(NamedTuple):
+    """A part of a batch: its summed loss, with a gradient, its negative log-likelihood and its target tokens."""
+
+    loss: Float[Tensor, ""]
+    nll: Float[Tensor, ""]
+    tokens: int
+
+
+def parts(
+    model: Model, batch: Batch, smoothing: float, words: int, mark: Callable[[str], None] | None = None
+) -> Iterator[Part]:
+    """A batch in parts of so many target words each, 0: in one; each with the weights there are when it is asked for.
+
+    The decoder begins each part in the state in which it left the one before, through which no gradient goes back. The encoder runs
+    for every part, so that it learns from each (Gehring 2017, section 4.3, as their code has it).
+    """
+    length = batch.target_in.shape[1]
+    if not words or words >= length:
+        loss, nll = batch_loss(model, batch, smoothing, mark)
+        yield Part(loss, nll, batch.target_tokens)
+        return
+    device = model.device
+    source, source_mask = (t.to(device, non_blocking=True) for t in (batch.source, batch.source_mask))
+    before = after = None
+    for start in range(0, length, words):
+        piece = slice(start, start + words)
+        held = batch.target_mask[:, piece]
+        real = held.flatten().nonzero().squeeze(1)
+        mask = None if len(real) == held.numel() else held.to(device, non_blocking=True)
+        target = batch.target_out[:, piece].flatten()[real].to(device, non_blocking=True)
+        fresh = model.init_state(model.encode(source, source_mask), length)
+        before = fresh if after is None else cut(before, after, fresh)
+        words_in = batch.target_in[:, piece].to(device, non_blocking=True)
+        z, after = model.step(words_in, before, min(start + words, length), mask=mask)
+        z = z.flatten(0, 1)[real.to(device, non_blocking=True)]
+        if mark is not None:
+            mark("forward")
+        loss, nll = output_loss(z, model.output.weight, model.output.bias, target, smoothing)
+        yield Part(loss, nll, len(real))
 
 
 def batch_loss(

@@ -22,6 +22,9 @@ class Updater:
         self.working: dict[str, nn.Parameter] = dict(model.named_parameters())
         self.settings = settings
         self.skipped = 0
+        self._factors = _factors(model) if settings.scale_filters else {}
+        tables = () if settings.clip_counts_embeddings else _embeddings(model)
+        self._counted = [name for name, p in self.working.items() if all(p is not table for table in tables)]
         if precision == "bfloat16":
             self.masters: Mapping[str, Tensor] = {n: p.detach().float().clone() for n, p in self.working.items()}
             for p in self.working.values():
@@ -44,12 +47,19 @@ class Updater:
     def step(self, lr: float, divisor: float) -> float:
         """Divides the gradients by `divisor`, clips their norm, updates the weights; returns the norm before clipping.
 
-        A norm that is not finite leaves weights and optimiser as they are, and is counted in `skipped`.
+        With `scale_filters`, gradients of filters and of their biases are divided first by the root of the width that comes
+        in. Without `clip_counts_embeddings` the norm is that of the others, and all are scaled by it (Luong 2015, the authors'
+        code). A gradient that is not finite leaves weights and optimiser as they are, and is counted in `skipped`.
         """
+        for name, factor in self._factors.items():
+            if (gradient := self.masters[name].grad) is not None:
+                gradient.mul_(factor)
         gradients = [m.grad for m in self.masters.values() if m.grad is not None]
-        norm = float(torch.nn.utils.get_total_norm(gradients, foreach=True)) / divisor
+        whole = norm = _norm(gradients) / divisor
+        if len(self._counted) < len(self.masters):
+            norm = _norm([g for name in self._counted if (g := self.masters[name].grad) is not None]) / divisor
         clip = self.settings.clip_norm
-        if math.isfinite(norm):
+        if math.isfinite(whole):
             factor = (clip / norm if clip and norm > clip else 1.0) / divisor
             if factor != 1.0:
                 torch._foreach_mul_(gradients, factor)
@@ -97,6 +107,21 @@ class Updater:
 
     def _round(self) -> None:
         torch._foreach_copy_([p.data for p in self.working.values()], list(self.masters.values()))
+
+
+def _norm(gradients: list[Tensor]) -> float:
+    return float(torch.nn.utils.get_total_norm(gradients, foreach=True))
+
+
+def _factors(model: nn.Module) -> dict[str, float]:
+    """By what the gradients of each filter and its bias are multiplied."""
+    filters = {n: m for n, m in model.named_modules() if isinstance(m, nn.Conv1d)}
+    return {f"{n}.{name}": m.in_channels**-0.5 for n, m in filters.items() for name, _ in m.named_parameters()}
+
+
+def _embeddings(model: nn.Module) -> tuple[Tensor, ...]:
+    """Every table, also where it is the output layer too."""
+    return tuple(m.weight for m in model.modules() if isinstance(m, nn.Embedding))
 
 
 def _optimiser(masters: list[Tensor], settings: Train) -> torch.optim.Optimizer:

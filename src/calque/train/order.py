@@ -1,6 +1,7 @@
 """The order of an epoch: which pairs make which update, every pair once, whatever changes in between."""
 
 from collections.abc import Sequence
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -9,21 +10,28 @@ from calque.data.batches import plan
 from calque.data.corpus import Pairs
 from calque.experiment import Train
 
-Layout = tuple[int, int, int, int]
-"""batch_tokens, batch_sentences, accumulate, seed: what decides how an epoch is cut."""
 Group = list[NDArray[np.int64]]
 """The batches of one update, each the numbers of its pairs."""
 
 
+class Layout(NamedTuple):
+    """What decides how an epoch is cut: keys of [train]."""
+
+    batch_tokens: int = 0
+    batch_sentences: int = 0
+    accumulate: int = 1
+    seed: int = 0
+    sort_batches: int = 0
+
+
 def layout(settings: Train) -> Layout:
     """The layout that an experiment asks for."""
-    return settings.batch_tokens, settings.batch_sentences, settings.accumulate, settings.seed
+    return Layout(*(getattr(settings, key) for key in Layout._fields))
 
 
 def layout_of(values: Sequence[int]) -> Layout:
     """A layout read back; raises TypeError or ValueError for what is none."""
-    tokens, sentences, accumulate, seed = map(int, values)
-    return tokens, sentences, accumulate, seed
+    return Layout(*map(int, values))
 
 
 def updates(pairs: Pairs, epoch: int, now: Layout, earlier: Sequence[tuple[Layout, int]] = ()) -> list[Group]:
@@ -39,7 +47,7 @@ def updates(pairs: Pairs, epoch: int, now: Layout, earlier: Sequence[tuple[Layou
 
 
 def _cut(pairs: Pairs, epoch: int, how: Layout, unseen: NDArray[np.bool_]) -> list[Group]:
-    tokens, sentences, accumulate, seed = how
-    batches = [rows[unseen[rows]] for rows in plan(pairs, tokens, sentences, seed, epoch)]
+    planned = plan(pairs, how.batch_tokens, how.batch_sentences, how.seed, epoch, sort_batches=how.sort_batches)
+    batches = [rows[unseen[rows]] for rows in planned]
     batches = [rows for rows in batches if len(rows)]
-    return [batches[i : i + accumulate] for i in range(0, len(batches), accumulate)]
+    return [batches[i : i + how.accumulate] for i in range(0, len(batches), how.accumulate)]

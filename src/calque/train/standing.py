@@ -12,6 +12,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from calque.experiment import Train
 from calque.train.order import Layout, layout_of
 from calque.train.schedule import Plateau
 
@@ -28,7 +29,7 @@ class Standing:
     """Epochs finished."""
     group: int = 0
     """Updates done of the epoch under way, in the present layout."""
-    layout: Layout = (0, 0, 1, 0)
+    layout: Layout = field(default_factory=Layout)
     """How that epoch is cut into updates."""
     earlier: list[tuple[Layout, int]] = field(default_factory=list)
     """Layouts that it began with, in order, and the updates done in each."""
@@ -38,6 +39,8 @@ class Standing:
     """Updates left out because the gradient was not finite."""
     validated: int = 0
     """The last update that was validated."""
+    validated_seconds: float = 0.0
+    """`seconds` at that time."""
     since_best: int = 0
     """Validations since the best one."""
     plateau: Plateau = field(default_factory=Plateau)
@@ -47,12 +50,24 @@ class Standing:
         """The epoch of the last update, from 1."""
         return max(1, self.epoch + (self.group > 0 or bool(self.earlier)))
 
-    def note(self, perplexity: float, patience: int) -> bool:
-        """Counts a validation, `patience` that of the schedule; says whether it was the best."""
-        self.validated = self.update
+    def due(self, settings: Train) -> bool:
+        """Whether a validation is, after the last update."""
+        if not self.update or self.validated == self.update:
+            return False
+        updates, epochs = settings.validate_every_updates, settings.validate_every_epochs
+        between = not self.group and not self.earlier  # two epochs
+        return bool(
+            (updates and self.update % updates == 0)
+            or (epochs and between and self.epoch % epochs == 0)
+            or 0 < settings.validate_every_seconds <= self.seconds - self.validated_seconds
+        )
+
+    def note(self, perplexity: float, settings: Train) -> bool:
+        """Counts a validation; says whether it was the best."""
+        self.validated, self.validated_seconds = self.update, self.seconds
         better = perplexity < self.plateau.best
         self.since_best = 0 if better else self.since_best + 1
-        self.plateau = self.plateau.after(perplexity, patience)
+        self.plateau = self.plateau.after(perplexity, settings.decay_patience, settings.schedule == "anneal")
         return better
 
     def lay_out(self, layout: Layout) -> None:
@@ -70,7 +85,8 @@ class Standing:
     @classmethod
     def from_json(cls, values: Mapping[str, Any]) -> "Standing":
         """Raises KeyError or TypeError for what `to_json` did not give."""
-        found = cls(**{f.name: values[f.name] for f in fields(cls) if f.name not in _NESTED})
+        plain = {f.name for f in fields(cls)} - _NESTED
+        found = cls(**{name: value for name, value in values.items() if name in plain})
         found.layout = layout_of(values["layout"])
         found.earlier = [(layout_of(layout), int(count)) for layout, count in values["earlier"]]
         best, since, drops = values["plateau"]

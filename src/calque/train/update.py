@@ -1,7 +1,7 @@
 """One update of training, as every caller runs it: batches in, weights changed, sums out."""
 
 import time
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import AbstractContextManager, nullcontext
 from typing import NamedTuple
 
@@ -11,7 +11,7 @@ from torch import Tensor
 from calque.data.batches import Batch
 from calque.experiment import Train
 from calque.model import Model
-from calque.train.loss import batch_loss
+from calque.train.loss import Part, parts
 from calque.train.optimise import Updater
 
 PHASES = ("data", "forward", "loss", "backward", "optimiser", "other")
@@ -28,7 +28,7 @@ class Done(NamedTuple):
     source_tokens: int
     target_tokens: int
     norm: float
-    """Of the gradient per token, sentence or as it is, before clipping."""
+    """Of the gradient per token, sentence or as it is, before clipping; in truncated back-propagation that of the last part."""
 
 
 class Phases:
@@ -62,26 +62,44 @@ def update(
 ) -> Done:
     """Adds up the gradients of the batches, one at least, and applies them with the rate `lr`.
 
-    The first part runs inside `yielding()`, which may end it by an exception; then weights and optimiser are as before.
+    With `bptt_words` there is one batch, and each of its parts is applied on its own, by the sentences of the whole batch
+    where sentences count. What comes before the first step of the optimiser runs inside `yielding()`, which may end it by an
+    exception; then weights and optimiser are as before.
     """
     model.train()
     loss: Tensor | float = 0.0
     nll: Tensor | float = 0.0
-    source = target = sentences = 0
+    source = target = sentences = tokens = 0
+    rest: Iterator[Part] = iter(())
+
+    def learn(part: Part) -> None:
+        nonlocal loss, nll, tokens
+        mark("loss")
+        updater.backward(part.loss)
+        mark("backward")
+        loss, nll, tokens = loss + part.loss.detach(), nll + part.nll, tokens + part.tokens
+
+    def apply() -> float:
+        nonlocal tokens
+        nominal = settings.batch_sentences * settings.accumulate
+        divisor = {"tokens": tokens, "sentences": sentences, "batch": nominal, "none": 1}[settings.normalise]
+        tokens = 0
+        norm = updater.step(lr, divisor)
+        mark("optimiser")
+        return norm
+
     with yielding():
         for batch in batches:
             mark("data")
-            summed, likelihood = batch_loss(model, batch, settings.label_smoothing, mark)
-            mark("loss")
-            updater.backward(summed)
-            mark("backward")
-            loss, nll = loss + summed.detach(), nll + likelihood
+            rest = parts(model, batch, settings.label_smoothing, settings.bptt_words, mark)
+            learn(next(rest))
             source, target = source + batch.source_tokens, target + batch.target_tokens
             sentences += len(batch.index)
     mark("data")
-    divisor = {"tokens": target, "sentences": sentences, "none": 1}[settings.normalise]
-    norm = updater.step(lr, divisor)
-    mark("optimiser")
+    norm = apply()
+    for part in rest:
+        learn(part)
+        norm = apply()
     assert isinstance(loss, Tensor)
     assert isinstance(nll, Tensor)
     return Done(loss, nll, source, target, norm)
