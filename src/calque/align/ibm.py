@@ -12,6 +12,7 @@ concave in it). The paper takes a few steps of gradient ascent for lambda, here 
 by its series, here the cells of each pair of lengths (m, n) are computed once for all pairs that have them.
 """
 
+import itertools
 from collections.abc import Sequence
 from dataclasses import dataclass
 
@@ -107,7 +108,8 @@ class _Shapes:
 
     def _within(self, tension: float) -> Floats:
         weights = np.where(self.null, 0.0, np.exp(-tension * self.offset))
-        return weights / np.repeat(np.add.reduceat(weights, self.row), self.cells)
+        total: Floats = np.repeat(np.add.reduceat(weights, self.row), self.cells)
+        return np.divide(weights, total, dtype=np.float64)
 
 
 _LOW = (1 << 32) - 1
@@ -128,9 +130,7 @@ class _Block:
     cells: Int[np.ndarray, " R"]
 
 
-def align(
-    source: Sequence[Sequence[int]], target: Sequence[Sequence[int]], settings: Settings = Settings()
-) -> Aligned:
+def align(source: Sequence[Sequence[int]], target: Sequence[Sequence[int]], settings: Settings = Settings()) -> Aligned:
     """Trains on pairs of sentences, given as numbers of words from 0, and aligns them. Empty sentences have no link."""
     usable = np.array([k for k, (f, e) in enumerate(zip(source, target, strict=True)) if f and e], np.int64)
     found: list[list[int]] = [[-1] * len(e) for e in target]
@@ -169,6 +169,19 @@ def align(
     return Aligned(found, tension, tuple(history))
 
 
+def align_text(
+    source: Sequence[Sequence[str]], target: Sequence[Sequence[str]], settings: Settings = Settings()
+) -> tuple[list[Links], list[Links]]:
+    """Links (source, target) of a model in each direction: one source word for each target word, and the other way round."""
+    f, e = _numbers(source), _numbers(target)
+    return align(f, e, settings).links(), align(e, f, settings).links(turned=True)
+
+
+def _numbers(side: Sequence[Sequence[str]]) -> list[list[int]]:
+    known: dict[str, int] = {}
+    return [[known.setdefault(word, len(known)) for word in words] for words in side]
+
+
 def _normalised(counts: Floats, first: Whole, size: Whole, alpha: float) -> Float[np.ndarray, " W"]:
     if not alpha:
         total = np.maximum(np.add.reduceat(counts, first), np.finfo(float).tiny)
@@ -190,18 +203,16 @@ def _best(score: Floats, block: _Block) -> Whole:
     return np.asarray(at[np.searchsorted(rows, np.arange(len(block.row)))] - block.row - 1, np.int64)
 
 
-def _blocks(
-    f: Sequence[Whole], e: Sequence[Whole], shapes: _Shapes, cells: Whole
-) -> tuple[Whole, list[_Block]]:
+def _blocks(f: Sequence[Whole], e: Sequence[Whole], shapes: _Shapes, cells: Whole) -> tuple[Whole, list[_Block]]:
     """The pairs of words that occur together, as numbers of source word and target word, ascending; and all cells."""
     where = np.concatenate([[0], np.cumsum(cells)])
     cuts = [0]
     while cuts[-1] < len(f):
         cuts.append(max(cuts[-1] + 1, int(np.searchsorted(where, where[cuts[-1]] + BLOCK, "right")) - 1))
-    raw = [_keys(f[a:b], e[a:b]) for a, b in zip(cuts, cuts[1:], strict=False)]
+    raw = [_keys(f[a:b], e[a:b]) for a, b in itertools.pairwise(cuts)]
     words = np.unique(np.concatenate([np.unique(keys) for keys, _ in raw]))
     blocks = []
-    for (keys, lengths), a, b in zip(raw, cuts, cuts[1:], strict=False):
+    for (keys, lengths), (a, b) in zip(raw, itertools.pairwise(cuts), strict=True):
         start = shapes.first[shapes.of_pair[a:b]]
         place = np.repeat(start, cells[a:b]) + _counted(cells[a:b])
         row = np.concatenate([[0], np.cumsum(lengths)])[:-1]

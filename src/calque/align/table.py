@@ -1,18 +1,18 @@
 """The lexical table: p(target word | source word), counted over links.
 
-A table is text, a line for each pair: source token, target token, probability in (0, 1], separated by spaces or tabs. It offers words
-to `translate --select` and translates unknown ones for `translate --dictionary`.
+A table is text, a line for each pair: source token, target token, probability in (0, 1], separated by spaces or tabs. It offers
+words to `translate --select` and translates unknown ones for `translate --dictionary`.
 """
 
 from collections import Counter, defaultdict
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from pathlib import Path
 
 from calque.align.links import Links
 from calque.data.codecs import split
 from calque.data.text import EXAMPLES, Lines
+from calque.data.vocabulary import SPECIALS
 from calque.diagnostics import CalqueError, Diagnostic, Place, error
-from calque.whole import write_whole
 
 Table = dict[tuple[str, str], float]
 """Probability by source and target token."""
@@ -36,13 +36,10 @@ def count_links(
     return {(s, t): n / totals[s] for (s, t), n in counts.items() if n >= minimum}
 
 
-def write_table(path: Path, table: Table) -> None:
-    """Writes a table whole or not at all: by source token, the most probable target tokens first."""
-    rows = sorted(table.items(), key=lambda row: (row[0][0], -row[1], row[0][1]))
-    try:
-        write_whole(path, "".join(f"{s}\t{t}\t{p:.6g}\n" for (s, t), p in rows).encode())
-    except OSError as fault:
-        raise error("D705", Place(str(path)), reason=(fault.strerror or str(fault)).lower()) from None
+def rows(table: Table) -> Iterator[str]:
+    """The lines of a table: by source token, the most probable target tokens first."""
+    for (source, target), p in sorted(table.items(), key=lambda row: (row[0][0], -row[1], row[0][1])):
+        yield f"{source}\t{target}\t{p:.6g}"
 
 
 def read_table(path: Path, check: Check | None = None) -> Table:
@@ -75,10 +72,11 @@ def read_table(path: Path, check: Check | None = None) -> Table:
 
 
 def best_of(table: Table) -> dict[str, str]:
-    """The most probable target word of each source word, of equals the first in the order of code points."""
+    """The most probable target word of each source word, of equals the first in the order of code points; `<unk>` is no word."""
     ranked: dict[str, list[tuple[float, str]]] = defaultdict(list)
     for (source, target), probability in table.items():
-        ranked[source].append((-probability, target))
+        if target not in SPECIALS:
+            ranked[source].append((-probability, target))
     return {source: min(targets)[1] for source, targets in ranked.items()}
 
 

@@ -59,8 +59,7 @@ class Selection:
 def load_selection(
     path: Path, source: Codec, target: Codec, per_word: int, frequent: int, by_sentence: bool = True
 ) -> Selection:
-    """Reads a table. Raises what `read_table` raises, and D603 for a token that the vocabulary lacks.
-    """
+    """Reads a table. Raises what `read_table` raises, and D603 for a token that the vocabulary lacks."""
     known = [{t: i for i, t in enumerate(c.tokens(range(c.size)))} for c in (source, target)]
 
     def check(s: str, t: str, place: Place) -> None:
@@ -88,4 +87,3 @@ def _ranked(pairs: Mapping[tuple[int, int], float], n: int) -> tuple[Tensor, Ten
     rank = np.arange(len(ids)) - first
     kept = rank < n
     return torch.from_numpy(ids[kept, 0]), torch.from_numpy(rank[kept]), torch.from_numpy(ids[kept, 1])
-
