@@ -25,6 +25,7 @@ PARTS: dict[str, set[str]] = {
     "experiment_io": {"diagnostics", "experiment"},
     "prove": {"diagnostics", "adl", "layers", "model"},
     "data": {"diagnostics", "whole", "experiment"},
+    "align": {"diagnostics", "data"},
 }
 BELOW = {*PARTS, "__init__"}
 PACKAGES = {"train", "decode", "evaluate", "analyse", "bench"}

@@ -148,6 +148,7 @@ more = 1
         ("lr = 1", "seed.x = 1", [("X106", "1")]),
         ("lr = 1", "beta1 = 1", [("X108", "1")]),
         ("lr = 1", "batch_tokens = 0", [("X207", "0")]),
+        ("lr = 1", "lr = 1\n[decode]\nreplace_unknown = true", [("X801", "true")]),
         ('"v.en", "/abs/v.de"', '"v.en"', [("X201", '["v.en"]')]),
         ('"v.en", "/abs/v.de"', '"v.en", ""', [("X201", '["v.en", ""]')]),
         ('"v.en", "/abs/v.de"', '"v.en", "\\u0000"', [("X110", '["v.en", "\\u0000"]')]),
@@ -244,6 +245,7 @@ def experiments(draw: st.DrawFn) -> Experiment:
     pair = st.tuples(paths, paths)
     made["data"] |= {"train": draw(pair), "valid": draw(pair), "test": draw(pair | st.just(()))}
     made["data"]["codes"] = draw(paths) if made["data"]["subwords"] == "codes" else ""
+    made["decode"]["replace_unknown"] &= made["data"]["subwords"] == "words"
     made["model"] |= {"file": draw(paths), "text": ""} if draw(st.booleans()) else {"file": ""}
     positive = ("max_updates", "batch_tokens", "batch_sentences", "validate_every_updates")
     made["train"] |= {key: draw(st.integers(1, 10**6)) for key in positive}

@@ -9,9 +9,11 @@ from typing import Any
 
 from calque.adl.check import Checked
 from calque.adl.check import check as check_text
+from calque.align.table import best_of, read_table
 from calque.data.batches import collate, decode_plan
 from calque.data.codecs import Codec
 from calque.data.corpus import Pairs
+from calque.decode.attention import check_attends
 from calque.decode.prepare import prepare_for_decoding
 from calque.decode.rule import SearchSettings, score_of
 from calque.decode.score import Scores, score
@@ -98,6 +100,7 @@ def load(
     *,
     combine: str = COMBINE[0],
     select: str | Path | None = None,
+    dictionary: str | Path | None = None,
     overrides: Sequence[str] = (),
     **decode: Any,
 ) -> Run:
@@ -105,13 +108,16 @@ def load(
 
     Keywords replace settings of its [decode], as in `load(folder, beam=1)`, and so do `overrides` such as "decode.beam=1". An
     ensemble has the settings and the target codec of its first run; `combine` is one of probs, logits and logprobs, see
-    `calque.decode.scorer.Models`. `select` names a lexical table, see `calque.decode.select`.
+    `calque.decode.scorer.Models`. `select` names a lexical table, see `calque.decode.select`; `dictionary` another that
+    unknown words are replaced by, see `calque.decode.unknown`: with one, `replace_unknown` is true.
 
-    Raises `CalqueError` where a folder is not whole, a setting is none (X1), target vocabularies differ (X415) or a line of the
-    table is at fault (D6).
+    Raises `CalqueError` where a folder is not whole, a setting is none (X1), target vocabularies differ (X415), a line of a table
+    is at fault (D6), or unknown words are to be replaced where nothing aligns them (X8).
     """
     if combine not in COMBINE:
         raise ValueError(f"expected one of {', '.join(COMBINE)}, found {combine!r}")
+    if dictionary is not None:
+        decode = {**decode, "replace_unknown": True}
     folders = [Path(f) for f in ([folder] if isinstance(folder, str | Path) else folder)]
     if not folders:
         raise ValueError("expected a run folder, found none")
@@ -128,14 +134,24 @@ def load(
         d = here.decode
         table = (d.select_per_word, d.select_frequent, d.selection == "sentence")
         here = replace(here, selection=load_selection(Path(select), here.source, here.target, *table))
+    if here.decode.replace_unknown:
+        check_attends(here)
+    if dictionary is not None:
+        here = replace(here, dictionary=best_of(read_table(Path(dictionary))))
     return Run(here, first.experiment)
 
 
 def open_loaded(
-    folders: Sequence[Path], combine: str, select: Path | None, overrides: Sequence[str], scores: bool
+    folders: Sequence[Path],
+    combine: str,
+    select: Path | None,
+    dictionary: Path | None,
+    overrides: Sequence[str],
+    scores: bool,
 ) -> Loaded:
     """What `load` makes ready; for worker processes, which get its name and these arguments."""
-    return replace(load(folders, combine=combine, select=select, overrides=overrides).loaded, scores=scores)
+    here = load(folders, combine=combine, select=select, dictionary=dictionary, overrides=overrides)
+    return replace(here.loaded, scores=scores)
 
 
 def _load(path: Path, overrides: Sequence[str]) -> Run:

@@ -202,6 +202,8 @@ def _contradictions(x: Experiment) -> Iterator[tuple[str, tuple[str, ...], dict[
         yield "X204", ("data.subwords", "data.codes"), {}
     if x.data.subwords != "codes" and x.data.codes:
         yield "X205", ("data.codes", "data.subwords"), {"found": x.data.subwords}
+    if x.decode.replace_unknown and x.data.subwords != "words":
+        yield "X801", ("decode.replace_unknown", "data.subwords"), {"found": x.data.subwords}
     if not any(getattr(x.train, k) for k in _LIMITS):
         yield "X206", tuple(f"train.{k}" for k in _LIMITS), {"keys": _LIMITS}
     if not x.train.batch_tokens and not x.train.batch_sentences:

@@ -190,6 +190,22 @@ class Decode:
     select_frequent: int = key(
         500, "first words of the vocabulary, the most frequent ones, that are always offered", low=0
     )
+    replace_unknown: bool = key(
+        False,
+        "<unk> becomes what the table (--dictionary) says of the source word that it is aligned with, or that word itself; for "
+        'subwords = "words"',
+    )
+    align_layer: str = key(
+        "", "path of the layer whose attention aligns, the mean of its heads; none: the last one that reads the source"
+    )
+    align_row: int = key(
+        0,
+        "whose attention aligns a word: that of the step that predicts it (0), as in Gehring 2017, or that of the step that reads "
+        "it (1), as in Luong 2015 where scores see the target",
+        low=0,
+        high=1,
+    )
+    align_offset: int = key(0, "source words to go on to the right from the one attended to most", low=-100, high=100)
     max_source_tokens: int = key(500, "a longer line is cut, with a warning; 0: no bound", low=0)
     max_length_factor: float = key(1.5, "a translation ends at factor * source length + offset words", low=0)
     max_length_offset: int = key(10, "see max_length_factor", low=1)

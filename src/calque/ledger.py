@@ -25,6 +25,7 @@ from calque.whole import write_whole
 
 KINDS = {
     "quality": "Quality of translation",
+    "alignment": "Word alignment",
     "speed": "Speed",
     "size": "Parameters and memory",
     "law": "Laws",

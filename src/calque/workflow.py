@@ -125,7 +125,7 @@ def validation_bleu(prepared: Prepared, experiment: Experiment) -> Callable[[Mod
     """BLEU of greedy translations of the first validation sentences."""
     count = experiment.train.validate_bleu_sentences
     sources, references = (lines[:count] for lines in prepared.lines("valid"))
-    decode = replace(experiment.decode, beam=1, sample=False)
+    decode = replace(experiment.decode, beam=1, sample=False, replace_unknown=False)
 
     def score(model: Model) -> float:
         loaded = Loaded(model, *prepared.codecs, decode, experiment.data.source_end)

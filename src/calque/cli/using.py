@@ -28,6 +28,7 @@ if TYPE_CHECKING:
 @click.option("--seed", type=click.IntRange(0, 2**63 - 1), help="Of samples.")
 @click.option("--prefix", type=FILE, help="What each translation begins with, line by line; lines may be empty.")
 @click.option("--select", type=FILE, help="A lexical table: only words that it offers can be chosen.")
+@click.option("--dictionary", type=FILE, help="A lexical table by which unknown words are replaced, else copied.")
 @click.option(
     "--combine",
     type=click.Choice(["probs", "logits", "logprobs"]),
@@ -49,6 +50,7 @@ def translate(
     seed: int | None,
     prefix: Path | None,
     select: Path | None,
+    dictionary: Path | None,
     combine: str,
     workers: int,
 ) -> None:
@@ -65,7 +67,7 @@ def translate(
 
     given = {"beam": beam, "precision": precision and f'"{precision}"', "sample": sample and "true", "seed": seed}
     written = [*overrides, *(f"decode.{key}={value}" for key, value in given.items() if value not in (None, False))]
-    opened = functools.partial(open_loaded, runs, combine, select, written, scores)
+    opened = functools.partial(open_loaded, runs, combine, select, dictionary, written, scores)
     asked = _stdin() if prefix is None else _with_prefixes(prefix)
     every: Generator[list[Translation], None, None]
     if workers > 1:

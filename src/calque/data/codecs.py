@@ -15,6 +15,8 @@ from calque.whole import write_whole
 
 JOINER = "@@"
 """Marks a piece that the next one continues, as subword-nmt does."""
+_SPACES = " \t\u2581"
+"""What stands between words, and what sentencepiece writes for it."""
 
 
 class Codec(ABC):
@@ -30,6 +32,10 @@ class Codec(ABC):
     @abstractmethod
     def pieces(self, line: str) -> list[str]:
         """The surface of each id that `encode` gives for this line; unknown pieces as they stand in the text."""
+
+    @abstractmethod
+    def words(self, line: str) -> list[int]:
+        """For each id that `encode` gives for this line, which of the words of `split(line)` it is a part of, from 0."""
 
     @abstractmethod
     def tokens(self, ids: Sequence[int]) -> list[str]:
@@ -63,6 +69,9 @@ class Words(Codec):
 
     def pieces(self, line: str) -> list[str]:
         return split(line)
+
+    def words(self, line: str) -> list[int]:
+        return list(range(len(split(line))))
 
     def tokens(self, ids: Sequence[int]) -> list[str]:
         return [self.vocabulary.tokens[i] for i in ids]
@@ -98,6 +107,9 @@ class Codes(Words):
     def pieces(self, line: str) -> list[str]:
         return [piece for word in split(line) for piece in cut(self.merges, word)]
 
+    def words(self, line: str) -> list[int]:
+        return [k for k, word in enumerate(split(line)) for _ in cut(self.merges, word)]
+
     def decode(self, ids: Sequence[int]) -> str:
         return super().decode(ids).replace(JOINER + " ", "").removesuffix(JOINER)
 
@@ -132,6 +144,15 @@ class Pieces(Codec):
 
     def pieces(self, line: str) -> list[str]:
         found: list[str] = self._processor.encode(line, out_type=str)
+        return found
+
+    def words(self, line: str) -> list[int]:
+        # Characters tell: those that stand for spaces, at the heads of pieces or alone, belong to no word.
+        owner = [k for k, word in enumerate(split(line)) for c in word if c not in _SPACES]
+        found, at = [], 0
+        for piece in self.pieces(line):
+            found.append(owner[min(at, len(owner) - 1)] if owner else 0)
+            at += sum(c not in _SPACES for c in piece)
         return found
 
     def tokens(self, ids: Sequence[int]) -> list[str]:

@@ -1,24 +1,22 @@
 """Vocabulary selection: only words that a lexical table offers for the words of the source can be chosen.
 
-A table is text, a line for each pair: source token, target token, probability p(target | source) in (0, 1], separated by
-spaces or tabs. Tokens are entries of the run's vocabularies, as its codecs cut text.
+A table is that of `calque.align.table`. Its tokens are entries of the run's vocabularies, as its codecs cut text.
 """
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import NamedTuple
 
 import numpy as np
 import torch
 from jaxtyping import Bool, Int
 from torch import Tensor
 
-from calque.data.codecs import Codec, split
-from calque.data.text import EXAMPLES, Lines
+from calque.align.table import read_table
+from calque.data.codecs import Codec
 from calque.data.vocabulary import EOS, SPECIALS, UNK
 from calque.decode.scorer import Candidates
-from calque.diagnostics import CalqueError, Diagnostic, Place, error
+from calque.diagnostics import Place, error
 
 
 @dataclass(frozen=True)
@@ -58,38 +56,19 @@ class Selection:
         return Candidates(ids, forbidden if bool(forbidden.any()) else None)
 
 
-class _Pair(NamedTuple):
-    source: int
-    target: int
-    probability: float
-
-
 def load_selection(
     path: Path, source: Codec, target: Codec, per_word: int, frequent: int, by_sentence: bool = True
 ) -> Selection:
-    """Reads a table.
-
-    Raises D101, D103 or D105 (unreadable), and for each bad line D601 (not three fields), D602 (no probability), D603 (a token
-    that the vocabulary lacks) or D604 (a pair that stands there already): the first few, and how many more there are.
-    """
+    """Reads a table. Raises what `read_table` raises, and D603 for a token that the vocabulary lacks."""
     known = [{t: i for i, t in enumerate(c.tokens(range(c.size)))} for c in (source, target)]
-    pairs: dict[tuple[int, int], float] = {}
-    faults: list[Diagnostic] = []
-    bad = 0
-    for number, line in enumerate(Lines(path), 1):
-        try:
-            pair = _pair(line, Place(str(path), number), *known)
-            if pair[:2] in pairs:
-                raise error("D604", Place(str(path), number), source=split(line)[0], target=split(line)[1])
-            pairs[pair[:2]] = pair.probability
-        except CalqueError as fault:
-            bad += 1
-            if bad <= EXAMPLES:
-                faults += fault.diagnostics
-    if bad > EXAMPLES:
-        faults.append(Diagnostic("D110", Place(str(path)), {"more": bad - EXAMPLES, "of": "D601 to D604"}))
-    if faults:
-        raise CalqueError(faults)
+
+    def check(s: str, t: str, place: Place) -> None:
+        for side, token, ids in (("source", s, known[0]), ("target", t, known[1])):
+            if ids.get(token, EOS) < UNK:
+                raise error("D603", place, side=side, token=token)
+
+    table = read_table(path, check)
+    pairs = {(known[0][s], known[1][t]): probability for (s, t), probability in table.items()}
     best = torch.full((source.size, max(1, per_word)), EOS)
     if pairs and per_word:
         words, places, chosen = _ranked(pairs, per_word)
@@ -108,19 +87,3 @@ def _ranked(pairs: Mapping[tuple[int, int], float], n: int) -> tuple[Tensor, Ten
     rank = np.arange(len(ids)) - first
     kept = rank < n
     return torch.from_numpy(ids[kept, 0]), torch.from_numpy(rank[kept]), torch.from_numpy(ids[kept, 1])
-
-
-def _pair(line: str, place: Place, source: Mapping[str, int], target: Mapping[str, int]) -> _Pair:
-    fields = split(line)
-    if len(fields) != 3:
-        raise error("D601", place, found=len(fields))
-    try:
-        probability = float(fields[2])
-    except ValueError:
-        probability = 0.0
-    if not 0 < probability <= 1:  # not a number is not above 0
-        raise error("D602", place, found=fields[2])
-    for side, token, known in (("source", fields[0], source), ("target", fields[1], target)):
-        if known.get(token, EOS) < UNK:
-            raise error("D603", place, side=side, token=token)
-    return _Pair(source[fields[0]], target[fields[1]], probability)

@@ -3,83 +3,48 @@
 import itertools
 import math
 from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
-from dataclasses import dataclass, replace
-from typing import NamedTuple
+from dataclasses import replace
 
 import numpy as np
 import torch
 
 from calque.data.batches import decode_plan
-from calque.data.subwords import Codec
-from calque.data.vocabulary import EOS, PAD
 from calque.decode.rule import Sampling
 from calque.decode.score import Scores
-from calque.decode.scorer import COMBINE, Models, Sourced
+from calque.decode.scorer import Models
 from calque.decode.search import Hypotheses, SearchSettings, search_with
-from calque.decode.select import Selection
-from calque.diagnostics import Diagnostic, Place
+from calque.decode.sentences import (
+    BUCKET,
+    EMPTY,
+    SLAB,
+    Asked,
+    Loaded,
+    Prefix,
+    Sentence,
+    Source,
+    Translation,
+    as_batch,
+    lengths_of,
+    rounded,
+    sentences_of,
+)
+from calque.decode.unknown import replace_unknown
+from calque.diagnostics import Diagnostic
 from calque.experiment import Decode
-from calque.model import Model
 
-
-class Translation(NamedTuple):
-    """One translation of a line."""
-
-    text: str
-    ids: tuple[int, ...]
-    """without begin and end symbols"""
-    score: float
-    logp: float
-
-
-EMPTY = Translation("", (), 0.0, 0.0)
-"""What a line without words becomes; the model is not asked."""
-
-
-@dataclass(frozen=True)
-class Loaded:
-    """A model ready to decode, and what surrounds it. `source_end`: sources are closed with the end symbol.
-
-    others     the further models of an ensemble, each with its own source codec; the first has the target codec, the settings
-               and the source words by which lengths are bounded and words are selected
-    combine    how their distributions become one, see `calque.decode.scorer.Models`
-    selection  the words that can be chosen; None: all
-    scores     whether translations need their scores: greedy search is faster without, and they are nan
-    """
-
-    model: Model
-    source: Codec
-    target: Codec
-    decode: Decode
-    source_end: bool = True
-    others: tuple["Loaded", ...] = ()
-    combine: str = COMBINE[0]
-    selection: Selection | None = None
-    scores: bool = True
-
-    @property
-    def members(self) -> tuple["Loaded", ...]:
-        """All models."""
-        return self, *self.others
-
-
-SLAB, BUCKET = 32, 16
-"""Of invariant decoding: sentences in a batch, and what source and prefix lengths are rounded up to."""
-
-Source = np.ndarray[tuple[int], np.dtype[np.int64]]
-Prefix = str | Sequence[int]
-"""What a translation has to begin with: text, or ids."""
-Asked = str | tuple[str, Prefix]
-"""A line, perhaps with a prefix."""
-
-
-class Sentence(NamedTuple):
-    """A line as ids: for each model of an ensemble, without end symbols."""
-
-    sources: tuple[Source, ...]
-    prefix: tuple[int, ...] = ()
-    line: int = 0
-    """its number in the input, by which samples are drawn"""
+__all__ = [
+    "EMPTY",
+    "Asked",
+    "Loaded",
+    "Prefix",
+    "Sentence",
+    "Translation",
+    "chunks",
+    "force",
+    "translate_batch",
+    "translate_lines",
+    "translate_stream",
+]
 
 
 def translate_lines(
@@ -102,10 +67,10 @@ def translate_lines(
     of its sentences, and what a line becomes depends on nothing else, bit for bit; this costs time. Words are then selected by
     sentence.
     """
-    sentences = _sentences(loaded, asked, first, warn)
+    sentences = sentences_of(loaded, asked, first, warn)
     numbers = np.flatnonzero([all(len(ids) for ids in s.sources) for s in sentences])
     found = [[EMPTY] for _ in asked]
-    lengths = np.array([_lengths(loaded, sentences[i]) for i in numbers], np.int64).reshape(
+    lengths = np.array([lengths_of(loaded, sentences[i]) for i in numbers], np.int64).reshape(
         len(numbers), len(loaded.members) + 1
     )
     if invariant:
@@ -118,31 +83,9 @@ def translate_lines(
         each = translate_batch(loaded, [sentences[i] for i in rows], n_best, SLAB if invariant else 0)
         for i, translations in zip(rows, each, strict=True):
             found[i] = translations or [EMPTY]
+    if loaded.decode.replace_unknown:
+        return replace_unknown(loaded, [one if isinstance(one, str) else one[0] for one in asked], found, invariant)
     return found
-
-
-def _sentences(
-    loaded: Loaded, asked: Sequence[Asked], first: int, warn: Callable[[Diagnostic], None] | None
-) -> list[Sentence]:
-    lines = [one if isinstance(one, str) else one[0] for one in asked]
-    prefixes = ["" if isinstance(one, str) else one[1] for one in asked]
-    most = loaded.decode.max_source_tokens or None
-    encoded = [member.source.encode(lines) for member in loaded.members]
-    written = iter(loaded.target.encode([p for p in prefixes if isinstance(p, str)]))
-    found = []
-    for number, (ids, prefix) in enumerate(zip(zip(*encoded, strict=True), prefixes, strict=True), first):
-        longest = max(map(len, ids))
-        if warn is not None and most is not None and longest > most:
-            warn(Diagnostic("D606", Place("stdin", number), {"found": longest, "most": most}, severity="warning"))
-        begins = next(written) if isinstance(prefix, str) else prefix
-        found.append(Sentence(tuple(np.array(one[:most], np.int64) for one in ids), tuple(begins), number))
-    return found
-
-
-def _lengths(loaded: Loaded, sentence: Sentence) -> list[int]:
-    """Of the sources, end symbols counted, and of the prefix."""
-    closed = zip(loaded.members, sentence.sources, strict=True)
-    return [*(len(ids) + member.source_end for member, ids in closed), len(sentence.prefix)]
 
 
 def _hypotheses(decode: Decode, n_best: int) -> int:
@@ -183,9 +126,9 @@ def translate_batch(
     """The translations of encoded sentences, all in one batch; in one of `slab` rows and rounded lengths, if given."""
     count, decode = len(sentences), loaded.decode
     sentences = [*sentences, *[sentences[0]] * (slab - count)]
-    sourced = [_sourced(member, [s.sources[m] for s in sentences], slab) for m, member in enumerate(loaded.members)]
+    sourced = [as_batch(member, [s.sources[m] for s in sentences], slab) for m, member in enumerate(loaded.members)]
     prefixes = [s.prefix for s in sentences]
-    before = _rounded(max(map(len, prefixes)), slab)
+    before = rounded(max(map(len, prefixes)), slab)
     width = sourced[0].source.shape[1]
     sampling = Sampling(decode.temperature, decode.top_k, decode.top_p, decode.seed) if decode.sample else None
     settings = SearchSettings(
@@ -211,32 +154,17 @@ def translate_batch(
 def force(loaded: Loaded, lines: Sequence[str], targets: Sequence[Sequence[int]]) -> Scores:
     """log p of given translations under an ensemble: whole targets as prefixes. `calque.decode.score` is faster for one model."""
     whole = replace(loaded, decode=replace(loaded.decode, max_source_tokens=0))
-    sentences = _sentences(whole, list(zip(lines, targets, strict=True)), 1, None)
-    lengths = np.array([sum(_lengths(loaded, s)) for s in sentences], np.int64)
+    sentences = sentences_of(whole, list(zip(lines, targets, strict=True)))
+    lengths = np.array([sum(lengths_of(loaded, s)) for s in sentences], np.int64)
     logp = torch.zeros(len(sentences))
     for rows in decode_plan(lengths, loaded.decode.batch_tokens):
         here = [sentences[i] for i in rows]
-        sourced = [_sourced(member, [s.sources[m] for s in here], 0) for m, member in enumerate(loaded.members)]
+        sourced = [as_batch(member, [s.sources[m] for s in here]) for m, member in enumerate(loaded.members)]
         prefixes = [s.prefix for s in here]
         limits = torch.tensor([len(ids) for ids in prefixes])
         found = search_with(Models(sourced, loaded.combine), limits, SearchSettings(1, "none"), prefixes)
         logp[torch.from_numpy(rows)] = torch.tensor([logps[0] for logps in found.logps])
     return Scores(logp, torch.tensor([len(ids) + 1 for ids in targets], dtype=torch.int64))
-
-
-def _sourced(member: Loaded, sources: Sequence[Source], slab: int) -> Sourced:
-    lengths = np.array([len(ids) + member.source_end for ids in sources])
-    width = max(1, _rounded(int(lengths.max()), slab))  # a blank line without end symbol takes one, masked, position
-    source = np.full((len(sources), width), PAD)
-    for row, ids in zip(source, sources, strict=True):
-        row[: len(ids) + member.source_end] = [*ids, EOS] if member.source_end else ids
-    mask = torch.from_numpy(np.arange(width) < lengths[:, None])
-    device = member.model.device
-    return Sourced(member.model, torch.from_numpy(source).to(device), mask.to(device))
-
-
-def _rounded(length: int, slab: int) -> int:
-    return -(-length // BUCKET) * BUCKET if slab else length
 
 
 def _limit(decode: Decode, words: int) -> int:

@@ -1,0 +1,1 @@
+"""Word alignment: links and their files, IBM models, symmetrisation, lexical tables."""

@@ -1,0 +1,237 @@
+"""IBM model 1, then model 2 with the log-linear prior of Dyer, Chahuneau and Smith 2013 (section 2).
+
+Of a source sentence f_1..f_n and a target sentence e_1..e_m, every target word has one source word or none:
+
+    p(e, a | f) = prod_i  delta(a_i | i, m, n) theta(e_i | f_{a_i}),   f_0 the null word
+    delta(0 | i, m, n) = p0
+    delta(j | i, m, n) = (1 - p0) exp(-lambda |i/m - j/n|) / Z_lambda(i, m, n),   j = 1..n
+
+In model 1 lambda is 0: every source word is as likely. EM, all cells (i, j) of all pairs at once: given lambda, the posteriors of a
+pair are closed formulas; the expected counts give theta, and lambda is the tension at which they are most likely (the likelihood is
+concave in it). The paper takes a few steps of gradient ascent for lambda, here it is solved; and the paper sums Z in constant time
+by its series, here the cells of each pair of lengths (m, n) are computed once for all pairs that have them.
+"""
+
+import itertools
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import torch
+from jaxtyping import Float, Int
+from numpy.typing import NDArray
+
+from calque.align.links import Links
+
+Floats = NDArray[np.float64]
+Whole = NDArray[np.int64]
+
+BLOCK = 4_000_000
+"""Cells whose posteriors are held together: what bounds memory."""
+
+
+@dataclass(frozen=True)
+class Settings:
+    """How to train.
+
+    model1, model2   iterations of each model
+    null             p0, the probability of the null word
+    tension          lambda before it is learned
+    alpha            of the Dirichlet prior over each theta(. | f), whose mean is taken in the logarithm (variational Bayes, section
+                     2.2 of the paper), over the words that occur with f; 0: maximum likelihood
+    """
+
+    model1: int = 5
+    model2: int = 5
+    null: float = 0.08
+    tension: float = 4.0
+    alpha: float = 0.01
+
+
+@dataclass(frozen=True)
+class Aligned:
+    """A trained direction: for each pair, the most probable source word of each target word, -1 for none."""
+
+    sources: list[list[int]]
+    tension: float
+    logp: tuple[float, ...]
+    """log p(e | f) of the corpus before each iteration, natural, length left out; with a prior no bound but near it"""
+
+    def links(self, turned: bool = False) -> list[Links]:
+        """Links (source, target); with `turned`, of a model that was trained from target to source, all the same."""
+        pairs = [[(s, t) for t, s in enumerate(row) if s >= 0] for row in self.sources]
+        return [frozenset((t, s) for s, t in row) if turned else frozenset(row) for row in pairs]
+
+
+class _Shapes:
+    """The cells of every pair of lengths (m, n) that there is: row i of such a pair is the null cell, then j = 1..n."""
+
+    def __init__(self, targets: Whole, sources: Whole):
+        kinds, self.of_pair = np.unique(np.stack([targets, sources], 1), axis=0, return_inverse=True)
+        self.of_pair = self.of_pair.ravel()
+        m, n = kinds[:, 0], kinds[:, 1]
+        self.first = np.concatenate([[0], np.cumsum(m * (n + 1))])
+        rows = np.repeat(n + 1, m)  # cells of each row
+        self.row = np.concatenate([[0], np.cumsum(rows)])[:-1]
+        i = _counted(m) + 1
+        j = _counted(rows)
+        self.cells = rows
+        self.null = j == 0
+        offset = np.abs(np.repeat(i / np.repeat(m, m), rows) - j / np.repeat(np.repeat(n, m), rows))
+        self.offset: Floats = np.where(self.null, 0.0, offset)
+
+    def prior(self, tension: float, null: float) -> Floats:
+        """delta of every cell."""
+        within = self._within(tension)
+        return np.where(self.null, null, (1 - null) * within)
+
+    def fit(self, counts: Floats, tension: float) -> float:
+        """The tension at which the expected counts of the cells are most likely, between 0 and LARGEST, by Newton's rule."""
+        counts = np.where(self.null, 0.0, counts)
+        mass = np.add.reduceat(counts, self.row)
+        seen = float(counts @ self.offset)
+        low, high = 0.0, LARGEST
+        for _ in range(50):
+            within = self._within(tension)
+            mean = np.add.reduceat(within * self.offset, self.row)
+            spread = np.add.reduceat(within * self.offset**2, self.row) - mean**2
+            slope = float(mass @ mean) - seen  # of the log-likelihood
+            low, high = (tension, high) if slope > 0 else (low, tension)
+            curve = float(mass @ spread)
+            step = tension + slope / curve if curve > 0 else np.inf
+            # Newton's step, and halving where it leaves what is still possible.
+            following = step if low < step < high else (low + high) / 2
+            if abs(following - tension) < 1e-9:
+                break
+            tension = following
+        return tension
+
+    def _within(self, tension: float) -> Floats:
+        weights = np.where(self.null, 0.0, np.exp(-tension * self.offset))
+        total: Floats = np.repeat(np.add.reduceat(weights, self.row), self.cells)
+        return np.divide(weights, total, dtype=np.float64)
+
+
+_LOW = (1 << 32) - 1
+LARGEST = 100.0
+"""Tension: no two cells of a sentence below 100 words are then alike."""
+
+
+@dataclass(frozen=True)
+class _Block:
+    """Some pairs, as cells one after the other: for each pair and target word, the null cell and one for each source word."""
+
+    pair: Int[np.ndarray, " C"]
+    """number of the pair of words of each cell"""
+    place: Int[np.ndarray, " C"]
+    """number of its cell among the shapes"""
+    row: Int[np.ndarray, " R"]
+    """first cell of each row"""
+    cells: Int[np.ndarray, " R"]
+
+
+def align(source: Sequence[Sequence[int]], target: Sequence[Sequence[int]], settings: Settings = Settings()) -> Aligned:
+    """Trains on pairs of sentences, given as numbers of words from 0, and aligns them. Empty sentences have no link."""
+    usable = np.array([k for k, (f, e) in enumerate(zip(source, target, strict=True)) if f and e], np.int64)
+    found: list[list[int]] = [[-1] * len(e) for e in target]
+    if not len(usable):
+        return Aligned(found, settings.tension, ())
+    f = [np.asarray(source[k], np.int64) + 1 for k in usable]  # 0 is the null word
+    e = [np.asarray(target[k], np.int64) for k in usable]
+    n, m = np.array([len(x) for x in f]), np.array([len(x) for x in e])
+    shapes = _Shapes(m, n)
+    words, blocks = _blocks(f, e, shapes, m * (n + 1))
+    theta = np.full(len(words), 1 / len(np.unique(words & _LOW)))
+    tension, history = 0.0, []
+    first_of_word = np.flatnonzero(np.diff(words >> 32, prepend=-1))
+    size = np.diff(np.append(first_of_word, len(words)))
+    for iteration in range(settings.model1 + settings.model2):
+        if iteration == settings.model1:
+            tension = settings.tension
+        prior = shapes.prior(tension, settings.null)
+        counts, cells, logp = np.zeros(len(words)), np.zeros(len(prior)), 0.0
+        for block in blocks:
+            posterior = theta[block.pair] * prior[block.place]
+            likely = np.add.reduceat(posterior, block.row)
+            posterior /= np.repeat(likely, block.cells)
+            logp += float(np.log(likely).sum())
+            counts += np.bincount(block.pair, posterior, len(words))
+            if iteration >= settings.model1:
+                cells += np.bincount(block.place, posterior, len(prior))
+        history.append(logp)
+        theta = _normalised(counts, first_of_word, size, settings.alpha)
+        if iteration >= settings.model1:
+            tension = shapes.fit(cells, tension)
+    prior = shapes.prior(tension, settings.null)
+    best = np.concatenate([_best(theta[b.pair] * prior[b.place], b) for b in blocks])
+    for k, row in zip(usable, np.split(best, np.cumsum(m)[:-1]), strict=True):
+        found[k] = row.tolist()
+    return Aligned(found, tension, tuple(history))
+
+
+def align_text(
+    source: Sequence[Sequence[str]], target: Sequence[Sequence[str]], settings: Settings = Settings()
+) -> tuple[list[Links], list[Links]]:
+    """Links (source, target) of a model in each direction: one source word for each target word, and the other way round."""
+    f, e = _numbers(source), _numbers(target)
+    return align(f, e, settings).links(), align(e, f, settings).links(turned=True)
+
+
+def _numbers(side: Sequence[Sequence[str]]) -> list[list[int]]:
+    known: dict[str, int] = {}
+    return [[known.setdefault(word, len(known)) for word in words] for words in side]
+
+
+def _normalised(counts: Floats, first: Whole, size: Whole, alpha: float) -> Float[np.ndarray, " W"]:
+    if not alpha:
+        total = np.maximum(np.add.reduceat(counts, first), np.finfo(float).tiny)
+        return np.asarray(counts / np.repeat(total, size), np.float64)
+    counts = counts + alpha
+    total = np.repeat(_digamma(np.add.reduceat(counts, first)), size)
+    return np.asarray(np.exp(_digamma(counts) - total), np.float64)
+
+
+def _digamma(x: Floats) -> Floats:
+    return np.asarray(torch.digamma(torch.from_numpy(x)).numpy(), np.float64)
+
+
+def _best(score: Floats, block: _Block) -> Whole:
+    """The best column of each row, less 1: of equals the first, so no word before the others."""
+    highest = np.repeat(np.maximum.reduceat(score, block.row), block.cells)
+    at = np.flatnonzero(score == highest)
+    rows = np.repeat(np.arange(len(block.row)), block.cells)[at]
+    return np.asarray(at[np.searchsorted(rows, np.arange(len(block.row)))] - block.row - 1, np.int64)
+
+
+def _blocks(f: Sequence[Whole], e: Sequence[Whole], shapes: _Shapes, cells: Whole) -> tuple[Whole, list[_Block]]:
+    """The pairs of words that occur together, as numbers of source word and target word, ascending; and all cells."""
+    where = np.concatenate([[0], np.cumsum(cells)])
+    cuts = [0]
+    while cuts[-1] < len(f):
+        cuts.append(max(cuts[-1] + 1, int(np.searchsorted(where, where[cuts[-1]] + BLOCK, "right")) - 1))
+    raw = [_keys(f[a:b], e[a:b]) for a, b in itertools.pairwise(cuts)]
+    words = np.unique(np.concatenate([np.unique(keys) for keys, _ in raw]))
+    blocks = []
+    for (keys, lengths), (a, b) in zip(raw, itertools.pairwise(cuts), strict=True):
+        start = shapes.first[shapes.of_pair[a:b]]
+        place = np.repeat(start, cells[a:b]) + _counted(cells[a:b])
+        row = np.concatenate([[0], np.cumsum(lengths)])[:-1]
+        number = np.searchsorted(words, keys).astype(np.int32)
+        blocks.append(_Block(number, place.astype(np.int32), row, lengths))
+    return words, blocks
+
+
+def _keys(f: Sequence[Whole], e: Sequence[Whole]) -> tuple[Whole, Whole]:
+    """Source word and target word of every cell in one number, and the cells of each row."""
+    found = []
+    for source, target in zip(f, e, strict=True):
+        columns = np.concatenate([[0], source]) << 32
+        found.append((columns[None, :] | target[:, None]).ravel())
+    lengths = np.concatenate([np.full(len(target), len(source) + 1) for source, target in zip(f, e, strict=True)])
+    return np.concatenate(found), lengths
+
+
+def _counted(lengths: Whole) -> Whole:
+    """0, 1, ... for each length, one after the other."""
+    ends = np.cumsum(lengths)
+    return np.asarray(np.arange(ends[-1]) - np.repeat(ends - lengths, lengths), np.int64)

@@ -1,0 +1,149 @@
+"""Commands that align words."""
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import click
+
+from calque.cli.base import FILE, SET, THREADS, root, set_threads
+from calque.diagnostics import Place, error
+
+if TYPE_CHECKING:
+    from calque.align.links import Links
+
+_Sides = tuple[list[list[str]], list[list[str]]]
+WAYS = ("forward", "backward", "intersection", "union", "grow-diag", "grow-diag-final", "grow-diag-final-and")
+TEXTS = (click.argument("source", type=FILE), click.argument("target", type=FILE))
+CODECS = click.option("--codecs", type=FILE, metavar="RUN", help="Cut text as this run does; default: at spaces.")
+
+
+@root.command()
+@TEXTS[0]
+@TEXTS[1]
+@click.option("--run", "runs", type=FILE, multiple=True, help="Align by the attention of this run; several are summed.")
+@SET
+@click.option("--symmetrise", type=click.Choice(WAYS), help="Of the text aligner; default: grow-diag-final-and.")
+@CODECS
+@THREADS
+def align(
+    source: Path,
+    target: Path,
+    runs: tuple[Path, ...],
+    overrides: tuple[str, ...],
+    symmetrise: str | None,
+    codecs: Path | None,
+    threads: int | None,
+) -> None:
+    """Print the links between the words of SOURCE and TARGET, line by line, as s-t from 0 (Pharaoh format).
+
+    Without --run, the two files teach an aligner (IBM models 1 and 2) in both directions. With it, the translations are forced,
+    and each target word is linked to the source word that it attends to most: see align_layer, align_row and align_offset of
+    [decode], which --set replaces.
+    """
+    from calque.align.links import written
+
+    set_threads(threads)
+    for option, given in (("--symmetrise", symmetrise), ("--codecs", codecs)):
+        if runs and given is not None:
+            raise error("X804", option=option)
+    if overrides and not runs:
+        raise error("X805")
+    lines = _lines(source, target)
+    if runs:
+        from calque.api import load
+        from calque.decode.attention import align_lines
+
+        found = align_lines(load(runs, overrides=overrides).loaded, *lines)
+    else:
+        found = _by_text(_tokens(lines, codecs), symmetrise or WAYS[-1])
+    for links in found:
+        click.echo(written(links))
+
+
+def _lines(source: Path, target: Path) -> tuple[list[str], list[str]]:
+    from calque.data.text import Lines, check_corpus
+
+    check_corpus(source, target)
+    return list(Lines(source)), list(Lines(target))
+
+
+def _tokens(lines: tuple[Sequence[str], Sequence[str]], codecs: Path | None) -> _Sides:
+    """Both sides as tokens: words, or entries of a run's vocabularies."""
+    from calque.data.codecs import split
+
+    source, target = lines
+    if codecs is None:
+        return [split(line) for line in source], [split(line) for line in target]
+    from calque.data.subwords import load_codecs
+    from calque.run import CODECS as FOLDER
+
+    first, second = load_codecs(codecs / FOLDER)
+    return [first.tokens(ids) for ids in first.encode(source)], [second.tokens(ids) for ids in second.encode(target)]
+
+
+def _by_text(tokens: _Sides, way: str) -> "list[Links]":
+    from calque.align.ibm import align_text
+    from calque.align.links import SYMMETRISE
+
+    forward, backward = align_text(*tokens)
+    return [SYMMETRISE[way](*both) for both in zip(forward, backward, strict=True)]
+
+
+@root.command()
+@click.argument("forward", type=FILE)
+@click.argument("backward", type=FILE)
+@click.option("--by", type=click.Choice(WAYS[2:]), default=WAYS[-1], show_default=True, help="The rule.")
+def symmetrise(forward: Path, backward: Path, by: str) -> None:
+    """Make one alignment of two files of links, both as source-target."""
+    from calque.align.links import SYMMETRISE, read_links, written
+
+    both = read_links(forward), read_links(backward)
+    if len(both[0]) != len(both[1]):
+        raise error("D704", Place(str(backward)), expected=len(both[0]), found=len(both[1]))
+    for links in zip(*both, strict=True):
+        click.echo(written(SYMMETRISE[by](*links)))
+
+
+@root.command()
+@TEXTS[0]
+@TEXTS[1]
+@click.argument("links", type=FILE)
+@CODECS
+@click.option("--minimum", type=click.IntRange(1), default=1, show_default=True, help="Links that a pair has at least.")
+def lexicon(source: Path, target: Path, links: Path, codecs: Path | None, minimum: int) -> None:
+    """Print p(target word | source word), counted over LINKS: the table of translate --select and --dictionary.
+
+    For --select, --codecs names the run (for `align` too, where text is cut into pieces). For a dictionary, it keeps to words of
+    its vocabularies.
+    """
+    from calque.align.links import check_inside, read_links
+    from calque.align.table import count_links, rows
+
+    tokens = _tokens(_lines(source, target), codecs)
+    found = read_links(links)
+    check_inside(links, found, [(len(s), len(t)) for s, t in zip(*tokens, strict=True)])
+    for row in rows(count_links(*tokens, found, minimum)):
+        click.echo(row)
+
+
+@root.command("evaluate-alignment")
+@click.argument("links", type=FILE)
+@click.argument("gold", type=FILE)
+@click.option(
+    "--first", type=click.IntRange(0, 1), default=1, show_default=True, help="Number of a first word in GOLD."
+)
+@click.option("--turned", is_flag=True, help="LINKS are target-source where GOLD is source-target.")
+def evaluate_alignment(links: Path, gold: Path, first: int, turned: bool) -> None:
+    """Print the alignment error rate of LINKS against links by hand: s-t sure, spt possible; with precision and recall."""
+    from calque.align.links import read_gold, read_links
+    from calque.evaluate.alignment import alignment_error_rate
+
+    found, by_hand = read_links(links), read_gold(gold, first)
+    if len(found) != len(by_hand):
+        where = Place(str(links), min(len(found), len(by_hand)) + 1)
+        raise error("D704", where, expected=len(by_hand), found=len(found))
+    if turned:
+        found = [frozenset((s, t) for t, s in some) for some in found]
+    score = alignment_error_rate(found, by_hand)
+    click.echo(f"{score} precision {score.detail['precision']:.2f} recall {score.detail['recall']:.2f}")

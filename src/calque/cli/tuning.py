@@ -1,0 +1,74 @@
+"""The command that chooses settings of the search."""
+
+from pathlib import Path
+
+import click
+
+from calque.cli.base import FILE, PRECISION, RUN, SET, THREADS, root, set_threads
+
+
+@root.command()
+@RUN
+@click.option("--valid", type=FILE, nargs=2, metavar="SOURCE REFERENCE", help="Default: the run's validation text.")
+@click.option("--beam", type=click.IntRange(1, 1000), multiple=True, default=(5, 10), show_default=True, help="To try.")
+@click.option(
+    "--word-penalty",
+    type=click.FloatRange(-20, 20),
+    multiple=True,
+    default=(0.0, -0.5, -1.0, -1.5),
+    show_default=True,
+    help="To try.",
+)
+@click.option(
+    "--align-offset",
+    type=click.IntRange(-100, 100),
+    multiple=True,
+    default=(-1, 0, 1),
+    show_default=True,
+    help="To try, where unknown words are replaced.",
+)
+@click.option("--dictionary", type=FILE, help="A lexical table by which unknown words are replaced, else copied.")
+@SET
+@PRECISION
+@THREADS
+@click.option("--write", "keep", is_flag=True, help="Write the best into the run's experiment.toml.")
+def tune(
+    run: Path,
+    valid: tuple[Path, Path] | None,
+    beam: tuple[int, ...],
+    word_penalty: tuple[float, ...],
+    align_offset: tuple[int, ...],
+    dictionary: Path | None,
+    overrides: tuple[str, ...],
+    precision: str | None,
+    threads: int | None,
+    keep: bool,
+) -> None:
+    """Translate a development set under every setting of a grid; print BLEU for each, and the best as [decode].
+
+    What has been tried stands in RUN/tune.jsonl: called again, only what is new is translated.
+    """
+    from calque import tuning
+    from calque.api import load
+    from calque.data.corpus import open_corpus
+    from calque.evaluate.scores import read_aligned
+    from calque.workflow import CORPUS
+
+    set_threads(threads)
+    given = [*overrides, *([f'decode.precision="{precision}"'] if precision else [])]
+    loaded = load(run, overrides=given, dictionary=dictionary)
+    if valid is None:
+        sources, references = open_corpus(run / CORPUS).lines("valid")
+    else:
+        (sources,), references = read_aligned([valid[0]], valid[1])
+    trials = []
+    click.echo("beam  word_penalty  align_offset    BLEU")
+    for one in tuning.tune(run, loaded, sources, references, tuning.Grid(beam, word_penalty, align_offset)):
+        click.echo(f"{one.beam:>4}  {one.word_penalty:>12g}  {one.align_offset:>12}  {one.bleu:>6.2f}")
+        trials.append(one)
+    best = tuning.best_of(trials)
+    click.echo(
+        f"\n[decode]\nbeam = {best.beam}\nword_penalty = {best.word_penalty!r}\nalign_offset = {best.align_offset}"
+    )
+    if keep:
+        tuning.keep(run, best)

@@ -1,0 +1,106 @@
+"""Alignment by attention: what each target word looks at while a translation is forced."""
+
+from collections.abc import Sequence
+from dataclasses import replace
+
+import numpy as np
+import torch
+from jaxtyping import Float
+from torch import Tensor
+
+from calque.align.links import Links
+from calque.data.batches import decode_plan
+from calque.data.codecs import split
+from calque.data.vocabulary import BOS, PAD
+from calque.decode.encode import encode
+from calque.decode.sentences import Loaded, Sentence, as_batch, lengths_of, sentences_of
+from calque.diagnostics import error
+from calque.layers.source import SourceAttention
+
+
+def attention_path(member: Loaded) -> str | None:
+    """The path of the layer that aligns: `decode.align_layer`, or the last that reads the source; None where none does.
+
+    Raises X803 where the named layer is none that reads the source.
+    """
+    paths = [layer.path for layer in member.model.decoder.modules() if isinstance(layer, SourceAttention)]
+    named = member.decode.align_layer
+    if named and named not in paths:
+        raise error("X803", name=named, layers=paths or None)
+    return named or (paths[-1] if paths else None)
+
+
+def check_attends(loaded: Loaded) -> None:
+    """X802 where no model of an ensemble reads the source by attention; raises what `attention_path` does."""
+    if not [path for member in loaded.members if (path := attention_path(member)) is not None]:
+        raise error("X802")
+
+
+def attend(
+    loaded: Loaded, lines: Sequence[str], targets: Sequence[Sequence[int]], alone: bool = False
+) -> list[Float[Tensor, "T W+1"]]:
+    """What each target token attends to, in words of the source line; the last column is the end symbol.
+
+    The weights are the mean over the heads of a layer, see `attention_path`, at the step `decode.align_row`, summed over the pieces
+    of a source word and over the models of an ensemble that have such a layer (Luong 2015's code). `targets` are ids without begin
+    and end symbols. `alone`: each pair in a batch of its own, so that no other pair can change a bit.
+    """
+    sentences = sentences_of(loaded, list(zip(lines, targets, strict=True)))
+    lengths = np.array([sum(lengths_of(loaded, s)) for s in sentences], np.int64)
+    plan = [np.array([i]) for i in range(len(lines))] if alone else decode_plan(lengths, loaded.decode.batch_tokens)
+    found = [torch.zeros(len(ids), len(split(line)) + 1) for line, ids in zip(lines, targets, strict=True)]
+    for number, member in enumerate(loaded.members):
+        if (path := attention_path(member)) is None:
+            continue
+        row = member.decode.align_row
+        for rows in plan:
+            weights = _weights(member, path, [sentences[i] for i in rows], number, alone)
+            for i, some in zip(rows, weights, strict=True):
+                read = len(sentences[i].sources[number])
+                columns = [*member.source.words(lines[i])[:read], *[found[i].shape[1] - 1] * member.source_end]
+                own = some[row : row + len(targets[i]), : len(columns)]
+                found[i].index_add_(1, torch.tensor(columns, dtype=torch.int64), own)
+    return found
+
+
+def _weights(
+    member: Loaded, path: str, sentences: Sequence[Sentence], number: int, whole: bool
+) -> Float[Tensor, "B T+1 S"]:
+    """Mean over heads; row t is there when word t + 1 is chosen."""
+    kept: list[Tensor] = []
+
+    def record(where: str, weights: Tensor) -> None:
+        if where == path:
+            kept.append(weights.mean(1, dtype=torch.float32).cpu())
+
+    longest = max(len(s.prefix) for s in sentences)
+    padded = [[BOS, *s.prefix, *[PAD] * (longest - len(s.prefix))] for s in sentences]
+    real = [[k <= len(s.prefix) for k in range(longest + 1)] for s in sentences]
+    device = member.model.device
+    with torch.inference_mode():
+        read = encode(*as_batch(member, [s.sources[number] for s in sentences]), whole)
+        mask = None if all(map(all, real)) else torch.tensor(real, device=device)
+        member.model.decode(torch.tensor(padded, device=device), read, mask, record)
+    return torch.cat(kept, 1)  # inside `feed` layers report position by position
+
+
+def align_lines(loaded: Loaded, sources: Sequence[str], targets: Sequence[str]) -> list[Links]:
+    """One source word for each target word: the one attended to most, `decode.align_offset` words on.
+
+    Weights are summed over the pieces of either word; the end symbol is left out, as in Luong 2015, table 6. A target word that
+    the offset leads outside has no link. Raises X802 and X803.
+    """
+    check_attends(loaded)
+    whole = replace(loaded, decode=replace(loaded.decode, max_source_tokens=0))
+    weights = attend(whole, sources, loaded.target.encode(targets))
+    return [_links(loaded, source, target, w) for source, target, w in zip(sources, targets, weights, strict=True)]
+
+
+def _links(loaded: Loaded, source: str, target: str, weights: Float[Tensor, "T W+1"]) -> Links:
+    count = len(split(source))
+    if not count or not len(weights):
+        return frozenset()
+    by_word = torch.zeros(len(split(target)), count)
+    by_word.index_add_(0, torch.tensor(loaded.target.words(target)), weights[:, :count])
+    best = (by_word.argmax(1) + loaded.decode.align_offset).tolist()
+    return frozenset((s, t) for t, s in enumerate(best) if 0 <= s < count)

@@ -1,0 +1,120 @@
+"""What decoding starts from: a model with its codecs and settings, lines as ids, ids as padded batches."""
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import NamedTuple
+
+import numpy as np
+import torch
+
+from calque.data.codecs import Codec
+from calque.data.vocabulary import EOS, PAD
+from calque.decode.scorer import COMBINE, Sourced
+from calque.decode.select import Selection
+from calque.diagnostics import Diagnostic, Place
+from calque.experiment import Decode
+from calque.model import Model
+
+
+class Translation(NamedTuple):
+    """One translation of a line."""
+
+    text: str
+    ids: tuple[int, ...]
+    """without begin and end symbols"""
+    score: float
+    logp: float
+
+
+EMPTY = Translation("", (), 0.0, 0.0)
+"""What a line without words becomes; the model is not asked."""
+
+
+@dataclass(frozen=True)
+class Loaded:
+    """A model ready to decode, and what surrounds it. `source_end`: sources are closed with the end symbol.
+
+    others     the further models of an ensemble, each with its own source codec; the first has the target codec, the settings
+               and the source words by which lengths are bounded and words are selected
+    combine    how their distributions become one, see `calque.decode.scorer.Models`
+    selection  the words that can be chosen; None: all
+    dictionary what unknown words are translated by, with `decode.replace_unknown`; see `calque.decode.unknown`
+    scores     whether translations need their scores: greedy search is faster without, and they are nan
+    """
+
+    model: Model
+    source: Codec
+    target: Codec
+    decode: Decode
+    source_end: bool = True
+    others: tuple["Loaded", ...] = ()
+    combine: str = COMBINE[0]
+    selection: Selection | None = None
+    scores: bool = True
+    dictionary: Mapping[str, str] = field(default_factory=dict)
+
+    @property
+    def members(self) -> tuple["Loaded", ...]:
+        """All models."""
+        return self, *self.others
+
+
+SLAB, BUCKET = 32, 16
+"""Of invariant decoding: sentences in a batch, and what source and prefix lengths are rounded up to."""
+
+Source = np.ndarray[tuple[int], np.dtype[np.int64]]
+Prefix = str | Sequence[int]
+"""What a translation has to begin with: text, or ids."""
+Asked = str | tuple[str, Prefix]
+"""A line, perhaps with a prefix."""
+
+
+class Sentence(NamedTuple):
+    """A line as ids: for each model of an ensemble, without end symbols."""
+
+    sources: tuple[Source, ...]
+    prefix: tuple[int, ...] = ()
+    line: int = 0
+    """its number in the input, by which samples are drawn"""
+
+
+def sentences_of(
+    loaded: Loaded, asked: Sequence[Asked], first: int = 1, warn: Callable[[Diagnostic], None] | None = None
+) -> list[Sentence]:
+    """Lines and their prefixes as ids; of a line with more than `max_source_tokens` tokens the rest is cut off, with D606."""
+    lines = [one if isinstance(one, str) else one[0] for one in asked]
+    prefixes = ["" if isinstance(one, str) else one[1] for one in asked]
+    most = loaded.decode.max_source_tokens or None
+    encoded = [member.source.encode(lines) for member in loaded.members]
+    written = iter(loaded.target.encode([p for p in prefixes if isinstance(p, str)]))
+    found = []
+    for number, (ids, prefix) in enumerate(zip(zip(*encoded, strict=True), prefixes, strict=True), first):
+        longest = max(map(len, ids))
+        if warn is not None and most is not None and longest > most:
+            warn(Diagnostic("D606", Place("stdin", number), {"found": longest, "most": most}, severity="warning"))
+        begins = next(written) if isinstance(prefix, str) else prefix
+        found.append(Sentence(tuple(np.array(one[:most], np.int64) for one in ids), tuple(begins), number))
+    return found
+
+
+def lengths_of(loaded: Loaded, sentence: Sentence) -> list[int]:
+    """Of the sources, end symbols counted, and of the prefix."""
+    closed = zip(loaded.members, sentence.sources, strict=True)
+    return [*(len(ids) + member.source_end for member, ids in closed), len(sentence.prefix)]
+
+
+def as_batch(member: Loaded, sources: Sequence[Source], slab: int = 0) -> Sourced:
+    """Sources padded behind, on the model's device, their width rounded up if `slab`."""
+    lengths = np.array([len(ids) + member.source_end for ids in sources])
+    width = max(1, rounded(int(lengths.max()), slab))  # a blank line without end symbol takes one, masked, position
+    source = np.full((len(sources), width), PAD)
+    for row, ids in zip(source, sources, strict=True):
+        row[: len(ids) + member.source_end] = [*ids, EOS] if member.source_end else ids
+    mask = torch.from_numpy(np.arange(width) < lengths[:, None])
+    device = member.model.device
+    return Sourced(member.model, torch.from_numpy(source).to(device), mask.to(device))
+
+
+def rounded(length: int, slab: int) -> int:
+    """A length, rounded up to the next multiple of BUCKET if `slab`."""
+    return -(-length // BUCKET) * BUCKET if slab else length

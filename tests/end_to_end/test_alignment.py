@@ -1,0 +1,179 @@
+"""Alignment from the command line: the text aligner, attention of a run trained to copy, unknown words, tuning."""
+
+import random
+from pathlib import Path
+
+import pytest
+from command import Run
+from test_ways_to_translate import LINES, STDIN, make_run
+
+import calque as package
+from calque.experiment import Data, Decode, Experiment, Model, Train
+from calque.experiment import load as load_experiment
+from calque.train.loop import Finished
+from calque.workflow import run_training
+
+COPY = """
+d = 32
+encoder = pos
+decoder = pos -> dot_src_att -> ff(64) -> linear
+"""
+
+
+def sentences(seed: int, count: int) -> list[str]:
+    """Letters, and one word in eight that is seen so rarely that no vocabulary holds it."""
+    draw = random.Random(seed)
+
+    def word() -> str:
+        return f"name{draw.randrange(10**6)}" if draw.random() < 0.12 else draw.choice("abcdefgh")
+
+    return [" ".join(word() for _ in range(draw.randint(2, 6))) for _ in range(count)]
+
+
+def write(folder: Path, name: str, lines: list[str]) -> tuple[str, str]:
+    for side in ("src", "tgt"):
+        (folder / f"{name}.{side}").write_text("".join(f"{line}\n" for line in lines))
+    return str(folder / f"{name}.src"), str(folder / f"{name}.tgt")
+
+
+@pytest.fixture(scope="module")
+def copier(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A run folder that has learned to copy sentences, unknown words as `<unk>`."""
+    folder = tmp_path_factory.mktemp("copy")
+    experiment = Experiment(
+        Data(
+            train=write(folder, "train", sentences(1, 1500)),
+            valid=write(folder, "valid", sentences(2, 60)),
+            subwords="words",
+            minimum_count=30,
+        ),
+        Model(text=COPY),
+        Train(
+            threads=1,
+            precision="float32",
+            batch_tokens=400,
+            lr=0.01,
+            warmup_updates=60,
+            label_smoothing=0.0,
+            max_updates=800,
+            validate_every_updates=400,
+        ),
+        Decode(beam=2),
+    )
+    result = run_training(experiment, folder / "run")
+    assert isinstance(result, Finished)
+    return folder / "run"
+
+
+def lines(done) -> list[str]:
+    assert done.status == 0, done.err
+    return done.out.split("\n")[:-1]
+
+
+def test_attention_of_a_copying_run_links_each_word_to_itself(calque: Run, copier: Path, tmp_path: Path) -> None:
+    valid = [copier.parent / f"valid.{side}" for side in ("src", "tgt")]
+    links = lines(calque("align", *valid, "--run", copier))
+    (tmp_path / "links").write_text("".join(f"{line}\n" for line in links))
+    words = [len(line.split()) for line in valid[0].read_text().splitlines()]
+    (tmp_path / "gold").write_text("".join(" ".join(f"{k + 1}-{k + 1}" for k in range(n)) + "\n" for n in words))
+    found = lines(calque("evaluate-alignment", tmp_path / "links", tmp_path / "gold"))
+    assert float(found[0].split()[1]) < 0.1, found
+    assert f"sentences:60|sure:{sum(words)}|" in found[0]
+    turned = lines(calque("evaluate-alignment", tmp_path / "links", tmp_path / "gold", "--turned"))
+    assert turned == found  # of links k-k
+    shifted = lines(calque("align", *valid, "--run", copier, "--set", "decode.align_offset=1"))
+    assert [line.count("-") for line in shifted] != [line.count("-") for line in links]
+
+
+def test_unknown_words_are_copied_or_looked_up(calque: Run, copier: Path, tmp_path: Path) -> None:
+    expected = (copier.parent / "valid.src").read_text().splitlines()
+    stdin = "".join(f"{line}\n" for line in expected).encode()
+    assert any("<unk>" in line for line in lines(calque("translate", copier, stdin=stdin)))
+    replaced = lines(calque("translate", copier, "--set", "decode.replace_unknown=true", stdin=stdin))
+    assert sum(a == b for a, b in zip(replaced, expected, strict=True)) > 0.9 * len(expected)
+    (tmp_path / "table").write_text("name7 Name-7 0.4\nname7 other 0.2\nname8 <unk> 1\n")
+    told = lines(calque("translate", copier, "--dictionary", tmp_path / "table", stdin=b"a name7 b\nname8 c d\n"))
+    assert told == ["a Name-7 b", "name8 c d"]
+    (tmp_path / "table").write_text("name7 Name-7\n")
+    assert calque("translate", copier, "--dictionary", tmp_path / "table").err.count("error[D601]") == 1
+
+
+def test_the_grid_is_tried_once_and_the_best_is_kept(calque: Run, copier: Path) -> None:
+    grid = ["--beam", 1, "--beam", 2, "--word-penalty", 0, "--align-offset", 0, "--align-offset", 1]
+    asked = ["tune", copier, *grid, "--set", "decode.replace_unknown=true"]
+    first = calque(*asked)
+    rows = [line.split() for line in lines(first)[1:5]]
+    assert [row[:3] for row in rows] == [[b, "0", o] for b in "12" for o in "01"]
+    assert float(rows[0][3]) > float(rows[1][3])
+    best = max(rows, key=lambda row: float(row[3]))
+    assert lines(first)[6:] == ["[decode]", f"beam = {best[0]}", "word_penalty = 0.0", f"align_offset = {best[2]}"]
+    held = (copier / "tune.jsonl").read_text()
+    assert held.count("\n") == 4
+    (copier / "tune.jsonl").write_text(held[: held.rindex("{") + 20])  # as if it had been damaged
+    assert calque(*asked).out == first.out
+    assert (copier / "tune.jsonl").read_text() == held
+    valid = [copier.parent / "valid.src", copier.parent / "valid.tgt"]
+    plain = lines(calque("tune", copier, "--beam", 3, "--word-penalty", -0.5, "--valid", *valid, "--write"))
+    assert len(plain) == 7
+    decode = load_experiment(copier / "experiment.toml").decode
+    assert (decode.beam, decode.word_penalty, decode.replace_unknown) == (3, -0.5, False)
+    assert package.load(copier).loaded.decode.beam == 3
+
+
+def test_from_text_to_links_to_a_table_to_selected_words(calque: Run, copier: Path, tmp_path: Path) -> None:
+    train = [copier.parent / f"train.{side}" for side in ("src", "tgt")]
+    ways = {}
+    for way in ("forward", "backward", "grow-diag"):
+        ways[way] = calque("align", *train, "--symmetrise", way, "--codecs", copier).out
+        (tmp_path / way).write_text(ways[way])
+    assert ways["grow-diag"].count("\n") == 1500
+    both = [tmp_path / "forward", tmp_path / "backward"]
+    assert calque("symmetrise", *both, "--by", "grow-diag").out == ways["grow-diag"]
+    table = calque("lexicon", *train, tmp_path / "grow-diag", "--codecs", copier, "--minimum", 10)
+    rows = [line.split("\t") for line in lines(table)]
+    best = {s: t for s, t, p in rows if float(p) > 0.5}
+    assert best == {w: w for w in [*"abcdefgh", "<unk>"]}
+    (tmp_path / "table").write_text(table.out)
+    limits = ["--set", "decode.select_per_word=1", "--set", "decode.select_frequent=0"]
+    assert lines(calque("translate", copier, "--select", tmp_path / "table", *limits, stdin=b"a b c\nd d\n")) == [
+        "a b c",
+        "d d",
+    ]
+
+
+def test_mistakes(calque: Run, copier: Path, tmp_path: Path) -> None:
+    source, target = tmp_path / "s", tmp_path / "t"
+    source.write_text("a b\nc\n")
+    target.write_text("A B\nC\n")
+    (tmp_path / "short").write_text("0-0\n")
+    (tmp_path / "far").write_text("0-0\n0-1\n")
+    cases = [
+        (2, "X804", ["align", source, target, "--run", copier, "--symmetrise", "union"]),
+        (2, "X804", ["align", source, target, "--run", copier, "--codecs", copier]),
+        (2, "X805", ["align", source, target, "--set", "decode.align_row=1"]),
+        (2, "X803", ["align", source, target, "--run", copier, "--set", "decode.align_layer='decoder.7'"]),
+        (1, "D102", ["align", source, tmp_path / "short"]),
+        (1, "D101", ["align", source, target, "--codecs", tmp_path]),
+        (1, "D704", ["symmetrise", tmp_path / "short", tmp_path / "far"]),
+        (1, "D704", ["lexicon", source, target, tmp_path / "short"]),
+        (1, "D703", ["lexicon", source, target, tmp_path / "far"]),
+        (1, "D704", ["evaluate-alignment", tmp_path / "short", tmp_path / "far", "--first", 0]),
+        (1, "D702", ["evaluate-alignment", tmp_path / "far", tmp_path / "far"]),
+        (1, "D701", ["evaluate-alignment", source, tmp_path / "far"]),
+    ]
+    for status, code, arguments in cases:
+        done = calque(*arguments)
+        assert (done.status, done.err.count(f"error[{code}]") > 0, done.out) == (status, True, ""), done.err
+
+
+def test_a_decoder_that_attends_to_nothing(calque: Run, tmp_path: Path, monkeypatch) -> None:
+    from test_ways_to_translate import TEXTS
+
+    monkeypatch.setitem(TEXTS, "deaf", "d = 6\nencoder = rnn @ e\ndecoder = rnn(start=@e)\n")
+    run = make_run(tmp_path, "deaf", 1)
+    assert len(lines(calque("translate", run, stdin=STDIN))) == len(LINES)
+    done = calque("translate", run, "--set", "decode.replace_unknown=true", stdin=STDIN)
+    assert (done.status, done.err.count("error[X802]")) == (2, 1)
+    (tmp_path / "s").write_text("a b\n")
+    done = calque("align", tmp_path / "s", tmp_path / "s", "--run", run)
+    assert (done.status, done.err.count("error[X802]")) == (2, 1)
