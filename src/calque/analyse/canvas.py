@@ -13,6 +13,8 @@ from calque.diagnostics import error
 
 WIDTH = 5.0
 """Inches."""
+_ROW = 70
+"""Letters in a row of a legend."""
 # Okabe and Ito 2008: told apart by colour-blind readers too; a marker beside each for print without colours.
 COLOURS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#000000", "#8C6D31")
 MARKERS = ("o", "s", "^", "D", "v", "P", "X", "*")
@@ -28,7 +30,6 @@ _STYLE: Any = {
     "axes.spines.top": False,
     "axes.spines.right": False,
     "svg.hashsalt": "calque",
-    "axes.formatter.use_mathtext": True,
 }
 
 
@@ -46,17 +47,23 @@ class Canvas:
         with self._context(_STYLE):
             self.figure = Figure(figsize=(width, height * panels), layout="constrained")
             FigureCanvasAgg(self.figure)
+            self.figure.get_layout_engine().set(h_pad=0.08)
             self.axes: list[Any] = list(self.figure.subplots(panels, 1, squeeze=False, **share)[:, 0])
 
-    def legend(self, columns: int = 3) -> None:
-        """One legend for all panels, above them; none for a single line."""
+    def counted(self, axes: Any) -> None:
+        """Writes large numbers below a panel short: 20k."""
+        from matplotlib.ticker import EngFormatter
+
+        axes.xaxis.set_major_formatter(EngFormatter(sep=""))
+
+    def legend(self) -> None:
+        """One legend for all panels, above them, as many names in a row as fit; none for a single line."""
         found: dict[str, Any] = {}
         for axes in self.axes:
             for handle, label in zip(*axes.get_legend_handles_labels(), strict=True):
                 found.setdefault(label, handle)
         if len(found) > 1:
-            longest = max(map(len, found))
-            fitting = max(1, min(columns, 60 // (longest + 6), len(found)))
+            fitting = max(1, min(_ROW // (max(map(len, found)) + 7), len(found)))
             with self._context(_STYLE):
                 self.figure.legend(
                     list(found.values()), list(found), loc="outside upper center", ncols=fitting, frameon=False
@@ -64,7 +71,15 @@ class Canvas:
 
     def files(self) -> tuple[bytes, bytes]:
         """SVG and PNG."""
+        from matplotlib.text import Text
+
         found = []
+        for text in self.figure.findobj(Text):
+            text.set_parse_math(False)  # a `$` in a name stands for itself
+        for axes in self.figure.axes:  # what was added since, colour bars too, has the sizes of another style
+            for text in (axes.title, axes.xaxis.label, axes.yaxis.label):
+                text.set_fontsize(_STYLE["font.size"])
+            axes.tick_params(labelsize=_STYLE["xtick.labelsize"])
         with self._context(_STYLE):
             for kind in ("svg", "png"):
                 body = io.BytesIO()

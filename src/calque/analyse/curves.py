@@ -92,7 +92,8 @@ def draw(table: Table) -> Drawn:
         values = sorted(v for v in table.numbers("nll") if math.isfinite(v))
         axes.set_ylim(values[0] - 0.1, values[int(0.98 * (len(values) - 1))] + 0.2)
         axes.set_xlim(left=0)
-    canvas.legend(2)
+        canvas.counted(axes)
+    canvas.legend()
     return Drawn(
         "curves",
         "Learning curves",

@@ -153,16 +153,16 @@ def draw_aer(table: Table, sentences: int) -> Drawn:
         axes.set_ylim(0, 1)
         axes.set_xlabel("layer that attends to the source")
         axes.set_ylabel("AER")
-        axes.set_title(str(run), parse_math=False)
+        axes.set_title(str(run))
         axes.grid(axis="x", visible=False)
     canvas.legend()
     return Drawn(
         "aer",
         "Alignment error rate per layer and head",
         f"AER = 1 − (|A∩S| + |A∩P|) / (|A| + |S|) over {sentences} sentences with the reference forced; A links each target word "
-        "to the source word with the largest weight, pieces of words put together, end symbols left out. Bars: the mean of a layer's "
-        "heads; dots: its heads. A word's row is that of the step that chooses it, or of the one that reads it as input. The table "
-        "has the paths of the layers. Lower is better.",
+        "to the source word with the largest weight, pieces of words put together, end symbols left out. Bars: the mean of a "
+        "layer's heads; dots: its heads. A word's row is that of the step that chooses it, or of the one that reads it. The "
+        "table has the paths of the layers. Lower is better.",
         table,
         *canvas.files(),
     )

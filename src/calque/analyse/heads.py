@@ -169,7 +169,7 @@ def draw_off_diagonality(table: Table, base: str) -> Drawn:
         axes.set_ylim(bottom=0)
         axes.set_xlabel("off-diagonality, and sentences in the bin")
         axes.set_ylabel("BLEU")
-        axes.set_title(f"{kind} of {base}", parse_math=False)
+        axes.set_title(f"{kind} of {base}")
     canvas.legend()
     return Drawn(
         "off-diagonality",

@@ -141,7 +141,7 @@ def draw_differences(table: Table, base: str) -> Drawn:
     axes.set_ylabel("BLEU difference")
     axes.grid(axis="x", visible=False)
     if len(runs) == 1:
-        axes.set_title(f"{runs[0]} less {base}", parse_math=False)
+        axes.set_title(f"{runs[0]} less {base}")
     canvas.legend()
     return Drawn(
         "length-differences",

@@ -39,12 +39,13 @@ def draw(
     target: Sequence[str],
     name: str,
     title: str,
-    caption: str,
+    caption: str = "",
     gold: tuple[Gold, Sequence[int], Sequence[int]] | None = None,
 ) -> Drawn:
     """White 0, dark 1. `gold`: links of words, and the word of each source piece and of each target piece.
 
-    Sure links are outlined, possible ones dashed.
+    Sure links are outlined, possible ones dotted. The title stands in a picture that has no caption. Raises X301 without
+    matplotlib.
     """
     rows, columns = weights.shape
     # Long tokens take their place beside the rows and below the columns.
@@ -52,11 +53,13 @@ def draw(
     canvas = Canvas(1, 0.9 + down + _CELL * rows, 1.3 + across + _CELL * columns)
     (axes,) = canvas.axes
     image = axes.imshow(weights.numpy(), cmap="Blues", vmin=0, vmax=1, aspect="auto", interpolation="nearest")
-    axes.set_xticks(range(columns), [_shown(s) for s in source], rotation=90, parse_math=False)
-    axes.set_yticks(range(rows), [_shown(s) for s in target], parse_math=False)
+    axes.set_xticks(range(columns), [_shown(s) for s in source], rotation=90)
+    axes.set_yticks(range(rows), [_shown(s) for s in target])
     axes.set_xlabel("source token")
     axes.set_ylabel("target token")
     axes.grid(visible=False)
+    if not caption:
+        axes.set_title(title)
     if gold is not None:
         _outline(axes, *gold)
     canvas.figure.colorbar(image, ax=axes, label="weight")

@@ -48,9 +48,9 @@ def _pareto(a: Analysis) -> Found:
     signature = a.scores[subjects[0].name][0].signature
     caption = (
         f"BLEU ({signature}) and chrF of {len(text.sources):,} lines, {text.title}. Time: that of all translations, batched as "
-        f"each run has it ({_beams(subjects)}), on {a.machine['machine']}, {a.machine['threads']} threads, divided by the lines. State "
-        "and multiply-adds: of one hypothesis of mean length, by `calque explain`, in float32. A grey line joins the runs that no "
-        "other beats in both. Left and up is better."
+        f"each run has it ({_beams(subjects)}), on {a.machine['machine']}, {a.machine['threads']} threads, divided by the lines. "
+        "State and multiply-adds: of one hypothesis of mean length, by `calque explain`, in float32. A grey line joins the runs "
+        "that no other beats in both. Left and up is better."
     )
     return [pareto.draw(Table.of((*names, *more), rows), caption)]
 

@@ -142,7 +142,7 @@ _STYLE = """
 :root { color-scheme: light; }
 body { font: 16px/1.5 system-ui, sans-serif; color: #222; background: #fff; max-width: 46rem; margin: 0 auto; padding: 1rem; }
 h1 { font-size: 1.5rem; } h2 { font-size: 1.2rem; margin-top: 2.5rem; border-top: 1px solid #ddd; padding-top: 1rem; }
-figure { margin: 1.5rem 0; } figure img { width: 100%; height: auto; max-height: 90vh; object-fit: contain; object-position: left; }
+figure { margin: 1.5rem 0; } figure img { width: 34rem; max-width: 100%; height: auto; }
 figcaption { font-size: 0.9rem; color: #444; } code, pre { font-size: 0.8rem; overflow-wrap: anywhere; white-space: pre-wrap; }
 .note { color: #744; } .scroll { overflow-x: auto; } details { margin: 0.4rem 0; } .runs { padding-left: 1.2rem; }
 table { border-collapse: collapse; font-size: 0.8rem; }

@@ -77,7 +77,7 @@ def draw(name: str, table: Table, where: str) -> Drawn:
     label = f"number {name[1:]} in the row's name" if name.startswith("#") else name
     axes.set_xlabel(label)
     axes.set_ylabel(score)
-    canvas.legend(2)
+    canvas.legend()
     stem = f"sweep-{name.replace('#', 'number-')}"
     seeds = sorted({int(n) for n in table.numbers("n")})
     told = f"{seeds[0]}" if len(seeds) == 1 else f"{seeds[0]} to {seeds[-1]}"
