@@ -73,7 +73,8 @@ def demo(folder: Path, seconds: float, out: Callable[[str], None], tell: Callabl
 
 
 def _report(folder: Path, corpus: embedded.Corpus, out: Callable[[str], None], tell: Callable[[str], None]) -> None:
-    from calque.analyse.attention import attention_matrix, draw
+    from calque.analyse import matrices
+    from calque.analyse.attention import attention_matrix
     from calque.api import load
     from calque.data.vocabulary import EOS
     from calque.evaluate import bleu
@@ -89,7 +90,8 @@ def _report(folder: Path, corpus: embedded.Corpus, out: Callable[[str], None], t
     here = run.loaded
     ids, words = here.source.encode(sources[:1])[0], list(run.candidates(sources[:1])[0][0].ids)
     path, matrix = attention_matrix(here.model, [*ids, EOS], words)
-    draw(matrix, here.source.tokens([*ids, EOS]), here.target.tokens([*words, EOS]), picture, path)
+    sides = here.source.tokens([*ids, EOS]), here.target.tokens([*words, EOS])
+    write_whole(picture, matrices.draw(matrix, *sides, picture.stem, path).png)
     exact = sum(a == b for a, b in zip(found, references, strict=True))
     score = bleu(found, references)
     tell(

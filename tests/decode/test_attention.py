@@ -1,16 +1,13 @@
-"""Attention weights against the equation, and their picture."""
+"""Attention weights against the equation."""
 
 import math
-import sys
-from pathlib import Path
 
 import pytest
 import torch
 from decode_oracle import MODELS, make
 
-from calque.analyse.attention import attention_matrix, attention_weights, draw, source_attentions
+from calque.analyse.attention import attention_matrix, attention_weights, source_attentions
 from calque.data.vocabulary import BOS
-from calque.diagnostics import CalqueError
 
 SOURCE, TARGET = [4, 9, 7, 5, 2], [6, 10, 5]
 
@@ -54,19 +51,3 @@ def test_every_layer_is_recorded_and_a_stranger_is_refused() -> None:
     assert [weights[path].shape for path in encoder] == [(2, 5, 5)] * 2
     with pytest.raises(LookupError):
         attention_matrix(model, SOURCE, TARGET, path="decoder.9")
-
-
-def test_a_picture_is_written_whole(tmp_path: Path) -> None:
-    file = tmp_path / "attention.png"
-    draw(torch.rand(3, 4).softmax(1), ["$x$", "_a^", "ß", "</s>"], ["y", "\x07", "</s>"], file)
-    assert file.read_bytes().startswith(b"\x89PNG\r\n\x1a\n")
-    assert [f.name for f in tmp_path.iterdir()] == ["attention.png"]
-
-
-def test_without_matplotlib_the_extra_is_named(tmp_path: Path, monkeypatch) -> None:
-    monkeypatch.setitem(sys.modules, "matplotlib.figure", None)
-    with pytest.raises(CalqueError) as caught:
-        draw(torch.ones(1, 1), ["a"], ["b"], tmp_path / "x.png")
-    assert caught.value.diagnostics[0].code == "X301"
-    assert "calque[plot]" in str(caught.value)
-    assert not list(tmp_path.iterdir())

@@ -1,18 +1,14 @@
-"""What a model attends to: the weights of forced decoding, and their picture."""
+"""What a model attends to: the weights of forced decoding."""
 
-import io
 from collections.abc import Sequence
-from pathlib import Path
 
 import torch
 from jaxtyping import Float
 from torch import Tensor
 
 from calque.data.vocabulary import BOS
-from calque.diagnostics import error, printable
 from calque.layers.source import SourceAttention
 from calque.model import Model
-from calque.whole import write_whole
 
 
 def attention_weights(
@@ -62,33 +58,3 @@ def attention_matrix(
 def _stack(chunks: list[Tensor]) -> Float[Tensor, "heads T S"]:
     width = max(chunk.shape[2] for chunk in chunks)
     return torch.cat([torch.nn.functional.pad(chunk, (0, width - chunk.shape[2])) for chunk in chunks], 1)
-
-
-def draw(
-    matrix: Float[Tensor, "T S"], source: Sequence[str], target: Sequence[str], file: Path, title: str = ""
-) -> None:
-    """A PNG of the weights: a row per target token, a column per source token, white 0 and dark 1.
-
-    `source` and `target` name every column and row, end symbols included. Raises X301 without matplotlib. Written whole
-    or not at all.
-    """
-    try:
-        from matplotlib.backends.backend_agg import FigureCanvasAgg
-        from matplotlib.figure import Figure
-    except ImportError:
-        raise error("X301", extra="plot", package="matplotlib") from None
-    rows, columns = matrix.shape
-    figure = Figure(figsize=(2.5 + 0.3 * columns, 1.8 + 0.3 * rows), dpi=120, layout="constrained")
-    FigureCanvasAgg(figure)
-    axes = figure.add_subplot()
-    image = axes.imshow(matrix.numpy(), cmap="Blues", vmin=0, vmax=1, aspect="equal", interpolation="nearest")
-    # `$` stands for itself.
-    axes.set_xticks(range(columns), [printable(s, 30) for s in source], rotation=60, ha="right", parse_math=False)
-    axes.set_yticks(range(rows), [printable(s, 30) for s in target], parse_math=False)
-    axes.set_xlabel("source token")
-    axes.set_ylabel("target token chosen")
-    axes.set_title(title or "attention weights", fontsize="medium", parse_math=False)
-    figure.colorbar(image, ax=axes, label="weight", shrink=min(1.0, 8 / max(rows, 1)))
-    body = io.BytesIO()
-    figure.savefig(body, format="png")
-    write_whole(file, body.getvalue())

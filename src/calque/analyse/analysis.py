@@ -1,0 +1,175 @@
+"""What an analysis is about, and what several of its figures share, computed when first asked for."""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from functools import cached_property
+from pathlib import Path
+from typing import Any
+
+from calque.analyse.contrast import Pair, decide, read_set
+from calque.analyse.gold import Aligned, Gold, inside, read_gold, words_of_pieces
+from calque.analyse.subject import SOURCE, Subject, Tested, open_subjects, spread_over
+from calque.analyse.table import NotDrawn
+from calque.diagnostics import Place, error
+from calque.evaluate import Score, bleu, chrf
+from calque.ledger import conditions
+from calque.run import MODEL, read_about
+
+ATTENDED = 200
+"""Sentences whose attention is recorded for figures over all heads of all runs."""
+PAIRS = 400
+"""Contrastive pairs scored of each kind of error."""
+
+Tell = Callable[[str], None]
+
+
+@dataclass(frozen=True)
+class Settings:
+    """What the figures can be told; paths are None where the data is not at hand.
+
+    lines     of the text that are translated, from the top
+    buckets   by source length, `equal` in size or width
+    layers    attention layers to draw, PATH or PATH#HEAD
+    line      of the text whose attention is drawn, from 1; None: one of about ten words
+    """
+
+    text: tuple[Path, Path] | None = None
+    lines: int = 1000
+    base: str | None = None
+    buckets: int = 10
+    equal: str = "size"
+    layers: tuple[str, ...] = ()
+    line: int | None = None
+    contrast: Path | None = None
+    gold: Path | None = None
+    ledger: Path | None = None
+
+
+@dataclass
+class Analysis:
+    """Runs, settings, and the command that asked."""
+
+    folders: Sequence[Path]
+    settings: Settings
+    command: str
+    tell: Tell = field(default=lambda _: None)
+
+    @cached_property
+    def subjects(self) -> list[Subject]:
+        """The runs. Raises `NotDrawn` where none is given, and what `open_subjects` raises."""
+        if not self.folders:
+            raise NotDrawn("no run is given")
+        return open_subjects(self.folders, self.settings.text, self.settings.lines)
+
+    @property
+    def text(self) -> Tested:
+        """What they translate."""
+        return self.subjects[0].text
+
+    @cached_property
+    def base(self) -> Subject:
+        """The run that others are set against: the named one, else the first. Raises X832."""
+        wanted = self.settings.base
+        if wanted is None:
+            return self.subjects[0]
+        found = [s for s in self.subjects if wanted == s.name or Path(wanted).resolve() == s.folder.resolve()]
+        if not found:
+            raise error("X832", None, name=wanted, names=[s.name for s in self.subjects])
+        return found[0]
+
+    @property
+    def tokenize(self) -> str:
+        """How BLEU cuts words: as the base's own text wants it."""
+        return self.base.tokenize
+
+    @cached_property
+    def translations(self) -> dict[str, list[str]]:
+        """What each run makes of the text."""
+        found = {}
+        for subject in self.subjects:
+            found[subject.name] = subject.translations
+            self.tell(f"{subject.name}: {len(self.text.sources):,} lines in {subject.decoding_seconds:.0f} s")
+        return found
+
+    @cached_property
+    def scores(self) -> dict[str, tuple[Score, Score]]:
+        """BLEU and chrF of each run."""
+        references = self.text.references
+        return {
+            name: (bleu(found, references, tokenize=self.tokenize), chrf(found, references))
+            for name, found in self.translations.items()
+        }
+
+    @cached_property
+    def attended(self) -> list[int]:
+        """The lines whose attention is counted: evenly spaced."""
+        return list(spread_over(len(self.text.sources), ATTENDED))
+
+    def trained(self, subject: Subject) -> dict[str, Any]:
+        """The figures of a run's training, from its model file."""
+        return dict(read_about(subject.folder / MODEL)["figures"])
+
+    @cached_property
+    def machine(self) -> dict[str, Any]:
+        """What all of it ran on."""
+        return dict(conditions())
+
+    @cached_property
+    def pairs(self) -> list[Pair]:
+        """The contrastive pairs. Raises `NotDrawn` without a set."""
+        if self.settings.contrast is None:
+            raise NotDrawn("no contrastive set is given (--contrast)")
+        return read_set(self.settings.contrast, PAIRS)
+
+    @cached_property
+    def decided(self) -> dict[str, list[bool]]:
+        """Which pairs each run gets right."""
+        found = {}
+        for subject in self.subjects:
+            found[subject.name] = decide(subject.run, self.pairs)
+            self.tell(f"{subject.name}: {len(self.pairs):,} contrastive pairs")
+        return found
+
+    @cached_property
+    def gold(self) -> list[Gold]:
+        """Links by hand of the text's lines. Raises `NotDrawn` without, X831 where they do not fit."""
+        path = self.settings.gold
+        if path is None:
+            raise NotDrawn("no links by hand are given (--gold)")
+        found = read_gold(path)
+        if len(found) != self.text.whole:
+            raise error("X831", Place(str(path)), reason=f"it has {len(found)} lines, and the text {self.text.whole}")
+        found = found[: len(self.text.sources)]
+        lengths = zip(
+            (len(line.split()) for line in self.text.sources),
+            (len(line.split()) for line in self.text.references),
+            strict=True,
+        )
+        if (number := inside(found, lengths)) is not None:
+            raise error("X831", Place(str(path), number), reason="a link leaves its sentences")
+        return found
+
+    @cached_property
+    def linked(self) -> list[int]:
+        """The lines that error rates are counted over: those with words on both sides, evenly spaced."""
+        full = [k for k, pair in enumerate(zip(self.text.sources, self.text.references, strict=True)) if all(pair)]
+        return [full[k] for k in spread_over(len(full), ATTENDED)]
+
+    @cached_property
+    def aligned(self) -> dict[str, Aligned]:
+        """What the source attention of each run links."""
+        found: dict[str, Aligned] = {}
+        for subject in self.subjects:
+            if not subject.sources_read:
+                continue
+            one = found[subject.name] = Aligned()
+            for k in self.linked:
+                weights = {p: w for p, w in subject.weights(k).items() if subject.kind(p) == SOURCE}
+                one.add(weights, *self.pieces(subject, k))
+        return found
+
+    def pieces(self, subject: Subject, number: int) -> tuple[list[int], list[int]]:
+        """The word of each piece of a line's reference and source."""
+        here = subject.run.loaded
+        target = words_of_pieces(here.target, self.text.references[number])
+        return target, words_of_pieces(here.source, self.text.sources[number])

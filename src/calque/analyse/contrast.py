@@ -1,0 +1,207 @@
+"""Contrastive pairs: how often a model finds the right translation likelier than one with a planted error (Sennrich 2017; You 2020,
+table 4 and figure 5)."""
+
+import json
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+from calque.analyse.canvas import Canvas, styles_of
+from calque.analyse.table import Drawn, Table
+from calque.api import Run
+from calque.data.text import Lines
+from calque.diagnostics import Place, error
+
+FARTHEST = 15
+"""Greater distances are counted together, as by the authors of LingEval97."""
+AGREEMENT = "subj_verb_agreement"
+Z95 = 1.959963984540054
+"""The normal quantile of a 95 % interval."""
+
+
+@dataclass(frozen=True)
+class Pair:
+    """A source, its translation, and one with an error; `distance` in words between what has to agree, where it is known."""
+
+    kind: str
+    source: str
+    correct: str
+    contrastive: str
+    distance: int | None = None
+
+
+def read_set(path: Path, most: int | None = None) -> list[Pair]:
+    """A contrastive set: a folder or a JSON file. Of more than `most` pairs of a kind, so many are taken, evenly spaced.
+
+    A folder holds for each kind of error NAME.src.LANGUAGE, NAME.correct.LANGUAGE and NAME.incorrect.LANGUAGE, plain or gzip,
+    line by line (distil-lingeval). A JSON file is a list of objects with `source`, `reference` and `errors`, each of which has
+    `type`, `contrastive` and perhaps `distance` (LingEval97). Raises X824, X825, X826 and, for what cannot be read, D1.
+    """
+    pairs = _read_folder(path) if path.is_dir() else _read_json(path)
+    if not pairs:
+        raise error("X824", Place(str(path)))
+    by_kind: dict[str, list[Pair]] = {}
+    for pair in pairs:
+        by_kind.setdefault(pair.kind, []).append(pair)
+    return [
+        some[k * len(some) // n]
+        for some in by_kind.values()
+        for n in [min(len(some), most or len(some))]
+        for k in range(n)
+    ]
+
+
+def _read_folder(folder: Path) -> list[Pair]:
+    found: list[Pair] = []
+    for file in sorted(folder.glob("*.src.*")):
+        name = file.name.partition(".src.")[0]
+        sides = [list(Lines(file))]
+        for part in ("correct", "incorrect"):
+            other = sorted(folder.glob(f"{name}.{part}.*"))
+            if not other:
+                raise error("X825", Place(str(file)), part=part, expected=len(sides[0]), found=0)
+            sides.append(list(Lines(other[0])))
+            if len(sides[-1]) != len(sides[0]):
+                raise error("X825", Place(str(other[0])), part=part, expected=len(sides[0]), found=len(sides[-1]))
+        found += [Pair(name, *lines) for lines in zip(*sides, strict=True)]
+    return found
+
+
+def _read_json(path: Path) -> list[Pair]:
+    try:
+        content = json.loads("\n".join(Lines(path)))
+        return [
+            Pair(str(bad["type"]), entry["source"], entry["reference"], str(bad["contrastive"]), _distance(bad))
+            for entry in content
+            for bad in entry["errors"]
+        ]
+    except ValueError:
+        raise error("X826", Place(str(path)), reason="it is not JSON") from None
+    except (KeyError, TypeError, AttributeError) as fault:
+        name = fault.args[0] if isinstance(fault, KeyError) else None
+        reason = f"an entry has no `{name}`" if name else "it is no list of entries with `errors`"
+        raise error("X826", Place(str(path)), reason=reason) from None
+
+
+def _distance(bad: Mapping[str, Any]) -> int | None:
+    value = bad.get("distance")
+    return None if value is None else int(value)
+
+
+def decide(run: Run, pairs: Sequence[Pair]) -> list[bool]:
+    """Whether the mean cross-entropy of the right translation's tokens, end symbol included, is below that of the other."""
+    decode = replace(run.loaded.decode, normalise="length", alpha=1.0, word_penalty=0.0)
+    scoring = Run(replace(run.loaded, decode=decode), run.experiment)
+    # A translation with several errors planted in it is scored once.
+    asked = list(dict.fromkeys((p.source, text) for p in pairs for text in (p.correct, p.contrastive)))
+    scores = dict(zip(asked, scoring.score(asked), strict=True))
+    return [scores[p.source, p.correct] > scores[p.source, p.contrastive] for p in pairs]
+
+
+def wilson(correct: int, total: int) -> tuple[float, float]:
+    """The 95 % interval of a share (Wilson 1927), in per cent."""
+    share, z2 = correct / total, Z95**2
+    middle = (share + z2 / (2 * total)) / (1 + z2 / total)
+    half = Z95 / (1 + z2 / total) * math.sqrt(share * (1 - share) / total + z2 / (4 * total**2))
+    return 100 * (middle - half), 100 * (middle + half)
+
+
+def _rows(pairs: Sequence[Pair], decided: Mapping[str, Sequence[bool]], keys: Sequence[Any]) -> list[tuple[Any, ...]]:
+    """For each run and each key in their order: run, key, pairs, right ones, percentage, interval."""
+    rows: list[tuple[Any, ...]] = []
+    for run, right in decided.items():
+        found: dict[Any, list[bool]] = {}
+        for key, one in zip(keys, right, strict=True):
+            if key is not None:
+                found.setdefault(key, []).append(one)
+        for key, some in found.items():
+            share = 100 * sum(some) / len(some)
+            rows.append((run, *key, len(some), sum(some), share, *wilson(sum(some), len(some))))
+    return rows
+
+
+_FIGURES = ("pairs", "right", "accuracy %", "low %", "high %")
+
+
+def by_kind(pairs: Sequence[Pair], decided: Mapping[str, Sequence[bool]]) -> Table:
+    """Accuracy of each run by kind of error, with its 95 % interval; the last row of each run is over all pairs."""
+    rows = _rows(pairs, decided, [(p.kind,) for p in pairs])
+    rows += _rows(pairs, decided, [("all",)] * len(pairs))
+    runs = list(decided)
+    return Table.of(("run", "error", *_FIGURES), sorted(rows, key=lambda row: runs.index(row[0])))
+
+
+def by_distance(pairs: Sequence[Pair], decided: Mapping[str, Sequence[bool]]) -> Table:
+    """Accuracy by kind of error and distance, for pairs that have one, the nearest first; FARTHEST + 1 stands for all beyond."""
+    order = sorted(range(len(pairs)), key=lambda i: (pairs[i].kind, pairs[i].distance or 0))
+    keys = [None if (d := pairs[i].distance) is None else (pairs[i].kind, min(d, FARTHEST + 1)) for i in order]
+    chosen = {run: [right[i] for i in order] for run, right in decided.items()}
+    return Table.of(("run", "error", "distance", *_FIGURES), _rows([pairs[i] for i in order], chosen, keys))
+
+
+def draw_kinds(table: Table, title: str) -> Drawn:
+    """A group of dots for each kind of error, a dot for each run, its interval as a whisker."""
+    kinds, runs = table.each("error"), table.each("run")
+    canvas = Canvas(1, 1.0 + len(kinds) * (0.2 + 0.1 * len(runs)))
+    (axes,) = canvas.axes
+    style = styles_of(runs)
+    for k, run in enumerate(runs):
+        found = table.where(run=run)
+        place = [list(kinds).index(kind) + 0.6 * (k + 0.5) / len(runs) - 0.3 for kind in found.column("error")]
+        _whiskers(axes, found, place, str(run), style[run], across=True)
+    axes.set_yticks(range(len(kinds)), [str(kind).replace("_", " ").replace(".", ", ") for kind in kinds])
+    axes.invert_yaxis()
+    axes.axvline(50, color="0.4", lw=0.8, ls="--")
+    axes.set_xlabel("accuracy, %; dashed: by chance")
+    canvas.legend()
+    return Drawn(
+        "contrast",
+        "Contrastive accuracy by kind of error",
+        f"{title}: how often the right translation has a lower mean cross-entropy per token, end symbol included, than one with a "
+        "planted error; whiskers are 95 % intervals (Wilson).",
+        table,
+        *canvas.files(),
+    )
+
+
+def draw_distances(table: Table, title: str) -> Drawn:
+    """Accuracy over distance: subject-verb agreement where the set has it, else a panel for each kind of error."""
+    kinds = [AGREEMENT] if AGREEMENT in table.column("error") else table.each("error")
+    canvas = Canvas(len(kinds), 2.6)
+    runs = table.each("run")
+    style = styles_of(runs)
+    for axes, kind in zip(canvas.axes, kinds, strict=True):
+        for k, run in enumerate(runs):
+            found = table.where(run=run, error=kind)
+            place = [d + 0.12 * (k - (len(runs) - 1) / 2) for d in found.numbers("distance")]
+            _whiskers(axes, found, place, str(run), style[run], across=False)
+        far = int(max(table.where(error=kind).numbers("distance")))
+        ticks = range(1, far + 1, 1 + far // 10)
+        axes.set_xticks(ticks, [f">{FARTHEST}" if t > FARTHEST else str(t) for t in ticks])
+        axes.set_xlabel("distance, words")
+        axes.set_ylabel("accuracy, %")
+        axes.set_title(str(kind).replace("_", " "))
+    canvas.legend()
+    return Drawn(
+        "contrast-distance",
+        "Contrastive accuracy by distance",
+        f"{title}: accuracy by the distance in words between the two that have to agree; whiskers are 95 % intervals (Wilson). "
+        "The table has every kind of error that is annotated with a distance.",
+        table,
+        *canvas.files(),
+    )
+
+
+def _whiskers(axes: Any, found: Table, place: list[float], label: str, style: dict[str, str], across: bool) -> None:
+    value, low, high = (found.numbers(name) for name in ("accuracy %", "low %", "high %"))
+    spread = [
+        [a - b for a, b in zip(value, low, strict=True)],
+        [b - a for a, b in zip(value, high, strict=True)],
+    ]
+    drawn = {"label": label, "ms": 4, "lw": 1.1, "elinewidth": 0.8, **style}
+    if across:
+        axes.errorbar(value, place, xerr=spread, ls="none", **drawn)
+    else:
+        axes.errorbar(place, value, yerr=spread, **drawn)

@@ -1,0 +1,105 @@
+"""Learning curves: the logs of runs over updates, target tokens and seconds (Luong 2015, figure 5; Zhang 2018, figure 5)."""
+
+import json
+import math
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from calque.analyse.canvas import Canvas, styles_of
+from calque.analyse.table import Drawn, NotDrawn, Table
+from calque.run import LOG
+
+AXES = (("update", "updates"), ("tokens", "target tokens"), ("seconds", "training seconds"))
+TRAIN = "training"
+
+
+def read_log(folder: Path) -> list[dict[str, Any]]:
+    """The lines of a run's log; a torn last line, of a training that is under way, is left out."""
+    found = []
+    try:
+        text = (folder / LOG).read_text(encoding="utf-8", errors="replace")
+    except OSError:
+        return []
+    for line in text.split("\n"):
+        try:
+            values = json.loads(line)
+        except ValueError:
+            continue
+        if isinstance(values, dict):
+            found.append(values)
+    return found
+
+
+def learning_curves(logs: Mapping[str, Sequence[Mapping[str, Any]]]) -> Table:
+    """The negative log-likelihood per token, in nats, of each run and set of text.
+
+    Tokens are target tokens trained on, end symbols included: the sum over the log's windows of rate times seconds; between two
+    lines they grow with the seconds. Seconds are those of training, validation left out. A validation line may name its set.
+    """
+    columns = ("run", "set", "update", "tokens", "seconds", "nll", "bleu")
+    rows: list[tuple[Any, ...]] = []
+    for run, lines in logs.items():
+        clock = [(0.0, 0.0)]
+        for line in lines:
+            if line.get("kind") == "train":
+                seconds, before = float(line["seconds"]), clock[-1]
+                clock.append((seconds, before[1] + line["target_tokens_per_second"] * (seconds - before[0])))
+        for line in lines:
+            if line.get("kind") not in ("train", "valid") or line.get("nll") is None:
+                continue
+            name = TRAIN if line["kind"] == "train" else str(line.get("set", "validation"))
+            seconds = float(line["seconds"])
+            rows.append((run, name, line["update"], round(_at(clock, seconds)), seconds, line["nll"], line.get("bleu")))
+    return Table.of(columns, rows)
+
+
+def _at(clock: Sequence[tuple[float, float]], seconds: float) -> float:
+    """Tokens after so many seconds: linear between two lines, and behind the last one at its pace."""
+    after = next((k for k, (s, _) in enumerate(clock) if s >= seconds and k), len(clock) - 1)
+    if after == 0:
+        return 0.0
+    (s0, t0), (s1, t1) = clock[after - 1], clock[after]
+    return t0 + (t1 - t0) * (seconds - s0) / (s1 - s0) if s1 > s0 else t1
+
+
+def draw(table: Table) -> Drawn:
+    """A panel per axis: validation as lines with marks, training as thin lines."""
+    if not table.rows:
+        raise NotDrawn("no run has a log with a validation")
+    canvas = Canvas(len(AXES), 2.1)
+    runs, sets = table.each("run"), [s for s in table.each("set") if s != TRAIN]
+    dashes = dict(zip(sets, ("-", "--", ":", "-."), strict=False))
+    style = styles_of(runs)
+    for axes, (name, label) in zip(canvas.axes, AXES, strict=True):
+        for run in runs:
+            thin = table.where(run=run, set=TRAIN)
+            axes.plot(thin.column(name), thin.column("nll"), color=style[run]["color"], lw=0.6, alpha=0.5)
+            for one in sets:
+                found = table.where(run=run, set=one)
+                axes.plot(
+                    found.column(name),
+                    found.column("nll"),
+                    dashes.get(one, "-"),
+                    label=str(run) if len(sets) < 2 else f"{run}, {one}",
+                    markersize=3,
+                    markevery=max(1, len(found.rows) // 12),
+                    lw=1.3,
+                    **style[run],
+                )
+        axes.set_xlabel(label)
+        axes.set_ylabel("cost, nats per token")
+        values = sorted(v for v in table.numbers("nll") if math.isfinite(v))
+        axes.set_ylim(values[0] - 0.1, values[int(0.98 * (len(values) - 1))] + 0.2)
+        axes.set_xlim(left=0)
+        canvas.counted(axes)
+    canvas.legend()
+    return Drawn(
+        "curves",
+        "Learning curves",
+        "Negative log-likelihood per target token, end symbols included (its exponential is the perplexity), over updates, target "
+        "tokens and seconds of training. Lines with marks: validation text; thin lines: training text, with dropout and without "
+        "label smoothing. Each run has its own vocabulary: costs compare only where the subwords are the same.",
+        table,
+        *canvas.files(),
+    )

@@ -1,0 +1,182 @@
+"""Where attention heads look: the distance from a query to the argmax of its weights (You 2020, figures 2, 6 and 8)."""
+
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any
+
+import numpy as np
+from jaxtyping import Float, Int
+from torch import Tensor
+
+from calque.analyse.canvas import Canvas, styles_of
+from calque.analyse.lengths import scored
+from calque.analyse.subject import KINDS
+from calque.analyse.table import Cell, Drawn, NotDrawn, Table
+
+RADIUS = 5
+"""Distances beyond are counted together."""
+OFF = 2
+"""Steps from the query at which a token is off the diagonal."""
+BINS = 5
+_ENDS = (f"-{RADIUS} or less", f"{RADIUS} or more")
+DISTANCES = (_ENDS[0], *map(str, range(1 - RADIUS, RADIUS)), _ENDS[1])
+
+
+def argmax_distances(weights: Float[Tensor, "heads T S"]) -> Int[Tensor, "heads T"]:
+    """The position of the largest weight of each query, the first of equals, less that of the query.
+
+    In the decoder both are positions of its input. In source attention the query is target position t, and the distance is
+    in positions as they are counted on both sides.
+    """
+    import torch
+
+    return weights.argmax(2) - torch.arange(weights.shape[1])
+
+
+def off_diagonality(layers: Iterable[Float[Tensor, "heads T S"]]) -> float | None:
+    """The share of tokens, over all heads and layers given, whose argmax is two steps away or more; None without a token.
+
+    You 2020, section 6.2, defines it for a token's attention and leaves open how heads and layers are put together; here each of
+    them counts.
+    """
+    off = total = 0
+    for weights in layers:
+        distances = argmax_distances(weights)
+        off += int((distances.abs() >= OFF).sum())
+        total += distances.numel()
+    return off / total if total else None
+
+
+class Counted:
+    """How often each head of each layer looks how far, over sentences."""
+
+    def __init__(self) -> None:
+        self.by_head: dict[tuple[str, int], Counter[int]] = {}
+
+    def add(self, weights: Mapping[str, Float[Tensor, "heads T S"]]) -> None:
+        """Counts the queries of one sentence."""
+        for path, one in weights.items():
+            for head, distances in enumerate(argmax_distances(one).tolist(), 1):
+                self.by_head.setdefault((path, head), Counter()).update(distances)
+
+
+def distance_table(counted: Mapping[str, Counted], kinds: Mapping[str, Mapping[str, str]]) -> Table:
+    """A row for each head: the mean absolute and mean signed distance, and the share of queries at each distance.
+
+    `kinds` names, for each run and path, which attention that is.
+    """
+    rows: list[tuple[Cell, ...]] = []
+    for run, found in counted.items():
+        for (path, head), counts in found.by_head.items():
+            total = sum(counts.values())
+            absolute = sum(abs(d) * n for d, n in counts.items()) / total
+            signed = sum(d * n for d, n in counts.items()) / total
+            clipped: Counter[int] = Counter()
+            for d, n in counts.items():
+                clipped[max(-RADIUS, min(RADIUS, d))] += n
+            shares = [clipped[d] / total for d in range(-RADIUS, RADIUS + 1)]
+            rows.append((run, kinds[run][path], path, head, total, absolute, signed, *shares))
+    columns = ("run", "attention", "layer", "head", "queries", "mean |distance|", "mean distance", *DISTANCES)
+    return Table.of(columns, rows)
+
+
+def draw_distances(table: Table, run: str, sentences: int, name: str) -> Drawn:
+    """A panel for each kind of attention: a column for each head, a row for each distance, dark where heads look."""
+    table = table.where(run=run)
+    kinds = [kind for kind in KINDS if kind in table.column("attention")]
+    if not kinds:
+        raise NotDrawn(f"{run} has no attention whose weights depend on the text")
+    canvas = Canvas(len(kinds), 2.5)
+    for axes, kind in zip(canvas.axes, kinds, strict=True):
+        found = table.where(attention=kind)
+        shares = np.array([row[-len(DISTANCES) :] for row in found.rows], float).T
+        image = axes.imshow(
+            shares, cmap="Blues", vmin=0, vmax=1, aspect="auto", origin="lower", interpolation="nearest"
+        )
+        means = [min(RADIUS, v) + RADIUS for v in found.numbers("mean |distance|")]
+        axes.plot(range(len(means)), means, "o", color="#D55E00", ms=4, label="mean |distance|")
+        layers = found.column("layer")
+        starts = [k for k in range(len(layers)) if not k or layers[k] != layers[k - 1]]
+        for start in starts[1:]:
+            axes.axvline(start - 0.5, color="0.3", lw=0.8)
+        middles = [(a + b - 1) / 2 for a, b in zip(starts, [*starts[1:], len(layers)], strict=True)]
+        axes.set_xticks(middles, [str(k) for k in range(1, len(starts) + 1)])
+        step = range(0, len(DISTANCES), 1)
+        axes.set_yticks(step, [str(k - RADIUS) if 0 < k < 2 * RADIUS else ("≤-5", "≥5")[k > 0] for k in step])
+        axes.set_ylabel("argmax less query")
+        axes.set_xlabel("heads, by layer")
+        axes.set_title(kind)
+        axes.grid(visible=False)
+        canvas.figure.colorbar(image, ax=axes, label="share of queries")
+    caption = (
+        f"{run}: where each head's largest weight lies relative to the query, in tokens, over {sentences} sentences of the text "
+        "with the reference forced. A column is a head, lines part the layers, dots are mean absolute distances. "
+        + (
+            "In source attention the query is the target position and the distance is that between positions as counted "
+            "on each side. "
+            if KINDS[2] in kinds
+            else ""
+        )
+        + "Layers from left to right: "
+        + "; ".join(f"{kind} {', '.join(map(str, table.where(attention=kind).each('layer')))}" for kind in kinds)
+        + "."
+    )
+    return Drawn(name, f"Argmax distance per head: {run}", caption, table, *canvas.files())
+
+
+def bins_of(shares: Sequence[float | None], count: int = BINS) -> list[list[int]]:
+    """The numbers of the sentences in each bin of [0, 1], bins of one width; 1 belongs to the last."""
+    found: list[list[int]] = [[] for _ in range(count)]
+    for i, share in enumerate(shares):
+        if share is not None:
+            found[min(int(share * count), count - 1)].append(i)
+    return found
+
+
+def by_off_diagonality(
+    shares: Mapping[str, Sequence[float | None]],
+    references: Sequence[str],
+    systems: Mapping[str, Sequence[str]],
+    tokenize: str = "13a",
+) -> Table:
+    """BLEU of each run in bins of sentences by off-diagonality, for each kind of attention in `shares`; no empty bins."""
+    rows: list[tuple[Any, ...]] = []
+    for kind, found in shares.items():
+        parts = bins_of(found)
+        used = [k for k, part in enumerate(parts) if part]
+        for run, hypotheses in systems.items():
+            bleu = scored(hypotheses, references, [parts[k] for k in used], tokenize)[0]
+            rows += [(kind, run, k / BINS, (k + 1) / BINS, len(parts[k]), b) for k, b in zip(used, bleu, strict=True)]
+    return Table.of(("attention", "run", "from", "to", "sentences", "BLEU"), rows)
+
+
+def draw_off_diagonality(table: Table, base: str) -> Drawn:
+    """A panel for each side, a line for each run."""
+    kinds = table.each("attention")
+    canvas = Canvas(len(kinds), 2.5)
+    runs = table.each("run")
+    style = styles_of(runs)
+    for axes, kind in zip(canvas.axes, kinds, strict=True):
+        found = table.where(attention=kind)
+        bins = found.where(run=runs[0])
+        place = {start: k for k, start in enumerate(bins.column("from"))}
+        for run in runs:
+            one = found.where(run=run)
+            axes.plot([place[v] for v in one.column("from")], one.column("BLEU"), label=run, lw=1.3, ms=5, **style[run])
+        ends = zip(bins.numbers("from"), bins.numbers("to"), bins.column("sentences"), strict=True)
+        axes.set_xticks(range(len(place)), [f"{100 * a:.0f}–{100 * b:.0f}%\nn={n}" for a, b, n in ends])
+        axes.set_xlim(-0.4, len(place) - 0.6)
+        axes.set_ylim(bottom=0)
+        axes.set_xlabel("off-diagonality, and sentences in the bin")
+        axes.set_ylabel("BLEU")
+        axes.set_title(f"{kind} of {base}")
+    canvas.legend()
+    return Drawn(
+        "off-diagonality",
+        "BLEU by off-diagonality",
+        f"BLEU of the sentences of each bin, taken as a corpus. A token is off the diagonal where the largest weight of a head of "
+        f"{base} lies two steps or more from it, while the reference is forced; a sentence's off-diagonality is the share of such "
+        "tokens over all heads and layers of that side.",
+        table,
+        *canvas.files(),
+    )

@@ -1,0 +1,272 @@
+"""The figures of the report, one function each: from an analysis to what is drawn, and a word on what is not."""
+
+import math
+import re
+import statistics
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+
+from calque.analyse import contrast, curves, gold, heads, lengths, matrices, pareto, sweeps, timing
+from calque.analyse.analysis import Analysis
+from calque.analyse.subject import DECODER, ENCODER, SOURCE, Subject
+from calque.analyse.table import Drawn, NotDrawn, Table
+from calque.data.vocabulary import EOS
+from calque.diagnostics import error, nearest
+from calque.ledger import read as read_entries
+
+Found = list[Drawn | str]
+"""Figures, and sentences on what does not apply."""
+
+
+@dataclass(frozen=True)
+class Piece:
+    """A section of the report."""
+
+    title: str
+    draw: Callable[[Analysis], Found]
+
+
+def _pareto(a: Analysis) -> Found:
+    subjects, text = a.subjects, a.text
+    rows = []
+    for s in subjects:
+        of = [statistics.mean(len(ids) for ids in map(f, some)) for f, some in (
+            (s.target_ids, text.references), (s.source_ids, text.sources),
+        )]  # fmt: skip
+        figures, trained = s.figures(round(of[0]) + 1, round(of[1])), a.trained(s)
+        bleu, chrf = a.scores[s.name]
+        per_line = s.decoding_seconds / len(text.sources)
+        rows.append(
+            (
+                *(s.name, s.checked.hash, bleu.value, chrf.value, 1000 * per_line, 1 / per_line),
+                *(trained["parameters"], figures.state_bytes() / 1024, figures.sentence / 1e6),
+                *(trained["seconds"], trained["update"]),
+            )
+        )
+    names = ("run", "architecture", "BLEU", "chrF", "milliseconds per sentence", "sentences/s", "parameters")
+    more = ("state KiB", "million multiply-adds per sentence", "training seconds", "updates")
+    signature = a.scores[subjects[0].name][0].signature
+    caption = (
+        f"BLEU ({signature}) and chrF of {len(text.sources):,} lines, {text.title}. Time: that of all translations, batched as "
+        f"each run has it ({_beams(subjects)}), on {a.machine['machine']}, {a.machine['threads']} threads, divided by the lines. "
+        "State and multiply-adds: of one hypothesis of mean length, by `calque explain`, in float32. A grey line joins the runs "
+        "that no other beats in both. Left and up is better."
+    )
+    return [pareto.draw(Table.of((*names, *more), rows), caption)]
+
+
+def _beams(subjects: list[Subject]) -> str:
+    beams = {s.name: s.run.loaded.decode.beam for s in subjects}
+    if len(set(beams.values())) == 1:
+        return f"beam {next(iter(beams.values()))}"
+    return ", ".join(f"{name} beam {beam}" for name, beam in beams.items())
+
+
+def _curves(a: Analysis) -> Found:
+    return [curves.draw(curves.learning_curves({s.name: curves.read_log(s.folder) for s in a.subjects}))]
+
+
+def _lengths(a: Analysis) -> Found:
+    equal = a.settings.equal
+    count = a.settings.buckets
+    table = lengths.by_source_length(a.text.sources, a.text.references, a.translations, count, equal, a.tokenize)
+    return [lengths.draw(table, equal)]
+
+
+def _differences(a: Analysis) -> Found:
+    base = a.base.name
+    if len(a.subjects) < 2:
+        raise NotDrawn("a difference needs a second run")
+    table = lengths.differences(a.text.references, a.translations, base, tokenize=a.tokenize)
+    return [lengths.draw_differences(table, base)]
+
+
+def _decode_time(a: Analysis) -> Found:
+    systems = {s.name: (lambda line, s=s: s.run.translate([line])[0]) for s in a.subjects}
+    table = timing.decode_times(a.text.sources, systems, a.settings.buckets, a.settings.equal)
+    return [timing.draw(table, _beams(a.subjects), a.machine["machine"])]
+
+
+def _matrices(a: Analysis) -> Found:
+    given = a.settings.gold is not None
+    number = _line(a)
+    found: Found = []
+    for s, path, head in _layers(a):
+        if path is None:
+            found.append(f"{s.name}: the decoder does not attend to the source")
+            continue
+        weights = s.weights(number)[path]
+        if head is not None and head > len(weights):
+            raise error("X828", None, layer=path, heads=len(weights), found=head)
+        here = s.run.loaded
+        source = here.source.tokens(s.source_ids(a.text.sources[number]))
+        words = s.target_ids(a.text.references[number])
+        # A row of source attention chooses the next word; one of self-attention belongs to the word that is read.
+        chosen = here.target.tokens([*words, EOS])
+        read = ["<s>", *here.target.tokens(words)]
+        rows, columns = {SOURCE: (chosen, source), ENCODER: (source, source), DECODER: (read, read)}[s.kind(path)]
+        what = (
+            f"head {head} of {len(weights)}"
+            if head
+            else f"mean of {len(weights)} heads"
+            if len(weights) > 1
+            else "one head"
+        )
+        links = None
+        if given and s.kind(path) == SOURCE:
+            target_words, source_words = a.pieces(s, number)
+            links = (a.gold[number], source_words, target_words)
+        drawn = matrices.draw(
+            weights[head - 1] if head else weights.mean(0),
+            columns,
+            rows,
+            _stem("matrix", s.name, path, str(head or "mean")),
+            f"Attention of {s.name}, {path}, {what}",
+            f"{s.name}: weights of {s.kind(path)} {path}, {what}, for line {number + 1} of the text with the reference forced. "
+            + (
+                "A row is the step that chooses the token. "
+                if s.kind(path) == SOURCE
+                else "A row is the token that looks. "
+            )
+            + ("Outlined: links by hand, dotted where only possible." if links else ""),
+            links,
+        )
+        found.append(drawn)
+    if given:
+        found.append(_gold_matrix(a, number))
+    return found
+
+
+def _gold_matrix(a: Analysis, number: int) -> Drawn:
+    import torch
+
+    source, target = a.text.sources[number].split(), a.text.references[number].split()
+    grid = torch.zeros(len(target), len(source))
+    whole = matrices.gold_weights(a.gold[number], range(len(source)), range(len(target)), grid)
+    caption = f"Links by hand of line {number + 1}, word by word: dark sure, half dark possible."
+    return matrices.draw(whole, source, target, "matrix-gold", "Links by hand", caption)
+
+
+def _line(a: Analysis) -> int:
+    """The line whose attention is drawn: the one asked for, else the first whose length is nearest to ten words."""
+    count = len(a.text.sources)
+    if a.settings.line is not None:
+        return min(a.settings.line, count) - 1
+    return min(range(count), key=lambda k: abs(len(a.text.sources[k].split()) - 10))
+
+
+def _layers(a: Analysis) -> list[tuple[Subject, str | None, int | None]]:
+    """Which layers and heads of which runs are drawn: those asked for; else the source attention of each run that is nearest to
+    the links by hand, or the last. Raises X827 for a layer that no run has.
+    """
+    if a.settings.layers:
+        asked = [matrices.address(text) for text in a.settings.layers]
+        known = list(dict.fromkeys(path for s in a.subjects for path in s.attentions))
+        for path, _ in asked:
+            if path not in known:
+                raise error("X827", None, name=path, near=nearest(path, known), names=known)
+        return [(s, path, head) for path, head in asked for s in a.subjects if path in s.attentions]
+    found: list[tuple[Subject, str | None, int | None]] = []
+    for s in a.subjects:
+        paths = [path for path in s.attentions if s.kind(path) == SOURCE]
+        if a.settings.gold is not None and len(paths) > 1:
+            table = _error_rates(a).where(run=s.name, head="mean")
+            rates = [2.0 if math.isnan(v) else v for v in table.numbers(table.columns[3])]
+            paths = [str(table.column("layer")[rates.index(min(rates))])]
+        found.append((s, paths[-1] if paths else None, None))
+    return found
+
+
+def _distances(a: Analysis) -> Found:
+    counted, kinds = {}, {}
+    for s in a.subjects:
+        counted[s.name] = heads.Counted()
+        for k in a.attended:
+            counted[s.name].add(s.weights(k))
+        kinds[s.name] = {path: s.kind(path) for path in s.attentions}
+    table = heads.distance_table(counted, kinds)
+    found: Found = []
+    for s in a.subjects:
+        try:
+            found.append(heads.draw_distances(table, s.name, len(a.attended), _stem("distances", s.name)))
+        except NotDrawn as why:
+            found.append(str(why))
+    return found
+
+
+def _off_diagonality(a: Analysis) -> Found:
+    notes: Found = []
+    base = a.base
+    learned = [path for path in base.attentions if base.kind(path) != SOURCE]
+    if not learned:
+        others = [s for s in a.subjects if any(s.kind(path) != SOURCE for path in s.attentions)]
+        if not others:
+            raise NotDrawn("no run has self-attention whose weights depend on the text")
+        notes.append(f"{base.name} has no self-attention whose weights depend on the text; {others[0].name} stands in")
+        base = others[0]
+    shares: dict[str, list[float | None]] = {}
+    for k in range(len(a.text.sources)):
+        weights = base.weights(k)
+        for kind in (ENCODER, DECODER):
+            if any(base.kind(path) == kind for path in base.attentions):
+                some = [w for path, w in weights.items() if base.kind(path) == kind]
+                shares.setdefault(kind, []).append(heads.off_diagonality(some))
+    table = heads.by_off_diagonality(shares, a.text.references, a.translations, a.tokenize)
+    return [heads.draw_off_diagonality(table, base.name), *notes]
+
+
+def _error_rates(a: Analysis) -> Table:
+    return gold.aer_table(a.aligned, [a.gold[k] for k in a.linked])
+
+
+def _aer(a: Analysis) -> Found:
+    if a.settings.gold is None:
+        raise NotDrawn("no links by hand are given (--gold)")
+    table = _error_rates(a)
+    notes = [f"{s.name}: the decoder does not attend to the source" for s in a.subjects if not s.sources_read]
+    return [gold.draw_aer(table, len(a.linked)), *notes]
+
+
+def _contrast(a: Analysis) -> Found:
+    return [contrast.draw_kinds(contrast.by_kind(a.pairs, a.decided), _contrast_title(a))]
+
+
+def _contrast_distance(a: Analysis) -> Found:
+    if all(pair.distance is None for pair in a.pairs):
+        raise NotDrawn("no pair of the contrastive set is annotated with a distance")
+    return [contrast.draw_distances(contrast.by_distance(a.pairs, a.decided), _contrast_title(a))]
+
+
+def _contrast_title(a: Analysis) -> str:
+    path = a.settings.contrast
+    return f"{len(a.pairs):,} pairs of {path.name if path else ''}"
+
+
+def _sweeps(a: Analysis) -> Found:
+    if (folder := a.settings.ledger) is None:
+        raise NotDrawn("no ledger is given (--ledger)")
+    found = sweeps.sweeps(read_entries(folder))
+    if not found:
+        raise NotDrawn("no number varies among the cells of the ledger")
+    return [sweeps.draw(name, table, folder.name) for name, table in found]
+
+
+def _stem(*parts: str) -> str:
+    return re.sub(r"[^\w.+-]+", "-", "-".join(parts)).strip("-")
+
+
+PIECES: Mapping[str, Piece] = {
+    "pareto": Piece("Quality, speed, size and memory", _pareto),
+    "curves": Piece("Learning curves", _curves),
+    "lengths": Piece("Quality and output length by source length", _lengths),
+    "length-differences": Piece("BLEU difference by reference length", _differences),
+    "decode-time": Piece("Decoding time by source length", _decode_time),
+    "matrices": Piece("Attention matrices", _matrices),
+    "distances": Piece("Argmax distance per head", _distances),
+    "off-diagonality": Piece("BLEU by off-diagonality", _off_diagonality),
+    "aer": Piece("Alignment error rate per layer and head", _aer),
+    "contrast": Piece("Contrastive accuracy by kind of error", _contrast),
+    "contrast-distance": Piece("Contrastive accuracy by distance", _contrast_distance),
+    "sweeps": Piece("Depth, heads and other numbers", _sweeps),
+}
+"""By name, in the order of the report."""

@@ -1,0 +1,174 @@
+"""Runs under analysis: their names, the text they are tested on, and what is computed once for all figures."""
+
+import time
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path
+
+import torch
+from torch import Tensor
+
+from calque import api
+from calque.adl.check import Checked
+from calque.analyse.attention import attention_weights, source_attentions
+from calque.data.corpus import open_corpus
+from calque.data.text import Lines, check_corpus
+from calque.data.vocabulary import EOS
+from calque.decode.translate import Translation
+from calque.diagnostics import CalqueError, Place, error
+from calque.explain.whole import Around, Whole, whole
+from calque.run import ARCHITECTURE
+from calque.workflow import CORPUS, tokenisation
+
+ENCODER, DECODER, SOURCE = "encoder self-attention", "decoder self-attention", "source attention"
+KINDS = (ENCODER, DECODER, SOURCE)
+
+
+@dataclass(frozen=True)
+class Tested:
+    """A text to translate, its reference, and where it is from; `whole` is its length before it was cut."""
+
+    title: str
+    sources: tuple[str, ...]
+    references: tuple[str, ...]
+    whole: int
+
+
+class Subject:
+    """A run by its short name. What it translates is computed when first asked for, and kept."""
+
+    def __init__(self, name: str, folder: Path, text: Tested):
+        self.name, self.folder, self.text = name, folder, text
+        self.run = api.load(folder)
+
+    @property
+    def checked(self) -> Checked:
+        """The definition."""
+        return self.run.model.checked
+
+    @property
+    def tokenize(self) -> str:
+        """How BLEU cuts the words of its text."""
+        return tokenisation(self.run.experiment.data)
+
+    @cached_property
+    def parameters(self) -> int:
+        """Numbers that were trained, shared ones once."""
+        return sum(p.numel() for p in self.run.model.parameters())
+
+    def figures(self, length: int, source: int) -> Whole:
+        """What `calque explain` knows of it for sentences of these lengths."""
+        shape = self.run.model.shape
+        around = Around(shape.source_size, shape.target_size, shape.tying, shape.output_bias)
+        return whole(self.checked, around, length, source)
+
+    @cached_property
+    def _decoded(self) -> tuple[list[Translation], float]:
+        began = time.perf_counter()
+        found = [best[0] for best in self.run.candidates(self.text.sources)]
+        return found, time.perf_counter() - began
+
+    @property
+    def translations(self) -> list[str]:
+        """The best translation of each line of the text."""
+        return [found.text for found in self._decoded[0]]
+
+    @property
+    def decoding_seconds(self) -> float:
+        """How long all translations took, batches and threads as the run has them."""
+        return self._decoded[1]
+
+    def source_ids(self, line: str) -> list[int]:
+        """What the encoder reads."""
+        here = self.run.loaded
+        return [*here.source.encode([line])[0], *([EOS] if here.source_end else [])]
+
+    def target_ids(self, line: str) -> list[int]:
+        """What is forced, without begin and end symbols."""
+        return list(self.run.loaded.target.encode([line])[0])
+
+    def weights(self, number: int) -> dict[str, Tensor]:
+        """The attention weights of a line of the text while its reference is forced, by path; nothing for an empty side."""
+        source = self.source_ids(self.text.sources[number])
+        target = self.target_ids(self.text.references[number])
+        return attention_weights(self.run.model, source, target) if source and target else {}
+
+    @cached_property
+    def sources_read(self) -> frozenset[str]:
+        """The paths of the layers that attend to the source."""
+        return frozenset(source_attentions(self.run.model))
+
+    def kind(self, path: str) -> str:
+        """Which of `KINDS` an attention layer is."""
+        if path in self.sources_read:
+            return SOURCE
+        return ENCODER if path.startswith("encoder") else DECODER
+
+    @cached_property
+    def attentions(self) -> list[str]:
+        """The paths of all layers whose attention weights can be recorded, encoder first."""
+        with torch.inference_mode():
+            return list(attention_weights(self.run.model, [EOS], [EOS]))
+
+
+def names_of(folders: Sequence[Path]) -> list[str]:
+    """Short names: the last parts of each path, as many as tell all apart and say more than a number. Raises X820."""
+    parts = [folder.resolve().parts for folder in folders]
+    for k, one in enumerate(parts):
+        if one in parts[:k]:
+            raise error("X820", Place(str(folders[k])))
+    found = []
+    for one in parts:
+        depth = 1
+        while depth < len(one) and (
+            one[-depth].isdigit() or any(one[-depth:] == other[-depth:] for other in parts if other != one)
+        ):
+            depth += 1
+        found.append("/".join(one[-depth:]))
+    return found
+
+
+def common_text(folders: Sequence[Path], given: tuple[Path, Path] | None, lines: int) -> Tested:
+    """The first `lines` lines of the given files, else of the runs' own test text (validation text where there is none).
+
+    Raises X821 where a run's folder holds none, X822 where runs have different ones, and what `check_corpus` raises.
+    """
+    if given is not None:
+        check_corpus(*given)
+        pair = (list(Lines(given[0])), list(Lines(given[1])))
+        return _tested(f"{given[0].name}, {given[1].name}", pair, lines)
+    texts = {folder: _own_text(folder) for folder in folders}
+    first = folders[0]
+    for folder in folders[1:]:
+        if texts[folder] != texts[first]:
+            raise error("X822", Place(str(folder)), other=first)
+    split, pair = texts[first]
+    return _tested(f"{split} text of the runs", pair, lines)
+
+
+def _tested(title: str, pair: tuple[list[str], list[str]], lines: int) -> Tested:
+    return Tested(title, tuple(pair[0][:lines]), tuple(pair[1][:lines]), len(pair[0]))
+
+
+def _own_text(folder: Path) -> tuple[str, tuple[list[str], list[str]]]:
+    if not (folder / ARCHITECTURE).is_file():
+        raise error("K101", Place(str(folder)), name=ARCHITECTURE)
+    try:
+        prepared = open_corpus(folder / CORPUS)
+    except CalqueError:
+        raise error("X821", Place(str(folder))) from None
+    split = "test" if "test" in prepared.pairs else "valid"
+    return {"test": "test", "valid": "validation"}[split], prepared.lines(split)
+
+
+def open_subjects(folders: Sequence[Path], given: tuple[Path, Path] | None, lines: int) -> list[Subject]:
+    """The runs of these folders on one text. Raises what `names_of`, `common_text` and `calque.load` raise."""
+    names = names_of(folders)
+    text = common_text(folders, given, lines)
+    return [Subject(name, folder, text) for name, folder in zip(names, folders, strict=True)]
+
+
+def spread_over(count: int, most: int) -> Iterator[int]:
+    """At most `most` of `count` numbers, evenly spaced."""
+    return (k * count // min(most, count) for k in range(min(most, count)))

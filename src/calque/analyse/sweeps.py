@@ -1,0 +1,91 @@
+"""How a score changes with depth, heads or another number, from the cells of a ledger (Gehring 2017, figure 2; You 2020, figures 3
+and 7)."""
+
+import re
+import statistics
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+
+from calque.analyse.canvas import Canvas, styles_of
+from calque.analyse.table import Drawn, NotDrawn, Table
+from calque.ledger import Entry
+
+SCORES = ("BLEU", "METEOR", "validation perplexity")
+SEED = "seed"
+_NUMBER = re.compile(r"\d+")
+_SETTING = re.compile(r"(\w+)=(\d+(?:\.\d+)?)")
+
+
+def numbers_of(entry: Entry) -> tuple[str, dict[str, float]]:
+    """The family of a cell and its numbers: the settings it names, and the numbers in its row's name, from `#1`.
+
+    `a-6-c-3` is of the family `a-#-c-#` and has #1 = 6 and #2 = 3.
+    """
+    row = str(entry.conditions.get("row") or entry.id)
+    found = {f"#{k}": float(n) for k, n in enumerate(_NUMBER.findall(row), 1)}
+    found |= {name: float(n) for name, n in _SETTING.findall(str(entry.conditions.get("settings", "")))}
+    return _NUMBER.sub("#", row), found
+
+
+def sweeps(entries: Sequence[Entry]) -> list[tuple[str, Table]]:
+    """For each number that varies within a family: a table of the cells that it varies in, seeds put together.
+
+    A line is a family with its other numbers; `n` counts seeds, `deviation` is None for one. A number that only follows another
+    one (a width matched to a size) makes no sweep of its own: the lines that hold it have one point each.
+    """
+    score = next((name for name in SCORES if any(name in e.figures for e in entries)), None)
+    known = [(numbers_of(e), float(e.figures[score])) for e in entries if score and score in e.figures]
+    found = []
+    for name in dict.fromkeys(name for (_, numbers), _ in known for name in numbers):
+        lines: dict[str, dict[float, list[float]]] = {}
+        for (family, numbers), value in known:
+            if name in numbers:
+                line = _line(family, {k: v for k, v in numbers.items() if k != name})
+                lines.setdefault(line, {}).setdefault(numbers[name], []).append(value)
+        rows: list[tuple[Any, ...]] = [
+            (line, x, statistics.mean(ys), statistics.stdev(ys) if len(ys) > 1 else None, len(ys))
+            for line, points in lines.items()
+            if len(points) > 1
+            for x, ys in sorted(points.items())
+        ]
+        if rows:
+            found.append((name, Table.of(("line", name, str(score), "deviation", "n"), rows)))
+    return found
+
+
+def _line(family: str, numbers: Mapping[str, float]) -> str:
+    for k in range(1, family.count("#") + 1):
+        family = family.replace("#", f"{numbers[f'#{k}']:g}" if f"#{k}" in numbers else "·", 1)
+    named = [f"{k}={v:g}" for k, v in numbers.items() if not k.startswith("#")]
+    return " ".join([family, *named])
+
+
+def draw(name: str, table: Table, where: str) -> Drawn:
+    """A line for each family, deviations over seeds as whiskers."""
+    if not table.rows:
+        raise NotDrawn("no number varies")
+    score = table.columns[2]
+    canvas = Canvas(1, 3.0)
+    (axes,) = canvas.axes
+    style = styles_of(table.each("line"))
+    for line in table.each("line"):
+        found = table.where(line=line)
+        spread = np.nan_to_num(found.numbers("deviation"))
+        axes.errorbar(found.column(name), found.column(score), spread, label=line, lw=1.3, capsize=2, **style[line])
+    label = f"number {name[1:]} in the row's name" if name.startswith("#") else name
+    axes.set_xlabel(label)
+    axes.set_ylabel(score)
+    canvas.legend()
+    stem = f"sweep-{name.replace('#', 'number-')}"
+    seeds = sorted({int(n) for n in table.numbers("n")})
+    told = f"{seeds[0]}" if len(seeds) == 1 else f"{seeds[0]} to {seeds[-1]}"
+    return Drawn(
+        stem,
+        f"{score} against {label}",
+        f"Cells of the ledger {where}; {told} trainings a point, whiskers are their deviations. · stands for the number that "
+        "varies.",
+        table,
+        *canvas.files(),
+    )

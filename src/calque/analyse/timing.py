@@ -1,0 +1,85 @@
+"""Seconds to translate a sentence against its length (Zhang 2018, figure 7)."""
+
+import statistics
+import time
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+import numpy as np
+
+from calque.analyse.canvas import Canvas, styles_of
+from calque.analyse.lengths import buckets, words
+from calque.analyse.table import Drawn, Table
+from calque.train.precision import processor
+
+PER_BUCKET = 6
+"""Sentences timed in each bucket."""
+
+
+def decode_times(
+    sources: Sequence[str],
+    systems: Mapping[str, Callable[[str], str]],
+    count: int,
+    equal: str = "size",
+    per_bucket: int = PER_BUCKET,
+    clock: Callable[[], float] = time.perf_counter,
+) -> Table:
+    """The mean seconds of sentences in buckets by source length, one sentence at a time on one thread.
+
+    The systems take turns, sentence by sentence, so that what the machine does besides touches all of them alike; each has
+    translated a sentence before.
+    """
+    parts = buckets([words(line) for line in sources], count, equal)
+    chosen = [
+        [part[k * len(part) // min(per_bucket, len(part))] for k in range(min(per_bucket, len(part)))] for part in parts
+    ]
+    rows: list[tuple[Any, ...]] = []
+    with processor(1):
+        for translate in systems.values():
+            translate(sources[chosen[0][0]])
+        for part in chosen:
+            taken: dict[str, list[float]] = {name: [] for name in systems}
+            made: dict[str, list[int]] = {name: [] for name in systems}
+            for i in part:
+                for name, translate in systems.items():
+                    began = clock()
+                    found = translate(sources[i])
+                    taken[name].append(clock() - began)
+                    made[name].append(words(found))
+            lengths = [words(sources[i]) for i in part]
+            for name in systems:
+                spread = statistics.stdev(taken[name]) if len(part) > 1 else None
+                mean, out = statistics.mean(taken[name]), statistics.mean(made[name])
+                rows.append((name, min(lengths), max(lengths), statistics.mean(lengths), len(part), mean, spread, out))
+    columns = ("run", "from", "to", "mean", "sentences", "seconds", "deviation", "output words")
+    rows.sort(key=lambda row: list(systems).index(row[0]))
+    return Table.of(columns, rows)
+
+
+def draw(table: Table, beam: str, machine: str) -> Drawn:
+    """Seconds over the mean length of a bucket, deviations as whiskers."""
+    canvas = Canvas(1, 2.8)
+    (axes,) = canvas.axes
+    runs = table.each("run")
+    style = styles_of(runs)
+    for run in runs:
+        found = table.where(run=run)
+        spread = np.nan_to_num(found.numbers("deviation"))
+        seconds = found.column("seconds")
+        axes.errorbar(
+            found.column("mean"), seconds, spread, label=run, lw=1.3, ms=4, elinewidth=0.6, capsize=2, **style[run]
+        )
+    axes.set_xlabel("source words, mean of the bucket")
+    axes.set_ylabel("seconds per sentence")
+    axes.set_ylim(bottom=0)
+    axes.set_xlim(left=0)
+    canvas.legend()
+    return Drawn(
+        "decode-time",
+        "Decoding time by source length",
+        f"Mean seconds to translate a sentence, one sentence at a time, on one thread of {machine}, {beam}; whiskers are "
+        f"deviations over the {max(table.numbers('sentences')):.0f} sentences timed in a bucket, not of the mean. "
+        "The runs take turns.",
+        table,
+        *canvas.files(),
+    )

@@ -1,0 +1,125 @@
+"""Commands that draw what trained models do."""
+
+import json
+from pathlib import Path
+from typing import Any
+
+import click
+
+from calque.cli.base import FILE, THREADS, root, set_threads, tell
+
+EQUAL = ("size", "width")
+
+
+@root.command()
+@click.argument("runs", type=FILE, nargs=-1, metavar="RUN...")
+@click.option("--out", type=FILE, required=True, help="The folder of the report.")
+@click.option("--figure", "figures", multiple=True, metavar="NAME", help="A section or PAPER/figureN alone; repeat.")
+@click.option("--text", type=(FILE, FILE), metavar="SOURCE TARGET", help="To translate; default: the runs' test text.")
+@click.option("--lines", type=click.IntRange(1), default=1000, show_default=True, help="Of the text, from the top.")
+@click.option("--base", help="The run that others are set against; default: the first.")
+@click.option("--buckets", type=click.IntRange(1, 100), help="By source length.  [default: 10, or as the paper]")
+@click.option("--equal", type=click.Choice(EQUAL), help="What buckets share.  [default: size, or as the paper]")
+@click.option("--layer", "layers", multiple=True, metavar="PATH[#HEAD]", help="Attention to draw; repeat.")
+@click.option("--line", type=click.IntRange(1), help="Whose attention; default: one of about ten words.")
+@click.option("--gold", type=FILE, help="Links by hand for the text: i-j sure, ipj possible.")
+@click.option("--contrast", "pairs", type=FILE, help="A contrastive set: a folder, or LingEval97's JSON.")
+@click.option("--ledger", type=FILE, help="A folder of cells, for sweeps.")
+@THREADS
+def analyse(
+    runs: tuple[Path, ...],
+    out: Path,
+    figures: tuple[str, ...],
+    text: tuple[Path, Path] | None,
+    lines: int,
+    base: str | None,
+    buckets: int | None,
+    equal: str | None,
+    layers: tuple[str, ...],
+    line: int | None,
+    gold: Path | None,
+    pairs: Path | None,
+    ledger: Path | None,
+    threads: int | None,
+) -> None:
+    """Draw what RUNs do into one HTML report, with pictures and tables beside it.
+
+    Curves, quality by length, decoding time, attention, alignment, contrastive pairs, what quality costs; sections that the data
+    at hand cannot show say why. Of any architecture, several side by side.
+    """
+    if not runs and ledger is None:
+        raise click.UsageError("expected a RUN, or --ledger")
+    from calque.analyse.analysis import Analysis, Settings
+    from calque.analyse.figures import chosen
+    from calque.analyse.pieces import PIECES
+    from calque.analyse.report import write_report
+
+    names, paper = chosen(figures, list(PIECES))
+    set_threads(threads)
+    settings = Settings(
+        text,
+        lines,
+        base,
+        buckets or (paper and paper.buckets) or Settings.buckets,
+        equal or (paper and paper.equal) or Settings.equal,
+        layers,
+        line,
+        pairs,
+        gold,
+        ledger,
+    )
+    command = _command(click.get_current_context())
+    path = write_report(Analysis(runs, settings, command, tell), out, names or PIECES, alone=bool(names))
+    click.echo(path)
+
+
+def _command(context: click.Context) -> str:
+    """The call without --figure, every other value that is not the default written out."""
+    import shlex
+
+    words = ["calque", "analyse", *map(str, context.params["runs"])]
+    for option in context.command.params:
+        value = context.params[str(option.name)]
+        if isinstance(option, click.Option) and option.name != "figures" and value not in (None, (), option.default):
+            for one in value if option.multiple else [value]:
+                words += [option.opts[0], *map(str, one if isinstance(one, tuple) else [one])]
+    return shlex.join(words)
+
+
+@root.command()
+@click.argument("runs", type=FILE, nargs=-1, required=True, metavar="RUN...")
+@click.argument("pairs", type=FILE, metavar="SET")
+@click.option("--most", type=click.IntRange(1), help="Pairs of each kind of error, evenly spaced; default: all.")
+@click.option("--json", "as_json", is_flag=True, help="Everything as JSON.")
+@THREADS
+def contrast(runs: tuple[Path, ...], pairs: Path, most: int | None, as_json: bool, threads: int | None) -> None:
+    """Count how often RUNs find the right translation of a contrastive SET likelier than one with an error.
+
+    SET is a folder of NAME.src.*, NAME.correct.* and NAME.incorrect.*, or the JSON of LingEval97. The mean cross-entropy per token
+    decides. Accuracy is in per cent, with its 95 % interval.
+    """
+    from calque.analyse.contrast import by_distance, by_kind, decide, read_set
+    from calque.analyse.subject import names_of
+
+    names = names_of(runs)
+    found = read_set(pairs, most)
+    set_threads(threads)
+    from calque.api import load
+
+    decided = {name: decide(load(run), found) for name, run in zip(names, runs, strict=True)}
+    tables = [by_kind(found, decided), by_distance(found, decided)]
+    if as_json:
+        rows = [dict(zip(table.columns, row, strict=True)) for table in tables for row in table.rows]
+        click.echo(json.dumps(rows, indent=1))
+        return
+    for table in tables:
+        if table.rows:
+            _print(table.columns, table.rows)
+
+
+def _print(columns: tuple[str, ...], rows: tuple[tuple[Any, ...], ...]) -> None:
+    shown = [columns, *(tuple(f"{c:.1f}" if isinstance(c, float) else str(c) for c in row) for row in rows)]
+    widths = [max(map(len, column)) for column in zip(*shown, strict=True)]
+    for row in shown:
+        cells = zip(row, widths, columns, strict=True)
+        click.echo("  ".join(c.ljust(w) if name in ("run", "error") else c.rjust(w) for c, w, name in cells).rstrip())

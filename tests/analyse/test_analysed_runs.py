@@ -1,0 +1,151 @@
+"""What is asked of runs, held against their models; pictures; the mapping of the papers' figures."""
+
+import re
+import sys
+from pathlib import Path
+
+import pytest
+import torch
+from torch.nn import functional as F
+
+from calque import api
+from calque.analyse import contrast, matrices
+from calque.analyse.figures import chosen, markdown, paper_figures
+from calque.analyse.gold import Gold, words_of_pieces
+from calque.analyse.pieces import PIECES
+from calque.analyse.subject import DECODER, ENCODER, SOURCE, names_of, open_subjects, spread_over
+from calque.data.codecs import Codes, Words
+from calque.data.merges import Merges
+from calque.data.vocabulary import BOS, EOS
+from calque.diagnostics import CalqueError
+
+DOCS = Path(__file__).parents[2] / "docs"
+
+
+def test_every_kind_of_attention_is_found(runs: dict[str, Path]) -> None:
+    subjects = {s.name: s for s in open_subjects(list(runs.values()), None, 5)}
+    kinds = {name: sorted(s.kind(path) for path in s.attentions) for name, s in subjects.items()}
+    assert kinds == {
+        "transformer": sorted([ENCODER, DECODER, SOURCE, DECODER, SOURCE]),
+        "rnn-feed": [SOURCE],
+        "hard-coded": [],
+    }
+    weights = subjects["rnn-feed"].weights(2)
+    (path,) = subjects["rnn-feed"].attentions
+    lengths = [
+        len(text[2].split()) + 1 for text in (subjects["rnn-feed"].text.references, subjects["rnn-feed"].text.sources)
+    ]
+    assert list(weights[path].shape) == [1, *lengths]
+
+
+def test_contrastive_pairs_are_decided_by_mean_cross_entropy(runs: dict[str, Path]) -> None:
+    run = api.load(runs["transformer"])
+    pairs = [
+        contrast.Pair("k", "a b c", "c b a", "c b a a"),
+        contrast.Pair("k", "a b c", "c b a", "c b"),
+        contrast.Pair("k", "d e f g h", "h g f e d", "a a"),
+        contrast.Pair("k", "h", "h", "g g g g g g g g"),
+    ]
+
+    def cross_entropy(source: str, target: str) -> float:
+        ids = [torch.tensor([run.loaded.source.encode([source])[0] + [EOS]])]
+        words = run.loaded.target.encode([target])[0]
+        with torch.no_grad():
+            logits = run.model(ids[0], torch.tensor([[BOS, *words]]))[0]
+        return float(F.cross_entropy(logits, torch.tensor([*words, EOS])))
+
+    expected = [cross_entropy(p.source, p.correct) < cross_entropy(p.source, p.contrastive) for p in pairs]
+    assert contrast.decide(run, pairs) == expected
+    # The sum would decide otherwise: the settings of the run's search do not matter.
+    assert contrast.decide(api.load(runs["transformer"], normalise="none"), pairs) == expected
+
+
+def test_contrastive_sets_of_both_forms(tmp_path: Path) -> None:
+    for part, lines in {"src.en": "s\nt\nu\n", "correct.de": "a\nb\nc\n", "incorrect.de": "x\ny\nz\n"}.items():
+        (tmp_path / f"kind.mt.{part}").write_text(lines)
+    found = contrast.read_set(tmp_path)
+    assert found == [contrast.Pair("kind.mt", *line) for line in ("sax", "tby", "ucz")]
+    assert contrast.read_set(tmp_path, 2) == found[:2]
+    file = tmp_path / "lingeval.json"
+    file.write_text(
+        '[{"source": "s", "reference": "r", "origin": "o", "errors": [{"type": "a", "contrastive": "x", "distance": 2},'
+        ' {"type": "b", "contrastive": "y"}]}, {"source": "t", "reference": "q", "errors": []}]'
+    )
+    assert contrast.read_set(file) == [contrast.Pair("a", "s", "r", "x", 2), contrast.Pair("b", "s", "r", "y")]
+
+
+def test_pieces_know_their_words(runs: dict[str, Path], tmp_path: Path) -> None:
+    words = api.load(runs["transformer"]).loaded.source
+    assert isinstance(words, Words)
+    assert words_of_pieces(words, "a  b c") == [0, 1, 2]
+    codes = Codes.__new__(Codes)
+    (tmp_path / "codes").write_text("#version: 0.2\na b</w>\n")
+    codes.merges = Merges.read(tmp_path / "codes")
+    assert codes.pieces("ab cab d") == ["ab", "c@@", "ab", "d"]
+    assert words_of_pieces(codes, "ab cab d") == [0, 1, 1, 2]
+
+    class Pieces(Words):
+        kind = "bpe"
+
+        def pieces(self, line: str) -> list[str]:
+            return ["▁Zim", "mer", "▁", "3", "8", "▁ist"]
+
+    assert words_of_pieces(Pieces(words.vocabulary), "Zimmer 38 ist") == [0, 0, 1, 1, 1, 2]
+
+
+def test_names_tell_runs_apart(tmp_path: Path) -> None:
+    folders = [tmp_path / name for name in ("rnn/1", "cnn/1", "cnn/2", "base")]
+    assert names_of(folders) == ["rnn/1", "cnn/1", "cnn/2", "base"]
+    assert names_of([tmp_path / "a/x/run", tmp_path / "b/x/run"]) == ["a/x/run", "b/x/run"]
+    assert list(spread_over(10, 4)) == [0, 2, 5, 7]
+    assert list(spread_over(3, 9)) == [0, 1, 2]
+    assert list(spread_over(0, 9)) == []
+
+
+def test_a_matrix_is_drawn_with_its_links() -> None:
+    gold = Gold(frozenset({(0, 1)}), frozenset({(0, 1), (1, 0)}))
+    source, target = ["$x$", "_a^", "</s>"], ["y", "\x07", "</s>"]
+    weights = torch.rand(3, 3).softmax(1)
+    drawn = matrices.draw(weights, source, target, "m", "t", "c", (gold, [0, 1], [0, 1]))
+    assert drawn.png.startswith(b"\x89PNG\r\n\x1a\n")
+    assert b"<svg" in drawn.svg
+    assert len(drawn.table.rows) == 9
+    assert drawn.table.rows[5][-1] == pytest.approx(float(weights[1, 2]))
+    again = matrices.draw(weights, source, target, "m", "t", "c", (gold, [0, 1], [0, 1]))
+    assert (again.svg, again.png) == (drawn.svg, drawn.png)
+    grid = matrices.gold_weights(gold, [0, 0, 1], [0, 1], torch.zeros(2, 4))
+    assert grid.tolist() == [[0, 0, 0.5, 0], [1, 1, 0, 0]]
+
+
+def test_without_matplotlib_the_extra_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "matplotlib.figure", None)
+    with pytest.raises(CalqueError, match=r"calque\[plot\]"):
+        matrices.draw(torch.ones(1, 1), ["a"], ["b"], "x", "x")
+
+
+def test_addresses_of_layers_and_heads() -> None:
+    assert matrices.address("decoder.1[2].0") == ("decoder.1[2].0", None)
+    assert matrices.address("decoder.1[2].0#3") == ("decoder.1[2].0", 3)
+
+
+def test_every_figure_of_the_papers_is_drawn_or_says_why() -> None:
+    figures = paper_figures()
+    # As captioned in the papers; Domhan 2018 has tables alone.
+    for paper, count in {"luong2015": 7, "gehring2017": 5, "zhang2018": 7, "you2020": 8}.items():
+        numbers = [int(m[1]) for name in figures if (m := re.fullmatch(rf"{paper}/figure(\d+)", name))]
+        assert numbers == list(range(1, count + 1))
+    for name, figure in figures.items():
+        assert (figure.piece in PIECES) != bool(figure.why), name
+        assert figure.equal in (None, "size", "width")
+
+
+def test_figures_are_chosen_by_name() -> None:
+    assert chosen(["gehring2017/figure3"], list(PIECES)) == (["lengths"], paper_figures()["gehring2017/figure3"])
+    assert chosen(["curves", "you2020/figure2"], list(PIECES)) == (["curves", "distances"], None)
+
+
+def test_the_page_has_the_table_of_figures_and_all_pieces() -> None:
+    page = (DOCS / "analysis.md").read_text(encoding="utf-8")
+    assert markdown() in page
+    for name in PIECES:
+        assert f"`{name}`" in page

@@ -1,0 +1,255 @@
+"""The commands: the whole report, single figures, contrastive sets, and every mistake around them."""
+
+import base64
+import csv
+import json
+import re
+import shutil
+import xml.etree.ElementTree as ElementTree
+from dataclasses import replace
+from html.parser import HTMLParser
+from pathlib import Path
+from typing import Any
+
+import pytest
+from analysed import write
+
+from calque.analyse.pieces import PIECES
+from calque.cli import analysis, root
+from calque.diagnostics import CalqueError
+from calque.experiment import Data
+from calque.ledger import record
+
+
+def calque(*arguments: object) -> None:
+    """A command in this process; mistakes arrive as `CalqueError`."""
+    root.main([str(a) for a in arguments], standalone_mode=False)
+
+
+def codes_of(*arguments: object) -> list[str]:
+    with pytest.raises(CalqueError) as caught:
+        calque(*arguments)
+    return [d.code for d in caught.value.diagnostics]
+
+
+class Page(HTMLParser):
+    """Ids, links, pictures, and whether tags are closed."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.ids: list[str] = []
+        self.links: list[str] = []
+        self.pictures: list[str] = []
+        self.open: list[str] = []
+
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        given = {key: value or "" for key, value in attrs}
+        self.ids += [given["id"]] if "id" in given else []
+        self.links += [given["href"]] if "href" in given else []
+        self.pictures += [given["src"]] if "src" in given else []
+        if tag not in ("meta", "img", "br"):
+            self.open.append(tag)
+
+    def handle_endtag(self, tag: str) -> None:
+        assert self.open.pop() == tag
+
+
+@pytest.fixture(scope="module")
+def extra(tmp_path_factory: pytest.TempPathFactory, corpus: Data) -> dict[str, Path]:
+    """Links by hand, contrastive pairs and a ledger."""
+    base = tmp_path_factory.mktemp("extra")
+    lengths = [len(line.split()) for line in Path(corpus.test[0]).read_text().splitlines()]
+    (base / "gold.links").write_text("".join(" ".join(f"{i}-{n - 1 - i}" for i in range(n)) + "\n" for n in lengths))
+    error = {"type": "subj_verb_agreement", "contrastive": "a a", "distance": 2}
+    entry = {"source": "a b", "reference": "b a", "errors": [error, {**error, "distance": 18}, {**error, "type": "b"}]}
+    (base / "pairs.json").write_text(json.dumps([entry]))
+    return {"gold": base / "gold.links", "pairs": base / "pairs.json", "ledger": ledger(base / "ledger")}
+
+
+def ledger(folder: Path) -> Path:
+    from calque.ledger import Entry, conditions
+
+    for n in (1, 2):
+        where = {**conditions(), "row": "base", "settings": f"n={n}"}
+        record(
+            folder, Entry(f"base-{n}", "Base", "quality", "calque x", "2026-01-01", where, {"BLEU": 10.0 * n}, seed=1)
+        )
+    return folder
+
+
+def test_the_whole_report(
+    runs: dict[str, Path], extra: dict[str, Path], tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    given = ["--gold", extra["gold"], "--contrast", extra["pairs"], "--ledger", extra["ledger"], "--buckets", 3]
+    calque("analyse", *runs.values(), "--out", tmp_path / "out", *given)
+    assert capsys.readouterr().out == f"{tmp_path / 'out' / 'report.html'}\n"
+    body = (tmp_path / "out" / "report.html").read_text(encoding="utf-8")
+    page = Page()
+    page.feed(body)
+    assert page.open == []
+    assert set(PIECES) <= set(page.ids)
+    assert len(page.ids) == len(set(page.ids))
+    assert "Not drawn" not in body
+    # Everything is in the file or beside it.
+    assert not re.search(r"""(src|href)\s*=\s*["']?(https?:)?//|@import|url\(""", body)
+    for link in page.links:
+        assert link[1:] in page.ids if link.startswith("#") else (tmp_path / "out" / link).is_file()
+    assert page.pictures
+    for picture in page.pictures:
+        kind, _, coded = picture.partition(",")
+        assert kind == "data:image/svg+xml;base64"
+        ElementTree.fromstring(base64.b64decode(coded))
+    stems = {file.stem for file in (tmp_path / "out").glob("*.csv")}
+    assert stems >= {"pareto", "curves", "lengths", "length-differences", "decode-time", "off-diagonality", "aer"}
+    assert stems >= {"distances-transformer", "contrast", "contrast-distance", "sweep-n", "matrix-gold"}
+    for stem in stems:
+        rows = list(csv.reader((tmp_path / "out" / f"{stem}.csv").open(encoding="utf-8")))
+        assert len({len(row) for row in rows}) == 1
+        assert len(rows) > 1
+        assert (tmp_path / "out" / f"{stem}.png").read_bytes().startswith(b"\x89PNG")
+    # What does not apply to a family is named.
+    assert "hard-coded has no attention whose weights depend on the text" in body
+    assert "calque analyse" in body
+    assert "--figure you2020" not in body
+
+
+def test_what_is_not_at_hand_is_named(runs: dict[str, Path], tmp_path: Path) -> None:
+    names = ["off-diagonality", "contrast", "aer", "sweeps", "length-differences", "curves"]
+    chosen = [word for name in names for word in ("--figure", name)]
+    calque("analyse", runs["rnn-feed"], "--out", tmp_path / "out", *chosen)
+    body = (tmp_path / "out" / "report.html").read_text(encoding="utf-8")
+    for reason in (
+        "no run has self-attention whose weights depend on the text",
+        "no contrastive set is given",
+        "no links by hand are given",
+        "no ledger is given",
+        "a difference needs a second run",
+    ):
+        assert f"Not drawn: {reason}" in body
+    assert {file.stem for file in (tmp_path / "out").glob("*.svg")} == {"curves"}
+
+
+def test_a_figure_alone_takes_the_paper_s_buckets(runs: dict[str, Path], tmp_path: Path) -> None:
+    calque("analyse", runs["transformer"], "--out", tmp_path, "--figure", "gehring2017/figure3", "--lines", 20)
+    rows = (tmp_path / "lengths.csv").read_text().splitlines()
+    assert len(rows) == 1 + 15
+    calque("analyse", runs["transformer"], "--out", tmp_path, "--figure", "gehring2017/figure3", "--buckets", 2)
+    assert len((tmp_path / "lengths.csv").read_text().splitlines()) == 1 + 2
+
+
+def test_layers_and_heads_are_drawn_by_path(runs: dict[str, Path], tmp_path: Path) -> None:
+    path = "decoder.1[2].1.1.1"
+    given = ["--figure", "matrices", "--line", 3]
+    for layer in (path, f"{path}#2", "encoder.1[1].0.1.1"):
+        given += ["--layer", layer]
+    calque("analyse", *runs.values(), "--out", tmp_path, *given)
+    stems = sorted(file.stem for file in tmp_path.glob("matrix*.svg"))
+    assert stems == [f"matrix-transformer-{name}" for name in ("decoder.1-2-.1.1.1-2", "decoder.1-2-.1.1.1-mean")] + [
+        "matrix-transformer-encoder.1-1-.0.1.1-mean"
+    ]
+    one = ["analyse", runs["transformer"], "--out", tmp_path / "no", "--figure", "matrices", "--layer"]
+    assert codes_of(*one, "decoder.1[2].1.1.9") == ["X827"]
+    assert codes_of(*one, f"{path}#3") == ["X828"]
+    assert codes_of(*one, f"{path}#0") == ["X828"]
+    assert not (tmp_path / "no").exists()
+
+
+def test_sweeps_need_no_run(extra: dict[str, Path], tmp_path: Path) -> None:
+    calque("analyse", "--ledger", extra["ledger"], "--figure", "you2020/figure3", "--out", tmp_path)
+    assert "base,1,10,,1\nbase,2,20,,1\n" in (tmp_path / "sweep-n.csv").read_text()
+
+
+def test_contrast_prints_a_table_and_json(
+    runs: dict[str, Path], extra: dict[str, Path], capsys: pytest.CaptureFixture[str]
+) -> None:
+    both = [runs["transformer"], runs["hard-coded"]]
+    calque("contrast", *both, extra["pairs"])
+    lines = capsys.readouterr().out.splitlines()
+    assert lines[0].split() == ["run", "error", "pairs", "right", "accuracy", "%", "low", "%", "high", "%"]
+    assert [line.split()[:3] for line in lines[1:4]] == [
+        ["transformer", "subj_verb_agreement", "2"],
+        ["transformer", "b", "1"],
+        ["transformer", "all", "3"],
+    ]
+    calque("contrast", *both, extra["pairs"], "--json", "--most", 1)
+    rows: list[dict[str, Any]] = json.loads(capsys.readouterr().out)
+    assert {row["pairs"] for row in rows if row["error"] != "all"} == {1}
+
+
+def test_mistakes_around_runs(runs: dict[str, Path], tmp_path: Path) -> None:
+    run, out = runs["transformer"], ["--out", tmp_path / "out"]
+    assert codes_of("analyse", run, run, *out) == ["X820"]
+    assert codes_of("analyse", tmp_path / "none", *out) == ["K101"]
+    assert codes_of("analyse", run, *out, "--base", "other") == ["X832"]
+    assert codes_of("analyse", run, *out, "--figure", "you2020/figure9") == ["X829"]
+    assert codes_of("analyse", run, *out, "--figure", "you2020/figure1") == ["X830"]
+    assert codes_of("analyse", run, *out, "--figure", "sweeps") == ["X830"]
+    bare = tmp_path / "bare"
+    shutil.copytree(run, bare, ignore=shutil.ignore_patterns("data", "checkpoints"))
+    assert codes_of("analyse", bare, *out) == ["X821"]
+    assert not (tmp_path / "out").exists()
+
+
+def test_runs_of_other_texts_need_one_that_is_named(runs: dict[str, Path], corpus: Data, tmp_path: Path) -> None:
+    from calque.run import EXPERIMENT
+    from calque.workflow import CORPUS, prepare_corpus
+
+    other = tmp_path / "other"
+    shutil.copytree(runs["transformer"], other, ignore=shutil.ignore_patterns("checkpoints", CORPUS))
+    assert (other / EXPERIMENT).is_file()
+    prepare_corpus(replace(corpus, test=write(tmp_path, "test2", 5, 9)), other)
+    two = ["analyse", runs["rnn-feed"], other, "--figure", "lengths", "--out", tmp_path / "out"]
+    assert codes_of(*two) == ["X822"]
+    calque(*two, "--text", tmp_path / "test2.src", tmp_path / "test2.tgt")
+    assert "test2.src, test2.tgt" in (tmp_path / "out" / "report.html").read_text(encoding="utf-8")
+
+
+@pytest.mark.parametrize(
+    ("name", "body", "code"),
+    [
+        ("gold", "0-0 1x2\n", "X823"),
+        ("gold.talp", "0-1\n", "X823"),
+        ("gold", "0-0\n", "X831"),
+        ("gold", "0-99\n" * 24, "X831"),
+    ],
+)
+def test_mistakes_in_links(runs: dict[str, Path], tmp_path: Path, name: str, body: str, code: str) -> None:
+    (tmp_path / name).write_text(body)
+    given = ["--figure", "aer", "--gold", tmp_path / name, "--out", tmp_path / "out"]
+    assert codes_of("analyse", runs["rnn-feed"], *given) == [code]
+
+
+@pytest.mark.parametrize(
+    ("files", "code"),
+    [
+        ({}, "X824"),
+        ({"set/a.src.en": "x\n"}, "X825"),
+        ({"set/a.src.en": "x\n", "set/a.correct.de": "y\n", "set/a.incorrect.de": "z\nz\n"}, "X825"),
+        ({"set": "{"}, "X826"),
+        ({"set": "{}"}, "X824"),
+        ({"set": "[1]"}, "X826"),
+        ({"set": '[{"errors": [{"type": "x"}]}]'}, "X826"),
+        ({"set": '[{"source": 1, "reference": "x", "errors": [{"type": "x", "contrastive": "y"}]}]'}, "X826"),
+        (
+            {
+                "set": '[{"source": "s", "reference": "x", "errors": [{"type": "x", "contrastive": "y", "distance": "a"}]}]'
+            },
+            "X826",
+        ),
+    ],
+)
+def test_mistakes_in_contrastive_sets(runs: dict[str, Path], tmp_path: Path, files: dict[str, str], code: str) -> None:
+    for name, body in files.items():
+        (tmp_path / name).parent.mkdir(exist_ok=True)
+        (tmp_path / name).write_text(body)
+    if not files:
+        (tmp_path / "set").mkdir()
+    assert codes_of("contrast", runs["rnn-feed"], tmp_path / "set") == [code]
+
+
+def test_the_command_of_a_caption_can_be_called() -> None:
+    with analysis.analyse.make_context(
+        "analyse",
+        ["a b", "c", "--out", "o", "--layer", "x#1", "--layer", "y", "--text", "s", "t", "--figure", "curves"],
+    ) as context:
+        assert analysis._command(context) == "calque analyse 'a b' c --out o --text s t --layer 'x#1' --layer y"
