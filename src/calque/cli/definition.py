@@ -7,7 +7,7 @@ from typing import Any
 
 import click
 
-from calque.cli.base import FILE, root, tell
+from calque.cli.base import FILE, root, tell, write_out
 from calque.diagnostics import CalqueError, Place, codes, error, nearest, render_all
 
 DEFINITION = click.argument("file", metavar="FILE|NAME")
@@ -98,6 +98,7 @@ def check(file: str, settings: tuple[str, ...], dialect: str, to_text: bool) -> 
 )
 @click.option("--all", "every", is_flag=True, help="Every copy of a repetition by itself.")
 @click.option("--json", "as_json", is_flag=True, help="Everything as JSON.")
+@click.option("--diagram", type=FILE, help="Draw the network into this file instead, as SVG.")
 def explain(
     file: str,
     settings: tuple[str, ...],
@@ -107,6 +108,7 @@ def explain(
     precision: str,
     every: bool,
     as_json: bool,
+    diagram: Path | None,
     **sizes: Any,
 ) -> None:
     """Print what a definition costs before a weight exists.
@@ -117,6 +119,13 @@ def explain(
     from calque.explain import explanation, table, whole
 
     checked = checked_definition(file, settings, dialect)
+    if diagram is not None:
+        from calque.diagram import diagram as drawn
+
+        path = Path(file)
+        write_out(diagram, drawn(checked, path.name if path.exists() else file))
+        click.echo(diagram)
+        return
     model = whole(checked, around(**sizes), length, source_length)
     found = table(checked, model, precision, every)
     click.echo(json.dumps(explanation(checked, model), indent=1) if as_json else found)
