@@ -33,6 +33,20 @@ def AROUND(command: Any) -> Any:
     return command
 
 
+def LENGTHS(command: Any) -> Any:
+    """The options of what costs are told for."""
+    count = click.IntRange(1, 10_000)
+    kind = click.Choice(["float32", "bfloat16"])
+    options = (
+        click.option("--length", type=count, default=25, show_default=True, help="Target tokens."),
+        click.option("--source-length", type=count, default=25, show_default=True, help="Source tokens."),
+        click.option("--precision", type=kind, default="float32", help="Of the decoding state."),
+    )
+    for option in reversed(options):
+        command = option(command)
+    return command
+
+
 def around(source_vocabulary: int | None, target_vocabulary: int | None, tying: str | None) -> Any:
     """What surrounds an architecture. Tying is three-way, where the vocabularies are of one size, else of the target's."""
     from calque.explain import Around
@@ -90,12 +104,8 @@ def check(file: str, settings: tuple[str, ...], dialect: str, to_text: bool) -> 
 @DEFINITION
 @SETTINGS
 @DIALECT
-@click.option("--length", type=click.IntRange(1, 10_000), default=25, show_default=True, help="Target tokens.")
-@click.option("--source-length", type=click.IntRange(1, 10_000), default=25, show_default=True, help="Source tokens.")
+@LENGTHS
 @AROUND
-@click.option(
-    "--precision", type=click.Choice(["float32", "bfloat16"]), default="float32", help="Of the decoding state."
-)
 @click.option("--all", "every", is_flag=True, help="Every copy of a repetition by itself.")
 @click.option("--json", "as_json", is_flag=True, help="Everything as JSON.")
 @click.option("--diagram", type=FILE, help="Draw the network into this file instead, as SVG.")

@@ -134,5 +134,5 @@ def _legend(on: Canvas, y: float) -> float:
             x, y = MARGIN, y + 16
         on.boxes.append(Box(Rectangle(x, y, 12, 10), (), kind, round=2))
         on.words.append(Words(x + 18, y + 9, KINDS[kind]))
-        x += room + 16
+        x += room + 10
     return y + 10 + MARGIN
