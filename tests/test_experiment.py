@@ -73,6 +73,17 @@ def test_paths_do_not_depend_on_the_current_folder(tmp_path: Path, monkeypatch: 
     assert there.data.valid == (f"{tmp_path.parent}/x", f"{tmp_path}/sub/y")
 
 
+def test_the_name_of_an_architecture_is_no_path(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    named = GOOD[: GOOD.index("text =")] + 'file = "paper/table/row"\n' + GOOD[GOOD.index("[train]\nmax") :]
+    assert load(file(tmp_path, named)).model.file == "paper/table/row"
+    assert load(file(tmp_path, named), ['model.file="row.adl"']).model.file == f"{Path.cwd()}/row.adl"
+    (tmp_path / "paper" / "table").mkdir(parents=True)
+    (tmp_path / "paper" / "table" / "row").touch()
+    assert load(file(tmp_path, named)).model.file == f"{tmp_path}/paper/table/row"
+    monkeypatch.chdir(tmp_path)
+    assert load(file(tmp_path, GOOD), ['model.text=""', 'model.file="paper/table/row"']).model.file.startswith("/")
+
+
 def test_windows_newlines(tmp_path: Path) -> None:
     assert load(file(tmp_path, GOOD.replace("\n", "\r\n"))) == load(file(tmp_path, GOOD))
     assert faults(file(tmp_path, (GOOD + "lrr = 2\n").replace("\n", "\r\n"))) == [("X105", "lrr")]

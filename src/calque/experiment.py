@@ -35,6 +35,8 @@ _SECTIONS: dict[str, dict[str, Field[Any]]] = {
     f.name: {k.name: k for k in fields(f.type)} for f in fields(Experiment) if isinstance(f.type, type)
 }
 _PATHS = {"data.train", "data.valid", "data.test", "data.codes", "model.file"}
+_NAMED = "model.file"
+"""The path that may be the name of an architecture that comes with the package instead."""
 _LIMITS = ("max_updates", "max_epochs", "max_seconds", "patience", "min_lr")
 _VALIDATE = ("validate_every_updates", "validate_every_epochs", "validate_every_seconds")
 _LARGEST = 2**63 - 1  # TOML's whole numbers have 64 bits; tomllib reads longer ones
@@ -44,7 +46,8 @@ def load(path: Path | str, overrides: Sequence[str] = ()) -> Experiment:
     """Reads an experiment file and checks all of it.
 
     Each override is `section.key=value` with a TOML value, and replaces what the file says. Every path comes back
-    absolute: those of the file start from its folder, those of overrides from the current folder.
+    absolute: those of the file start from its folder, those of overrides from the current folder. A `model.file` that is no
+    file there and does not end in `.adl` stays as it is: it may name an architecture of the zoo.
 
     Raises CalqueError with all faults at once: X1 for what cannot be read, X2 for keys that contradict one another.
     """
@@ -171,7 +174,14 @@ def _setting(known: "Field[Any]", entry: Entry, is_path: bool) -> Any:
         return float(value)
     parts = value if isinstance(value, list) else [value]
     if is_path:
-        parts = [os.path.normpath(os.path.join(entry.folder, p)) if p else "" for p in parts]
+        paths = [os.path.normpath(os.path.join(entry.folder, p)) if p else "" for p in parts]
+        if (
+            f"{entry.section}.{entry.key}" == _NAMED
+            and not str(value).endswith(".adl")
+            and not os.path.exists(paths[0])
+        ):
+            return value
+        parts = paths
     return tuple(parts) if isinstance(value, list) else parts[0]
 
 

@@ -42,7 +42,7 @@ class Data:
 class Model:
     """[model]: the architecture and the matrices around it."""
 
-    file: str = key("", "an .adl file; or give the text itself in `text`")
+    file: str = key("", "an .adl file, or an architecture of `calque zoo`; or give the text itself in `text`")
     text: str = key("", "the definition itself")
     dialect: str = key(
         "calque",

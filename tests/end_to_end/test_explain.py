@@ -27,3 +27,19 @@ def test_explain_takes_lengths_and_vocabularies(calque: Run, tmp_path: Path) -> 
     assert found["output"] == {"parameters": 100 * 33, "products": 100 * 32}
     assert found["decoder"]["field"] == [None, 0]
     assert found["state_bytes"]["float32"] == 8 + 4 * 3 * 64 * (11 + 20)  # keys and values of three layers
+
+
+def test_a_diagram_is_drawn_whole_or_not_at_all(calque: Run, tmp_path: Path) -> None:
+    (tmp_path / "a.adl").write_text(TINY)
+    done = calque("explain", tmp_path / "a.adl", "--diagram", tmp_path / "a.svg")
+    assert (done.status, done.out.strip()) == (0, str(tmp_path / "a.svg"))
+    drawn = (tmp_path / "a.svg").read_text(encoding="utf-8")
+    assert ">a.adl</text>" in drawn
+    calque("explain", "domhan2018/transformer", "--diagram", tmp_path / "b.svg")
+    assert ">domhan2018/transformer</text>" in (tmp_path / "b.svg").read_text(encoding="utf-8")
+    failed = calque("explain", tmp_path / "a.adl", "--diagram", tmp_path / "nowhere" / "a.svg")
+    assert failed.status == 2
+    assert "X408" in failed.err
+    broken = calque("explain", tmp_path / "a.adl", "--set", "d=33", "--diagram", tmp_path / "c.svg")
+    assert broken.status == 2
+    assert not (tmp_path / "c.svg").exists()

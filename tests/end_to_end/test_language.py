@@ -101,7 +101,11 @@ def test_the_canonical_text_and_the_translation(calque: Run, strings: Path, tmp_
 def test_diff(calque: Run) -> None:
     done = calque("diff", "domhan2018/table3/rnn+pos", "domhan2018/table3/rnn+norm", "--set", "d=64")
     assert done.status == 0
-    assert done.out == "insert `norm` at 16 places  [+2,048 parameters]\n437,568 -> 439,616 parameters\n"
+    lines = done.out.splitlines()
+    assert lines[:2] == ["insert `norm` at 16 places  [+2,048 parameters]", ""]
+    assert lines[2].split() == ["A", "B", "B", "-", "A"]
+    assert lines[3].split() == ["parameters", "437,568", "439,616", "+2,048"]
+    assert "decoder: positions seen" in done.out
     found = json.loads(calque("diff", "domhan2018/table3/rnn", "domhan2018/table3/rnn+mh", "--json").out)
     assert found["equal"] is False
     assert found["parameters"][0] == found["parameters"][1]
@@ -140,3 +144,31 @@ def test_a_run_from_the_strings_of_the_research_code(calque: Run, tmp_path: Path
     (tmp_path / "translated.adl").write_text(calque("check", strings, "--dialect", "acl18", "--to-text").out)
     assert calque("equal", tmp_path / "run" / "architecture.adl", tmp_path / "translated.adl").status == 0
     assert calque("translate", tmp_path / "run", stdin=b"alpha beta\n").status == 0
+
+
+def test_a_run_of_an_architecture_by_its_name(calque: Run, tmp_path: Path) -> None:
+    path = experiment(tmp_path, train__max_updates=1, train__validate_every_updates=1, train__validate_bleu_sentences=0)
+    text = path.read_text()
+    start, end = text.index("text = "), text.index("[train]")
+
+    def named(name: str) -> Path:
+        path.write_text(f'{text[:start]}file = "{name}"\n{text[end:]}')
+        return path
+
+    wrong = calque("train", named("you2020/sh-z"), "--out", tmp_path / "wrong")
+    assert wrong.status == 2
+    assert "X220" in wrong.err
+    assert "did you mean `you2020/sh-x`?" in wrong.err
+    assert not (tmp_path / "wrong").exists()
+    missing = calque("train", named("nothing/sh-x"), "--out", tmp_path / "wrong")
+    assert missing.status == 2
+    assert "X402" in missing.err
+    done = calque("train", named("you2020/sh-x"), "--out", tmp_path / "run")
+    assert done.status == 0, done.err
+    assert calque("equal", tmp_path / "run" / "architecture.adl", "you2020/sh-x").status == 0
+    # A file of that name, beside the experiment, comes first.
+    (tmp_path / "you2020").mkdir()
+    (tmp_path / "you2020" / "sh-x").write_text("encoder = nothing\n")
+    first = calque("train", named("you2020/sh-x"), "--out", tmp_path / "wrong")
+    assert first.status == 2
+    assert "C101" in first.err

@@ -6,6 +6,7 @@ from typing import Any
 import click
 
 from calque import __version__
+from calque.diagnostics import Place, error
 
 FILE = click.Path(path_type=Path)
 
@@ -29,6 +30,16 @@ OUT = click.option("--out", type=FILE, help="The run folder; runs/NAME for NAME.
 BEAM = click.option("--beam", type=click.IntRange(1, 1000), help="Hypotheses per sentence; 1: greedy.")
 PRECISION = click.option("--precision", type=click.Choice(["float32", "bfloat16", "int8"]), help="Of the weights.")
 THREADS = click.option("--threads", type=click.IntRange(1, 1024), help="Processor threads; default: all.")
+
+
+def write_out(path: Path, body: str) -> None:
+    """Writes what a command was asked for into a file, whole or not at all. Raises X408 where the system refuses."""
+    from calque.whole import write_whole
+
+    try:
+        write_whole(path, body.encode("utf-8"))
+    except OSError as e:
+        raise error("X408", Place(str(path)), reason=(e.strerror or str(e)).lower()) from None
 
 
 def load_run(run: Path, beam: int | None, precision: str | None) -> Any:

@@ -7,7 +7,7 @@ from typing import Any
 
 import click
 
-from calque.cli.base import FILE, root, tell
+from calque.cli.base import FILE, root, tell, write_out
 from calque.diagnostics import CalqueError, Place, codes, error, nearest, render_all
 
 DEFINITION = click.argument("file", metavar="FILE|NAME")
@@ -27,6 +27,20 @@ def AROUND(command: Any) -> Any:
         click.option("--source-vocabulary", type=size, metavar="N", help="Entries; with the other, embeddings count."),
         click.option("--target-vocabulary", type=size, metavar="N", help="Entries; the output layer counts."),
         click.option("--tying", type=click.Choice(["three-way", "target", "none"]), help="Which matrices are one."),
+    )
+    for option in reversed(options):
+        command = option(command)
+    return command
+
+
+def LENGTHS(command: Any) -> Any:
+    """The options of what costs are told for."""
+    count = click.IntRange(1, 10_000)
+    kind = click.Choice(["float32", "bfloat16"])
+    options = (
+        click.option("--length", type=count, default=25, show_default=True, help="Target tokens."),
+        click.option("--source-length", type=count, default=25, show_default=True, help="Source tokens."),
+        click.option("--precision", type=kind, default="float32", help="Of the decoding state."),
     )
     for option in reversed(options):
         command = option(command)
@@ -90,14 +104,11 @@ def check(file: str, settings: tuple[str, ...], dialect: str, to_text: bool) -> 
 @DEFINITION
 @SETTINGS
 @DIALECT
-@click.option("--length", type=click.IntRange(1, 10_000), default=25, show_default=True, help="Target tokens.")
-@click.option("--source-length", type=click.IntRange(1, 10_000), default=25, show_default=True, help="Source tokens.")
+@LENGTHS
 @AROUND
-@click.option(
-    "--precision", type=click.Choice(["float32", "bfloat16"]), default="float32", help="Of the decoding state."
-)
 @click.option("--all", "every", is_flag=True, help="Every copy of a repetition by itself.")
 @click.option("--json", "as_json", is_flag=True, help="Everything as JSON.")
+@click.option("--diagram", type=FILE, help="Draw the network into this file instead, as SVG.")
 def explain(
     file: str,
     settings: tuple[str, ...],
@@ -107,6 +118,7 @@ def explain(
     precision: str,
     every: bool,
     as_json: bool,
+    diagram: Path | None,
     **sizes: Any,
 ) -> None:
     """Print what a definition costs before a weight exists.
@@ -117,6 +129,13 @@ def explain(
     from calque.explain import explanation, table, whole
 
     checked = checked_definition(file, settings, dialect)
+    if diagram is not None:
+        from calque.diagram import diagram as drawn
+
+        path = Path(file)
+        write_out(diagram, drawn(checked, path.name if path.exists() else file))
+        click.echo(diagram)
+        return
     model = whole(checked, around(**sizes), length, source_length)
     found = table(checked, model, precision, every)
     click.echo(json.dumps(explanation(checked, model), indent=1) if as_json else found)

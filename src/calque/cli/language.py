@@ -3,11 +3,12 @@
 import json
 import sys
 from dataclasses import asdict
+from typing import Any
 
 import click
 
 from calque.cli.base import root
-from calque.cli.definition import SETTINGS, checked_definition
+from calque.cli.definition import AROUND, LENGTHS, SETTINGS, around, checked_definition
 from calque.diagnostics import error, nearest
 
 
@@ -31,24 +32,39 @@ def zoo(name: str | None) -> None:
 @click.argument("a")
 @click.argument("b")
 @SETTINGS
+@LENGTHS
+@AROUND
 @click.option("--json", "as_json", is_flag=True, help="Everything as JSON.")
-def diff(a: str, b: str, settings: tuple[str, ...], as_json: bool) -> None:
-    """Print the edits that turn definition A into definition B, and the parameters that each brings.
+def diff(
+    a: str,
+    b: str,
+    settings: tuple[str, ...],
+    length: int,
+    source_length: int,
+    precision: str,
+    as_json: bool,
+    **sizes: Any,
+) -> None:
+    """Print the edits that turn definition A into definition B, the parameters that each brings, and what both cost.
 
     A and B are files or architectures of `calque zoo`.
     """
     one, two = checked_definition(a, settings), checked_definition(b, settings)
     from calque.adl.diff import diff as edits_between
-    from calque.adl.normal import normal
+    from calque.explain import differences, differences_json, differences_text, whole
 
-    edits, before, after = edits_between(one, two), normal(one).parameters, normal(two).parameters
+    edits, shape = edits_between(one, two), around(**sizes)
+    costs = [whole(checked, shape, length, source_length) for checked in (one, two)]
+    found = differences(costs[0], costs[1], precision)
     if as_json:
-        found = {"equal": not edits, "parameters": [before, after], "edits": [asdict(edit) for edit in edits]}
-        click.echo(json.dumps(found, indent=1))
-        return
-    for edit in edits:
-        click.echo(f"{edit}" + (f"  [{edit.parameters:+,} parameters]" if edit.parameters else ""))
-    click.echo(f"{before:,} -> {after:,} parameters" if edits else "equal")
+        told = {"length": length, "source_length": source_length, "precision": precision, **differences_json(found)}
+        click.echo(json.dumps({"equal": not edits, **told, "edits": [asdict(edit) for edit in edits]}, indent=1))
+    elif not edits:
+        click.echo("equal")
+    else:
+        for edit in edits:
+            click.echo(f"{edit}" + (f"  [{edit.parameters:+,} parameters]" if edit.parameters else ""))
+        click.echo(f"\n{differences_text(found)}")
 
 
 @root.command()

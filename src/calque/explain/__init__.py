@@ -1,5 +1,6 @@
 """What is known of a definition before a weight exists: its figures, as values, as JSON and as a table."""
 
+from calque.explain.differences import differences, differences_json, differences_text
 from calque.explain.figures import Figures, figures
 from calque.explain.fit import fit, parameters
 from calque.explain.pages import default_text, layer_page, signature_text
@@ -12,6 +13,9 @@ __all__ = [
     "Figures",
     "Whole",
     "default_text",
+    "differences",
+    "differences_json",
+    "differences_text",
     "explanation",
     "figures",
     "fit",

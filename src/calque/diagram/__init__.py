@@ -1,0 +1,17 @@
+"""A definition as a picture, drawn from the checked tree alone, before a weight exists."""
+
+from calque.adl.check import Checked
+from calque.diagram.draw import picture
+from calque.diagram.svg import svg
+
+__all__ = ["diagram", "picture"]
+
+
+def diagram(checked: Checked, title: str) -> str:
+    """The network as an SVG document.
+
+    Both sides flow downwards. A frame `n ×` is a repetition, drawn once; an arc into `+` is the identity of a residual sum; an
+    arrow from a dot `@label` goes to the layer that reads that point, with words where copies read different ones; a loop is
+    input feeding. Numbers beside the flow are widths, where they change.
+    """
+    return svg(picture(checked, title), checked.hash, f"{title} {checked.hash}", checked.text)

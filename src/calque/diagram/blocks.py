@@ -1,0 +1,305 @@
+"""The parts of a picture: each knows how far it reaches from its axis, how high it is, and how it is drawn at a place.
+
+The flow goes down an axis. On the outer side of it (left in the encoder, right in the decoder) stand arcs and loops, on the inner
+side widths, labels and what is read. Every part covers what belongs to it, words included, so nothing can overlap.
+"""
+
+from abc import ABC, abstractmethod
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+
+from calque.diagram.shapes import (
+    LINE,
+    NAME,
+    SMALL,
+    Box,
+    Canvas,
+    Dot,
+    Ending,
+    Frame,
+    Rectangle,
+    Words,
+    width_of,
+    wrapped,
+)
+from calque.diagram.view import Reading
+
+GAP, PAD, ARC, TITLE, JOIN, APART = 13, 9, 13, 17, 16, 16
+"""Between boxes; within frames; from a body to the arc beside it; of a frame's title; height of a join; between branches."""
+COLUMNS = 24
+"""Characters of a line in a box."""
+SOURCE = "#9a4a08"
+
+
+class Block(ABC):
+    """A part: extents to the left and the right of its axis, height, and whether an arrowhead belongs at its entry."""
+
+    left: float = 0
+    right: float = 0
+    height: float = 0
+    arrives: bool = False
+
+    @abstractmethod
+    def draw(self, on: Canvas, x: float, y: float) -> None:
+        """Draws it with its axis at x and its entry at y; its exit is at y + height."""
+
+    def reach(self, outer: int) -> float:
+        """The extent on the outer side, where `outer` is -1 for the left and 1 for the right."""
+        return self.left if outer < 0 else self.right
+
+    def widen(self, side: int, to: float) -> None:
+        """Reach as far as `to` on one side."""
+        if side < 0:
+            self.left = max(self.left, to)
+        else:
+            self.right = max(self.right, to)
+
+
+class Bare(Block):
+    """The identity: a line."""
+
+    height = 6
+
+    def draw(self, on: Canvas, x: float, y: float) -> None:
+        on.line((x, y), (x, y + self.height))
+
+
+class Mark(Block):
+    """The width of what flows here, on the inner side."""
+
+    height = 15
+
+    def __init__(self, text: str, inner: int):
+        self.text, self.inner = text, inner
+        self.widen(inner, 6 + width_of(text))
+
+    def draw(self, on: Canvas, x: float, y: float) -> None:
+        on.line((x, y), (x, y + self.height))
+        anchor = "start" if self.inner > 0 else "end"
+        on.words.append(Words(x + 6 * self.inner, y + 11, self.text, SMALL, anchor, colour="#666666"))
+
+
+class Tap(Block):
+    """A labelled point; arrows leave it on the inner side, below its label. The `last` one ends its line."""
+
+    height = 21
+
+    def __init__(self, label: str, inner: int, last: bool = False):
+        self.label, self.inner, self.last = label, inner, last
+        self.widen(inner, 6 + width_of("@" + label))
+
+    def draw(self, on: Canvas, x: float, y: float) -> None:
+        on.line((x, y), (x, y + (17 if self.last else self.height)))
+        anchor = "start" if self.inner > 0 else "end"
+        on.words.append(Words(x + 6 * self.inner, y + 11, "@" + self.label, SMALL, anchor, colour=SOURCE))
+        on.dots.append(Dot(x, y + 17, self.label))
+
+
+class Leaf(Block):
+    """A layer without bodies; the points it reads come in from the left, through the chains behind them."""
+
+    arrives = True
+
+    def __init__(
+        self, name: str, arguments: Sequence[str], kind: str, about: str, path: str = "", read: Sequence[Reading] = ()
+    ):
+        self.name, self.kind, self.about, self.path, self.read = name, kind, about, path, read
+        one = " ".join([name, *wrapped(arguments, 1000)])
+        self.beside = len(one) <= COLUMNS
+        self.lines = wrapped(arguments, COLUMNS)
+        lengths = [width_of(line) for line in self.lines]
+        named = width_of(name, NAME)
+        wide = named + 6 + sum(lengths) if self.beside and self.lines else max([named, *lengths])
+        self.half = wide / 2 + 7
+        own = 20 if self.beside else 20 + LINE * len(self.lines)
+        self.slots = [max(30, 4 + LINE * len(r.chain)) for r in read]
+        self.height = max(own, sum(self.slots))
+        self.left = self.right = self.half
+        for r in read:
+            behind = max((width_of(line) for line in r.chain), default=-28) + 28
+            self.left = max(self.left, self.half + behind + max(map(width_of, r.words)) + 18)
+
+    def draw(self, on: Canvas, x: float, y: float) -> None:
+        words = []
+        extra = 0 if self.beside else LINE * len(self.lines)
+        base = y + (self.height - extra) / 2 + 4
+        if self.beside and self.lines:
+            words.append(Words(x - self.half + 7, base, self.name, NAME, bold=True))
+            words.append(Words(x + self.half - 7, base, self.lines[0], SMALL, "end"))
+        else:
+            words.append(Words(x, base, self.name, NAME, "middle", bold=True))
+            words += [Words(x, base + LINE * k, line, SMALL, "middle") for k, line in enumerate(self.lines, 1)]
+        room = Rectangle(x - self.half, y, 2 * self.half, self.height)
+        on.boxes.append(Box(room, tuple(words), self.kind, self.about))
+        top = y + (self.height - sum(self.slots)) / 2
+        for r, slot in zip(self.read, self.slots, strict=True):
+            self.reading(on, r, x - self.half, top + slot / 2)
+            top += slot
+
+    def reading(self, on: Canvas, r: Reading, end: float, y: float) -> None:
+        """One point that is read: its words left of the box, the chain behind it between."""
+        if r.chain:
+            w = max(map(width_of, r.chain)) + 12
+            room = Rectangle(end - 16 - w, y - LINE * len(r.chain) / 2 - 1, w, LINE * len(r.chain) + 2)
+            lines = (Words(room.x + w / 2, room.y + 10 + LINE * k, t, SMALL, "middle") for k, t in enumerate(r.chain))
+            on.boxes.append(Box(room, tuple(lines), "source", f"behind the source of {self.path}"))
+            on.line((room.x + w, y), (end, y), head=True, kind="source")
+            end = room.x
+        for k, text in enumerate(r.words):
+            on.words.append(Words(end - 10, y - 4 + 16 * k, text, SMALL, "end", colour=SOURCE))
+        on.endings.append(Ending(end, y, r.label, self.path))
+
+
+@dataclass
+class Pipe(Block):
+    """Parts one behind the other."""
+
+    parts: list[Block] = field(default_factory=list)
+
+    def __post_init__(self) -> None:
+        self.parts = self.parts or [Bare()]
+        self.left = max(p.left for p in self.parts)
+        self.right = max(p.right for p in self.parts)
+        self.height = sum(p.height for p in self.parts) + sum(self.gaps())
+        self.arrives = self.parts[0].arrives
+
+    def gaps(self) -> list[float]:
+        """The spaces before the second part, the third, and so on."""
+        pairs = zip(self.parts, self.parts[1:], strict=False)
+        return [_gap(before, part) for before, part in pairs]
+
+    def draw(self, on: Canvas, x: float, y: float) -> None:
+        for part, gap in zip(self.parts, [0.0, *self.gaps()], strict=True):
+            on.line((x, y), (x, y + gap), head=part.arrives)
+            part.draw(on, x, y + gap)
+            y += gap + part.height
+
+    @property
+    def shown(self) -> str | None:
+        """The last width that is told, also at the end of a frame."""
+        for part in reversed(self.parts):
+            if isinstance(part, Mark):
+                return part.text
+            if isinstance(part, Framed) and part.body.shown is not None:
+                return part.body.shown
+        return None
+
+    def without_taps(self) -> tuple["Pipe", list[Tap]]:
+        """What stands before the points at its end, and these."""
+        k = len(self.parts)
+        while k and isinstance(self.parts[k - 1], Tap):
+            k -= 1
+        return Pipe(self.parts[:k]), [part for part in self.parts[k:] if isinstance(part, Tap)]
+
+
+def _gap(before: Block, part: Block) -> float:
+    told = isinstance(before, Mark | Tap)
+    if part.arrives:
+        return 6 if told else GAP
+    return 0 if isinstance(part, Mark | Tap) else 2 if told else 7 if isinstance(part, Framed) else 4
+
+
+class Framed(Block):
+    """A part with a frame and a title around it."""
+
+    def __init__(self, body: Pipe, title: str, kind: str, outer: int):
+        self.body, self.title, self.kind, self.outer = body, title, kind, outer
+        self.closed = kind == "side"
+        self.left, self.right = body.left + PAD, body.right + PAD
+        beside = (
+            self.left + self.right - self.reach(outer) if kind == "side" else -PAD
+        )  # no line goes through its title
+        self.widen(outer, width_of(title) + 14 - beside)
+        self.height = TITLE + body.height + PAD + (0 if isinstance(body.parts[-1], Tap) else 2)
+
+    def draw(self, on: Canvas, x: float, y: float) -> None:
+        room = Rectangle(x - self.left, y, self.left + self.right, self.height)
+        edge = room.x + 7 if self.outer < 0 else room.x + room.w - 7
+        title = Words(edge, y + 12, self.title, SMALL, "start" if self.outer < 0 else "end", bold=True)
+        on.frames.append(Frame(room, title, self.kind))
+        self.body.draw(on, x, y + TITLE)
+        if not self.closed:
+            on.line((x, y), (x, y + TITLE), head=self.body.arrives)
+            on.line((x, y + TITLE + self.body.height), (x, y + self.height))
+
+
+class Fed(Framed):
+    """A frame whose output comes back to its entry, one position later."""
+
+    def __init__(self, body: Pipe, outer: int):
+        seen = Leaf("[y(t-1); x(t)]", (), "join", "the body's output at the position before, and the input")
+        inside = Pipe([seen, *body.parts])
+        super().__init__(inside, "feed", "feed", outer)
+        self.widen(outer, inside.reach(outer) + PAD + ARC)
+        self.height += 8
+
+    def draw(self, on: Canvas, x: float, y: float) -> None:
+        super().draw(on, x, y)
+        entry = self.body.parts[0]
+        far = x + self.outer * (self.body.reach(self.outer) + ARC)
+        low, high = y + TITLE + self.body.height + 7, y + TITLE + entry.height / 2
+        end = x + self.outer * entry.reach(self.outer)
+        on.line((x, low), (far, low), (far, high), (end, high), head=True, kind="arc")
+
+
+class Joined(Block):
+    """Branches side by side that one layer joins; with `arc`, the input joins too, around them."""
+
+    def __init__(self, branches: Sequence[Pipe], name: str, kind: str, about: str, arc: bool, outer: int):
+        self.name, self.kind, self.about, self.outer = name, kind, about, outer
+        split = [b.without_taps() if len(branches) > 1 else (b, list[Tap]()) for b in branches]
+        self.bodies, self.taps = [body for body, _ in split], [taps for _, taps in split]
+        lefts = [max(b.left for b in (body, *taps)) for body, taps in split]
+        rights = [max(b.right for b in (body, *taps)) for body, taps in split]
+        axes = [sum(lefts[: k + 1]) + sum(rights[:k]) + k * APART for k in range(len(split))]
+        middle = (axes[0] + axes[-1]) / 2
+        self.axes = [axis - middle for axis in axes]
+        wide = (axes[-1] - axes[0]) / 2 + 12 if len(axes) > 1 else 0
+        self.half = max(wide, JOIN / 2 if name == "+" else width_of(name, NAME) / 2 + 7)
+        self.left, self.right = max(middle, self.half), max(axes[-1] + rights[-1] - middle, self.half)
+        self.around = self.reach(outer) + ARC if arc else 0
+        self.widen(outer, self.around)
+        self.start = 6 if arc else 0
+        self.top = self.start + (GAP if len(axes) > 1 or arc or any(b.arrives for b in self.bodies) else 0)
+        self.shifts = _clear(self.bodies, outer)
+        self.tail = self.top + max(b.height + shift for b, shift in zip(self.bodies, self.shifts, strict=True))
+        self.low = self.tail + sum(tap.height for taps in self.taps for tap in taps)
+        self.height = self.low + GAP + JOIN
+
+    def draw(self, on: Canvas, x: float, y: float) -> None:
+        fork = y + self.start
+        on.line((x, y), (x, fork))
+        tail = y + self.tail
+        for axis, body, shift, taps in zip(self.axes, self.bodies, self.shifts, self.taps, strict=True):
+            at, top = x + axis, y + self.top + shift
+            on.line((x, fork), *([(at, fork)] if axis else []), (at, top), head=body.arrives)
+            body.draw(on, at, top)
+            done = top + body.height
+            # Points at the ends of branches stand below all branches, one under the other, where ways out are free.
+            for tap in taps:
+                on.line((at, done), (at, tail))
+                tap.draw(on, at, tail)
+                done = tail = tail + tap.height
+            on.line((at, done), (at, y + self.low + GAP), head=True)
+        room = Rectangle(x - self.half, y + self.low + GAP, 2 * self.half, JOIN)
+        word = Words(x, room.y + 12, self.name, NAME, "middle", bold=True)
+        on.boxes.append(Box(room, (word,), self.kind, self.about, JOIN / 2 if self.name == "+" else 6))
+        if self.around:
+            far, centre = x + self.outer * self.around, room.y + JOIN / 2
+            on.line((x, y), (far, y), (far, centre), (x + self.outer * self.half, centre), head=True, kind="arc")
+
+
+def _clear(bodies: Sequence[Pipe], outer: int) -> list[float]:
+    """How far each branch moves down so that arrows between its points or readers and the inner side pass no box of another."""
+    shifts = [0.0] * len(bodies)
+    taken: list[tuple[float, float]] = []
+    for k in sorted(range(len(bodies)), key=lambda k: outer * k):  # from the inner side outwards
+        alone = Canvas()
+        bodies[k].draw(alone, 0, 0)
+        ways = [dot.y for dot in alone.dots] + [end.y for end in alone.endings]
+        while any(low < way + shifts[k] < high for way in ways for low, high in taken):
+            shifts[k] += 1
+        rooms = [box.room for box in alone.boxes] + [words.room for words in alone.words]
+        own = [(room.y, room.y + room.h) for room in rooms] + [(way, way) for way in ways]
+        taken += [(low + shifts[k] - 4, high + shifts[k] + 4) for low, high in own]
+    return shifts

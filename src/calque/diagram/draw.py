@@ -1,0 +1,138 @@
+"""A definition drawn: two sides, and arrows from the encoder's points to what reads them."""
+
+from calque.adl.check import Checked
+from calque.diagram.blocks import Block, Fed, Framed, Joined, Leaf, Mark, Pipe, Tap
+from calque.diagram.shapes import HEAD, SMALL, Box, Canvas, Rectangle, Words, width_of
+from calque.diagram.view import (
+    IDENTITY,
+    SUM,
+    Layer,
+    Repeat,
+    Steps,
+    argument_texts,
+    label_of,
+    nodes_below,
+    readings,
+    several,
+    view,
+)
+from calque.explain.table import short
+from calque.layers.cost import BACKWARDS, FED
+
+MARGIN, TRUNK, TOP = 14, 10, 52
+LEFT, RIGHT = -1, 1
+KINDS = {
+    "reads": "reads the source",
+    "mixes": "mixes positions",
+    "learns": "learns per position",
+    "plain": "learns nothing",
+}
+"""Colours of boxes and what they say."""
+
+
+def picture(checked: Checked, title: str) -> Canvas:
+    """The picture of a definition."""
+    encoder, decoder = view([checked.encoder]), view([checked.decoder])
+    sides = {
+        "encoder": _side(encoder, checked.encoder.parameters, LEFT, checked.width),
+        "decoder": _side(decoder, checked.decoder.parameters, RIGHT, checked.width),
+    }
+    read = list(dict.fromkeys(r.label for layer in nodes_below(decoder) for r in readings(layer, checked.width)))
+    gutter = TRUNK * (len(read) + 1)
+    on = Canvas()
+    left, right = sides["encoder"], sides["decoder"]
+    x = MARGIN + left.left
+    left.draw(on, x, TOP)
+    second = x + left.right + gutter + right.left
+    right.draw(on, second, TOP)
+    _arrows(on, x + left.right)
+    about = f"hash {checked.hash}, d = {checked.width}"
+    on.words.append(Words(MARGIN, 22, title, HEAD, bold=True))
+    on.words.append(Words(MARGIN, 39, about, SMALL, colour="#666666"))
+    ends = [second + right.right, *(w.room.x + w.room.w for w in on.words)]
+    on.width = max(ends) + MARGIN
+    on.height = _legend(on, TOP + max(left.height, right.height) + 12)
+    return on
+
+
+def _side(steps: Steps, parameters: int, outer: int, width: int) -> Framed:
+    name = "encoder" if outer == LEFT else "decoder"
+    start = "source embeddings" if outer == LEFT else "target embeddings"
+    inner = -outer
+    first = Leaf(start, (), "join", f"{start}, {steps.widths[0][0]} wide")
+    parts: list[Block] = [first, Mark(str(steps.widths[0][0]), inner), *_pipe(steps, outer, width).parts]
+    if outer == LEFT:
+        parts.append(Tap("end", inner, last=True))
+    else:
+        parts.append(Leaf("output layer", (), "join", "scores of every word of the vocabulary"))
+    return Framed(Pipe(parts), f"{name}, {short(parameters)} parameters", "side", outer)
+
+
+def _pipe(steps: Steps, outer: int, width: int) -> Pipe:
+    """A chain, with its labels, and widths where they change."""
+    parts: list[Block] = []
+    for step in steps.steps:
+        block = _block(step.item, outer, width)
+        parts += [] if block is None else [block]
+        before, after = step.item.widths
+        if after != before and not (isinstance(block, Framed) and block.body.shown == several(after)):
+            parts.append(Mark(several(after), -outer))
+        parts += [Tap(label, -outer) for label in dict.fromkeys(map(label_of, step.keys))]
+    return Pipe(parts)
+
+
+def _block(item: Layer | Repeat, outer: int, width: int) -> Block | None:
+    if isinstance(item, Repeat):
+        return Framed(_pipe(item.body, outer, width), f"{several(item.counts)} ×", "repeat", outer)
+    node = item.first
+    about = "\n".join([node.path, node.text, f"{node.width_in} -> {node.width_out}, {node.parameters:,} parameters"])
+    if node.name == IDENTITY:
+        return None
+    arguments = argument_texts(item, width)
+    if not item.bodies:
+        return Leaf(node.name, arguments, item.kind, about, node.path, list(readings(item, width)))
+    bodies = list(item.bodies)
+    arc = item.passes
+    if node.name == SUM and len(bodies) > 1 and any(body.bare for body in bodies):
+        bodies.remove(next(body for body in bodies if body.bare))
+        arc = True
+    pipes = [_body(item, body, outer, width) for body in bodies]
+    if node.cost.bodies == FED:
+        return Fed(pipes[0], outer)
+    if node.cost.bodies == BACKWARDS:
+        return Framed(pipes[0], node.name, "reverse", outer)
+    name = "+" if node.name == SUM and len(pipes) == 1 else " ".join([node.name, *arguments])
+    return Joined(pipes, name, "join" if node.name == SUM or not node.parameters else item.kind, about, arc, outer)
+
+
+def _body(item: Layer, body: Steps, outer: int, width: int) -> Pipe:
+    """A body, with its width where it receives another than the layer does."""
+    pipe = _pipe(body, outer, width)
+    if body.widths[0] == item.widths[0]:
+        return pipe
+    return Pipe([Mark(several(body.widths[0]), -outer), *pipe.parts])
+
+
+def _arrows(on: Canvas, edge: float) -> None:
+    """From each point that is read down or up its own line between the sides, to its readers."""
+    points = {dot.label: dot for dot in on.dots}
+    read = sorted({end.label for end in on.endings}, key=lambda label: (points[label].y, label))
+    for k, label in enumerate(read):
+        trunk, dot = edge + TRUNK * (k + 1), points[label]
+        for end in on.endings:
+            if end.label == label:
+                on.line((dot.x, dot.y), (trunk, dot.y), (trunk, end.y), (end.x, end.y), head=True, kind="source")
+
+
+def _legend(on: Canvas, y: float) -> float:
+    """What the colours say, in as many lines as it needs; where it ends."""
+    used = [kind for kind in KINDS if any(box.kind == kind for box in on.boxes)]
+    x: float = MARGIN
+    for kind in used:
+        room = 18 + width_of(KINDS[kind])
+        if x > MARGIN and x + room > on.width - MARGIN:
+            x, y = MARGIN, y + 16
+        on.boxes.append(Box(Rectangle(x, y, 12, 10), (), kind, round=2))
+        on.words.append(Words(x + 18, y + 9, KINDS[kind]))
+        x += room + 10
+    return y + 10 + MARGIN

@@ -1,0 +1,140 @@
+"""What a picture is made of, in points of 1/96 inch, and how wide its words are."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+
+CHARACTER = 0.61
+"""Width of a character of a monospaced font in its size: Courier's 0.60, Menlo's and DejaVu's 0.602, Consolas's 0.55."""
+NAME, SMALL, HEAD = 12, 10, 15
+"""Sizes of words: names of layers; everything else; the picture's title."""
+LINE = 13
+
+
+def width_of(text: str, size: float = SMALL) -> float:
+    """How wide a text is at most."""
+    return len(text) * size * CHARACTER
+
+
+@dataclass(frozen=True)
+class Rectangle:
+    """Left, top, width, height."""
+
+    x: float
+    y: float
+    w: float
+    h: float
+
+    def overlaps(self, other: "Rectangle", slack: float = 0.01) -> bool:
+        """Do they share more than an edge?"""
+        return (
+            min(self.x + self.w, other.x + other.w) - max(self.x, other.x) > slack
+            and min(self.y + self.h, other.y + other.h) - max(self.y, other.y) > slack
+        )
+
+    def holds(self, other: "Rectangle", slack: float = 0.01) -> bool:
+        """Is the other within?"""
+        return (
+            self.x - slack <= other.x
+            and self.y - slack <= other.y
+            and other.x + other.w <= self.x + self.w + slack
+            and other.y + other.h <= self.y + self.h + slack
+        )
+
+
+@dataclass(frozen=True)
+class Words:
+    """A line of text. `anchor`: start, middle or end at x; y is the baseline."""
+
+    x: float
+    y: float
+    text: str
+    size: float = SMALL
+    anchor: str = "start"
+    bold: bool = False
+    colour: str = "#333333"
+
+    @property
+    def room(self) -> Rectangle:
+        """What it covers at most."""
+        w = width_of(self.text, self.size)
+        left = {"start": 0.0, "middle": w / 2, "end": w}[self.anchor]
+        return Rectangle(self.x - left, self.y - 0.8 * self.size, w, self.size)
+
+
+@dataclass(frozen=True)
+class Box:
+    """A layer, or a join: a rectangle with words in it. `kind` colours it, `about` is what a pointer over it is told."""
+
+    room: Rectangle
+    words: tuple[Words, ...]
+    kind: str
+    about: str = ""
+    round: float = 3
+
+
+@dataclass(frozen=True)
+class Frame:
+    """A rectangle around a part: a repetition, a feed, a side."""
+
+    room: Rectangle
+    title: Words
+    kind: str
+
+
+@dataclass(frozen=True)
+class Line:
+    """A way through corners, which are rounded; `head`: an arrowhead at its end. `kind`: flow, arc, source."""
+
+    corners: tuple[tuple[float, float], ...]
+    head: bool = False
+    kind: str = "flow"
+
+
+@dataclass(frozen=True)
+class Dot:
+    """A labelled point."""
+
+    x: float
+    y: float
+    label: str
+
+
+@dataclass(frozen=True)
+class Ending:
+    """Where the arrow of a reading ends: the label that is read, and the reader's path."""
+
+    x: float
+    y: float
+    label: str
+    path: str
+
+
+@dataclass
+class Canvas:
+    """Everything drawn so far."""
+
+    frames: list[Frame] = field(default_factory=list)
+    lines: list[Line] = field(default_factory=list)
+    boxes: list[Box] = field(default_factory=list)
+    dots: list[Dot] = field(default_factory=list)
+    words: list[Words] = field(default_factory=list)
+    endings: list[Ending] = field(default_factory=list)
+    width: float = 0
+    height: float = 0
+
+    def line(self, *corners: tuple[float, float], head: bool = False, kind: str = "flow") -> None:
+        """A line, where it has a length."""
+        if corners[0] != corners[-1]:
+            self.lines.append(Line(corners, head, kind))
+
+
+def wrapped(parts: Sequence[str], columns: int) -> list[str]:
+    """Arguments in lines of `columns` characters; one that is longer by itself is cut at spaces, else stands alone."""
+    lines: list[str] = []
+    words = [w for k, p in enumerate(parts) for w in (p + ("," if k + 1 < len(parts) else "")).split(" ")]
+    for word in words:
+        if lines and len(lines[-1]) + 1 + len(word) <= columns:
+            lines[-1] += " " + word
+        else:
+            lines.append(word)
+    return lines

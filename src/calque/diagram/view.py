@@ -1,0 +1,236 @@
+"""What a picture shows of a checked tree: the copies of a repetition together, drawn once.
+
+A layer of the picture is that layer in every copy at once, so that what differs from copy to copy can be said beside it.
+"""
+
+import re
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, fields
+from itertools import pairwise
+from typing import Any
+
+from calque.adl.signature import REQUIRED, Body, Parameter, Point, Setting, Word
+from calque.adl.tree import Chain, Node
+from calque.explain import default_text
+from calque.layers.cost import FED, HERE
+
+COPY = re.compile(r"^(.*)\[(\d+)\]$")
+IDENTITY, SUM = "id", "add"
+"""The layers that are no box: a line, and the sum whose identity is drawn as an arc."""
+
+
+@dataclass(frozen=True)
+class Layer:
+    """A layer, once for each copy that is drawn here, and its bodies."""
+
+    nodes: tuple[Node, ...]
+    bodies: tuple["Steps", ...]
+
+    @property
+    def first(self) -> Node:
+        """That of the first copy."""
+        return self.nodes[0]
+
+    @property
+    def widths(self) -> tuple[tuple[int, ...], tuple[int, ...]]:
+        """The widths in and out, copy by copy."""
+        return tuple(n.width_in for n in self.nodes), tuple(n.width_out for n in self.nodes)
+
+    @property
+    def kind(self) -> str:
+        """`reads` the source, `mixes` positions, `learns` at each position by itself, or `plain`."""
+        node = self.first
+        if any(isinstance(p.kind, Point) and p.kind.chain and _value(node, p) is not None for p in _parameters(node)):
+            return "reads"
+        reach = node.cost.reach
+        if reach is not None and (reach.first, reach.last) != (HERE.first, HERE.last):
+            return "mixes"
+        return "learns" if node.parameters else "plain"
+
+    @property
+    def passes(self) -> bool:
+        """Does its input join what its bodies give?"""
+        return bool(self.bodies) and self.first.cost.reach is not None and self.first.cost.bodies != FED
+
+
+@dataclass(frozen=True)
+class Repeat:
+    """A repetition: how many copies, in each copy of what is around it, and all of them together."""
+
+    counts: tuple[int, ...]
+    body: "Steps"
+
+    @property
+    def widths(self) -> tuple[tuple[int, ...], tuple[int, ...]]:
+        """The widths in and out of the whole, where there is one copy at least."""
+        ends = [0]
+        for count in self.counts:
+            ends.append(ends[-1] + count)
+        runs = [(a, b - 1) for a, b in pairwise(ends) if b > a]
+        return tuple(self.body.widths[0][a] for a, _ in runs), tuple(self.body.widths[1][b] for _, b in runs)
+
+
+@dataclass(frozen=True)
+class Step:
+    """A layer or repetition in a chain, and the keys under which its output can be read, copy by copy."""
+
+    item: Layer | Repeat
+    keys: tuple[str, ...]
+
+
+@dataclass(frozen=True)
+class Steps:
+    """A chain, in every copy at once."""
+
+    steps: tuple[Step, ...]
+    widths: tuple[tuple[int, ...], tuple[int, ...]]
+
+    @property
+    def bare(self) -> bool:
+        """Is it the identity, without a label?"""
+        return all(not s.keys and isinstance(s.item, Layer) and s.item.first.name == IDENTITY for s in self.steps)
+
+
+@dataclass(frozen=True)
+class Reading:
+    """An encoder point that a layer reads: the argument, the label, in words what is read, and the chain behind it."""
+
+    argument: str
+    label: str
+    words: tuple[str, ...]
+    chain: tuple[str, ...]
+
+
+def view(chains: Sequence[Chain]) -> Steps:
+    """Chains of one text, copies of each other, as one."""
+    stems = list(dict.fromkeys(_stem(name) for chain in chains for name in chain.items))
+    steps = tuple(_step(stem, chains) for stem in stems)
+    return Steps(steps, (tuple(c.width_in for c in chains), tuple(c.width_out for c in chains)))
+
+
+def _stem(name: str) -> str:
+    copy = COPY.match(name)
+    return copy[1] if copy else name
+
+
+def _step(stem: str, chains: Sequence[Chain]) -> Step:
+    nodes: list[Node] = []
+    copies: list[Chain] = []
+    counts: list[int] = []
+    keys: list[str] = []
+    for chain in chains:
+        named = [name for name in chain.items if _stem(name) == stem]
+        found = [chain.items[name] for name in named]
+        nodes += [item for item in found if isinstance(item, Node)]
+        copies += [item for item in found if isinstance(item, Chain)]
+        counts.append(sum(isinstance(item, Chain) for item in found))
+        keys += [chain.labels[name] for name in named if name in chain.labels]
+    if copies:
+        return Step(Repeat(tuple(counts), view(copies)), tuple(keys))
+    own = [name for name, part in nodes[0].parts.items() if part.side == nodes[0].side]
+    return Step(
+        Layer(tuple(nodes), tuple(view([node.parts[name] for node in nodes]) for name in own)),
+        tuple(dict.fromkeys([*keys, *(n.label for n in nodes if n.label)])),
+    )
+
+
+def label_of(key: str) -> str:
+    """The label of a point's key: `block` of `block[3]`."""
+    return _stem(key)
+
+
+def several(values: Sequence[object]) -> str:
+    """The values of copies: one where they agree, else all, or the first ones and the last."""
+    distinct = list(dict.fromkeys(values))
+    if len(distinct) == 1:
+        return str(distinct[0])
+    texts = [str(v) for v in (values if len(values) <= 4 else [*values[:2], "…", values[-1]])]
+    return ", ".join(texts)
+
+
+# -- words
+
+
+def argument_texts(layer: Layer, width: int) -> list[str]:
+    """The arguments that are not their defaults, as the language writes them; the width where it is not the model's."""
+    found = []
+    for p in _parameters(layer.first):
+        if isinstance(p.kind, Body | Point):
+            continue
+        values = [_text(_value(node, p)) for node in layer.nodes]
+        usual = str(width) if p.default == Setting("d") else default_text(p.default)
+        told = p.default is REQUIRED or (isinstance(p.default, Setting) and p.default.name != "d")
+        if not told and set(values) == {usual}:
+            continue
+        bare = p.kind.many or (isinstance(p.kind, Word) and p is _parameters(layer.first)[0])
+        by_copy = " by copy" if len(set(values)) > 1 else ""
+        text = several(values) + by_copy
+        found += text.split(", ") if p.kind.many and not by_copy else [text if bare else f"{p.name}={text}"]
+    return found
+
+
+def readings(layer: Layer, width: int) -> Iterator[Reading]:
+    """The encoder points that a layer reads."""
+    for p in _parameters(layer.first):
+        if not isinstance(p.kind, Point) or _value(layer.first, p) is None:
+            continue
+        keys = [str(_value(node, p).key) for node in layer.nodes]
+        chains = [node.parts[p.name] for node in layer.nodes if p.name in node.parts]
+        behind = tuple(_chain_lines(view(chains), width)) if chains else ()
+        yield Reading(p.name, label_of(keys[0]), _read_words(p.name, keys), behind)
+
+
+def _read_words(argument: str, keys: list[str]) -> tuple[str, ...]:
+    """What is read, in a line or two: `@end`; `copy i reads`, `@block[7-i]`."""
+    named = "" if argument == "from" else f"{argument}: "
+    if len(set(keys)) == 1:
+        return (f"{named}@{keys[0]}",)
+    label = label_of(keys[0])
+    numbers = [int(match[2]) if (match := COPY.match(key)) else 0 for key in keys]
+    return (f"{named}copy i reads", f"@{label}[{_rule(numbers)}]")
+
+
+def _rule(numbers: list[int]) -> str:
+    """The number of copy i: `i`, `i+2`, `7-i`, or all of them."""
+    for sign in (1, -1):
+        rest = {number - sign * i for i, number in enumerate(numbers, 1)}
+        if len(rest) == 1:
+            k = rest.pop()
+            if sign == 1:
+                return "i" + (f"{k:+d}" if k else "")
+            return f"{k}-i"
+    return several(numbers)
+
+
+def _chain_lines(steps: Steps, width: int) -> Iterator[str]:
+    for step in steps.steps:
+        if isinstance(step.item, Repeat):
+            yield f"{several(step.item.counts)} × ({', '.join(_chain_lines(step.item.body, width))})"
+            continue
+        inner = [" -> ".join(_chain_lines(body, width)) for body in step.item.bodies]
+        inside = ", ".join([*inner, *argument_texts(step.item, width)])
+        yield step.item.first.name + (f"({inside})" if inside else "")
+
+
+def _parameters(node: Node) -> tuple[Parameter, ...]:
+    return node.call.signature.parameters
+
+
+def _value(node: Node, parameter: Parameter) -> Any:
+    field = next(f.name for f in fields(node.args) if f.name.rstrip("_") == parameter.name)
+    return getattr(node.args, field)
+
+
+def _text(value: object) -> str:
+    return ", ".join(map(default_text, value)) if isinstance(value, tuple) else default_text(value)
+
+
+def nodes_below(steps: Steps) -> Iterator[Layer]:
+    """Every layer that is drawn, in order."""
+    for step in steps.steps:
+        if isinstance(step.item, Repeat):
+            yield from nodes_below(step.item.body)
+        else:
+            yield step.item
+            for body in step.item.bodies:
+                yield from nodes_below(body)
