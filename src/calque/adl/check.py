@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, fields, replace
 from typing import Any, NamedTuple
 
+from calque.adl.collection import no_collection
 from calque.adl.core import HOLE, Bound, Call, CallChain, Expression, Source, evaluate
 from calque.adl.faults import Exhausted, Reporter, used_at
 from calque.adl.library import Library
@@ -35,6 +36,7 @@ class Checked:
         return hashlib.sha256(self.text.encode()).hexdigest()[:12]
 
 
+@no_collection()
 def check(text: Text, library: Library, reader: Reader = parse_some) -> Checked:
     """The checked tree of a definition. Raises every fault that can be told at once."""
     signatures = {name: layer.signature() for name, layer in library.layers.items()}
