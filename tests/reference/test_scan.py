@@ -10,7 +10,7 @@ from scipy import stats
 from torch import Tensor
 
 from bench import Bench
-from calque.layers import hard_coded
+from calque.layers import fixed, hard_coded
 from calque.layers.average import Average
 from calque.layers.banded import banded
 from calque.layers.contract import DECODER, ENCODER, Context
@@ -253,7 +253,7 @@ def test_weights_made_to_sum_to_one(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_a_window_one_shorter_on_either_side(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(hard_coded, "DEVIATIONS", 8)
+    monkeypatch.setattr(fixed, "DEVIATIONS", 8)
     with pytest.raises(AssertionError):
         test_what_the_window_leaves_out_is_below_the_bound(1.0)
 
