@@ -72,7 +72,18 @@ NETWORKS = {
         d = 8
         encoder = reverse(repeat(2, dropout -> rnn(bias=no) @ enc))
         decoder = feed(repeat(2, dropout -> rnn(bias=no, start=@enc[i]))
-                  -> concat(dot_src_att(project=q, s=1), id) -> linear(bias=no) -> tanh)""",
+                  -> concat(dot_src_att(project=q, s=1, window=10, center=predict), id) -> linear(bias=no) -> tanh)""",
+    "luong-every-score": """
+        d = 8
+        encoder = reverse(repeat(2, dropout -> rnn(bias=no) @ enc))
+        decoder = feed(repeat(2, dropout -> rnn(bias=no, start=@enc[i])) -> concat(id, dot_src_att(project=none, s=1, window=2),
+                  mlp_src_att(project=q, from=@enc[1], window=1, center=predict), location_src_att(4),
+                  location_src_att(window=1, center=predict, bounds=round)) -> linear(bias=no) -> tanh)""",
+    "transformer-local-p": """
+        d = 8\nheads = 2
+        near(b) = res_nd(b) -> res_nd(mh_dot_src_att(window=1, center=predict, bounds=real, renorm=yes)) -> res_nd(ffl)
+        encoder = pos -> repeat(2, tenc) -> norm
+        decoder = pos -> near(mh_dot_self_att) -> near(average) -> norm""",
     "gehring": """
         d = 8\nh = 12
         conv(n, w) = repeat(n-1, res(cnn(id, width=w)) -> tanh) -> cnn(tanh, width=w)

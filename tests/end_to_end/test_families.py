@@ -25,6 +25,11 @@ FAMILIES = {
         "decoder = feed(concat(take(h, d), add(take(0, h) -> linear, take(h, d))"
         " -> dot_src_att(keys=@a, values=@c, s=1, project=none)) -> rnn(h, bias=no), width=h) -> linear\n"
     ),
+    "luong-local-p": (
+        "encoder = reverse(repeat(2, rnn(bias=no) @ enc))\n"
+        "decoder = feed(repeat(2, rnn(bias=no, start=@enc[i]))"
+        " -> concat(dot_src_att(project=q, s=1, window=2, center=predict), id) -> linear(bias=no) -> tanh)\n"
+    ),
 }
 
 

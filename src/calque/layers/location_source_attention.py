@@ -29,9 +29,9 @@ class LocationSourceAttention(SourceAttention):
     """location_src_att(H, U) = sum_s a_t(s) u_s, a_t = softmax(W_a h_t) (Luong 2015, equation 8): no source state takes part in
     its weight.
 
-    W_a has a row for each of `slots` positions from the start of the sentence. The softmax is over all of them, and in a
-    shorter sentence what falls behind its end is lost ("we only use the top part of a_t", footnote 6; the authors' code does the
-    same), unless `renorm`; words past the last slot are not seen. No bias. The contexts have the width of the source.
+    W_a has a row for each of `slots` positions from the start of the sentence. The softmax is over all of them, and what falls
+    behind the end of a shorter sentence is lost, as in the authors' code; footnote 6 can be read so too. `renorm` gives it to
+    the words. Words past the last slot are not seen. No bias. The contexts have the width of the source.
 
     With a `window`, which is that of `mh_dot_src_att`, W_a has a row for each of its 2D + 1 positions, from the first one
     on, and those outside the sentence take no part in the softmax, as in the authors' code.
