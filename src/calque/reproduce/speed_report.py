@@ -17,7 +17,7 @@ from calque.reproduce.speed import TIMED, measured, times, timing_in
 from calque.reproduce.verdicts import Judged, claims_of
 from calque.run import writing
 from calque.whole import write_whole
-from calque.zoo.paper import Column, Figure, Row
+from calque.zoo.paper import Column, Figure, Row, place
 
 BESIDE = ("batch-tokens",)
 """Not measured; the paper's figures are shown."""
@@ -79,7 +79,7 @@ def make_report(out: Path, column: Column) -> SpeedReport:
     said = claims_of(paper.claims, table.name, *TIMED, *BESIDE)
     rows = [row for row in table.rows if any(row.key in values for values in found.values())]
     return SpeedReport(
-        f"{paper.cite}, table {table.name.removeprefix('table')}: {table.title}",
+        f"{paper.cite}, {place(table.name)}: {table.title}",
         next(pair.title for pair in paper.pairs if pair.name == column.pair),
         table.columns,
         tuple(line for c, values in here.items() for line in _lines(c, rows, values)),
