@@ -8,7 +8,9 @@ import pytest
 from calque.reproduce.ranges import judge
 from calque.zoo.paper import Claim, Column, Figure, Row, Table
 
-SPEED, SECONDS, AER, PERPLEXITY = (Column("wmt", m) for m in ("sentences/s", "seconds/sentence", "aer", "perplexity"))
+SPEED, SECONDS, AER, RATE, PERPLEXITY = (
+    Column("wmt", m) for m in ("sentences/s", "seconds/sentence", "aer", "accuracy", "perplexity")
+)
 FOUR, TWENTY = (Column("wmt", "seconds/sentence", beam) for beam in (4, 20))
 
 
@@ -47,8 +49,9 @@ def claim(
         (SPEED, "about", [100.0, 101.0], [99.0, 102.0], "holds"),
         (SPEED, "about", [100.0, 101.0], [94.0, 102.0], "undecided"),
         (SPEED, "about", [100.0, 101.0], [90.0, 94.0], "does not hold"),
-        (AER, "about", [0.2, 0.202], [0.201, 0.204], "holds"),
-        (AER, "about", [0.2, 0.202], [0.201, 0.206], "undecided"),
+        (RATE, "above", [80.0, 82.0], [70.0, 79.0], "holds"),
+        (RATE, "about", [80.0, 80.2], [80.1, 80.4], "holds"),
+        (RATE, "about", [80.0, 80.2], [80.1, 80.6], "undecided"),
         (SPEED, "not-above", [1.0, 1.01], [1.0, 1.02], "holds"),
         (SPEED, "not-above", [1.2, 1.3], [1.0, 1.1], "does not hold"),
     ],
@@ -72,11 +75,10 @@ def test_the_interval_is_that_of_every_choice_of_values() -> None:
     assert one.p is None
 
 
-def test_rates_are_told_as_differences_of_which_more_is_better() -> None:
-    here = table([AER], {"a": [0.30], "b": [0.34]})
-    (one,) = judge({AER: {"a": [0.25, 0.26], "b": [0.28, 0.285]}}, claim("above", ("a", "b"), (AER,)), here).tested
-    assert (one.value, *one.interval, one.paper) == pytest.approx((0.0275, 0.02, 0.035, 0.04))
-    assert not one.ratio
+def test_percentages_are_told_as_differences() -> None:
+    here = table([RATE], {"a": [34.0], "b": [30.0]})
+    (one,) = judge({RATE: {"a": [28.0, 28.5], "b": [25.0, 26.0]}}, claim("above", ("a", "b"), (RATE,)), here).tested
+    assert (one.value, one.interval, one.paper, one.ratio) == (2.75, (2.0, 3.5), 4.0, False)
 
 
 def test_a_ratio_that_grows_from_the_first_column_to_the_last() -> None:

@@ -26,7 +26,7 @@ HEAD = ("", "", "row", "here", "lowest", "highest", "times", "paper", "times")
 
 @dataclass(frozen=True)
 class SpeedLine:
-    """A row in a column. `times`: as good as the first row of the table that was timed; `paper_times` the same there."""
+    """A row in a column. `times`: as good as the first row that was timed and has a figure there; `paper_times` the same there."""
 
     column: Column
     row: str
@@ -89,7 +89,7 @@ def make_report(out: Path, column: Column) -> SpeedReport:
 
 
 def _lines(column: Column, rows: Sequence[Row], values: Mapping[str, tuple[float, ...]]) -> Iterator[SpeedLine]:
-    first = rows[0]
+    first = next((row for row in rows if row.figure(column)), rows[0])
     for row in rows:
         ours, theirs, base = values.get(row.key, ()), row.figure(column), first.figure(column)
         yield SpeedLine(
@@ -121,8 +121,8 @@ def _times(value: float | None) -> str:
 def _remarks(report: SpeedReport) -> list[str]:
     entry = report.entry
     return [
-        "Here: the median of the repeats, the lowest and the highest. times: how many times as good as the first row, here of "
-        "medians.",
+        "Here: the median of the repeats, the lowest and the highest. times: how many times as good as the first row of which "
+        "the paper has a figure, here of medians.",
         ranges.EXPLAINED,
         entry.notes,
         *(f"{key}: {value}" for key, value in entry.conditions.items() if value is not None),

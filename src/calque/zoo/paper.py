@@ -17,7 +17,7 @@ METRICS = {
     "meteor": "METEOR",
     "perplexity": "exp of the mean negative log-probability of target words, end included",
     "accuracy": "percent of contrastive pairs of which the right one scores higher",
-    "aer": "alignment error rate, 0 to 1",
+    "aer": "alignment error rate",
     "seconds/sentence": "seconds to translate a sentence",
     "sentences/s": "sentences translated in a second",
     "source-words/s": "source words translated in a second",
