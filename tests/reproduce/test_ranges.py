@@ -8,7 +8,9 @@ import pytest
 from calque.reproduce.ranges import judge
 from calque.zoo.paper import Claim, Column, Figure, Row, Table
 
-SPEED, SECONDS, AER, PERPLEXITY = (Column("wmt", m) for m in ("sentences/s", "seconds/sentence", "aer", "perplexity"))
+SPEED, SECONDS, AER, RATE, PERPLEXITY = (
+    Column("wmt", m) for m in ("sentences/s", "seconds/sentence", "aer", "accuracy", "perplexity")
+)
 FOUR, TWENTY = (Column("wmt", "seconds/sentence", beam) for beam in (4, 20))
 
 
@@ -43,12 +45,13 @@ def claim(
         (SECONDS, "below", [1.0, 1.1], [1.2, 1.3], "does not hold"),
         (PERPLEXITY, "above", [6.0, 6.1, 6.2], [6.3, 6.4, 6.5], "holds"),
         (PERPLEXITY, "not-above", [6.0, 6.1, 6.2], [7.0, 7.1, 7.2], "does not hold"),
-        (AER, "above", [0.0, 20.0], [21.0, 30.0], "holds"),
+        (AER, "above", [0.0, 0.20], [0.21, 0.30], "holds"),
         (SPEED, "about", [100.0, 101.0], [99.0, 102.0], "holds"),
         (SPEED, "about", [100.0, 101.0], [94.0, 102.0], "undecided"),
         (SPEED, "about", [100.0, 101.0], [90.0, 94.0], "does not hold"),
-        (AER, "about", [20.0, 20.2], [20.1, 20.4], "holds"),
-        (AER, "about", [20.0, 20.2], [20.1, 20.6], "undecided"),
+        (RATE, "above", [80.0, 82.0], [70.0, 79.0], "holds"),
+        (RATE, "about", [80.0, 80.2], [80.1, 80.4], "holds"),
+        (RATE, "about", [80.0, 80.2], [80.1, 80.6], "undecided"),
         (SPEED, "not-above", [1.0, 1.01], [1.0, 1.02], "holds"),
         (SPEED, "not-above", [1.2, 1.3], [1.0, 1.1], "does not hold"),
     ],
@@ -72,9 +75,9 @@ def test_the_interval_is_that_of_every_choice_of_values() -> None:
     assert one.p is None
 
 
-def test_percentages_are_told_as_differences_of_which_more_is_better() -> None:
-    here = table([AER], {"a": [30.0], "b": [34.0]})
-    (one,) = judge({AER: {"a": [25.0, 26.0], "b": [28.0, 28.5]}}, claim("above", ("a", "b"), (AER,)), here).tested
+def test_percentages_are_told_as_differences() -> None:
+    here = table([RATE], {"a": [34.0], "b": [30.0]})
+    (one,) = judge({RATE: {"a": [28.0, 28.5], "b": [25.0, 26.0]}}, claim("above", ("a", "b"), (RATE,)), here).tested
     assert (one.value, one.interval, one.paper, one.ratio) == (2.75, (2.0, 3.5), 4.0, False)
 
 

@@ -10,18 +10,8 @@ from calque.cli.base import FILE, root, tell
 RECIPES = ("budget", "domhan2018", "domhan2018-code")
 CORPORA = ("multi30k", "envi")
 METRICS = (
-    *(
-        "bleu",
-        "uncased-bleu",
-        "nist-bleu",
-        "meteor",
-        "perplexity",
-        "accuracy",
-        "aer",
-        "seconds/sentence",
-        "sentences/s",
-    ),
-    *("source-words/s", "target-words/s", "updates/s", "batch-tokens"),
+    *("bleu", "uncased-bleu", "unk-bleu", "nist-bleu", "meteor", "perplexity", "accuracy", "aer"),
+    *("seconds/sentence", "sentences/s", "source-words/s", "target-words/s", "updates/s", "batch-tokens"),
 )
 
 

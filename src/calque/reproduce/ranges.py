@@ -13,10 +13,12 @@ from calque.evaluate.significance import FAILS, HOLDS, UNDECIDED
 from calque.reproduce.verdicts import UNTESTED, Judged, Tested, judged
 from calque.zoo.paper import LOWER_IS_BETTER, Claim, Column, Contrast, Table
 
-POINTS = ("accuracy", "aer")
-"""Percentages, which are compared by differences; all others by ratios."""
+POINTS = ("accuracy",)
+"""Percentages that are compared by differences; all others are by ratios, which have no unit."""
 ALIKE_POINTS, ALIKE_RATIO = 0.5, 1.05
 """What counts as alike."""
+LEAST = 1e-9
+"""What an error rate of 0 counts as in a ratio."""
 EXPLAINED = (
     f"Brackets: from the least to the most favourable choice of a value of each row; a claim holds or fails where all of them "
     f"agree. `about` and `no gain`: within {ALIKE_RATIO} times, percentages within {ALIKE_POINTS}."
@@ -61,6 +63,7 @@ def _rows(contrast: Contrast) -> str:
 
 def _test(values: Values, table: Table, terms: Sequence[Term], relation: str, text: str) -> Tested:
     ratio = terms[0][2].metric not in POINTS
+    margin = math.log(ALIKE_RATIO) if ratio else ALIKE_POINTS
     low = middle = high = 0.0
     for factor, row, column in terms:
         worth = sorted(factor * _worth(value, column) for value in values[column][row])
@@ -69,7 +72,6 @@ def _test(values: Values, table: Table, terms: Sequence[Term], relation: str, te
     paper = None
     if all(figure is not None for _, figure, _ in printed):
         paper = sum(factor * _worth(figure.value, column) for factor, figure, column in printed if figure)
-    margin = math.log(ALIKE_RATIO) if ratio else ALIKE_POINTS
     alone = any(len(values[column][row]) < 2 for _, row, column in terms)
     said = UNDECIDED if alone else _verdict(relation, low, high, margin)
     told = [math.exp(x) if ratio else x for x in (middle, low, high, paper or 0.0)]
@@ -78,7 +80,7 @@ def _test(values: Values, table: Table, terms: Sequence[Term], relation: str, te
 
 def _worth(value: float, column: Column) -> float:
     """A figure on a scale on which more is better and differences count."""
-    scaled = value if column.metric in POINTS else math.log(value)
+    scaled = value if column.metric in POINTS else math.log(max(value, LEAST))
     return -scaled if column.metric in LOWER_IS_BETTER else scaled
 
 

@@ -17,7 +17,7 @@ from calque.reproduce.speed import TIMED, measured, times, timing_in
 from calque.reproduce.verdicts import Judged, claims_of
 from calque.run import writing
 from calque.whole import write_whole
-from calque.zoo.paper import Column, Figure, Row
+from calque.zoo.paper import Column, Figure, Row, place
 
 BESIDE = ("batch-tokens",)
 """Not measured; the paper's figures are shown."""
@@ -26,7 +26,7 @@ HEAD = ("", "", "row", "here", "lowest", "highest", "times", "paper", "times")
 
 @dataclass(frozen=True)
 class SpeedLine:
-    """A row in a column. `times`: as good as the first row of the table that was timed; `paper_times` the same there."""
+    """A row in a column. `times`: as good as the first row that was timed and has a figure there; `paper_times` the same there."""
 
     column: Column
     row: str
@@ -79,7 +79,7 @@ def make_report(out: Path, column: Column) -> SpeedReport:
     said = claims_of(paper.claims, table.name, *TIMED, *BESIDE)
     rows = [row for row in table.rows if any(row.key in values for values in found.values())]
     return SpeedReport(
-        f"{paper.cite}, table {table.name.removeprefix('table')}: {table.title}",
+        f"{paper.cite}, {place(table.name)}: {table.title}",
         next(pair.title for pair in paper.pairs if pair.name == column.pair),
         table.columns,
         tuple(line for c, values in here.items() for line in _lines(c, rows, values)),
@@ -89,7 +89,7 @@ def make_report(out: Path, column: Column) -> SpeedReport:
 
 
 def _lines(column: Column, rows: Sequence[Row], values: Mapping[str, tuple[float, ...]]) -> Iterator[SpeedLine]:
-    first = rows[0]
+    first = next((row for row in rows if row.figure(column)), rows[0])
     for row in rows:
         ours, theirs, base = values.get(row.key, ()), row.figure(column), first.figure(column)
         yield SpeedLine(
@@ -121,8 +121,8 @@ def _times(value: float | None) -> str:
 def _remarks(report: SpeedReport) -> list[str]:
     entry = report.entry
     return [
-        "Here: the median of the repeats, the lowest and the highest. times: how many times as good as the first row, here of "
-        "medians.",
+        "Here: the median of the repeats, the lowest and the highest. times: how many times as good as the first row of which "
+        "the paper has a figure, here of medians.",
         ranges.EXPLAINED,
         entry.notes,
         *(f"{key}: {value}" for key, value in entry.conditions.items() if value is not None),
