@@ -12,6 +12,7 @@ from calque.diagnostics import CalqueError
 from calque.experiment import Data, Experiment, Train
 from calque.reproduce import corpora, recipes
 from calque.reproduce.recipes import Budget, adapted, settings_text
+from calque.train.schedule import Plateau, rate
 
 DATA = Data(train=("/a", "/b"), valid=("/c", "/d"), subwords="words", vocabulary_size=0)
 TEXT = "encoder = id\ndecoder = id\n"
@@ -30,7 +31,7 @@ def test_a_recipe_loads_and_means_what_it_says(name: str) -> None:
     held = tomllib.loads(resources.files("calque.reproduce").joinpath("recipes", f"{name}.toml").read_text())
     for section, keys in held.items():
         for key, value in keys.items():
-            if key not in ("warmup_updates", "validate_every_updates"):
+            if key not in ("warmup_updates", "validate_every_updates", "max_updates"):
                 assert getattr(getattr(made, section), key) == value, key
 
 
@@ -41,6 +42,69 @@ def test_section_4_1_of_the_paper() -> None:
     assert made.validate_every_updates == 1000
     code = recipes.experiment("domhan2018-code", Budget(), DATA, TEXT, 1)
     assert (code.train.average_count, code.train.validate_every_updates, code.data.max_tokens) == (8, 4000, 99)
+
+
+def made_by(name: str) -> Experiment:
+    return recipes.experiment(name, Budget(), DATA, TEXT, 1)
+
+
+def test_zhang_updates_with_25_000_tokens_at_the_rate_of_vaswani() -> None:
+    train = made_by("zhang2018").train
+    assert train.batch_tokens * train.accumulate == 25_000
+    assert train.lr == pytest.approx((512 * 4000) ** -0.5, rel=1e-5)
+    for t in (1, 4000, 100_000):  # equation 3 of Vaswani 2017
+        assert rate(train, t, 1, Plateau()) == pytest.approx(512**-0.5 * min(t**-0.5, t * 4000**-1.5), rel=1e-5)
+    assert (train.average, train.average_count, made_by("zhang2018").model.tying) == ("last", 5, "target")
+
+
+def test_you_has_a_line_for_iwslt_and_vaswanis_rate_for_wmt() -> None:
+    iwslt, wmt = (made_by(f"you2020-{name}").train for name in ("iwslt", "wmt"))
+    assert [rate(iwslt, t, 1, Plateau()) for t in (0, 50_000, 100_000)] == pytest.approx([3e-4, 1.55e-4, 1e-5])
+    assert (iwslt.normalise, iwslt.label_smoothing, wmt.label_smoothing) == ("none", 0.0, 0.1)
+    assert 2 * wmt.batch_tokens * wmt.accumulate == pytest.approx(50_800, rel=1e-3)
+    assert rate(wmt, 4000, 1, Plateau()) == pytest.approx((512 * 4000) ** -0.5, rel=1e-5)
+
+
+@pytest.mark.parametrize(
+    ("name", "rates"),
+    [
+        ("luong2015", [1, 1, 1, 1, 1, 1, 0.5, 0.25, 0.125, 0.0625]),
+        ("luong2015-dropout", [1, 1, 1, 1, 1, 1, 1, 1, 1, 0.5, 0.25, 0.125]),
+    ],
+)
+def test_luongs_rates_by_epoch_are_those_of_his_code(name: str, rates: list[float]) -> None:
+    train = made_by(name).train
+    assert [rate(train, 1, epoch, Plateau()) for epoch in range(1, train.max_epochs + 1)] == rates
+
+
+def test_gehring_anneals_to_1e_4_and_stops_below() -> None:
+    train, memory, trained = made_by("gehring2017").train, Plateau(), []
+    for perplexity in (9.0, 8.0, 8.5, 7.0, 6.9, 6.8, 6.7):
+        now = rate(train, 1, 1, memory)
+        if now < train.min_lr:
+            break
+        trained.append(now)
+        memory = memory.after(perplexity, train.decay_patience, anneal=True)
+    assert trained == pytest.approx([0.1, 0.1, 0.1, 0.01, 0.001, 1e-4])
+    assert made_by("gehring2017-bilstm").train.clip_norm == train.clip_norm * train.batch_sentences
+
+
+def test_a_budget_follows_how_a_recipe_counts() -> None:
+    by_time, by_epoch = (
+        Train(validate_every_updates=0, **{k: v})
+        for k, v in (("validate_every_seconds", 600.0), ("validate_every_epochs", 1))
+    )
+    assert adapted(by_time, Budget(minutes=10)) == {
+        "max_seconds": 600.0,
+        "warmup_updates": 300,
+        "validate_every_seconds": 30.0,
+    }
+    assert adapted(by_time, Budget(updates=200)) == {
+        "max_updates": 200,
+        "warmup_updates": 20,
+        "validate_every_updates": 10,
+    }
+    assert adapted(by_epoch, Budget(updates=200)) == {"max_updates": 200, "warmup_updates": 20}
 
 
 def test_a_budget_in_updates_scales_warm_up_and_checkpoints_down_and_never_up() -> None:

@@ -150,7 +150,7 @@ def test_a_signal_ends_what_takes_long(tmp_path: Path, monkeypatch: pytest.Monke
         slow = {
             "validation": ("calque.train.loop.plan", 2),
             "translation": ("calque.workflow.translate_lines", 0),
-            "update": ("calque.train.update.batch_loss", 2),
+            "update": ("calque.train.loss.batch_loss", 2),
             "the mean": ("calque.train.loop.average", 4),
         }
         name, update = slow[during]

@@ -96,7 +96,8 @@ def test_by_fan_in_outside_cells_tables_and_the_output_layer() -> None:
             assert 0.9 * bound < weight.abs().max() <= bound, name
         else:
             assert 0.5 * bound < weight.abs().max() <= bound, name
-    assert len(seen) == 6
+    assert {kind for _, kind in seen} == {"weight", "bias", "table"}
+    assert {bound for bound, _ in seen} == {0.01, *bounds.values()}
 
 
 def test_projections_of_an_attention_start_as_one_matrix_and_others_alone() -> None:

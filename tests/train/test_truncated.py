@@ -1,5 +1,7 @@
 """Truncated back-propagation: against torch's LSTM, against whole sentences, and continued exactly."""
 
+import os
+import signal
 from pathlib import Path
 from typing import Any
 
@@ -14,11 +16,14 @@ from calque.data.corpus import Pairs
 from calque.diagnostics import Text
 from calque.experiment import Train
 from calque.layers.registry import builtin
+from calque.layers.stepping import cut
 from calque.model import Model, Shape
 from calque.train.initialise import initialise
+from calque.train.loop import Stopped
 from calque.train.loss import batch_loss, parts
 from calque.train.optimise import Updater
 from calque.train.update import update
+from calque.workflow import run_training
 
 FAMILIES = {name: text.replace("p = 0.1", "p = 0") for name, text in faults.FAMILIES.items()}
 
@@ -136,6 +141,23 @@ def test_each_part_is_a_step_with_the_weights_of_the_one_before() -> None:
 def test_stopped_after_every_update_is_uninterrupted(family: str, precision: str, tmp_path: Path) -> None:
     made = faults.experiment(tmp_path, family, 60, bptt_words=2, max_updates=4, precision=precision, optimiser="sgd")
     assert faults.resumed(made, tmp_path) == {"resumed after an update": 3, "equal": 3}
+
+
+def test_a_signal_behind_the_first_step_lets_the_update_end(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Weights have changed by then."""
+    made = faults.experiment(tmp_path, "rnn-feed", 30, bptt_words=2, max_updates=2, optimiser="sgd")
+    run_training(made, tmp_path / "whole")
+    with monkeypatch.context() as m:
+
+        def signalled(*three: Any) -> Any:
+            os.kill(os.getpid(), signal.SIGTERM)
+            m.undo()
+            return cut(*three)
+
+        m.setattr("calque.train.loss.cut", signalled)
+        assert run_training(made, tmp_path / "run") == Stopped(1, signal.SIGTERM)
+    run_training(made, tmp_path / "run")
+    assert faults.same(tmp_path / "whole" / "checkpoints" / "state-2", tmp_path / "run" / "checkpoints" / "state-2")
 
 
 @pytest.mark.parametrize("precision", ["float32", "bfloat16"])

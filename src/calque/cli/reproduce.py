@@ -7,7 +7,18 @@ import click
 
 from calque.cli.base import FILE, root, tell
 
-RECIPES = ("budget", "domhan2018", "domhan2018-code")
+RECIPES = (
+    "budget",
+    "domhan2018",
+    "domhan2018-code",
+    "gehring2017",
+    "gehring2017-bilstm",
+    "luong2015",
+    "luong2015-dropout",
+    "you2020-iwslt",
+    "you2020-wmt",
+    "zhang2018",
+)
 CORPORA = ("multi30k", "envi")
 METRICS = (
     *("bleu", "uncased-bleu", "unk-bleu", "nist-bleu", "meteor", "perplexity", "accuracy", "aer"),

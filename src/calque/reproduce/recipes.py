@@ -35,7 +35,8 @@ def adapted(train: Train, budget: Budget) -> Mapping[str, int | float]:
 
     N updates: max_updates = N, warm-up at most N/10, checkpoints at least every N/20. M minutes: max_seconds = 60 M,
     warm-up at most 30 M updates, checkpoints at least every 10 M updates, since how many updates there will be is not
-    known before. Both are rounded up. Rates, decays, and patience, which counts checkpoints, stay as they are.
+    known before. Both are rounded up. Where checkpoints come by time, it is at most 3 M seconds, and N/20 updates are set
+    beside it. Rates, decays, checkpoints by epochs, and patience, which counts checkpoints, stay as they are.
     """
     if budget.updates is not None:
         limit: dict[str, int | float] = {"max_updates": budget.updates}
@@ -45,11 +46,15 @@ def adapted(train: Train, budget: Budget) -> Mapping[str, int | float]:
         warmup, every = WARMUP_PER_MINUTE * budget.minutes, CHECK_PER_MINUTE * budget.minutes
     else:
         return {}
-    return {
-        **limit,
-        "warmup_updates": min(train.warmup_updates, math.ceil(warmup)),
-        "validate_every_updates": min(train.validate_every_updates, max(1, math.ceil(every))),
-    }
+    changed = {**limit, "warmup_updates": min(train.warmup_updates, math.ceil(warmup))}
+    often = max(1, math.ceil(every))
+    if train.validate_every_updates:
+        changed["validate_every_updates"] = min(train.validate_every_updates, often)
+    elif train.validate_every_seconds and budget.minutes is not None:
+        changed["validate_every_seconds"] = min(train.validate_every_seconds, 60 * budget.minutes / CHECKPOINTS)
+    elif train.validate_every_seconds:
+        changed["validate_every_updates"] = often
+    return changed
 
 
 def experiment(
