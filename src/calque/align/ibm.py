@@ -209,10 +209,12 @@ def _blocks(f: Sequence[Whole], e: Sequence[Whole], shapes: _Shapes, cells: Whol
     cuts = [0]
     while cuts[-1] < len(f):
         cuts.append(max(cuts[-1] + 1, int(np.searchsorted(where, where[cuts[-1]] + BLOCK, "right")) - 1))
-    raw = [_keys(f[a:b], e[a:b]) for a, b in itertools.pairwise(cuts)]
-    words = np.unique(np.concatenate([np.unique(keys) for keys, _ in raw]))
+    # Twice the work, but never all cells at once.
+    some = [np.unique(_keys(f[a:b], e[a:b])[0]) for a, b in itertools.pairwise(cuts)]
+    words = np.unique(np.concatenate(some))
     blocks = []
-    for (keys, lengths), (a, b) in zip(raw, itertools.pairwise(cuts), strict=True):
+    for a, b in itertools.pairwise(cuts):
+        keys, lengths = _keys(f[a:b], e[a:b])
         start = shapes.first[shapes.of_pair[a:b]]
         place = np.repeat(start, cells[a:b]) + _counted(cells[a:b])
         row = np.concatenate([[0], np.cumsum(lengths)])[:-1]
@@ -227,8 +229,7 @@ def _keys(f: Sequence[Whole], e: Sequence[Whole]) -> tuple[Whole, Whole]:
     for source, target in zip(f, e, strict=True):
         columns = np.concatenate([[0], source]) << 32
         found.append((columns[None, :] | target[:, None]).ravel())
-    lengths = np.concatenate([np.full(len(target), len(source) + 1) for source, target in zip(f, e, strict=True)])
-    return np.concatenate(found), lengths
+    return np.concatenate(found), np.repeat([len(source) + 1 for source in f], [len(target) for target in e])
 
 
 def _counted(lengths: Whole) -> Whole:

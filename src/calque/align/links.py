@@ -94,21 +94,23 @@ def grow_diag(forward: Links, backward: Links) -> Links:
     every = forward | backward
     found = set(forward & backward)
     sources, targets = {s for s, _ in found}, {t for _, t in found}
+    order = sorted(every, key=lambda link: link[::-1])
     grows = bool(every - found)
     while grows:
         grows = False
-        # Those that join during a pass are visited in it where they stand behind.
-        for t in range(1 + max((t for _, t in every), default=-1)):
-            for s in range(1 + max((s for s, _ in every), default=-1)):
-                if (s, t) not in found:
-                    continue
-                for ds, dt in _NEIGHBOURS:
-                    near = s + ds, t + dt
-                    if near in every and near not in found and (near[0] not in sources or near[1] not in targets):
-                        found.add(near)
-                        sources.add(near[0])
-                        targets.add(near[1])
-                        grows = True
+        for s, t in order:
+            if (
+                s,
+                t,
+            ) not in found:  # as it stands now: what joins during a pass is visited in it where it stands behind
+                continue
+            for ds, dt in _NEIGHBOURS:
+                near = s + ds, t + dt
+                if near in every and near not in found and (near[0] not in sources or near[1] not in targets):
+                    found.add(near)
+                    sources.add(near[0])
+                    targets.add(near[1])
+                    grows = True
     return frozenset(found)
 
 
