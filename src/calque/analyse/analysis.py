@@ -1,5 +1,6 @@
 """What an analysis is about, and what several of its figures share, computed when first asked for."""
 
+import contextlib
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
@@ -8,11 +9,14 @@ from typing import Any
 
 from calque.analyse.contrast import Pair, decide, read_set
 from calque.analyse.gold import Aligned, Gold, inside, read_gold, words_of_pieces
+from calque.analyse.matrices import address
 from calque.analyse.subject import SOURCE, Subject, Tested, open_subjects, spread_over
 from calque.analyse.table import NotDrawn
-from calque.diagnostics import Place, error
+from calque.data.codecs import split
+from calque.diagnostics import Place, error, nearest
 from calque.evaluate import Score, bleu, chrf
-from calque.ledger import conditions
+from calque.ledger import Entry, conditions
+from calque.ledger import read as read_entries
 from calque.run import MODEL, read_about
 
 ATTENDED = 200
@@ -82,6 +86,30 @@ class Analysis:
         """How BLEU cuts words: as the base's own text wants it."""
         return self.base.tokenize
 
+    def check(self) -> None:
+        """Raises what is wrong with the settings, before anything takes time."""
+        if self.folders:
+            known = {path: heads for s in self.subjects for path, heads in s.attentions.items()}
+            for path, head in map(address, self.settings.layers):
+                if path not in known:
+                    raise error("X827", None, name=path, near=nearest(path, known), names=list(known))
+                if head is not None and not 1 <= head <= known[path]:
+                    raise error("X828", None, layer=path, heads=known[path], found=head)
+            _ = self.base
+            with contextlib.suppress(NotDrawn):
+                _ = self.gold
+            with contextlib.suppress(NotDrawn):
+                _ = self.pairs
+        with contextlib.suppress(NotDrawn):
+            _ = self.cells
+
+    @cached_property
+    def cells(self) -> list[Entry]:
+        """The entries of the ledger. Raises `NotDrawn` without one, and what `calque.ledger.read` raises."""
+        if self.settings.ledger is None:
+            raise NotDrawn("no ledger is given (--ledger)")
+        return read_entries(self.settings.ledger)
+
     @cached_property
     def translations(self) -> dict[str, list[str]]:
         """What each run makes of the text."""
@@ -141,8 +169,8 @@ class Analysis:
             raise error("X831", Place(str(path)), reason=f"it has {len(found)} lines, and the text {self.text.whole}")
         found = found[: len(self.text.sources)]
         lengths = zip(
-            (len(line.split()) for line in self.text.sources),
-            (len(line.split()) for line in self.text.references),
+            (len(split(line)) for line in self.text.sources),
+            (len(split(line)) for line in self.text.references),
             strict=True,
         )
         if (number := inside(found, lengths)) is not None:

@@ -5,6 +5,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import NamedTuple
 
+import torch
 from jaxtyping import Float
 from torch import Tensor
 
@@ -81,8 +82,8 @@ def words_of_pieces(codec: Codec, line: str) -> list[int]:
 
 
 def word_weights(
-    weights: Float[Tensor, "T S"], target: Sequence[int], source: Sequence[int]
-) -> Float[Tensor, "words words"]:
+    weights: Float[Tensor, "*heads T S"], target: Sequence[int], source: Sequence[int]
+) -> Float[Tensor, "*heads words words"]:
     """Weights from target words to source words: summed over the pieces of a source word, the mean over those of a target word.
 
     `target` and `source` name the word of each piece; rows and columns behind them (end symbols) are left out.
@@ -93,7 +94,7 @@ def word_weights(
     columns = weights.new_zeros(len(source), max(source) + 1)
     for k, word in enumerate(source):
         columns[k, word] = 1
-    return rows @ weights[: len(target), : len(source)] @ columns
+    return rows @ weights[..., : len(target), : len(source)] @ columns
 
 
 def argmax_links(weights: Float[Tensor, "T S"]) -> Links:
@@ -115,11 +116,11 @@ class Aligned:
     ) -> None:
         """A sentence whose reference was forced: layers by path, T one more than there are target pieces."""
         for path, one in weights.items():
-            heads = [("mean", one.mean(0)), *((str(h), head) for h, head in enumerate(one, 1))]
-            for name, head in heads:
-                for row, shift in zip(self.ROWS, (0, 1), strict=True):
-                    links = argmax_links(word_weights(head[shift:], target, source))
-                    self.links.setdefault((path, name, row), []).append(links)
+            every = torch.cat([one.mean(0, keepdim=True), one])
+            for row, shift in zip(self.ROWS, (0, 1), strict=True):
+                for head, weights_of_words in enumerate(word_weights(every[:, shift:], target, source)):
+                    key = path, str(head) if head else "mean", row
+                    self.links.setdefault(key, []).append(argmax_links(weights_of_words))
 
 
 def aer_table(runs: Mapping[str, Aligned], gold: Sequence[Gold]) -> Table:

@@ -1,12 +1,12 @@
 """Runs under analysis: their names, the text they are tested on, and what is computed once for all figures."""
 
+import re
 import time
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
 
-import torch
 from torch import Tensor
 
 from calque import api
@@ -23,6 +23,8 @@ from calque.workflow import CORPUS, tokenisation
 
 ENCODER, DECODER, SOURCE = "encoder self-attention", "decoder self-attention", "source attention"
 KINDS = (ENCODER, DECODER, SOURCE)
+_IN_A_SOURCE = re.compile(r"\.(from|keys|values)(\.|$)")
+"""A layer of the decoder that stands in a source's chain looks at the source from the source."""
 
 
 @dataclass(frozen=True)
@@ -103,13 +105,12 @@ class Subject:
         """Which of `KINDS` an attention layer is."""
         if path in self.sources_read:
             return SOURCE
-        return ENCODER if path.startswith("encoder") else DECODER
+        return ENCODER if path.startswith("encoder") or _IN_A_SOURCE.search(path) else DECODER
 
     @cached_property
-    def attentions(self) -> list[str]:
-        """The paths of all layers whose attention weights can be recorded, encoder first."""
-        with torch.inference_mode():
-            return list(attention_weights(self.run.model, [EOS], [EOS]))
+    def attentions(self) -> dict[str, int]:
+        """The paths of all layers whose attention weights can be recorded, encoder first, and their numbers of heads."""
+        return {path: len(weights) for path, weights in attention_weights(self.run.model, [EOS], [EOS]).items()}
 
 
 def names_of(folders: Sequence[Path]) -> list[str]:
