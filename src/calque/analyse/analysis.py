@@ -7,13 +7,13 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any
 
+from calque.align.links import Gold, check_inside, read_gold
 from calque.analyse.contrast import Pair, decide, read_set
-from calque.analyse.gold import Aligned, Gold, inside, read_gold, words_of_pieces
+from calque.analyse.gold import Aligned
 from calque.analyse.matrices import address
 from calque.analyse.subject import SOURCE, Subject, Tested, open_subjects, spread_over
 from calque.analyse.table import NotDrawn
-from calque.data.codecs import split
-from calque.diagnostics import Place, error, nearest
+from calque.diagnostics import error, nearest
 from calque.evaluate import Score, bleu, chrf
 from calque.ledger import Entry, conditions
 from calque.ledger import read as read_entries
@@ -23,6 +23,9 @@ ATTENDED = 200
 """Sentences whose attention is recorded for figures over all heads of all runs."""
 PAIRS = 400
 """Contrastive pairs scored of each kind of error."""
+
+ONE_BASED = ".talp"
+"""The ending of files of links that count words from 1."""
 
 Tell = Callable[[str], None]
 
@@ -160,27 +163,18 @@ class Analysis:
 
     @cached_property
     def gold(self) -> list[Gold]:
-        """Links by hand of the text's lines. Raises `NotDrawn` without, X831 where they do not fit."""
+        """Links by hand of the text's lines. Raises `NotDrawn` without, and what `read_gold` and `check_inside` raise."""
         path = self.settings.gold
         if path is None:
             raise NotDrawn("no links by hand are given (--gold)")
-        found = read_gold(path)
-        if len(found) != self.text.whole:
-            raise error("X831", Place(str(path)), reason=f"it has {len(found)} lines, and the text {self.text.whole}")
-        found = found[: len(self.text.sources)]
-        lengths = zip(
-            (len(split(line)) for line in self.text.sources),
-            (len(split(line)) for line in self.text.references),
-            strict=True,
-        )
-        if (number := inside(found, lengths)) is not None:
-            raise error("X831", Place(str(path), number), reason="a link leaves its sentences")
-        return found
+        found = read_gold(path, int(path.suffix == ONE_BASED))
+        check_inside(path, [gold.possible for gold in found], self.text.lengths)
+        return found[: len(self.text.sources)]
 
     @cached_property
     def linked(self) -> list[int]:
         """The lines that error rates are counted over: those with words on both sides, evenly spaced."""
-        full = [k for k, pair in enumerate(zip(self.text.sources, self.text.references, strict=True)) if all(pair)]
+        full = [k for k, lengths in enumerate(self.text.lengths[: len(self.text.sources)]) if all(lengths)]
         return [full[k] for k in spread_over(len(full), ATTENDED)]
 
     @cached_property
@@ -199,5 +193,4 @@ class Analysis:
     def pieces(self, subject: Subject, number: int) -> tuple[list[int], list[int]]:
         """The word of each piece of a line's reference and source."""
         here = subject.run.loaded
-        target = words_of_pieces(here.target, self.text.references[number])
-        return target, words_of_pieces(here.source, self.text.sources[number])
+        return here.target.words(self.text.references[number]), here.source.words(self.text.sources[number])

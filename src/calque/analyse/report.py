@@ -88,7 +88,11 @@ def _about(a: Analysis) -> str:
     if not a.folders:
         return f"<p><code>{_text(a.command)}</code></p>"
     text = a.text
-    cut = f"the first {len(text.sources):,} of {text.whole:,}" if len(text.sources) < text.whole else f"{text.whole:,}"
+    cut = (
+        f"the first {len(text.sources):,} of {len(text.lengths):,}"
+        if len(text.sources) < len(text.lengths)
+        else f"{len(text.lengths):,}"
+    )
     runs = "".join(
         f"<li><details><summary><b>{_text(s.name)}</b> <small>{_text(s.checked.hash)}</small></summary>"
         f"<pre>{_text(s.checked.text)}</pre></details></li>\n"

@@ -12,6 +12,7 @@ from torch import Tensor
 from calque import api
 from calque.adl.check import Checked
 from calque.analyse.attention import attention_weights, source_attentions
+from calque.data.codecs import split
 from calque.data.corpus import open_corpus
 from calque.data.text import Lines, check_corpus
 from calque.data.vocabulary import EOS
@@ -29,12 +30,12 @@ _IN_A_SOURCE = re.compile(r"\.(from|keys|values)(\.|$)")
 
 @dataclass(frozen=True)
 class Tested:
-    """A text to translate, its reference, and where it is from; `whole` is its length before it was cut."""
+    """A text to translate, its reference, and where it is from; `lengths`, in words, are those of all pairs, uncut."""
 
     title: str
     sources: tuple[str, ...]
     references: tuple[str, ...]
-    whole: int
+    lengths: tuple[tuple[int, int], ...]
 
 
 class Subject:
@@ -149,7 +150,8 @@ def common_text(folders: Sequence[Path], given: tuple[Path, Path] | None, lines:
 
 
 def _tested(title: str, pair: tuple[list[str], list[str]], lines: int) -> Tested:
-    return Tested(title, tuple(pair[0][:lines]), tuple(pair[1][:lines]), len(pair[0]))
+    lengths = tuple((len(split(source)), len(split(target))) for source, target in zip(*pair, strict=True))
+    return Tested(title, tuple(pair[0][:lines]), tuple(pair[1][:lines]), lengths)
 
 
 def _own_text(folder: Path) -> tuple[str, tuple[list[str], list[str]]]:
