@@ -12,9 +12,19 @@ from calque.train.loop import Finished
 from calque.workflow import run_training
 
 FAMILIES = {
-    "transformer": "encoder = pos -> repeat(1, tenc) -> norm\ndecoder = pos -> repeat(2, tdec) -> norm\n",
-    "rnn-feed": "encoder = birnn\ndecoder = feed(rnn -> concat(id, mlp_src_att) -> ff)\n",
-    "hard-coded": "encoder = pos -> hc_self_att(-1, 1) -> norm\ndecoder = pos -> gate(average) -> hc_src_att(-1, 0) -> norm\n",
+    "transformer": """\
+d = 16
+heads = 2
+p = 0.0
+encoder = pos -> repeat(1, tenc) -> norm
+decoder = pos -> repeat(2, tdec) -> norm
+""",
+    "rnn-feed": "d = 16\nencoder = birnn\ndecoder = feed(rnn -> concat(id, mlp_src_att) -> ff)\n",
+    "hard-coded": """\
+d = 16
+encoder = pos -> hc_self_att(-1, 1) -> norm
+decoder = pos -> gate(average) -> norm
+""",
 }
 
 
@@ -32,10 +42,9 @@ def runs(tmp_path_factory: pytest.TempPathFactory, corpus: Data) -> dict[str, Pa
     """The folders of the three runs, by name; tests do not change them."""
     base = tmp_path_factory.mktemp("runs")
     for name, text in FAMILIES.items():
-        heads = "heads = 2\n" if "tenc" in text or "hc_" in text else ""
         experiment = Experiment(
             data=corpus,
-            model=Model(text=f"d = 16\n{heads}p = 0.0\n{text}" if "tenc" in text else f"d = 16\n{heads}{text}"),
+            model=Model(text=text),
             train=Train(
                 threads=1,
                 device="cpu",

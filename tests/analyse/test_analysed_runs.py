@@ -9,13 +9,11 @@ import torch
 from torch.nn import functional as F
 
 from calque import api
+from calque.align.links import Gold
 from calque.analyse import contrast, matrices
 from calque.analyse.figures import chosen, markdown, paper_figures
-from calque.analyse.gold import Gold, words_of_pieces
 from calque.analyse.pieces import PIECES
 from calque.analyse.subject import DECODER, ENCODER, SOURCE, names_of, open_subjects, spread_over
-from calque.data.codecs import Codes, Words
-from calque.data.merges import Merges
 from calque.data.vocabulary import BOS, EOS
 from calque.diagnostics import CalqueError
 
@@ -72,25 +70,6 @@ def test_contrastive_sets_of_both_forms(tmp_path: Path) -> None:
         ' {"type": "b", "contrastive": "y"}]}, {"source": "t", "reference": "q", "errors": []}]'
     )
     assert contrast.read_set(file) == [contrast.Pair("a", "s", "r", "x", 2), contrast.Pair("b", "s", "r", "y")]
-
-
-def test_pieces_know_their_words(runs: dict[str, Path], tmp_path: Path) -> None:
-    words = api.load(runs["transformer"]).loaded.source
-    assert isinstance(words, Words)
-    assert words_of_pieces(words, "a  b c") == [0, 1, 2]
-    codes = Codes.__new__(Codes)
-    (tmp_path / "codes").write_text("#version: 0.2\na b</w>\n")
-    codes.merges = Merges.read(tmp_path / "codes")
-    assert codes.pieces("ab cab d") == ["ab", "c@@", "ab", "d"]
-    assert words_of_pieces(codes, "ab cab d") == [0, 1, 1, 2]
-
-    class Pieces(Words):
-        kind = "bpe"
-
-        def pieces(self, line: str) -> list[str]:
-            return ["▁Zim", "mer", "▁", "3", "8", "▁ist"]
-
-    assert words_of_pieces(Pieces(words.vocabulary), "Zimmer 38 ist") == [0, 0, 1, 1, 1, 2]
 
 
 def test_names_tell_runs_apart(tmp_path: Path) -> None:

@@ -207,10 +207,10 @@ def test_runs_of_other_texts_need_one_that_is_named(runs: dict[str, Path], corpu
 @pytest.mark.parametrize(
     ("name", "body", "code"),
     [
-        ("gold", "0-0 1x2\n", "X823"),
-        ("gold.talp", "0-1\n", "X823"),
-        ("gold", "0-0\n", "X831"),
-        ("gold", "0-99\n" * 24, "X831"),
+        ("gold", "0-0 1x2\n", "D701"),
+        ("gold.talp", "0-1\n", "D702"),
+        ("gold", "0-0\n", "D704"),
+        ("gold", "0-99\n" * 24, "D703"),
     ],
 )
 def test_mistakes_in_links(runs: dict[str, Path], tmp_path: Path, name: str, body: str, code: str) -> None:

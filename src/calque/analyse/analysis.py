@@ -1,24 +1,31 @@
 """What an analysis is about, and what several of its figures share, computed when first asked for."""
 
+import contextlib
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
 from typing import Any
 
+from calque.align.links import Gold, check_inside, read_gold
 from calque.analyse.contrast import Pair, decide, read_set
-from calque.analyse.gold import Aligned, Gold, inside, read_gold, words_of_pieces
+from calque.analyse.gold import Aligned
+from calque.analyse.matrices import address
 from calque.analyse.subject import SOURCE, Subject, Tested, open_subjects, spread_over
 from calque.analyse.table import NotDrawn
-from calque.diagnostics import Place, error
+from calque.diagnostics import error, nearest
 from calque.evaluate import Score, bleu, chrf
-from calque.ledger import conditions
+from calque.ledger import Entry, conditions
+from calque.ledger import read as read_entries
 from calque.run import MODEL, read_about
 
 ATTENDED = 200
 """Sentences whose attention is recorded for figures over all heads of all runs."""
 PAIRS = 400
 """Contrastive pairs scored of each kind of error."""
+
+ONE_BASED = ".talp"
+"""The ending of files of links that count words from 1."""
 
 Tell = Callable[[str], None]
 
@@ -82,6 +89,30 @@ class Analysis:
         """How BLEU cuts words: as the base's own text wants it."""
         return self.base.tokenize
 
+    def check(self) -> None:
+        """Raises what is wrong with the settings, before anything takes time."""
+        if self.folders:
+            known = {path: heads for s in self.subjects for path, heads in s.attentions.items()}
+            for path, head in map(address, self.settings.layers):
+                if path not in known:
+                    raise error("X827", None, name=path, near=nearest(path, known), names=list(known))
+                if head is not None and not 1 <= head <= known[path]:
+                    raise error("X828", None, layer=path, heads=known[path], found=head)
+            _ = self.base
+            with contextlib.suppress(NotDrawn):
+                _ = self.gold
+            with contextlib.suppress(NotDrawn):
+                _ = self.pairs
+        with contextlib.suppress(NotDrawn):
+            _ = self.cells
+
+    @cached_property
+    def cells(self) -> list[Entry]:
+        """The entries of the ledger. Raises `NotDrawn` without one, and what `calque.ledger.read` raises."""
+        if self.settings.ledger is None:
+            raise NotDrawn("no ledger is given (--ledger)")
+        return read_entries(self.settings.ledger)
+
     @cached_property
     def translations(self) -> dict[str, list[str]]:
         """What each run makes of the text."""
@@ -132,27 +163,18 @@ class Analysis:
 
     @cached_property
     def gold(self) -> list[Gold]:
-        """Links by hand of the text's lines. Raises `NotDrawn` without, X831 where they do not fit."""
+        """Links by hand of the text's lines. Raises `NotDrawn` without, and what `read_gold` and `check_inside` raise."""
         path = self.settings.gold
         if path is None:
             raise NotDrawn("no links by hand are given (--gold)")
-        found = read_gold(path)
-        if len(found) != self.text.whole:
-            raise error("X831", Place(str(path)), reason=f"it has {len(found)} lines, and the text {self.text.whole}")
-        found = found[: len(self.text.sources)]
-        lengths = zip(
-            (len(line.split()) for line in self.text.sources),
-            (len(line.split()) for line in self.text.references),
-            strict=True,
-        )
-        if (number := inside(found, lengths)) is not None:
-            raise error("X831", Place(str(path), number), reason="a link leaves its sentences")
-        return found
+        found = read_gold(path, int(path.suffix == ONE_BASED))
+        check_inside(path, [gold.possible for gold in found], self.text.lengths)
+        return found[: len(self.text.sources)]
 
     @cached_property
     def linked(self) -> list[int]:
         """The lines that error rates are counted over: those with words on both sides, evenly spaced."""
-        full = [k for k, pair in enumerate(zip(self.text.sources, self.text.references, strict=True)) if all(pair)]
+        full = [k for k, lengths in enumerate(self.text.lengths[: len(self.text.sources)]) if all(lengths)]
         return [full[k] for k in spread_over(len(full), ATTENDED)]
 
     @cached_property
@@ -171,5 +193,4 @@ class Analysis:
     def pieces(self, subject: Subject, number: int) -> tuple[list[int], list[int]]:
         """The word of each piece of a line's reference and source."""
         here = subject.run.loaded
-        target = words_of_pieces(here.target, self.text.references[number])
-        return target, words_of_pieces(here.source, self.text.sources[number])
+        return here.target.words(self.text.references[number]), here.source.words(self.text.sources[number])

@@ -41,13 +41,13 @@ class Canvas:
             import matplotlib as mpl
             from matplotlib.backends.backend_agg import FigureCanvasAgg
             from matplotlib.figure import Figure
+            from matplotlib.layout_engine import ConstrainedLayoutEngine
         except ImportError:
             raise error("X301", extra="plot", package="matplotlib") from None
         self._context = mpl.rc_context
         with self._context(_STYLE):
-            self.figure = Figure(figsize=(width, height * panels), layout="constrained")
+            self.figure = Figure(figsize=(width, height * panels), layout=ConstrainedLayoutEngine(h_pad=0.08))
             FigureCanvasAgg(self.figure)
-            self.figure.get_layout_engine().set(h_pad=0.08)
             self.axes: list[Any] = list(self.figure.subplots(panels, 1, squeeze=False, **share)[:, 0])
 
     def counted(self, axes: Any) -> None:

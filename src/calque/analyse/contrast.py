@@ -129,7 +129,7 @@ def by_kind(pairs: Sequence[Pair], decided: Mapping[str, Sequence[bool]]) -> Tab
     """Accuracy of each run by kind of error, with its 95 % interval; the last row of each run is over all pairs."""
     rows = _rows(pairs, decided, [(p.kind,) for p in pairs])
     rows += _rows(pairs, decided, [("all",)] * len(pairs))
-    runs = list(decided)
+    runs: list[object] = [*decided]
     return Table.of(("run", "error", *_FIGURES), sorted(rows, key=lambda row: runs.index(row[0])))
 
 
@@ -143,13 +143,14 @@ def by_distance(pairs: Sequence[Pair], decided: Mapping[str, Sequence[bool]]) ->
 
 def draw_kinds(table: Table, title: str) -> Drawn:
     """A group of dots for each kind of error, a dot for each run, its interval as a whisker."""
-    kinds, runs = table.each("error"), table.each("run")
+    kinds = table.each("error")
+    runs = table.each("run")
     canvas = Canvas(1, 1.0 + len(kinds) * (0.2 + 0.1 * len(runs)))
     (axes,) = canvas.axes
     style = styles_of(runs)
     for k, run in enumerate(runs):
         found = table.where(run=run)
-        place = [list(kinds).index(kind) + 0.6 * (k + 0.5) / len(runs) - 0.3 for kind in found.column("error")]
+        place = [kinds.index(kind) + 0.6 * (k + 0.5) / len(runs) - 0.3 for kind in found.column("error")]
         _whiskers(axes, found, place, str(run), style[run], across=True)
     axes.set_yticks(range(len(kinds)), [str(kind).replace("_", " ").replace(".", ", ") for kind in kinds])
     axes.invert_yaxis()

@@ -55,7 +55,7 @@ def markdown() -> str:
     """The table of `docs/analysis.md`."""
     rows = ["| figure | shows | drawn by |", "|---|---|---|"]
     for figure in paper_figures().values():
-        drawn = f"`{figure.piece}`" if figure.piece else "not drawn"
+        drawn = f"`{figure.piece}`" if figure.piece else "not from runs"
         more = figure.note or figure.why
         rows.append(f"| `{figure.name}` | {figure.title} | {drawn}{': ' + more if more else ''} |")
     return "".join(f"{row}\n" for row in rows)

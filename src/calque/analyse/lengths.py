@@ -8,14 +8,15 @@ import numpy as np
 
 from calque.analyse.canvas import Canvas, styles_of
 from calque.analyse.table import Drawn, NotDrawn, Table
+from calque.data.codecs import split
 from calque.evaluate.measure import measure
 
 EQUAL = ("size", "width")
 
 
 def words(line: str) -> int:
-    """The length of a sentence: words between white space."""
-    return len(line.split())
+    """The length of a sentence: words between spaces and tabs."""
+    return len(split(line))
 
 
 def buckets(lengths: Sequence[int], count: int, equal: str = "size") -> list[list[int]]:

@@ -7,8 +7,8 @@ from typing import Any
 from jaxtyping import Float
 from torch import Tensor
 
+from calque.align.links import Gold
 from calque.analyse.canvas import Canvas
-from calque.analyse.gold import Gold
 from calque.analyse.table import Drawn, Table
 from calque.diagnostics import printable
 

@@ -10,9 +10,8 @@ from calque.analyse import contrast, curves, gold, heads, lengths, matrices, par
 from calque.analyse.analysis import Analysis
 from calque.analyse.subject import DECODER, ENCODER, SOURCE, Subject
 from calque.analyse.table import Drawn, NotDrawn, Table
+from calque.data.codecs import split
 from calque.data.vocabulary import EOS
-from calque.diagnostics import error, nearest
-from calque.ledger import read as read_entries
 
 Found = list[Drawn | str]
 """Figures, and sentences on what does not apply."""
@@ -96,8 +95,6 @@ def _matrices(a: Analysis) -> Found:
             found.append(f"{s.name}: the decoder does not attend to the source")
             continue
         weights = s.weights(number)[path]
-        if head is not None and head > len(weights):
-            raise error("X828", None, layer=path, heads=len(weights), found=head)
         here = s.run.loaded
         source = here.source.tokens(s.source_ids(a.text.sources[number]))
         words = s.target_ids(a.text.references[number])
@@ -140,7 +137,7 @@ def _matrices(a: Analysis) -> Found:
 def _gold_matrix(a: Analysis, number: int) -> Drawn:
     import torch
 
-    source, target = a.text.sources[number].split(), a.text.references[number].split()
+    source, target = split(a.text.sources[number]), split(a.text.references[number])
     grid = torch.zeros(len(target), len(source))
     whole = matrices.gold_weights(a.gold[number], range(len(source)), range(len(target)), grid)
     caption = f"Links by hand of line {number + 1}, word by word: dark sure, half dark possible."
@@ -150,21 +147,19 @@ def _gold_matrix(a: Analysis, number: int) -> Drawn:
 def _line(a: Analysis) -> int:
     """The line whose attention is drawn: the one asked for, else the first whose length is nearest to ten words."""
     count = len(a.text.sources)
-    if a.settings.line is not None:
-        return min(a.settings.line, count) - 1
-    return min(range(count), key=lambda k: abs(len(a.text.sources[k].split()) - 10))
+    if (line := a.settings.line) is not None:
+        if line > count:
+            raise NotDrawn(f"the text has {count} lines, and attention is asked for of line {line}")
+        return line - 1
+    return min(range(count), key=lambda k: abs(lengths.words(a.text.sources[k]) - 10))
 
 
 def _layers(a: Analysis) -> list[tuple[Subject, str | None, int | None]]:
     """Which layers and heads of which runs are drawn: those asked for; else the source attention of each run that is nearest to
-    the links by hand, or the last. Raises X827 for a layer that no run has.
+    the links by hand, or the last.
     """
     if a.settings.layers:
         asked = [matrices.address(text) for text in a.settings.layers]
-        known = list(dict.fromkeys(path for s in a.subjects for path in s.attentions))
-        for path, _ in asked:
-            if path not in known:
-                raise error("X827", None, name=path, near=nearest(path, known), names=known)
         return [(s, path, head) for path, head in asked for s in a.subjects if path in s.attentions]
     found: list[tuple[Subject, str | None, int | None]] = []
     for s in a.subjects:
@@ -243,12 +238,10 @@ def _contrast_title(a: Analysis) -> str:
 
 
 def _sweeps(a: Analysis) -> Found:
-    if (folder := a.settings.ledger) is None:
-        raise NotDrawn("no ledger is given (--ledger)")
-    found = sweeps.sweeps(read_entries(folder))
+    found = sweeps.sweeps(a.cells)
     if not found:
         raise NotDrawn("no number varies among the cells of the ledger")
-    return [sweeps.draw(name, table, folder.name) for name, table in found]
+    return [sweeps.draw(name, table, a.settings.ledger.name if a.settings.ledger else "") for name, table in found]
 
 
 def _stem(*parts: str) -> str:

@@ -17,6 +17,8 @@ from calque.whole import write_whole
 REPORT = "report.html"
 SHOWN_ROWS = 60
 """Rows of a table that stand in the page; all of them are in its CSV."""
+OPEN_ROWS = 8
+"""Longer tables are folded."""
 
 
 @dataclass(frozen=True)
@@ -49,6 +51,7 @@ def write_report(analysis: Analysis, out: Path, names: Iterable[str] = tuple(PIE
 
     `alone`: figures that were asked for by name; X830 where none of them can be drawn. Raises K301 for what cannot be written.
     """
+    analysis.check()
     sections = make_sections(analysis, names)
     if alone and not any(section.drawn for section in sections):
         reason = "; ".join(note.removeprefix("Not drawn: ").rstrip(".") for s in sections for note in s.notes)
@@ -85,14 +88,18 @@ def _about(a: Analysis) -> str:
     if not a.folders:
         return f"<p><code>{_text(a.command)}</code></p>"
     text = a.text
-    cut = f", the first {len(text.sources):,} of {text.whole:,} lines" if len(text.sources) < text.whole else ""
+    cut = (
+        f"the first {len(text.sources):,} of {len(text.lengths):,}"
+        if len(text.sources) < len(text.lengths)
+        else f"{len(text.lengths):,}"
+    )
     runs = "".join(
         f"<li><details><summary><b>{_text(s.name)}</b> <small>{_text(s.checked.hash)}</small></summary>"
         f"<pre>{_text(s.checked.text)}</pre></details></li>\n"
         for s in a.subjects
     )
     return (
-        f"<p><code>{_text(a.command)}</code></p>\n<p>Text: {_text(text.title)}{cut}, {len(text.sources):,} lines. Others are set "
+        f"<p><code>{_text(a.command)}</code></p>\n<p>Text: {_text(text.title)}, {cut} lines. Others are set "
         f"against <b>{_text(a.base.name)}</b>.</p>\n<ul class=runs>\n{runs}</ul>"
     )
 
@@ -121,8 +128,10 @@ def _figure(drawn: Drawn, command: str) -> str:
 def _table(table: Table) -> str:
     head = "".join(f"<th>{_text(name)}</th>" for name in table.columns)
     rows = "".join("<tr>" + "".join(_cell(cell) for cell in row) + "</tr>\n" for row in table.rows[:SHOWN_ROWS])
+    opened = " open" if len(table.rows) <= OPEN_ROWS else ""
     more = f"<p>{len(table.rows) - SHOWN_ROWS:,} more rows in the CSV.</p>" if len(table.rows) > SHOWN_ROWS else ""
-    return f"<details><summary>Table</summary><div class=scroll><table><tr>{head}</tr>\n{rows}</table></div>{more}</details>\n"
+    shown = f"<div class=scroll><table><tr>{head}</tr>\n{rows}</table></div>{more}"
+    return f"<details{opened}><summary>Table</summary>{shown}</details>\n"
 
 
 def _cell(cell: Cell) -> str:

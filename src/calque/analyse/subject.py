@@ -1,17 +1,18 @@
 """Runs under analysis: their names, the text they are tested on, and what is computed once for all figures."""
 
+import re
 import time
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
 
-import torch
 from torch import Tensor
 
 from calque import api
 from calque.adl.check import Checked
 from calque.analyse.attention import attention_weights, source_attentions
+from calque.data.codecs import split
 from calque.data.corpus import open_corpus
 from calque.data.text import Lines, check_corpus
 from calque.data.vocabulary import EOS
@@ -23,16 +24,18 @@ from calque.workflow import CORPUS, tokenisation
 
 ENCODER, DECODER, SOURCE = "encoder self-attention", "decoder self-attention", "source attention"
 KINDS = (ENCODER, DECODER, SOURCE)
+_IN_A_SOURCE = re.compile(r"\.(from|keys|values)(\.|$)")
+"""A layer of the decoder that stands in a source's chain looks at the source from the source."""
 
 
 @dataclass(frozen=True)
 class Tested:
-    """A text to translate, its reference, and where it is from; `whole` is its length before it was cut."""
+    """A text to translate, its reference, and where it is from; `lengths`, in words, are those of all pairs, uncut."""
 
     title: str
     sources: tuple[str, ...]
     references: tuple[str, ...]
-    whole: int
+    lengths: tuple[tuple[int, int], ...]
 
 
 class Subject:
@@ -103,13 +106,12 @@ class Subject:
         """Which of `KINDS` an attention layer is."""
         if path in self.sources_read:
             return SOURCE
-        return ENCODER if path.startswith("encoder") else DECODER
+        return ENCODER if path.startswith("encoder") or _IN_A_SOURCE.search(path) else DECODER
 
     @cached_property
-    def attentions(self) -> list[str]:
-        """The paths of all layers whose attention weights can be recorded, encoder first."""
-        with torch.inference_mode():
-            return list(attention_weights(self.run.model, [EOS], [EOS]))
+    def attentions(self) -> dict[str, int]:
+        """The paths of all layers whose attention weights can be recorded, encoder first, and their numbers of heads."""
+        return {path: len(weights) for path, weights in attention_weights(self.run.model, [EOS], [EOS]).items()}
 
 
 def names_of(folders: Sequence[Path]) -> list[str]:
@@ -148,7 +150,8 @@ def common_text(folders: Sequence[Path], given: tuple[Path, Path] | None, lines:
 
 
 def _tested(title: str, pair: tuple[list[str], list[str]], lines: int) -> Tested:
-    return Tested(title, tuple(pair[0][:lines]), tuple(pair[1][:lines]), len(pair[0]))
+    lengths = tuple((len(split(source)), len(split(target))) for source, target in zip(*pair, strict=True))
+    return Tested(title, tuple(pair[0][:lines]), tuple(pair[1][:lines]), lengths)
 
 
 def _own_text(folder: Path) -> tuple[str, tuple[list[str], list[str]]]:
