@@ -1,5 +1,7 @@
 """`calque evaluate` and `calque compare` as commands."""
 
+import csv
+import gzip
 import json
 from pathlib import Path
 
@@ -63,7 +65,7 @@ def test_folders_of_runs_as_json(files: Path, monkeypatch: pytest.MonkeyPatch) -
     metrics = [x for m in ("bleu", "chrf", "ter", "meteor") for x in ("--metric", m)]
     done = run("compare", files / "good", files / "bad", "--references", files / "ref", *metrics, *options)
     assert done.exit_code == 0, done
-    found = json.loads(done.output)
+    found = json.loads(done.output)["comparisons"]
     assert [one["metric"] for one in found] == ["BLEU", "chrF2", "TER", "METEOR"]
     for one in found:
         assert (len(one["a"]), len(one["b"])) == (3, 3)
@@ -104,5 +106,30 @@ def test_bad_input(files: Path) -> None:
     assert code(run("compare", good, good, "--references", reference, "--metric", "meteor")) == "X322"
     assert code(run("evaluate", good, reference, "--metric", "meteor", "--language", "ed")) == "X320"
     assert code(run("evaluate", good, reference, "--metric", "meteor", "--language", "sv")) == "X321"
+    assert code(run("compare", good, good, "--references", reference, "--source", short)) == "D501"
+    assert code(run("compare", good, good, "--references", reference, "--train-text", empty)) == "D502"
+    assert code(run("compare", good, good, "--references", reference, "--trials", 100, "--out", short)) == "X408"
     assert run("compare", good, good).exit_code == 2
     assert run("compare", good, good, "--references", reference, "--metric", "rouge").exit_code == 2
+
+
+def test_a_folder_of_tables_and_examples(files: Path) -> None:
+    (files / "source").write_text("".join(f"source {k}\n" for k in range(len(LINES))), encoding="utf-8")
+    (files / "train.gz").write_bytes(gzip.compress(b"the the the cat\n"))
+    options = ["--references", files / "ref", "--source", files / "source", "--train-text", files / "train.gz"]
+    options += ["--trials", 100, "--metric", "ter", "--samples", 1, "--out", files / "new" / "out"]
+    done = run("compare", files / "good", files / "bad", *options)
+    assert done.exit_code == 0, done
+    assert "Words, by their frequency in the training text" in done.output
+    assert "Sentences in which A is better most, by TER" in done.output
+    line = next(line for line in done.output.splitlines() if line.startswith("source"))
+    names = sorted(file.name for file in (files / "new" / "out").iterdir())
+    assert {"compare.md", "examples.csv", "sentences.csv", "tests.csv", "frequencies.csv"} <= set(names)
+    with open(files / "new" / "out" / "examples.csv", encoding="utf-8") as file:
+        (example, *_) = csv.DictReader(file)
+    assert example["source"] == line.split("  ")[-1].strip()
+    assert example["reference"] == LINES[int(example["line"]) - 1]
+    assert run("compare", files / "good", files / "bad", *options).exit_code == 0  # writes over its own files
+    found = json.loads(run("compare", files / "good", files / "bad", *options, "--json").stdout)
+    assert found["examples"]["a"][0]["source"] == example["source"]
+    assert {row["seen"] for row in found["tables"]["frequencies"]} == {"0", "1", "3"}

@@ -1,5 +1,7 @@
 """The group that commands join, and what they share."""
 
+import contextlib
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -32,14 +34,29 @@ PRECISION = click.option("--precision", type=click.Choice(["float32", "bfloat16"
 THREADS = click.option("--threads", type=click.IntRange(1, 1024), help="Processor threads; default: all.")
 
 
-def write_out(path: Path, body: str) -> None:
-    """Writes what a command was asked for into a file, whole or not at all. Raises X408 where the system refuses."""
-    from calque.whole import write_whole
-
+@contextlib.contextmanager
+def _writing(path: Path) -> Iterator[None]:
+    """X408 where the system refuses."""
     try:
-        write_whole(path, body.encode("utf-8"))
+        yield
     except OSError as e:
         raise error("X408", Place(str(path)), reason=(e.strerror or str(e)).lower()) from None
+
+
+def write_out(path: Path, body: str) -> None:
+    """Writes what a command was asked for into a file, whole or not at all. Raises X408."""
+    from calque.whole import write_whole
+
+    with _writing(path):
+        write_whole(path, body.encode("utf-8"))
+
+
+def write_files(folder: Path, files: Mapping[str, str]) -> None:
+    """Writes files, each whole or not at all, into a folder that is made where it is missing. Raises X408."""
+    with _writing(folder):
+        folder.mkdir(parents=True, exist_ok=True)
+    for name, body in files.items():
+        write_out(folder / name, body)
 
 
 def load_run(run: Path, beam: int | None, precision: str | None) -> Any:

@@ -6,7 +6,7 @@ resampled corpus costs one product of matrices. The formulas are sacrebleu's, ov
 
 import logging
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -31,6 +31,12 @@ class Measure:
     signature: Callable[[], str]
     """The settings; complete once statistics were taken."""
     higher_is_better: bool = True
+    by_itself: Callable[[Sums], Any] | None = None
+    """The score of a sentence by itself, where it is another function; see `sentence`."""
+
+    def sentence(self, statistics: Sums) -> Any:
+        """Scores of sentences by themselves, as sacrebleu's `sentence_score`: BLEU leaves out orders that no n-gram has."""
+        return (self.by_itself or self.score)(statistics)
 
 
 def measure(
@@ -48,7 +54,8 @@ def measure(
     if metric == "bleu":
         from sacrebleu.metrics.bleu import BLEU
 
-        return _sacrebleu("BLEU", BLEU(tokenize=tokenize, lowercase=lowercase, force=tokenize == "none"), _bleu)
+        bleu = BLEU(tokenize=tokenize, lowercase=lowercase, force=tokenize == "none")
+        return replace(_sacrebleu("BLEU", bleu, _bleu), by_itself=_sentence_bleu)
     if metric == "chrf":
         from sacrebleu.metrics.chrf import CHRF
 
@@ -78,15 +85,21 @@ def _sacrebleu(name: str, metric: Any, score: Callable[[Sums], Any], higher_is_b
 
 def _bleu(sums: Sums) -> Any:
     """Sums: tokens of hypothesis and reference; matching n-grams, n = 1..4; n-grams of the hypothesis."""
+    return np.where((sums[..., 2 + ORDERS :] > 0).all(-1), _sentence_bleu(sums), 0.0)
+
+
+def _sentence_bleu(sums: Sums) -> Any:
+    """The same over the orders of which the hypothesis has n-grams."""
     hypothesis, reference = sums[..., 0], sums[..., 1]
     correct, total = sums[..., 2 : 2 + ORDERS], sums[..., 2 + ORDERS :]
+    used = total > 0
     with np.errstate(divide="ignore", invalid="ignore"):
         # Each order without a match counts half a match, the next a quarter, and so on.
         halved = 0.5 ** np.cumsum(correct == 0, axis=-1)
         precision = np.where(correct == 0, halved, correct) / total
         brevity = np.where(hypothesis < reference, np.exp(1 - reference / hypothesis), 1.0)
-        score = 100 * brevity * np.exp(np.log(precision).mean(-1))
-    return np.where(correct.any(-1) & (total > 0).all(-1), score, 0.0)
+        score = 100 * brevity * np.exp(np.where(used, np.log(precision), 0).sum(-1) / used.sum(-1))
+    return np.where(correct.any(-1), score, 0.0)
 
 
 def _chrf(sums: Sums) -> Any:

@@ -1,0 +1,129 @@
+"""Which words and n-grams of the references hypotheses have: by order, by frequency, and each by itself."""
+
+from bisect import bisect_right
+from collections import Counter
+from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+
+Sentence = tuple[str, ...]
+Gram = tuple[str, ...]
+
+
+def tokeniser(tokenize: str = "13a", lowercase: bool = False) -> Callable[[str], Sentence]:
+    """How BLEU cuts a line into words."""
+    from sacrebleu.metrics.bleu import BLEU
+
+    metric = BLEU(tokenize=tokenize, lowercase=lowercase, force=True)
+    return lambda line: tuple(metric._preprocess_segment(line).split())
+
+
+def grams(words: Sentence, n: int) -> Counter[Gram]:
+    """The n-grams of a sentence, and how often each stands there."""
+    return Counter(words[k : k + n] for k in range(len(words) - n + 1))
+
+
+@dataclass(frozen=True)
+class Overlap:
+    """N-grams of hypotheses and of references, and those of both: each as often as in the one that has it less often."""
+
+    matched: int = 0
+    hypothesis: int = 0
+    reference: int = 0
+
+    @property
+    def precision(self) -> float | None:
+        """Per cent of the hypotheses' n-grams; None where there are none."""
+        return 100 * self.matched / self.hypothesis if self.hypothesis else None
+
+    @property
+    def recall(self) -> float | None:
+        """Per cent of the references' n-grams; None where there are none."""
+        return 100 * self.matched / self.reference if self.reference else None
+
+    @property
+    def f1(self) -> float | None:
+        """2 P R / (P + R), in per cent: twice the matches over the n-grams of both; None where there are none."""
+        both = self.hypothesis + self.reference
+        return 200 * self.matched / both if both else None
+
+
+def overlaps(
+    pairs: Iterable[tuple[Sentence, Sentence]], n: int, group: Callable[[Gram], Hashable]
+) -> dict[Hashable, Overlap]:
+    """The overlap of hypotheses with references, sentence by sentence, for each group of n-grams."""
+    counts: dict[Hashable, list[int]] = {}
+    for hypothesis, reference in pairs:
+        ours, theirs = grams(hypothesis, n), grams(reference, n)
+        for k, found in enumerate((ours & theirs, ours, theirs)):
+            for gram, count in found.items():
+                counts.setdefault(group(gram), [0, 0, 0])[k] += count
+    return {key: Overlap(*three) for key, three in counts.items()}
+
+
+FREQUENCIES = (1, 2, 3, 4, 5, 10, 100, 1000)
+"""Where buckets of frequency begin; before them, words that were never seen."""
+
+
+def frequency_bucket(count: int) -> int:
+    """The bucket of a word that was seen `count` times."""
+    return bisect_right(FREQUENCIES, count)
+
+
+def bucket_name(starts: Sequence[int], k: int) -> str:
+    """`0`, `1`, `5-9`, `1000+`: the k-th bucket of whole numbers, from 0, cut at `starts`."""
+    first = starts[k - 1] if k else 0
+    if k == len(starts):
+        return f"{first}+"
+    last = starts[k] - 1
+    return str(first) if first == last else f"{first}-{last}"
+
+
+def count_words(lines: Iterable[Sentence]) -> Counter[str]:
+    """How often each word stands in a text."""
+    found: Counter[str] = Counter()
+    for words in lines:
+        found.update(words)
+    return found
+
+
+@dataclass(frozen=True)
+class Salient:
+    """An n-gram, and how often each system's hypotheses match it in a reference, runs averaged.
+
+    `share` is (a + 1) / (a + b + 2): a's share of the matches, one more given to each.
+    """
+
+    gram: Gram
+    a: float
+    b: float
+
+    @property
+    def share(self) -> float:
+        """Above 1/2 where a matches it more often."""
+        return (self.a + 1) / (self.a + self.b + 2)
+
+
+def matches(runs: Sequence[Sequence[Sentence]], references: Sequence[Sentence], orders: int) -> Mapping[Gram, float]:
+    """How often each n-gram, n up to `orders`, is matched, per run."""
+    found: Counter[Gram] = Counter()
+    for n, (hypothesis, reference) in _with_orders(runs, references, orders):
+        for gram, count in (grams(hypothesis, n) & grams(reference, n)).items():
+            found[gram] += count
+    return {gram: count / len(runs) for gram, count in found.items()}
+
+
+def _with_orders(
+    runs: Sequence[Sequence[Sentence]], references: Sequence[Sentence], orders: int
+) -> Iterator[tuple[int, tuple[Sentence, Sentence]]]:
+    for run in runs:
+        for pair in zip(run, references, strict=True):
+            for n in range(1, orders + 1):
+                yield n, pair
+
+
+def salient(a: Mapping[Gram, float], b: Mapping[Gram, float], most: int) -> tuple[list[Salient], list[Salient]]:
+    """The n-grams that a has most over b by `share`, and those that b has most over a; of equal ones the longer first."""
+    every = [Salient(gram, a.get(gram, 0.0), b.get(gram, 0.0)) for gram in {**a, **b}]
+    ours = sorted((s for s in every if s.a > s.b), key=lambda s: (-s.share, -len(s.gram), s.gram))
+    theirs = sorted((s for s in every if s.b > s.a), key=lambda s: (s.share, -len(s.gram), s.gram))
+    return ours[:most], theirs[:most]
