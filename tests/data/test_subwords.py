@@ -9,6 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from calque.data.codecs import split
 from calque.data.merges import Merges
 from calque.data.subwords import learn, load_codecs, save_codecs
 from calque.data.vocabulary import BOS, EOS, PAD, SPECIALS, UNK, Vocabulary
@@ -80,6 +81,20 @@ def test_pieces_keep_the_surface_of_unknown_words(tmp_path, kind):
     assert unknown == ["日", "本"]
     known = [(t, p) for i, t, p in zip(ids, codec.tokens(ids), pieces, strict=True) if i != UNK]
     assert all(token == piece for token, piece in known)
+
+
+@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("line", ["", "  the  cats\tbark ", "Ж\u00a0x @@ the@@", "▁ a▁b 12 unheard-of▁"])
+def test_each_piece_is_a_part_of_the_word_it_stands_in(tmp_path, kind, line):
+    codec, _ = learn(settings(kind, tmp_path), ENGLISH, GERMAN)
+    numbers, pieces, words = codec.words(line), codec.pieces(line), split(line)
+    assert len(numbers) == len(pieces) == len(codec.encode([line])[0])
+    assert numbers == sorted(numbers)
+    assert all(0 <= k < len(words) for k in numbers)
+    marks = "@" if kind == "codes" else "▁\t " if kind in ("bpe", "unigram") else ""
+    for k, word in enumerate(words):
+        whole = "".join(piece for n, piece in zip(numbers, pieces, strict=True) if n == k)
+        assert whole.translate(dict.fromkeys(map(ord, marks))) == word.translate(dict.fromkeys(map(ord, marks)))
 
 
 @pytest.mark.parametrize("kind", KINDS)
