@@ -74,6 +74,12 @@ def test_a_claim_of_rows_that_are_not_there_is_not_tested() -> None:
     assert (found.verdict, found.missing, found.tested) == ("not tested", ("b",), ())
 
 
+def test_what_grows_from_column_to_column_is_not_tested_in_one() -> None:
+    said = Claim("said", "1", "t", "grows", ("a", "b"), (), (COLUMN, Column("wmt", "unk-bleu")))
+    found = judge(a=0.3, b=0.2).judge(said, A, COLUMN)
+    assert (found.verdict, found.missing) == ("not tested", ("wmt bleu", "wmt unk-bleu"))
+
+
 def test_every_claim_of_the_paper_is_of_some_metric() -> None:
     here = paper("domhan2018")
     for name in (t.name for t in here.tables):

@@ -12,7 +12,7 @@ KINDS = ("above", "below", "not-above", "about", "gain", "grows")
 METRICS = {
     "bleu": "BLEU as the paper takes it",
     "uncased-bleu": "the same on text in lower case",
-    "unk-bleu": "the same with unknown words replaced by those that attention finds",
+    "unk-bleu": "BLEU with unknown words replaced by those that attention finds",
     "nist-bleu": "BLEU of mteval-v13a, on text that is not tokenised",
     "meteor": "METEOR",
     "perplexity": "exp of the mean negative log-probability of target words, end included",
