@@ -23,6 +23,7 @@ from safetensors.torch import load_file, save_file
 from torch import Tensor, nn
 
 from calque.adl.check import Checked, check
+from calque.adl.kept import kept
 from calque.data.codecs import Codec
 from calque.data.corpus import checksum, seal
 from calque.data.subwords import load_codecs, save_codecs
@@ -263,8 +264,9 @@ def load_model(
     if not (folder / EXPERIMENT).is_file():
         raise error("K101", Place(str(folder)), name=EXPERIMENT)
     registry = registry or builtin()
-    checked = check(Text(f"{folder / MODEL}.json", meta["architecture"]), registry)
-    if checked.hash != meta["architecture_hash"]:
+    stored = Text(f"{folder / MODEL}.json", meta["architecture"])
+    checked = check(stored, registry)
+    if checked.hash != meta["architecture_hash"] and not kept(stored, checked.text):
         raise error("K107", Place(str(folder)), expected=meta["architecture_hash"], found=checked.hash)
     with torch.random.fork_rng(devices=[]):  # the first values, replaced below, are no one's random numbers
         model = Model(checked, Shape(**meta["shape"]), registry)

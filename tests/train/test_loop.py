@@ -1,3 +1,4 @@
+import hashlib
 import json
 import os
 import signal
@@ -14,7 +15,7 @@ import torch
 
 from calque.adl.check import Checked, check
 from calque.data.batches import collate, plan
-from calque.data.corpus import Prepared
+from calque.data.corpus import Prepared, seal
 from calque.diagnostics import CalqueError, Text
 from calque.experiment import Experiment, load, write
 from calque.layers.registry import builtin
@@ -231,6 +232,30 @@ def test_damaged_runs_are_refused(run: Path, prepared: Prepared, checked: Checke
         assert [d.code for d in caught.value.diagnostics] == ["K101"]
         (run / name).write_bytes(whole)
     assert load_model(run, dtype=torch.bfloat16).model.output.weight.dtype == torch.bfloat16
+
+
+def test_a_definition_written_before_a_layer_gained_an_argument_is_read(
+    run: Path, prepared: Prepared, checked: Checked, experiment: Make
+) -> None:
+    train(experiment(max_updates=2), run, prepared, checked)
+    file = run / "model.json"
+    whole = json.loads(file.read_text(encoding="utf-8"))
+    text = whole["architecture"]
+
+    def stored(changed: str) -> None:
+        assert changed != text
+        digits = hashlib.sha256(changed.encode()).hexdigest()[:12]
+        about = {**whole, "architecture": changed, "architecture_hash": digits}
+        file.write_text(json.dumps({**about, "seal": seal(about)}), encoding="utf-8")
+
+    expected = load_model(run).model
+    stored(text.replace(", layout=halves", ""))
+    assert load_model(run).model.checked == expected.checked
+    # What is read as something else than is written means something else now.
+    stored(text.rstrip() + " -> ffl\n")
+    with pytest.raises(CalqueError) as caught:
+        load_model(run)
+    assert [d.code for d in caught.value.diagnostics] == ["K107"]
 
 
 def test_another_thread_trains_without_signals(
