@@ -12,7 +12,10 @@ from calque.diagnostics import CalqueError
 from calque.experiment import Data, Experiment, Train
 from calque.reproduce import corpora, recipes
 from calque.reproduce.recipes import Budget, adapted, settings_text
+from calque.run import load_model
+from calque.train.loop import Finished
 from calque.train.schedule import Plateau, rate
+from calque.workflow import run_training
 
 DATA = Data(train=("/a", "/b"), valid=("/c", "/d"), subwords="words", vocabulary_size=0)
 TEXT = "encoder = id\ndecoder = id\n"
@@ -33,6 +36,26 @@ def test_a_recipe_loads_and_means_what_it_says(name: str) -> None:
         for key, value in keys.items():
             if key not in ("warmup_updates", "validate_every_updates", "max_updates"):
                 assert getattr(getattr(made, section), key) == value, key
+
+
+@pytest.mark.parametrize("name", RECIPES)
+def test_a_recipe_trains(name: str, tmp_path: Path) -> None:
+    """All its keys together, with layers that those keys are about."""
+    for side in ("source", "target"):
+        (tmp_path / side).write_text("a b c d\nb c a\nd d a c b\n" * 4)
+    files = (str(tmp_path / "source"), str(tmp_path / "target"))
+    data = Data(train=files, valid=files, subwords="words", vocabulary_size=0)
+    text = "d = 8\nencoder = learn_pos(9) -> cnn(tanh) -> mh_dot_self_att(2)\ndecoder = rnn -> dot_src_att -> linear\n"
+    given = (
+        "train.threads=1",
+        "train.accumulate=1",
+        "train.bptt_words=3" if "gehring" in name else "train.bptt_words=0",
+    )
+    made = recipes.experiment(name, Budget(updates=2), data, text, 1, (*given, "decode.beam=1"))
+    done = run_training(made, tmp_path / "run")
+    assert isinstance(done, Finished)
+    assert (done.update, done.limit) == (2, "max_updates")
+    assert load_model(tmp_path / "run").meta["figures"]["skipped"] == 0
 
 
 def test_section_4_1_of_the_paper() -> None:

@@ -1,9 +1,12 @@
 import math
+from typing import Any
 
 import pytest
 
 from calque.experiment import Train
+from calque.train.order import Layout
 from calque.train.schedule import Plateau, rate
+from calque.train.standing import Standing
 
 
 @pytest.mark.parametrize(
@@ -74,3 +77,28 @@ def test_anneal_falls_at_every_validation_behind_the_first_drop() -> None:
     # An epoch at 1e-4 itself is trained, as in Gehring 2017 ("until it falls below").
     assert [r < settings.min_lr for r in rates] == [False, False, False, False, False, True]
     assert memory.best == 5.0
+
+
+def test_a_standing_of_before_there_were_such_counters_is_read() -> None:
+    values = Standing(update=3, group=2).to_json()
+    del values["validated_seconds"]
+    values["layout"] = values["layout"][:4]
+    assert Standing.from_json(values) == Standing(update=3, group=2)
+
+
+@pytest.mark.parametrize(
+    ("settings", "standing", "due"),
+    [
+        ({"validate_every_updates": 5}, Standing(update=10, group=1), True),
+        ({"validate_every_updates": 5}, Standing(update=10, group=1, validated=10), False),
+        ({"validate_every_updates": 5}, Standing(update=0), False),
+        ({"validate_every_epochs": 2}, Standing(update=9, epoch=2), True),
+        ({"validate_every_epochs": 2}, Standing(update=9, epoch=3), False),
+        ({"validate_every_epochs": 2}, Standing(update=9, epoch=2, earlier=[(Layout(), 3)]), False),
+        ({"validate_every_seconds": 60.0}, Standing(update=9, group=1, seconds=70.0, validated_seconds=10.0), True),
+        ({"validate_every_seconds": 60.0}, Standing(update=9, group=1, seconds=69.0, validated_seconds=10.0), False),
+        ({}, Standing(update=9, epoch=2, seconds=1e6), False),
+    ],
+)
+def test_when_a_validation_is_due(settings: dict[str, Any], standing: Standing, due: bool) -> None:
+    assert standing.due(Train(**{"validate_every_updates": 0, **settings})) == due

@@ -84,7 +84,7 @@ class Standing:
 
     @classmethod
     def from_json(cls, values: Mapping[str, Any]) -> "Standing":
-        """Raises KeyError or TypeError for what `to_json` did not give."""
+        """Raises KeyError or TypeError for what `to_json` did not give; a counter that is not there is as at the start."""
         plain = {f.name for f in fields(cls)} - _NESTED
         found = cls(**{name: value for name, value in values.items() if name in plain})
         found.layout = layout_of(values["layout"])
