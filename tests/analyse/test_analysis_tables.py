@@ -176,10 +176,12 @@ def test_both_rows_of_a_word_are_linked() -> None:
     assert table.where(layer="x", head="mean").rows[0][3:] == (0.0, 100.0)
 
 
-@pytest.mark.parametrize(("right", "total"), [(0, 7), (3, 10), (10, 10), (950, 1000)])
+@pytest.mark.parametrize(("right", "total"), [(0, 7), (0, 50), (3, 10), (10, 10), (45, 45), (950, 1000)])
 def test_the_interval_is_wilson_s(right: int, total: int) -> None:
     expected = scipy.stats.binomtest(right, total).proportion_ci(method="wilson")
-    assert wilson(right, total) == pytest.approx((100 * expected.low, 100 * expected.high), abs=1e-9)
+    low, high = wilson(right, total)
+    assert (low, high) == pytest.approx((100 * expected.low, 100 * expected.high), abs=1e-9)
+    assert low <= 100 * right / total <= high
 
 
 def test_contrastive_accuracy_by_kind_and_distance() -> None:

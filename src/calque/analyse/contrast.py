@@ -3,7 +3,7 @@ table 4 and figure 5)."""
 
 import json
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -73,7 +73,7 @@ def _read_json(path: Path) -> list[Pair]:
     try:
         content = json.loads("\n".join(Lines(path)))
         return [
-            Pair(str(bad["type"]), entry["source"], entry["reference"], str(bad["contrastive"]), _distance(bad))
+            Pair(str(bad["type"]), *_texts(entry["source"], entry["reference"], bad["contrastive"]), _distance(bad))
             for entry in content
             for bad in entry["errors"]
         ]
@@ -81,8 +81,15 @@ def _read_json(path: Path) -> list[Pair]:
         raise error("X826", Place(str(path)), reason="it is not JSON") from None
     except (KeyError, TypeError, AttributeError) as fault:
         name = fault.args[0] if isinstance(fault, KeyError) else None
-        reason = f"an entry has no `{name}`" if name else "it is no list of entries with `errors`"
+        reason = f"an entry has no `{name}`" if name else "it is no list of entries with texts and `errors`"
         raise error("X826", Place(str(path)), reason=reason) from None
+
+
+def _texts(*found: object) -> Iterator[str]:
+    for one in found:
+        if not isinstance(one, str):
+            raise TypeError
+        yield one
 
 
 def _distance(bad: Mapping[str, Any]) -> int | None:
@@ -105,7 +112,8 @@ def wilson(correct: int, total: int) -> tuple[float, float]:
     share, z2 = correct / total, Z95**2
     middle = (share + z2 / (2 * total)) / (1 + z2 / total)
     half = Z95 / (1 + z2 / total) * math.sqrt(share * (1 - share) / total + z2 / (4 * total**2))
-    return 100 * (middle - half), 100 * (middle + half)
+    # Rounding must not carry an end beyond the share.
+    return 100 * min(share, middle - half), 100 * max(share, middle + half)
 
 
 def _rows(pairs: Sequence[Pair], decided: Mapping[str, Sequence[bool]], keys: Sequence[Any]) -> list[tuple[Any, ...]]:
