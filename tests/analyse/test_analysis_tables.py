@@ -181,7 +181,7 @@ def test_the_interval_is_wilson_s(right: int, total: int) -> None:
     expected = scipy.stats.binomtest(right, total).proportion_ci(method="wilson")
     low, high = wilson(right, total)
     assert (low, high) == pytest.approx((100 * expected.low, 100 * expected.high), abs=1e-9)
-    assert low <= 100 * right / total <= high
+    assert low <= 100 * (right / total) <= high
 
 
 def test_contrastive_accuracy_by_kind_and_distance() -> None:

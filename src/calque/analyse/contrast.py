@@ -125,7 +125,7 @@ def _rows(pairs: Sequence[Pair], decided: Mapping[str, Sequence[bool]], keys: Se
             if key is not None:
                 found.setdefault(key, []).append(one)
         for key, some in found.items():
-            share = 100 * sum(some) / len(some)
+            share = 100 * (sum(some) / len(some))
             rows.append((run, *key, len(some), sum(some), share, *wilson(sum(some), len(some))))
     return rows
 
