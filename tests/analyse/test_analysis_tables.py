@@ -244,7 +244,13 @@ def test_sweeps_of_a_setting_and_of_numbers_in_rows() -> None:
     ]
     assert found["n"].column("n")[-1:] == [2]
     rows = dict(sweeps.sweeps([cell(f"a-{i}-c-{j}", "", 10 * i + j) for i in (3, 6) for j in (1, 2)]))
-    assert rows["#1"].where(line="a-·-c-2").rows == (("a-·-c-2", 3.0, 32.0, None, 1), ("a-·-c-2", 6.0, 62.0, None, 1))
-    assert rows["#2"].each("line") == ["a-3-c-·", "a-6-c-·"]
+    assert rows["#1"].where(line="a-*-c-2").rows == (("a-*-c-2", 3.0, 32.0, None, 1), ("a-*-c-2", 6.0, 62.0, None, 1))
+    assert rows["#2"].each("line") == ["a-3-c-*", "a-6-c-*"]
     assert sweeps.sweeps([cell("base", "d=64", 1.0)]) == []
+    # A width matched to a size goes with the number it follows; one that is chosen freely makes lines of its own.
+    matched = dict(sweeps.sweeps([cell(f"heads-{k}", f"d={64 - k}", k) for k in (1, 2, 3)]))
+    assert matched["#1"].each("line") == ["heads-*"]
+    free = dict(sweeps.sweeps([cell(f"heads-{k}", f"d={d}", k) for k in (1, 2) for d in (8, 16)]))
+    assert free["#1"].each("line") == ["heads-* d=8", "heads-* d=16"]
+    assert free["d"].each("line") == ["heads-1", "heads-2"]
     assert sweeps.sweeps([]) == []

@@ -3,7 +3,7 @@ table 4 and figure 5)."""
 
 import json
 import math
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -73,7 +73,13 @@ def _read_json(path: Path) -> list[Pair]:
     try:
         content = json.loads("\n".join(Lines(path)))
         return [
-            Pair(str(bad["type"]), *_texts(entry["source"], entry["reference"], bad["contrastive"]), _distance(bad))
+            Pair(
+                str(bad["type"]),
+                _text(entry, "source"),
+                _text(entry, "reference"),
+                _text(bad, "contrastive"),
+                _distance(bad),
+            )
             for entry in content
             for bad in entry["errors"]
         ]
@@ -85,11 +91,10 @@ def _read_json(path: Path) -> list[Pair]:
         raise error("X826", Place(str(path)), reason=reason) from None
 
 
-def _texts(*found: object) -> Iterator[str]:
-    for one in found:
-        if not isinstance(one, str):
-            raise TypeError
-        yield one
+def _text(entry: Mapping[str, Any], key: str) -> str:
+    if not isinstance(value := entry[key], str):
+        raise TypeError
+    return value
 
 
 def _distance(bad: Mapping[str, Any]) -> int | None:
