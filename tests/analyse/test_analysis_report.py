@@ -80,7 +80,18 @@ def ledger(folder: Path) -> Path:
 def test_the_whole_report(
     runs: dict[str, Path], extra: dict[str, Path], tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    given = ["--gold", extra["gold"], "--contrast", extra["pairs"], "--ledger", extra["ledger"], "--buckets", 3]
+    given = [
+        "--gold",
+        extra["gold"],
+        "--contrast",
+        extra["pairs"],
+        "--ledger",
+        extra["ledger"],
+        "--buckets",
+        3,
+        "--lines",
+        12,
+    ]
     calque("analyse", *runs.values(), "--out", tmp_path / "out", *given)
     assert capsys.readouterr().out == f"{tmp_path / 'out' / 'report.html'}\n"
     body = (tmp_path / "out" / "report.html").read_text(encoding="utf-8")
@@ -103,7 +114,7 @@ def test_the_whole_report(
     assert stems >= {"pareto", "curves", "lengths", "length-differences", "decode-time", "off-diagonality", "aer"}
     assert stems >= {"distances-transformer", "contrast", "contrast-distance", "sweep-n", "matrix-gold"}
     for stem in stems:
-        rows = list(csv.reader((tmp_path / "out" / f"{stem}.csv").open(encoding="utf-8")))
+        rows = list(csv.reader((tmp_path / "out" / f"{stem}.csv").read_text(encoding="utf-8").splitlines()))
         assert len({len(row) for row in rows}) == 1
         assert len(rows) > 1
         assert (tmp_path / "out" / f"{stem}.png").read_bytes().startswith(b"\x89PNG")

@@ -176,10 +176,12 @@ def test_both_rows_of_a_word_are_linked() -> None:
     assert table.where(layer="x", head="mean").rows[0][3:] == (0.0, 100.0)
 
 
-@pytest.mark.parametrize(("right", "total"), [(0, 7), (3, 10), (10, 10), (950, 1000)])
+@pytest.mark.parametrize(("right", "total"), [(0, 7), (0, 50), (3, 10), (10, 10), (45, 45), (950, 1000)])
 def test_the_interval_is_wilson_s(right: int, total: int) -> None:
     expected = scipy.stats.binomtest(right, total).proportion_ci(method="wilson")
-    assert wilson(right, total) == pytest.approx((100 * expected.low, 100 * expected.high), abs=1e-9)
+    low, high = wilson(right, total)
+    assert (low, high) == pytest.approx((100 * expected.low, 100 * expected.high), abs=1e-9)
+    assert low <= 100 * (right / total) <= high
 
 
 def test_contrastive_accuracy_by_kind_and_distance() -> None:
@@ -242,7 +244,13 @@ def test_sweeps_of_a_setting_and_of_numbers_in_rows() -> None:
     ]
     assert found["n"].column("n")[-1:] == [2]
     rows = dict(sweeps.sweeps([cell(f"a-{i}-c-{j}", "", 10 * i + j) for i in (3, 6) for j in (1, 2)]))
-    assert rows["#1"].where(line="a-·-c-2").rows == (("a-·-c-2", 3.0, 32.0, None, 1), ("a-·-c-2", 6.0, 62.0, None, 1))
-    assert rows["#2"].each("line") == ["a-3-c-·", "a-6-c-·"]
+    assert rows["#1"].where(line="a-*-c-2").rows == (("a-*-c-2", 3.0, 32.0, None, 1), ("a-*-c-2", 6.0, 62.0, None, 1))
+    assert rows["#2"].each("line") == ["a-3-c-*", "a-6-c-*"]
     assert sweeps.sweeps([cell("base", "d=64", 1.0)]) == []
+    # A width matched to a size goes with the number it follows; one that is chosen freely makes lines of its own.
+    matched = dict(sweeps.sweeps([cell(f"heads-{k}", f"d={64 - k}", k) for k in (1, 2, 3)]))
+    assert matched["#1"].each("line") == ["heads-*"]
+    free = dict(sweeps.sweeps([cell(f"heads-{k}", f"d={d}", k) for k in (1, 2) for d in (8, 16)]))
+    assert free["#1"].each("line") == ["heads-* d=8", "heads-* d=16"]
+    assert free["d"].each("line") == ["heads-1", "heads-2"]
     assert sweeps.sweeps([]) == []

@@ -73,7 +73,13 @@ def _read_json(path: Path) -> list[Pair]:
     try:
         content = json.loads("\n".join(Lines(path)))
         return [
-            Pair(str(bad["type"]), entry["source"], entry["reference"], str(bad["contrastive"]), _distance(bad))
+            Pair(
+                str(bad["type"]),
+                _text(entry, "source"),
+                _text(entry, "reference"),
+                _text(bad, "contrastive"),
+                _distance(bad),
+            )
             for entry in content
             for bad in entry["errors"]
         ]
@@ -81,8 +87,14 @@ def _read_json(path: Path) -> list[Pair]:
         raise error("X826", Place(str(path)), reason="it is not JSON") from None
     except (KeyError, TypeError, AttributeError) as fault:
         name = fault.args[0] if isinstance(fault, KeyError) else None
-        reason = f"an entry has no `{name}`" if name else "it is no list of entries with `errors`"
+        reason = f"an entry has no `{name}`" if name else "it is no list of entries with texts and `errors`"
         raise error("X826", Place(str(path)), reason=reason) from None
+
+
+def _text(entry: Mapping[str, Any], key: str) -> str:
+    if not isinstance(value := entry[key], str):
+        raise TypeError
+    return value
 
 
 def _distance(bad: Mapping[str, Any]) -> int | None:
@@ -105,7 +117,8 @@ def wilson(correct: int, total: int) -> tuple[float, float]:
     share, z2 = correct / total, Z95**2
     middle = (share + z2 / (2 * total)) / (1 + z2 / total)
     half = Z95 / (1 + z2 / total) * math.sqrt(share * (1 - share) / total + z2 / (4 * total**2))
-    return 100 * (middle - half), 100 * (middle + half)
+    # Rounding must not carry an end beyond the share.
+    return 100 * min(share, middle - half), 100 * max(share, middle + half)
 
 
 def _rows(pairs: Sequence[Pair], decided: Mapping[str, Sequence[bool]], keys: Sequence[Any]) -> list[tuple[Any, ...]]:
@@ -117,7 +130,7 @@ def _rows(pairs: Sequence[Pair], decided: Mapping[str, Sequence[bool]], keys: Se
             if key is not None:
                 found.setdefault(key, []).append(one)
         for key, some in found.items():
-            share = 100 * sum(some) / len(some)
+            share = 100 * (sum(some) / len(some))
             rows.append((run, *key, len(some), sum(some), share, *wilson(sum(some), len(some))))
     return rows
 

@@ -118,7 +118,7 @@ def _figure(drawn: Drawn, command: str) -> str:
     picture = base64.b64encode(drawn.svg).decode()
     files = " · ".join(f'<a href="{drawn.name}.{kind}">{kind.upper()}</a>' for kind in ("csv", "svg", "png"))
     return (
-        f'<figure id="{_text(drawn.name)}">\n<img alt="{_text(drawn.title)}" src="data:image/svg+xml;base64,{picture}">\n'
+        f'<figure id="figure-{_text(drawn.name)}">\n<img alt="{_text(drawn.title)}" src="data:image/svg+xml;base64,{picture}">\n'
         f"<figcaption><b>{_text(drawn.title)}.</b> {_text(drawn.caption)}<br>{files}<br>"
         f"<code>{_text(command)}</code></figcaption>\n"
         f"{_table(drawn.table)}</figure>\n"

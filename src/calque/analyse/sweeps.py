@@ -13,7 +13,6 @@ from calque.analyse.table import Drawn, NotDrawn, Table
 from calque.ledger import Entry
 
 SCORES = ("BLEU", "METEOR", "validation perplexity")
-SEED = "seed"
 _NUMBER = re.compile(r"\d+")
 _SETTING = re.compile(r"(\w+)=(\d+(?:\.\d+)?)")
 
@@ -32,32 +31,52 @@ def numbers_of(entry: Entry) -> tuple[str, dict[str, float]]:
 def sweeps(entries: Sequence[Entry]) -> list[tuple[str, Table]]:
     """For each number that varies within a family: a table of the cells that it varies in, seeds put together.
 
-    A line is a family with its other numbers; `n` counts seeds, `deviation` is None for one. A number that only follows another
-    one (a width matched to a size) makes no sweep of its own: the lines that hold it have one point each.
+    A line is a family with its other numbers, without settings that follow the number (a width matched to a size). `n` counts
+    seeds; `deviation` is None for one.
     """
     score = next((name for name in SCORES if any(name in e.figures for e in entries)), None)
-    known = [(numbers_of(e), float(e.figures[score])) for e in entries if score and score in e.figures]
+    known = [(*numbers_of(e), float(e.figures[score])) for e in entries if score and score in e.figures]
     found = []
-    for name in dict.fromkeys(name for (_, numbers), _ in known for name in numbers):
-        lines: dict[str, dict[float, list[float]]] = {}
-        for (family, numbers), value in known:
+    for name in dict.fromkeys(name for _, numbers, _ in known for name in numbers):
+        families: dict[str, list[tuple[dict[str, float], float]]] = {}
+        for family, numbers, value in known:
             if name in numbers:
-                line = _line(family, {k: v for k, v in numbers.items() if k != name})
+                place = _line(family, {k: v for k, v in numbers.items() if k != name and k.startswith("#")})
+                families.setdefault(place, []).append((numbers, value))
+        rows: list[tuple[Any, ...]] = []
+        for family, cells in families.items():
+            lines: dict[str, dict[float, list[float]]] = {}
+            follow = _followers(name, [numbers for numbers, _ in cells])
+            for numbers, value in cells:
+                line = _line(family, {k: v for k, v in numbers.items() if k != name and k not in follow})
                 lines.setdefault(line, {}).setdefault(numbers[name], []).append(value)
-        rows: list[tuple[Any, ...]] = [
-            (line, x, statistics.mean(ys), statistics.stdev(ys) if len(ys) > 1 else None, len(ys))
-            for line, points in lines.items()
-            if len(points) > 1
-            for x, ys in sorted(points.items())
-        ]
+            rows += [
+                (line, x, statistics.mean(ys), statistics.stdev(ys) if len(ys) > 1 else None, len(ys))
+                for line, points in lines.items()
+                if len(points) > 1
+                for x, ys in sorted(points.items())
+            ]
         if rows:
             found.append((name, Table.of(("line", name, str(score), "deviation", "n"), rows)))
     return found
 
 
+def _followers(name: str, cells: Sequence[Mapping[str, float]]) -> set[str]:
+    """The settings that differ among cells and have one value for each value of `name`."""
+    found = set()
+    for other in {key for cell in cells for key in cell if key != name and not key.startswith("#")}:
+        values: dict[float, set[float | None]] = {}
+        for cell in cells:
+            values.setdefault(cell[name], set()).add(cell.get(other))
+        if len(set().union(*values.values())) > 1 and all(len(some) == 1 for some in values.values()):
+            found.add(other)
+    return found
+
+
 def _line(family: str, numbers: Mapping[str, float]) -> str:
+    """The name of a line: `*` for the number that varies."""
     for k in range(1, family.count("#") + 1):
-        family = family.replace("#", f"{numbers[f'#{k}']:g}" if f"#{k}" in numbers else "·", 1)
+        family = family.replace("#", f"{numbers[f'#{k}']:g}" if f"#{k}" in numbers else "*", 1)
     named = [f"{k}={v:g}" for k, v in numbers.items() if not k.startswith("#")]
     return " ".join([family, *named])
 
@@ -76,6 +95,8 @@ def draw(name: str, table: Table, where: str) -> Drawn:
         axes.errorbar(found.column(name), found.column(score), spread, label=line, lw=1.3, capsize=2, **style[line])
     label = f"number {name[1:]} in the row's name" if name.startswith("#") else name
     axes.set_xlabel(label)
+    if len(ticks := sorted(set(table.numbers(name)))) < 15:
+        axes.set_xticks(ticks, [f"{x:g}" for x in ticks])
     axes.set_ylabel(score)
     canvas.legend()
     stem = f"sweep-{name.replace('#', 'number-')}"
@@ -84,8 +105,8 @@ def draw(name: str, table: Table, where: str) -> Drawn:
     return Drawn(
         stem,
         f"{score} against {label}",
-        f"Cells of the ledger {where}; {told} trainings a point, whiskers are their deviations. · stands for the number that "
-        "varies.",
+        f"Cells of the ledger {where}; {told} trainings a point, whiskers are their deviations. In names, * stands for the number "
+        "that varies; settings that follow it are left out.",
         table,
         *canvas.files(),
     )
