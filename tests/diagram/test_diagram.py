@@ -52,7 +52,7 @@ encoder = add(concat(id, add(id, norm)) -> linear, repeat(2, id @ a) -> norm)
 decoder = add(add(mlp_src_att(from=@a[1]), mlp_src_att(from=@a[2])), add(norm, id, mlp_src_att), add(id, id))
 """,
 }
-CASES = [*zoo.names(), *TEXTS]
+CASES = [*zoo.distinct(), *TEXTS]
 
 
 def read(name: str) -> Checked:
@@ -246,7 +246,7 @@ def test_a_feed_loops_back() -> None:
 @pytest.mark.parametrize("file", DRAWN, ids=lambda f: f.stem)
 def test_drawings_of_the_documents_are_those_of_today(file: Path) -> None:
     name = str(file.relative_to(DOCS / "diagrams").with_suffix(""))
-    assert file.read_bytes() == diagram(read(name), name).encode(), f"run `calque explain {name} --diagram {file}`"
+    assert file.read_bytes() == diagram(read(name), name).encode(), "run `make diagrams`"
     assert f"diagrams/{name}.svg" in (DOCS / "zoo.md").read_text(encoding="utf-8")
 
 

@@ -26,8 +26,6 @@ from calque.diagram.view import Reading
 
 GAP, PAD, ARC, TITLE, JOIN, APART = 13, 9, 13, 17, 16, 16
 """Between boxes; within frames; from a body to the arc beside it; of a frame's title; height of a join; between branches."""
-COLUMNS = 24
-"""Characters of a line in a box."""
 SOURCE = "#9a4a08"
 
 
@@ -101,12 +99,19 @@ class Leaf(Block):
     arrives = True
 
     def __init__(
-        self, name: str, arguments: Sequence[str], kind: str, about: str, path: str = "", read: Sequence[Reading] = ()
+        self,
+        name: str,
+        arguments: Sequence[str],
+        kind: str,
+        about: str,
+        path: str = "",
+        read: Sequence[Reading] = (),
+        columns: int = 24,
     ):
         self.name, self.kind, self.about, self.path, self.read = name, kind, about, path, read
         one = " ".join([name, *wrapped(arguments, 1000)])
-        self.beside = len(one) <= COLUMNS
-        self.lines = wrapped(arguments, COLUMNS)
+        self.beside = len(one) <= columns
+        self.lines = wrapped(arguments, columns)
         lengths = [width_of(line) for line in self.lines]
         named = width_of(name, NAME)
         wide = named + 6 + sum(lengths) if self.beside and self.lines else max([named, *lengths])
