@@ -16,6 +16,7 @@ from calque.diagnostics import Text
 from calque.diagram import diagram, picture
 from calque.diagram.shapes import Canvas, Ending, Line, Rectangle, Words
 from calque.layers.registry import builtin
+from calque.prove.compose import random_program
 
 DOCS = Path(__file__).parents[2] / "docs"
 DRAWN = sorted((DOCS / "diagrams").rglob("*.svg"))
@@ -52,6 +53,7 @@ encoder = add(concat(id, add(id, norm)) -> linear, repeat(2, id @ a) -> norm)
 decoder = add(add(mlp_src_att(from=@a[1]), mlp_src_att(from=@a[2])), add(norm, id, mlp_src_att), add(id, id))
 """,
 }
+TEXTS |= {f"random {seed}": random_program(seed) for seed in range(30)}
 CASES = [*zoo.distinct(), *TEXTS]
 
 
@@ -120,7 +122,11 @@ def test_words_fit_their_boxes_and_all_fits_the_page(case: tuple[Checked, Canvas
         assert page.holds(room), name
     for line in on.lines:
         assert all(0 <= x <= on.width and 0 <= y <= on.height for x, y in line.corners)
-    assert on.width <= PAGE
+
+
+@pytest.mark.parametrize("name", zoo.distinct())
+def test_architectures_of_the_papers_fit_a_page(name: str) -> None:
+    assert picture(read(name), name).width <= PAGE
 
 
 def test_frames_hold_or_are_apart(case: tuple[Checked, Canvas]) -> None:

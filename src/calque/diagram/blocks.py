@@ -304,7 +304,8 @@ def _clear(bodies: Sequence[Pipe], outer: int) -> list[float]:
         ways = [dot.y for dot in alone.dots] + [end.y for end in alone.endings]
         while any(low < way + shifts[k] < high for way in ways for low, high in taken):
             shifts[k] += 1
-        rooms = [box.room for box in alone.boxes] + [words.room for words in alone.words]
+        words = [*alone.words, *(frame.title for frame in alone.frames)]
+        rooms = [box.room for box in alone.boxes] + [one.room for one in words]
         own = [(room.y, room.y + room.h) for room in rooms] + [(way, way) for way in ways]
         taken += [(low + shifts[k] - 4, high + shifts[k] + 4) for low, high in own]
     return shifts

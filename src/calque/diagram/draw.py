@@ -146,10 +146,10 @@ def _legend(on: Canvas, y: float) -> float:
     used = [kind for kind in KINDS if any(box.kind == kind for box in on.boxes)]
     x: float = MARGIN
     for kind in used:
-        room = 18 + width_of(KINDS[kind])
+        room = 16 + width_of(KINDS[kind])
         if x > MARGIN and x + room > on.width - MARGIN:
             x, y = MARGIN, y + 16
         on.boxes.append(Box(Rectangle(x, y, 12, 10), (), kind, round=2))
-        on.words.append(Words(x + 18, y + 9, KINDS[kind]))
-        x += room + 10
+        on.words.append(Words(x + 16, y + 9, KINDS[kind]))
+        x += room + 8
     return y + 10 + MARGIN
