@@ -16,6 +16,7 @@ from calque.diagnostics import Text
 from calque.diagram import diagram, picture
 from calque.diagram.shapes import Canvas, Ending, Line, Rectangle, Words
 from calque.layers.registry import builtin
+from calque.prove.compose import random_program
 
 DOCS = Path(__file__).parents[2] / "docs"
 DRAWN = sorted((DOCS / "diagrams").rglob("*.svg"))
@@ -52,7 +53,8 @@ encoder = add(concat(id, add(id, norm)) -> linear, repeat(2, id @ a) -> norm)
 decoder = add(add(mlp_src_att(from=@a[1]), mlp_src_att(from=@a[2])), add(norm, id, mlp_src_att), add(id, id))
 """,
 }
-CASES = [*zoo.names(), *TEXTS]
+TEXTS |= {f"random {seed}": random_program(seed) for seed in range(30)}
+CASES = [*zoo.distinct(), *TEXTS]
 
 
 def read(name: str) -> Checked:
@@ -120,7 +122,11 @@ def test_words_fit_their_boxes_and_all_fits_the_page(case: tuple[Checked, Canvas
         assert page.holds(room), name
     for line in on.lines:
         assert all(0 <= x <= on.width and 0 <= y <= on.height for x, y in line.corners)
-    assert on.width <= PAGE
+
+
+@pytest.mark.parametrize("name", zoo.distinct())
+def test_architectures_of_the_papers_fit_a_page(name: str) -> None:
+    assert picture(read(name), name).width <= PAGE
 
 
 def test_frames_hold_or_are_apart(case: tuple[Checked, Canvas]) -> None:
@@ -246,7 +252,7 @@ def test_a_feed_loops_back() -> None:
 @pytest.mark.parametrize("file", DRAWN, ids=lambda f: f.stem)
 def test_drawings_of_the_documents_are_those_of_today(file: Path) -> None:
     name = str(file.relative_to(DOCS / "diagrams").with_suffix(""))
-    assert file.read_bytes() == diagram(read(name), name).encode(), f"run `calque explain {name} --diagram {file}`"
+    assert file.read_bytes() == diagram(read(name), name).encode(), "run `make diagrams`"
     assert f"diagrams/{name}.svg" in (DOCS / "zoo.md").read_text(encoding="utf-8")
 
 

@@ -26,8 +26,6 @@ from calque.diagram.view import Reading
 
 GAP, PAD, ARC, TITLE, JOIN, APART = 13, 9, 13, 17, 16, 16
 """Between boxes; within frames; from a body to the arc beside it; of a frame's title; height of a join; between branches."""
-COLUMNS = 24
-"""Characters of a line in a box."""
 SOURCE = "#9a4a08"
 
 
@@ -101,12 +99,19 @@ class Leaf(Block):
     arrives = True
 
     def __init__(
-        self, name: str, arguments: Sequence[str], kind: str, about: str, path: str = "", read: Sequence[Reading] = ()
+        self,
+        name: str,
+        arguments: Sequence[str],
+        kind: str,
+        about: str,
+        path: str = "",
+        read: Sequence[Reading] = (),
+        columns: int = 24,
     ):
         self.name, self.kind, self.about, self.path, self.read = name, kind, about, path, read
         one = " ".join([name, *wrapped(arguments, 1000)])
-        self.beside = len(one) <= COLUMNS
-        self.lines = wrapped(arguments, COLUMNS)
+        self.beside = len(one) <= columns
+        self.lines = wrapped(arguments, columns)
         lengths = [width_of(line) for line in self.lines]
         named = width_of(name, NAME)
         wide = named + 6 + sum(lengths) if self.beside and self.lines else max([named, *lengths])
@@ -299,7 +304,8 @@ def _clear(bodies: Sequence[Pipe], outer: int) -> list[float]:
         ways = [dot.y for dot in alone.dots] + [end.y for end in alone.endings]
         while any(low < way + shifts[k] < high for way in ways for low, high in taken):
             shifts[k] += 1
-        rooms = [box.room for box in alone.boxes] + [words.room for words in alone.words]
+        words = [*alone.words, *(frame.title for frame in alone.frames)]
+        rooms = [box.room for box in alone.boxes] + [one.room for one in words]
         own = [(room.y, room.y + room.h) for room in rooms] + [(way, way) for way in ways]
         taken += [(low + shifts[k] - 4, high + shifts[k] + 4) for low, high in own]
     return shifts

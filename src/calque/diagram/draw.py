@@ -1,5 +1,7 @@
 """A definition drawn: two sides, and arrows from the encoder's points to what reads them."""
 
+from typing import NamedTuple
+
 from calque.adl.check import Checked
 from calque.diagram.blocks import Block, Fed, Framed, Joined, Leaf, Mark, Pipe, Tap
 from calque.diagram.shapes import HEAD, SMALL, Box, Canvas, Rectangle, Words, width_of
@@ -30,12 +32,25 @@ KINDS = {
 """Colours of boxes and what they say."""
 
 
+class Place(NamedTuple):
+    """Where something is drawn: the outer side, the model's width, and how many characters a box may have across."""
+
+    outer: int
+    width: int
+    columns: int = 24
+
+    @property
+    def beside(self) -> "Place":
+        """The same beside other branches."""
+        return self._replace(columns=18)
+
+
 def picture(checked: Checked, title: str) -> Canvas:
     """The picture of a definition."""
     encoder, decoder = view([checked.encoder]), view([checked.decoder])
     sides = {
-        "encoder": _side(encoder, checked.encoder.parameters, LEFT, checked.width),
-        "decoder": _side(decoder, checked.decoder.parameters, RIGHT, checked.width),
+        "encoder": _side(encoder, checked.encoder.parameters, Place(LEFT, checked.width)),
+        "decoder": _side(decoder, checked.decoder.parameters, Place(RIGHT, checked.width)),
     }
     read = list(dict.fromkeys(r.label for layer in nodes_below(decoder) for r in readings(layer, checked.width)))
     gutter = TRUNK * (len(read) + 1)
@@ -55,12 +70,13 @@ def picture(checked: Checked, title: str) -> Canvas:
     return on
 
 
-def _side(steps: Steps, parameters: int, outer: int, width: int) -> Framed:
+def _side(steps: Steps, parameters: int, at: Place) -> Framed:
+    outer = at.outer
     name = "encoder" if outer == LEFT else "decoder"
     start = "source embeddings" if outer == LEFT else "target embeddings"
     inner = -outer
     first = Leaf(start, (), "join", f"{start}, {steps.widths[0][0]} wide")
-    parts: list[Block] = [first, Mark(str(steps.widths[0][0]), inner), *_pipe(steps, outer, width).parts]
+    parts: list[Block] = [first, Mark(str(steps.widths[0][0]), inner), *_pipe(steps, at).parts]
     if outer == LEFT:
         parts.append(Tap("end", inner, last=True))
     else:
@@ -68,49 +84,50 @@ def _side(steps: Steps, parameters: int, outer: int, width: int) -> Framed:
     return Framed(Pipe(parts), f"{name}, {short(parameters)} parameters", "side", outer)
 
 
-def _pipe(steps: Steps, outer: int, width: int) -> Pipe:
+def _pipe(steps: Steps, at: Place) -> Pipe:
     """A chain, with its labels, and widths where they change."""
     parts: list[Block] = []
     for step in steps.steps:
-        block = _block(step.item, outer, width)
+        block = _block(step.item, at)
         parts += [] if block is None else [block]
         before, after = step.item.widths
         if after != before and not (isinstance(block, Framed) and block.body.shown == several(after)):
-            parts.append(Mark(several(after), -outer))
-        parts += [Tap(label, -outer) for label in dict.fromkeys(map(label_of, step.keys))]
+            parts.append(Mark(several(after), -at.outer))
+        parts += [Tap(label, -at.outer) for label in dict.fromkeys(map(label_of, step.keys))]
     return Pipe(parts)
 
 
-def _block(item: Layer | Repeat, outer: int, width: int) -> Block | None:
+def _block(item: Layer | Repeat, at: Place) -> Block | None:
     if isinstance(item, Repeat):
-        return Framed(_pipe(item.body, outer, width), f"{several(item.counts)} ×", "repeat", outer)
+        return Framed(_pipe(item.body, at), f"{several(item.counts)} ×", "repeat", at.outer)
     node = item.first
     about = "\n".join([node.path, node.text, f"{node.width_in} -> {node.width_out}, {node.parameters:,} parameters"])
     if node.name == IDENTITY:
         return None
-    arguments = argument_texts(item, width)
+    arguments = argument_texts(item, at.width)
     if not item.bodies:
-        return Leaf(node.name, arguments, item.kind, about, node.path, list(readings(item, width)))
+        read = list(readings(item, at.width))
+        return Leaf(node.name, arguments, item.kind, about, node.path, read, at.columns)
     bodies = list(item.bodies)
     arc = item.passes
     if node.name == SUM and len(bodies) > 1 and any(body.bare for body in bodies):
         bodies.remove(next(body for body in bodies if body.bare))
         arc = True
-    pipes = [_body(item, body, outer, width) for body in bodies]
+    pipes = [_body(item, body, at.beside if len(bodies) > 1 else at) for body in bodies]
     if node.cost.bodies == FED:
-        return Fed(pipes[0], outer)
+        return Fed(pipes[0], at.outer)
     if node.cost.bodies == BACKWARDS:
-        return Framed(pipes[0], node.name, "reverse", outer)
+        return Framed(pipes[0], node.name, "reverse", at.outer)
     name = "+" if node.name == SUM and len(pipes) == 1 else " ".join([node.name, *arguments])
-    return Joined(pipes, name, "join" if node.name == SUM or not node.parameters else item.kind, about, arc, outer)
+    return Joined(pipes, name, "join" if node.name == SUM or not node.parameters else item.kind, about, arc, at.outer)
 
 
-def _body(item: Layer, body: Steps, outer: int, width: int) -> Pipe:
+def _body(item: Layer, body: Steps, at: Place) -> Pipe:
     """A body, with its width where it receives another than the layer does."""
-    pipe = _pipe(body, outer, width)
+    pipe = _pipe(body, at)
     if body.widths[0] == item.widths[0]:
         return pipe
-    return Pipe([Mark(several(body.widths[0]), -outer), *pipe.parts])
+    return Pipe([Mark(several(body.widths[0]), -at.outer), *pipe.parts])
 
 
 def _arrows(on: Canvas, edge: float) -> None:
@@ -129,10 +146,10 @@ def _legend(on: Canvas, y: float) -> float:
     used = [kind for kind in KINDS if any(box.kind == kind for box in on.boxes)]
     x: float = MARGIN
     for kind in used:
-        room = 18 + width_of(KINDS[kind])
+        room = 16 + width_of(KINDS[kind])
         if x > MARGIN and x + room > on.width - MARGIN:
             x, y = MARGIN, y + 16
         on.boxes.append(Box(Rectangle(x, y, 12, 10), (), kind, round=2))
-        on.words.append(Words(x + 18, y + 9, KINDS[kind]))
-        x += room + 10
+        on.words.append(Words(x + 16, y + 9, KINDS[kind]))
+        x += room + 8
     return y + 10 + MARGIN

@@ -150,7 +150,8 @@ def by_length(
             x, y = (float(metric.score(s[:, there].sum((0, 1)))) for s in (a, b))
             rows.append((bucket_name(LENGTHS, k), int(there.sum()), x, y, x - y))
     head = ("words", "sentences", "A", "B", "A - B")
-    return Table(f"lengths-{_slug(metric.name)}", f"{metric.name} by words of the reference", head, tuple(rows))
+    title = f"{metric.name} by words of the reference" + ("" if metric.higher_is_better else ", less is better")
+    return Table(f"lengths-{_slug(metric.name)}", title, head, tuple(rows))
 
 
 Runs = Sequence[Sequence[Sentence]]
