@@ -86,6 +86,7 @@ class Canvas:
                 about = {"Date": None} if kind == "svg" else {"Software": None}
                 self.figure.savefig(body, format=kind, dpi=160, metadata=about)
                 found.append(body.getvalue())
+                self.figure.set_layout_engine("none")  # what was laid out once stays as it is
         return found[0], found[1]
 
 

@@ -153,6 +153,8 @@ def by_off_diagonality(
 def draw_off_diagonality(table: Table, base: str) -> Drawn:
     """A panel for each side, a line for each run."""
     kinds = table.each("attention")
+    if not kinds:
+        raise NotDrawn("no line has words on both sides")
     canvas = Canvas(len(kinds), 2.5)
     runs = table.each("run")
     style = styles_of(runs)

@@ -1,6 +1,5 @@
 """Runs under analysis: their names, the text they are tested on, and what is computed once for all figures."""
 
-import re
 import time
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
@@ -24,8 +23,6 @@ from calque.workflow import CORPUS, tokenisation
 
 ENCODER, DECODER, SOURCE = "encoder self-attention", "decoder self-attention", "source attention"
 KINDS = (ENCODER, DECODER, SOURCE)
-_IN_A_SOURCE = re.compile(r"\.(from|keys|values)(\.|$)")
-"""A layer of the decoder that stands in a source's chain looks at the source from the source."""
 
 
 @dataclass(frozen=True)
@@ -106,7 +103,7 @@ class Subject:
         """Which of `KINDS` an attention layer is."""
         if path in self.sources_read:
             return SOURCE
-        return ENCODER if path.startswith("encoder") or _IN_A_SOURCE.search(path) else DECODER
+        return ENCODER if path.startswith("encoder") else DECODER
 
     @cached_property
     def attentions(self) -> dict[str, int]:
