@@ -11,6 +11,7 @@ from click.testing import CliRunner
 
 from calque.bench import peers
 from calque.bench.crew import Crew
+from calque.bench.subject import words_file
 from calque.cli import root
 from calque.diagnostics import CalqueError
 from calque.ledger import CONDITIONS, read
@@ -129,6 +130,18 @@ def test_training(text: Path, tmp_path: Path) -> None:
     lines.write_text("a b c\n" * 8)
     again = ran("train", text, *SMALL, *shape, "--like", lines, lines)
     assert again["systems"][0]["padding_share"] < 0.2
+
+
+def test_training_on_the_words_of_a_text(text: Path, tmp_path: Path) -> None:
+    lines = tmp_path / "lines"
+    lines.write_text("a b c\n\na a b\nd e f\n" * 8)
+    assert [s.tolist() for s in words_file(lines, 4, 6)] == [[4, 5, 3, 2], [3, 2], [4, 4, 5, 2], [3, 3, 3, 2]]
+    shape = ("--batch-tokens", 60, "--updates", 40, "--warm-up", 0, "--repeats", 1)
+    (ours,) = ran("train", text, *SMALL, *shape, "--like", lines, lines, "--words")["systems"]
+    assert ours["loss"]["updates to 40"] < ours["loss"]["updates to 20"]
+    told = CliRunner().invoke(root, ["bench", "train", str(text), "--words"])
+    assert told.exit_code == 2
+    assert "--like" in told.stderr
 
 
 def test_the_machine_and_the_start_of_commands(tmp_path: Path) -> None:

@@ -1,6 +1,7 @@
 """What is measured: an architecture with random weights or a trained run, and the sentences it is given."""
 
 import itertools
+from collections import Counter
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -12,7 +13,7 @@ from torch import Tensor
 from calque import zoo
 from calque.adl.check import Checked, check
 from calque.data.text import Lines
-from calque.data.vocabulary import EOS, PAD, SPECIALS
+from calque.data.vocabulary import EOS, PAD, SPECIALS, UNK
 from calque.diagnostics import Place, error
 from calque.layers.registry import builtin
 
@@ -37,6 +38,14 @@ def like_file(file: Path, count: int, vocabulary: int, seed: int = 1) -> Sentenc
     """Random words, as many in a sentence as the first `count` lines of a file have between white space."""
     lengths = [max(1, len(line.split())) for line in first_lines(file, count)]
     return _random_words(lengths, vocabulary, np.random.Generator(np.random.PCG64(seed)))
+
+
+def words_file(file: Path, count: int, vocabulary: int) -> Sentences:
+    """The first `count` lines of a file, what stands between white space as words; those too rare for the vocabulary are <unk>."""
+    lines = [line.split() for line in first_lines(file, count)]
+    known = Counter(word for line in lines for word in line).most_common(vocabulary - len(SPECIALS))
+    ids = {word: number for number, (word, _) in enumerate(known, len(SPECIALS))}
+    return [np.array([*(ids.get(word, UNK) for word in line or [""]), EOS], np.int64) for line in lines]
 
 
 def first_lines(file: Path, count: int) -> list[str]:

@@ -23,6 +23,9 @@ from calque.train.loss import batch_loss
 from calque.train.measure import Measured, measure
 from calque.train.precision import pick_device
 
+LR = 0.0005
+SPAN = 20
+"""Updates over which losses are told as one: batches differ."""
 TIMED = "updates: forward, loss, backward, optimiser; batches lie ready"
 
 
@@ -72,7 +75,7 @@ def train(
             "phases_share": {k: digits(sum(m.phases[k] for m in ours) / sum(seconds), 3) for k in ours[0].phases},
             "update_milliseconds": digits(statistics.median(seconds) * 1e3),
             "peak_bytes": max(m.peak_bytes for m in ours),
-            "losses": [digits(value, 6) for value in ours[0].losses],
+            **_losses(ours[0].losses),
             "skipped": sum(m.skipped for m in ours),
             **_share(checked, shape, settings, data, ours, device),
         }
@@ -80,7 +83,7 @@ def train(
     for peer in peers:
         same = [data[(how.warm_up + n) % len(data)].target_tokens for n in range(how.updates)] * how.rounds
         told = _speeds(same, theirs[peer.name], how)
-        found.append({"system": peer.name, **told, "losses": [digits(v, 6) for v in losses[peer.name][: how.updates]]})
+        found.append({"system": peer.name, **told, **_losses(losses[peer.name][: how.updates])})
     return {
         "timed": TIMED,
         "conditions": {
@@ -98,6 +101,14 @@ def train(
         },
         "systems": found,
     }
+
+
+def _losses(values: Sequence[float]) -> dict[str, Any]:
+    """The smoothed loss of a target token at every update, and its mean over each `SPAN` updates."""
+    spans = {
+        f"updates to {n}": digits(statistics.mean(values[n - SPAN : n])) for n in range(SPAN, len(values) + 1, SPAN)
+    }
+    return {"losses": [digits(v, 6) for v in values], **({"loss": spans} if spans else {})}
 
 
 def _speeds(tokens: Sequence[int], seconds: Sequence[float], how: Plan) -> dict[str, Any]:
@@ -138,4 +149,5 @@ def _asked(batch: Batch, settings: Train) -> dict[str, Any]:
 def settings_for(precision: str, threads: int, batch_tokens: int, device: str) -> Train:
     """The training settings that matter for speed; the others as an experiment has them."""
     chosen = Train(precision=precision, threads=threads, batch_tokens=batch_tokens, device=device)
-    return replace(chosen, warmup_updates=1)
+    # A plain rate, which every system can have.
+    return replace(chosen, schedule="constant", lr=LR, warmup_updates=0)

@@ -182,6 +182,7 @@ def decode(
 @click.argument("name", metavar="TEXT")
 @VOCABULARY
 @click.option("--like", type=FILE, nargs=2, help="Source and target text whose lengths are taken; default: synthetic.")
+@click.option("--words", is_flag=True, help="Of --like take the words too, so that losses say something.")
 @click.option("--pairs", type=click.IntRange(1), default=5000, show_default=True, help="Sentence pairs, at most.")
 @click.option(
     "--batch-tokens", type=click.IntRange(1), default=4096, show_default=True, help="As `train.batch_tokens`."
@@ -199,6 +200,7 @@ def train(
     name: str,
     vocabulary: int,
     like: tuple[Path, Path] | None,
+    words: bool,
     pairs: int,
     batch_tokens: int,
     updates: int,
@@ -211,16 +213,21 @@ def train(
     peer_python: str,
     record: Path | None,
 ) -> None:
-    """Measure training a TEXT, an .adl file or an architecture of the zoo, on random words."""
+    """Measure training a TEXT, an .adl file or an architecture of the zoo, on random words or on a text."""
     from calque.bench import train as measuring
-    from calque.bench.subject import definition, like_file, synthetic
+    from calque.bench.subject import definition, like_file, synthetic, words_file
     from calque.model import Shape
 
     if "ctranslate2" in against:
         raise click.BadParameter("ctranslate2 does not train", param_hint="--against")
     set_threads(threads)
     checked = definition(name)
-    texts = [like_file(f, pairs, vocabulary, n) for n, f in enumerate(like)] if like else []
+    if words and not like:
+        raise click.UsageError("--words are those of --like")
+    if words:
+        texts = [words_file(f, pairs, vocabulary) for f in like or ()]
+    else:
+        texts = [like_file(f, pairs, vocabulary, n) for n, f in enumerate(like or ())]
     sources, targets = texts or [synthetic(pairs, vocabulary, seed) for seed in (1, 2)]
     settings = measuring.settings_for(precision or "float32", threads or 0, batch_tokens, device)
     data = measuring.batches(sources, targets, settings)
