@@ -14,7 +14,6 @@ from pathlib import Path
 
 import calque
 from calque.align.links import Gold, Links, read_gold
-from calque.analyse.attention import source_attentions
 from calque.data.codecs import split
 from calque.data.text import Lines
 from calque.decode.attention import align_lines
@@ -54,7 +53,7 @@ def main() -> None:
         [line.lower() if given.lowercase else line for line in Lines(file)] for file in (given.source, given.target)
     )
     loaded = calque.load(given.run).loaded
-    layers = source_attentions(loaded.model)
+    layers = loaded.model.source_attentions()
     figures: dict[str, int | float] = {"pairs": len(gold)}
     score = alignment_error_rate([diagonal(s, t) for s, t in zip(source, target, strict=True)], gold)
     figures["AER, diagonal"] = round(score.value, 2)

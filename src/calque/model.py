@@ -13,6 +13,7 @@ from calque.diagnostics import error
 from calque.layers.build import build
 from calque.layers.contract import Context, Point, Recorder, Registry
 from calque.layers.registry import builtin
+from calque.layers.source import SourceAttention
 from calque.layers.state import State
 from calque.layers.stepping import begin, proceed
 
@@ -76,6 +77,10 @@ class Model(nn.Module):
         x = self.target_embedding(target_in)
         ctx = Context(mask=mask, sources=sources, record=record, like=x.new_empty(0))
         return cast("Tensor", self.decoder(x, ctx))
+
+    def source_attentions(self) -> list[str]:
+        """The paths of the layers that attend to the source, in order."""
+        return [layer.path for layer in self.decoder.modules() if isinstance(layer, SourceAttention)]
 
     def logits(self, z: Float[Tensor, "... D"]) -> Float[Tensor, "... V"]:
         """W_o z + b_o."""

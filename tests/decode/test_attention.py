@@ -6,7 +6,7 @@ import pytest
 import torch
 from decode_oracle import MODELS, make
 
-from calque.analyse.attention import attention_matrix, attention_weights, source_attentions
+from calque.analyse.attention import attention_matrix, attention_weights
 from calque.data.vocabulary import BOS
 
 SOURCE, TARGET = [4, 9, 7, 5, 2], [6, 10, 5]
@@ -31,7 +31,7 @@ def test_weights_are_those_of_the_equation(monkeypatch) -> None:
 def test_every_target_position_has_a_distribution_over_the_source(name: str) -> None:
     model = make(name)
     path, matrix = attention_matrix(model, SOURCE, TARGET)
-    assert path == source_attentions(model)[-1]
+    assert path == model.source_attentions()[-1]
     assert matrix.shape == (len(TARGET) + 1, len(SOURCE))
     torch.testing.assert_close(matrix.sum(1), torch.ones(len(TARGET) + 1))
     assert matrix.var(1).min() > 0

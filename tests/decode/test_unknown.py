@@ -6,7 +6,7 @@ import pytest
 import torch
 from decode_oracle import make, varied
 
-from calque.analyse.attention import attention_matrix, source_attentions
+from calque.analyse.attention import attention_matrix
 from calque.data.codecs import Words
 from calque.data.subwords import learn
 from calque.data.vocabulary import EOS, UNK, Vocabulary
@@ -36,7 +36,7 @@ def test_attention_in_a_batch_is_that_of_each_pair(name: str, row: int) -> None:
 
 
 def test_the_layer_can_be_named_and_an_ensemble_sums() -> None:
-    paths = source_attentions(make("transformer"))
+    paths = make("transformer").source_attentions()
     first = attend(loaded("transformer", align_layer=paths[0]), LINES, TARGETS)
     last = attend(loaded("transformer"), LINES, TARGETS)
     assert not torch.allclose(first[0], last[0])

@@ -7,7 +7,6 @@ from jaxtyping import Float
 from torch import Tensor
 
 from calque.data.vocabulary import BOS
-from calque.layers.source import SourceAttention
 from calque.model import Model
 
 
@@ -31,21 +30,16 @@ def attention_weights(
     return {path: _stack(chunks) for path, chunks in found.items()}
 
 
-def source_attentions(model: Model) -> list[str]:
-    """The paths of the layers that attend to the source, in order."""
-    return [layer.path for layer in model.decoder.modules() if isinstance(layer, SourceAttention)]
-
-
 def attention_matrix(
     model: Model, source: Sequence[int], target: Sequence[int], path: str | None = None, heads: bool = False
 ) -> tuple[str, Tensor]:
     """The path of a layer and its weights: [T, S], averaged over heads, or [heads, T, S].
 
     Without a path: the last layer that attends to the source. `source` and `target` as in `attention_weights`. Raises
-    LookupError where there is no such layer; `source_attentions` names those there are.
+    LookupError where there is no such layer; `Model.source_attentions` names those there are.
     """
     if path is None:
-        paths = source_attentions(model)
+        paths = model.source_attentions()
         if not paths:
             raise LookupError("the decoder does not attend to the source")
         path = paths[-1]

@@ -10,7 +10,7 @@ from torch import Tensor
 
 from calque import api
 from calque.adl.check import Checked
-from calque.analyse.attention import attention_weights, source_attentions
+from calque.analyse.attention import attention_weights
 from calque.data.codecs import split
 from calque.data.corpus import open_corpus
 from calque.data.text import Lines, check_corpus
@@ -97,7 +97,7 @@ class Subject:
     @cached_property
     def sources_read(self) -> frozenset[str]:
         """The paths of the layers that attend to the source."""
-        return frozenset(source_attentions(self.run.model))
+        return frozenset(self.run.model.source_attentions())
 
     def kind(self, path: str) -> str:
         """Which of `KINDS` an attention layer is."""

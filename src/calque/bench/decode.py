@@ -135,7 +135,7 @@ def decode(given: Subject, plan: Plan, peers: Sequence[Peer] = (), crew: Crew | 
     for beam, length in cells:
         ways = _ways(replace(given, model=model), plan, beam, length, crew)
         for peer in peers:
-            ways[peer.name] = lambda peer=peer, b=beam, n=length: _of_peer(peer, given.sentences, plan.batch, b, n)  # type: ignore[misc]
+            ways[peer.name] = lambda peer=peer, b=beam, n=length: _of_peer(peer, given.sentences, plan.batch, b, n)  # type: ignore[misc]  # no type for defaults
         taken: dict[str, list[Taken]] = {name: [] for name in ways}
         for number in range(plan.repeats + 1):
             for name, run in ways.items():

@@ -62,18 +62,18 @@ class Counting(TorchDispatchMode):  # type: ignore[no-untyped-call]  # torch lea
     """Counts while it is entered."""
 
     def __init__(self) -> None:
-        super().__init__()  # type: ignore[no-untyped-call]
+        super().__init__()  # type: ignore[no-untyped-call]  # torch leaves it untyped
         self._readings = _Readings()
         self._calls = self._allocations = self._waits = 0
 
     def __enter__(self) -> Self:
-        self._readings.__enter__()  # type: ignore[no-untyped-call]
-        super().__enter__()  # type: ignore[no-untyped-call]
+        self._readings.__enter__()  # type: ignore[no-untyped-call]  # torch leaves it untyped
+        super().__enter__()  # type: ignore[no-untyped-call]  # torch leaves it untyped
         return self
 
     def __exit__(self, *fault: Any) -> None:
-        super().__exit__(*fault)  # type: ignore[no-untyped-call]
-        self._readings.__exit__(*fault)  # type: ignore[no-untyped-call]
+        super().__exit__(*fault)  # type: ignore[no-untyped-call]  # torch leaves it untyped
+        self._readings.__exit__(*fault)  # type: ignore[no-untyped-call]  # torch leaves it untyped
 
     def now(self) -> Counts:
         """The counts so far."""

@@ -126,7 +126,7 @@ def _share(
     model = Model(checked, shape).to(device)
 
     def forward_and_back() -> None:
-        batch_loss(model, batch, settings.label_smoothing)[0].backward()  # type: ignore[no-untyped-call]
+        batch_loss(model, batch, settings.label_smoothing)[0].backward()  # type: ignore[no-untyped-call]  # torch leaves it untyped
 
     before = torch.get_num_threads()
     if settings.threads:

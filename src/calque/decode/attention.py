@@ -15,7 +15,6 @@ from calque.data.vocabulary import BOS, PAD
 from calque.decode.encode import encode
 from calque.decode.sentences import Loaded, Sentence, as_batch, lengths_of, sentences_of
 from calque.diagnostics import error
-from calque.layers.source import SourceAttention
 
 
 def attention_path(member: Loaded) -> str | None:
@@ -23,7 +22,7 @@ def attention_path(member: Loaded) -> str | None:
 
     Raises X803 where the named layer is none that reads the source.
     """
-    paths = [layer.path for layer in member.model.decoder.modules() if isinstance(layer, SourceAttention)]
+    paths = member.model.source_attentions()
     named = member.decode.align_layer
     if named and named not in paths:
         raise error("X803", name=named, layers=paths or None)

@@ -79,8 +79,8 @@ def align(
     matches: list[Match] = []
     link: tuple[object, ...] = best.matches
     while link:
-        matches.append(link[0])  # type: ignore[arg-type]
-        link = link[1]  # type: ignore[assignment]
+        matches.append(link[0])  # type: ignore[arg-type]  # a match, then the links before it
+        link = link[1]  # type: ignore[assignment]  # as above
     return matches[::-1], best.chunks
 
 

@@ -219,7 +219,7 @@ class Meteor:
             penalty = here.gamma * (chunks / matches) ** here.beta
             score = 100 * np.maximum(mean * (1 - penalty), 0)
         none = matches == 0
-        return tuple(np.where(none, 0.0, x) for x in (precision, recall, penalty, score))  # type: ignore[return-value]
+        return tuple(np.where(none, 0.0, x) for x in (precision, recall, penalty, score))  # type: ignore[return-value]  # there are four
 
     def score(self, sums: Float[np.ndarray, "*B 11"]) -> Any:
         """The score of sums of statistics."""

@@ -16,7 +16,7 @@ def banded(seen: Float[Tensor, "B W D"], weights: Float[Tensor, "k D"]) -> Float
     """
     if seen.shape[1] == len(weights):  # one position, as in decoding: two calls
         return (seen * weights).sum(1, keepdim=True)
-    y: Tensor = _Banded.apply(seen.to(accumulated(seen.dtype)), weights)  # type: ignore[no-untyped-call]
+    y: Tensor = _Banded.apply(seen.to(accumulated(seen.dtype)), weights)  # type: ignore[no-untyped-call]  # torch leaves it untyped
     return y
 
 

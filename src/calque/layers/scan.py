@@ -33,7 +33,7 @@ def scan(
         if b.shape[1] == 1:
             return b + carried[:, None]
         b = torch.cat([(b[:, 0] + carried)[:, None], b[:, 1:]], 1)
-    h: Tensor = _Scan.apply(b, a)  # type: ignore[no-untyped-call]
+    h: Tensor = _Scan.apply(b, a)  # type: ignore[no-untyped-call]  # torch leaves it untyped
     return h
 
 

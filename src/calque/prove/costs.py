@@ -21,11 +21,11 @@ WITHIN = 0.02
 STEPS = 3
 
 
-class Counter(TorchDispatchMode):  # type: ignore[no-untyped-call]
+class Counter(TorchDispatchMode):  # type: ignore[no-untyped-call]  # torch leaves it untyped
     """Multiply-adds of every product of matrices, by the layer that asked for it: half of what torch's counter counts."""
 
     def __init__(self, layers: dict[str, Layer]):
-        super().__init__()  # type: ignore[no-untyped-call]
+        super().__init__()  # type: ignore[no-untyped-call]  # torch leaves it untyped
         self.layers, self.products = layers, dict.fromkeys(layers, 0)
         self._running: list[str] = []
 

@@ -47,7 +47,7 @@ class Corpus:
         ]
         if missing:
             raise CalqueError(missing)
-        return Data(**pairs, subwords=self.subwords, codes=codes, vocabulary_size=self.vocabulary_size)  # type: ignore[arg-type]
+        return Data(**pairs, subwords=self.subwords, codes=codes, vocabulary_size=self.vocabulary_size)  # type: ignore[arg-type]  # the keys are fixed
 
 
 CORPORA: Mapping[str, Corpus] = {

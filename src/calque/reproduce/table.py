@@ -3,8 +3,8 @@
 from collections.abc import Sequence
 from pathlib import Path
 
-from calque.reproduce.cell import FAILED, HELD, run_cell
-from calque.reproduce.plan import Asked, Cell, Plan, Tell, cells_of, claim_folder, rows_of, table_of
+from calque.reproduce.cell import FAILED, HELD, cell_id, run_cell
+from calque.reproduce.plan import CELLS, Asked, Cell, Plan, Tell, cells_of, claim_folder, rows_of, table_of
 from calque.run import writing
 from calque.train.loop import Stopped
 
@@ -41,6 +41,8 @@ def reproduce_table(
         tell(f"[{k}/{len(cells)}] {cell.row}, seed {cell.seed}: {outcome}")
         failed += [cell] * (outcome == FAILED)
         held += [cell] * (outcome == HELD)
+    # Some may have come to their end since.
+    held = [cell for cell in held if not (out / CELLS / f"{cell_id(plan, cell)}.json").is_file()]
     for title, some in (("held by another process", held), ("failed", failed)):
         if some:
             tell(f"{title}: " + "; ".join(f"{c.row}, seed {c.seed}" for c in some))

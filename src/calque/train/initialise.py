@@ -77,7 +77,7 @@ def _by_fan_in(model: Model) -> dict[nn.Module, float]:
     # A cell is a layer with a final state to hand over.
     plain = Layer.final_state.__func__  # type: ignore[attr-defined]  # mypy does not know what a bound classmethod has
     layers = [m for m in model.modules() if isinstance(m, Layer)]
-    cells = [m for m in layers if type(m).final_state.__func__ is not plain]  # type: ignore[attr-defined]
+    cells = [m for m in layers if type(m).final_state.__func__ is not plain]  # type: ignore[attr-defined]  # a classmethod
     held = set(chain.from_iterable(m.children() for m in cells))
     inner = chain(model.encoder.modules(), model.decoder.modules())
     return {m: m.weight[0].numel() ** -0.5 for m in inner if isinstance(m, nn.Linear | nn.Conv1d) and m not in held}
