@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 from calque.diagnostics import CalqueError, Diagnostic, render_all
 
-SECONDS = 0.05
+SECONDS = 1.0  # a hang; the 50 ms that are promised are counted by benchmarks/soak.py on a quiet machine
 VALID_TEXTS = [read(path) for path in VALID]
 
 
@@ -42,10 +42,6 @@ def run(seed: int, count: int) -> float:
         body = any_text(draw, VALID_TEXTS)
         try:
             seconds = judge(body)
-            # What is slow is slow again; a processor shared with others is not.
-            for _ in range(4):
-                if seconds > SECONDS:
-                    seconds = min(seconds, judge(body))
         except Exception as error:
             raise AssertionError(f"seed {seed}: {body[:2000]!r}") from error
         assert seconds <= SECONDS, f"seed {seed}: {seconds:.3f} s: {body[:2000]!r}"

@@ -124,7 +124,7 @@ def test_a_million_pairs_are_planned_in_seconds():
     pairs.sources, pairs.targets = (_Lengths(random.poisson(25, 1_000_000) + 1) for _ in range(2))
     before = time.process_time()
     batches = plan(pairs, 4096, 0, 1, 0)
-    assert time.process_time() - before < 10  # a loop over pairs would take longer; this takes about one
+    assert time.process_time() - before < 60  # what grows with the square of the pairs takes hours; this takes a second
     assert sum(map(len, batches)) == 1_000_000
 
 
