@@ -66,7 +66,7 @@ lint: $(STAMP)
 	@$(BIN)/mypy
 
 results: $(STAMP)
-	@$(BIN)/python -m calque.ledger docs/results > .venv/results.md
+	@$(BIN)/python -m calque.ledger_page docs/results > .venv/results.md
 	@mv .venv/results.md docs/results.md
 
 diagrams: $(STAMP)

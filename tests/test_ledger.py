@@ -15,7 +15,8 @@ import pytest
 import torch
 
 from calque.diagnostics import CalqueError
-from calque.ledger import CONDITIONS, KINDS, Entry, conditions, main, read, record, render
+from calque.ledger import CONDITIONS, KINDS, Entry, conditions, read, record
+from calque.ledger_page import main, render
 
 ROOT = Path(__file__).parent.parent
 
@@ -74,20 +75,50 @@ def test_figures_stand_with_command_and_conditions(tmp_path: Path) -> None:
         "| RNMT \\| fed | 38.25 | 12,000 |",
         "| ConvS2S | 30.5 | 7 |",
     ]
-    origin = next(line for line in lines if line.startswith("- [ConvS2S](results/b.json)"))
-    for part in (
-        "2025-06-30",
-        "`calque train examples/multi30k.toml`",
-        "machine Some CPU",
-        "threads 2",
-        "commit abc1234",
-    ):
-        assert part in origin
-    assert "architecture 0123456789ab; data ba9876543210; seed 1. tokenised" in origin
-    assert any("seeds 1, 2." in line for line in lines)
+    command = "`calque train examples/multi30k.toml`"
+    shared = "2025-06-30; machine Some CPU; cores 2; threads 2; torch 2.13.0; python 3.11.7; precision float32; commit abc1234"
+    assert lines[at + 5 : at + 8] == [
+        f"- All: {shared}; architecture 0123456789ab; data ba9876543210; tokenised.",
+        f"- [RNMT | fed](results/a.json): {command}. seeds 1, 2.",
+        f"- [ConvS2S](results/b.json): {command}. seed 1.",
+    ]
     assert lines.index(f"## {KINDS['speed']}") > at
     assert any("`` a `b` ``" in line for line in lines)
     assert "| f8 | 8,000 |" in lines
+
+
+def test_names_of_two_dimensions_are_a_grid(tmp_path: Path) -> None:
+    """Systems stand side by side, with the lowest and the highest behind a figure; what all names share is said once."""
+    figures: dict[str, float] = {"lines": 7}
+    for system in ("ours", "cnn(glu, 3)"):
+        for metric, value in (("tokens/s", 10.5), ("ms, total", 2.0), ("bytes", 64)):
+            figures[f"{system}: beam 5, {metric}"] = value
+        figures |= {
+            f"{system}: beam 5, tokens/s, {word}": value for word, value in (("slowest", 9.0), ("fastest", 12.0))
+        }
+    record(tmp_path, entry(kind="speed", figures=figures))
+    single = {f"system a, beam 5, f{n}": n for n in range(8)}
+    record(tmp_path, entry("single", title="One", kind="speed", figures=single))
+    page = render(tmp_path)
+    assert (
+        "| beam 5 | ours | cnn(glu, 3) |\n"
+        "| --- | ---: | ---: |\n"
+        "| tokens/s | 10.5 (9.0 to 12.0) | 10.5 (9.0 to 12.0) |\n"
+        "| ms, total | 2.0 | 2.0 |\n"
+        "| bytes | 64 | 64 |\n"
+    ) in page
+    assert "| lines | 7 |\n" in page
+    assert "| One, system a, beam 5 |  |\n| --- | ---: |\n| f0 | 0 |\n" in page
+
+
+def test_no_figure_is_left_out(tmp_path: Path) -> None:
+    for path in (ROOT / "docs" / "results").glob("*.json"):
+        held = tmp_path / path.stem
+        held.mkdir()
+        (held / path.name).write_bytes(path.read_bytes())
+        tables = " ".join(line for line in render(held).split("\n") if line.startswith("|"))
+        for name, value in json.loads(path.read_text())["figures"].items():
+            assert f"{value:,}" in tables, (path, name)
 
 
 def test_order_does_not_depend_on_writing(tmp_path: Path) -> None:
@@ -166,5 +197,5 @@ def test_conditions_name_the_machine_and_nobody(tmp_path: Path) -> None:
 
 def test_as_a_program(tmp_path: Path) -> None:
     record(tmp_path, entry())
-    done = subprocess.run([sys.executable, "-m", "calque.ledger", str(tmp_path)], capture_output=True, check=True)
+    done = subprocess.run([sys.executable, "-m", "calque.ledger_page", str(tmp_path)], capture_output=True, check=True)
     assert done.stdout.decode() == render(tmp_path)
