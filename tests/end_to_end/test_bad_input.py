@@ -212,6 +212,13 @@ def test_an_output_that_is_full_is_an_error(calque: Run, monkeypatch: pytest.Mon
     fails(calque("layers"), "K301", 1)
 
 
+def test_text_is_utf_8_in_every_locale(calque: Run, monkeypatch: pytest.MonkeyPatch) -> None:
+    body = io.BytesIO()
+    monkeypatch.setattr(sys, "stdout", io.TextIOWrapper(body, encoding="latin-1"))
+    assert calque("explain", "domhan2018/transformer").status == 0
+    assert "-∞..+∞" in body.getvalue().decode("utf-8")
+
+
 def test_a_byte_order_mark_is_no_part_of_the_first_sentence(tmp_path: Path) -> None:
     (tmp_path / "text").write_bytes("\ufeffa b\n\ufeffc\n".encode())
     assert list(Lines(tmp_path / "text")) == ["a b", "\ufeffc"]
