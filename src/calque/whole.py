@@ -11,7 +11,14 @@ from pathlib import Path
 
 
 def write_whole(path: Path, body: bytes) -> None:
-    """Writes a file whole or not at all: a temporary name in its folder, fsync of file and folder, rename."""
+    """Writes a file whole or not at all: a temporary name in its folder, fsync of file and folder, rename.
+
+    A link is followed and stays one. A pipe or a device cannot be renamed over: it is written to as it is.
+    """
+    if path.exists() and not (path.is_file() or path.is_dir()):
+        path.write_bytes(body)
+        return
+    path = Path(os.path.realpath(path))
     temporary = stage(path, body)
     try:
         os.replace(temporary, path)

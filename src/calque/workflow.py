@@ -39,15 +39,7 @@ def load_plugin(name: str) -> ModuleType:
     Raises X401 where it cannot be imported, X411 where one of its layers has a name that the language has taken.
     """
     try:
-        if not name.endswith(".py"):
-            return importlib.import_module(name)
-        path = Path(name)
-        spec = importlib.util.spec_from_file_location(PLUGIN + path.stem, path)
-        if spec is None or spec.loader is None or not path.is_file():
-            raise error("X401", Place(name), reason="there is no such file")
-        module = importlib.util.module_from_spec(spec)
-        sys.modules[spec.name] = module
-        spec.loader.exec_module(module)
+        module = _from_file(name) if name.endswith(".py") else importlib.import_module(name)
     except CalqueError:
         raise
     except (Exception, SystemExit) as e:  # whatever a person's module does when it is run
@@ -56,9 +48,22 @@ def load_plugin(name: str) -> ModuleType:
     return module
 
 
+def _from_file(name: str) -> ModuleType:
+    path = Path(name)
+    spec = importlib.util.spec_from_file_location(PLUGIN + path.stem, path)
+    if spec is None or spec.loader is None or not path.is_file():
+        raise error("X401", Place(name), reason="there is no such file")
+    module = importlib.util.module_from_spec(spec)
+    sys.modules[spec.name] = module
+    spec.loader.exec_module(module)
+    return module
+
+
 def _check_layers(module: ModuleType, file: str, taken: set[str]) -> None:
     for layer in layers_in(module):
-        if layer.name in taken:
+        if (
+            layer.name in taken and builtin().layers.get(layer.name) is not layer
+        ):  # a module of the library may be named
             raise error("X411", Place(file), name=layer.name)
         try:
             layer.signature()

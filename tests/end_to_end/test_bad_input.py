@@ -76,6 +76,20 @@ def test_a_plugin_may_not_take_a_name_of_the_language(calque: Run, tmp_path: Pat
     assert f"`{name}`" in done.err
 
 
+def test_nor_may_a_plugin_that_is_imported_by_name(
+    calque: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path = plugin(tmp_path, name="norm")
+    monkeypatch.syspath_prepend(path.parent)
+    done = calque("train", experiment(tmp_path, [path.rename(path.with_name("named_plugin.py")).stem]))
+    fails(done, "X411", 2)
+
+
+def test_a_ledger_that_is_not_there_is_one_error(calque: Run, tmp_path: Path) -> None:
+    done = calque("analyse", "--ledger", tmp_path / "none", "--figure", "sweeps", "--out", tmp_path / "out")
+    fails(done, "X402", 2)
+
+
 def test_two_plugins_may_not_share_a_name(calque: Run, tmp_path: Path) -> None:
     path = plugin(tmp_path)
     twin = path.with_name("twin.py")
@@ -196,6 +210,13 @@ def test_an_output_that_is_full_is_an_error(calque: Run, monkeypatch: pytest.Mon
 
     monkeypatch.setattr(cli.click, "echo", full)
     fails(calque("layers"), "K301", 1)
+
+
+def test_text_is_utf_8_in_every_locale(calque: Run, monkeypatch: pytest.MonkeyPatch) -> None:
+    body = io.BytesIO()
+    monkeypatch.setattr(sys, "stdout", io.TextIOWrapper(body, encoding="latin-1"))
+    assert calque("explain", "domhan2018/transformer").status == 0
+    assert "-∞..+∞" in body.getvalue().decode("utf-8")
 
 
 def test_a_byte_order_mark_is_no_part_of_the_first_sentence(tmp_path: Path) -> None:

@@ -13,7 +13,7 @@ from calque.analyse.gold import Aligned
 from calque.analyse.matrices import address
 from calque.analyse.subject import SOURCE, Subject, Tested, open_subjects, spread_over
 from calque.analyse.table import NotDrawn
-from calque.diagnostics import error, nearest
+from calque.diagnostics import Place, error, nearest
 from calque.evaluate import Score, bleu, chrf
 from calque.ledger import Entry, conditions
 from calque.ledger import read as read_entries
@@ -108,9 +108,11 @@ class Analysis:
 
     @cached_property
     def cells(self) -> list[Entry]:
-        """The entries of the ledger. Raises `NotDrawn` without one, and what `calque.ledger.read` raises."""
+        """The entries of the ledger. Raises `NotDrawn` without one, X402, and what `calque.ledger.read` raises."""
         if self.settings.ledger is None:
             raise NotDrawn("no ledger is given (--ledger)")
+        if not self.settings.ledger.is_dir():
+            raise error("X402", Place(str(self.settings.ledger)), reason="there is no such folder")
         return read_entries(self.settings.ledger)
 
     @cached_property

@@ -5,6 +5,7 @@ Exit status: 0 done, 1 ran and found a fault, 2 usage, definition or configurati
 
 import errno
 import importlib
+import io
 import os
 import pkgutil
 import sys
@@ -45,6 +46,8 @@ def _plugin_at_fault(fault: Exception) -> Place | None:
 def main() -> None:
     """The entry point: faults become diagnostics and exit statuses."""
     keep_freed_memory()
+    if isinstance(sys.stdout, io.TextIOWrapper):
+        sys.stdout.reconfigure(encoding="utf-8")  # text is UTF-8 in every locale, as it is read
     try:
         for argument in sys.argv[1:]:
             # A path that is not UTF-8 could stand in no experiment file.
