@@ -95,7 +95,7 @@ def _cell(folder: Folder, row: Row, seed: int, members: Sequence[Cell]) -> None:
         else:
             lines, unknown = _together(folder, run, row, members)
             told = f"{made} together" + unknown
-        _publish(folder, row, Cell(row.key, seed), lines, model, kept, {MEMBERS: made, "settings": told})
+        _publish(folder, Cell(row.key, seed), members, lines, model, kept, told)
 
 
 def _together(folder: Folder, run: Run, row: Row, members: Sequence[Cell]) -> tuple[list[str], str]:
@@ -112,14 +112,15 @@ def _together(folder: Folder, run: Run, row: Row, members: Sequence[Cell]) -> tu
 
 def _publish(
     folder: Folder,
-    row: Row,
     cell: Cell,
+    members: Sequence[Cell],
     lines: Sequence[str],
     model: Entry,
     kept: Sequence[str],
-    told: dict[str, str],
+    settings: str,
 ) -> None:
-    asked = folder.asked
+    asked, row = folder.asked, folder.table.row(cell.row)
+    needed = dict.fromkeys([*(one.row for one in members), row.key])
     written = folder.out / HYPOTHESES / cell.row / f"{cell.seed}.txt"
     with writing(written):
         written.parent.mkdir(parents=True, exist_ok=True)
@@ -130,7 +131,8 @@ def _publish(
         **conditions(str(model.conditions["precision"])),
         "row": cell.row,
         **{key: model.conditions[key] for key in known},
-        **told,
+        MEMBERS: write_members(members),
+        "settings": settings,
         **scored["signatures"],
     }
     publish(
@@ -138,7 +140,7 @@ def _publish(
         cell_id(asked, cell),
         f"{row.label} ({asked.paper} {asked.table}), {folder.corpus.title}, seed {cell.seed}",
         "quality",
-        f"{asked.command} --rows {cell.row} --seeds {cell.seed}",
+        f"{asked.command} --rows {','.join(needed)} --seeds {max(one.seed for one in members)}",
         {**scored["figures"], **{key: model.figures[key] for key in kept if key in model.figures}},
         where,
         architecture_hash=model.architecture_hash if row.decoding.ensemble == 1 else None,
