@@ -272,7 +272,7 @@ def test_without_the_rules_of_moses(call: Call, corpora: Path, tmp_path: Path, m
 def test_the_rules_of_moses_undo_each_other() -> None:
     real = pytest.importorskip("sacremoses")
     cut, join = real.MosesTokenizer(lang="de"), real.MosesDetokenizer(lang="de")
-    line = 'Ein Mann (links) sagt: "Das geht\'s nicht", usw.'
+    line = 'Ein Mann (links) sagt: "Nicht so", usw.'
     assert join.detokenize(cut.tokenize(line, return_str=True).split()) == line
 
 
