@@ -31,7 +31,7 @@ OF = ("NIST BLEU of", "AER of", "accuracy of")
 UNMEASURED = {
     "batch-tokens": "the largest batch is that of one accelerator's memory; a processor shares its memory with all else that runs",
 }
-"""Metrics that nothing here measures, and why."""
+"""Metrics that nothing here measures, of which reports show the paper's figures, and why."""
 
 
 @dataclass(frozen=True)
