@@ -28,22 +28,29 @@ def figure_of(column: Column) -> str:
     return {"perplexity": "validation perplexity", "aer": AER}.get(column.metric) or TEXTS[column.metric].figure
 
 
-def complete(out: Path, root: Path, tell: Tell) -> tuple[str, ...]:
-    """Fills rows that are decoded otherwise, and every column of the table, for all finished cells; says what is missing, and why.
+def complete(out: Path, root: Path, tell: Tell) -> dict[str, str]:
+    """Fills rows that are decoded otherwise, and every column of the table, for all finished cells; returns what is not measured,
+    and why.
 
     What stands in a cell is kept. Raises X706 where `out` holds no reproduction.
     """
     folder = Folder(out, root, tell)
     if not any((out / CELLS).glob("*.json")):
-        return ()
+        return {}
     with writing(out):
         (out / LOCKS).mkdir(exist_ok=True)
-    told = list(decode_rows(folder))
+    told = dict(decode_rows(folder))
     metrics = dict.fromkeys(c.metric for c in folder.table.columns if c.metric in _MEASURES)
-    for entry in read_entries(out / CELLS):
+    rows: dict[tuple[str, str], list[str]] = {}
+    entries = read_entries(out / CELLS)
+    for entry in entries:
         for metric in metrics:
-            told += _measured(folder, entry.id, metric)
-    return tuple(f"Not measured: {what}: {why}." for what, why in dict.fromkeys(told))
+            for found in _measured(folder, entry.id, metric):
+                rows.setdefault(found, []).append(str(entry.conditions["row"]))
+    for (what, why), some in rows.items():
+        of = f" of {', '.join(dict.fromkeys(some))}" if len(some) < len(entries) else ""
+        told[what + of] = why
+    return told
 
 
 def _measured(folder: Folder, name: str, metric: str) -> Iterator[tuple[str, str]]:

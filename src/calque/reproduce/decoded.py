@@ -54,7 +54,7 @@ def _asked(folder: Folder, row: Row) -> list[tuple[int, list[Cell]]]:
         return found
     members = _ensemble(trained)[: row.decoding.ensemble]
     if len(members) < LEAST:
-        raise NotMeasured(f"expected {LEAST} finished cells of rows with attention or more, found {len(members)}")
+        raise NotMeasured(f"expected {LEAST} or more finished cells of rows with attention, found {len(members)}")
     return [(1, members)]
 
 

@@ -119,7 +119,7 @@ def _remarks(report: Report) -> list[str]:
     if min(seeds) != max(seeds):
         found.append("Rows differ in their number of finished seeds.")
     found += report.notes
-    found += report.unmeasured
+    found += [f"Not measured: {what}: {why}." for what, why in report.unmeasured.items()]
     found += [f"{key}: {'; '.join(values)}" for key, values in report.conditions.items() if values]
     if report.failures:
         told = "; ".join(one.split("\n")[1] for one in report.failures)

@@ -97,7 +97,7 @@ class Report:
     lines: tuple[Line, ...]
     claims: tuple[Judged, ...]
     failures: tuple[str, ...]
-    unmeasured: tuple[str, ...]
+    unmeasured: Mapping[str, str]
     """Rows and columns without a figure, and why."""
     signature: str
     """Of scores of translations."""
@@ -136,7 +136,7 @@ def write_report(out: Path, root: Path, shown: Shown, tell: Tell) -> str:
     return text
 
 
-def make_report(out: Path, root: Path, shown: Shown, unmeasured: tuple[str, ...] = ()) -> Report:
+def make_report(out: Path, root: Path, shown: Shown, unmeasured: Mapping[str, str]) -> Report:
     """The report of what is finished in an output folder; `unmeasured` says why figures are missing. Raises what `write_report`
     raises."""
     asked = asked_in(out)
@@ -152,7 +152,7 @@ def make_report(out: Path, root: Path, shown: Shown, unmeasured: tuple[str, ...]
     metric = figure_of(column)
     lines = tuple(_line(table, row, found, column) for row, found in by_row.items())
     if not any(metric in line.figures for line in lines):
-        why = next((one for one in unmeasured if one.startswith(f"Not measured: {column.metric}")), None)
+        why = unmeasured.get(column.metric) or unmeasured.get(str(column))
         raise error("X708", Place(str(out)), metric=column.metric, reason=why)
     said = claims_of(paper.claims, table.name, column.metric)
     if column.metric in TEXTS:

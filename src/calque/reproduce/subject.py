@@ -9,7 +9,7 @@ from calque import zoo
 from calque.adl.check import check
 from calque.api import Run, load
 from calque.data.corpus import open_corpus
-from calque.diagnostics import CalqueError, Diagnostic, Place, Text, help_of, message
+from calque.diagnostics import CalqueError, Diagnostic, Place, help_of, message, read_text
 from calque.experiment import load as load_experiment
 from calque.layers.source import SourceAttention
 from calque.ledger import Entry
@@ -76,9 +76,8 @@ class Folder:
 
     def attends(self, cell: Cell) -> bool:
         """Whether a trained cell has a layer that aligns."""
-        file = self.run(cell) / ARCHITECTURE
         registry = registry_of_run(self.run(cell))
-        checked = check(Text(str(file), file.read_text(encoding="utf-8")), registry)
+        checked = check(read_text(str(self.run(cell) / ARCHITECTURE), "X402", "X403"), registry)
         return any(issubclass(registry.layers[node.name], SourceAttention) for node in checked.decoder.nodes())
 
     def load(self, cells: Sequence[Cell], row: Row) -> Run:
