@@ -152,7 +152,8 @@ def make_report(out: Path, root: Path, shown: Shown, unmeasured: Mapping[str, st
     metric = figure_of(column)
     lines = tuple(_line(table, row, found, column) for row, found in by_row.items())
     if not any(metric in line.figures for line in lines):
-        why = unmeasured.get(column.metric) or unmeasured.get(str(column))
+        named = (column.metric, str(column))
+        why = next((why for what, why in unmeasured.items() if what.partition(" of ")[0] in named), None)
         raise error("X708", Place(str(out)), metric=column.metric, reason=why)
     said = claims_of(paper.claims, table.name, column.metric)
     if column.metric in TEXTS:
