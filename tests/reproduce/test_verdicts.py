@@ -85,3 +85,18 @@ def test_every_claim_of_the_paper_is_of_some_metric() -> None:
     for name in (t.name for t in here.tables):
         chosen = claims_of(here.claims, name, "bleu")
         assert chosen == [c for c in here.claims if c.table == name and any(x.metric == "bleu" for x in c.columns)]
+
+
+@pytest.mark.parametrize(("rows", "verdict"), [(("a", "b"), "holds"), (("b", "a"), "does not hold")])
+def test_what_grows_is_a_ratio_of_ratios_of_scores(rows: tuple[str, str], verdict: str) -> None:
+    first, last = COLUMN, Column("wmt", "unk-bleu")
+    scores = {"bleu": judge(a=0.2, b=0.3), "unk-bleu": judge(a=0.8, b=0.4)}
+    beside = {metric: (MEAN, one.runs) for metric, one in scores.items()}
+    here = Judge(MEAN, scores["bleu"].runs, 400, beside=beside)
+    found = here.judge(Claim("said", "1", "t", "grows", rows, (), (first, last)), A, first)
+    (one,) = found.tested
+    assert found.verdict == verdict
+    assert one.text == f"{rows[0]} against {rows[1]}, unk-bleu over bleu"
+    assert one.value == pytest.approx(3.0 if rows[0] == "a" else 1 / 3, rel=0.02)
+    assert one.interval[0] < one.value < one.interval[1]
+    assert (one.ratio, one.p, one.paper) == (True, None, None)

@@ -58,7 +58,7 @@ def _share(ctx: click.Context, param: click.Parameter, value: str) -> tuple[int,
 )
 @click.option("--shard", callback=_share, default="1/1", metavar="I/N", help="Run share I of N of the cells.")
 @click.option("--out", type=FILE, help="The output folder.  [default: runs/reproduce/PAPER/TABLE]")
-@click.option("--report", "report_only", is_flag=True, help="Run nothing: write the report of what is there.")
+@click.option("--report", "report_only", is_flag=True, help="Train nothing: measure what cells lack, and report.")
 @click.option("--pair", help="The paper's language pair to stand beside; default: the first of the table.")
 @click.option(
     "--metric",

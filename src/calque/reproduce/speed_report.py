@@ -12,15 +12,13 @@ from calque.ledger import Entry
 from calque.reproduce import ranges
 from calque.reproduce.plan import asked_in
 from calque.reproduce.render import aligned, claims_page, claims_text, paper_text, pipes
-from calque.reproduce.report import claims_json
+from calque.reproduce.report import UNMEASURED, claims_json
 from calque.reproduce.speed import TIMED, measured, times, timing_in
 from calque.reproduce.verdicts import Judged, claims_of
 from calque.run import writing
 from calque.whole import write_whole
 from calque.zoo.paper import Column, Figure, Row, place
 
-BESIDE = ("batch-tokens",)
-"""Not measured; the paper's figures are shown."""
 HEAD = ("", "", "row", "here", "lowest", "highest", "times", "paper", "times")
 
 
@@ -73,10 +71,10 @@ def make_report(out: Path, column: Column) -> SpeedReport:
     here = {
         c: found.get(dataclasses.replace(c, pair=""), {})
         for c in table.columns
-        if c.pair == column.pair and c.metric in (*TIMED, *BESIDE)
+        if c.pair == column.pair and c.metric in (*TIMED, *UNMEASURED)
     }
     timed = {c: values for c, values in here.items() if values}
-    said = claims_of(paper.claims, table.name, *TIMED, *BESIDE)
+    said = claims_of(paper.claims, table.name, *TIMED, *UNMEASURED)
     rows = [row for row in table.rows if any(row.key in values for values in found.values())]
     return SpeedReport(
         f"{paper.cite}, {place(table.name)}: {table.title}",
@@ -126,6 +124,11 @@ def _remarks(report: SpeedReport) -> list[str]:
         ranges.EXPLAINED,
         entry.notes,
         *(f"{key}: {value}" for key, value in entry.conditions.items() if value is not None),
+        *(
+            f"Not measured: {m}: {why}."
+            for m, why in UNMEASURED.items()
+            if any(m == x.column.metric for x in report.lines)
+        ),
     ]
 
 
