@@ -4,7 +4,7 @@ table 4 and figure 5)."""
 import json
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -104,12 +104,13 @@ def _distance(bad: Mapping[str, Any]) -> int | None:
 
 def decide(run: Run, pairs: Sequence[Pair]) -> list[bool]:
     """Whether the mean cross-entropy of the right translation's tokens, end symbol included, is below that of the other."""
-    decode = replace(run.loaded.decode, normalise="length", alpha=1.0, word_penalty=0.0)
-    scoring = Run(replace(run.loaded, decode=decode), run.experiment)
-    # A translation with several errors planted in it is scored once.
-    asked = list(dict.fromkeys((p.source, text) for p in pairs for text in (p.correct, p.contrastive)))
-    scores = dict(zip(asked, scoring.score(asked), strict=True))
-    return [scores[p.source, p.correct] > scores[p.source, p.contrastive] for p in pairs]
+    # A source is read once, and a translation with several errors planted in it is scored once.
+    versions: dict[str, dict[str, float]] = {}
+    for p in pairs:
+        versions.setdefault(p.source, {}).update({p.correct: 0.0, p.contrastive: 0.0})
+    for scored, mean in zip(versions.values(), run.cross_entropies(versions), strict=True):
+        scored.update(zip(scored, mean, strict=True))
+    return [versions[p.source][p.correct] < versions[p.source][p.contrastive] for p in pairs]
 
 
 def wilson(correct: int, total: int) -> tuple[float, float]:
