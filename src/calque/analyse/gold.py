@@ -28,8 +28,11 @@ def word_weights(
 
 
 def argmax_links(weights: Float[Tensor, "T S"]) -> Links:
-    """One source word for each target word: that of the largest weight, the first of equals."""
-    return frozenset((int(s), t) for t, s in enumerate(weights.argmax(1)))
+    """One source word for each target word: that of the largest weight, the first of equals; none where all are zero."""
+    best = weights.max(1)
+    return frozenset(
+        (s, t) for t, (s, w) in enumerate(zip(best.indices.tolist(), best.values.tolist(), strict=True)) if w
+    )
 
 
 class Aligned:

@@ -56,8 +56,10 @@ class Counted:
     def add(self, weights: Mapping[str, Float[Tensor, "heads T S"]]) -> None:
         """Counts the queries of one sentence."""
         for path, one in weights.items():
-            for head, distances in enumerate(argmax_distances(one).tolist(), 1):
-                self.by_head.setdefault((path, head), Counter()).update(distances)
+            # A hard-coded head may look past the sentence: no weight, no distance.
+            seen = one.sum(2) > 0
+            for head, (distances, looks) in enumerate(zip(argmax_distances(one), seen, strict=True), 1):
+                self.by_head.setdefault((path, head), Counter()).update(distances[looks].tolist())
 
 
 def distance_table(counted: Mapping[str, Counted], kinds: Mapping[str, Mapping[str, str]]) -> Table:
@@ -68,7 +70,8 @@ def distance_table(counted: Mapping[str, Counted], kinds: Mapping[str, Mapping[s
     rows: list[tuple[Cell, ...]] = []
     for run, found in counted.items():
         for (path, head), counts in found.by_head.items():
-            total = sum(counts.values())
+            if not (total := sum(counts.values())):
+                continue
             absolute = sum(abs(d) * n for d, n in counts.items()) / total
             signed = sum(d * n for d, n in counts.items()) / total
             clipped: Counter[int] = Counter()
@@ -85,7 +88,7 @@ def draw_distances(table: Table, run: str, sentences: int, name: str) -> Drawn:
     table = table.where(run=run)
     kinds = [kind for kind in KINDS if kind in table.column("attention")]
     if not kinds:
-        raise NotDrawn(f"{run} has no attention whose weights depend on the text")
+        raise NotDrawn(f"{run} has no attention whose weights are recorded")
     canvas = Canvas(len(kinds), 2.5)
     for axes, kind in zip(canvas.axes, kinds, strict=True):
         found = table.where(attention=kind)

@@ -1,17 +1,18 @@
 """The figures of the report, one function each: from an analysis to what is drawn, and a word on what is not."""
 
 import math
-import re
 import statistics
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
-from calque.analyse import contrast, curves, gold, heads, lengths, matrices, pareto, sweeps, timing
+from calque.analyse import contrast, curves, gold, heads, lengths, matrices, pareto, sweeps, timing, unknown
 from calque.analyse.analysis import Analysis
-from calque.analyse.subject import DECODER, ENCODER, SOURCE, Subject
+from calque.analyse.subject import DECODER, ENCODER, SOURCE, Subject, stem
 from calque.analyse.table import Drawn, NotDrawn, Table
 from calque.data.codecs import split
 from calque.data.vocabulary import EOS
+from calque.decode.attention import attention_path
+from calque.decode.sentences import Translation
 
 Found = list[Drawn | str]
 """Figures, and sentences on what does not apply."""
@@ -117,7 +118,7 @@ def _matrices(a: Analysis) -> Found:
             weights[head - 1] if head else weights.mean(0),
             columns,
             rows,
-            _stem("matrix", s.name, path, str(head or "mean")),
+            stem("matrix", s.name, path, str(head or "mean")),
             f"Attention of {s.name}, {path}, {what}",
             f"{s.name}: weights of {s.kind(path)} {path}, {what}, for line {number + 1} of the text with the reference forced. "
             + (
@@ -178,23 +179,24 @@ def _distances(a: Analysis) -> Found:
         counted[s.name] = heads.Counted()
         for k in a.attended:
             counted[s.name].add(s.weights(k))
-        kinds[s.name] = {path: s.kind(path) for path in s.attentions}
+        kinds[s.name] = s.kinds
     table = heads.distance_table(counted, kinds)
     found: Found = []
     for s in a.subjects:
         try:
-            found.append(heads.draw_distances(table, s.name, len(a.attended), _stem("distances", s.name)))
+            found.append(heads.draw_distances(table, s.name, len(a.attended), stem("distances", s.name)))
         except NotDrawn as why:
             found.append(str(why))
+        if fixed := [path for path in s.attentions if path in s.fixed]:
+            found.append(f"{s.name}: hard-coded, so the same for every text: {', '.join(fixed)}")
     return found
 
 
 def _off_diagonality(a: Analysis) -> Found:
     notes: Found = []
     base = a.base
-    learned = [path for path in base.attentions if base.kind(path) != SOURCE]
-    if not learned:
-        others = [s for s in a.subjects if any(s.kind(path) != SOURCE for path in s.attentions)]
+    if not _learned(base):
+        others = [s for s in a.subjects if _learned(s)]
         if not others:
             raise NotDrawn("no run has self-attention whose weights depend on the text")
         notes.append(f"{base.name} has no self-attention whose weights depend on the text; {others[0].name} stands in")
@@ -203,11 +205,16 @@ def _off_diagonality(a: Analysis) -> Found:
     for k in range(len(a.text.sources)):
         weights = base.weights(k)
         for kind in (ENCODER, DECODER):
-            if any(base.kind(path) == kind for path in base.attentions):
-                some = [w for path, w in weights.items() if base.kind(path) == kind]
+            if paths := [path for path in _learned(base) if base.kind(path) == kind]:
+                some = [weights[path] for path in paths if path in weights]
                 shares.setdefault(kind, []).append(heads.off_diagonality(some))
     table = heads.by_off_diagonality(shares, a.text.references, a.translations, a.tokenize)
     return [heads.draw_off_diagonality(table, base.name), *notes]
+
+
+def _learned(s: Subject) -> list[str]:
+    """The self-attention whose weights depend on the text."""
+    return [path for path in s.attentions if s.kind(path) != SOURCE and path not in s.fixed]
 
 
 def _error_rates(a: Analysis) -> Table:
@@ -237,15 +244,34 @@ def _contrast_title(a: Analysis) -> str:
     return f"{len(a.pairs):,} pairs of {path.name if path else ''}"
 
 
+def _unknown(a: Analysis) -> Found:
+    found: dict[str, tuple[list[Translation], list[unknown.Unknown]]] = {}
+    notes: Found = []
+    for s in a.subjects:
+        here = replace(s.run.loaded, dictionary=a.dictionary)
+        if s.run.experiment.data.subwords != "words":
+            notes.append(f"{s.name}: its subwords spell every word, so it writes no unknown words")
+        elif attention_path(here) is None:
+            notes.append(f"{s.name}: no attention aligns its words with the source")
+        else:
+            words = unknown.unknown_words(here, a.text.sources, a.text.references, s.translated)
+            found[s.name] = s.translated, words
+    if not found:
+        return notes
+    path = a.settings.dictionary
+    counts = unknown.draw(unknown.table(found), len(a.text.sources), path and path.name)
+    shown = unknown.examples({name: words for name, (_, words) in found.items()})
+    if shown.rows:
+        about = "Some of the unknown words of each run, evenly spaced, and the translations after all are replaced"
+        return [counts, Drawn("unknown-examples", "Unknown words, examples", f"{about}.", shown), *notes]
+    return [counts, *notes]
+
+
 def _sweeps(a: Analysis) -> Found:
     found = sweeps.sweeps(a.cells)
     if not found:
         raise NotDrawn("no number varies among the cells of the ledger")
     return [sweeps.draw(name, table, a.settings.ledger.name if a.settings.ledger else "") for name, table in found]
-
-
-def _stem(*parts: str) -> str:
-    return re.sub(r"[^\w.+-]+", "-", "-".join(parts)).strip("-")
 
 
 PIECES: Mapping[str, Piece] = {
@@ -260,6 +286,7 @@ PIECES: Mapping[str, Piece] = {
     "aer": Piece("Alignment error rate per layer and head", _aer),
     "contrast": Piece("Contrastive accuracy by kind of error", _contrast),
     "contrast-distance": Piece("Contrastive accuracy by distance", _contrast_distance),
+    "unknown-words": Piece("Unknown words", _unknown),
     "sweeps": Piece("Depth, heads and other numbers", _sweeps),
 }
 """By name, in the order of the report."""

@@ -2,11 +2,13 @@
 
 import base64
 import html
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 from calque import __version__
+from calque.analyse import kept
 from calque.analyse.analysis import Analysis
 from calque.analyse.pieces import PIECES
 from calque.analyse.table import Cell, Drawn, NotDrawn, Table
@@ -31,54 +33,62 @@ class Section:
     notes: tuple[str, ...]
 
 
-def make_sections(analysis: Analysis, names: Iterable[str]) -> list[Section]:
-    """The pieces named, in the order of the report. Raises CalqueError for what was asked for wrongly."""
-    found = []
-    for name in (name for name in PIECES if name in set(names)):
-        piece = PIECES[name]
+def make_section(analysis: Analysis, name: str) -> Section:
+    """A piece, as it was kept or made now. Raises CalqueError for what was asked for wrongly."""
+    piece = PIECES[name]
+
+    def make() -> list[Any]:
         try:
-            made = piece.draw(analysis)
+            return kept.plain(piece.draw(analysis))
         except NotDrawn as why:
-            made = [f"Not drawn: {why}."]
-        drawn = tuple(one for one in made if isinstance(one, Drawn))
-        found.append(Section(name, piece.title, drawn, tuple(one for one in made if isinstance(one, str))))
-        analysis.tell(f"{piece.title}: {len(drawn)} drawn")
-    return found
+            return [f"Not drawn: {why}."]
+
+    part, there = analysis.kept.part(f"section-{name}", [name, analysis.fingerprint], make)
+    made = kept.drawn(part)
+    drawn = tuple(one for one in made if isinstance(one, Drawn))
+    analysis.tell(f"{piece.title}: {len(drawn)} drawn{' before' * there}")
+    return Section(name, piece.title, drawn, tuple(one for one in made if isinstance(one, str)))
 
 
 def write_report(analysis: Analysis, out: Path, names: Iterable[str] = tuple(PIECES), alone: bool = False) -> Path:
-    """Writes the figures' files and then `report.html` into `out`, and returns the path of the report.
+    """Writes each section's files, and after each of them `report.html`, into `out`; returns the path of the report.
 
     `alone`: figures that were asked for by name; X830 where none of them can be drawn. Raises K301 for what cannot be written.
     """
     analysis.check()
-    sections = make_sections(analysis, names)
+    wanted = [name for name in PIECES if name in set(names)]
+    sections: list[Section] = []
+    for k, name in enumerate(wanted, 1):
+        sections.append(make_section(analysis, name))
+        if alone and not any(section.drawn for section in sections):
+            continue
+        with writing(out):
+            out.mkdir(parents=True, exist_ok=True)
+            for drawn in sections[-1].drawn:
+                for kind, body in drawn.files().items():
+                    write_whole(out / f"{drawn.name}.{kind}", body)
+            write_whole(out / REPORT, page(analysis, sections, wanted[k:]).encode())
     if alone and not any(section.drawn for section in sections):
         reason = "; ".join(note.removeprefix("Not drawn: ").rstrip(".") for s in sections for note in s.notes)
         raise error("X830", None, name=", ".join(s.name for s in sections), reason=reason)
-    with writing(out):
-        out.mkdir(parents=True, exist_ok=True)
-        for drawn in (one for section in sections for one in section.drawn):
-            for kind, body in (("svg", drawn.svg), ("png", drawn.png), ("csv", drawn.table.csv())):
-                if body:
-                    write_whole(out / f"{drawn.name}.{kind}", body)
-        write_whole(out / REPORT, page(analysis, sections).encode())
     return out / REPORT
 
 
-def page(analysis: Analysis, sections: Iterable[Section]) -> str:
-    """The report as one file of HTML: pictures are in it, tables are linked beside it."""
+def page(analysis: Analysis, sections: Iterable[Section], missing: Sequence[str] = ()) -> str:
+    """The report as one file of HTML: pictures are in it, tables are linked beside it. `missing`: pieces not made yet."""
     sections = list(sections)
     contents = "".join(
         f'<li><a href="#{s.name}">{_text(s.title)}</a>{"" if s.drawn else " <small>(not drawn)</small>"}</li>\n'
         for s in sections
     )
+    contents += "".join(f"<li>{_text(PIECES[name].title)} <small>(not made yet)</small></li>\n" for name in missing)
     body = "".join(_section(analysis, s) for s in sections)
     return _PAGE.format(
         style=_STYLE,
         about=_about(analysis),
         contents=contents,
         body=body,
+        state=_UNFINISHED if missing else "",
         version=_text(__version__),
         conditions=_text("; ".join(f"{k} {v}" for k, v in analysis.machine.items() if v is not None)),
     )
@@ -115,14 +125,22 @@ def _sentence(text: str) -> str:
 
 
 def _figure(drawn: Drawn, command: str) -> str:
-    picture = base64.b64encode(drawn.svg).decode()
-    files = " · ".join(f'<a href="{drawn.name}.{kind}">{kind.upper()}</a>' for kind in ("csv", "svg", "png"))
+    files = " · ".join(f'<a href="{_text(drawn.name)}.{kind}">{kind.upper()}</a>' for kind in drawn.files())
     return (
-        f'<figure id="figure-{_text(drawn.name)}">\n<img alt="{_text(drawn.title)}" src="data:image/svg+xml;base64,{picture}">\n'
+        f'<figure id="figure-{_text(drawn.name)}">\n{_picture(drawn)}'
         f"<figcaption><b>{_text(drawn.title)}.</b> {_text(drawn.caption)}<br>{files}<br>"
         f"<code>{_text(command)}</code></figcaption>\n"
         f"{_table(drawn.table)}</figure>\n"
     )
+
+
+def _picture(drawn: Drawn) -> str:
+    """What a reader of the page without pictures is told stands in the table below."""
+    if not drawn.svg:
+        return ""
+    picture = base64.b64encode(drawn.svg).decode()
+    alternative = f"Picture: {drawn.title}. Its figures stand in the table below."
+    return f'<img alt="{_text(alternative)}" src="data:image/svg+xml;base64,{picture}">\n'
 
 
 def _table(table: Table) -> str:
@@ -161,6 +179,8 @@ footer { margin-top: 3rem; font-size: 0.8rem; color: #666; }
 @media print { body { max-width: none; font-size: 10pt; } figure { break-inside: avoid; } details:not([open]) { display: none; } }
 """
 
+_UNFINISHED = "<p class=note>This report is not finished: the same call goes on where it stopped.</p>\n"
+
 _PAGE = """<!doctype html>
 <html lang="en">
 <head>
@@ -171,7 +191,7 @@ _PAGE = """<!doctype html>
 </head>
 <body>
 <h1>Analysis</h1>
-{about}
+{state}{about}
 <nav><h2>Contents</h2>
 <ol>
 {contents}</ol></nav>

@@ -66,6 +66,11 @@ class Drawn:
     svg: bytes = b""
     png: bytes = b""
 
+    def files(self) -> dict[str, bytes]:
+        """What stands beside the report, by ending."""
+        pictures = {"svg": self.svg, "png": self.png} if self.svg else {}
+        return {"csv": self.table.csv(), **pictures}
+
 
 class NotDrawn(Exception):
     """Why a figure cannot be drawn from the data at hand: a clause for the report."""

@@ -24,6 +24,10 @@ EQUAL = ("size", "width")
 @click.option("--line", type=click.IntRange(1), help="Whose attention; default: one of about ten words.")
 @click.option("--gold", type=FILE, help="Links by hand for the text: i-j sure, ipj possible.")
 @click.option("--contrast", "pairs", type=FILE, help="A contrastive set: a folder, or LingEval97's JSON.")
+@click.option(
+    "--pairs", "most", type=click.IntRange(1), help="Contrastive pairs of each kind of error.  [default: 400]"
+)
+@click.option("--dictionary", type=FILE, help="A lexical table that translates unknown words.")
 @click.option("--ledger", type=FILE, help="A folder of cells, for sweeps.")
 @THREADS
 def analyse(
@@ -39,20 +43,24 @@ def analyse(
     line: int | None,
     gold: Path | None,
     pairs: Path | None,
+    most: int | None,
+    dictionary: Path | None,
     ledger: Path | None,
     threads: int | None,
 ) -> None:
     """Draw what RUNs do into one HTML report, with pictures and tables beside it.
 
     Curves, quality by length, decoding time, attention, alignment, contrastive pairs, what quality costs; sections that the data
-    at hand cannot show say why. Of any architecture, several side by side.
+    at hand cannot show say why. Of any architecture, several side by side. The report is written anew after each section; a call
+    that was stopped goes on when it is given again.
     """
     if not runs and ledger is None:
         raise click.UsageError("expected a RUN, or --ledger")
     from calque.analyse.analysis import Analysis, Settings
     from calque.analyse.figures import chosen
+    from calque.analyse.kept import KEPT, Kept
     from calque.analyse.pieces import PIECES
-    from calque.analyse.report import write_report
+    from calque.analyse.report import REPORT, write_report
 
     names, paper = chosen(figures, list(PIECES))
     set_threads(threads)
@@ -67,9 +75,16 @@ def analyse(
         pairs,
         gold,
         ledger,
+        most or Settings.pairs,
+        dictionary,
     )
     command = _command(click.get_current_context())
-    path = write_report(Analysis(runs, settings, command, tell), out, names or PIECES, alone=bool(names))
+    analysis = Analysis(runs, settings, command, tell, Kept(out / KEPT))
+    try:
+        path = write_report(analysis, out, names or PIECES, alone=bool(names))
+    except KeyboardInterrupt:
+        tell(f"stopped; the same call goes on. What is finished: {out / REPORT}")
+        raise
     click.echo(path)
 
 

@@ -1,6 +1,5 @@
 """Scores of given translations, by teacher forcing."""
 
-import os
 from collections.abc import Iterable, Sequence
 from itertools import accumulate
 from typing import NamedTuple
@@ -86,7 +85,9 @@ def score_versions(
     flat = [ids for some in versions for ids in some]
     targets = Pairs.of([[]] * len(flat), flat)
     begins = [0, *accumulate(map(len, versions))]
-    lengths = [len(s) + source_end + sum(len(ids) + 1 for ids in some) for s, some in zip(sources, versions, strict=True)]
+    lengths = [
+        len(s) + source_end + sum(len(ids) + 1 for ids in some) for s, some in zip(sources, versions, strict=True)
+    ]
     logp, tokens = torch.empty(len(flat)), targets.target_lengths + 1
     with torch.inference_mode():
         for rows in decode_plan(np.array(lengths, np.int64), batch_tokens):
@@ -119,7 +120,7 @@ def _after(numbers: "np.ndarray[tuple[int], np.dtype[np.int64]]") -> list[tuple[
 
 def _common(one: Ids, other: Ids) -> int:
     """How many tokens both begin with."""
-    return len(os.path.commonprefix([list(one), list(other)]))
+    return next((k for k, (a, b) in enumerate(zip(one, other, strict=False)) if a != b), min(len(one), len(other)))
 
 
 def _repeated(point: Point, rows: Int[Tensor, " R"]) -> Point:
