@@ -14,12 +14,22 @@ def key(
     return field(default=default, metadata=made)
 
 
+def _called(path: str) -> str:
+    name = path.replace("\\", "/").rpartition("/")[2]
+    return name.partition(".")[0] or name
+
+
 @dataclass(frozen=True)
 class Data:
     """[data]: which text, and how it becomes ids."""
 
     train: tuple[str, ...] = key((), "source and target training files, plain or .gz, one sentence per line")
     valid: tuple[str, ...] = key((), "source and target validation files")
+    valid_more: tuple[str, ...] = key(
+        (),
+        "further validation texts, source and target files in turn, each called by its source file up to the first dot; they are "
+        "logged beside the one of `valid`, which alone decides",
+    )
     test: tuple[str, ...] = key((), "source and target test files, prepared beside the others")
     subwords: str = key(
         "bpe",
@@ -36,6 +46,12 @@ class Data:
     max_ratio: float = key(
         0.0, "training pairs whose lengths differ by more than this factor are left out; 0: no bound", low=0
     )
+
+    @property
+    def further(self) -> list[tuple[str, tuple[str, str]]]:
+        """The names and the files of the further validation texts."""
+        files = self.valid_more
+        return [(_called(source), (source, target)) for source, target in zip(files[::2], files[1::2], strict=False)]
 
 
 @dataclass(frozen=True)
