@@ -90,6 +90,8 @@ class Run:
 
         Faster than `score` of each: what translations of a source share is computed once.
         """
+        import torch
+
         here, texts = self.loaded, [list(some) for some in versions.values()]
         flat = [text for some in texts for text in some]
         cut = dict(zip(dict.fromkeys(flat), here.target.encode(list(dict.fromkeys(flat))), strict=True))
@@ -98,7 +100,10 @@ class Run:
             sources = [source for source, some in versions.items() for _ in some]
             found = force(here, sources, [ids for some in targets for ids in some])
             cuts = list(map(len, targets))
-            each = [Scores(*both) for both in zip(found.logp.split(cuts), found.tokens.split(cuts), strict=True)]
+            each = [
+                Scores(*both)
+                for both in zip(torch.split(found.logp, cuts), torch.split(found.tokens, cuts), strict=True)
+            ]
         else:
             read = here.source.encode(list(versions))
             each = score_versions(here.model, read, targets, here.source_end, here.decode.batch_tokens)

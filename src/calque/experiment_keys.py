@@ -25,12 +25,12 @@ class Data:
 
     train: tuple[str, ...] = key((), "source and target training files, plain or .gz, one sentence per line")
     valid: tuple[str, ...] = key((), "source and target validation files")
+    test: tuple[str, ...] = key((), "source and target test files, prepared beside the others")
     valid_more: tuple[str, ...] = key(
         (),
         "further validation texts, source and target files in turn, each called by its source file up to the first dot; they are "
         "logged beside the one of `valid`, which alone decides",
     )
-    test: tuple[str, ...] = key((), "source and target test files, prepared beside the others")
     subwords: str = key(
         "bpe",
         "bpe, unigram: learned here with sentencepiece; codes: given merges on tokenised text; words: white space",

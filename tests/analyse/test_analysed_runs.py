@@ -26,8 +26,10 @@ def test_every_kind_of_attention_is_found(runs: dict[str, Path]) -> None:
     assert kinds == {
         "transformer": sorted([ENCODER, DECODER, SOURCE, DECODER, SOURCE]),
         "rnn-feed": [SOURCE],
-        "hard-coded": [],
+        "hard-coded": [ENCODER],
     }
+    assert subjects["hard-coded"].fixed == set(subjects["hard-coded"].attentions)
+    assert subjects["transformer"].fixed == set()
     weights = subjects["rnn-feed"].weights(2)
     (path,) = subjects["rnn-feed"].attentions
     lengths = [
@@ -75,6 +77,8 @@ def test_contrastive_sets_of_both_forms(tmp_path: Path) -> None:
 def test_names_tell_runs_apart(tmp_path: Path) -> None:
     folders = [tmp_path / name for name in ("rnn/1", "cnn/1", "cnn/2", "base")]
     assert names_of(folders) == ["rnn/1", "cnn/1", "cnn/2", "base"]
+    assert names_of([tmp_path / f"{name}/1" for name in ("rnn", "cnn")]) == ["rnn", "cnn"]
+    assert names_of([tmp_path / "rnn/1"]) == ["rnn"]
     assert names_of([tmp_path / "a/x/run", tmp_path / "b/x/run"]) == ["a/x/run", "b/x/run"]
     assert list(spread_over(10, 4)) == [0, 2, 5, 7]
     assert list(spread_over(3, 9)) == [0, 1, 2]

@@ -207,8 +207,9 @@ def test_further_validation_texts_are_logged_and_decide_nothing(
         (tmp_path / f"seen.few.{side}").write_text("".join(text[:30]))
         (tmp_path / f"again.{side}").write_text((base / f"valid.{side}").read_text())
     names = [str(tmp_path / f"{name}.{side}") for name in ("seen.few", "again") for side in ("source", "target")]
-    files = (("train.source", "train.target"), ("valid.source", "valid.target"), tuple(names))
-    with_more = prepare(Data(*files, subwords="words", vocabulary_size=0), tmp_path / "prepared", base)
+    files = (("train.source", "train.target"), ("valid.source", "valid.target"))
+    settings = Data(*files, valid_more=tuple(names), subwords="words", vocabulary_size=0)
+    with_more = prepare(settings, tmp_path / "prepared", base)
     assert with_more.further == ["seen", "again"]
     assert with_more.lines("valid.seen")[0] == (tmp_path / "seen.few.source").read_text().splitlines()
     alone, more = (train(experiment(), tmp_path / name, p, checked) for name, p in (("a", prepared), ("b", with_more)))

@@ -8,13 +8,15 @@ import numpy as np
 from jaxtyping import Float, Int
 from torch import Tensor
 
-from calque.analyse.canvas import Canvas, styles_of
+from calque.analyse.canvas import Canvas, lines_of
 from calque.analyse.lengths import scored
 from calque.analyse.subject import KINDS
 from calque.analyse.table import Cell, Drawn, NotDrawn, Table
 
 RADIUS = 5
 """Distances beyond are counted together."""
+FEW = 8
+"""Heads that a panel has place for at least."""
 OFF = 2
 """Steps from the query at which a token is off the diagonal."""
 BINS = 5
@@ -90,6 +92,7 @@ def draw_distances(table: Table, run: str, sentences: int, name: str) -> Drawn:
     if not kinds:
         raise NotDrawn(f"{run} has no attention whose weights are recorded")
     canvas = Canvas(len(kinds), 2.5)
+    widest = max(FEW, *(len(table.where(attention=kind).rows) for kind in kinds))
     for axes, kind in zip(canvas.axes, kinds, strict=True):
         found = table.where(attention=kind)
         shares = np.array([row[-len(DISTANCES) :] for row in found.rows], float).T
@@ -109,6 +112,7 @@ def draw_distances(table: Table, run: str, sentences: int, name: str) -> Drawn:
         axes.set_ylabel("argmax less query")
         axes.set_xlabel("heads, by layer")
         axes.set_title(kind)
+        axes.set_xlim(-0.5, widest - 0.5)  # a head is as wide in every panel
         axes.grid(visible=False)
         canvas.figure.colorbar(image, ax=axes, label="share of queries")
     caption = (
@@ -160,7 +164,7 @@ def draw_off_diagonality(table: Table, base: str) -> Drawn:
         raise NotDrawn("no line has words on both sides")
     canvas = Canvas(len(kinds), 2.5)
     runs = table.each("run")
-    style = styles_of(runs)
+    style = lines_of(runs)
     for axes, kind in zip(canvas.axes, kinds, strict=True):
         found = table.where(attention=kind)
         bins = found.where(run=runs[0])

@@ -79,7 +79,9 @@ def drawn(values: Sequence[Any]) -> list[Drawn | str]:
         one
         if isinstance(one, str)
         else Drawn(
-            *(one[key] for key in ("name", "title", "caption")),
+            one["name"],
+            one["title"],
+            one["caption"],
             Table.of(one["columns"], one["rows"]),
             one["svg"].encode(),
             base64.b64decode(one["png"]),

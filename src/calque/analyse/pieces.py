@@ -2,7 +2,7 @@
 
 import math
 import statistics
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 
 from calque.analyse import contrast, curves, gold, heads, lengths, matrices, pareto, sweeps, timing, unknown
@@ -48,11 +48,16 @@ def _pareto(a: Analysis) -> Found:
     signature = a.scores[subjects[0].name][0].signature
     caption = (
         f"BLEU ({signature}) and chrF of {len(text.sources):,} lines, {text.title}. Time: that of all translations, batched as "
-        f"each run has it ({_beams(subjects)}), on {a.machine['machine']}, {a.machine['threads']} threads, divided by the lines. "
+        f"each run has it ({_beams(subjects)}), on {a.machine['machine']}, {_threads(a)}, divided by the lines. "
         "State and multiply-adds: of one hypothesis of mean length, by `calque explain`, in float32. A grey line joins the runs "
         "that no other beats in both. Left and up is better."
     )
     return [pareto.draw(Table.of((*names, *more), rows), caption)]
+
+
+def _threads(a: Analysis) -> str:
+    count = a.machine["threads"]
+    return f"{count} thread{'s' * (count != 1)}"
 
 
 def _beams(subjects: list[Subject]) -> str:
@@ -128,6 +133,11 @@ def _matrices(a: Analysis) -> Found:
             )
             + ("Outlined: links by hand, dotted where only possible." if links else ""),
             links,
+            {
+                SOURCE: ("source token", "target token"),
+                ENCODER: ("source token looked at", "source token"),
+                DECODER: ("target token looked at", "target token"),
+            }[s.kind(path)],
         )
         found.append(drawn)
     if given:
@@ -259,7 +269,7 @@ def _unknown(a: Analysis) -> Found:
     if not found:
         return notes
     path = a.settings.dictionary
-    counts = unknown.draw(unknown.table(found), len(a.text.sources), path and path.name)
+    counts = unknown.draw(unknown.table(found), len(a.text.sources), path.name if path else None)
     shown = unknown.examples({name: words for name, (_, words) in found.items()})
     if shown.rows:
         about = "Some of the unknown words of each run, evenly spaced, and the translations after all are replaced"
@@ -274,7 +284,7 @@ def _sweeps(a: Analysis) -> Found:
     return [sweeps.draw(name, table, a.settings.ledger.name if a.settings.ledger else "") for name, table in found]
 
 
-PIECES: Mapping[str, Piece] = {
+PIECES: dict[str, Piece] = {
     "pareto": Piece("Quality, speed, size and memory", _pareto),
     "curves": Piece("Learning curves", _curves),
     "lengths": Piece("Quality and output length by source length", _lengths),

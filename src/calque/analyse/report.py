@@ -5,7 +5,6 @@ import html
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 from calque import __version__
 from calque.analyse import kept
@@ -36,15 +35,14 @@ class Section:
 def make_section(analysis: Analysis, name: str) -> Section:
     """A piece, as it was kept or made now. Raises CalqueError for what was asked for wrongly."""
     piece = PIECES[name]
-
-    def make() -> list[Any]:
-        try:
-            return kept.plain(piece.draw(analysis))
-        except NotDrawn as why:
-            return [f"Not drawn: {why}."]
-
-    part, there = analysis.kept.part(f"section-{name}", [name, analysis.fingerprint], make)
-    made = kept.drawn(part)
+    there = False
+    try:
+        part, there = analysis.kept.part(
+            f"section-{name}", [name, analysis.fingerprint], lambda: kept.plain(piece.draw(analysis))
+        )
+        made = kept.drawn(part)
+    except NotDrawn as why:
+        made = [f"Not drawn: {why}."]
     drawn = tuple(one for one in made if isinstance(one, Drawn))
     analysis.tell(f"{piece.title}: {len(drawn)} drawn{' before' * there}")
     return Section(name, piece.title, drawn, tuple(one for one in made if isinstance(one, str)))
@@ -96,7 +94,7 @@ def page(analysis: Analysis, sections: Iterable[Section], missing: Sequence[str]
 
 def _about(a: Analysis) -> str:
     if not a.folders:
-        return f"<p><code>{_text(a.command)}</code></p>"
+        return f"<p>{_command(a.command)}</p>"
     text = a.text
     cut = (
         f"the first {len(text.sources):,} of {len(text.lengths):,}"
@@ -104,12 +102,12 @@ def _about(a: Analysis) -> str:
         else f"{len(text.lengths):,}"
     )
     runs = "".join(
-        f"<li><details><summary><b>{_text(s.name)}</b> <small>{_text(s.checked.hash)}</small></summary>"
-        f"<pre>{_text(s.checked.text)}</pre></details></li>\n"
+        f"<li><b>{_text(s.name)}</b> <small>{_text(s.checked.hash)}</small>"
+        f"<details><summary>Definition</summary><pre>{_text(s.checked.text)}</pre></details></li>\n"
         for s in a.subjects
     )
     return (
-        f"<p><code>{_text(a.command)}</code></p>\n<p>Text: {_text(text.title)}, {cut} lines. Others are set "
+        f"<p>{_command(a.command)}</p>\n<p>Text: {_text(text.title)}, {cut} lines. Others are set "
         f"against <b>{_text(a.base.name)}</b>.</p>\n<ul class=runs>\n{runs}</ul>"
     )
 
@@ -128,8 +126,8 @@ def _figure(drawn: Drawn, command: str) -> str:
     files = " · ".join(f'<a href="{_text(drawn.name)}.{kind}">{kind.upper()}</a>' for kind in drawn.files())
     return (
         f'<figure id="figure-{_text(drawn.name)}">\n{_picture(drawn)}'
-        f"<figcaption><b>{_text(drawn.title)}.</b> {_text(drawn.caption)}<br>{files}<br>"
-        f"<code>{_text(command)}</code></figcaption>\n"
+        f"<figcaption><b>{_text(drawn.title)}.</b> {_caption(drawn.caption)}<br>{files}<br>"
+        f"{_command(command)}</figcaption>\n"
         f"{_table(drawn.table)}</figure>\n"
     )
 
@@ -165,18 +163,37 @@ def _text(text: str) -> str:
     return html.escape(text)
 
 
+def _caption(text: str) -> str:
+    """A caption, `code` in it as such."""
+    parts = _text(text).split("`")
+    return "".join(f"<code>{part}</code>" if k % 2 else part for k, part in enumerate(parts))
+
+
+def _command(command: str) -> str:
+    """A command whose words are broken only where one alone is too wide."""
+    return "<code>" + " ".join(f"<span>{_text(word)}</span>" for word in command.split(" ")) + "</code>"
+
+
 _STYLE = """
 :root { color-scheme: light; }
 body { font: 16px/1.5 system-ui, sans-serif; color: #222; background: #fff; max-width: 46rem; margin: 0 auto; padding: 1rem; }
 h1 { font-size: 1.5rem; } h2 { font-size: 1.2rem; margin-top: 2.5rem; border-top: 1px solid #ddd; padding-top: 1rem; }
-figure { margin: 1.5rem 0; } figure img { width: 34rem; max-width: 100%; height: auto; }
-figcaption { font-size: 0.9rem; color: #444; } code, pre { font-size: 0.8rem; overflow-wrap: anywhere; white-space: pre-wrap; }
+h2, figcaption { break-after: avoid; } figure { margin: 1.5rem 0 2rem; } figure img { max-width: 100%; height: auto; }
+figcaption { font-size: 0.9rem; color: #444; overflow-wrap: anywhere; } code { font-size: 0.8rem; color: #333; }
+code span { display: inline-block; max-width: 100%; overflow-wrap: anywhere; } pre { font-size: 0.8rem; white-space: pre-wrap; }
+pre { overflow-wrap: anywhere; } nav ol { padding-left: 1.6rem; } small { color: #555; }
 .note { color: #744; } .scroll { overflow-x: auto; } details { margin: 0.4rem 0; } .runs { padding-left: 1.2rem; }
-table { border-collapse: collapse; font-size: 0.8rem; }
-th, td { padding: 0.15rem 0.5rem; border-bottom: 1px solid #eee; text-align: left; }
+.runs details { margin: 0; font-size: 0.85rem; } table { border-collapse: collapse; font-size: 0.8rem; }
+th, td { padding: 0.15rem 0.5rem; border-bottom: 1px solid #eee; text-align: left; vertical-align: top; }
 th { vertical-align: bottom; } td.n { text-align: right; font-variant-numeric: tabular-nums; } a { color: #0059a5; }
-footer { margin-top: 3rem; font-size: 0.8rem; color: #666; }
-@media print { body { max-width: none; font-size: 10pt; } figure { break-inside: avoid; } details:not([open]) { display: none; } }
+footer { margin-top: 3rem; font-size: 0.8rem; color: #555; }
+@media (min-width: 44rem) { nav ol, .runs { columns: 2; } nav li, .runs li { break-inside: avoid; } }
+@media print {
+  body { max-width: none; font-size: 10pt; padding: 0; } h2 { margin-top: 1.2rem; } figure { margin: 0.6rem 0 1rem; }
+  figure img { max-height: 13cm; max-width: 100%; } figure img, figcaption, tr { break-inside: avoid; }
+  figure img { break-after: avoid; } details:not([open]) { display: none; } details summary { display: none; }
+  .scroll { overflow: visible; } table { font-size: 6.5pt; } th, td { padding: 0.1rem 0.25rem; overflow-wrap: anywhere; }
+}
 """
 
 _UNFINISHED = "<p class=note>This report is not finished: the same call goes on where it stopped.</p>\n"

@@ -148,8 +148,14 @@ class Subject:
 
 
 def names_of(folders: Sequence[Path]) -> list[str]:
-    """Short names: the last parts of each path, as many as tell all apart and say more than a number. Raises X820."""
+    """Short names: the last parts of each path, as many as tell all apart and say more than a number. Raises X820.
+
+    A number that all paths end in is left out where the rest tells them apart.
+    """
     parts = [folder.resolve().parts for folder in folders]
+    shorter = [one[:-1] for one in parts]
+    if len({one[-1] for one in parts}) == 1 and parts[0][-1].isdigit() and len(set(shorter)) == len(parts):
+        parts = shorter
     for k, one in enumerate(parts):
         if one in parts[:k]:
             raise error("X820", Place(str(folders[k])))

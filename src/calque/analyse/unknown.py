@@ -4,7 +4,7 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from calque.analyse.canvas import COLOURS, Canvas
+from calque.analyse.canvas import Canvas, fills_of
 from calque.analyse.table import Drawn, Table
 from calque.data.codecs import split
 from calque.data.vocabulary import EOS, PAD
@@ -79,9 +79,9 @@ def draw(found: Table, lines: int, dictionary: str | None) -> Drawn:
     canvas = Canvas(1, 0.9 + 0.3 * len(runs))
     (axes,) = canvas.axes
     left = [0.0] * len(runs)
-    for name, colour, hatch in zip(found.columns[4:7], COLOURS, ("", "///", "..."), strict=False):
-        values = found.numbers(name)
-        axes.barh(range(len(runs)), values, 0.6, left, color=colour, hatch=hatch, ec="white", lw=0.5, label=name)
+    for name, fill in fills_of(found.columns[4:7]).items():
+        values = found.numbers(str(name))
+        axes.barh(range(len(runs)), values, 0.6, left, label=name, **fill)
         left = [a + b for a, b in zip(left, values, strict=True)]
     axes.set_yticks(range(len(runs)), runs)
     axes.invert_yaxis()

@@ -61,7 +61,7 @@ def _lost(
     rows, words = z[where], target[where]
     size = AT_ONCE if rows.device.type == "cpu" else max(1, len(rows))
     parts = []
-    for some, asked in zip(rows.split(size), words.split(size), strict=True):
+    for some, asked in zip(torch.split(rows, size), torch.split(words, size), strict=True):
         logits = model.logits(some)
         logits = logits.to(torch.promote_types(logits.dtype, torch.float32))
         parts.append(F.cross_entropy(logits, asked, reduction="none"))
@@ -109,7 +109,9 @@ def score_versions(
                 lost[at[n], :count] = lost[at[first], :count]
             logp[batch.index] = -lost.sum(1).cpu().to(logp.dtype)
     cuts = list(map(len, versions))
-    return [Scores(*both) for both in zip(logp.split(cuts), torch.from_numpy(tokens).split(cuts), strict=True)]
+    return [
+        Scores(*both) for both in zip(torch.split(logp, cuts), torch.split(torch.from_numpy(tokens), cuts), strict=True)
+    ]
 
 
 def _after(numbers: "np.ndarray[tuple[int], np.dtype[np.int64]]") -> list[tuple[int, int]]:
