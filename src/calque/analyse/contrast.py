@@ -144,7 +144,7 @@ def by_kind(pairs: Sequence[Pair], decided: Mapping[str, Sequence[bool]]) -> Tab
     rows = _rows(pairs, decided, [(p.kind,) for p in pairs])
     rows += _rows(pairs, decided, [("all",)] * len(pairs))
     runs: list[object] = [*decided]
-    return Table.of(("run", "error", *_FIGURES), sorted(rows, key=lambda row: runs.index(row[0])))
+    return Table.of(("run", "error", *_FIGURES), sorted(rows, key=lambda row: runs.index(row[0])), left=2)
 
 
 def by_distance(pairs: Sequence[Pair], decided: Mapping[str, Sequence[bool]]) -> Table:
@@ -152,7 +152,7 @@ def by_distance(pairs: Sequence[Pair], decided: Mapping[str, Sequence[bool]]) ->
     order = sorted(range(len(pairs)), key=lambda i: (pairs[i].kind, pairs[i].distance or 0))
     keys = [None if (d := pairs[i].distance) is None else (pairs[i].kind, min(d, FARTHEST + 1)) for i in order]
     chosen = {run: [right[i] for i in order] for run, right in decided.items()}
-    return Table.of(("run", "error", "distance", *_FIGURES), _rows([pairs[i] for i in order], chosen, keys))
+    return Table.of(("run", "error", "distance", *_FIGURES), _rows([pairs[i] for i in order], chosen, keys), left=2)
 
 
 def draw_kinds(table: Table, title: str) -> Drawn:

@@ -2,7 +2,6 @@
 
 import json
 from pathlib import Path
-from typing import Any
 
 import click
 
@@ -124,17 +123,8 @@ def contrast(runs: tuple[Path, ...], pairs: Path, most: int | None, as_json: boo
     decided = {name: decide(load(run), found) for name, run in zip(names, runs, strict=True)}
     tables = [by_kind(found, decided), by_distance(found, decided)]
     if as_json:
-        rows = [dict(zip(table.columns, row, strict=True)) for table in tables for row in table.rows]
-        click.echo(json.dumps(rows, indent=1))
+        click.echo(json.dumps([row for table in tables for row in table.records()], indent=1))
         return
     for table in tables:
         if table.rows:
-            _print(table.columns, table.rows)
-
-
-def _print(columns: tuple[str, ...], rows: tuple[tuple[Any, ...], ...]) -> None:
-    shown = [columns, *(tuple(f"{c:.1f}" if isinstance(c, float) else str(c) for c in row) for row in rows)]
-    widths = [max(map(len, column)) for column in zip(*shown, strict=True)]
-    for row in shown:
-        cells = zip(row, widths, columns, strict=True)
-        click.echo("  ".join(c.ljust(w) if name in ("run", "error") else c.rjust(w) for c, w, name in cells).rstrip())
+            click.echo(table.text(decimals=1))

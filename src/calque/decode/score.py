@@ -88,7 +88,8 @@ def score_versions(
     lengths = [
         len(s) + source_end + sum(len(ids) + 1 for ids in some) for s, some in zip(sources, versions, strict=True)
     ]
-    logp, tokens = torch.empty(len(flat)), targets.target_lengths + 1
+    parts: list[Tensor] = []
+    index: list[Tensor] = []
     with torch.inference_mode():
         for rows in decode_plan(np.array(lengths, np.int64), batch_tokens):
             numbers = [np.arange(begins[i], begins[i + 1]) for i in rows]
@@ -107,11 +108,11 @@ def score_versions(
             lost = _lost(model, z, target_out, fresh)
             for first, n, count in shared:
                 lost[at[n], :count] = lost[at[first], :count]
-            logp[batch.index] = -lost.sum(1).cpu().to(logp.dtype)
+            parts.append(-lost.sum(1).cpu())
+            index.append(batch.index)
+    logp, tokens = torch.cat(parts)[torch.cat(index).argsort()], torch.from_numpy(targets.target_lengths + 1)
     cuts = list(map(len, versions))
-    return [
-        Scores(*both) for both in zip(torch.split(logp, cuts), torch.split(torch.from_numpy(tokens), cuts), strict=True)
-    ]
+    return [Scores(*both) for both in zip(torch.split(logp, cuts), torch.split(tokens, cuts), strict=True)]
 
 
 def _after(numbers: "np.ndarray[tuple[int], np.dtype[np.int64]]") -> list[tuple[int, int]]:
