@@ -12,6 +12,7 @@ from adl_corpus import checked
 
 from calque import zoo
 from calque.adl.normal import equal
+from calque.decode.scorer import COMBINE
 from calque.reproduce.plan import rows_of
 from calque.zoo.paper import LOWER_IS_BETTER, Claim, Column, load_paper
 
@@ -132,7 +133,7 @@ def test_the_best_row_written_out() -> None:
 
 
 def test_what_is_decoded_otherwise_is_no_architecture() -> None:
-    other = {name for name, row in ROWS.items() if row.decoding}
+    other = {name for name, row in ROWS.items() if row.model_of}
     assert other == {
         "table1/local-p+feed+unk",
         "table1/ensemble",
@@ -142,6 +143,22 @@ def test_what_is_decoded_otherwise_is_no_architecture() -> None:
     assert {f"luong2015/{name}" for name in set(ROWS) - other} == {n for n in zoo.names() if n.startswith("luong2015/")}
     table = LUONG.table("table1")
     assert [row.key for row in rows_of(table, "luong2015", [])] == [row.key for row in table.rows[:6]]
+    # Asked for, it stands for the row whose model it is.
+    assert [row.key for row in rows_of(table, "luong2015", ["local-p+feed+unk", "base"])] == ["base", "local-p+feed"]
+    for name in other:
+        row = ROWS[name]
+        table_name = name.partition("/")[0]
+        lines = row.text.partition("\n\n")[2]
+        assert lines == ROWS[f"{table_name}/{row.model_of}"].text.partition("\n\n")[2]
+        assert row.decoding.combine in COMBINE
+    assert str(ROWS["table1/ensemble"].decoding) == "up to 8 models together, unknown words replaced"
+
+
+def test_scores_that_see_the_target_align_by_the_step_that_reads_it() -> None:
+    """Readings of the authors' code: rows of location-based scores, and those without attention, align by the step before."""
+    for name, row in ROWS.items():
+        seeing = "dot_src_att" in row.text or "mlp_src_att" in row.text
+        assert row.decoding.align_row == (seeing and row.model_of is None), name
 
 
 @pytest.mark.parametrize(("row", "same"), [("global", None), ("ensemble", "table9/none")])
@@ -149,7 +166,7 @@ def test_decoding_is_of_an_earlier_row(row: str, same: str | None) -> None:
     data: dict[str, Any] = tomllib.loads((resources.files("calque.zoo") / "luong2015.toml").read_text(encoding="utf-8"))
     load_paper("luong2015", copy.deepcopy(data), {})
     entry = data["tables"]["table1"]["rows"][row]
-    entry |= {"decoding": "Otherwise."} | ({"same": same} if same else {})
+    entry |= {"decoding": {"unknown": True}} | ({"same": same} if same else {})
     with pytest.raises(ValueError, match=r"table1/\w+: `decoding` is of an earlier row"):
         load_paper("luong2015", data, {})
 

@@ -80,9 +80,9 @@ def test_table_3_and_its_ratios() -> None:
         transformer, aan, ratio = map(float, line.split())
         assert (printed("table3", "transformer", column), printed("table3", "aan", column)) == (transformer, aan)
         assert round(transformer / aan, 2) == pytest.approx(ratio, abs=0.011)
-    assert ROWS["table3/transformer"].uncached
-    assert not ROWS["table3/aan"].uncached
-    assert not ROWS["table3/transformer-cached"].uncached
+    assert ROWS["table3/transformer"].decoding.uncached
+    assert not ROWS["table3/aan"].decoding.uncached
+    assert not ROWS["table3/transformer-cached"].decoding.uncached
     assert ROWS["table3/transformer-cached"].figures == ()
 
 
@@ -197,9 +197,12 @@ def test_a_beam_is_read_strictly(column: str, message: str) -> None:
 
 
 def test_rows_and_claims_are_read_strictly() -> None:
-    row = {"label": "X", "same": "x", "figures": ["1", "2", "-"], "uncached": False}
-    with pytest.raises(ValueError, match="`uncached` is true, or left out"):
-        load_paper("p", source(rows={"x": row}), {"x": "text"})
+    row = {"label": "X", "same": "x", "figures": ["1", "2", "-"]}
+    for key, value in (("uncached", False), ("uncached", 1), ("ensemble", True), ("beam", 4)):
+        with pytest.raises(ValueError, match=f"`decoding` cannot have {key} = {value}"):
+            load_paper("p", source(rows={"x": {**row, "decoding": {key: value}}}), {"x": "text"})
+    with pytest.raises(ValueError, match="`decoding` is of an earlier row of its table"):
+        load_paper("p", source(rows={"x": {**row, "decoding": {"unknown": True}}}), {"x": "text"})
     claim = {"text": "c", "section": "1", "table": "t", "kind": "grows", "rows": ["x", "y"], "columns": ["a bleu"]}
     rows = {key: {"label": key, "same": "x", "figures": ["1", "2", "-"]} for key in ("x", "y")}
     with pytest.raises(ValueError, match="over two columns or more"):

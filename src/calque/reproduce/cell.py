@@ -6,16 +6,13 @@ import os
 import time
 import traceback
 from pathlib import Path
-from typing import Any
 
 from calque.data.corpus import Prepared
 from calque.diagnostics import CalqueError, render_all
-from calque.evaluate import bleu, meteor
-from calque.evaluate.meteor_metric import MeteorSettings, read_lists
 from calque.ledger import conditions, publish
-from calque.reproduce.corpora import TOKENIZE, Corpus
-from calque.reproduce.plan import CELLS, FAILURES, HYPOTHESES, LOCKS, REFERENCE, RUNS, Cell, Plan, Tell
+from calque.reproduce.plan import CELLS, FAILURES, HYPOTHESES, LOCKS, REFERENCE, RUNS, Asked, Cell, Plan, Tell
 from calque.reproduce.recipes import settings_text
+from calque.reproduce.texts import as_lines, scores
 from calque.run import LOG, writing
 from calque.show import Show
 from calque.train.loop import Finished, Stopped
@@ -23,13 +20,10 @@ from calque.whole import only, write_whole
 from calque.workflow import CORPUS, run_training
 
 DONE, FINISHED, HELD, FAILED = "done", "finished before", "held", "failed"
-METEOR_VERSION = "1.4"
-"""MultEval's, which the paper scored with."""
 
 
-def cell_id(plan: Plan, cell: Cell) -> str:
+def cell_id(asked: Asked, cell: Cell) -> str:
     """The name of a cell's entry: unlike in all ledgers, where paper, corpus, recipe or budget differ."""
-    asked = plan.asked
     budget = [f"{asked.minutes:g}", "minutes"] if asked.minutes is not None else []
     budget += [str(asked.updates), "updates"] if asked.updates is not None else []
     row = cell.row.replace("+", "_")
@@ -42,7 +36,7 @@ def run_cell(plan: Plan, cell: Cell, tell: Tell) -> str | Stopped:
 
     The lock of a cell is held by the system for the process: one that was killed has none, whatever file it left.
     """
-    name = cell_id(plan, cell)
+    name = cell_id(plan.asked, cell)
     with writing(plan.out):
         for folder in (CELLS, LOCKS, FAILURES):
             (plan.out / folder).mkdir(exist_ok=True)
@@ -88,9 +82,9 @@ def _run(plan: Plan, cell: Cell, name: str, tell: Tell) -> str | Stopped:
     written = plan.out / HYPOTHESES / cell.row / f"{cell.seed}.txt"
     with writing(written):
         written.parent.mkdir(parents=True, exist_ok=True)
-        write_whole(plan.out / REFERENCE, _lines(references))
-        write_whole(written, _lines(hypotheses))
-    scores = _scores(plan.corpus, plan.root, hypotheses, references)
+        write_whole(plan.out / REFERENCE, as_lines(references))
+        write_whole(written, as_lines(hypotheses))
+    scored = scores(plan.corpus, plan.root, hypotheses, references)
     trained, here = run.experiment.train, conditions(run.experiment.train.precision)
     where = {
         **here,
@@ -100,7 +94,7 @@ def _run(plan: Plan, cell: Cell, name: str, tell: Tell) -> str | Stopped:
         "recipe": plan.asked.recipe,
         "settings": " ".join(settings.values()) or "as in the text",
         "keys": settings_text(experiment),
-        **scores["signatures"],
+        **scored["signatures"],
     }
     row = plan.table.row(cell.row)
     publish(
@@ -109,12 +103,12 @@ def _run(plan: Plan, cell: Cell, name: str, tell: Tell) -> str | Stopped:
         f"{row.label} ({plan.asked.paper} {plan.asked.table}), {plan.corpus.title}, seed {cell.seed}",
         "quality",
         f"{plan.asked.command} --rows {cell.row} --seeds {cell.seed}",
-        {**scores["figures"], **_figures(result, folder), "parameters": plan.size(checked)},
+        {**scored["figures"], **_figures(result, folder), "parameters": plan.size(checked)},
         where,
         architecture_hash=checked.hash,
         data_hash=prepared.digest[:12],
         seed=cell.seed,
-        notes=scores["notes"],
+        notes=scored["notes"],
     )
     return DONE
 
@@ -128,29 +122,6 @@ def _share(prepared: Prepared, folder: Path) -> None:
             (folder / CORPUS).symlink_to(os.path.relpath(prepared.folder, folder.resolve()), True)
         except OSError:
             return
-
-
-def meteor_settings(corpus: Corpus, root: Path) -> MeteorSettings:
-    """METEOR as MultEval runs it. Raises D520 where the data root has no word lists, X301 without a stemmer."""
-    lists = read_lists(corpus.language, root / "meteor", version=METEOR_VERSION, normalise=TOKENIZE)
-    made = MeteorSettings(corpus.language, METEOR_VERSION, lists)
-    made.make(TOKENIZE)
-    return made
-
-
-def _scores(corpus: Corpus, root: Path, hypotheses: list[str], references: list[str]) -> dict[str, Any]:
-    """Figures, their signatures, and what there is to say of them."""
-    found = bleu(hypotheses, references, tokenize=TOKENIZE)
-    figures, signatures, notes = {"BLEU": round(found.value, 3)}, {"BLEU signature": found.signature}, ""
-    try:
-        score = meteor(hypotheses, references, meteor_settings(corpus, root), tokenize=TOKENIZE)
-    except CalqueError as fault:
-        if {d.code for d in fault.diagnostics} - {"D520", "X301"}:
-            raise
-        notes = "METEOR is left out: its word lists or its stemmer were not there."
-    else:
-        figures["METEOR"], signatures["METEOR signature"] = round(score.value, 3), score.signature
-    return {"figures": figures, "signatures": signatures, "notes": notes}
 
 
 def _figures(done: Finished, folder: Path) -> dict[str, int | float]:
@@ -172,7 +143,3 @@ def _speed(log: Path) -> float | None:
             tokens += values["target_tokens_per_second"] * (values["seconds"] - before)
             before = values["seconds"]
     return round(tokens / before, 1) if before else None
-
-
-def _lines(lines: list[str]) -> bytes:
-    return "".join(f"{line}\n" for line in lines).encode()

@@ -13,7 +13,7 @@ TOKENIZE = "none"
 
 @dataclass(frozen=True)
 class Corpus:
-    """A corpus and its splits; files stand in `folder`, `{}` of a name stands for its language."""
+    """A corpus and its splits; files stand in `folder`, `{}` of a name stands for its language. `raw`: `test` in plain text."""
 
     title: str
     folder: str
@@ -22,6 +22,7 @@ class Corpus:
     train: str
     valid: str
     test: str
+    raw: str
     subwords: str
     codes: str = ""
     vocabulary_size: int = 0
@@ -59,6 +60,7 @@ CORPORA: Mapping[str, Corpus] = {
         "train.{}.gz",
         "val.{}",
         "test2016.{}",
+        "../test2016.{}",
         "codes",
         "bpe-joint.en-de.codes",
     ),
@@ -70,6 +72,7 @@ CORPORA: Mapping[str, Corpus] = {
         "train.{}.gz",
         "tst2012.{}",
         "tst2013.{}",
+        "tst2013.raw.{}",
         "bpe",
         vocabulary_size=8000,
     ),

@@ -30,6 +30,9 @@ Tell = Callable[[str], None]
 ABOUT = "reproduce.json"
 CELLS, RUNS, HYPOTHESES, FAILURES, LOCKS, DATA = "cells", "runs", "hypotheses", "failures", "locks", "data"
 REFERENCE = "reference.txt"
+REPLACED, DETOKENISED = "replaced", "detokenised"
+"""Beside `hypotheses`: the same with unknown words replaced, and as plain text."""
+PLAIN_REFERENCE, DICTIONARY = "reference-plain.txt", "dictionary.txt"
 
 
 @dataclass(frozen=True)
@@ -80,15 +83,15 @@ def table_of(paper: str, name: str) -> Table:
 def rows_of(table: Table, paper: str, names: Sequence[str]) -> list[Row]:
     """The rows of those names in the table's order, all of them where none is named. Raises X702.
 
-    Left out is what is not trained for itself: another row's model, decoded otherwise.
+    A row that is another one's model, decoded otherwise, is not trained for itself, and stands for that row.
     """
-    trained = [row for row in table.rows if not row.decoding]
-    known = [row.key for row in trained]
+    known = [row.key for row in table.rows]
     for name in names:
         if name not in known:
             where = f"{paper}/{table.name}"
             raise error("X702", None, table=where, name=name, near=nearest(name, known), names=known)
-    return [row for row in trained if not names or row.key in names]
+    chosen = {row.model_of or row.key for row in table.rows if not names or row.key in names}
+    return [row for row in table.rows if row.key in chosen]
 
 
 def claim_folder(out: Path, asked: Asked) -> None:

@@ -30,8 +30,8 @@ Term = tuple[int, str, Column]
 
 def judge(values: Values, claim: Claim, table: Table) -> Judged:
     """A claim of a table, in each column of `values` that measures the same as one of the claim's, of whatever pair."""
-    said_of = {(c.metric, c.beam) for c in claim.columns}
-    columns = [c for c in values if (c.metric, c.beam) in said_of]
+    said_of = set(map(_what, claim.columns))
+    columns = [c for c in values if _what(c) in said_of]
     rows = dict.fromkeys(row for contrast in claim.contrasts for _, row in contrast.terms)
     missing = [row for row in rows if not all(row in values[c] for c in columns)]
     if missing or len(columns) < (2 if claim.kind == "grows" else 1):
@@ -47,10 +47,15 @@ def judge(values: Values, claim: Claim, table: Table) -> Judged:
             )
             continue
         for column in columns:
-            at = f", {column.what}" if len(columns) > 1 else ""
+            at = f", {_what(column)}" if len(columns) > 1 else ""
             terms = [(factor, row, column) for factor, row in contrast.terms]
             tested.append(_test(values, table, terms, contrast.relation, _rows(contrast) + at))
     return judged(claim, tested)
+
+
+def _what(column: Column) -> str:
+    """What a column measures, of whatever pair; the pairs of an accuracy are kinds of error, and no two measure the same."""
+    return str(column) if column.metric in POINTS else column.what
 
 
 def _rows(contrast: Contrast) -> str:

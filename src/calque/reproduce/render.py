@@ -9,7 +9,11 @@ from calque.zoo.paper import Column, Figure
 
 _FIGURES = (
     ("BLEU", "BLEU", 2),
+    ("uncased BLEU", "uncased", 2),
+    ("BLEU, unknown words replaced", "+ unk", 2),
+    ("NIST BLEU", "NIST", 2),
     ("METEOR", "METEOR", 2),
+    ("AER", "AER", 3),
     ("validation perplexity", "perplexity", 2),
     ("parameters", "parameters", 0),
     ("updates", "updates", 0),
@@ -73,7 +77,8 @@ def _columns(columns: Sequence[Column]) -> Iterator[str]:
 
 
 def _table(report: Report) -> tuple[list[str], list[list[str]]]:
-    shown = [f for f in _FIGURES if any(f[0] in line.figures for line in report.lines)]
+    known = _FIGURES if any(f[0] == report.metric for f in _FIGURES) else ((report.metric, report.metric, 1), *_FIGURES)
+    shown = [f for f in known if any(f[0] in line.figures for line in report.lines)]
     head = ["", "row", "seeds", *(title for _, title, _ in shown), f"paper {report.printed}", "settings"]
     return head, [_row(line, shown) for line in report.lines]
 
@@ -114,6 +119,7 @@ def _remarks(report: Report) -> list[str]:
     if min(seeds) != max(seeds):
         found.append("Rows differ in their number of finished seeds.")
     found += report.notes
+    found += report.unmeasured
     found += [f"{key}: {'; '.join(values)}" for key, values in report.conditions.items() if values]
     if report.failures:
         told = "; ".join(one.split("\n")[1] for one in report.failures)

@@ -10,25 +10,28 @@ from typing import Any
 
 from calque import zoo
 from calque.diagnostics import CalqueError, Place, error, nearest, render_all
-from calque.evaluate.measure import Measure, measure
+from calque.evaluate.measure import Measure
 from calque.evaluate.scores import read_aligned
+from calque.evaluate.significance import Runs
 from calque.ledger import Entry
 from calque.ledger import read as read_entries
 from calque.reproduce import ranges, verdicts
-from calque.reproduce.cell import meteor_settings
-from calque.reproduce.corpora import CORPORA, TOKENIZE
-from calque.reproduce.plan import CELLS, FAILURES, HYPOTHESES, REFERENCE, Asked, Tell, asked_in
+from calque.reproduce.columns import TRAININGS, complete, figure_of
+from calque.reproduce.corpora import CORPORA
+from calque.reproduce.plan import CELLS, FAILURES, Asked, Tell, asked_in
 from calque.reproduce.speed import TIMED
+from calque.reproduce.texts import TEXTS, measure_of
 from calque.reproduce.verdicts import Judge, Judged, claims_of, statistics_of
 from calque.run import writing
 from calque.whole import write_whole
-from calque.zoo.paper import Column, Figure, Table, place
+from calque.zoo.paper import Claim, Column, Figure, Table, place
 
-FROM_TEXT = {"bleu": "BLEU", "meteor": "METEOR"}
-FROM_CELLS = {"perplexity": "validation perplexity", "accuracy": "accuracy", "aer": "AER"}
-"""Metrics of trainings: those computed anew from translations, which can be resampled, and figures that stand in cells; what
-cells call them."""
-TRAINED = {**FROM_TEXT, **FROM_CELLS}
+OF = ("NIST BLEU of", "AER of", "accuracy of")
+"""Conditions of cells that say what a figure was taken of."""
+UNMEASURED = {
+    "batch-tokens": "the largest batch is that of one accelerator's memory; a processor shares its memory with all else that runs",
+}
+"""Metrics that nothing here measures, and why."""
 
 
 @dataclass(frozen=True)
@@ -51,7 +54,7 @@ class Shown:
             names = [str(column) for column in table.columns]
             raise error("X707", None, table=f"{paper}/{table.name}", name=name, near=nearest(name, names), names=names)
         if not _is_measured(metric):
-            raise error("X708", None, metric=metric)
+            raise error("X708", None, metric=metric, reason=UNMEASURED.get(metric))
         return found[0]
 
 
@@ -60,7 +63,7 @@ def _prints(table: Table, metric: str) -> bool:
 
 
 def _is_measured(metric: str) -> bool:
-    return metric in TRAINED or metric in TIMED
+    return metric in TRAININGS or metric in TIMED
 
 
 @dataclass(frozen=True)
@@ -94,6 +97,8 @@ class Report:
     lines: tuple[Line, ...]
     claims: tuple[Judged, ...]
     failures: tuple[str, ...]
+    unmeasured: tuple[str, ...]
+    """Rows and columns without a figure, and why."""
     signature: str
     """Of scores of translations."""
     tests: str
@@ -113,12 +118,13 @@ class Report:
 def write_report(out: Path, root: Path, shown: Shown, tell: Tell) -> str:
     """Writes `report.md`, `report.json` and `report.png`, and returns the report as text.
 
-    Raises X706 where no cell is finished, X707, and for METEOR D520 and X301.
+    First measures what is missing in cells, see `calque.reproduce.columns`. Raises X706 where no cell is finished, X707,
+    and X708 where none has a figure of the metric.
     """
     from calque.reproduce import render
     from calque.reproduce.picture import draw
 
-    report = make_report(out, root, shown)
+    report = make_report(out, root, shown, complete(out, root, tell))
     text = render.text(report)
     with writing(out):
         write_whole(out / "report.md", render.markdown(report).encode())
@@ -130,8 +136,9 @@ def write_report(out: Path, root: Path, shown: Shown, tell: Tell) -> str:
     return text
 
 
-def make_report(out: Path, root: Path, shown: Shown) -> Report:
-    """The report of what is finished in an output folder. Raises what `write_report` raises."""
+def make_report(out: Path, root: Path, shown: Shown, unmeasured: tuple[str, ...] = ()) -> Report:
+    """The report of what is finished in an output folder; `unmeasured` says why figures are missing. Raises what `write_report`
+    raises."""
     asked = asked_in(out)
     paper = zoo.paper(asked.paper)
     table = paper.table(asked.table)
@@ -142,26 +149,31 @@ def make_report(out: Path, root: Path, shown: Shown) -> Report:
         raise error("X706", Place(str(out)))
     by_row = {row.key: _of_row(entries, row.key) for row in table.rows}
     by_row = {row: found for row, found in by_row.items() if found}
-    metric = TRAINED[column.metric]
+    metric = figure_of(column)
     lines = tuple(_line(table, row, found, column) for row, found in by_row.items())
+    if not any(metric in line.figures for line in lines):
+        why = next((one for one in unmeasured if one.startswith(f"Not measured: {column.metric}")), None)
+        raise error("X708", Place(str(out)), metric=column.metric, reason=why)
     said = claims_of(paper.claims, table.name, column.metric)
-    if column.metric in FROM_TEXT:
-        made = _measure(asked, root, column.metric)
-        hypotheses, references = _read_text(out, by_row)
-        judge = Judge(made, statistics_of(made, hypotheses, references), shown.trials)
+    if column.metric in TEXTS:
+        sets = {
+            m: _set(m, asked, root, out, by_row)
+            for m in dict.fromkeys([column.metric, *(c.metric for claim in said for c in _grown(claim))])
+            if m in TEXTS
+        }
+        made, runs = sets[column.metric]
+        judge = Judge(made, runs, shown.trials, beside=sets)
         claims = [judge.judge(c, table, column) for c in said]
         signature, tests = made.signature(), verdicts.EXPLAINED
     else:
-        values = {
-            row: [float(e.figures[metric]) for e in found if metric in e.figures] for row, found in by_row.items()
-        }
-        values = {row: found for row, found in values.items() if found}
-        if not values:
-            raise error("X708", Place(str(out)), metric=column.metric)
-        claims = [ranges.judge({column: values}, c, table) for c in said]
+        columns = [
+            c for c in table.columns if c.metric == column.metric and (c.pair == column.pair or c.metric == "accuracy")
+        ]
+        values = {c: _values(by_row, figure_of(c)) for c in columns}
+        claims = [ranges.judge({c: v for c, v in values.items() if v}, claim, table) for claim in said]
         signature, tests = "", ranges.EXPLAINED
     pair = next(pair for pair in paper.pairs if pair.name == column.pair)
-    where = ("machine", "accelerator", "threads", "precision", "torch", "commit", "keys")
+    where = ("machine", "accelerator", "threads", "precision", "torch", "commit", "keys", *OF)
     return Report(
         asked,
         f"{paper.cite}, {place(table.name)}: {table.title}",
@@ -169,11 +181,12 @@ def make_report(out: Path, root: Path, shown: Shown) -> Report:
         CORPORA[asked.corpus].title,
         column,
         pair.title,
-        FROM_TEXT.get(column.metric, column.metric),
+        TEXTS[column.metric].figure if column.metric in TEXTS else column.metric,
         metric,
         lines,
         tuple(claims),
         failures,
+        unmeasured,
         signature,
         tests,
         _each(entry.notes for entry in entries if entry.notes),
@@ -195,17 +208,29 @@ def _each(values: Any) -> tuple[str, ...]:
     return tuple(dict.fromkeys(values))
 
 
-def _measure(asked: Asked, root: Path, metric: str) -> Measure:
-    if metric == "bleu":
-        return measure("bleu", tokenize=TOKENIZE)
-    return measure("meteor", tokenize=TOKENIZE, meteor=meteor_settings(CORPORA[asked.corpus], root))
+def _grown(claim: Claim) -> tuple[Column, ...]:
+    """The columns of a claim that needs them all."""
+    return claim.columns if claim.kind == "grows" else ()
 
 
-def _read_text(out: Path, by_row: Mapping[str, list[Entry]]) -> tuple[dict[str, list[list[str]]], list[str]]:
-    files = {row: [out / HYPOTHESES / row / f"{entry.seed}.txt" for entry in found] for row, found in by_row.items()}
-    lines, references = read_aligned([file for some in files.values() for file in some], out / REFERENCE)
+def _values(by_row: Mapping[str, list[Entry]], figure: str) -> dict[str, list[float]]:
+    values = {row: [float(e.figures[figure]) for e in found if figure in e.figures] for row, found in by_row.items()}
+    return {row: found for row, found in values.items() if found}
+
+
+def _set(
+    metric: str, asked: Asked, root: Path, out: Path, by_row: Mapping[str, list[Entry]]
+) -> tuple[Measure, dict[str, Runs]]:
+    """A metric of translations, and the statistics of the cells that have its figure."""
+    made, scored = measure_of(metric, CORPORA[asked.corpus], root, out), TEXTS[metric]
+    files = {
+        row: [scored.file(out, row, int(str(e.seed))) for e in found if scored.figure in e.figures]
+        for row, found in by_row.items()
+    }
+    files = {row: some for row, some in files.items() if some}
+    lines, references = read_aligned([file for some in files.values() for file in some], out / scored.reference)
     rest = iter(lines)
-    return {row: [next(rest) for _ in some] for row, some in files.items()}, references
+    return made, statistics_of(made, {row: [next(rest) for _ in some] for row, some in files.items()}, references)
 
 
 def _line(table: Table, row: str, found: Sequence[Entry], column: Column) -> Line:

@@ -89,7 +89,7 @@ def time_table(
     where |= {
         "device": device.type,
         "threads": experiment.train.threads or where["threads"],
-        "rows": ", ".join(row.key + " (uncached)" * row.uncached for row in chosen),
+        "rows": ", ".join(row.key + " (uncached)" * row.decoding.uncached for row in chosen),
         "weights": weights,
         "words of a translation": "as the models like" if trained else LENGTH,
         **_about(list(subjects.values())),
@@ -159,7 +159,7 @@ class _Timing:
 
     def translate(self, row: Row, given: Subject, beam: int) -> Taken:
         batch = max(1, self.decode.batch_tokens // (beam * max(map(len, given.sentences))))
-        return timed(given, batch, beam, 0 if given.loaded else LENGTH, row.uncached)
+        return timed(given, batch, beam, 0 if given.loaded else LENGTH, row.decoding.uncached)
 
     def note_training(self, row: str, taken: Measured) -> None:
         seconds = sum(taken.seconds)

@@ -42,7 +42,7 @@ def reproduce_table(
         failed += [cell] * (outcome == FAILED)
         held += [cell] * (outcome == HELD)
     # Some may have come to their end since.
-    held = [cell for cell in held if not (out / CELLS / f"{cell_id(plan, cell)}.json").is_file()]
+    held = [cell for cell in held if not (out / CELLS / f"{cell_id(plan.asked, cell)}.json").is_file()]
     for title, some in (("held by another process", held), ("failed", failed)):
         if some:
             tell(f"{title}: " + "; ".join(f"{c.row}, seed {c.seed}" for c in some))

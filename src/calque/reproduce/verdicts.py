@@ -1,7 +1,8 @@
 """What the stored translations say of a paper's claims. `calque.reproduce.ranges` does the same on bare figures."""
 
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
 
 import numpy as np
 from jaxtyping import Float
@@ -15,8 +16,13 @@ UNTESTED = "not tested"
 LEVEL = 0.05
 EXPLAINED = (
     "Brackets: 95 % bootstrap intervals. p: approximate randomisation, two-sided, level 0.05; differences of gains are "
-    "decided by their interval, `about` and `no gain` by whether theirs lies within 0.5."
+    "decided by their interval, `about` and `no gain` by whether theirs lies within 0.5, and what grows from column to "
+    "column by that of the ratio of ratios."
 )
+LEAST = 1e-9
+"""What a score of 0 counts as in a ratio."""
+Scores = tuple[Measure, Mapping[str, Runs]]
+"""A metric, and the statistics of each row's runs."""
 
 
 @dataclass(frozen=True)
@@ -56,17 +62,28 @@ def judged(claim: Claim, tested: Sequence[Tested]) -> Judged:
 
 
 class Judge:
-    """Tests claims on the statistics of each row's runs."""
+    """Tests claims on the statistics of each row's runs; `beside` are those of other metrics, by name, of the same sentences."""
 
-    def __init__(self, measure: Measure, runs: Mapping[str, Runs], trials: int, seed: int = 1):
+    def __init__(
+        self,
+        measure: Measure,
+        runs: Mapping[str, Runs],
+        trials: int,
+        seed: int = 1,
+        beside: Mapping[str, Scores] | None = None,
+    ):
         self.measure, self.runs, self.trials, self.seed = measure, runs, trials, seed
+        self.beside = beside or {}
 
     def judge(self, claim: Claim, table: Table, column: Column) -> Judged:
         """A claim of a table; `column` says which figures of the paper stand beside it."""
         needed = dict.fromkeys(row for contrast in claim.contrasts for _, row in contrast.terms)
         missing = tuple(row for row in needed if row not in self.runs)
-        if claim.kind == "grows":  # from column to column, and translations are of one
-            missing = missing or tuple(map(str, claim.columns))
+        if claim.kind == "grows":
+            ends = claim.columns[0], claim.columns[-1]
+            if missing := missing or tuple(str(c) for c in ends if not needed.keys() <= self._rows(c)):
+                return Judged(claim, UNTESTED, (), missing)
+            return judged(claim, [self._grows(contrast, ends, table, column.pair) for contrast in claim.contrasts])
         if missing:
             return Judged(claim, UNTESTED, (), missing)
         printed = {row: table.row(row).figure(column) for row in needed}
@@ -90,29 +107,51 @@ class Judge:
             )
             said = verdict(RELATION[contrast.relation], found)
             return Tested(f"{a} - {b}", found.delta, found.interval, found.p, paper, said)
-        drawn = self._resampled(contrast)
+        resampled = self._resampled([(row, self.measure, self.runs[row]) for _, row in contrast.terms])
+        drawn = sum(factor * score for (factor, _), score in zip(contrast.terms, resampled, strict=True))
         low, high = (float(q) for q in np.quantile(drawn, [LEVEL / 2, 1 - LEVEL / 2]))
         whole = {row: float(self.measure.score(self.runs[row].sum((0, 1)))) for _, row in contrast.terms}
         said = HOLDS if low > 0 else FAILS if high < 0 else UNDECIDED
         (_, end), (_, start), (_, b), (_, a) = contrast.terms
         return Tested(f"({end} - {start}) - ({b} - {a})", contrast.value(whole), (low, high), None, paper, said)
 
-    def _resampled(self, contrast: Contrast) -> Float[np.ndarray, " T"]:
-        """The contrast on resampled corpora: the same sentences for all rows, each row's runs drawn for itself."""
+    def _rows(self, column: Column) -> set[str]:
+        return set(self.beside[column.metric][1]) if column.metric in self.beside else set()
+
+    def _grows(self, contrast: Contrast, ends: tuple[Column, Column], table: Table, pair: str) -> Tested:
+        """By how many times more the first row is better in the last column than in the first; its bootstrap interval decides."""
+        (_, a), (_, b) = sorted(contrast.terms, reverse=True)
+        signed = [(sign * way, row, c) for way, c in ((-1, ends[0]), (1, ends[1])) for sign, row in ((1, a), (-1, b))]
+        scored = [(row, self.beside[c.metric][0], self.beside[c.metric][1][row]) for _, row, c in signed]
+
+        def ratio(scores: Iterable[Any]) -> Any:
+            logs = [np.log(np.maximum(score, LEAST)) for score in scores]
+            return np.exp(sum(sign * log for (sign, _, _), log in zip(signed, logs, strict=True)))
+
+        low, high = (float(q) for q in np.quantile(ratio(self._resampled(scored)), [LEVEL / 2, 1 - LEVEL / 2]))
+        whole = float(ratio(measure.score(runs.sum((0, 1))) for _, measure, runs in scored))
+        printed = [table.row(row).figure(replace(c, pair=pair)) for _, row, c in signed]
+        paper = float(ratio(figure.value for figure in printed if figure)) if all(printed) else None
+        said = HOLDS if low > 1 else FAILS if high < 1 else UNDECIDED
+        text = f"{a} against {b}, {ends[1].what} over {ends[0].what}"
+        return Tested(text, whole, (low, high), None, paper, said, True)
+
+    def _resampled(self, scored: Sequence[tuple[str, Measure, Runs]]) -> list[Float[np.ndarray, " T"]]:
+        """Scores of rows on resampled corpora: the same sentences for all, each row's runs drawn for itself."""
         rng = np.random.default_rng([self.seed, 2])
-        rows = list(dict.fromkeys(row for _, row in contrast.terms))
-        sentences = self.runs[rows[0]].shape[1]
+        sentences = scored[0][2].shape[1]
         most, found = max(1, BLOCK // sentences), []
         for start in range(0, self.trials, most):
             size = min(most, self.trials - start)
             drawn = rng.multinomial(sentences, np.full(sentences, 1 / sentences), size=size).astype(np.float64)
-            scores = {}
-            for row in rows:
-                runs = self.runs[row]
-                weight = rng.multinomial(len(runs), np.full(len(runs), 1 / len(runs)), size=size)
-                scores[row] = self.measure.score(np.einsum("tr,rtk->tk", weight, drawn @ runs))
-            found.append(sum(factor * scores[row] for factor, row in contrast.terms))
-        return np.concatenate(found)
+            weights: dict[tuple[str, int], Any] = {}
+            some = []
+            for row, measure, runs in scored:
+                if (row, n := len(runs)) not in weights:
+                    weights[row, n] = rng.multinomial(n, np.full(n, 1 / n), size=size)
+                some.append(measure.score(np.einsum("tr,rtk->tk", weights[row, n], drawn @ runs)))
+            found.append(some)
+        return [np.concatenate(each) for each in zip(*found, strict=True)]
 
 
 def statistics_of(

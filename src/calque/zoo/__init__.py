@@ -74,7 +74,7 @@ def _folder() -> Traversable:
 
 def _rows() -> dict[str, Row]:
     rows = (row for name in papers() for table in paper(name).tables for row in table.rows)
-    return {row.name: row for row in rows if not row.decoding}
+    return {row.name: row for row in rows if row.model_of is None}
 
 
 @functools.cache

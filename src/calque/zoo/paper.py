@@ -1,5 +1,6 @@
 """A paper's tables: rows as texts, the figures it prints, and its claims as inequalities between rows."""
 
+import dataclasses
 import re
 import textwrap
 from collections.abc import Mapping
@@ -74,12 +75,38 @@ class Figure:
 
 
 @dataclass(frozen=True)
+class Decoding:
+    """How the model of a row is decoded.
+
+    unknown    unknown words are replaced by the translation of the source word that has the highest weight, or by that word
+    ensemble   so many models together, at most
+    combine    the mean of what, see `calque.decode.scorer.Models`
+    align_row  whose weights align a word: those of the step that predicts it, 0, or of the one that reads it, 1
+    uncached   where speed is measured, no states are kept: the decoder runs over all words written so far at every step
+    """
+
+    unknown: bool = False
+    ensemble: int = 1
+    combine: str = "probs"
+    align_row: int = 0
+    uncached: bool = False
+
+    @property
+    def otherwise(self) -> bool:
+        """Whether it is that of an earlier row's model, so that the row is no architecture of its own."""
+        return self.unknown or self.ensemble > 1
+
+    def __str__(self) -> str:
+        told = [f"up to {self.ensemble} models together"] * (self.ensemble > 1)
+        return ", ".join([*told, *["unknown words replaced"] * self.unknown, *["no states kept"] * self.uncached])
+
+
+@dataclass(frozen=True)
 class Row:
     """A row: `name` is its address `PAPER/TABLE/ROW`, `text` its definition, settings included.
 
-    `reading_of` names the row of the same table that this one reads otherwise; it then has no figures of its own. `decoding`
-    says how an earlier row's model, whose text it has, is decoded: the row is then no architecture of its own. Where its
-    speed is measured, an `uncached` row keeps no states: its decoder runs over all words written so far at every step.
+    `reading_of` names the row of the same table that this one reads otherwise; it then has no figures of its own. `model_of` names
+    the earlier row of the table whose model, and text, this one decodes otherwise, as `decoding` says; it is then not trained.
     """
 
     name: str
@@ -88,8 +115,8 @@ class Row:
     figures: tuple[Figure, ...]
     note: str = ""
     reading_of: str | None = None
-    decoding: str = ""
-    uncached: bool = False
+    decoding: Decoding = Decoding()
+    model_of: str | None = None
 
     @property
     def key(self) -> str:
@@ -221,12 +248,14 @@ class _Rows:
 
     def row(self, table: str, key: str, entry: Mapping[str, Any], columns: tuple[Column, ...]) -> Row:
         where = f"{table}/{key}"
-        keys = _keys(entry, where, "label", "note encoder decoder same settings figures reading_of decoding uncached")
+        keys = _keys(entry, where, "label", "note encoder decoder same settings figures reading_of decoding")
         sides = [keys["encoder"], keys["decoder"]]
         if (keys["same"] is None) == (None in sides) or (keys["same"] is not None and sides != [None, None]):
             raise ValueError(f"{where}: either `same`, or `encoder` and `decoder`")
-        if keys["decoding"] is not None and keys["same"] not in self.rows:
-            raise ValueError(f"{where}: `decoding` is of an earlier row, which `same` names")
+        decoding = _decoding(keys["decoding"] or {}, where)
+        of, _, model = (keys["same"] or "").partition("/")
+        if decoding.otherwise and (of != table or keys["same"] not in self.rows):
+            raise ValueError(f"{where}: `decoding` is of an earlier row of its table, which `same` names")
         if (keys["figures"] is None) != (keys["reading_of"] is not None):
             raise ValueError(f"{where}: either `figures` or `reading_of`")
         if keys["same"] is not None:
@@ -252,10 +281,8 @@ class _Rows:
             for column, p in zip(columns, printed, strict=False)
             if (figure := _figure(p, column, where)) is not None
         )
-        if keys["uncached"] not in (None, True):
-            raise ValueError(f"{where}: `uncached` is true, or left out")
-        of, how = keys["reading_of"], keys["decoding"] or ""
-        return Row(f"{self.paper}/{where}", keys["label"], text, figures, note, of, how, bool(keys["uncached"]))
+        model_of = model if decoding.otherwise else None
+        return Row(f"{self.paper}/{where}", keys["label"], text, figures, note, keys["reading_of"], decoding, model_of)
 
     def written(self, sides: str) -> str:
         """The text of two sides: before them the settings and definitions that they read."""
@@ -264,6 +291,18 @@ class _Rows:
             if name in SETTINGS or re.search(rf"\b{name}\b", sides):
                 sides = f"{head} = {value}\n{sides}"
         return "adl = 0\n" + sides
+
+
+def _decoding(entry: Mapping[str, Any], where: str) -> Decoding:
+    """Of a row; what it names differs from the rule."""
+    for key, value in entry.items():
+        rule = getattr(Decoding(), key, None) if key in _DECODING else None
+        if type(value) is not type(rule) or value == rule:
+            raise ValueError(f"{where}: `decoding` cannot have {key} = {value}")
+    return Decoding(**entry)
+
+
+_DECODING = {field.name for field in dataclasses.fields(Decoding)}
 
 
 def place(table: str) -> str:
