@@ -41,8 +41,9 @@ def draw(
     title: str,
     caption: str = "",
     gold: tuple[Gold, Sequence[int], Sequence[int]] | None = None,
+    named: tuple[str, str] = ("source token", "target token"),
 ) -> Drawn:
-    """White 0, dark 1. `gold`: links of words, and the word of each source piece and of each target piece.
+    """White 0, dark 1. `gold`: links of words, and the word of each source piece and of each target piece. `named`: the axes.
 
     Sure links are outlined, possible ones dotted. The title stands in a picture that has no caption. Raises X301 without
     matplotlib.
@@ -55,8 +56,8 @@ def draw(
     image = axes.imshow(weights.numpy(), cmap="Blues", vmin=0, vmax=1, aspect="auto", interpolation="nearest")
     axes.set_xticks(range(columns), [_shown(s) for s in source], rotation=90)
     axes.set_yticks(range(rows), [_shown(s) for s in target])
-    axes.set_xlabel("source token")
-    axes.set_ylabel("target token")
+    axes.set_xlabel(named[0])
+    axes.set_ylabel(named[1])
     axes.grid(visible=False)
     if not caption:
         axes.set_title(title)

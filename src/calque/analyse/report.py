@@ -2,13 +2,13 @@
 
 import base64
 import html
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
 from calque import __version__
 from calque.analyse.analysis import Analysis
-from calque.analyse.pieces import PIECES
+from calque.analyse.pieces import PIECES, Piece
 from calque.analyse.table import Cell, Drawn, NotDrawn, Table
 from calque.diagnostics import error
 from calque.run import writing
@@ -31,11 +31,10 @@ class Section:
     notes: tuple[str, ...]
 
 
-def make_sections(analysis: Analysis, names: Iterable[str]) -> list[Section]:
-    """The pieces named, in the order of the report. Raises CalqueError for what was asked for wrongly."""
+def make_sections(analysis: Analysis, pieces: Mapping[str, Piece]) -> list[Section]:
+    """The pieces, in their order. Raises CalqueError for what was asked for wrongly."""
     found = []
-    for name in (name for name in PIECES if name in set(names)):
-        piece = PIECES[name]
+    for name, piece in pieces.items():
         try:
             made = piece.draw(analysis)
         except NotDrawn as why:
@@ -46,13 +45,13 @@ def make_sections(analysis: Analysis, names: Iterable[str]) -> list[Section]:
     return found
 
 
-def write_report(analysis: Analysis, out: Path, names: Iterable[str] = tuple(PIECES), alone: bool = False) -> Path:
+def write_report(analysis: Analysis, out: Path, pieces: Mapping[str, Piece] = PIECES, alone: bool = False) -> Path:
     """Writes the figures' files and then `report.html` into `out`, and returns the path of the report.
 
     `alone`: figures that were asked for by name; X830 where none of them can be drawn. Raises K301 for what cannot be written.
     """
     analysis.check()
-    sections = make_sections(analysis, names)
+    sections = make_sections(analysis, pieces)
     if alone and not any(section.drawn for section in sections):
         reason = "; ".join(note.removeprefix("Not drawn: ").rstrip(".") for s in sections for note in s.notes)
         raise error("X830", None, name=", ".join(s.name for s in sections), reason=reason)
@@ -115,10 +114,13 @@ def _sentence(text: str) -> str:
 
 
 def _figure(drawn: Drawn, command: str) -> str:
-    picture = base64.b64encode(drawn.svg).decode()
-    files = " · ".join(f'<a href="{drawn.name}.{kind}">{kind.upper()}</a>' for kind in ("csv", "svg", "png"))
+    picture, kinds = "", [kind for kind in ("csv", "svg", "png") if kind == "csv" or getattr(drawn, kind)]
+    if drawn.svg:
+        source = f"data:image/svg+xml;base64,{base64.b64encode(drawn.svg).decode()}"
+        picture = f'<img alt="{_text(drawn.title)}" src="{source}">\n'
+    files = " · ".join(f'<a href="{drawn.name}.{kind}">{kind.upper()}</a>' for kind in kinds)
     return (
-        f'<figure id="figure-{_text(drawn.name)}">\n<img alt="{_text(drawn.title)}" src="data:image/svg+xml;base64,{picture}">\n'
+        f'<figure id="figure-{_text(drawn.name)}">\n{picture}'
         f"<figcaption><b>{_text(drawn.title)}.</b> {_text(drawn.caption)}<br>{files}<br>"
         f"<code>{_text(command)}</code></figcaption>\n"
         f"{_table(drawn.table)}</figure>\n"

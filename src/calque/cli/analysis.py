@@ -24,7 +24,7 @@ EQUAL = ("size", "width")
 @click.option("--line", type=click.IntRange(1), help="Whose attention; default: one of about ten words.")
 @click.option("--gold", type=FILE, help="Links by hand for the text: i-j sure, ipj possible.")
 @click.option("--contrast", "pairs", type=FILE, help="A contrastive set: a folder, or LingEval97's JSON.")
-@click.option("--ledger", type=FILE, help="A folder of cells, for sweeps.")
+@click.option("--ledger", type=FILE, multiple=True, help="A folder of cells, for sweeps; repeat.")
 @THREADS
 def analyse(
     runs: tuple[Path, ...],
@@ -39,7 +39,7 @@ def analyse(
     line: int | None,
     gold: Path | None,
     pairs: Path | None,
-    ledger: Path | None,
+    ledger: tuple[Path, ...],
     threads: int | None,
 ) -> None:
     """Draw what RUNs do into one HTML report, with pictures and tables beside it.
@@ -47,21 +47,22 @@ def analyse(
     Curves, quality by length, decoding time, attention, alignment, contrastive pairs, what quality costs; sections that the data
     at hand cannot show say why. Of any architecture, several side by side.
     """
-    if not runs and ledger is None:
-        raise click.UsageError("expected a RUN, or --ledger")
     from calque.analyse.analysis import Analysis, Settings
-    from calque.analyse.figures import chosen
+    from calque.analyse.figures import chosen, paper_figures
     from calque.analyse.pieces import PIECES
     from calque.analyse.report import write_report
 
-    names, paper = chosen(figures, list(PIECES))
+    pieces = chosen(figures, [name for name, value in (("buckets", buckets), ("equal", equal)) if value is not None])
+    known = paper_figures()
+    if not runs and not ledger and (not figures or any(name not in known or known[name].needs_runs for name in figures)):
+        raise click.UsageError("expected a RUN, or --ledger")
     set_threads(threads)
     settings = Settings(
         text,
         lines,
         base,
-        buckets or (paper and paper.buckets) or Settings.buckets,
-        equal or (paper and paper.equal) or Settings.equal,
+        buckets or Settings.buckets,
+        equal or Settings.equal,
         layers,
         line,
         pairs,
@@ -69,7 +70,7 @@ def analyse(
         ledger,
     )
     command = _command(click.get_current_context())
-    path = write_report(Analysis(runs, settings, command, tell), out, names or PIECES, alone=bool(names))
+    path = write_report(Analysis(runs, settings, command, tell), out, pieces or PIECES, alone=bool(pieces))
     click.echo(path)
 
 
