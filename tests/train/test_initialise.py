@@ -109,7 +109,9 @@ def test_the_conditional_cell_of_gehring_starts_as_one() -> None:
     checked = check(zoo.read("gehring2017/table1/deep+pos"), builtin(), reader("calque", parse_settings(["d=32"])))
     model = Model(checked, Shape(40, 40, "none"))
     initialise(model, "fan-in", 0.05, 3)
-    cell = {n: w for n, w in model.decoder.named_parameters() if any(isinstance(m, Feed) for m in _above(model.decoder, n))}
+    cell = {
+        n: w for n, w in model.decoder.named_parameters() if any(isinstance(m, Feed) for m in _above(model.decoder, n))
+    }
     # W_d: h -> d with its bias, and the two matrices of an LSTM without biases over [g; c].
     assert sorted(w.numel() for w in cell.values()) == sorted([32 * 64, 32, 4 * 64 * 64, 4 * 64 * 64])
     outside = dict(model.decoder.named_parameters()).keys() - cell.keys()

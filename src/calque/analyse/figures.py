@@ -7,7 +7,7 @@ import tomllib
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from importlib import resources
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from calque.diagnostics import error, nearest
 
@@ -68,13 +68,12 @@ class PaperFigure:
 def paper_figures() -> Mapping[str, PaperFigure]:
     """All of them by name, `you2020/figure2`."""
     text = resources.files("calque.analyse").joinpath("figures.toml").read_text(encoding="utf-8")
-    return {
-        f"{paper}/{figure}": PaperFigure(
-            f"{paper}/{figure}", **{k: tuple(v) if isinstance(v, list) else v for k, v in about.items()}
-        )
-        for paper, figures in tomllib.loads(text).items()
-        for figure, about in figures.items()
-    }
+    found = {}
+    for paper, figures in tomllib.loads(text).items():
+        for figure, about in figures.items():
+            keys: dict[str, Any] = {k: tuple(v) if isinstance(v, list) else v for k, v in about.items()}
+            found[f"{paper}/{figure}"] = PaperFigure(f"{paper}/{figure}", **keys)
+    return found
 
 
 def chosen(asked: Sequence[str], given: Collection[str] = ()) -> "dict[str, Piece]":
@@ -117,7 +116,9 @@ def piece_of(figure: PaperFigure, given: Collection[str] = ()) -> "Piece":
             made = _query(here)
         else:
             made = PIECES[str(figure.piece)].draw(here)
-        made += [papers.printed(figure.paper, rows, t) for t, rows in figure.tables.items() if any(r.figures for r in rows)]
+        made += [
+            papers.printed(figure.paper, rows, t) for t, rows in figure.tables.items() if any(r.figures for r in rows)
+        ]
         return [*made, *(one for one in (figure.printed, figure.note) if one)]
 
     cite = zoo.paper(figure.paper).cite

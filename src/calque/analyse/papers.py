@@ -75,7 +75,9 @@ def hard_coded_weights(n: int, offsets: Sequence[int] = OFFSETS) -> Float[Tensor
     text = f"d = {heads * n}\nencoder = hc_self_att({', '.join(map(str, offsets))}, project=no, out=no)\ndecoder = id\n"
     x = torch.eye(n, dtype=torch.float64).repeat(1, heads)[None]
     with torch.no_grad():
-        y: Tensor = build(check(Text("heads", text), builtin()).encoder, builtin()).double()(x, Context(like=x.new_empty(0)))
+        y: Tensor = build(check(Text("heads", text), builtin()).encoder, builtin()).double()(
+            x, Context(like=x.new_empty(0))
+        )
     return y[0].view(n, heads, n).transpose(0, 1)
 
 
@@ -93,8 +95,12 @@ def query_weights(
         for k, head in enumerate(weights.tolist()):
             label = f"head {k + 1}" if kind == "learned" else f"offset {OFFSETS[k]:+d}".replace("+0", "0")
             places = [s + (k - (len(weights) - 1) / 2) * wide for s in range(len(words))]
-            axes.bar(places, head, wide, label=f"{kind}, {label}", color=COLOURS[k], alpha=1 if kind == "learned" else 0.6)
-            rows += [(kind, label, words[query], s, word, w) for s, (word, w) in enumerate(zip(words, head, strict=True))]
+            axes.bar(
+                places, head, wide, label=f"{kind}, {label}", color=COLOURS[k], alpha=1 if kind == "learned" else 0.6
+            )
+            rows += [
+                (kind, label, words[query], s, word, w) for s, (word, w) in enumerate(zip(words, head, strict=True))
+            ]
         axes.set_xticks(range(len(words)), words, rotation=30 if len(words) > 6 else 0)
         axes.set_ylabel("weight")
         axes.set_xlabel(f"{kind} heads, looking from “{words[query]}”")

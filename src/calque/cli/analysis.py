@@ -54,7 +54,11 @@ def analyse(
 
     pieces = chosen(figures, [name for name, value in (("buckets", buckets), ("equal", equal)) if value is not None])
     known = paper_figures()
-    if not runs and not ledger and (not figures or any(name not in known or known[name].needs_runs for name in figures)):
+    if (
+        not runs
+        and not ledger
+        and (not figures or any(name not in known or known[name].needs_runs for name in figures))
+    ):
         raise click.UsageError("expected a RUN, or --ledger")
     set_threads(threads)
     settings = Settings(

@@ -159,7 +159,13 @@ def reproduce(
 
 
 def _untrained(
-    paper: str, name: str, written: tuple[str, ...], folders: tuple[Path, ...], corpus: str, root: Path, out: Path | None
+    paper: str,
+    name: str,
+    written: tuple[str, ...],
+    folders: tuple[Path, ...],
+    corpus: str,
+    root: Path,
+    out: Path | None,
 ) -> bool:
     """Whether it is a figure, or a table that no training fills: then it is drawn, or computed. Exit status 1: not as printed."""
     from calque.reproduce.computed import compute_table, computed_table, write_computed

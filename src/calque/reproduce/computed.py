@@ -57,7 +57,14 @@ def write_computed(page: Page, out: Path) -> str:
 
 
 def compute_table(
-    paper: str, table: ComputedTable, settings: Sequence[str], corpus: str, overrides: tuple[str, ...], root: Path, out: Path, tell: Tell
+    paper: str,
+    table: ComputedTable,
+    settings: Sequence[str],
+    corpus: str,
+    overrides: tuple[str, ...],
+    root: Path,
+    out: Path,
+    tell: Tell,
 ) -> Page:
     """The table: of orders from `settings`, n=LENGTH and d=WIDTH, any number of each; of counts from a corpus and `overrides`.
 

@@ -1,4 +1,4 @@
-"""A table of orders (Zhang 2018, table 1): each order as printed, numbers that the cost code computes, and whether these grow so."""
+"""A table of orders (Zhang 2018, table 1): orders as printed, numbers that the cost code computes, and whether these grow so."""
 
 import math
 import re

@@ -72,7 +72,9 @@ class Cell:
 
 def figures_of(paper: str) -> list[str]:
     """The figures of a paper that something draws."""
-    return [name.partition("/")[2] for name, figure in paper_figures().items() if figure.paper == paper and figure.piece]
+    return [
+        name.partition("/")[2] for name, figure in paper_figures().items() if figure.paper == paper and figure.piece
+    ]
 
 
 def table_of(paper: str, name: str) -> Table:
