@@ -147,4 +147,6 @@ def test_bad_input(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, words: tuple
 
 def test_bad_usage(tmp_path: Path) -> None:
     assert call("reproduce", "zhang2018", "table2", "--from", tmp_path).exit_code == 2
+    assert call("reproduce", "zhang2018", "figure2", "--minutes", 3).exit_code == 2
+    assert call("reproduce", "zhang2018", "table1", "--from", tmp_path).exit_code == 2
     assert call("analyse", "--figure", "you2020/figure2", "--out", tmp_path).exit_code == 2

@@ -172,11 +172,8 @@ def _untrained(
     from calque.reproduce.figures import default_folder, draw_figure, figure_of, is_trained
 
     folder = out or default_folder(paper, name)
-    table = computed_table(paper, name)
-    figure = figure_of(paper, name)
-    if folders and figure is None:
-        raise click.UsageError("--from is of figures")
-    if table is not None:
+    if (table := computed_table(paper, name)) is not None:
+        _only("corpus", "width", "overrides")
         settings = tuple(one for one in written if "." not in one.partition("=")[0])
         overrides = tuple(one for one in written if one not in settings)
         page = compute_table(paper, table, settings, corpus, overrides, root, folder, tell)
@@ -184,7 +181,20 @@ def _untrained(
         if page.faults:
             sys.exit(1)
         return True
+    figure = figure_of(paper, name)
     if figure is None or (is_trained(paper, name) and not folders):
+        if folders:
+            raise click.UsageError("--from is of figures")
         return False
+    _only("folders")
     click.echo(draw_figure(figure, folders, root, folder, tell))
     return True
+
+
+def _only(*names: str) -> None:
+    """Refuses options that say nothing of what is asked for."""
+    context, known = click.get_current_context(), ("paper", "table", "data_folder", "out", *names)
+    for option in context.command.params:
+        name = str(option.name)
+        if context.get_parameter_source(name) is click.core.ParameterSource.COMMANDLINE and name not in known:
+            raise click.UsageError(f"{option.opts[0]} says nothing of what is not trained")
