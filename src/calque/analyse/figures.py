@@ -23,8 +23,9 @@ OWN = (DIAGRAM, MASK, QUERY)
 
 @dataclass(frozen=True)
 class PaperFigure:
-    """A figure of a paper: drawn by `piece`, or not, and then `why` says so.
+    """A figure of a paper, and the piece that draws it.
 
+    note      what differs
     rows      TABLE/ROW or TABLE, the rows whose runs it shows; of a diagram, names of the zoo
     printed   what the paper prints with it
     buckets   the paper's own, and what they share
@@ -32,8 +33,7 @@ class PaperFigure:
 
     name: str
     title: str
-    piece: str | None = None
-    why: str = ""
+    piece: str
     note: str = ""
     rows: tuple[str, ...] = ()
     printed: str = ""
@@ -48,7 +48,7 @@ class PaperFigure:
     @property
     def needs_runs(self) -> bool:
         """Whether nothing can be drawn without trained models."""
-        return self.piece is not None and self.piece not in (*OWN, SWEEPS)
+        return self.piece not in (*OWN, SWEEPS)
 
     @property
     def tables(self) -> "dict[str, tuple[Row, ...]]":
@@ -79,7 +79,7 @@ def paper_figures() -> Mapping[str, PaperFigure]:
 def chosen(asked: Sequence[str], given: Collection[str] = ()) -> "dict[str, Piece]":
     """What is drawn for these names, each a piece or a paper's figure; `given` are settings that no paper's replaces.
 
-    Raises X829 for another name, X830 for a figure that nothing draws.
+    Raises X829 for another name.
     """
     from calque.analyse.pieces import PIECES
 
@@ -87,20 +87,18 @@ def chosen(asked: Sequence[str], given: Collection[str] = ()) -> "dict[str, Piec
     for name in asked:
         figure = known.get(name)
         if figure is None and name not in PIECES:
-            names = [*PIECES, *(n for n, one in known.items() if one.piece)]
+            names = [*PIECES, *known]
             raise error("X829", None, name=name, near=nearest(name, names), names=names)
         found[name] = PIECES[name] if figure is None else piece_of(figure, given)
     return found
 
 
 def piece_of(figure: PaperFigure, given: Collection[str] = ()) -> "Piece":
-    """A paper's figure as a section: with its own buckets, and what the paper prints beside. Raises X830."""
+    """A paper's figure as a section: with its own buckets, and what the paper prints beside."""
     from calque import zoo
     from calque.analyse.pieces import PIECES, Piece
     from calque.zoo.paper import place
 
-    if figure.piece is None:
-        raise error("X830", None, name=figure.name, reason=figure.why)
     own = {name: getattr(figure, name) for name in ("buckets", "equal") if name not in given and getattr(figure, name)}
 
     def draw(analysis: "Analysis") -> "Found":
@@ -115,7 +113,7 @@ def piece_of(figure: PaperFigure, given: Collection[str] = ()) -> "Piece":
         elif figure.piece == QUERY:
             made = _query(here)
         else:
-            made = PIECES[str(figure.piece)].draw(here)
+            made = PIECES[figure.piece].draw(here)
         made += [
             papers.printed(figure.paper, rows, t) for t, rows in figure.tables.items() if any(r.figures for r in rows)
         ]
@@ -154,8 +152,7 @@ def markdown() -> str:
     """The table of `docs/analysis.md`."""
     rows = ["| figure | shows | drawn by |", "|---|---|---|"]
     for figure in paper_figures().values():
-        drawn = "not drawn" if figure.piece is None else f"`{figure.piece}`"
         of = ", ".join(f"`{name}`" for name in figure.rows)
-        more = "; ".join(one for one in (of, figure.note or figure.why) if one)
-        rows.append(f"| `{figure.name}` | {figure.title} | {drawn}{': ' + more if more else ''} |")
+        more = "; ".join(one for one in (of, figure.note) if one)
+        rows.append(f"| `{figure.name}` | {figure.title} | `{figure.piece}`{': ' + more if more else ''} |")
     return "".join(f"{row}\n" for row in rows)

@@ -36,8 +36,8 @@ def draw_figure(figure: PaperFigure, folders: Sequence[Path], root: Path, out: P
 
     folders  run folders, and output folders of `calque reproduce`; none: those of the tables whose rows the figure shows
 
-    Raises X830 for a figure that nothing draws and for what it needs besides, X841 without trained rows, X842 for a folder
-    that is neither, and what `calque.analyse` raises.
+    Raises X830 for what it needs besides, X841 without trained rows, X842 for a folder that is neither, and what
+    `calque.analyse` raises.
     """
     piece = piece_of(figure)
     where = list(folders) or [default_folder(figure.paper, table) for table in figure.tables]

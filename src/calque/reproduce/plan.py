@@ -71,7 +71,7 @@ class Cell:
 
 
 def figures_of(paper: str) -> list[str]:
-    """The figures of a paper that something draws."""
+    """The figures of a paper, by name."""
     return [
         name.partition("/")[2] for name, figure in paper_figures().items() if figure.paper == paper and figure.piece
     ]
