@@ -55,7 +55,7 @@ def average_mask(n: int = INPUTS) -> list[Drawn]:
         f"The matrix of the masked form: output g_j takes 1/j of each input up to y_j. The scan that `average` is computed with "
         f"gives the same to within {float((computed - product).abs().max()):.0e}, and the matrix of section 3.1 to within "
         f"{float((product - mask(n)).abs().max()):.0e}.",
-        named=("input of the layer", "its average"),
+        axes_names=("input of the layer", "its average"),
     )
     return [drawn]
 
