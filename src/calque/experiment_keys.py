@@ -79,7 +79,7 @@ class Model:
         "glorot",
         "glorot: uniform by fan-in and fan-out; uniform: U(-s, s) everywhere, s = initial_scale; "
         "t2t: glorot, embeddings normal with deviation 1/sqrt(d); "
-        "fan-in: uniform, but matrices and filters of the two chains, cells left out, by fan-in",
+        "fan-in: uniform, but matrices and filters of the two chains, cells and what is in a feed left out, by fan-in",
         choices=("glorot", "uniform", "t2t", "fan-in"),
     )
     initial_scale: float = key(0.1, "uniform, fan-in: half the width of the uniform distribution", low=0)

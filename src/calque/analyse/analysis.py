@@ -52,7 +52,7 @@ class Settings:
     line: int | None = None
     contrast: Path | None = None
     gold: Path | None = None
-    ledger: Path | None = None
+    ledger: tuple[Path, ...] = ()
     pairs: int = PAIRS
     dictionary: Path | None = None
 
@@ -115,10 +115,10 @@ class Analysis:
 
     @cached_property
     def cells(self) -> list[Entry]:
-        """The entries of the ledger. Raises `NotDrawn` without one, and what `calque.ledger.read` raises."""
-        if self.settings.ledger is None:
+        """The entries of all ledgers. Raises `NotDrawn` without one, and what `calque.ledger.read` raises."""
+        if not self.settings.ledger:
             raise NotDrawn("no ledger is given (--ledger)")
-        return read_entries(self.settings.ledger)
+        return [entry for folder in self.settings.ledger for entry in read_entries(folder)]
 
     @cached_property
     def translations(self) -> dict[str, list[str]]:

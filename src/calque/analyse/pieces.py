@@ -94,7 +94,7 @@ def _decode_time(a: Analysis) -> Found:
 
 def _matrices(a: Analysis) -> Found:
     given = a.settings.gold is not None
-    number = _line(a)
+    number = line_of(a)
     found: Found = []
     for s, path, head in _layers(a):
         if path is None:
@@ -155,7 +155,7 @@ def _gold_matrix(a: Analysis, number: int) -> Drawn:
     return matrices.draw(whole, source, target, "matrix-gold", "Links by hand", caption)
 
 
-def _line(a: Analysis) -> int:
+def line_of(a: Analysis) -> int:
     """The line whose attention is drawn: the one asked for, else the first whose length is nearest to ten words."""
     count = len(a.text.sources)
     if (line := a.settings.line) is not None:
@@ -281,7 +281,8 @@ def _sweeps(a: Analysis) -> Found:
     found = sweeps.sweeps(a.cells)
     if not found:
         raise NotDrawn("no number varies among the cells of the ledger")
-    return [sweeps.draw(name, table, a.settings.ledger.name if a.settings.ledger else "") for name, table in found]
+    where = ", ".join(folder.name for folder in a.settings.ledger)
+    return [sweeps.draw(name, table, where) for name, table in found]
 
 
 PIECES: dict[str, Piece] = {

@@ -2,14 +2,15 @@
 
 import base64
 import html
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
 from calque import __version__
 from calque.analyse import kept
 from calque.analyse.analysis import Analysis
-from calque.analyse.pieces import PIECES
+from calque.analyse.pieces import PIECES, Piece
+from calque.analyse.subject import stem
 from calque.analyse.table import Cell, Drawn, NotDrawn, Table
 from calque.diagnostics import error
 from calque.run import writing
@@ -32,13 +33,12 @@ class Section:
     notes: tuple[str, ...]
 
 
-def make_section(analysis: Analysis, name: str) -> Section:
+def make_section(analysis: Analysis, name: str, piece: Piece) -> Section:
     """A piece, as it was kept or made now. Raises CalqueError for what was asked for wrongly."""
-    piece = PIECES[name]
     there = False
     try:
         part, there = analysis.kept.part(
-            f"section-{name}", [name, analysis.fingerprint], lambda: kept.plain(piece.draw(analysis))
+            stem("section", name), [name, analysis.fingerprint], lambda: kept.plain(piece.draw(analysis))
         )
         made = kept.drawn(part)
     except NotDrawn as why:
@@ -48,16 +48,17 @@ def make_section(analysis: Analysis, name: str) -> Section:
     return Section(name, piece.title, drawn, tuple(one for one in made if isinstance(one, str)))
 
 
-def write_report(analysis: Analysis, out: Path, names: Iterable[str] = tuple(PIECES), alone: bool = False) -> Path:
+def write_report(analysis: Analysis, out: Path, pieces: Mapping[str, Piece] = PIECES, alone: bool = False) -> Path:
     """Writes each section's files, and after each of them `report.html`, into `out`; returns the path of the report.
 
     `alone`: figures that were asked for by name; X830 where none of them can be drawn. Raises K301 for what cannot be written.
     """
     analysis.check()
-    wanted = [name for name in PIECES if name in set(names)]
     sections: list[Section] = []
-    for k, name in enumerate(wanted, 1):
-        sections.append(make_section(analysis, name))
+    missing = [piece.title for piece in pieces.values()]
+    for name, piece in pieces.items():
+        sections.append(make_section(analysis, name, piece))
+        missing = missing[1:]
         if alone and not any(section.drawn for section in sections):
             continue
         with writing(out):
@@ -65,7 +66,7 @@ def write_report(analysis: Analysis, out: Path, names: Iterable[str] = tuple(PIE
             for drawn in sections[-1].drawn:
                 for kind, body in drawn.files().items():
                     write_whole(out / f"{drawn.name}.{kind}", body)
-            write_whole(out / REPORT, page(analysis, sections, wanted[k:]).encode())
+            write_whole(out / REPORT, page(analysis, sections, missing).encode())
     if alone and not any(section.drawn for section in sections):
         reason = "; ".join(note.removeprefix("Not drawn: ").rstrip(".") for s in sections for note in s.notes)
         raise error("X830", None, name=", ".join(s.name for s in sections), reason=reason)
@@ -73,13 +74,13 @@ def write_report(analysis: Analysis, out: Path, names: Iterable[str] = tuple(PIE
 
 
 def page(analysis: Analysis, sections: Iterable[Section], missing: Sequence[str] = ()) -> str:
-    """The report as one file of HTML: pictures are in it, tables are linked beside it. `missing`: pieces not made yet."""
+    """The report as one file of HTML: pictures are in it, tables are linked beside it. `missing`: titles of what is to come."""
     sections = list(sections)
     contents = "".join(
         f'<li><a href="#{s.name}">{_text(s.title)}</a>{"" if s.drawn else " <small>(not drawn)</small>"}</li>\n'
         for s in sections
     )
-    contents += "".join(f"<li>{_text(PIECES[name].title)} <small>(not made yet)</small></li>\n" for name in missing)
+    contents += "".join(f"<li>{_text(title)} <small>(not made yet)</small></li>\n" for title in missing)
     body = "".join(_section(analysis, s) for s in sections)
     return _PAGE.format(
         style=_STYLE,

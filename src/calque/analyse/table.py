@@ -19,8 +19,8 @@ class Drawn:
 
     def files(self) -> dict[str, bytes]:
         """What stands beside the report, by ending."""
-        pictures = {"svg": self.svg, "png": self.png} if self.svg else {}
-        return {"csv": self.table.csv().encode(), **pictures}
+        pictures = {"svg": self.svg, "png": self.png}
+        return {"csv": self.table.csv().encode(), **{kind: body for kind, body in pictures.items() if body}}
 
 
 class NotDrawn(Exception):

@@ -27,7 +27,7 @@ EQUAL = ("size", "width")
     "--pairs", "most", type=click.IntRange(1), help="Contrastive pairs of each kind of error.  [default: 400]"
 )
 @click.option("--dictionary", type=FILE, help="A lexical table that translates unknown words.")
-@click.option("--ledger", type=FILE, help="A folder of cells, for sweeps.")
+@click.option("--ledger", type=FILE, multiple=True, help="A folder of cells, for sweeps; repeat.")
 @THREADS
 def analyse(
     runs: tuple[Path, ...],
@@ -44,7 +44,7 @@ def analyse(
     pairs: Path | None,
     most: int | None,
     dictionary: Path | None,
-    ledger: Path | None,
+    ledger: tuple[Path, ...],
     threads: int | None,
 ) -> None:
     """Draw what RUNs do into one HTML report, with pictures and tables beside it.
@@ -53,22 +53,27 @@ def analyse(
     at hand cannot show say why. Of any architecture, several side by side. The report is written anew after each section; a call
     that was stopped goes on when it is given again.
     """
-    if not runs and ledger is None:
-        raise click.UsageError("expected a RUN, or --ledger")
     from calque.analyse.analysis import Analysis, Settings
-    from calque.analyse.figures import chosen
+    from calque.analyse.figures import chosen, paper_figures
     from calque.analyse.kept import KEPT, Kept
     from calque.analyse.pieces import PIECES
     from calque.analyse.report import REPORT, write_report
 
-    names, paper = chosen(figures, list(PIECES))
+    pieces = chosen(figures, [name for name, value in (("buckets", buckets), ("equal", equal)) if value is not None])
+    known = paper_figures()
+    if (
+        not runs
+        and not ledger
+        and (not figures or any(name not in known or known[name].needs_runs for name in figures))
+    ):
+        raise click.UsageError("expected a RUN, or --ledger")
     set_threads(threads)
     settings = Settings(
         text,
         lines,
         base,
-        buckets or (paper and paper.buckets) or Settings.buckets,
-        equal or (paper and paper.equal) or Settings.equal,
+        buckets or Settings.buckets,
+        equal or Settings.equal,
         layers,
         line,
         pairs,
@@ -80,7 +85,7 @@ def analyse(
     command = _command(click.get_current_context())
     analysis = Analysis(runs, settings, command, tell, Kept(out / KEPT))
     try:
-        path = write_report(analysis, out, names or PIECES, alone=bool(names))
+        path = write_report(analysis, out, pieces or PIECES, alone=bool(pieces))
     except KeyboardInterrupt:
         tell(f"stopped; the same call goes on. What is finished: {out / REPORT}")
         raise
