@@ -56,10 +56,11 @@ class PaperFigure:
         from calque import zoo
 
         found: dict[str, tuple[Row, ...]] = {}
+        known = set(zoo.names())  # rows that are another one's model, decoded otherwise, have no name there
         for name in self.rows if self.piece != DIAGRAM else ():
             table, _, key = name.partition("/")
             rows = zoo.paper(self.paper).table(table).rows
-            trained = tuple(row for row in rows if not row.decoding and key in ("", row.key))
+            trained = tuple(row for row in rows if row.name in known and key in ("", row.key))
             found[table] = (*found.get(table, ()), *trained)
         return found
 
