@@ -115,9 +115,8 @@ def piece_of(figure: PaperFigure, given: Collection[str] = ()) -> "Piece":
             made = _query(here)
         else:
             made = PIECES[figure.piece].draw(here)
-        made += [
-            papers.printed(figure.paper, rows, t) for t, rows in figure.tables.items() if any(r.figures for r in rows)
-        ]
+        tables = figure.tables if analysis.folders or analysis.settings.ledger else {}
+        made += [papers.printed(figure.paper, rows, t) for t, rows in tables.items() if any(r.figures for r in rows)]
         return [*made, *(one for one in (figure.printed, figure.note) if one)]
 
     cite = zoo.paper(figure.paper).cite
