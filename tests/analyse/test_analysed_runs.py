@@ -123,6 +123,22 @@ def test_every_figure_of_the_papers_is_drawn() -> None:
         assert figure.equal in (None, "size", "width")
 
 
+def test_figures_know_the_rows_whose_models_they_show() -> None:
+    figures = paper_figures()
+    assert [row.key for row in figures["you2020/figure4"].tables["table2"]] == ["base", "hc-sa", "hc-all"]
+    (rows,) = figures["luong2015/figure5"].tables.values()  # neither the ensemble nor unknown words replaced
+    assert [row.key for row in rows] == [
+        "base",
+        "base+reverse",
+        "base+dropout",
+        "global",
+        "global+feed",
+        "local-p+feed",
+    ]
+    assert figures["luong2015/figure1"].tables == {}
+    assert not figures["luong2015/figure1"].needs_runs
+
+
 def test_figures_are_chosen_by_name() -> None:
     found = chosen(["curves", "gehring2017/figure3"])
     assert list(found) == ["curves", "gehring2017/figure3"]

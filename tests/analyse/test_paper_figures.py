@@ -49,7 +49,8 @@ def test_architectures_are_those_of_explain() -> None:
 
 
 @pytest.mark.parametrize("name", ["zhang2018/figure2", "zhang2018/figure3", "you2020/figure1"])
-def test_without_runs_both_commands_draw_the_same(tmp_path: Path, name: str) -> None:
+def test_without_runs_both_commands_draw_the_same(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, name: str) -> None:
+    monkeypatch.chdir(tmp_path)
     one, two = tmp_path / "one", tmp_path / "two"
     found = call("reproduce", *name.split("/"), "--out", one)
     assert found.exit_code == 0, found.output

@@ -56,10 +56,11 @@ class PaperFigure:
         from calque import zoo
 
         found: dict[str, tuple[Row, ...]] = {}
+        known = set(zoo.names())  # rows that are another one's model, decoded otherwise, have no name there
         for name in self.rows if self.piece != DIAGRAM else ():
             table, _, key = name.partition("/")
             rows = zoo.paper(self.paper).table(table).rows
-            trained = tuple(row for row in rows if not row.decoding and key in ("", row.key))
+            trained = tuple(row for row in rows if row.name in known and key in ("", row.key))
             found[table] = (*found.get(table, ()), *trained)
         return found
 
@@ -114,9 +115,8 @@ def piece_of(figure: PaperFigure, given: Collection[str] = ()) -> "Piece":
             made = _query(here)
         else:
             made = PIECES[figure.piece].draw(here)
-        made += [
-            papers.printed(figure.paper, rows, t) for t, rows in figure.tables.items() if any(r.figures for r in rows)
-        ]
+        tables = figure.tables if analysis.folders or analysis.settings.ledger else {}
+        made += [papers.printed(figure.paper, rows, t) for t, rows in tables.items() if any(r.figures for r in rows)]
         return [*made, *(one for one in (figure.printed, figure.note) if one)]
 
     cite = zoo.paper(figure.paper).cite
