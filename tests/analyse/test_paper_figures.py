@@ -55,8 +55,8 @@ def test_without_runs_both_commands_draw_the_same(tmp_path: Path, monkeypatch: p
     found = call("reproduce", *name.split("/"), "--out", one)
     assert found.exit_code == 0, found.output
     assert call("analyse", "--figure", name, "--out", two).exit_code == 0
-    files = {file.name for file in one.iterdir()}
-    assert files == {file.name for file in two.iterdir()}
+    files = {file.name for file in one.iterdir() if file.is_file()}
+    assert files == {file.name for file in two.iterdir() if file.is_file()}
     assert any(file.endswith(".svg") for file in files)
     for file in files - {"report.html"}:
         assert (one / file).read_bytes() == (two / file).read_bytes()

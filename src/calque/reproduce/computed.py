@@ -82,7 +82,7 @@ def _numbers(settings: Sequence[str], known: Sequence[str] = ("n", "d")) -> dict
     for one in settings:
         for name, statement in parse_settings([one]).items():
             if name not in known:
-                raise error("X222", statement.name_span, name=name, near=None, names=list(known))
+                raise error("X222", statement.name_span, name=name, near=None, names=list(known) or None)
             value = statement.value.value if isinstance(statement.value, Number) else None
             if not isinstance(value, int) or not 2 <= value <= MOST or (name == "d" and value % 2):
                 raise error("X840", statement.name_span, name=name, high=MOST, found=one)
