@@ -85,8 +85,11 @@ def distance_table(counted: Mapping[str, Counted], kinds: Mapping[str, Mapping[s
     return Table.of(columns, rows)
 
 
-def draw_distances(table: Table, run: str, sentences: int, name: str) -> Drawn:
-    """A panel for each kind of attention: a column for each head, a row for each distance, dark where heads look."""
+def draw_distances(table: Table, run: str, sentences: int, name: str, brief: bool = False) -> Drawn:
+    """A panel for each kind of attention: a column for each head, a row for each distance, dark where heads look.
+
+    `brief`: another caption, before this one, has said what is drawn.
+    """
     table = table.where(run=run)
     kinds = [kind for kind in KINDS if kind in table.column("attention")]
     if not kinds:
@@ -115,19 +118,13 @@ def draw_distances(table: Table, run: str, sentences: int, name: str) -> Drawn:
         axes.set_xlim(-0.5, widest - 0.5)  # a head is as wide in every panel
         axes.grid(visible=False)
         canvas.figure.colorbar(image, ax=axes, label="share of queries")
-    caption = (
-        f"{run}: where each head's largest weight lies relative to the query, in tokens, over {sentences} sentences of the text "
-        "with the reference forced. A column is a head, lines part the layers, dots are mean absolute distances. "
-        + (
-            "In source attention the query is the target position and the distance is that between positions as counted "
-            "on each side. "
-            if KINDS[2] in kinds
-            else ""
-        )
-        + "Layers from left to right: "
-        + "; ".join(f"{kind} {', '.join(map(str, table.where(attention=kind).each('layer')))}" for kind in kinds)
-        + "."
+    what = (
+        f"Where each head's largest weight lies relative to the query, in tokens, over {sentences} sentences of the text with the "
+        "reference forced. A column is a head, lines part the layers, dots are mean absolute distances. In source attention the "
+        "query is the target position, and positions are counted on each side. "
     )
+    layers = "; ".join(f"{kind} {', '.join(map(str, table.where(attention=kind).each('layer')))}" for kind in kinds)
+    caption = f"{'' if brief else what}Layers from left to right: {layers}."
     return Drawn(name, f"Argmax distance per head: {run}", caption, table, *canvas.files())
 
 

@@ -194,7 +194,8 @@ def _distances(a: Analysis) -> Found:
     found: Found = []
     for s in a.subjects:
         try:
-            found.append(heads.draw_distances(table, s.name, len(a.attended), stem("distances", s.name)))
+            name, before = stem("distances", s.name), any(isinstance(one, Drawn) for one in found)
+            found.append(heads.draw_distances(table, s.name, len(a.attended), name, brief=before))
         except NotDrawn as why:
             found.append(str(why))
         if fixed := [path for path in s.attentions if path in s.fixed]:

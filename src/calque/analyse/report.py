@@ -2,6 +2,7 @@
 
 import base64
 import html
+import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -19,6 +20,9 @@ from calque.whole import write_whole
 REPORT = "report.html"
 SHOWN_ROWS = 60
 """Rows of a table that stand in the page; all of them are in its CSV."""
+ENLARGED = 1.6
+"""Pixels of a point of a picture, where the page is wide enough."""
+_WIDTH = re.compile(rb'<svg [^>]*?width="([\d.]+)pt"')
 OPEN_ROWS = 8
 """Longer tables are folded."""
 
@@ -115,7 +119,9 @@ def _about(a: Analysis) -> str:
 
 def _section(a: Analysis, section: Section) -> str:
     notes = "".join(f"<p class=note>{_text(_sentence(note))}</p>\n" for note in section.notes)
-    figures = "".join(_figure(drawn, f"{a.command} --figure {section.name}") for drawn in section.drawn)
+    # One call makes all figures of a section: the first caption has it.
+    commands = [f"{a.command} --figure {section.name}", *[""] * len(section.drawn)]
+    figures = "".join(_figure(*both) for both in zip(section.drawn, commands, strict=False))
     return f'<section id="{section.name}">\n<h2>{_text(section.title)}</h2>\n{figures}{notes}</section>\n'
 
 
@@ -127,9 +133,8 @@ def _figure(drawn: Drawn, command: str) -> str:
     files = " · ".join(f'<a href="{_text(drawn.name)}.{kind}">{kind.upper()}</a>' for kind in drawn.files())
     return (
         f'<figure id="figure-{_text(drawn.name)}">\n{_picture(drawn)}'
-        f"<figcaption><b>{_text(drawn.title)}.</b> {_caption(drawn.caption)}<br>{files}<br>"
-        f"{_command(command)}</figcaption>\n"
-        f"{_table(drawn.table)}</figure>\n"
+        f"<figcaption><b>{_text(drawn.title)}.</b> {_caption(drawn.caption)}<br>{files}"
+        f"{f'<br>{_command(command)}' if command else ''}</figcaption>\n</figure>\n{_table(drawn.table)}"
     )
 
 
@@ -139,7 +144,8 @@ def _picture(drawn: Drawn) -> str:
         return ""
     picture = base64.b64encode(drawn.svg).decode()
     alternative = f"Picture: {drawn.title}. Its figures stand in the table below."
-    return f'<img alt="{_text(alternative)}" src="data:image/svg+xml;base64,{picture}">\n'
+    width = round(ENLARGED * float(found[1])) if (found := _WIDTH.search(drawn.svg[:2000])) else ""
+    return f'<img alt="{_text(alternative)}" width="{width}" src="data:image/svg+xml;base64,{picture}">\n'
 
 
 def _table(table: Table) -> str:
@@ -179,7 +185,7 @@ _STYLE = """
 :root { color-scheme: light; }
 body { font: 16px/1.5 system-ui, sans-serif; color: #222; background: #fff; max-width: 46rem; margin: 0 auto; padding: 1rem; }
 h1 { font-size: 1.5rem; } h2 { font-size: 1.2rem; margin-top: 2.5rem; border-top: 1px solid #ddd; padding-top: 1rem; }
-h2, figcaption { break-after: avoid; } figure { margin: 1.5rem 0 2rem; } figure img { max-width: 100%; height: auto; }
+h2, figcaption { break-after: avoid; } figure { margin: 1.5rem 0 0.5rem; } figure img { max-width: 100%; height: auto; }
 figcaption { font-size: 0.9rem; color: #444; overflow-wrap: anywhere; } code { font-size: 0.8rem; color: #333; }
 code span { display: inline-block; max-width: 100%; overflow-wrap: anywhere; } pre { font-size: 0.8rem; white-space: pre-wrap; }
 pre { overflow-wrap: anywhere; } nav ol { padding-left: 1.6rem; } small { color: #555; }
@@ -188,12 +194,12 @@ pre { overflow-wrap: anywhere; } nav ol { padding-left: 1.6rem; } small { color:
 th, td { padding: 0.15rem 0.5rem; border-bottom: 1px solid #eee; text-align: left; vertical-align: top; }
 th { vertical-align: bottom; } td.n { text-align: right; font-variant-numeric: tabular-nums; } a { color: #0059a5; }
 footer { margin-top: 3rem; font-size: 0.8rem; color: #555; }
-@media (min-width: 44rem) { nav ol, .runs { columns: 2; } nav li, .runs li { break-inside: avoid; } }
+@media (min-width: 44rem) { nav ol, .runs { columns: 2; column-gap: 3rem; } nav li, .runs li { break-inside: avoid; } }
 @media print {
-  body { max-width: none; font-size: 10pt; padding: 0; } h2 { margin-top: 1.2rem; } figure { margin: 0.6rem 0 1rem; }
-  figure img { max-height: 13cm; max-width: 100%; } figure img, figcaption, tr { break-inside: avoid; }
-  figure img { break-after: avoid; } details:not([open]) { display: none; } details summary { display: none; }
-  .scroll { overflow: visible; } table { font-size: 6.5pt; } th, td { padding: 0.1rem 0.25rem; overflow-wrap: anywhere; }
+  body { max-width: none; font-size: 10pt; padding: 0; } h2 { margin-top: 1.2rem; }
+  figure { margin: 0.6rem 0 0; break-inside: avoid; } figure img { max-height: 13cm; max-width: 100%; width: auto; }
+  details:not([open]) { display: none; } details summary { display: none; } .scroll { overflow: visible; }
+  table { font-size: 6.5pt; } tr { break-inside: avoid; } th, td { padding: 0.1rem 0.25rem; }
 }
 """
 
