@@ -163,6 +163,13 @@ more = 1
         ('"v.en", "/abs/v.de"', '"v.en"', [("X201", '["v.en"]')]),
         ('"v.en", "/abs/v.de"', '"v.en", ""', [("X201", '["v.en", ""]')]),
         ('"v.en", "/abs/v.de"', '"v.en", "\\u0000"', [("X110", '["v.en", "\\u0000"]')]),
+        ("[model]", 'valid_more = ["a.en"]\n[model]', [("X216", '["a.en"]')]),
+        ("[model]", 'valid_more = ["a.en", ""]\n[model]', [("X216", '["a.en", ""]')]),
+        (
+            "[model]",
+            'valid_more = ["a.en", "a.de", "b/a.x", "c"]\n[model]',
+            [("X217", '["a.en", "a.de", "b/a.x", "c"]')],
+        ),
         ("[model]", 'codes = "c"\n[model]', [("X205", '"c"')]),
         ("[model]", 'subwords = "codes"\n[model]', [("X204", '"codes"')]),
         ("[model]", '[model]\nfile = "m.adl"', [("X203", '"m.adl"')]),
@@ -255,6 +262,7 @@ def experiments(draw: st.DrawFn) -> Experiment:
         made[part.__name__.lower()] = {f.name: draw(value(f)) for f in dataclasses.fields(part)}
     pair = st.tuples(paths, paths)
     made["data"] |= {"train": draw(pair), "valid": draw(pair), "test": draw(pair | st.just(()))}
+    made["data"]["valid_more"] = draw(pair | st.just(()))
     made["data"]["codes"] = draw(paths) if made["data"]["subwords"] == "codes" else ""
     made["decode"]["replace_unknown"] &= made["data"]["subwords"] == "words"
     made["model"] |= {"file": draw(paths), "text": ""} if draw(st.booleans()) else {"file": ""}

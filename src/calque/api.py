@@ -1,7 +1,7 @@
 """The Python interface: check and build a text, load a run, translate, score."""
 
 import warnings
-from collections.abc import Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from itertools import zip_longest
 from pathlib import Path
@@ -16,7 +16,7 @@ from calque.data.corpus import Pairs
 from calque.decode.attention import check_attends
 from calque.decode.prepare import prepare_for_decoding
 from calque.decode.rule import SearchSettings, score_of
-from calque.decode.score import Scores, score
+from calque.decode.score import Scores, score, score_versions
 from calque.decode.scorer import COMBINE
 from calque.decode.select import load_selection
 from calque.decode.translate import Loaded, Prefix, Translation, force, translate_lines
@@ -84,6 +84,30 @@ class Run:
         )
         found = self._forced(pairs)
         return score_of(settings, found.logp, found.tokens).tolist()
+
+    def cross_entropies(self, versions: Mapping[str, Iterable[str]]) -> list[list[float]]:
+        """The mean cross-entropy per token, end symbol included, in nats, of several translations of each source.
+
+        Faster than `score` of each: what translations of a source share is computed once.
+        """
+        import torch
+
+        here, texts = self.loaded, [list(some) for some in versions.values()]
+        flat = [text for some in texts for text in some]
+        cut = dict(zip(dict.fromkeys(flat), here.target.encode(list(dict.fromkeys(flat))), strict=True))
+        targets = [[cut[text] for text in some] for some in texts]
+        if here.others:
+            sources = [source for source, some in versions.items() for _ in some]
+            found = force(here, sources, [ids for some in targets for ids in some])
+            cuts = list(map(len, targets))
+            each = [
+                Scores(*both)
+                for both in zip(torch.split(found.logp, cuts), torch.split(found.tokens, cuts), strict=True)
+            ]
+        else:
+            read = here.source.encode(list(versions))
+            each = score_versions(here.model, read, targets, here.source_end, here.decode.batch_tokens)
+        return [(-one.logp / one.tokens).tolist() for one in each]
 
     def _forced(self, pairs: Sequence[tuple[str, str]]) -> Scores:
         here = self.loaded

@@ -34,7 +34,7 @@ class Experiment:
 _SECTIONS: dict[str, dict[str, Field[Any]]] = {
     f.name: {k.name: k for k in fields(f.type)} for f in fields(Experiment) if isinstance(f.type, type)
 }
-_PATHS = {"data.train", "data.valid", "data.test", "data.codes", "model.file"}
+_PATHS = {"data.train", "data.valid", "data.valid_more", "data.test", "data.codes", "model.file"}
 _NAMED = "model.file"
 """The path that may be the name of an architecture that comes with the package instead."""
 _LIMITS = ("max_updates", "max_epochs", "max_seconds", "patience", "min_lr")
@@ -203,6 +203,12 @@ def _contradictions(x: Experiment) -> Iterator[tuple[str, tuple[str, ...], dict[
         optional = name == "data.test" and not paths
         if not optional and (len(paths) != 2 or "" in paths):
             yield "X201", (name,), {"key": name, "found": sum(p != "" for p in paths)}
+    if len(more := x.data.valid_more) % 2 or "" in more:
+        yield "X216", ("data.valid_more",), {"found": sum(p != "" for p in more)}
+    else:
+        names = [name for name, _ in x.data.further]
+        for twice in dict.fromkeys(name for name in names if names.count(name) > 1):
+            yield "X217", ("data.valid_more",), {"name": twice}
     architecture = ("model.file", "model.text")
     if not x.model.file and not x.model.text.strip():
         yield "X202", architecture, {}

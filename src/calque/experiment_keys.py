@@ -14,6 +14,11 @@ def key(
     return field(default=default, metadata=made)
 
 
+def _called(path: str) -> str:
+    name = path.replace("\\", "/").rpartition("/")[2]
+    return name.partition(".")[0] or name
+
+
 @dataclass(frozen=True)
 class Data:
     """[data]: which text, and how it becomes ids."""
@@ -21,6 +26,11 @@ class Data:
     train: tuple[str, ...] = key((), "source and target training files, plain or .gz, one sentence per line")
     valid: tuple[str, ...] = key((), "source and target validation files")
     test: tuple[str, ...] = key((), "source and target test files, prepared beside the others")
+    valid_more: tuple[str, ...] = key(
+        (),
+        "further validation texts, source and target files in turn, each called by its source file up to the first dot; they are "
+        "logged beside the one of `valid`, which alone decides",
+    )
     subwords: str = key(
         "bpe",
         "bpe, unigram: learned here with sentencepiece; codes: given merges on tokenised text; words: white space",
@@ -36,6 +46,12 @@ class Data:
     max_ratio: float = key(
         0.0, "training pairs whose lengths differ by more than this factor are left out; 0: no bound", low=0
     )
+
+    @property
+    def further(self) -> list[tuple[str, tuple[str, str]]]:
+        """The names and the files of the further validation texts."""
+        files = self.valid_more
+        return [(_called(source), (source, target)) for source, target in zip(files[::2], files[1::2], strict=False)]
 
 
 @dataclass(frozen=True)
@@ -63,7 +79,7 @@ class Model:
         "glorot",
         "glorot: uniform by fan-in and fan-out; uniform: U(-s, s) everywhere, s = initial_scale; "
         "t2t: glorot, embeddings normal with deviation 1/sqrt(d); "
-        "fan-in: uniform, but matrices and filters of the two chains, cells left out, by fan-in",
+        "fan-in: uniform, but matrices and filters of the two chains, cells and what is in a feed left out, by fan-in",
         choices=("glorot", "uniform", "t2t", "fan-in"),
     )
     initial_scale: float = key(0.1, "uniform, fan-in: half the width of the uniform distribution", low=0)

@@ -96,10 +96,10 @@ class Model(nn.Module):
         """The logits of all positions at once."""
         return self.logits(self.decode(target_in, self.encode(source, source_mask), target_mask))
 
-    def init_state(self, sources: Sources, capacity: int, beams: int = 1) -> State:
+    def init_state(self, sources: Sources, capacity: int, beams: int = 1, record: Recorder | None = None) -> State:
         """The state before the first word, for `beams` rows per sentence that will hold at most `capacity` positions."""
         end = sources["end"].value
-        ctx = Context(beams=beams, sources=sources, like=end.new_empty(0))
+        ctx = Context(beams=beams, sources=sources, record=record, like=end.new_empty(0))
         return begin(self.decoder, end.shape[0] * beams, capacity, ctx)
 
     def step(

@@ -45,6 +45,7 @@ BLOCK = {"encoder": 2 * NORM + ATTENTION + INNER, "decoder": 3 * NORM + ATTENTIO
 POST_NORM = {
     "zhang2018/transformer": (N * BLOCK["encoder"], N * (BLOCK["decoder"] + ATTENTION)),
     "zhang2018/aan": (N * BLOCK["encoder"], N * (BLOCK["decoder"] + INNER + GATES)),
+    "zhang2018/aan-released": (N * BLOCK["encoder"] + D, N * (BLOCK["decoder"] + INNER + GATES)),
     "zhang2018/aan-no-ffn": (N * BLOCK["encoder"], N * (BLOCK["decoder"] + GATES)),
     "zhang2018/aan-no-gate": (N * BLOCK["encoder"], N * (BLOCK["decoder"] + INNER)),
     "kim2019/ssru": (6 * BLOCK["encoder"], 2 * (BLOCK["decoder"] + SSRU)),

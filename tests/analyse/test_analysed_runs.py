@@ -11,7 +11,7 @@ from torch.nn import functional as F
 from calque import api
 from calque.align.links import Gold
 from calque.analyse import contrast, matrices
-from calque.analyse.figures import chosen, markdown, paper_figures
+from calque.analyse.figures import OWN, chosen, markdown, paper_figures
 from calque.analyse.pieces import PIECES
 from calque.analyse.subject import DECODER, ENCODER, SOURCE, names_of, open_subjects, spread_over
 from calque.data.vocabulary import BOS, EOS
@@ -26,8 +26,10 @@ def test_every_kind_of_attention_is_found(runs: dict[str, Path]) -> None:
     assert kinds == {
         "transformer": sorted([ENCODER, DECODER, SOURCE, DECODER, SOURCE]),
         "rnn-feed": [SOURCE],
-        "hard-coded": [],
+        "hard-coded": [ENCODER],
     }
+    assert subjects["hard-coded"].fixed == set(subjects["hard-coded"].attentions)
+    assert subjects["transformer"].fixed == set()
     weights = subjects["rnn-feed"].weights(2)
     (path,) = subjects["rnn-feed"].attentions
     lengths = [
@@ -75,6 +77,8 @@ def test_contrastive_sets_of_both_forms(tmp_path: Path) -> None:
 def test_names_tell_runs_apart(tmp_path: Path) -> None:
     folders = [tmp_path / name for name in ("rnn/1", "cnn/1", "cnn/2", "base")]
     assert names_of(folders) == ["rnn/1", "cnn/1", "cnn/2", "base"]
+    assert names_of([tmp_path / f"{name}/1" for name in ("rnn", "cnn")]) == ["rnn", "cnn"]
+    assert names_of([tmp_path / "rnn/1"]) == ["rnn"]
     assert names_of([tmp_path / "a/x/run", tmp_path / "b/x/run"]) == ["a/x/run", "b/x/run"]
     assert list(spread_over(10, 4)) == [0, 2, 5, 7]
     assert list(spread_over(3, 9)) == [0, 1, 2]
@@ -107,20 +111,39 @@ def test_addresses_of_layers_and_heads() -> None:
     assert matrices.address("decoder.1[2].0#3") == ("decoder.1[2].0", 3)
 
 
-def test_every_figure_of_the_papers_is_drawn_or_says_why() -> None:
+def test_every_figure_of_the_papers_is_drawn() -> None:
     figures = paper_figures()
     # As captioned in the papers; Domhan 2018 has tables alone.
     for paper, count in {"luong2015": 7, "gehring2017": 5, "zhang2018": 7, "you2020": 8}.items():
         numbers = [int(m[1]) for name in figures if (m := re.fullmatch(rf"{paper}/figure(\d+)", name))]
         assert numbers == list(range(1, count + 1))
     for name, figure in figures.items():
-        assert (figure.piece in PIECES) != bool(figure.why), name
+        assert figure.piece in {*PIECES, *OWN}, name
+        assert figure.tables or figure.piece in OWN or "table" in name, name
         assert figure.equal in (None, "size", "width")
 
 
+def test_figures_know_the_rows_whose_models_they_show() -> None:
+    figures = paper_figures()
+    assert [row.key for row in figures["you2020/figure4"].tables["table2"]] == ["base", "hc-sa", "hc-all"]
+    (rows,) = figures["luong2015/figure5"].tables.values()  # neither the ensemble nor unknown words replaced
+    assert [row.key for row in rows] == [
+        "base",
+        "base+reverse",
+        "base+dropout",
+        "global",
+        "global+feed",
+        "local-p+feed",
+    ]
+    assert figures["luong2015/figure1"].tables == {}
+    assert not figures["luong2015/figure1"].needs_runs
+
+
 def test_figures_are_chosen_by_name() -> None:
-    assert chosen(["gehring2017/figure3"], list(PIECES)) == (["lengths"], paper_figures()["gehring2017/figure3"])
-    assert chosen(["curves", "you2020/figure2"], list(PIECES)) == (["curves", "distances"], None)
+    found = chosen(["curves", "gehring2017/figure3"])
+    assert list(found) == ["curves", "gehring2017/figure3"]
+    assert found["curves"] is PIECES["curves"]
+    assert found["gehring2017/figure3"].title.startswith("Gehring 2017, figure 3: BLEU")
 
 
 def test_the_page_has_the_table_of_figures_and_all_pieces() -> None:

@@ -11,10 +11,13 @@ from html.parser import HTMLParser
 from pathlib import Path
 from typing import Any
 
+import click
 import pytest
 from analysed import write
 
-from calque.analyse.pieces import PIECES
+from calque.analyse.analysis import Analysis
+from calque.analyse.kept import KEPT
+from calque.analyse.pieces import PIECES, Found, Piece
 from calque.cli import analysis, root
 from calque.diagnostics import CalqueError
 from calque.experiment import Data
@@ -119,9 +122,57 @@ def test_the_whole_report(
         assert len(rows) > 1
         assert (tmp_path / "out" / f"{stem}.png").read_bytes().startswith(b"\x89PNG")
     # What does not apply to a family is named.
-    assert "hard-coded has no attention whose weights depend on the text" in body
-    assert "calque analyse" in body
+    assert "hard-coded: hard-coded, so the same for every text: encoder.1" in body
+    assert "transformer: no attention aligns" not in body
+    assert "<span>calque</span> <span>analyse</span>" in body
     assert "--figure you2020" not in body
+
+
+def test_a_stopped_call_goes_on(
+    runs: dict[str, Path], tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    drawn: list[str] = []
+
+    def counted(name: str, stop: bool) -> Piece:
+        def draw(a: Analysis) -> Found:
+            if stop:
+                raise KeyboardInterrupt
+            drawn.append(name)
+            return pieces[name].draw(a)
+
+        return replace(pieces[name], draw=draw)
+
+    pieces = dict(PIECES)
+    names = ["pareto", "lengths", "curves", "matrices"]
+    asked = ["analyse", runs["transformer"], runs["rnn-feed"], "--out", tmp_path, "--lines", 6, "--threads", 1]
+    asked += [word for name in names for word in ("--figure", name)]
+    for name in names:
+        monkeypatch.setitem(PIECES, name, counted(name, stop=name == "lengths"))
+    with pytest.raises(click.Abort):
+        calque(*asked)
+    assert drawn == ["pareto", "curves"]
+    assert "the same call goes on" in capsys.readouterr().err
+    body = (tmp_path / "report.html").read_text(encoding="utf-8")
+    assert "This report is not finished" in body
+    assert "Attention matrices <small>(not made yet)</small>" in body
+    assert 'id="curves"' in body
+    assert (tmp_path / "pareto.png").is_file()
+    # The next call translates nothing again and draws what is missing; a damaged file is made anew.
+    monkeypatch.setitem(PIECES, "lengths", counted("lengths", stop=False))
+    monkeypatch.setattr("calque.api.Run.candidates", lambda *_: pytest.fail("translated again"))
+    (tmp_path / KEPT / "section-curves.json").write_text('{"from": 3')
+    drawn.clear()
+    calque(*asked)
+    assert drawn == ["curves", "lengths", "matrices"]
+    whole = (tmp_path / "report.html").read_text(encoding="utf-8")
+    assert "not finished" not in whole
+    drawn.clear()
+    calque(*asked)
+    assert drawn == []
+    assert (tmp_path / "report.html").read_text(encoding="utf-8") == whole
+    # Another setting, other figures.
+    calque(*asked, "--line", 2)
+    assert "matrices" in drawn
 
 
 def test_what_is_not_at_hand_is_named(runs: dict[str, Path], tmp_path: Path) -> None:

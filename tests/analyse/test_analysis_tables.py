@@ -11,9 +11,11 @@ import scipy.stats
 import torch
 
 from calque.align.links import Gold
-from calque.analyse import curves, gold, heads, lengths, pareto, sweeps, timing
+from calque.analyse import curves, gold, heads, lengths, pareto, sweeps, timing, unknown
 from calque.analyse.contrast import Pair, by_distance, by_kind, wilson
 from calque.analyse.table import Table
+from calque.data.vocabulary import UNK
+from calque.decode.sentences import Translation
 from calque.evaluate import bleu, chrf
 from calque.ledger import Entry
 
@@ -27,7 +29,7 @@ def sentences(count: int, seed: int, most: int = 12) -> list[str]:
 
 def test_a_table_is_written_with_empty_fields_where_there_is_no_figure() -> None:
     table = Table.of(("run", "x, s"), [("a", 0.5), ("b", None)])
-    assert table.csv() == b'run,"x, s"\na,0.5\nb,\n'
+    assert table.csv() == 'run,"x, s"\na,0.5\nb,\n'
     assert table.where(run="a").rows == (("a", 0.5),)
     assert math.isnan(table.numbers("x, s")[1])
 
@@ -254,3 +256,24 @@ def test_sweeps_of_a_setting_and_of_numbers_in_rows() -> None:
     assert free["#1"].each("line") == ["heads-* d=8", "heads-* d=16"]
     assert free["d"].each("line") == ["heads-1", "heads-2"]
     assert sweeps.sweeps([]) == []
+
+
+def test_unknown_words_are_counted_by_what_becomes_of_them() -> None:
+    ids = (UNK, 5, UNK, UNK)
+    found = [Translation("<unk> b <unk> <unk>", ids, 0.0, 0.0), Translation("b", (5,), 0.0, 0.0)]
+    words = [
+        unknown.Unknown(1, "x", "dictionary", "ex", True, "ex b y <unk>"),
+        unknown.Unknown(1, "y", "copy", "y", False, "ex b y <unk>"),
+        unknown.Unknown(1, None, "left", None, False, "ex b y <unk>"),
+    ]
+    table = unknown.table({"a": (found, words), "b": (found[1:], [])})
+    assert table.rows == (("a", 5, 3, 60.0, 1, 1, 1, 1, 0), ("b", 1, 0, 0.0, 0, 0, 0, 0, 0))
+    shown = unknown.examples({"a": words, "b": []})
+    assert [row[2:6] for row in shown.rows] == [
+        ("x", "dictionary", "ex", "yes"),
+        ("y", "copy", "y", "no"),
+        (None, "left", None, None),
+    ]
+    drawn = unknown.draw(table, 2, "table.txt")
+    assert drawn.png.startswith(b"\x89PNG")
+    assert "table.txt" in drawn.caption

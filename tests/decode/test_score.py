@@ -8,7 +8,7 @@ from decode_oracle import MODELS, sources, varied
 from calque.data.batches import collate
 from calque.data.corpus import Pairs
 from calque.data.vocabulary import BOS, EOS
-from calque.decode.score import score
+from calque.decode.score import score, score_versions
 from calque.decode.search import SearchSettings, search
 
 LENGTHS, LIMITS = [6, 1, 4, 7, 2, 5], [9, 3, 6, 12, 1, 8]
@@ -44,3 +44,25 @@ def test_the_end_symbol_counts() -> None:
 def test_nothing_to_score() -> None:
     found = score(varied("cnn"), [])
     assert found.logp.shape == found.tokens.shape == (0,)
+
+
+@pytest.mark.parametrize("end", [True, False])
+@pytest.mark.parametrize("name", MODELS)
+def test_versions_of_a_source_score_as_they_do_alone(name: str, end: bool) -> None:
+    model = varied(name)
+    read = [[4, 5, 6, 7, 8], [9], [5, 5, 12], [6, 7]]
+    versions = [
+        [[4, 5, 6, 7], [4, 5, 9, 7], [4, 5, 6, 7, 10, 11], [12], []],
+        [[8]],
+        [[], [5, 6], [5, 6]],
+        [[10, 9, 8], [10, 9, 8, 7], [10, 9]],
+    ]
+    flat = [(s, ids) for s, some in zip(read, versions, strict=True) for ids in some]
+    pairs = Pairs.of(*map(list, zip(*flat, strict=True)))
+    alone = score(model, (collate(pairs, np.array([k]), end) for k in range(len(pairs))))
+    for tokens in (1, 40, 4096):
+        each = score_versions(model, read, versions, end, tokens)
+        assert [len(one.logp) for one in each] == list(map(len, versions))
+        torch.testing.assert_close(torch.cat([one.logp for one in each]), alone.logp, rtol=1e-9, atol=1e-9)
+        assert torch.cat([one.tokens for one in each]).tolist() == alone.tokens.tolist()
+    assert score_versions(model, [], [], end) == []

@@ -12,7 +12,7 @@ from calque.data.subwords import learn
 from calque.data.vocabulary import EOS, UNK, Vocabulary
 from calque.decode.attention import align_lines, attend
 from calque.decode.translate import Loaded, Translation, translate_lines
-from calque.decode.unknown import replace_unknown
+from calque.decode.unknown import COPY, DICTIONARY, LEFT, replace_unknown, replacements
 from calque.diagnostics import CalqueError
 from calque.experiment import Data, Decode
 
@@ -78,7 +78,14 @@ def test_unknown_words_become_entries_or_copies(monkeypatch, offset: int, expect
     fixed(monkeypatch, [[0.1, 0.8, 0.1, 0], [0, 0, 1, 0], [0.9, 0.1, 0, 0], [0.2, 0.2, 0.2, 0.4]])
     here = replace(loaded("cnn", align_offset=offset), dictionary={"one": "uno", "two": "due"})
     one = Translation("<unk> A <unk> <unk>", (UNK, 4, UNK, UNK), -1.5, -6.0)
-    found = replace_unknown(here, ["a one two", "b"], [[one, Translation("B", (5,), -1, -1)], []])
+    given = [[one, Translation("B", (5,), -1, -1)], []]
+    told = replacements(here, ["a one two", "b"], given)
+    assert [(r.line, r.rank, r.position) for r in told] == [(0, 0, 0), (0, 0, 2), (0, 0, 3)]
+    words = expected.split()
+    assert [r.word or "<unk>" for r in told] == [words[0], *words[2:]]
+    how = {"uno": DICTIONARY, "due": DICTIONARY, "a": COPY, "<unk>": LEFT}
+    assert [r.how(here) for r in told] == [how[words[k]] for k in (0, 2, 3)]
+    found = replace_unknown(here, ["a one two", "b"], given)
     assert found == [[one._replace(text=expected), Translation("B", (5,), -1, -1)], []]
 
 

@@ -6,7 +6,6 @@ import pytest
 import torch
 from explained import built, explained, small
 from torch import Tensor
-from torch.utils.flop_counter import FlopCounterMode
 
 from calque import zoo
 from calque.adl.check import Checked, check
@@ -108,50 +107,13 @@ def test_nothing_outside_the_field_of_a_random_architecture_is_seen() -> None:
             assert field[0] <= found[0] <= found[1] <= field[1], (seed, side)
 
 
-# -- Zhang 2018, table 1: self-attention n^2 d + n d^2, O(1), O(1); average attention n d^2, O(n) or O(1), O(1)
+# -- recurrences and what is fed back; tests/explain/test_averages.py has Zhang 2018, table 1
 
 D = 16
 
 
 def layer(text: str) -> Checked:
     return check(Text("text", f"d = {D}\nencoder = id\ndecoder = {text}\n"), builtin())
-
-
-def test_zhang_self_attention() -> None:
-    found = layer("mh_dot_self_att(heads=2)").decoder
-    products = figures(found).products
-    assert (products.position, products.visible) == (4 * D * D, 2 * D)  # n of each: n d^2 and n^2 d
-    assert figures(found).order == "1"
-    assert path_order(found) == "1"
-    assert [path_length(found, n) for n in (2, 50)] == [1, 1]
-    assert waits(found, 50) == 1
-
-
-def test_zhang_average_attention() -> None:
-    """The scan that is computed needs log n operations in turn, between the paper's n (sum) and 1 (product with a mask)."""
-    found = layer("gate(average -> ffl)").decoder
-    products = figures(found).products
-    assert (products.position, products.visible) == (8 * D * D + 4 * D * D, 0)  # n d^2 alone, as the original form
-    assert figures(found).order == "log n"
-    assert path_order(found) == "1"
-    assert path_length(found, 50) == 1
-    assert figures(found).state.exact == D  # equation 5: one previous state
-
-
-@pytest.mark.parametrize("n", [8, 40])
-def test_zhang_masked_average_attention(n: int) -> None:
-    """The third form multiplies with a matrix of 1/j: n^2 d more, as counted while it runs; the same sums, and nothing waits.
-
-    No layer computes it, so no definition costs it: the scan gives its outputs without those products.
-    """
-    x = torch.randn(1, n, D, dtype=torch.float64)
-    mask = torch.ones(n, n, dtype=torch.float64).tril() / torch.arange(1, n + 1)[:, None]
-    with FlopCounterMode(display=False) as counter:
-        masked = mask @ x[0]
-    assert counter.get_total_flops() == 2 * n * n * D
-    made = built(check(Text("text", f"d = {D}\nencoder = id\ndecoder = average\n"), builtin()))
-    assert torch.allclose(made.decoder(x, Context(like=x.new_empty(0)))[0], masked, rtol=0, atol=1e-12)
-    assert figures(layer("average").decoder).products.per_position(n, n) == 0
 
 
 @pytest.mark.parametrize("text", ["rnn", "feed(ff)", "ssru"])

@@ -25,6 +25,7 @@ from calque.layers.rnn import Recurrent
 from calque.layers.self_attention import SelfAttention
 from calque.layers.source import SourceAttention
 from calque.layers.state import Cell, Memory, State, States, Window
+from calque.layers.zero_first import ZeroFirst
 
 Patch = pytest.MonkeyPatch
 
@@ -90,6 +91,14 @@ def keep_forgets_the_positions(patch: Patch) -> None:
 def rows_taken_to_be_even(patch: Patch) -> None:
     real = History.advance
     patch.setattr(History, "advance", lambda self, n, mask: real(self, n, mask)._replace(at=(self.at or 0) + n))
+
+
+@mutant("zero_first", "equal")
+def zeros_before_every_chunk(patch: Patch) -> None:
+    def step(self: ZeroFirst, x: Tensor, state: State, ctx: Context) -> Any:
+        return self.forward(x, ctx), state
+
+    patch.setattr(ZeroFirst, "step", step)
 
 
 # -- windows

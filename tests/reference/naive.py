@@ -142,6 +142,11 @@ def pos(xs: Sequence_, scale: bool, layout: str, endpoint: bool) -> Sequence_:
     return out
 
 
+def zero_first(xs: Sequence_) -> Sequence_:
+    """The target shifted by one place, zeros moved in (Zhang 2018, the authors' code), where xs begins with a begin symbol."""
+    return [np.zeros_like(x) if t == 0 else x for t, x in enumerate(xs)]
+
+
 def learn_pos(xs: Sequence_, table: Vector) -> Sequence_:
     """h_t + l_t; the last row for every position past the table."""
     return [h + table[min(t, len(table) - 1)] for t, h in enumerate(xs)]

@@ -55,6 +55,36 @@ def test_hard_coded_source_attention(offsets: tuple[int, ...], gamma: float) -> 
     agrees(offsets, ", form=index", gamma, True, True, project=False)
 
 
+@pytest.mark.parametrize(
+    ("text", "side"),
+    [
+        ("hc_self_att(-1, 1, project=no, out=no)", ENCODER),
+        ("hc_self_att(-2, 0, project=no, out=no, form=conv, sigma=0.3)", ENCODER),
+        ("hc_self_att(-1, 0, 1, -3, project=no, out=no)", DECODER),
+        ("hc_src_att(-1, 0, 1, 3, project=no, out=no)", DECODER),
+        ("hc_src_att(1, 0, project=no, out=no, clamp=yes, floor=no)", DECODER),
+    ],
+)
+def test_the_weights_that_are_recorded_are_those_that_weigh(text: str, side: str) -> None:
+    """With neither projection a head's output is its weights times its slice of what it reads."""
+    b = Bench(text, side)
+    s, told = b.subject, {}
+    if side == ENCODER:
+        mask = s.source_mask
+        values, y = s.source, s.encode(s.source, mask, told.__setitem__)["end"].value
+    else:
+        mask = s.mask
+        y = s.forward(s.x, s.sources, mask if "src" not in text else None, told.__setitem__)
+        values = s.sources["end"].value if "src" in text else s.x
+    ((path, weights),) = told.items()
+    assert path.startswith(side)
+    heads = values.unflatten(2, (weights.shape[1], -1)).transpose(1, 2)
+    expected = torch.matmul(weights, heads).transpose(1, 2).flatten(2)
+    real = mask if "src" not in text else torch.ones(y.shape[:2], dtype=torch.bool)
+    torch.testing.assert_close(y[real], expected[real], rtol=0, atol=1e-9)
+    assert (weights == 0).any()
+
+
 def test_gamma_is_that_of_the_model() -> None:
     """The subject of proofs has a gamma that is not 1: the laws hold of centres that do not move by ones."""
     b = Bench("hc_src_att(0)", DECODER)

@@ -4,8 +4,12 @@ import pytest
 import torch
 from torch import nn
 
+from calque import zoo
 from calque.adl.check import Checked, check
+from calque.adl.dialect import reader
+from calque.adl.settings import parse_settings
 from calque.diagnostics import Text
+from calque.layers.feed import Feed
 from calque.layers.registry import builtin
 from calque.model import Model, Shape
 from calque.train.initialise import initialise
@@ -98,6 +102,29 @@ def test_by_fan_in_outside_cells_tables_and_the_output_layer() -> None:
             assert 0.5 * bound < weight.abs().max() <= bound, name
     assert {kind for _, kind in seen} == {"weight", "bias", "table"}
     assert {bound for bound, _ in seen} == {0.01, *bounds.values()}
+
+
+def test_the_conditional_cell_of_gehring_starts_as_one() -> None:
+    """The authors' code: U(-0.05, 0.05) for the whole conditional LSTM, W_d and b_d included; the map behind it by its fan-in."""
+    checked = check(zoo.read("gehring2017/table1/deep+pos"), builtin(), reader("calque", parse_settings(["d=32"])))
+    model = Model(checked, Shape(40, 40, "none"))
+    initialise(model, "fan-in", 0.05, 3)
+    cell = {
+        n: w for n, w in model.decoder.named_parameters() if any(isinstance(m, Feed) for m in _above(model.decoder, n))
+    }
+    # W_d: h -> d with its bias, and the two matrices of an LSTM without biases over [g; c].
+    assert sorted(w.numel() for w in cell.values()) == sorted([32 * 64, 32, 4 * 64 * 64, 4 * 64 * 64])
+    outside = dict(model.decoder.named_parameters()).keys() - cell.keys()
+    assert all(0.04 < w.abs().max() <= 0.05 for w in cell.values())
+    behind = [model.decoder.get_parameter(n) for n in outside]
+    assert sorted(w.numel() for w in behind) == [32, 32 * 64]
+    assert all(0.05 < w.abs().max() <= 64**-0.5 for w in behind)
+
+
+def _above(model: nn.Module, name: str) -> list[nn.Module]:
+    """The modules that a parameter is within."""
+    parts = name.split(".")[:-1]
+    return [model.get_submodule(".".join(parts[:k])) for k in range(len(parts) + 1)]
 
 
 def test_projections_of_an_attention_start_as_one_matrix_and_others_alone() -> None:

@@ -15,9 +15,10 @@ import torch
 
 from calque.adl.check import Checked, check
 from calque.data.batches import collate, plan
+from calque.data.compiled import prepare
 from calque.data.corpus import Prepared, seal
 from calque.diagnostics import CalqueError, Text
-from calque.experiment import Experiment, load, write
+from calque.experiment import Data, Experiment, load, write
 from calque.layers.registry import builtin
 from calque.model import cross_entropy
 from calque.run import load_model, read_tensors
@@ -195,6 +196,33 @@ def test_the_log(run: Path, prepared: Prepared, checked: Checked, experiment: Ma
     assert all(line["loss"] == line["nll"] and line["skipped"] == 0 for line in written)
     assert all(line["gradient_norm"] > 0 and line["target_tokens_per_second"] > 0 for line in written)
     assert lines(run, "valid")[0].keys() >= {"perplexity", "nll", "bleu", "best", "seconds", "epoch"}
+
+
+def test_further_validation_texts_are_logged_and_decide_nothing(
+    tmp_path: Path, prepared: Prepared, checked: Checked, experiment: Make
+) -> None:
+    base = prepared.folder.parent
+    for side in ("source", "target"):
+        text = (base / f"train.{side}").read_text().splitlines(keepends=True)
+        (tmp_path / f"seen.few.{side}").write_text("".join(text[:30]))
+        (tmp_path / f"again.{side}").write_text((base / f"valid.{side}").read_text())
+    names = [str(tmp_path / f"{name}.{side}") for name in ("seen.few", "again") for side in ("source", "target")]
+    files = (("train.source", "train.target"), ("valid.source", "valid.target"))
+    settings = Data(*files, valid_more=tuple(names), subwords="words", vocabulary_size=0)
+    with_more = prepare(settings, tmp_path / "prepared", base)
+    assert with_more.further == ["seen", "again"]
+    assert with_more.lines("valid.seen")[0] == (tmp_path / "seen.few.source").read_text().splitlines()
+    alone, more = (train(experiment(), tmp_path / name, p, checked) for name, p in (("a", prepared), ("b", with_more)))
+    assert isinstance(more, Finished)
+    assert isinstance(alone, Finished)
+    assert (more.perplexity, more.averaged) == (alone.perplexity, alone.averaged)
+    found = lines(tmp_path / "b", "valid")
+    first, seen, again = ([v for v in found if v.get("set") == name] for name in (None, "seen", "again"))
+    assert [v["update"] for v in seen] == [v["update"] for v in first]
+    assert [v["nll"] for v in again] == [v["nll"] for v in first]
+    assert all(a["nll"] != b["nll"] for a, b in zip(seen, first, strict=True))
+    plain = lines(tmp_path / "a", "valid")
+    assert [v["perplexity"] for v in first] == [v["perplexity"] for v in plain]
 
 
 def test_another_run_is_not_continued(run: Path, prepared: Prepared, checked: Checked, experiment: Make) -> None:

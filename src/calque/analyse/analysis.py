@@ -3,21 +3,23 @@
 import contextlib
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
-from functools import cached_property
+from functools import cached_property, partial
 from pathlib import Path
 from typing import Any
 
 from calque.align.links import Gold, check_inside, read_gold
+from calque.align.table import best_of, read_table
 from calque.analyse.contrast import Pair, decide, read_set
 from calque.analyse.gold import Aligned
+from calque.analyse.kept import Kept, contents, fingerprint
 from calque.analyse.matrices import address
-from calque.analyse.subject import SOURCE, Subject, Tested, open_subjects, spread_over
+from calque.analyse.subject import SOURCE, Subject, Tested, open_subjects, spread_over, stem
 from calque.analyse.table import NotDrawn
 from calque.diagnostics import Place, error, nearest
 from calque.evaluate import Score, bleu, chrf
 from calque.ledger import Entry, conditions
 from calque.ledger import read as read_entries
-from calque.run import MODEL, read_about
+from calque.run import LOG, MODEL, read_about
 
 ATTENDED = 200
 """Sentences whose attention is recorded for figures over all heads of all runs."""
@@ -38,6 +40,7 @@ class Settings:
     buckets   by source length, `equal` in size or width
     layers    attention layers to draw, PATH or PATH#HEAD
     line      of the text whose attention is drawn, from 1; None: one of about ten words
+    pairs     contrastive pairs of each kind that are scored, evenly spaced
     """
 
     text: tuple[Path, Path] | None = None
@@ -49,7 +52,9 @@ class Settings:
     line: int | None = None
     contrast: Path | None = None
     gold: Path | None = None
-    ledger: Path | None = None
+    ledger: tuple[Path, ...] = ()
+    pairs: int = PAIRS
+    dictionary: Path | None = None
 
 
 @dataclass
@@ -60,13 +65,14 @@ class Analysis:
     settings: Settings
     command: str
     tell: Tell = field(default=lambda _: None)
+    kept: Kept = field(default_factory=Kept)
 
     @cached_property
     def subjects(self) -> list[Subject]:
         """The runs. Raises `NotDrawn` where none is given, and what `open_subjects` raises."""
         if not self.folders:
             raise NotDrawn("no run is given")
-        return open_subjects(self.folders, self.settings.text, self.settings.lines)
+        return open_subjects(self.folders, self.settings.text, self.settings.lines, self.kept)
 
     @property
     def text(self) -> Tested:
@@ -103,17 +109,19 @@ class Analysis:
                 _ = self.gold
             with contextlib.suppress(NotDrawn):
                 _ = self.pairs
+            _ = self.dictionary
         with contextlib.suppress(NotDrawn):
             _ = self.cells
 
     @cached_property
     def cells(self) -> list[Entry]:
-        """The entries of the ledger. Raises `NotDrawn` without one, X402, and what `calque.ledger.read` raises."""
-        if self.settings.ledger is None:
+        """The entries of all ledgers. Raises `NotDrawn` without one, X402, and what `calque.ledger.read` raises."""
+        if not self.settings.ledger:
             raise NotDrawn("no ledger is given (--ledger)")
-        if not self.settings.ledger.is_dir():
-            raise error("X402", Place(str(self.settings.ledger)), reason="there is no such folder")
-        return read_entries(self.settings.ledger)
+        for folder in self.settings.ledger:
+            if not folder.is_dir():
+                raise error("X402", Place(str(folder)), reason="there is no such folder")
+        return [entry for folder in self.settings.ledger for entry in read_entries(folder)]
 
     @cached_property
     def translations(self) -> dict[str, list[str]]:
@@ -152,14 +160,16 @@ class Analysis:
         """The contrastive pairs. Raises `NotDrawn` without a set."""
         if self.settings.contrast is None:
             raise NotDrawn("no contrastive set is given (--contrast)")
-        return read_set(self.settings.contrast, PAIRS)
+        return read_set(self.settings.contrast, self.settings.pairs)
 
     @cached_property
     def decided(self) -> dict[str, list[bool]]:
         """Which pairs each run gets right."""
         found = {}
         for subject in self.subjects:
-            found[subject.name] = decide(subject.run, self.pairs)
+            source = [subject.fingerprint, [list(vars(pair).values()) for pair in self.pairs]]
+            name = stem("contrast", subject.name)
+            found[subject.name], _ = self.kept.part(name, source, partial(decide, subject.run, self.pairs))
             self.tell(f"{subject.name}: {len(self.pairs):,} contrastive pairs")
         return found
 
@@ -191,6 +201,23 @@ class Analysis:
                 weights = {p: w for p, w in subject.weights(k).items() if subject.kind(p) == SOURCE}
                 one.add(weights, *self.pieces(subject, k))
         return found
+
+    @cached_property
+    def fingerprint(self) -> str:
+        """Names all that figures are made from: runs, their logs, text, settings, the files these name, and the machine."""
+        given = vars(self.settings).values()
+        files = [contents(path) for value in given for path in (value if isinstance(value, tuple) else [value])
+                 if isinstance(path, Path)]  # fmt: skip
+        runs = [[s.name, s.fingerprint, contents(s.folder / LOG)] for s in self.subjects] if self.folders else []
+        texts = [self.text.sources, self.text.references] if self.folders else []
+        machine = [self.machine["machine"], self.machine["threads"]]
+        return fingerprint([list(map(str, given)), files, runs, texts, machine])
+
+    @cached_property
+    def dictionary(self) -> dict[str, str]:
+        """What unknown words are translated by; empty where no table is given. Raises what `read_table` raises."""
+        path = self.settings.dictionary
+        return {} if path is None else best_of(read_table(path))
 
     def pieces(self, subject: Subject, number: int) -> tuple[list[int], list[int]]:
         """The word of each piece of a line's reference and source."""

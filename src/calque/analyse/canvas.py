@@ -17,6 +17,8 @@ _ROW = 70
 """Letters in a row of a legend."""
 # Okabe and Ito 2008: told apart by colour-blind readers too; a marker beside each for print without colours.
 COLOURS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#000000", "#8C6D31")
+DASHES = ("-", "--", "-.", ":", (0, (6, 1)), (0, (3, 1, 1, 1, 1, 1)), (0, (1, 1)), (0, (8, 2, 2, 2)))
+HATCHES = ("", "////", "....", "xxxx", "----", "oooo", "||||", "++++")
 MARKERS = ("o", "s", "^", "D", "v", "P", "X", "*")
 _STYLE: Any = {
     "font.size": 9,
@@ -98,3 +100,19 @@ def styles() -> Iterator[dict[str, str]]:
 def styles_of(names: Sequence[object]) -> dict[object, dict[str, str]]:
     """A style for each name."""
     return dict(zip(names, styles(), strict=False))
+
+
+def lines_of(names: Sequence[object]) -> dict[object, dict[str, Any]]:
+    """The same with dashes, for lines that have to be told apart without colours."""
+    return {
+        name: {**style, "linestyle": dash}
+        for (name, style), dash in zip(styles_of(names).items(), cycle(DASHES), strict=False)
+    }
+
+
+def fills_of(names: Sequence[object]) -> dict[object, dict[str, Any]]:
+    """Colour and hatching for bars."""
+    return {
+        name: {"color": style["color"], "hatch": hatch, "edgecolor": "white", "linewidth": 0.5}
+        for (name, style), hatch in zip(styles_of(names).items(), cycle(HATCHES), strict=False)
+    }

@@ -4,7 +4,7 @@ table 4 and figure 5)."""
 import json
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -104,12 +104,13 @@ def _distance(bad: Mapping[str, Any]) -> int | None:
 
 def decide(run: Run, pairs: Sequence[Pair]) -> list[bool]:
     """Whether the mean cross-entropy of the right translation's tokens, end symbol included, is below that of the other."""
-    decode = replace(run.loaded.decode, normalise="length", alpha=1.0, word_penalty=0.0)
-    scoring = Run(replace(run.loaded, decode=decode), run.experiment)
-    # A translation with several errors planted in it is scored once.
-    asked = list(dict.fromkeys((p.source, text) for p in pairs for text in (p.correct, p.contrastive)))
-    scores = dict(zip(asked, scoring.score(asked), strict=True))
-    return [scores[p.source, p.correct] > scores[p.source, p.contrastive] for p in pairs]
+    # A source is read once, and a translation with several errors planted in it is scored once.
+    versions: dict[str, dict[str, float]] = {}
+    for p in pairs:
+        versions.setdefault(p.source, {}).update({p.correct: 0.0, p.contrastive: 0.0})
+    for scored, mean in zip(versions.values(), run.cross_entropies(versions), strict=True):
+        scored.update(zip(scored, mean, strict=True))
+    return [versions[p.source][p.correct] < versions[p.source][p.contrastive] for p in pairs]
 
 
 def wilson(correct: int, total: int) -> tuple[float, float]:
@@ -143,7 +144,7 @@ def by_kind(pairs: Sequence[Pair], decided: Mapping[str, Sequence[bool]]) -> Tab
     rows = _rows(pairs, decided, [(p.kind,) for p in pairs])
     rows += _rows(pairs, decided, [("all",)] * len(pairs))
     runs: list[object] = [*decided]
-    return Table.of(("run", "error", *_FIGURES), sorted(rows, key=lambda row: runs.index(row[0])))
+    return Table.of(("run", "error", *_FIGURES), sorted(rows, key=lambda row: runs.index(row[0])), left=2)
 
 
 def by_distance(pairs: Sequence[Pair], decided: Mapping[str, Sequence[bool]]) -> Table:
@@ -151,7 +152,7 @@ def by_distance(pairs: Sequence[Pair], decided: Mapping[str, Sequence[bool]]) ->
     order = sorted(range(len(pairs)), key=lambda i: (pairs[i].kind, pairs[i].distance or 0))
     keys = [None if (d := pairs[i].distance) is None else (pairs[i].kind, min(d, FARTHEST + 1)) for i in order]
     chosen = {run: [right[i] for i in order] for run, right in decided.items()}
-    return Table.of(("run", "error", "distance", *_FIGURES), _rows([pairs[i] for i in order], chosen, keys))
+    return Table.of(("run", "error", "distance", *_FIGURES), _rows([pairs[i] for i in order], chosen, keys), left=2)
 
 
 def draw_kinds(table: Table, title: str) -> Drawn:

@@ -3,10 +3,11 @@
 import json
 import math
 from collections.abc import Mapping, Sequence
+from itertools import cycle
 from pathlib import Path
 from typing import Any
 
-from calque.analyse.canvas import Canvas, styles_of
+from calque.analyse.canvas import DASHES, Canvas, lines_of
 from calque.analyse.table import Drawn, NotDrawn, Table
 from calque.run import LOG
 
@@ -69,8 +70,9 @@ def draw(table: Table) -> Drawn:
         raise NotDrawn("no run has a log with a validation")
     canvas = Canvas(len(AXES), 2.1)
     runs, sets = table.each("run"), [s for s in table.each("set") if s != TRAIN]
-    dashes = dict(zip(sets, ("-", "--", ":", "-."), strict=False))
-    style = styles_of(runs)
+    # One text: dashes tell runs apart; several: they tell texts apart, and marks the runs.
+    dashes = dict(zip(sets, cycle(DASHES), strict=False)) if len(sets) > 1 else {}
+    style = lines_of(runs)
     for axes, (name, label) in zip(canvas.axes, AXES, strict=True):
         for run in runs:
             thin = table.where(run=run, set=TRAIN)
@@ -80,12 +82,11 @@ def draw(table: Table) -> Drawn:
                 axes.plot(
                     found.column(name),
                     found.column("nll"),
-                    dashes.get(one, "-"),
                     label=str(run) if len(sets) < 2 else f"{run}, {one}",
                     markersize=3,
                     markevery=max(1, len(found.rows) // 12),
                     lw=1.3,
-                    **style[run],
+                    **({**style[run], "linestyle": dashes[one]} if dashes else style[run]),
                 )
         axes.set_xlabel(label)
         axes.set_ylabel("cost, nats per token")
@@ -94,12 +95,13 @@ def draw(table: Table) -> Drawn:
         axes.set_xlim(left=0)
         canvas.counted(axes)
     canvas.legend()
+    told = f"s {', '.join(map(str, sets))}" if len(sets) > 1 else ""
     return Drawn(
         "curves",
         "Learning curves",
         "Negative log-likelihood per target token, end symbols included (its exponential is the perplexity), over updates, target "
-        "tokens and seconds of training. Lines with marks: validation text; thin lines: training text, with dropout and without "
-        "label smoothing. Each run has its own vocabulary: costs compare only where the subwords are the same.",
+        f"tokens and seconds of training. Lines with marks: validation text{told}; thin lines: training text, with dropout and "
+        "without label smoothing. Each run has its own vocabulary: costs compare only where the subwords are the same.",
         table,
         *canvas.files(),
     )

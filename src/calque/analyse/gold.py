@@ -7,7 +7,7 @@ from jaxtyping import Float
 from torch import Tensor
 
 from calque.align.links import Gold, Links
-from calque.analyse.canvas import Canvas, styles_of
+from calque.analyse.canvas import Canvas, fills_of, styles_of
 from calque.analyse.table import Cell, Drawn, NotDrawn, Table
 from calque.evaluate.alignment import alignment_error_rate
 
@@ -28,8 +28,11 @@ def word_weights(
 
 
 def argmax_links(weights: Float[Tensor, "T S"]) -> Links:
-    """One source word for each target word: that of the largest weight, the first of equals."""
-    return frozenset((int(s), t) for t, s in enumerate(weights.argmax(1)))
+    """One source word for each target word: that of the largest weight, the first of equals; none where all are zero."""
+    best = weights.max(1)
+    return frozenset(
+        (s, t) for t, (s, w) in enumerate(zip(best.indices.tolist(), best.values.tolist(), strict=True)) if w
+    )
 
 
 class Aligned:
@@ -69,7 +72,7 @@ def draw_aer(table: Table, sentences: int) -> Drawn:
     if not runs:
         raise NotDrawn("no run attends to the source")
     canvas = Canvas(len(runs), 2.3, sharey=True)
-    style = styles_of(table.columns[3:])
+    style, fill = styles_of(table.columns[3:]), fills_of(table.columns[3:])
     for axes, run in zip(canvas.axes, runs, strict=True):
         layers = table.where(run=run).each("layer")
         for k, layer in enumerate(layers):
@@ -77,8 +80,8 @@ def draw_aer(table: Table, sentences: int) -> Drawn:
                 found = table.where(run=run, layer=layer)
                 mean = found.where(head="mean").column(name)
                 heads = [v for v, head in zip(found.column(name), found.column("head"), strict=True) if head != "mean"]
-                axes.bar(k + place, mean, 0.38, color=style[name]["color"], alpha=0.5, label=name[7:])
-                axes.plot([k + place] * len(heads), heads, "o", ms=3, color=style[name]["color"])
+                axes.bar(k + place, mean, 0.38, alpha=0.5, label=name[7:], **fill[name])
+                axes.plot([k + place] * len(heads), heads, ls="none", ms=3, **style[name])
         axes.set_xticks(range(len(layers)), [str(k + 1) for k in range(len(layers))])
         axes.set_ylim(0, 100)
         axes.set_xlabel("layer that attends to the source")

@@ -8,13 +8,15 @@ import numpy as np
 from jaxtyping import Float, Int
 from torch import Tensor
 
-from calque.analyse.canvas import Canvas, styles_of
+from calque.analyse.canvas import Canvas, lines_of
 from calque.analyse.lengths import scored
 from calque.analyse.subject import KINDS
 from calque.analyse.table import Cell, Drawn, NotDrawn, Table
 
 RADIUS = 5
 """Distances beyond are counted together."""
+FEW = 8
+"""Heads that a panel has place for at least."""
 OFF = 2
 """Steps from the query at which a token is off the diagonal."""
 BINS = 5
@@ -56,8 +58,10 @@ class Counted:
     def add(self, weights: Mapping[str, Float[Tensor, "heads T S"]]) -> None:
         """Counts the queries of one sentence."""
         for path, one in weights.items():
-            for head, distances in enumerate(argmax_distances(one).tolist(), 1):
-                self.by_head.setdefault((path, head), Counter()).update(distances)
+            # A hard-coded head may look past the sentence: no weight, no distance.
+            seen = one.sum(2) > 0
+            for head, (distances, looks) in enumerate(zip(argmax_distances(one), seen, strict=True), 1):
+                self.by_head.setdefault((path, head), Counter()).update(distances[looks].tolist())
 
 
 def distance_table(counted: Mapping[str, Counted], kinds: Mapping[str, Mapping[str, str]]) -> Table:
@@ -68,7 +72,8 @@ def distance_table(counted: Mapping[str, Counted], kinds: Mapping[str, Mapping[s
     rows: list[tuple[Cell, ...]] = []
     for run, found in counted.items():
         for (path, head), counts in found.by_head.items():
-            total = sum(counts.values())
+            if not (total := sum(counts.values())):
+                continue
             absolute = sum(abs(d) * n for d, n in counts.items()) / total
             signed = sum(d * n for d, n in counts.items()) / total
             clipped: Counter[int] = Counter()
@@ -80,13 +85,17 @@ def distance_table(counted: Mapping[str, Counted], kinds: Mapping[str, Mapping[s
     return Table.of(columns, rows)
 
 
-def draw_distances(table: Table, run: str, sentences: int, name: str) -> Drawn:
-    """A panel for each kind of attention: a column for each head, a row for each distance, dark where heads look."""
+def draw_distances(table: Table, run: str, sentences: int, name: str, brief: bool = False) -> Drawn:
+    """A panel for each kind of attention: a column for each head, a row for each distance, dark where heads look.
+
+    `brief`: another caption, before this one, has said what is drawn.
+    """
     table = table.where(run=run)
     kinds = [kind for kind in KINDS if kind in table.column("attention")]
     if not kinds:
-        raise NotDrawn(f"{run} has no attention whose weights depend on the text")
+        raise NotDrawn(f"{run} has no attention whose weights are recorded")
     canvas = Canvas(len(kinds), 2.5)
+    widest = max(FEW, *(len(table.where(attention=kind).rows) for kind in kinds))
     for axes, kind in zip(canvas.axes, kinds, strict=True):
         found = table.where(attention=kind)
         shares = np.array([row[-len(DISTANCES) :] for row in found.rows], float).T
@@ -106,21 +115,16 @@ def draw_distances(table: Table, run: str, sentences: int, name: str) -> Drawn:
         axes.set_ylabel("argmax less query")
         axes.set_xlabel("heads, by layer")
         axes.set_title(kind)
+        axes.set_xlim(-0.5, widest - 0.5)  # a head is as wide in every panel
         axes.grid(visible=False)
         canvas.figure.colorbar(image, ax=axes, label="share of queries")
-    caption = (
-        f"{run}: where each head's largest weight lies relative to the query, in tokens, over {sentences} sentences of the text "
-        "with the reference forced. A column is a head, lines part the layers, dots are mean absolute distances. "
-        + (
-            "In source attention the query is the target position and the distance is that between positions as counted "
-            "on each side. "
-            if KINDS[2] in kinds
-            else ""
-        )
-        + "Layers from left to right: "
-        + "; ".join(f"{kind} {', '.join(map(str, table.where(attention=kind).each('layer')))}" for kind in kinds)
-        + "."
+    what = (
+        f"Where each head's largest weight lies relative to the query, in tokens, over {sentences} sentences of the text with the "
+        "reference forced. A column is a head, lines part the layers, dots are mean absolute distances. In source attention the "
+        "query is the target position, and positions are counted on each side. "
     )
+    layers = "; ".join(f"{kind} {', '.join(map(str, table.where(attention=kind).each('layer')))}" for kind in kinds)
+    caption = f"{'' if brief else what}Layers from left to right: {layers}."
     return Drawn(name, f"Argmax distance per head: {run}", caption, table, *canvas.files())
 
 
@@ -157,7 +161,7 @@ def draw_off_diagonality(table: Table, base: str) -> Drawn:
         raise NotDrawn("no line has words on both sides")
     canvas = Canvas(len(kinds), 2.5)
     runs = table.each("run")
-    style = styles_of(runs)
+    style = lines_of(runs)
     for axes, kind in zip(canvas.axes, kinds, strict=True):
         found = table.where(attention=kind)
         bins = found.where(run=runs[0])

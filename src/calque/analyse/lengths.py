@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from calque.analyse.canvas import Canvas, styles_of
+from calque.analyse.canvas import Canvas, fills_of, lines_of
 from calque.analyse.table import Drawn, NotDrawn, Table
 from calque.data.codecs import split
 from calque.evaluate.measure import measure
@@ -95,7 +95,7 @@ def draw(table: Table, equal: str) -> Drawn:
     """Three panels over the mean source length of a bucket: BLEU, chrF, words of output per word of reference."""
     canvas = Canvas(3, 2.1)
     runs = table.each("run")
-    style = styles_of(runs)
+    style = lines_of(runs)
     for axes, name in zip(canvas.axes, ("BLEU", "chrF", "output words"), strict=True):
         for run in runs:
             found = table.where(run=run)
@@ -128,13 +128,13 @@ def draw_differences(table: Table, base: str) -> Drawn:
         raise NotDrawn("a difference needs a second run")
     canvas = Canvas(1, 2.8)
     (axes,) = canvas.axes
-    style = styles_of(table.each("run"))
+    style = fills_of(table.each("run"))
     bins = table.where(run=base)
     width = 0.8 / len(runs)
     name = table.columns[-1]
     for k, run in enumerate(runs):
         at = [x + (k - (len(runs) - 1) / 2) * width for x in range(len(bins.rows))]
-        axes.bar(at, table.where(run=run).column(name), width, label=run, color=style[run]["color"])
+        axes.bar(at, table.where(run=run).column(name), width, label=run, **style[run])
     ends = zip(bins.column("from"), bins.column("to"), bins.column("sentences"), strict=True)
     axes.set_xticks(range(len(bins.rows)), [f"{a}–{b}\nn={n}" for a, b, n in ends])
     axes.axhline(0, color="black", lw=0.8)

@@ -41,11 +41,12 @@ def draw(
     title: str,
     caption: str = "",
     gold: tuple[Gold, Sequence[int], Sequence[int]] | None = None,
+    axes_names: tuple[str, str] = ("source token", "target token"),
 ) -> Drawn:
     """White 0, dark 1. `gold`: links of words, and the word of each source piece and of each target piece.
 
-    Sure links are outlined, possible ones dotted. The title stands in a picture that has no caption. Raises X301 without
-    matplotlib.
+    Sure links are outlined, possible ones dotted. `axes_names` are those of columns and rows. The title stands in a picture that
+    has no caption. Raises X301 without matplotlib.
     """
     rows, columns = weights.shape
     # Long tokens take their place beside the rows and below the columns.
@@ -55,8 +56,8 @@ def draw(
     image = axes.imshow(weights.numpy(), cmap="Blues", vmin=0, vmax=1, aspect="auto", interpolation="nearest")
     axes.set_xticks(range(columns), [_shown(s) for s in source], rotation=90)
     axes.set_yticks(range(rows), [_shown(s) for s in target])
-    axes.set_xlabel("source token")
-    axes.set_ylabel("target token")
+    axes.set_xlabel(axes_names[0])
+    axes.set_ylabel(axes_names[1])
     axes.grid(visible=False)
     if not caption:
         axes.set_title(title)

@@ -1,17 +1,18 @@
 """The figures of the report, one function each: from an analysis to what is drawn, and a word on what is not."""
 
 import math
-import re
 import statistics
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from collections.abc import Callable
+from dataclasses import dataclass, replace
 
-from calque.analyse import contrast, curves, gold, heads, lengths, matrices, pareto, sweeps, timing
+from calque.analyse import contrast, curves, gold, heads, lengths, matrices, pareto, sweeps, timing, unknown
 from calque.analyse.analysis import Analysis
-from calque.analyse.subject import DECODER, ENCODER, SOURCE, Subject
+from calque.analyse.subject import DECODER, ENCODER, SOURCE, Subject, stem
 from calque.analyse.table import Drawn, NotDrawn, Table
 from calque.data.codecs import split
 from calque.data.vocabulary import EOS
+from calque.decode.attention import attention_path
+from calque.decode.sentences import Translation
 
 Found = list[Drawn | str]
 """Figures, and sentences on what does not apply."""
@@ -47,11 +48,16 @@ def _pareto(a: Analysis) -> Found:
     signature = a.scores[subjects[0].name][0].signature
     caption = (
         f"BLEU ({signature}) and chrF of {len(text.sources):,} lines, {text.title}. Time: that of all translations, batched as "
-        f"each run has it ({_beams(subjects)}), on {a.machine['machine']}, {a.machine['threads']} threads, divided by the lines. "
+        f"each run has it ({_beams(subjects)}), on {a.machine['machine']}, {_threads(a)}, divided by the lines. "
         "State and multiply-adds: of one hypothesis of mean length, by `calque explain`, in float32. A grey line joins the runs "
         "that no other beats in both. Left and up is better."
     )
     return [pareto.draw(Table.of((*names, *more), rows), caption)]
+
+
+def _threads(a: Analysis) -> str:
+    count = a.machine["threads"]
+    return f"{count} thread{'s' * (count != 1)}"
 
 
 def _beams(subjects: list[Subject]) -> str:
@@ -88,7 +94,7 @@ def _decode_time(a: Analysis) -> Found:
 
 def _matrices(a: Analysis) -> Found:
     given = a.settings.gold is not None
-    number = _line(a)
+    number = line_of(a)
     found: Found = []
     for s, path, head in _layers(a):
         if path is None:
@@ -117,7 +123,7 @@ def _matrices(a: Analysis) -> Found:
             weights[head - 1] if head else weights.mean(0),
             columns,
             rows,
-            _stem("matrix", s.name, path, str(head or "mean")),
+            stem("matrix", s.name, path, str(head or "mean")),
             f"Attention of {s.name}, {path}, {what}",
             f"{s.name}: weights of {s.kind(path)} {path}, {what}, for line {number + 1} of the text with the reference forced. "
             + (
@@ -127,6 +133,11 @@ def _matrices(a: Analysis) -> Found:
             )
             + ("Outlined: links by hand, dotted where only possible." if links else ""),
             links,
+            {
+                SOURCE: ("source token", "target token"),
+                ENCODER: ("source token looked at", "source token"),
+                DECODER: ("target token looked at", "target token"),
+            }[s.kind(path)],
         )
         found.append(drawn)
     if given:
@@ -144,7 +155,7 @@ def _gold_matrix(a: Analysis, number: int) -> Drawn:
     return matrices.draw(whole, source, target, "matrix-gold", "Links by hand", caption)
 
 
-def _line(a: Analysis) -> int:
+def line_of(a: Analysis) -> int:
     """The line whose attention is drawn: the one asked for, else the first whose length is nearest to ten words."""
     count = len(a.text.sources)
     if (line := a.settings.line) is not None:
@@ -178,23 +189,25 @@ def _distances(a: Analysis) -> Found:
         counted[s.name] = heads.Counted()
         for k in a.attended:
             counted[s.name].add(s.weights(k))
-        kinds[s.name] = {path: s.kind(path) for path in s.attentions}
+        kinds[s.name] = s.kinds
     table = heads.distance_table(counted, kinds)
     found: Found = []
     for s in a.subjects:
         try:
-            found.append(heads.draw_distances(table, s.name, len(a.attended), _stem("distances", s.name)))
+            name, before = stem("distances", s.name), any(isinstance(one, Drawn) for one in found)
+            found.append(heads.draw_distances(table, s.name, len(a.attended), name, brief=before))
         except NotDrawn as why:
             found.append(str(why))
+        if fixed := [path for path in s.attentions if path in s.fixed]:
+            found.append(f"{s.name}: hard-coded, so the same for every text: {', '.join(fixed)}")
     return found
 
 
 def _off_diagonality(a: Analysis) -> Found:
     notes: Found = []
     base = a.base
-    learned = [path for path in base.attentions if base.kind(path) != SOURCE]
-    if not learned:
-        others = [s for s in a.subjects if any(s.kind(path) != SOURCE for path in s.attentions)]
+    if not _learned(base):
+        others = [s for s in a.subjects if _learned(s)]
         if not others:
             raise NotDrawn("no run has self-attention whose weights depend on the text")
         notes.append(f"{base.name} has no self-attention whose weights depend on the text; {others[0].name} stands in")
@@ -203,11 +216,16 @@ def _off_diagonality(a: Analysis) -> Found:
     for k in range(len(a.text.sources)):
         weights = base.weights(k)
         for kind in (ENCODER, DECODER):
-            if any(base.kind(path) == kind for path in base.attentions):
-                some = [w for path, w in weights.items() if base.kind(path) == kind]
+            if paths := [path for path in _learned(base) if base.kind(path) == kind]:
+                some = [weights[path] for path in paths if path in weights]
                 shares.setdefault(kind, []).append(heads.off_diagonality(some))
     table = heads.by_off_diagonality(shares, a.text.references, a.translations, a.tokenize)
     return [heads.draw_off_diagonality(table, base.name), *notes]
+
+
+def _learned(s: Subject) -> list[str]:
+    """The self-attention whose weights depend on the text."""
+    return [path for path in s.attentions if s.kind(path) != SOURCE and path not in s.fixed]
 
 
 def _error_rates(a: Analysis) -> Table:
@@ -237,18 +255,38 @@ def _contrast_title(a: Analysis) -> str:
     return f"{len(a.pairs):,} pairs of {path.name if path else ''}"
 
 
+def _unknown(a: Analysis) -> Found:
+    found: dict[str, tuple[list[Translation], list[unknown.Unknown]]] = {}
+    notes: Found = []
+    for s in a.subjects:
+        here = replace(s.run.loaded, dictionary=a.dictionary)
+        if s.run.experiment.data.subwords != "words":
+            notes.append(f"{s.name}: its subwords spell every word, so it writes no unknown words")
+        elif attention_path(here) is None:
+            notes.append(f"{s.name}: no attention aligns its words with the source")
+        else:
+            words = unknown.unknown_words(here, a.text.sources, a.text.references, s.translated)
+            found[s.name] = s.translated, words
+    if not found:
+        return notes
+    path = a.settings.dictionary
+    counts = unknown.draw(unknown.table(found), len(a.text.sources), path.name if path else None)
+    shown = unknown.examples({name: words for name, (_, words) in found.items()})
+    if shown.rows:
+        about = "Some of the unknown words of each run, evenly spaced, and the translations after all are replaced"
+        return [counts, Drawn("unknown-examples", "Unknown words, examples", f"{about}.", shown), *notes]
+    return [counts, *notes]
+
+
 def _sweeps(a: Analysis) -> Found:
     found = sweeps.sweeps(a.cells)
     if not found:
         raise NotDrawn("no number varies among the cells of the ledger")
-    return [sweeps.draw(name, table, a.settings.ledger.name if a.settings.ledger else "") for name, table in found]
+    where = ", ".join(folder.name for folder in a.settings.ledger)
+    return [sweeps.draw(name, table, where) for name, table in found]
 
 
-def _stem(*parts: str) -> str:
-    return re.sub(r"[^\w.+-]+", "-", "-".join(parts)).strip("-")
-
-
-PIECES: Mapping[str, Piece] = {
+PIECES: dict[str, Piece] = {
     "pareto": Piece("Quality, speed, size and memory", _pareto),
     "curves": Piece("Learning curves", _curves),
     "lengths": Piece("Quality and output length by source length", _lengths),
@@ -260,6 +298,7 @@ PIECES: Mapping[str, Piece] = {
     "aer": Piece("Alignment error rate per layer and head", _aer),
     "contrast": Piece("Contrastive accuracy by kind of error", _contrast),
     "contrast-distance": Piece("Contrastive accuracy by distance", _contrast_distance),
+    "unknown-words": Piece("Unknown words", _unknown),
     "sweeps": Piece("Depth, heads and other numbers", _sweeps),
 }
 """By name, in the order of the report."""

@@ -2,13 +2,16 @@
 
 import base64
 import html
-from collections.abc import Iterable
+import re
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
 from calque import __version__
+from calque.analyse import kept
 from calque.analyse.analysis import Analysis
-from calque.analyse.pieces import PIECES
+from calque.analyse.pieces import PIECES, Piece
+from calque.analyse.subject import stem
 from calque.analyse.table import Cell, Drawn, NotDrawn, Table
 from calque.diagnostics import error
 from calque.run import writing
@@ -17,6 +20,9 @@ from calque.whole import write_whole
 REPORT = "report.html"
 SHOWN_ROWS = 60
 """Rows of a table that stand in the page; all of them are in its CSV."""
+ENLARGED = 1.6
+"""Pixels of a point of a picture, where the page is wide enough."""
+_WIDTH = re.compile(rb'<svg [^>]*?width="([\d.]+)pt"')
 OPEN_ROWS = 8
 """Longer tables are folded."""
 
@@ -31,54 +37,61 @@ class Section:
     notes: tuple[str, ...]
 
 
-def make_sections(analysis: Analysis, names: Iterable[str]) -> list[Section]:
-    """The pieces named, in the order of the report. Raises CalqueError for what was asked for wrongly."""
-    found = []
-    for name in (name for name in PIECES if name in set(names)):
-        piece = PIECES[name]
-        try:
-            made = piece.draw(analysis)
-        except NotDrawn as why:
-            made = [f"Not drawn: {why}."]
-        drawn = tuple(one for one in made if isinstance(one, Drawn))
-        found.append(Section(name, piece.title, drawn, tuple(one for one in made if isinstance(one, str))))
-        analysis.tell(f"{piece.title}: {len(drawn)} drawn")
-    return found
+def make_section(analysis: Analysis, name: str, piece: Piece) -> Section:
+    """A piece, as it was kept or made now. Raises CalqueError for what was asked for wrongly."""
+    there = False
+    try:
+        part, there = analysis.kept.part(
+            stem("section", name), [name, analysis.fingerprint], lambda: kept.plain(piece.draw(analysis))
+        )
+        made = kept.drawn(part)
+    except NotDrawn as why:
+        made = [f"Not drawn: {why}."]
+    drawn = tuple(one for one in made if isinstance(one, Drawn))
+    analysis.tell(f"{piece.title}: {len(drawn)} drawn{' before' * there}")
+    return Section(name, piece.title, drawn, tuple(one for one in made if isinstance(one, str)))
 
 
-def write_report(analysis: Analysis, out: Path, names: Iterable[str] = tuple(PIECES), alone: bool = False) -> Path:
-    """Writes the figures' files and then `report.html` into `out`, and returns the path of the report.
+def write_report(analysis: Analysis, out: Path, pieces: Mapping[str, Piece] = PIECES, alone: bool = False) -> Path:
+    """Writes each section's files, and after each of them `report.html`, into `out`; returns the path of the report.
 
     `alone`: figures that were asked for by name; X830 where none of them can be drawn. Raises K301 for what cannot be written.
     """
     analysis.check()
-    sections = make_sections(analysis, names)
+    sections: list[Section] = []
+    missing = [piece.title for piece in pieces.values()]
+    for name, piece in pieces.items():
+        sections.append(make_section(analysis, name, piece))
+        missing = missing[1:]
+        if alone and not any(section.drawn for section in sections):
+            continue
+        with writing(out):
+            out.mkdir(parents=True, exist_ok=True)
+            for drawn in sections[-1].drawn:
+                for kind, body in drawn.files().items():
+                    write_whole(out / f"{drawn.name}.{kind}", body)
+            write_whole(out / REPORT, page(analysis, sections, missing).encode())
     if alone and not any(section.drawn for section in sections):
         reason = "; ".join(note.removeprefix("Not drawn: ").rstrip(".") for s in sections for note in s.notes)
         raise error("X830", None, name=", ".join(s.name for s in sections), reason=reason)
-    with writing(out):
-        out.mkdir(parents=True, exist_ok=True)
-        for drawn in (one for section in sections for one in section.drawn):
-            for kind, body in (("svg", drawn.svg), ("png", drawn.png), ("csv", drawn.table.csv())):
-                if body:
-                    write_whole(out / f"{drawn.name}.{kind}", body)
-        write_whole(out / REPORT, page(analysis, sections).encode())
     return out / REPORT
 
 
-def page(analysis: Analysis, sections: Iterable[Section]) -> str:
-    """The report as one file of HTML: pictures are in it, tables are linked beside it."""
+def page(analysis: Analysis, sections: Iterable[Section], missing: Sequence[str] = ()) -> str:
+    """The report as one file of HTML: pictures are in it, tables are linked beside it. `missing`: titles of what is to come."""
     sections = list(sections)
     contents = "".join(
         f'<li><a href="#{s.name}">{_text(s.title)}</a>{"" if s.drawn else " <small>(not drawn)</small>"}</li>\n'
         for s in sections
     )
+    contents += "".join(f"<li>{_text(title)} <small>(not made yet)</small></li>\n" for title in missing)
     body = "".join(_section(analysis, s) for s in sections)
     return _PAGE.format(
         style=_STYLE,
         about=_about(analysis),
         contents=contents,
         body=body,
+        state=_UNFINISHED if missing else "",
         version=_text(__version__),
         conditions=_text("; ".join(f"{k} {v}" for k, v in analysis.machine.items() if v is not None)),
     )
@@ -86,7 +99,7 @@ def page(analysis: Analysis, sections: Iterable[Section]) -> str:
 
 def _about(a: Analysis) -> str:
     if not a.folders:
-        return f"<p><code>{_text(a.command)}</code></p>"
+        return f"<p>{_command(a.command)}</p>"
     text = a.text
     cut = (
         f"the first {len(text.sources):,} of {len(text.lengths):,}"
@@ -94,19 +107,21 @@ def _about(a: Analysis) -> str:
         else f"{len(text.lengths):,}"
     )
     runs = "".join(
-        f"<li><details><summary><b>{_text(s.name)}</b> <small>{_text(s.checked.hash)}</small></summary>"
-        f"<pre>{_text(s.checked.text)}</pre></details></li>\n"
+        f"<li><b>{_text(s.name)}</b> <small>{_text(s.checked.hash)}</small>"
+        f"<details><summary>Definition</summary><pre>{_text(s.checked.text)}</pre></details></li>\n"
         for s in a.subjects
     )
     return (
-        f"<p><code>{_text(a.command)}</code></p>\n<p>Text: {_text(text.title)}, {cut} lines. Others are set "
+        f"<p>{_command(a.command)}</p>\n<p>Text: {_text(text.title)}, {cut} lines. Others are set "
         f"against <b>{_text(a.base.name)}</b>.</p>\n<ul class=runs>\n{runs}</ul>"
     )
 
 
 def _section(a: Analysis, section: Section) -> str:
     notes = "".join(f"<p class=note>{_text(_sentence(note))}</p>\n" for note in section.notes)
-    figures = "".join(_figure(drawn, f"{a.command} --figure {section.name}") for drawn in section.drawn)
+    # One call makes all figures of a section: the first caption has it.
+    commands = [f"{a.command} --figure {section.name}", *[""] * len(section.drawn)]
+    figures = "".join(_figure(*both) for both in zip(section.drawn, commands, strict=False))
     return f'<section id="{section.name}">\n<h2>{_text(section.title)}</h2>\n{figures}{notes}</section>\n'
 
 
@@ -115,14 +130,22 @@ def _sentence(text: str) -> str:
 
 
 def _figure(drawn: Drawn, command: str) -> str:
-    picture = base64.b64encode(drawn.svg).decode()
-    files = " · ".join(f'<a href="{drawn.name}.{kind}">{kind.upper()}</a>' for kind in ("csv", "svg", "png"))
+    files = " · ".join(f'<a href="{_text(drawn.name)}.{kind}">{kind.upper()}</a>' for kind in drawn.files())
     return (
-        f'<figure id="figure-{_text(drawn.name)}">\n<img alt="{_text(drawn.title)}" src="data:image/svg+xml;base64,{picture}">\n'
-        f"<figcaption><b>{_text(drawn.title)}.</b> {_text(drawn.caption)}<br>{files}<br>"
-        f"<code>{_text(command)}</code></figcaption>\n"
-        f"{_table(drawn.table)}</figure>\n"
+        f'<figure id="figure-{_text(drawn.name)}">\n{_picture(drawn)}'
+        f"<figcaption><b>{_text(drawn.title)}.</b> {_caption(drawn.caption)}<br>{files}"
+        f"{f'<br>{_command(command)}' if command else ''}</figcaption>\n</figure>\n{_table(drawn.table)}"
     )
+
+
+def _picture(drawn: Drawn) -> str:
+    """What a reader of the page without pictures is told stands in the table below."""
+    if not drawn.svg:
+        return ""
+    picture = base64.b64encode(drawn.svg).decode()
+    alternative = f"Picture: {drawn.title}. Its figures stand in the table below."
+    width = round(ENLARGED * float(found[1])) if (found := _WIDTH.search(drawn.svg[:2000])) else ""
+    return f'<img alt="{_text(alternative)}" width="{width}" src="data:image/svg+xml;base64,{picture}">\n'
 
 
 def _table(table: Table) -> str:
@@ -147,19 +170,40 @@ def _text(text: str) -> str:
     return html.escape(text)
 
 
+def _caption(text: str) -> str:
+    """A caption, `code` in it as such."""
+    parts = _text(text).split("`")
+    return "".join(f"<code>{part}</code>" if k % 2 else part for k, part in enumerate(parts))
+
+
+def _command(command: str) -> str:
+    """A command whose words are broken only where one alone is too wide."""
+    return "<code>" + " ".join(f"<span>{_text(word)}</span>" for word in command.split(" ")) + "</code>"
+
+
 _STYLE = """
 :root { color-scheme: light; }
 body { font: 16px/1.5 system-ui, sans-serif; color: #222; background: #fff; max-width: 46rem; margin: 0 auto; padding: 1rem; }
 h1 { font-size: 1.5rem; } h2 { font-size: 1.2rem; margin-top: 2.5rem; border-top: 1px solid #ddd; padding-top: 1rem; }
-figure { margin: 1.5rem 0; } figure img { width: 34rem; max-width: 100%; height: auto; }
-figcaption { font-size: 0.9rem; color: #444; } code, pre { font-size: 0.8rem; overflow-wrap: anywhere; white-space: pre-wrap; }
+h2, figcaption { break-after: avoid; } figure { margin: 1.5rem 0 0.5rem; } figure img { max-width: 100%; height: auto; }
+figcaption { font-size: 0.9rem; color: #444; overflow-wrap: anywhere; } code { font-size: 0.8rem; color: #333; }
+code span { display: inline-block; max-width: 100%; overflow-wrap: anywhere; } pre { font-size: 0.8rem; white-space: pre-wrap; }
+pre { overflow-wrap: anywhere; } nav ol { padding-left: 1.6rem; } small { color: #555; }
 .note { color: #744; } .scroll { overflow-x: auto; } details { margin: 0.4rem 0; } .runs { padding-left: 1.2rem; }
-table { border-collapse: collapse; font-size: 0.8rem; }
-th, td { padding: 0.15rem 0.5rem; border-bottom: 1px solid #eee; text-align: left; }
+.runs details { margin: 0; font-size: 0.85rem; } table { border-collapse: collapse; font-size: 0.8rem; }
+th, td { padding: 0.15rem 0.5rem; border-bottom: 1px solid #eee; text-align: left; vertical-align: top; }
 th { vertical-align: bottom; } td.n { text-align: right; font-variant-numeric: tabular-nums; } a { color: #0059a5; }
-footer { margin-top: 3rem; font-size: 0.8rem; color: #666; }
-@media print { body { max-width: none; font-size: 10pt; } figure { break-inside: avoid; } details:not([open]) { display: none; } }
+footer { margin-top: 3rem; font-size: 0.8rem; color: #555; }
+@media (min-width: 44rem) { nav ol, .runs { columns: 2; column-gap: 3rem; } nav li, .runs li { break-inside: avoid; } }
+@media print {
+  body { max-width: none; font-size: 10pt; padding: 0; } h2 { margin-top: 1.2rem; }
+  figure { margin: 0.6rem 0 0; break-inside: avoid; } figure img { max-height: 13cm; max-width: 100%; width: auto; }
+  details:not([open]) { display: none; } details summary { display: none; } .scroll { overflow: visible; }
+  table { font-size: 6.5pt; } tr { break-inside: avoid; } th, td { padding: 0.1rem 0.25rem; }
+}
 """
+
+_UNFINISHED = "<p class=note>This report is not finished: the same call goes on where it stopped.</p>\n"
 
 _PAGE = """<!doctype html>
 <html lang="en">
@@ -171,7 +215,7 @@ _PAGE = """<!doctype html>
 </head>
 <body>
 <h1>Analysis</h1>
-{about}
+{state}{about}
 <nav><h2>Contents</h2>
 <ol>
 {contents}</ol></nav>

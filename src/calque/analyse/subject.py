@@ -1,16 +1,20 @@
 """Runs under analysis: their names, the text they are tested on, and what is computed once for all figures."""
 
+import re
 import time
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
+from typing import Any
 
+import torch
 from torch import Tensor
 
 from calque import api
 from calque.adl.check import Checked
 from calque.analyse.attention import attention_weights
+from calque.analyse.kept import Kept, contents, fingerprint
 from calque.data.codecs import split
 from calque.data.corpus import open_corpus
 from calque.data.text import Lines, check_corpus
@@ -18,7 +22,9 @@ from calque.data.vocabulary import EOS
 from calque.decode.translate import Translation
 from calque.diagnostics import CalqueError, Place, error
 from calque.explain.whole import Around, Whole, whole
-from calque.run import ARCHITECTURE
+from calque.layers.contract import ENCODER as OF_ENCODER
+from calque.layers.contract import Layer, SourceArg
+from calque.run import ARCHITECTURE, EXPERIMENT, MODEL, read_about
 from calque.workflow import CORPUS, tokenisation
 
 ENCODER, DECODER, SOURCE = "encoder self-attention", "decoder self-attention", "source attention"
@@ -38,9 +44,14 @@ class Tested:
 class Subject:
     """A run by its short name. What it translates is computed when first asked for, and kept."""
 
-    def __init__(self, name: str, folder: Path, text: Tested):
-        self.name, self.folder, self.text = name, folder, text
+    def __init__(self, name: str, folder: Path, text: Tested, kept: Kept | None = None):
+        self.name, self.folder, self.text, self.kept = name, folder, text, kept or Kept()
         self.run = api.load(folder)
+
+    @cached_property
+    def fingerprint(self) -> str:
+        """Names its weights and its settings."""
+        return fingerprint([read_about(self.folder / MODEL)["sha256"], contents(self.folder / EXPERIMENT)])
 
     @property
     def checked(self) -> Checked:
@@ -65,14 +76,24 @@ class Subject:
 
     @cached_property
     def _decoded(self) -> tuple[list[Translation], float]:
-        began = time.perf_counter()
-        found = [best[0] for best in self.run.candidates(self.text.sources)]
-        return found, time.perf_counter() - began
+        def make() -> Any:
+            began = time.perf_counter()
+            found = [best[0] for best in self.run.candidates(self.text.sources)]
+            return [found, time.perf_counter() - began]
+
+        source = [self.fingerprint, self.text.sources, torch.get_num_threads()]
+        (found, seconds), _ = self.kept.part(stem("translations", self.name), source, make)
+        return [Translation(text, tuple(ids), score, logp) for text, ids, score, logp in found], seconds
+
+    @property
+    def translated(self) -> list[Translation]:
+        """The best translation of each line of the text, its tokens and scores."""
+        return self._decoded[0]
 
     @property
     def translations(self) -> list[str]:
         """The best translation of each line of the text."""
-        return [found.text for found in self._decoded[0]]
+        return [found.text for found in self.translated]
 
     @property
     def decoding_seconds(self) -> float:
@@ -95,15 +116,30 @@ class Subject:
         return attention_weights(self.run.model, source, target) if source and target else {}
 
     @cached_property
-    def sources_read(self) -> frozenset[str]:
-        """The paths of the layers that attend to the source."""
-        return frozenset(self.run.model.source_attentions())
+    def kinds(self) -> dict[str, str]:
+        """Which of `KINDS` each attention layer is; one in the chain of a source is the encoder's."""
+        nodes = {node.path: node for chain in (self.checked.encoder, self.checked.decoder) for node in chain.nodes()}
+        found = {}
+        for path in self.attentions:
+            node = nodes[path]
+            reads = any(isinstance(value, SourceArg) for value in vars(node.args).values())
+            found[path] = ENCODER if node.side == OF_ENCODER else SOURCE if reads else DECODER
+        return found
 
     def kind(self, path: str) -> str:
         """Which of `KINDS` an attention layer is."""
-        if path in self.sources_read:
-            return SOURCE
-        return ENCODER if path.startswith("encoder") else DECODER
+        return self.kinds[path]
+
+    @property
+    def sources_read(self) -> list[str]:
+        """The paths of the layers whose attention to the source can be recorded."""
+        return [path for path, kind in self.kinds.items() if kind == SOURCE]
+
+    @cached_property
+    def fixed(self) -> frozenset[str]:
+        """The paths of the layers whose weights follow from positions alone."""
+        layers = [layer for layer in self.run.model.modules() if isinstance(layer, Layer)]
+        return frozenset(layer.path for layer in layers if layer.fixed)
 
     @cached_property
     def attentions(self) -> dict[str, int]:
@@ -112,8 +148,14 @@ class Subject:
 
 
 def names_of(folders: Sequence[Path]) -> list[str]:
-    """Short names: the last parts of each path, as many as tell all apart and say more than a number. Raises X820."""
+    """Short names: the last parts of each path, as many as tell all apart and say more than a number. Raises X820.
+
+    A number that all paths end in is left out where the rest tells them apart.
+    """
     parts = [folder.resolve().parts for folder in folders]
+    shorter = [one[:-1] for one in parts]
+    if len({one[-1] for one in parts}) == 1 and parts[0][-1].isdigit() and len(set(shorter)) == len(parts):
+        parts = shorter
     for k, one in enumerate(parts):
         if one in parts[:k]:
             raise error("X820", Place(str(folders[k])))
@@ -162,11 +204,18 @@ def _own_text(folder: Path) -> tuple[str, tuple[list[str], list[str]]]:
     return {"test": "test", "valid": "validation"}[split], prepared.lines(split)
 
 
-def open_subjects(folders: Sequence[Path], given: tuple[Path, Path] | None, lines: int) -> list[Subject]:
+def open_subjects(
+    folders: Sequence[Path], given: tuple[Path, Path] | None, lines: int, kept: Kept | None = None
+) -> list[Subject]:
     """The runs of these folders on one text. Raises what `names_of`, `common_text` and `calque.load` raise."""
     names = names_of(folders)
     text = common_text(folders, given, lines)
-    return [Subject(name, folder, text) for name, folder in zip(names, folders, strict=True)]
+    return [Subject(name, folder, text, kept) for name, folder in zip(names, folders, strict=True)]
+
+
+def stem(*parts: str) -> str:
+    """The name of a file, of names of any letters."""
+    return re.sub(r"[^\w.+-]+", "-", "-".join(parts)).strip("-")
 
 
 def spread_over(count: int, most: int) -> Iterator[int]:

@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from calque.analyse.canvas import Canvas, styles_of
+from calque.analyse.canvas import Canvas, lines_of
 from calque.analyse.table import Drawn, NotDrawn, Table
 from calque.ledger import Entry
 
@@ -88,7 +88,7 @@ def draw(name: str, table: Table, where: str) -> Drawn:
     score = table.columns[2]
     canvas = Canvas(1, 3.0)
     (axes,) = canvas.axes
-    style = styles_of(table.each("line"))
+    style = lines_of(table.each("line"))
     for line in table.each("line"):
         found = table.where(line=line)
         spread = np.nan_to_num(found.numbers("deviation"))

@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from calque.analyse.canvas import Canvas, styles_of
+from calque.analyse.canvas import Canvas, lines_of
 from calque.analyse.lengths import buckets, words
 from calque.analyse.table import Drawn, Table
 from calque.train.precision import processor
@@ -61,7 +61,7 @@ def draw(table: Table, beam: str, machine: str) -> Drawn:
     canvas = Canvas(1, 2.8)
     (axes,) = canvas.axes
     runs = table.each("run")
-    style = styles_of(runs)
+    style = lines_of(runs)
     for run in runs:
         found = table.where(run=run)
         spread = np.nan_to_num(found.numbers("deviation"))

@@ -2,7 +2,6 @@
 
 import json
 from pathlib import Path
-from typing import Any
 
 import click
 
@@ -24,7 +23,11 @@ EQUAL = ("size", "width")
 @click.option("--line", type=click.IntRange(1), help="Whose attention; default: one of about ten words.")
 @click.option("--gold", type=FILE, help="Links by hand for the text: i-j sure, ipj possible.")
 @click.option("--contrast", "pairs", type=FILE, help="A contrastive set: a folder, or LingEval97's JSON.")
-@click.option("--ledger", type=FILE, help="A folder of cells, for sweeps.")
+@click.option(
+    "--pairs", "most", type=click.IntRange(1), help="Contrastive pairs of each kind of error.  [default: 400]"
+)
+@click.option("--dictionary", type=FILE, help="A lexical table that translates unknown words.")
+@click.option("--ledger", type=FILE, multiple=True, help="A folder of cells, for sweeps; repeat.")
 @THREADS
 def analyse(
     runs: tuple[Path, ...],
@@ -39,37 +42,53 @@ def analyse(
     line: int | None,
     gold: Path | None,
     pairs: Path | None,
-    ledger: Path | None,
+    most: int | None,
+    dictionary: Path | None,
+    ledger: tuple[Path, ...],
     threads: int | None,
 ) -> None:
     """Draw what RUNs do into one HTML report, with pictures and tables beside it.
 
     Curves, quality by length, decoding time, attention, alignment, contrastive pairs, what quality costs; sections that the data
-    at hand cannot show say why. Of any architecture, several side by side.
+    at hand cannot show say why. Of any architecture, several side by side. The report is written anew after each section; a call
+    that was stopped goes on when it is given again.
     """
-    if not runs and ledger is None:
-        raise click.UsageError("expected a RUN, or --ledger")
     from calque.analyse.analysis import Analysis, Settings
-    from calque.analyse.figures import chosen
+    from calque.analyse.figures import chosen, paper_figures
+    from calque.analyse.kept import KEPT, Kept
     from calque.analyse.pieces import PIECES
-    from calque.analyse.report import write_report
+    from calque.analyse.report import REPORT, write_report
 
-    names, paper = chosen(figures, list(PIECES))
+    pieces = chosen(figures, [name for name, value in (("buckets", buckets), ("equal", equal)) if value is not None])
+    known = paper_figures()
+    if (
+        not runs
+        and not ledger
+        and (not figures or any(name not in known or known[name].needs_runs for name in figures))
+    ):
+        raise click.UsageError("expected a RUN, or --ledger")
     set_threads(threads)
     settings = Settings(
         text,
         lines,
         base,
-        buckets or (paper and paper.buckets) or Settings.buckets,
-        equal or (paper and paper.equal) or Settings.equal,
+        buckets or Settings.buckets,
+        equal or Settings.equal,
         layers,
         line,
         pairs,
         gold,
         ledger,
+        most or Settings.pairs,
+        dictionary,
     )
     command = _command(click.get_current_context())
-    path = write_report(Analysis(runs, settings, command, tell), out, names or PIECES, alone=bool(names))
+    analysis = Analysis(runs, settings, command, tell, Kept(out / KEPT))
+    try:
+        path = write_report(analysis, out, pieces or PIECES, alone=bool(pieces))
+    except KeyboardInterrupt:
+        tell(f"stopped; the same call goes on. What is finished: {out / REPORT}")
+        raise
     click.echo(path)
 
 
@@ -109,17 +128,8 @@ def contrast(runs: tuple[Path, ...], pairs: Path, most: int | None, as_json: boo
     decided = {name: decide(load(run), found) for name, run in zip(names, runs, strict=True)}
     tables = [by_kind(found, decided), by_distance(found, decided)]
     if as_json:
-        rows = [dict(zip(table.columns, row, strict=True)) for table in tables for row in table.rows]
-        click.echo(json.dumps(rows, indent=1))
+        click.echo(json.dumps([row for table in tables for row in table.records()], indent=1))
         return
     for table in tables:
         if table.rows:
-            _print(table.columns, table.rows)
-
-
-def _print(columns: tuple[str, ...], rows: tuple[tuple[Any, ...], ...]) -> None:
-    shown = [columns, *(tuple(f"{c:.1f}" if isinstance(c, float) else str(c) for c in row) for row in rows)]
-    widths = [max(map(len, column)) for column in zip(*shown, strict=True)]
-    for row in shown:
-        cells = zip(row, widths, columns, strict=True)
-        click.echo("  ".join(c.ljust(w) if name in ("run", "error") else c.rjust(w) for c, w, name in cells).rstrip())
+            click.echo(table.text(decimals=1))

@@ -48,8 +48,8 @@ def compare(
     of a system.
     """
     from calque.data.text import Lines
-    from calque.evaluate import contrast_report
-    from calque.evaluate.contrast import Systems, contrast
+    from calque.evaluate import compare_report
+    from calque.evaluate.compare import Systems, compare_systems
     from calque.evaluate.measure import measure
     from calque.evaluate.scores import read_aligned
     from calque.evaluate.words import count_words, tokeniser
@@ -68,15 +68,15 @@ def compare(
         frequencies = count_words(map(tokeniser(tokenize, lowercase), Lines(train_text)))
         if not frequencies:
             raise error("D502", Place(str(train_text)))
-    found = contrast(systems, made, trials=trials, seed=seed, frequencies=frequencies, examples=samples)
+    found = compare_systems(systems, made, trials=trials, seed=seed, frequencies=frequencies, examples=samples)
     if out:
         command = shlex.join(["calque", *sys.argv[1:]])
-        write_files(out, contrast_report.files(found, f"{a} and {b}", command))
-        tell(f"written: {out / contrast_report.MARKDOWN}")
+        write_files(out, compare_report.files(found, f"{a} and {b}", command))
+        tell(f"written: {out / compare_report.MARKDOWN}")
     if as_json:
-        click.echo(json.dumps(contrast_report.data(found), indent=1, ensure_ascii=False))
+        click.echo(json.dumps(compare_report.data(found), indent=1, ensure_ascii=False))
     else:
-        click.echo(contrast_report.text(found))
+        click.echo(compare_report.text(found))
 
 
 def _runs(system: Path) -> list[Path]:

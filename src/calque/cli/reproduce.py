@@ -1,4 +1,4 @@
-"""The command that reproduces a paper's table."""
+"""The command that reproduces a paper's table or figure."""
 
 import sys
 from pathlib import Path
@@ -36,7 +36,7 @@ def _share(ctx: click.Context, param: click.Parameter, value: str) -> tuple[int,
 
 @root.command()
 @click.argument("paper")
-@click.argument("table")
+@click.argument("table", metavar="TABLE|FIGURE")
 @click.option("--data", "data_folder", type=FILE, help="The data root.  [default: $CALQUE_DATA, else data]")
 @click.option("--corpus", type=click.Choice(CORPORA), default="multi30k", show_default=True, help="Text to train on.")
 @click.option("--rows", help="Rows of the table, joined by commas; default: all.")
@@ -55,6 +55,14 @@ def _share(ctx: click.Context, param: click.Parameter, value: str) -> tuple[int,
     multiple=True,
     metavar="NAME=VALUE",
     help="Set d, heads, p, n of the rows, or, as SECTION.KEY=VALUE, a key of the experiment.",
+)
+@click.option(
+    "--from",
+    "folders",
+    type=FILE,
+    multiple=True,
+    metavar="FOLDER",
+    help="Of a figure: runs, or outputs of tables, to draw; repeat.  [default: runs/reproduce/PAPER/TABLE]",
 )
 @click.option("--shard", callback=_share, default="1/1", metavar="I/N", help="Run share I of N of the cells.")
 @click.option("--out", type=FILE, help="The output folder.  [default: runs/reproduce/PAPER/TABLE]")
@@ -84,6 +92,7 @@ def reproduce(
     match_to: str | None,
     width: int | None,
     overrides: tuple[str, ...],
+    folders: tuple[Path, ...],
     shard: tuple[int, int],
     out: Path | None,
     report_only: bool,
@@ -94,7 +103,8 @@ def reproduce(
 ) -> None:
     """Train the rows of a PAPER's TABLE, several seeds each, and set them beside the paper's figures and claims.
 
-    Where the metric is a speed, the rows are timed instead, in turns: trained ones where the output folder has them.
+    Where the metric is a speed, the rows are timed instead, in turns: trained ones where the output folder has them. A table of
+    orders or of counts is computed. A FIGURE is drawn, of the trained rows that it shows.
 
     The report is printed, and written beside the cells as Markdown, JSON and a picture. A call that was cut off goes on where
     it stopped; a row that fails loses no other. Exit status 1: a cell failed.
@@ -106,8 +116,10 @@ def reproduce(
     from calque.data.public import data_root
     from calque.reproduce.plan import CELLS, Asked, table_of
 
-    here = table_of(paper, table)
     written = (*([f"d={width}"] if width else []), *overrides)
+    if _untrained(paper, table, written, folders, corpus, data_root(data_folder), out):
+        return
+    here = table_of(paper, table)
     asked = Asked(
         paper,
         table,
@@ -144,3 +156,45 @@ def reproduce(
     elif status < 128:
         click.echo(write_report(folder, below, shown, tell), nl=False)
     sys.exit(status)
+
+
+def _untrained(
+    paper: str,
+    name: str,
+    written: tuple[str, ...],
+    folders: tuple[Path, ...],
+    corpus: str,
+    root: Path,
+    out: Path | None,
+) -> bool:
+    """Whether it is a figure, or a table that no training fills: then it is drawn, or computed. Exit status 1: not as printed."""
+    from calque.reproduce.computed import compute_table, computed_table, write_computed
+    from calque.reproduce.figures import default_folder, draw_figure, figure_of, is_trained
+
+    folder = out or default_folder(paper, name)
+    if (table := computed_table(paper, name)) is not None:
+        _only("corpus", "width", "overrides")
+        settings = tuple(one for one in written if "." not in one.partition("=")[0])
+        overrides = tuple(one for one in written if one not in settings)
+        page = compute_table(paper, table, settings, corpus, overrides, root, folder, tell)
+        click.echo(write_computed(page, folder), nl=False)
+        if page.faults:
+            sys.exit(1)
+        return True
+    figure = figure_of(paper, name)
+    if figure is None or (is_trained(paper, name) and not folders):
+        if folders:
+            raise click.UsageError("--from is of figures")
+        return False
+    _only("folders")
+    click.echo(draw_figure(figure, folders, root, folder, tell))
+    return True
+
+
+def _only(*names: str) -> None:
+    """Refuses options that say nothing of what is asked for."""
+    context, known = click.get_current_context(), ("paper", "table", "data_folder", "out", *names)
+    for option in context.command.params:
+        name = str(option.name)
+        if context.get_parameter_source(name) is click.core.ParameterSource.COMMANDLINE and name not in known:
+            raise click.UsageError(f"{option.opts[0]} says nothing of what is not trained")

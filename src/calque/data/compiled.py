@@ -16,7 +16,19 @@ import numpy as np
 from numpy.typing import NDArray
 
 from calque.data.codecs import Codec
-from calque.data.corpus import DTYPES, FORMAT, INDEX, SIDES, Pairs, Prepared, Sentences, checksum, open_corpus, seal
+from calque.data.corpus import (
+    DTYPES,
+    FORMAT,
+    FURTHER,
+    INDEX,
+    SIDES,
+    Pairs,
+    Prepared,
+    Sentences,
+    checksum,
+    open_corpus,
+    seal,
+)
 from calque.data.subwords import learn, read_merges, save_codecs
 from calque.data.text import Lines, check_corpus
 from calque.diagnostics import CalqueError, Diagnostic, Place, error, render
@@ -82,6 +94,10 @@ def _files(settings: Data, base: Path) -> Files:
             found[split] = base / names[0], base / names[1]
         elif names or split == "train":
             faults.append(Diagnostic("D306", None, {"key": f"data.{split}", "found": len(names)}))
+    if len(settings.valid_more) % 2:
+        faults.append(Diagnostic("D306", None, {"key": "data.valid_more", "found": len(settings.valid_more)}))
+    for name, (source, target) in settings.further:
+        found[FURTHER + name] = base / source, base / target
     if faults:
         raise CalqueError(faults)
     return found
@@ -93,6 +109,7 @@ def _digest(settings: Data, files: Files, base: Path) -> str:
     if settings.subwords == "codes" and settings.codes:
         paths.append(base / settings.codes)
     read = dataclasses.asdict(dataclasses.replace(settings, train=(), valid=(), test=(), codes="", source_end=True))
+    del read["valid_more"]  # the names of the texts stand in `files`
     sums = []
     for path in paths:
         # `_check` says which file cannot be read, and why.

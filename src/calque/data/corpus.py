@@ -18,6 +18,8 @@ from calque.diagnostics import CalqueError, Diagnostic, Place, error
 FORMAT = 1
 INDEX = "corpus.json"
 SIDES = ("source", "target")
+FURTHER = "valid."
+"""Before the name of a further validation text: its split."""
 DTYPES = ("<u2", "<i4")
 
 
@@ -82,7 +84,7 @@ class Pairs:
 
 @dataclass(frozen=True)
 class Prepared:
-    """A prepared corpus; `about` is its `corpus.json`."""
+    """A prepared corpus; `about` is its `corpus.json`. Its splits are `train`, `valid`, `test`, and `valid.NAME`."""
 
     folder: Path
     about: Mapping[str, Any]
@@ -109,14 +111,19 @@ class Prepared:
         """The former divided by the latter (You 2020, section 3.2)."""
         return self.source_mean / self.target_mean
 
+    @property
+    def further(self) -> list[str]:
+        """The names of the further validation texts."""
+        return [split.removeprefix(FURTHER) for split in self.pairs if split.startswith(FURTHER)]
+
     def split(self, name: str) -> Pairs:
-        """`train`, `valid` or `test`; D308 where the corpus was prepared without."""
+        """The pairs of a split; D308 where the corpus was prepared without."""
         if name not in self.pairs:
             raise error("D308", Place(str(self.folder)), split=name, splits=list(self.pairs))
         return self.pairs[name]
 
     def lines(self, name: str) -> tuple[list[str], list[str]]:
-        """The text of `valid` or `test`, one string per pair of the split; D308 for another."""
+        """The text of a split but `train`, one string per pair; D308 for another."""
         if name == "train" or name not in self.pairs:
             raise error("D308", Place(str(self.folder)), split=name, splits=[s for s in self.pairs if s != "train"])
         source, target = (list(Lines(self.folder / f"{name}.{side}.txt")) for side in SIDES)

@@ -1,15 +1,23 @@
 """Scores of given translations, by teacher forcing."""
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
+from itertools import accumulate
 from typing import NamedTuple
 
+import numpy as np
 import torch
-from jaxtyping import Float, Int
+from jaxtyping import Bool, Float, Int
 from torch import Tensor
 from torch.nn import functional as F
 
-from calque.data.batches import Batch
+from calque.data.batches import Batch, collate, decode_plan
+from calque.data.corpus import Pairs
+from calque.layers.contract import Point
 from calque.model import Model
+
+AT_ONCE = 256
+"""Rows of logits that a processor computes together: few enough for its caches."""
+Ids = Sequence[int]
 
 
 class Scores(NamedTuple):
@@ -43,7 +51,81 @@ def _logp(model: Model, batch: Batch) -> Float[Tensor, " B"]:
     moved = [x.to(model.device) for x in batch[:5]]
     source, source_mask, target_in, target_out, mask = moved
     z = model.decode(target_in, model.encode(source, source_mask), mask)
-    logits = model.logits(z[mask])  # real positions alone: logits are the largest tensor there is
-    logits = logits.to(torch.promote_types(logits.dtype, torch.float32))
-    lost = F.cross_entropy(logits, target_out[mask], reduction="none")
-    return -lost.new_zeros(mask.shape).masked_scatter(mask, lost).sum(1)
+    return -_lost(model, z, target_out, mask).sum(1)
+
+
+def _lost(
+    model: Model, z: Float[Tensor, "B T D"], target: Int[Tensor, "B T"], where: Bool[Tensor, "B T"]
+) -> Float[Tensor, "B T"]:
+    """The cross-entropy at the positions of `where`, nothing elsewhere; logits are the largest tensor there is."""
+    rows, words = z[where], target[where]
+    size = AT_ONCE if rows.device.type == "cpu" else max(1, len(rows))
+    parts = []
+    for some, asked in zip(torch.split(rows, size), torch.split(words, size), strict=True):
+        logits = model.logits(some)
+        logits = logits.to(torch.promote_types(logits.dtype, torch.float32))
+        parts.append(F.cross_entropy(logits, asked, reduction="none"))
+    lost = torch.cat(parts)
+    return lost.new_zeros(where.shape).masked_scatter(where, lost)
+
+
+def score_versions(
+    model: Model,
+    sources: Sequence[Ids],
+    versions: Sequence[Sequence[Ids]],
+    source_end: bool = True,
+    batch_tokens: int = 4096,
+) -> list[Scores]:
+    """`score` of several translations of each source, without computing twice what they share: the encoder reads a source once,
+    and the output layer reads z once where a translation still begins as the first one does.
+    """
+    if not sources:
+        return []
+    alone = Pairs.of(sources, [[]] * len(sources))
+    flat = [ids for some in versions for ids in some]
+    targets = Pairs.of([[]] * len(flat), flat)
+    begins = [0, *accumulate(map(len, versions))]
+    lengths = [
+        len(s) + source_end + sum(len(ids) + 1 for ids in some) for s, some in zip(sources, versions, strict=True)
+    ]
+    parts: list[Tensor] = []
+    index: list[Tensor] = []
+    with torch.inference_mode():
+        for rows in decode_plan(np.array(lengths, np.int64), batch_tokens):
+            numbers = [np.arange(begins[i], begins[i + 1]) for i in rows]
+            read = collate(alone, rows, source_end)
+            taps = model.encode(read.source.to(model.device), read.source_mask.to(model.device))
+            owner = torch.tensor([k for k, some in enumerate(numbers) for _ in some], device=model.device)
+            wide = {name: _repeated(point, owner) for name, point in taps.items()}
+            batch = collate(targets, np.concatenate(numbers), False)
+            target_in, target_out, mask = (x.to(model.device) for x in batch[2:5])
+            z = model.decode(target_in, wide, mask)
+            # Behind as many tokens as a translation has in common with the first, its z differs.
+            shared = [(first, n, _common(flat[some[0]], flat[n])) for some in numbers for first, n in _after(some)]
+            fresh, at = mask.clone(), {int(n): k for k, n in enumerate(batch.index.tolist())}
+            for _, n, count in shared:
+                fresh[at[n], :count] = False
+            lost = _lost(model, z, target_out, fresh)
+            for first, n, count in shared:
+                lost[at[n], :count] = lost[at[first], :count]
+            parts.append(-lost.sum(1).cpu())
+            index.append(batch.index)
+    logp, tokens = torch.cat(parts)[torch.cat(index).argsort()], torch.from_numpy(targets.target_lengths + 1)
+    cuts = list(map(len, versions))
+    return [Scores(*both) for both in zip(torch.split(logp, cuts), torch.split(tokens, cuts), strict=True)]
+
+
+def _after(numbers: "np.ndarray[tuple[int], np.dtype[np.int64]]") -> list[tuple[int, int]]:
+    """The number of the first, with each of the others."""
+    first, *others = numbers.tolist()
+    return [(first, n) for n in others]
+
+
+def _common(one: Ids, other: Ids) -> int:
+    """How many tokens both begin with."""
+    return next((k for k, (a, b) in enumerate(zip(one, other, strict=False)) if a != b), min(len(one), len(other)))
+
+
+def _repeated(point: Point, rows: Int[Tensor, " R"]) -> Point:
+    mask = None if point.mask is None else point.mask[rows]
+    return Point(point.value[rows], mask, None if point.state is None else tuple(s[rows] for s in point.state))

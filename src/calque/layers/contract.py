@@ -58,7 +58,8 @@ class Context(NamedTuple):
     sources   the encoder's points by label (`end`, `block[3]`), one row per sentence
     taps      where labelled encoder terms write their points; None: nowhere
     like      an empty tensor of the type and on the device that states are made of
-    record    called with the path of an attention layer and its weights [B, heads, T, S]; None: the fast path
+    record    called with the path of an attention layer and its weights [B, heads, T, S]; None: the fast path. A layer in a
+              source's chain tells its own once, [sentences, heads, S, S], when `init_state` or `forward` reads the source
     """
 
     mask: Bool[Tensor, "B T"] | None = None
@@ -155,6 +156,8 @@ class Layer(nn.Module, ABC):
     examples: ClassVar[tuple[Example, ...]] = ()
     reads: ClassVar[tuple[str, ...]] = ()
     """Linear parts whose weights the layer itself reads, beside calling them; they keep them when they are packed."""
+    fixed: ClassVar[bool] = False
+    """The attention weights it records follow from positions alone, and need not sum to one at most."""
 
     def __init__(self, args: Any, site: Site, parts: Parts):
         super().__init__()

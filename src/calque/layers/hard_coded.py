@@ -3,6 +3,7 @@ from typing import cast
 
 import torch
 from jaxtyping import Float
+from jaxtyping import Int as Whole
 from torch import Tensor, nn
 from torch.nn import functional as F
 
@@ -26,10 +27,11 @@ class HardCodedSelfAttention(Layer):
     Weights are never made to sum to one: what falls on positions outside the sentence, on padding, or in the decoder on
     later positions, is lost (footnote 5; the authors' code does the same with the future). In the decoder positions are those
     of its input, so offset 0 sees the newest word. Without `project` the values are slices of H itself (footnote 6). No
-    weight depends on the input, and none is recorded.
+    weight depends on the input.
     """
 
     name = "hc_self_att"
+    fixed = True
     examples = (
         Example("hc_self_att(-1, 1)", (ENCODER,)),
         Example("hc_self_att(-1, 0)", (DECODER,)),
@@ -63,6 +65,7 @@ class HardCodedSelfAttention(Layer):
         # Not a buffer: a cast of the module would round it.
         self.table = _weights(args, torch.arange(-self.before, self.after + 1), values)
         self.values = values
+        self.args, self.causal = args, site.side == DECODER
 
     @classmethod
     def infer(cls, args: Args, site: Site) -> int:
@@ -83,6 +86,9 @@ class HardCodedSelfAttention(Layer):
         v = self.v(x)
         if ctx.mask is not None and self.after:  # padding is behind a sentence: who does not look ahead sees none
             v = v * ctx.mask[:, :, None].to(v.dtype)
+        if ctx.record is not None:
+            weights = self._told(torch.arange(x.shape[1], device=x.device)[None], x.shape[1], x)
+            ctx.record(self.path, weights if ctx.mask is None else weights * ctx.mask[:, None, None].to(x.dtype))
         return self._attend(F.pad(v, (0, 0, self.before, self.after)))
 
     def init_state(self, batch: int, capacity: int, ctx: Context) -> State:
@@ -90,6 +96,8 @@ class HardCodedSelfAttention(Layer):
 
     def step(self, x: Float[Tensor, "B n D"], state: State, ctx: Context) -> tuple[Tensor, State]:
         seen, after = cast("Window", state).write(self.v(x), ctx.mask)
+        if ctx.record is not None:
+            ctx.record(self.path, self._told(ctx.now.positions, ctx.now.visible, x))
         return self._attend(seen), after
 
     def _attend(self, seen: Float[Tensor, "B W D"]) -> Float[Tensor, "B T E"]:
@@ -98,6 +106,15 @@ class HardCodedSelfAttention(Layer):
             with torch.inference_mode(False):  # else it could not take part in training afterwards
                 self.table = self.table.to(seen.device, kind)
         return cast("Tensor", self.out(banded(seen, self.table).to(seen.dtype)))
+
+    def _told(self, at: Whole[Tensor, "#B T"], length: int, like: Float[Tensor, "B T D"]) -> Float[Tensor, "B H T S"]:
+        """The weight of each of `length` positions for the queries at these places."""
+        seen, queries = torch.arange(length, device=at.device), at[:, None, :, None]
+        away = (seen - queries - torch.tensor(self.args.offsets, device=at.device)[:, None, None]).double()
+        weights = weigh(away, self.args.form, self.args.sigma, self.args.reach)
+        if self.causal:
+            weights = weights * (seen <= queries)
+        return weights.to(like.dtype).expand(len(like), -1, -1, -1)
 
 
 def _reach(args: HardCodedSelfAttention.Args) -> int:

@@ -25,11 +25,12 @@ class HardCodedSourceAttention(Layer):
     three heads that divide neither 4 nor 8; -1, 0, 0, 1 do.
 
     No output depends on the decoder's words, so all of them are computed once per sentence, W_o included, up to the state's
-    capacity; a step reads one. No weights are recorded.
+    capacity; a step reads one.
     """
 
     name = "hc_src_att"
     sides = (DECODER,)
+    fixed = True
     examples = (
         Example("res(hc_src_att(-1, 0, 0, 1))", (DECODER,)),
         Example("hc_src_att(0, 1, -2, width=6, floor=no, out=no)", (DECODER,)),
@@ -83,13 +84,20 @@ class HardCodedSourceAttention(Layer):
         return Cost(projected + out, products, Held(ahead=args.width if args.out else values), HERE)
 
     def forward(self, x: Float[Tensor, "B T D"], ctx: Context) -> Float[Tensor, "B T E"]:
-        return self._foresee(x.shape[1], ctx)
+        told = self._foresee(x.shape[1], ctx)
+        if ctx.record is not None and told.weights is not None:
+            ctx.record(self.path, told.weights)
+        return told.values
 
     def init_state(self, batch: int, capacity: int, ctx: Context) -> State:
-        return Foreseen(self._foresee(capacity, ctx))
+        return self._foresee(capacity, ctx)
 
     def step(self, x: Float[Tensor, "B n D"], state: State, ctx: Context) -> tuple[Tensor, State]:
-        told, chunk = cast("Foreseen", state).values, ctx.now
+        (told, weights), chunk = cast("Foreseen", state), ctx.now
+        if ctx.record is not None and weights is not None:
+            rows = torch.arange(len(x), device=x.device) // ctx.beams
+            places = chunk.positions.clamp(max=told.shape[1] - 1)
+            ctx.record(self.path, weights[rows[:, None], :, places].transpose(1, 2))
         if (at := chunk.history.at) is not None:
             y = told[:, at : at + x.shape[1]]
             return y if ctx.beams == 1 else y.repeat_interleave(ctx.beams, 0), state
@@ -97,10 +105,10 @@ class HardCodedSourceAttention(Layer):
         # Idle positions may count past the capacity; their output is nobody's.
         return told[sentence, chunk.positions.clamp(max=told.shape[1] - 1)], state
 
-    def _foresee(self, places: int, ctx: Context) -> Float[Tensor, "S C E"]:
-        """The outputs at the first `places` positions of every sentence."""
+    def _foresee(self, places: int, ctx: Context) -> Foreseen:
+        """The outputs at the first `places` positions of every sentence, and with a recorder the weights."""
         point, heads = ctx.sources[self.args.from_.key], len(self.args.offsets)
-        v = self.v(self.part("from")(point.value, Context(mask=point.mask, like=ctx.like)))
+        v = self.v(self.part("from")(point.value, Context(mask=point.mask, like=ctx.like, record=ctx.record)))
         if point.mask is not None:
             v = v * point.mask[:, :, None].to(v.dtype)
         kind = accumulated(v.dtype)
@@ -108,7 +116,11 @@ class HardCodedSourceAttention(Layer):
         lengths = None if point.mask is None else point.mask.sum(1)
         weights = self._weights(places, v.shape[1], lengths, v.device).to(kind)
         contexts = torch.matmul(weights, apart).transpose(1, 2).flatten(2)
-        return cast("Tensor", self.out(contexts.to(v.dtype)))
+        told = None
+        if ctx.record is not None:
+            seen = 1 if point.mask is None else point.mask[:, None, None].to(v.dtype)
+            told = weights.to(v.dtype).expand(len(v), -1, -1, -1) * seen
+        return Foreseen(self.out(contexts.to(v.dtype)), told)
 
     def _weights(
         self, places: int, source: int, lengths: Tensor | None, device: torch.device

@@ -13,11 +13,12 @@ from calque.layers.state import Empty, State
 class LearnedPosition(Layer):
     """learn_pos(h_t) = h_t + l_t, l a table of `length` learned rows, t from 0 (Gehring 2017, section 3.1).
 
-    Positions past the table take its last row: a long sentence is translated, not refused.
+    Positions past the table take its last row: a long sentence is translated, not refused. So `learn_pos(1)` adds one learned
+    vector everywhere, which the prelude calls `bias`.
     """
 
     name = "learn_pos"
-    examples = (Example("learn_pos"), Example("learn_pos(3)"))
+    examples = (Example("learn_pos"), Example("learn_pos(3)"), Example("learn_pos(1)"))
 
     @dataclass(frozen=True)
     class Args:

@@ -76,7 +76,7 @@ class SourceAttention(Layer):
         read = {}
         for name, key in self._keys_of.items():
             point = ctx.sources[key]
-            read[name] = self.part(name)(point.value, Context(mask=point.mask, like=ctx.like))
+            read[name] = self.part(name)(point.value, Context(mask=point.mask, like=ctx.like, record=ctx.record))
         keys, values = (read["from"], read["from"]) if "from" in read else (read["keys"], read["values"])
         mask = ctx.sources[next(iter(self._keys_of.values()))].mask
         return Memory(*self.remember(keys, values), None if mask is None else ~mask)

@@ -168,15 +168,19 @@ class Memory(NamedTuple):
 
 
 class Foreseen(NamedTuple):
-    """What each position of a sentence will be told, whatever its words: once per sentence, shared by its beams."""
+    """What each position of a sentence will be told, whatever its words: once per sentence, shared by its beams.
+
+    `weights` are what it was made with, where they are recorded.
+    """
 
     values: Float[Tensor, "S C D"]
+    weights: Float[Tensor, "S H C N"] | None = None
 
     def select(self, rows: Tensor) -> "Foreseen":
         return self
 
     def keep(self, rows: Tensor, sentences: Tensor) -> "Foreseen":
-        return Foreseen(self.values[sentences])
+        return Foreseen(self.values[sentences], None if self.weights is None else self.weights[sentences])
 
     def bytes(self) -> int:
-        return size(self.values)
+        return size(self.values) + (0 if self.weights is None else size(self.weights))

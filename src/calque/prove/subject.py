@@ -97,10 +97,10 @@ class Subject:
         y: Tensor = self.model.decoder(x, ctx)
         return y
 
-    def start(self, sources: Sources, beams: int, capacity: int) -> State:
+    def start(self, sources: Sources, beams: int, capacity: int, record: Recorder | None = None) -> State:
         """The decoder's state before the first position."""
         end = sources["end"].value
-        ctx = Context(beams=beams, sources=sources, like=end.new_empty(0))
+        ctx = Context(beams=beams, sources=sources, record=record, like=end.new_empty(0))
         return begin(self.model.decoder, end.shape[0] * beams, capacity, ctx)
 
     def step(
@@ -121,7 +121,7 @@ class Subject:
     ) -> Tensor:
         """The decoder, a chunk after the other. The bound on what is visible is now exact, now the capacity."""
         length = x.shape[1]
-        state, at, outputs = self.start(sources, beams, length), 0, []
+        state, at, outputs = self.start(sources, beams, length, record), 0, []
         for n in chunks:
             visible = at + n if self.integer(0, 1) else length
             y, state = self.step(x[:, at : at + n], state, visible, beams, record=record)

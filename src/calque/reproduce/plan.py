@@ -13,6 +13,7 @@ from calque import zoo
 from calque.adl.check import Checked
 from calque.adl.settings import parse_settings
 from calque.adl.signature import SETTINGS
+from calque.analyse.figures import paper_figures
 from calque.data.compiled import prepare
 from calque.data.corpus import Prepared
 from calque.diagnostics import CalqueError, Place, Text, error, nearest
@@ -72,10 +73,19 @@ class Cell:
     seed: int
 
 
+def figures_of(paper: str) -> list[str]:
+    """The figures of a paper, by name."""
+    return [
+        name.partition("/")[2] for name, figure in paper_figures().items() if figure.paper == paper and figure.piece
+    ]
+
+
 def table_of(paper: str, name: str) -> Table:
     """A table of a paper. Raises X220 (no such paper) and X701."""
-    known = [table.name for table in zoo.paper(paper).tables]
-    if name not in known:
+    here = zoo.paper(paper)
+    trained = [table.name for table in here.tables]
+    known = sorted({*trained, *(table.name for table in here.computed), *figures_of(paper)})
+    if name not in trained:
         raise error("X701", None, paper=paper, name=name, near=nearest(name, known), names=known)
     return zoo.paper(paper).table(name)
 

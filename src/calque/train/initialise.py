@@ -8,6 +8,7 @@ import torch
 from torch import Tensor, nn
 
 from calque.layers.contract import Layer
+from calque.layers.feed import Feed
 from calque.model import Model
 
 KEPT = ("gain", "shift")
@@ -22,8 +23,9 @@ def initialise(model: Model, scheme: str, scale: float, seed: int, joint: bool =
     uniform  every number ~ U(-scale, scale), biases included
     t2t      glorot, but embeddings ~ N(0, 1/d)
     fan-in   uniform, but the output layer's bias is 0, and matrices and filters of the two chains, with their biases,
-             ~ U(-a, a), a = 1 / sqrt(fan_in): all but embeddings and what a recurrent cell holds (Gehring 2017, the authors'
-             code; the paper says U(-scale, scale) of all that is no filter)
+             ~ U(-a, a), a = 1 / sqrt(fan_in): all but embeddings and what a recurrent cell or a `feed` holds (Gehring 2017,
+             the authors' code, whose conditional LSTM, W_d and b_d included, is one cell; the paper says U(-scale, scale)
+             of all that is no filter)
 
     With `joint`, W_q, W_k and W_v of an attention that have one fan_in share the Glorot bound of the matrix of all their rows.
     `gain` and `shift` of normalisation layers stay as they are, and under glorot so do vectors that are no biases. A
@@ -73,12 +75,13 @@ def _joint_rows(model: nn.Module) -> dict[nn.Module, int]:
 
 
 def _by_fan_in(model: Model) -> dict[nn.Module, float]:
-    """1 / sqrt(fan_in) of each matrix and filter of the chains that is no recurrent cell's."""
-    # A cell is a layer with a final state to hand over.
+    """1 / sqrt(fan_in) of each matrix and filter of the chains that is no recurrent cell's and fed by none."""
+    # A cell is a layer with a final state to hand over; what is fed its own last output is one as a whole.
     plain = Layer.final_state.__func__  # type: ignore[attr-defined]  # mypy does not know what a bound classmethod has
     layers = [m for m in model.modules() if isinstance(m, Layer)]
     cells = [m for m in layers if type(m).final_state.__func__ is not plain]  # type: ignore[attr-defined]  # a classmethod
     held = set(chain.from_iterable(m.children() for m in cells))
+    held |= set(chain.from_iterable(m.modules() for m in layers if isinstance(m, Feed)))
     inner = chain(model.encoder.modules(), model.decoder.modules())
     return {m: m.weight[0].numel() ** -0.5 for m in inner if isinstance(m, nn.Linear | nn.Conv1d) and m not in held}
 

@@ -13,7 +13,7 @@ from torch import Tensor
 
 from calque.adl.check import Checked
 from calque.data.batches import collate, plan
-from calque.data.corpus import Prepared
+from calque.data.corpus import FURTHER, Prepared
 from calque.diagnostics import Place, error
 from calque.experiment import Experiment
 from calque.layers.contract import Registry
@@ -268,9 +268,9 @@ class _Trainer:
         loss, speed = float(window.loss) / window.target, window.target / window.seconds
         watcher(Progress(standing.update, standing.latest_epoch, loss, self.lr, speed, fraction, eta))
 
-    def _measure(self) -> float:
-        """Perplexity on the validation pairs, end symbols included."""
-        settings, pairs = self.settings, self.data.split("valid")
+    def _measure(self, split: str = "valid") -> float:
+        """Perplexity on the pairs of a validation text, end symbols included."""
+        settings, pairs = self.settings, self.data.split(split)
         self.model.eval()
         nll, tokens = torch.zeros((), dtype=torch.float64, device=self.device), 0
         with torch.no_grad():
@@ -293,6 +293,7 @@ class _Trainer:
         try:
             with self.signals.yielding():
                 found, score = self._measure(), self._translate()
+                others = {name: self._measure(FURTHER + name) for name in self.data.further}
         except Interrupted:
             return
         best = standing.note(found, self.settings)
@@ -300,6 +301,9 @@ class _Trainer:
         values = {"update": standing.update, "perplexity": found, "nll": math.log(found), **figures, "best": best}
         with writing(self.folder / LOG):
             self.log.write("valid", {**values, "validation_seconds": round(time.perf_counter() - began, 3)})
+            for name, other in others.items():
+                told = {"perplexity": other, "nll": math.log(other), "epoch": figures["epoch"]}
+                self.log.write("valid", {"set": name, "update": standing.update, **told, "seconds": figures["seconds"]})
         # The state first, with all that makes the checkpoint: whoever is killed in between finds it made by the next call.
         figures["perplexity"] = found if math.isfinite(found) else None
         self._save_state(figures)

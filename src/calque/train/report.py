@@ -67,6 +67,7 @@ class Log:
         self._file.write(_json({"kind": kind, **values}))
         self._file.flush()
         if self._events is not None:
+            kind = f"{kind}/{values['set']}" if "set" in values else kind
             for name, value in values.items():
                 if isinstance(value, int | float) and name != "update":
                     self._events.add_scalar(f"{kind}/{name}", value, values["update"])

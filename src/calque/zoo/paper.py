@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from calque.adl.signature import SETTINGS
+from calque.zoo.computed import ComputedTable, load_computed
 
 KINDS = ("above", "below", "not-above", "about", "gain", "grows")
 METRICS = {
@@ -198,6 +199,8 @@ class Paper:
     pairs: tuple[Pair, ...]
     tables: tuple[Table, ...]
     claims: tuple[Claim, ...]
+    computed: tuple[ComputedTable, ...] = ()
+    """Its tables that no training fills."""
 
     def table(self, name: str) -> Table:
         """The table of that name."""
@@ -209,7 +212,7 @@ def load_paper(name: str, data: Mapping[str, Any], texts: Mapping[str, str]) -> 
 
     Raises ValueError, with the place, for a key too many or too few, and for what is named and is not there.
     """
-    keys = _keys(data, name, "title cite address settings pairs tables claims", "definitions")
+    keys = _keys(data, name, "title cite address settings pairs tables claims", "definitions computed")
     pairs = tuple(
         Pair(pair, *_keys(entry, f"pairs.{pair}", "title settings").values()) for pair, entry in keys["pairs"].items()
     )
@@ -217,7 +220,8 @@ def load_paper(name: str, data: Mapping[str, Any], texts: Mapping[str, str]) -> 
     reader = _Rows(name, keys["cite"], statements, {p.name for p in pairs}, texts)
     tables = tuple(reader.table(key, entry) for key, entry in keys["tables"].items())
     claims = tuple(_claim(entry, f"claims[{k}]", tables) for k, entry in enumerate(keys["claims"]))
-    return Paper(name, keys["title"], keys["cite"], keys["address"], pairs, tables, claims)
+    computed = tuple(load_computed(key, entry) for key, entry in (keys["computed"] or {}).items())
+    return Paper(name, keys["title"], keys["cite"], keys["address"], pairs, tables, claims, computed)
 
 
 def _keys(entry: Mapping[str, Any], where: str, needed: str, optional: str = "") -> dict[str, Any]:

@@ -12,20 +12,19 @@ from sacrebleu.metrics.bleu import BLEU
 from sacrebleu.metrics.chrf import CHRF
 from sacrebleu.metrics.ter import TER
 
-from calque.evaluate.contrast import (
+from calque.evaluate.compare import (
     LENGTHS,
-    Contrast,
+    Compared,
     Systems,
     by_frequency,
     by_length,
     by_order,
-    contrast,
+    compare_systems,
     differences,
     sentence_scores,
 )
-from calque.evaluate.contrast_report import data, files, text
+from calque.evaluate.compare_report import data, files, text
 from calque.evaluate.measure import Measure, measure
-from calque.evaluate.tables import Table
 from calque.evaluate.words import (
     FREQUENCIES,
     Overlap,
@@ -38,6 +37,7 @@ from calque.evaluate.words import (
     salient,
     tokeniser,
 )
+from calque.table import Table
 
 WORDS = ["the", "cat", "dog", "sat", "on", "a", "mat", ".", "red", "|"]
 Sentence = tuple[str, ...]
@@ -71,8 +71,8 @@ def cut(run: list[str]) -> list[Sentence]:
 
 
 @pytest.fixture(scope="module")
-def found() -> Contrast:
-    return contrast(SYSTEMS, [measure(m, tokenize="none") for m in ("bleu", "ter")], trials=100, examples=4)
+def found() -> Compared:
+    return compare_systems(SYSTEMS, [measure(m, tokenize="none") for m in ("bleu", "ter")], trials=100, examples=4)
 
 
 @pytest.mark.parametrize(
@@ -235,7 +235,7 @@ def test_words_are_cut_as_for_bleu() -> None:
     assert count_words([("a", "b"), ("a",)]) == {"a": 2, "b": 1}
 
 
-def test_examples_are_sorted_by_gain(found: Contrast) -> None:
+def test_examples_are_sorted_by_gain(found: Compared) -> None:
     official = BLEU(tokenize="none", force=True, effective_order=True)
     gains = [
         official.sentence_score(a, [r]).score - official.sentence_score(b, [r]).score
@@ -252,7 +252,7 @@ def test_examples_are_sorted_by_gain(found: Contrast) -> None:
 
 def test_less_is_better_where_it_is() -> None:
     systems = Systems([REFERENCES], [B], REFERENCES, tokenize="none")
-    one = contrast(systems, [measure("ter")], trials=100)
+    one = compare_systems(systems, [measure("ter")], trials=100)
     assert one.better_a
     assert not one.better_b
     shown = {row["difference"]: row["sentences"] for row in one.tables[0].records()}
@@ -260,13 +260,13 @@ def test_less_is_better_where_it_is() -> None:
 
 
 def test_equal_systems_differ_nowhere() -> None:
-    one = contrast(Systems([A], [A], REFERENCES, tokenize="none"), [measure("chrf")], trials=100)
+    one = compare_systems(Systems([A], [A], REFERENCES, tokenize="none"), [measure("chrf")], trials=100)
     assert (one.better_a, one.better_b) == ((), ())
     assert {t.name: len(t.rows) for t in one.tables if not t.rows} == {"ngrams-a": 0, "ngrams-b": 0}
     assert "N-grams of the references that" not in text(one)
 
 
-def test_a_text_a_page_and_files(found: Contrast) -> None:
+def test_a_text_a_page_and_files(found: Compared) -> None:
     shown = text(found)
     assert shown.startswith("BLEU nrefs:1|")
     made = files(found, "one and two", "calque compare a b")
@@ -287,7 +287,7 @@ def test_a_text_a_page_and_files(found: Contrast) -> None:
 
 
 def test_a_table_in_three_forms() -> None:
-    table = Table("t", "title", ("x", "y"), (("a|b", 1234), ("*c*", None), ("d", 0.5)))
+    table = Table(("x", "y"), (("a|b", 1234), ("*c*", None), ("d", 0.5)), "t", "title")
     assert table.text().splitlines() == ["x        y", "a|b  1,234", "*c*", "d     0.50"]
     assert table.markdown().splitlines()[2:4] == ["| a\\|b | 1,234 |", "| \\*c\\* |  |"]
     assert list(csv.reader(io.StringIO(table.csv()))) == [["x", "y"], ["a|b", "1234"], ["*c*", ""], ["d", "0.5"]]

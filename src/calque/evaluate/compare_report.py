@@ -1,26 +1,26 @@
-"""A contrast of two systems for a person: as text, as Markdown, as JSON, as files."""
+"""Two systems compared, for a person: as text, as Markdown, as JSON, as files."""
 
 from collections.abc import Iterator, Sequence
 from dataclasses import asdict
 from typing import Any
 
-from calque.evaluate.contrast import Contrast, Example
+from calque.evaluate.compare import Compared, Example
 from calque.evaluate.significance import Comparison
-from calque.evaluate.tables import Cell, Table, aligned, escaped
+from calque.table import Cell, Table, escaped, pairs
 
 MARKDOWN = "compare.md"
 
 
-def text(found: Contrast) -> str:
+def text(found: Compared) -> str:
     """Tests, tables, examples."""
     parts = [_tests(found.comparisons)]
     parts += [f"{table.title}\n{table.text()}" for table in found.tables if table.rows]
     for title, examples in _examples(found):
-        parts.append(f"{title}\n" + "\n\n".join("\n".join(aligned(_lines(e))) for e in examples))
+        parts.append(f"{title}\n" + "\n\n".join("\n".join(pairs(_lines(e))) for e in examples))
     return "\n\n".join(parts)
 
 
-def data(found: Contrast) -> dict[str, Any]:
+def data(found: Compared) -> dict[str, Any]:
     """Everything but the sentences' scores, for JSON."""
     return {
         "comparisons": [asdict(one) for one in found.comparisons],
@@ -29,7 +29,7 @@ def data(found: Contrast) -> dict[str, Any]:
     }
 
 
-def files(found: Contrast, title: str, command: str) -> dict[str, str]:
+def files(found: Compared, title: str, command: str) -> dict[str, str]:
     """One page, and each table as comma-separated values."""
     tests = _test_table(found.comparisons)
     made = {f"{t.name}.csv": t.csv() for t in (tests, found.sentences, *found.tables)}
@@ -38,7 +38,7 @@ def files(found: Contrast, title: str, command: str) -> dict[str, str]:
     return made
 
 
-def _markdown(found: Contrast, tests: Table, title: str, command: str) -> str:
+def _markdown(found: Compared, tests: Table, title: str, command: str) -> str:
     parts = [f"# {escaped(title)}", tests.markdown()]
     parts += [f"`{one.signature}`" for one in found.comparisons]
     parts += [f"## {escaped(t.title)}\n\n{t.markdown()}" for t in found.tables if t.rows]
@@ -69,7 +69,7 @@ def _test_table(comparisons: Sequence[Comparison]) -> Table:
     for one in comparisons:
         chance = (f"{one.p:.4f}", f"{one.p_bootstrap:.4f}")
         rows.append((one.metric, _system(one.a), _system(one.b), one.delta, *one.interval, *chance))
-    return Table("tests", "Scores", head, tuple(rows))
+    return Table(head, tuple(rows), "tests", "Scores")
 
 
 def _system(scores: tuple[float, ...]) -> str:
@@ -80,7 +80,7 @@ def _system(scores: tuple[float, ...]) -> str:
     return f"{statistics.mean(scores):.2f} (deviation {statistics.stdev(scores):.2f}, {len(scores)} runs)"
 
 
-def _examples(found: Contrast) -> Iterator[tuple[str, tuple[Example, ...]]]:
+def _examples(found: Compared) -> Iterator[tuple[str, tuple[Example, ...]]]:
     metric = found.comparisons[0].metric
     for name, examples in (("A", found.better_a), ("B", found.better_b)):
         if examples:
@@ -93,6 +93,6 @@ def _lines(example: Example) -> list[tuple[str, str]]:
     return [(f"line {example.line}", f"{'A' if example.gain > 0 else 'B'} better by {abs(example.gain):.2f}"), *found]
 
 
-def _example_table(found: Contrast) -> Table:
+def _example_table(found: Compared) -> Table:
     rows = tuple(tuple(asdict(e).values()) for e in (*found.better_a, *found.better_b))
-    return Table("examples", "Examples", ("line", "A better by", "source", "reference", "A", "B"), rows)
+    return Table(("line", "A better by", "source", "reference", "A", "B"), rows, "examples", "Examples")

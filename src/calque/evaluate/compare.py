@@ -14,7 +14,6 @@ from jaxtyping import Float
 
 from calque.evaluate.measure import ORDERS, Measure
 from calque.evaluate.significance import Comparison, compare_statistics
-from calque.evaluate.tables import Cell, Table
 from calque.evaluate.words import (
     FREQUENCIES,
     Gram,
@@ -28,6 +27,7 @@ from calque.evaluate.words import (
     salient,
     tokeniser,
 )
+from calque.table import Cell, Table
 
 STEPS = (5, 10, 20, 40)
 """Where buckets of differences end, in points."""
@@ -51,7 +51,7 @@ class Example:
 
 
 @dataclass(frozen=True)
-class Contrast:
+class Compared:
     """Tests, tables, scores of every sentence, and the examples in which a, and in which b, is better most."""
 
     comparisons: tuple[Comparison, ...]
@@ -73,7 +73,7 @@ class Systems:
     lowercase: bool = False
 
 
-def contrast(
+def compare_systems(
     systems: Systems,
     metrics: Sequence[Measure],
     *,
@@ -81,7 +81,7 @@ def contrast(
     seed: int = 1,
     frequencies: Mapping[str, int] | None = None,
     examples: int = 3,
-) -> Contrast:
+) -> Compared:
     """Everything at once. `frequencies` count words of a training text; those of the references where it is None.
 
     Examples, `examples` for each system, are those that the first metric tells apart most. Raises what the metrics raise.
@@ -107,7 +107,7 @@ def contrast(
         *_ngrams(words_a, words_b, references),
     ]
     better = [_examples(systems, gains[0], sign, examples) for sign in (1, -1)]
-    return Contrast(tests, tuple(tables), _sentences(metrics, scores, lengths), *better)
+    return Compared(tests, tuple(tables), _sentences(metrics, scores, lengths), *better)
 
 
 def sentence_scores(metric: Measure, statistics: Float[np.ndarray, "R N k"]) -> Float[np.ndarray, " N"]:
@@ -135,7 +135,7 @@ def differences(metric: str, gains: Float[np.ndarray, " N"]) -> Table:
     rows += [(f"B better {name}", count) for name, count in zip(names, counts[1], strict=True)]
     shares = tuple((name, count, 100 * count / len(gains)) for name, count in rows)
     title = f"Sentences by difference of {metric}, in points"
-    return Table(f"differences-{_slug(metric)}", title, ("difference", "sentences", "%"), shares)
+    return Table(("difference", "sentences", "%"), shares, f"differences-{_slug(metric)}", title)
 
 
 def by_length(
@@ -151,7 +151,7 @@ def by_length(
             rows.append((bucket_name(LENGTHS, k), int(there.sum()), x, y, x - y))
     head = ("words", "sentences", "A", "B", "A - B")
     title = f"{metric.name} by words of the reference" + ("" if metric.higher_is_better else ", less is better")
-    return Table(f"lengths-{_slug(metric.name)}", title, head, tuple(rows))
+    return Table(head, tuple(rows), f"lengths-{_slug(metric.name)}", title)
 
 
 Runs = Sequence[Sequence[Sentence]]
@@ -164,7 +164,7 @@ def by_order(a: Runs, b: Runs, references: Sequence[Sentence]) -> Table:
     for n in range(1, ORDERS + 1):
         found = [overlaps(_pairs(runs, references), n, len).get(n, Overlap()) for runs in (a, b)]
         rows.append((str(n), *_figures(*found)))
-    return Table("orders", "N-grams of the references, by order", ("n", *_HEAD), tuple(rows))
+    return Table(("n", *_HEAD), tuple(rows), "orders", "N-grams of the references, by order")
 
 
 def by_frequency(
@@ -184,7 +184,7 @@ def by_frequency(
         if any(k in one for one in found) or k in total:
             figures = _figures(*(one.get(k, Overlap()) for one in found))
             rows.append((bucket_name(FREQUENCIES, k), total.get(k, Overlap()).reference, *figures))
-    return Table("frequencies", f"Words, by their frequency in {where}", ("seen", "words", *_HEAD), tuple(rows))
+    return Table(("seen", "words", *_HEAD), tuple(rows), "frequencies", f"Words, by their frequency in {where}")
 
 
 def _pairs(runs: Runs, references: Sequence[Sentence]) -> Iterator[tuple[Sentence, Sentence]]:
@@ -204,7 +204,7 @@ def _ngrams(a: Runs, b: Runs, references: Sequence[Sentence]) -> Iterator[Table]
     ):
         rows = tuple((" ".join(s.gram), _whole(s.a), _whole(s.b)) for s in found)
         title = f"N-grams of the references that {which} has more often"
-        yield Table(f"ngrams-{name}", title, ("n-gram", "A", "B"), rows)
+        yield Table(("n-gram", "A", "B"), rows, f"ngrams-{name}", title)
 
 
 def _whole(number: float) -> Cell:
@@ -223,7 +223,7 @@ def _sentences(
         for a, b in scores:
             row += [float(a[k]), float(b[k]), float(a[k] - b[k])]
         rows.append(tuple(row))
-    return Table("sentences", "Scores of every sentence", tuple(head), tuple(rows), left=0)
+    return Table(tuple(head), tuple(rows), "sentences", "Scores of every sentence", left=0)
 
 
 def _examples(systems: Systems, gains: Float[np.ndarray, " N"], sign: int, most: int) -> tuple[Example, ...]:
