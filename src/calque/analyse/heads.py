@@ -123,8 +123,8 @@ def draw_distances(table: Table, run: str, sentences: int, name: str, brief: boo
         "reference forced. A column is a head, lines part the layers, dots are mean absolute distances. In source attention the "
         "query is the target position, and positions are counted on each side. "
     )
-    layers = "; ".join(f"{kind} {', '.join(map(str, table.where(attention=kind).each('layer')))}" for kind in kinds)
-    caption = f"{'' if brief else what}Layers from left to right: {layers}."
+    paths = "; ".join(f"{kind} {', '.join(map(str, table.where(attention=kind).each('layer')))}" for kind in kinds)
+    caption = f"{'' if brief else what}Layers from left to right: {paths}."
     return Drawn(name, f"Argmax distance per head: {run}", caption, table, *canvas.files())
 
 

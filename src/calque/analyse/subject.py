@@ -3,7 +3,7 @@
 import re
 import time
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
 from typing import Any
@@ -15,7 +15,7 @@ from calque import api
 from calque.adl.check import Checked
 from calque.analyse.attention import attention_weights
 from calque.analyse.kept import Kept, contents, fingerprint
-from calque.data.codecs import split
+from calque.data.codecs import Codec, split
 from calque.data.corpus import open_corpus
 from calque.data.text import Lines, check_corpus
 from calque.data.vocabulary import EOS
@@ -210,7 +210,15 @@ def open_subjects(
     """The runs of these folders on one text. Raises what `names_of`, `common_text` and `calque.load` raise."""
     names = names_of(folders)
     text = common_text(folders, given, lines)
-    return [Subject(name, folder, text, kept) for name, folder in zip(names, folders, strict=True)]
+    found = [Subject(name, folder, text, kept) for name, folder in zip(names, folders, strict=True)]
+    codecs: dict[str, tuple[Codec, Codec]] = {}
+    for subject in found:
+        # Runs of one corpus cut words alike: what one has cut, the others need not cut again.
+        here = subject.run.loaded
+        known = fingerprint(read_about(subject.folder / MODEL)["codecs"])
+        source, target = codecs.setdefault(known, (here.source, here.target))
+        subject.run.loaded = replace(here, source=source, target=target)
+    return found
 
 
 def stem(*parts: str) -> str:

@@ -17,6 +17,8 @@ from calque.model import Model
 
 AT_ONCE = 256
 """Rows of logits that a processor computes together: few enough for its caches."""
+BATCH_TOKENS = 3000
+"""Of translations with their source that a processor reads together, for the same reason."""
 Ids = Sequence[int]
 
 
@@ -81,6 +83,8 @@ def score_versions(
     """
     if not sources:
         return []
+    if model.device.type == "cpu":
+        batch_tokens = min(batch_tokens, BATCH_TOKENS)
     alone = Pairs.of(sources, [[]] * len(sources))
     flat = [ids for some in versions for ids in some]
     targets = Pairs.of([[]] * len(flat), flat)
