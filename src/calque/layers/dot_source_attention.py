@@ -130,7 +130,7 @@ class DotSourceAttention(SourceAttention):
 
     def look(self, x: Float[Tensor, "S T D"], memory: Memory, near: Near | None) -> tuple[Tensor, Tensor]:
         if memory.keys.dim() == 3:
-            scores = torch.bmm(x, memory.keys).unflatten(2, (self.heads, -1)).transpose(1, 2)
+            scores = torch.bmm(x, memory.keys).view(*x.shape[:2], self.heads, -1).transpose(1, 2)
             weights = weigh(scores, memory, near).to(memory.values.dtype)
             return torch.bmm(weights.transpose(1, 2).flatten(2), memory.values), weights
         scores = compare(split(self.q(x), self.heads), memory.keys, self.scale)
