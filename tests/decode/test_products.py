@@ -138,10 +138,10 @@ def test_one_short_sentence_alone_has_products_of_its_own(words: int, folded: bo
     found: list[list[Tensor]] = []
     with torch.inference_mode():
         for m in (model, prepared):
-            kept: list[Tensor] = []
+            kept: dict[str, Tensor] = {}
             state = m.init_state(m.encode(source, source > 0), 3, 2)
-            z, state = m.step(target, state, 3, 2, record=lambda _, w, kept=kept: kept.append(w))
-            found.append([m.logits(z), *kept])
+            z, state = m.step(target, state, 3, 2, record=kept.__setitem__)
+            found.append([m.logits(z), *kept.values()])
     memories = [part for part in _flat(state) if isinstance(part, Memory)]
     keeps = chain == "mh_dot_src_att" and folded
     assert [part.keys.dim() for part in memories] == [3 if keeps else 4] * 2
