@@ -9,7 +9,7 @@ from typing import Any, NoReturn
 import pytest
 from click.testing import CliRunner
 
-from calque.bench import peers
+from calque.bench import peer_runner, peers
 from calque.bench.crew import Crew
 from calque.bench.subject import words_file
 from calque.cli import root
@@ -204,7 +204,7 @@ def test_peers_are_measured_in_turn(text: Path, tmp_path: Path, monkeypatch: pyt
     stand_in = tmp_path / "runner.py"
     stand_in.write_text(RUNNER)
     monkeypatch.setattr(peers.peer_runner, "__file__", str(stand_in))
-    against = ("--against", "hf:bfloat16", "--peer-python", sys.executable)
+    against = ("--against", "hf:bfloat16", "--peer-python", "no-such-python", "--peer-python", f"hf={sys.executable}")
     found = ran("decode", text, *SMALL, "--sentences", 4, "--batch", 2, "--length", 5, "--repeats", 1, *against)
     assert [c["system"] for c in found["cells"]] == ["calque", "hf:bfloat16"]
     assert found["cells"][1]["target_tokens_per_second"]["median"] == 40.0
@@ -212,6 +212,18 @@ def test_peers_are_measured_in_turn(text: Path, tmp_path: Path, monkeypatch: pyt
     trained = ran("train", text, *SMALL, *shape, *against)
     assert [s["system"] for s in trained["systems"]] == ["calque", "hf:bfloat16"]
     assert trained["systems"][1]["losses"] == [1.0]
+
+
+def test_peers_have_what_they_are_asked_for(text: Path) -> None:
+    for arguments, told in (
+        (["train", str(text), "--against", "ctranslate2"], "ctranslate2 is not trained"),
+        (["decode", str(text), "--workers", "2", "--against", "ctranslate2,sockeye"], "--workers"),
+        (["decode", str(text), "--against", "sockeye:bfloat16"], "sockeye:int8"),
+    ):
+        done = CliRunner().invoke(root, ["bench", *arguments, "--vocabulary", "40"])
+        assert done.exit_code == 2
+        assert told in done.stderr
+    assert set(peers.TRAINED) <= set(peers.PRECISIONS) == set(peer_runner.SYSTEMS)
 
 
 def test_a_peer_that_ends_is_told(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -13,6 +13,7 @@ from calque import zoo
 from calque.decode.prepare import prepare_for_decoding
 from calque.decode.products import Int8, Packed, Plain, Product, packing_works, rows_of, rows_to_spare
 from calque.layers.history import History
+from calque.layers.state import Memory, States
 from calque.train.initialise import initialise
 
 NAMES = zoo.distinct()
@@ -122,3 +123,31 @@ def test_every_architecture_can_be_prepared(name: str, precision: str, tolerance
     assert isinstance(state.parts[0], History)
     size = found[0].square().mean().sqrt()
     assert (found[1] - found[0]).abs().max() <= tolerance * 3 * size
+
+
+@pytest.mark.parametrize(("words", "folded"), [(4, True), (7, False)])
+@pytest.mark.parametrize("chain", ["mh_dot_src_att", "mh_dot_src_att(bias=yes)", "dot_src_att(project=q)"])
+def test_one_short_sentence_alone_has_products_of_its_own(words: int, folded: bool, chain: str) -> None:
+    """Its attention without W_q and W_o says the same; the weights too, and with padding behind the sentence."""
+    text = f"d = 32\nheads = 4\nencoder = pos -> tenc\ndecoder = pos -> repeat(2, res({chain}))\n"
+    model = calque.build(text, 50, 50).eval()
+    initialise(model, "glorot", 0.1, 3)
+    prepared = prepare_for_decoding(copy.deepcopy(model))
+    source = torch.tensor([[*range(4, words + 2), 2, 0]])
+    target = torch.tensor([[1, 5, 20], [1, 6, 21]])
+    found: list[list[Tensor]] = []
+    with torch.inference_mode():
+        for m in (model, prepared):
+            kept: dict[str, Tensor] = {}
+            state = m.init_state(m.encode(source, source > 0), 3, 2)
+            z, state = m.step(target, state, 3, 2, record=kept.__setitem__)
+            found.append([m.logits(z), *kept.values()])
+    memories = [part for part in _flat(state) if isinstance(part, Memory)]
+    keeps = chain == "mh_dot_src_att" and folded
+    assert [part.keys.dim() for part in memories] == [3 if keeps else 4] * 2
+    for a, b in zip(*found, strict=True):
+        torch.testing.assert_close(b, a, rtol=1e-4, atol=1e-5)
+
+
+def _flat(state: object) -> list[object]:
+    return [state, *(p for part in state.parts for p in _flat(part))] if isinstance(state, States) else [state]

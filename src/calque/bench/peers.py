@@ -15,8 +15,15 @@ from calque.bench import peer_runner
 from calque.diagnostics import Text, error
 from calque.layers.registry import builtin
 
-PRECISIONS = {"hf": ("float32", "bfloat16"), "ctranslate2": ("float32", "int8", "bfloat16")}
+PRECISIONS = {
+    "hf": ("float32", "bfloat16"),
+    "ctranslate2": ("float32", "int8", "bfloat16"),
+    "sockeye": ("float32", "int8"),
+    "joeynmt": ("float32",),
+}
 """Peers -> the types they may be asked for, as in `hf:bfloat16`; the first is meant where none is named."""
+TRAINED = ("hf", "sockeye")
+"""Those that can take updates."""
 _STANDARD = """\
 d = {width}
 heads = {heads}

@@ -14,9 +14,18 @@ DEVICE = click.option(
 )
 RECORD = click.option("--record", type=FILE, help="Write the figures as an entry of a ledger, FOLDER/ID.json.")
 AGAINST = click.option(
-    "--against", default="", metavar="NAME[:TYPE],...", help="Other systems, in turn: hf, ctranslate2."
+    "--against",
+    default="",
+    metavar="NAME[:TYPE],...",
+    help="Other systems, in turn: hf, ctranslate2, sockeye, joeynmt.",
 )
-PEER_PYTHON = click.option("--peer-python", default="python3", show_default=True, help="An interpreter that has them.")
+PEER_PYTHON = click.option(
+    "--peer-python",
+    "pythons",
+    multiple=True,
+    metavar="[NAME=]PYTHON",
+    help="An interpreter that has them, or has one of them; may be given several times. Default: python3.",
+)
 VOCABULARY = click.option(
     "--vocabulary", type=click.IntRange(8), default=32000, show_default=True, help="Entries, for random weights."
 )
@@ -48,7 +57,9 @@ def _told(found: dict[str, Any], title: str, record: Path | None) -> None:
         tell(f"recorded: {entry.record(record, title, found)}")
 
 
-def _peers(against: str, python: str, checked: Any, vocabulary: int, stack: ExitStack, workers: int = 1) -> list[Any]:
+def _peers(
+    against: str, pythons: tuple[str, ...], checked: Any, vocabulary: int, stack: ExitStack, workers: int = 1
+) -> list[Any]:
     if not against:
         return []
     import torch
@@ -62,7 +73,12 @@ def _peers(against: str, python: str, checked: Any, vocabulary: int, stack: Exit
             raise click.BadParameter(f"expected some of {', '.join(known)}, found {name}", param_hint="--against")
     sizes = sizes_of(checked, vocabulary)
     threads = torch.get_num_threads()
-    return [stack.enter_context(Peer(name, python, sizes, threads, workers)) for name in against.split(",")]
+    named = {name: python for name, equals, python in (each.partition("=") for each in pythons) if equals}
+    shared = ["python3", *(each for each in pythons if "=" not in each)][-1]
+    return [
+        stack.enter_context(Peer(name, named.get(name.partition(":")[0], shared), sizes, threads, workers))
+        for name in against.split(",")
+    ]
 
 
 @bench.command()
@@ -139,7 +155,7 @@ def decode(
     uncached: bool,
     workers: int,
     against: str,
-    peer_python: str,
+    pythons: tuple[str, ...],
     plot: Path | None,
     record: Path | None,
 ) -> None:
@@ -162,15 +178,16 @@ def decode(
         raise click.UsageError("int8 products need a processor and a torch with oneDNN")
     if against and given.loaded and not lengths:
         raise click.UsageError("--against has random weights, which need a --length")
-    if workers > 1 and (uncached or "hf" in against or given.model.device.type != "cpu"):
-        raise click.UsageError("--workers are of a processor, and neither --uncached nor hf has them")
+    alone = [name for name in against.split(",") if name and not name.startswith("ctranslate2")]
+    if workers > 1 and (uncached or alone or given.model.device.type != "cpu"):
+        raise click.UsageError("--workers are of a processor; --uncached has none, nor has a peer but ctranslate2")
     plan = Plan(batch, beams, lengths, precision or "float32", repeats, uncached, workers)
     with ExitStack() as stack:
         crew = None
         if workers > 1:
             opening = Opening(str(Path(name).absolute()) if Path(name).exists() else name, vocabulary, plan.precision)
             crew = stack.enter_context(Crew(workers, torch.get_num_threads(), opening))
-        peers = _peers(against, peer_python, given.model.checked, given.model.shape.target_size, stack, workers)
+        peers = _peers(against, pythons, given.model.checked, given.model.shape.target_size, stack, workers)
         found = measure(given, plan, peers, crew)
     if plot is not None:
         draw(found["cells"], f"{Path(name).name}, batch {batch}, {plan.precision}", plot)
@@ -210,16 +227,17 @@ def train(
     threads: int | None,
     device: str,
     against: str,
-    peer_python: str,
+    pythons: tuple[str, ...],
     record: Path | None,
 ) -> None:
     """Measure training a TEXT, an .adl file or an architecture of the zoo, on random words or on a text."""
     from calque.bench import train as measuring
+    from calque.bench.peers import PRECISIONS, TRAINED
     from calque.bench.subject import definition, like_file, synthetic, words_file
     from calque.model import Shape
 
-    if "ctranslate2" in against:
-        raise click.BadParameter("ctranslate2 does not train", param_hint="--against")
+    if idle := [n for each in against.split(",") if (n := each.partition(":")[0]) in PRECISIONS and n not in TRAINED]:
+        raise click.BadParameter(f"{idle[0]} is not trained here", param_hint="--against")
     set_threads(threads)
     checked = definition(name)
     if words and not like:
@@ -233,7 +251,7 @@ def train(
     data = measuring.batches(sources, targets, settings)
     how = measuring.Plan(updates, warm_up, repeats)
     with ExitStack() as stack:
-        peers = _peers(against, peer_python, checked, vocabulary, stack)
+        peers = _peers(against, pythons, checked, vocabulary, stack)
         found = measuring.train(checked, Shape(vocabulary, vocabulary), settings, data, how, peers)
     _told(found, f"Training, {Path(name).name}", record)
 

@@ -76,16 +76,16 @@ class Packed(Product):
     def forward(self, x: Float[Tensor, "... D"]) -> Float[Tensor, "... E"]:
         if x.dtype == torch.float32 and x.shape.numel() == x.shape[-1]:
             # oneDNN takes longer for one row than for a handful.
-            return self._product(x.expand(*x.shape[:-2], PADDED, -1).contiguous())[..., :1, :]
-        return self._product(x)
-
-    def _product(self, x: Tensor) -> Tensor:
+            return self._product(torch.cat([x] * PADDED, -2))[..., :1, :]
         rows = x.shape.numel() // x.shape[-1]
         spare = rows_to_spare(rows)
-        if spare:
-            x, shape = F.pad(x.reshape(rows, -1), (0, 0, 0, spare)), x.shape
-        y: Tensor = torch.ops.mkldnn._linear_pointwise(x, self._packed, self.bias, "none", [], "")
-        return y[:rows].view(*shape[:-1], -1) if spare else y
+        if not spare:
+            return self._product(x)
+        return self._product(F.pad(x.reshape(rows, -1), (0, 0, 0, spare)))[:rows].view(*x.shape[:-1], -1)
+
+    def _product(self, x: Tensor) -> Tensor:
+        y: Tensor = torch.ops.mkldnn._linear_pointwise.default(x, self._packed, self.bias, "none", [], "")
+        return y
 
 
 class Int8(Product):

@@ -86,9 +86,11 @@ class DotSourceAttention(SourceAttention):
         self.k = nn.Linear(key, args.width, bias=args.bias) if args.project == "all" else nn.Identity()
         self.v = nn.Linear(value, args.width, bias=args.bias) if args.project == "all" else nn.Identity()
         self.out = nn.Linear(context, args.width, bias=args.bias) if args.out else nn.Identity()
-        self.heads, self.dropout = args.heads, args.dropout
+        self.heads, self.width, self.dropout = args.heads, site.width, args.dropout
         self.scale = head_scale(args.s, query // args.heads)
         self.local = windowed(args, site.width, args.heads)
+        self._asked: Tensor | None = None
+        self._told: Tensor | None = None
 
     @classmethod
     def infer(cls, args: Args, site: Site) -> int:
@@ -118,16 +120,34 @@ class DotSourceAttention(SourceAttention):
         )
 
     def remember(self, keys: Float[Tensor, "S N D"], values: Float[Tensor, "S N E"]) -> tuple[Tensor, Tensor]:
+        k, v = split(self.k(keys), self.heads), split(self.v(values), self.heads)
+        few = len(keys) == 1 and 2 * self.heads * keys.shape[1] <= self.width
+        if few and self._asked is not None and self._told is not None:
+            columns, rows = torch.matmul(k[0], self._asked), torch.matmul(v[0], self._told)
+            return columns.flatten(0, 1).t().contiguous()[None], rows.flatten(0, 1)[None]
         # Laid out once as the product with queries reads them; every step would copy them again.
-        columns = split(self.k(keys), self.heads).transpose(2, 3).contiguous()
-        return columns, split(self.v(values), self.heads).contiguous()
+        return k.transpose(2, 3).contiguous(), v.contiguous()
 
     def look(self, x: Float[Tensor, "S T D"], memory: Memory, near: Near | None) -> tuple[Tensor, Tensor]:
+        if memory.keys.dim() == 3:
+            scores = torch.bmm(x, memory.keys).view(*x.shape[:2], self.heads, -1).transpose(1, 2)
+            weights = weigh(scores, memory, near).to(memory.values.dtype)
+            return torch.bmm(weights.transpose(1, 2).flatten(2), memory.values), weights
         scores = compare(split(self.q(x), self.heads), memory.keys, self.scale)
         weights = weigh(scores, memory, near).to(memory.values.dtype)
         contexts = torch.matmul(drop(weights, self.dropout, self.training), memory.values)
         return self.out(join(contexts)), weights
 
     def fuse(self) -> None:
-        if isinstance(self.q, nn.Linear):
-            self.q, self.scale = scaled(self.q, 1 / self.scale), 1.0
+        """q_i . k_i = x . (W_q,i^T k_i), and W_o C = sum_i a_i (W_o,i v_i): of one short sentence alone, products with W_q and W_o
+        are made once, for its keys and values, not at every step.
+
+        Then a step reads 2 H N numbers of d each instead of those two matrices. Many sentences share the matrices, and a long one
+        has more keys than they have rows.
+        """
+        if not isinstance(self.q, nn.Linear):
+            return
+        self.q, self.scale = scaled(self.q, 1 / self.scale), 1.0
+        if isinstance(self.out, nn.Linear) and self.q.bias is None and self.out.bias is None and self.local is None:
+            self._asked = self.q.weight.unflatten(0, (self.heads, -1))
+            self._told = self.out.weight.unflatten(1, (self.heads, -1)).permute(1, 2, 0)
