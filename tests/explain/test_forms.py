@@ -50,6 +50,8 @@ def test_field_of_a_row_of_the_zoo(name: str) -> None:
     checked = small(name)
     told = whole(checked)
     found, field = seen(checked, "decoder"), cut(told.decoder.field)
+    if "zero_first" in checked.text:  # of its first position it makes nothing
+        field = (max(field[0], 1 - MIDDLE), field[1])
     if "you2020" in name:  # the tails of a Gaussian fall below what float64 adds to
         assert field[0] <= found[0] <= found[1] <= field[1]
     else:
