@@ -156,5 +156,7 @@ def test_torch_is_not_imported_until_it_is_needed(module: str) -> None:
 
 def test_files_of_tests_have_names_of_their_own() -> None:
     """They are imported by their bare names: of two alike the second would not be collected."""
-    names = [path.name for path in (ROOT / "tests").rglob("*.py") if path.name not in ("conftest.py", "__init__.py")]
+    names = [
+        path.name for path in Path(__file__).parent.rglob("*.py") if path.name not in ("conftest.py", "__init__.py")
+    ]
     assert not {name for name in names if names.count(name) > 1}
