@@ -11,6 +11,7 @@ from pathlib import Path
 
 from calque.diagnostics import CalqueError, render_all
 from calque.ledger import KINDS, Entry, read
+from calque.table import pipes
 
 _WIDEST = 7  # figures that stand side by side
 _PART = re.compile(
@@ -109,12 +110,7 @@ def _grid(title: str, cells: Sequence[tuple[Sequence[str], Sequence[str], str]])
 
 
 def _table(head: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
-    rule = ["---"] + ["---:"] * (len(head) - 1)
-    return "".join("| " + " | ".join(map(_cell, row)) + " |\n" for row in (head, rule, *rows))
-
-
-def _cell(text: str) -> str:
-    return " ".join(text.split()).replace("|", "\\|")
+    return "\n".join(pipes(head, rows)) + "\n"
 
 
 def _number(value: int | float) -> str:

@@ -3,7 +3,7 @@
 import csv
 import io
 import math
-from collections.abc import Collection, Iterable, Sequence
+from collections.abc import Callable, Collection, Iterable, Sequence
 from dataclasses import dataclass, replace
 
 Cell = str | int | float | None
@@ -53,8 +53,8 @@ class Table:
 
     def markdown(self) -> str:
         """A Markdown table."""
-        shown = [[escaped(_shown(cell, 2)) for cell in row] for row in self.rows]
-        return "\n".join(pipes([escaped(name) for name in self.columns], shown, range(self.left)))
+        shown = [[_shown(cell, 2) for cell in row] for row in self.rows]
+        return "\n".join(pipes(self.columns, shown, range(self.left), escaped))
 
     def csv(self) -> str:
         """Comma-separated values; an empty field where there is no figure."""
@@ -80,15 +80,25 @@ def aligned(head: Sequence[str], rows: Sequence[Sequence[str]], left: Collection
     ]
 
 
-def pipes(head: Sequence[str], rows: Sequence[Sequence[str]], left: Collection[int] = (0,)) -> list[str]:
-    """The lines of a table of Markdown, of cells that are Markdown."""
-    rule = ["---" if k in left else "---:" for k in range(len(head))]
-    return ["| " + " | ".join(row) + " |" for row in (head, rule, *rows)]
+def barred(text: str) -> str:
+    """A text that is Markdown already, as a cell: in one line, its bars no borders."""
+    return " ".join(text.split()).replace("|", "\\|")
 
 
 def escaped(text: str) -> str:
     """A text that Markdown leaves as it is, in one line."""
     return "".join("\\" + c if c in "\\`*_{}[]<>#|~$" else c for c in " ".join(text.split()))
+
+
+def pipes(
+    head: Sequence[str],
+    rows: Sequence[Sequence[str]],
+    left: Collection[int] = (0,),
+    cell: Callable[[str], str] = barred,
+) -> list[str]:
+    """The lines of a table of Markdown; the columns of `left` stand to the left."""
+    rule = ["---" if k in left else "---:" for k in range(len(head))]
+    return ["| " + " | ".join(row) + " |" for row in (map(cell, head), rule, *(map(cell, row) for row in rows))]
 
 
 def pairs(named: Sequence[tuple[str, str]]) -> list[str]:

@@ -15,8 +15,8 @@ from calque.reproduce import orders, recipes
 from calque.reproduce.corpora import CORPORA
 from calque.reproduce.plan import DATA, Tell
 from calque.reproduce.recipes import Budget
-from calque.reproduce.render import aligned, pipes
 from calque.run import writing
+from calque.table import aligned, pipes
 from calque.whole import write_whole
 from calque.zoo.computed import ORDERS, ComputedTable
 from calque.zoo.paper import place
@@ -46,13 +46,13 @@ def computed_table(paper: str, name: str) -> ComputedTable | None:
 def write_computed(page: Page, out: Path) -> str:
     """Writes `report.md` and `report.json` into `out`, and returns the table as text. Raises K301 where it cannot."""
     told = [*(f"- {one}" for one in page.remarks), "", f"    {page.command}", ""]
-    body = "\n".join([f"# {page.title}", "", *pipes(list(page.head), list(map(list, page.rows))), "", *told])
+    body = "\n".join([f"# {page.title}", "", *pipes(page.head, page.rows, (0, 1)), "", *told])
     about = {"title": page.title, "command": page.command, "remarks": page.remarks, "rows": page.found}
     with writing(out):
         out.mkdir(parents=True, exist_ok=True)
         write_whole(out / "report.md", body.encode())
         write_whole(out / "report.json", (json.dumps(about, indent=1, ensure_ascii=False) + "\n").encode())
-    lines = [page.title, "", *aligned(list(page.head), list(map(list, page.rows)), (0, 1)), "", *page.remarks]
+    lines = [page.title, "", *aligned(page.head, page.rows, (0, 1)), "", *page.remarks]
     return "\n".join([*lines, "", page.command]) + "\n"
 
 

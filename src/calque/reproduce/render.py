@@ -1,10 +1,11 @@
 """The report as text and as Markdown; and what the report of speeds shares with it."""
 
 import itertools
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 
 from calque.reproduce.report import Line, Report
 from calque.reproduce.verdicts import Judged, Tested
+from calque.table import aligned, pipes
 from calque.zoo.paper import Column, Figure
 
 _FIGURES = (
@@ -34,7 +35,16 @@ def text(report: Report) -> str:
 def markdown(report: Report) -> str:
     """The report as a page, with its picture `report.png`."""
     head, rows = _table(report)
-    lines = [f"# {report.title}", "", _beside(report), "", *pipes(head, rows), "", "![the figures](report.png)", ""]
+    lines = [
+        f"# {report.title}",
+        "",
+        _beside(report),
+        "",
+        *pipes(head, rows, (0, 1, len(head) - 1)),
+        "",
+        "![the figures](report.png)",
+        "",
+    ]
     lines += [*claims_page(report.claims, report.columns), ""]
     lines += [*(f"- {one}" for one in _remarks(report)), "", f"    {report.command}", ""]
     return "\n".join(lines)
@@ -56,7 +66,7 @@ def claims_page(claims: Sequence[Judged], columns: Sequence[Column]) -> list[str
     for judged in claims:
         told = "; ".join(_tested(one) for one in judged.tested) or f"no figure of {', '.join(judged.missing)}"
         rows.append([judged.claim.text, _of(judged, columns), judged.verdict, told])
-    return ["## Claims", "", *pipes(["claim", "said of", "here", "tested"], rows)]
+    return ["## Claims", "", *pipes(["claim", "said of", "here", "tested"], rows, range(4))]
 
 
 def _beside(report: Report) -> str:
@@ -125,22 +135,3 @@ def _remarks(report: Report) -> list[str]:
         told = "; ".join(one.split("\n")[1] for one in report.failures)
         found.append(f"Failed cells, with the reason below `failures`: {told}.")
     return found
-
-
-def aligned(head: Sequence[str], rows: Sequence[Sequence[str]], left: Collection[int]) -> list[str]:
-    """A table for a terminal; the columns of `left` stand to the left."""
-    widths = [max(len(row[k]) for row in (head, *rows)) for k in range(len(head))]
-    return [
-        "  ".join(
-            c.ljust(w) if k in left else c.rjust(w) for k, (c, w) in enumerate(zip(row, widths, strict=True))
-        ).rstrip()
-        for row in (head, *rows)
-    ]
-
-
-def pipes(head: Sequence[str], rows: Sequence[Sequence[str]]) -> list[str]:
-    """A table of Markdown."""
-    rule = ["---"] * len(head)
-    return [
-        "| " + " | ".join(" ".join(c.split()).replace("|", "\\|") for c in row) + " |" for row in (head, rule, *rows)
-    ]

@@ -11,11 +11,12 @@ from calque import zoo
 from calque.ledger import Entry
 from calque.reproduce import ranges
 from calque.reproduce.plan import asked_in
-from calque.reproduce.render import aligned, claims_page, claims_text, paper_text, pipes
+from calque.reproduce.render import claims_page, claims_text, paper_text
 from calque.reproduce.report import UNMEASURED, claims_json
 from calque.reproduce.speed import TIMED, measured, times, timing_in
 from calque.reproduce.verdicts import Judged, claims_of
 from calque.run import writing
+from calque.table import aligned, pipes
 from calque.whole import write_whole
 from calque.zoo.paper import Column, Figure, Row, place
 
@@ -139,7 +140,7 @@ def _text(report: SpeedReport) -> str:
 
 
 def _markdown(report: SpeedReport) -> str:
-    lines = [f"# {report.title}", "", f"The paper's: {report.pair}.", "", *pipes(HEAD, _table(report)), ""]
+    lines = [f"# {report.title}", "", f"The paper's: {report.pair}.", "", *pipes(HEAD, _table(report), (0, 1, 2)), ""]
     lines += [*claims_page(report.claims, report.columns), ""]
     lines += [*(f"- {one}" for one in _remarks(report)), "", f"    {report.entry.command}", ""]
     return "\n".join(lines)
