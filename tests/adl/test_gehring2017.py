@@ -180,9 +180,10 @@ def test_a_row_holds_the_settings_and_definitions_that_it_reads() -> None:
 
 
 def test_a_row_can_set_a_text_otherwise() -> None:
-    text = {name: zoo.paper("gehring2017").table(table).row(name).text for table, name in (
-        ("table1", "deep+pos"), ("figure2", "6-4"), ("section5.4", "deep")
-    )}  # fmt: skip
+    text = {
+        name: zoo.paper("gehring2017").table(table).row(name).text
+        for table, name in (("table1", "deep+pos"), ("figure2", "6-4"), ("section5.4", "deep"))
+    }
     assert text["deep+pos"].split("adl = 0")[1].replace("\nm = 3\n", "\nm = 4\n") == text["6-4"].split("adl = 0")[1]
     assert text["6-4"].startswith("# Gehring 2017, figure 2: 6/4.\n")
     assert text["deep"].startswith("# Gehring 2017, section 5.4: ")
@@ -205,7 +206,10 @@ def test_claims_against_the_papers_own_figures() -> None:
     assert False not in judged.values(), judged
     drawn = {text for (text, _), said in judged.items() if said is None}
     assert drawn == {
-        "the length of the source does not improve accuracy", "more layers do not help a shared network",
-        "layers of CNN-c help up to three ...", "... and no further", "layers of CNN-a help no further than six",
+        "the length of the source does not improve accuracy",
+        "more layers do not help a shared network",
+        "layers of CNN-c help up to three ...",
+        "... and no further",
+        "layers of CNN-a help no further than six",
         "without residual connections performance drops",
-    }  # fmt: skip
+    }

@@ -234,10 +234,19 @@ def test_claims_against_the_papers_own_figures() -> None:
 def test_what_is_claimed() -> None:
     about = " ".join(claim.text for claim in DOMHAN.claims)
     for words in (
-        "feeding hurts", "single attention layer, several heads help", "several heads help less", "small negative effect",
-        "gain nothing", "largest gains", "GLU is better", "replaces self-attention", "without self-attention scores lower",
-        "combined", "worst", "upper encoder block",
-    ):  # fmt: skip
+        "feeding hurts",
+        "single attention layer, several heads help",
+        "several heads help less",
+        "small negative effect",
+        "gain nothing",
+        "largest gains",
+        "GLU is better",
+        "replaces self-attention",
+        "without self-attention scores lower",
+        "combined",
+        "worst",
+        "upper encoder block",
+    ):
         assert words in about, words
 
 

@@ -104,9 +104,12 @@ def test_a_row_from_words_to_logits(name: str) -> None:
     embed, embed_target, w_o, b_o = (
         p.detach().numpy()
         for p in (
-            s.model.source_embedding.weight, s.model.target_embedding.weight, s.model.output.weight, s.model.output.bias
+            s.model.source_embedding.weight,
+            s.model.target_embedding.weight,
+            s.model.output.weight,
+            s.model.output.bias,
         )
-    )  # fmt: skip
+    )
     for row in range(SENTENCES):
         m = int(s.source_mask[row].sum())
         there, here = gehring.Weights(s.model.encoder), gehring.Weights(s.model.decoder)

@@ -206,8 +206,12 @@ class Analysis:
     def fingerprint(self) -> str:
         """Names all that figures are made from: runs, their logs, text, settings, the files these name, and the machine."""
         given = vars(self.settings).values()
-        files = [contents(path) for value in given for path in (value if isinstance(value, tuple) else [value])
-                 if isinstance(path, Path)]  # fmt: skip
+        files = [
+            contents(path)
+            for value in given
+            for path in (value if isinstance(value, tuple) else [value])
+            if isinstance(path, Path)
+        ]
         runs = [[s.name, s.fingerprint, contents(s.folder / LOG)] for s in self.subjects] if self.folders else []
         texts = [self.text.sources, self.text.references] if self.folders else []
         machine = [self.machine["machine"], self.machine["threads"]]

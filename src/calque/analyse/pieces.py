@@ -30,9 +30,13 @@ def _pareto(a: Analysis) -> Found:
     subjects, text = a.subjects, a.text
     rows = []
     for s in subjects:
-        of = [statistics.mean(len(ids) for ids in map(f, some)) for f, some in (
-            (s.target_ids, text.references), (s.source_ids, text.sources),
-        )]  # fmt: skip
+        of = [
+            statistics.mean(len(ids) for ids in map(f, some))
+            for f, some in (
+                (s.target_ids, text.references),
+                (s.source_ids, text.sources),
+            )
+        ]
         figures, trained = s.figures(round(of[0]) + 1, round(of[1])), a.trained(s)
         bleu, chrf = a.scores[s.name]
         per_line = s.decoding_seconds / len(text.sources)

@@ -132,9 +132,13 @@ def _counts(
     counts = (len(prepared.split("train")), len(prepared.split("test")), prepared.source_mean, prepared.target_mean)
     rows, found = [], []
     for label, some, gamma in (
-        (f"here: {here.title}", (f"{counts[0]:,}", f"{counts[1]:,}", f"{counts[2]:.2f}", f"{counts[3]:.2f}"), prepared.gamma),
+        (
+            f"here: {here.title}",
+            (f"{counts[0]:,}", f"{counts[1]:,}", f"{counts[2]:.2f}", f"{counts[3]:.2f}"),
+            prepared.gamma,
+        ),
         *((row.label, row.figures, float(row.figures[2]) / float(row.figures[3])) for row in table.rows),
-    ):  # fmt: skip
+    ):
         rows.append((label, *some, f"{gamma:.4f}"))
         found.append({"label": label, **dict(zip(table.columns, some, strict=True)), "gamma": round(gamma, 4)})
     remarks = (
