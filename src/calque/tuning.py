@@ -54,6 +54,7 @@ def tune(
     about = _about(folder, loaded, sources, references)
     journal = folder / JOURNAL
     held = _held(journal)
+    _write(journal, held)  # what cannot be written is told before the first translation
     for beam, penalty in itertools.product(grid.beam, grid.word_penalty):
         base = replace(loaded.decode, beam=beam, word_penalty=penalty, replace_unknown=False)
         found = None
@@ -69,8 +70,7 @@ def tune(
                 lines = [each[0].text for each in best]
                 score = bleu(lines, references, tokenize=tokenisation(run.experiment.data)).value
                 held.append({**keys, "bleu": score})
-                with writing(journal):
-                    write_whole(journal, "".join(json.dumps(one) + "\n" for one in held).encode())
+                _write(journal, held)
             yield Trial(beam, penalty, offset, score)
 
 
@@ -99,6 +99,11 @@ def _about(folder: Path, loaded: Loaded, sources: Sequence[str], references: Seq
         list(references),
     ]
     return hashlib.sha256(json.dumps(what, sort_keys=True).encode()).hexdigest()[:16]
+
+
+def _write(journal: Path, held: Sequence[Mapping[str, Any]]) -> None:
+    with writing(journal):
+        write_whole(journal, "".join(json.dumps(one) + "\n" for one in held).encode())
 
 
 def _held(journal: Path) -> list[dict[str, Any]]:

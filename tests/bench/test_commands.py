@@ -50,6 +50,17 @@ def test_decoding_every_beam_with_every_length(text: Path, tmp_path: Path) -> No
     assert not out.exists()
 
 
+def test_a_picture_that_cannot_be_drawn_loses_no_figures(text: Path, tmp_path: Path) -> None:
+    asked = ["bench", "decode", text, *SMALL, "--sentences", 2, "--batch", 2, "--length", 2, "--repeats", 1, "--plot"]
+    with pytest.raises(CalqueError) as failed:
+        ran(*asked[1:], tmp_path / "nowhere" / "p.svg")
+    assert [d.code for d in failed.value.diagnostics] == ["X408"]
+    told = CliRunner().invoke(root, [*map(str, asked), str(tmp_path / "nowhere" / "p.svg")])
+    assert json.loads(told.stdout)["cells"]
+    other = CliRunner().invoke(root, [*map(str, asked), str(tmp_path / "p.txt")])
+    assert (other.exit_code, other.stdout) == (2, "")
+
+
 def test_workers_share_the_batches(text: Path) -> None:
     found = ran(
         "decode", text, *SMALL, "--sentences", 5, "--batch", 2, "--length", "2,3", "--repeats", 2, "--workers", 2

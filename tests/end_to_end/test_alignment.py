@@ -2,6 +2,7 @@
 
 import random
 import re
+import shutil
 from pathlib import Path
 
 import pytest
@@ -122,6 +123,17 @@ def test_the_grid_is_tried_once_and_the_best_is_kept(calque: Run, copier: Path) 
     decode = load_experiment(copier / "experiment.toml").decode
     assert (decode.beam, decode.word_penalty, decode.replace_unknown) == (3, -0.5, False)
     assert package.load(copier).loaded.decode.beam == 3
+
+
+def test_a_run_that_cannot_be_written_is_told_before_the_first_translation(
+    calque: Run, copier: Path, tmp_path: Path
+) -> None:
+    run = tmp_path / "run"
+    shutil.copytree(copier, run, ignore=shutil.ignore_patterns("tune.jsonl"))
+    (run / "tune.jsonl").mkdir()
+    failed = calque("tune", run, "--beam", 1, "--word-penalty", 0, "--align-offset", 0)
+    assert (failed.status, failed.out.count("\n")) == (1, 1)  # the head of the table
+    assert "K301" in failed.err
 
 
 def test_from_text_to_links_to_a_table_to_selected_words(calque: Run, copier: Path, tmp_path: Path) -> None:

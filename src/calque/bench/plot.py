@@ -1,15 +1,19 @@
 """Decoding speed against the length of translations, a line for each system and beam."""
 
+import io
 from collections.abc import Mapping, Sequence
-from pathlib import Path
 from typing import Any
 
+from calque.diagnostics import error
 
-def draw(cells: Sequence[Mapping[str, Any]], title: str, out: Path) -> None:
-    """Writes a picture in the format that the ending of `out` names; the figures are those of the JSON."""
-    from matplotlib.backends.backend_agg import FigureCanvasAgg
-    from matplotlib.figure import Figure
 
+def draw(cells: Sequence[Mapping[str, Any]], title: str, kind: str) -> bytes:
+    """A picture, svg or png; the figures are those of the JSON. Raises X301 without matplotlib."""
+    try:
+        from matplotlib.backends.backend_agg import FigureCanvasAgg
+        from matplotlib.figure import Figure
+    except ImportError:
+        raise error("X301", extra="plot", package="matplotlib") from None
     figure = Figure(figsize=(6.4, 4), layout="constrained")
     FigureCanvasAgg(figure)
     axes = figure.subplots()
@@ -25,4 +29,6 @@ def draw(cells: Sequence[Mapping[str, Any]], title: str, out: Path) -> None:
     axes.set(xlabel="words of a translation", ylabel="target tokens/s", title=title, ylim=(0, None))
     axes.grid(alpha=0.3)
     axes.legend()
-    figure.savefig(out, dpi=130)
+    body = io.BytesIO()
+    figure.savefig(body, format=kind, dpi=130)
+    return body.getvalue()

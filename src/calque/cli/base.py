@@ -1,7 +1,7 @@
 """The group that commands join, and what they share."""
 
 import contextlib
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -34,6 +34,17 @@ PRECISION = click.option("--precision", type=click.Choice(["float32", "bfloat16"
 THREADS = click.option("--threads", type=click.IntRange(1, 1024), help="Processor threads; default: all.")
 
 
+def ending_in(*endings: str) -> Callable[[click.Context, click.Parameter, Path | None], Path | None]:
+    """The callback of an option whose file is of the kind that its name tells."""
+
+    def check(ctx: click.Context, param: click.Parameter, value: Path | None) -> Path | None:
+        if value is not None and value.suffix not in endings:
+            raise click.BadParameter(f"expected a name in {' or '.join(endings)}, found {value.name}", ctx, param)
+        return value
+
+    return check
+
+
 @contextlib.contextmanager
 def _writing(path: Path) -> Iterator[None]:
     """X408 where the system refuses."""
@@ -43,12 +54,12 @@ def _writing(path: Path) -> Iterator[None]:
         raise error("X408", Place(str(path)), reason=(e.strerror or str(e)).lower()) from None
 
 
-def write_out(path: Path, body: str) -> None:
+def write_out(path: Path, body: str | bytes) -> None:
     """Writes what a command was asked for into a file, whole or not at all. Raises X408."""
     from calque.whole import write_whole
 
     with _writing(path):
-        write_whole(path, body.encode("utf-8"))
+        write_whole(path, body.encode("utf-8") if isinstance(body, str) else body)
 
 
 def write_files(folder: Path, files: Mapping[str, str]) -> None:

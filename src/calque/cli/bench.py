@@ -7,7 +7,7 @@ from typing import Any
 
 import click
 
-from calque.cli.base import FILE, PRECISION, THREADS, root, set_threads, tell
+from calque.cli.base import FILE, PRECISION, THREADS, ending_in, root, set_threads, tell, write_out
 
 DEVICE = click.option(
     "--device", type=click.Choice(["auto", "cpu", "cuda"]), default="auto", show_default=True, help="Where to compute."
@@ -138,7 +138,9 @@ def machine(threads: int | None, device: str, seconds: float, as_table: bool, re
 )
 @AGAINST
 @PEER_PYTHON
-@click.option("--plot", type=FILE, help="Draw speed against length, as .svg or .png.")
+@click.option(
+    "--plot", type=FILE, callback=ending_in(".svg", ".png"), help="Draw speed against length, as .svg or .png."
+)
 @RECORD
 def decode(
     name: str,
@@ -189,10 +191,11 @@ def decode(
             crew = stack.enter_context(Crew(workers, torch.get_num_threads(), opening))
         peers = _peers(against, pythons, given.model.checked, given.model.shape.target_size, stack, workers)
         found = measure(given, plan, peers, crew)
-    if plot is not None:
-        draw(found["cells"], f"{Path(name).name}, batch {batch}, {plan.precision}", plot)
-        tell(f"drawn: {plot}")
     _told(found, f"Decoding, {Path(name).name}", record)
+    if plot is not None:
+        title = f"{Path(name).name}, batch {batch}, {plan.precision}"
+        write_out(plot, draw(found["cells"], title, plot.suffix.removeprefix(".")))
+        tell(f"drawn: {plot}")
 
 
 @bench.command()

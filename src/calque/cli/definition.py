@@ -7,7 +7,7 @@ from typing import Any
 
 import click
 
-from calque.cli.base import FILE, root, tell, write_out
+from calque.cli.base import FILE, ending_in, root, tell, write_out
 from calque.diagnostics import CalqueError, Place, codes, error, nearest, render_all
 
 DEFINITION = click.argument("file", metavar="FILE|NAME")
@@ -108,7 +108,9 @@ def check(file: str, settings: tuple[str, ...], dialect: str, to_text: bool) -> 
 @AROUND
 @click.option("--all", "every", is_flag=True, help="Every copy of a repetition by itself.")
 @click.option("--json", "as_json", is_flag=True, help="Everything as JSON.")
-@click.option("--diagram", type=FILE, help="Draw the network into this file instead, as SVG.")
+@click.option(
+    "--diagram", type=FILE, callback=ending_in(".svg"), help="Draw the network into this file instead, as SVG."
+)
 def explain(
     file: str,
     settings: tuple[str, ...],
