@@ -10,8 +10,10 @@ import pytest
 from click.testing import CliRunner, Result
 
 from calque import ledger, zoo
+from calque.api import load
 from calque.cli.base import root
 from calque.cli.reproduce import METRICS as NAMED
+from calque.data.text import Lines
 from calque.diagnostics import CalqueError
 from calque.reproduce.columns import TRAININGS
 from calque.reproduce.report import UNMEASURED, Shown
@@ -259,3 +261,32 @@ def test_bad_input_is_told_before_anything_is_written(
 def test_one_process_times_all_rows(call: Call, tmp_path: Path) -> None:
     assert call("--shard", "1/2").exit_code == 2
     assert not (tmp_path / "out").exists()
+
+
+def test_words_are_selected_where_the_table_says_so(call: Call, corpora: Path, tmp_path: Path) -> None:
+    out, spec = tmp_path / "out", ("gehring2017", "table3")
+    sizes = ["--rows", "deep-all,deep", "--d", 8, "--set", "n=1", "--set", "m=1", "--set", "train.threads=1"]
+    drawn = ["--set", "data.vocabulary_size=30", "--sentences", 2, "--seeds", 1]
+    found = call(*sizes, *drawn, "--metric", "source-words/s", out="random", spec=spec)
+    assert found.exit_code == 0, found.output
+    (entry,) = ledger.read(tmp_path / "random" / "speed")
+    assert (entry.conditions["rows"], entry.conditions["words selected"]) == ("deep-all", None)
+    # Of trained rows the same model is decoded twice, by a table that is learned once.
+    few = ["--set", "decode.select_per_word=1", "--set", "decode.select_frequent=0"]
+    shape = [*sizes, *few, "--set", "train.batch_tokens=40", "--updates", 3, "--seeds", 1]
+    found = call(*shape, "--metric", "bleu", "--trials", 100, spec=spec)
+    assert found.exit_code == 0, found.output
+    cells = {str(e.conditions["row"]): e for e in ledger.read(out / "cells")}
+    assert set(cells) == {"deep-all", "deep"}
+    assert cells["deep"].conditions["settings"] == "deep-all 1, words selected"
+    sources = list(Lines(corpora / "multi30k" / "tok" / "test2016.en"))
+    said = {row: list(Lines(out / "hypotheses" / row / "1.txt")) for row in cells}
+    assert said["deep"] == load(out / "runs" / "deep-all" / "1", select=out / "lexicon.txt").translate(sources)
+    assert said["deep"] != said["deep-all"]
+    held = (out / "lexicon.txt").stat().st_mtime_ns
+    found = call(*shape, "--metric", "source-words/s", "--sentences", 4, spec=spec)
+    assert found.exit_code == 0, found.output
+    assert (out / "lexicon.txt").stat().st_mtime_ns == held
+    (entry,) = ledger.read(out / "speed")
+    assert (entry.conditions["rows"], entry.conditions["words selected"]) == ("deep-all, deep", "deep")
+    assert entry.figures["deep, source-words/s beam=10"] > 0

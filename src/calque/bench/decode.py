@@ -225,7 +225,7 @@ def _translate(given: Subject, part: Sentences, beam: int, length: int) -> int:
         here = given.loaded
         # The batch as the run would make it: `translate_batch` closes sources itself.
         words = [Sentence((s[:-1],)) for s in part]
-        loaded = Loaded(given.model, here.source, here.target, replace(here.decode, beam=beam), here.source_end)
+        loaded = replace(here, model=given.model, decode=replace(here.decode, beam=beam))
         found = translate_batch(loaded, words)
         return sum(len(best.ids) + 1 for best, *_ in filter(None, found))
     (source, mask), *_ = batches_of(part, len(part), given.model.device)

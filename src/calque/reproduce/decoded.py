@@ -1,15 +1,12 @@
-"""Rows that are other rows' models decoded otherwise: unknown words replaced, several models together. Nothing is trained."""
+"""Rows that are other rows' models decoded otherwise: unknown words replaced, words selected, several models together. Nothing
+is trained."""
 
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
-from pathlib import Path
 
-from calque.align.ibm import align_text
-from calque.align.links import grow_diag_final_and
-from calque.align.table import best_of, count_links, read_table, rows
+from calque.align.table import best_of, read_table
 from calque.api import Run
-from calque.data.codecs import split
 from calque.data.text import Lines
 from calque.data.vocabulary import UNK
 from calque.decode.attention import check_attends
@@ -19,7 +16,8 @@ from calque.diagnostics import CalqueError
 from calque.ledger import Entry, conditions, publish
 from calque.ledger import read as read_entries
 from calque.reproduce.cell import cell_id
-from calque.reproduce.plan import CELLS, DICTIONARY, HYPOTHESES, LOCKS, Cell, Plan
+from calque.reproduce.lexical import dictionary, selecting
+from calque.reproduce.plan import CELLS, HYPOTHESES, LOCKS, Cell
 from calque.reproduce.subject import MEMBERS, Folder, NotMeasured, Subject, reason, write_members
 from calque.reproduce.texts import as_lines, scores
 from calque.run import writing
@@ -82,16 +80,19 @@ def _cell(folder: Folder, row: Row, seed: int, members: Sequence[Cell]) -> None:
         made = write_members(members)
         if name in entries and entries[name].conditions.get(MEMBERS) == made:
             return
-        if row.decoding.ensemble == 1 and not folder.words(members[0]):
+        replacing = row.decoding.unknown and row.decoding.ensemble == 1
+        if replacing and not folder.words(members[0]):
             raise NotMeasured(IN_SUBWORDS)
         folder.tell(f"{row.key}, seed {seed}: {row.decoding}; of {made}")
         run = folder.load(members, row)
         model = entries[cell_id(folder.asked, members[0])]
-        kept: tuple[str, ...] = ()
-        if row.decoding.ensemble == 1:
+        kept = ("validation perplexity", "parameters") if row.decoding.ensemble == 1 else ()
+        if replacing:
             lines, replaced = replaced_lines(folder, run, members[0])
-            kept = ("validation perplexity", "parameters")
             told = f"{made}, {replaced:,} unknown words replaced"
+        elif row.decoding.selected:
+            lines = Run(selecting(folder, run.loaded), run.experiment).translate(folder.test[0])
+            told = f"{made}, words selected"
         else:
             lines, unknown = _together(folder, run, row, members)
             told = f"{made} together" + unknown
@@ -162,24 +163,3 @@ def replaced_lines(folder: Folder, run: Run, cell: Cell) -> tuple[list[str], int
     found = [[Translation(line, tuple(some), 0.0, 0.0)] for line, some in zip(lines, ids, strict=True)]
     replaced = replace_unknown(loaded, folder.test[0], found)
     return [one[0].text for one in replaced], sum(some.count(UNK) for some in ids)
-
-
-def dictionary(folder: Folder) -> Path:
-    """The lexical table of the training text, learned once: p(target word | source word) over the links of our own aligner.
-
-    It knows every word of the text, as Jean 2015's and Gehring 2017's do. Luong's code keeps to words of both vocabularies that
-    were linked ten times; in corpora of these sizes that leaves out the very words that are unknown. Raises X703 where the
-    training text is gone.
-    """
-    path = folder.out / DICTIONARY
-    with only(folder.out / LOCKS / DICTIONARY) as free:
-        if not path.is_file():
-            if not free:
-                raise NotMeasured("another process learns the dictionary")
-            train = Plan(folder.asked, folder.root, folder.out, folder.tell).sample.data.train
-            folder.tell("learning the dictionary of unknown words from the training text")
-            source, target = ([split(line) for line in Lines(Path(file))] for file in train)
-            links = [grow_diag_final_and(*both) for both in zip(*align_text(source, target), strict=True)]
-            with writing(path):
-                write_whole(path, as_lines(list(rows(count_links(source, target, links)))))
-    return path

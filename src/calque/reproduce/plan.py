@@ -33,7 +33,9 @@ CELLS, RUNS, HYPOTHESES, FAILURES, LOCKS, DATA = "cells", "runs", "hypotheses", 
 REFERENCE = "reference.txt"
 REPLACED, DETOKENISED = "replaced", "detokenised"
 """Beside `hypotheses`: the same with unknown words replaced, and as plain text."""
-PLAIN_REFERENCE, DICTIONARY = "reference-plain.txt", "dictionary.txt"
+PLAIN_REFERENCE = "reference-plain.txt"
+DICTIONARY, LEXICON = "dictionary.txt", "lexicon.txt"
+"""Lexical tables of the training text: of words, and of the entries of the vocabularies."""
 
 
 @dataclass(frozen=True)
@@ -90,17 +92,19 @@ def table_of(paper: str, name: str) -> Table:
     return zoo.paper(paper).table(name)
 
 
-def rows_of(table: Table, paper: str, names: Sequence[str]) -> list[Row]:
-    """The rows of those names in the table's order, all of them where none is named. Raises X702.
-
-    A row that is another one's model, decoded otherwise, is not trained for itself, and stands for that row.
-    """
+def named_rows(table: Table, paper: str, names: Sequence[str]) -> list[Row]:
+    """The rows of those names in the table's order, all of them where none is named. Raises X702."""
     known = [row.key for row in table.rows]
     for name in names:
         if name not in known:
             where = f"{paper}/{table.name}"
             raise error("X702", None, table=where, name=name, near=nearest(name, known), names=known)
-    chosen = {row.model_of or row.key for row in table.rows if not names or row.key in names}
+    return [row for row in table.rows if not names or row.key in names]
+
+
+def rows_of(table: Table, paper: str, names: Sequence[str]) -> list[Row]:
+    """What is trained of `named_rows`: a row that is another one's model, decoded otherwise, stands for that row. Raises X702."""
+    chosen = {row.model_of or row.key for row in named_rows(table, paper, names)}
     return [row for row in table.rows if row.key in chosen]
 
 

@@ -19,8 +19,10 @@ from calque.ledger import read as read_entries
 from calque.model import Shape
 from calque.reproduce import recipes
 from calque.reproduce.corpora import CORPORA
-from calque.reproduce.plan import RUNS, Asked, Tell, Texts, claim_folder, rows_of
+from calque.reproduce.lexical import selecting
+from calque.reproduce.plan import RUNS, Asked, Tell, Texts, claim_folder, named_rows, rows_of
 from calque.reproduce.recipes import Budget, settings_text
+from calque.reproduce.subject import Folder
 from calque.run import MODEL, writing
 from calque.train.measure import Measured, measure
 from calque.train.precision import pick_device, processor
@@ -60,29 +62,34 @@ def time_table(
     Each repeat times every row, so that all of them see the same machine: some updates of training, on random words, and for
     each beam that the columns name (the recipe's where they name none) a pass over the sentences. Where each row has a trained
     first seed in `out`, these models translate the corpus as they like; else all weights are random, and each sentence gets 25
-    words. Precision, batches and threads are those of the recipe.
+    words. Rows that select words do so by a table of the training text; of random weights, which have none, such rows are
+    left out for the same models choosing among all words. Precision, batches and threads are those of the recipe.
 
     Raises X222, X701, X702, X705, and what is wrong with settings and overrides, before anything is timed.
     """
     texts = Texts(asked)
-    chosen = rows_of(texts.table, asked.paper, rows)
+    chosen = named_rows(texts.table, asked.paper, rows)
     experiment = recipes.experiment(asked.recipe, Budget(updates=1), _NO_TEXT, "-", 1, asked.overrides)
     size, model = experiment.data.vocabulary_size, experiment.model
     shape = Shape(size, size, model.tying, model.output_bias)
     around = Around(size, size, model.tying, model.output_bias)
-    checked = {row.key: texts.definition(row.key, around)[0] for row in chosen}
-    runs = {row.key: out / RUNS / row.key / "1" for row in chosen}
+    runs = {row.key: out / RUNS / (row.model_of or row.key) / "1" for row in chosen}
     trained = all((run / f"{MODEL}.json").is_file() for run in runs.values())
+    if not trained:
+        chosen = rows_of(texts.table, asked.paper, rows)
+    checked = {row.key: texts.definition(row.key, around)[0] for row in chosen}
     device = pick_device(experiment.train.device)
     with processor(experiment.train.threads):
-        if trained:
-            source = Path(CORPORA[asked.corpus].data(root).test[0])
-            subjects = {key: subject(str(run), size, source, sentences, device) for key, run in runs.items()}
-        else:
-            given = synthetic(sentences, size)
-            subjects = {key: random_subject(text, shape, given, device) for key, text in checked.items()}
+        given = synthetic(sentences, size)
+        source = Path(CORPORA[asked.corpus].data(root).test[0]) if trained else None
         with writing(out):
             claim_folder(out, asked)
+        if source is not None:
+            folder = Folder(out, root, tell)
+            loaded = {row: subject(str(runs[row.key]), size, source, sentences, device) for row in chosen}
+            subjects = {row.key: _choosing(folder, row, one) for row, one in loaded.items()}
+        else:
+            subjects = {key: random_subject(text, shape, given, device) for key, text in checked.items()}
         found = _Timing(texts.table, chosen, subjects, experiment, tell).repeat(repeats)
         where = conditions(f"{experiment.train.precision} in training, {experiment.decode.precision} in decoding")
     weights = "trained" if trained else "random"
@@ -90,6 +97,7 @@ def time_table(
         "device": device.type,
         "threads": experiment.train.threads or where["threads"],
         "rows": ", ".join(row.key + " (uncached)" * row.decoding.uncached for row in chosen),
+        "words selected": ", ".join(row.key for row in chosen if row.decoding.selected) or None,
         "weights": weights,
         "words of a translation": "as the models like" if trained else LENGTH,
         **_about(list(subjects.values())),
@@ -110,6 +118,13 @@ def time_table(
             where,
             notes="Medians of the repeats, in each of which every row was timed. Decoding: encoder, states, search.",
         )
+
+
+def _choosing(folder: Folder, row: Row, given: Subject) -> Subject:
+    """A trained row as it is decoded: among all words, or among those that are selected."""
+    if given.loaded is None or not row.decoding.selected:
+        return given
+    return dataclasses.replace(given, loaded=selecting(folder, given.loaded))
 
 
 def _about(subjects: Sequence[Subject]) -> dict[str, str | int | float]:

@@ -83,6 +83,7 @@ class Decoding:
     ensemble   so many models together, at most
     combine    the mean of what, see `calque.decode.scorer.Models`
     align_row  whose weights align a word: those of the step that predicts it, 0, or of the one that reads it, 1
+    selected   only words can be chosen that a lexical table of the training text offers for those of the sentence
     uncached   where speed is measured, no states are kept: the decoder runs over all words written so far at every step
     """
 
@@ -90,16 +91,22 @@ class Decoding:
     ensemble: int = 1
     combine: str = "probs"
     align_row: int = 0
+    selected: bool = False
     uncached: bool = False
 
     @property
     def otherwise(self) -> bool:
         """Whether it is that of an earlier row's model, so that the row is no architecture of its own."""
-        return self.unknown or self.ensemble > 1
+        return self.unknown or self.selected or self.ensemble > 1
 
     def __str__(self) -> str:
-        told = [f"up to {self.ensemble} models together"] * (self.ensemble > 1)
-        return ", ".join([*told, *["unknown words replaced"] * self.unknown, *["no states kept"] * self.uncached])
+        told = {
+            f"up to {self.ensemble} models together": self.ensemble > 1,
+            "unknown words replaced": self.unknown,
+            "words selected": self.selected,
+            "no states kept": self.uncached,
+        }
+        return ", ".join(each for each, said in told.items() if said)
 
 
 @dataclass(frozen=True)
@@ -303,7 +310,10 @@ def _decoding(entry: Mapping[str, Any], where: str) -> Decoding:
         rule = getattr(Decoding(), key, None) if key in _DECODING else None
         if type(value) is not type(rule) or value == rule:
             raise ValueError(f"{where}: `decoding` cannot have {key} = {value}")
-    return Decoding(**entry)
+    found = Decoding(**entry)
+    if found.selected and (found.unknown or found.ensemble > 1):
+        raise ValueError(f"{where}: `decoding` selects words, or does something else with a trained model")
+    return found
 
 
 _DECODING = {field.name for field in dataclasses.fields(Decoding)}
