@@ -101,10 +101,15 @@ def test_without_states_the_same_words_are_chosen(model: Model, beam: int) -> No
     (source, mask), *_ = batches_of(synthetic(5, 40), 5, CPU)
     limits, settings = torch.tensor([3, 5, 2, 6, 4]), SearchSettings(beam)
     plain = search(model, source, mask, limits, settings)
+    encoded: list[int] = []
+    hook = model.encoder.register_forward_hook(lambda layer, given, out: encoded.append(len(out)))
     with without_states(model):
         found = search(model, source, mask, limits, settings)
+    hook.remove()
     assert found.tokens == plain.tokens
-    assert "step" not in vars(model)
+    # The encoder runs for the search, and for every hypothesis at every step.
+    assert sum(encoded) > len(source) * (1 + beam)
+    assert not {"encode", "init_state", "step"} & set(vars(model))
 
 
 def test_peers_have_the_standard_transformer_alone(text: Path) -> None:

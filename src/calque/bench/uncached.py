@@ -1,4 +1,4 @@
-"""Decoding without states: the decoder runs over the whole prefix at every step, as in Zhang et al. 2018, table 3."""
+"""Decoding without anything kept: encoder and decoder run anew at every step, as in Zhang et al. 2018, table 3."""
 
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -7,50 +7,62 @@ from typing import Any, NamedTuple
 import torch
 from torch import Tensor
 
+from calque.decode.encode import encode
 from calque.layers.contract import Point
 from calque.layers.state import State, size
 from calque.model import Model, Sources
 
+READ = ""
+"""Where `Sources` hold the sentences themselves: no label of a definition is empty."""
+
 
 class Prefix(NamedTuple):
-    """The words so far and what the encoder said of their sentences; a State."""
+    """The sentences, a column of ids each, and the words written so far; a State."""
 
+    read: Point
     words: Tensor
-    sources: Sources
 
     def select(self, rows: Tensor) -> "Prefix":
         return self._replace(words=self.words[rows])
 
     def keep(self, rows: Tensor, sentences: Tensor) -> "Prefix":
-        return Prefix(self.words[rows], {name: _pick(point, sentences) for name, point in self.sources.items()})
+        return Prefix(_pick(self.read, sentences), self.words[rows])
 
     def bytes(self) -> int:
-        return size(self.words) + sum(size(p.value, *(p.state or ())) for p in self.sources.values())
+        return size(self.words, self.read.value)
 
 
 def _pick(point: Point, rows: Tensor) -> Point:
-    state = None if point.state is None else tuple(s[rows] for s in point.state)
-    return Point(point.value[rows], None if point.mask is None else point.mask[rows], state)
+    return Point(point.value[rows], None if point.mask is None else point.mask[rows])
 
 
 @contextmanager
 def without_states(model: Model) -> Iterator[None]:
-    """`model.step` runs `model.decode` over the prefix, for a while. The same function, no state but the words."""
+    """`model.step` encodes the sentence of each hypothesis and runs `model.decode` over its prefix, for a while.
+
+    The same function, of which nothing is kept but the words. Zhang's baseline did so: its graph held encoder and decoder.
+    """
+    encoded = model.encode
+
+    def remembering(source: Tensor, mask: Tensor | None = None, *rest: Any) -> Sources:
+        return {**encoded(source, mask, *rest), READ: Point(source[..., None], mask)}
 
     def init_state(sources: Sources, capacity: int, beams: int = 1) -> State:
-        end = sources["end"].value
-        words = torch.empty(end.shape[0] * beams, 0, dtype=torch.int64, device=end.device)
-        return Prefix(words, sources)
+        read = sources[READ]
+        rows = read.value.shape[0] * beams
+        return Prefix(read, torch.empty(rows, 0, dtype=torch.int64, device=read.value.device))
 
     def step(words: Tensor, state: Prefix, visible: int, beams: int = 1, *_: Any) -> tuple[Tensor, State]:
         words = torch.cat([state.words, words], 1)
         every = torch.arange(len(words) // beams, device=words.device).repeat_interleave(beams)
-        sources = state.sources if beams == 1 else {name: _pick(p, every) for name, p in state.sources.items()}
-        return model.decode(words, sources)[:, -1:], Prefix(words, state.sources)
+        read = _pick(state.read, every)
+        source = read.value[..., 0]
+        mask = torch.ones_like(source, dtype=torch.bool) if read.mask is None else read.mask
+        return model.decode(words, encode(model, source, mask))[:, -1:], Prefix(state.read, words)
 
     held = vars(model)
-    held.update(init_state=init_state, step=step)
+    held.update(encode=remembering, init_state=init_state, step=step)
     try:
         yield
     finally:
-        del held["init_state"], held["step"]
+        del held["encode"], held["init_state"], held["step"]

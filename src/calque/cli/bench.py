@@ -128,7 +128,7 @@ def machine(threads: int | None, device: str, seconds: float, as_table: bool, re
 @THREADS
 @DEVICE
 @click.option("--repeats", type=click.IntRange(1), default=5, show_default=True, help="Of which the median is told.")
-@click.option("--uncached", is_flag=True, help="Beside it, the decoder run over the whole prefix at each step.")
+@click.option("--uncached", is_flag=True, help="Beside it, encoder and decoder run anew at each step.")
 @click.option(
     "--workers",
     type=click.IntRange(1, 64),

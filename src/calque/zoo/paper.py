@@ -84,7 +84,7 @@ class Decoding:
     combine    the mean of what, see `calque.decode.scorer.Models`
     align_row  whose weights align a word: those of the step that predicts it, 0, or of the one that reads it, 1
     selected   only words can be chosen that a lexical table of the training text offers for those of the sentence
-    uncached   where speed is measured, no states are kept: the decoder runs over all words written so far at every step
+    uncached   where speed is measured, nothing is kept: at every step the encoder runs, and the decoder over all words written so far
     """
 
     unknown: bool = False
@@ -104,7 +104,7 @@ class Decoding:
             f"up to {self.ensemble} models together": self.ensemble > 1,
             "unknown words replaced": self.unknown,
             "words selected": self.selected,
-            "no states kept": self.uncached,
+            "nothing kept": self.uncached,
         }
         return ", ".join(each for each, said in told.items() if said)
 
