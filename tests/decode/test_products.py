@@ -149,5 +149,23 @@ def test_one_short_sentence_alone_has_products_of_its_own(words: int, folded: bo
         torch.testing.assert_close(b, a, rtol=1e-4, atol=1e-5)
 
 
+@pytest.mark.parametrize(
+    ("precision", "folded"),
+    [
+        ("float32", True),
+        pytest.param("bfloat16", False, marks=needs_bfloat16),
+        pytest.param("int8", False, marks=needs_int8),
+    ],
+)
+def test_in_fewer_bits_it_has_not_since_it_would_come_out_otherwise(precision: str, folded: bool) -> None:
+    text = "d = 32\nheads = 4\nencoder = pos -> tenc\ndecoder = pos -> res(mh_dot_src_att)\n"
+    model = prepare_for_decoding(calque.build(text, 50, 50).eval(), precision)
+    source = torch.tensor([[4, 5, 6, 2]])
+    with torch.inference_mode():
+        state = model.init_state(model.encode(source), 3)
+    (memory,) = (part for part in _flat(state) if isinstance(part, Memory))
+    assert memory.keys.dim() == (3 if folded else 4)
+
+
 def _flat(state: object) -> list[object]:
     return [state, *(p for part in state.parts for p in _flat(part))] if isinstance(state, States) else [state]

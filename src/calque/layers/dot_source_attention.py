@@ -122,7 +122,9 @@ class DotSourceAttention(SourceAttention):
     def remember(self, keys: Float[Tensor, "S N D"], values: Float[Tensor, "S N E"]) -> tuple[Tensor, Tensor]:
         k, v = split(self.k(keys), self.heads), split(self.v(values), self.heads)
         few = len(keys) == 1 and 2 * self.heads * keys.shape[1] <= self.width
-        if few and self._asked is not None and self._told is not None:
+        # In fewer bits a sentence alone would come out otherwise than among others.
+        exact = keys.dtype in (torch.float32, torch.float64) and getattr(self.q, "exact", True)
+        if few and exact and self._asked is not None and self._told is not None:
             columns, rows = torch.matmul(k[0], self._asked), torch.matmul(v[0], self._told)
             return columns.flatten(0, 1).t().contiguous()[None], rows.flatten(0, 1)[None]
         # Laid out once as the product with queries reads them; every step would copy them again.
