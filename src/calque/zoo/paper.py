@@ -84,7 +84,7 @@ class Decoding:
     combine    the mean of what, see `calque.decode.scorer.Models`
     align_row  whose weights align a word: those of the step that predicts it, 0, or of the one that reads it, 1
     selected   only words can be chosen that a lexical table of the training text offers for those of the sentence
-    uncached   where speed is measured, nothing is kept: at every step the encoder runs, and the decoder over all words written so far
+    uncached   where speed is measured, nothing is kept: encoder and decoder run at every step, over all words written so far
     """
 
     unknown: bool = False
