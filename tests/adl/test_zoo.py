@@ -120,3 +120,11 @@ def test_unknown_name() -> None:
     assert message(fault) == "there is no architecture `domhan2018/transfomer`"
     with pytest.raises(CalqueError):
         zoo.read("../codes/C")
+
+
+def test_a_row_that_is_decoded_otherwise_is_its_models_text_and_is_not_listed() -> None:
+    assert "gehring2017/table3/bilstm" not in zoo.names()
+    body, model = (zoo.read(f"gehring2017/table3/{row}").body for row in ("bilstm", "bilstm-all"))
+    assert checked(body) == checked(model)
+    with pytest.raises(CalqueError):
+        zoo.read("luong2015/table1/ensemble")

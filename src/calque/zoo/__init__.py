@@ -48,11 +48,13 @@ def paper(name: str) -> Paper:
 
 
 def read(name: str) -> Text:
-    """The text of an architecture. Raises X220 where there is none of that name."""
+    """The text of an architecture; of a row that is another's model, decoded otherwise, that model's. Raises X220 where there is none
+    of that name, or several: an ensemble.
+    """
     files = _files()
     if name in files:
         return Text(f"zoo/{name}.adl", files[name].read_text(encoding="utf-8"))
-    rows = _rows()
+    rows = _rows(otherwise=True)
     if name not in rows:
         raise error("X220", None, name=name, near=nearest(name, [*files, *rows]), names=sorted(files))
     return Text(f"zoo/{name}.adl", rows[name].text)
@@ -72,9 +74,10 @@ def _folder() -> Traversable:
     return resources.files("calque.zoo")
 
 
-def _rows() -> dict[str, Row]:
+def _rows(otherwise: bool = False) -> dict[str, Row]:
+    """Rows that are architectures of their own; and those that are another's model, one model, decoded otherwise."""
     rows = (row for name in papers() for table in paper(name).tables for row in table.rows)
-    return {row.name: row for row in rows if row.model_of is None}
+    return {row.name: row for row in rows if row.model_of is None or (otherwise and row.decoding.ensemble == 1)}
 
 
 @functools.cache
