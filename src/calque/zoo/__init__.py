@@ -48,8 +48,8 @@ def paper(name: str) -> Paper:
 
 
 def read(name: str) -> Text:
-    """The text of an architecture; of a row that is another's model, decoded otherwise, that model's. Raises X220 where there is none
-    of that name, or several: an ensemble.
+    """The text of an architecture; of a row that is another's model, decoded otherwise, that model's. Raises X220 where there is
+    none of that name, or several: an ensemble.
     """
     files = _files()
     if name in files:
