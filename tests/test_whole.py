@@ -4,7 +4,7 @@ import os
 import threading
 from pathlib import Path
 
-from calque.whole import write_whole
+from calque.whole import only, write_whole
 
 
 def test_a_link_stays_one(tmp_path: Path) -> None:
@@ -28,3 +28,25 @@ def test_a_pipe_is_written_to_and_not_renamed_over(tmp_path: Path) -> None:
     assert got == [b"body"]
     assert pipe.is_fifo()
     assert [path.name for path in tmp_path.iterdir()] == ["pipe"]
+
+
+def test_a_lock_can_be_waited_for(tmp_path: Path) -> None:
+    order, held, late = list[str](), threading.Event(), tmp_path / "lock"
+
+    def second() -> None:
+        held.wait()
+        with only(late) as free:
+            order.append("taken" if free else "not free")
+        with only(late, wait=True) as free:
+            order.append("second" if free else "never")
+
+    other = threading.Thread(target=second)
+    other.start()
+    with only(late) as free:
+        assert free
+        held.set()
+        while not order:
+            pass
+        order.append("first")
+    other.join()
+    assert order == ["not free", "first", "second"]

@@ -80,13 +80,16 @@ def alone(folder: Path, tell: Callable[[str], None]) -> Iterator[None]:
 
 
 @contextlib.contextmanager
-def only(path: Path) -> Iterator[bool]:
-    """Holds a lock on a file, made where it is missing, and says whether it was free; where locks are unknown it was."""
+def only(path: Path, wait: bool = False) -> Iterator[bool]:
+    """Holds a lock on a file, made where it is missing, and says whether it was free; where locks are unknown it was.
+
+    `wait`: until it is.
+    """
     handle = os.open(path, os.O_RDWR | os.O_CREAT, 0o644)
     try:
         free = True
         try:
-            fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            fcntl.flock(handle, fcntl.LOCK_EX | (0 if wait else fcntl.LOCK_NB))
         except BlockingIOError:
             free = False
         except OSError:  # a file system without locks

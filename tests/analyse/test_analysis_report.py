@@ -80,6 +80,19 @@ def ledger(folder: Path) -> Path:
     return folder
 
 
+def test_what_cannot_be_written_is_told_before_anything_is_drawn(
+    runs: dict[str, Path], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "taken").write_text("")
+    monkeypatch.setattr("calque.analyse.report.make_section", None)
+    assert codes_of("analyse", runs["rnn-feed"], "--out", tmp_path / "taken") == ["K301"]
+    # What is asked for wrongly leaves nothing behind.
+    assert codes_of("analyse", "--ledger", tmp_path / "none", "--figure", "sweeps", "--out", tmp_path / "left") == [
+        "X402"
+    ]
+    assert not (tmp_path / "left").exists()
+
+
 def test_the_whole_report(
     runs: dict[str, Path], extra: dict[str, Path], tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

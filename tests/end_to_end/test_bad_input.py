@@ -86,9 +86,6 @@ def test_nor_may_a_plugin_that_is_imported_by_name(
 
 
 def test_a_ledger_that_is_not_there_is_one_error(calque: Run, tmp_path: Path) -> None:
-    (tmp_path / "file").write_text("")
-    taken = calque("analyse", tmp_path / "none", "--out", tmp_path / "file")
-    assert (taken.status, taken.err.count("X408")) == (2, 1)
     done = calque("analyse", "--ledger", tmp_path / "none", "--figure", "sweeps", "--out", tmp_path / "out")
     fails(done, "X402", 2)
 

@@ -15,7 +15,7 @@ from calque.analyse.subject import stem
 from calque.analyse.table import Cell, Drawn, NotDrawn, Table
 from calque.diagnostics import error
 from calque.run import writing
-from calque.whole import write_whole
+from calque.whole import stage, write_whole
 
 REPORT = "report.html"
 SHOWN_ROWS = 60
@@ -58,6 +58,12 @@ def write_report(analysis: Analysis, out: Path, pieces: Mapping[str, Piece] = PI
     `alone`: figures that were asked for by name; X830 where none of them can be drawn. Raises K301 for what cannot be written.
     """
     analysis.check()
+    with writing(out):  # told before hours of work, not after
+        new = not out.exists()
+        out.mkdir(parents=True, exist_ok=True)
+        stage(out / REPORT, b"").unlink()
+        if new:  # nothing may come to be drawn
+            out.rmdir()
     sections: list[Section] = []
     missing = [piece.title for piece in pieces.values()]
     for name, piece in pieces.items():

@@ -1,22 +1,15 @@
 """Decoding speed against the length of translations, a line for each system and beam."""
 
-import io
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from calque.diagnostics import error
+from calque.plot import drawn, figure
 
 
 def draw(cells: Sequence[Mapping[str, Any]], title: str, kind: str) -> bytes:
     """A picture, svg or png; the figures are those of the JSON. Raises X301 without matplotlib."""
-    try:
-        from matplotlib.backends.backend_agg import FigureCanvasAgg
-        from matplotlib.figure import Figure
-    except ImportError:
-        raise error("X301", extra="plot", package="matplotlib") from None
-    figure = Figure(figsize=(6.4, 4), layout="constrained")
-    FigureCanvasAgg(figure)
-    axes = figure.subplots()
+    picture = figure(6.4, 4)
+    axes = picture.subplots()
     lines: dict[tuple[str, int], list[Mapping[str, Any]]] = {}
     for cell in cells:
         lines.setdefault((cell["system"], cell["beam"]), []).append(cell)
@@ -29,6 +22,4 @@ def draw(cells: Sequence[Mapping[str, Any]], title: str, kind: str) -> bytes:
     axes.set(xlabel="words of a translation", ylabel="target tokens/s", title=title, ylim=(0, None))
     axes.grid(alpha=0.3)
     axes.legend()
-    body = io.BytesIO()
-    figure.savefig(body, format=kind, dpi=130)
-    return body.getvalue()
+    return drawn(picture, kind)

@@ -44,8 +44,8 @@ def without_states(model: Model) -> Iterator[None]:
     """
     encoded = model.encode
 
-    def remembering(source: Tensor, mask: Tensor | None = None, *rest: Any) -> Sources:
-        return {**encoded(source, mask, *rest), READ: Point(source[..., None], mask)}
+    def remembering(source: Tensor, mask: Tensor | None = None) -> Sources:
+        return {**encoded(source, mask), READ: Point(source[..., None], mask)}
 
     def init_state(sources: Sources, capacity: int, beams: int = 1) -> State:
         read = sources[READ]

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import click
 
-from calque.cli.base import FILE, THREADS, root, set_threads, tell, write_files
+from calque.cli.base import FILE, THREADS, root, set_threads, tell
 
 EQUAL = ("size", "width")
 
@@ -83,7 +83,6 @@ def analyse(
         dictionary,
     )
     command = _command(click.get_current_context())
-    write_files(out, {})  # what cannot be written is told before hours of work, not after
     analysis = Analysis(runs, settings, command, tell, Kept(out / KEPT))
     try:
         path = write_report(analysis, out, pieces or PIECES, alone=bool(pieces))

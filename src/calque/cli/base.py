@@ -35,10 +35,14 @@ THREADS = click.option("--threads", type=click.IntRange(1, 1024), help="Processo
 
 
 def ending_in(*endings: str) -> Callable[[click.Context, click.Parameter, Path | None], Path | None]:
-    """The callback of an option whose file is of the kind that its name tells."""
+    """The callback of an option whose file is of the kind that its name tells.
+
+    A pipe or a device tells none, and is taken where there is but one kind.
+    """
 
     def check(ctx: click.Context, param: click.Parameter, value: Path | None) -> Path | None:
-        if value is not None and value.suffix not in endings:
+        only = len(endings) == 1 and value is not None and value.exists() and not value.is_file()
+        if value is not None and value.suffix.lower() not in endings and not only:
             raise click.BadParameter(f"expected a name in {' or '.join(endings)}, found {value.name}", ctx, param)
         return value
 

@@ -194,7 +194,7 @@ def decode(
     _told(found, f"Decoding, {Path(name).name}", record)
     if plot is not None:
         title = f"{Path(name).name}, batch {batch}, {plan.precision}"
-        write_out(plot, draw(found["cells"], title, plot.suffix.removeprefix(".")))
+        write_out(plot, draw(found["cells"], title, plot.suffix.lower().removeprefix(".")))
         tell(f"drawn: {plot}")
 
 

@@ -122,9 +122,11 @@ class DotSourceAttention(SourceAttention):
     def remember(self, keys: Float[Tensor, "S N D"], values: Float[Tensor, "S N E"]) -> tuple[Tensor, Tensor]:
         k, v = split(self.k(keys), self.heads), split(self.v(values), self.heads)
         few = len(keys) == 1 and 2 * self.heads * keys.shape[1] <= self.width
-        # In fewer bits a sentence alone would come out otherwise than among others.
-        exact = keys.dtype in (torch.float32, torch.float64) and getattr(self.q, "exact", True)
-        if few and exact and self._asked is not None and self._told is not None:
+        if self._asked is not None and not all(getattr(part, "exact", True) for part in (self.q, self.out)):
+            self._asked = self._told = (
+                None  # quantised since: a sentence alone would come out otherwise than among others
+            )
+        if few and self._asked is not None and self._told is not None:
             columns, rows = torch.matmul(k[0], self._asked), torch.matmul(v[0], self._told)
             return columns.flatten(0, 1).t().contiguous()[None], rows.flatten(0, 1)[None]
         # Laid out once as the product with queries reads them; every step would copy them again.
@@ -150,6 +152,8 @@ class DotSourceAttention(SourceAttention):
         if not isinstance(self.q, nn.Linear):
             return
         self.q, self.scale = scaled(self.q, 1 / self.scale), 1.0
+        if self.q.weight.itemsize < 4:  # a sentence alone would come out otherwise than among others
+            return
         if isinstance(self.out, nn.Linear) and self.q.bias is None and self.out.bias is None and self.local is None:
             self._asked = self.q.weight.unflatten(0, (self.heads, -1))
             self._told = self.out.weight.unflatten(1, (self.heads, -1)).permute(1, 2, 0)

@@ -12,7 +12,7 @@ from calque.data.text import Lines
 from calque.decode.select import load_selection
 from calque.decode.translate import Loaded
 from calque.reproduce.plan import DICTIONARY, LEXICON, LOCKS, Plan
-from calque.reproduce.subject import Folder, NotMeasured
+from calque.reproduce.subject import Folder
 from calque.reproduce.texts import as_lines
 from calque.run import writing
 from calque.whole import only, write_whole
@@ -49,10 +49,8 @@ def _learned(folder: Folder, name: str, what: str, source: Cut, target: Cut) -> 
     path = folder.out / name
     with writing(folder.out):
         (folder.out / LOCKS).mkdir(parents=True, exist_ok=True)
-    with only(folder.out / LOCKS / name) as free:
+    with only(folder.out / LOCKS / name, wait=True):  # what another process learns meanwhile is there then
         if not path.is_file():
-            if not free:
-                raise NotMeasured(f"another process learns {what}")
             train = Plan(folder.asked, folder.root, folder.out, folder.tell).sample.data.train
             folder.tell(f"learning {what} from the training text")
             sources = [source(line) for line in Lines(Path(train[0]))]

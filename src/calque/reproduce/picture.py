@@ -1,11 +1,10 @@
 """The figures of a report as bars, the paper's beside them."""
 
-import io
 import textwrap
 from pathlib import Path
 from typing import Any
 
-from calque.diagnostics import error
+from calque.plot import drawn, figure
 from calque.reproduce.report import Report
 from calque.whole import write_whole
 from calque.zoo.paper import LOWER_IS_BETTER
@@ -13,16 +12,10 @@ from calque.zoo.paper import LOWER_IS_BETTER
 
 def draw(report: Report, out: Path) -> None:
     """Writes a picture, PNG: one bar a row, ours and the paper's, deviations as whiskers. Raises X301 without matplotlib."""
-    try:
-        from matplotlib.backends.backend_agg import FigureCanvasAgg
-        from matplotlib.figure import Figure
-    except ImportError:
-        raise error("X301", extra="plot", package="matplotlib") from None
     lines = report.lines
     caption = textwrap.wrap(report.command, 125, break_long_words=False, break_on_hyphens=False)
-    figure = Figure(figsize=(10, 1.9 + 0.36 * len(lines) + 0.16 * len(caption)), layout="constrained")
-    FigureCanvasAgg(figure)
-    ours, theirs = figure.subplots(1, 2, sharey=True)
+    picture = figure(10, 1.9 + 0.36 * len(lines) + 0.16 * len(caption))
+    ours, theirs = picture.subplots(1, 2, sharey=True)
     means = [line.figures.get(report.metric, (None, None)) for line in lines]
     papers = [(p.value, p.deviation) if (p := line.paper) else (None, None) for line in lines]
     seeds = sorted({len(line.seeds) for line in lines})
@@ -31,11 +24,9 @@ def draw(report: Report, out: Path) -> None:
     _bars(theirs, papers, f"paper: {report.pair}", _axis(report), "tab:gray", 1)
     ours.set_yticks(range(len(lines)), [line.label for line in lines])
     ours.invert_yaxis()
-    figure.suptitle(report.title, fontsize=11)
-    figure.supxlabel("\n".join(caption), fontsize=7, family="monospace")
-    body = io.BytesIO()
-    figure.savefig(body, dpi=130, format="png")
-    write_whole(out, body.getvalue())
+    picture.suptitle(report.title, fontsize=11)
+    picture.supxlabel("\n".join(caption), fontsize=7, family="monospace")
+    write_whole(out, drawn(picture, "png"))
 
 
 def _axis(report: Report) -> str:

@@ -25,7 +25,10 @@ HEAD = ("", "", "row", "here", "lowest", "highest", "times", "paper", "times")
 
 @dataclass(frozen=True)
 class SpeedLine:
-    """A row in a column. `times`: as good as the first row that was timed and has a figure there; `paper_times` the same there."""
+    """A row in a column. `times`: as good as the first row that was timed and has a figure there, else the first.
+
+    `paper_times`: the same of the paper's figures.
+    """
 
     column: Column
     row: str
@@ -121,7 +124,7 @@ def _remarks(report: SpeedReport) -> list[str]:
     entry = report.entry
     return [
         "Here: the median of the repeats, the lowest and the highest. times: how many times as good as the first row of which "
-        "the paper has a figure, here of medians.",
+        "the paper has a figure, else the first, here of medians.",
         ranges.EXPLAINED,
         entry.notes,
         *(f"{key}: {value}" for key, value in entry.conditions.items() if value is not None),
