@@ -290,3 +290,6 @@ def test_words_are_selected_where_the_table_says_so(call: Call, corpora: Path, t
     (entry,) = ledger.read(out / "speed")
     assert (entry.conditions["rows"], entry.conditions["words selected"]) == ("deep-all, deep", "deep")
     assert entry.figures["deep, source-words/s beam=10"] > 0
+    keys = str(entry.conditions["keys"])
+    assert 'data.subwords="codes"' in keys  # the training's
+    assert "decode.select_per_word=1" in keys

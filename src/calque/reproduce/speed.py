@@ -13,6 +13,7 @@ from calque.data.batches import Batch
 from calque.decode.prepare import prepare_for_decoding
 from calque.diagnostics import Place, error
 from calque.experiment import Data, Experiment, Train
+from calque.experiment import load as load_experiment
 from calque.explain.whole import Around
 from calque.ledger import Entry, conditions, publish
 from calque.ledger import read as read_entries
@@ -23,7 +24,7 @@ from calque.reproduce.lexical import selecting
 from calque.reproduce.plan import RUNS, Asked, Tell, Texts, claim_folder, named_rows, rows_of
 from calque.reproduce.recipes import Budget, settings_text
 from calque.reproduce.subject import Folder
-from calque.run import MODEL, writing
+from calque.run import EXPERIMENT, MODEL, writing
 from calque.train.measure import Measured, measure
 from calque.train.precision import pick_device, processor
 from calque.zoo.paper import LOWER_IS_BETTER, Column, Row, Table
@@ -104,7 +105,7 @@ def time_table(
         "beam": experiment.decode.beam,
         "repeats": repeats,
         "settings": " ".join(asked.settings) or "as in the texts",
-        "keys": settings_text(experiment),
+        "keys": settings_text(load_experiment(next(iter(runs.values())) / EXPERIMENT) if trained else experiment),
     }
     command = f"{asked.command} --metric {columns_of(texts.table)[0].metric} --rows {','.join(checked)}"
     with writing(out):
