@@ -31,22 +31,21 @@ def test_a_pipe_is_written_to_and_not_renamed_over(tmp_path: Path) -> None:
 
 
 def test_a_lock_can_be_waited_for(tmp_path: Path) -> None:
-    order, held, late = list[str](), threading.Event(), tmp_path / "lock"
+    held, waiting, order, path = threading.Event(), threading.Event(), list[object](), tmp_path / "lock"
 
     def second() -> None:
-        held.wait()
-        with only(late) as free:
-            order.append("taken" if free else "not free")
-        with only(late, wait=True) as free:
-            order.append("second" if free else "never")
+        held.wait(60)
+        with only(path) as free:
+            order.append(free)
+        with only(path, lambda told: waiting.set()) as free:
+            order.append(free)
 
     other = threading.Thread(target=second)
     other.start()
-    with only(late) as free:
+    with only(path) as free:
         assert free
         held.set()
-        while not order:
-            pass
+        assert waiting.wait(60)
         order.append("first")
-    other.join()
-    assert order == ["not free", "first", "second"]
+    other.join(60)
+    assert order == [False, "first", True]

@@ -54,7 +54,6 @@ def tune(
     about = _about(folder, loaded, sources, references)
     journal = folder / JOURNAL
     held = _held(journal)
-    _write(journal, held)  # what cannot be written is told before the first translation
     for beam, penalty in itertools.product(grid.beam, grid.word_penalty):
         base = replace(loaded.decode, beam=beam, word_penalty=penalty, replace_unknown=False)
         found = None
@@ -63,6 +62,7 @@ def tune(
             score = next((one["bleu"] for one in held if {**one, "bleu": 0} == {**keys, "bleu": 0}), None)
             if score is None:
                 if found is None:
+                    _write(journal, held)  # what cannot be written is told before it is translated
                     found = translate_lines(replace(loaded, decode=base), sources)
                 best = [each[:1] for each in found]
                 if replacing:

@@ -66,13 +66,7 @@ def alone(folder: Path, tell: Callable[[str], None]) -> Iterator[None]:
     folder.parent.mkdir(parents=True, exist_ok=True)
     handle = os.open(folder.parent, os.O_RDONLY)
     try:
-        try:
-            fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except BlockingIOError:
-            tell("waiting for another process that writes here")
-            fcntl.flock(handle, fcntl.LOCK_EX)
-        except OSError:  # a file system without locks
-            pass
+        _lock(handle, tell)
         _restore(folder)
         yield
     finally:
@@ -80,23 +74,30 @@ def alone(folder: Path, tell: Callable[[str], None]) -> Iterator[None]:
 
 
 @contextlib.contextmanager
-def only(path: Path, wait: bool = False) -> Iterator[bool]:
+def only(path: Path, tell: Callable[[str], None] | None = None) -> Iterator[bool]:
     """Holds a lock on a file, made where it is missing, and says whether it was free; where locks are unknown it was.
 
-    `wait`: until it is.
+    With `tell` it is waited for, and that is told.
     """
     handle = os.open(path, os.O_RDWR | os.O_CREAT, 0o644)
     try:
-        free = True
-        try:
-            fcntl.flock(handle, fcntl.LOCK_EX | (0 if wait else fcntl.LOCK_NB))
-        except BlockingIOError:
-            free = False
-        except OSError:  # a file system without locks
-            pass
-        yield free
+        yield _lock(handle, tell)
     finally:
         os.close(handle)
+
+
+def _lock(handle: int, tell: Callable[[str], None] | None) -> bool:
+    """Whether an open file could be locked; with `tell` it is waited for."""
+    try:
+        fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        if tell is None:
+            return False
+        tell("waiting for another process that writes here")
+        fcntl.flock(handle, fcntl.LOCK_EX)
+    except OSError:  # a file system without locks
+        pass
+    return True
 
 
 @contextlib.contextmanager

@@ -117,6 +117,9 @@ def test_the_grid_is_tried_once_and_the_best_is_kept(calque: Run, copier: Path) 
     (copier / "tune.jsonl").write_text(held[: held.rindex("{") + 20])  # as if it had been damaged
     assert calque(*asked).out == first.out
     assert (copier / "tune.jsonl").read_text() == held
+    written = (copier / "tune.jsonl").stat().st_mtime_ns
+    assert calque(*asked).out == first.out
+    assert (copier / "tune.jsonl").stat().st_mtime_ns == written  # a run that is all tried need not be writable
     valid = [copier.parent / "valid.src", copier.parent / "valid.tgt"]
     plain = lines(calque("tune", copier, "--beam", 3, "--word-penalty", -0.5, "--valid", *valid, "--write"))
     assert len(plain) == 7

@@ -42,7 +42,7 @@ def test_a_diagram_is_drawn_whole_or_not_at_all(calque: Run, tmp_path: Path) -> 
     assert "X408" in failed.err
     other = calque("explain", tmp_path / "a.adl", "--diagram", tmp_path / "a.png")
     assert (other.status, (tmp_path / "a.png").exists()) == (2, False)
-    assert "expected a name in .svg" in other.err
+    assert "expected a name that ends in .svg" in other.err
     broken = calque("explain", tmp_path / "a.adl", "--set", "d=33", "--diagram", tmp_path / "c.svg")
     assert broken.status == 2
     assert not (tmp_path / "c.svg").exists()

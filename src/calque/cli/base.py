@@ -43,7 +43,9 @@ def ending_in(*endings: str) -> Callable[[click.Context, click.Parameter, Path |
     def check(ctx: click.Context, param: click.Parameter, value: Path | None) -> Path | None:
         only = len(endings) == 1 and value is not None and value.exists() and not value.is_file()
         if value is not None and value.suffix.lower() not in endings and not only:
-            raise click.BadParameter(f"expected a name in {' or '.join(endings)}, found {value.name}", ctx, param)
+            raise click.BadParameter(
+                f"expected a name that ends in {' or '.join(endings)}, found {value.name}", ctx, param
+            )
         return value
 
     return check

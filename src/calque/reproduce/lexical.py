@@ -49,7 +49,7 @@ def _learned(folder: Folder, name: str, what: str, source: Cut, target: Cut) -> 
     path = folder.out / name
     with writing(folder.out):
         (folder.out / LOCKS).mkdir(parents=True, exist_ok=True)
-    with only(folder.out / LOCKS / name, wait=True):  # what another process learns meanwhile is there then
+    with only(folder.out / LOCKS / name, folder.tell):  # what another process learns meanwhile is there then
         if not path.is_file():
             train = Plan(folder.asked, folder.root, folder.out, folder.tell).sample.data.train
             folder.tell(f"learning {what} from the training text")

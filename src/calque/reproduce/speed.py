@@ -77,6 +77,8 @@ def time_table(
     runs = {row.key: out / RUNS / (row.model_of or row.key) / "1" for row in chosen}
     trained = all((run / f"{MODEL}.json").is_file() for run in runs.values())
     if not trained:
+        if selected := ", ".join(row.key for row in chosen if row.decoding.selected):
+            tell(f"{selected}: words are selected for trained rows alone; with random weights all words are timed")
         chosen = rows_of(texts.table, asked.paper, rows)
     checked = {row.key: texts.definition(row.key, around)[0] for row in chosen}
     device = pick_device(experiment.train.device)
