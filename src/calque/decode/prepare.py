@@ -34,7 +34,7 @@ def prepare_for_decoding(module: M, precision: str = "float32") -> M:
         raise error("X416", None, device="processor" if on_processor else "accelerator")
     for layer in module.modules():
         if isinstance(layer, Layer):
-            layer.fuse()
+            layer.fuse(exact=precision == "float32")
     if on_processor and (quantised or packing_works(TYPES[precision])):
         _pack(module, Int8 if quantised else Packed)
     return module.eval()

@@ -40,12 +40,8 @@ def packing_works(dtype: torch.dtype) -> bool:
 
 
 class Product(nn.Module):
-    """W x + b of fixed weights. `weight` is kept beside the packed one where `keeps`: for those who take rows of it.
+    """W x + b of fixed weights. `weight` is kept beside the packed one where `keeps`: for those who take rows of it."""
 
-    `exact`: it is the product with the weights as they were given, up to the rounding of their type.
-    """
-
-    exact = True
     weight: Tensor | None
     bias: Tensor | None
 
@@ -99,8 +95,6 @@ class Int8(Product):
     stands around it. In and out are float32. Up to `FEW_ROWS` rows wait for the weights alone: the layers inside a model then
     leave the input as it is, y_ij = s_j sum_k x_ik Q_jk in bfloat16.
     """
-
-    exact = False
 
     _scale: Tensor
     _short_scale: Tensor

@@ -82,6 +82,6 @@ class Convolution(Layer):
             return self.function(self.product(windows))
         return self.function(F.linear(windows, self.conv.weight.flatten(1), self.conv.bias))
 
-    def fuse(self) -> None:
+    def fuse(self, exact: bool) -> None:
         self.product = linear_of(self.conv.weight.flatten(1), self.conv.bias)
         del self.conv

@@ -207,8 +207,11 @@ class Layer(nn.Module, ABC):
     def step(self, x: Float[Tensor, "B n D"], state: State, ctx: Context) -> tuple[Float[Tensor, "B n E"], State]:
         """The next n positions. Consumes `state`."""
 
-    def fuse(self) -> None:
-        """Take the same products in fewer calls from now on. Called once, on a layer that only decodes; by default nothing."""
+    def fuse(self, exact: bool) -> None:
+        """Take the same products in fewer calls from now on. Called once, on a layer that only decodes; by default nothing.
+
+        Not `exact`: products will be rounded to fewer than 32 bits, so that others in their place come to something else.
+        """
 
     def part(self, name: str) -> "Layer":
         """The body or source chain of that name."""

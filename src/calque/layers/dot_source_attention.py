@@ -122,10 +122,6 @@ class DotSourceAttention(SourceAttention):
     def remember(self, keys: Float[Tensor, "S N D"], values: Float[Tensor, "S N E"]) -> tuple[Tensor, Tensor]:
         k, v = split(self.k(keys), self.heads), split(self.v(values), self.heads)
         few = len(keys) == 1 and 2 * self.heads * keys.shape[1] <= self.width
-        if self._asked is not None and not all(getattr(part, "exact", True) for part in (self.q, self.out)):
-            self._asked = self._told = (
-                None  # quantised since: a sentence alone would come out otherwise than among others
-            )
         if few and self._asked is not None and self._told is not None:
             columns, rows = torch.matmul(k[0], self._asked), torch.matmul(v[0], self._told)
             return columns.flatten(0, 1).t().contiguous()[None], rows.flatten(0, 1)[None]
@@ -142,7 +138,7 @@ class DotSourceAttention(SourceAttention):
         contexts = torch.matmul(drop(weights, self.dropout, self.training), memory.values)
         return self.out(join(contexts)), weights
 
-    def fuse(self) -> None:
+    def fuse(self, exact: bool) -> None:
         """q_i . k_i = x . (W_q,i^T k_i), and W_o C = sum_i a_i (W_o,i v_i): of one short sentence alone, products with W_q and W_o
         are made once, for its keys and values, not at every step.
 
@@ -152,7 +148,7 @@ class DotSourceAttention(SourceAttention):
         if not isinstance(self.q, nn.Linear):
             return
         self.q, self.scale = scaled(self.q, 1 / self.scale), 1.0
-        if self.q.weight.itemsize < 4:  # a sentence alone would come out otherwise than among others
+        if not exact:  # a sentence alone would come out otherwise than among others
             return
         if isinstance(self.out, nn.Linear) and self.q.bias is None and self.out.bias is None and self.local is None:
             self._asked = self.q.weight.unflatten(0, (self.heads, -1))

@@ -103,7 +103,7 @@ class SelfAttention(Layer):
             return q, k, v
         return self.q(x), self.k(x), self.v(x)
 
-    def fuse(self) -> None:
+    def fuse(self, exact: bool) -> None:
         self.qkv = stacked(scaled(self.q, 1 / self.scale), self.k, self.v)
         self.scale = 1.0
         del self.q, self.k, self.v
