@@ -155,8 +155,8 @@ class Train:
     warmup_updates: int = key(4000, "the rate rises linearly over these updates, under every schedule", low=0)
     warmup_share: float = key(
         0.0,
-        "the rate rises over this share of max_updates, max_epochs or max_seconds instead, whichever comes first at the pace so far; "
-        "0: over warmup_updates",
+        "the rate rises over this share of max_updates, max_epochs or max_seconds instead, whichever comes first at the pace so "
+        "far; 0: over warmup_updates",
         low=0,
         high=0.99,
     )
@@ -181,8 +181,9 @@ class Train:
     keep_checkpoints: int = key(10, "checkpoints kept in the run folder besides the newest", low=1)
     average: str = key(
         "best",
-        "which checkpoints the final model is the mean of: the best by validation perplexity, or the last; where the mean has a worse "
-        "validation perplexity than the best checkpoint in it, the model is that one alone; none: the newest checkpoint, no mean",
+        "which checkpoints the final model is the mean of: the best by validation perplexity, or the last; where the mean has a "
+        "worse validation perplexity than the best checkpoint in it, the model is that one alone; none: the newest checkpoint "
+        "without a mean",
         choices=("best", "last", "none"),
     )
     average_count: int = key(5, "how many of them, at most", low=1)

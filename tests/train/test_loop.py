@@ -73,7 +73,12 @@ def test_the_mean_is_never_worse_than_the_best_checkpoint(
     run: Path, prepared: Prepared, checked: Checked, experiment: Make, which: str
 ) -> None:
     made = experiment(
-        max_updates=120, validate_every_updates=40, batch_tokens=512, average=which, average_count=3, precision="float32"
+        max_updates=120,
+        validate_every_updates=40,
+        batch_tokens=512,
+        average=which,
+        average_count=3,
+        precision="float32",
     )
     done = train(made, run, prepared, checked)
     assert isinstance(done, Finished)
@@ -141,7 +146,6 @@ def test_a_rate_that_falls_with_the_budget_resumes_where_it_was(
     assert same_weights(tmp_path / "one" / "model", tmp_path / "two" / "model")
     one, two = ([line["lr"] for line in lines(tmp_path / run, "train")] for run in ("one", "two"))
     assert one == two
-    assert len(set(one)) == len(one)
     assert one[-1] < 0.002 < max(one)
 
 

@@ -1,6 +1,10 @@
 """The group that commands join, and what they share."""
 
 import contextlib
+import os
+import shlex
+import shutil
+import sys
 from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
@@ -16,6 +20,20 @@ FILE = click.Path(path_type=Path)
 def tell(text: str) -> None:
     """A line for the person, not for the pipe."""
     click.echo(text, err=True)
+
+
+def program() -> str:
+    """How this program was called, for a command to type next: `calque` where the shell finds it under that name."""
+    called = Path(sys.argv[0])
+    if called.name == "__main__.py":
+        return f"{_typed(Path(sys.executable))} -m calque.cli"
+    return _typed(called)
+
+
+def _typed(file: Path) -> str:
+    """What a shell needs to start a program: its name, or its path where the shell would find none or another one."""
+    found = shutil.which(file.name)
+    return file.name if found and file.exists() and os.path.samefile(found, file) else shlex.quote(str(file))
 
 
 @click.group("calque", context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100})

@@ -6,7 +6,7 @@ from typing import Any
 
 import click
 
-from calque.cli.base import FILE, OUT, RUN, SET, root, tell
+from calque.cli.base import FILE, OUT, RUN, SET, program, root, tell
 from calque.diagnostics import Place, error, render_all
 
 
@@ -92,11 +92,11 @@ def average(run: Path, best: bool, count: int, out: Path) -> None:
 
 @root.command()
 @click.argument("folder", type=FILE, default=Path("demo"))
-@click.option("--seconds", type=click.FloatRange(min=1), default=235, show_default=True, help="Training time.")
+@click.option("--seconds", type=click.FloatRange(min=1), default=360, show_default=True, help="Training time, at most.")
 def demo(folder: Path, seconds: float) -> None:
-    """Train, translate and score on a corpus made here: five minutes on two processor cores."""
+    """Train, translate and score on a corpus made here: about five minutes on two processor cores."""
     from calque.demo import demo as run_demo
 
-    status = run_demo(folder, seconds, click.echo, tell)
+    status = run_demo(folder, seconds, click.echo, tell, program())
     if status:
         sys.exit(status)
