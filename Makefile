@@ -1,5 +1,5 @@
 # make install   sets up .venv; every other target does so first
-# make demo      trains a small model on a corpus that it makes itself, and translates
+# make demo      trains a small model on a corpus that it makes itself, and translates: about five minutes on two cores
 # make test      the fast tests; make soak: the slow ones; make lint: format, style, types
 # make results   writes docs/results.md from the ledger; make diagrams: those of docs/diagrams; make bench: the benchmarks
 # make clean     removes what these have made, runs excepted

@@ -2,9 +2,9 @@
 
     python benchmarks/demo_speeds.py FOLDER [CONDITION ...] [--record]
 
-Each condition has a run folder below FOLDER; one that is measured there already is not run again, so the conditions can be measured
-one by one. --record writes the entry `demo` of the ledger once all of them are there. Linux only: it sets the processor cores of the
-demo, and slow machines are made by stopping the demo for a share of every tenth of a second.
+Each condition has a run folder below FOLDER; one that is measured there already is not run again, so the conditions can be
+measured one by one. --record writes the entry `demo` of the ledger once all of them are there. Linux only: it sets the
+processor cores of the demo, and slow machines are made by stopping the demo for a share of every tenth of a second.
 """
 
 import argparse

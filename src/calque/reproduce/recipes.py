@@ -36,7 +36,8 @@ def adapted(train: Train, budget: Budget) -> Mapping[str, int | float]:
     N updates: max_updates = N, warm-up at most N/10, checkpoints at least every N/20. M minutes: max_seconds = 60 M,
     warm-up at most 30 M updates, checkpoints at least every 10 M updates, since how many updates there will be is not
     known before. Both are rounded up. Where checkpoints come by time, it is at most 3 M seconds, and N/20 updates are set
-    beside it. Rates, decays, checkpoints by epochs, and patience, which counts checkpoints, stay as they are.
+    beside it. Peak rates, decays, checkpoints by epochs, and patience, which counts checkpoints, stay as they are; a linear
+    schedule falls to the end of the budget, minutes included.
     """
     if budget.updates is not None:
         limit: dict[str, int | float] = {"max_updates": budget.updates}
