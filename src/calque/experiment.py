@@ -18,7 +18,8 @@ from calque.experiment_io import Entry, comment, literal, parse, parse_override
 from calque.experiment_keys import Data, Decode, Model, Train
 from calque.whole import write_whole
 
-__all__ = ["Data", "Decode", "Experiment", "Model", "Train", "digest", "load", "to_toml", "write"]
+__all__ = ["LIMITS", "Data", "Decode", "Experiment", "Model", "Train", "check", "differences"]
+__all__ += ["digest", "load", "to_toml", "write"]
 
 
 @dataclass(frozen=True)
@@ -34,10 +35,16 @@ class Experiment:
 _SECTIONS: dict[str, dict[str, Field[Any]]] = {
     f.name: {k.name: k for k in fields(f.type)} for f in fields(Experiment) if isinstance(f.type, type)
 }
-_PATHS = {"data.train", "data.valid", "data.valid_more", "data.test", "data.codes", "model.file"}
+_PATHS = {
+    *("data.train", "data.valid", "data.valid_more", "data.test", "data.codes"),
+    *("model.file", "model.plugins", "model.parent"),
+}
+_MODULES = "model.plugins"
+"""The list of paths that may also hold names of modules: what does not end in `.py`."""
 _NAMED = "model.file"
 """The path that may be the name of an architecture that comes with the package instead."""
-_LIMITS = ("max_updates", "max_epochs", "max_seconds", "patience", "min_lr")
+LIMITS = ("max_updates", "max_epochs", "max_seconds", "patience", "min_lr")
+"""The keys of [train] that end a training."""
 _BUDGET = ("max_updates", "max_epochs", "max_seconds")
 _VALIDATE = ("validate_every_updates", "validate_every_epochs", "validate_every_seconds")
 _LARGEST = 2**63 - 1  # TOML's whole numbers have 64 bits; tomllib reads longer ones
@@ -175,12 +182,11 @@ def _setting(known: "Field[Any]", entry: Entry, is_path: bool) -> Any:
         return float(value)
     parts = value if isinstance(value, list) else [value]
     if is_path:
+        name = f"{entry.section}.{entry.key}"
         paths = [os.path.normpath(os.path.join(entry.folder, p)) if p else "" for p in parts]
-        if (
-            f"{entry.section}.{entry.key}" == _NAMED
-            and not str(value).endswith(".adl")
-            and not os.path.exists(paths[0])
-        ):
+        if name == _MODULES:
+            return tuple(path if p.endswith(".py") else p for p, path in zip(parts, paths, strict=True))
+        if name == _NAMED and not str(value).endswith(".adl") and not os.path.exists(paths[0]):
             return value
         parts = paths
     return tuple(parts) if isinstance(value, list) else parts[0]
@@ -221,8 +227,8 @@ def _contradictions(x: Experiment) -> Iterator[tuple[str, tuple[str, ...], dict[
         yield "X205", ("data.codes", "data.subwords"), {"found": x.data.subwords}
     if x.decode.replace_unknown and x.data.subwords != "words":
         yield "X801", ("decode.replace_unknown", "data.subwords"), {"found": x.data.subwords}
-    if not any(getattr(x.train, k) for k in _LIMITS):
-        yield "X206", tuple(f"train.{k}" for k in _LIMITS), {"keys": _LIMITS}
+    if not any(getattr(x.train, k) for k in LIMITS):
+        yield "X206", tuple(f"train.{k}" for k in LIMITS), {"keys": LIMITS}
     if not x.train.batch_tokens and not x.train.batch_sentences:
         yield "X207", ("train.batch_tokens", "train.batch_sentences"), {}
     if not any(getattr(x.train, k) for k in _BUDGET):
@@ -249,6 +255,24 @@ def _contradictions(x: Experiment) -> Iterator[tuple[str, tuple[str, ...], dict[
         yield "X214", (f"train.{key}", *(f"train.{k}" for k in _VALIDATE)), {"key": f"train.{key}", "keys": _VALIDATE}
 
 
+def check(experiment: Experiment, place: Place) -> None:
+    """Raises the faults of an experiment that was put together from two: keys that contradict one another."""
+    faults = [Diagnostic(code, place, given) for code, _, given in _contradictions(experiment)]
+    if faults:
+        raise CalqueError(faults)
+
+
+def differences(before: Experiment, after: Experiment) -> dict[str, tuple[Any, Any]]:
+    """The keys in which two experiments differ, as `section.key`, each with both values."""
+    found = {}
+    for section, known in _SECTIONS.items():
+        for key in known:
+            pair = tuple(getattr(getattr(x, section), key) for x in (before, after))
+            if pair[0] != pair[1]:
+                found[f"{section}.{key}"] = (pair[0], pair[1])
+    return found
+
+
 def to_toml(experiment: Experiment, *, comments: bool = False) -> str:
     """The whole experiment as TOML, every key written: `load` of it gives an equal one.
 
@@ -268,9 +292,10 @@ def to_toml(experiment: Experiment, *, comments: bool = False) -> str:
     return "\n".join(blocks)
 
 
-def write(experiment: Experiment, path: Path | str, *, comments: bool = True) -> None:
-    """Writes `to_toml` to a file, whole or not at all."""
-    write_whole(Path(path), to_toml(experiment, comments=comments).encode("utf-8"))
+def write(experiment: Experiment, path: Path | str, *, comments: bool = True, head: str = "") -> None:
+    """Writes `to_toml` to a file, whole or not at all; `head` becomes comments before the first section."""
+    above = "".join(f"{line}\n" for line in comment(head)) + "\n" if head else ""
+    write_whole(Path(path), (above + to_toml(experiment, comments=comments)).encode("utf-8"))
 
 
 def digest(experiment: Experiment) -> str:

@@ -37,6 +37,11 @@ class Data:
         choices=("bpe", "unigram", "codes", "words"),
     )
     codes: str = key("", 'file of subword-nmt merges, for subwords = "codes"')
+    vocabulary: str = key(
+        "parent",
+        "with a parent in [model]: its codecs and their keys are taken over (parent), or learned from this text (own)",
+        choices=("parent", "own"),
+    )
     vocabulary_size: int = key(8000, "entries of each vocabulary, special symbols included; 0: no bound", low=0)
     minimum_count: int = key(1, "tokens seen less often in training text become <unk>; for codes and words", low=1)
     split_digits: bool = key(True, "every digit is a piece of its own; for bpe and unigram")
@@ -65,9 +70,8 @@ class Model:
         "its notation; acl18: the strings of Domhan's 2018 research code",
         choices=("calque", "acl18"),
     )
-    plugins: tuple[str, ...] = key(
-        (), "modules, or .py files from the current folder, whose layers the definition may name"
-    )
+    plugins: tuple[str, ...] = key((), "importable modules, or .py files, whose layers the definition may name")
+    parent: str = key("", "a finished run whose weights this one starts from where path and shape are the same")
     tying: str = key(
         "three-way",
         "matrices that are one: source embedding, target embedding and output layer (three-way); "

@@ -3,15 +3,19 @@
 experiment.toml      the experiment, every value resolved
 architecture.adl     the canonical definition
 codecs/              text to ids and back
-log.jsonl            one JSON object per line: training and validation
+log.jsonl            one JSON object per line: training, validation, calls of `calque train`, changes of the experiment
+phases/              the experiment of each phase of the training: NNNN-from-update-U.toml
+data/                the compiled corpus
 training.lock        held by the training that writes here
 checkpoints/         UPDATE.safetensors + UPDATE.json; state-UPDATE.* to resume from
 model.safetensors    the final model, with model.json
+replaced-NNNN/       what `calque train --restart` moved aside
 """
 
 import contextlib
 import json
 import os
+import re
 from collections.abc import Iterator, Mapping
 from dataclasses import asdict, dataclass
 from pathlib import Path
@@ -33,7 +37,7 @@ from calque.experiment import write as write_experiment
 from calque.layers.contract import Registry
 from calque.layers.registry import builtin
 from calque.model import Model, Shape
-from calque.whole import only, stage, sweep, sync_folder, write_whole
+from calque.whole import only, staged, sweep, sync_folder, write_whole
 
 FORMAT = 1
 EXPERIMENT = "experiment.toml"
@@ -42,6 +46,8 @@ CODECS = "codecs"
 LOG = "log.jsonl"
 LOCK = "training.lock"
 CHECKPOINTS = "checkpoints"
+PHASES = "phases"
+CORPUS = "data"
 MODEL = "model"
 
 
@@ -74,8 +80,45 @@ def sole_training(folder: Path) -> Iterator[None]:
         if not free:
             raise error("K203", Place(str(folder)))
         with writing(folder):
-            sweep(folder, r"(model|experiment|log|architecture)\.\w+")
+            _clear(folder)
         yield
+
+
+def clear(folder: Path) -> None:
+    """Deletes what killed processes left in a run folder, for commands that only read it: what cannot be deleted stays."""
+    with contextlib.suppress(OSError):
+        if _leftovers(folder):
+            with only(folder / LOCK) as free:
+                if free:
+                    _clear(folder)
+
+
+def _leftovers(folder: Path) -> bool:
+    return any(any(part.glob(".*")) for part in (folder, folder / CODECS, folder / PHASES, folder / CHECKPOINTS))
+
+
+def _clear(folder: Path) -> None:
+    """Deletes what killed processes left; the caller holds the lock of the folder."""
+    for part in (folder, folder / CODECS, folder / PHASES, folder / CHECKPOINTS):
+        if part.is_dir():
+            for path in part.iterdir():
+                if match := re.fullmatch(r"\.(.+)\.json\.(old|[a-z0-9_]{8})", path.name):
+                    _restore_pair(part / match[1], path)
+            for weights in part.glob(".*.safetensors.tmp"):
+                weights.unlink()
+            sweep(part)
+
+
+def _restore_pair(stem: Path, found: Path) -> None:
+    """Brings back the JSON of a pair, old or new, whose replacement was killed; deletes the one that is not of its weights."""
+    weights, index = _pair(stem)
+    if not index.exists() and weights.is_file():
+        with contextlib.suppress(ValueError, KeyError, TypeError):
+            if json.loads(found.read_bytes())["sha256"] == checksum(weights):
+                os.replace(found, index)
+                sync_folder(index.parent)
+    if found.name.endswith(".old"):
+        found.unlink(missing_ok=True)
 
 
 def write_tensors(stem: Path, tensors: Mapping[str, Tensor], about: Mapping[str, Any]) -> None:
@@ -86,7 +129,6 @@ def write_tensors(stem: Path, tensors: Mapping[str, Tensor], about: Mapping[str,
     """
     weights, index = _pair(stem)
     temporary, old = (weights.with_name(f".{weights.name}.tmp"), index.with_name(f".{index.name}.old"))
-    staged: Path | None = None
     with writing(weights):
         weights.parent.mkdir(parents=True, exist_ok=True)
         try:
@@ -95,25 +137,30 @@ def write_tensors(stem: Path, tensors: Mapping[str, Tensor], about: Mapping[str,
             with open(temporary, "rb") as file:
                 os.fsync(file.fileno())
             found = {"bytes": temporary.stat().st_size, "sha256": checksum(temporary)}
-            staged = stage(index, _sealed({**about, **found}))
-            try:
-                if index.exists():
-                    os.replace(index, old)
-                    sync_folder(index.parent)
-                os.replace(temporary, weights)
-            except OSError:
-                if old.exists():
-                    os.replace(old, index)
-                raise
-            sync_folder(weights.parent)
-            os.replace(staged, index)
-            sync_folder(weights.parent)
+            with staged(index, _sealed({**about, **found})) as new:
+                _replace_pair((temporary, new), (weights, index), old)
         except SafetensorError as fault:  # a full disk arrives as one
             raise error("K301", Place(str(weights)), reason=str(fault).lower()) from None
         finally:
-            for path in (temporary, staged, old):
-                if path is not None:
-                    path.unlink(missing_ok=True)
+            temporary.unlink(missing_ok=True)
+            old.unlink(missing_ok=True)
+
+
+def _replace_pair(new: tuple[Path, Path], pair: tuple[Path, Path], old: Path) -> None:
+    """Puts weights and JSON that are whole on the disk under their names."""
+    weights, index = pair
+    try:
+        if index.exists():
+            os.replace(index, old)
+            sync_folder(index.parent)
+        os.replace(new[0], weights)
+    except OSError:
+        if old.exists():
+            os.replace(old, index)
+        raise
+    sync_folder(weights.parent)
+    os.replace(new[1], index)
+    sync_folder(weights.parent)
 
 
 def rewrite_about(stem: Path, about: Mapping[str, Any]) -> None:
@@ -213,12 +260,18 @@ def _shape(t: Tensor | None) -> str:
 
 def start_run(folder: Path, experiment: Experiment, checked: Checked, codecs: tuple[Codec, Codec]) -> None:
     """Makes the run folder and writes all that is known before training. Raises K301."""
+    write_definition(folder, checked, codecs)
+    with writing(folder):
+        write_experiment(experiment, folder / EXPERIMENT)
+
+
+def write_definition(folder: Path, checked: Checked, codecs: tuple[Codec, Codec]) -> None:
+    """Makes the run folder, with the architecture and the codecs. Raises K301."""
     with writing(folder):
         (folder / CODECS).mkdir(parents=True, exist_ok=True)
         (folder / CHECKPOINTS).mkdir(exist_ok=True)
         save_codecs(folder / CODECS, *codecs)
         write_whole(folder / ARCHITECTURE, checked.text.encode())
-        write_experiment(experiment, folder / EXPERIMENT)
 
 
 def save_model(
@@ -228,9 +281,13 @@ def save_model(
     experiment: Experiment,
     data: str,
     figures: Mapping[str, Any],
+    origin: Mapping[str, Any] | None = None,
 ) -> None:
-    """Writes the final model of a run: `weights` by path, `data` the digest of the corpus. Raises K301."""
-    codecs = {path.name: checksum(path) for path in sorted((folder / CODECS).iterdir())}
+    """Writes the final model of a run: `weights` by path, `data` the digest of the corpus. Raises K301.
+
+    `origin`: the phases of its training and the parent that it started from, where there are some.
+    """
+    codecs = codec_sums(folder / CODECS)
     about = {
         "architecture": model.checked.text,
         "architecture_hash": model.checked.hash,
@@ -239,8 +296,26 @@ def save_model(
         "data": data,
         "codecs": codecs,
         "figures": dict(figures),
+        **(origin or {}),
     }
     write_tensors(folder / MODEL, weights, about)
+
+
+def codec_sums(folder: Path) -> dict[str, str]:
+    """The checksums of the files of codecs, by name; temporary files of killed processes left out."""
+    return {path.name: checksum(path) for path in sorted(folder.iterdir()) if not path.name.startswith(".")}
+
+
+def check_codecs(folder: Path, meta: Mapping[str, Any]) -> None:
+    """Raises K101 or K105 where the codecs of a run folder are not those that its `model.json` names."""
+    for name, expected in meta["codecs"].items():
+        if name.startswith("."):  # a temporary file, which older versions took for a part of the codecs
+            continue
+        path = folder / CODECS / name
+        if not path.is_file():
+            raise error("K101", Place(str(path.parent)), name=name)
+        if checksum(path) != expected:
+            raise error("K105", Place(str(path)))
 
 
 def load_model(
@@ -254,13 +329,9 @@ def load_model(
     Raises K101 to K106 for a folder that is not whole, K107 where the definition no longer means what it did, and what
     `check`, `load_codecs` and `experiment.load` raise.
     """
+    clear(folder)
     weights, meta = read_tensors(folder / MODEL)
-    for name, expected in meta["codecs"].items():
-        path = folder / CODECS / name
-        if not path.is_file():
-            raise error("K101", Place(str(path.parent)), name=name)
-        if checksum(path) != expected:
-            raise error("K105", Place(str(path)))
+    check_codecs(folder, meta)
     if not (folder / EXPERIMENT).is_file():
         raise error("K101", Place(str(folder)), name=EXPERIMENT)
     registry = registry or builtin()

@@ -6,49 +6,83 @@ import os
 import re
 import shutil
 import tempfile
+import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
+
+_RANDOM = r"[a-z0-9_]{8}"
+"""What `tempfile` puts at the end of a name."""
+_DAY = 86400.0
 
 
 def write_whole(path: Path, body: bytes) -> None:
     """Writes a file whole or not at all: a temporary name in its folder, fsync of file and folder, rename.
 
-    A link is followed and stays one. A pipe or a device cannot be renamed over: it is written to as it is.
+    A link is followed and stays one. A pipe or a device cannot be renamed over: it is written to as it is. Temporary files
+    that killed processes left of the same file are deleted.
     """
     if path.exists() and not (path.is_file() or path.is_dir()):
         path.write_bytes(body)
         return
     path = Path(os.path.realpath(path))
-    temporary = stage(path, body)
-    try:
+    with contextlib.suppress(OSError):  # a failure to list the folder shows below, if it matters
+        sweep(path.parent, re.escape(path.name))
+    with staged(path, body) as temporary:
         os.replace(temporary, path)
-    except BaseException:
-        temporary.unlink(missing_ok=True)
-        raise
     sync_folder(path.parent)
 
 
-def stage(path: Path, body: bytes) -> Path:
-    """Writes a file under a temporary name beside `path`, and makes it last; whoever renames it has written it whole."""
-    handle, name = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.")
-    temporary = Path(name)
+@contextlib.contextmanager
+def staged(path: Path, body: bytes) -> Iterator[Path]:
+    """A file with these contents under a temporary name beside `path`, safely on the disk; the caller renames it.
+
+    It is locked until the block ends, when it is deleted if it is still there: see `sweep`.
+    """
+    handle, temporary = _locked_temporary(path)
     try:
         with open(handle, "wb") as file:
             file.write(body)
             file.flush()
             os.fsync(file.fileno())
-        os.chmod(temporary, 0o644)  # mkstemp's 0600 is for secrets
-    except BaseException:
+            os.chmod(temporary, 0o644)  # mkstemp's 0600 is for secrets
+            yield temporary
+    finally:
         temporary.unlink(missing_ok=True)
-        raise
-    return temporary
 
 
-def sweep(folder: Path, name: str) -> None:
-    """Deletes the temporary files that killed processes left of files whose names match `name`, a regular expression."""
-    for path in folder.iterdir():
-        if re.fullmatch(rf"\.({name})\..+", path.name) and path.is_file():
-            path.unlink()
+def _locked_temporary(path: Path) -> tuple[int, Path]:
+    while True:
+        handle, name = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.")
+        with contextlib.suppress(OSError):  # a file system without locks
+            fcntl.flock(handle, fcntl.LOCK_EX)
+        if os.fstat(handle).st_nlink:
+            return handle, Path(name)
+        os.close(handle)  # a sweep took it before it was locked
+
+
+def sweep(folder: Path, name: str = r".+") -> None:
+    """Deletes the temporary files that killed processes left of files whose names match `name`, a regular expression.
+
+    The system frees a lock when its process ends, however that happens: a file whose lock is free is nobody's any more. On a
+    file system without locks only the files of more than a day ago are deleted.
+    """
+    pattern = re.compile(rf"\.({name})\.{_RANDOM}")
+    with os.scandir(folder) as entries:
+        found = [Path(e.path) for e in entries if pattern.fullmatch(e.name) and e.is_file(follow_symlinks=False)]
+    for path in found:
+        with contextlib.suppress(FileNotFoundError), open(path, "rb") as file:
+            if _abandoned(file.fileno()):
+                path.unlink()
+
+
+def _abandoned(handle: int) -> bool:
+    try:
+        fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        return False
+    except OSError:
+        return time.time() - os.fstat(handle).st_mtime > _DAY
+    return True
 
 
 def sync_folder(folder: Path) -> None:
@@ -62,12 +96,17 @@ def sync_folder(folder: Path) -> None:
 
 @contextlib.contextmanager
 def alone(folder: Path, tell: Callable[[str], None]) -> Iterator[None]:
-    """Holds a lock on the parent of `folder`: processes of one training may all come here, the first does the work."""
+    """Holds a lock on the parent of `folder`: processes of one training may all come here, the first does the work.
+
+    What a process that was killed left beside `folder` is cleared first.
+    """
     folder.parent.mkdir(parents=True, exist_ok=True)
     handle = os.open(folder.parent, os.O_RDONLY)
     try:
         _lock(handle, tell)
         _restore(folder)
+        for stale in (_beside(folder, "new"), _beside(folder, "old")):  # of a process that was killed
+            shutil.rmtree(stale, ignore_errors=True)
         yield
     finally:
         os.close(handle)
@@ -107,9 +146,6 @@ def replacing(folder: Path) -> Iterator[Path]:
     Between two renames `folder` is missing for a moment; who is killed there finds it put back by the next `alone`.
     """
     temporary, old = _beside(folder, "new"), _beside(folder, "old")
-    for stale in (temporary, old):  # of a process that was killed
-        if stale.exists():
-            shutil.rmtree(stale)
     temporary.mkdir()
     try:
         yield temporary

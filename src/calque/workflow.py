@@ -1,36 +1,41 @@
 """The steps of a run, put together: definition, corpus, training, trained model."""
 
+import contextlib
 import importlib
 import importlib.util
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from types import ModuleType
+from typing import Any
 
 from calque import zoo
 from calque.adl.check import check
 from calque.adl.dialect import reader
 from calque.adl.program import prelude
 from calque.adl.signature import REPEAT, SETTINGS
-from calque.data.compiled import Prepared, corpus_digest, prepare
+from calque.data.compiled import Given, Prepared, compiled_before, corpus_digest, prepare
 from calque.decode.translate import Loaded, translate_lines
 from calque.diagnostics import CalqueError, Place, Text, error, render_all
 from calque.evaluate import bleu
 from calque.experiment import Data, Experiment, load
 from calque.experiment import Model as ModelSettings
+from calque.experiment import check as check_experiment
 from calque.layers.contract import Registry
 from calque.layers.registry import builtin, layers_in, with_plugins
 from calque.model import Model
-from calque.run import EXPERIMENT, sole_training
+from calque.run import CORPUS, EXPERIMENT, MODEL, read_about, sole_training
+from calque.train.call import Call
 from calque.train.checkpoint import newest_state
-from calque.train.loop import Finished, Stopped, identity, refuse_another, train
+from calque.train.identity import identity, refuse_another
+from calque.train.loop import Finished, Stopped, train
+from calque.train.parent import codecs_of, refuse_another_parent
 from calque.train.report import Watcher
+from calque.train.restart import complete_move, move_aside
 
 PLUGIN = "calque_plugin."
 """Before the names of modules that were loaded from files, so that none hides a module of the same name."""
-CORPUS = "data"
-"""The prepared corpus, below a run folder."""
 
 
 def load_plugin(name: str) -> ModuleType:
@@ -102,32 +107,113 @@ def run_training(
     folder: Path,
     watcher: Watcher | None = None,
     tell: Callable[[str], None] | None = None,
+    call: Call | None = None,
+    own: bool = False,
+    restart: bool = False,
 ) -> Finished | Stopped:
-    """Checks the definition, prepares the corpus and trains, all into `folder`; continues what stands there.
+    """Checks the definition, prepares the corpus and trains, all into `folder`; continues the run that it holds.
 
-    Raises what `check`, `prepare` and `train` raise; nothing that stands in the folder is touched before K201 and K203.
+    `own`: the experiment is that of the run folder itself, whose compiled corpus is used even where its text changed or is gone.
+    `restart`: what the folder holds is moved aside first, and nothing is continued. Raises what `check`, `prepare` and `train`
+    raise; nothing in the folder is touched before K201 to K204.
     """
+    say = tell or (lambda line: None)
     registry = registry_of(experiment.model)
     checked = check(definition(experiment), registry, reader(experiment.model.dialect))
-    if checked.warnings and tell is not None:
-        tell(render_all(checked.warnings))
+    if checked.warnings:
+        say(render_all(checked.warnings))
     with sole_training(folder):
-        # Before anything there is replaced: a run of something else keeps its corpus.
-        corpus = corpus_digest(experiment.data, Path())
-        if corpus is not None:
-            refuse_another(folder, newest_state(folder), identity(experiment, checked, corpus))
-        prepared = prepare_corpus(experiment.data, folder, tell)
+        complete_move(folder)
+        state = {} if restart else newest_state(folder)
+        experiment, given = _with_parent(experiment, folder, state, say)
+        refuse_another(folder, state, identity(experiment, checked))
+        if restart:
+            move_aside(folder, say)
+        prepared = _corpus(experiment.data, folder, state, given, own, say)
     # A run folder is used from other folders than the one it was started in.
     plugins = tuple(str(Path(name).resolve()) if name.endswith(".py") else name for name in experiment.model.plugins)
     model = replace(experiment.model, file="", text=checked.text, dialect="calque", plugins=plugins)
     resolved = replace(experiment, model=model)
     scorer = validation_bleu(prepared, resolved) if experiment.train.validate_bleu_sentences else None
-    return train(resolved, folder, prepared, checked, registry, watcher, scorer)
+    return train(resolved, folder, prepared, checked, registry, watcher, scorer, replace(call or Call(), tell=say))
 
 
-def prepare_corpus(data: Data, folder: Path, tell: Callable[[str], None] | None = None) -> Prepared:
-    """The run's corpus, compiled below its folder."""
-    return prepare(data, folder / CORPUS, Path(), tell)
+def _with_parent(
+    experiment: Experiment, folder: Path, state: Mapping[str, Any], say: Callable[[str], None]
+) -> tuple[Experiment, Given | None]:
+    """The experiment, and the codecs that it takes over: of its parent or, where it has begun, of the run itself."""
+    before = load(folder / EXPERIMENT) if state and (folder / EXPERIMENT).is_file() else None
+    if before is not None:
+        refuse_another_parent(folder, state, before.model.parent, experiment.model.parent)
+        kept = before.data.vocabulary if before.model.parent else experiment.data.vocabulary
+        experiment = replace(
+            experiment,
+            data=replace(experiment.data, vocabulary=kept),
+            model=replace(experiment.model, parent=before.model.parent),
+        )
+    if not experiment.model.parent or experiment.data.vocabulary != "parent":
+        return experiment, None
+    source = Path(experiment.model.parent) if before is None else folder
+    data, given = codecs_of(experiment.data, source)
+    resolved = replace(experiment, data=data)
+    if before is None:
+        say(f'the vocabulary is that of {source} ({data.subwords}); data.vocabulary = "own" learns another')
+    check_experiment(resolved, Place(experiment.model.parent))
+    return resolved, given
+
+
+def _corpus(
+    data: Data,
+    folder: Path,
+    state: Mapping[str, Any],
+    given: Given | None,
+    own: bool,
+    say: Callable[[str], None],
+) -> Prepared:
+    """The corpus of a run: compiled from its text, or compiled before where the run is its own experiment or text is gone.
+
+    Raises K201 before anything that is compiled is replaced.
+    """
+    digest = corpus_digest(data, Path(), given)
+    if own or digest is None:
+        try:
+            held = compiled_before(data, folder / CORPUS, Path())
+        except CalqueError:  # damaged: compiled anew where there is text
+            if digest is None:
+                raise
+            held = None
+        if held is not None:
+            if digest is None:
+                say(f"the text of the corpus is not where it was; {folder / CORPUS} holds it compiled")
+            elif digest != held.digest:
+                say(f"the text of the corpus has changed; {folder / CORPUS} holds it compiled as it was")
+            return held
+    if digest is not None:
+        refuse_another(folder, state, {"corpus": digest})
+    return prepare(data, folder / CORPUS, Path(), say, given)
+
+
+def prepare_corpus(data: Data, folder: Path, tell: Callable[[str], None] | None = None, parent: str = "") -> Prepared:
+    """The run's corpus, compiled below its folder. Raises K201 where the folder holds a run with another corpus, which stays.
+
+    `parent`: the run whose codecs it takes over, unless [data] asks for its own.
+    """
+    given = None
+    if parent and data.vocabulary == "parent":
+        data, given = codecs_of(data, Path(parent))
+    if (digest := corpus_digest(data, Path(), given)) is not None:
+        refuse_another(folder, _corpus_held(folder), {"corpus": digest})
+    return prepare(data, folder / CORPUS, Path(), tell, given)
+
+
+def _corpus_held(folder: Path) -> Mapping[str, Any]:
+    """The identity of the corpus that a run folder was trained on; empty where nothing was."""
+    try:
+        return newest_state(folder)
+    except CalqueError:  # no state, or a damaged one
+        with contextlib.suppress(CalqueError, KeyError):
+            return {"identity": {"corpus": read_about(folder / MODEL)["data"]}}
+    return {}
 
 
 def validation_bleu(prepared: Prepared, experiment: Experiment) -> Callable[[Model], float]:

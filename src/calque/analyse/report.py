@@ -15,7 +15,7 @@ from calque.analyse.subject import stem
 from calque.analyse.table import Cell, Drawn, NotDrawn, Table
 from calque.diagnostics import error
 from calque.run import writing
-from calque.whole import stage, write_whole
+from calque.whole import staged, sweep, write_whole
 
 REPORT = "report.html"
 SHOWN_ROWS = 60
@@ -61,9 +61,13 @@ def write_report(analysis: Analysis, out: Path, pieces: Mapping[str, Piece] = PI
     with writing(out):  # told before hours of work, not after
         new = not out.exists()
         out.mkdir(parents=True, exist_ok=True)
-        stage(out / REPORT, b"").unlink()
+        with staged(out / REPORT, b""):
+            pass
         if new:  # nothing may come to be drawn
             out.rmdir()
+        for folder in (out, analysis.kept.folder):  # of an analysis that was killed
+            if folder is not None and folder.is_dir():
+                sweep(folder)
     sections: list[Section] = []
     missing = [piece.title for piece in pieces.values()]
     for name, piece in pieces.items():

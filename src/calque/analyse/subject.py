@@ -24,8 +24,8 @@ from calque.diagnostics import CalqueError, Place, error
 from calque.explain.whole import Around, Whole, whole
 from calque.layers.contract import ENCODER as OF_ENCODER
 from calque.layers.contract import Layer, SourceArg
-from calque.run import ARCHITECTURE, EXPERIMENT, MODEL, read_about
-from calque.workflow import CORPUS, tokenisation
+from calque.run import ARCHITECTURE, CORPUS, EXPERIMENT, MODEL, read_about
+from calque.workflow import tokenisation
 
 ENCODER, DECODER, SOURCE = "encoder self-attention", "decoder self-attention", "source attention"
 KINDS = (ENCODER, DECODER, SOURCE)

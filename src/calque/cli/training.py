@@ -1,5 +1,6 @@
 """Commands that make a model: from an experiment to a run."""
 
+import json
 import sys
 from pathlib import Path
 from typing import Any
@@ -39,6 +40,25 @@ def _experiment(path: Path, overrides: tuple[str, ...], out: Path | None) -> tup
     return load(path, overrides), out or Path("runs") / path.stem
 
 
+def _limits(overrides: tuple[str, ...]) -> frozenset[str]:
+    """The keys of [train] among what --set gives that end a training."""
+    from calque.experiment import LIMITS
+
+    return frozenset(key for key in LIMITS if any(given.startswith(f"train.{key}=") for given in overrides))
+
+
+def _repeats(path: Path, overrides: tuple[str, ...], folder: Path) -> bool:
+    """Whether a training is to be repeated in another folder. Raises X440 where its phases would not be one experiment."""
+    from calque.train.history import phases_of
+
+    if not path.is_dir() or folder.resolve() == path.resolve():
+        return False
+    phases = phases_of(path)
+    if overrides and len(phases) > 1:
+        raise error("X440", Place(str(path)), count=len(phases), run=path, file=phases[-1].path.relative_to(path))
+    return not overrides
+
+
 @root.command()
 @RUN
 @SET
@@ -48,7 +68,7 @@ def prepare(run: Path, overrides: tuple[str, ...], out: Path | None) -> None:
     from calque.workflow import prepare_corpus
 
     experiment, folder = _experiment(run, overrides, out)
-    prepared = prepare_corpus(experiment.data, folder, tell)
+    prepared = prepare_corpus(experiment.data, folder, tell, experiment.model.parent)
     click.echo(prepared.folder)
 
 
@@ -56,15 +76,31 @@ def prepare(run: Path, overrides: tuple[str, ...], out: Path | None) -> None:
 @RUN
 @SET
 @OUT
-def train(run: Path, overrides: tuple[str, ...], out: Path | None) -> None:
-    """Train an experiment file, or go on with a run folder."""
+@click.option("--from", "parent", type=FILE, metavar="RUN", help="Start from the weights of a finished run.")
+@click.option("--restart", is_flag=True, help="Train anew; what the run folder holds is moved to replaced-NNNN in it.")
+def train(run: Path, overrides: tuple[str, ...], out: Path | None, parent: Path | None, restart: bool) -> None:
+    """Train an experiment file, or resume a run folder.
+
+    A run folder with --out NEW is trained once more in NEW, phase by phase as it was. When a run is resumed, a limit
+    that --set gives (train.max_updates, max_epochs, max_seconds, patience, min_lr) is for this call alone; every
+    other key that changes becomes a new phase of the run.
+    """
+    from calque.repeat import repeat
     from calque.show import Show
+    from calque.train.call import Call
     from calque.train.loop import Stopped
     from calque.workflow import run_training
 
+    if parent is not None:
+        overrides = (*overrides, f"model.parent={json.dumps(str(parent), ensure_ascii=False)}")
     experiment, folder = _experiment(run, overrides, out)
+    again = _repeats(run, overrides, folder)
     with Show(folder.name) as show:
-        result = run_training(experiment, folder, show, tell)
+        if again:
+            result = repeat(run, folder, show, tell, restart)
+        else:
+            call, own = Call(_limits(overrides)), folder.resolve() == run.resolve()
+            result = run_training(experiment, folder, show, tell, call, own, restart)
     if isinstance(result, Stopped):
         tell(f"stopped after update {result.update}; `calque train {folder}` goes on")
         sys.exit(128 + result.signal)

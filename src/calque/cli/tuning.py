@@ -52,7 +52,7 @@ def tune(
     from calque.api import load
     from calque.data.corpus import open_corpus
     from calque.evaluate.scores import read_aligned
-    from calque.workflow import CORPUS
+    from calque.run import CORPUS
 
     set_threads(threads)
     given = [*overrides, *([f'decode.precision="{precision}"'] if precision else [])]

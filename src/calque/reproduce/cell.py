@@ -13,11 +13,11 @@ from calque.ledger import conditions, publish
 from calque.reproduce.plan import CELLS, FAILURES, HYPOTHESES, LOCKS, REFERENCE, RUNS, Asked, Cell, Plan, Tell
 from calque.reproduce.recipes import settings_text
 from calque.reproduce.texts import as_lines, scores
-from calque.run import LOG, writing
+from calque.run import CORPUS, LOG, writing
 from calque.show import Show
 from calque.train.loop import Finished, Stopped
 from calque.whole import only, write_whole
-from calque.workflow import CORPUS, run_training
+from calque.workflow import run_training
 
 DONE, FINISHED, HELD, FAILED = "done", "finished before", "held", "failed"
 

@@ -86,7 +86,7 @@ def settings_text(made: Experiment) -> str:
     plain, found = Experiment(), []
     for section in ("data", "model", "train", "decode"):
         for key, value in vars(getattr(made, section)).items():
-            own = key in ("seed", "text", "file", "plugins") or f"{section}.{key}" in _PATHS
+            own = key in ("seed", "text", "file", "plugins", "parent") or f"{section}.{key}" in _PATHS
             if not own and value != getattr(getattr(plain, section), key):
                 found.append(f"{section}.{key}={literal(value)}")
     return " ".join(found)

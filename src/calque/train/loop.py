@@ -14,21 +14,25 @@ from torch import Tensor
 from calque.adl.check import Checked
 from calque.data.batches import collate, plan
 from calque.data.corpus import FURTHER, Prepared
-from calque.diagnostics import Place, error
+from calque.diagnostics import Place
 from calque.experiment import Experiment
 from calque.layers.contract import Registry
 from calque.model import Model, Shape
-from calque.run import LOG, load_weights, save_model, sole_training, start_run, weights_of, writing
+from calque.run import LOG, load_weights, save_model, sole_training, weights_of, write_definition, writing
+from calque.train.call import Call
 from calque.train.checkpoint import Checkpoint, Checkpoints, average, best
+from calque.train.history import History
+from calque.train.identity import identity, refuse_another, written
 from calque.train.initialise import initialise
 from calque.train.loss import batch_loss
 from calque.train.optimise import Updater
 from calque.train.order import Group, layout, updates
-from calque.train.precision import pick_device, probe_precision, processor
-from calque.train.report import Log, Progress, Validation, Watcher
+from calque.train.parent import named, recorded, start_from
+from calque.train.precision import conditions, pick_device, probe_precision, processor
+from calque.train.report import Log, Progress, Validation, Watcher, Window
 from calque.train.schedule import horizon, rate, warm_up
 from calque.train.standing import Interrupted, Signals, Standing, random_states, restore_random_states
-from calque.train.update import Done, update
+from calque.train.update import update
 
 WATCH_SECONDS = 0.5
 """Between two values for the watcher."""
@@ -65,34 +69,22 @@ def train(
     registry: Registry | None = None,
     watcher: Watcher | None = None,
     bleu: Callable[[Model], float] | None = None,
+    call: Call | None = None,
 ) -> Finished | Stopped:
     """Trains `checked` on `prepared` in a run folder, or continues there exactly where a training stopped.
 
     `bleu` translates validation sentences and scores them; it is called at validations where it is given. Seconds are
     training time. SIGINT and SIGTERM end it with the last complete update; what is under way is done anew by the next call.
-    Raises K2 (the folder holds another run, or another training is there), K301 (cannot write), X410 (no such device), X210,
-    X211, X301.
+    What changes in the experiment of a run that continues becomes a new phase of it: see `calque.train.history`.
+    Raises K2 (the folder holds another run, no state to continue from, or another training is there), K301 (cannot write), X410
+    (no such device), X210, X211, X301, X441.
     """
     with sole_training(folder), processor(experiment.train.threads), Signals() as signals:
-        trainer = _Trainer(experiment, folder, prepared, checked, registry, watcher, bleu, signals)
+        trainer = _Trainer(experiment, folder, prepared, checked, registry, watcher, bleu, signals, call or Call())
         try:
             return trainer.run()
         finally:
             trainer.log.close()
-
-
-class _Window:
-    """Sums over the updates since the last line of the log; losses stay on the device until they are read."""
-
-    def __init__(self) -> None:
-        self.loss: Tensor | float = 0.0
-        self.nll: Tensor | float = 0.0
-        self.source = self.target = 0
-        self.seconds = 0.0
-
-    def add(self, done: Done) -> None:
-        self.loss, self.nll = self.loss + done.loss, self.nll + done.nll
-        self.source, self.target = self.source + done.source_tokens, self.target + done.target_tokens
 
 
 class _Trainer:
@@ -106,22 +98,28 @@ class _Trainer:
         watcher: Watcher | None,
         bleu: Callable[[Model], float] | None,
         signals: Signals,
+        call: Call,
     ):
         self.folder, self.data, self.watcher, self.bleu, self.signals = folder, prepared, watcher, bleu, signals
+        self.call = call
         self.device = pick_device(experiment.train.device)
         source, target = (codec.size for codec in prepared.codecs)
         shape = Shape(source, target, experiment.model.tying, experiment.model.output_bias, prepared.gamma)
-        self.identity = {**identity(experiment, checked, prepared.digest), "shape": _written(shape)}
+        self.identity = {**identity(experiment, checked), "corpus": prepared.digest, "shape": written(shape)}
         self.checkpoints = Checkpoints(folder, experiment.train)
         held = self.checkpoints.load_state()
-        self.experiment = experiment = self._resolve(experiment, held[1] if held else {})
-        self.settings = experiment.train
+        asked = self._resolve(experiment, held[1] if held else {})
+        self.history = History(folder, held[1]["standing"]["update"] if held else None)
+        self.experiment = experiment = self.history.settle(asked, call.limits)
+        self.settings, self.limits = experiment.train, asked.train
+        self.parent: dict[str, Any] | None = held[1].get("parent") if held else None
         torch.manual_seed(self.settings.seed)
         self.model = Model(checked, shape, registry).to(self.device)
         if held is None:
             how = experiment.model
             seed = self.settings.seed
             initialise(self.model, how.initialisation, how.initial_scale, seed, how.joint_projections)
+        parent = {"parent": self._start_from_parent()} if held is None and experiment.model.parent else {}
         self.updater = Updater(self.model, self.settings, self.settings.precision)
         self.standing = Standing()
         torch.manual_seed(self.settings.seed)
@@ -132,10 +130,13 @@ class _Trainer:
         if held is not None and (figures := held[1].get("checkpoint")) is not None:
             # Killed after the state was saved and, perhaps, before the checkpoint was.
             self._save_checkpoint(figures)
-        start_run(folder, experiment, checked, prepared.codecs)
+        write_definition(folder, checked, prepared.codecs)
+        news = self.history.news(experiment)
+        self.history.begin(experiment)
         with writing(folder):
-            self.log = Log(folder / LOG, self.settings.tensorboard, self.standing.update)
-        self.window = _Window()
+            self.log = Log(folder / LOG, self.settings.tensorboard, self.standing.update if held else -1)
+            self.history.write(self.log, news, self.limits, self.call.tell, {**conditions(self.device), **parent})
+        self.window = Window()
         self.groups: list[Group] = []
         self.planned = -1
         self.lr = self.norm = 0.0
@@ -163,21 +164,35 @@ class _Trainer:
         self.updater.skipped = self.standing.skipped
         restore_random_states(tensors, self.device)
 
+    def _start_from_parent(self) -> dict[str, Any]:
+        """Takes over what fits from the parent; the log's words for it."""
+        folder, vocabulary = Path(self.experiment.model.parent), self.experiment.data.vocabulary
+        match = start_from(self.model, self.data.codecs, folder)
+        self.parent = recorded(named(folder), match, vocabulary)
+        self.call.tell(f"from {folder}: {match}")
+        for path, reason in match.others.items():
+            self.call.tell(f"  {path} starts anew: {reason}")
+        return {**self.parent, "matched": dict(match.matched), "others": dict(match.others)}
+
     def _constants(self) -> dict[str, Tensor]:
         return {n: t for n, t in weights_of(self.model).items() if n not in self.updater.masters}
 
     def run(self) -> Finished | Stopped:
         standing = self.standing
         while True:
-            if standing.due(self.settings):
+            if self._due():
                 self._validate()
             if self.signals.received is not None:
                 self._write_log()
                 self._save_state()
                 return Stopped(standing.update, self.signals.received)
-            if limit := self._limit():
+            if (limit := self._limit()) is not None:
                 break
             self._update()
+        if self.call.plan is not None and not limit:  # the next part of a repetition follows
+            self._write_log()
+            self._save_state()
+            return Stopped(standing.update, 0)
         if standing.validated != standing.update:
             self._validate()
         if standing.validated == standing.update:
@@ -186,17 +201,25 @@ class _Trainer:
         self._save_state()
         return Stopped(standing.update, self.signals.received or 0)
 
+    def _due(self) -> bool:
+        plan, standing = self.call.plan, self.standing
+        if plan is not None and standing.update <= plan.recorded:
+            return plan.due(standing)
+        return standing.due(self.settings)
+
     def _limit(self) -> str | None:
-        s, now = self.settings, self.standing
-        end = self._end() if s.min_lr else 0.0
+        """What ends this call: a key of [train]; empty at the end of a part that is repeated; None where nothing does."""
+        s, now = self.limits, self.standing
+        if (plan := self.call.plan) is not None and plan.until is not None:
+            return plan.limit if now.update >= plan.until else None
+        if plan is not None and now.update < plan.recorded:
+            return None
         reached = {
             "max_updates": s.max_updates and now.update >= s.max_updates,
             "max_epochs": s.max_epochs and now.epoch >= s.max_epochs,
             "max_seconds": s.max_seconds and now.seconds >= s.max_seconds,
             "patience": s.patience and now.since_best >= s.patience,
-            "min_lr": s.min_lr
-            and now.update >= warm_up(s, end)
-            and rate(s, now.update + 1, now.epoch + 1, now.plateau, end) < s.min_lr,
+            "min_lr": s.min_lr and now.update >= warm_up(self.settings, self._end()) and self._rate() < s.min_lr,
         }
         return next((key for key, hit in reached.items() if hit), None)
 
@@ -210,10 +233,15 @@ class _Trainer:
                 self._end_epoch()
 
     def _end(self) -> float:
-        """The update at which the budget will be spent, as far as the counters of the run show."""
+        """The update at which the run's own budget will be spent, as far as its counters show."""
         self._plan()
         now = self.standing
         return horizon(self.settings, now.update, now.epochs(len(self.groups)), now.seconds)
+
+    def _rate(self) -> float:
+        """The rate of the next update. It follows the run's own limits: a limit of one call does not bend the schedule."""
+        now = self.standing
+        return rate(self.settings, now.update + 1, now.epoch + 1, now.plateau, self._end())
 
     def _update(self) -> None:
         """One update, the next of the plan."""
@@ -221,7 +249,7 @@ class _Trainer:
         settings, standing, window = self.settings, self.standing, self.window
         pairs, source_end = self.data.split("train"), self.experiment.data.source_end
         self._plan()
-        self.lr = rate(settings, standing.update + 1, standing.epoch + 1, standing.plateau, self._end())
+        self.lr = self._rate()
         group = (collate(pairs, rows, source_end) for rows in self.groups[standing.group])
         before = random_states(self.device)
         try:
@@ -266,10 +294,10 @@ class _Trainer:
         }
         with writing(self.folder / LOG):
             self.log.write("train", values)
-        self.window = _Window()
+        self.window = Window()
 
     def _watch(self, watcher: Watcher) -> None:
-        window, standing, s = self.window, self.standing, self.settings
+        window, standing, s = self.window, self.standing, self.limits
         self.watched = time.monotonic()
         epochs = standing.epochs(len(self.groups))
         done = [(standing.update, s.max_updates), (epochs, s.max_epochs), (standing.seconds, s.max_seconds)]
@@ -338,6 +366,7 @@ class _Trainer:
             "precision": self.settings.precision,
             "standing": self.standing.to_json(),
             "checkpoint": checkpoint,
+            **({"parent": self.parent} if self.parent else {}),
         }
         self.checkpoints.save_state(tensors, self.standing.update, about)
 
@@ -365,7 +394,8 @@ class _Trainer:
         figures = {**asdict(done), "skipped": standing.skipped, "parameters": sum(t.numel() for t in weights.values())}
         if not math.isfinite(done.perplexity):
             figures["perplexity"] = None
-        save_model(self.folder, self.model, weights, self.experiment, self.data.digest, figures)
+        origin: dict[str, Any] = {"phases": self.history.summary(), **({"parent": self.parent} if self.parent else {})}
+        save_model(self.folder, self.model, weights, self.experiment, self.data.digest, figures, origin)
         return done
 
 
@@ -373,20 +403,3 @@ def perplexity(nll: float, tokens: int) -> float:
     """exp(nll / tokens); infinite where that is no number."""
     mean = nll / max(1, tokens)
     return math.exp(mean) if mean < 700 else math.inf
-
-
-def _written(shape: Shape) -> str:
-    """Without gamma, which follows from the corpus: older states do not name it."""
-    return str({key: value for key, value in asdict(shape).items() if key != "gamma"})
-
-
-def identity(experiment: Experiment, checked: Checked, corpus: str) -> dict[str, str]:
-    """What a run folder is about, as far as it is known before the corpus is prepared."""
-    return {"architecture": checked.hash, "corpus": corpus, "optimiser": experiment.train.optimiser}
-
-
-def refuse_another(folder: Path, state: Mapping[str, Any], wanted: Mapping[str, str]) -> None:
-    """Raises K201 where the state in a folder is of another run than the one wanted."""
-    for what, expected in state.get("identity", {}).items():
-        if wanted.get(what, expected) != expected:
-            raise error("K201", Place(str(folder)), what=what, expected=expected, found=wanted[what])

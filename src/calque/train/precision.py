@@ -22,6 +22,13 @@ def pick_device(name: str) -> torch.device:
     return torch.device("cuda" if name == "cuda" or (name == "auto" and available) else "cpu")
 
 
+def conditions(device: torch.device) -> dict[str, object]:
+    """What decides how sums are rounded, besides the experiment."""
+    on_processor = {"threads": torch.get_num_threads(), "processor": torch.backends.cpu.get_cpu_capability()}
+    where = torch.cuda.get_device_name(device) if device.type == "cuda" else "cpu"
+    return {"device": where, **on_processor, "torch": torch.__version__}
+
+
 def probe_precision(device: torch.device) -> str:
     """`bfloat16` where it is worth it, else `float32`.
 

@@ -7,7 +7,10 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, TextIO
 
+from torch import Tensor
+
 from calque.diagnostics import error
+from calque.train.update import Done
 from calque.whole import write_whole
 
 
@@ -40,6 +43,20 @@ class Validation:
     """Better than every one before."""
 
 
+class Window:
+    """Sums over the updates since the last line of the log; losses stay on the device until they are read."""
+
+    def __init__(self) -> None:
+        self.loss: Tensor | float = 0.0
+        self.nll: Tensor | float = 0.0
+        self.source = self.target = 0
+        self.seconds = 0.0
+
+    def add(self, done: Done) -> None:
+        self.loss, self.nll = self.loss + done.loss, self.nll + done.nll
+        self.source, self.target = self.source + done.source_tokens, self.target + done.target_tokens
+
+
 Watcher = Callable[[Progress | Validation], None]
 
 
@@ -47,7 +64,7 @@ class Log:
     """`log.jsonl`, one object per line, and TensorBoard events beside it where asked for."""
 
     def __init__(self, path: Path, tensorboard: bool, after: int):
-        """Continues a log after an update: later lines, of a run that was killed, and a torn one are dropped.
+        """Continues a log after an update, -1 for a new log: later lines, of a run that was killed, and a torn one are dropped.
 
         Raises X301 where TensorBoard is asked for and not installed.
         """
@@ -59,6 +76,8 @@ class Log:
                 raise error("X301", package="tensorboard", extra="tensorboard") from None
             self._events = SummaryWriter(str(path.with_name("tensorboard")), purge_step=after + 1)
         kept = [line for line in _lines(path) if line["update"] <= after]
+        self.phases = {line.get("phase") for line in kept if line.get("kind") == "phase"}
+        """Those that the log knows."""
         write_whole(path, "".join(_json(line) for line in kept).encode())
         self._file: TextIO = open(path, "a", encoding="utf-8")  # noqa: SIM115  closed by `close`
 
@@ -71,6 +90,11 @@ class Log:
             for name, value in values.items():
                 if isinstance(value, int | float) and name != "update":
                     self._events.add_scalar(f"{kind}/{name}", value, values["update"])
+
+    def event(self, kind: str, values: dict[str, Any]) -> None:
+        """Adds a line about the training itself, which is no measurement: `phase` or `start`; `values` has the key `update`."""
+        self._file.write(_json({"kind": kind, **values}))
+        self._file.flush()
 
     def close(self) -> None:
         self._file.close()
