@@ -266,8 +266,7 @@ def test_mistakes_around_runs(runs: dict[str, Path], tmp_path: Path) -> None:
 
 
 def test_runs_of_other_texts_need_one_that_is_named(runs: dict[str, Path], corpus: Data, tmp_path: Path) -> None:
-    from calque.run import EXPERIMENT
-    from calque.run import CORPUS
+    from calque.run import CORPUS, EXPERIMENT
     from calque.workflow import prepare_corpus
 
     other = tmp_path / "other"
