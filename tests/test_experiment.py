@@ -267,6 +267,10 @@ def experiments(draw: st.DrawFn) -> Experiment:
     made["data"] |= {"train": draw(pair), "valid": draw(pair), "test": draw(pair | st.just(()))}
     made["data"]["valid_more"] = draw(pair | st.just(()))
     made["data"]["codes"] = draw(paths) if made["data"]["subwords"] == "codes" else ""
+    made["model"]["parent"] = draw(paths | st.just(""))
+    made["model"]["plugins"] = draw(
+        st.lists(st.sampled_from(["a_module", "/tmp/a.py", "/b.py"]), max_size=2).map(tuple)
+    )
     made["decode"]["replace_unknown"] &= made["data"]["subwords"] == "words"
     made["model"] |= {"file": draw(paths), "text": ""} if draw(st.booleans()) else {"file": ""}
     positive = ("max_updates", "batch_tokens", "batch_sentences", "validate_every_updates")

@@ -34,7 +34,8 @@ class Record:
 
     run: Path
     phases: list[Phase]
-    validations: frozenset[int]
+    validations: dict[int, frozenset[int]]
+    """By phase. One that a signal prevented is made up for in the next phase, under its settings."""
     machines: list[dict[str, Any]]
     """Of each call, what decides how sums are rounded."""
     end: int | None
@@ -57,10 +58,10 @@ def read_record(run: Path) -> Record:
         raise error("K205", Place(str(run)), reason=reason, run=run)
     state, model = _about(run)
     lines = _log(run)
-    validations = frozenset(v["update"] for v in lines if v.get("kind") == "valid" and "set" not in v)
+    validations = _validations(lines)
     figures: dict[str, Any] = model.get("figures", {})
     validated = state.get("standing", {}).get("validated", figures.get("update", 0))
-    if validated and validated not in validations:
+    if validated and not any(validated in updates for updates in validations.values()):
         raise error("K205", Place(str(run)), reason=f"`{LOG}` does not hold its validations", run=run)
     reached = max(state.get("standing", {}).get("update", 0), figures.get("update", 0), phases[-1].update)
     finished = figures.get("update") == reached and "limit" in figures
@@ -77,12 +78,24 @@ def read_record(run: Path) -> Record:
     )
 
 
+def _validations(lines: list[dict[str, Any]]) -> dict[int, frozenset[int]]:
+    found: dict[int, frozenset[int]] = {}
+    phase = 1
+    for line in lines:
+        if line.get("kind") == "start":
+            phase = line["phase"]
+        elif line.get("kind") == "valid" and "set" not in line:
+            found[phase] = found.get(phase, frozenset()) | {line["update"]}
+    return found
+
+
 def _about(run: Path) -> tuple[dict[str, Any], dict[str, Any]]:
     """What the newest state and the model say of themselves; a finished run may have lost its state."""
     found: list[dict[str, Any]] = []
-    for read in (lambda: newest_state(run), lambda: read_about(run / MODEL)):
+    reads: list[Callable[[], dict[str, Any]]] = [lambda: newest_state(run), lambda: read_about(run / MODEL)]
+    for read in reads:
         try:
-            found.append(dict(read()))
+            found.append(read())
         except CalqueError:
             found.append({})
     return found[0], found[1]
@@ -126,7 +139,9 @@ def repeat(run: Path, folder: Path, watcher: Watcher, tell: Tell, restart: bool 
             continue
         last = k == len(record.phases) - 1
         until = record.end if last else record.phases[k + 1].update
-        plan = Plan(record.validations, record.reached, until, record.limit if last else "")
+        plan = Plan(
+            record.validations.get(phase.number, frozenset()), record.reached, until, record.limit if last else ""
+        )
         result = run_training(phase.experiment, folder, watcher, tell, Call(plan=plan), own=True)
         if isinstance(result, Stopped) and (result.signal or last):
             return result

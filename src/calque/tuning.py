@@ -12,8 +12,9 @@ from calque.api import Run
 from calque.decode.translate import Loaded, translate_lines
 from calque.decode.unknown import replace_unknown
 from calque.evaluate import bleu
-from calque.experiment import load, write
+from calque.experiment import load
 from calque.run import EXPERIMENT, MODEL, read_about, writing
+from calque.train.history import write_run_experiment
 from calque.whole import write_whole
 from calque.workflow import tokenisation
 
@@ -85,7 +86,7 @@ def keep(folder: Path, trial: Trial) -> None:
     experiment = load(file)
     keys = {key: value for key, value in asdict(trial).items() if key != "bleu"}
     with writing(file):
-        write(replace(experiment, decode=replace(experiment.decode, **keys)), file)
+        write_run_experiment(folder, replace(experiment, decode=replace(experiment.decode, **keys)))
 
 
 def _about(folder: Path, loaded: Loaded, sources: Sequence[str], references: Sequence[str]) -> str:

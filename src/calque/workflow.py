@@ -177,7 +177,7 @@ def _corpus(
     digest = corpus_digest(data, Path(), given)
     if own or digest is None:
         try:
-            held = compiled_before(data, folder / CORPUS, Path())
+            held = compiled_before(data, folder / CORPUS, Path(), own)
         except CalqueError:  # damaged: compiled anew where there is text
             if digest is None:
                 raise

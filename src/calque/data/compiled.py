@@ -100,11 +100,11 @@ def corpus_digest(settings: Data, base: Path, given: Given | None = None) -> str
     return None if None in sums else _digest(settings, files, sums, given)
 
 
-def compiled_before(settings: Data, folder: Path, base: Path) -> Prepared | None:
+def compiled_before(settings: Data, folder: Path, base: Path, whatever_text: bool = False) -> Prepared | None:
     """The corpus that `prepare` compiled with these settings into `folder`, whose text may have moved since.
 
-    None where there is none, where its settings are others, or where a file that can be read holds another text. Raises what
-    `open_corpus` raises for a damaged one.
+    None where there is none, where its settings are others, or where a file that can be read holds another text, which
+    `whatever_text` allows. Raises what `open_corpus` raises for a damaged one.
     """
     if not (folder / INDEX).is_file():
         return None
@@ -117,7 +117,8 @@ def compiled_before(settings: Data, folder: Path, base: Path) -> Prepared | None
     # Older corpora know only the digest of all. Merges are in the codecs, so only texts are compared.
     before = about.get("sums", [])[: 2 * len(files)]
     texts = _sums(settings, files, base, None)
-    if any(one is not None and one != then for then, one in zip(before, texts, strict=False)):
+    differ = any(one is not None and one != then for then, one in zip(before, texts, strict=False))
+    if differ and not whatever_text:
         return None
     return found
 

@@ -5,6 +5,7 @@ the next phase. Where a run was begun by a version of Calque that kept no record
 as it was found; what else held before update U is unknown.
 """
 
+import contextlib
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import asdict, dataclass, replace
@@ -156,9 +157,21 @@ class History:
         more: Mapping[str, Any],
     ) -> None:
         """Writes the phases that the log does not know, and the beginning of a call, into the log; tells what changes."""
-        for line in self.events():
-            if line["phase"] not in log.phases:
-                log.event("phase", line)
+        with contextlib.ExitStack() as stack:
+            stack.callback(log.close)  # unless all went well
+            for line in self.events():
+                if line["phase"] not in log.phases:
+                    log.event("phase", line)
+            log.event("start", self._tell(news, limits, tell, more))
+            stack.pop_all()
+
+    def _tell(
+        self,
+        news: Mapping[str, tuple[Any, Any]],
+        limits: Train,
+        tell: Callable[[str], None],
+        more: Mapping[str, Any],
+    ) -> dict[str, Any]:
         for key, (before, now) in news.items():
             tell(f"after update {self.update}: {key} = {literal(now)}, before {literal(before)}")
         phase = self.phases[-1]
@@ -167,7 +180,7 @@ class History:
         for key, value in once.items():
             tell(f"for this call: train.{key} = {literal(value)}; the run's own stays {literal(own[key])}")
         decode = {key: both for key, both in news.items() if key.startswith("decode.")}
-        log.event("start", {"update": self.update, "phase": phase.number, "limits": once, "decode": decode, **more})
+        return {"update": self.update, "phase": phase.number, "limits": once, "decode": decode, **more}
 
     def summary(self) -> list[dict[str, Any]]:
         """The phases as `model.json` names them."""

@@ -27,7 +27,7 @@ from calque.train.initialise import initialise
 from calque.train.loss import batch_loss
 from calque.train.optimise import Updater
 from calque.train.order import Group, layout, updates
-from calque.train.parent import named, recorded, start_from
+from calque.train.parent import begin_from
 from calque.train.precision import conditions, pick_device, probe_precision, processor
 from calque.train.report import Log, Progress, Validation, Watcher, Window
 from calque.train.schedule import horizon, rate, warm_up
@@ -119,7 +119,9 @@ class _Trainer:
             how = experiment.model
             seed = self.settings.seed
             initialise(self.model, how.initialisation, how.initial_scale, seed, how.joint_projections)
-        parent = {"parent": self._start_from_parent()} if held is None and experiment.model.parent else {}
+        parent: dict[str, Any] = {}
+        if held is None and experiment.model.parent:
+            self.parent, parent = begin_from(self.model, prepared.codecs, experiment, call.tell)
         self.updater = Updater(self.model, self.settings, self.settings.precision)
         self.standing = Standing()
         torch.manual_seed(self.settings.seed)
@@ -163,16 +165,6 @@ class _Trainer:
         self.standing = Standing.from_json(about["standing"])
         self.updater.skipped = self.standing.skipped
         restore_random_states(tensors, self.device)
-
-    def _start_from_parent(self) -> dict[str, Any]:
-        """Takes over what fits from the parent; the log's words for it."""
-        folder, vocabulary = Path(self.experiment.model.parent), self.experiment.data.vocabulary
-        match = start_from(self.model, self.data.codecs, folder)
-        self.parent = recorded(named(folder), match, vocabulary)
-        self.call.tell(f"from {folder}: {match}")
-        for path, reason in match.others.items():
-            self.call.tell(f"  {path} starts anew: {reason}")
-        return {**self.parent, "matched": dict(match.matched), "others": dict(match.others)}
 
     def _constants(self) -> dict[str, Tensor]:
         return {n: t for n, t in weights_of(self.model).items() if n not in self.updater.masters}

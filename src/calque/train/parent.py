@@ -1,6 +1,6 @@
 """A training that starts from the weights of another run: its parent (`model.parent`, `calque train --from`)."""
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -12,7 +12,7 @@ from calque.data.codecs import Codec
 from calque.data.compiled import Given
 from calque.data.subwords import load_codecs
 from calque.diagnostics import CalqueError, Place, error
-from calque.experiment import Data, load
+from calque.experiment import Data, Experiment, load
 from calque.model import Model
 from calque.run import CODECS, EXPERIMENT, MODEL, check_codecs, codec_sums, read_about, read_tensors
 
@@ -114,15 +114,25 @@ def _same(one: Codec, other: Codec) -> bool:
     return one.size == other.size and one.tokens(range(one.size)) == other.tokens(range(other.size))
 
 
-def recorded(about: Mapping[str, str], match: Match, vocabulary: str) -> dict[str, Any]:
-    """What a run remembers of its parent, which it does not need any more."""
-    count = sum(match.matched.values())
-    return {
-        **about,
-        "vocabulary": vocabulary,
+def begin_from(
+    model: Model, codecs: tuple[Codec, Codec], experiment: Experiment, tell: Callable[[str], None]
+) -> tuple[dict[str, Any], dict[str, Any]]:
+    """Takes over what fits from the parent that an experiment names, and tells what does not.
+
+    Returns what the run remembers of its parent, which it does not need any more, and the same with every path for the log.
+    """
+    folder = Path(experiment.model.parent)
+    match = start_from(model, codecs, folder)
+    tell(f"from {folder}: {match}")
+    for path, reason in match.others.items():
+        tell(f"  {path} starts anew: {reason}")
+    remembered = {
+        **named(folder),
+        "vocabulary": experiment.data.vocabulary,
         "tensors": [len(match.matched), len(match.matched) + len(match.others)],
-        "parameters": [count, match.parameters],
+        "parameters": [sum(match.matched.values()), match.parameters],
     }
+    return remembered, {"parent": {**remembered, "matched": dict(match.matched), "others": dict(match.others)}}
 
 
 def refuse_another_parent(run: Path, state: Mapping[str, Any], before: str, asked: str) -> None:

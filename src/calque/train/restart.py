@@ -39,9 +39,7 @@ def move_aside(run: Path, tell: Callable[[str], None]) -> None:
                 shutil.copy2(run / name, aside / name)
         if (run / CORPUS / INDEX).is_file():
             link_corpus((run / CORPUS).resolve(), aside / CORPUS)
-        for name in _PARTS:
-            if (run / name).exists():
-                os.rename(run / name, aside / name)
+        _move(run)
     complete_move(run)
 
 
@@ -50,9 +48,19 @@ def complete_move(run: Path) -> None:
     left = _any(run / CHECKPOINTS) or any((run / name).exists() for name in _MODEL)
     if (run / _UNFINISHED).exists() and not left:
         with writing(run):
+            _move(run)
             os.rename(run / _UNFINISHED, next_folder(run))
             sync_folder(run)
             (run / CHECKPOINTS).mkdir(exist_ok=True)
+
+
+def _move(run: Path) -> None:
+    for name in _PARTS:
+        old, new = run / name, run / _UNFINISHED / name
+        if old.is_dir() and new.exists() and not _any(old):
+            old.rmdir()  # a call in between made an empty one
+        if old.exists() and not new.exists():
+            os.rename(old, new)
 
 
 def _any(folder: Path) -> bool:
