@@ -38,6 +38,7 @@ _PATHS = {"data.train", "data.valid", "data.valid_more", "data.test", "data.code
 _NAMED = "model.file"
 """The path that may be the name of an architecture that comes with the package instead."""
 _LIMITS = ("max_updates", "max_epochs", "max_seconds", "patience", "min_lr")
+_BUDGET = ("max_updates", "max_epochs", "max_seconds")
 _VALIDATE = ("validate_every_updates", "validate_every_epochs", "validate_every_seconds")
 _LARGEST = 2**63 - 1  # TOML's whole numbers have 64 bits; tomllib reads longer ones
 
@@ -224,8 +225,16 @@ def _contradictions(x: Experiment) -> Iterator[tuple[str, tuple[str, ...], dict[
         yield "X206", tuple(f"train.{k}" for k in _LIMITS), {"keys": _LIMITS}
     if not x.train.batch_tokens and not x.train.batch_sentences:
         yield "X207", ("train.batch_tokens", "train.batch_sentences"), {}
-    if x.train.schedule == "linear" and not x.train.max_updates:
-        yield "X208", ("train.schedule", "train.max_updates"), {}
+    if not any(getattr(x.train, k) for k in _BUDGET):
+        ends = tuple(f"train.{k}" for k in _BUDGET)
+        if x.train.schedule == "linear":
+            yield "X208", ("train.schedule", *ends), {"keys": _BUDGET}
+        if x.train.warmup_share:
+            yield "X430", ("train.warmup_share", *ends), {"keys": _BUDGET}
+    if x.train.beta2_half_life_tokens and not x.train.batch_tokens:
+        yield "X431", ("train.beta2_half_life_tokens", "train.batch_tokens"), {}
+    if x.train.beta2_half_life_tokens and x.train.bptt_words:
+        yield "X432", ("train.beta2_half_life_tokens", "train.bptt_words"), {"found": x.train.bptt_words}
     counting = [("normalise", x.train.normalise == "batch"), ("sort_batches", x.train.sort_batches)]
     for key in (k for k, used in counting if used and not x.train.batch_sentences):
         yield "X209", (f"train.{key}", "train.batch_sentences"), {"key": f"train.{key}"}

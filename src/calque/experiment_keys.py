@@ -127,6 +127,13 @@ class Train:
     lr: float = key(0.001, "learning rate, at its peak where the schedule has one", low=0)
     beta1: float = key(0.9, "Adam: decay of the mean of gradients", low=0, high=0.9999)
     beta2: float = key(0.98, "Adam: decay of the mean of squared gradients", low=0, high=0.99999)
+    beta2_half_life_tokens: float = key(
+        0.0,
+        "Adam: target tokens after which a squared gradient counts half, so that the decay fits any size of batch: beta2 = 0.5 ** "
+        "(batch_tokens * accumulate / beta2_half_life_tokens), whatever the batches really hold; 0: the key beta2",
+        low=0,
+        high=1e9,
+    )
     epsilon: float = key(1e-9, "Adam: added to the root of the mean square", low=0)
     weight_decay: float = key(0.0, "Adam: decoupled decay per update, times lr", low=0)
     clip_norm: float = key(0.0, "gradients are scaled down to this norm; 0: never", low=0)
@@ -138,14 +145,22 @@ class Train:
     )
     schedule: str = key(
         "inverse-sqrt",
-        "constant; inverse-sqrt: lr * min(t/warmup, sqrt(warmup/t)); linear: from lr to final_lr at max_updates; "
+        "constant; inverse-sqrt: lr * min(t/warmup, sqrt(warmup/t)); linear: from lr to final_lr at the end of "
+        "max_updates, max_epochs or max_seconds, whichever comes first at the pace so far; "
         "plateau: times decay after decay_patience validations without a better perplexity; "
         "anneal: as plateau, but after the first drop times decay at every validation; "
         "epoch: times decay at the end of each epoch from decay_from_epoch on",
         choices=("constant", "inverse-sqrt", "linear", "plateau", "anneal", "epoch"),
     )
     warmup_updates: int = key(4000, "the rate rises linearly over these updates, under every schedule", low=0)
-    final_lr: float = key(0.0, "linear: the rate at max_updates", low=0)
+    warmup_share: float = key(
+        0.0,
+        "the rate rises over this share of max_updates, max_epochs or max_seconds instead, whichever comes first at the pace so far; "
+        "0: over warmup_updates",
+        low=0,
+        high=0.99,
+    )
+    final_lr: float = key(0.0, "linear: the rate at the end", low=0)
     decay: float = key(0.5, "plateau, anneal, epoch: the factor", low=0, high=1)
     decay_patience: int = key(8, "plateau, anneal: validations without a better perplexity", low=1)
     decay_from_epoch: int = key(5, "epoch: the first epoch after which the rate falls", low=1)
@@ -166,8 +181,8 @@ class Train:
     keep_checkpoints: int = key(10, "checkpoints kept in the run folder besides the newest", low=1)
     average: str = key(
         "best",
-        "which checkpoints the final model is the mean of; best: by validation perplexity, and only the best one where the "
-        "mean is worse; none: the newest alone",
+        "which checkpoints the final model is the mean of: the best by validation perplexity, or the last; where the mean has a worse "
+        "validation perplexity than the best checkpoint in it, the model is that one alone; none: the newest checkpoint, no mean",
         choices=("best", "last", "none"),
     )
     average_count: int = key(5, "how many of them, at most", low=1)

@@ -1,4 +1,5 @@
 import hashlib
+import itertools
 import json
 import os
 import signal
@@ -67,11 +68,12 @@ def test_a_toy_is_learnt(run: Path, prepared: Prepared, checked: Checked, experi
     assert float(found) == pytest.approx(done.perplexity, rel=1e-4 if precision == "float32" else 0.02)
 
 
+@pytest.mark.parametrize("which", ["best", "last"])
 def test_the_mean_is_never_worse_than_the_best_checkpoint(
-    run: Path, prepared: Prepared, checked: Checked, experiment: Make
+    run: Path, prepared: Prepared, checked: Checked, experiment: Make, which: str
 ) -> None:
     made = experiment(
-        max_updates=120, validate_every_updates=40, batch_tokens=512, average_count=3, precision="float32"
+        max_updates=120, validate_every_updates=40, batch_tokens=512, average=which, average_count=3, precision="float32"
     )
     done = train(made, run, prepared, checked)
     assert isinstance(done, Finished)
@@ -79,6 +81,18 @@ def test_the_mean_is_never_worse_than_the_best_checkpoint(
     assert done.perplexity <= best["perplexity"] * (1 + 1e-6)
     # Here, early in a training, the mean of all three would be worse, so the best stands alone.
     assert done.averaged == (best["update"],)
+
+
+def test_a_mean_of_the_last_that_is_better_is_taken(
+    run: Path, prepared: Prepared, checked: Checked, experiment: Make
+) -> None:
+    """At a high constant rate the checkpoints lie around a better point."""
+    settings = {"schedule": "constant", "lr": 0.02, "clip_norm": 1.0, "batch_tokens": 512}
+    made = experiment(**settings, max_updates=150, validate_every_updates=10, average="last", average_count=3)
+    done = train(made, run, prepared, checked)
+    assert isinstance(done, Finished)
+    assert done.averaged == (130, 140, 150)
+    assert done.perplexity < min(line["perplexity"] for line in lines(run, "valid")[-3:])
 
 
 def test_interrupted_and_resumed_is_uninterrupted(
@@ -97,6 +111,38 @@ def test_interrupted_and_resumed_is_uninterrupted(
     one, two = (lines(tmp_path / run, "valid") for run in ("one", "two"))
     assert [v["perplexity"] for v in one] == [v["perplexity"] for v in two]
     assert [v["update"] for v in two] == [5, 10, 13]
+
+
+@pytest.mark.parametrize(
+    "budget", [{"max_updates": 13}, {"max_updates": 0, "max_epochs": 2}, {"max_updates": 99, "max_seconds": 6.1}]
+)
+def test_a_rate_that_falls_with_the_budget_resumes_where_it_was(
+    tmp_path: Path,
+    prepared: Prepared,
+    checked: Checked,
+    experiment: Make,
+    budget: dict[str, Any],
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Also by seconds, which are part of the state: here a clock makes every update take half a second."""
+    ticks = itertools.count()
+    monkeypatch.setattr("time.perf_counter", lambda: next(ticks) / 2)
+    settings = {"schedule": "linear", "warmup_share": 0.2, "log_every_updates": 1, "batch_tokens": 512}
+    settings |= {"beta2_half_life_tokens": 5000.0, "validate_every_updates": 0}
+    made = experiment(**settings, **budget)
+    done = train(made, tmp_path / "one", prepared, checked)
+    assert isinstance(done, Finished)
+    assert done.update >= 13
+    for stop in (2, 7, 8):
+        assert train(made, tmp_path / "two", prepared, checked, None, Interrupt(stop, signal.SIGTERM)) == Stopped(
+            stop, signal.SIGTERM
+        )
+    assert train(made, tmp_path / "two", prepared, checked) == done
+    assert same_weights(tmp_path / "one" / "model", tmp_path / "two" / "model")
+    one, two = ([line["lr"] for line in lines(tmp_path / run, "train")] for run in ("one", "two"))
+    assert one == two
+    assert len(set(one)) == len(one)
+    assert one[-1] < 0.002 < max(one)
 
 
 class Interrupt:

@@ -1,4 +1,5 @@
 import math
+from dataclasses import replace
 
 import pytest
 import torch
@@ -7,7 +8,7 @@ from torch import Tensor, nn
 from calque.experiment import Train
 from calque.model import cross_entropy
 from calque.train.loss import output_loss
-from calque.train.optimise import Updater
+from calque.train.optimise import Updater, squares_decay
 
 
 def make(seed: int = 0) -> nn.Linear:
@@ -19,6 +20,22 @@ def loss_of(model: nn.Module, seed: int) -> Tensor:
     x = torch.randn(8, 5, generator=torch.Generator().manual_seed(seed))
     y: Tensor = model(x.to(next(model.parameters()).dtype))
     return y.float().pow(2).sum()
+
+
+def test_a_half_life_in_tokens_fits_any_size_of_batch() -> None:
+    half = Train(batch_tokens=1000, accumulate=2, beta2_half_life_tokens=6000.0)
+    beta = squares_decay(half)
+    assert beta**3 == pytest.approx(0.5)  # three updates of 2,000 tokens
+    assert squares_decay(replace(half, accumulate=1)) ** 2 == pytest.approx(beta)
+    assert squares_decay(replace(half, beta2_half_life_tokens=0.0)) == half.beta2
+    by_tokens, by_update, other = make(), make(), make()
+    for model, settings in ((by_tokens, half), (by_update, Train(beta2=beta)), (other, Train(beta2=0.98))):
+        updater = Updater(model, settings, "float32")
+        for seed in range(3):
+            updater.backward(loss_of(model, seed))
+            updater.step(0.01, 4)
+    assert torch.equal(by_tokens.weight, by_update.weight)
+    assert not torch.equal(by_tokens.weight, other.weight)
 
 
 def test_adam_follows_its_equations() -> None:

@@ -1,11 +1,12 @@
 import math
+from dataclasses import replace
 from typing import Any
 
 import pytest
 
 from calque.experiment import Train
 from calque.train.order import Layout
-from calque.train.schedule import Plateau, rate
+from calque.train.schedule import Plateau, horizon, rate, warm_up
 from calque.train.standing import Standing
 
 
@@ -102,3 +103,90 @@ def test_a_standing_of_before_there_were_such_counters_is_read() -> None:
 )
 def test_when_a_validation_is_due(settings: dict[str, Any], standing: Standing, due: bool) -> None:
     assert standing.due(Train(**{"validate_every_updates": 0, **settings})) == due
+
+
+LINEAR = Train(schedule="linear", lr=2.0, warmup_updates=100, final_lr=0.2)
+BUDGETS = [{"max_updates": 1000}, {"max_epochs": 10}, {"max_seconds": 500.0}]
+
+
+def at(settings: Train, update: int, epochs_each: float = 0.01, seconds_each: float = 0.5) -> float:
+    """The rate of an update where all before it took so many epochs and seconds each."""
+    done = update - 1
+    return rate(settings, update, 1, Plateau(), horizon(settings, done, done * epochs_each, done * seconds_each))
+
+
+@pytest.mark.parametrize("budget", BUDGETS)
+def test_linear_falls_over_whatever_limits_the_training(budget: dict[str, Any]) -> None:
+    """Each budget is 1,000 updates long at the pace of `at`."""
+    settings = replace(LINEAR, **budget)
+    for update, expected in ((50, 1.0), (100, 2.0), (550, 1.1), (1000, 0.2), (1200, 0.2)):
+        assert at(settings, update) == pytest.approx(expected, rel=1e-9)
+
+
+def test_by_updates_linear_is_bit_for_bit_what_it_was_on_every_machine() -> None:
+    settings = replace(LINEAR, max_updates=1000, max_seconds=500.0)
+    for update in range(101, 1000, 7):
+        expected = 0.2 + (2.0 - 0.2) * ((1000 - update) / (1000 - 100))
+        assert rate(settings, update, 1, Plateau()) == expected
+        for seconds_each in (0.01, 0.1, 0.49):  # fast enough: max_updates comes first
+            assert at(settings, update, 0.01, seconds_each) == expected
+
+
+def test_a_slow_machine_falls_to_the_end_in_the_time_that_it_has() -> None:
+    settings = replace(LINEAR, max_updates=1000, max_seconds=500.0, final_lr=0.0)
+    rates = [at(settings, update, 0.01, 1.0) for update in range(1, 501)]
+    assert max(rates) == rates[99] == 2.0
+    assert rates[99:] == sorted(rates[99:], reverse=True)
+    assert rates[-1] == pytest.approx(0.0, abs=2.0 / 400 + 1e-9)
+    assert rates[299] == pytest.approx(1.0, abs=2.0 / 400)
+
+
+def test_a_machine_that_becomes_slow_still_reaches_the_end() -> None:
+    settings = replace(LINEAR, max_updates=1000, max_seconds=500.0, final_lr=0.0)
+    seconds, update, rates = 0.0, 0, []
+    while seconds < 500 and update < 1000:
+        end = horizon(settings, update, 0.0, seconds)
+        update += 1
+        rates.append(rate(settings, update, 1, Plateau(), end))
+        seconds += 0.4 if update < 400 else 2.0
+    assert update < 600
+    assert rates[300] == pytest.approx(2.0 * (1000 - 301) / 900)
+    assert rates[400:] == sorted(rates[400:], reverse=True)
+    assert rates[-1] < 0.05
+
+
+def test_without_a_budget_the_rate_stays_at_its_peak() -> None:
+    settings = replace(LINEAR, patience=3)
+    assert horizon(settings, 500, 3.0, 60.0) == math.inf
+    assert at(settings, 50) == 1.0
+    assert at(settings, 5000) == 2.0
+
+
+def test_nothing_is_known_of_the_pace_before_the_first_update() -> None:
+    assert horizon(replace(LINEAR, max_seconds=10.0), 0, 0.0, 0.0) == math.inf
+    assert horizon(replace(LINEAR, max_seconds=10.0, max_updates=7), 0, 0.0, 0.0) == 7
+
+
+@pytest.mark.parametrize("budget", BUDGETS)
+def test_warm_up_as_a_share(budget: dict[str, Any]) -> None:
+    settings = replace(LINEAR, **budget, warmup_share=0.25, final_lr=0.0)
+    for update, expected in ((125, 1.0), (250, 2.0), (625, 1.0), (1000, 0.0)):
+        assert at(settings, update) == pytest.approx(expected, rel=1e-9)
+    assert warm_up(settings, 400) == 100
+    rising = replace(settings, schedule="constant")
+    assert [at(rising, update) for update in (125, 250, 900)] == pytest.approx([1.0, 2.0, 2.0])
+
+
+def test_a_limit_changed_on_the_way_bends_the_line_from_there() -> None:
+    """The rate is a function of the counters and of the limits that hold now."""
+    before, after = replace(LINEAR, max_updates=1000), replace(LINEAR, max_updates=2000)
+    assert rate(before, 550, 1, Plateau()) == pytest.approx(1.1)
+    assert rate(after, 550, 1, Plateau()) == pytest.approx(0.2 + 1.8 * 1450 / 1900)
+
+
+def test_epochs_done_count_what_earlier_layouts_did() -> None:
+    standing = Standing(epoch=2, group=3)
+    assert standing.epochs(6) == 2.5
+    standing.lay_out(Layout(batch_tokens=9))
+    assert standing.group == 0
+    assert standing.epochs(1) == 2.75

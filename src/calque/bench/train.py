@@ -150,4 +150,4 @@ def settings_for(precision: str, threads: int, batch_tokens: int, device: str) -
     """The training settings that matter for speed; the others as an experiment has them."""
     chosen = Train(precision=precision, threads=threads, batch_tokens=batch_tokens, device=device)
     # A plain rate, which every system can have.
-    return replace(chosen, schedule="constant", lr=LR, warmup_updates=0)
+    return replace(chosen, schedule="constant", lr=LR, warmup_updates=0, warmup_share=0.0)

@@ -19,14 +19,14 @@ from calque.experiment import Experiment
 from calque.layers.contract import Registry
 from calque.model import Model, Shape
 from calque.run import LOG, load_weights, save_model, sole_training, start_run, weights_of, writing
-from calque.train.checkpoint import Checkpoint, Checkpoints, average
+from calque.train.checkpoint import Checkpoint, Checkpoints, average, best
 from calque.train.initialise import initialise
 from calque.train.loss import batch_loss
 from calque.train.optimise import Updater
 from calque.train.order import Group, layout, updates
 from calque.train.precision import pick_device, probe_precision, processor
 from calque.train.report import Log, Progress, Validation, Watcher
-from calque.train.schedule import rate
+from calque.train.schedule import horizon, rate, warm_up
 from calque.train.standing import Interrupted, Signals, Standing, random_states, restore_random_states
 from calque.train.update import Done, update
 
@@ -188,27 +188,41 @@ class _Trainer:
 
     def _limit(self) -> str | None:
         s, now = self.settings, self.standing
+        end = self._end() if s.min_lr else 0.0
         reached = {
             "max_updates": s.max_updates and now.update >= s.max_updates,
             "max_epochs": s.max_epochs and now.epoch >= s.max_epochs,
             "max_seconds": s.max_seconds and now.seconds >= s.max_seconds,
             "patience": s.patience and now.since_best >= s.patience,
-            "min_lr": now.update >= s.warmup_updates and rate(s, now.update + 1, now.epoch + 1, now.plateau) < s.min_lr,
+            "min_lr": s.min_lr
+            and now.update >= warm_up(s, end)
+            and rate(s, now.update + 1, now.epoch + 1, now.plateau, end) < s.min_lr,
         }
         return next((key for key, hit in reached.items() if hit), None)
+
+    def _plan(self) -> None:
+        """Plans the updates of the epoch under way, where that is not done yet."""
+        standing = self.standing
+        while self.planned != standing.epoch or not self.groups:
+            self.groups = updates(self.data.split("train"), standing.epoch, standing.layout, standing.earlier)
+            self.planned = standing.epoch
+            if not self.groups:  # other layouts have been through all of it
+                self._end_epoch()
+
+    def _end(self) -> float:
+        """The update at which the budget will be spent, as far as the counters of the run show."""
+        self._plan()
+        now = self.standing
+        return horizon(self.settings, now.update, now.epochs(len(self.groups)), now.seconds)
 
     def _update(self) -> None:
         """One update, the next of the plan."""
         began = time.perf_counter()
         settings, standing, window = self.settings, self.standing, self.window
-        pairs, end = self.data.split("train"), self.experiment.data.source_end
-        while self.planned != standing.epoch or not self.groups:
-            self.groups = updates(pairs, standing.epoch, standing.layout, standing.earlier)
-            self.planned = standing.epoch
-            if not self.groups:  # other layouts have been through all of it
-                self._end_epoch()
-        self.lr = rate(settings, standing.update + 1, standing.epoch + 1, standing.plateau)
-        group = (collate(pairs, rows, end) for rows in self.groups[standing.group])
+        pairs, source_end = self.data.split("train"), self.experiment.data.source_end
+        self._plan()
+        self.lr = rate(settings, standing.update + 1, standing.epoch + 1, standing.plateau, self._end())
+        group = (collate(pairs, rows, source_end) for rows in self.groups[standing.group])
         before = random_states(self.device)
         try:
             done = update(self.model, self.updater, group, settings, self.lr, yielding=self.signals.yielding)
@@ -257,7 +271,7 @@ class _Trainer:
     def _watch(self, watcher: Watcher) -> None:
         window, standing, s = self.window, self.standing, self.settings
         self.watched = time.monotonic()
-        epochs = standing.epoch + standing.group / len(self.groups)
+        epochs = standing.epochs(len(self.groups))
         done = [(standing.update, s.max_updates), (epochs, s.max_epochs), (standing.seconds, s.max_seconds)]
         fraction = max((min(1.0, at / limit) for at, limit in done if limit), default=None)
         eta = None
@@ -340,9 +354,10 @@ class _Trainer:
         with self.signals.yielding():
             chosen = self.checkpoints.averaged()
             weights, found = self._mean(chosen)
-            # Early in a training the best checkpoints lie far apart, and their mean may be worse than one of them.
-            if self.settings.average == "best" and found > chosen[0].perplexity:
-                chosen = chosen[:1]
+            # Checkpoints that lie far apart, as in a short training, may have a mean that is worse than one of them.
+            single = best(chosen, 1)
+            if len(chosen) > 1 and found > single[0].perplexity:
+                chosen = single
                 weights, found = self._mean(chosen)
             score = self._translate()
         averaged = tuple(sorted(c.update for c in chosen))

@@ -124,6 +124,13 @@ def _embeddings(model: nn.Module) -> tuple[Tensor, ...]:
     return tuple(m.weight for m in model.modules() if isinstance(m, nn.Embedding))
 
 
+def squares_decay(settings: Train) -> float:
+    """Adam's beta2: the key itself, or 0.5 ** (batch_tokens accumulate / half-life) where a half-life in tokens is set."""
+    if not settings.beta2_half_life_tokens:
+        return settings.beta2
+    return float(0.5 ** (settings.batch_tokens * settings.accumulate / settings.beta2_half_life_tokens))
+
+
 def _optimiser(masters: list[Tensor], settings: Train) -> torch.optim.Optimizer:
     if settings.optimiser == "sgd":
         return torch.optim.SGD(masters, settings.lr, fused=True)
@@ -131,7 +138,7 @@ def _optimiser(masters: list[Tensor], settings: Train) -> torch.optim.Optimizer:
     return torch.optim.AdamW(
         masters,
         settings.lr,
-        (settings.beta1, settings.beta2),
+        (settings.beta1, squares_decay(settings)),
         settings.epsilon,
         settings.weight_decay,
         fused=True,

@@ -50,6 +50,11 @@ class Standing:
         """The epoch of the last update, from 1."""
         return max(1, self.epoch + (self.group > 0 or bool(self.earlier)))
 
+    def epochs(self, updates: int) -> float:
+        """Epochs done, with the share of the one under way, of which there are `updates` in the present layout."""
+        before = sum(count for _, count in self.earlier)
+        return self.epoch + (before + self.group) / (before + updates)
+
     def due(self, settings: Train) -> bool:
         """Whether a validation is, after the last update."""
         if not self.update or self.validated == self.update:
