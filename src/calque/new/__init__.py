@@ -10,11 +10,11 @@ from calque.data.subwords import Codec, learn
 from calque.data.text import check_corpus
 from calque.diagnostics import CalqueError, Place, error
 from calque.experiment import Data, Experiment, Model, Train
+from calque.new.corpus import Survey, crossed, sample_of, survey
 from calque.new.holdout import hold_out
 from calque.new.pace import Assumed, Measured, text_of, weights
 from calque.new.proposal import Proposal, brief_toml
 from calque.new.sizes import Choice, Corpus, choose, vocabulary
-from calque.new.survey import Survey, crossed, sample_of, survey
 from calque.whole import write_whole
 
 __all__ = ["Proposal", "new_experiment"]

@@ -5,6 +5,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from itertools import islice
 from pathlib import Path
+from shlex import quote
 
 import numpy as np
 
@@ -73,7 +74,7 @@ def sample_of(files: Sequence[Path], pairs: int) -> tuple[list[str], list[str]]:
 def _tables(files: Sequence[Path], tabs: Sequence[int], lines: int) -> Iterator[Diagnostic]:
     for file, n in dict(zip(files, tabs, strict=True)).items():
         if n >= TABS * lines:
-            yield _warning("D131", file, n=f"{n:,}", lines=f"{lines:,}", file=str(file))
+            yield _warning("D131", file, n=f"{n:,}", lines=f"{lines:,}", file=quote(str(file)))
 
 
 def crossed(train: tuple[Sequence[str], Sequence[str]], files: Sequence[Path]) -> Diagnostic | None:
@@ -104,5 +105,5 @@ def _ranks(values: "np.ndarray[tuple[int], np.dtype[np.int64]]") -> "np.ndarray[
     return ranks
 
 
-def _warning(code: str, file: Path, **fields: object) -> Diagnostic:
-    return Diagnostic(code, Place(str(file)), fields, severity="warning")
+def _warning(code: str, where: Path, /, **fields: object) -> Diagnostic:
+    return Diagnostic(code, Place(str(where)), fields, severity="warning")
