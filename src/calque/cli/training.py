@@ -15,7 +15,7 @@ LEAST = 30
 """Seconds of the smallest budget."""
 
 
-class _Seconds(click.ParamType):
+class _Seconds(click.ParamType):  # type: ignore[type-arg]  # generic in newer versions of click alone
     """A length of time, such as 90s, 20m or 1h30m."""
 
     name = "TIME"

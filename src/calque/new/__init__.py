@@ -79,7 +79,7 @@ def _propose(
     write_whole(folder / "model.adl", text_of(choice.size, choice.dropout).encode())
     experiment = Experiment(
         data=Data(train=_paths(files[0]), valid=_paths(files[1]), vocabulary_size=entries),
-        model=Model(file=str((folder / "model.adl").resolve())),
+        model=Model(file=str((folder / "model.adl").resolve()), initialisation="t2t"),
         train=_schedule(corpus, choice),
     )
     proposal = Proposal(

@@ -8,6 +8,7 @@ from pathlib import Path
 from shlex import quote
 
 import numpy as np
+from numpy.typing import NDArray
 
 from calque.data.text import Lines, check_corpus
 from calque.diagnostics import Diagnostic, Place
@@ -92,17 +93,17 @@ def crossed(train: tuple[Sequence[str], Sequence[str]], files: Sequence[Path]) -
 
 def correlation(source: Sequence[str], target: Sequence[str]) -> float:
     """Spearman's rank correlation of the lengths of pairs in characters; 1 where a side has one length only."""
-    ranks = [_ranks(np.array([len(line) for line in side])) for side in (source, target)]
-    if min(side.std() for side in ranks) == 0:
+    one, other = (_ranks(np.array([len(line) for line in side])) for side in (source, target))
+    if min(one.std(), other.std()) == 0:
         return 1.0
-    return float(np.corrcoef(*ranks)[0, 1])
+    return float(np.corrcoef(one, other)[0, 1])
 
 
-def _ranks(values: "np.ndarray[tuple[int], np.dtype[np.int64]]") -> "np.ndarray[tuple[int], np.dtype[np.float64]]":
+def _ranks(values: NDArray[np.int64]) -> NDArray[np.float64]:
     """Ranks, the mean of theirs for equal values."""
     _, place, counts = np.unique(values, return_inverse=True, return_counts=True)
-    ranks: np.ndarray[tuple[int], np.dtype[np.float64]] = (np.cumsum(counts) - (counts - 1) / 2)[place]
-    return ranks
+    ranks: NDArray[np.float64] = np.cumsum(counts) - (counts - 1) / 2
+    return ranks[place]
 
 
 def _warning(code: str, where: Path, /, **fields: object) -> Diagnostic:

@@ -18,6 +18,7 @@ SHOWN = {
     "data.valid": "as `train`, but never trained on: it decides which checkpoint becomes the model",
     "data.vocabulary_size": "subwords; fewer for less text",
     "model.file": "the architecture, a text of its own",
+    "model.initialisation": "t2t: words start as large as the positions that are added to them, and are learned sooner",
     "train.batch_tokens": "target tokens in a batch; larger ones are a little faster, smaller ones learn more per token",
     "train.lr": "learning rate at its peak; smaller for larger models, and where the loss jumps",
     "train.schedule": "linear: from the peak in a straight line to zero at the end of the budget",
