@@ -26,7 +26,7 @@ SHOWN = {
     "train.max_seconds": "the budget: seconds of training; the schedule is stretched to it",
     "train.max_epochs": "the budget: passes over the text; the schedule is stretched to it",
     "train.validate_every_seconds": "seconds of training between validations, each of which saves a checkpoint",
-    "train.validate_every_updates": "updates between validations, each of which saves a checkpoint",
+    "train.validate_every_updates": "updates between validations, each of which saves a checkpoint; 0: by seconds alone",
     "train.validate_bleu_sentences": "validation sentences translated for BLEU; 0: none",
     "train.beta2": "Adam's memory of squared gradients: shorter than usual, because training is",
     "train.clip_norm": "gradients are scaled down to this norm",
