@@ -276,7 +276,7 @@ def experiments(draw: st.DrawFn) -> Experiment:
     positive = ("max_updates", "batch_tokens", "batch_sentences", "validate_every_updates")
     made["train"] |= {key: draw(st.integers(1, 10**6)) for key in positive}
     made["train"] |= {"accumulate": 1} if draw(st.booleans()) else {"bptt_words": 0}
-    made["train"] |= {"beta2_half_life_tokens": 0} if made["train"]["bptt_words"] else {}
+    made["train"] |= {"beta2_half_life_tokens": 0.0} if made["train"]["bptt_words"] else {}
     falls = made["train"]["schedule"] != "constant" and made["train"]["min_lr"] < made["train"]["lr"]
     made["train"] |= {} if falls else {"min_lr": 0.0}
     return Experiment(Data(**made["data"]), Model(**made["model"]), Train(**made["train"]), Decode(**made["decode"]))

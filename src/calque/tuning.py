@@ -3,7 +3,7 @@
 import hashlib
 import itertools
 import json
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -41,13 +41,24 @@ class Trial:
     bleu: float
 
 
+def searches(grid: Grid) -> int:
+    """How often a development set is translated, at most: once for each beam and penalty."""
+    return len(grid.beam) * len(grid.word_penalty)
+
+
 def tune(
-    folder: Path, run: Run, sources: Sequence[str], references: Sequence[str], grid: Grid = Grid()
+    folder: Path,
+    run: Run,
+    sources: Sequence[str],
+    references: Sequence[str],
+    grid: Grid = Grid(),
+    progress: Callable[[int], None] = lambda lines: None,
 ) -> Iterator[Trial]:
     """Every trial of the grid, in its order, as it is finished; what the run's journal holds is not done again.
 
-    The journal knows a trial by the model, the text, the dictionary and the other settings. Translations are searched for once
-    for each beam and penalty: an offset only changes what replaces unknown words.
+    The journal knows a trial by the model, the text, the dictionary and the other settings. The text is translated once for each
+    beam and penalty: an offset only changes what replaces unknown words. `progress` is called with numbers of lines, which sum to
+    `searches` times the text.
     """
     loaded = replace(run.loaded, decode=replace(run.loaded.decode, sample=False), scores=False)
     replacing = loaded.decode.replace_unknown
@@ -63,8 +74,8 @@ def tune(
             score = next((one["bleu"] for one in held if {**one, "bleu": 0} == {**keys, "bleu": 0}), None)
             if score is None:
                 if found is None:
-                    _write(journal, held)  # what cannot be written is told before it is translated
-                    found = translate_lines(replace(loaded, decode=base), sources)
+                    _write(journal, held)  # so that a journal that cannot be written is reported before the work
+                    found = translate_lines(replace(loaded, decode=base), sources, progress=progress)
                 best = [each[:1] for each in found]
                 if replacing:
                     best = replace_unknown(replace(loaded, decode=replace(base, align_offset=offset)), sources, best)
@@ -73,6 +84,8 @@ def tune(
                 held.append({**keys, "bleu": score})
                 _write(journal, held)
             yield Trial(beam, penalty, offset, score)
+        if found is None:  # all of it was in the journal
+            progress(len(sources))
 
 
 def best_of(trials: Sequence[Trial]) -> Trial:

@@ -31,11 +31,17 @@ from calque.train.checkpoint import newest_state
 from calque.train.identity import identity, refuse_another
 from calque.train.loop import Finished, Stopped, train
 from calque.train.parent import codecs_of, refuse_another_parent
-from calque.train.report import Watcher
+from calque.train.report import Sample, Translated, Watcher
 from calque.train.restart import complete_move, move_aside
 
 PLUGIN = "calque_plugin."
 """Before the names of modules that were loaded from files, so that none hides a module of the same name."""
+SAMPLES = 2
+"""Validation sentences whose translations are shown at each validation ..."""
+SAMPLED = 100
+"""... chosen from so many where none are translated for BLEU ..."""
+GLANCE = (5, 20)
+"""... of so many words, if there are such."""
 
 
 def load_plugin(name: str) -> ModuleType:
@@ -134,8 +140,8 @@ def run_training(
     plugins = tuple(str(Path(name).resolve()) if name.endswith(".py") else name for name in experiment.model.plugins)
     model = replace(experiment.model, file="", text=checked.text, dialect="calque", plugins=plugins)
     resolved = replace(experiment, model=model)
-    scorer = validation_bleu(prepared, resolved) if experiment.train.validate_bleu_sentences else None
-    return train(resolved, folder, prepared, checked, registry, watcher, scorer, replace(call or Call(), tell=say))
+    translator = validation_translator(prepared, resolved)
+    return train(resolved, folder, prepared, checked, registry, watcher, translator, replace(call or Call(), tell=say))
 
 
 def _with_parent(
@@ -216,17 +222,32 @@ def _corpus_held(folder: Path) -> Mapping[str, Any]:
     return {}
 
 
-def validation_bleu(prepared: Prepared, experiment: Experiment) -> Callable[[Model], float]:
-    """BLEU of greedy translations of the first validation sentences."""
+def validation_translator(prepared: Prepared, experiment: Experiment) -> Callable[[Model], Translated]:
+    """Translates the first validation sentences greedily: for BLEU, where it is asked for, and for samples to look at."""
     count = experiment.train.validate_bleu_sentences
-    sources, references = (lines[:count] for lines in prepared.lines("valid"))
+    sources, references = (lines[: count or SAMPLED] for lines in prepared.lines("valid"))
+    shown = samples_of(sources)
+    if not count:
+        sources, references = ([lines[n] for n in shown] for lines in (sources, references))
+        shown = range(len(shown))
     decode = replace(experiment.decode, beam=1, sample=False, replace_unknown=False)
 
-    def score(model: Model) -> float:
+    def translate(model: Model) -> Translated:
         loaded = Loaded(model, *prepared.codecs, decode, experiment.data.source_end)
-        return bleu(first_best(loaded, sources), references, tokenize=tokenisation(experiment.data)).value
+        found = first_best(loaded, sources)
+        samples = tuple(Sample(sources[n], references[n], found[n]) for n in shown)
+        score = bleu(found, references, tokenize=tokenisation(experiment.data)).value if count else None
+        return Translated(score, samples)
 
-    return score
+    return translate
+
+
+def samples_of(sources: Sequence[str]) -> Sequence[int]:
+    """The numbers of the sentences to show: the first of a length that a person reads at a glance, else the first with words."""
+    words = [len(line.split()) for line in sources]
+    fitting = [n for n, count in enumerate(words) if GLANCE[0] <= count <= GLANCE[1]]
+    others = [n for n, count in enumerate(words) if count and n not in set(fitting)]
+    return sorted([*fitting, *others][:SAMPLES])
 
 
 def first_best(loaded: Loaded, lines: Sequence[str]) -> list[str]:

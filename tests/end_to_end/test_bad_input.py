@@ -190,7 +190,7 @@ def test_new_says_where_it_cannot_write(calque: Run, tmp_path: Path, monkeypatch
     def full(*_: object) -> None:
         raise OSError(28, "No space left on device")
 
-    monkeypatch.setattr("calque.new.write", full)
+    monkeypatch.setattr("calque.new.write_whole", full)
     fails(calque("new", tmp_path / "new", "--train", *files), "X408", 2)
     assert not (tmp_path / "new").exists()
 

@@ -25,7 +25,7 @@ from calque.model import cross_entropy
 from calque.run import load_model, read_tensors
 from calque.train.loop import Finished, Stopped, train
 from calque.train.precision import probe_precision
-from calque.train.report import Progress, Validation
+from calque.train.report import Progress, Translated, Validation
 
 Make = Callable[..., Experiment]
 
@@ -46,7 +46,7 @@ def test_a_toy_is_learnt(run: Path, prepared: Prepared, checked: Checked, experi
     settings = {"max_updates": 300, "validate_every_updates": 150, "batch_tokens": 512, "precision": precision}
     scores = iter([10.0, 20.0, 30.0])
     made = experiment(**settings, label_smoothing=0.0, average_count=1, validate_bleu_sentences=5)
-    done = train(made, run, prepared, checked, None, seen.append, lambda model: next(scores))
+    done = train(made, run, prepared, checked, None, seen.append, lambda model: Translated(next(scores), ()))
     assert isinstance(done, Finished)
     assert done.limit == "max_updates"
     assert done.perplexity < 1.7

@@ -1,6 +1,8 @@
 """Commands that make a model: from an experiment to a run."""
 
 import json
+import re
+import shlex
 import sys
 from pathlib import Path
 from typing import Any
@@ -10,22 +12,61 @@ import click
 from calque.cli.base import FILE, OUT, RUN, SET, program, root, tell
 from calque.diagnostics import Place, error, render_all
 
+LEAST = 30
+"""Seconds of the smallest budget."""
 
-@root.command()
+
+class _Seconds(click.ParamType):  # type: ignore[type-arg]  # generic in newer versions of click alone
+    """A length of time, such as 90s, 20m or 1h30m."""
+
+    name = "TIME"
+
+    def convert(self, value: object, param: click.Parameter | None, ctx: click.Context | None) -> float:
+        found = re.fullmatch(r"(?:(\d{1,4})h)?(?:(\d{1,6})m)?(?:(\d{1,8})s)?", str(value).strip().lower())
+        seconds = sum(int(n or 0) * unit for n, unit in zip(found.groups(), (3600, 60, 1), strict=True)) if found else 0
+        if not seconds:
+            self.fail(f"expected hours, minutes or seconds such as 1h30m, 20m or 90s, found {value!r}", param, ctx)
+        if seconds < LEAST:
+            self.fail(f"expected at least {LEAST}s: starting alone takes seconds, found {value!r}", param, ctx)
+        return float(seconds)
+
+
+class _New(click.Command):
+    """A table given as the one training file gets an error that says how to cut it."""
+
+    def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
+        for at, name in enumerate(args):
+            given = args[at + 1 : at + 3]
+            one = name == "--train" and given and (len(given) == 1 or given[1].startswith("-"))
+            if one and Path(given[0]).is_file():
+                raise error("X460", Place(given[0]), file=shlex.quote(given[0]))
+        return super().parse_args(ctx, args)
+
+
+@root.command(cls=_New)
 @click.argument("folder", type=FILE)
 @click.option("--train", type=FILE, nargs=2, required=True, help="Source and target training text.")
 @click.option(
     "--valid", type=FILE, nargs=2, help="Source and target validation text; else a part of the training text."
 )
-def new(folder: Path, train: tuple[Path, Path], valid: tuple[Path, Path] | None) -> None:
-    """Write a commented experiment into a new FOLDER, sized to the corpus."""
-    from calque.new import new_experiment
+@click.option("--time", "budget", type=_Seconds(), help="Size model and schedule to it: 90s, 20m, 1h30m.")
+@click.option("--no-measure", is_flag=True, help="Assume a speed instead of measuring it here, which takes seconds.")
+def new(
+    folder: Path, train: tuple[Path, Path], valid: tuple[Path, Path] | None, budget: float | None, no_measure: bool
+) -> None:
+    """Write a short experiment into a new FOLDER, sized to the corpus and to a budget of time; say why it is so.
 
-    experiment, warnings = new_experiment(folder, train, valid or ())
-    if warnings:
-        tell(render_all(warnings))
-    tell(f"vocabulary {experiment.data.vocabulary_size}, {experiment.train.max_updates} updates at most")
-    click.echo(folder / "experiment.toml")
+    The keys that people change stand in FOLDER/experiment.toml with a comment each; docs/experiment.md lists all keys.
+    """
+    from calque.new import new_experiment
+    from calque.new.proposal import lines
+
+    proposal = new_experiment(folder, train, valid or (), budget, not no_measure)
+    if proposal.warnings:
+        tell(render_all(proposal.warnings) + "\n")
+    for line in lines(proposal):
+        tell(line)
+    click.echo(proposal.file)
 
 
 def _experiment(path: Path, overrides: tuple[str, ...], out: Path | None) -> tuple[Any, Path]:
@@ -108,6 +149,7 @@ def train(run: Path, overrides: tuple[str, ...], out: Path | None, parent: Path 
         f"{result.update} updates in {result.seconds:.0f} s ({result.limit}); "
         f"mean of checkpoints {', '.join(map(str, result.averaged))}: validation perplexity {result.perplexity:.3f}"
     )
+    tell(f"next: calque translate {shlex.quote(str(folder))} < input.txt > output.txt")
     click.echo(folder)
 
 

@@ -64,24 +64,45 @@ def translate(
     from calque.api import open_loaded
     from calque.decode.translate import translate_stream
     from calque.decode.workers import Work, translate_with_workers
+    from calque.show import LineProgress
 
     given = {"beam": beam, "precision": precision and f'"{precision}"', "sample": sample and "true", "seed": seed}
     written = [*overrides, *(f"decode.{key}={value}" for key, value in given.items() if value not in (None, False))]
     opened = functools.partial(open_loaded, runs, combine, select, dictionary, written, scores)
     asked = _stdin() if prefix is None else _with_prefixes(prefix)
     every: Generator[list[Translation], None, None]
+    progress = LineProgress("translating", _lines_ahead())
     if workers > 1:
         work = Work(opened, n_best, invariant, threads or max(1, (os.cpu_count() or 1) // workers))
-        every = translate_with_workers(work, workers, asked, warn=_tell_one)
+        every = translate_with_workers(work, workers, asked, warn=_tell_one, progress=progress)
     else:
         set_threads(threads)
-        every = translate_stream(opened(), asked, n_best, invariant, warn=_tell_one)
-    with contextlib.closing(every):
+        every = translate_stream(opened(), asked, n_best, invariant, warn=_tell_one, progress=progress)
+    with contextlib.closing(every), progress:
         for found in every:
             padded = [*found, *[None] * (n_best - len(found))]  # always as many lines as promised
             for one in padded:
                 text = "" if one is None else one.text
                 click.echo(f"{one.score if one else float('-inf'):.6f}\t{text}" if scores else text)
+
+
+def _lines_ahead() -> int | None:
+    """The lines that stdin still has where it is a file and stderr a terminal that asks for them."""
+    import os
+    import stat
+
+    if not sys.stderr.isatty() or sys.stdin is None:
+        return None
+    try:
+        number = sys.stdin.buffer.fileno()
+        if not stat.S_ISREG(os.fstat(number).st_mode):
+            return None
+        at, lines, last = os.lseek(number, 0, os.SEEK_CUR), 0, b"\n"
+        while block := os.pread(number, 1 << 20, at):
+            at, lines, last = at + len(block), lines + block.count(b"\n"), block[-1:]
+        return lines + (last != b"\n")
+    except (OSError, AttributeError):
+        return None
 
 
 def _tell_one(found: Diagnostic) -> None:

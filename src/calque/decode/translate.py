@@ -54,13 +54,14 @@ def translate_lines(
     invariant: bool = False,
     first: int = 1,
     warn: Callable[[Diagnostic], None] | None = None,
+    progress: Callable[[int], None] | None = None,
 ) -> list[list[Translation]]:
     """The translations of each line, in the order of the lines, the best first; samples in the order of their numbers.
 
     A line of n tokens gets at most ceil(max_length_factor * n) + max_length_offset words, end symbols left out on both
     sides; of a line with more than `max_source_tokens` tokens the rest is cut off, with the warning D606. A line without
     tokens becomes the one empty translation, whatever its prefix. The beam is at least `n_best`. `first` is the number of the
-    first line.
+    first line. `progress` is called with the number of lines that each batch has finished.
 
     A product over another number of rows may round otherwise, so in rare cases, most of them in bfloat16, the batch still
     decides between two equally good words. With `invariant` every batch has the one shape that belongs to the lengths
@@ -83,6 +84,10 @@ def translate_lines(
         each = translate_batch(loaded, [sentences[i] for i in rows], n_best, SLAB if invariant else 0)
         for i, translations in zip(rows, each, strict=True):
             found[i] = translations or [EMPTY]
+        if progress is not None:
+            progress(len(rows))
+    if progress is not None:
+        progress(len(asked) - len(numbers))
     if loaded.decode.replace_unknown:
         return replace_unknown(loaded, [one if isinstance(one, str) else one[0] for one in asked], found, invariant)
     return found
@@ -106,10 +111,11 @@ def translate_stream(
     invariant: bool = False,
     chunk: int = 2000,
     warn: Callable[[Diagnostic], None] | None = None,
+    progress: Callable[[int], None] | None = None,
 ) -> Generator[list[Translation], None, None]:
     """The translations of each line as they come, in constant memory: `chunk` lines are read, then translated."""
     for first, some in chunks(asked, chunk):
-        yield from translate_lines(loaded, some, n_best, invariant, first, warn)
+        yield from translate_lines(loaded, some, n_best, invariant, first, warn, progress)
 
 
 def chunks(asked: Iterable[Asked], size: int) -> Iterator[tuple[int, list[Asked]]]:

@@ -45,6 +45,7 @@ def translate_with_workers(
     asked: Iterable[Asked],
     chunk: int = CHUNK,
     warn: Callable[[Diagnostic], None] | None = None,
+    progress: Callable[[int], None] | None = None,
 ) -> Generator[list[Translation], None, None]:
     """As `translate_stream`, by `workers` processes; lines are read no further ahead than AHEAD chunks for each.
 
@@ -79,6 +80,8 @@ def translate_with_workers(
                 if warn is not None:
                     for one in done.warnings:
                         warn(one)
+                if progress is not None:
+                    progress(len(done.found))
                 yield from done.found
     finally:
         for worker in crew:

@@ -29,7 +29,7 @@ from calque.train.optimise import Updater
 from calque.train.order import Group, layout, updates
 from calque.train.parent import begin_from
 from calque.train.precision import conditions, pick_device, probe_precision, processor
-from calque.train.report import Log, Progress, Validation, Watcher, Window
+from calque.train.report import Log, Progress, Translated, Validation, Watcher, Window
 from calque.train.schedule import horizon, rate, warm_up
 from calque.train.standing import Interrupted, Signals, Standing, random_states, restore_random_states
 from calque.train.update import update
@@ -68,19 +68,19 @@ def train(
     checked: Checked,
     registry: Registry | None = None,
     watcher: Watcher | None = None,
-    bleu: Callable[[Model], float] | None = None,
+    translate: Callable[[Model], Translated] | None = None,
     call: Call | None = None,
 ) -> Finished | Stopped:
     """Trains `checked` on `prepared` in a run folder, or continues there exactly where a training stopped.
 
-    `bleu` translates validation sentences and scores them; it is called at validations where it is given. Seconds are
+    `translate` translates validation sentences and scores them; it is called at each validation. Seconds are
     training time. SIGINT and SIGTERM end it with the last complete update; what is under way is done anew by the next call.
     What changes in the experiment of a run that continues becomes a new phase of it: see `calque.train.history`.
     Raises K2 (the folder holds another run, no state to continue from, or another training is there), K301 (cannot write), X410
     (no such device), X210, X211, X301, X441.
     """
     with sole_training(folder), processor(experiment.train.threads), Signals() as signals:
-        trainer = _Trainer(experiment, folder, prepared, checked, registry, watcher, bleu, signals, call or Call())
+        trainer = _Trainer(experiment, folder, prepared, checked, registry, watcher, translate, signals, call or Call())
         try:
             return trainer.run()
         finally:
@@ -96,12 +96,12 @@ class _Trainer:
         checked: Checked,
         registry: Registry | None,
         watcher: Watcher | None,
-        bleu: Callable[[Model], float] | None,
+        translate: Callable[[Model], Translated] | None,
         signals: Signals,
         call: Call,
     ):
-        self.folder, self.data, self.watcher, self.bleu, self.signals = folder, prepared, watcher, bleu, signals
-        self.call = call
+        self.folder, self.data, self.watcher, self.signals = folder, prepared, watcher, signals
+        self.translate, self.call = translate, call
         self.device = pick_device(experiment.train.device)
         source, target = (codec.size for codec in prepared.codecs)
         shape = Shape(source, target, experiment.model.tying, experiment.model.output_bias, prepared.gamma)
@@ -314,11 +314,11 @@ class _Trainer:
                 tokens += batch.target_tokens
         return perplexity(float(nll), tokens)
 
-    def _translate(self) -> float | None:
-        if self.bleu is None or not self.settings.validate_bleu_sentences:
-            return None
+    def _translate(self) -> Translated:
+        if self.translate is None:
+            return Translated(None, ())
         with torch.no_grad():
-            return self.bleu(self.model.eval())
+            return self.translate(self.model.eval())
 
     def _validate(self) -> None:
         """Measures, saves the state and a checkpoint, tells; nothing where a signal came in between."""
@@ -326,15 +326,16 @@ class _Trainer:
         began = time.perf_counter()
         try:
             with self.signals.yielding():
-                found, score = self._measure(), self._translate()
+                found, translated = self._measure(), self._translate()
                 others = {name: self._measure(FURTHER + name) for name in self.data.further}
         except Interrupted:
             return
         best = standing.note(found, self.settings)
-        figures = {"epoch": standing.latest_epoch, "bleu": score, "seconds": round(standing.seconds, 3)}
+        figures = {"epoch": standing.latest_epoch, "bleu": translated.bleu, "seconds": round(standing.seconds, 3)}
         values = {"update": standing.update, "perplexity": found, "nll": math.log(found), **figures, "best": best}
         with writing(self.folder / LOG):
             self.log.write("valid", {**values, "validation_seconds": round(time.perf_counter() - began, 3)})
+            self.log.write_samples(standing.update, translated.samples)
             for name, other in others.items():
                 told = {"perplexity": other, "nll": math.log(other), "epoch": figures["epoch"]}
                 self.log.write("valid", {"set": name, "update": standing.update, **told, "seconds": figures["seconds"]})
@@ -343,7 +344,7 @@ class _Trainer:
         self._save_state(figures)
         self._save_checkpoint(figures)
         if self.watcher is not None:
-            self.watcher(Validation(standing.update, found, score, best))
+            self.watcher(Validation(standing.update, found, translated.bleu, best, translated.samples))
 
     def _save_checkpoint(self, figures: Mapping[str, Any]) -> None:
         weights = {**self.updater.masters, **self._constants()}
@@ -380,7 +381,7 @@ class _Trainer:
             if len(chosen) > 1 and found > single[0].perplexity:
                 chosen = single
                 weights, found = self._mean(chosen)
-            score = self._translate()
+            score = self._translate().bleu
         averaged = tuple(sorted(c.update for c in chosen))
         done = Finished(standing.update, standing.epoch, standing.seconds, found, score, limit, averaged)
         figures = {**asdict(done), "skipped": standing.skipped, "parameters": sum(t.numel() for t in weights.values())}

@@ -2,10 +2,10 @@
 
 import json
 import math
-from collections.abc import Callable
-from dataclasses import dataclass
+from collections.abc import Callable, Sequence
+from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import Any, TextIO
+from typing import Any, NamedTuple, TextIO
 
 from torch import Tensor
 
@@ -33,6 +33,24 @@ class Progress:
 
 
 @dataclass(frozen=True)
+class Sample:
+    """A validation sentence and what the model makes of it at a validation, greedily."""
+
+    source: str
+    reference: str
+    translation: str
+
+
+class Translated(NamedTuple):
+    """What translating at a validation gives."""
+
+    bleu: float | None
+    """None where none is asked for."""
+    samples: tuple[Sample, ...]
+    """The same sentences each time."""
+
+
+@dataclass(frozen=True)
 class Validation:
     """The outcome of a validation."""
 
@@ -41,6 +59,7 @@ class Validation:
     bleu: float | None
     best: bool
     """Better than every one before."""
+    samples: tuple[Sample, ...] = ()
 
 
 class Window:
@@ -94,6 +113,17 @@ class Log:
     def event(self, kind: str, values: dict[str, Any]) -> None:
         """Adds a line about the training itself, which is no measurement: `phase` or `start`; `values` has the key `update`."""
         self._file.write(_json({"kind": kind, **values}))
+        self._file.flush()
+
+    def write_samples(self, update: int, samples: Sequence[Sample]) -> None:
+        """Adds a line of kind `sample` for each, numbered from 1, and a text of TensorBoard."""
+        for number, sample in enumerate(samples, 1):
+            values = {"update": update, "number": number, **asdict(sample)}
+            self._file.write(_json({"kind": "sample", **values}))
+            if self._events is not None:
+                # Markdown: indented, so that it is shown as it is.
+                text = "\n".join(f"    {name}: {sentence}" for name, sentence in asdict(sample).items())
+                self._events.add_text(f"sample/{number}", text, update)
         self._file.flush()
 
     def close(self) -> None:
