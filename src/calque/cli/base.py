@@ -18,7 +18,18 @@ def tell(text: str) -> None:
     click.echo(text, err=True)
 
 
-@click.group("calque", context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100})
+class _Root(click.Group):
+    """The group of all commands."""
+
+    def invoke(self, ctx: click.Context) -> Any:
+        """As the parent's. On Ctrl-C click would first print an empty line."""
+        try:
+            return super().invoke(ctx)
+        except KeyboardInterrupt:
+            raise click.Abort from None
+
+
+@click.group("calque", cls=_Root, context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100})
 @click.version_option(__version__, message="calque %(version)s")
 def root() -> None:
     """Neural machine translation in which the architecture is a line of text."""
