@@ -1,14 +1,18 @@
 """The group that commands join, and what they share."""
 
 import contextlib
+import sys
 from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import click
 
 from calque import __version__
-from calque.diagnostics import Place, error
+from calque.diagnostics import Place, error, render
+
+if TYPE_CHECKING:
+    from calque.data.repair import Repairs
 
 FILE = click.Path(path_type=Path)
 
@@ -85,6 +89,20 @@ def write_files(folder: Path, files: Mapping[str, str]) -> None:
         folder.mkdir(parents=True, exist_ok=True)
     for name, body in files.items():
         write_out(folder / name, body)
+
+
+@contextlib.contextmanager
+def reading() -> Iterator["Repairs"]:
+    """For a command that reads text without learning from it. It continues where a line has to be changed; its status is then 1."""
+    from calque.data.repair import Repairs
+
+    repairs = Repairs(lambda found: tell(render(found)))
+    try:
+        yield repairs
+    finally:
+        repairs.end()
+    if repairs.faults:
+        sys.exit(1)
 
 
 def load_run(run: Path, beam: int | None, precision: str | None) -> Any:
