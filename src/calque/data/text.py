@@ -5,6 +5,7 @@ A line ends at "\\n" and nowhere else: U+0085, U+2028 and their kind are charact
 """
 
 import gzip
+import shlex
 import zlib
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping
@@ -65,7 +66,18 @@ def raw_lines(path: Path, cut: Callable[[BinaryIO], Iterable[bytes]] = iter) -> 
     except (EOFError, gzip.BadGzipFile, zlib.error) as fault:
         raise error("D105", Place(str(path), number + 1), reason=_lower(str(fault))) from None
     except OSError as fault:
-        raise error("D101", Place(str(path)), reason=_lower(fault.strerror or str(fault))) from None
+        raise unreadable(path, fault) from None
+
+
+def unreadable(path: Path, fault: OSError) -> CalqueError:
+    """D101. A missing file of a public corpus comes with the command that fetches it."""
+    fetch: dict[str, object] = {}
+    if isinstance(fault, FileNotFoundError):
+        from calque.data.public import providing  # slow to load, and few calls need it
+
+        if (found := providing(path)) is not None:
+            fetch = {"corpus": found[0], "root": shlex.quote(str(found[1]))}
+    return error("D101", Place(str(path)), reason=_lower(fault.strerror or str(fault)), **fetch)
 
 
 @dataclass(frozen=True)
