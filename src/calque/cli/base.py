@@ -1,6 +1,8 @@
 """The group that commands join, and what they share."""
 
 import contextlib
+import shutil
+import signal
 import sys
 from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
@@ -15,6 +17,10 @@ if TYPE_CHECKING:
     from calque.data.repair import Repairs
 
 FILE = click.Path(path_type=Path)
+WIDTH = 100
+"""Columns of help and lists, at most."""
+INTERRUPTED = 128 + signal.SIGINT
+"""The exit status after Ctrl-C."""
 
 
 def tell(text: str) -> None:
@@ -33,7 +39,7 @@ class _Root(click.Group):
             raise click.Abort from None
 
 
-@click.group("calque", cls=_Root, context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100})
+@click.group("calque", cls=_Root, context_settings={"help_option_names": ["-h", "--help"], "max_content_width": WIDTH})
 @click.version_option(__version__, message="calque %(version)s")
 def root() -> None:
     """Neural machine translation in which the architecture is a line of text."""
@@ -47,6 +53,11 @@ OUT = click.option("--out", type=FILE, help="The run folder; runs/NAME for NAME.
 BEAM = click.option("--beam", type=click.IntRange(1, 1000), help="Hypotheses per sentence; 1: greedy.")
 PRECISION = click.option("--precision", type=click.Choice(["float32", "bfloat16", "int8"]), help="Of the weights.")
 THREADS = click.option("--threads", type=click.IntRange(1, 1024), help="Processor threads; default: all.")
+
+
+def terminal_width() -> int:
+    """Columns for text that is wrapped: those of the terminal, 100 at most; 100 in a file or a pipe."""
+    return min(WIDTH, max(40, shutil.get_terminal_size((WIDTH, 24)).columns))
 
 
 def ending_in(*endings: str) -> Callable[[click.Context, click.Parameter, Path | None], Path | None]:

@@ -16,11 +16,9 @@ import click
 
 from calque import cli
 from calque.allocation import keep_freed_memory
-from calque.cli.base import root, tell
+from calque.cli.base import INTERRUPTED, root, tell
 from calque.cli.streams import ReaderGone, open_streams
 from calque.diagnostics import CalqueError, Place, error, render_all
-
-INTERRUPTED = 128 + signal.SIGINT
 
 
 def all_commands() -> click.Group:
