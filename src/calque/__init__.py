@@ -3,26 +3,39 @@
     import calque
     model = calque.build(text, source_size=8000, target_size=8000)   # a torch module with `forward` and `step`
     run = calque.load("runs/small")                                   # a trained model
-    run.translate(["a sentence ."])
+    run.translate("a sentence .")
+    run.translate(["a sentence .", "another one ."])
     run.score([("a sentence .", "ein Satz .")])
 
-Nothing here imports torch before one of these is called.
+Nothing here imports torch, or anything else, before one of these names is used.
 """
 
-import importlib
-from typing import TYPE_CHECKING, Any
-
-__version__ = "0.1.0"
-__all__ = ["CalqueError", "build", "check", "load"]
-
+TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from calque.api import build, check, load
+    from calque.api import Run, build, check, load
+    from calque.decode.sentences import Translation
     from calque.diagnostics import CalqueError
 
-_HOMES = {"build": "calque.api", "check": "calque.api", "load": "calque.api", "CalqueError": "calque.diagnostics"}
+__version__ = "0.1.0"
+__all__ = ["CalqueError", "Run", "Translation", "build", "check", "load"]
+
+_HOMES = {
+    "CalqueError": "calque.diagnostics",
+    "Run": "calque.api",
+    "Translation": "calque.decode.sentences",
+    "build": "calque.api",
+    "check": "calque.api",
+    "load": "calque.api",
+}
 
 
-def __getattr__(name: str) -> Any:
-    if name in _HOMES:
-        return getattr(importlib.import_module(_HOMES[name]), name)
-    raise AttributeError(f"module 'calque' has no attribute {name!r}")
+def __getattr__(name: str) -> object:
+    if name not in _HOMES:
+        raise AttributeError(f"module 'calque' has no attribute {name!r}")
+    from importlib import import_module
+
+    return getattr(import_module(_HOMES[name]), name)
+
+
+def __dir__() -> list[str]:
+    return sorted({*globals(), *__all__} - {"TYPE_CHECKING"})

@@ -37,7 +37,7 @@ from calque.experiment import write as write_experiment
 from calque.layers.contract import Registry
 from calque.layers.registry import builtin
 from calque.model import Model, Shape
-from calque.whole import only, staged, sweep, sync_folder, write_whole
+from calque.whole import made, only, staged, sweep, sync_folder, write_whole
 
 FORMAT = 1
 EXPERIMENT = "experiment.toml"
@@ -72,16 +72,25 @@ def writing(path: Path) -> Iterator[None]:
 
 @contextlib.contextmanager
 def sole_training(folder: Path) -> Iterator[None]:
-    """Makes the run folder and keeps every other training out of it. Raises K203 (one is there), K301."""
+    """Makes the run folder and keeps every other training out of it. Raises K203 (one is there), K301.
+
+    An error removes what was made here, as far as it is empty.
+    """
+    new = not (folder / LOCK).exists()
     with contextlib.ExitStack() as stack:
         with writing(folder):
-            (folder / CHECKPOINTS).mkdir(parents=True, exist_ok=True)
+            stack.enter_context(made(folder / CHECKPOINTS))
             free = stack.enter_context(only(folder / LOCK))
         if not free:
             raise error("K203", Place(str(folder)))
         with writing(folder):
             _clear(folder)
-        yield
+        try:
+            yield
+        except BaseException:
+            if new:
+                (folder / LOCK).unlink(missing_ok=True)
+            raise
 
 
 def clear(folder: Path) -> None:

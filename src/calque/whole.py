@@ -95,21 +95,35 @@ def sync_folder(folder: Path) -> None:
 
 
 @contextlib.contextmanager
+def made(folder: Path) -> Iterator[None]:
+    """Makes a folder and its parents; those that were missing are removed again where an error leaves them empty."""
+    missing = [path for path in (folder, *folder.parents) if not path.exists()]
+    folder.mkdir(parents=True, exist_ok=True)
+    try:
+        yield
+    except BaseException:
+        with contextlib.suppress(OSError):  # the first that is not empty ends it
+            for path in missing:
+                path.rmdir()
+        raise
+
+
+@contextlib.contextmanager
 def alone(folder: Path, tell: Callable[[str], None]) -> Iterator[None]:
     """Holds a lock on the parent of `folder`: processes of one training may all come here, the first does the work.
 
     What a process that was killed left beside `folder` is cleared first.
     """
-    folder.parent.mkdir(parents=True, exist_ok=True)
-    handle = os.open(folder.parent, os.O_RDONLY)
-    try:
-        _lock(handle, tell)
-        _restore(folder)
-        for stale in (_beside(folder, "new"), _beside(folder, "old")):  # of a process that was killed
-            shutil.rmtree(stale, ignore_errors=True)
-        yield
-    finally:
-        os.close(handle)
+    with made(folder.parent):
+        handle = os.open(folder.parent, os.O_RDONLY)
+        try:
+            _lock(handle, tell)
+            _restore(folder)
+            for stale in (_beside(folder, "new"), _beside(folder, "old")):  # of a process that was killed
+                shutil.rmtree(stale, ignore_errors=True)
+            yield
+        finally:
+            os.close(handle)
 
 
 @contextlib.contextmanager

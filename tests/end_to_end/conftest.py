@@ -13,6 +13,9 @@ class _Stdin:
     def __init__(self, body: bytes):
         self.buffer = io.BytesIO(body)
 
+    def isatty(self) -> bool:
+        return False
+
 
 @pytest.fixture
 def calque(monkeypatch: pytest.MonkeyPatch, capfdbinary: pytest.CaptureFixture[bytes]) -> Run:

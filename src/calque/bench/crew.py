@@ -7,6 +7,7 @@ from multiprocessing.connection import Connection, wait
 from types import TracebackType
 from typing import Any, Self
 
+from calque.decode.workers import end_with_parent, interrupts_blocked
 from calque.diagnostics import Place, error
 
 Open = Callable[[], Callable[..., int]]
@@ -23,7 +24,8 @@ class Crew:
         for _ in range(workers):
             mine, theirs = context.Pipe()
             process = context.Process(target=_serve, args=(theirs, threads, open_), daemon=True)
-            process.start()
+            with interrupts_blocked():
+                process.start()
             theirs.close()
             self._crew.append((process, mine))
         for _, pipe in self._crew:
@@ -65,6 +67,7 @@ class Crew:
 
 
 def _serve(pipe: Connection, threads: int, open_: Open) -> None:
+    end_with_parent()
     import torch
 
     from calque.allocation import keep_freed_memory

@@ -1,3 +1,4 @@
 from calque.cli import main
 
-main()
+if __name__ == "__main__":  # worker processes import this file under another name
+    main()

@@ -6,12 +6,14 @@ from typing import TYPE_CHECKING
 
 import click
 
-from calque.cli.base import FILE, SET, THREADS, root, set_threads
+from calque.cli.base import FILE, SET, THREADS, reading, root, set_threads
 from calque.diagnostics import Place, error
 
 if TYPE_CHECKING:
     from calque.align.links import Links
 
+CHUNK = 2000
+"""Pairs that are aligned by attention and printed before the next."""
 _Sides = tuple[list[list[str]], list[list[str]]]
 WAYS = ("forward", "backward", "intersection", "union", "grow-diag", "grow-diag-final", "grow-diag-final-and")
 TEXTS = (click.argument("source", type=FILE), click.argument("target", type=FILE))
@@ -39,7 +41,7 @@ def align(
 
     Without --run, the two files teach an aligner (IBM models 1 and 2) in both directions. With it, the translations are forced,
     and each target word is linked to the source word that it attends to most: see align_layer, align_row and align_offset of
-    [decode], which --set replaces.
+    [decode], which --set replaces. Text to learn from has to be UTF-8; with --run, other bytes are read as `translate` does.
     """
     from calque.align.links import written
 
@@ -49,16 +51,24 @@ def align(
             raise error("X804", option=option)
     if overrides and not runs:
         raise error("X805")
-    lines = _lines(source, target)
     if runs:
-        from calque.api import load
-        from calque.decode.attention import align_lines
-
-        found = align_lines(load(runs, overrides=overrides).loaded, *lines)
-    else:
-        found = _by_text(_tokens(lines, codecs), symmetrise or WAYS[-1])
-    for links in found:
+        _align_by_attention(source, target, runs, overrides)
+        return
+    for links in _by_text(_tokens(_lines(source, target), codecs), symmetrise or WAYS[-1]):
         click.echo(written(links))
+
+
+def _align_by_attention(source: Path, target: Path, runs: tuple[Path, ...], overrides: tuple[str, ...]) -> None:
+    from calque.align.links import written
+    from calque.api import load
+    from calque.decode.attention import align_lines
+
+    with reading() as repairs:
+        sources, targets = repairs.pairs(source, target)
+        loaded = load(runs, overrides=overrides).loaded
+        for k in range(0, len(sources), CHUNK):
+            for links in align_lines(loaded, sources[k : k + CHUNK], targets[k : k + CHUNK]):
+                click.echo(written(links))
 
 
 def _lines(source: Path, target: Path) -> tuple[list[str], list[str]]:

@@ -1,11 +1,12 @@
 """Commands that draw what trained models do."""
 
 import json
+import sys
 from pathlib import Path
 
 import click
 
-from calque.cli.base import FILE, THREADS, root, set_threads, tell
+from calque.cli.base import FILE, INTERRUPTED, THREADS, root, set_threads, tell
 
 EQUAL = ("size", "width")
 
@@ -50,8 +51,8 @@ def analyse(
     """Draw what RUNs do into one HTML report, with pictures and tables beside it.
 
     Curves, quality by length, decoding time, attention, alignment, contrastive pairs, what quality costs; sections that the data
-    at hand cannot show say why. Of any architecture, several side by side. The report is written anew after each section; a call
-    that was stopped goes on when it is given again.
+    at hand cannot show say why. Of any architecture, several side by side. The report is written anew after each section; a
+    command that was stopped continues when it is given again.
     """
     from calque.analyse.analysis import Analysis, Settings
     from calque.analyse.figures import chosen, paper_figures
@@ -84,12 +85,22 @@ def analyse(
     )
     command = _command(click.get_current_context())
     analysis = Analysis(runs, settings, command, tell, Kept(out / KEPT))
+    before = _written(out / REPORT)
     try:
         path = write_report(analysis, out, pieces or PIECES, alone=bool(pieces))
     except KeyboardInterrupt:
-        tell(f"stopped; the same call goes on. What is finished: {out / REPORT}")
-        raise
+        finished = f"what is finished: {out / REPORT}" if _written(out / REPORT) != before else "no section is finished"
+        tell(f"interrupted; {finished}. The same command continues")
+        sys.exit(INTERRUPTED)
     click.echo(path)
+
+
+def _written(path: Path) -> int | None:
+    """When a file was written, None where there is none."""
+    try:
+        return path.stat().st_mtime_ns
+    except OSError:
+        return None
 
 
 def _command(context: click.Context) -> str:

@@ -4,17 +4,25 @@ import contextlib
 import os
 import shlex
 import shutil
+import signal
 import sys
 from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import click
 
 from calque import __version__
-from calque.diagnostics import Place, error
+from calque.diagnostics import Place, error, render
+
+if TYPE_CHECKING:
+    from calque.data.repair import Repairs
 
 FILE = click.Path(path_type=Path)
+WIDTH = 100
+"""Columns of help and lists, at most."""
+INTERRUPTED = 128 + signal.SIGINT
+"""The exit status after Ctrl-C."""
 
 
 def tell(text: str) -> None:
@@ -36,7 +44,18 @@ def _typed(file: Path) -> str:
     return file.name if found and file.exists() and os.path.samefile(found, file) else shlex.quote(str(file))
 
 
-@click.group("calque", context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100})
+class _Root(click.Group):
+    """The group of all commands."""
+
+    def invoke(self, ctx: click.Context) -> Any:
+        """As the parent's. On Ctrl-C click would first print an empty line."""
+        try:
+            return super().invoke(ctx)
+        except KeyboardInterrupt:
+            raise click.Abort from None
+
+
+@click.group("calque", cls=_Root, context_settings={"help_option_names": ["-h", "--help"], "max_content_width": WIDTH})
 @click.version_option(__version__, message="calque %(version)s")
 def root() -> None:
     """Neural machine translation in which the architecture is a line of text."""
@@ -50,6 +69,11 @@ OUT = click.option("--out", type=FILE, help="The run folder; runs/NAME for NAME.
 BEAM = click.option("--beam", type=click.IntRange(1, 1000), help="Hypotheses per sentence; 1: greedy.")
 PRECISION = click.option("--precision", type=click.Choice(["float32", "bfloat16", "int8"]), help="Of the weights.")
 THREADS = click.option("--threads", type=click.IntRange(1, 1024), help="Processor threads; default: all.")
+
+
+def terminal_width() -> int:
+    """Columns for text that is wrapped: those of the terminal, 100 at most; 100 in a file or a pipe."""
+    return min(WIDTH, max(40, shutil.get_terminal_size((WIDTH, 24)).columns))
 
 
 def ending_in(*endings: str) -> Callable[[click.Context, click.Parameter, Path | None], Path | None]:
@@ -92,6 +116,20 @@ def write_files(folder: Path, files: Mapping[str, str]) -> None:
         folder.mkdir(parents=True, exist_ok=True)
     for name, body in files.items():
         write_out(folder / name, body)
+
+
+@contextlib.contextmanager
+def reading() -> Iterator["Repairs"]:
+    """For a command that reads text without learning from it. It continues where a line has to be changed; its status is then 1."""
+    from calque.data.repair import Repairs
+
+    repairs = Repairs(lambda found: tell(render(found)))
+    try:
+        yield repairs
+    finally:
+        repairs.end()
+    if repairs.faults:
+        sys.exit(1)
 
 
 def load_run(run: Path, beam: int | None, precision: str | None) -> Any:

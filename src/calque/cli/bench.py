@@ -1,6 +1,7 @@
-"""Measurements, each as one JSON object on stdout with the conditions it was taken under."""
+"""Measurements, each on stdout as one JSON object, or as a table, with the conditions it was taken under."""
 
 import json
+from collections.abc import Callable
 from contextlib import ExitStack
 from pathlib import Path
 from typing import Any
@@ -12,6 +13,7 @@ from calque.cli.base import FILE, PRECISION, THREADS, ending_in, root, set_threa
 DEVICE = click.option(
     "--device", type=click.Choice(["auto", "cpu", "cuda"]), default="auto", show_default=True, help="Where to compute."
 )
+TABLE = click.option("--table", "as_table", is_flag=True, help="For a reader, instead of JSON.")
 RECORD = click.option("--record", type=FILE, help="Write the figures as an entry of a ledger, FOLDER/ID.json.")
 AGAINST = click.option(
     "--against",
@@ -49,10 +51,12 @@ def _numbers(ctx: click.Context, param: click.Parameter, value: str | None) -> t
     return found
 
 
-def _told(found: dict[str, Any], title: str, record: Path | None) -> None:
+def _told(
+    found: dict[str, Any], title: str, record: Path | None, table: Callable[[dict[str, Any]], str] | None = None
+) -> None:
     from calque.bench import entry
 
-    click.echo(json.dumps(found, indent=1))
+    click.echo(json.dumps(found, indent=1) if table is None else table(found))
     if record is not None:
         tell(f"recorded: {entry.record(record, title, found)}")
 
@@ -85,7 +89,7 @@ def _peers(
 @THREADS
 @DEVICE
 @click.option("--seconds", type=click.FloatRange(0.001), default=0.2, show_default=True, help="For each figure.")
-@click.option("--table", "as_table", is_flag=True, help="For a reader, instead of JSON.")
+@TABLE
 @RECORD
 def machine(threads: int | None, device: str, seconds: float, as_table: bool, record: Path | None) -> None:
     """Measure the machine: matrix products, operators, memory."""
@@ -100,12 +104,7 @@ def machine(threads: int | None, device: str, seconds: float, as_table: bool, re
         "conditions": {**conditions("as named"), "device": where.type, "seconds_each": seconds},
         **limits.machine(where, seconds),
     }
-    if as_table:
-        if record is not None:
-            raise click.UsageError("--table and --record exclude each other")
-        click.echo(limits.table(found))
-    else:
-        _told(found, "Limits of the machine", record)
+    _told(found, "Limits of the machine", record, limits.table if as_table else None)
 
 
 @bench.command()
@@ -141,6 +140,7 @@ def machine(threads: int | None, device: str, seconds: float, as_table: bool, re
 @click.option(
     "--plot", type=FILE, callback=ending_in(".svg", ".png"), help="Draw speed against length, as .svg or .png."
 )
+@TABLE
 @RECORD
 def decode(
     name: str,
@@ -159,6 +159,7 @@ def decode(
     against: str,
     pythons: tuple[str, ...],
     plot: Path | None,
+    as_table: bool,
     record: Path | None,
 ) -> None:
     """Measure decoding: every --beam with every --length.
@@ -167,6 +168,7 @@ def decode(
     """
     import torch
 
+    from calque.bench import tables
     from calque.bench.crew import Crew
     from calque.bench.decode import Opening, Plan, subject
     from calque.bench.decode import decode as measure
@@ -191,7 +193,7 @@ def decode(
             crew = stack.enter_context(Crew(workers, torch.get_num_threads(), opening))
         peers = _peers(against, pythons, given.model.checked, given.model.shape.target_size, stack, workers)
         found = measure(given, plan, peers, crew)
-    _told(found, f"Decoding, {Path(name).name}", record)
+    _told(found, f"Decoding, {Path(name).name}", record, tables.decoding if as_table else None)
     if plot is not None:
         title = f"{Path(name).name}, batch {batch}, {plan.precision}"
         write_out(plot, draw(found["cells"], title, plot.suffix.lower().removeprefix(".")))
@@ -215,6 +217,7 @@ def decode(
 @DEVICE
 @AGAINST
 @PEER_PYTHON
+@TABLE
 @RECORD
 def train(
     name: str,
@@ -231,9 +234,11 @@ def train(
     device: str,
     against: str,
     pythons: tuple[str, ...],
+    as_table: bool,
     record: Path | None,
 ) -> None:
     """Measure training a TEXT, an .adl file or an architecture of the zoo, on random words or on a text."""
+    from calque.bench import tables
     from calque.bench import train as measuring
     from calque.bench.peers import PRECISIONS, TRAINED
     from calque.bench.subject import definition, like_file, synthetic, words_file
@@ -256,7 +261,7 @@ def train(
     with ExitStack() as stack:
         peers = _peers(against, pythons, checked, vocabulary, stack)
         found = measuring.train(checked, Shape(vocabulary, vocabulary), settings, data, how, peers)
-    _told(found, f"Training, {Path(name).name}", record)
+    _told(found, f"Training, {Path(name).name}", record, tables.training if as_table else None)
 
 
 @bench.command()

@@ -7,7 +7,7 @@ from typing import Any
 
 import click
 
-from calque.cli.base import FILE, ending_in, root, tell, write_out
+from calque.cli.base import FILE, ending_in, root, tell, terminal_width, write_out
 from calque.diagnostics import CalqueError, Place, codes, error, nearest, render_all
 
 DEFINITION = click.argument("file", metavar="FILE|NAME")
@@ -146,19 +146,19 @@ def explain(
 @root.command()
 @click.argument("name", required=False)
 def layers(name: str | None) -> None:
-    """List the layers and the prelude, or explain the one that is NAMEd."""
+    """List the layers with their equations and the prelude, or explain the one that is NAMEd."""
     from calque.adl.program import prelude
     from calque.adl.signature import REPEAT
-    from calque.explain import layer_page, signature_text
+    from calque.explain.pages import layer_list, layer_page, wrapped
     from calque.layers.registry import builtin
 
     signatures = {n: layer.signature() for n, layer in builtin().layers.items()} | {"repeat": REPEAT}
     written = {s.name: s.span.text.body[s.span.start : s.span.end] for s in prelude()}
     if name is None:
-        for signature in sorted(signatures.values(), key=lambda s: s.name):
-            click.echo(signature_text(signature))
+        width = terminal_width()
+        click.echo(layer_list(signatures.values(), width))
         click.echo("\n# definitions of the prelude")
-        click.echo("\n".join(written.values()))
+        click.echo("\n".join(line for text in written.values() for line in wrapped(text, width)))
     elif name in signatures:
         click.echo(layer_page(signatures[name]))
     elif name in written:

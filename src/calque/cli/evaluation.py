@@ -2,11 +2,11 @@
 
 from collections.abc import Callable
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import click
 
-from calque.cli.base import FILE, root
+from calque.cli.base import FILE, reading, root
 from calque.evaluate.scores import METRICS, TOKENISERS
 
 if TYPE_CHECKING:
@@ -53,11 +53,14 @@ def evaluate(
     language: str | None,
     meteor_version: str,
 ) -> None:
-    """Score HYPOTHESES against REFERENCES, each score with its signature."""
+    """Score HYPOTHESES against REFERENCES, each score with its signature.
+
+    Bytes that are not UTF-8 are read as U+FFFD: the line is reported with its number, and the exit status is 1.
+    """
     from calque.evaluate import evaluate_files
 
     meteor = meteor_settings(language, meteor_version)
-    for one in evaluate_files(
-        hypotheses, references, metrics, tokenize=tokenize, lowercase=lowercase, meteor_settings=meteor
-    ):
-        click.echo(f"{one.name} {one.value:.2f} {one.signature}")
+    settings: dict[str, Any] = {"tokenize": tokenize, "lowercase": lowercase, "meteor_settings": meteor}
+    with reading() as repairs:
+        for one in evaluate_files(hypotheses, references, metrics, read=repairs.lines, **settings):
+            click.echo(f"{one.name} {one.value:.2f} {one.signature}")

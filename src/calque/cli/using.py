@@ -8,11 +8,15 @@ from typing import TYPE_CHECKING
 
 import click
 
-from calque.cli.base import BEAM, FILE, PRECISION, RUN, SET, THREADS, load_run, root, set_threads, tell
-from calque.diagnostics import Diagnostic, Place, error, render
+from calque.cli.base import BEAM, FILE, PRECISION, RUN, SET, THREADS, load_run, reading, root, set_threads
+from calque.diagnostics import CalqueError, Place, error
 
 if TYPE_CHECKING:
-    from calque.decode.translate import Translation
+    from calque.data.repair import Repairs
+    from calque.decode.translate import Asked, Translation
+
+CHUNK = 2000
+"""Lines that are read, computed together and printed before the next are read."""
 
 
 @root.command()
@@ -57,6 +61,8 @@ def translate(
     """Translate stdin to stdout, line by line (with --n-best N, N lines for each). Several RUNs are one ensemble.
 
     --set replaces keys of [decode]: word penalty, temperature, top_k, top_p and the others.
+
+    Bytes that are not UTF-8 are read as U+FFFD: the line is translated and reported with its number, and the exit status is 1.
     """
     import functools
     import os
@@ -69,21 +75,23 @@ def translate(
     given = {"beam": beam, "precision": precision and f'"{precision}"', "sample": sample and "true", "seed": seed}
     written = [*overrides, *(f"decode.{key}={value}" for key, value in given.items() if value not in (None, False))]
     opened = functools.partial(open_loaded, runs, combine, select, dictionary, written, scores)
-    asked = _stdin() if prefix is None else _with_prefixes(prefix)
-    every: Generator[list[Translation], None, None]
-    progress = LineProgress("translating", _lines_ahead())
-    if workers > 1:
-        work = Work(opened, n_best, invariant, threads or max(1, (os.cpu_count() or 1) // workers))
-        every = translate_with_workers(work, workers, asked, warn=_tell_one, progress=progress)
-    else:
-        set_threads(threads)
-        every = translate_stream(opened(), asked, n_best, invariant, warn=_tell_one, progress=progress)
-    with contextlib.closing(every), progress:
-        for found in every:
-            padded = [*found, *[None] * (n_best - len(found))]  # always as many lines as promised
-            for one in padded:
-                text = "" if one is None else one.text
-                click.echo(f"{one.score if one else float('-inf'):.6f}\t{text}" if scores else text)
+    with reading() as repairs:
+        source = _Input(repairs, prefix)
+        every: Generator[list[Translation], None, None]
+        progress = LineProgress("translating", _lines_ahead())
+        if workers > 1:
+            work = Work(opened, n_best, invariant, threads or max(1, (os.cpu_count() or 1) // workers))
+            every = translate_with_workers(work, workers, source, warn=repairs.note, progress=progress)
+        else:
+            set_threads(threads)
+            every = translate_stream(opened(), source, n_best, invariant, source.chunk, repairs.note, progress)
+        with contextlib.closing(every), progress:
+            for found in every:
+                padded = [*found, *[None] * (n_best - len(found))]  # always as many lines as promised
+                for one in padded:
+                    text = "" if one is None else one.text
+                    click.echo(f"{one.score if one else float('-inf'):.6f}\t{text}" if scores else text)
+        source.check()
 
 
 def _lines_ahead() -> int | None:
@@ -105,38 +113,45 @@ def _lines_ahead() -> int | None:
         return None
 
 
-def _tell_one(found: Diagnostic) -> None:
-    tell(render(found))
+class _Input:
+    """The lines of stdin, each with its prefix where there is a file of prefixes.
 
 
-def _with_prefixes(path: Path) -> Iterator[tuple[str, str]]:
-    """The lines of stdin and those of a file of prefixes, side by side."""
-    from calque.data.text import Lines
+    Where they cannot be read any further the input ends, so that what was read before is translated and printed; `check` then
+    raises the fault.
+    """
 
-    prefixes = iter(Lines(path))
-    number = 0
-    for number, line in enumerate(_stdin(), 1):
-        if (prefix := next(prefixes, None)) is None:
-            raise error("D605", Place(str(path), number), ended="prefixes", n=number - 1)
-        yield line, prefix
-    if next(prefixes, None) is not None:
-        raise error("D605", Place(str(path), number + 1), ended="input", n=number)
+    def __init__(self, repairs: "Repairs", prefixes: Path | None):
+        if sys.stdin is None:
+            raise error("X402", Place("stdin"), reason="it is closed")
+        self.repairs, self.prefixes = repairs, prefixes
+        self.fault: CalqueError | None = None
+        # Somebody who types a line waits for its translation.
+        self.chunk = 1 if sys.stdin.isatty() else CHUNK
 
+    def __iter__(self) -> Iterator["Asked"]:
+        lines = self.repairs.stream(sys.stdin.buffer, "stdin")
+        try:
+            yield from lines if self.prefixes is None else self._with_prefixes(lines, self.prefixes)
+        except CalqueError as fault:
+            self.fault = fault
+        except OSError as e:
+            self.fault = error("X402", Place("stdin"), reason=(e.strerror or str(e)).lower())
 
-def _stdin() -> Iterator[str]:
-    from calque.data.text import MARK
+    def _with_prefixes(self, lines: Iterator[str], path: Path) -> Iterator[tuple[str, str]]:
+        prefixes = self.repairs.lines(path)
+        number = 0
+        for number, line in enumerate(lines, 1):
+            if (prefix := next(prefixes, None)) is None:
+                raise error("D605", Place(str(path), number), ended="prefixes", n=number - 1)
+            yield line, prefix
+        if next(prefixes, None) is not None:
+            raise error("D605", Place(str(path), number + 1), ended="input", n=number)
 
-    if sys.stdin is None:
-        raise error("X402", Place("stdin"), reason="it is closed")
-    try:
-        for number, line in enumerate(sys.stdin.buffer, 1):
-            try:
-                text = line.decode("utf-8")
-            except UnicodeDecodeError as e:
-                raise error("X403", Place("stdin", number), offset=e.start) from None
-            yield (text.removeprefix(MARK) if number == 1 else text).removesuffix("\n").removesuffix("\r")
-    except OSError as e:
-        raise error("X402", Place("stdin"), reason=(e.strerror or str(e)).lower()) from None
+    def check(self) -> None:
+        """Raises what ended the input before its end."""
+        if self.fault is not None:
+            raise self.fault
 
 
 @root.command()
@@ -146,11 +161,14 @@ def _stdin() -> Iterator[str]:
 @PRECISION
 @THREADS
 def score(run: Path, source: Path, target: Path, precision: str | None, threads: int | None) -> None:
-    """Print the score of each given translation, normalised as `translate --scores` does."""
-    from calque.data.text import Lines, check_corpus
+    """Print the score of each given translation, normalised as `translate --scores` does.
 
-    check_corpus(source, target)
-    set_threads(threads)
-    here = load_run(run, None, precision)
-    for value in here.score(list(zip(Lines(source), Lines(target), strict=True))):
-        click.echo(f"{value:.6f}")
+    A line that is not UTF-8 is read and reported as `translate` does.
+    """
+    with reading() as repairs:
+        sources, targets = repairs.pairs(source, target)
+        set_threads(threads)
+        here = load_run(run, None, precision)
+        for k in range(0, len(sources), CHUNK):
+            for value in here.score(list(zip(sources[k : k + CHUNK], targets[k : k + CHUNK], strict=True))):
+                click.echo(f"{value:.6f}")

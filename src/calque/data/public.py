@@ -73,6 +73,23 @@ def corpus(name: str) -> Corpus:
     return Corpus(name, read["title"], read["licence"].strip(), read["build"], inputs, outputs, read.get("split", {}))
 
 
+def providing(path: Path) -> tuple[str, Path] | None:
+    """The corpus that has a file at `path`, by the end of the path, and the data root it would be built below."""
+    parts = Path(os.path.abspath(path)).parts
+    for name in NAMES:
+        for output in corpus(name).outputs:
+            file = Path(output).parts
+            if parts[-len(file) :] == file:
+                return name, _shorter(Path(*parts[: -len(file)]))
+    return None
+
+
+def _shorter(folder: Path) -> Path:
+    """A folder as seen from the current one, where it lies below it."""
+    here = Path.cwd()
+    return folder.relative_to(here) if folder.is_relative_to(here) else folder
+
+
 def data_root(given: Path | None = None) -> Path:
     """The folder of all corpora: as given, else CALQUE_DATA, else `data` here."""
     return given or Path(os.environ.get(ROOT) or "data")

@@ -5,9 +5,10 @@ A line ends at "\\n" and nowhere else: U+0085, U+2028 and their kind are charact
 """
 
 import gzip
+import shlex
 import zlib
 from collections import Counter
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from itertools import zip_longest
 from pathlib import Path
@@ -46,23 +47,37 @@ class Lines:
             except UnicodeDecodeError as fault:
                 raise CalqueError(_undecodable(self.path, number, offset, raw, fault)) from None
             offset += len(raw)
-            yield _chomp(text.removeprefix(MARK) if number == 1 else text)
+            yield chomp(text.removeprefix(MARK) if number == 1 else text)
 
 
-def raw_lines(path: Path) -> Iterator[bytes]:
-    """The lines of a file as bytes, newline included; gzip is known by its first two bytes, not by the name."""
+def raw_lines(path: Path, cut: Callable[[BinaryIO], Iterable[bytes]] = iter) -> Iterator[bytes]:
+    """The lines of a file as bytes, newline included; gzip is known by its first two bytes, not by the name.
+
+    `cut` makes lines of the open file. Raises D101 and D105.
+    """
     number = 0
     try:
         with open(path, "rb") as file:
             # A gzip reader is an iterator of lines like the file it unpacks.
             packed = file.peek(2)[:2] == _GZIP
             lines = cast(BinaryIO, gzip.GzipFile(fileobj=file)) if packed else file
-            for number, raw in enumerate(lines, 1):  # noqa: B007 - read by the handlers below
+            for number, raw in enumerate(cut(lines), 1):  # noqa: B007 - read by the handlers below
                 yield raw
     except (EOFError, gzip.BadGzipFile, zlib.error) as fault:
         raise error("D105", Place(str(path), number + 1), reason=_lower(str(fault))) from None
     except OSError as fault:
-        raise error("D101", Place(str(path)), reason=_lower(fault.strerror or str(fault))) from None
+        raise unreadable(path, fault) from None
+
+
+def unreadable(path: Path, fault: OSError) -> CalqueError:
+    """D101. A missing file of a public corpus comes with the command that fetches it."""
+    fetch: dict[str, object] = {}
+    if isinstance(fault, FileNotFoundError):
+        from calque.data.public import providing  # slow to load, and few calls need it
+
+        if (found := providing(path)) is not None:
+            fetch = {"corpus": found[0], "root": shlex.quote(str(found[1]))}
+    return error("D101", Place(str(path)), reason=_lower(fault.strerror or str(fault)), **fetch)
 
 
 @dataclass(frozen=True)
@@ -162,13 +177,14 @@ class _Side:
         if text.isspace():
             self.findings.add("D112", Place(str(self.path), number), "warning")
             return 0
-        length = len(_chomp(text))
+        length = len(chomp(text))
         if length > LONG:
             self.findings.add("D113", Place(str(self.path), number), "warning", most=LONG, found=length)
         return length
 
 
-def _chomp(text: str) -> str:
+def chomp(text: str) -> str:
+    """A line without its end."""
     return text.removesuffix("\n").removesuffix("\r")
 
 

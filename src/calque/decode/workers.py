@@ -9,6 +9,7 @@ import signal
 import threading
 import traceback
 from collections.abc import Callable, Generator, Iterable, Iterator
+from multiprocessing import resource_tracker
 from multiprocessing.connection import Connection, wait
 from multiprocessing.context import SpawnProcess
 from typing import NamedTuple, cast
@@ -51,8 +52,10 @@ def translate_with_workers(
 
     The first fault of a worker ends them all: it is raised here, and K401 where a worker ended without a word.
     """
-    crew = [_Worker(work) for _ in range(workers)]
+    crew: list[_Worker] = []
     try:
+        for _ in range(workers):
+            crew.append(_Worker(work))
         parts = enumerate(chunks(asked, chunk))
         given = told = 0  # chunks handed out, and passed on
         finished: dict[int, _Done] = {}
@@ -95,7 +98,7 @@ class _Worker:
         context = multiprocessing.get_context("spawn")
         self.pipe, theirs = context.Pipe()
         self.process: SpawnProcess = context.Process(target=_serve, args=(theirs, work), daemon=True)
-        with _interrupts_ignored():
+        with interrupts_blocked():
             self.process.start()
         theirs.close()  # so that the pipe ends when the worker does
         self.busy: int | None = None
@@ -128,21 +131,34 @@ class _Worker:
 
 
 @contextlib.contextmanager
-def _interrupts_ignored() -> Iterator[None]:
-    """A process started here ignores SIGINT from its first moment: the parent is told too, and ends its workers."""
-    if threading.current_thread() is not threading.main_thread():
-        yield
-        return
-    before = signal.signal(signal.SIGINT, signal.SIG_IGN)
+def interrupts_blocked() -> Iterator[None]:
+    """Processes started here do not receive SIGINT: the parent does, and ends them. One that the parent receives meanwhile waits.
+
+    A process inherits what is blocked, so there is no moment at which it would print a traceback.
+    """
+    resource_tracker.ensure_running()  # which would unblock the signal, were it started below
+    before = signal.pthread_sigmask(signal.SIG_BLOCK, [signal.SIGINT])
     try:
         yield
     finally:
-        signal.signal(signal.SIGINT, before)
+        signal.pthread_sigmask(signal.SIG_SETMASK, before)
+
+
+def end_with_parent() -> None:
+    """Ends this worker process as soon as its parent has ended, however that happened, even in the middle of its work."""
+    parent = multiprocessing.parent_process()
+    if parent is not None:
+        threading.Thread(target=_end_after, args=(parent.sentinel,), daemon=True).start()
+
+
+def _end_after(sentinel: int) -> None:
+    wait([sentinel])
+    os._exit(0)
 
 
 def _serve(pipe: Connection, work: Work) -> None:
     """The life of a worker: opens the run with the first chunk, translates, ends when the pipe does."""
-    signal.signal(signal.SIGINT, signal.SIG_IGN)  # where the parent could not say so at the start
+    end_with_parent()
     import torch
 
     keep_freed_memory()

@@ -3,7 +3,7 @@
 A score without its settings cannot be compared with another, so each carries a signature, in sacrebleu's style.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -122,23 +122,26 @@ def evaluate_files(
     tokenize: str = "13a",
     lowercase: bool = False,
     meteor_settings: "MeteorSettings | None" = None,
+    read: Callable[[Path], Iterable[str]] = Lines,
 ) -> list[Score]:
-    """`evaluate` on two files, plain or gzip, one sentence per line.
+    """`evaluate` on two files, plain or gzip, one sentence per line; `read` gives the lines of one.
 
     Raises D501 where their numbers of lines differ, D502 where there are none, and D1 for what cannot be read.
     """
-    (lines,), reference_lines = read_aligned([hypotheses], references)
+    (lines,), reference_lines = read_aligned([hypotheses], references, read)
     return evaluate(
         lines, reference_lines, metrics, tokenize=tokenize, lowercase=lowercase, meteor_settings=meteor_settings
     )
 
 
-def read_aligned(hypotheses: Sequence[Path], references: Path) -> tuple[list[list[str]], list[str]]:
+def read_aligned(
+    hypotheses: Sequence[Path], references: Path, read: Callable[[Path], Iterable[str]] = Lines
+) -> tuple[list[list[str]], list[str]]:
     """The lines of several files that all translate what `references` does. Raises D501, D502, D1 as `evaluate_files`."""
-    reference_lines = list(Lines(references))
+    reference_lines = list(read(references))
     found = []
     for path in hypotheses:
-        lines = list(Lines(path))
+        lines = list(read(path))
         if len(lines) != len(reference_lines):
             place = Place(str(path), min(len(lines), len(reference_lines)) + 1)
             raise error("D501", place, expected=len(reference_lines), found=len(lines), reference=references)

@@ -1,4 +1,7 @@
-"""Signatures, and the page of a layer."""
+"""Signatures, the list of layers, and the page of a layer."""
+
+import textwrap
+from collections.abc import Iterable
 
 from calque.adl.signature import REQUIRED, Setting, Signature, SourceDefault, Word
 
@@ -23,6 +26,23 @@ def default_text(default: object) -> str:
     if isinstance(default, bool):
         return "yes" if default else "no"
     return str(default)
+
+
+def layer_list(signatures: Iterable[Signature], width: int) -> str:
+    """Each signature with the first paragraph of its page below it, in lines of at most `width` columns."""
+    lines = []
+    for signature in sorted(signatures, key=lambda s: s.name):
+        lines += wrapped(signature_text(signature), width)
+        about = " ".join(signature.doc.strip().split("\n\n")[0].split())
+        lines += wrapped(about, width, first="    ")
+    return "\n".join(lines)
+
+
+def wrapped(text: str, width: int, first: str = "") -> list[str]:
+    """A text in lines of at most `width` columns, all but the first indented; words that are longer stay whole."""
+    return textwrap.wrap(
+        text, width, initial_indent=first, subsequent_indent="    ", break_long_words=False, break_on_hyphens=False
+    )
 
 
 def layer_page(signature: Signature) -> str:

@@ -1,0 +1,136 @@
+"""A command as a process: what becomes of faults, interrupts and streams."""
+
+import atexit
+import contextlib
+import importlib
+import os
+import pkgutil
+import signal
+import sys
+import traceback
+from collections.abc import Callable, Sequence
+from types import FrameType
+from typing import Any
+
+import click
+
+from calque import cli
+from calque.allocation import keep_freed_memory
+from calque.cli.base import INTERRUPTED, root, tell
+from calque.cli.streams import ReaderGone, open_streams
+from calque.diagnostics import CalqueError, Place, error, render_all
+
+
+def all_commands() -> click.Group:
+    """The group of all commands: every module of the package adds its own to `root`."""
+    for module in pkgutil.iter_modules(cli.__path__):
+        if module.name != "__main__":
+            importlib.import_module(f"{cli.__name__}.{module.name}")
+    return root
+
+
+def run(arguments: Sequence[str], catching: bool) -> int:
+    """Runs a command and returns its exit status. `catching`: Ctrl-C ends it, with one line."""
+    keep_freed_memory()
+    open_streams()
+    commands = all_commands()
+    with Interrupts() if catching else contextlib.nullcontext() as interrupts:
+        try:
+            _check_arguments(arguments)
+            commands.main(list(arguments), standalone_mode=False)
+            sys.stdout.flush()
+            return 0
+        except SystemExit as e:
+            return e.code if isinstance(e.code, int) else int(e.code is not None)
+        except BaseException as e:
+            # An interrupted import or call may end in another exception than KeyboardInterrupt.
+            if isinstance(e, KeyboardInterrupt | click.Abort) or (interrupts is not None and interrupts.received):
+                tell("interrupted")
+                return INTERRUPTED
+            return _status(e)
+
+
+def _check_arguments(arguments: Sequence[str]) -> None:
+    for argument in arguments:
+        # A path that is not UTF-8 cannot be written into an experiment file.
+        if bad := next((c for c in argument if "\ud800" <= c <= "\udfff"), None):
+            raise error("X110", None, key=argument, found=f"U+{ord(bad):04X}")
+
+
+def _status(fault: BaseException) -> int:
+    """Shows why a command failed and returns its exit status."""
+    if isinstance(fault, CalqueError):
+        return _show(fault)
+    if isinstance(fault, click.exceptions.Exit):
+        return fault.exit_code
+    if isinstance(fault, click.ClickException):
+        fault.show()
+        return 2
+    if isinstance(fault, ReaderGone):
+        return 0  # whoever read stdout has enough, as `head` does
+    if (place := _plugin_at_fault(fault)) is not None:
+        return _show(error("X412", place, kind=type(fault).__name__, reason=str(fault)))
+    traceback.print_exception(fault)
+    tell("this is a bug of calque: please report it with the lines above")
+    return 70
+
+
+def _show(fault: CalqueError) -> int:
+    tell(render_all(fault.diagnostics))
+    count = sum(d.severity == "error" for d in fault.diagnostics)
+    if count > 1:
+        tell(f"\n{count} errors")
+    return fault.exit_code
+
+
+def _plugin_at_fault(fault: BaseException) -> Place | None:
+    """The last line of a plugin's file that was executed when an exception arose, if any was."""
+    if (workflow := sys.modules.get("calque.workflow")) is None:
+        return None  # no plugin without it
+    frames = traceback.walk_tb(fault.__traceback__)
+    at = [(f.f_code.co_filename, n) for f, n in frames if str(f.f_globals.get("__name__")).startswith(workflow.PLUGIN)]
+    return Place(*at[-1]) if at else None
+
+
+class Interrupts:
+    """While open, the first Ctrl-C raises KeyboardInterrupt, so that the command can clean up; the second ends the process.
+
+    Python loses an exception that a signal raises inside a finaliser, and prints a traceback instead: such an interrupt ends the
+    process as well.
+    """
+
+    def __init__(self) -> None:
+        self.received = False
+        self._before: Any = None
+        self._hook: Callable[[Any], object] = sys.unraisablehook
+
+    def __enter__(self) -> "Interrupts":
+        self._hook, sys.unraisablehook = sys.unraisablehook, self._unraisable
+        self._before = signal.signal(signal.SIGINT, self._receive)
+        atexit.register(_ignore_interrupts)
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        signal.signal(signal.SIGINT, self._before)
+        sys.unraisablehook = self._hook
+
+    def _receive(self, number: int, frame: FrameType | None) -> None:
+        if self.received:
+            self._leave()
+        self.received = True
+        raise KeyboardInterrupt
+
+    def _unraisable(self, lost: Any) -> None:
+        if self.received and issubclass(lost.exc_type, KeyboardInterrupt):
+            self._leave()
+        self._hook(lost)
+
+    def _leave(self) -> None:
+        tell("interrupted")
+        os._exit(INTERRUPTED)
+
+
+def _ignore_interrupts() -> None:
+    """The command is done: while the interpreter shuts down, an interrupt would only print a traceback."""
+    with contextlib.suppress(ValueError):  # not in the main thread
+        signal.signal(signal.SIGINT, signal.SIG_IGN)
