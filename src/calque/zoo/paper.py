@@ -120,7 +120,7 @@ class Row:
     reading_of: str | None = None
     decoding: Decoding = Decoding()
     model_of: str | None = None
-    texts: Mapping[str, str] = field(default_factory=dict)
+    texts: Mapping[str, str] = field(default_factory=dict, hash=False)
     written: str = ""
 
     def at(self, pair: str | None) -> str:
