@@ -43,6 +43,7 @@ def text(folder: Path, row: str) -> str:
     return (folder / "runs" / row / "1" / "architecture.adl").read_text(encoding="utf-8")
 
 
+@pytest.mark.slow  # rows of 256 and of 512 are trained
 def test_a_row_is_trained_at_the_sizes_of_its_pair(call: Call, tmp_path: Path) -> None:
     short = ["--set", "decode.beam=1", "--set", "decode.max_length_offset=1", "--set", "decode.max_length_factor=1.0"]
     rows = ["--rows", "rnn", "--seeds", 1, *TINY, *short]
