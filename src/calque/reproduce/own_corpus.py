@@ -57,7 +57,7 @@ class OwnCorpus(Corpus):
         faults: list[Diagnostic] = []
         for source, target in (self.held.train, self.held.valid, self.held.test):
             try:
-                check_corpus(source, target)
+                check_corpus(Path(source), Path(target))
             except CalqueError as fault:
                 faults += fault.diagnostics
         if faults:
