@@ -1,7 +1,7 @@
 # make install   sets up .venv; every other target does so first
 # make demo      trains a small model on a corpus that it makes itself, and translates: about five minutes on two cores
 # make test      the fast tests; make soak: the slow ones; make lint: format, style, types
-# make results   writes docs/results.md from the ledger; make diagrams: those of docs/diagrams; make bench: the benchmarks
+# make results   writes docs/results.md and docs/reproductions from the ledger; make diagrams: those of docs/diagrams; make bench: the benchmarks
 # make clean     removes what these have made, runs excepted
 #
 # TORCH=cpu      (default) the pinned torch. On an index whose torch carries CUDA, for instance PyPI on Linux, gigabytes are
@@ -68,6 +68,7 @@ lint: $(STAMP)
 results: $(STAMP)
 	@$(BIN)/python -m calque.ledger_page docs/results > .venv/results.md
 	@mv .venv/results.md docs/results.md
+	@$(BIN)/python -m calque.reproduce.pages docs/results docs/reproductions
 
 diagrams: $(STAMP)
 	@find docs/diagrams -name '*.svg' -printf '%P\n' | sort | while read -r file; do \

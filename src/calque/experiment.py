@@ -8,7 +8,7 @@ every value resolved.
 import hashlib
 import math
 import os
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import Field, dataclass, field, fields
 from pathlib import Path
 from typing import Any
@@ -50,8 +50,8 @@ _VALIDATE = ("validate_every_updates", "validate_every_epochs", "validate_every_
 _LARGEST = 2**63 - 1  # TOML's whole numbers have 64 bits; tomllib reads longer ones
 
 
-def load(path: Path | str, overrides: Sequence[str] = ()) -> Experiment:
-    """Reads an experiment file and checks all of it.
+def load(path: Path | str, overrides: Sequence[str] = (), besides: Collection[str] = ()) -> Experiment:
+    """Reads an experiment file and checks all of it, save sections named `besides`, which are not those of an experiment.
 
     Each override is `section.key=value` with a TOML value, and replaces what the file says. Every path comes back
     absolute: those of the file start from its folder, those of overrides from the current folder. A `model.file` that is no
@@ -64,7 +64,7 @@ def load(path: Path | str, overrides: Sequence[str] = ()) -> Experiment:
     entries: list[Entry] = []
     faults: list[Diagnostic] = []
     try:
-        entries += parse(text)
+        entries += [entry for entry in parse(text) if entry.section not in besides]
     except CalqueError as e:
         faults += e.diagnostics
     for written in overrides:

@@ -32,6 +32,8 @@ KINDS = {
 CONDITIONS = ("machine", "cores", "threads", "precision", "torch", "python", "commit")
 """The conditions that no entry may leave out; further ones may follow."""
 _ID = re.compile(r"[a-z0-9]+([-_.][a-z0-9]+)*")
+_NUMBERS = re.compile(r"\[\s+([-+.,\deE\s]+?)\s+\]")
+"""A list of numbers, one on each line."""
 _ABSOLUTE = re.compile(r"(?<![\w.:/])[/~]/?\w[\w.-]*/\w")
 
 
@@ -41,7 +43,8 @@ class Entry:
 
     `id` is the name of its file without `.json`; `command` is what anybody types to measure again; `date` is
     YYYY-MM-DD. `figures` maps a name, unit included, to a finite number. `architecture_hash`, `data_hash`, `seed` are
-    None where the figures depend on none; several seeds are a list.
+    None where the figures depend on none; several seeds are a list. `validations` is the learning curve of a training: update,
+    epoch and perplexity of each validation.
     """
 
     id: str
@@ -55,6 +58,7 @@ class Entry:
     data_hash: str | None = None
     seed: int | Sequence[int] | None = None
     notes: str = ""
+    validations: Sequence[Sequence[float]] = ()
 
 
 def conditions(precision: str = "float32") -> dict[str, str | int | float | None]:
@@ -105,7 +109,9 @@ def record(folder: Path, entry: Entry) -> Path:
     if faults := list(_faults(path, content)):
         raise CalqueError(faults)
     folder.mkdir(parents=True, exist_ok=True)
-    write_whole(path, (json.dumps(content, indent=2, ensure_ascii=False) + "\n").encode("utf-8"))
+    written = json.dumps(content, indent=2, ensure_ascii=False)
+    written = _NUMBERS.sub(lambda found: "[" + " ".join(found[1].split()) + "]", written)
+    write_whole(path, (written + "\n").encode("utf-8"))
     return path
 
 
@@ -136,7 +142,8 @@ def read(folder: Path) -> list[Entry]:
         wrong = list(_faults(path, content))
         faults += wrong
         if not wrong:
-            found.append(Entry(**content))
+            curve = tuple(map(tuple, content.get("validations", ())))
+            found.append(Entry(**{**content, "validations": curve}))
     if faults:
         raise CalqueError(faults)
     return sorted(found, key=lambda e: (list(KINDS).index(e.kind), e.id))
@@ -187,6 +194,12 @@ def _is_seed(value: object) -> bool:
     return value is None or all(isinstance(s, int) and not isinstance(s, bool) for s in seeds)
 
 
+def _is_curve(value: object) -> bool:
+    return isinstance(value, list | tuple) and all(
+        isinstance(point, list | tuple) and len(point) == 3 and all(map(_is_number, point)) for point in value
+    )
+
+
 def _is_date(value: object) -> bool:
     try:
         return isinstance(value, str) and date.fromisoformat(value).isoformat() == value
@@ -218,4 +231,5 @@ _RULES: Mapping[str, tuple[str, Any]] = {
     "data_hash": ("a text or null", lambda v: v is None or _is_text(v)),
     "seed": ("a whole number, a list of them, or null", _is_seed),
     "notes": ("a text", lambda v: isinstance(v, str)),
+    "validations": ("a list of update, epoch and perplexity", _is_curve),
 }

@@ -3,6 +3,7 @@
 python -m calque.ledger_page docs/results > docs/results.md
 """
 
+import dataclasses
 import itertools
 import re
 import sys
@@ -11,6 +12,7 @@ from pathlib import Path
 
 from calque.diagnostics import CalqueError, render_all
 from calque.ledger import KINDS, Entry, read
+from calque.reproduce.trained import UNDER_TRAINED, marks
 from calque.table import pipes
 
 _WIDEST = 7  # figures that stand side by side
@@ -29,10 +31,19 @@ command and the conditions stand below each table. `a (b to c)`: the median or m
 """
 
 
+_UNDER_TRAINED = """\
+**Rows marked as under-trained are models that have not learned: nothing follows from their figures, and no claim is tested on
+them.** Why each is marked stands below its table, the rule in [reproduce.md](reproduce.md#under-trained-models).
+"""
+
+
 def render(folder: Path) -> str:
     """The page: a section per kind; in it, entries that have the same few figures share a table."""
-    sections = {k: list(entries) for k, entries in itertools.groupby(read(folder), key=lambda e: e.kind)}
-    blocks = [_HEAD]
+    entries = read(folder)
+    why = marks(entries)
+    entries = [_marked(entry, why[entry.id]) if entry.id in why else entry for entry in entries]
+    sections = {k: list(some) for k, some in itertools.groupby(entries, key=lambda e: e.kind)}
+    blocks = [_HEAD, *[_UNDER_TRAINED] * bool(why)]
     if sections:
         blocks.append("".join(f"- [{KINDS[kind]}](#{_anchor(KINDS[kind])})\n" for kind in sections))
     for kind, entries in sections.items():
@@ -51,6 +62,12 @@ def render(folder: Path) -> str:
                 blocks += _tables(rows[0], rows[0].title + f" ({rows[0].id})" * several)
             blocks.append(_origins(rows))
     return "\n".join(blocks)
+
+
+def _marked(entry: Entry, why: str) -> Entry:
+    """An entry whose title says that its model is under-trained, and whose conditions say why."""
+    title = f"{entry.title} ({UNDER_TRAINED})"
+    return dataclasses.replace(entry, title=title, conditions={**entry.conditions, f"{UNDER_TRAINED}": why})
 
 
 def _anchor(heading: str) -> str:

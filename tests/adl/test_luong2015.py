@@ -14,7 +14,8 @@ from calque import zoo
 from calque.adl.normal import equal
 from calque.decode.scorer import COMBINE
 from calque.reproduce.plan import rows_of
-from calque.zoo.paper import LOWER_IS_BETTER, Claim, Column, load_paper
+from calque.zoo.load import load_paper
+from calque.zoo.paper import LOWER_IS_BETTER, Claim, Column
 
 LUONG = zoo.paper("luong2015")
 ROWS = {row.name.removeprefix("luong2015/"): row for table in LUONG.tables for row in table.rows}

@@ -20,7 +20,8 @@ from calque.adl.settings import parse_settings
 from calque.api import build
 from calque.diagnostics import CalqueError
 from calque.layers.registry import builtin
-from calque.zoo.paper import Claim, Figure, Paper, load_paper
+from calque.zoo.load import load_paper
+from calque.zoo.paper import Claim, Figure, Paper
 
 DOMHAN = zoo.paper("domhan2018")
 ROWS = {row.name.removeprefix("domhan2018/"): row for table in DOMHAN.tables for row in table.rows}

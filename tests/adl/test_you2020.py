@@ -108,7 +108,7 @@ def test_the_larger_base_is_that_of_vaswani() -> None:
         (("heads-across-layers", "k=1"), ("sh-x",)),
         (("offsets",), ("hc-sa",)),
         (("offsets", "n=2", "e1a=0", "ena=0"), ("offsets", "n=2", "e1a=0", "ena=0", "ema=7")),
-        (("figure3/hc-sa", "n=3"), ("table2/hc-sa", "n=3")),
+        (("figure3/hc-sa", "n=3"), ("table2/hc-sa@wmt16-enro", "n=3")),
     ],
 )
 def test_texts_that_are_one(one: tuple[str, ...], other: tuple[str, ...]) -> None:

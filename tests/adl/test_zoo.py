@@ -73,7 +73,9 @@ def test_names() -> None:
 
 
 def test_distinct_names_leave_out_no_text() -> None:
-    hashes = {name: checked(zoo.read(name).body).hash for name in zoo.names()}
+    """Rows at the sizes of no language pair: the same text at other sizes is no other architecture."""
+    rows = {row.name: row.written for p in zoo.papers() for table in zoo.paper(p).tables for row in table.rows}
+    hashes = {name: checked(rows.get(name) or zoo.read(name).body).hash for name in zoo.names()}
     assert {hashes[name] for name in zoo.distinct()} == set(hashes.values())
     assert len(zoo.distinct()) < len(zoo.names())
     assert "zhang2018/aan" in zoo.distinct()

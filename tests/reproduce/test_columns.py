@@ -85,6 +85,7 @@ def lines(path: Path) -> list[str]:
     return list(Lines(path))
 
 
+@pytest.mark.usefixtures("learned")
 def test_rows_that_are_decoded_otherwise(call: Call, corpora: Path, tmp_path: Path) -> None:
     out = tmp_path / "out"
     rows = ["--rows", "global,local-p+feed+unk", "--set", "decode.align_row=1", *SMALL, *WORDS]
@@ -153,6 +154,7 @@ def test_where_there_is_nothing_to_decode_otherwise(call: Call, tmp_path: Path) 
     assert set(cells(tmp_path / "out")) == {("base", 1)}
 
 
+@pytest.mark.usefixtures("learned")
 def test_unknown_words_as_a_column(call: Call, tmp_path: Path) -> None:
     out = tmp_path / "out"
     rows = ["--rows", "global-location,global-dot", "--seeds", 1]

@@ -15,7 +15,7 @@ from click.testing import CliRunner, Result
 from calque import ledger
 from calque.cli.base import root
 from calque.diagnostics import CalqueError
-from calque.reproduce.corpora import TOKENIZE
+from calque.reproduce.corpora import CORPORA
 from calque.reproduce.plan import LOCKS
 
 SMALL = [
@@ -48,6 +48,7 @@ def times(folder: Path) -> dict[Path, int]:
     return {file: file.stat().st_mtime_ns for file in folder.rglob("*") if file.is_file() and "locks" not in file.parts}
 
 
+@pytest.mark.usefixtures("learned")
 def test_two_rows_by_two_seeds(call: Call, tmp_path: Path) -> None:
     out = tmp_path / "out"
     found = call("--rows", "rnn,rnn+mh", "--seeds", 2, *SMALL)
@@ -76,7 +77,7 @@ def test_two_rows_by_two_seeds(call: Call, tmp_path: Path) -> None:
     assert "RNN + mh" in found.stdout
     assert "23.7 ± 0.4" in found.stdout
     assert "with a single attention layer, several heads help" in found.stdout
-    assert f"tok:{TOKENIZE}" in found.stdout
+    assert f"tok:{CORPORA['multi30k'].tokenize}" in found.stdout
     page = (out / "report.md").read_text(encoding="utf-8")
     assert "| RNN + mh | rnn+mh | 2 |" in page
     assert "![the figures](report.png)" in page

@@ -18,7 +18,8 @@ from calque.diagnostics import CalqueError
 from calque.reproduce.columns import TRAININGS
 from calque.reproduce.report import UNMEASURED, Shown
 from calque.reproduce.speed import TIMED, columns_of
-from calque.zoo.paper import METRICS, load_paper
+from calque.zoo.load import load_paper
+from calque.zoo.paper import METRICS
 
 ROWS = "transformer,aan"
 SIZES = ["--d", 8, "--set", "n=1", "--set", "heads=2", "--set", "train.threads=1"]
@@ -166,6 +167,7 @@ def mixed(monkeypatch: pytest.MonkeyPatch) -> tuple[str, str]:
     return "mixed2020", "table1"
 
 
+@pytest.mark.usefixtures("learned")
 def test_a_table_of_scores_and_speeds(call: Call, corpora: Path, tmp_path: Path, mixed: tuple[str, str]) -> None:
     training = ["--set", "train.batch_tokens=40", "--set", "train.threads=1", "--updates", 3, "--trials", 100]
     # Without a metric it is BLEU, and rows are trained.

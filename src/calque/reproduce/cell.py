@@ -9,13 +9,16 @@ from pathlib import Path
 
 from calque.data.corpus import Prepared
 from calque.diagnostics import CalqueError, render_all
+from calque.experiment import Train
 from calque.ledger import conditions, publish
-from calque.reproduce.plan import CELLS, FAILURES, HYPOTHESES, LOCKS, REFERENCE, RUNS, Asked, Cell, Plan, Tell
+from calque.reproduce.asked import Asked
+from calque.reproduce.plan import CELLS, FAILURES, HYPOTHESES, LOCKS, REFERENCE, RUNS, Cell, Plan, Tell
 from calque.reproduce.recipes import settings_text
 from calque.reproduce.texts import as_lines, scores
 from calque.run import CORPUS, LOG, writing
 from calque.show import Show
 from calque.train.loop import Finished, Stopped
+from calque.train.order import layout, updates
 from calque.whole import only, write_whole
 from calque.workflow import run_training
 
@@ -23,10 +26,10 @@ DONE, FINISHED, HELD, FAILED = "done", "finished before", "held", "failed"
 
 
 def cell_id(asked: Asked, cell: Cell) -> str:
-    """The name of a cell's entry: unlike in all ledgers, where paper, corpus, recipe or budget differ."""
+    """The name of a cell's entry: unlike in all ledgers, where paper, sizes, corpus, recipe or budget differ."""
     budget = [f"{asked.minutes:g}", "minutes"] if asked.minutes is not None else []
     budget += [str(asked.updates), "updates"] if asked.updates is not None else []
-    row = cell.row.replace("+", "_")
+    row = "-".join([cell.row.replace("+", "_"), *asked.other_pair])
     return "-".join([asked.paper, asked.table, row, asked.corpus, asked.recipe, *budget, "seed", str(cell.seed)])
 
 
@@ -93,6 +96,7 @@ def _run(plan: Plan, cell: Cell, name: str, tell: Tell) -> str | Stopped:
         "corpus": plan.corpus.title,
         "recipe": plan.asked.recipe,
         "settings": " ".join(settings.values()) or "as in the text",
+        "sizes": plan.asked.pair,
         "keys": settings_text(experiment),
         **scored["signatures"],
     }
@@ -109,6 +113,7 @@ def _run(plan: Plan, cell: Cell, name: str, tell: Tell) -> str | Stopped:
         data_hash=prepared.digest[:12],
         seed=cell.seed,
         notes=scored["notes"],
+        validations=validations(folder / LOG, prepared, experiment.train),
     )
     return DONE
 
@@ -132,6 +137,18 @@ def _figures(done: Finished, folder: Path) -> dict[str, int | float]:
     if (speed := _speed(folder / LOG)) is not None:
         found["target tokens/s"] = speed
     return found
+
+
+def validations(log: Path, prepared: Prepared, train: Train) -> list[tuple[int, float, float]]:
+    """Update, epoch and perplexity of each validation of a log."""
+    an_epoch = len(updates(prepared.split("train"), 0, layout(train)))
+    found = {}
+    for line in log.read_text(encoding="utf-8").splitlines():
+        values = json.loads(line)
+        if values["kind"] == "valid" and "set" not in values and math.isfinite(values["perplexity"]):
+            at = int(values["update"])
+            found[at] = at, round(at / an_epoch, 3), round(values["perplexity"], 4)
+    return [found[at] for at in sorted(found)]
 
 
 def _speed(log: Path) -> float | None:

@@ -134,8 +134,10 @@ def _write_replaced(subject: Subject) -> dict[str, str]:
 def _write_plain(subject: Subject) -> dict[str, str]:
     """Translations and references as one writes them: Moses' rules put the former together, the latter are those of the corpus."""
     folder, corpus = subject.folder, subject.folder.corpus
-    names = [corpus.test.format(corpus.target), corpus.raw.format(corpus.target)]
-    cut, raw = (folder.root / corpus.folder / name for name in names)
+    files = corpus.plain_test(folder.root)
+    if files is None:
+        raise NotMeasured("no plain text of the test set is known for this corpus")
+    cut, raw = files
     if not cut.is_file() or not raw.is_file():
         raise NotMeasured(f"the data root has no {raw.name} beside the tokenised text, to be compared with")
     references = list(Lines(folder.out / REFERENCE))

@@ -12,7 +12,7 @@ from calque.adl.syntax import Number
 from calque.data.compiled import prepare
 from calque.diagnostics import error
 from calque.reproduce import orders, recipes
-from calque.reproduce.corpora import CORPORA
+from calque.reproduce.corpora import Corpus
 from calque.reproduce.plan import DATA, Tell
 from calque.reproduce.recipes import Budget
 from calque.run import writing
@@ -60,7 +60,7 @@ def compute_table(
     paper: str,
     table: ComputedTable,
     settings: Sequence[str],
-    corpus: str,
+    corpus: Corpus,
     overrides: tuple[str, ...],
     root: Path,
     out: Path,
@@ -124,16 +124,15 @@ def _orders(paper: str, table: ComputedTable, numbers: dict[str, tuple[int, ...]
 
 
 def _counts(
-    paper: str, table: ComputedTable, corpus: str, overrides: tuple[str, ...], root: Path, out: Path, tell: Tell
+    paper: str, table: ComputedTable, corpus: Corpus, overrides: tuple[str, ...], root: Path, out: Path, tell: Tell
 ) -> Page:
-    here = CORPORA[corpus]
-    data = recipes.experiment("budget", Budget(updates=1), here.data(root), "-", 1, overrides).data
+    data = recipes.experiment("budget", Budget(updates=1), corpus.data(root), "-", 1, overrides).data
     prepared = prepare(data, out / DATA, Path(), tell)
     counts = (len(prepared.split("train")), len(prepared.split("test")), prepared.source_mean, prepared.target_mean)
     rows, found = [], []
     for label, some, gamma in (
         (
-            f"here: {here.title}",
+            f"here: {corpus.title}",
             (f"{counts[0]:,}", f"{counts[1]:,}", f"{counts[2]:.2f}", f"{counts[3]:.2f}"),
             prepared.gamma,
         ),
@@ -146,5 +145,5 @@ def _counts(
         "by which hard-coded attention to the source is centred; of the paper's rows it is computed from its printed lengths.",
     )
     words = [f"--set {one}" for one in overrides]
-    command = " ".join(["calque", "reproduce", paper, table.name, "--corpus", corpus, *words])
+    command = " ".join(["calque", "reproduce", paper, table.name, "--corpus", corpus.option, *words])
     return Page(_title(paper, table), ("corpus", *table.columns, "gamma"), tuple(rows), remarks, command, found)

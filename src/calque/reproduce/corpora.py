@@ -1,4 +1,4 @@
-"""The corpora that tables are reproduced on: files below the data root, as `calque data` builds them."""
+"""The corpora that tables are reproduced on. Public ones are files below the data root, as `calque data` builds them."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -7,18 +7,41 @@ from pathlib import Path
 from calque.diagnostics import CalqueError, Diagnostic, Place
 from calque.experiment import Data
 
-TOKENIZE = "none"
-"""How scores cut words: all these texts are tokenised, and the paper scores tokenised text."""
-
 
 @dataclass(frozen=True)
 class Corpus:
-    """A corpus and its splits; files stand in `folder`, `{}` of a name stands for its language. `raw`: `test` in plain text."""
+    """A corpus of two languages; `tokenize` says how scores split words: `none` where they stand between spaces."""
 
+    name: str
     title: str
-    folder: str
     source: str
     target: str
+    tokenize: str
+
+    @property
+    def language(self) -> str:
+        """What METEOR calls the language of the target."""
+        return {"de": "de"}.get(self.target, "other")
+
+    @property
+    def option(self) -> str:
+        """What stands behind `--corpus`."""
+        return self.name
+
+    def data(self, root: Path) -> Data:
+        """[data] of an experiment, paths absolute."""
+        raise NotImplementedError
+
+    def plain_test(self, root: Path) -> tuple[Path, Path] | None:
+        """The target side of the test text, tokenised and as it was written, where both are known."""
+        raise NotImplementedError
+
+
+@dataclass(frozen=True)
+class PublicCorpus(Corpus):
+    """A corpus below the data root: files in `folder`, `{}` in a name is the language. `raw`: `test` in plain text."""
+
+    folder: str
     train: str
     valid: str
     test: str
@@ -26,11 +49,6 @@ class Corpus:
     subwords: str
     codes: str = ""
     vocabulary_size: int = 0
-
-    @property
-    def language(self) -> str:
-        """What METEOR calls the language of the target."""
-        return {"de": "de"}.get(self.target, "other")
 
     def data(self, root: Path) -> Data:
         """[data] of an experiment, paths absolute. Raises X703, one for each file that is not there."""
@@ -50,13 +68,20 @@ class Corpus:
             raise CalqueError(missing)
         return Data(**pairs, subwords=self.subwords, codes=codes, vocabulary_size=self.vocabulary_size)  # type: ignore[arg-type]  # the keys are fixed
 
+    def plain_test(self, root: Path) -> tuple[Path, Path]:
+        """The target side of the test text, tokenised and as it was written."""
+        cut, raw = (root / self.folder / name.format(self.target) for name in (self.test, self.raw))
+        return cut, raw
+
 
 CORPORA: Mapping[str, Corpus] = {
-    "multi30k": Corpus(
+    "multi30k": PublicCorpus(
+        "multi30k",
         "Multi30k En-De, test2016",
-        "multi30k/tok",
         "en",
         "de",
+        "none",
+        "multi30k/tok",
         "train.{}.gz",
         "val.{}",
         "test2016.{}",
@@ -64,11 +89,13 @@ CORPORA: Mapping[str, Corpus] = {
         "codes",
         "bpe-joint.en-de.codes",
     ),
-    "envi": Corpus(
+    "envi": PublicCorpus(
+        "envi",
         "IWSLT'15 En-Vi, tst2013",
-        "iwslt15-envi",
         "en",
         "vi",
+        "none",
+        "iwslt15-envi",
         "train.{}.gz",
         "tst2012.{}",
         "tst2013.{}",

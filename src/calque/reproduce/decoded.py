@@ -18,8 +18,9 @@ from calque.ledger import read as read_entries
 from calque.reproduce.cell import cell_id
 from calque.reproduce.lexical import dictionary, selecting
 from calque.reproduce.plan import CELLS, HYPOTHESES, LOCKS, Cell
-from calque.reproduce.subject import MEMBERS, Folder, NotMeasured, Subject, reason, write_members
+from calque.reproduce.subject import Folder, NotMeasured, Subject, reason, write_members
 from calque.reproduce.texts import as_lines, scores
+from calque.reproduce.trained import MEMBERS
 from calque.run import writing
 from calque.whole import only, write_whole
 from calque.zoo.paper import Row

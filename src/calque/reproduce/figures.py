@@ -10,7 +10,8 @@ from calque.analyse.figures import SWEEPS, PaperFigure, paper_figures, piece_of
 from calque.analyse.kept import KEPT, Kept
 from calque.analyse.report import write_report
 from calque.diagnostics import CalqueError, Place, error
-from calque.reproduce.plan import CELLS, RUNS, Tell, asked_in
+from calque.reproduce.asked import asked_in
+from calque.reproduce.plan import CELLS, RUNS, Tell
 from calque.run import ARCHITECTURE, MODEL
 
 CONTRAST = "contrastive-ende"

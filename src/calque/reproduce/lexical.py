@@ -51,7 +51,7 @@ def _learned(folder: Folder, name: str, what: str, source: Cut, target: Cut) -> 
         (folder.out / LOCKS).mkdir(parents=True, exist_ok=True)
     with only(folder.out / LOCKS / name, folder.tell):  # what another process learns meanwhile is there then
         if not path.is_file():
-            train = Plan(folder.asked, folder.root, folder.out, folder.tell).sample.data.train
+            train = Plan(folder.asked, folder.corpus, folder.root, folder.out, folder.tell).sample.data.train
             folder.tell(f"learning {what} from the training text")
             sources = [source(line) for line in Lines(Path(train[0]))]
             targets = [target(line) for line in Lines(Path(train[1]))]

@@ -1,13 +1,9 @@
 """What is to be reproduced: rows, seeds, and the experiment of each cell."""
 
-import dataclasses
 import functools
-import json
-import shlex
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 from calque import zoo
 from calque.adl.check import Checked
@@ -16,19 +12,18 @@ from calque.adl.signature import SETTINGS
 from calque.analyse.figures import paper_figures
 from calque.data.compiled import prepare
 from calque.data.corpus import Prepared
-from calque.diagnostics import CalqueError, Place, Text, error, nearest
+from calque.diagnostics import CalqueError, Text, error, nearest
 from calque.experiment import Experiment
 from calque.explain.fit import parameters
 from calque.explain.whole import Around
 from calque.reproduce import recipes
-from calque.reproduce.corpora import CORPORA
+from calque.reproduce.asked import Asked
+from calque.reproduce.corpora import Corpus
 from calque.reproduce.recipes import Budget
 from calque.reproduce.sizes import by_name, checked_row, matched
-from calque.whole import write_whole
 from calque.zoo.paper import Row, Table
 
 Tell = Callable[[str], None]
-ABOUT = "reproduce.json"
 CELLS, RUNS, HYPOTHESES, FAILURES, LOCKS, DATA = "cells", "runs", "hypotheses", "failures", "locks", "data"
 REFERENCE = "reference.txt"
 REPLACED, DETOKENISED = "replaced", "detokenised"
@@ -36,35 +31,6 @@ REPLACED, DETOKENISED = "replaced", "detokenised"
 PLAIN_REFERENCE = "reference-plain.txt"
 DICTIONARY, LEXICON = "dictionary.txt", "lexicon.txt"
 """Lexical tables of the training text: of words, and of the entries of the vocabularies."""
-
-
-@dataclass(frozen=True)
-class Asked:
-    """What an output folder is about; all its cells have this in common."""
-
-    paper: str
-    table: str
-    corpus: str
-    recipe: str
-    minutes: float | None = None
-    updates: int | None = None
-    match: str | None = None
-    """The row whose number of parameters the others get."""
-    settings: tuple[str, ...] = ()
-    """Of the definitions: NAME=VALUE."""
-    overrides: tuple[str, ...] = ()
-    """Of the experiments: SECTION.KEY=VALUE."""
-
-    @property
-    def command(self) -> str:
-        """The call without folders, rows and seeds."""
-        words = ["calque", "reproduce", self.paper, self.table, "--corpus", self.corpus, "--recipe", self.recipe]
-        words += ["--minutes", f"{self.minutes:g}"] if self.minutes is not None else []
-        words += ["--updates", str(self.updates)] if self.updates is not None else []
-        words += ["--match", "params", "--match-to", self.match] if self.match is not None else []
-        for one in (*self.settings, *self.overrides):
-            words += ["--set", one]
-        return shlex.join(words)
 
 
 @dataclass(frozen=True)
@@ -108,33 +74,6 @@ def rows_of(table: Table, paper: str, names: Sequence[str]) -> list[Row]:
     return [row for row in table.rows if row.key in chosen]
 
 
-def claim_folder(out: Path, asked: Asked) -> None:
-    """Says in the output folder what it is about. Raises X705 where it is about something else."""
-    path = out / ABOUT
-    if path.is_file():
-        held = dataclasses.asdict(asked_in(out))
-        for key, found in dataclasses.asdict(asked).items():
-            if held[key] != found:
-                raise error("X705", Place(str(path)), key=key, expected=_shown(held[key]), found=_shown(found))
-        return
-    out.mkdir(parents=True, exist_ok=True)
-    write_whole(path, (json.dumps(dataclasses.asdict(asked), indent=1) + "\n").encode())
-
-
-def asked_in(out: Path) -> Asked:
-    """What an output folder is about. Raises X706 where it does not say so."""
-    try:
-        read = json.loads((out / ABOUT).read_bytes())
-        held: dict[str, Any] = {key: tuple(value) if isinstance(value, list) else value for key, value in read.items()}
-        return Asked(**held)
-    except (OSError, ValueError, TypeError, AttributeError):
-        raise error("X706", Place(str(out))) from None
-
-
-def _shown(value: object) -> str:
-    return "none" if value in (None, ()) else " ".join(map(str, value)) if isinstance(value, tuple) else str(value)
-
-
 class Texts:
     """The rows of a table as definitions, at the sizes that are asked for."""
 
@@ -150,7 +89,7 @@ class Texts:
         read: set[str] = set()
         for row in self.table.rows if self.settings else ():
             try:
-                read |= checked_row(Text(row.name, row.text), self.settings)[1].keys()
+                read |= checked_row(Text(row.name, row.at(self.asked.pair)), self.settings)[1].keys()
             except CalqueError:
                 return
         for name, statement in parse_settings(self.asked.settings).items():
@@ -162,7 +101,7 @@ class Texts:
 
         Raises what `check` raises.
         """
-        text = Text(f"zoo/{self.asked.paper}/{self.asked.table}/{row}.adl", self.table.row(row).text)
+        text = Text(f"zoo/{self.asked.paper}/{self.asked.table}/{row}.adl", self.table.row(row).at(self.asked.pair))
         if self.asked.match in (None, row):
             return checked_row(text, self.settings)
         if self._target is None:
@@ -173,11 +112,11 @@ class Texts:
 class Plan:
     """The experiments of an output folder."""
 
-    def __init__(self, asked: Asked, root: Path, out: Path, tell: Tell):
+    def __init__(self, asked: Asked, corpus: Corpus, root: Path, out: Path, tell: Tell):
         """Raises X222, X701, X703, X704, and what is wrong with settings and overrides: all that concerns every cell."""
         self.asked, self.root, self.out, self.tell = asked, root, out, tell
-        self.corpus = CORPORA[asked.corpus]
-        self.data = self.corpus.data(root)
+        self.corpus = corpus
+        self.data = corpus.data(root)
         self.texts = Texts(asked)
         self.table = self.texts.table
         self.sample = self.experiment("-", 1)
@@ -204,7 +143,7 @@ class Plan:
     def experiment(self, text: str, seed: int) -> Experiment:
         """The experiment of a cell, from its definition."""
         budget = Budget(self.asked.minutes, self.asked.updates)
-        return recipes.experiment(self.asked.recipe, budget, self.data, text, seed, self.asked.overrides)
+        return recipes.experiment(self.asked.recipe, budget, self.data, text, seed, self.asked.all_overrides)
 
 
 def cells_of(rows: Sequence[Row], seeds: int, shard: tuple[int, int] = (1, 1)) -> list[Cell]:

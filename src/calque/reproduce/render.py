@@ -1,9 +1,10 @@
 """The report as text and as Markdown; and what the report of speeds shares with it."""
 
 import itertools
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 
 from calque.reproduce.report import Line, Report
+from calque.reproduce.trained import RULE
 from calque.reproduce.verdicts import Judged, Tested
 from calque.table import aligned, pipes
 from calque.zoo.paper import Column, Figure
@@ -27,22 +28,30 @@ _FIGURES = (
 def text(report: Report) -> str:
     """The report for a terminal."""
     head, rows = _table(report)
-    lines = [report.title, _beside(report), "", *aligned(head, rows, (0, 1, len(head) - 1)), ""]
+    lines = [
+        report.title,
+        _beside(report),
+        *under_trained_text(report),
+        "",
+        *aligned(head, rows, (0, 1, len(head) - 1)),
+        "",
+    ]
     lines += [*claims_text(report.claims, report.columns), "", *_remarks(report), "", report.command]
     return "\n".join(lines) + "\n"
 
 
-def markdown(report: Report) -> str:
-    """The report as a page, with its picture `report.png`."""
+def markdown(report: Report, picture: str = "report.png") -> str:
+    """The report as a page, with its picture."""
     head, rows = _table(report)
     lines = [
         f"# {report.title}",
         "",
+        *(f"**{one}**\n" for one in under_trained_text(report)),
         _beside(report),
         "",
         *pipes(head, rows, (0, 1, len(head) - 1)),
         "",
-        "![the figures](report.png)",
+        f"![the figures]({picture})",
         "",
     ]
     lines += [*claims_page(report.claims, report.columns), ""]
@@ -56,7 +65,7 @@ def claims_text(claims: Sequence[Judged], columns: Sequence[Column]) -> list[str
     for judged in claims:
         lines.append(f"  {judged.verdict:<13}  {judged.claim.text} ({_of(judged, columns)})")
         lines += [f"{'':17}{_tested(one)}" for one in judged.tested]
-        lines += [f"{'':17}no figure of {', '.join(judged.missing)}"] if judged.missing else []
+        lines += [] if judged.tested else [f"{'':17}{judged.why}"]
     return lines
 
 
@@ -64,9 +73,31 @@ def claims_page(claims: Sequence[Judged], columns: Sequence[Column]) -> list[str
     """The same as a section of a page."""
     rows = []
     for judged in claims:
-        told = "; ".join(_tested(one) for one in judged.tested) or f"no figure of {', '.join(judged.missing)}"
+        told = "; ".join(_tested(one) for one in judged.tested) or judged.why
         rows.append([judged.claim.text, _of(judged, columns), judged.verdict, told])
     return ["## Claims", "", *pipes(["claim", "said of", "here", "tested"], rows, range(4))]
+
+
+def under_trained_text(report: Report) -> list[str]:
+    """What the top of a report says where rows have not learned."""
+    count, rows = len(report.under_trained), len(report.lines)
+    return under_trained_head(count, rows) if count else []
+
+
+def under_trained_head(count: int, rows: int) -> list[str]:
+    """The same for any number of rows."""
+    some = "All rows are" if count == rows else f"{count} of {rows} rows are"
+    return [
+        f"{some} under-trained. Models that have not learned say nothing about a text: claims about them are not tested."
+    ]
+
+
+def under_trained_remarks(why: Mapping[str, str]) -> list[str]:
+    """Why rows are under-trained, those with one reason together."""
+    rows: dict[str, list[str]] = {}
+    for row, reason in why.items():
+        rows.setdefault(reason, []).append(row)
+    return [RULE] * bool(rows) + [f"Under-trained: {', '.join(some)}: {reason}." for reason, some in rows.items()]
 
 
 def _beside(report: Report) -> str:
@@ -122,12 +153,14 @@ def _tested(one: Tested) -> str:
 
 def _remarks(report: Report) -> list[str]:
     seeds = [len(line.seeds) for line in report.lines]
-    found = [report.tests]
+    tested = any(judged.tested for judged in report.claims)
+    found = [report.tests] * tested
     found += [f"{report.metric} signature: {report.signature}."] if report.signature else []
-    if min(seeds) == 1:
+    if tested and min(seeds) == 1:
         found.append("Rows with one seed: the tests hold for these runs, not for what another seed would give.")
     if min(seeds) != max(seeds):
         found.append("Rows differ in their number of finished seeds.")
+    found += under_trained_remarks(report.under_trained)
     found += report.notes
     found += [f"Not measured: {what}: {why}." for what, why in report.unmeasured.items()]
     found += [f"{key}: {'; '.join(values)}" for key, values in report.conditions.items() if values]

@@ -3,7 +3,7 @@
 import dataclasses
 import json
 import statistics
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -16,18 +16,23 @@ from calque.evaluate.significance import Runs
 from calque.ledger import Entry
 from calque.ledger import read as read_entries
 from calque.reproduce import ranges, verdicts
+from calque.reproduce.asked import Asked, asked_in
 from calque.reproduce.columns import TRAININGS, complete, figure_of
-from calque.reproduce.corpora import CORPORA
-from calque.reproduce.plan import CELLS, FAILURES, Asked, Tell, asked_in
+from calque.reproduce.own_corpus import corpus_in
+from calque.reproduce.plan import CELLS, FAILURES, Tell
 from calque.reproduce.speed import TIMED
 from calque.reproduce.texts import TEXTS, measure_of
-from calque.reproduce.verdicts import Judge, Judged, claims_of, statistics_of
+from calque.reproduce.trained import UNDER_TRAINED, marked_rows, why_untested
+from calque.reproduce.verdicts import UNTESTED, Judge, Judged, claims_of, statistics_of
 from calque.run import writing
 from calque.whole import write_whole
-from calque.zoo.paper import Claim, Column, Figure, Table, place
+from calque.zoo.paper import Claim, Column, Figure, Paper, Table, place
 
 OF = ("NIST BLEU of", "AER of", "accuracy of")
 """Conditions of cells that say what a figure was taken of."""
+ByRow = Mapping[str, list[Entry]]
+Testing = Callable[[Sequence[Claim], ByRow], Sequence[Judged]]
+"""Tests claims on the cells of rows."""
 UNMEASURED = {
     "batch-tokens": "the largest batch is that of one accelerator's memory; a processor shares its memory with all else that runs",
 }
@@ -42,9 +47,11 @@ class Shown:
     metric: str | None = None
     """Without one BLEU, or the table's first metric that is measured here where it has no BLEU."""
     trials: int = 10_000
+    held: str | None = None
+    """The pair that the cells are of, which is meant where none is named."""
 
     def column(self, paper: str, table: Table) -> Column:
-        """The column of a table; its first one of that metric where no pair is named. Raises X707 and X708."""
+        """The column of a table: of the pair named, else of that of the cells, else the first one. Raises X707 and X708."""
         metric = self.metric or next(
             (m for m in ("bleu", *(c.metric for c in table.columns)) if _prints(table, m) and _is_measured(m)), "bleu"
         )
@@ -55,7 +62,7 @@ class Shown:
             raise error("X707", None, table=f"{paper}/{table.name}", name=name, near=nearest(name, names), names=names)
         if not _is_measured(metric):
             raise error("X708", None, metric=metric, reason=UNMEASURED.get(metric))
-        return found[0]
+        return next((column for column in found if self.pair is None and column.pair == self.held), found[0])
 
 
 def _prints(table: Table, metric: str) -> bool:
@@ -68,7 +75,7 @@ def _is_measured(metric: str) -> bool:
 
 @dataclass(frozen=True)
 class Line:
-    """A row of the report: means over seeds, deviations where there are two seeds or more."""
+    """A row of the report: means over seeds, deviations where there are two seeds or more. `label` says if it is under-trained."""
 
     row: str
     label: str
@@ -99,6 +106,8 @@ class Report:
     failures: tuple[str, ...]
     unmeasured: Mapping[str, str]
     """Rows and columns without a figure, and why."""
+    under_trained: Mapping[str, str]
+    """Rows whose models have not learned enough to test a claim, and why."""
     signature: str
     """Of scores of translations."""
     tests: str
@@ -112,19 +121,20 @@ class Report:
         seeds = max(max(line.seeds) for line in self.lines)
         rows = ",".join(line.row for line in self.lines)
         beside = f"--pair {self.column.pair} --metric {self.column.metric}"
-        return f"{self.asked.command} --rows {rows} --seeds {seeds} {beside}"
+        asked = dataclasses.replace(self.asked, pair=None)
+        return f"{asked.command} --rows {rows} --seeds {seeds} {beside}"
 
 
 def write_report(out: Path, root: Path, shown: Shown, tell: Tell) -> str:
     """Writes `report.md`, `report.json` and `report.png`, and returns the report as text.
 
-    First measures what is missing in cells, see `calque.reproduce.columns`. Raises X706 where no cell is finished, X707,
-    and X708 where none has a figure of the metric.
+    First measures what is missing in cells, see `calque.reproduce.columns`. Raises X706 where no cell is finished, X707, X708
+    where none has a figure of the metric, and X851 where the paper takes other sizes for the pair.
     """
     from calque.reproduce import render
     from calque.reproduce.picture import draw
 
-    report = make_report(out, root, shown, complete(out, root, tell))
+    report = report_in(out, root, shown, complete(out, root, tell))
     text = render.text(report)
     with writing(out):
         write_whole(out / "report.md", render.markdown(report).encode())
@@ -136,69 +146,123 @@ def write_report(out: Path, root: Path, shown: Shown, tell: Tell) -> str:
     return text
 
 
-def make_report(out: Path, root: Path, shown: Shown, unmeasured: Mapping[str, str]) -> Report:
+def report_in(out: Path, root: Path, shown: Shown, unmeasured: Mapping[str, str]) -> Report:
     """The report of what is finished in an output folder; `unmeasured` says why figures are missing. Raises what `write_report`
     raises."""
     asked = asked_in(out)
-    paper = zoo.paper(asked.paper)
-    table = paper.table(asked.table)
-    column = shown.column(asked.paper, table)
-    entries = read_entries(out / CELLS)
+    column = shown.column(asked.paper, zoo.paper(asked.paper).table(asked.table))
+    check_sizes(out, asked, column)
     failures = tuple(file.read_text(encoding="utf-8") for file in sorted((out / FAILURES).glob("*.txt")))
+    entries = read_entries(out / CELLS)
     if not entries:
         raise error("X706", Place(str(out)))
-    by_row = {row.key: _of_row(entries, row.key) for row in table.rows}
-    by_row = {row: found for row, found in by_row.items() if found}
-    metric = figure_of(column)
-    lines = tuple(_line(table, row, found, column) for row, found in by_row.items())
-    if not any(metric in line.figures for line in lines):
+
+    def test(claims: Sequence[Claim], by_row: ByRow) -> list[Judged]:
+        if column.metric in TEXTS:
+            return _by_translations(claims, by_row, asked, column, root, out, shown.trials)
+        return _by_ranges(claims, by_row, asked.printed, column)
+
+    try:
+        return make_report(asked, entries, column, test, failures, unmeasured)
+    except NoFigure:
         named = (column.metric, str(column))
         why = next((why for what, why in unmeasured.items() if what.partition(" of ")[0] in named), None)
-        raise error("X708", Place(str(out)), metric=column.metric, reason=why)
-    said = claims_of(paper.claims, table.name, column.metric)
-    if column.metric in TEXTS:
-        sets = {
-            m: _set(m, asked, root, out, by_row)
-            for m in dict.fromkeys([column.metric, *(c.metric for claim in said for c in _grown(claim))])
-            if m in TEXTS
-        }
-        made, runs = sets[column.metric]
-        judge = Judge(made, runs, shown.trials, beside=sets)
-        claims = [judge.judge(c, table, column) for c in said]
-        signature, tests = made.signature(), verdicts.EXPLAINED
-    else:
-        columns = [
-            c for c in table.columns if c.metric == column.metric and (c.pair == column.pair or c.metric == "accuracy")
-        ]
-        values = {c: _values(by_row, figure_of(c)) for c in columns}
-        claims = [ranges.judge({c: v for c, v in values.items() if v}, claim, table) for claim in said]
-        signature, tests = "", ranges.EXPLAINED
-    pair = next(pair for pair in paper.pairs if pair.name == column.pair)
-    where = ("machine", "accelerator", "threads", "precision", "torch", "commit", "keys", *OF)
+        raise error("X708", Place(str(out)), metric=column.metric, reason=why) from None
+
+
+def check_sizes(out: Path, asked: Asked, column: Column) -> None:
+    """Raises X851 where the rows of a folder have other sizes than the paper takes for the pair of a column."""
+    if not asked.has_sizes_of(column.pair):
+        held = asked.pair or "no language pair"
+        raise error("X851", Place(str(out)), expected=held, found=column.pair)
+
+
+class NoFigure(Exception):
+    """No cell has a figure of the metric."""
+
+
+def make_report(
+    asked: Asked,
+    entries: Sequence[Entry],
+    column: Column,
+    test: Testing,
+    failures: tuple[str, ...] = (),
+    unmeasured: Mapping[str, str] | None = None,
+) -> Report:
+    """The report of cells beside a column of the paper; `test` is given the claims that the cells can test. Raises NoFigure."""
+    paper, table, metric = zoo.paper(asked.paper), asked.printed, figure_of(column)
+    by_row = {row.key: _of_row(entries, row.key) for row in table.rows}
+    by_row = {row: found for row, found in by_row.items() if found}
+    marked = marked_rows(entries)
+    under_trained = {row: marked[row] for row in by_row if row in marked}
+    lines = tuple(_line(table, row, found, column, row in under_trained) for row, found in by_row.items())
+    if not any(metric in line.figures for line in lines):
+        raise NoFigure
+    where = ("machine", "accelerator", "threads", "precision", "torch", "commit", "sizes", "keys", *OF)
+    conditions = {
+        key: _each(str(e.conditions[key]) for e in entries if e.conditions.get(key) is not None) for key in where
+    }
+    signatures = _each(str(e.conditions.get(f"{metric} signature", "")) for e in entries if metric in e.figures)
     return Report(
         asked,
         f"{paper.cite}, {place(table.name)}: {table.title}",
         table.columns,
-        CORPORA[asked.corpus].title,
+        "; ".join(_each(str(e.conditions["corpus"]) for e in entries)),
         column,
-        pair.title,
+        next(pair.title for pair in paper.pairs if pair.name == column.pair),
         TEXTS[column.metric].figure if column.metric in TEXTS else column.metric,
         metric,
         lines,
-        tuple(claims),
+        tuple(_tested(claims_of(paper.claims, table.name, column.metric), asked, under_trained, by_row, test)),
         failures,
-        unmeasured,
-        signature,
-        tests,
-        _each(entry.notes for entry in entries if entry.notes),
-        {
-            **{
-                key: _each(str(e.conditions[key]) for e in entries if e.conditions.get(key) is not None)
-                for key in where
-            },
-            "data": _each(str(e.data_hash) for e in entries),
-        },
+        unmeasured or {},
+        under_trained,
+        "; ".join(one for one in signatures if one) if column.metric in TEXTS else "",
+        verdicts.EXPLAINED if column.metric in TEXTS else ranges.EXPLAINED,
+        (*_each(entry.notes for entry in entries if entry.notes), *_deviations(paper, entries)),
+        {**conditions, "data": _each(str(e.data_hash) for e in entries)},
     )
+
+
+def _deviations(paper: Paper, entries: Sequence[Entry]) -> list[str]:
+    """Rows that were trained without a key of the paper's file, by versions that had none."""
+    found = []
+    for key in paper.keys:
+        rows = _each(str(e.conditions["row"]) for e in entries if key not in str(e.conditions.get("keys", key)).split())
+        found += [f"Trained without `{key}`, which the paper's rows need: {', '.join(rows)}."] if rows else []
+    return found
+
+
+def _tested(
+    claims: Sequence[Claim], asked: Asked, under_trained: Mapping[str, str], by_row: ByRow, test: Testing
+) -> Sequence[Judged]:
+    """Claims in their order, those tested that can be."""
+    why = [why_untested(claim, asked, under_trained) for claim in claims]
+    rest = [claim for claim, reason in zip(claims, why, strict=True) if not reason]
+    found = iter(test(rest, by_row) if rest else ())
+    return [
+        Judged(c, UNTESTED, (), (), reason) if reason else next(found) for c, reason in zip(claims, why, strict=True)
+    ]
+
+
+def _by_translations(
+    claims: Sequence[Claim], by_row: ByRow, asked: Asked, column: Column, root: Path, out: Path, trials: int
+) -> list[Judged]:
+    """Claims tested on the stored translations."""
+    metrics = [column.metric, *(c.metric for claim in claims for c in _grown(claim))]
+    sets = {m: _set(m, asked, root, out, by_row) for m in dict.fromkeys(metrics) if m in TEXTS}
+    made, runs = sets[column.metric]
+    judge = Judge(made, runs, trials, beside=sets)
+    return [judge.judge(claim, asked.printed, column) for claim in claims]
+
+
+def _by_ranges(claims: Sequence[Claim], by_row: ByRow, table: Table, column: Column) -> list[Judged]:
+    """Claims tested on single figures of trainings."""
+    columns = [
+        c for c in table.columns if c.metric == column.metric and (c.pair == column.pair or c.metric == "accuracy")
+    ]
+    values = {c: _values(by_row, figure_of(c)) for c in columns}
+    return [ranges.judge({c: v for c, v in values.items() if v}, claim, table) for claim in claims]
 
 
 def _of_row(entries: Sequence[Entry], row: str) -> list[Entry]:
@@ -214,16 +278,14 @@ def _grown(claim: Claim) -> tuple[Column, ...]:
     return claim.columns if claim.kind == "grows" else ()
 
 
-def _values(by_row: Mapping[str, list[Entry]], figure: str) -> dict[str, list[float]]:
+def _values(by_row: ByRow, figure: str) -> dict[str, list[float]]:
     values = {row: [float(e.figures[figure]) for e in found if figure in e.figures] for row, found in by_row.items()}
     return {row: found for row, found in values.items() if found}
 
 
-def _set(
-    metric: str, asked: Asked, root: Path, out: Path, by_row: Mapping[str, list[Entry]]
-) -> tuple[Measure, dict[str, Runs]]:
+def _set(metric: str, asked: Asked, root: Path, out: Path, by_row: ByRow) -> tuple[Measure, dict[str, Runs]]:
     """A metric of translations, and the statistics of the cells that have its figure."""
-    made, scored = measure_of(metric, CORPORA[asked.corpus], root, out), TEXTS[metric]
+    made, scored = measure_of(metric, corpus_in(out, asked.corpus), root, out), TEXTS[metric]
     files = {
         row: [scored.file(out, row, int(str(e.seed))) for e in found if scored.figure in e.figures]
         for row, found in by_row.items()
@@ -234,7 +296,7 @@ def _set(
     return made, statistics_of(made, {row: [next(rest) for _ in some] for row, some in files.items()}, references)
 
 
-def _line(table: Table, row: str, found: Sequence[Entry], column: Column) -> Line:
+def _line(table: Table, row: str, found: Sequence[Entry], column: Column, under_trained: bool) -> Line:
     figures: dict[str, tuple[float, float | None]] = {}
     for name in dict.fromkeys(name for entry in found for name in entry.figures):
         values = [float(entry.figures[name]) for entry in found if name in entry.figures]
@@ -242,7 +304,8 @@ def _line(table: Table, row: str, found: Sequence[Entry], column: Column) -> Lin
     settings = _each(str(entry.conditions["settings"]) for entry in found)
     here = table.row(row)
     seeds = tuple(int(str(entry.seed)) for entry in found)
-    return Line(row, here.label, seeds, figures, "; ".join(settings), here.figure(column))
+    label = here.label + f" ({UNDER_TRAINED})" * under_trained
+    return Line(row, label, seeds, figures, "; ".join(settings), here.figure(column))
 
 
 def as_json(report: Report) -> dict[str, Any]:

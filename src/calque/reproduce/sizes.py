@@ -1,5 +1,6 @@
 """The size of rows: their settings, and the width with which one has as many parameters as another."""
 
+import re
 from collections.abc import Mapping, Sequence
 
 from calque.adl.check import Checked, check
@@ -13,6 +14,7 @@ from calque.layers.registry import builtin
 
 HEADS = 8
 """Of texts that say nothing else."""
+_HEADS = re.compile(r"^heads = .+$", re.MULTILINE)
 
 
 def checked_row(text: Text, settings: Mapping[str, str]) -> tuple[Checked, dict[str, str]]:
@@ -36,9 +38,10 @@ def by_name(settings: Sequence[str]) -> dict[str, str]:
     return {name: one for one in settings for name in parse_settings([one])}
 
 
-def heads_of(settings: Mapping[str, str]) -> int:
-    """The number of heads, where `settings` name it as a plain number."""
-    found = parse_settings([settings["heads"]])["heads"].value if "heads" in settings else None
+def heads_of(text: Text, settings: Mapping[str, str]) -> int:
+    """The number of heads, where `settings`, or else the text, name it as a plain number."""
+    written = settings.get("heads") or next(iter(_HEADS.findall(text.body)), None)
+    found = parse_settings([written])["heads"].value if written else None
     return int(found.value) if isinstance(found, Number) else HEADS
 
 
@@ -48,5 +51,5 @@ def matched(text: Text, settings: Mapping[str, str], target: int, around: Around
     Raises what `check` and `calque.explain.fit` raise.
     """
     taken = checked_row(text, settings)[1]
-    width = fit(text, target, "d", 2 * heads_of(settings), around, tuple(taken.values()))
+    width = fit(text, target, "d", 2 * heads_of(text, settings), around, tuple(taken.values()))
     return checked_row(text, {**settings, "d": f"d={width}"})

@@ -19,9 +19,11 @@ from calque.ledger import Entry, conditions, publish
 from calque.ledger import read as read_entries
 from calque.model import Shape
 from calque.reproduce import recipes
-from calque.reproduce.corpora import CORPORA
+from calque.reproduce.asked import Asked, claim_folder
+from calque.reproduce.corpora import Corpus
 from calque.reproduce.lexical import selecting
-from calque.reproduce.plan import RUNS, Asked, Tell, Texts, claim_folder, named_rows, rows_of
+from calque.reproduce.own_corpus import OwnCorpus
+from calque.reproduce.plan import RUNS, Tell, Texts, named_rows, rows_of
 from calque.reproduce.recipes import Budget, settings_text
 from calque.reproduce.subject import Folder
 from calque.run import EXPERIMENT, MODEL, writing
@@ -56,7 +58,7 @@ def figure_name(row: str, column: Column, which: str = "") -> str:
 
 
 def time_table(
-    asked: Asked, root: Path, out: Path, rows: Sequence[str], repeats: int, sentences: int, tell: Tell
+    asked: Asked, corpus: Corpus, root: Path, out: Path, rows: Sequence[str], repeats: int, sentences: int, tell: Tell
 ) -> Path:
     """Times rows of a table, all of them where none is named, and writes the figures as an entry below `out`/speed.
 
@@ -70,7 +72,7 @@ def time_table(
     """
     texts = Texts(asked)
     chosen = named_rows(texts.table, asked.paper, rows)
-    experiment = recipes.experiment(asked.recipe, Budget(updates=1), _NO_TEXT, "-", 1, asked.overrides)
+    experiment = recipes.experiment(asked.recipe, Budget(updates=1), _NO_TEXT, "-", 1, asked.all_overrides)
     size, model = experiment.data.vocabulary_size, experiment.model
     shape = Shape(size, size, model.tying, model.output_bias)
     around = Around(size, size, model.tying, model.output_bias)
@@ -84,9 +86,11 @@ def time_table(
     device = pick_device(experiment.train.device)
     with processor(experiment.train.threads):
         given = synthetic(sentences, size)
-        source = Path(CORPORA[asked.corpus].data(root).test[0]) if trained else None
+        source = Path(corpus.data(root).test[0]) if trained else None
         with writing(out):
             claim_folder(out, asked)
+            if isinstance(corpus, OwnCorpus):
+                corpus.write(out)
         if source is not None:
             folder = Folder(out, root, tell)
             loaded = {row: subject(str(runs[row.key]), size, source, sentences, device) for row in chosen}
@@ -107,13 +111,14 @@ def time_table(
         "beam": experiment.decode.beam,
         "repeats": repeats,
         "settings": " ".join(asked.settings) or "as in the texts",
+        "sizes": asked.pair,
         "keys": settings_text(load_experiment(next(iter(runs.values())) / EXPERIMENT) if trained else experiment),
     }
     command = f"{asked.command} --metric {columns_of(texts.table)[0].metric} --rows {','.join(checked)}"
     with writing(out):
         return publish(
             out / SPEED,
-            "-".join([asked.paper, asked.table, SPEED, weights, asked.recipe, device.type]),
+            "-".join([asked.paper, asked.table, *asked.other_pair, SPEED, weights, asked.recipe, device.type]),
             f"Speed of {asked.paper} {asked.table}, {weights} weights, {device.type}",
             "speed",
             f"{command} --seeds {repeats} --sentences {sentences}",

@@ -9,12 +9,15 @@ from typing import Any
 
 from calque import zoo
 from calque.ledger import Entry
+from calque.ledger import read as read_entries
 from calque.reproduce import ranges
-from calque.reproduce.plan import asked_in
-from calque.reproduce.render import claims_page, claims_text, paper_text
-from calque.reproduce.report import UNMEASURED, claims_json
+from calque.reproduce.asked import Asked, asked_in
+from calque.reproduce.plan import CELLS
+from calque.reproduce.render import claims_page, claims_text, paper_text, under_trained_head, under_trained_remarks
+from calque.reproduce.report import UNMEASURED, check_sizes, claims_json
 from calque.reproduce.speed import TIMED, measured, times, timing_in
-from calque.reproduce.verdicts import Judged, claims_of
+from calque.reproduce.trained import UNDER_TRAINED, marked_rows, why_untested
+from calque.reproduce.verdicts import UNTESTED, Judged, claims_of
 from calque.run import writing
 from calque.table import aligned, pipes
 from calque.whole import write_whole
@@ -50,27 +53,33 @@ class SpeedReport:
     """All of the table's."""
     lines: tuple[SpeedLine, ...]
     claims: tuple[Judged, ...]
+    under_trained: Mapping[str, str]
+    """Rows whose models have not learned enough to test a claim, and why."""
     entry: Entry
 
 
 def write_speed_report(out: Path, column: Column) -> str:
     """Writes `speed.md` and `speed.json` beside the figures of the paper's pair that `column` names; returns it as text.
 
-    Raises X706 where nothing is timed.
+    Raises X706 where nothing is timed, X851 where the paper takes other sizes for the pair.
     """
-    report = make_report(out, column)
+    report = report_in(out, column)
     with writing(out):
-        write_whole(out / "speed.md", _markdown(report).encode())
+        write_whole(out / "speed.md", markdown(report).encode())
         write_whole(out / "speed.json", (json.dumps(_json(report), indent=1, ensure_ascii=False) + "\n").encode())
     return _text(report)
 
 
-def make_report(out: Path, column: Column) -> SpeedReport:
+def report_in(out: Path, column: Column) -> SpeedReport:
     """The report of what is timed in an output folder. Raises what `write_speed_report` raises."""
     asked = asked_in(out)
-    paper = zoo.paper(asked.paper)
-    table = paper.table(asked.table)
-    entry = timing_in(out)
+    check_sizes(out, asked, column)
+    return make_report(asked, timing_in(out), read_entries(out / CELLS), column)
+
+
+def make_report(asked: Asked, entry: Entry, cells: Sequence[Entry], column: Column) -> SpeedReport:
+    """The report of a timing beside the paper's pair that `column` names; `cells` are those whose models were timed, if any."""
+    paper, table = zoo.paper(asked.paper), asked.printed
     found = measured(entry, table)
     here = {
         c: found.get(dataclasses.replace(c, pair=""), {})
@@ -78,26 +87,48 @@ def make_report(out: Path, column: Column) -> SpeedReport:
         if c.pair == column.pair and c.metric in (*TIMED, *UNMEASURED)
     }
     timed = {c: values for c, values in here.items() if values}
-    said = claims_of(paper.claims, table.name, *TIMED, *UNMEASURED)
     rows = [row for row in table.rows if any(row.key in values for values in found.values())]
+    why = _under_trained(entry, cells, rows)
+    claims = []
+    for claim in claims_of(paper.claims, table.name, *TIMED, *UNMEASURED):
+        reason = why_untested(claim, asked, why)
+        claims.append(Judged(claim, UNTESTED, (), (), reason) if reason else ranges.judge(timed, claim, table))
     return SpeedReport(
         f"{paper.cite}, {place(table.name)}: {table.title}",
         next(pair.title for pair in paper.pairs if pair.name == column.pair),
         table.columns,
-        tuple(line for c, values in here.items() for line in _lines(c, rows, values)),
-        tuple(ranges.judge(timed, claim, table) for claim in said),
+        tuple(line for c, values in here.items() for line in _lines(c, rows, values, why)),
+        tuple(claims),
+        why,
         entry,
     )
 
 
-def _lines(column: Column, rows: Sequence[Row], values: Mapping[str, tuple[float, ...]]) -> Iterator[SpeedLine]:
+def _under_trained(entry: Entry, cells: Sequence[Entry], rows: Sequence[Row]) -> dict[str, str]:
+    """Rows whose timed models have not learned and so write other lengths; with random weights all lengths are given."""
+    if entry.conditions.get("weights") != "trained":
+        return {}
+    known, marked = {str(cell.conditions["row"]) for cell in cells}, marked_rows(cells)
+    found = {}
+    for row in rows:
+        names = [name for name in (row.key, row.model_of) if name]
+        if not any(name in known for name in names):
+            found[row.key] = "nothing is recorded of its training"
+        elif reason := next((marked[name] for name in names if name in marked), ""):
+            found[row.key] = reason
+    return found
+
+
+def _lines(
+    column: Column, rows: Sequence[Row], values: Mapping[str, tuple[float, ...]], under_trained: Mapping[str, str]
+) -> Iterator[SpeedLine]:
     first = next((row for row in rows if row.figure(column)), rows[0])
     for row in rows:
         ours, theirs, base = values.get(row.key, ()), row.figure(column), first.figure(column)
         yield SpeedLine(
             column,
             row.key,
-            row.label,
+            row.label + f" ({UNDER_TRAINED})" * (row.key in under_trained),
             ours,
             times(ours[0], values[first.key][0], column) if ours else None,
             theirs,
@@ -125,7 +156,8 @@ def _remarks(report: SpeedReport) -> list[str]:
     return [
         "Here: the median of the repeats, the lowest and the highest. times: how many times as good as the first row of which "
         "the paper has a figure, else the first, here of medians.",
-        ranges.EXPLAINED,
+        *[ranges.EXPLAINED] * any(judged.tested for judged in report.claims),
+        *under_trained_remarks(report.under_trained),
         entry.notes,
         *(f"{key}: {value}" for key, value in entry.conditions.items() if value is not None),
         *(
@@ -136,14 +168,35 @@ def _remarks(report: SpeedReport) -> list[str]:
     ]
 
 
+def _head(report: SpeedReport) -> list[str]:
+    count = len(report.under_trained)
+    return under_trained_head(count, len({line.row for line in report.lines})) if count else []
+
+
 def _text(report: SpeedReport) -> str:
-    lines = [report.title, f"The paper's: {report.pair}.", "", *aligned(HEAD, _table(report), (0, 1, 2)), ""]
+    lines = [
+        report.title,
+        f"The paper's: {report.pair}.",
+        *_head(report),
+        "",
+        *aligned(HEAD, _table(report), (0, 1, 2)),
+        "",
+    ]
     lines += [*claims_text(report.claims, report.columns), "", *_remarks(report), "", report.entry.command]
     return "\n".join(lines) + "\n"
 
 
-def _markdown(report: SpeedReport) -> str:
-    lines = [f"# {report.title}", "", f"The paper's: {report.pair}.", "", *pipes(HEAD, _table(report), (0, 1, 2)), ""]
+def markdown(report: SpeedReport) -> str:
+    """The report as a page."""
+    lines = [
+        f"# {report.title}",
+        "",
+        *(f"**{one}**\n" for one in _head(report)),
+        f"The paper's: {report.pair}.",
+        "",
+        *pipes(HEAD, _table(report), (0, 1, 2)),
+        "",
+    ]
     lines += [*claims_page(report.claims, report.columns), ""]
     lines += [*(f"- {one}" for one in _remarks(report)), "", f"    {report.entry.command}", ""]
     return "\n".join(lines)

@@ -13,14 +13,14 @@ from calque.diagnostics import CalqueError, Diagnostic, Place, help_of, message,
 from calque.experiment import load as load_experiment
 from calque.layers.source import SourceAttention
 from calque.ledger import Entry
-from calque.reproduce.corpora import CORPORA, Corpus
-from calque.reproduce.plan import DATA, RUNS, Asked, Cell, Tell, asked_in
+from calque.reproduce.asked import Asked, asked_in
+from calque.reproduce.corpora import Corpus
+from calque.reproduce.own_corpus import corpus_in
+from calque.reproduce.plan import DATA, RUNS, Cell, Tell
+from calque.reproduce.trained import MEMBERS
 from calque.run import ARCHITECTURE, EXPERIMENT
 from calque.workflow import registry_of_run
 from calque.zoo.paper import Row, Table
-
-MEMBERS = "members"
-"""The condition of a decoded row's cell that names the trained cells it is made of."""
 
 
 class NotMeasured(Exception):
@@ -56,10 +56,10 @@ class Folder:
         """The paper's table."""
         return zoo.paper(self.asked.paper).table(self.asked.table)
 
-    @property
+    @cached_property
     def corpus(self) -> Corpus:
         """What its cells are trained on."""
-        return CORPORA[self.asked.corpus]
+        return corpus_in(self.out, self.asked.corpus)
 
     @cached_property
     def test(self) -> tuple[list[str], list[str]]:

@@ -3,14 +3,18 @@
 from collections.abc import Sequence
 from pathlib import Path
 
+from calque.reproduce.asked import Asked, claim_folder
 from calque.reproduce.cell import FAILED, HELD, cell_id, run_cell
-from calque.reproduce.plan import CELLS, Asked, Cell, Plan, Tell, cells_of, claim_folder, rows_of, table_of
+from calque.reproduce.corpora import Corpus
+from calque.reproduce.own_corpus import OwnCorpus
+from calque.reproduce.plan import CELLS, Cell, Plan, Tell, cells_of, rows_of, table_of
 from calque.run import writing
 from calque.train.loop import Stopped
 
 
 def reproduce_table(
     asked: Asked,
+    corpus: Corpus,
     root: Path,
     out: Path,
     rows: Sequence[str],
@@ -26,9 +30,13 @@ def reproduce_table(
     table = table_of(asked.paper, asked.table)
     chosen = rows_of(table, asked.paper, rows)
     rows_of(table, asked.paper, [asked.match] if asked.match else [])
-    plan = Plan(asked, root, out, tell)
+    plan = Plan(asked, corpus, root, out, tell)
+    if isinstance(corpus, OwnCorpus):
+        corpus.check()
     with writing(out):
         claim_folder(out, asked)
+        if isinstance(corpus, OwnCorpus):
+            corpus.write(out)
     failed: list[Cell] = []
     held: list[Cell] = []
     cells = cells_of(chosen, seeds, shard)

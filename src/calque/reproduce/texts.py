@@ -10,7 +10,7 @@ from calque.diagnostics import CalqueError
 from calque.evaluate import bleu, meteor
 from calque.evaluate.measure import Measure, measure
 from calque.evaluate.meteor_metric import MeteorSettings, read_lists
-from calque.reproduce.corpora import TOKENIZE, Corpus
+from calque.reproduce.corpora import Corpus
 from calque.reproduce.plan import DETOKENISED, HYPOTHESES, PLAIN_REFERENCE, REFERENCE, REPLACED
 
 METEOR_VERSION = "1.4"
@@ -45,10 +45,10 @@ TEXTS: Mapping[str, Scored] = {
 def measure_of(metric: str, corpus: Corpus, root: Path, out: Path) -> Measure:
     """How a metric of `TEXTS` is taken; NIST BLEU without case where the corpus has none. Raises what `meteor_settings` raises."""
     if metric == "meteor":
-        return measure("meteor", tokenize=TOKENIZE, meteor=meteor_settings(corpus, root))
+        return measure("meteor", tokenize=corpus.tokenize, meteor=meteor_settings(corpus, root))
     if metric == "nist-bleu":
         return measure("bleu", tokenize=MTEVAL, lowercase=not has_case(list(Lines(out / REFERENCE))))
-    return measure("bleu", tokenize=TOKENIZE, lowercase=metric == "uncased-bleu")
+    return measure("bleu", tokenize=corpus.tokenize, lowercase=metric == "uncased-bleu")
 
 
 def has_case(lines: Sequence[str]) -> bool:
@@ -58,18 +58,19 @@ def has_case(lines: Sequence[str]) -> bool:
 
 def meteor_settings(corpus: Corpus, root: Path) -> MeteorSettings:
     """METEOR as MultEval runs it. Raises D520 where the data root has no word lists, X301 without a stemmer."""
-    lists = read_lists(corpus.language, root / "meteor", version=METEOR_VERSION, normalise=TOKENIZE)
+    normalise = "none" if corpus.tokenize == "none" else "norm"
+    lists = read_lists(corpus.language, root / "meteor", version=METEOR_VERSION, normalise=normalise)
     made = MeteorSettings(corpus.language, METEOR_VERSION, lists)
-    made.make(TOKENIZE)
+    made.make(corpus.tokenize)
     return made
 
 
 def scores(corpus: Corpus, root: Path, hypotheses: list[str], references: list[str]) -> dict[str, Any]:
     """Figures of every cell, their signatures, and what there is to say of them."""
-    found = bleu(hypotheses, references, tokenize=TOKENIZE)
+    found = bleu(hypotheses, references, tokenize=corpus.tokenize)
     figures, signatures, notes = {"BLEU": round(found.value, 3)}, {"BLEU signature": found.signature}, ""
     try:
-        score = meteor(hypotheses, references, meteor_settings(corpus, root), tokenize=TOKENIZE)
+        score = meteor(hypotheses, references, meteor_settings(corpus, root), tokenize=corpus.tokenize)
     except CalqueError as fault:
         if {d.code for d in fault.diagnostics} - {"D520", "X301"}:
             raise

@@ -45,13 +45,20 @@ class Tested:
 class Judged:
     """A claim: `verdict` is `does not hold` where one of its contrasts does not, `holds` where all do, else `undecided`.
 
-    `missing` are rows without a finished cell, and columns that nothing here measures; then it is `not tested`.
+    `missing` are rows without a finished cell, and columns that nothing here measures; then it is `not tested`. So it is for
+    another `reason`, such as rows that have not learned.
     """
 
     claim: Claim
     verdict: str
     tested: tuple[Tested, ...]
     missing: tuple[str, ...]
+    reason: str = ""
+
+    @property
+    def why(self) -> str:
+        """Why it is not tested."""
+        return self.reason or f"no figure of {', '.join(self.missing)}"
 
 
 def judged(claim: Claim, tested: Sequence[Tested]) -> Judged:

@@ -2,7 +2,8 @@
 `paper(name)` a paper's tables.
 
 A paper is a file `PAPER.toml` with its tables, a folder `PAPER` with the architectures it names, or both. What is in the
-folder is called `PAPER/NAME`, the row of a table `PAPER/TABLE/ROW`.
+folder is called `PAPER/NAME`, the row of a table `PAPER/TABLE/ROW`, at the sizes that the paper takes for the language pair of
+the table's first column, and `PAPER/TABLE/ROW@PAIR` at those of another of its pairs.
 """
 
 import functools
@@ -12,7 +13,8 @@ from importlib.resources.abc import Traversable
 from pathlib import Path
 
 from calque.diagnostics import Text, error, nearest, read_text
-from calque.zoo.paper import Paper, Row, load_paper
+from calque.zoo.load import load_paper
+from calque.zoo.paper import Paper, Row
 
 __all__ = ["distinct", "find", "names", "paper", "papers", "read"]
 
@@ -23,11 +25,14 @@ def names() -> list[str]:
 
 
 def distinct() -> list[str]:
-    """Every architecture once, sorted: of those with one text, notes apart, the first by name, files before rows."""
+    """Every architecture once, sorted: of those with one text, notes and the sizes of language pairs apart, the first by name,
+    files before rows.
+    """
     first: dict[str, str] = {}
-    files = _files()
+    files, rows = _files(), _rows()
     for name in sorted(names(), key=lambda n: (n not in files, n)):
-        lines = (line for line in read(name).body.splitlines() if line and not line.startswith("#"))
+        body = rows[name].written if name in rows else read(name).body
+        lines = (line for line in body.splitlines() if line and not line.startswith("#"))
         first.setdefault("\n".join(lines), name)
     return sorted(first.values())
 
@@ -48,16 +53,21 @@ def paper(name: str) -> Paper:
 
 
 def read(name: str) -> Text:
-    """The text of an architecture; of a row that is another's model, decoded otherwise, that model's. Raises X220 where there is
-    none of that name, or several: an ensemble.
+    """The text of an architecture; of a row that is another's model, decoded otherwise, that model's.
+
+    Raises X220 where there is none of that name, or several: an ensemble; X850 where `@PAIR` is no language pair of the table.
     """
     files = _files()
     if name in files:
         return Text(f"zoo/{name}.adl", files[name].read_text(encoding="utf-8"))
     rows = _rows(otherwise=True)
-    if name not in rows:
-        raise error("X220", None, name=name, near=nearest(name, [*files, *rows]), names=sorted(files))
-    return Text(f"zoo/{name}.adl", rows[name].text)
+    row, _, pair = name.partition("@")
+    if row not in rows:
+        raise error("X220", None, name=name, near=nearest(row, [*files, *rows]), names=sorted(files))
+    if pair and pair not in rows[row].texts:
+        pairs = list(rows[row].texts)
+        raise error("X850", None, table=row.rpartition("/")[0], name=pair, near=nearest(pair, pairs), names=pairs)
+    return Text(f"zoo/{name}.adl", rows[row].at(pair) if pair else rows[row].text)
 
 
 def find(name: str) -> Text:
