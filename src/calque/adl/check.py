@@ -2,6 +2,7 @@
 
 import functools
 import hashlib
+import itertools
 from collections.abc import Mapping
 from dataclasses import dataclass, field, fields, replace
 from typing import Any, NamedTuple
@@ -377,7 +378,7 @@ class _Checker:
         return key, self.points.get(key)
 
     def unlabelled(self, call: Call, label: str, span: Span) -> None:
-        near = self.reporter.near(label, [*self.written, "end"])
+        near = self.reporter.near(label, itertools.chain(("end",), self.written))
         at = span.text.body.find(label, span.start, span.end)
         fix = Fix(Span(span.text, at, at + len(label)), near) if near and at >= 0 else None
         self.record(call, Diagnostic("C129", span, {"label": label, "near": near}, fix))

@@ -46,7 +46,7 @@ def prelude_scope() -> Scope:
     """The prelude's definitions, each seeing those before it."""
     scope = Scope()
     for statement in prelude():
-        scope = scope.extended({statement.name: Definition(statement, scope, prelude=True)})
+        scope = scope.after(statement.name, Definition(statement, scope, prelude=True))
     return scope
 
 
@@ -94,7 +94,7 @@ class _Program:
             self.sides[name] = None
         elif name not in self.seen or self.scope.find(name) is None:
             self.lost.add(name)
-            self.scope = self.scope.extended({name: Lost()})
+            self.scope = self.scope.after(name, Lost())
 
     def fail(self, code: str, span: Span, fix: Fix | None = None, **fields: object) -> Abandoned:
         return self.expander.fail(code, span, fix, **fields)
@@ -168,7 +168,7 @@ class _Program:
                 return
             self.expander.settings[name] = found
         else:
-            self.scope = self.scope.extended({name: SettingValue(name, found, statement.name_span)})
+            self.scope = self.scope.after(name, SettingValue(name, found, statement.name_span))
         self.user_settings[name] = statement.name_span
         self.used(SETTINGS.keys() & (self.expander.read - before), statement)
 
@@ -186,7 +186,7 @@ class _Program:
             if parameter.name in RESERVED:
                 raise self.fail("C121", parameter.span, name=parameter.name)
             names.add(parameter.name)
-        self.scope = self.scope.extended({statement.name: Definition(statement, self.scope, prelude=False)})
+        self.scope = self.scope.after(statement.name, Definition(statement, self.scope, prelude=False))
 
     def unread(self) -> None:
         for name, span in self.user_settings.items():
