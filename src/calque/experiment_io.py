@@ -11,6 +11,10 @@ from dataclasses import dataclass
 from calque.diagnostics import CalqueError, Place, Span, Text, error
 
 
+EXPERIMENT = "experiment.toml"
+"""The file of an experiment in a run folder."""
+
+
 @dataclass(frozen=True, slots=True)
 class Entry:
     """One `section.key = value` as somebody wrote it; `key` is None for a section that is not a table."""
