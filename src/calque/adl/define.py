@@ -50,6 +50,11 @@ class Expander(Binder):
         self.entered: set[str] = set()
         self.calls = self.holes = self.numbers = self.operations = self.repeats = 0
 
+    @property
+    def work(self) -> int:
+        """How many steps were taken so far."""
+        return self.steps + self.calls + self.numbers
+
     # -- chains
 
     def chain(self, value: Value, scope: Scope) -> CallChain:

@@ -25,7 +25,7 @@ Reader = Callable[[Text], Read]
 class Program:
     """An expanded definition. A side that could not be expanded is None; its faults are in `faults`.
 
-    `width` is None where the setting `d` is faulty, so that widths cannot be told.
+    `width` is None where the setting `d` is faulty, so that widths cannot be told. `work` is how many steps expanding took.
     """
 
     width: int | None
@@ -33,6 +33,8 @@ class Program:
     decoder: CallChain | None
     faults: list[Diagnostic]
     warnings: list[Diagnostic] = field(default_factory=list)
+    statements: list[Statement] = field(default_factory=list)
+    work: int = 0
 
 
 @functools.cache
@@ -86,7 +88,9 @@ class _Program:
             self.unread()
         # With a default unknown, what follows from it is not looked at.
         width = None if self.lost & SETTINGS.keys() else int(self.expander.settings["d"])
-        return Program(width, self.sides.get("encoder"), self.sides.get("decoder"), self.faults, self.warnings)
+        work = len(statements) + self.expander.work
+        sides = self.sides.get("encoder"), self.sides.get("decoder")
+        return Program(width, *sides, self.faults, self.warnings, statements, work)
 
     def lose(self, name: str) -> None:
         """What a faulty statement would have made is not asked for again."""
