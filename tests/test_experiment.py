@@ -89,13 +89,23 @@ def test_windows_newlines(tmp_path: Path) -> None:
     assert faults(file(tmp_path, (GOOD + "lrr = 2\n").replace("\n", "\r\n"))) == [("X105", "lrr")]
 
 
+def test_a_string_of_an_override_needs_no_quotes(tmp_path: Path) -> None:
+    path = file(tmp_path, GOOD)
+    found = load(path, ["train.precision=float32", "model.text=", "model.file=domhan2018/transformer"])
+    assert (found.train.precision, found.model.file, found.model.text) == ("float32", "domhan2018/transformer", "")
+    assert load(path, ['train.precision="bfloat16"', "decode.align_layer=3"]).decode.align_layer == "3"
+    assert faults(path, "train.precision=flaot32") == [("X107", "flaot32")]
+
+
 def test_overrides_replace_and_are_typed(tmp_path: Path) -> None:
     path = file(tmp_path, GOOD)
     found = load(path, ["train.lr=1e-4", "train.lr=3", 'train.optimiser="sgd"', "data.joint=false"])
     assert (found.train.lr, found.train.optimiser, found.data.joint) == (3.0, "sgd", False)
     assert faults(path, "train.lr") == [("X109", "train.lr")]
     assert faults(path, "lr=1") == [("X109", "lr=1")]
-    assert faults(path, "train.optimiser=sgd") == [("X111", "sgd")]
+    assert faults(path, "train.optimiser='sgd") == [("X111", "'sgd")]
+    assert faults(path, "train.lr=fast") == [("X111", "fast")]
+    assert faults(path, "data.train=a.en") == [("X111", "a.en")]
     assert faults(path, "train.lr=1\nvalid=2") == [("X111", "1\nvalid=2")]
     assert faults(path, "train.seed=1.5", "train.seeed=1", "trian.seed=1") == [
         ("X106", "1.5"),

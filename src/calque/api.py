@@ -25,9 +25,9 @@ from calque.decode.scorer import COMBINE
 from calque.decode.select import load_selection
 from calque.decode.translate import Asked, Loaded, Prefix, Translation, force, translate_lines
 from calque.diagnostics import Diagnostic, Place, Text, error, render
-from calque.experiment import Experiment
+from calque.experiment import Experiment, override
 from calque.experiment import load as load_experiment
-from calque.experiment_io import literal, parse_override
+from calque.experiment_io import literal
 from calque.layers.registry import builtin
 from calque.model import Model, Shape
 from calque.run import EXPERIMENT, load_model
@@ -193,7 +193,7 @@ def load(
         raise ValueError("expected a run folder, found none")
     written = [*(f"decode.{key}={literal(value)}" for key, value in decode.items()), *overrides]
     for one in written:
-        entry = parse_override(one)
+        entry = override(one)
         if entry.section != "decode":
             raise error("X414", entry.section_at, key=f"{entry.section}.{entry.key}", section=entry.section)
     first, *others = [_load(path, written) for path in folders]

@@ -123,14 +123,40 @@ def message(diagnostic: Diagnostic) -> str:
 
 
 def help_of(diagnostic: Diagnostic) -> str | None:
-    """The first help of the code whose fields the diagnostic carries."""
+    """What to write: the first help of the code whose fields the diagnostic carries; one that has an edit names it.
+
+    A help that does not name the edit, `{near}` or `{fix}`, stands back behind it.
+    """
     words = _words(diagnostic)
+    if diagnostic.fix is not None:
+        words["fix"] = sentence(diagnostic.fix)
     for template in codes()[diagnostic.code].help:
         try:
-            return template.format_map(words)
+            if diagnostic.fix is None or any(f"{{{name}}}" in template for name in _NAMING):
+                return template.format_map(words)
         except KeyError:
             continue
-    return None
+    return words.get("fix")
+
+
+_NAMING = ("near", "nearest", "add", "fix")
+"""Fields of a help that name the edit."""
+
+
+def sentence(fix: Fix) -> str:
+    """An edit in words."""
+    written = fix.span.text.body[fix.span.start : fix.span.end]
+    before, after = written.strip().split("\n"), fix.replacement.strip().split("\n")
+    if len(before) > 1 and sorted(before) == sorted(after):
+        return f"move `{printable(after[0])}` up, before `{printable(before[0])}`"
+    old, new = (" ".join(text.split()) for text in (written, fix.replacement))
+    if not new and "\n" in fix.replacement:
+        return f"begin a new line in the place of `{printable(old)}`"
+    if not old:
+        return f"add `{printable(new.strip(', ') or new)}`"
+    if not new:
+        return f"leave out `{printable(old.strip(', ') or old)}`"
+    return f"write `{printable(new)}` for `{printable(old)}`"
 
 
 def _words(diagnostic: Diagnostic) -> dict[str, str]:

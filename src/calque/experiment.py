@@ -19,7 +19,7 @@ from calque.experiment_keys import Data, Decode, Model, Train
 from calque.whole import write_whole
 
 __all__ = ["LIMITS", "Data", "Decode", "Experiment", "Model", "Train", "check", "differences"]
-__all__ += ["digest", "load", "to_toml", "write"]
+__all__ += ["digest", "load", "override", "to_toml", "write"]
 
 
 @dataclass(frozen=True)
@@ -53,7 +53,7 @@ _LARGEST = 2**63 - 1  # TOML's whole numbers have 64 bits; tomllib reads longer 
 def load(path: Path | str, overrides: Sequence[str] = (), besides: Collection[str] = ()) -> Experiment:
     """Reads an experiment file and checks all of it, save sections named `besides`, which are not those of an experiment.
 
-    Each override is `section.key=value` with a TOML value, and replaces what the file says. Every path comes back
+    Each override is `section.key=value` with a TOML value (a string needs no quotes), and replaces what the file says. Every path is
     absolute: those of the file start from its folder, those of overrides from the current folder. A `model.file` that is no
     file there and does not end in `.adl` stays as it is: it may name an architecture of the zoo.
 
@@ -69,7 +69,7 @@ def load(path: Path | str, overrides: Sequence[str] = (), besides: Collection[st
         faults += e.diagnostics
     for written in overrides:
         try:
-            entries.append(parse_override(written))
+            entries.append(override(written))
         except CalqueError as e:
             faults += e.diagnostics
     readable = not faults
@@ -102,6 +102,16 @@ def load(path: Path | str, overrides: Sequence[str] = (), besides: Collection[st
     if faults:
         raise CalqueError(faults)
     return experiment
+
+
+def override(written: str) -> Entry:
+    """The entry of one `--set section.key=value`. Raises X109 and X111."""
+
+    def is_text(section: str, key: str) -> bool:
+        known = _SECTIONS.get(section, {}).get(key)
+        return known is not None and known.type is str
+
+    return parse_override(written, is_text)
 
 
 def _misplaced(entry: Entry, entries: Sequence[Entry]) -> Iterator[Diagnostic]:

@@ -5,10 +5,13 @@ import os
 import re
 import textwrap
 import tomllib
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 from calque.diagnostics import CalqueError, Place, Span, Text, error
+
+EXPERIMENT = "experiment.toml"
+"""The file of an experiment in a run folder."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,13 +64,18 @@ def parse(text: Text) -> list[Entry]:
     return found
 
 
-def parse_override(written: str) -> Entry:
-    """The entry of one `--set section.key=value`; X109 where it is none. Its paths start from the current folder."""
+def parse_override(written: str, is_text: Callable[[str, str], bool]) -> Entry:
+    """The entry of one `--set section.key=value`; X109 where it is none. Its paths start from the current folder.
+
+    The value is TOML. For a key that `is_text`, a value without quotes is the string itself: a shell would take quotes away.
+    """
     text = Text("--set", written)
     match = _OVERRIDE.fullmatch(written)
     if match is None:
         raise error("X109", Span(text, 0, len(written)), found=written)
     section, key, value = (Span(text, match.start(n), match.end(n)) for n in (1, 2, 3))
+    if is_text(match[1], match[2]) and match[3][:1] not in ('"', "'"):
+        return Entry(match[1], match[2], match[3], section, key, value, os.getcwd())
     try:
         document = _loads("value = " + match[3], text)
     except CalqueError:

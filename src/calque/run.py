@@ -34,13 +34,13 @@ from calque.data.subwords import load_codecs, save_codecs
 from calque.diagnostics import CalqueError, Diagnostic, Place, Text, error
 from calque.experiment import Experiment, digest, load
 from calque.experiment import write as write_experiment
+from calque.experiment_io import EXPERIMENT as EXPERIMENT
 from calque.layers.contract import Registry
 from calque.layers.registry import builtin
 from calque.model import Model, Shape
 from calque.whole import made, only, staged, sweep, sync_folder, write_whole
 
 FORMAT = 1
-EXPERIMENT = "experiment.toml"
 ARCHITECTURE = "architecture.adl"
 CODECS = "codecs"
 LOG = "log.jsonl"

@@ -10,14 +10,14 @@ from pathlib import Path
 from types import ModuleType
 from typing import Any
 
-from calque import zoo
 from calque.adl.check import check
 from calque.adl.dialect import reader
 from calque.adl.program import prelude
 from calque.adl.signature import REPEAT, SETTINGS
 from calque.data.compiled import Given, Prepared, compiled_before, corpus_digest, prepare
 from calque.decode.translate import Loaded, translate_lines
-from calque.diagnostics import CalqueError, Place, Text, error, render_all
+from calque.definitions import definition
+from calque.diagnostics import CalqueError, Place, error, render_all
 from calque.evaluate import bleu
 from calque.experiment import Data, Experiment, load
 from calque.experiment import Model as ModelSettings
@@ -96,16 +96,6 @@ def registry_of_run(folder: Path) -> Registry:
     """The layers that the definition in a run folder may name; the library's where the folder holds no experiment."""
     file = folder / EXPERIMENT
     return registry_of(load(file).model) if file.is_file() else builtin()
-
-
-def definition(experiment: Experiment) -> Text:
-    """The architecture's text: of the file or the architecture of the zoo that the experiment names, or its own.
-
-    Raises X220 for an unknown name that begins like those of the zoo, X402 or X403 for a file that cannot be read.
-    """
-    if experiment.model.file:
-        return zoo.find(experiment.model.file)
-    return Text("model.text", experiment.model.text)
 
 
 def run_training(

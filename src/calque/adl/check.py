@@ -2,6 +2,7 @@
 
 import functools
 import hashlib
+import itertools
 from collections.abc import Mapping
 from dataclasses import dataclass, field, fields, replace
 from typing import Any, NamedTuple
@@ -12,9 +13,9 @@ from calque.adl.faults import Exhausted, Reporter, used_at
 from calque.adl.library import Library
 from calque.adl.limits import MAX_FAULTS, MAX_NODES, MAX_PARAMETERS, MAX_TOKENS
 from calque.adl.parser import parse_some
-from calque.adl.program import Reader, expand, out_of_bounds
-from calque.adl.signature import Body, Int, Parameter, Point, Real
-from calque.adl.syntax import tokenize
+from calque.adl.program import Program, Reader, expand, out_of_bounds, prelude
+from calque.adl.signature import REPEAT, Body, Int, Parameter, Point, Real
+from calque.adl.syntax import Statement, tokenize
 from calque.adl.text import program_text
 from calque.adl.tree import Chain, Node
 from calque.diagnostics import CalqueError, Diagnostic, Fix, Span, Text
@@ -38,14 +39,60 @@ class Checked:
 
 @no_collection()
 def check(text: Text, library: Library, reader: Reader = parse_some) -> Checked:
-    """The checked tree of a definition. Raises every fault that can be told at once."""
+    """The checked tree of a definition. Raises every error that can be reported together, each with an edit that mends it where
+    there is one.
+    """
+    attempt = _attempt(text, library, reader)
+    checked = attempt.checked
+    if checked is None:
+        raise CalqueError(_advised(attempt, text, library, reader))
+    if not checked.warnings:
+        return checked
+    return replace(checked, warnings=tuple(_advised(attempt, text, library, reader)))
+
+
+class _Attempt(NamedTuple):
+    """What checking a text came to: `faults` or else warnings, and how many steps it took."""
+
+    checked: Checked | None
+    faults: list[Diagnostic]
+    work: int
+    statements: list[Statement]
+
+
+def _attempt(text: Text, library: Library, reader: Reader, max_nodes: int = MAX_NODES) -> _Attempt:
+    """Checks a text once. Raises where it is too large."""
     signatures = {name: layer.signature() for name, layer in library.layers.items()}
     program = expand(text, signatures, reader)
-    checker = _Checker(library, program.faults)
+    checker = _Checker(library, program.faults, max_nodes)
     encoder, decoder = checker.sides(program.encoder, program.decoder, program.width)
     faults = _distinct(checker.faults)[:MAX_FAULTS]
+    work = program.work + checker.nodes
     if faults or not (encoder and decoder and program.encoder and program.decoder and program.width):
-        raise CalqueError(faults)
+        return _Attempt(None, faults, work, program.statements)
+    checked = _whole(text, program, checker, encoder, decoder)
+    return _Attempt(checked, list(checked.warnings), work, program.statements)
+
+
+def _advised(attempt: _Attempt, text: Text, library: Library, reader: Reader) -> list[Diagnostic]:
+    """The faults of a text with the edits that mend them."""
+    from calque.adl.advice import advise, desk_for  # faulty texts alone need it
+
+    def again(edited: Text) -> tuple[list[Diagnostic], int]:
+        other = _attempt(edited, library, reader, MAX_NODES // 3)
+        return other.faults, other.work
+
+    signatures = {name: layer.signature() for name, layer in library.layers.items()}
+    try:
+        desk = desk_for(text, {**signatures, REPEAT.name: REPEAT}, (*prelude(), *attempt.statements))
+    except CalqueError:  # too large to look for edits
+        return attempt.faults
+    return advise(desk, attempt.faults, again, attempt.work)
+
+
+def _whole(text: Text, program: Program, checker: "_Checker", encoder: Chain, decoder: Chain) -> Checked:
+    """A definition without faults, once its size is known."""
+    assert program.encoder and program.decoder and program.width
     parameters = encoder.parameters + decoder.parameters
     if parameters > MAX_PARAMETERS:
         values: dict[str, object] = {"what": "parameters", "limit": MAX_PARAMETERS, "found": parameters}
@@ -77,10 +124,10 @@ class _Place(NamedTuple):
 
 
 class _Checker:
-    def __init__(self, library: Library, faults: list[Diagnostic]):
+    def __init__(self, library: Library, faults: list[Diagnostic], max_nodes: int):
         self.library, self.faults = library, faults
         self.reporter = Reporter(faults)
-        self.nodes = 0
+        self.nodes, self.max_nodes = 0, max_nodes
         self.reads_source = False
         self.end: int | None = None
         self.all_labels = True
@@ -237,8 +284,8 @@ class _Checker:
         if call.signature is HOLE:
             return None
         self.nodes += 1
-        if self.nodes > MAX_NODES:
-            self.fail(call, "C401", call.span, what="layers with all copies", limit=MAX_NODES, found="more")
+        if self.nodes > self.max_nodes:
+            self.fail(call, "C401", call.span, what="layers with all copies", limit=self.max_nodes, found="more")
             raise Exhausted()
         layer = self.library.layers[call.name]
         good = True
@@ -377,7 +424,7 @@ class _Checker:
         return key, self.points.get(key)
 
     def unlabelled(self, call: Call, label: str, span: Span) -> None:
-        near = self.reporter.near(label, [*self.written, "end"])
+        near = self.reporter.near(label, itertools.chain(("end",), self.written))
         at = span.text.body.find(label, span.start, span.end)
         fix = Fix(Span(span.text, at, at + len(label)), near) if near and at >= 0 else None
         self.record(call, Diagnostic("C129", span, {"label": label, "near": near}, fix))

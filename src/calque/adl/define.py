@@ -6,6 +6,7 @@ Definitions are hygienic. A fault inside a prelude body is shown where the user 
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import replace
+from itertools import chain
 from typing import Any
 
 from calque.adl.bind import Binder, Given
@@ -48,6 +49,11 @@ class Expander(Binder):
         self.read: set[str] = set()
         self.entered: set[str] = set()
         self.calls = self.holes = self.numbers = self.operations = self.repeats = 0
+
+    @property
+    def work(self) -> int:
+        """How many steps were taken so far."""
+        return self.steps + self.calls + self.numbers
 
     # -- chains
 
@@ -106,9 +112,8 @@ class Expander(Binder):
             raise self.fail("C110", term.span, expected="a layer", found=f"the number `{term.name}`")
         signature = self.signatures.get(term.name)
         if signature is None:
-            layers = [n for n in scope.names() if isinstance(scope.find(n), Definition | Closure)]
-            known = [*layers, *self.signatures]
-            raise self.unknown("C101", term.name, term.name_span, known)
+            layers = (n for n in scope.names() if isinstance(scope.find(n), Definition | Closure))
+            raise self.unknown("C101", term.name, term.name_span, chain(layers, self.signatures))
         return (self.primitive(signature, term, scope),)
 
     def definition(self, term: Term, definition: Definition, scope: Scope) -> CallChain:
@@ -309,8 +314,8 @@ class Expander(Binder):
             if isinstance(found, int):
                 return found
             if found is None and bound is None and value.name not in self.signatures:
-                known = [n for n in scope.names() if isinstance(scope.find(n), SettingValue | Index | Closure)]
-                raise self.unknown("C102", value.name, value.span, [*known, *SETTINGS])
+                numbers = (n for n in scope.names() if isinstance(scope.find(n), SettingValue | Index | Closure))
+                raise self.unknown("C102", value.name, value.span, chain(numbers, SETTINGS))
         if isinstance(value, Operation):
             return self.operation(value, scope, parameter)
         raise self.mismatch(parameter, value)

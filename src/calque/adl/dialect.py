@@ -2,7 +2,6 @@
 
 from collections.abc import Mapping, Sequence
 
-from calque.adl import acl18
 from calque.adl.parser import parse_some
 from calque.adl.program import Reader
 from calque.adl.settings import overriding
@@ -15,6 +14,8 @@ def reader(dialect: str, settings: Mapping[str, Statement] | None = None) -> Rea
     """How the texts of a dialect are read, with `settings` in the place of theirs."""
     given = settings or {}
     if dialect == "acl18":
+        from calque.adl import acl18  # the other dialect alone needs it
+
         return lambda text: acl18.read(text, given)
     return overriding(parse_some, given)
 

@@ -7,6 +7,9 @@ from calque.adl.limits import MAX_EXPANSION, MAX_FAULTS, MAX_STEPS
 from calque.diagnostics import Diagnostic, Fix, Span, nearest
 
 PRELUDE = "<prelude>"
+MAX_NAMES = 300  # looked at for one fault
+MAX_COMPARED = 250_000  # pairs of characters that are compared for all faults of a text
+COMPARISON = 250  # what comparing two names costs besides, in pairs of characters
 
 
 class Abandoned(Exception):
@@ -55,10 +58,18 @@ class Reporter:
         return Exhausted()
 
     def near(self, name: str, known: Iterable[str]) -> str | None:
-        """The name most like `name`; none once a text has asked too often, since comparing takes long."""
-        names = list(islice(dict.fromkeys(known), 100))
-        self._compared += len(names)
-        return nearest(name, names) if self._compared < 600 else None
+        """The name most like `name`; none once a text has asked too often, since comparing takes long.
+
+        Comparing two names takes time in proportion to the product of their lengths, so that is what is counted.
+        """
+        names: dict[str, None] = {}
+        for other in islice(known, MAX_NAMES):
+            if self._compared >= MAX_COMPARED:
+                break
+            if other not in names and _alike_in_length(name, other):
+                names[other] = None
+                self._compared += COMPARISON + len(name) * len(other)
+        return nearest(name, names)
 
     def unknown(self, code: str, name: str, span: Span, known: Iterable[str], **fields: object) -> Abandoned:
         """A name that stands for nothing, with the one it may have been meant to be."""
@@ -80,3 +91,8 @@ class Reporter:
 
     def __exit__(self, *_: object) -> None:
         self.nesting -= 1
+
+
+def _alike_in_length(a: str, b: str) -> bool:
+    """Whether two names can be similar, going by their lengths (see `nearest`)."""
+    return 2 * min(len(a), len(b)) >= 0.6 * (len(a) + len(b))

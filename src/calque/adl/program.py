@@ -25,7 +25,7 @@ Reader = Callable[[Text], Read]
 class Program:
     """An expanded definition. A side that could not be expanded is None; its faults are in `faults`.
 
-    `width` is None where the setting `d` is faulty, so that widths cannot be told.
+    `width` is None where the setting `d` is faulty, so that widths cannot be told. `work` is how many steps expanding took.
     """
 
     width: int | None
@@ -33,6 +33,8 @@ class Program:
     decoder: CallChain | None
     faults: list[Diagnostic]
     warnings: list[Diagnostic] = field(default_factory=list)
+    statements: list[Statement] = field(default_factory=list)
+    work: int = 0
 
 
 @functools.cache
@@ -46,7 +48,7 @@ def prelude_scope() -> Scope:
     """The prelude's definitions, each seeing those before it."""
     scope = Scope()
     for statement in prelude():
-        scope = scope.extended({statement.name: Definition(statement, scope, prelude=True)})
+        scope = scope.after(statement.name, Definition(statement, scope, prelude=True))
     return scope
 
 
@@ -86,7 +88,9 @@ class _Program:
             self.unread()
         # With a default unknown, what follows from it is not looked at.
         width = None if self.lost & SETTINGS.keys() else int(self.expander.settings["d"])
-        return Program(width, self.sides.get("encoder"), self.sides.get("decoder"), self.faults, self.warnings)
+        work = len(statements) + self.expander.work
+        sides = self.sides.get("encoder"), self.sides.get("decoder")
+        return Program(width, *sides, self.faults, self.warnings, statements, work)
 
     def lose(self, name: str) -> None:
         """What a faulty statement would have made is not asked for again."""
@@ -94,7 +98,7 @@ class _Program:
             self.sides[name] = None
         elif name not in self.seen or self.scope.find(name) is None:
             self.lost.add(name)
-            self.scope = self.scope.extended({name: Lost()})
+            self.scope = self.scope.after(name, Lost())
 
     def fail(self, code: str, span: Span, fix: Fix | None = None, **fields: object) -> Abandoned:
         return self.expander.fail(code, span, fix, **fields)
@@ -168,7 +172,7 @@ class _Program:
                 return
             self.expander.settings[name] = found
         else:
-            self.scope = self.scope.extended({name: SettingValue(name, found, statement.name_span)})
+            self.scope = self.scope.after(name, SettingValue(name, found, statement.name_span))
         self.user_settings[name] = statement.name_span
         self.used(SETTINGS.keys() & (self.expander.read - before), statement)
 
@@ -186,7 +190,7 @@ class _Program:
             if parameter.name in RESERVED:
                 raise self.fail("C121", parameter.span, name=parameter.name)
             names.add(parameter.name)
-        self.scope = self.scope.extended({statement.name: Definition(statement, self.scope, prelude=False)})
+        self.scope = self.scope.after(statement.name, Definition(statement, self.scope, prelude=False))
 
     def unread(self) -> None:
         for name, span in self.user_settings.items():

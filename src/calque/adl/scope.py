@@ -43,17 +43,25 @@ Binding = SettingValue | Definition | Closure | Index | Lost
 
 
 class Scope:
-    """Bindings on top of an outer scope. Never changed once something refers to it."""
+    """Bindings on top of an outer scope. A scope never changes once something refers to it.
+
+    The scopes after each statement of a text share one table, in which every binding carries the number of its statement, so that
+    looking a name up takes as long after two hundred statements as after two.
+    """
+
+    __slots__ = ("_outer", "_seen", "_table")
 
     def __init__(self, bindings: Mapping[str, Binding] | None = None, outer: "Scope | None" = None):
-        self._bindings, self._outer = dict(bindings or {}), outer
+        self._table = {name: [(0, binding)] for name, binding in (bindings or {}).items()}
+        self._seen, self._outer = 1, outer
 
     def find(self, name: str) -> Binding | None:
         """What a name stands for here."""
         scope: Scope | None = self
         while scope is not None:
-            if name in scope._bindings:
-                return scope._bindings[name]
+            for number, binding in reversed(scope._table.get(name, ())):
+                if number < scope._seen:
+                    return binding
             scope = scope._outer
         return None
 
@@ -61,11 +69,20 @@ class Scope:
         """This scope with more bindings on top."""
         return Scope(bindings, self)
 
+    def after(self, name: str, binding: Binding) -> "Scope":
+        """The scope after one more statement. Only the newest scope of a text has one."""
+        scope = Scope.__new__(Scope)
+        self._table.setdefault(name, []).append((self._seen, binding))
+        scope._table, scope._seen, scope._outer = self._table, self._seen + 1, self._outer
+        return scope
+
     def names(self) -> Iterator[str]:
         """Every name known here."""
         scope: Scope | None = self
         while scope is not None:
-            yield from scope._bindings
+            for name in reversed(scope._table):  # the latest first
+                if scope._table[name][0][0] < scope._seen:
+                    yield name
             scope = scope._outer
 
 

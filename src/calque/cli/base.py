@@ -61,7 +61,16 @@ def root() -> None:
     """Neural machine translation in which the architecture is a line of text."""
 
 
-RUN = click.argument("run", type=FILE)
+def _existing(ctx: click.Context, param: click.Parameter, value: Path) -> Path:
+    """The callback of an argument that names a run folder or an experiment file: X112 where there is nothing of that name."""
+    if value.suffix != ".toml" and not value.exists():
+        from calque.definitions import missing
+
+        raise missing(value)
+    return value
+
+
+RUN = click.argument("run", type=FILE, callback=_existing)
 SET = click.option(
     "--set", "overrides", multiple=True, metavar="SECTION.KEY=VALUE", help="Replace a key of the experiment."
 )

@@ -4,11 +4,11 @@ from collections.abc import Callable
 
 from calque.adl.check import Checked, check
 from calque.adl.dialect import reader
+from calque.adl.library import Library
 from calque.adl.settings import parse_settings
 from calque.diagnostics import CalqueError, Text, error
 from calque.explain.whole import Around, whole
-from calque.layers.contract import Registry
-from calque.layers.registry import builtin
+from calque.layers.declared import declared
 
 LARGEST = 1 << 20
 STEPS = 256
@@ -29,18 +29,18 @@ def fit(
     around: Around | None = None,
     settings: tuple[str, ...] = (),
     dialect: str = "calque",
-    registry: Registry | None = None,
+    library: Library | None = None,
 ) -> int:
     """The value of a whole-number setting with which a definition learns nearest to `target` numbers; the smaller of two.
 
     Only multiples of `multiple` are tried; where it is not given, of the smallest number with which widths can be cut into
     heads and halves. Raises X230 where parameters do not grow so far with the setting, X231 where no value suits the definition.
     """
-    registry = registry or builtin()
+    library = library or declared()
 
     def count(value: int) -> int:
         given = reader(dialect, parse_settings((*settings, f"{setting}={value}")))
-        return parameters(check(text, registry, given), around)
+        return parameters(check(text, library, given), around)
 
     step = multiple or _step(count, setting)
     low, high = 1, 2

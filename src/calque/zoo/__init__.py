@@ -63,7 +63,7 @@ def read(name: str) -> Text:
     rows = _rows(otherwise=True)
     row, _, pair = name.partition("@")
     if row not in rows:
-        raise error("X220", None, name=name, near=nearest(row, [*files, *rows]), names=sorted(files))
+        raise error("X220", None, name=name, near=nearest_name(row), names=sorted(files))
     if pair and pair not in rows[row].texts:
         pairs = list(rows[row].texts)
         raise error("X850", None, table=row.rpartition("/")[0], name=pair, near=nearest(pair, pairs), names=pairs)
@@ -73,11 +73,28 @@ def read(name: str) -> Text:
 def find(name: str) -> Text:
     """The text of a file, or of an architecture where there is no such file.
 
-    Raises X220 for a name that begins like those here, X402 or X403 for another that cannot be read.
+    Raises X220 for a name that begins like those here or can be no path, X402 or X403 for another that cannot be read.
     """
-    if not Path(name).exists() and name.partition("/")[0] in {known.partition("/")[0] for known in names()}:
+    first, slash, _ = name.partition("/")
+    bare = not slash and not Path(name).suffix
+    if not Path(name).exists() and (bare or first in {known.partition("/")[0] for known in names()}):
         return read(name)
     return read_text(name, "X402", "X403")
+
+
+def nearest_name(name: str) -> str | None:
+    """The architecture that a name may have been meant to be; the paper may be left out, as in `transformer`."""
+    known = [*sorted(_files()), *sorted(_rows(otherwise=True))]
+    last = name.rpartition("/")[2].lower()
+    by_last: dict[str, str] = {}
+    for full in known:
+        by_last.setdefault(full.rpartition("/")[2], full)
+    if last in by_last:
+        return by_last[last]
+    near = nearest(name, known)
+    if near is None and (end := nearest(last, by_last)) is not None:
+        return by_last[end]
+    return near
 
 
 def _folder() -> Traversable:
