@@ -9,7 +9,7 @@ from torch import Tensor
 from calque import zoo
 from calque.adl.check import check
 from calque.analyse import matrices
-from calque.analyse.canvas import COLOURS, Canvas
+from calque.analyse.canvas import COLOURS, WIDTH, Canvas
 from calque.analyse.table import Cell, Drawn, Table
 from calque.diagnostics import Text
 from calque.diagram import diagram
@@ -87,7 +87,7 @@ def query_weights(
     """The weights of one query: learned heads above, where there are any, hard-coded ones below."""
     hard = hard_coded_weights(len(words))[:, query]
     panels = [("learned", learned)] * (learned is not None) + [("hard-coded", hard)]
-    canvas = Canvas(len(panels), 2.2)
+    canvas = Canvas(len(panels), 2.2, max(WIDTH, 0.8 + 0.2 * len(words)))
     rows: list[tuple[Cell, ...]] = []
     for axes, (kind, weights) in zip(canvas.axes, panels, strict=True):
         assert weights is not None
@@ -101,7 +101,7 @@ def query_weights(
             rows += [
                 (kind, label, words[query], s, word, w) for s, (word, w) in enumerate(zip(words, head, strict=True))
             ]
-        axes.set_xticks(range(len(words)), words, rotation=30 if len(words) > 6 else 0)
+        axes.set_xticks(range(len(words)), [matrices.shown_token(word) for word in words])
         axes.set_ylabel("weight")
         axes.set_xlabel(f"{kind} heads, looking from “{words[query]}”")
     canvas.legend()
