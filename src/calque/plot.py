@@ -4,6 +4,7 @@ Widths and heights are in inches, sizes of letters in points. Words are measured
 """
 
 import io
+import itertools
 import math
 import re
 import warnings
@@ -117,7 +118,9 @@ def settle(figure: Any) -> None:
         if _collapses(figure):
             width, height = figure.get_size_inches()
             figure.set_size_inches(1.1 * width, 1.4 * height)
-        elif not any([step(figure) for step in (_wrap_rows, _wrap_titles, _turn_columns, _grow)]):
+            continue
+        changes = [step(figure) for step in (_wrap_rows, _wrap_titles, _turn_columns, _grow)]
+        if not any(changes):
             return
     _collapses(figure)
 
@@ -230,7 +233,7 @@ def _turn_columns(figure: Any) -> bool:
     for axes in _panels(figure):
         labels = shown_ticks(axes.xaxis)
         boxes = sorted(_extents(figure, labels), key=lambda box: box.x0)
-        if not any(a.x1 + 0.02 > b.x0 for a, b in zip(boxes, boxes[1:], strict=False)):
+        if not any(a.x1 + 0.02 > b.x0 for a, b in itertools.pairwise(boxes)):
             continue
         if not _is_fixed(axes.xaxis):
             axes.locator_params(axis="x", nbins=max(1, len(labels) // 2))
@@ -274,7 +277,7 @@ def _tightness(figure: Any, axis: Any, direction: int) -> float:
 
 
 def _ratios(ends: Sequence[tuple[float, float]]) -> Iterator[float]:
-    for (a0, a1), (b0, b1) in zip(ends, ends[1:], strict=False):
+    for (a0, a1), (b0, b1) in itertools.pairwise(ends):
         apart, needed = (b0 + b1 - a0 - a1) / 2, (a1 - a0 + b1 - b0) / 2 + 0.02
         if 0 < apart < needed:
             yield min(3.0, needed / apart)

@@ -7,7 +7,6 @@ from typing import Any
 
 import pytest
 import torch
-from extents import faults
 from matplotlib.figure import Figure
 
 from calque.align.links import Gold
@@ -17,6 +16,7 @@ from calque.analyse.table import Drawn, Table
 from calque.bench import plot as bench
 from calque.plot import figure, width_of, wrapped
 from calque.reproduce.picture import Bars, bars_of_page, picture
+from extents import faults
 
 DOCS = Path(__file__).parents[2] / "docs"
 SHORT = ("transformer", "rnn")

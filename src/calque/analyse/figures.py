@@ -141,7 +141,7 @@ def _query(a: "Analysis") -> "Found":
         tokens = s.run.loaded.source.tokens(s.source_ids(a.text.sources[number]))
         query = len(tokens) // 2
         learned = s.weights(number)[path][: len(papers.OFFSETS), query]
-        layer = f"{path} of {s.name}, line {number + 1}"
+        layer = f"{s.layers[path]} of {s.name}, line {number + 1}"
         found.append(papers.query_weights(tokens, query, learned, layer, stem("query", s.name)))
     if not any(not isinstance(one, str) for one in found):
         found.append(papers.query_weights(papers.WORDS, papers.QUERY, None, "", "query"))

@@ -66,7 +66,8 @@ def draw(
     if gold is not None:
         _outline(axes, *gold)
     canvas.figure.colorbar(image, ax=axes, label="weight")
-    return Drawn(name, title, caption, matrix_table(weights, source, target), *canvas.files())
+    reading = f"Follow a row ({axes_names[1]}): the darker a cell, the more of that column ({axes_names[0]}) it takes."
+    return Drawn(name, title, caption, matrix_table(weights, source, target), *canvas.files(), reading)
 
 
 def gold_weights(gold: Gold, source: Sequence[int], target: Sequence[int], like: Tensor) -> Float[Tensor, "T S"]:

@@ -7,7 +7,7 @@ from jaxtyping import Float
 from torch import Tensor
 
 from calque import zoo
-from calque.adl.check import check
+from calque.adl.check import Checked, check
 from calque.analyse import matrices
 from calque.analyse.canvas import COLOURS, WIDTH, Canvas
 from calque.analyse.table import Cell, Drawn, Table
@@ -31,16 +31,20 @@ def architectures(names: Sequence[str]) -> list[Drawn]:
     """The diagram of each, as `calque explain --diagram` draws it."""
     found = []
     for name in names:
-        checked = check(zoo.read(name), builtin())
-        sides = (("encoder", checked.encoder), ("decoder", checked.decoder))
-        table = Table.of(("side", "width", "parameters"), ((k, s.width_out, s.parameters) for k, s in sides))
-        caption = (
-            f"{name}, drawn from its definition (`calque explain {name} --diagram out.svg`). Both sides flow downwards; a frame "
-            "n × is a repetition, an arc into + the identity of a residual sum, an arrow from a dot goes to what reads that "
-            "point, a loop is input feeding."
-        )
-        found.append(Drawn(name.replace("/", "-"), name, caption, table, diagram(checked, name).encode()))
+        caption = f"Drawn from its definition (`calque explain {name} --diagram out.svg`)."
+        found.append(architecture(check(zoo.read(name), builtin()), name.replace("/", "-"), name, caption))
     return found
+
+
+def architecture(checked: Checked, name: str, title: str, caption: str) -> Drawn:
+    """The diagram of a definition, with the width and the parameters of both sides."""
+    sides = (("encoder", checked.encoder), ("decoder", checked.decoder))
+    table = Table.of(("side", "width", "parameters"), ((k, s.width_out, s.parameters) for k, s in sides))
+    reading = (
+        "Both sides flow downwards; a frame n × is a repetition, an arc into + the identity of a residual sum, an arrow from a dot "
+        "goes to what reads that point, and a loop is input feeding."
+    )
+    return Drawn(name, title, caption, table, diagram(checked, title).encode(), reading=reading)
 
 
 def average_mask(n: int = INPUTS) -> list[Drawn]:
@@ -108,7 +112,8 @@ def query_weights(
     caption = f"Weights of the query “{words[query]}”. Hard-coded: what `hc_self_att({', '.join(map(str, OFFSETS))})` computes."
     caption += f" Learned: the first heads of {layer}." if learned is not None else ""
     table = Table.of(("attention", "head", "query", "position", "token", "weight"), rows)
-    return Drawn(name, "Heads of attention for one query", caption, table, *canvas.files())
+    reading = "A group of bars is a word of the sentence; the higher a bar, the more that head takes from the word."
+    return Drawn(name, "Heads of attention for one query", caption, table, *canvas.files(), reading)
 
 
 def printed(paper: str, rows: Sequence[Row], table: str) -> Drawn:

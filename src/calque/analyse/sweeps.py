@@ -121,4 +121,5 @@ def draw(name: str, table: Table, where: str) -> Drawn:
         "that varies; settings that follow it are left out.",
         table,
         *canvas.files(),
+        f"A line that rises to the right says that more of {label} helps; differences smaller than the whiskers can be chance.",
     )

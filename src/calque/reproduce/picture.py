@@ -60,12 +60,14 @@ def bars_of(lines: Sequence[Line], about: Any, command: str) -> Bars:
     seeds = sorted({len(line.seeds) for line in lines})
     counted = "–".join(map(str, (seeds[0], seeds[-1])[: len(seeds)]))
     better = "lower" if about.column.metric in LOWER_IS_BETTER else "higher"
-    spread = ", mean and deviation over seeds" if seeds[-1] > 1 else ""
+    here = [line.figures.get(about.metric, (None, None)) for line in lines]
+    paper = [(p.value, p.deviation) if (p := line.paper) else (None, None) for line in lines]
+    spread = ", mean and deviation over seeds" if any(one is not None for _, one in (*here, *paper)) else ""
     return Bars(
         about.title,
         [line.label for line in lines],
-        [line.figures.get(about.metric, (None, None)) for line in lines],
-        [(p.value, p.deviation) if (p := line.paper) else (None, None) for line in lines],
+        here,
+        paper,
         (f"here: {about.corpus}, {counted} seed{'s' * (seeds[-1] > 1)} a row", f"paper: {about.pair}"),
         f"{about.printed}{spread}; {better} is better",
         command,
@@ -143,7 +145,10 @@ class _About:
 
 
 def bars_of_page(page: Path, ledger: Path) -> Bars:
-    """The bars of a page, from the entries that its command made. Raises X402 where the page has no command or the ledger no entry."""
+    """The bars of a page, from the entries that its command made.
+
+    Raises X402 where the page has no command or the ledger has no entry of it.
+    """
     commands = re.findall(r"^ {4}(calque reproduce .+)$", page.read_text(encoding="utf-8"), re.MULTILINE)
     if not commands:
         raise error("X402", Place(str(page)), reason="it has no line with a command of `calque reproduce`")
