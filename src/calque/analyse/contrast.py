@@ -178,6 +178,8 @@ def draw_kinds(table: Table, title: str) -> Drawn:
         "planted error; whiskers are 95 % intervals (Wilson).",
         table,
         *canvas.files(),
+        "The further right a mark, the more often the run notices that error; where whiskers overlap widely, runs cannot be told "
+        "apart, and at 50 % a run guesses.",
     )
 
 
@@ -206,6 +208,7 @@ def draw_distances(table: Table, title: str) -> Drawn:
         "The table has every kind of error that is annotated with a distance.",
         table,
         *canvas.files(),
+        "A line that falls to the right notices the error less often the further apart the two words are; at 50 % a run guesses.",
     )
 
 

@@ -41,11 +41,7 @@ def learning_curves(logs: Mapping[str, Sequence[Mapping[str, Any]]]) -> Table:
     columns = ("run", "set", "update", "tokens", "seconds", "nll", "bleu")
     rows: list[tuple[Any, ...]] = []
     for run, lines in logs.items():
-        clock = [(0.0, 0.0)]
-        for line in lines:
-            if line.get("kind") == "train":
-                seconds, before = float(line["seconds"]), clock[-1]
-                clock.append((seconds, before[1] + line["target_tokens_per_second"] * (seconds - before[0])))
+        clock = _clock(lines)
         for line in lines:
             if line.get("kind") not in ("train", "valid") or line.get("nll") is None:
                 continue
@@ -53,6 +49,22 @@ def learning_curves(logs: Mapping[str, Sequence[Mapping[str, Any]]]) -> Table:
             seconds = float(line["seconds"])
             rows.append((run, name, line["update"], round(_at(clock, seconds)), seconds, line["nll"], line.get("bleu")))
     return Table.of(columns, rows)
+
+
+def mean_speed(lines: Sequence[Mapping[str, Any]]) -> float | None:
+    """Target tokens per second of training, over the whole log; None without a line of training."""
+    seconds, tokens = _clock(lines)[-1]
+    return tokens / seconds if seconds else None
+
+
+def _clock(lines: Sequence[Mapping[str, Any]]) -> list[tuple[float, float]]:
+    """Seconds, and the target tokens trained on until then, at each line of training."""
+    clock = [(0.0, 0.0)]
+    for line in lines:
+        if line.get("kind") == "train":
+            seconds, before = float(line["seconds"]), clock[-1]
+            clock.append((seconds, before[1] + line["target_tokens_per_second"] * (seconds - before[0])))
+    return clock
 
 
 def _at(clock: Sequence[tuple[float, float]], seconds: float) -> float:
@@ -104,4 +116,6 @@ def draw(table: Table) -> Drawn:
         "without label smoothing. Each run has its own vocabulary: costs compare only where the subwords are the same.",
         table,
         *canvas.files(),
+        "The lower a line, the better the run predicts the text; where a thin line falls while the line with marks rises, the run "
+        "overfits, and where both still fall at the end, it was stopped too early.",
     )

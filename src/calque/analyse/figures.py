@@ -127,7 +127,7 @@ def _query(a: "Analysis") -> "Found":
     """The learned heads of each run's first encoder self-attention, in its line, and hard-coded ones; these alone without."""
     from calque.analyse import papers
     from calque.analyse.pieces import line_of
-    from calque.analyse.subject import ENCODER
+    from calque.analyse.subject import ENCODER, stem
 
     if not a.folders:
         return [papers.query_weights(papers.WORDS, papers.QUERY, None, "", "query")]
@@ -141,8 +141,8 @@ def _query(a: "Analysis") -> "Found":
         tokens = s.run.loaded.source.tokens(s.source_ids(a.text.sources[number]))
         query = len(tokens) // 2
         learned = s.weights(number)[path][: len(papers.OFFSETS), query]
-        stem = f"query-{s.name}".replace("/", "-")
-        found.append(papers.query_weights(tokens, query, learned, f"{path} of {s.name}, line {number + 1}", stem))
+        layer = f"{s.layers[path]} of {s.name}, line {number + 1}"
+        found.append(papers.query_weights(tokens, query, learned, layer, stem("query", s.name)))
     if not any(not isinstance(one, str) for one in found):
         found.append(papers.query_weights(papers.WORDS, papers.QUERY, None, "", "query"))
     return found

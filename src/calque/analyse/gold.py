@@ -66,8 +66,11 @@ def aer_table(runs: Mapping[str, Aligned], gold: Sequence[Gold]) -> Table:
     return Table.of(("run", "layer", "head", "AER %, row that chooses", "AER %, row that reads"), rows)
 
 
-def draw_aer(table: Table, sentences: int) -> Drawn:
-    """A panel for each run: a bar for the mean of each layer's heads, dots for its heads."""
+def draw_aer(table: Table, sentences: int, words: Mapping[str, Mapping[str, str]]) -> Drawn:
+    """A panel for each run: a bar for the mean of each layer's heads, dots for its heads.
+
+    `words`: the layers of each run in words, by path.
+    """
     runs = table.each("run")
     if not runs:
         raise NotDrawn("no run attends to the source")
@@ -89,13 +92,17 @@ def draw_aer(table: Table, sentences: int) -> Drawn:
         axes.set_title(str(run))
         axes.grid(axis="x", visible=False)
     canvas.legend()
+    named = ". ".join(
+        f"{run}: {'; '.join(words[str(run)][str(path)] for path in table.where(run=run).each('layer'))}" for run in runs
+    )
     return Drawn(
         "aer",
         "Alignment error rate per layer and head",
         f"AER = 100 (1 − (|A∩S| + |A∩P|) / (|A| + |S|)) over {sentences} sentences with the reference forced; A links each target "
         "word to the source word with the largest weight, pieces of words put together, end symbols left out. Bars: the mean of a "
-        "layer's heads; dots: its heads. A word's row is that of the step that chooses it, or of the one that reads it. The "
-        "table has the paths of the layers. Lower is better.",
+        "layer's heads; dots: its heads. A word's row is that of the step that chooses it, or of the one that reads it. "
+        f"Layers from left to right: {named}.",
         table,
         *canvas.files(),
+        "The lower a bar, the closer the layer's attention is to the links by hand; 100 is no link in common.",
     )

@@ -20,6 +20,10 @@ FEW = 8
 OFF = 2
 """Steps from the query at which a token is off the diagonal."""
 BINS = 5
+READING = (
+    "A column that is dark at one height is a head that looks at one distance whatever the words are: at 0 at the query itself, "
+    "at -1 at the word before it; a column that is pale everywhere looks at different distances."
+)
 _ENDS = (f"-{RADIUS} or less", f"{RADIUS} or more")
 DISTANCES = (_ENDS[0], *map(str, range(1 - RADIUS, RADIUS)), _ENDS[1])
 
@@ -85,10 +89,12 @@ def distance_table(counted: Mapping[str, Counted], kinds: Mapping[str, Mapping[s
     return Table.of(columns, rows)
 
 
-def draw_distances(table: Table, run: str, sentences: int, name: str, brief: bool = False) -> Drawn:
+def draw_distances(
+    table: Table, run: str, sentences: int, name: str, words: Mapping[str, str], brief: bool = False
+) -> Drawn:
     """A panel for each kind of attention: a column for each head, a row for each distance, dark where heads look.
 
-    `brief`: another caption, before this one, has said what is drawn.
+    `words`: the layers in words, by path. `brief`: another caption, before this one, has said what is drawn.
     """
     table = table.where(run=run)
     kinds = [kind for kind in KINDS if kind in table.column("attention")]
@@ -123,9 +129,12 @@ def draw_distances(table: Table, run: str, sentences: int, name: str, brief: boo
         "reference forced. A column is a head, lines part the layers, dots are mean absolute distances. In source attention the "
         "query is the target position, and positions are counted on each side. "
     )
-    paths = "; ".join(f"{kind} {', '.join(map(str, table.where(attention=kind).each('layer')))}" for kind in kinds)
-    caption = f"{'' if brief else what}Layers from left to right: {paths}."
-    return Drawn(name, f"Argmax distance per head: {run}", caption, table, *canvas.files())
+    named = {kind: [words[str(path)] for path in table.where(attention=kind).each("layer")] for kind in kinds}
+    paths = ". ".join(
+        f"{kind[0].upper()}{kind[1:]}, from left to right: {'; '.join(some)}" for kind, some in named.items()
+    )
+    caption = f"{'' if brief else what}{paths}."
+    return Drawn(name, f"Argmax distance per head: {run}", caption, table, *canvas.files(), READING)
 
 
 def bins_of(shares: Sequence[float | None], count: int = BINS) -> list[list[int]]:
@@ -185,4 +194,6 @@ def draw_off_diagonality(table: Table, base: str) -> Drawn:
         "tokens over all heads and layers of that side.",
         table,
         *canvas.files(),
+        "Further right are sentences whose attention looks further away; a run that falls more than the others there needs such "
+        "attention.",
     )

@@ -16,7 +16,7 @@ from calque.whole import write_whole
 
 KEPT = "kept"
 """The folder, below that of the report."""
-FORMAT = 1
+FORMAT = 2
 
 
 class Kept:
@@ -68,6 +68,7 @@ def plain(found: Sequence[Drawn | str]) -> list[Any]:
             "rows": one.table.rows,
             "svg": one.svg.decode(),
             "png": base64.b64encode(one.png).decode(),
+            "reading": one.reading,
         }
         for one in found
     ]
@@ -85,6 +86,7 @@ def drawn(values: Sequence[Any]) -> list[Drawn | str]:
             Table.of(one["columns"], one["rows"]),
             one["svg"].encode(),
             base64.b64decode(one["png"]),
+            one["reading"],
         )
         for one in values
     ]

@@ -118,6 +118,8 @@ def draw(table: Table, equal: str) -> Drawn:
         "counts.",
         table,
         *canvas.files(),
+        "A line that falls to the right loses quality on long sentences; in the lowest panel, a line below the reference "
+        "translates too briefly.",
     )
 
 
@@ -151,4 +153,5 @@ def draw_differences(table: Table, base: str) -> Drawn:
         "corpus.",
         table,
         *canvas.files(),
+        f"A bar above 0 is a run that is better than {base} on sentences of that length, a bar below 0 one that is worse.",
     )

@@ -7,9 +7,9 @@ from jaxtyping import Float
 from torch import Tensor
 
 from calque import zoo
-from calque.adl.check import check
+from calque.adl.check import Checked, check
 from calque.analyse import matrices
-from calque.analyse.canvas import COLOURS, Canvas
+from calque.analyse.canvas import COLOURS, WIDTH, Canvas
 from calque.analyse.table import Cell, Drawn, Table
 from calque.diagnostics import Text
 from calque.diagram import diagram
@@ -31,16 +31,20 @@ def architectures(names: Sequence[str]) -> list[Drawn]:
     """The diagram of each, as `calque explain --diagram` draws it."""
     found = []
     for name in names:
-        checked = check(zoo.read(name), builtin())
-        sides = (("encoder", checked.encoder), ("decoder", checked.decoder))
-        table = Table.of(("side", "width", "parameters"), ((k, s.width_out, s.parameters) for k, s in sides))
-        caption = (
-            f"{name}, drawn from its definition (`calque explain {name} --diagram out.svg`). Both sides flow downwards; a frame "
-            "n × is a repetition, an arc into + the identity of a residual sum, an arrow from a dot goes to what reads that "
-            "point, a loop is input feeding."
-        )
-        found.append(Drawn(name.replace("/", "-"), name, caption, table, diagram(checked, name).encode()))
+        caption = f"Drawn from its definition (`calque explain {name} --diagram out.svg`)."
+        found.append(architecture(check(zoo.read(name), builtin()), name.replace("/", "-"), name, caption))
     return found
+
+
+def architecture(checked: Checked, name: str, title: str, caption: str) -> Drawn:
+    """The diagram of a definition, with the width and the parameters of both sides."""
+    sides = (("encoder", checked.encoder), ("decoder", checked.decoder))
+    table = Table.of(("side", "width", "parameters"), ((k, s.width_out, s.parameters) for k, s in sides))
+    reading = (
+        "Both sides flow downwards; a frame n × is a repetition, an arc into + the identity of a residual sum, an arrow from a dot "
+        "goes to what reads that point, and a loop is input feeding."
+    )
+    return Drawn(name, title, caption, table, diagram(checked, title).encode(), reading=reading)
 
 
 def average_mask(n: int = INPUTS) -> list[Drawn]:
@@ -87,7 +91,7 @@ def query_weights(
     """The weights of one query: learned heads above, where there are any, hard-coded ones below."""
     hard = hard_coded_weights(len(words))[:, query]
     panels = [("learned", learned)] * (learned is not None) + [("hard-coded", hard)]
-    canvas = Canvas(len(panels), 2.2)
+    canvas = Canvas(len(panels), 2.2, max(WIDTH, 0.8 + 0.2 * len(words)))
     rows: list[tuple[Cell, ...]] = []
     for axes, (kind, weights) in zip(canvas.axes, panels, strict=True):
         assert weights is not None
@@ -101,14 +105,15 @@ def query_weights(
             rows += [
                 (kind, label, words[query], s, word, w) for s, (word, w) in enumerate(zip(words, head, strict=True))
             ]
-        axes.set_xticks(range(len(words)), words, rotation=30 if len(words) > 6 else 0)
+        axes.set_xticks(range(len(words)), [matrices.shown_token(word) for word in words])
         axes.set_ylabel("weight")
         axes.set_xlabel(f"{kind} heads, looking from “{words[query]}”")
     canvas.legend()
     caption = f"Weights of the query “{words[query]}”. Hard-coded: what `hc_self_att({', '.join(map(str, OFFSETS))})` computes."
     caption += f" Learned: the first heads of {layer}." if learned is not None else ""
     table = Table.of(("attention", "head", "query", "position", "token", "weight"), rows)
-    return Drawn(name, "Heads of attention for one query", caption, table, *canvas.files())
+    reading = "A group of bars is a word of the sentence; the higher a bar, the more that head takes from the word."
+    return Drawn(name, "Heads of attention for one query", caption, table, *canvas.files(), reading)
 
 
 def printed(paper: str, rows: Sequence[Row], table: str) -> Drawn:

@@ -11,6 +11,11 @@ COSTS = (
     ("state KiB", "decoding state, KiB per hypothesis"),
 )
 
+READING = (
+    "Each point is a run: the higher, the better its translations, and the further left, the cheaper it is; a run on the grey "
+    "line is beaten by no other run in both."
+)
+
 
 def front(costs: Sequence[float], qualities: Sequence[float]) -> list[bool]:
     """Which points no other beats: none is as cheap and as good, and better in one of the two."""
@@ -36,4 +41,4 @@ def draw(table: Table, caption: str) -> Drawn:
         axes.set_xlabel(label)
         axes.margins(y=0.15)
     canvas.legend()
-    return Drawn("pareto", "Quality, speed, size and memory", caption, table, *canvas.files())
+    return Drawn("pareto", "Quality, speed, size and memory", caption, table, *canvas.files(), READING)

@@ -15,6 +15,7 @@ from calque import api
 from calque.adl.check import Checked
 from calque.analyse.attention import attention_weights
 from calque.analyse.kept import Kept, contents, fingerprint
+from calque.analyse.layers import layers_in_words
 from calque.data.codecs import Codec, split
 from calque.data.corpus import open_corpus
 from calque.data.text import Lines, check_corpus
@@ -57,6 +58,17 @@ class Subject:
     def checked(self) -> Checked:
         """The definition."""
         return self.run.model.checked
+
+    @cached_property
+    def corpus(self) -> str:
+        """What it was trained on: the names of the files, and the number of pairs and the digest where its data is there."""
+        data = self.run.experiment.data
+        names = " and ".join(Path(name).name for name in data.train)
+        try:
+            prepared = open_corpus(self.folder / CORPUS)
+        except CalqueError:
+            return names
+        return f"{names}, {len(prepared.split('train')):,} pairs, data {prepared.digest[:12]}"
 
     @property
     def tokenize(self) -> str:
@@ -125,6 +137,11 @@ class Subject:
             reads = any(isinstance(value, SourceArg) for value in vars(node.args).values())
             found[path] = ENCODER if node.side == OF_ENCODER else SOURCE if reads else DECODER
         return found
+
+    @cached_property
+    def layers(self) -> dict[str, str]:
+        """Its layers in words, by path."""
+        return layers_in_words(self.checked)
 
     def kind(self, path: str) -> str:
         """Which of `KINDS` an attention layer is."""

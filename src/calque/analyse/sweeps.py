@@ -13,6 +13,8 @@ from calque.analyse.table import Drawn, NotDrawn, Table
 from calque.ledger import Entry
 
 SCORES = ("BLEU", "METEOR", "validation perplexity")
+APART = 0.05
+"""Share of a scale that labelled numbers are apart at least."""
 _NUMBER = re.compile(r"\d+")
 _SETTING = re.compile(r"(\w+)=(\d+(?:\.\d+)?)")
 
@@ -81,6 +83,15 @@ def _line(family: str, numbers: Mapping[str, float]) -> str:
     return " ".join([family, *named])
 
 
+def _apart(values: Sequence[float]) -> list[float]:
+    """Of sorted numbers those that are far enough from the one before to be told apart on a scale."""
+    found = list(values[:1])
+    for value in values[1:]:
+        if value - found[-1] >= APART * (values[-1] - values[0]):
+            found.append(value)
+    return found
+
+
 def draw(name: str, table: Table, where: str) -> Drawn:
     """A line for each family, deviations over seeds as whiskers."""
     if not table.rows:
@@ -95,7 +106,8 @@ def draw(name: str, table: Table, where: str) -> Drawn:
         axes.errorbar(found.column(name), found.column(score), spread, label=line, lw=1.3, capsize=2, **style[line])
     label = f"number {name[1:]} in the row's name" if name.startswith("#") else name
     axes.set_xlabel(label)
-    if len(ticks := sorted(set(table.numbers(name)))) < 15:
+    if len(values := sorted(set(table.numbers(name)))) < 15:
+        ticks = _apart(values)
         axes.set_xticks(ticks, [f"{x:g}" for x in ticks])
     axes.set_ylabel(score)
     canvas.legend()
@@ -109,4 +121,5 @@ def draw(name: str, table: Table, where: str) -> Drawn:
         "that varies; settings that follow it are left out.",
         table,
         *canvas.files(),
+        f"A line that rises to the right says that more of {label} helps; differences smaller than the whiskers can be chance.",
     )

@@ -8,7 +8,11 @@ from calque.table import Table as Table
 
 @dataclass(frozen=True)
 class Drawn:
-    """A figure of the report: `name` is the stem of its files; `svg` and `png` are empty where the table is all."""
+    """A figure of the report.
+
+    `name` is the stem of its files; `svg` and `png` are empty where the table is all. `caption` says what is shown, and `reading`
+    in one sentence how to read it.
+    """
 
     name: str
     title: str
@@ -16,6 +20,7 @@ class Drawn:
     table: Table
     svg: bytes = b""
     png: bytes = b""
+    reading: str = ""
 
     def files(self) -> dict[str, bytes]:
         """What stands beside the report, by ending."""

@@ -82,4 +82,5 @@ def draw(table: Table, beam: str, machine: str) -> Drawn:
         "The runs take turns.",
         table,
         *canvas.files(),
+        "The lower a line, the faster the run; a line that bends upwards takes more time per word in long sentences.",
     )

@@ -93,4 +93,5 @@ def draw(found: Table, lines: int, dictionary: str | None) -> Drawn:
         f"becomes its translation in {dictionary or 'a dictionary (--dictionary; none is given)'}, or else that word itself; it is "
         "left where the end symbol is attended to most. The table also counts the replacements that stand in the reference."
     )
-    return Drawn("unknown-words", "Unknown words and what becomes of them", caption, found, *canvas.files())
+    reading = "The longer a bar, the more words the run could not write itself; its parts say what replaced them."
+    return Drawn("unknown-words", "Unknown words and what becomes of them", caption, found, *canvas.files(), reading)

@@ -3,7 +3,7 @@
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from calque.plot import drawn, figure
+from calque.plot import add_legend, drawn, figure
 
 
 def draw(cells: Sequence[Mapping[str, Any]], title: str, kind: str) -> bytes:
@@ -21,5 +21,6 @@ def draw(cells: Sequence[Mapping[str, Any]], title: str, kind: str) -> bytes:
         axes.fill_between(lengths, [t["slowest"] for t in told], [t["fastest"] for t in told], alpha=0.15)
     axes.set(xlabel="words of a translation", ylabel="target tokens/s", title=title, ylim=(0, None))
     axes.grid(alpha=0.3)
-    axes.legend()
+    handles, labels = axes.get_legend_handles_labels()
+    add_legend(picture, dict(zip(labels, handles, strict=True)), 9)
     return drawn(picture, kind)

@@ -1,48 +1,200 @@
-"""The figures of a report as bars, the paper's beside them."""
+"""The figures of a report as bars, the paper's beside them.
 
-import textwrap
+    python -m calque.reproduce.picture LEDGER PAGE.md...
+
+draws the pictures of pages that `calque reproduce` has written: PAGE.png, from the entries in the folder LEDGER that the command
+at the end of the page has made. No trained model is needed.
+"""
+
+import argparse
+import re
+import shlex
+from collections.abc import Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from calque.plot import drawn, figure
-from calque.reproduce.report import Report
+from calque import zoo
+from calque.diagnostics import Place, error
+from calque.ledger import Entry
+from calque.ledger import read as read_entries
+from calque.plot import POINT, drawn, figure, height_of, width_of, wrapped
+from calque.reproduce import report as reports
+from calque.reproduce.columns import figure_of
+from calque.reproduce.report import Line, Report, Shown
+from calque.reproduce.texts import TEXTS
 from calque.whole import write_whole
-from calque.zoo.paper import LOWER_IS_BETTER
+from calque.zoo.paper import LOWER_IS_BETTER, place
+
+WIDTH = 10.0
+TITLE, LABEL, HEAD, VALUE, CAPTION = 11, 9, 9, 8, 7
+"""Sizes of letters: title, labels of rows, titles of panels, values and names of axes, the command."""
+MONO = "monospace"
+LABELS = 0.36
+"""Share of the width that labels may take."""
+ROW = 0.32
+_CHOICES = ("--rows", "--seeds", "--pair", "--metric")
+"""Options that choose cells and columns of an output folder."""
+
+
+@dataclass(frozen=True)
+class Bars:
+    """What a picture shows: two panels of bars with common labels; values are (value, deviation)."""
+
+    title: str
+    labels: Sequence[str]
+    here: Sequence[tuple[float | None, float | None]]
+    paper: Sequence[tuple[float | None, float | None]]
+    titles: tuple[str, str]
+    axis: str
+    command: str
 
 
 def draw(report: Report, out: Path) -> None:
     """Writes a picture, PNG: one bar a row, ours and the paper's, deviations as whiskers. Raises X301 without matplotlib."""
-    lines = report.lines
-    caption = textwrap.wrap(report.command, 125, break_long_words=False, break_on_hyphens=False)
-    picture = figure(10, 1.9 + 0.36 * len(lines) + 0.16 * len(caption))
-    ours, theirs = picture.subplots(1, 2, sharey=True)
-    means = [line.figures.get(report.metric, (None, None)) for line in lines]
-    papers = [(p.value, p.deviation) if (p := line.paper) else (None, None) for line in lines]
+    write_whole(out, picture(bars_of(report.lines, report, report.command)))
+
+
+def bars_of(lines: Sequence[Line], about: Any, command: str) -> Bars:
+    """The bars of a report's lines; `about` has its title, corpus, pair, metric, column and printed name of the metric."""
     seeds = sorted({len(line.seeds) for line in lines})
-    told = f"{'–'.join(map(str, (seeds[0], seeds[-1])[: len(seeds)]))} seed{'s' if seeds[-1] > 1 else ''} a row"
-    _bars(ours, means, f"here: {report.corpus}, {told}", _axis(report), "tab:blue", 2)
-    _bars(theirs, papers, f"paper: {report.pair}", _axis(report), "tab:gray", 1)
-    ours.set_yticks(range(len(lines)), [line.label for line in lines])
-    ours.invert_yaxis()
-    picture.suptitle(report.title, fontsize=11)
-    picture.supxlabel("\n".join(caption), fontsize=7, family="monospace")
-    write_whole(out, drawn(picture, "png"))
+    counted = "–".join(map(str, (seeds[0], seeds[-1])[: len(seeds)]))
+    better = "lower" if about.column.metric in LOWER_IS_BETTER else "higher"
+    here = [line.figures.get(about.metric, (None, None)) for line in lines]
+    paper = [(p.value, p.deviation) if (p := line.paper) else (None, None) for line in lines]
+    spread = ", mean and deviation over seeds" if any(one is not None for _, one in (*here, *paper)) else ""
+    return Bars(
+        about.title,
+        [line.label for line in lines],
+        here,
+        paper,
+        (f"here: {about.corpus}, {counted} seed{'s' * (seeds[-1] > 1)} a row", f"paper: {about.pair}"),
+        f"{about.printed}{spread}; {better} is better",
+        command,
+    )
 
 
-def _axis(report: Report) -> str:
-    better = "lower" if report.column.metric in LOWER_IS_BETTER else "higher"
-    return f"{report.printed}, mean and deviation over seeds; {better} is better"
+def picture(bars: Bars) -> bytes:
+    """The file, PNG; its height follows from the words in it."""
+    made = figure(WIDTH, 1)  # measures words before its height is known
+    titles = wrapped(made, bars.title, WIDTH - 0.3, TITLE)
+    caption = wrapped(made, bars.command, WIDTH - 0.3, CAPTION, MONO)
+    labels = [wrapped(made, label, LABELS * WIDTH, LABEL) for label in bars.labels]
+    beside = max(width_of(made, "\n".join(lines), LABEL) for lines in labels)
+    panel = (WIDTH - beside - 0.6) / 2
+    heads = [wrapped(made, title, panel, HEAD) for title in bars.titles]
+    axis = wrapped(made, bars.axis, panel, VALUE)
+    row = max(ROW, max(height_of(len(lines), LABEL) for lines in labels) + 0.06)
+    around = [(titles, TITLE), (max(heads, key=len), HEAD), (axis, VALUE), (caption, CAPTION), ([""], LABEL)]
+    made.set_size_inches(WIDTH, row * (len(labels) + 0.5) + sum(height_of(len(t), size) for t, size in around) + 0.4)
+    panels = made.subplots(1, 2, sharey=True)
+    made.suptitle("\n".join(titles), fontsize=TITLE)
+    made.supxlabel("\n".join(caption), fontsize=CAPTION, family=MONO)
+    looks = (("tab:blue", 2, "not measured"), ("tab:gray", 1, "not reported"))
+    for axes, values, head, look in zip(panels, (bars.here, bars.paper), heads, looks, strict=True):
+        _bars(axes, values, *look)
+        axes.set_title("\n".join(head), fontsize=HEAD)
+        axes.set_xlabel("\n".join(axis), fontsize=VALUE)
+        axes.tick_params(axis="x", labelsize=VALUE)
+    panels[0].set_yticks(range(len(labels)), ["\n".join(lines) for lines in labels], fontsize=LABEL)
+    panels[0].set_ylim(len(labels) - 0.4, -0.6)
+    made.draw_without_rendering()
+    for axes in panels:
+        _make_room(axes)
+    return drawn(made, "png")
 
 
-def _bars(axes: Any, values: list[tuple[Any, Any]], title: str, axis: str, colour: str, decimals: int) -> None:
+def _bars(axes: Any, values: Sequence[tuple[Any, Any]], colour: str, decimals: int, missing: str) -> None:
     for k, (mean, deviation) in enumerate(values):
         if mean is None:
-            axes.text(0, k, " none", va="center", fontsize=8)
+            axes.text(0, k, f"  {missing}", va="center", fontsize=VALUE, color="0.35")
             continue
         axes.barh(k, mean, xerr=deviation, color=colour, height=0.62, capsize=2)
-        spread = "" if deviation is None else f" ± {deviation:.{decimals}f}"
-        axes.text(mean + (deviation or 0), k, f"  {mean:.{decimals}f}{spread}", va="center", fontsize=8)
-    axes.set_xlim(0, max([1.0, *(1.35 * m for m, _ in values if m is not None)]))
-    axes.set_xlabel(axis, fontsize=8)
-    axes.set_title(title, fontsize=9)
+        digits = decimals if abs(mean) < 1000 else 0
+        spread = "" if deviation is None else f" ± {deviation:,.{digits}f}"
+        axes.text(mean + (deviation or 0), k, f"  {mean:,.{digits}f}{spread}", va="center", fontsize=VALUE)
     axes.grid(axis="x", alpha=0.3)
+    axes.set_axisbelow(True)
+
+
+def _make_room(axes: Any) -> None:
+    """Ends the scale where the widest bar and the figure behind it have their place."""
+    from matplotlib.ticker import EngFormatter, MaxNLocator
+
+    wide = axes.get_window_extent().width / axes.figure.dpi
+    ends = [1.0]
+    for text in axes.texts:
+        share = min(0.8, 1.04 * (width_of(axes.figure, text.get_text(), VALUE) + 4 * POINT) / wide)
+        ends.append(text.get_position()[0] / (1 - share))
+    axes.set_xlim(0, max(ends))
+    axes.xaxis.set_major_locator(MaxNLocator(max(2, min(8, int(wide / 0.6))), steps=[1, 2, 5, 10]))
+    if max(ends) >= 10_000:
+        axes.xaxis.set_major_formatter(EngFormatter(sep=""))
+
+
+@dataclass(frozen=True)
+class _About:
+    """What `bars_of` reads of a report."""
+
+    title: str
+    corpus: str
+    pair: str
+    metric: str
+    column: Any
+    printed: str
+
+
+def bars_of_page(page: Path, ledger: Path) -> Bars:
+    """The bars of a page, from the entries that its command made.
+
+    Raises X402 where the page has no command or the ledger has no entry of it.
+    """
+    commands = re.findall(r"^ {4}(calque reproduce .+)$", page.read_text(encoding="utf-8"), re.MULTILINE)
+    if not commands:
+        raise error("X402", Place(str(page)), reason="it has no line with a command of `calque reproduce`")
+    folder, chosen = _parted(commands[-1])
+    rows = chosen.get("--rows", "").split(",")
+    entries = [e for e in read_entries(ledger) if _parted(e.command)[0] == folder and e.conditions.get("row") in rows]
+    if not entries:
+        raise error("X402", Place(str(ledger)), reason=f"it has no entry of `{shlex.join(folder)}`")
+    paper = zoo.paper(folder[2])
+    table = paper.table(folder[3])
+    column = Shown(chosen.get("--pair"), chosen.get("--metric")).column(folder[2], table)
+    by_row: dict[str, list[Entry]] = {row.key: reports._of_row(entries, row.key) for row in table.rows}
+    lines = [reports._line(table, row, found, column) for row, found in by_row.items() if found]
+    about = _About(
+        f"{paper.cite}, {place(table.name)}: {table.title}",
+        str(entries[0].conditions["corpus"]),
+        next(pair.title for pair in paper.pairs if pair.name == column.pair),
+        figure_of(column),
+        column,
+        TEXTS[column.metric].figure if column.metric in TEXTS else column.metric,
+    )
+    return bars_of(lines, about, commands[-1])
+
+
+def _parted(command: str) -> tuple[list[str], dict[str, str]]:
+    """A command without what chooses cells, and that."""
+    words, chosen, rest = shlex.split(command), dict[str, str](), list[str]()
+    while words:
+        word = words.pop(0)
+        if word in _CHOICES and words:
+            chosen[word] = words.pop(0)
+        else:
+            rest.append(word)
+    return rest, chosen
+
+
+def main(words: Sequence[str] | None = None) -> None:
+    """Draws the pictures of pages."""
+    parser = argparse.ArgumentParser(description="Draw the pictures of pages of `calque reproduce` from a ledger.")
+    parser.add_argument("ledger", type=Path)
+    parser.add_argument("pages", type=Path, nargs="+", metavar="PAGE.md")
+    given = parser.parse_args(words)
+    for page in given.pages:
+        write_whole(page.with_suffix(".png"), picture(bars_of_page(page, given.ledger)))
+        print(page.with_suffix(".png"))
+
+
+if __name__ == "__main__":
+    main()
