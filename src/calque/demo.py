@@ -19,11 +19,11 @@ d = 256
 heads = 4
 p = 0
 
-encoder = pos -> repeat(2, tenc) -> norm
-decoder = pos -> repeat(2, tdec) -> norm
+encoder = pos -> res_nd(cnn) -> repeat(2, tenc) -> norm
+decoder = pos -> res_nd(cnn) -> repeat(2, tdec) -> norm
 """
 UPDATES = 1000
-"""What the recipe was tuned for; see docs/decisions/0020-the-demos-recipe.md."""
+"""What the recipe was tuned for; see docs/decisions/0019-the-demos-recipe.md."""
 CEILING = 360.0
 """Seconds of training after which the demo ends on a slow machine, unless told otherwise."""
 SHOWN = 5
