@@ -25,7 +25,7 @@ from calque.experiment import check as check_experiment
 from calque.layers.contract import Registry
 from calque.layers.registry import builtin, layers_in, with_plugins
 from calque.model import Model
-from calque.run import CORPUS, EXPERIMENT, MODEL, read_about, sole_training
+from calque.run import CORPUS, EXPERIMENT, MODEL, check_codecs, read_about, sole_training
 from calque.train.call import Call
 from calque.train.checkpoint import newest_state
 from calque.train.identity import identity, refuse_another
@@ -150,6 +150,8 @@ def _with_parent(
     if not experiment.model.parent or experiment.data.vocabulary != "parent":
         return experiment, None
     source = Path(experiment.model.parent) if before is None else folder
+    if before is None:
+        check_codecs(source, read_about(source / MODEL))
     data, given = codecs_of(experiment.data, source)
     resolved = replace(experiment, data=data)
     if before is None:

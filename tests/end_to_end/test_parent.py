@@ -173,7 +173,7 @@ def test_a_parent_that_is_not_whole_is_an_error(calque: Run, parent: Path, tmp_p
 
 
 def test_keys_that_contradict_those_of_the_parent_are_said(calque: Run, parent: Path, tmp_path: Path) -> None:
-    made = child(tmp_path, data__vocabulary="own", max_updates=2, data__subwords="bpe", data__vocabulary_size=20)
+    made = child(tmp_path, data__vocabulary="own", max_updates=2, data__subwords="bpe", data__vocabulary_size=13)
     done(calque, "train", made, "--out", tmp_path / "pieces")
     made = child(tmp_path, decode__replace_unknown=True)
     told = done(calque, "train", made, "--from", tmp_path / "pieces", "--out", tmp_path / "run", status=2)
