@@ -15,7 +15,8 @@ from calque.analyse.subject import DECODER, ENCODER, SOURCE
 from calque.analyse.table import Drawn, Table
 from calque.bench import plot as bench
 from calque.plot import figure, width_of, wrapped
-from calque.reproduce.picture import Bars, bars_of_page, picture
+from calque.reproduce.pages import Page, pages
+from calque.reproduce.picture import Bars, bars_of, picture
 from extents import faults
 
 DOCS = Path(__file__).parents[2] / "docs"
@@ -71,18 +72,17 @@ def test_bars_beside_the_papers(saved: list[str], labels: Sequence[str], scale: 
     assert saved == []
 
 
-PAGES = [page for page in sorted((DOCS / "reproductions").glob("*.md")) if page.with_suffix(".png").is_file()]
+PAGES = [page for page in pages(DOCS / "results") if page.report is not None]
 
 
-@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.stem)
-def test_pictures_of_the_pages(saved: list[str], page: Path) -> None:
-    """They are drawn from the ledger, by the command that stands on the page."""
-    shown = bars_of_page(page, DOCS / "results")
-    body = page.read_text(encoding="utf-8")
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
+def test_pictures_of_the_pages(saved: list[str], page: Page) -> None:
+    assert page.report is not None
+    shown = bars_of(page.report)
     for label, (mean, _) in zip(shown.labels, shown.here, strict=True):
         assert mean is not None
-        assert label in body
-        assert f"{mean:.2f}" in body
+        assert label in page.body
+        assert f"{mean:.2f}" in page.body
     picture(shown)
     assert saved == []
 

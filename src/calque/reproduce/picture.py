@@ -1,30 +1,14 @@
-"""The figures of a report as bars, the paper's beside them.
+"""The figures of a report as bars, the paper's beside them."""
 
-    python -m calque.reproduce.picture LEDGER PAGE.md...
-
-draws the pictures of pages that `calque reproduce` has written: PAGE.png, from the entries in the folder LEDGER that the command
-at the end of the page has made. No trained model is needed.
-"""
-
-import argparse
-import re
-import shlex
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from calque import zoo
-from calque.diagnostics import Place, error
-from calque.ledger import Entry
-from calque.ledger import read as read_entries
 from calque.plot import POINT, drawn, figure, height_of, width_of, wrapped
-from calque.reproduce import report as reports
-from calque.reproduce.columns import figure_of
-from calque.reproduce.report import Line, Report, Shown
-from calque.reproduce.texts import TEXTS
+from calque.reproduce.report import Report
 from calque.whole import write_whole
-from calque.zoo.paper import LOWER_IS_BETTER, place
+from calque.zoo.paper import LOWER_IS_BETTER
 
 WIDTH = 10.0
 TITLE, LABEL, HEAD, VALUE, CAPTION = 11, 9, 9, 8, 7
@@ -33,8 +17,6 @@ MONO = "monospace"
 LABELS = 0.36
 """Share of the width that labels may take."""
 ROW = 0.32
-_CHOICES = ("--rows", "--seeds", "--pair", "--metric")
-"""Options that choose cells and columns of an output folder."""
 
 
 @dataclass(frozen=True)
@@ -52,25 +34,26 @@ class Bars:
 
 def draw(report: Report, out: Path) -> None:
     """Writes a picture, PNG: one bar a row, ours and the paper's, deviations as whiskers. Raises X301 without matplotlib."""
-    write_whole(out, picture(bars_of(report.lines, report, report.command)))
+    write_whole(out, picture(bars_of(report)))
 
 
-def bars_of(lines: Sequence[Line], about: Any, command: str) -> Bars:
-    """The bars of a report's lines; `about` has its title, corpus, pair, metric, column and printed name of the metric."""
+def bars_of(report: Report) -> Bars:
+    """The bars of a report's lines."""
+    lines = report.lines
     seeds = sorted({len(line.seeds) for line in lines})
     counted = "–".join(map(str, (seeds[0], seeds[-1])[: len(seeds)]))
-    better = "lower" if about.column.metric in LOWER_IS_BETTER else "higher"
-    here = [line.figures.get(about.metric, (None, None)) for line in lines]
+    better = "lower" if report.column.metric in LOWER_IS_BETTER else "higher"
+    here = [line.figures.get(report.metric, (None, None)) for line in lines]
     paper = [(p.value, p.deviation) if (p := line.paper) else (None, None) for line in lines]
     spread = ", mean and deviation over seeds" if any(one is not None for _, one in (*here, *paper)) else ""
     return Bars(
-        about.title,
+        report.title,
         [line.label for line in lines],
         here,
         paper,
-        (f"here: {about.corpus}, {counted} seed{'s' * (seeds[-1] > 1)} a row", f"paper: {about.pair}"),
-        f"{about.printed}{spread}; {better} is better",
-        command,
+        (f"here: {report.corpus}, {counted} seed{'s' * (seeds[-1] > 1)} a row", f"paper: {report.pair}"),
+        f"{report.printed}{spread}; {better} is better",
+        report.command,
     )
 
 
@@ -130,71 +113,3 @@ def _make_room(axes: Any) -> None:
     axes.xaxis.set_major_locator(MaxNLocator(max(2, min(8, int(wide / 0.6))), steps=[1, 2, 5, 10]))
     if max(ends) >= 10_000:
         axes.xaxis.set_major_formatter(EngFormatter(sep=""))
-
-
-@dataclass(frozen=True)
-class _About:
-    """What `bars_of` reads of a report."""
-
-    title: str
-    corpus: str
-    pair: str
-    metric: str
-    column: Any
-    printed: str
-
-
-def bars_of_page(page: Path, ledger: Path) -> Bars:
-    """The bars of a page, from the entries that its command made.
-
-    Raises X402 where the page has no command or the ledger has no entry of it.
-    """
-    commands = re.findall(r"^ {4}(calque reproduce .+)$", page.read_text(encoding="utf-8"), re.MULTILINE)
-    if not commands:
-        raise error("X402", Place(str(page)), reason="it has no line with a command of `calque reproduce`")
-    folder, chosen = _parted(commands[-1])
-    rows = chosen.get("--rows", "").split(",")
-    entries = [e for e in read_entries(ledger) if _parted(e.command)[0] == folder and e.conditions.get("row") in rows]
-    if not entries:
-        raise error("X402", Place(str(ledger)), reason=f"it has no entry of `{shlex.join(folder)}`")
-    paper = zoo.paper(folder[2])
-    table = paper.table(folder[3])
-    column = Shown(chosen.get("--pair"), chosen.get("--metric")).column(folder[2], table)
-    by_row: dict[str, list[Entry]] = {row.key: reports._of_row(entries, row.key) for row in table.rows}
-    lines = [reports._line(table, row, found, column) for row, found in by_row.items() if found]
-    about = _About(
-        f"{paper.cite}, {place(table.name)}: {table.title}",
-        str(entries[0].conditions["corpus"]),
-        next(pair.title for pair in paper.pairs if pair.name == column.pair),
-        figure_of(column),
-        column,
-        TEXTS[column.metric].figure if column.metric in TEXTS else column.metric,
-    )
-    return bars_of(lines, about, commands[-1])
-
-
-def _parted(command: str) -> tuple[list[str], dict[str, str]]:
-    """A command without what chooses cells, and that."""
-    words, chosen, rest = shlex.split(command), dict[str, str](), list[str]()
-    while words:
-        word = words.pop(0)
-        if word in _CHOICES and words:
-            chosen[word] = words.pop(0)
-        else:
-            rest.append(word)
-    return rest, chosen
-
-
-def main(words: Sequence[str] | None = None) -> None:
-    """Draws the pictures of pages."""
-    parser = argparse.ArgumentParser(description="Draw the pictures of pages of `calque reproduce` from a ledger.")
-    parser.add_argument("ledger", type=Path)
-    parser.add_argument("pages", type=Path, nargs="+", metavar="PAGE.md")
-    given = parser.parse_args(words)
-    for page in given.pages:
-        write_whole(page.with_suffix(".png"), picture(bars_of_page(page, given.ledger)))
-        print(page.with_suffix(".png"))
-
-
-if __name__ == "__main__":
-    main()
