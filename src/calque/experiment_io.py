@@ -10,7 +10,6 @@ from dataclasses import dataclass
 
 from calque.diagnostics import CalqueError, Place, Span, Text, error
 
-
 EXPERIMENT = "experiment.toml"
 """The file of an experiment in a run folder."""
 

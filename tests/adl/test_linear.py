@@ -34,7 +34,10 @@ TEXTS: dict[str, Callable[[int], str]] = {
         labels(n, LONG) + "\ndecoder = " + " -> ".join(f"mlp_src_att(from=@{LONG}x{k})" for k in range(n)) + "\n"
     ),
     "definitions": lambda n: (
-        "".join(f"a{k} = id @ l{k}\n" for k in range(n)) + "encoder = " + " -> ".join(f"a{k}" for k in range(n)) + DECODER
+        "".join(f"a{k} = id @ l{k}\n" for k in range(n))
+        + "encoder = "
+        + " -> ".join(f"a{k}" for k in range(n))
+        + DECODER
     ),
     "names that are missing": lambda n: (
         "".join(f"{LONG}{k} = id\n" for k in range(n))
@@ -88,4 +91,5 @@ def test_a_text_sees_what_stood_before_each_statement() -> None:
     """The scopes of statements share a table; a body still sees nothing that came after it."""
     assert [f.code for f in faults("f = g\ng = id\nencoder = f" + DECODER)] == ["C101"]
     shadowed = checked("a = ffl\nffl = norm\nencoder = a -> ffl" + DECODER)
-    assert "ff(n=2048" in shadowed.text and shadowed.text.count("norm(") == 1
+    assert "ff(n=2048" in shadowed.text
+    assert shadowed.text.count("norm(") == 1

@@ -24,8 +24,6 @@ def root() -> None:
     """Neural machine translation in which the architecture is a line of text."""
 
 
-
-
 def _existing(ctx: click.Context, param: click.Parameter, value: Path) -> Path:
     """The callback of an argument that names a run folder or an experiment file: X112 where there is nothing of that name."""
     if value.suffix != ".toml" and not value.exists():

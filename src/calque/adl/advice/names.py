@@ -70,7 +70,8 @@ def call(desk: Desk, alias: Alias, arguments: tuple[Argument, ...]) -> str:
         name, _, value = added.partition("=")
         given.append((name, value) if value else (None, added))
     written = [
-        value if name is None or (k < len(known) and known[k] == name and all(n in (None, *known[:k]) for n, _ in given[:k]))
+        value
+        if name is None or (k < len(known) and known[k] == name and all(n in (None, *known[:k]) for n, _ in given[:k]))
         else f"{name}={value}"
         for k, (name, value) in enumerate(given)
     ]

@@ -9,7 +9,10 @@ from calque.adl.advice.desk import Desk, rename, span_of, without_argument
 from calque.adl.signature import SETTINGS
 from calque.diagnostics import Diagnostic, Fix
 
-OTHER_SIDE = {"encoder": "encoder = pos -> repeat(6, tenc) -> norm", "decoder": "decoder = pos -> repeat(6, tdec) -> norm"}
+OTHER_SIDE = {
+    "encoder": "encoder = pos -> repeat(6, tenc) -> norm",
+    "decoder": "decoder = pos -> repeat(6, tdec) -> norm",
+}
 
 
 def line(desk: Desk, start: int) -> Fix:
