@@ -8,6 +8,7 @@ Families: S syntax, C1 names and arguments, C2 widths, C3 sides, C4 limits, X ex
 
 import difflib
 import functools
+import re
 import tomllib
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -93,6 +94,9 @@ def error(code: str, where: Span | Place | None = None, /, fix: Fix | None = Non
     return CalqueError(Diagnostic(code, where, fields, fix))
 
 
+_FIELD = re.compile(r"\{[a-z_]+\}")
+
+
 @dataclass(frozen=True, slots=True)
 class Code:
     """The entry of one code: its message template, its helps (the first whose fields are all known is shown), its page."""
@@ -101,6 +105,11 @@ class Code:
     message: str
     help: tuple[str, ...]
     page: str
+
+    @property
+    def title(self) -> str:
+        """The message without the values of one case."""
+        return _FIELD.sub("...", self.message)
 
 
 @functools.cache

@@ -53,9 +53,9 @@ _LARGEST = 2**63 - 1  # TOML's whole numbers have 64 bits; tomllib reads longer 
 def load(path: Path | str, overrides: Sequence[str] = (), besides: Collection[str] = ()) -> Experiment:
     """Reads an experiment file and checks all of it, save sections named `besides`, which are not those of an experiment.
 
-    Each override is `section.key=value` with a TOML value (a string needs no quotes), and replaces what the file says. Every path is
-    absolute: those of the file start from its folder, those of overrides from the current folder. A `model.file` that is no
-    file there and does not end in `.adl` stays as it is: it may name an architecture of the zoo.
+    Each override is `section.key=value` with a TOML value, or with a string without quotes, and replaces what the file says. Every
+    path comes back absolute: those of the file start from its folder, those of overrides from the current folder. A `model.file`
+    that is no file there and does not end in `.adl` stays as it is: it may name an architecture of the zoo.
 
     Raises CalqueError with all faults at once: X1 for what cannot be read, X2 for keys that contradict one another.
     """

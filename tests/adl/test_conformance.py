@@ -84,7 +84,3 @@ def test_what_help_proposes_works(path: Path, k: int) -> None:
     fault = faults(read(path))[k]
     after = {(f.code, where(f), message(f)) for f in faults(apply_fix(fault.fix))}
     assert (fault.code, where(fault), message(fault)) not in after
-
-
-def test_help_offers_many_fixes() -> None:
-    assert {faults(read(path))[k].code for path, k in FIXABLE} == {"S102", "C101", "C104", "C114", "C129"}

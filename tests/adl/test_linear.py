@@ -91,4 +91,5 @@ def test_a_text_sees_what_stood_before_each_statement() -> None:
     """The scopes of statements share a table; a body still sees nothing that came after it."""
     assert [f.code for f in faults("f = g\ng = id\nencoder = f" + DECODER)] == ["C101"]
     shadowed = checked("a = ffl\nffl = norm\nencoder = a -> ffl" + DECODER)
-    assert "ff(n=2048" in shadowed.text and shadowed.text.count("norm(") == 1
+    assert "ff(n=2048" in shadowed.text
+    assert shadowed.text.count("norm(") == 1

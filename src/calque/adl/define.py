@@ -53,7 +53,7 @@ class Expander(Binder):
     @property
     def work(self) -> int:
         """How many steps were taken so far."""
-        return self.steps + self.calls + self.numbers
+        return self.steps + 2 * self.calls + self.numbers
 
     # -- chains
 

@@ -30,8 +30,9 @@ def used_at(where: Span, call: Span | None) -> tuple[tuple[Span, str], ...]:
 class Reporter:
     """Collects `faults`.
 
-    `origin` is the user's call nearest to what is at hand, shown instead of a place in the prelude; `outer` is the
-    outermost call of a user's definition around it, shown beside a place in that definition.
+    `similar` says whether names that may have been meant are looked for. `origin` is the user's call nearest to what is at hand,
+    shown instead of a place in the prelude; `outer` is the outermost call of a user's definition around it, shown beside a place in
+    that definition.
     """
 
     def __init__(self, faults: list[Diagnostic]):
@@ -39,6 +40,7 @@ class Reporter:
         self.origin: Span | None = None
         self.outer: Span | None = None
         self.steps = self.nesting = self._compared = 0
+        self.similar = True
 
     def place(self, span: Span) -> Span:
         """Where to point: the user's call while a prelude body is being expanded."""
@@ -63,7 +65,7 @@ class Reporter:
         Comparing two names takes time in proportion to the product of their lengths, so that is what is counted.
         """
         names: dict[str, None] = {}
-        for other in islice(known, MAX_NAMES):
+        for other in islice(known, MAX_NAMES if self.similar else 0):
             if self._compared >= MAX_COMPARED:
                 break
             if other not in names and _alike_in_length(name, other):

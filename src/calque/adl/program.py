@@ -52,17 +52,20 @@ def prelude_scope() -> Scope:
     return scope
 
 
-def expand(text: Text, primitives: Mapping[str, Signature], reader: Reader = parse_some) -> Program:
-    """The program of a text. Collects every fault of syntax, names and arguments."""
+def expand(
+    text: Text, primitives: Mapping[str, Signature], reader: Reader = parse_some, similar: bool = True
+) -> Program:
+    """The program of a text. Collects every fault of syntax, names and arguments; `similar`: looks for similar names."""
     read = reader(text)
-    return _Program(text, {**primitives, "repeat": REPEAT}, read).run(read.statements)
+    return _Program(text, {**primitives, "repeat": REPEAT}, read, similar).run(read.statements)
 
 
 class _Program:
-    def __init__(self, text: Text, signatures: Mapping[str, Signature], read: Read):
+    def __init__(self, text: Text, signatures: Mapping[str, Signature], read: Read, similar: bool):
         self.text, self.faults, self.broken = text, read.faults, bool(read.faults)
         self.warnings = list(read.warnings)
         self.expander = Expander(signatures, read.faults)
+        self.expander.similar = similar
         self.lost = set(read.lost)
         self.scope = prelude_scope().extended({name: Lost() for name in read.lost})
         self.seen: dict[str, Statement] = {}
@@ -88,7 +91,7 @@ class _Program:
             self.unread()
         # With a default unknown, what follows from it is not looked at.
         width = None if self.lost & SETTINGS.keys() else int(self.expander.settings["d"])
-        work = len(statements) + self.expander.work
+        work = len(self.text.body) // 10 + self.expander.work
         sides = self.sides.get("encoder"), self.sides.get("decoder")
         return Program(width, *sides, self.faults, self.warnings, statements, work)
 

@@ -89,9 +89,9 @@ def _check(found: Any, reader: Any) -> Any:
 def check(file: str, settings: tuple[str, ...], dialect: str, to_text: bool) -> None:
     """Check a definition or an experiment: prints nothing where it is right, and every error where it is not.
 
-    FILE is a definition, or an experiment in TOML, of which the keys, the definition and the files of its corpus are checked; RUN is
-    a run folder, whose definition is checked; NAME is an architecture of `calque zoo`. For an experiment, `--set` also takes its keys,
-    as in `--set train.lr=0.001`.
+    FILE is a definition, or an experiment in TOML: its keys, its definition and the files of its corpus are checked. RUN is a run
+    folder, whose definition is checked. NAME is an architecture of `calque zoo`. For an experiment, `--set` also takes its keys, as
+    in `--set train.lr=0.001`.
     """
     from calque.definitions import missing_files
 
@@ -186,7 +186,7 @@ def explain_error(code: str) -> None:
     entry = codes().get(code.upper())
     if entry is None:
         raise error("X407", None, name=code, near=nearest(code.upper(), codes()))
-    click.echo(f"{entry.code}: {entry.message}\n\n{entry.page}")
+    click.echo(f"{entry.code}: {entry.title}\n\n{entry.page}")
 
 
 @root.command()

@@ -1,7 +1,7 @@
 """Help that fixes: for a fault, an edit of the text after which it is gone.
 
-Rules propose edits, by the code of the fault and the names of other notations; each edit is tried, that is, applied and the text
-checked again. Only what works becomes the `fix` of the diagnostic, from which its help is written. Rules may therefore guess freely.
+Rules propose edits, by the code of the fault and the names of other notations. Each edit is tried: it is applied, and the text is
+checked again. Only what works becomes the `fix` of the diagnostic, from which its help is written. So rules may guess freely.
 """
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -21,6 +21,7 @@ Rule = Callable[[Desk, Diagnostic], Iterator[Fix]]
 RULES: dict[str, Rule] = {**syntax.RULES, **names.RULES, **values.RULES, **statements.RULES, **widths.RULES}
 TRIES = 12  # edits that are tried for one fault
 MAX_WORK = 2_000  # steps of checking that are spent on trying edits, in all
+PER_FAULT = 60  # what looking for edits costs, in such steps
 MAX_TOKENS = 1_000  # of a text for which edits are tried
 LIMIT = "C401"
 SIDES = ("adl", "encoder", "decoder")
@@ -50,15 +51,16 @@ def proposals(desk: Desk, fault: Diagnostic) -> Iterator[Fix]:
 class _Trial:
     def __init__(self, desk: Desk, faults: Sequence[Diagnostic], check: Check, work: int):
         self.desk, self.check, self.last = desk, check, work
-        self.left = MAX_WORK if len(desk.page.tokens) <= MAX_TOKENS else 0
+        self.left = MAX_WORK if 0 < len(desk.page.tokens) <= MAX_TOKENS else 0
         self.before = {_key(fault, 0, 0) for fault in faults}
 
     def advised(self, fault: Diagnostic) -> Diagnostic:
         if not isinstance(fault.where, Span) or fault.where.text is not self.desk.page.text:
             return fault
+        self.left -= PER_FAULT
         best: tuple[int, Fix] | None = None
         tried = 0
-        for fix in proposals(self.desk, fault):
+        for fix in proposals(self.desk, fault) if self.last <= self.left else ():
             if self.last > self.left or tried == TRIES:
                 break
             tried += 1

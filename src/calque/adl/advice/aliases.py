@@ -1,8 +1,8 @@
 """The names of other notations: what layers say they are known as, and the table `words.toml`.
 
-An alias is written as the call that it stands for, `NAME`, `NAME(PARAMETERS)` or either with ` -> ARGUMENTS` behind. Parameters are what
-positional arguments of that call mean here, `_` one that has no meaning here; the arguments are added. So `GRU(_, width) -> cell=gru` of
-the layer `rnn` makes `nn.GRU(256, 512)` into `rnn(512, cell=gru)`. Upper and lower case and underscores do not count.
+An alias is written as the call that it stands for: `NAME`, `NAME(PARAMETERS)`, or either with ` -> ARGUMENTS` behind. Parameters
+say what positional arguments of that call mean here, `_` that one has no meaning here; the arguments are added. So the alias
+`GRU(_, width) -> cell=gru` of the layer `rnn` makes `nn.GRU(256, 512)` into `rnn(512, gru)`. Case and underscores do not count.
 """
 
 import functools

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from functools import cached_property
 
 from calque.adl.syntax import Token, tokenize
-from calque.diagnostics import Fix, Span, Text
+from calque.diagnostics import CalqueError, Fix, Span, Text
 
 _CLOSE = {"(": ")", "[": "]"}
 
@@ -43,7 +43,10 @@ class Page:
 
     def __init__(self, text: Text):
         self.text, self.body = text, text.body
-        self.tokens: list[Token] = [t for t in tokenize(text)[0] if t.kind != "end"]
+        try:
+            self.tokens: list[Token] = [t for t in tokenize(text)[0] if t.kind != "end"]
+        except CalqueError:  # the text is too large
+            self.tokens = []
         self._index = {token.start: k for k, token in enumerate(self.tokens)}
 
     def cut(self, piece: Piece | Span) -> str:

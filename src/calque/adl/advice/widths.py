@@ -4,6 +4,7 @@ import re
 from collections.abc import Iterator
 
 from calque.adl.advice.desk import Desk, rename, span_of, without_argument
+from calque.adl.advice.page import Piece
 from calque.diagnostics import Diagnostic, Fix
 
 NAMED = re.compile(r"[A-Za-z_]\w*[ \t]*=[ \t]*$")
@@ -36,7 +37,15 @@ def adds(desk: Desk, fault: Diagnostic) -> Iterator[Fix]:
         # Through `res` and its relatives the one argument is the second chain.
         for argument in reversed(arguments):
             for layer in ("linear", f"linear({expected})"):
-                yield desk.page.fix(argument.value.end, argument.value.end, f" -> {layer}")
+                yield _behind(desk, argument.value, layer)
+
+
+def _behind(desk: Desk, chain: Piece, layer: str) -> Fix:
+    """The edit that adds a layer to a chain; a short chain is written again, so that the help shows where."""
+    written = desk.page.cut(chain)
+    if len(written) <= 40:
+        return desk.page.fix(chain.start, chain.end, f"{written} -> {layer}")
+    return desk.page.fix(chain.end, chain.end, f" -> {layer}")
 
 
 def body_width(desk: Desk, fault: Diagnostic) -> Iterator[Fix]:
@@ -45,7 +54,7 @@ def body_width(desk: Desk, fault: Diagnostic) -> Iterator[Fix]:
     if term is not None and term.arguments:
         body = next((a for a in term.arguments if a.name == "body"), term.arguments[0])
         for layer in ("linear", f"linear({fault.fields['expected']})"):
-            yield desk.page.fix(body.value.end, body.value.end, f" -> {layer}")
+            yield _behind(desk, body.value, layer)
 
 
 def odd(desk: Desk, fault: Diagnostic) -> Iterator[Fix]:
@@ -98,7 +107,9 @@ def stateless(desk: Desk, fault: Diagnostic) -> Iterator[Fix]:
     tokens = desk.page.tokens
     for k in range(1, len(tokens) - 1):
         if tokens[k].kind == "@" and tokens[k + 1].text == label and tokens[k - 1].kind == ")":
-            yield desk.page.fix(tokens[k - 1].start, tokens[k + 1].end, f" @ {label})")
+            first = desk.page.term_ending(k - 1)
+            start = tokens[k - 1 if first is None else first].start
+            yield desk.page.fix(start, tokens[k + 1].end, f"{desk.page.body[start : tokens[k - 1].start]} @ {label})")
     yield from without_argument(desk, span_of(fault).start)
 
 
