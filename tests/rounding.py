@@ -39,12 +39,6 @@ def exact_product(x: Tensor, w: Tensor, b: Tensor | None = None) -> Tensor:
     return F.linear(x.double(), w.double(), None if b is None else b.double())
 
 
-def weights_int8_bound(x: Tensor, w: Tensor) -> Tensor:
-    """How far W x may move when the weights are rounded to int8 with a scale for each row: half a step for each term."""
-    half_steps = w.double().abs().amax(1) / INT8_LEVELS / 2
-    return x.double().abs().sum(-1, keepdim=True) * half_steps
-
-
 def network_bound(roundings: int, relative: float) -> float:
     """The largest error of an output of a network, relative to the root mean square of all outputs.
 
