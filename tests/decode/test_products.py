@@ -134,11 +134,16 @@ def test_rows_come_in_few_sizes() -> None:
 
 
 @needs_int8
+@pytest.mark.parametrize("saturates", [False, True])
 @pytest.mark.parametrize("bias", [False, True])
-def test_an_int8_product_is_its_formula(bias: bool) -> None:
+def test_an_int8_product_is_its_formula(bias: bool, saturates: bool, monkeypatch: pytest.MonkeyPatch) -> None:
+    """On processors whose sums of pairs have 16 bits too; the largest factors stand side by side."""
+    if saturates:
+        monkeypatch.setattr(products, "_saturates", lambda: True)
     x, w, b = numbers(7, 96).float(), numbers(48, 96, seed=2).float(), numbers(48, seed=3).float()
     w[5] = 0
     x[3] = 0
+    w[6], x[2] = 1, 1
     product = Int8(w, b if bias else None, keeps=True)
     for i in range(7):
         for j in range(48):

@@ -93,6 +93,8 @@ def machine(threads: int | None, device: str, seconds: float, as_table: bool, re
     from calque.ledger import conditions
     from calque.train.precision import pick_device
 
+    if as_table and record is not None:
+        raise click.UsageError("--table and --record exclude each other")
     set_threads(threads)
     where = pick_device(device)
     found = {
@@ -101,8 +103,6 @@ def machine(threads: int | None, device: str, seconds: float, as_table: bool, re
         **limits.machine(where, seconds),
     }
     if as_table:
-        if record is not None:
-            raise click.UsageError("--table and --record exclude each other")
         click.echo(limits.table(found))
     else:
         _told(found, "Limits of the machine", record)
