@@ -45,3 +45,9 @@ def network_bound(roundings: int, relative: float) -> float:
     `roundings` independent errors of this relative size add in squares; no output is expected beyond 4 deviations.
     """
     return 4 * math.sqrt(roundings) * relative
+
+
+def narrow(t: Tensor, bits: int) -> Tensor:
+    """`t` rounded to so many significant bits."""
+    mantissa, exponent = torch.frexp(t.double())
+    return torch.ldexp((mantissa * 2**bits).round() / 2**bits, exponent).to(t.dtype)

@@ -48,5 +48,7 @@ def test_ci_takes_another_part_each_time(tmp_path: Path) -> None:
         subprocess.run([*git, "commit", "-q", "--allow-empty", "-m", "x"], cwd=here, env=environment, check=True)
         turns.append(turn(here))
     assert turns == [1, 2, 3]
-    subprocess.run(["git", "clone", "-q", "--depth", "1", here.as_uri(), "cut"], cwd=tmp_path, env=environment, check=True)
+    subprocess.run(
+        ["git", "clone", "-q", "--depth", "1", here.as_uri(), "cut"], cwd=tmp_path, env=environment, check=True
+    )
     assert turn(tmp_path / "cut") > 10_000

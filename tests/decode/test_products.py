@@ -78,12 +78,6 @@ def test_a_packed_product_in_bfloat16_rounds_its_exact_sum_once(rows: int) -> No
     assert torch.equal(Packed(w, b[0])(x), exact.float().bfloat16())
 
 
-def narrow(t: Tensor, bits: int) -> Tensor:
-    """`t` rounded to so many significant bits."""
-    mantissa, exponent = torch.frexp(t.double())
-    return torch.ldexp((mantissa * 2**bits).round() / 2**bits, exponent).to(t.dtype)
-
-
 def one_by_one(x: Tensor, w: Tensor, b: Tensor, sums: torch.dtype) -> Tensor:
     """The product in a single chain of additions, each rounded to `sums`."""
     total = b.to(sums).expand(len(x), -1)
@@ -93,8 +87,10 @@ def one_by_one(x: Tensor, w: Tensor, b: Tensor, sums: torch.dtype) -> Tensor:
 
 
 FAULTS: dict[str, Callable[[Tensor, Tensor, Tensor], Tensor]] = {
-    "factors of 11 bits": lambda x, w, b: rounding.exact_product(narrow(x, 11), narrow(w, 11), b).to(x.dtype),
-    "one factor of 8 bits": lambda x, w, b: rounding.exact_product(x, narrow(w, 8), b).to(x.dtype),
+    "factors of 11 bits": lambda x, w, b: rounding.exact_product(rounding.narrow(x, 11), rounding.narrow(w, 11), b).to(
+        x.dtype
+    ),
+    "one factor of 8 bits": lambda x, w, b: rounding.exact_product(x, rounding.narrow(w, 8), b).to(x.dtype),
     "sums in bfloat16": lambda x, w, b: one_by_one(x, w, b, torch.bfloat16).to(x.dtype),
     "a term is lost": lambda x, w, b: rounding.exact_product(x[:, 1:], w[:, 1:], b).to(x.dtype),
     "no bias": lambda x, w, b: rounding.exact_product(x, w).to(x.dtype),
@@ -252,7 +248,9 @@ def test_every_architecture_can_be_prepared(name: str) -> None:
         assert error(few_steps(prepared), exact) <= allowed(model, precision), precision
 
 
-@pytest.mark.parametrize("name", ["domhan2018/transformer", "domhan2018/rnmt", "luong2015/table1/base", "zhang2018/aan"])
+@pytest.mark.parametrize(
+    "name", ["domhan2018/transformer", "domhan2018/rnmt", "luong2015/table1/base", "zhang2018/aan"]
+)
 def test_the_errors_allowed_have_no_room_for_fewer_bits(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
     model, wide = small_architecture(name)
     exact = few_steps(wide)
@@ -261,7 +259,7 @@ def test_the_errors_allowed_have_no_room_for_fewer_bits(name: str, monkeypatch: 
         made = copy.deepcopy(wide)
         with torch.no_grad():
             for p in made.parameters():
-                p.copy_(narrow(p, bits))
+                p.copy_(rounding.narrow(p, bits))
         return made
 
     assert error(few_steps(rounded(11)), exact) > allowed(model, "float32")

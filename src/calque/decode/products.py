@@ -48,9 +48,7 @@ def _saturates() -> bool:
     x, w = torch.full((16, 64), 255, dtype=torch.uint8), torch.full((16, 64), LEVELS, dtype=torch.int8)
     packed, ones = torch.ops.onednn.qlinear_prepack(w, None), torch.ones(16)
     zero = torch.zeros(16, dtype=torch.int32)
-    return any(
-        bool((_int8_product(x[:rows], packed, ones, zero) != 64 * LEVELS * LEVELS).any()) for rows in (1, 5, 16)
-    )
+    return any(bool((_int8_product(x[:rows], packed, ones, zero) != 64 * LEVELS * LEVELS).any()) for rows in (1, 5, 16))
 
 
 def _int8_product(levels: Tensor, packed: Tensor, scale: Tensor, zero: Tensor) -> Tensor:
