@@ -1,9 +1,7 @@
 """Three tiny runs of different families on one corpus: attention everywhere, a fed recurrent network, and none that is recorded."""
 
-from collections.abc import Iterator
 from pathlib import Path
 
-import jaxtyping
 import pytest
 from analysed import write
 
@@ -60,11 +58,3 @@ def runs(tmp_path_factory: pytest.TempPathFactory, corpus: Data) -> dict[str, Pa
         )
         assert isinstance(run_training(experiment, base / name), Finished)
     return {name: base / name for name in FAMILIES}
-
-
-@pytest.fixture(autouse=True)
-def shapes_unchecked() -> Iterator[None]:
-    """The layers' shapes are checked in their own tests."""
-    jaxtyping.config.update("jaxtyping_disable", True)
-    yield
-    jaxtyping.config.update("jaxtyping_disable", False)

@@ -48,17 +48,17 @@ def test_a_family_learns_to_write_backwards(family: str, tmp_path: Path) -> None
     dropout = "p = 0.0\n" if "tenc" in text or "res_d" in text else ""
     experiment = Experiment(
         data=Data(train=write(tmp_path, "train", 1, 2000), valid=write(tmp_path, "valid", 2, 100), subwords="words"),
-        model=Model(text=f"d = 48\n{dropout}{heads}{text}"),
+        model=Model(text=f"d = 32\n{dropout}{heads}{text}"),
         train=Train(
             threads=1,
             precision="float32",
             batch_tokens=400,
-            lr=0.003,
-            warmup_updates=60,
+            lr=0.004,
+            warmup_updates=40,
             clip_norm=1.0,
             label_smoothing=0.0,
-            max_updates=400,
-            validate_every_updates=400,
+            max_updates=250,
+            validate_every_updates=250,
         ),
         decode=Decode(beam=2),
     )

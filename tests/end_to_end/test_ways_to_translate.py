@@ -65,11 +65,23 @@ def lines(done) -> list[str]:
     return done.out.split("\n")[:-1]
 
 
-@pytest.mark.parametrize("options", [[], ["--beam", 1], ["--sample", "--seed", 4], ["--invariant"], ["--beam", 3]])
+WAYS = [[], ["--beam", 1], ["--sample", "--seed", 4], ["--invariant"], ["--beam", 3]]
+FAST_WAYS = ([], ["--sample", "--seed", 4])
+"""Starting workers takes seconds, so the other ways are compared with them among the slow tests."""
+
+
+@pytest.mark.parametrize("options", WAYS)
 def test_every_way_gives_as_many_lines_as_asked(calque: Run, runs: dict[str, Path], options: list[object]) -> None:
     found = lines(calque("translate", runs["one"], "--n-best", 2, "--scores", *options, stdin=STDIN))
     assert len(found) == 2 * len(LINES)
     assert all(math.isfinite(float(line.split("\t")[0])) or line == "-inf\t" for line in found)
+
+
+@pytest.mark.parametrize(
+    "options", [pytest.param(way, marks=() if way in FAST_WAYS else pytest.mark.slow) for way in WAYS]
+)
+def test_every_way_gives_the_same_with_workers(calque: Run, runs: dict[str, Path], options: list[object]) -> None:
+    found = lines(calque("translate", runs["one"], "--n-best", 2, "--scores", *options, stdin=STDIN))
     workers = ["--workers", 2, "--threads", 1]
     assert lines(calque("translate", runs["one"], "--n-best", 2, "--scores", *options, *workers, stdin=STDIN)) == found
 

@@ -1,6 +1,5 @@
 """Parameters, multiply-adds and bytes, told before anything is built, against modules that are."""
 
-import os
 from types import ModuleType
 
 import pytest
@@ -17,7 +16,7 @@ from calque.layers.registry import builtin
 from calque.model import Model
 from calque.prove import prove_module, random_program
 
-FAST, SOAK = 50, 1000
+FAST, SOAK, BATCH = 50, 1000, 50
 SENTENCES, SOURCE, TARGET = 2, 7, 5
 AROUND = Around(WORDS, WORDS, "none")
 
@@ -55,10 +54,9 @@ def test_parameters_and_bytes_of_random_architectures() -> None:
 
 
 @pytest.mark.slow
-@pytest.mark.skipif("CALQUE_SOAK" not in os.environ, reason="set CALQUE_SOAK=1: some minutes")
-@pytest.mark.usefixtures("shapes_unchecked")
-def test_parameters_and_bytes_of_a_thousand_architectures() -> None:
-    for seed in range(FAST, FAST + SOAK):
+@pytest.mark.parametrize("first", range(FAST, FAST + SOAK, BATCH))
+def test_parameters_and_bytes_of_a_thousand_architectures(first: int) -> None:
+    for seed in range(first, first + BATCH):
         checked = check(Text("drawn", random_program(seed)), builtin())
         parameters_agree(checked)
         for kind in (torch.float32, torch.bfloat16):
@@ -66,7 +64,6 @@ def test_parameters_and_bytes_of_a_thousand_architectures() -> None:
 
 
 @pytest.mark.parametrize("name", zoo.distinct())
-@pytest.mark.usefixtures("shapes_unchecked")
 def test_row_of_the_zoo(name: str) -> None:
     checked = small(name)
     parameters_agree(checked)
@@ -165,7 +162,6 @@ def plugin(declared: str) -> ModuleType:
         (", Products(2 * site.width ** 2), reach=Reach(1, 2)", ("cost",)),
     ],
 )
-@pytest.mark.usefixtures("shapes_unchecked")
 def test_what_a_plugin_declares_is_proved(declared: str, failed: tuple[str, ...]) -> None:
     (report,) = prove_module(plugin(declared))
     assert report.failed == failed, str(report)

@@ -97,6 +97,8 @@ def machine(threads: int | None, device: str, seconds: float, as_table: bool, re
     from calque.ledger import conditions
     from calque.train.precision import pick_device
 
+    if as_table and record is not None:
+        raise click.UsageError("--table and --record exclude each other")
     set_threads(threads)
     where = pick_device(device)
     found = {
