@@ -14,8 +14,9 @@ from calque.analyse import contrast, curves, gold, heads, lengths, matrices, pap
 from calque.analyse.subject import DECODER, ENCODER, SOURCE
 from calque.analyse.table import Drawn, Table
 from calque.bench import plot as bench
+from calque.diagnostics import CalqueError, render_all
 from calque.plot import figure, width_of, wrapped
-from calque.reproduce.picture import Bars, bars_of_page, picture
+from calque.reproduce.picture import Bars, bars_of_page, main, picture
 from extents import faults
 
 DOCS = Path(__file__).parents[2] / "docs"
@@ -134,7 +135,7 @@ def draw_distances(names: Sequence[str]) -> Drawn:
         for head in range(2)
     ]
     columns = ("run", "attention", "layer", "head", "queries", "mean |distance|", "mean distance", *heads.DISTANCES)
-    return heads.draw_distances(Table.of(columns, rows), names[0], 10, "distances")
+    return heads.draw_distances(Table.of(columns, rows), names[0], 10, "distances", {row[2]: row[2] for row in rows})
 
 
 def draw_off_diagonality(names: Sequence[str]) -> Drawn:
@@ -149,7 +150,10 @@ def draw_aer(names: Sequence[str]) -> Drawn:
     aligned = {name: gold.Aligned() for name in names[:4]}
     for one in aligned.values():
         one.links = {(f"decoder.1[{k}]", h, row): links for k in range(40) for h in ("mean", "1") for row in one.ROWS}
-    return gold.draw_aer(gold.aer_table(aligned, [Gold(frozenset({(0, 0)}), frozenset({(0, 0)}))]), 1)
+    table = gold.aer_table(aligned, [Gold(frozenset({(0, 0)}), frozenset({(0, 0)}))])
+    return gold.draw_aer(
+        table, 1, {name: {str(path): f"{path} in words" for path in table.each("layer")} for name in names}
+    )
 
 
 def pairs(names: Sequence[str]) -> tuple[list[contrast.Pair], dict[str, list[bool]]]:
@@ -232,6 +236,20 @@ def test_words_of_every_kind_of_picture(
         names = (*names, "base")
     draw(names)
     assert saved == []
+
+
+def test_a_page_without_a_command_is_refused(tmp_path: Path) -> None:
+    (tmp_path / "page.md").write_text("# A table\n")
+    page = tmp_path / "page.md"
+    missing = "    calque reproduce you2020 table2 --corpus none --rows base --seeds 1\n"
+    for text, reason in (("# A table\n", "no line with a command of"), (missing, "the ledger has no entry of")):
+        page.write_text(text)
+        with pytest.raises(CalqueError) as caught:
+            main([str(DOCS / "results"), str(page)])
+        shown = render_all(caught.value.diagnostics)
+        assert shown.startswith("error[X860]: the picture of this page cannot be drawn: ")
+        assert reason in shown
+    assert not page.with_suffix(".png").exists()
 
 
 def test_words_are_wrapped_to_a_width() -> None:

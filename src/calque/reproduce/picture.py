@@ -147,16 +147,16 @@ class _About:
 def bars_of_page(page: Path, ledger: Path) -> Bars:
     """The bars of a page, from the entries that its command made.
 
-    Raises X402 where the page has no command or the ledger has no entry of it.
+    Raises X860 where the page has no command or the ledger has no entry of it.
     """
     commands = re.findall(r"^ {4}(calque reproduce .+)$", page.read_text(encoding="utf-8"), re.MULTILINE)
     if not commands:
-        raise error("X402", Place(str(page)), reason="it has no line with a command of `calque reproduce`")
+        raise error("X860", Place(str(page)), reason="it has no line with a command of `calque reproduce`")
     folder, chosen = _parted(commands[-1])
     rows = chosen.get("--rows", "").split(",")
     entries = [e for e in read_entries(ledger) if _parted(e.command)[0] == folder and e.conditions.get("row") in rows]
     if not entries:
-        raise error("X402", Place(str(ledger)), reason=f"it has no entry of `{shlex.join(folder)}`")
+        raise error("X860", Place(str(page)), reason=f"the ledger has no entry of `{shlex.join(folder)}`")
     paper = zoo.paper(folder[2])
     table = paper.table(folder[3])
     column = Shown(chosen.get("--pair"), chosen.get("--metric")).column(folder[2], table)
