@@ -134,7 +134,7 @@ def draw_distances(names: Sequence[str]) -> Drawn:
         for head in range(2)
     ]
     columns = ("run", "attention", "layer", "head", "queries", "mean |distance|", "mean distance", *heads.DISTANCES)
-    return heads.draw_distances(Table.of(columns, rows), names[0], 10, "distances")
+    return heads.draw_distances(Table.of(columns, rows), names[0], 10, "distances", {row[2]: row[2] for row in rows})
 
 
 def draw_off_diagonality(names: Sequence[str]) -> Drawn:
@@ -149,7 +149,10 @@ def draw_aer(names: Sequence[str]) -> Drawn:
     aligned = {name: gold.Aligned() for name in names[:4]}
     for one in aligned.values():
         one.links = {(f"decoder.1[{k}]", h, row): links for k in range(40) for h in ("mean", "1") for row in one.ROWS}
-    return gold.draw_aer(gold.aer_table(aligned, [Gold(frozenset({(0, 0)}), frozenset({(0, 0)}))]), 1)
+    table = gold.aer_table(aligned, [Gold(frozenset({(0, 0)}), frozenset({(0, 0)}))])
+    return gold.draw_aer(
+        table, 1, {name: {str(path): f"{path} in words" for path in table.each("layer")} for name in names}
+    )
 
 
 def pairs(names: Sequence[str]) -> tuple[list[contrast.Pair], dict[str, list[bool]]]:
@@ -222,18 +225,6 @@ DRAWINGS: list[Callable[[Sequence[str]], object]] = [
 
 
 @pytest.mark.parametrize("draw", DRAWINGS)
-@pytest.mark.parametrize(
-    "names", [pytest.param(BOTH, id="both"), *(pytest.param(n, id=k, marks=pytest.mark.slow) for k, n in NAMES.items())]
-)
-def test_words_of_every_kind_of_picture(
-    saved: list[str], draw: Callable[[Sequence[str]], object], names: Sequence[str]
-) -> None:
-    if draw is draw_differences and len(names) == 1:
-        names = (*names, "base")
-    draw(names)
-    assert saved == []
-
-
 def test_words_are_wrapped_to_a_width() -> None:
     empty = figure(3, 1)
     text = "one two three four five six, seven/eight " + "x" * 60 + ",y" * 40

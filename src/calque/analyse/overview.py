@@ -68,6 +68,8 @@ def diagrams(a: "Analysis") -> list[Drawn]:
     found = []
     for some in groups.values():
         title = ", ".join(s.name for s in some)
-        caption = f"Drawn from the run's definition: `calque explain {some[0].name} --diagram out.svg` draws it again."
+        caption = (
+            f"Drawn from the run's definition: `calque explain {some[0].folder} --diagram out.svg` draws it again."
+        )
         found.append(architecture(some[0].checked, stem("architecture", some[0].name), title, caption))
     return found

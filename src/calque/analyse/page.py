@@ -7,6 +7,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from datetime import date
 from importlib import resources
+from pathlib import Path
 
 from calque import __version__
 from calque.analyse.analysis import Analysis
@@ -17,8 +18,10 @@ from calque.diagnostics import printable
 
 SHOWN_ROWS = 60
 """Rows of a table that stand in the page; all of them are in its CSV."""
-OPEN_ROWS = 8
+OPEN_ROWS = 24
 """Longer tables are folded."""
+WHOLE = 24
+"""Letters of a cell that is not broken."""
 LETTERS = 600
 """Of a sentence in the page; its table has all."""
 NAMED = 4
@@ -38,7 +41,7 @@ PAGE = """<!doctype html>
 </head>
 <body>
 <h1>{title}</h1>
-{state}{about}{overview}<nav><h2>Contents</h2>
+{state}{about}{overview}{runs}<nav><h2>Contents</h2>
 <ol>
 {contents}</ol></nav>
 {body}<footer><p>{command}</p><p>Calque {version}. {conditions}.</p></footer>
@@ -77,6 +80,7 @@ def page(analysis: Analysis, sections: Iterable[Section], missing: Sequence[str]
         title=_text(title),
         about=_about(analysis),
         overview="".join(_section(analysis, s) for s in first),
+        runs=_runs(analysis),
         contents=contents,
         body="".join(_section(analysis, s) for s in rest),
         state=UNFINISHED if missing else "",
@@ -98,35 +102,46 @@ def title_of(analysis: Analysis, titles: Sequence[str]) -> str:
 
 
 def _about(a: Analysis) -> str:
-    """Date, text and corpus, and the definitions of the runs."""
+    """Date, text and corpus."""
     facts = {"Date": _text(date.today().isoformat())}
-    runs = ""
     if a.folders:
-        text = a.text
+        text, own = a.text, a.base.run.experiment.data.test
+        title = text.title + (
+            f" ({' and '.join(Path(one).name for one in own)})" if own and not a.settings.text else ""
+        )
         cut = f"the first {len(text.sources):,} of " if len(text.sources) < len(text.lengths) else ""
         corpora: dict[str, list[str]] = {}
         for s in a.subjects:
             corpora.setdefault(s.corpus, []).append(s.name)
-        facts["Translated"] = _text(f"{text.title}, {cut}{len(text.lengths):,} lines")
+        facts["Translated"] = _text(f"{title}, {cut}{len(text.lengths):,} lines")
         facts["Training corpus"] = "<br>".join(
             _text(corpus if len(corpora) == 1 else f"{', '.join(names)}: {corpus}") for corpus, names in corpora.items()
         )
         if len(a.subjects) > 1:
             facts["Base"] = f"{_text(a.base.name)}; the other runs are compared with it"
-        runs = "".join(
-            f"<li><b>{_text(s.name)}</b> <small>{_text(s.checked.hash)}</small>"
-            f"<details><summary>Definition</summary><pre>{_text(s.checked.text)}</pre></details></li>\n"
-            for s in a.subjects
-        )
-        runs = f"<ul class=runs>\n{runs}</ul>\n"
-    return f"<dl>{''.join(f'<dt>{name}</dt><dd>{fact}</dd>' for name, fact in facts.items())}</dl>\n{runs}"
+    return f"<dl>{''.join(f'<dt>{name}</dt><dd>{fact}</dd>' for name, fact in facts.items())}</dl>\n"
+
+
+def _runs(a: Analysis) -> str:
+    """The runs and their definitions."""
+    if not a.folders:
+        return ""
+    runs = "".join(
+        f"<li><b>{_text(s.name)}</b> <small>{_text(s.checked.hash)}</small>"
+        f"<details><summary>Definition</summary><pre>{_text(s.checked.text)}</pre></details></li>\n"
+        for s in a.subjects
+    )
+    return f"<ul class=runs>\n{runs}</ul>\n"
 
 
 def _section(a: Analysis, section: Section) -> str:
     notes = "".join(f"<p class=note>{_text(_sentence(note))}</p>\n" for note in section.notes)
     # One call makes all figures of a section: the first caption has it.
     commands = [f"{a.command} --figure {section.name}", *[""] * len(section.drawn)]
-    shown = [_figure(section.name, *both) for both in zip(section.drawn, commands, strict=False)]
+    # What several figures have in common is said once.
+    said = [one.reading for one in section.drawn]
+    readings = ["" if reading in said[:k] else reading for k, reading in enumerate(said)]
+    shown = [_figure(section, *one) for one in zip(section.drawn, readings, commands, strict=False)]
     kind = "architectures" if section.name == ARCHITECTURES else "several" if len(shown) > 1 else "single"
     name = _text(section.name)
     figures = f"<div class={kind}>\n{''.join(shown)}</div>\n"
@@ -137,12 +152,16 @@ def _sentence(text: str) -> str:
     return text if text.endswith(".") else f"{text}."
 
 
-def _figure(section: str, drawn: Drawn, command: str) -> str:
+def _figure(section: Section, drawn: Drawn, reading: str, command: str) -> str:
     files = " · ".join(f'<a href="{_text(drawn.name)}.{kind}">{kind.upper()}</a>' for kind in drawn.files())
-    reading = f"<p class=reading><b>How to read it:</b> {_caption(drawn.reading)}</p>" if drawn.reading else ""
-    table = _translations(drawn.table) if section == TRANSLATIONS else _table(drawn.table, section == OVERVIEW)
+    title = "" if drawn.title == section.title else f"<b>{_text(_sentence(drawn.title))}</b> "
+    reading = f"<p class=reading><b>How to read it:</b> {_caption(reading)}</p>" if reading else ""
+    if section.name == TRANSLATIONS:
+        table = _translations(drawn.table)
+    else:
+        table = _table(drawn.table, plain=section.name == OVERVIEW)
     said = (
-        f"<figcaption><p><b>{_text(_sentence(drawn.title))}</b> {_caption(drawn.caption)}</p>{reading}"
+        f"<figcaption><p>{title}{_caption(drawn.caption)}</p>{reading}"
         f"<p class=files>{files}{f'<br>{_command(command)}' if command else ''}</p></figcaption>\n"
     )
     parts = f"{_picture(drawn)}{said}{table}" if drawn.svg else f"{table}{said}"
@@ -178,7 +197,7 @@ def _translations(table: Table) -> str:
     head = "".join(f"<th>{_text(name)}</th>" for name in ("line", "source", "reference", *names))
     rows = []
     for line, score, source, reference, *found in table.rows:
-        place = f"{line}<br><small>chrF {float(score or 0):.0f}</small>"
+        place = f"{line}<br> <small>chrF {float(score or 0):.0f}</small>"
         cells = [
             f'<td class=n data-name="line">{place}</td>',
             _said("source", _cut(source)),
@@ -212,10 +231,18 @@ def _marked(reference: str, hypothesis: str) -> str:
 
 def _cell(cell: Cell) -> str:
     if isinstance(cell, str):
-        return f"<td>{_text(cell)}</td>"
+        return f"<td{' class=w' * (len(cell) <= WHOLE)}>{_text(cell)}</td>"
     if cell is None:
         return "<td></td>"
-    shown = f"{cell:,}" if isinstance(cell, int) else f"{cell:,.2f}" if abs(cell) >= 10 else f"{cell:.3g}"
+    shown = (
+        f"{cell:,}"
+        if isinstance(cell, int)
+        else f"{cell:,.0f}"
+        if abs(cell) >= 1000
+        else f"{cell:.2f}"
+        if abs(cell) >= 10
+        else f"{cell:.3g}"
+    )
     return f"<td class=n>{shown}</td>"
 
 

@@ -136,8 +136,7 @@ def _matrices(a: Analysis) -> Found:
             rows,
             stem("matrix", s.name, path, str(head or "mean")),
             f"Attention of {s.name}: {s.layers[path]}, {what}",
-            f"{s.name}: weights of {s.kind(path)} {s.layers[path]}, {what}, for line {number + 1} of the text with the reference "
-            "forced. "
+            f"Weights of {s.kind(path)} for line {number + 1} of the text with the reference forced. "
             + (
                 "A row is the step that chooses the token. "
                 if s.kind(path) == SOURCE

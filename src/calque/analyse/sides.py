@@ -30,7 +30,7 @@ def side_by_side(sources: Sequence[str], references: Sequence[str], systems: Map
     ]
     caption = (
         f"{len(rows)} of {len(sources):,} lines. All lines are ordered by their chrF (mean over the runs), and lines evenly "
-        "spaced in this order are shown: the first is among the worst of the text, the last among the best. chrF is that of the line."
+        "spaced in this order are shown: the first is among the worst, the last among the best. chrF is that of the line."
     )
     reading = (
         "Marked words are not in the reference at that place, and ‸ stands where words of the reference are missing; a marked word "
