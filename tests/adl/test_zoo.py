@@ -1,7 +1,7 @@
 """The architectures of the papers: each is checked, and learns as many numbers as its equations say."""
 
 import pytest
-from adl_corpus import checked
+from adl_corpus import HERE, checked
 
 from calque import zoo
 from calque.diagnostics import CalqueError, message
@@ -130,3 +130,11 @@ def test_a_row_that_is_decoded_otherwise_is_its_models_text_and_is_not_listed() 
     assert checked(body) == checked(model)
     with pytest.raises(CalqueError):
         zoo.read("luong2015/table1/ensemble")
+
+
+def test_hashes_do_not_change() -> None:
+    """They name the results that are recorded: what an architecture's text means stays. New architectures may come."""
+    lines = (HERE / "zoo_hashes.txt").read_text(encoding="utf-8").splitlines()
+    assert len(lines) >= 140
+    for name, known in (line.split() for line in lines):
+        assert checked(zoo.read(name).body).hash == known, name

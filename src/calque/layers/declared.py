@@ -11,12 +11,13 @@ Layers from here cannot be built. What trains or decodes takes `calque.layers.re
 import builtins
 import functools
 from collections.abc import Mapping, Sequence
-from importlib.machinery import ModuleSpec
-from importlib.util import find_spec
-from types import ModuleType
-from typing import Any
+from importlib.machinery import SourceFileLoader
+from pathlib import Path
+from types import CodeType, ModuleType
+from typing import Any, cast
 
 PACKAGE = "calque.layers."
+FOLDER = Path(__file__).parent
 SHARED = (f"{PACKAGE}cost",)
 """Modules that import no torch; they are imported as usual, so that their values are the same ones everywhere."""
 ABSENT = ("torch", "jaxtyping")
@@ -62,11 +63,12 @@ class _Loader:
     def load(self, name: str) -> ModuleType:
         """The copy of a module."""
         if name not in self.modules:
-            spec = find_spec(name)
-            assert spec is not None, f"no module {name}"
+            # Compiled once and kept beside the source, as by any import; whatever hooks change an import is left out.
+            file = str(FOLDER / f"{name.removeprefix(PACKAGE)}.py")
+            code = SourceFileLoader(name, file).get_code(name)
             module = self.modules[name] = ModuleType(name)
-            module.__dict__["__builtins__"] = {**vars(builtins), "__import__": self.import_}
-            exec(_code(spec), module.__dict__)
+            module.__dict__.update(__file__=file, __builtins__={**vars(builtins), "__import__": self.import_})
+            exec(cast("CodeType", code), module.__dict__)
         return self.modules[name]
 
     def import_(
@@ -83,11 +85,6 @@ class _Loader:
         if name.startswith(PACKAGE) and name not in SHARED and fromlist:
             return self.load(name)
         return builtins.__import__(name, globals, locals, fromlist or (), level)
-
-
-def _code(spec: ModuleSpec) -> Any:
-    loader: Any = spec.loader
-    return loader.get_code(spec.name)  # compiled once and kept beside the source, as for any import
 
 
 @functools.cache

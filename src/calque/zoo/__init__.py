@@ -91,7 +91,7 @@ def nearest_name(name: str) -> str | None:
         by_last.setdefault(full.rpartition("/")[2], full)
     if last in by_last:
         return by_last[last]
-    near = nearest(name, known)
+    near = nearest(name, known) if "/" in name else None
     if near is None and (end := nearest(last, by_last)) is not None:
         return by_last[end]
     return near
