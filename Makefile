@@ -76,9 +76,9 @@ lint: $(STAMP)
 	@$(BIN)/mypy
 
 results: $(STAMP)
-	@$(BIN)/python -m calque.ledger_page docs/results > .venv/results.md
+	@$(BIN)/python -m calque.ledger.page docs/results > .venv/results.md
 	@mv .venv/results.md docs/results.md
-	@$(BIN)/python -m calque.reproduce.pages docs/results docs/reproductions
+	@$(BIN)/python -m calque.papers.pages docs/results docs/reproductions
 
 diagrams: $(STAMP)
 	@find docs/diagrams -name '*.svg' -printf '%P\n' | sort | while read -r file; do \

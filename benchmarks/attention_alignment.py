@@ -18,7 +18,7 @@ from calque.data.codecs import split
 from calque.data.text import Lines
 from calque.decode.attention import align_lines
 from calque.evaluate.alignment import alignment_error_rate
-from calque.ledger import conditions, publish
+from calque.ledger.entry import conditions, publish
 
 LEDGER = Path(__file__).parent.parent / "docs" / "results"
 

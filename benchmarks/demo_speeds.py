@@ -19,9 +19,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from calque.ledger import conditions, publish
-from calque.run import load_model
-from calque.whole import write_whole
+from calque.ground.files import write_whole
+from calque.ledger.entry import conditions, publish
+from calque.run.folder import load_model
 
 LEDGER = Path(__file__).parent.parent / "docs" / "results"
 PERIOD = 0.1

@@ -25,9 +25,9 @@ import calque
 from calque.data.codecs import Words
 from calque.data.vocabulary import Vocabulary
 from calque.experiment import Data, Decode, Experiment, Model, Train
-from calque.ledger import Entry, conditions, record
+from calque.ledger.entry import Entry, conditions, record
 from calque.model import Model as Network
-from calque.run import save_model, start_run, weights_of
+from calque.run.folder import save_model, start_run, weights_of
 
 TEXT = "d = 32\nheads = 2\nencoder = pos -> tenc -> norm\ndecoder = pos -> tdec -> norm\n"
 WORDS = [f"word{n}" for n in range(996)]

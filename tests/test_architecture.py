@@ -8,9 +8,9 @@ from pathlib import Path
 
 import pytest
 
-import calque.diagnostics
+import calque.ground.diagnostics
 
-ROOT = Path(calque.diagnostics.__file__).parent
+ROOT = Path(calque.ground.diagnostics.__file__).parent
 FILES = sorted(ROOT.rglob("*.py"))
 
 # What each part may import of the package, besides itself. What is not named here is a tool on top: see `TOOLS`.

@@ -9,9 +9,9 @@ from pathlib import Path
 import pytest
 from click.testing import CliRunner, Result
 
-from calque import demo
 from calque.cli import root
-from calque.data import embedded
+from calque.demo import corpus as embedded
+from calque.demo import run as demo
 from calque.experiment import load
 from calque.train.loop import Finished
 from calque.train.schedule import Plateau, horizon, rate

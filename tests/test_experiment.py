@@ -11,8 +11,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from calque.diagnostics import CalqueError, Place, Span, apply_fix, codes, render
 from calque.experiment import Data, Decode, Experiment, Model, Train, digest, load, to_toml, write
+from calque.ground.diagnostics import CalqueError, Place, Span, apply_fix, codes, render
 
 GOOD = """\
 # a comment with [brackets] and x = 1

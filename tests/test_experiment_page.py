@@ -6,14 +6,14 @@ from dataclasses import fields
 from pathlib import Path
 
 from calque.experiment import Experiment
-from calque.experiment_page import page
+from calque.experiment.keys_page import page
 
 PAGE = Path(__file__).parent.parent / "docs" / "experiment.md"
 
 
 def test_the_page_is_what_the_keys_declare() -> None:
-    made = subprocess.run([sys.executable, "-m", "calque.experiment_page"], capture_output=True, check=True).stdout
-    assert PAGE.read_bytes() == made, "python -m calque.experiment_page > docs/experiment.md"
+    made = subprocess.run([sys.executable, "-m", "calque.experiment.keys_page"], capture_output=True, check=True).stdout
+    assert PAGE.read_bytes() == made, "python -m calque.experiment.keys_page > docs/experiment.md"
 
 
 def test_every_key_has_a_row_with_its_default_and_what_it_may_be() -> None:

@@ -8,7 +8,7 @@ import torch
 import calque
 from calque.experiment import Data, Experiment, Model, Train
 from calque.train.loop import Finished
-from calque.workflow import run_training
+from calque.workflow.steps import run_training
 
 pytestmark = pytest.mark.gpu
 

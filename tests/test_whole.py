@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from calque.whole import only, staged, sweep, write_whole
+from calque.ground.files import only, staged, sweep, write_whole
 
 
 def test_a_link_stays_one(tmp_path: Path) -> None:

@@ -12,20 +12,20 @@ Nothing here imports torch, or anything else, before one of these names is used.
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from calque.api import Run, build, check, load
     from calque.decode.sentences import Translation
-    from calque.diagnostics import CalqueError
+    from calque.ground.diagnostics import CalqueError
+    from calque.workflow.api import Run, build, check, load
 
 __version__ = "0.1.0"
 __all__ = ["CalqueError", "Run", "Translation", "build", "check", "load"]
 
 _HOMES = {
-    "CalqueError": "calque.diagnostics",
-    "Run": "calque.api",
+    "CalqueError": "calque.ground.diagnostics",
+    "Run": "calque.workflow.api",
     "Translation": "calque.decode.sentences",
-    "build": "calque.api",
-    "check": "calque.api",
-    "load": "calque.api",
+    "build": "calque.workflow.api",
+    "check": "calque.workflow.api",
+    "load": "calque.workflow.api",
 }
 
 

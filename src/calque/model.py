@@ -9,7 +9,7 @@ from torch import Tensor, nn
 from torch.nn import functional as F
 
 from calque.adl.check import Checked
-from calque.diagnostics import error
+from calque.ground.diagnostics import error
 from calque.layers.build import build
 from calque.layers.contract import Context, Point, Recorder, Registry
 from calque.layers.registry import builtin

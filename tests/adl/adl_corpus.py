@@ -3,7 +3,7 @@
 from pathlib import Path
 
 from calque.adl.check import Checked, check
-from calque.diagnostics import CalqueError, Diagnostic, Span, Text
+from calque.ground.diagnostics import CalqueError, Diagnostic, Span, Text
 from calque.layers.registry import builtin
 
 HERE = Path(__file__).parent

@@ -20,9 +20,9 @@ from calque.adl.check import Checked, check
 from calque.adl.dialect import DIALECTS, reader, text_of
 from calque.adl.normal import equal
 from calque.adl.settings import parse_settings
-from calque.api import build
-from calque.diagnostics import CalqueError, Diagnostic, Text, apply_fix, codes, message, render_all
+from calque.ground.diagnostics import CalqueError, Diagnostic, Text, apply_fix, codes, message, render_all
 from calque.layers.registry import builtin
+from calque.workflow.api import build
 
 GOLDEN = sorted(Path(__file__).parent.glob("acl18/*.txt"))
 D, F = 16, 24

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 from adl_corpus import INVALID, VALID, checked, faults, read, where
 
-from calque.diagnostics import apply_fix, codes, message
+from calque.ground.diagnostics import apply_fix, codes, message
 
 WARNINGS = {"C133", "C306"}  # no faults: see the tests of their names below
 

@@ -16,7 +16,7 @@ from calque import zoo
 from calque.adl.check import Checked
 from calque.adl.diff import Edit, diff
 from calque.adl.normal import equal, normal
-from calque.diagnostics import CalqueError
+from calque.ground.diagnostics import CalqueError
 
 DECODER = "mh_dot_src_att(from=@end)"
 

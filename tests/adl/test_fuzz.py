@@ -10,7 +10,7 @@ from adl_texts import PIECES, any_text, program
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from calque.diagnostics import CalqueError, Diagnostic, render_all
+from calque.ground.diagnostics import CalqueError, Diagnostic, render_all
 
 SECONDS = 1.0  # a hang; the 50 ms that are promised are counted by benchmarks/soak.py on a quiet machine
 VALID_TEXTS = [read(path) for path in VALID]

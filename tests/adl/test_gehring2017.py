@@ -10,7 +10,7 @@ from calque.adl.check import check
 from calque.adl.dialect import reader
 from calque.adl.settings import parse_settings
 from calque.layers.registry import builtin
-from calque.zoo.paper import Claim, Column
+from calque.papers.paper import Claim, Column
 
 PAPER = zoo.paper("gehring2017")
 LOWER_IS_BETTER = {"perplexity"}

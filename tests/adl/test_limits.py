@@ -6,7 +6,7 @@ import pytest
 from adl_corpus import HERE, checked, faults, where
 
 from calque.adl import limits
-from calque.diagnostics import message
+from calque.ground.diagnostics import message
 
 DECODER = "decoder = mh_dot_src_att\n"
 

@@ -13,9 +13,9 @@ from adl_corpus import checked
 from calque import zoo
 from calque.adl.normal import equal
 from calque.decode.scorer import COMBINE
-from calque.reproduce.plan import rows_of
-from calque.zoo.load import load_paper
-from calque.zoo.paper import LOWER_IS_BETTER, Claim, Column
+from calque.papers.paper import LOWER_IS_BETTER, Claim, Column
+from calque.papers.plan import rows_of
+from calque.papers.read_paper import load_paper
 
 LUONG = zoo.paper("luong2015")
 ROWS = {row.name.removeprefix("luong2015/"): row for table in LUONG.tables for row in table.rows}

@@ -10,7 +10,7 @@ import pytest
 from adl_corpus import HERE, INVALID, checked, faults, read
 
 from calque import zoo
-from calque.diagnostics import Diagnostic, apply_fix, codes, help_of, message
+from calque.ground.diagnostics import Diagnostic, apply_fix, codes, help_of, message
 
 PAGE = Path(__file__).parents[2] / "docs" / "errors.md"
 BEGIN, END = "<!-- mistakes -->\n", "<!-- end of mistakes -->\n"

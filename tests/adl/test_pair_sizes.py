@@ -8,9 +8,9 @@ import pytest
 from calque import zoo
 from calque.adl.check import Checked, check
 from calque.adl.tree import Node
-from calque.diagnostics import CalqueError, Text
+from calque.ground.diagnostics import CalqueError, Text
 from calque.layers.registry import builtin
-from calque.zoo.paper import Paper, Row, Table
+from calque.papers.paper import Paper, Row, Table
 
 # From the papers' text, not from the zoo's files: width of the model, inner width of feed-forward networks, heads, blocks.
 SMALL, LARGE = (288, 507, 4, 5), (512, 2048, 8, 6)

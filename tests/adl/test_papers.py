@@ -17,11 +17,11 @@ from calque.adl.dialect import reader
 from calque.adl.normal import equal
 from calque.adl.program import prelude
 from calque.adl.settings import parse_settings
-from calque.api import build
-from calque.diagnostics import CalqueError
+from calque.ground.diagnostics import CalqueError
 from calque.layers.registry import builtin
-from calque.zoo.load import load_paper
-from calque.zoo.paper import Claim, Figure, Paper
+from calque.papers.paper import Claim, Figure, Paper
+from calque.papers.read_paper import load_paper
+from calque.workflow.api import build
 
 DOMHAN = zoo.paper("domhan2018")
 ROWS = {row.name.removeprefix("domhan2018/"): row for table in DOMHAN.tables for row in table.rows}

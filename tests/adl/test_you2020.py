@@ -10,7 +10,7 @@ from calque.adl.dialect import reader
 from calque.adl.normal import equal
 from calque.adl.settings import parse_settings
 from calque.layers.registry import builtin
-from calque.zoo.paper import Claim, Column
+from calque.papers.paper import Claim, Column
 
 YOU = zoo.paper("you2020")
 

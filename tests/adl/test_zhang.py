@@ -6,8 +6,8 @@ from typing import Any
 import pytest
 
 from calque import zoo
-from calque.zoo.load import load_paper
-from calque.zoo.paper import LOWER_IS_BETTER, Claim, Column, Figure
+from calque.papers.paper import LOWER_IS_BETTER, Claim, Column, Figure
+from calque.papers.read_paper import load_paper
 
 ZHANG = zoo.paper("zhang2018")
 ROWS = {row.name.removeprefix("zhang2018/"): row for table in ZHANG.tables for row in table.rows}

@@ -4,7 +4,7 @@ import pytest
 from adl_corpus import HERE, checked
 
 from calque import zoo
-from calque.diagnostics import CalqueError, message
+from calque.ground.diagnostics import CalqueError, message
 
 D, N = 512, 6
 NORM = 2 * D

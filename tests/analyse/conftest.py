@@ -7,7 +7,7 @@ from analysed import write
 
 from calque.experiment import Data, Decode, Experiment, Model, Train
 from calque.train.loop import Finished
-from calque.workflow import run_training
+from calque.workflow.steps import run_training
 
 FAMILIES = {
     "transformer": """\

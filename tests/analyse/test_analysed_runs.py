@@ -8,7 +8,6 @@ import pytest
 import torch
 from torch.nn import functional as F
 
-from calque import api
 from calque.adl.check import check
 from calque.align.links import Gold
 from calque.analyse import contrast, matrices, sides
@@ -17,8 +16,9 @@ from calque.analyse.layers import layers_in_words
 from calque.analyse.pieces import PIECES
 from calque.analyse.subject import DECODER, ENCODER, SOURCE, names_of, open_subjects, spread_over
 from calque.data.vocabulary import BOS, EOS
-from calque.diagnostics import CalqueError, Text
+from calque.ground.diagnostics import CalqueError, Text
 from calque.layers.registry import builtin
+from calque.workflow import api
 
 DOCS = Path(__file__).parents[2] / "docs"
 

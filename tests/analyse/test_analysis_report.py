@@ -17,15 +17,15 @@ import pytest
 from analysed import write
 from safetensors.torch import load_file
 
-from calque import api
 from calque.analyse.analysis import Analysis
 from calque.analyse.kept import KEPT
 from calque.analyse.pieces import PIECES, Found, Piece
 from calque.cli import analysis, root
-from calque.diagnostics import CalqueError
 from calque.evaluate import bleu
 from calque.experiment import Data
-from calque.ledger import record
+from calque.ground.diagnostics import CalqueError
+from calque.ledger.entry import record
+from calque.workflow import api
 
 
 def calque(*arguments: object) -> None:
@@ -74,7 +74,7 @@ def extra(tmp_path_factory: pytest.TempPathFactory, corpus: Data) -> dict[str, P
 
 
 def ledger(folder: Path) -> Path:
-    from calque.ledger import Entry, conditions
+    from calque.ledger.entry import Entry, conditions
 
     for n in (1, 2):
         where = {**conditions(), "row": "base", "settings": f"n={n}"}
@@ -270,7 +270,7 @@ def test_a_stopped_call_goes_on(
     assert (tmp_path / "pareto.png").is_file()
     # The next call translates nothing again and draws what is missing; a damaged file is made anew.
     monkeypatch.setitem(PIECES, "lengths", counted("lengths", stop=False))
-    monkeypatch.setattr("calque.api.Run.candidates", lambda *_: pytest.fail("translated again"))
+    monkeypatch.setattr("calque.workflow.api.Run.candidates", lambda *_: pytest.fail("translated again"))
     (tmp_path / KEPT / "section-curves.json").write_text('{"from": 3')
     drawn.clear()
     calque(*asked)
@@ -364,8 +364,8 @@ def test_mistakes_around_runs(runs: dict[str, Path], tmp_path: Path) -> None:
 
 
 def test_runs_of_other_texts_need_one_that_is_named(runs: dict[str, Path], corpus: Data, tmp_path: Path) -> None:
-    from calque.run import CORPUS, EXPERIMENT
-    from calque.workflow import prepare_corpus
+    from calque.run.folder import CORPUS, EXPERIMENT
+    from calque.workflow.steps import prepare_corpus
 
     other = tmp_path / "other"
     shutil.copytree(runs["transformer"], other, ignore=shutil.ignore_patterns("checkpoints", CORPUS))

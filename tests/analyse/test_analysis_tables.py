@@ -17,7 +17,7 @@ from calque.analyse.table import Table
 from calque.data.vocabulary import UNK
 from calque.decode.sentences import Translation
 from calque.evaluate import bleu, chrf
-from calque.ledger import Entry
+from calque.ledger.entry import Entry
 
 WORDS = ["eins", "zwei", "drei", "vier", "fünf"]
 

@@ -10,13 +10,14 @@ import torch
 from matplotlib.figure import Figure
 
 from calque.align.links import Gold
-from calque.analyse import contrast, curves, gold, heads, lengths, matrices, papers, pareto, sweeps, timing, unknown
+from calque.analyse import contrast, curves, gold, heads, lengths, matrices, pareto, sweeps, timing, unknown
 from calque.analyse.subject import DECODER, ENCODER, SOURCE
 from calque.analyse.table import Drawn, Table
 from calque.bench import plot as bench
-from calque.plot import figure, width_of, wrapped
-from calque.reproduce.pages import Page, pages
-from calque.reproduce.picture import Bars, bars_of, picture
+from calque.ground.plot import figure, width_of, wrapped
+from calque.papers import paper_figures as papers
+from calque.papers.pages import Page, pages
+from calque.papers.picture import Bars, bars_of, picture
 from extents import faults
 
 DOCS = Path(__file__).parents[2] / "docs"

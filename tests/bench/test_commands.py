@@ -13,8 +13,8 @@ from calque.bench import peer_runner, peers
 from calque.bench.crew import Crew
 from calque.bench.subject import words_file
 from calque.cli import root
-from calque.diagnostics import CalqueError
-from calque.ledger import CONDITIONS, read
+from calque.ground.diagnostics import CalqueError
+from calque.ledger.entry import CONDITIONS, read
 
 
 def ran(*arguments: object) -> dict[str, Any]:
@@ -102,7 +102,7 @@ def test_a_text_without_lines_is_told(text: Path, tmp_path: Path) -> None:
 
 def test_a_run_has_lengths_of_its_own(tmp_path: Path) -> None:
     from calque.experiment import Data, Experiment, Model, Train
-    from calque.workflow import run_training
+    from calque.workflow.steps import run_training
 
     lines = tmp_path / "text"
     lines.write_text("".join(f"{w} {v} {w}\n" for w in "abcdef" for v in "abcdef"))

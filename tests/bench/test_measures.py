@@ -18,7 +18,7 @@ from calque.bench.uncached import without_states
 from calque.data.vocabulary import EOS, PAD
 from calque.decode.rule import SearchSettings
 from calque.decode.search import search
-from calque.diagnostics import CalqueError
+from calque.ground.diagnostics import CalqueError
 from calque.model import Model
 
 CPU = torch.device("cpu")
@@ -122,7 +122,7 @@ def test_peers_have_the_standard_transformer_alone(text: Path) -> None:
 
 
 def test_an_entry_names_every_number_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    from calque.ledger import conditions, read
+    from calque.ledger.entry import conditions, read
 
     monkeypatch.setattr("sys.argv", ["calque", "bench", "start", "--record", "x/start.json", "--repeats", "2"])
     found = {

@@ -8,7 +8,7 @@ import pytest
 
 from calque import zoo
 from calque.adl.check import Checked, check
-from calque.diagnostics import CalqueError, Text, message
+from calque.ground.diagnostics import CalqueError, Text, message
 from calque.layers.declared import declared
 from calque.layers.registry import builtin
 

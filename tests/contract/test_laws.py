@@ -4,7 +4,7 @@ import pytest
 
 from calque.adl.check import check
 from calque.adl.program import prelude
-from calque.diagnostics import Text
+from calque.ground.diagnostics import Text
 from calque.layers.contract import DECODER, ENCODER, Layer
 from calque.layers.registry import builtin
 from calque.prove import prove_layer, prove_text, random_program

@@ -11,8 +11,8 @@ from calque.adl.dialect import reader
 from calque.adl.settings import parse_settings
 from calque.data.batches import collate
 from calque.data.corpus import Pairs
-from calque.diagnostics import CalqueError
 from calque.experiment import Train
+from calque.ground.diagnostics import CalqueError
 from calque.layers.registry import builtin
 from calque.model import Model, Shape
 from calque.prove import prove_text

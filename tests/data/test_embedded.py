@@ -15,10 +15,10 @@ import pytest
 pytest.importorskip("babel")
 pytest.importorskip("num2words")
 
-from calque.data import embedded
-from calque.data.embedded import Corpus, clause, generate, sentence
-from calque.data.embedded_carriers import CLAUSES, FRAMES, PLAIN, WHOLE, order
-from calque.data.embedded_phrases import (
+from calque.demo import corpus as embedded
+from calque.demo.carriers import CLAUSES, FRAMES, PLAIN, WHOLE, order
+from calque.demo.corpus import Corpus, clause, generate, sentence
+from calque.demo.phrases import (
     Noun,
     Phrase,
     amount,
@@ -37,9 +37,9 @@ from calque.data.embedded_phrases import (
     timetable,
     unit,
 )
-from calque.data.embedded_slots import SLOTS, Draw
-from calque.data.embedded_words import PERSONS, SUBJECTS
-from calque.diagnostics import CalqueError
+from calque.demo.slots import SLOTS, Draw
+from calque.demo.words import PERSONS, SUBJECTS
+from calque.ground.diagnostics import CalqueError
 
 BRIEF = Noun("letter", "letters", "m", "Brief", "Briefe")
 SEITE = Noun("page", "pages", "f", "Seite", "Seiten")

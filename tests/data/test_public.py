@@ -22,7 +22,7 @@ import calque.data.public as public
 from calque.cli.base import root as cli
 from calque.data.public import NAMES, Corpus, Input, Output, build, corpus, data_root
 from calque.data.public_build import BUILDERS
-from calque.diagnostics import CalqueError
+from calque.ground.diagnostics import CalqueError
 
 
 def sha(body: bytes) -> str:

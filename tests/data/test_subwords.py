@@ -13,8 +13,8 @@ from calque.data.codecs import split
 from calque.data.merges import Merges
 from calque.data.subwords import learn, load_codecs, save_codecs
 from calque.data.vocabulary import BOS, EOS, PAD, SPECIALS, UNK, Vocabulary
-from calque.diagnostics import CalqueError
 from calque.experiment import Data
+from calque.ground.diagnostics import CalqueError
 
 ENGLISH = ["the small cat sleeps", "a big dog barks at the cat", "the dog sleeps on the big red sofa", "birds sing"]
 ENGLISH += ["the cats and the dogs barked", "a singing bird and a barking dog", "small birds, bigger cats"]

@@ -8,8 +8,8 @@ import pytest
 
 from calque.data import text
 from calque.data.text import EXAMPLES, LONG, Lines, check_corpus
-from calque.diagnostics import CalqueError, Place, codes, render
-from calque.whole import write_whole
+from calque.ground.diagnostics import CalqueError, Place, codes, render
+from calque.ground.files import write_whole
 
 
 def put(folder: Path, name: str, body: bytes) -> Path:

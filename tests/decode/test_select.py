@@ -11,8 +11,8 @@ from calque.data.codecs import Words
 from calque.data.vocabulary import Vocabulary
 from calque.decode.select import load_selection
 from calque.decode.translate import Loaded, translate_lines
-from calque.diagnostics import CalqueError
 from calque.experiment import Decode
+from calque.ground.diagnostics import CalqueError
 
 SOURCE, TARGET = Words(Vocabulary("abcdefghi")), Words(Vocabulary("ABCDEFGHI"))
 TABLE = "a A 0.5\na\tB  0.25\na C 0.25\nb I 1\nc D 1e-3\n<unk> E 0.1\na D 0.1\n"

@@ -13,8 +13,8 @@ from calque.data.vocabulary import EOS, UNK, Vocabulary
 from calque.decode.attention import align_lines, attend
 from calque.decode.translate import Loaded, Translation, translate_lines
 from calque.decode.unknown import COPY, DICTIONARY, LEFT, replace_unknown, replacements
-from calque.diagnostics import CalqueError
 from calque.experiment import Data, Decode
+from calque.ground.diagnostics import CalqueError
 
 SOURCE, TARGET = Words(Vocabulary("abcdefghi")), Words(Vocabulary("ABCDEFGHI"))
 LINES = ["a b c", "d", "a a b i h g", "c never-seen", "e f g h i a b"]

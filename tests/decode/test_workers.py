@@ -13,8 +13,8 @@ from calque.data.codecs import Words
 from calque.data.vocabulary import Vocabulary
 from calque.decode.translate import Loaded, translate_lines
 from calque.decode.workers import AHEAD, Work, translate_with_workers
-from calque.diagnostics import CalqueError, error
 from calque.experiment import Decode
+from calque.ground.diagnostics import CalqueError, error
 
 LINES = ["a b c", "", "d", "a a b i h g", "c never-seen", "e f g h i a b", "b", "h h"] * 3
 

@@ -12,9 +12,9 @@ import pytest
 from calque import zoo
 from calque.adl.check import Checked, check
 from calque.adl.tree import Chain, Node
-from calque.diagnostics import Text
 from calque.diagram import diagram, picture
 from calque.diagram.shapes import Canvas, Ending, Line, Rectangle, Words
+from calque.ground.diagnostics import Text
 from calque.layers.registry import builtin
 from calque.prove.compose import random_program
 

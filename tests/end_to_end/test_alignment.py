@@ -13,7 +13,7 @@ import calque as package
 from calque.experiment import Data, Decode, Experiment, Model, Train
 from calque.experiment import load as load_experiment
 from calque.train.loop import Finished
-from calque.workflow import run_training
+from calque.workflow.steps import run_training
 
 COPY = """
 d = 32

@@ -5,10 +5,10 @@ from pathlib import Path
 
 import pytest
 
-from calque.api import load
 from calque.experiment import Data, Decode, Experiment, Model, Train
 from calque.train.loop import Finished
-from calque.workflow import run_training
+from calque.workflow.api import load
+from calque.workflow.steps import run_training
 
 LETTERS = "abcdef"
 FAMILIES = {

@@ -7,15 +7,15 @@ from pathlib import Path
 
 import pytest
 
-from calque.api import load
-from calque.data import embedded
 from calque.data.corpus import open_corpus
+from calque.demo import corpus as embedded
 from calque.experiment import Data, Decode, Experiment, Model, Train
 from calque.layers.hard_coded_source import HardCodedSourceAttention
-from calque.run import MODEL, read_about, rewrite_about
+from calque.run.folder import MODEL, read_about, rewrite_about
 from calque.train.averaging import average_run
 from calque.train.loop import Finished
-from calque.workflow import run_training
+from calque.workflow.api import load
+from calque.workflow.steps import run_training
 
 LETTERS = "abcdef"
 EVERY_OTHER = "d = 32\nencoder = id\ndecoder = res(hc_src_att(0, form=index)) -> ff(64, dropout=0) -> linear\n"

@@ -16,11 +16,11 @@ from command import Run
 from test_command_line import experiment
 from test_ways_to_translate import LINES, STDIN, make_run
 
-from calque.api import load
 from calque.decode.translate import translate_lines, translate_stream
-from calque.show import LineProgress, Show
 from calque.train.report import Log, Sample, Validation
-from calque.workflow import samples_of
+from calque.workflow.api import load
+from calque.workflow.show import LineProgress, Show
+from calque.workflow.steps import samples_of
 
 
 @pytest.fixture(scope="module")

@@ -13,7 +13,7 @@ import pytest
 from command import Outcome, Run
 from tiny import TEXT, everything, experiment, log, stop_after, text, weights
 
-from calque.run import read_tensors
+from calque.run.folder import read_tensors
 
 
 def refused(done: Outcome, code: str, status: int = 1) -> None:
@@ -293,7 +293,7 @@ def test_a_corpus_that_was_half_compiled_is_cleared(calque: Run, run: Path) -> N
 
 
 def test_what_lives_is_not_cleared(calque: Run, run: Path) -> None:
-    from calque.whole import only, staged
+    from calque.ground.files import only, staged
 
     with only(run / "training.lock"), staged(run / "tune.jsonl", b"") as alive:
         (run / ".model.safetensors.tmp").write_text("of a training that is under way")

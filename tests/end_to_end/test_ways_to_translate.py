@@ -16,12 +16,12 @@ import calque as package
 from calque.adl.check import check
 from calque.data.codecs import Codec, Words
 from calque.data.vocabulary import Vocabulary
-from calque.diagnostics import CalqueError, Text
 from calque.experiment import Data, Decode, Experiment, Model, Train
+from calque.ground.diagnostics import CalqueError, Text
 from calque.layers.registry import builtin
 from calque.model import Model as Network
 from calque.model import Shape
-from calque.run import load_model, save_model, start_run, weights_of
+from calque.run.folder import load_model, save_model, start_run, weights_of
 
 TEXTS = {
     "one": "d = 8\nheads = 2\nencoder = pos -> tenc -> norm\ndecoder = pos -> tdec -> norm\n",

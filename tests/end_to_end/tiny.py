@@ -91,4 +91,4 @@ def stop_after(monkeypatch: pytest.MonkeyPatch, update: int) -> None:
             os.kill(os.getpid(), signal.SIGINT)
 
     monkeypatch.setattr("calque.train.loop.WATCH_SECONDS", -1.0)
-    monkeypatch.setattr("calque.show.Show.__call__", see)
+    monkeypatch.setattr("calque.workflow.show.Show.__call__", see)

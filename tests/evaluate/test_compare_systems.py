@@ -37,7 +37,7 @@ from calque.evaluate.words import (
     salient,
     tokeniser,
 )
-from calque.table import Table
+from calque.ground.table import Table
 
 WORDS = ["the", "cat", "dog", "sat", "on", "a", "mat", ".", "red", "|"]
 Sentence = tuple[str, ...]

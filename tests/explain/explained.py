@@ -6,8 +6,8 @@ from calque import zoo
 from calque.adl.check import Checked, check
 from calque.adl.dialect import reader
 from calque.adl.settings import parse_settings
-from calque.diagnostics import CalqueError, Text
 from calque.explain import Around, Whole, whole
+from calque.ground.diagnostics import CalqueError, Text
 from calque.layers.registry import builtin
 from calque.model import Model, Shape
 

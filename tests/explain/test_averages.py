@@ -9,13 +9,13 @@ from torch.utils.flop_counter import FlopCounterMode
 
 from calque import zoo
 from calque.adl.check import Checked, check
-from calque.diagnostics import Text
 from calque.explain.averages import FORMS, mask, registry_of
 from calque.explain.figures import figures
 from calque.explain.paths import path_length, path_order, waits
+from calque.ground.diagnostics import Text
 from calque.layers.build import build
 from calque.layers.contract import Context
-from calque.reproduce.orders import Measured, compute, grows_with, terms_of
+from calque.papers.orders import Measured, compute, grows_with, terms_of
 
 D = 16
 (TABLE,) = zoo.paper("zhang2018").computed

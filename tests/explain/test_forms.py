@@ -11,10 +11,10 @@ from calque import zoo
 from calque.adl.check import Checked, check
 from calque.adl.dialect import reader
 from calque.adl.settings import parse_settings
-from calque.diagnostics import Text
 from calque.explain import Around, Whole, whole
 from calque.explain.figures import figures
 from calque.explain.paths import path_length, path_order, waits
+from calque.ground.diagnostics import Text
 from calque.layers.contract import Context
 from calque.layers.registry import builtin
 from calque.prove import random_program

@@ -9,7 +9,7 @@ from naive import Sequence_, Vector
 from torch import Tensor, nn
 
 from calque.adl.check import check
-from calque.diagnostics import Text
+from calque.ground.diagnostics import Text
 from calque.layers.contract import ENCODER
 from calque.layers.registry import builtin
 from calque.prove.subject import SENTENCES, Subject

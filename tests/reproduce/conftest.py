@@ -20,7 +20,7 @@ def sentences(count: int, seed: int) -> tuple[str, str]:
 def learned(monkeypatch: pytest.MonkeyPatch) -> None:
     """Lets claims be tested on models of three updates; `test_trained` is about those that are not to be tested."""
     for report in ("report", "speed_report"):
-        monkeypatch.setattr(f"calque.reproduce.{report}.marked_rows", lambda cells: {})
+        monkeypatch.setattr(f"calque.papers.{report}.marked_rows", lambda cells: {})
 
 
 @pytest.fixture

@@ -10,15 +10,16 @@ from pathlib import Path
 import pytest
 from click.testing import CliRunner, Result
 
-from calque import ledger
-from calque.api import load
 from calque.cli.base import root
 from calque.data.text import Lines
-from calque.diagnostics import CalqueError, help_of
 from calque.evaluate import bleu
-from calque.reproduce.columns import figure_of
-from calque.reproduce.sets import kind_figure, likened
-from calque.zoo import paper, papers
+from calque.ground.diagnostics import CalqueError, help_of
+from calque.ledger import entry as ledger
+from calque.papers import paper
+from calque.papers.columns import figure_of
+from calque.papers.sets import kind_figure, likened
+from calque.workflow.api import load
+from calque.zoo import papers
 
 SMALL = [
     *(
@@ -297,9 +298,9 @@ def test_bleu_without_case(call: Call, tmp_path: Path) -> None:
 
 
 def test_every_column_of_trainings_has_a_figure_or_says_why() -> None:
-    from calque.reproduce.columns import TRAININGS
-    from calque.reproduce.report import UNMEASURED
-    from calque.reproduce.speed import TIMED
+    from calque.papers.columns import TRAININGS
+    from calque.papers.report import UNMEASURED
+    from calque.papers.speed import TIMED
 
     for name in papers():
         for table in paper(name).tables:

@@ -9,11 +9,11 @@ from pathlib import Path
 import pytest
 from click.testing import CliRunner, Result
 
-from calque import ledger
 from calque.cli.base import root
-from calque.diagnostics import CalqueError, Span
 from calque.evaluate import bleu
 from calque.experiment import load as load_experiment
+from calque.ground.diagnostics import CalqueError, Span
+from calque.ledger import entry as ledger
 from conftest import sentences
 
 SMALL = [

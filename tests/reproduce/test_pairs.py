@@ -7,14 +7,14 @@ from pathlib import Path
 import pytest
 from click.testing import CliRunner, Result
 
-from calque import ledger
 from calque.adl.check import check
 from calque.cli.base import root
-from calque.diagnostics import CalqueError
 from calque.experiment import load as load_experiment
+from calque.ground.diagnostics import CalqueError
 from calque.layers.registry import builtin
-from calque.reproduce.asked import Asked
-from calque.reproduce.sizes import heads_of
+from calque.ledger import entry as ledger
+from calque.papers.asked import Asked
+from calque.papers.sizes import heads_of
 from calque.zoo import read
 
 TINY = ["--set", "n=1", "--set", "train.batch_tokens=64", "--set", "train.threads=1", "--updates", 1, "--trials", 100]
@@ -81,7 +81,7 @@ def test_table_3_of_you_2020_is_timed_at_the_sizes_for_wmt(
     call: Call, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Tables 3 and 7 have the same rows, each at its own sizes."""
-    monkeypatch.setattr("calque.reproduce.speed.LENGTH", 2)
+    monkeypatch.setattr("calque.papers.speed.LENGTH", 2)
     few = [
         "--rows",
         "base-sa",

@@ -1,7 +1,7 @@
 """Cells and their shares."""
 
 from calque import zoo
-from calque.reproduce.plan import Asked, cells_of, rows_of, table_of
+from calque.papers.plan import Asked, cells_of, rows_of, table_of
 
 
 def test_shards_divide_the_cells() -> None:

@@ -5,8 +5,8 @@ from collections.abc import Mapping, Sequence
 
 import pytest
 
-from calque.reproduce.ranges import judge
-from calque.zoo.paper import Claim, Column, Figure, Row, Table
+from calque.papers.paper import Claim, Column, Figure, Row, Table
+from calque.papers.ranges import judge
 
 SPEED, SECONDS, AER, RATE, PERPLEXITY = (
     Column("wmt", m) for m in ("sentences/s", "seconds/sentence", "aer", "accuracy", "perplexity")

@@ -8,14 +8,14 @@ import pytest
 
 from calque.cli.reproduce import CORPORA as CORPUS_NAMES
 from calque.cli.reproduce import RECIPES
-from calque.diagnostics import CalqueError
 from calque.experiment import Data, Experiment, Train
-from calque.reproduce import corpora, recipes
-from calque.reproduce.recipes import Budget, adapted, settings_text
-from calque.run import load_model
+from calque.ground.diagnostics import CalqueError
+from calque.papers import corpora, recipes
+from calque.papers.recipes import Budget, adapted, settings_text
+from calque.run.folder import load_model
 from calque.train.loop import Finished
 from calque.train.schedule import Plateau, rate
-from calque.workflow import run_training
+from calque.workflow.steps import run_training
 
 DATA = Data(train=("/a", "/b"), valid=("/c", "/d"), subwords="words", vocabulary_size=0)
 TEXT = "encoder = id\ndecoder = id\n"
@@ -31,7 +31,7 @@ def test_a_recipe_loads_and_means_what_it_says(name: str) -> None:
     made = recipes.experiment(name, Budget(updates=5), DATA, TEXT, 7)
     assert (made.train.seed, made.train.max_updates, made.model.text) == (7, 5, TEXT)
     assert made.data.train == DATA.train
-    held = tomllib.loads(resources.files("calque.reproduce").joinpath("recipes", f"{name}.toml").read_text())
+    held = tomllib.loads(resources.files("calque.papers").joinpath("recipes", f"{name}.toml").read_text())
     for section, keys in held.items():
         for key, value in keys.items():
             if key not in ("warmup_updates", "validate_every_updates", "max_updates"):

@@ -9,17 +9,18 @@ from typing import Any
 import pytest
 from click.testing import CliRunner, Result
 
-from calque import ledger, zoo
-from calque.api import load
+from calque import zoo
 from calque.cli.base import root
 from calque.cli.reproduce import METRICS as NAMED
 from calque.data.text import Lines
-from calque.diagnostics import CalqueError
-from calque.reproduce.columns import TRAININGS
-from calque.reproduce.report import UNMEASURED, Shown
-from calque.reproduce.speed import TIMED, columns_of
-from calque.zoo.load import load_paper
-from calque.zoo.paper import METRICS
+from calque.ground.diagnostics import CalqueError
+from calque.ledger import entry as ledger
+from calque.papers.columns import TRAININGS
+from calque.papers.paper import METRICS
+from calque.papers.read_paper import load_paper
+from calque.papers.report import UNMEASURED, Shown
+from calque.papers.speed import TIMED, columns_of
+from calque.workflow.api import load
 
 ROWS = "transformer,aan"
 SIZES = ["--d", 8, "--set", "n=1", "--set", "heads=2", "--set", "train.threads=1"]
@@ -32,7 +33,7 @@ def call(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Call:
     import calque.cli  # noqa: F401 - the commands join `root`
 
     monkeypatch.chdir(tmp_path)
-    monkeypatch.setattr("calque.reproduce.speed.LENGTH", 3)
+    monkeypatch.setattr("calque.papers.speed.LENGTH", 3)
 
     def run(*arguments: object, out: str = "out", spec: tuple[str, ...] = ("zhang2018", "table3")) -> Result:
         given = ["reproduce", *spec, "--data", tmp_path / "corpora", "--out", tmp_path / out, *arguments]

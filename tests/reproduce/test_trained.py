@@ -8,15 +8,16 @@ from pathlib import Path
 import pytest
 from click.testing import CliRunner, Result
 
-from calque import ledger, zoo
+from calque import zoo
 from calque.cli.base import root
 from calque.data.corpus import open_corpus
 from calque.experiment import load as load_experiment
-from calque.ledger import Entry
-from calque.ledger_page import render
-from calque.reproduce.asked import Asked, asked_by
-from calque.reproduce.pages import pages, write_pages
-from calque.reproduce.trained import fall, marked_rows, marks, why_untested
+from calque.ledger import entry as ledger
+from calque.ledger.entry import Entry
+from calque.ledger.page import render
+from calque.papers.asked import Asked, asked_by
+from calque.papers.pages import pages, write_pages
+from calque.papers.trained import fall, marked_rows, marks, why_untested
 from calque.train.order import layout, updates
 
 ROOT = Path(__file__).parents[2]

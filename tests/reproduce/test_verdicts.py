@@ -4,9 +4,9 @@ import numpy as np
 import pytest
 
 from calque.evaluate.measure import Measure
-from calque.reproduce.verdicts import Judge, claims_of, statistics_of
-from calque.zoo import paper
-from calque.zoo.paper import Claim, Column, Figure, Row, Table
+from calque.papers import paper
+from calque.papers.paper import Claim, Column, Figure, Row, Table
+from calque.papers.verdicts import Judge, claims_of, statistics_of
 
 COLUMN = Column("wmt", "bleu")
 MEAN = Measure(

@@ -11,8 +11,8 @@ import pytest
 from calque.adl.check import Checked, check
 from calque.data.compiled import prepare
 from calque.data.corpus import Prepared
-from calque.diagnostics import Text
 from calque.experiment import Data, Experiment, Model, Train
+from calque.ground.diagnostics import Text
 from calque.layers.registry import builtin
 
 ARCHITECTURE = """

@@ -19,14 +19,14 @@ from typing import Any
 
 import torch
 
-import calque.run
+import calque.run.folder
 from calque import cli
-from calque.diagnostics import CalqueError
 from calque.experiment import Data, Experiment, Model, Train, write
-from calque.run import read_tensors
+from calque.ground.diagnostics import CalqueError
+from calque.run.folder import read_tensors
 from calque.train.loop import Stopped
 from calque.train.report import Progress, Validation
-from calque.workflow import run_training
+from calque.workflow.steps import run_training
 
 FAMILIES = {
     "transformer": "heads = 2\np = 0.1\nencoder = pos -> repeat(1, tenc) -> norm\ndecoder = pos -> repeat(1, tdec) -> norm\n",
@@ -218,7 +218,7 @@ def fail(kind: str, code: int, at: int) -> None:
     if kind == "limit":
         resource.setrlimit(resource.RLIMIT_FSIZE, (at, at))
         return
-    owner: Any = {"replace": os, "fsync": os, "mkstemp": tempfile, "save_file": calque.run}[kind]
+    owner: Any = {"replace": os, "fsync": os, "mkstemp": tempfile, "save_file": calque.run.folder}[kind]
     plain, left = getattr(owner, kind), [at]
 
     def failing(*arguments: Any, **named: Any) -> Any:

@@ -10,9 +10,9 @@ import pytest
 import torch
 from torch import Tensor
 
-from calque.diagnostics import CalqueError
 from calque.experiment import Train
-from calque.run import read_tensors, write_tensors
+from calque.ground.diagnostics import CalqueError
+from calque.run.folder import read_tensors, write_tensors
 from calque.train.checkpoint import Checkpoint, Checkpoints, average, best
 
 

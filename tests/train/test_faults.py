@@ -15,11 +15,11 @@ import torch
 from torch import Tensor
 
 from calque.data.batches import collate
-from calque.diagnostics import CalqueError
 from calque.experiment import Experiment
-from calque.run import load_model, read_tensors, sole_training
+from calque.ground.diagnostics import CalqueError
+from calque.run.folder import load_model, read_tensors, sole_training
 from calque.train.loop import Finished, Stopped
-from calque.workflow import run_training
+from calque.workflow.steps import run_training
 
 
 @pytest.fixture(autouse=True)
@@ -149,7 +149,7 @@ def test_a_signal_ends_what_takes_long(tmp_path: Path, monkeypatch: pytest.Monke
     with monkeypatch.context() as m:
         slow = {
             "validation": ("calque.train.loop.plan", 2),
-            "translation": ("calque.workflow.translate_lines", 0),
+            "translation": ("calque.workflow.steps.translate_lines", 0),
             "update": ("calque.train.loss.batch_loss", 2),
             "the mean": ("calque.train.loop.average", 4),
         }

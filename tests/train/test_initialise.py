@@ -8,7 +8,7 @@ from calque import zoo
 from calque.adl.check import Checked, check
 from calque.adl.dialect import reader
 from calque.adl.settings import parse_settings
-from calque.diagnostics import Text
+from calque.ground.diagnostics import Text
 from calque.layers.feed import Feed
 from calque.layers.registry import builtin
 from calque.model import Model, Shape

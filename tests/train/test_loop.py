@@ -18,11 +18,11 @@ from calque.adl.check import Checked, check
 from calque.data.batches import collate, plan
 from calque.data.compiled import prepare
 from calque.data.corpus import Prepared, seal
-from calque.diagnostics import CalqueError, Text
 from calque.experiment import Data, Experiment, load, write
+from calque.ground.diagnostics import CalqueError, Text
 from calque.layers.registry import builtin
 from calque.model import cross_entropy
-from calque.run import load_model, read_tensors
+from calque.run.folder import load_model, read_tensors
 from calque.train.loop import Finished, Stopped, train
 from calque.train.precision import probe_precision
 from calque.train.report import Progress, Translated, Validation
@@ -367,7 +367,7 @@ import sys
 from pathlib import Path
 from calque.adl.check import check
 from calque.data.corpus import open_corpus
-from calque.diagnostics import Text
+from calque.ground.diagnostics import Text
 from calque.experiment import load
 from calque.layers.registry import builtin
 from calque.train.loop import Stopped, train

@@ -13,8 +13,8 @@ from torch import Tensor
 from calque.adl.check import check
 from calque.data.batches import Batch, collate
 from calque.data.corpus import Pairs
-from calque.diagnostics import Text
 from calque.experiment import Train
+from calque.ground.diagnostics import Text
 from calque.layers.registry import builtin
 from calque.layers.stepping import cut
 from calque.model import Model, Shape
@@ -23,7 +23,7 @@ from calque.train.loop import Stopped
 from calque.train.loss import batch_loss, parts
 from calque.train.optimise import Updater
 from calque.train.update import update
-from calque.workflow import run_training
+from calque.workflow.steps import run_training
 
 FAMILIES = {name: text.replace("p = 0.1", "p = 0") for name, text in faults.FAMILIES.items()}
 

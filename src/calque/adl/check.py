@@ -15,7 +15,7 @@ from calque.adl.syntax import Statement, tokenize
 from calque.adl.text import program_text
 from calque.adl.tree import Chain
 from calque.adl.walk import Walk
-from calque.diagnostics import CalqueError, Diagnostic, Span, Text
+from calque.ground.diagnostics import CalqueError, Diagnostic, Span, Text
 
 
 @dataclass(frozen=True)

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from calque.adl.signature import Signature
-from calque.diagnostics import Span
+from calque.ground.diagnostics import Span
 
 
 @dataclass(frozen=True, slots=True)

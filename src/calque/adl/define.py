@@ -32,7 +32,7 @@ from calque.adl.signature import (
 )
 from calque.adl.syntax import Chain, Label, Number, Operation, Term, Value, describe
 from calque.adl.syntax import Source as SourceText
-from calque.diagnostics import Diagnostic, Fix, Span, Text
+from calque.ground.diagnostics import Diagnostic, Fix, Span, Text
 
 _NOWHERE = Text("", "")
 WORDS = ("yes", "no", "none")

@@ -4,7 +4,7 @@ from collections.abc import Iterable
 from itertools import islice
 
 from calque.adl.limits import MAX_EXPANSION, MAX_FAULTS, MAX_STEPS
-from calque.diagnostics import Diagnostic, Fix, Span, nearest
+from calque.ground.diagnostics import Diagnostic, Fix, Span, nearest
 
 PRELUDE = "<prelude>"
 MAX_NAMES = 300  # looked at for one fault

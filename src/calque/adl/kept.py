@@ -2,7 +2,7 @@
 
 from calque.adl.parser import parse
 from calque.adl.syntax import Chain, Term
-from calque.diagnostics import Text
+from calque.ground.diagnostics import Text
 
 
 def kept(stored: Text, canonical: str) -> bool:

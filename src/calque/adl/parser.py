@@ -28,7 +28,7 @@ from calque.adl.syntax import (
     Value,
     tokenize,
 )
-from calque.diagnostics import CalqueError, Diagnostic, Fix, Span, Text
+from calque.ground.diagnostics import CalqueError, Diagnostic, Fix, Span, Text
 
 _SHOWN = {"newline": "the end of the line", "end": "the end of the text"}
 _CLOSE = {"(": ")", "[": "]"}

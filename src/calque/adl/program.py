@@ -12,7 +12,7 @@ from calque.adl.parser import Read, parse, parse_some
 from calque.adl.scope import Definition, Lost, Scope, SettingValue
 from calque.adl.signature import REPEAT, SETTINGS, Int, Parameter, Real, Signature
 from calque.adl.syntax import Number, Operation, Statement, Term, Value
-from calque.diagnostics import Diagnostic, Fix, Span, Text
+from calque.ground.diagnostics import Diagnostic, Fix, Span, Text
 
 VERSION = 0
 SIDES = ("encoder", "decoder")

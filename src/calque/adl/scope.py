@@ -5,7 +5,7 @@ from dataclasses import dataclass
 
 from calque.adl.core import Index
 from calque.adl.syntax import Chain, Source, Statement, Term, Value
-from calque.diagnostics import Span
+from calque.ground.diagnostics import Span
 
 
 @dataclass(frozen=True, slots=True)

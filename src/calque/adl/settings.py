@@ -6,7 +6,7 @@ from calque.adl.parser import Read, parse_some
 from calque.adl.program import Reader
 from calque.adl.signature import SETTINGS
 from calque.adl.syntax import Number, Operation, Statement, Term, Value
-from calque.diagnostics import Span, Text, error, nearest
+from calque.ground.diagnostics import Span, Text, error, nearest
 
 
 def parse_settings(written: Sequence[str]) -> dict[str, Statement]:

@@ -5,7 +5,7 @@ from dataclasses import dataclass, field
 from typing import NamedTuple
 
 from calque.adl.limits import MAX_CHARACTERS, MAX_FAULTS, MAX_TOKENS
-from calque.diagnostics import CalqueError, Diagnostic, Span, Text
+from calque.ground.diagnostics import CalqueError, Diagnostic, Span, Text
 
 
 class Token(NamedTuple):

@@ -13,7 +13,7 @@ from calque.adl.limits import MAX_FAULTS
 from calque.adl.program import out_of_bounds
 from calque.adl.signature import Body, Int, Parameter, Point, Real
 from calque.adl.tree import Chain, Node
-from calque.diagnostics import Diagnostic, Fix, Span
+from calque.ground.diagnostics import Diagnostic, Fix, Span
 
 
 class _Place(NamedTuple):

@@ -12,7 +12,7 @@ from calque.align.links import Links
 from calque.data.codecs import split
 from calque.data.text import EXAMPLES, Lines
 from calque.data.vocabulary import SPECIALS
-from calque.diagnostics import CalqueError, Diagnostic, Place, error
+from calque.ground.diagnostics import CalqueError, Diagnostic, Place, error
 
 Table = dict[tuple[str, str], float]
 """Probability by source and target token."""

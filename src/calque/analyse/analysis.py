@@ -15,11 +15,11 @@ from calque.analyse.kept import Kept, contents, fingerprint
 from calque.analyse.matrices import address
 from calque.analyse.subject import SOURCE, Subject, Tested, open_subjects, spread_over, stem
 from calque.analyse.table import NotDrawn
-from calque.diagnostics import Place, error, nearest
 from calque.evaluate import Score, bleu, chrf
-from calque.ledger import Entry, conditions
-from calque.ledger import read as read_entries
-from calque.run import LOG, MODEL, read_about
+from calque.ground.diagnostics import Place, error, nearest
+from calque.ledger.entry import Entry, conditions
+from calque.ledger.entry import read as read_entries
+from calque.run.folder import LOG, MODEL, read_about
 
 ATTENDED = 200
 """Sentences whose attention is recorded for figures over all heads of all runs."""
@@ -115,7 +115,7 @@ class Analysis:
 
     @cached_property
     def cells(self) -> list[Entry]:
-        """The entries of all ledgers. Raises `NotDrawn` without one, X402, and what `calque.ledger.read` raises."""
+        """The entries of all ledgers. Raises `NotDrawn` without one, X402, and what `calque.ledger.entry.read` raises."""
         if not self.settings.ledger:
             raise NotDrawn("no ledger is given (--ledger)")
         for folder in self.settings.ledger:

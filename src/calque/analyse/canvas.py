@@ -10,7 +10,7 @@ from collections.abc import Iterator, Sequence
 from itertools import cycle
 from typing import Any
 
-from calque.plot import add_legend, figure, settle
+from calque.ground.plot import add_legend, figure, settle
 
 WIDTH = 5.0
 """Inches."""

@@ -10,9 +10,9 @@ from typing import Any
 
 from calque.analyse.canvas import Canvas, styles_of
 from calque.analyse.table import Drawn, Table
-from calque.api import Run
 from calque.data.text import Lines
-from calque.diagnostics import Place, error
+from calque.ground.diagnostics import Place, error
+from calque.workflow.api import Run
 
 FARTHEST = 15
 """Greater distances are counted together, as by the authors of LingEval97."""

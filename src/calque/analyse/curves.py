@@ -9,7 +9,7 @@ from typing import Any
 
 from calque.analyse.canvas import DASHES, Canvas, lines_of
 from calque.analyse.table import Drawn, NotDrawn, Table
-from calque.run import LOG
+from calque.run.folder import LOG
 
 AXES = (("update", "updates"), ("tokens", "target tokens"), ("seconds", "training seconds"))
 TRAIN = "training"

@@ -9,12 +9,12 @@ from dataclasses import dataclass
 from importlib import resources
 from typing import TYPE_CHECKING, Any
 
-from calque.diagnostics import error, nearest
+from calque.ground.diagnostics import error, nearest
 
 if TYPE_CHECKING:
     from calque.analyse.analysis import Analysis
     from calque.analyse.pieces import Found, Piece
-    from calque.zoo.paper import Row
+    from calque.papers.paper import Row
 
 DIAGRAM, MASK, QUERY, SWEEPS = "diagram", "average-mask", "query", "sweeps"
 OWN = (DIAGRAM, MASK, QUERY)
@@ -98,12 +98,12 @@ def piece_of(figure: PaperFigure, given: Collection[str] = ()) -> "Piece":
     """A paper's figure as a section: with its own buckets, and what the paper prints beside."""
     from calque import zoo
     from calque.analyse.pieces import PIECES, Piece
-    from calque.zoo.paper import place
+    from calque.papers.paper import place
 
     own = {name: getattr(figure, name) for name in ("buckets", "equal") if name not in given and getattr(figure, name)}
 
     def draw(analysis: "Analysis") -> "Found":
-        from calque.analyse import papers
+        from calque.papers import paper_figures as papers
 
         here = copy.copy(analysis)
         here.settings = dataclasses.replace(analysis.settings, **own)
@@ -125,9 +125,9 @@ def piece_of(figure: PaperFigure, given: Collection[str] = ()) -> "Piece":
 
 def _query(a: "Analysis") -> "Found":
     """The learned heads of each run's first encoder self-attention, in its line, and hard-coded ones; these alone without."""
-    from calque.analyse import papers
     from calque.analyse.pieces import line_of
     from calque.analyse.subject import ENCODER, stem
+    from calque.papers import paper_figures as papers
 
     if not a.folders:
         return [papers.query_weights(papers.WORDS, papers.QUERY, None, "", "query")]

@@ -11,8 +11,8 @@ from typing import Any
 from calque import __version__
 from calque.analyse.table import Drawn, Table
 from calque.data.corpus import checksum
-from calque.run import writing
-from calque.whole import write_whole
+from calque.ground.files import write_whole
+from calque.run.folder import writing
 
 KEPT = "kept"
 """The folder, below that of the report."""

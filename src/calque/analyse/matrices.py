@@ -10,8 +10,8 @@ from torch import Tensor
 from calque.align.links import Gold
 from calque.analyse.canvas import Canvas
 from calque.analyse.table import Drawn, Table
-from calque.diagnostics import printable
-from calque.plot import figure, width_of
+from calque.ground.diagnostics import printable
+from calque.ground.plot import figure, width_of
 
 _ADDRESS = re.compile(r"(?P<path>[^#]+)(#(?P<head>\d+))?")
 _CELL = 0.21

@@ -4,9 +4,9 @@ from typing import TYPE_CHECKING
 
 from calque.analyse.curves import mean_speed, read_log
 from calque.analyse.lengths import words
-from calque.analyse.papers import architecture
 from calque.analyse.subject import Subject, stem
 from calque.analyse.table import Drawn, Table
+from calque.papers.paper_figures import architecture
 
 if TYPE_CHECKING:
     from calque.analyse.analysis import Analysis

@@ -14,7 +14,7 @@ from calque.analyse.analysis import Analysis
 from calque.analyse.pieces import ARCHITECTURES, OVERVIEW, TRANSLATIONS
 from calque.analyse.sides import FIXED, MISSING, OTHER, differences
 from calque.analyse.table import Cell, Drawn, Table
-from calque.diagnostics import printable
+from calque.ground.diagnostics import printable
 
 SHOWN_ROWS = 60
 """Rows of a table that stand in the page; all of them are in its CSV."""

@@ -9,9 +9,9 @@ from calque.analyse.page import Section, page
 from calque.analyse.pieces import PIECES, Piece
 from calque.analyse.subject import stem
 from calque.analyse.table import Drawn, NotDrawn
-from calque.diagnostics import error
-from calque.run import writing
-from calque.whole import staged, sweep, write_whole
+from calque.ground.diagnostics import error
+from calque.ground.files import staged, sweep, write_whole
+from calque.run.folder import writing
 
 REPORT = "report.html"
 

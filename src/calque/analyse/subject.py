@@ -11,7 +11,6 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from calque import api
 from calque.adl.check import Checked
 from calque.analyse.attention import attention_weights
 from calque.analyse.kept import Kept, contents, fingerprint
@@ -21,12 +20,13 @@ from calque.data.corpus import open_corpus
 from calque.data.text import Lines, check_corpus
 from calque.data.vocabulary import EOS
 from calque.decode.translate import Translation
-from calque.diagnostics import CalqueError, Place, error
 from calque.explain.whole import Around, Whole, whole
+from calque.ground.diagnostics import CalqueError, Place, error
 from calque.layers.contract import ENCODER as OF_ENCODER
 from calque.layers.contract import Layer, SourceArg
-from calque.run import ARCHITECTURE, CORPUS, EXPERIMENT, MODEL, read_about
-from calque.workflow import tokenisation
+from calque.run.folder import ARCHITECTURE, CORPUS, EXPERIMENT, MODEL, read_about
+from calque.workflow import api
+from calque.workflow.steps import tokenisation
 
 ENCODER, DECODER, SOURCE = "encoder self-attention", "decoder self-attention", "source attention"
 KINDS = (ENCODER, DECODER, SOURCE)

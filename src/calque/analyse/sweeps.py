@@ -10,7 +10,7 @@ import numpy as np
 
 from calque.analyse.canvas import Canvas, lines_of
 from calque.analyse.table import Drawn, NotDrawn, Table
-from calque.ledger import Entry
+from calque.ledger.entry import Entry
 
 SCORES = ("BLEU", "METEOR", "validation perplexity")
 APART = 0.05

@@ -2,8 +2,8 @@
 
 from dataclasses import dataclass
 
-from calque.table import Cell as Cell
-from calque.table import Table as Table
+from calque.ground.table import Cell as Cell
+from calque.ground.table import Table as Table
 
 
 @dataclass(frozen=True)

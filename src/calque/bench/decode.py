@@ -23,12 +23,12 @@ from calque.decode.prepare import prepare_for_decoding
 from calque.decode.rule import SearchSettings
 from calque.decode.search import search
 from calque.decode.translate import Loaded, Sentence, translate_batch
-from calque.diagnostics import Place, error
-from calque.ledger import conditions
+from calque.ground.diagnostics import Place, error
+from calque.ledger.entry import conditions
 from calque.model import Model, Shape
-from calque.run import load_model
+from calque.run.folder import load_model
 from calque.train.initialise import initialise
-from calque.workflow import registry_of_run
+from calque.workflow.steps import registry_of_run
 
 TIMED = (
     "encoder, states, search; for a run also the text of translations; not loading. "

@@ -6,14 +6,14 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
-from calque.ledger import publish
+from calque.ledger.entry import publish
 
 _LABELS = ("system", "beam", "length", "rows", "inner", "outer")
 """What tells one cell of a list from another."""
 
 
 def record(path: Path, title: str, found: Mapping[str, Any]) -> Path:
-    """Writes `found` to FOLDER/ID.json, every number under a name of its own. Raises what `calque.ledger.record` raises."""
+    """Writes `found` to FOLDER/ID.json, every number under a name of its own. Raises what `calque.ledger.entry.record` raises."""
     parts = {key: value for key, value in found.items() if key not in ("conditions", "timed")}
     where = {k: v for k, v in found["conditions"].items() if k != "architecture"}
     return publish(

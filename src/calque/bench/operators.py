@@ -23,7 +23,7 @@ from calque.decode.prepare import prepare_for_decoding
 from calque.decode.products import packing_works
 from calque.decode.rule import SearchSettings
 from calque.decode.search import search
-from calque.diagnostics import Text
+from calque.ground.diagnostics import Text
 from calque.layers.registry import builtin
 from calque.model import Model, Shape
 

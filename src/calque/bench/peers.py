@@ -12,7 +12,7 @@ from typing import Any, NamedTuple, Self
 
 from calque.adl.check import Checked, check
 from calque.bench import peer_runner
-from calque.diagnostics import Text, error
+from calque.ground.diagnostics import Text, error
 from calque.layers.registry import builtin
 
 PRECISIONS = {

@@ -3,7 +3,7 @@
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from calque.plot import add_legend, drawn, figure
+from calque.ground.plot import add_legend, drawn, figure
 
 
 def draw(cells: Sequence[Mapping[str, Any]], title: str, kind: str) -> bytes:

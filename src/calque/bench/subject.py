@@ -14,7 +14,7 @@ from calque import zoo
 from calque.adl.check import Checked, check
 from calque.data.text import Lines
 from calque.data.vocabulary import EOS, PAD, SPECIALS, UNK
-from calque.diagnostics import Place, error
+from calque.ground.diagnostics import Place, error
 from calque.layers.registry import builtin
 
 Sentences = list[NDArray[np.int64]]

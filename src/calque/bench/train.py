@@ -17,7 +17,7 @@ from calque.bench.subject import Sentences
 from calque.data.batches import Batch, collate, plan
 from calque.data.corpus import Pairs
 from calque.experiment import Train
-from calque.ledger import conditions
+from calque.ledger.entry import conditions
 from calque.model import Model, Shape
 from calque.train.loss import batch_loss
 from calque.train.measure import Measured, measure

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 import click
 
 from calque.cli.base import FILE, SET, THREADS, reading, root, set_threads
-from calque.diagnostics import Place, error
+from calque.ground.diagnostics import Place, error
 
 if TYPE_CHECKING:
     from calque.align.links import Links
@@ -60,8 +60,8 @@ def align(
 
 def _align_by_attention(source: Path, target: Path, runs: tuple[Path, ...], overrides: tuple[str, ...]) -> None:
     from calque.align.links import written
-    from calque.api import load
     from calque.decode.attention import align_lines
+    from calque.workflow.api import load
 
     with reading() as repairs:
         sources, targets = repairs.pairs(source, target)
@@ -86,7 +86,7 @@ def _tokens(lines: tuple[Sequence[str], Sequence[str]], codecs: Path | None) -> 
     if codecs is None:
         return [split(line) for line in source], [split(line) for line in target]
     from calque.data.subwords import load_codecs
-    from calque.run import CODECS as FOLDER
+    from calque.run.folder import CODECS as FOLDER
 
     first, second = load_codecs(codecs / FOLDER)
     return [first.tokens(ids) for ids in first.encode(source)], [second.tokens(ids) for ids in second.encode(target)]

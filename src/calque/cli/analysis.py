@@ -134,7 +134,7 @@ def contrast(runs: tuple[Path, ...], pairs: Path, most: int | None, as_json: boo
     names = names_of(runs)
     found = read_set(pairs, most)
     set_threads(threads)
-    from calque.api import load
+    from calque.workflow.api import load
 
     decided = {name: decide(load(run), found) for name, run in zip(names, runs, strict=True)}
     tables = [by_kind(found, decided), by_distance(found, decided)]

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from calque import __version__
-from calque.diagnostics import Place, error, render
+from calque.ground.diagnostics import Place, error, render
 
 if TYPE_CHECKING:
     from calque.data.repair import Repairs
@@ -64,7 +64,7 @@ def root() -> None:
 def _existing(ctx: click.Context, param: click.Parameter, value: Path) -> Path:
     """The callback of an argument that names a run folder or an experiment file: X112 where there is nothing of that name."""
     if value.suffix != ".toml" and not value.exists():
-        from calque.definitions import missing
+        from calque.workflow.definitions import missing
 
         raise missing(value)
     return value
@@ -113,7 +113,7 @@ def _writing(path: Path) -> Iterator[None]:
 
 def write_out(path: Path, body: str | bytes) -> None:
     """Writes what a command was asked for into a file, whole or not at all. Raises X408."""
-    from calque.whole import write_whole
+    from calque.ground.files import write_whole
 
     with _writing(path):
         write_whole(path, body.encode("utf-8") if isinstance(body, str) else body)
@@ -142,7 +142,7 @@ def reading() -> Iterator["Repairs"]:
 
 
 def load_run(run: Path, beam: int | None, precision: str | None) -> Any:
-    from calque.api import load
+    from calque.workflow.api import load
 
     given: dict[str, Any] = {"beam": beam, "precision": precision}
     return load(run, **{k: v for k, v in given.items() if v is not None})

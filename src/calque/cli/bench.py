@@ -94,7 +94,7 @@ def _peers(
 def machine(threads: int | None, device: str, seconds: float, as_table: bool, record: Path | None) -> None:
     """Measure the machine: matrix products, operators, memory."""
     from calque.bench import machine as limits
-    from calque.ledger import conditions
+    from calque.ledger.entry import conditions
     from calque.train.precision import pick_device
 
     if as_table and record is not None:
@@ -271,7 +271,7 @@ def train(
 def operators(write: Path | None) -> None:
     """Count what a decoding step of every architecture of the zoo asks of torch: calls, allocations, waits."""
     from calque.bench.operators import every_count, to_text
-    from calque.whole import write_whole
+    from calque.ground.files import write_whole
 
     text = to_text(every_count())
     if write is None:
@@ -286,7 +286,7 @@ def operators(write: Path | None) -> None:
 def start(repeats: int, record: Path | None) -> None:
     """Measure how long commands take to start."""
     from calque.bench.start import start as measure
-    from calque.ledger import conditions
+    from calque.ledger.entry import conditions
 
     found = {
         "timed": "a process from start to end, seconds",

@@ -9,7 +9,7 @@ import click
 
 from calque.cli.base import FILE, root, tell, write_files
 from calque.cli.evaluation import SCORING, meteor_settings
-from calque.diagnostics import Place, error
+from calque.ground.diagnostics import Place, error
 
 
 @root.command()

@@ -8,7 +8,7 @@ from typing import Any
 import click
 
 from calque.cli.base import FILE, ending_in, root, tell, terminal_width, write_out
-from calque.diagnostics import CalqueError, Place, codes, error, nearest, render_all
+from calque.ground.diagnostics import CalqueError, Place, codes, error, nearest, render_all
 
 DEFINITION = click.argument("file", metavar="FILE|RUN|NAME")
 DIALECT = click.option(
@@ -64,7 +64,7 @@ def _subject(name: str, settings: tuple[str, ...], dialect: str) -> tuple[Any, A
     """What was named, and the reader of its text. Settings with a dot before their `=` are keys of an experiment."""
     from calque.adl.dialect import reader
     from calque.adl.settings import parse_settings
-    from calque.definitions import subject
+    from calque.workflow.definitions import subject
 
     keys = tuple(one for one in settings if "." in one.partition("=")[0])
     found = subject(name, keys)
@@ -93,7 +93,7 @@ def check(file: str, settings: tuple[str, ...], dialect: str, to_text: bool) -> 
     folder, whose definition is checked. NAME is an architecture of `calque zoo`. For an experiment, `--set` also takes its keys, as
     in `--set train.lr=0.001`.
     """
-    from calque.definitions import missing_files
+    from calque.workflow.definitions import missing_files
 
     found, reader = _subject(file, settings, dialect)
     faults = missing_files(found.experiment) if found.experiment and not Path(file).is_dir() else []
@@ -194,7 +194,7 @@ def explain_error(code: str) -> None:
 def prove(file: Path) -> None:
     """Prove the contract for the layers of a Python FILE: every law, on every example, in a minute."""
     from calque.prove import prove_module
-    from calque.workflow import load_plugin
+    from calque.workflow.steps import load_plugin
 
     reports = prove_module(load_plugin(str(file)))
     if not reports:

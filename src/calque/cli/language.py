@@ -9,7 +9,7 @@ import click
 
 from calque.cli.base import root
 from calque.cli.definition import AROUND, LENGTHS, SETTINGS, around, checked_definition
-from calque.diagnostics import error
+from calque.ground.diagnostics import error
 
 
 @root.command()

@@ -130,9 +130,9 @@ def reproduce(
     if match_to is not None and match is None:
         raise click.UsageError("--match-to needs --match")
     from calque.data.public import data_root
-    from calque.reproduce.asked import Asked, held_pair
-    from calque.reproduce.own_corpus import OwnCorpus, corpus_named
-    from calque.reproduce.plan import CELLS, table_of
+    from calque.papers.asked import Asked, held_pair
+    from calque.papers.own_corpus import OwnCorpus, corpus_named
+    from calque.papers.plan import CELLS, table_of
 
     written = (*([f"d={width}"] if width else []), *overrides)
     if _untrained(paper, table, written, folders, corpus, data_root(data_folder), out):
@@ -141,10 +141,10 @@ def reproduce(
     folder = out or Path("runs") / "reproduce" / paper / table
     below = data_root(data_folder)
     from calque import zoo
-    from calque.reproduce.report import Shown, write_report
-    from calque.reproduce.speed import TIMED, time_table
-    from calque.reproduce.speed_report import write_speed_report
-    from calque.reproduce.table import reproduce_table
+    from calque.papers.report import Shown, write_report
+    from calque.papers.speed import TIMED, time_table
+    from calque.papers.speed_report import write_speed_report
+    from calque.papers.table import reproduce_table
 
     shown = Shown(pair, metric, trials, held_pair(folder) if report_only else None)
     column = shown.column(paper, here)
@@ -194,9 +194,9 @@ def _untrained(
     out: Path | None,
 ) -> bool:
     """Whether it is a figure, or a table that no training fills: then it is drawn, or computed. Exit status 1: not as printed."""
-    from calque.reproduce.computed import compute_table, computed_table, write_computed
-    from calque.reproduce.figures import default_folder, draw_figure, figure_of, is_trained
-    from calque.reproduce.own_corpus import corpus_named
+    from calque.papers.computed import compute_table, computed_table, write_computed
+    from calque.papers.figures import default_folder, draw_figure, figure_of, is_trained
+    from calque.papers.own_corpus import corpus_named
 
     folder = out or default_folder(paper, name)
     if (table := computed_table(paper, name)) is not None:

@@ -10,7 +10,7 @@ from typing import Any
 import click
 
 from calque.cli.base import FILE, OUT, RUN, SET, program, root, tell
-from calque.diagnostics import Place, error, render_all
+from calque.ground.diagnostics import Place, error, render_all
 
 LEAST = 30
 """Seconds of the smallest budget."""
@@ -58,8 +58,8 @@ def new(
 
     The keys that people change stand in FOLDER/experiment.toml with a comment each; docs/experiment.md lists all keys.
     """
-    from calque.new import new_experiment
-    from calque.new.proposal import lines
+    from calque.workflow.new import new_experiment
+    from calque.workflow.new.proposal import lines
 
     proposal = new_experiment(folder, train, valid or (), budget, not no_measure)
     if proposal.warnings:
@@ -72,7 +72,7 @@ def new(
 def _experiment(path: Path, overrides: tuple[str, ...], out: Path | None) -> tuple[Any, Path]:
     """An experiment and its run folder, from a TOML file or a run folder."""
     from calque.experiment import load
-    from calque.run import EXPERIMENT
+    from calque.run.folder import EXPERIMENT
 
     if path.is_dir():
         if not (path / EXPERIMENT).is_file():
@@ -106,7 +106,7 @@ def _repeats(path: Path, overrides: tuple[str, ...], folder: Path) -> bool:
 @OUT
 def prepare(run: Path, overrides: tuple[str, ...], out: Path | None) -> None:
     """Check the corpus of an experiment and compile it."""
-    from calque.workflow import prepare_corpus
+    from calque.workflow.steps import prepare_corpus
 
     experiment, folder = _experiment(run, overrides, out)
     prepared = prepare_corpus(experiment.data, folder, tell, experiment.model.parent)
@@ -126,11 +126,11 @@ def train(run: Path, overrides: tuple[str, ...], out: Path | None, parent: Path 
     that --set gives (train.max_updates, max_epochs, max_seconds, patience, min_lr) is for this call alone; every
     other key that changes becomes a new phase of the run.
     """
-    from calque.repeat import repeat
-    from calque.show import Show
     from calque.train.call import Call
     from calque.train.loop import Stopped
-    from calque.workflow import run_training
+    from calque.workflow.repeat import repeat
+    from calque.workflow.show import Show
+    from calque.workflow.steps import run_training
 
     if parent is not None:
         overrides = (*overrides, f"model.parent={json.dumps(str(parent), ensure_ascii=False)}")
@@ -161,7 +161,7 @@ def train(run: Path, overrides: tuple[str, ...], out: Path | None, parent: Path 
 def average(run: Path, best: bool, count: int, out: Path) -> None:
     """Average checkpoints of a RUN into a model of their own."""
     from calque.train.averaging import average_run
-    from calque.workflow import registry_of_run
+    from calque.workflow.steps import registry_of_run
 
     updates = average_run(run, out, "best" if best else "last", count, registry_of_run(run))
     tell(f"mean of checkpoints {', '.join(map(str, updates))}")
@@ -173,7 +173,7 @@ def average(run: Path, best: bool, count: int, out: Path) -> None:
 @click.option("--seconds", type=click.FloatRange(min=1), default=360, show_default=True, help="Training time, at most.")
 def demo(folder: Path, seconds: float) -> None:
     """Train, translate and score on a corpus made here: about five minutes on two processor cores."""
-    from calque.demo import demo as run_demo
+    from calque.demo.run import demo as run_demo
 
     status = run_demo(folder, seconds, click.echo, tell, program())
     if status:

@@ -48,12 +48,12 @@ def tune(
 
     RUN/tune.jsonl keeps what has been tried: another call translates only what is new.
     """
-    from calque import tuning
-    from calque.api import load
     from calque.data.corpus import open_corpus
     from calque.evaluate.scores import read_aligned
-    from calque.run import CORPUS
-    from calque.show import LineProgress
+    from calque.run.folder import CORPUS
+    from calque.workflow import tune as tuning
+    from calque.workflow.api import load
+    from calque.workflow.show import LineProgress
 
     set_threads(threads)
     given = [*overrides, *([f'decode.precision="{precision}"'] if precision else [])]

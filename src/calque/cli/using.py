@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 import click
 
 from calque.cli.base import BEAM, FILE, PRECISION, RUN, SET, THREADS, load_run, reading, root, set_threads
-from calque.diagnostics import CalqueError, Place, error
+from calque.ground.diagnostics import CalqueError, Place, error
 
 if TYPE_CHECKING:
     from calque.data.repair import Repairs
@@ -67,10 +67,10 @@ def translate(
     import functools
     import os
 
-    from calque.api import open_loaded
     from calque.decode.translate import translate_stream
     from calque.decode.workers import Work, translate_with_workers
-    from calque.show import LineProgress
+    from calque.workflow.api import open_loaded
+    from calque.workflow.show import LineProgress
 
     given = {"beam": beam, "precision": precision and f'"{precision}"', "sample": sample and "true", "seed": seed}
     written = [*overrides, *(f"decode.{key}={value}" for key, value in given.items() if value not in (None, False))]

@@ -10,8 +10,8 @@ from sentencepiece import SentencePieceProcessor
 
 from calque.data.merges import Merges
 from calque.data.vocabulary import BOS, EOS, PAD, SPECIALS, UNK, Vocabulary
-from calque.diagnostics import Place, error
-from calque.whole import write_whole
+from calque.ground.diagnostics import Place, error
+from calque.ground.files import write_whole
 
 JOINER = "@@"
 """Marks a piece that the next one continues, as subword-nmt does."""

@@ -32,9 +32,9 @@ from calque.data.corpus import (
 )
 from calque.data.subwords import learn, read_merges, save_codecs
 from calque.data.text import Lines, check_corpus
-from calque.diagnostics import CalqueError, Diagnostic, Place, error, render
 from calque.experiment import Data
-from calque.whole import alone, replacing
+from calque.ground.diagnostics import CalqueError, Diagnostic, Place, error, render
+from calque.ground.files import alone, replacing
 
 __all__ = ["Pairs", "Prepared", "Sentences", "open_corpus", "prepare"]
 

@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from calque.data.codecs import Codec
 from calque.data.subwords import load_codecs
 from calque.data.text import Lines
-from calque.diagnostics import CalqueError, Diagnostic, Place, error
+from calque.ground.diagnostics import CalqueError, Diagnostic, Place, error
 
 FORMAT = 1
 INDEX = "corpus.json"

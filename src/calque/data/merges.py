@@ -6,7 +6,7 @@ from itertools import pairwise
 from pathlib import Path
 
 from calque.data.text import Lines
-from calque.diagnostics import CalqueError, Diagnostic, Place, error
+from calque.ground.diagnostics import CalqueError, Diagnostic, Place, error
 
 END = "</w>"
 _VERSION = re.compile(r"#version: (0\.[12])(\.0+)*")

@@ -19,8 +19,8 @@ from importlib import resources
 from pathlib import Path
 from typing import Any
 
-from calque.diagnostics import Place, error
-from calque.whole import alone, write_whole
+from calque.ground.diagnostics import Place, error
+from calque.ground.files import alone, write_whole
 
 ROOT = "CALQUE_DATA"
 """The environment variable that names the data root."""

@@ -11,9 +11,9 @@ from pathlib import Path
 from calque.data.codecs import Codec, Codes, Pieces, Words, cut, split
 from calque.data.merges import Merges
 from calque.data.vocabulary import BOS, EOS, PAD, SPECIALS, UNK, Vocabulary
-from calque.diagnostics import CalqueError, Diagnostic, Place, error
 from calque.experiment import Data
-from calque.whole import write_whole
+from calque.ground.diagnostics import CalqueError, Diagnostic, Place, error
+from calque.ground.files import write_whole
 
 __all__ = ["Codec", "learn", "load_codecs", "save_codecs"]
 

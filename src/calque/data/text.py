@@ -14,7 +14,7 @@ from itertools import zip_longest
 from pathlib import Path
 from typing import BinaryIO, cast
 
-from calque.diagnostics import CalqueError, Diagnostic, Place, error
+from calque.ground.diagnostics import CalqueError, Diagnostic, Place, error
 
 EXAMPLES = 5
 """How many diagnostics of one code are listed; the rest are counted."""

@@ -14,7 +14,7 @@ from calque.data.codecs import split
 from calque.data.vocabulary import BOS, PAD
 from calque.decode.encode import encode
 from calque.decode.sentences import Loaded, Sentence, as_batch, lengths_of, sentences_of
-from calque.diagnostics import error
+from calque.ground.diagnostics import error
 
 
 def attention_path(member: Loaded) -> str | None:

@@ -16,7 +16,7 @@ from calque.align.table import read_table
 from calque.data.codecs import Codec
 from calque.data.vocabulary import EOS, SPECIALS, UNK
 from calque.decode.scorer import Candidates
-from calque.diagnostics import Place, error
+from calque.ground.diagnostics import Place, error
 
 
 @dataclass(frozen=True)

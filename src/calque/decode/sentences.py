@@ -11,8 +11,8 @@ from calque.data.codecs import Codec
 from calque.data.vocabulary import EOS, PAD
 from calque.decode.scorer import COMBINE, Sourced
 from calque.decode.select import Selection
-from calque.diagnostics import Diagnostic, Place
 from calque.experiment import Decode
+from calque.ground.diagnostics import Diagnostic, Place
 from calque.model import Model
 
 

@@ -29,8 +29,8 @@ from calque.decode.sentences import (
     sentences_of,
 )
 from calque.decode.unknown import replace_unknown
-from calque.diagnostics import Diagnostic
 from calque.experiment import Decode
+from calque.ground.diagnostics import Diagnostic
 
 __all__ = [
     "EMPTY",

@@ -14,9 +14,9 @@ from multiprocessing.connection import Connection, wait
 from multiprocessing.context import SpawnProcess
 from typing import NamedTuple, cast
 
-from calque.allocation import keep_freed_memory
 from calque.decode.translate import Asked, Loaded, Translation, chunks, translate_lines
-from calque.diagnostics import CalqueError, Diagnostic, Place, error
+from calque.ground.allocation import keep_freed_memory
+from calque.ground.diagnostics import CalqueError, Diagnostic, Place, error
 
 CHUNK = 250
 """Lines that a worker translates at a time."""

@@ -27,7 +27,7 @@ from calque.evaluate.words import (
     salient,
     tokeniser,
 )
-from calque.table import Cell, Table
+from calque.ground.table import Cell, Table
 
 STEPS = (5, 10, 20, 40)
 """Where buckets of differences end, in points."""

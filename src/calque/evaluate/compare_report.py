@@ -6,7 +6,7 @@ from typing import Any
 
 from calque.evaluate.compare import Compared, Example
 from calque.evaluate.significance import Comparison
-from calque.table import Cell, Table, escaped, pairs
+from calque.ground.table import Cell, Table, escaped, pairs
 
 MARKDOWN = "compare.md"
 

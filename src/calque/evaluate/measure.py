@@ -12,8 +12,8 @@ from typing import Any
 import numpy as np
 from jaxtyping import Float
 
-from calque.diagnostics import error
 from calque.evaluate.meteor_metric import MeteorSettings
+from calque.ground.diagnostics import error
 
 Sums = Float[np.ndarray, "*B k"]
 ORDERS = 4

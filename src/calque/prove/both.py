@@ -6,7 +6,7 @@ import torch
 from torch import Tensor
 
 from calque.adl.check import check
-from calque.diagnostics import Text
+from calque.ground.diagnostics import Text
 from calque.layers.contract import ENCODER, Layer
 from calque.prove.laws import ROUNDING
 from calque.prove.report import EXACT, Check

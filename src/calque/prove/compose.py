@@ -12,7 +12,7 @@ from typing import Any
 from calque.adl.check import check
 from calque.adl.program import prelude
 from calque.adl.signature import REQUIRED, Body, Flag, Int, Parameter, Point, Real, Setting, SourceDefault, Word
-from calque.diagnostics import CalqueError, Text
+from calque.ground.diagnostics import CalqueError, Text
 from calque.layers.contract import DECODER, ENCODER, BodyArg, Fault, Layer, PointInfo, Registry, Site, SourceArg
 from calque.layers.registry import builtin
 

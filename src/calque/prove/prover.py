@@ -8,7 +8,7 @@ from types import ModuleType
 import torch
 
 from calque.adl.check import Checked, check
-from calque.diagnostics import CalqueError, Text
+from calque.ground.diagnostics import CalqueError, Text
 from calque.layers.contract import DECODER, ENCODER, Example, Layer, Registry
 from calque.layers.registry import layers_in, with_plugins
 from calque.prove.both import encoder_batch, encoder_padding, model, record, shape, train

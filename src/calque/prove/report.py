@@ -7,7 +7,7 @@ from typing import NamedTuple
 
 from torch import Tensor
 
-from calque.diagnostics import CalqueError
+from calque.ground.diagnostics import CalqueError
 
 TOLERANCE = 1e-9
 EXACT = 0.0

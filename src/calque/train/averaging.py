@@ -4,9 +4,9 @@ import shutil
 from dataclasses import replace
 from pathlib import Path
 
-from calque.diagnostics import Place, error
+from calque.ground.diagnostics import Place, error
 from calque.layers.contract import Registry
-from calque.run import load_model, save_model, sole_training, start_run
+from calque.run.folder import load_model, save_model, sole_training, start_run
 from calque.train.checkpoint import Checkpoints, average
 
 

@@ -9,9 +9,9 @@ from typing import Any, NamedTuple
 import torch
 from torch import Tensor
 
-from calque.diagnostics import Place, error
 from calque.experiment import Train
-from calque.run import (
+from calque.ground.diagnostics import Place, error
+from calque.run.folder import (
     CHECKPOINTS,
     MODEL,
     read_about,

@@ -13,13 +13,13 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any
 
-from calque.diagnostics import Place, error
 from calque.experiment import Experiment, Train, check, differences, digest, load, to_toml
 from calque.experiment import write as write_experiment
-from calque.experiment_io import literal
-from calque.run import EXPERIMENT, PHASES, writing
+from calque.experiment.toml import literal
+from calque.ground.diagnostics import Place, error
+from calque.ground.files import sync_folder, write_whole
+from calque.run.folder import EXPERIMENT, PHASES, writing
 from calque.train.report import Log
-from calque.whole import sync_folder, write_whole
 
 _NAME = re.compile(r"(\d{4,})-(from|before)-update-(\d+)\.toml")
 FIXED = ("model.initialisation", "model.initial_scale", "model.joint_projections")

@@ -6,8 +6,8 @@ from pathlib import Path
 from typing import Any
 
 from calque.adl.check import Checked
-from calque.diagnostics import Place, error
 from calque.experiment import Experiment
+from calque.ground.diagnostics import Place, error
 from calque.model import Shape
 
 

@@ -14,11 +14,11 @@ from torch import Tensor
 from calque.adl.check import Checked
 from calque.data.batches import collate, plan
 from calque.data.corpus import FURTHER, Prepared
-from calque.diagnostics import Place
 from calque.experiment import Experiment
+from calque.ground.diagnostics import Place
 from calque.layers.contract import Registry
 from calque.model import Model, Shape
-from calque.run import LOG, load_weights, save_model, sole_training, weights_of, write_definition, writing
+from calque.run.folder import LOG, load_weights, save_model, sole_training, weights_of, write_definition, writing
 from calque.train.call import Call
 from calque.train.checkpoint import Checkpoint, Checkpoints, average, best
 from calque.train.history import History

@@ -11,10 +11,10 @@ from torch import Tensor
 from calque.data.codecs import Codec
 from calque.data.compiled import Given
 from calque.data.subwords import load_codecs
-from calque.diagnostics import CalqueError, Place, error
 from calque.experiment import Data, Experiment, load
+from calque.ground.diagnostics import CalqueError, Place, error
 from calque.model import Model
-from calque.run import CODECS, EXPERIMENT, MODEL, check_codecs, codec_sums, read_about, read_tensors
+from calque.run.folder import CODECS, EXPERIMENT, MODEL, check_codecs, codec_sums, read_about, read_tensors
 
 TAKEN = ("subwords", "codes", "vocabulary_size", "minimum_count", "split_digits", "joint")
 """The keys of [data] that come with codecs."""

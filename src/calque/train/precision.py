@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 import torch
 
-from calque.diagnostics import error
+from calque.ground.diagnostics import error
 
 SPEEDUP = 1.5
 """bfloat16 is taken on a processor where its products are this much faster than those of float32."""

@@ -9,9 +9,9 @@ from typing import Any, NamedTuple, TextIO
 
 from torch import Tensor
 
-from calque.diagnostics import error
+from calque.ground.diagnostics import error
+from calque.ground.files import write_whole
 from calque.train.update import Done
-from calque.whole import write_whole
 
 
 @dataclass(frozen=True)

@@ -12,9 +12,9 @@ from importlib import resources
 from importlib.resources.abc import Traversable
 from pathlib import Path
 
-from calque.diagnostics import Text, error, nearest, read_text
-from calque.zoo.load import load_paper
-from calque.zoo.paper import Paper, Row
+from calque.ground.diagnostics import Text, error, nearest, read_text
+from calque.papers.paper import Paper, Row
+from calque.papers.read_paper import load_paper
 
 __all__ = ["distinct", "find", "names", "paper", "papers", "read"]
 

@@ -4,7 +4,7 @@ from dataclasses import dataclass, replace
 
 from calque.adl import syntax
 from calque.adl.syntax import Argument, Chain, Number, Term
-from calque.diagnostics import Span
+from calque.ground.diagnostics import Span
 
 
 @dataclass(frozen=True)

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from calque.adl.acl18.build import Value, call, chain, word
 from calque.adl.acl18.strings import Layer
 from calque.adl.syntax import Term
-from calque.diagnostics import Span
+from calque.ground.diagnostics import Span
 
 WHOLE, RATE, NUMBER, FLAG, ANY = "a whole number", "a number from 0 to 1", "a number", "`True` or `False`", "a value"
 D, P, E, M = (

@@ -20,7 +20,7 @@ from calque.adl.limits import MAX_CHARACTERS, MAX_FAULTS, MAX_STATEMENTS
 from calque.adl.parser import Read
 from calque.adl.signature import SETTINGS
 from calque.adl.syntax import Number, Statement, Term, describe
-from calque.diagnostics import CalqueError, Diagnostic, Fix, Span, Text, error, nearest
+from calque.ground.diagnostics import CalqueError, Diagnostic, Fix, Span, Text, error, nearest
 
 SIDES = ("encoder", "decoder")
 _LINE = re.compile(r"(?P<name>[A-Za-z_][A-Za-z_0-9]*)[ \t]*=[ \t]*(?P<quote>[\"']?)(?P<value>[^#\n]*)")

@@ -15,7 +15,7 @@ from dataclasses import dataclass
 from typing import NamedTuple
 
 from calque.adl.limits import MAX_DEPTH, MAX_DIGITS, MAX_TOKENS
-from calque.diagnostics import Diagnostic, Span, Text
+from calque.ground.diagnostics import Diagnostic, Span, Text
 
 _TOKEN = re.compile(
     r"(?P<space>[ \t]+)|(?P<arrow>->)|(?P<number>-?[0-9]+(?:\.[0-9]*)?)|(?P<variable>\$[A-Za-z_][A-Za-z_0-9]*)"

@@ -13,7 +13,7 @@ from calque.adl.advice.desk import Desk
 from calque.adl.advice.page import Page
 from calque.adl.signature import Signature
 from calque.adl.syntax import Statement
-from calque.diagnostics import CalqueError, Diagnostic, Fix, Span, Text, apply_fix
+from calque.ground.diagnostics import CalqueError, Diagnostic, Fix, Span, Text, apply_fix
 
 Check = Callable[[Text], tuple[Sequence[Diagnostic], int]]
 """The faults of a text, and how much work it was to find them, in steps."""

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 
 from calque.adl.advice.aliases import Aliases
 from calque.adl.advice.page import Page
-from calque.diagnostics import Diagnostic, Fix, Span
+from calque.ground.diagnostics import Diagnostic, Fix, Span
 
 
 @dataclass(frozen=True, slots=True)

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from functools import cached_property
 
 from calque.adl.syntax import Token, tokenize
-from calque.diagnostics import CalqueError, Fix, Span, Text
+from calque.ground.diagnostics import CalqueError, Fix, Span, Text
 
 _CLOSE = {"(": ")", "[": "]"}
 

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from calque.adl.advice.aliases import listed, plain
 from calque.adl.advice.desk import Desk, rename, span_of, without_argument
 from calque.adl.signature import SETTINGS
-from calque.diagnostics import Diagnostic, Fix
+from calque.ground.diagnostics import Diagnostic, Fix
 
 OTHER_SIDE = {
     "encoder": "encoder = pos -> repeat(6, tenc) -> norm",

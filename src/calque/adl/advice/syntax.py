@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from calque.adl.advice.aliases import table
 from calque.adl.advice.desk import Desk, span_of
 from calque.adl.advice.names import DOTTED, term_fixes
-from calque.diagnostics import Diagnostic, Fix
+from calque.ground.diagnostics import Diagnostic, Fix
 
 TIMES = re.compile(r"[x×]?([0-9]+)[x×]?")
 

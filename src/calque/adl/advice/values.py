@@ -7,7 +7,7 @@ from calque.adl.advice.aliases import listed, plain
 from calque.adl.advice.desk import Desk, rename, span_of, without_argument
 from calque.adl.advice.names import swapped
 from calque.adl.advice.syntax import times
-from calque.diagnostics import Diagnostic, Fix
+from calque.ground.diagnostics import Diagnostic, Fix
 
 
 def kind(desk: Desk, fault: Diagnostic) -> Iterator[Fix]:

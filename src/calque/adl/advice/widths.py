@@ -5,7 +5,7 @@ from collections.abc import Iterator
 
 from calque.adl.advice.desk import Desk, rename, span_of, without_argument
 from calque.adl.advice.page import Piece
-from calque.diagnostics import Diagnostic, Fix
+from calque.ground.diagnostics import Diagnostic, Fix
 
 NAMED = re.compile(r"[A-Za-z_]\w*[ \t]*=[ \t]*$")
 WHOLE = re.compile(r"(?<![\w.])[0-9]+(?![\w.])")
