@@ -78,7 +78,7 @@ lint: $(STAMP)
 results: $(STAMP)
 	@$(BIN)/python -m calque.ledger.page docs/results > .venv/results.md
 	@mv .venv/results.md docs/results.md
-	@$(BIN)/python -m calque.papers.pages docs/results docs/reproductions
+	@$(BIN)/python -m calque.papers.table_pages docs/results docs/reproductions
 
 diagrams: $(STAMP)
 	@find docs/diagrams -name '*.svg' -printf '%P\n' | sort | while read -r file; do \

@@ -18,7 +18,7 @@ import torch
 import calque
 from calque.data.batches import collate
 from calque.data.corpus import Pairs
-from calque.data.text import Lines
+from calque.data.lines import Lines
 from calque.decode.products import packing_works
 from calque.decode.score import score
 from calque.decode.translate import Sentence, Translation, translate_batch, translate_lines

@@ -27,10 +27,10 @@ from calque.data.corpus import Pairs
 from calque.decode.prepare import prepare_for_decoding
 from calque.decode.rule import SearchSettings
 from calque.decode.search import search
-from calque.explain.whole import Around, whole
+from calque.explain.totals import Around, whole
 from calque.ledger.entry import conditions, publish
 from calque.model import Model, Shape
-from calque.papers.sizes import checked_row
+from calque.papers.row_sizes import checked_row
 from calque.train.initialise import initialise
 from calque.train.loss import batch_loss
 

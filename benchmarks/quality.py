@@ -13,7 +13,7 @@ from pathlib import Path
 import torch
 
 import calque
-from calque.data.text import Lines
+from calque.data.lines import Lines
 from calque.evaluate import bleu, chrf
 from calque.ledger.entry import conditions, publish
 from calque.run.folder import load_model

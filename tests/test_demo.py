@@ -10,7 +10,7 @@ import pytest
 from click.testing import CliRunner, Result
 
 from calque.cli import root
-from calque.demo import corpus as embedded
+from calque.demo import generator as embedded
 from calque.demo import run as demo
 from calque.experiment import load
 from calque.train.loop import Finished

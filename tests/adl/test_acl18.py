@@ -15,7 +15,7 @@ from adl_corpus import checked
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from calque.adl.acl18.layers import SIGNATURES
+from calque.adl.acl18.dialect_layers import SIGNATURES
 from calque.adl.check import Checked, check
 from calque.adl.dialect import DIALECTS, reader, text_of
 from calque.adl.normal import equal

@@ -11,13 +11,13 @@ from torch.nn import functional as F
 from calque.adl.check import check
 from calque.align.links import Gold
 from calque.analyse import contrast, matrices, sides
-from calque.analyse.figures import OWN, chosen, markdown, paper_figures
-from calque.analyse.layers import layers_in_words
+from calque.analyse.layer_names import layers_in_words
 from calque.analyse.pieces import PIECES
-from calque.analyse.subject import DECODER, ENCODER, SOURCE, names_of, open_subjects, spread_over
+from calque.analyse.runs import DECODER, ENCODER, SOURCE, names_of, open_subjects, spread_over
 from calque.data.vocabulary import BOS, EOS
 from calque.ground.diagnostics import CalqueError, Text
 from calque.layers.registry import builtin
+from calque.papers.figure_list import OWN, chosen, markdown, paper_figures
 from calque.workflow import api
 
 DOCS = Path(__file__).parents[2] / "docs"

@@ -18,7 +18,7 @@ from analysed import write
 from safetensors.torch import load_file
 
 from calque.analyse.analysis import Analysis
-from calque.analyse.kept import KEPT
+from calque.analyse.cache import KEPT
 from calque.analyse.pieces import PIECES, Found, Piece
 from calque.cli import analysis, root
 from calque.evaluate import bleu
@@ -88,7 +88,7 @@ def test_what_cannot_be_written_is_told_before_anything_is_drawn(
     runs: dict[str, Path], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     (tmp_path / "taken").write_text("")
-    monkeypatch.setattr("calque.analyse.report.make_section", None)
+    monkeypatch.setattr("calque.analyse.write_report.make_section", None)
     assert codes_of("analyse", runs["rnn-feed"], "--out", tmp_path / "taken") == ["K301"]
     # What is asked for wrongly leaves nothing behind.
     assert codes_of("analyse", "--ledger", tmp_path / "none", "--figure", "sweeps", "--out", tmp_path / "left") == [

@@ -11,9 +11,10 @@ import scipy.stats
 import torch
 
 from calque.align.links import Gold
-from calque.analyse import curves, gold, heads, lengths, pareto, sweeps, timing, unknown
+from calque.analyse import curves, gold, heads, lengths, pareto, sweeps, timing
+from calque.analyse import unknown_words as unknown
 from calque.analyse.contrast import Pair, by_distance, by_kind, wilson
-from calque.analyse.table import Table
+from calque.analyse.drawn import Table
 from calque.data.vocabulary import UNK
 from calque.decode.sentences import Translation
 from calque.evaluate import bleu, chrf

@@ -10,12 +10,12 @@ from click.testing import CliRunner, Result
 
 from calque import zoo
 from calque.adl.check import check
-from calque.analyse.figures import DIAGRAM, paper_figures
 from calque.cli.base import root
 from calque.diagram import diagram
 from calque.ground.diagnostics import CalqueError
 from calque.layers.registry import builtin
 from calque.papers import paper_figures as papers
+from calque.papers.figure_list import DIAGRAM, paper_figures
 from calque.papers.figures import runs_in
 
 

@@ -10,14 +10,15 @@ import torch
 from matplotlib.figure import Figure
 
 from calque.align.links import Gold
-from calque.analyse import contrast, curves, gold, heads, lengths, matrices, pareto, sweeps, timing, unknown
-from calque.analyse.subject import DECODER, ENCODER, SOURCE
-from calque.analyse.table import Drawn, Table
-from calque.bench import plot as bench
+from calque.analyse import contrast, curves, gold, heads, lengths, matrices, pareto, sweeps, timing
+from calque.analyse import unknown_words as unknown
+from calque.analyse.drawn import Drawn, Table
+from calque.analyse.runs import DECODER, ENCODER, SOURCE
+from calque.bench import length_plot as bench
 from calque.ground.plot import figure, width_of, wrapped
 from calque.papers import paper_figures as papers
-from calque.papers.pages import Page, pages
 from calque.papers.picture import Bars, bars_of, picture
+from calque.papers.table_pages import Page, pages
 from extents import faults
 
 DOCS = Path(__file__).parents[2] / "docs"

@@ -11,7 +11,7 @@ from click.testing import CliRunner
 
 from calque.bench import peer_runner, peers
 from calque.bench.crew import Crew
-from calque.bench.subject import words_file
+from calque.bench.inputs import words_file
 from calque.cli import root
 from calque.ground.diagnostics import CalqueError
 from calque.ledger.entry import CONDITIONS, read

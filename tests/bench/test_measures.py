@@ -8,12 +8,12 @@ import numpy as np
 import pytest
 import torch
 
-from calque.bench import entry
+from calque.bench import record as entry
 from calque.bench.clock import best, digits, speeds
+from calque.bench.inputs import batches_of, cut, definition, like_file, synthetic
 from calque.bench.limit import Work, limit, step_work, work_of
 from calque.bench.machine import KERNELS, Product, machine, table
 from calque.bench.peers import sizes_of
-from calque.bench.subject import batches_of, cut, definition, like_file, synthetic
 from calque.bench.uncached import without_states
 from calque.data.vocabulary import EOS, PAD
 from calque.decode.rule import SearchSettings

@@ -15,9 +15,10 @@ import pytest
 pytest.importorskip("babel")
 pytest.importorskip("num2words")
 
-from calque.demo import corpus as embedded
+from calque.demo import generator as embedded
 from calque.demo.carriers import CLAUSES, FRAMES, PLAIN, WHOLE, order
-from calque.demo.corpus import Corpus, clause, generate, sentence
+from calque.demo.generator import Corpus, clause, generate, sentence
+from calque.demo.lexicon import PERSONS, SUBJECTS
 from calque.demo.phrases import (
     Noun,
     Phrase,
@@ -38,7 +39,6 @@ from calque.demo.phrases import (
     unit,
 )
 from calque.demo.slots import SLOTS, Draw
-from calque.demo.words import PERSONS, SUBJECTS
 from calque.ground.diagnostics import CalqueError
 
 BRIEF = Noun("letter", "letters", "m", "Brief", "Briefe")

@@ -6,7 +6,7 @@ import pytest
 import torch
 from decode_oracle import make, varied
 
-from calque.analyse.attention import attention_matrix
+from calque.analyse.forced_attention import attention_matrix
 from calque.data.codecs import Words
 from calque.data.subwords import learn
 from calque.data.vocabulary import EOS, UNK, Vocabulary

@@ -9,7 +9,7 @@ import pytest
 from command import Outcome, Run
 
 from calque import cli
-from calque.data.text import Lines
+from calque.data.lines import Lines
 from calque.workflow.show import Show
 
 ADL = "d = 8\nheads = 2\nencoder = pos -> NAME\ndecoder = pos -> NAME -> mh_dot_src_att\n"

@@ -13,8 +13,8 @@ from command import Outcome, Run
 from calque.experiment import load
 from calque.run.folder import load_model
 from calque.workflow.new import new_experiment
-from calque.workflow.new.corpus import FEW, correlation, sample_of
-from calque.workflow.new.sizes import BATCHES, MOST_PASSES, SIZES, TRAINING_SHARE, Corpus, Size, choose
+from calque.workflow.new.choices import BATCHES, MOST_PASSES, SIZES, TRAINING_SHARE, Corpus, Size, choose
+from calque.workflow.new.survey import FEW, correlation, sample_of
 
 Pair = tuple[str, str]
 
@@ -248,7 +248,7 @@ def test_the_correlation_is_that_of_ranks() -> None:
 
 
 def test_a_sample_is_spread_over_the_whole_corpus(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("calque.workflow.new.corpus.SAMPLE", 10)
+    monkeypatch.setattr("calque.workflow.new.survey.SAMPLE", 10)
     pairs = sentences(35)
     found = sample_of(write(tmp_path, pairs), 35)
     assert list(zip(*found, strict=True)) == pairs[:30:3]

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from calque.data.corpus import open_corpus
-from calque.demo import corpus as embedded
+from calque.demo import generator as embedded
 from calque.experiment import Data, Decode, Experiment, Model, Train
 from calque.layers.hard_coded_source import HardCodedSourceAttention
 from calque.run.folder import MODEL, read_about, rewrite_about

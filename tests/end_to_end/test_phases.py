@@ -302,7 +302,7 @@ def test_a_change_that_was_cut_off_is_recorded_by_the_next_call(
     """Killed after any of the files that record it; the log is written last."""
     run, made = tmp_path / "run", experiment(tmp_path, max_updates=4)
     done(calque, "train", made, "--out", run)
-    import calque.train.history as history
+    import calque.train.phases as history
 
     plain = history.write_run_experiment
 

@@ -17,7 +17,7 @@ from test_command_line import experiment
 from test_ways_to_translate import LINES, STDIN, make_run
 
 from calque.decode.translate import translate_lines, translate_stream
-from calque.train.report import Log, Sample, Validation
+from calque.train.log import Log, Sample, Validation
 from calque.workflow.api import load
 from calque.workflow.show import LineProgress, Show
 from calque.workflow.steps import samples_of

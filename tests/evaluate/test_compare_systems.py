@@ -24,8 +24,8 @@ from calque.evaluate.compare import (
     sentence_scores,
 )
 from calque.evaluate.compare_report import data, files, text
-from calque.evaluate.measure import Measure, measure
-from calque.evaluate.words import (
+from calque.evaluate.statistics import Measure, measure
+from calque.evaluate.word_matches import (
     FREQUENCIES,
     Overlap,
     bucket_name,

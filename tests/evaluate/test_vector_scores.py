@@ -9,8 +9,8 @@ from sacrebleu.metrics.chrf import CHRF
 from sacrebleu.metrics.ter import TER
 
 from calque.evaluate import evaluate
-from calque.evaluate.measure import measure
 from calque.evaluate.meteor_metric import Lists, MeteorSettings
+from calque.evaluate.statistics import measure
 from calque.ground.diagnostics import CalqueError
 
 THEIRS = {"bleu": BLEU, "chrf": CHRF, "ter": TER}

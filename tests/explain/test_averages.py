@@ -10,7 +10,7 @@ from torch.utils.flop_counter import FlopCounterMode
 from calque import zoo
 from calque.adl.check import Checked, check
 from calque.explain.averages import FORMS, mask, registry_of
-from calque.explain.figures import figures
+from calque.explain.node_costs import figures
 from calque.explain.paths import path_length, path_order, waits
 from calque.ground.diagnostics import Text
 from calque.layers.build import build

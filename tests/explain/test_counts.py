@@ -10,7 +10,7 @@ from torch.utils.flop_counter import FlopCounterMode
 from calque import zoo
 from calque.adl.check import Checked, check
 from calque.explain import Around, explanation, table, whole
-from calque.explain.whole import state_bytes
+from calque.explain.totals import state_bytes
 from calque.ground.diagnostics import Text
 from calque.layers.registry import builtin
 from calque.model import Model

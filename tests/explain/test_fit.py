@@ -7,7 +7,7 @@ from calque.adl.check import check
 from calque.adl.dialect import reader
 from calque.adl.settings import parse_settings
 from calque.explain import Around, fit, parameters, table, whole
-from calque.explain.table import COLUMNS, field_text, short
+from calque.explain.node_table import COLUMNS, field_text, short
 from calque.ground.diagnostics import CalqueError, Text
 from calque.layers.registry import builtin
 

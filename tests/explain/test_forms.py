@@ -12,7 +12,7 @@ from calque.adl.check import Checked, check
 from calque.adl.dialect import reader
 from calque.adl.settings import parse_settings
 from calque.explain import Around, Whole, whole
-from calque.explain.figures import figures
+from calque.explain.node_costs import figures
 from calque.explain.paths import path_length, path_order, waits
 from calque.ground.diagnostics import Text
 from calque.layers.contract import Context

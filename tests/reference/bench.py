@@ -12,7 +12,7 @@ from calque.adl.check import check
 from calque.ground.diagnostics import Text
 from calque.layers.contract import ENCODER
 from calque.layers.registry import builtin
-from calque.prove.subject import SENTENCES, Subject
+from calque.prove.case import SENTENCES, Subject
 
 
 class Bench:

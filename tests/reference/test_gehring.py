@@ -18,7 +18,7 @@ from calque.layers.contract import DECODER, ENCODER
 from calque.layers.pool import Pool
 from calque.layers.registry import builtin
 from calque.prove import prove_layer, prove_text
-from calque.prove.subject import SENTENCES, SOURCE_WORDS, TARGET_LENGTH, TARGET_WORDS, Subject
+from calque.prove.case import SENTENCES, SOURCE_WORDS, TARGET_LENGTH, TARGET_WORDS, Subject
 
 
 @covers("pool")

@@ -11,7 +11,7 @@ import pytest
 from click.testing import CliRunner, Result
 
 from calque.cli.base import root
-from calque.data.text import Lines
+from calque.data.lines import Lines
 from calque.evaluate import bleu
 from calque.ground.diagnostics import CalqueError, help_of
 from calque.ledger import entry as ledger

@@ -167,7 +167,7 @@ def test_shards_and_locks(call: Call, tmp_path: Path) -> None:
 def test_a_cell_that_a_signal_stopped_is_continued_exactly(
     call: Call, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    from calque.train.report import Validation
+    from calque.train.log import Validation
     from calque.workflow.show import Show
 
     def interrupting(self: Show, event: object) -> None:

@@ -11,7 +11,7 @@ from click.testing import CliRunner, Result
 from calque import zoo
 from calque.cli.base import root
 from calque.ground.diagnostics import CalqueError
-from calque.papers.computed import computed_table
+from calque.papers.compute import computed_table
 from calque.papers.computed_paper import COUNTS, load_computed
 
 # Pasted from the paper's text: You 2020, table 1.
@@ -51,7 +51,7 @@ def test_orders_by_the_command(tmp_path: Path) -> None:
 
 
 def test_another_order_is_a_fault(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    from calque.papers import computed
+    from calque.papers import compute as computed
 
     table = zoo.paper("zhang2018").computed[0]
     entry: dict[str, Any] = {"label": "a", "decoder": "mh_dot_self_att", "figures": ["n d^2", "1", "1"]}

@@ -13,8 +13,8 @@ from calque.experiment import load as load_experiment
 from calque.ground.diagnostics import CalqueError
 from calque.layers.registry import builtin
 from calque.ledger import entry as ledger
-from calque.papers.asked import Asked
-from calque.papers.sizes import heads_of
+from calque.papers.request import Asked
+from calque.papers.row_sizes import heads_of
 from calque.zoo import read
 
 TINY = ["--set", "n=1", "--set", "train.batch_tokens=64", "--set", "train.threads=1", "--updates", 1, "--trials", 100]

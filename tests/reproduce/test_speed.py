@@ -12,7 +12,7 @@ from click.testing import CliRunner, Result
 from calque import zoo
 from calque.cli.base import root
 from calque.cli.reproduce import METRICS as NAMED
-from calque.data.text import Lines
+from calque.data.lines import Lines
 from calque.ground.diagnostics import CalqueError
 from calque.ledger import entry as ledger
 from calque.papers.columns import TRAININGS

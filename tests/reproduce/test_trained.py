@@ -15,8 +15,8 @@ from calque.experiment import load as load_experiment
 from calque.ledger import entry as ledger
 from calque.ledger.entry import Entry
 from calque.ledger.page import render
-from calque.papers.asked import Asked, asked_by
-from calque.papers.pages import pages, write_pages
+from calque.papers.request import Asked, asked_by
+from calque.papers.table_pages import pages, write_pages
 from calque.papers.trained import fall, marked_rows, marks, why_untested
 from calque.train.order import layout, updates
 

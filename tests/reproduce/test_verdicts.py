@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from calque.evaluate.measure import Measure
+from calque.evaluate.statistics import Measure
 from calque.papers import paper
 from calque.papers.paper import Claim, Column, Figure, Row, Table
 from calque.papers.verdicts import Judge, claims_of, statistics_of

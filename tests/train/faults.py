@@ -24,8 +24,8 @@ from calque import cli
 from calque.experiment import Data, Experiment, Model, Train, write
 from calque.ground.diagnostics import CalqueError
 from calque.run.folder import read_tensors
+from calque.train.log import Progress, Validation
 from calque.train.loop import Stopped
-from calque.train.report import Progress, Validation
 from calque.workflow.steps import run_training
 
 FAMILIES = {

@@ -23,9 +23,9 @@ from calque.ground.diagnostics import CalqueError, Text
 from calque.layers.registry import builtin
 from calque.model import cross_entropy
 from calque.run.folder import load_model, read_tensors
+from calque.train.log import Progress, Translated, Validation
 from calque.train.loop import Finished, Stopped, train
 from calque.train.precision import probe_precision
-from calque.train.report import Progress, Translated, Validation
 
 Make = Callable[..., Experiment]
 
@@ -371,7 +371,7 @@ from calque.ground.diagnostics import Text
 from calque.experiment import load
 from calque.layers.registry import builtin
 from calque.train.loop import Stopped, train
-from calque.train.report import Progress
+from calque.train.log import Progress
 
 def tell(event):
     print(event.update, flush=True)

@@ -10,7 +10,7 @@ from calque.data.corpus import Prepared
 from calque.experiment import Experiment
 from calque.model import Shape
 from calque.train.loop import train
-from calque.train.measure import measure
+from calque.train.timed_updates import measure
 from calque.train.update import PHASES
 
 Make = Callable[..., Experiment]

@@ -5,6 +5,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 from typing import NamedTuple
 
+from calque.adl.canonical import program_text
 from calque.adl.collection import no_collection
 from calque.adl.library import Library
 from calque.adl.limits import MAX_FAULTS, MAX_NODES, MAX_PARAMETERS, MAX_TOKENS
@@ -12,7 +13,6 @@ from calque.adl.parser import parse_some
 from calque.adl.program import Reader, expand, prelude
 from calque.adl.signature import REPEAT, Signature
 from calque.adl.syntax import Statement, tokenize
-from calque.adl.text import program_text
 from calque.adl.tree import Chain
 from calque.adl.walk import Walk
 from calque.ground.diagnostics import CalqueError, Diagnostic, Span, Text

@@ -4,8 +4,8 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
+from calque.adl.canonical import call_text
 from calque.adl.core import Call
-from calque.adl.text import call_text
 
 
 @dataclass(frozen=True, slots=True)

@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import NamedTuple
 
-from calque.data.text import EXAMPLES, Lines
+from calque.data.lines import EXAMPLES, Lines
 from calque.ground.diagnostics import CalqueError, Diagnostic, Place, error
 
 Links = frozenset[tuple[int, int]]

@@ -7,14 +7,14 @@ from functools import cached_property, partial
 from pathlib import Path
 from typing import Any
 
+from calque.align.lexical_table import best_of, read_table
 from calque.align.links import Gold, check_inside, read_gold
-from calque.align.table import best_of, read_table
+from calque.analyse.cache import Kept, contents, fingerprint
 from calque.analyse.contrast import Pair, decide, read_set
+from calque.analyse.drawn import NotDrawn
 from calque.analyse.gold import Aligned
-from calque.analyse.kept import Kept, contents, fingerprint
 from calque.analyse.matrices import address
-from calque.analyse.subject import SOURCE, Subject, Tested, open_subjects, spread_over, stem
-from calque.analyse.table import NotDrawn
+from calque.analyse.runs import SOURCE, Subject, Tested, open_subjects, spread_over, stem
 from calque.evaluate import Score, bleu, chrf
 from calque.ground.diagnostics import Place, error, nearest
 from calque.ledger.entry import Entry, conditions

@@ -9,8 +9,8 @@ from pathlib import Path
 from typing import Any
 
 from calque.analyse.canvas import Canvas, styles_of
-from calque.analyse.table import Drawn, Table
-from calque.data.text import Lines
+from calque.analyse.drawn import Drawn, Table
+from calque.data.lines import Lines
 from calque.ground.diagnostics import Place, error
 from calque.workflow.api import Run
 

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from calque.analyse.canvas import DASHES, Canvas, lines_of
-from calque.analyse.table import Drawn, NotDrawn, Table
+from calque.analyse.drawn import Drawn, NotDrawn, Table
 from calque.run.folder import LOG
 
 AXES = (("update", "updates"), ("tokens", "target tokens"), ("seconds", "training seconds"))

@@ -8,8 +8,8 @@ from torch import Tensor
 
 from calque.align.links import Gold, Links
 from calque.analyse.canvas import Canvas, fills_of, styles_of
-from calque.analyse.table import Cell, Drawn, NotDrawn, Table
-from calque.evaluate.alignment import alignment_error_rate
+from calque.analyse.drawn import Cell, Drawn, NotDrawn, Table
+from calque.evaluate.aer import alignment_error_rate
 
 
 def word_weights(

@@ -9,9 +9,9 @@ from jaxtyping import Float, Int
 from torch import Tensor
 
 from calque.analyse.canvas import Canvas, lines_of
+from calque.analyse.drawn import Cell, Drawn, NotDrawn, Table
 from calque.analyse.lengths import scored
-from calque.analyse.subject import KINDS
-from calque.analyse.table import Cell, Drawn, NotDrawn, Table
+from calque.analyse.runs import KINDS
 
 RADIUS = 5
 """Distances beyond are counted together."""

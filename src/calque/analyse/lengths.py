@@ -7,9 +7,9 @@ from typing import Any
 import numpy as np
 
 from calque.analyse.canvas import Canvas, fills_of, lines_of
-from calque.analyse.table import Drawn, NotDrawn, Table
+from calque.analyse.drawn import Drawn, NotDrawn, Table
 from calque.data.codecs import split
-from calque.evaluate.measure import measure
+from calque.evaluate.statistics import measure
 
 EQUAL = ("size", "width")
 

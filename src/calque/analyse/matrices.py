@@ -9,7 +9,7 @@ from torch import Tensor
 
 from calque.align.links import Gold
 from calque.analyse.canvas import Canvas
-from calque.analyse.table import Drawn, Table
+from calque.analyse.drawn import Drawn, Table
 from calque.ground.diagnostics import printable
 from calque.ground.plot import figure, width_of
 

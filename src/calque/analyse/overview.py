@@ -3,9 +3,9 @@
 from typing import TYPE_CHECKING
 
 from calque.analyse.curves import mean_speed, read_log
+from calque.analyse.drawn import Drawn, Table
 from calque.analyse.lengths import words
-from calque.analyse.subject import Subject, stem
-from calque.analyse.table import Drawn, Table
+from calque.analyse.runs import Subject, stem
 from calque.papers.paper_figures import architecture
 
 if TYPE_CHECKING:

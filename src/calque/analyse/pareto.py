@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 
 from calque.analyse.canvas import Canvas, styles_of
-from calque.analyse.table import Drawn, Table
+from calque.analyse.drawn import Drawn, Table
 
 COSTS = (
     ("milliseconds per sentence", "milliseconds per sentence"),

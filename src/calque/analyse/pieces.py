@@ -5,11 +5,12 @@ import statistics
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 
-from calque.analyse import contrast, curves, gold, heads, lengths, matrices, pareto, sides, sweeps, timing, unknown
+from calque.analyse import contrast, curves, gold, heads, lengths, matrices, pareto, sides, sweeps, timing
+from calque.analyse import unknown_words as unknown
 from calque.analyse.analysis import Analysis
+from calque.analyse.drawn import Drawn, NotDrawn, Table
 from calque.analyse.overview import beams, diagrams, headline
-from calque.analyse.subject import DECODER, ENCODER, SOURCE, Subject, stem
-from calque.analyse.table import Drawn, NotDrawn, Table
+from calque.analyse.runs import DECODER, ENCODER, SOURCE, Subject, stem
 from calque.data.codecs import split
 from calque.data.vocabulary import EOS
 from calque.decode.attention import attention_path

@@ -3,8 +3,8 @@
 from collections.abc import Iterator, Mapping, Sequence
 from difflib import SequenceMatcher
 
-from calque.analyse.table import Drawn, Table
-from calque.evaluate.measure import measure
+from calque.analyse.drawn import Drawn, Table
+from calque.evaluate.statistics import measure
 
 COUNT = 10
 FIXED = ("line", "chrF", "source", "reference")

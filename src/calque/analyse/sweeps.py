@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from calque.analyse.canvas import Canvas, lines_of
-from calque.analyse.table import Drawn, NotDrawn, Table
+from calque.analyse.drawn import Drawn, NotDrawn, Table
 from calque.ledger.entry import Entry
 
 SCORES = ("BLEU", "METEOR", "validation perplexity")

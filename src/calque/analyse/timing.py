@@ -8,8 +8,8 @@ from typing import Any
 import numpy as np
 
 from calque.analyse.canvas import Canvas, lines_of
+from calque.analyse.drawn import Drawn, Table
 from calque.analyse.lengths import buckets, words
-from calque.analyse.table import Drawn, Table
 from calque.train.precision import processor
 
 PER_BUCKET = 6

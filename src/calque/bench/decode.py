@@ -13,10 +13,10 @@ import torch
 from calque.adl.check import Checked
 from calque.bench.clock import digits, speeds, waiter
 from calque.bench.crew import Crew
+from calque.bench.inputs import Sentences, batches_of, cut, definition, first_lines, like_file, synthetic
 from calque.bench.limit import limit, step_work
 from calque.bench.operators import step_counts, stepping
 from calque.bench.peers import Peer
-from calque.bench.subject import Sentences, batches_of, cut, definition, first_lines, like_file, synthetic
 from calque.bench.uncached import without_states
 from calque.data.vocabulary import EOS
 from calque.decode.prepare import prepare_for_decoding

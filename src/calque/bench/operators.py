@@ -18,7 +18,7 @@ from torch.utils._python_dispatch import TorchDispatchMode
 
 from calque import zoo
 from calque.adl.check import check
-from calque.bench.subject import batches_of, synthetic
+from calque.bench.inputs import batches_of, synthetic
 from calque.decode.prepare import prepare_for_decoding
 from calque.decode.products import packing_works
 from calque.decode.rule import SearchSettings

@@ -11,17 +11,17 @@ import torch
 
 from calque.adl.check import Checked
 from calque.bench.clock import digits, speeds
+from calque.bench.inputs import Sentences
 from calque.bench.limit import limit, work_of
 from calque.bench.peers import Peer
-from calque.bench.subject import Sentences
 from calque.data.batches import Batch, collate, plan
 from calque.data.corpus import Pairs
 from calque.experiment import Train
 from calque.ledger.entry import conditions
 from calque.model import Model, Shape
 from calque.train.loss import batch_loss
-from calque.train.measure import Measured, measure
 from calque.train.precision import pick_device
+from calque.train.timed_updates import Measured, measure
 
 LR = 0.0005
 SPAN = 20

@@ -72,7 +72,7 @@ def _align_by_attention(source: Path, target: Path, runs: tuple[Path, ...], over
 
 
 def _lines(source: Path, target: Path) -> tuple[list[str], list[str]]:
-    from calque.data.text import Lines, check_corpus
+    from calque.data.lines import Lines, check_corpus
 
     check_corpus(source, target)
     return list(Lines(source)), list(Lines(target))
@@ -127,8 +127,8 @@ def lexicon(source: Path, target: Path, links: Path, codecs: Path | None, minimu
     For --select, --codecs names the run (for `align` too, where text is cut into pieces). For a dictionary, it keeps to words of
     its vocabularies.
     """
+    from calque.align.lexical_table import count_links, rows
     from calque.align.links import check_inside, read_links
-    from calque.align.table import count_links, rows
 
     tokens = _tokens(_lines(source, target), codecs)
     found = read_links(links)
@@ -147,7 +147,7 @@ def lexicon(source: Path, target: Path, links: Path, codecs: Path | None, minimu
 def evaluate_alignment(links: Path, gold: Path, first: int, turned: bool) -> None:
     """Print the alignment error rate of LINKS against links by hand: s-t sure, spt possible; with precision and recall."""
     from calque.align.links import read_gold, read_links
-    from calque.evaluate.alignment import alignment_error_rate
+    from calque.evaluate.aer import alignment_error_rate
 
     found, by_hand = read_links(links), read_gold(gold, first)
     if len(found) != len(by_hand):

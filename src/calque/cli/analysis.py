@@ -55,10 +55,10 @@ def analyse(
     command that was stopped continues when it is given again.
     """
     from calque.analyse.analysis import Analysis, Settings
-    from calque.analyse.figures import chosen, paper_figures
-    from calque.analyse.kept import KEPT, Kept
+    from calque.analyse.cache import KEPT, Kept
     from calque.analyse.pieces import PIECES
-    from calque.analyse.report import REPORT, write_report
+    from calque.analyse.write_report import REPORT, write_report
+    from calque.papers.figure_list import chosen, paper_figures
 
     pieces = chosen(figures, [name for name, value in (("buckets", buckets), ("equal", equal)) if value is not None])
     known = paper_figures()
@@ -129,7 +129,7 @@ def contrast(runs: tuple[Path, ...], pairs: Path, most: int | None, as_json: boo
     decides. Accuracy is in per cent, with its 95 % interval.
     """
     from calque.analyse.contrast import by_distance, by_kind, decide, read_set
-    from calque.analyse.subject import names_of
+    from calque.analyse.runs import names_of
 
     names = names_of(runs)
     found = read_set(pairs, most)

@@ -54,7 +54,7 @@ def _numbers(ctx: click.Context, param: click.Parameter, value: str | None) -> t
 def _told(
     found: dict[str, Any], title: str, record: Path | None, table: Callable[[dict[str, Any]], str] | None = None
 ) -> None:
-    from calque.bench import entry
+    from calque.bench import record as entry
 
     click.echo(json.dumps(found, indent=1) if table is None else table(found))
     if record is not None:
@@ -174,7 +174,7 @@ def decode(
     from calque.bench.crew import Crew
     from calque.bench.decode import Opening, Plan, subject
     from calque.bench.decode import decode as measure
-    from calque.bench.plot import draw
+    from calque.bench.length_plot import draw
     from calque.decode.products import packing_works
     from calque.train.precision import pick_device
 
@@ -242,8 +242,8 @@ def train(
     """Measure training a TEXT, an .adl file or an architecture of the zoo, on random words or on a text."""
     from calque.bench import tables
     from calque.bench import train as measuring
+    from calque.bench.inputs import definition, like_file, synthetic, words_file
     from calque.bench.peers import PRECISIONS, TRAINED
-    from calque.bench.subject import definition, like_file, synthetic, words_file
     from calque.model import Shape
 
     if idle := [n for each in against.split(",") if (n := each.partition(":")[0]) in PRECISIONS and n not in TRAINED]:

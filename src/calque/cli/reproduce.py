@@ -130,9 +130,9 @@ def reproduce(
     if match_to is not None and match is None:
         raise click.UsageError("--match-to needs --match")
     from calque.data.public import data_root
-    from calque.papers.asked import Asked, held_pair
     from calque.papers.own_corpus import OwnCorpus, corpus_named
     from calque.papers.plan import CELLS, table_of
+    from calque.papers.request import Asked, held_pair
 
     written = (*([f"d={width}"] if width else []), *overrides)
     if _untrained(paper, table, written, folders, corpus, data_root(data_folder), out):
@@ -144,7 +144,7 @@ def reproduce(
     from calque.papers.report import Shown, write_report
     from calque.papers.speed import TIMED, time_table
     from calque.papers.speed_report import write_speed_report
-    from calque.papers.table import reproduce_table
+    from calque.papers.train_cells import reproduce_table
 
     shown = Shown(pair, metric, trials, held_pair(folder) if report_only else None)
     column = shown.column(paper, here)
@@ -194,7 +194,7 @@ def _untrained(
     out: Path | None,
 ) -> bool:
     """Whether it is a figure, or a table that no training fills: then it is drawn, or computed. Exit status 1: not as printed."""
-    from calque.papers.computed import compute_table, computed_table, write_computed
+    from calque.papers.compute import compute_table, computed_table, write_computed
     from calque.papers.figures import default_folder, draw_figure, figure_of, is_trained
     from calque.papers.own_corpus import corpus_named
 

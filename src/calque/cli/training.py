@@ -90,7 +90,7 @@ def _limits(overrides: tuple[str, ...]) -> frozenset[str]:
 
 def _repeats(path: Path, overrides: tuple[str, ...], folder: Path) -> bool:
     """Whether a training is to be repeated in another folder. Raises X440 where its phases would not be one experiment."""
-    from calque.train.history import phases_of
+    from calque.train.phases import phases_of
 
     if not path.is_dir() or folder.resolve() == path.resolve():
         return False

@@ -30,8 +30,8 @@ from calque.data.corpus import (
     open_corpus,
     seal,
 )
+from calque.data.lines import Lines, check_corpus
 from calque.data.subwords import learn, read_merges, save_codecs
-from calque.data.text import Lines, check_corpus
 from calque.experiment import Data
 from calque.ground.diagnostics import CalqueError, Diagnostic, Place, error, render
 from calque.ground.files import alone, replacing

@@ -11,8 +11,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from calque.data.codecs import Codec
+from calque.data.lines import Lines
 from calque.data.subwords import load_codecs
-from calque.data.text import Lines
 from calque.ground.diagnostics import CalqueError, Diagnostic, Place, error
 
 FORMAT = 1

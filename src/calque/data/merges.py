@@ -5,7 +5,7 @@ import re
 from itertools import pairwise
 from pathlib import Path
 
-from calque.data.text import Lines
+from calque.data.lines import Lines
 from calque.ground.diagnostics import CalqueError, Diagnostic, Place, error
 
 END = "</w>"

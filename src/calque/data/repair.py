@@ -16,7 +16,7 @@ from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 from typing import BinaryIO
 
-from calque.data.text import EXAMPLES, MARK, chomp, raw_lines
+from calque.data.lines import EXAMPLES, MARK, chomp, raw_lines
 from calque.ground.diagnostics import Diagnostic, Place, error
 
 LONGEST = 2**20

@@ -3,7 +3,7 @@
 from collections.abc import Iterable, Mapping
 from pathlib import Path
 
-from calque.data.text import Lines
+from calque.data.lines import Lines
 from calque.ground.diagnostics import Place, error
 from calque.ground.files import write_whole
 

@@ -5,8 +5,8 @@ from jaxtyping import Bool, Float
 from torch import Tensor
 
 from calque.data.vocabulary import EOS
+from calque.decode.best_words import best_words, first_of_best
 from calque.decode.rule import Begin, Looked, Rule, SearchSettings, Stored, score_of
-from calque.decode.words import best_words, first_of_best
 
 
 class Beam(Rule):

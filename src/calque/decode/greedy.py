@@ -4,8 +4,8 @@ import torch
 from torch import Tensor
 
 from calque.data.vocabulary import EOS
+from calque.decode.best_words import best_word
 from calque.decode.rule import Begin, Looked, Rule, SearchSettings, Stored, score_of
-from calque.decode.words import best_word
 
 
 class Greedy(Rule):

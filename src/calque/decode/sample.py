@@ -5,9 +5,9 @@ from jaxtyping import Float, Int
 from torch import Tensor
 
 from calque.data.vocabulary import EOS
+from calque.decode.best_words import best_words
 from calque.decode.noise import stream, uniform
 from calque.decode.rule import Begin, Looked, Rule, Sampling, SearchSettings, Stored, score_of
-from calque.decode.words import best_words
 
 
 class Sample(Rule):

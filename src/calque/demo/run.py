@@ -6,7 +6,7 @@ from difflib import SequenceMatcher
 from pathlib import Path
 from typing import NamedTuple
 
-from calque.demo import corpus as embedded
+from calque.demo import generator as embedded
 from calque.experiment import Data, Decode, Experiment, Model, Train, write
 from calque.ground.diagnostics import Place, error
 from calque.ground.files import write_whole
@@ -125,7 +125,7 @@ def ceiling(result: Finished, score: float, program: str, folder: Path) -> str:
 def _report(folder: Path, corpus: embedded.Corpus, out: Callable[[str], None], tell: Callable[[str], None]) -> float:
     """Translates the test sentences, shows some, draws the attention of the first one; returns BLEU."""
     from calque.analyse import matrices
-    from calque.analyse.attention import attention_matrix
+    from calque.analyse.forced_attention import attention_matrix
     from calque.data.vocabulary import EOS
     from calque.evaluate import bleu
     from calque.workflow.api import load

@@ -12,7 +12,7 @@ from typing import TypeVar
 from babel.dates import format_date
 from babel.numbers import format_percent
 
-from calque.demo import words
+from calque.demo import lexicon as words
 from calque.demo.phrases import (
     LANGUAGES,
     Noun,

@@ -18,7 +18,7 @@ from calque.diagram.view import (
     several,
     view,
 )
-from calque.explain.table import short
+from calque.explain.node_table import short
 from calque.layers.cost import BACKWARDS, FED
 
 MARGIN, TRUNK, TOP = 14, 10, 52

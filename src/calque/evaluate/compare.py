@@ -12,9 +12,9 @@ from itertools import pairwise
 import numpy as np
 from jaxtyping import Float
 
-from calque.evaluate.measure import ORDERS, Measure
 from calque.evaluate.significance import Comparison, compare_statistics
-from calque.evaluate.words import (
+from calque.evaluate.statistics import ORDERS, Measure
+from calque.evaluate.word_matches import (
     FREQUENCIES,
     Gram,
     Overlap,

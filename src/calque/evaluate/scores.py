@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from calque.data.text import Lines
+from calque.data.lines import Lines
 from calque.ground.diagnostics import Place, error
 
 if TYPE_CHECKING:

@@ -4,8 +4,8 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from calque.explain.table import field_text
-from calque.explain.whole import Whole
+from calque.explain.node_table import field_text
+from calque.explain.totals import Whole
 
 Figure = float | tuple[float, float]
 """A number, or the first and the last position that is seen; infinite where there is no bound."""

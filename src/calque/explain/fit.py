@@ -6,7 +6,7 @@ from calque.adl.check import Checked, check
 from calque.adl.dialect import reader
 from calque.adl.library import Library
 from calque.adl.settings import parse_settings
-from calque.explain.whole import Around, whole
+from calque.explain.totals import Around, whole
 from calque.ground.diagnostics import CalqueError, Text, error
 from calque.layers.declared import declared
 

@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from calque.adl.tree import Chain, Node
-from calque.explain.figures import figures
+from calque.explain.node_costs import figures
 from calque.layers.cost import BACKWARDS, FED, Cost, Reach
 
 Distances = NDArray[np.float64]

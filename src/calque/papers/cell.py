@@ -12,9 +12,9 @@ from calque.experiment import Train
 from calque.ground.diagnostics import CalqueError, render_all
 from calque.ground.files import only, write_whole
 from calque.ledger.entry import conditions, publish
-from calque.papers.asked import Asked
 from calque.papers.plan import CELLS, FAILURES, HYPOTHESES, LOCKS, REFERENCE, RUNS, Cell, Plan, Tell
 from calque.papers.recipes import settings_text
+from calque.papers.request import Asked
 from calque.papers.texts import as_lines, scores
 from calque.run.folder import CORPUS, LOG, writing
 from calque.train.loop import Finished, Stopped

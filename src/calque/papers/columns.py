@@ -4,16 +4,16 @@ import dataclasses
 from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 
-from calque.data.text import Lines
+from calque.data.lines import Lines
 from calque.ground.diagnostics import CalqueError
 from calque.ground.files import only, write_whole
 from calque.ledger.entry import Entry, record
 from calque.ledger.entry import read as read_entries
 from calque.papers.decoded import IN_SUBWORDS, decode_rows, replaced_lines
+from calque.papers.finished import Folder, NotMeasured, Subject, reason
 from calque.papers.paper import Column
 from calque.papers.plan import CELLS, HYPOTHESES, LOCKS, PLAIN_REFERENCE, REFERENCE, Tell
 from calque.papers.sets import AER, Measured, accuracies, error_rate, kind_figure, moses
-from calque.papers.subject import Folder, NotMeasured, Subject, reason
 from calque.papers.texts import LEFT_OUT, TEXTS, as_lines, has_case, measure_of
 from calque.run.folder import writing
 

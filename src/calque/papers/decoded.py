@@ -5,8 +5,8 @@ from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
 
-from calque.align.table import best_of, read_table
-from calque.data.text import Lines
+from calque.align.lexical_table import best_of, read_table
+from calque.data.lines import Lines
 from calque.data.vocabulary import UNK
 from calque.decode.attention import check_attends
 from calque.decode.sentences import Translation
@@ -16,10 +16,10 @@ from calque.ground.files import only, write_whole
 from calque.ledger.entry import Entry, conditions, publish
 from calque.ledger.entry import read as read_entries
 from calque.papers.cell import cell_id
+from calque.papers.finished import Folder, NotMeasured, Subject, reason, write_members
 from calque.papers.lexical import dictionary, selecting
 from calque.papers.paper import Row
 from calque.papers.plan import CELLS, HYPOTHESES, LOCKS, Cell
-from calque.papers.subject import Folder, NotMeasured, Subject, reason, write_members
 from calque.papers.texts import as_lines, scores
 from calque.papers.trained import MEMBERS
 from calque.run.folder import writing

@@ -6,12 +6,12 @@ from pathlib import Path
 
 from calque import zoo
 from calque.analyse.analysis import Analysis, Settings
-from calque.analyse.figures import SWEEPS, PaperFigure, paper_figures, piece_of
-from calque.analyse.kept import KEPT, Kept
-from calque.analyse.report import write_report
+from calque.analyse.cache import KEPT, Kept
+from calque.analyse.write_report import write_report
 from calque.ground.diagnostics import CalqueError, Place, error
-from calque.papers.asked import asked_in
+from calque.papers.figure_list import SWEEPS, PaperFigure, paper_figures, piece_of
 from calque.papers.plan import CELLS, RUNS, Tell
+from calque.papers.request import asked_in
 from calque.run.folder import ARCHITECTURE, MODEL
 
 CONTRAST = "contrastive-ende"

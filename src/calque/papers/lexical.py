@@ -5,15 +5,15 @@ from dataclasses import replace
 from pathlib import Path
 
 from calque.align.ibm import align_text
+from calque.align.lexical_table import count_links, rows
 from calque.align.links import grow_diag_final_and
-from calque.align.table import count_links, rows
 from calque.data.codecs import Codec, split
-from calque.data.text import Lines
+from calque.data.lines import Lines
 from calque.decode.select import load_selection
 from calque.decode.translate import Loaded
 from calque.ground.files import only, write_whole
+from calque.papers.finished import Folder
 from calque.papers.plan import DICTIONARY, LEXICON, LOCKS, Plan
-from calque.papers.subject import Folder
 from calque.papers.texts import as_lines
 from calque.run.folder import writing
 

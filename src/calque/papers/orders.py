@@ -10,7 +10,7 @@ import numpy as np
 
 from calque.adl.check import Checked, check
 from calque.explain.averages import registry_of
-from calque.explain.figures import figures
+from calque.explain.node_costs import figures
 from calque.explain.paths import path_length, waits
 from calque.ground.diagnostics import Text
 from calque.papers.computed_paper import ComputedRow, ComputedTable

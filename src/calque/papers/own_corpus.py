@@ -7,7 +7,7 @@ from dataclasses import dataclass, fields
 from pathlib import Path
 
 from calque.data.compiled import corpus_digest
-from calque.data.text import check_corpus
+from calque.data.lines import check_corpus
 from calque.experiment import Data
 from calque.experiment import load as load_experiment
 from calque.experiment.toml import Entry, literal, parse

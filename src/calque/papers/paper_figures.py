@@ -10,7 +10,7 @@ from calque import zoo
 from calque.adl.check import Checked, check
 from calque.analyse import matrices
 from calque.analyse.canvas import COLOURS, WIDTH, Canvas
-from calque.analyse.table import Cell, Drawn, Table
+from calque.analyse.drawn import Cell, Drawn, Table
 from calque.diagram import diagram
 from calque.explain.averages import mask, registry_of
 from calque.ground.diagnostics import Text

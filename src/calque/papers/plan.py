@@ -9,19 +9,19 @@ from calque import zoo
 from calque.adl.check import Checked
 from calque.adl.settings import parse_settings
 from calque.adl.signature import SETTINGS
-from calque.analyse.figures import paper_figures
 from calque.data.compiled import prepare
 from calque.data.corpus import Prepared
 from calque.experiment import Experiment
 from calque.explain.fit import parameters
-from calque.explain.whole import Around
+from calque.explain.totals import Around
 from calque.ground.diagnostics import CalqueError, Text, error, nearest
 from calque.papers import recipes
-from calque.papers.asked import Asked
 from calque.papers.corpora import Corpus
+from calque.papers.figure_list import paper_figures
 from calque.papers.paper import Row, Table
 from calque.papers.recipes import Budget
-from calque.papers.sizes import by_name, checked_row, matched
+from calque.papers.request import Asked
+from calque.papers.row_sizes import by_name, checked_row, matched
 
 Tell = Callable[[str], None]
 CELLS, RUNS, HYPOTHESES, FAILURES, LOCKS, DATA = "cells", "runs", "hypotheses", "failures", "locks", "data"

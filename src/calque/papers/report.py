@@ -9,19 +9,19 @@ from pathlib import Path
 from typing import Any
 
 from calque import zoo
-from calque.evaluate.measure import Measure
 from calque.evaluate.scores import read_aligned
 from calque.evaluate.significance import Runs
+from calque.evaluate.statistics import Measure
 from calque.ground.diagnostics import CalqueError, Place, error, nearest, render_all
 from calque.ground.files import write_whole
 from calque.ledger.entry import Entry
 from calque.ledger.entry import read as read_entries
 from calque.papers import ranges, verdicts
-from calque.papers.asked import Asked, asked_in
 from calque.papers.columns import TRAININGS, complete, figure_of
 from calque.papers.own_corpus import corpus_in
 from calque.papers.paper import Claim, Column, Figure, Paper, Table, place
 from calque.papers.plan import CELLS, FAILURES, Tell
+from calque.papers.request import Asked, asked_in
 from calque.papers.speed import TIMED
 from calque.papers.texts import TEXTS, measure_of
 from calque.papers.trained import UNDER_TRAINED, marked_rows, why_untested

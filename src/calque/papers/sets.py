@@ -8,13 +8,13 @@ from typing import Any
 from calque.align.links import Gold, check_inside, read_gold
 from calque.analyse.contrast import decide, read_set
 from calque.data.codecs import split
-from calque.data.text import Lines, check_corpus
+from calque.data.lines import Lines, check_corpus
 from calque.data.vocabulary import UNK
 from calque.decode.attention import align_lines
-from calque.evaluate.alignment import alignment_error_rate
+from calque.evaluate.aer import alignment_error_rate
 from calque.ground.diagnostics import error
 from calque.papers.corpora import Corpus
-from calque.papers.subject import NotMeasured, Subject
+from calque.papers.finished import NotMeasured, Subject
 from calque.papers.texts import has_case
 
 GOLD, CONTRASTIVE = "align-gold", "contrastive-{}{}"

@@ -7,29 +7,29 @@ from pathlib import Path
 
 from calque.bench.clock import digits
 from calque.bench.decode import LENGTH, Subject, Taken, random_subject, subject, timed
-from calque.bench.subject import synthetic
+from calque.bench.inputs import synthetic
 from calque.bench.train import batches
 from calque.data.batches import Batch
 from calque.decode.prepare import prepare_for_decoding
 from calque.experiment import Data, Experiment, Train
 from calque.experiment import load as load_experiment
-from calque.explain.whole import Around
+from calque.explain.totals import Around
 from calque.ground.diagnostics import Place, error
 from calque.ledger.entry import Entry, conditions, publish
 from calque.ledger.entry import read as read_entries
 from calque.model import Shape
 from calque.papers import recipes
-from calque.papers.asked import Asked, claim_folder
 from calque.papers.corpora import Corpus
+from calque.papers.finished import Folder
 from calque.papers.lexical import selecting
 from calque.papers.own_corpus import OwnCorpus
 from calque.papers.paper import LOWER_IS_BETTER, Column, Row, Table
 from calque.papers.plan import RUNS, Tell, Texts, named_rows, rows_of
 from calque.papers.recipes import Budget, settings_text
-from calque.papers.subject import Folder
+from calque.papers.request import Asked, claim_folder
 from calque.run.folder import EXPERIMENT, MODEL, writing
-from calque.train.measure import Measured, measure
 from calque.train.precision import pick_device, processor
+from calque.train.timed_updates import Measured, measure
 
 SPEED = "speed"
 DECODING = ("seconds/sentence", "sentences/s", "source-words/s")

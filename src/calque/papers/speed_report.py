@@ -13,11 +13,11 @@ from calque.ground.table import aligned, pipes
 from calque.ledger.entry import Entry
 from calque.ledger.entry import read as read_entries
 from calque.papers import ranges
-from calque.papers.asked import Asked, asked_in
 from calque.papers.paper import Column, Figure, Row, place
 from calque.papers.plan import CELLS
 from calque.papers.render import claims_page, claims_text, paper_text, under_trained_head, under_trained_remarks
 from calque.papers.report import UNMEASURED, check_sizes, claims_json
+from calque.papers.request import Asked, asked_in
 from calque.papers.speed import TIMED, measured, times, timing_in
 from calque.papers.trained import UNDER_TRAINED, marked_rows, why_untested
 from calque.papers.verdicts import UNTESTED, Judged, claims_of

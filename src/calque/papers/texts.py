@@ -5,10 +5,10 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from calque.data.text import Lines
+from calque.data.lines import Lines
 from calque.evaluate import bleu, meteor
-from calque.evaluate.measure import Measure, measure
 from calque.evaluate.meteor_metric import MeteorSettings, read_lists
+from calque.evaluate.statistics import Measure, measure
 from calque.ground.diagnostics import CalqueError
 from calque.papers.corpora import Corpus
 from calque.papers.plan import DETOKENISED, HYPOTHESES, PLAIN_REFERENCE, REFERENCE, REPLACED

@@ -10,8 +10,8 @@ from collections.abc import Iterator, Mapping, Sequence
 from calque.ground.diagnostics import CalqueError
 from calque.ledger.entry import Entry
 from calque.papers import paper as paper_of
-from calque.papers.asked import Asked, asked_by
 from calque.papers.paper import Claim
+from calque.papers.request import Asked, asked_by
 
 FALLING = 0.01
 """The share of validation perplexity by which it may still fall in an epoch."""

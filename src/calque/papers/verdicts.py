@@ -7,8 +7,8 @@ from typing import Any
 import numpy as np
 from jaxtyping import Float
 
-from calque.evaluate.measure import Measure
 from calque.evaluate.significance import BLOCK, FAILS, HOLDS, UNDECIDED, Runs, compare_statistics, verdict
+from calque.evaluate.statistics import Measure
 from calque.papers.paper import Claim, Column, Contrast, Table
 
 RELATION = {"above": ">", "not-above": "<=", "about": "~"}

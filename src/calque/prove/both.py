@@ -8,9 +8,7 @@ from torch import Tensor
 from calque.adl.check import check
 from calque.ground.diagnostics import Text
 from calque.layers.contract import ENCODER, Layer
-from calque.prove.laws import ROUNDING
-from calque.prove.report import EXACT, Check
-from calque.prove.subject import (
+from calque.prove.case import (
     BEAMS,
     POISON,
     SENTENCES,
@@ -23,6 +21,8 @@ from calque.prove.subject import (
     sentence,
     widened,
 )
+from calque.prove.laws import ROUNDING
+from calque.prove.outcome import EXACT, Check
 
 CROWD = 1024
 

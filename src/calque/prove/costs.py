@@ -13,9 +13,9 @@ from torch.utils.flop_counter import flop_registry
 from calque.adl.tree import Chain, Node
 from calque.layers.contract import ENCODER, Context, Layer
 from calque.layers.cost import Cost
+from calque.prove.case import SENTENCES, Subject
 from calque.prove.laws import held
-from calque.prove.report import EXACT, Check
-from calque.prove.subject import SENTENCES, Subject
+from calque.prove.outcome import EXACT, Check
 
 WITHIN = 0.02
 STEPS = 3

@@ -11,8 +11,8 @@ from torch import Tensor
 
 from calque.layers.contract import Point
 from calque.layers.state import State
-from calque.prove.report import EXACT, Check
-from calque.prove.subject import BEAMS, POISON, SENTENCES, Sources, Subject, map_points, poisoned, sentence, widened
+from calque.prove.case import BEAMS, POISON, SENTENCES, Sources, Subject, map_points, poisoned, sentence, widened
+from calque.prove.outcome import EXACT, Check
 
 ROUNDING = 1e-12
 

@@ -12,10 +12,10 @@ from calque.ground.diagnostics import CalqueError, Text
 from calque.layers.contract import DECODER, ENCODER, Example, Layer, Registry
 from calque.layers.registry import layers_in, with_plugins
 from calque.prove.both import encoder_batch, encoder_padding, model, record, shape, train
+from calque.prove.case import Subject
 from calque.prove.costs import costs
 from calque.prove.laws import batch, causal, equal, idle, padding, reorder, value
-from calque.prove.report import Check, Report, Verdict, describe, judge, merged
-from calque.prove.subject import Subject
+from calque.prove.outcome import Check, Report, Verdict, describe, judge, merged
 
 Law = Callable[[Subject], Iterator[Check]]
 TRIALS = 2

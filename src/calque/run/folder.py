@@ -27,7 +27,7 @@ from safetensors.torch import load_file, save_file
 from torch import Tensor, nn
 
 from calque.adl.check import Checked, check
-from calque.adl.kept import kept
+from calque.adl.compatibility import kept
 from calque.data.codecs import Codec
 from calque.data.corpus import checksum, seal
 from calque.data.subwords import load_codecs, save_codecs

@@ -21,15 +21,15 @@ from calque.model import Model, Shape
 from calque.run.folder import LOG, load_weights, save_model, sole_training, weights_of, write_definition, writing
 from calque.train.call import Call
 from calque.train.checkpoint import Checkpoint, Checkpoints, average, best
-from calque.train.history import History
-from calque.train.identity import identity, refuse_another, written
 from calque.train.initialise import initialise
+from calque.train.log import Log, Progress, Translated, Validation, Watcher, Window
 from calque.train.loss import batch_loss
 from calque.train.optimise import Updater
 from calque.train.order import Group, layout, updates
 from calque.train.parent import begin_from
+from calque.train.phases import History
 from calque.train.precision import conditions, pick_device, probe_precision, processor
-from calque.train.report import Log, Progress, Translated, Validation, Watcher, Window
+from calque.train.run_identity import identity, refuse_another, written
 from calque.train.schedule import horizon, rate, warm_up
 from calque.train.standing import Interrupted, Signals, Standing, random_states, restore_random_states
 from calque.train.update import update
@@ -75,7 +75,7 @@ def train(
 
     `translate` translates validation sentences and scores them; it is called at each validation. Seconds are
     training time. SIGINT and SIGTERM end it with the last complete update; what is under way is done anew by the next call.
-    What changes in the experiment of a run that continues becomes a new phase of it: see `calque.train.history`.
+    What changes in the experiment of a run that continues becomes a new phase of it: see `calque.train.phases`.
     Raises K2 (the folder holds another run, no state to continue from, or another training is there), K301 (cannot write), X410
     (no such device), X210, X211, X301, X441.
     """

@@ -11,12 +11,12 @@ import numpy as np
 
 from calque.adl.check import Checked
 from calque.adl.check import check as check_text
-from calque.align.table import best_of, read_table
+from calque.align.lexical_table import best_of, read_table
 from calque.data.batches import collate, decode_plan
 from calque.data.codecs import Codec
 from calque.data.corpus import Pairs
+from calque.data.lines import MARK
 from calque.data.repair import Repairs
-from calque.data.text import MARK
 from calque.decode.attention import check_attends
 from calque.decode.prepare import prepare_for_decoding
 from calque.decode.rule import SearchSettings, score_of

@@ -18,10 +18,10 @@ from calque.ground.diagnostics import CalqueError, Place, error
 from calque.run.folder import CORPUS, LOG, MODEL, read_about, sole_training, writing
 from calque.train.call import Call, Plan
 from calque.train.checkpoint import newest_state
-from calque.train.history import Phase, changes, phases_of
+from calque.train.log import Watcher
 from calque.train.loop import Finished, Stopped
 from calque.train.parent import named
-from calque.train.report import Watcher
+from calque.train.phases import Phase, changes, phases_of
 from calque.train.restart import move_aside
 from calque.workflow.steps import run_training
 

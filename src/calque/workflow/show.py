@@ -8,7 +8,7 @@ from types import TracebackType
 from typing import Any
 
 from calque.ground.diagnostics import printable
-from calque.train.report import Progress, Sample, Validation
+from calque.train.log import Progress, Sample, Validation
 
 WIDTH = 200
 """Characters of a sentence that are shown, at most."""

@@ -27,11 +27,11 @@ from calque.model import Model
 from calque.run.folder import CORPUS, EXPERIMENT, MODEL, check_codecs, read_about, sole_training
 from calque.train.call import Call
 from calque.train.checkpoint import newest_state
-from calque.train.identity import identity, refuse_another
+from calque.train.log import Sample, Translated, Watcher
 from calque.train.loop import Finished, Stopped, train
 from calque.train.parent import codecs_of, refuse_another_parent
-from calque.train.report import Sample, Translated, Watcher
 from calque.train.restart import complete_move, move_aside
+from calque.train.run_identity import identity, refuse_another
 from calque.workflow.definitions import definition
 
 PLUGIN = "calque_plugin."

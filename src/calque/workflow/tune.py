@@ -14,7 +14,7 @@ from calque.evaluate import bleu
 from calque.experiment import load
 from calque.ground.files import write_whole
 from calque.run.folder import EXPERIMENT, MODEL, read_about, writing
-from calque.train.history import write_run_experiment
+from calque.train.phases import write_run_experiment
 from calque.workflow.api import Run
 from calque.workflow.steps import tokenisation
 

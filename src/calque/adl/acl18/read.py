@@ -13,9 +13,20 @@ import re
 from collections.abc import Mapping
 from typing import NoReturn
 
-from calque.adl.acl18.build import Value, call, chain
-from calque.adl.acl18.layers import ANY, FLAG, MISSING, NEVER, RATE, SIGNATURES, TRANSLATIONS, WHOLE, Bound, Parameter
+from calque.adl.acl18.dialect_layers import (
+    ANY,
+    FLAG,
+    MISSING,
+    NEVER,
+    RATE,
+    SIGNATURES,
+    TRANSLATIONS,
+    WHOLE,
+    Bound,
+    Parameter,
+)
 from calque.adl.acl18.strings import WITH_CHAIN, Argument, Fault, Layer, Token, parse
+from calque.adl.acl18.terms import Value, call, chain
 from calque.adl.limits import MAX_CHARACTERS, MAX_FAULTS, MAX_STATEMENTS
 from calque.adl.parser import Read
 from calque.adl.signature import SETTINGS

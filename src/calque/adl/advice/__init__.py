@@ -7,10 +7,11 @@ checked again. Only what works becomes the `fix` of the diagnostic, from which i
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 
-from calque.adl.advice import names, statements, syntax, values, widths
+from calque.adl.advice import marks as syntax
+from calque.adl.advice import names, statements, values, widths
 from calque.adl.advice.aliases import Aliases
 from calque.adl.advice.desk import Desk
-from calque.adl.advice.page import Page
+from calque.adl.advice.tokens import Page
 from calque.adl.signature import Signature
 from calque.adl.syntax import Statement
 from calque.ground.diagnostics import CalqueError, Diagnostic, Fix, Span, Text, apply_fix

@@ -4,7 +4,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from calque.adl.advice.aliases import Aliases
-from calque.adl.advice.page import Page
+from calque.adl.advice.tokens import Page
 from calque.ground.diagnostics import Diagnostic, Fix, Span
 
 

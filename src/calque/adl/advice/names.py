@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterator, Sequence
 
 from calque.adl.advice.aliases import Alias, listed, plain, table
 from calque.adl.advice.desk import Desk, rename, span_of, without_argument
-from calque.adl.advice.page import Argument, Term
+from calque.adl.advice.tokens import Argument, Term
 from calque.ground.diagnostics import Diagnostic, Fix
 
 DOTTED = re.compile(r"(?:[A-Za-z_]\w*\.)+(?=[A-Za-z_])")

@@ -5,8 +5,8 @@ from collections.abc import Iterator
 
 from calque.adl.advice.aliases import listed, plain
 from calque.adl.advice.desk import Desk, rename, span_of, without_argument
+from calque.adl.advice.marks import times
 from calque.adl.advice.names import swapped
-from calque.adl.advice.syntax import times
 from calque.ground.diagnostics import Diagnostic, Fix
 
 

@@ -4,7 +4,7 @@ import re
 from collections.abc import Iterator
 
 from calque.adl.advice.desk import Desk, rename, span_of, without_argument
-from calque.adl.advice.page import Piece
+from calque.adl.advice.tokens import Piece
 from calque.ground.diagnostics import Diagnostic, Fix
 
 NAMED = re.compile(r"[A-Za-z_]\w*[ \t]*=[ \t]*$")

@@ -6,16 +6,16 @@ from dataclasses import replace
 from pathlib import Path
 
 from calque.data.corpus import Pairs
+from calque.data.lines import check_corpus
 from calque.data.subwords import Codec, learn
-from calque.data.text import check_corpus
 from calque.experiment import Data, Experiment, Model, Train
 from calque.ground.diagnostics import CalqueError, Place, error
 from calque.ground.files import write_whole
-from calque.workflow.new.corpus import Survey, crossed, sample_of, survey
+from calque.workflow.new.choices import Choice, Corpus, choose, vocabulary
 from calque.workflow.new.holdout import hold_out
 from calque.workflow.new.pace import Assumed, Measured, text_of, weights
 from calque.workflow.new.proposal import Proposal, brief_toml
-from calque.workflow.new.sizes import Choice, Corpus, choose, vocabulary
+from calque.workflow.new.survey import Survey, crossed, sample_of, survey
 
 __all__ = ["Proposal", "new_experiment"]
 

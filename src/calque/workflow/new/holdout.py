@@ -4,7 +4,7 @@ import hashlib
 from collections.abc import Sequence
 from pathlib import Path
 
-from calque.data.text import Lines
+from calque.data.lines import Lines
 from calque.ground.diagnostics import Place, error
 from calque.ground.files import write_whole
 

@@ -12,7 +12,7 @@ from calque.explain import Around, parameters
 from calque.ground.diagnostics import Text
 from calque.layers.registry import builtin
 from calque.model import Shape
-from calque.workflow.new.sizes import Size
+from calque.workflow.new.choices import Size
 
 ASSUMED = 20e9
 """Multiply-adds a second where nothing is measured: about what two cores without matrix units reach."""
@@ -73,7 +73,7 @@ class Measured:
 
     def _measure(self, size: Size, batch: int) -> float:
         """A larger batch is measured only where the one of the smallest says that it takes seconds."""
-        from calque.train.measure import measure
+        from calque.train.timed_updates import measure
 
         smallest = next((n for (s, _), n in self._known.items() if s == size), None)
         if smallest is not None and 3 * batch / smallest > 2 * SECONDS:

@@ -9,8 +9,8 @@ from typing import NamedTuple
 from calque.experiment import Experiment
 from calque.experiment.toml import comment, literal
 from calque.ground.diagnostics import Diagnostic
+from calque.workflow.new.choices import Choice
 from calque.workflow.new.pace import Measured
-from calque.workflow.new.sizes import Choice
 
 # The keys that people change, in the order of the file; a key stands there also where it has another value than its default.
 SHOWN = {

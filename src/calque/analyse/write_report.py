@@ -3,12 +3,12 @@
 from collections.abc import Mapping
 from pathlib import Path
 
-from calque.analyse import kept
+from calque.analyse import cache as kept
 from calque.analyse.analysis import Analysis
-from calque.analyse.page import Section, page
+from calque.analyse.drawn import Drawn, NotDrawn
+from calque.analyse.html import Section, page
 from calque.analyse.pieces import PIECES, Piece
-from calque.analyse.subject import stem
-from calque.analyse.table import Drawn, NotDrawn
+from calque.analyse.runs import stem
 from calque.ground.diagnostics import error
 from calque.ground.files import staged, sweep, write_whole
 from calque.run.folder import writing

@@ -10,7 +10,7 @@ from shlex import quote
 import numpy as np
 from numpy.typing import NDArray
 
-from calque.data.text import Lines, check_corpus
+from calque.data.lines import Lines, check_corpus
 from calque.ground.diagnostics import Diagnostic, Place
 
 SAMPLE = 10_000

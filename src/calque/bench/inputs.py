@@ -12,7 +12,7 @@ from torch import Tensor
 
 from calque import zoo
 from calque.adl.check import Checked, check
-from calque.data.text import Lines
+from calque.data.lines import Lines
 from calque.data.vocabulary import EOS, PAD, SPECIALS, UNK
 from calque.ground.diagnostics import Place, error
 from calque.layers.registry import builtin

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from calque import __version__
-from calque.analyse.table import Drawn, Table
+from calque.analyse.drawn import Drawn, Table
 from calque.data.corpus import checksum
 from calque.ground.files import write_whole
 from calque.run.folder import writing

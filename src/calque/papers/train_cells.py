@@ -3,11 +3,11 @@
 from collections.abc import Sequence
 from pathlib import Path
 
-from calque.papers.asked import Asked, claim_folder
 from calque.papers.cell import FAILED, HELD, cell_id, run_cell
 from calque.papers.corpora import Corpus
 from calque.papers.own_corpus import OwnCorpus
 from calque.papers.plan import CELLS, Cell, Plan, Tell, cells_of, rows_of, table_of
+from calque.papers.request import Asked, claim_folder
 from calque.run.folder import writing
 from calque.train.loop import Stopped
 

@@ -3,7 +3,7 @@
 from dataclasses import dataclass
 
 from calque.adl.check import Checked
-from calque.explain.figures import Figures, figures
+from calque.explain.node_costs import Figures, figures
 from calque.explain.paths import path_length, path_order, waits
 
 POSITIONS = 8

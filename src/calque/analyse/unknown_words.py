@@ -5,7 +5,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from calque.analyse.canvas import Canvas, fills_of
-from calque.analyse.table import Drawn, Table
+from calque.analyse.drawn import Drawn, Table
 from calque.data.codecs import split
 from calque.data.vocabulary import EOS, PAD
 from calque.decode.sentences import Loaded, Translation

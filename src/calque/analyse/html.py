@@ -11,9 +11,9 @@ from pathlib import Path
 
 from calque import __version__
 from calque.analyse.analysis import Analysis
+from calque.analyse.drawn import Cell, Drawn, Table
 from calque.analyse.pieces import ARCHITECTURES, OVERVIEW, TRANSLATIONS
 from calque.analyse.sides import FIXED, MISSING, OTHER, differences
-from calque.analyse.table import Cell, Drawn, Table
 from calque.ground.diagnostics import printable
 
 SHOWN_ROWS = 60

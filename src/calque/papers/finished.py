@@ -12,11 +12,11 @@ from calque.experiment import load as load_experiment
 from calque.ground.diagnostics import CalqueError, Diagnostic, Place, help_of, message, read_text
 from calque.layers.source import SourceAttention
 from calque.ledger.entry import Entry
-from calque.papers.asked import Asked, asked_in
 from calque.papers.corpora import Corpus
 from calque.papers.own_corpus import corpus_in
 from calque.papers.paper import Row, Table
 from calque.papers.plan import DATA, RUNS, Cell, Tell
+from calque.papers.request import Asked, asked_in
 from calque.papers.trained import MEMBERS
 from calque.run.folder import ARCHITECTURE, EXPERIMENT
 from calque.workflow.api import Run, load

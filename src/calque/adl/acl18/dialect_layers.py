@@ -3,8 +3,8 @@
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from calque.adl.acl18.build import Value, call, chain, word
 from calque.adl.acl18.strings import Layer
+from calque.adl.acl18.terms import Value, call, chain, word
 from calque.adl.syntax import Term
 from calque.ground.diagnostics import Span
 

@@ -8,7 +8,7 @@ from calque.adl.dialect import reader
 from calque.adl.settings import parse_settings
 from calque.adl.syntax import Number
 from calque.explain.fit import fit
-from calque.explain.whole import Around
+from calque.explain.totals import Around
 from calque.ground.diagnostics import CalqueError, Text
 from calque.layers.registry import builtin
 

@@ -10,7 +10,7 @@ from pathlib import Path
 
 from calque.align.links import Links
 from calque.data.codecs import split
-from calque.data.text import EXAMPLES, Lines
+from calque.data.lines import EXAMPLES, Lines
 from calque.data.vocabulary import SPECIALS
 from calque.ground.diagnostics import CalqueError, Diagnostic, Place, error
 

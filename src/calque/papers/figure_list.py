@@ -126,7 +126,7 @@ def piece_of(figure: PaperFigure, given: Collection[str] = ()) -> "Piece":
 def _query(a: "Analysis") -> "Found":
     """The learned heads of each run's first encoder self-attention, in its line, and hard-coded ones; these alone without."""
     from calque.analyse.pieces import line_of
-    from calque.analyse.subject import ENCODER, stem
+    from calque.analyse.runs import ENCODER, stem
     from calque.papers import paper_figures as papers
 
     if not a.folders:

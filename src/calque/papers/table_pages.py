@@ -1,6 +1,6 @@
 """The pages of reproduced tables, made from the files of the ledger.
 
-python -m calque.papers.pages docs/results docs/reproductions
+python -m calque.papers.table_pages docs/results docs/reproductions
 """
 
 import sys
@@ -12,10 +12,10 @@ from calque.ground.diagnostics import CalqueError, render_all
 from calque.ground.files import write_whole
 from calque.ledger.entry import Entry, read
 from calque.papers import render, speed_report
-from calque.papers.asked import Asked, asked_by
 from calque.papers.paper import Claim
 from calque.papers.picture import draw
 from calque.papers.report import ByRow, Report, Shown, make_report
+from calque.papers.request import Asked, asked_by
 from calque.papers.speed import SPEED, columns_of
 from calque.papers.verdicts import UNTESTED, Judged
 
@@ -89,7 +89,7 @@ def write_pages(ledger: Path, out: Path) -> None:
 def main(arguments: Sequence[str]) -> int:
     """Writes the pages of the ledger named; exit status 0, 1 for a faulty ledger, 2 for wrong usage."""
     if len(arguments) != 2:
-        print("usage: python -m calque.papers.pages LEDGER FOLDER", file=sys.stderr)
+        print("usage: python -m calque.papers.table_pages LEDGER FOLDER", file=sys.stderr)
         return 2
     try:
         write_pages(*map(Path, arguments))

@@ -10,9 +10,9 @@ from dataclasses import dataclass, replace
 
 from calque.adl.check import Checked
 from calque.adl.tree import Chain, Node
-from calque.explain.figures import Figures, figures
+from calque.explain.node_costs import Figures, figures
 from calque.explain.paths import path_order
-from calque.explain.whole import BYTES, ORIGIN, POSITIONS, Whole, whole
+from calque.explain.totals import BYTES, ORIGIN, POSITIONS, Whole, whole
 
 COLUMNS = 120
 HEAD = ("path", "layer", "width", "parameters", "products", "state", "sees", "waits", "hops")

@@ -5,9 +5,9 @@ from typing import Any
 
 from calque.adl.check import Checked
 from calque.adl.tree import Chain, Node
-from calque.explain.figures import Figures, figures
+from calque.explain.node_costs import Figures, figures
 from calque.explain.paths import path_length, path_order, waits
-from calque.explain.whole import BYTES, Whole, whole
+from calque.explain.totals import BYTES, Whole, whole
 
 
 def explanation(checked: Checked, model: Whole | None = None) -> dict[str, Any]:

@@ -12,15 +12,15 @@ import torch
 from torch import Tensor
 
 from calque.adl.check import Checked
-from calque.analyse.attention import attention_weights
-from calque.analyse.kept import Kept, contents, fingerprint
-from calque.analyse.layers import layers_in_words
+from calque.analyse.cache import Kept, contents, fingerprint
+from calque.analyse.forced_attention import attention_weights
+from calque.analyse.layer_names import layers_in_words
 from calque.data.codecs import Codec, split
 from calque.data.corpus import open_corpus
-from calque.data.text import Lines, check_corpus
+from calque.data.lines import Lines, check_corpus
 from calque.data.vocabulary import EOS
 from calque.decode.translate import Translation
-from calque.explain.whole import Around, Whole, whole
+from calque.explain.totals import Around, Whole, whole
 from calque.ground.diagnostics import CalqueError, Place, error
 from calque.layers.contract import ENCODER as OF_ENCODER
 from calque.layers.contract import Layer, SourceArg

@@ -19,7 +19,7 @@ from calque.experiment.toml import literal
 from calque.ground.diagnostics import Place, error
 from calque.ground.files import sync_folder, write_whole
 from calque.run.folder import EXPERIMENT, PHASES, writing
-from calque.train.report import Log
+from calque.train.log import Log
 
 _NAME = re.compile(r"(\d{4,})-(from|before)-update-(\d+)\.toml")
 FIXED = ("model.initialisation", "model.initial_scale", "model.joint_projections")
