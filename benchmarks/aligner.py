@@ -13,7 +13,7 @@ import time
 from pathlib import Path
 
 import calque
-from calque.align.ibm import Settings, align
+from calque.align.ibm import AlignerSettings, align
 from calque.align.links import SYMMETRISE, read_gold
 from calque.data.codecs import split
 from calque.data.lines import Lines
@@ -65,7 +65,7 @@ def main() -> None:
         figures["AER, attention of the run"] = round(alignment_error_rate(links, gold).value, 2)
     figures |= {"tension": round(forward.tension, 3), "tension, backward": round(backward.tension, 3)}
     figures["processor seconds, both directions"] = round(seconds, 1)
-    settings = Settings()
+    settings = AlignerSettings()
     where = {
         **conditions("float64"),
         "iterations": f"{settings.model1} of model 1, {settings.model2} of model 2",

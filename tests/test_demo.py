@@ -13,7 +13,7 @@ from calque.cli import root
 from calque.demo import generator as embedded
 from calque.demo import run as demo
 from calque.experiment import load
-from calque.train.loop import Finished
+from calque.train.loop import FinishedTraining
 from calque.train.schedule import Plateau, horizon, rate
 
 RESULTS = Path(__file__).parent.parent / "docs" / "results"
@@ -91,7 +91,7 @@ def test_a_command_to_type_names_the_program_as_the_shell_finds_it(
 
 
 def test_a_whole_recipe_says_nothing_of_a_ceiling() -> None:
-    done = Finished(800, 1, 61.0, 1.5, None, "max_seconds", (800,))
+    done = FinishedTraining(800, 1, 61.0, 1.5, None, "max_seconds", (800,))
     said = demo.ceiling(done, 81.04, "calque", Path("my demo"))
     assert said.startswith(f"stopped after 1:01 minutes of training at BLEU 81.0, update 800 of {demo.UPDATES:,}; ")
     assert said.endswith("`calque demo 'my demo' --seconds 122` continues")

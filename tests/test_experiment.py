@@ -11,7 +11,17 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from calque.experiment import Data, Decode, Experiment, Model, Train, digest, load, to_toml, write
+from calque.experiment import (
+    DataSettings,
+    DecodeSettings,
+    Experiment,
+    ModelSettings,
+    TrainSettings,
+    digest,
+    load,
+    to_toml,
+    write,
+)
 from calque.ground.diagnostics import CalqueError, Place, Span, apply_fix, codes, render
 
 GOOD = """\
@@ -57,11 +67,11 @@ def faults(path: Path, *overrides: str) -> list[tuple[str, str | None]]:
 def test_loads_with_defaults_and_absolute_paths(tmp_path: Path) -> None:
     found = load(file(tmp_path, GOOD))
     here = str(tmp_path)
-    assert found.data == Data(train=(f"{here}/a.en", f"{here}/a.de"), valid=(f"{here}/v.en", "/abs/v.de"))
-    assert found.model == Model(text="[train]\nlr = 5 # not a key\n")
-    assert found.train == Train(max_updates=10, lr=1.0)
+    assert found.data == DataSettings(train=(f"{here}/a.en", f"{here}/a.de"), valid=(f"{here}/v.en", "/abs/v.de"))
+    assert found.model == ModelSettings(text="[train]\nlr = 5 # not a key\n")
+    assert found.train == TrainSettings(max_updates=10, lr=1.0)
     assert type(found.train.lr) is float
-    assert found.decode == Decode()
+    assert found.decode == DecodeSettings()
 
 
 def test_paths_do_not_depend_on_the_current_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -271,7 +281,7 @@ def value(described: "dataclasses.Field[Any]") -> st.SearchStrategy[Any]:
 @st.composite
 def experiments(draw: st.DrawFn) -> Experiment:
     made: dict[str, Any] = {}
-    for part in (Data, Model, Train, Decode):
+    for part in (DataSettings, ModelSettings, TrainSettings, DecodeSettings):
         made[part.__name__.lower()] = {f.name: draw(value(f)) for f in dataclasses.fields(part)}
     pair = st.tuples(paths, paths)
     made["data"] |= {"train": draw(pair), "valid": draw(pair), "test": draw(pair | st.just(()))}
@@ -289,7 +299,12 @@ def experiments(draw: st.DrawFn) -> Experiment:
     made["train"] |= {"beta2_half_life_tokens": 0.0} if made["train"]["bptt_words"] else {}
     falls = made["train"]["schedule"] != "constant" and made["train"]["min_lr"] < made["train"]["lr"]
     made["train"] |= {} if falls else {"min_lr": 0.0}
-    return Experiment(Data(**made["data"]), Model(**made["model"]), Train(**made["train"]), Decode(**made["decode"]))
+    return Experiment(
+        DataSettings(**made["data"]),
+        ModelSettings(**made["model"]),
+        TrainSettings(**made["train"]),
+        DecodeSettings(**made["decode"]),
+    )
 
 
 @settings(max_examples=150, deadline=None)
@@ -340,11 +355,11 @@ def test_every_key_is_written_with_its_meaning() -> None:
 
 def test_architecture_text_is_written_as_it_reads() -> None:
     text = "encoder = pos\n    -> ffl # \\ \"quoted\"\ndecoder = 'x'\n"
-    assert f"text = '''\n{text}'''\n" in to_toml(Experiment(model=Model(text=text)))
+    assert f"text = '''\n{text}'''\n" in to_toml(Experiment(model=ModelSettings(text=text)))
 
 
 def test_digest_tells_experiments_apart() -> None:
-    one, other = Experiment(), Experiment(train=Train(lr=math.nextafter(Train.lr, 1)))
+    one, other = Experiment(), Experiment(train=TrainSettings(lr=math.nextafter(TrainSettings.lr, 1)))
     assert digest(one) == digest(Experiment()) != digest(other)
     assert len(digest(one)) == 12
 

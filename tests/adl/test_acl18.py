@@ -16,7 +16,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from calque.adl.acl18.dialect_layers import SIGNATURES
-from calque.adl.check import Checked, check
+from calque.adl.check import CheckedDefinition, check
 from calque.adl.dialect import DIALECTS, reader, text_of
 from calque.adl.normal import equal
 from calque.adl.settings import parse_settings
@@ -29,7 +29,7 @@ D, F = 16, 24
 Shapes = list[tuple[int, ...]]
 
 
-def read(body: str) -> Checked:
+def read(body: str) -> CheckedDefinition:
     return check(Text("model.txt", body), builtin(), reader("acl18"))
 
 
@@ -408,7 +408,7 @@ def test_large_strings_are_refused() -> None:
 
 
 def test_dialects() -> None:
-    from calque.experiment import Model
+    from calque.experiment import ModelSettings
 
-    choices = Model.__dataclass_fields__["dialect"].metadata["choices"]
+    choices = ModelSettings.__dataclass_fields__["dialect"].metadata["choices"]
     assert tuple(choices) == DIALECTS

@@ -6,11 +6,11 @@ from collections.abc import Iterator
 import pytest
 
 from calque import zoo
-from calque.adl.check import Checked, check
+from calque.adl.check import CheckedDefinition, check
 from calque.adl.tree import Node
 from calque.ground.diagnostics import CalqueError, Text
 from calque.layers.registry import builtin
-from calque.papers.paper import Paper, Row, Table
+from calque.papers.paper import Paper, PrintedTable, Row
 
 # From the papers' text, not from the zoo's files: width of the model, inner width of feed-forward networks, heads, blocks.
 SMALL, LARGE = (288, 507, 4, 5), (512, 2048, 8, 6)
@@ -22,20 +22,20 @@ DROPOUT = {"iwslt14": "0.2", "wmt16": "0.1", "wmt15": "0.1", "wmt14": "0.1"}
 """Gehring 2017, section 4.3."""
 
 
-def placed(name: str) -> Iterator[tuple[Table, Row, str]]:
+def placed(name: str) -> Iterator[tuple[PrintedTable, Row, str]]:
     """Every row of a paper with every language pair of its table."""
     paper = zoo.paper(name)
     return ((table, row, pair) for table in paper.tables for row in table.rows for pair in table.pairs)
 
 
-def at(row: Row, pair: str) -> Checked:
+def at(row: Row, pair: str) -> CheckedDefinition:
     """What `calque explain`, `reproduce` and the rest build."""
     if row.model_of is not None:
         return check(Text(row.name, row.at(pair)), builtin())
     return check(zoo.read(f"{row.name}@{pair}"), builtin())
 
 
-def nodes(checked: Checked, name: str) -> list[Node]:
+def nodes(checked: CheckedDefinition, name: str) -> list[Node]:
     return [node for side in (checked.encoder, checked.decoder) for node in side.nodes() if node.name == name]
 
 

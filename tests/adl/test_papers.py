@@ -12,7 +12,7 @@ import torch
 from adl_corpus import checked
 
 from calque import zoo
-from calque.adl.check import Checked, check
+from calque.adl.check import CheckedDefinition, check
 from calque.adl.dialect import reader
 from calque.adl.normal import equal
 from calque.adl.program import prelude
@@ -112,7 +112,7 @@ NOT_BORNE_OUT = {
 }
 
 
-def small(name: str, *settings: str) -> Checked:
+def small(name: str, *settings: str) -> CheckedDefinition:
     return check(zoo.read(f"domhan2018/{name}"), builtin(), reader("calque", parse_settings(settings)))
 
 

@@ -5,7 +5,7 @@ import re
 import pytest
 
 from calque import zoo
-from calque.adl.check import Checked, check
+from calque.adl.check import CheckedDefinition, check
 from calque.adl.dialect import reader
 from calque.adl.normal import equal
 from calque.adl.settings import parse_settings
@@ -68,7 +68,7 @@ NOT_BORNE_OUT = {
 }
 
 
-def text(name: str, *settings: str) -> Checked:
+def text(name: str, *settings: str) -> CheckedDefinition:
     return check(zoo.read(f"you2020/{name}"), builtin(), reader("calque", parse_settings(settings)))
 
 

@@ -44,10 +44,10 @@ def test_every_kind_of_attention_is_found(runs: dict[str, Path]) -> None:
 def test_contrastive_pairs_are_decided_by_mean_cross_entropy(runs: dict[str, Path]) -> None:
     run = api.load(runs["transformer"])
     pairs = [
-        contrast.Pair("k", "a b c", "c b a", "c b a a"),
-        contrast.Pair("k", "a b c", "c b a", "c b"),
-        contrast.Pair("k", "d e f g h", "h g f e d", "a a"),
-        contrast.Pair("k", "h", "h", "g g g g g g g g"),
+        contrast.ContrastivePair("k", "a b c", "c b a", "c b a a"),
+        contrast.ContrastivePair("k", "a b c", "c b a", "c b"),
+        contrast.ContrastivePair("k", "d e f g h", "h g f e d", "a a"),
+        contrast.ContrastivePair("k", "h", "h", "g g g g g g g g"),
     ]
 
     def cross_entropy(source: str, target: str) -> float:
@@ -105,14 +105,17 @@ def test_contrastive_sets_of_both_forms(tmp_path: Path) -> None:
     for part, lines in {"src.en": "s\nt\nu\n", "correct.de": "a\nb\nc\n", "incorrect.de": "x\ny\nz\n"}.items():
         (tmp_path / f"kind.mt.{part}").write_text(lines)
     found = contrast.read_set(tmp_path)
-    assert found == [contrast.Pair("kind.mt", *line) for line in ("sax", "tby", "ucz")]
+    assert found == [contrast.ContrastivePair("kind.mt", *line) for line in ("sax", "tby", "ucz")]
     assert contrast.read_set(tmp_path, 2) == found[:2]
     file = tmp_path / "lingeval.json"
     file.write_text(
         '[{"source": "s", "reference": "r", "origin": "o", "errors": [{"type": "a", "contrastive": "x", "distance": 2},'
         ' {"type": "b", "contrastive": "y"}]}, {"source": "t", "reference": "q", "errors": []}]'
     )
-    assert contrast.read_set(file) == [contrast.Pair("a", "s", "r", "x", 2), contrast.Pair("b", "s", "r", "y")]
+    assert contrast.read_set(file) == [
+        contrast.ContrastivePair("a", "s", "r", "x", 2),
+        contrast.ContrastivePair("b", "s", "r", "y"),
+    ]
 
 
 def test_names_tell_runs_apart(tmp_path: Path) -> None:

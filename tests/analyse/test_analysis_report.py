@@ -22,7 +22,7 @@ from calque.analyse.cache import KEPT
 from calque.analyse.pieces import PIECES, Found, Piece
 from calque.cli import analysis, root
 from calque.evaluate import bleu
-from calque.experiment import Data
+from calque.experiment import DataSettings
 from calque.ground.diagnostics import CalqueError
 from calque.ledger.entry import record
 from calque.workflow import api
@@ -62,7 +62,7 @@ class Page(HTMLParser):
 
 
 @pytest.fixture(scope="module")
-def extra(tmp_path_factory: pytest.TempPathFactory, corpus: Data) -> dict[str, Path]:
+def extra(tmp_path_factory: pytest.TempPathFactory, corpus: DataSettings) -> dict[str, Path]:
     """Links by hand, contrastive pairs and a ledger."""
     base = tmp_path_factory.mktemp("extra")
     lengths = [len(line.split()) for line in Path(corpus.test[0]).read_text().splitlines()]
@@ -154,7 +154,7 @@ def table(file: Path) -> list[dict[str, str]]:
 
 
 def test_the_report_starts_with_what_it_is_about(
-    runs: dict[str, Path], corpus: Data, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+    runs: dict[str, Path], corpus: DataSettings, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     names = ["overview", "architectures", "translations", "matrices"]
     chosen = [word for name in names for word in ("--figure", name)]
@@ -363,7 +363,9 @@ def test_mistakes_around_runs(runs: dict[str, Path], tmp_path: Path) -> None:
     assert not (tmp_path / "out").exists()
 
 
-def test_runs_of_other_texts_need_one_that_is_named(runs: dict[str, Path], corpus: Data, tmp_path: Path) -> None:
+def test_runs_of_other_texts_need_one_that_is_named(
+    runs: dict[str, Path], corpus: DataSettings, tmp_path: Path
+) -> None:
     from calque.run.folder import CORPUS, EXPERIMENT
     from calque.workflow.steps import prepare_corpus
 

@@ -12,13 +12,13 @@ from matplotlib.figure import Figure
 from calque.align.links import Gold
 from calque.analyse import contrast, curves, gold, heads, lengths, matrices, pareto, sweeps, timing
 from calque.analyse import unknown_words as unknown
-from calque.analyse.drawn import Drawn, Table
+from calque.analyse.drawn import DrawnFigure, Table
 from calque.analyse.runs import DECODER, ENCODER, SOURCE
 from calque.bench import length_plot as bench
 from calque.ground.plot import figure, width_of, wrapped
 from calque.papers import paper_figures as papers
 from calque.papers.picture import Bars, bars_of, picture
-from calque.papers.table_pages import Page, pages
+from calque.papers.table_pages import TablePage, pages
 from extents import faults
 
 DOCS = Path(__file__).parents[2] / "docs"
@@ -78,7 +78,7 @@ PAGES = [page for page in pages(DOCS / "results") if page.report is not None]
 
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
-def test_pictures_of_the_pages(saved: list[str], page: Page) -> None:
+def test_pictures_of_the_pages(saved: list[str], page: TablePage) -> None:
     assert page.report is not None
     shown = bars_of(page.report)
     for label, (mean, _) in zip(shown.labels, shown.here, strict=True):
@@ -96,11 +96,11 @@ def runs_table(names: Sequence[str], columns: Sequence[str], rows: int = 1) -> T
     return Table.of(("run", *columns), found)
 
 
-def draw_pareto(names: Sequence[str]) -> Drawn:
+def draw_pareto(names: Sequence[str]) -> DrawnFigure:
     return pareto.draw(runs_table(names, ("BLEU", "milliseconds per sentence", "parameters", "state KiB")), "c")
 
 
-def draw_curves(names: Sequence[str]) -> Drawn:
+def draw_curves(names: Sequence[str]) -> DrawnFigure:
     def log(k: int) -> list[dict[str, Any]]:
         return [
             {"kind": kind, "update": u, "seconds": u * 7.5, "target_tokens_per_second": 41_234.5, "nll": 9 / u + k}
@@ -111,23 +111,23 @@ def draw_curves(names: Sequence[str]) -> Drawn:
     return curves.draw(curves.learning_curves({name: log(k) for k, name in enumerate(names)}))
 
 
-def draw_lengths(names: Sequence[str]) -> Drawn:
+def draw_lengths(names: Sequence[str]) -> DrawnFigure:
     columns = ("from", "to", "mean", "sentences", "BLEU", "chrF", "output words", "reference words")
     return lengths.draw(runs_table(names, columns, 4), "size")
 
 
-def draw_differences(names: Sequence[str]) -> Drawn:
+def draw_differences(names: Sequence[str]) -> DrawnFigure:
     rows = [(n, 1000 * k, 1000 * k + 999, 123_456, 30.0, -k - 1.0) for n in names for k in range(5)]
     table = Table.of(("run", "from", "to", "sentences", "BLEU", f"BLEU less that of {names[0]}"), rows)
     return lengths.draw_differences(table, names[0])
 
 
-def draw_times(names: Sequence[str]) -> Drawn:
+def draw_times(names: Sequence[str]) -> DrawnFigure:
     columns = ("from", "to", "mean", "sentences", "seconds", "deviation", "output words")
     return timing.draw(runs_table(names, columns, 3), "beam 5", "machine")
 
 
-def draw_distances(names: Sequence[str]) -> Drawn:
+def draw_distances(names: Sequence[str]) -> DrawnFigure:
     shares = [0.09] * len(heads.DISTANCES)
     rows = [
         (names[0], kind, f"{kind} {layer}", head, 100, 2.0, 1.0, *shares)
@@ -139,16 +139,16 @@ def draw_distances(names: Sequence[str]) -> Drawn:
     return heads.draw_distances(Table.of(columns, rows), names[0], 10, "distances", {row[2]: row[2] for row in rows})
 
 
-def draw_off_diagonality(names: Sequence[str]) -> Drawn:
+def draw_off_diagonality(names: Sequence[str]) -> DrawnFigure:
     rows = [
         (kind, n, k / 5, (k + 1) / 5, 123_456, 30.0) for kind in (ENCODER, DECODER) for n in names for k in range(5)
     ]
     return heads.draw_off_diagonality(Table.of(("attention", "run", "from", "to", "sentences", "BLEU"), rows), names[0])
 
 
-def draw_aer(names: Sequence[str]) -> Drawn:
+def draw_aer(names: Sequence[str]) -> DrawnFigure:
     links = [frozenset({(0, 0), (1, 1)})]
-    aligned = {name: gold.Aligned() for name in names[:4]}
+    aligned = {name: gold.HeadLinks() for name in names[:4]}
     for one in aligned.values():
         one.links = {(f"decoder.1[{k}]", h, row): links for k in range(40) for h in ("mean", "1") for row in one.ROWS}
     table = gold.aer_table(aligned, [Gold(frozenset({(0, 0)}), frozenset({(0, 0)}))])
@@ -157,41 +157,41 @@ def draw_aer(names: Sequence[str]) -> Drawn:
     )
 
 
-def pairs(names: Sequence[str]) -> tuple[list[contrast.Pair], dict[str, list[bool]]]:
+def pairs(names: Sequence[str]) -> tuple[list[contrast.ContrastivePair], dict[str, list[bool]]]:
     kinds = (
         "polarity_particle_nicht_del.human",
         "a_kind_of_error_with_a_very_long_name_that_nobody_would_choose.mt",
         "b",
     )
-    some = [contrast.Pair(kind, "s", "c", "w", d) for kind in kinds for d in range(1, 30)]
+    some = [contrast.ContrastivePair(kind, "s", "c", "w", d) for kind in kinds for d in range(1, 30)]
     return some, {name: [k % 3 == 0 for k in range(len(some))] for name in names}
 
 
-def draw_kinds(names: Sequence[str]) -> Drawn:
+def draw_kinds(names: Sequence[str]) -> DrawnFigure:
     return contrast.draw_kinds(contrast.by_kind(*pairs(names)), "t")
 
 
-def draw_contrast_distances(names: Sequence[str]) -> Drawn:
+def draw_contrast_distances(names: Sequence[str]) -> DrawnFigure:
     return contrast.draw_distances(contrast.by_distance(*pairs(names)), "t")
 
 
-def draw_unknown(names: Sequence[str]) -> Drawn:
+def draw_unknown(names: Sequence[str]) -> DrawnFigure:
     columns = ("words", "unknown", "unknown %", "by the dictionary", "copied", "left", "x", "y")
     return unknown.draw(runs_table(names, columns), 10, "dictionary.txt")
 
 
-def draw_sweeps(names: Sequence[str]) -> Drawn:
+def draw_sweeps(names: Sequence[str]) -> DrawnFigure:
     rows = [(name, x, 20.0 + k, 0.4, 3) for k, name in enumerate(names) for x in (64, 1024, 1030, 1036, 65536)]
     return sweeps.draw("#1", Table.of(("line", "#1", "BLEU", "deviation", "n"), rows), "ledger")
 
 
-def draw_matrix(names: Sequence[str]) -> Drawn:
+def draw_matrix(names: Sequence[str]) -> DrawnFigure:
     words = [word for name in names for word in name.split()][:40]
     title = f"Attention of {names[0]}, decoder.1[2].1.1.1 — mh_dot_src_att, block 2, mean of 8 heads"
     return matrices.draw(torch.ones(3, len(words)), words, ("a", "b" * 30, "</s>"), "m", title)
 
 
-def draw_query(names: Sequence[str]) -> Drawn:
+def draw_query(names: Sequence[str]) -> DrawnFigure:
     words = [word for name in names for word in name.split()]
     return papers.query_weights(words, 0, torch.ones(3, len(words)), "a layer", "query")
 

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from calque import zoo
-from calque.adl.check import Checked, check
+from calque.adl.check import CheckedDefinition, check
 from calque.ground.diagnostics import CalqueError, Text, message
 from calque.layers.declared import declared
 from calque.layers.registry import builtin
@@ -25,7 +25,7 @@ def test_the_same_layers_with_the_same_arguments() -> None:
         assert without[name] is not layer
 
 
-def nodes(checked: Checked) -> list[tuple[object, ...]]:
+def nodes(checked: CheckedDefinition) -> list[tuple[object, ...]]:
     return [
         (n.name, n.path, n.text, n.width_in, n.width_out, n.cost)
         for side in (checked.encoder, checked.decoder)

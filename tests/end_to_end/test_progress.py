@@ -17,7 +17,7 @@ from test_command_line import experiment
 from test_ways_to_translate import LINES, STDIN, make_run
 
 from calque.decode.translate import translate_lines, translate_stream
-from calque.train.log import Log, Sample, Validation
+from calque.train.log import Log, SampleTranslation, Validation
 from calque.workflow.api import load
 from calque.workflow.show import LineProgress, Show
 from calque.workflow.steps import samples_of
@@ -98,7 +98,7 @@ class Terminal(io.StringIO):
         return True
 
 
-SAMPLES = (Sample("un [b]deux", "one two", "one\x1b[2J two"), Sample("trois", "three", "four"))
+SAMPLES = (SampleTranslation("un [b]deux", "one two", "one\x1b[2J two"), SampleTranslation("trois", "three", "four"))
 
 
 def test_samples_stand_below_a_validation_at_a_terminal_only(monkeypatch: pytest.MonkeyPatch) -> None:

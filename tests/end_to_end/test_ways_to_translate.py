@@ -14,9 +14,9 @@ from command import Run
 
 import calque as package
 from calque.adl.check import check
-from calque.data.codecs import Codec, Words
+from calque.data.codecs import Codec, WordCodec
 from calque.data.vocabulary import Vocabulary
-from calque.experiment import Data, Decode, Experiment, Model, Train
+from calque.experiment import DataSettings, DecodeSettings, Experiment, ModelSettings, TrainSettings
 from calque.ground.diagnostics import CalqueError, Text
 from calque.layers.registry import builtin
 from calque.model import Model as Network
@@ -36,14 +36,14 @@ def make_run(folder: Path, name: str, seed: int) -> Path:
     """A run folder with random weights."""
     checked = check(Text("model.adl", TEXTS[name]), builtin())
     codecs: tuple[Codec, Codec] = (
-        Words(Vocabulary("abcdefghi" if name == "one" else "ihgfedcb")),
-        Words(Vocabulary("ABCDEFGHI" if name != "strange" else "ABCDEFGHJ")),
+        WordCodec(Vocabulary("abcdefghi" if name == "one" else "ihgfedcb")),
+        WordCodec(Vocabulary("ABCDEFGHI" if name != "strange" else "ABCDEFGHJ")),
     )
     experiment = Experiment(
-        Data(train=("x", "y"), valid=("x", "y"), subwords="words", joint=False),
-        Model(text=checked.text, tying="target"),
-        Train(max_updates=1, threads=1),
-        Decode(beam=2, max_length_factor=1.0, max_length_offset=3),
+        DataSettings(train=("x", "y"), valid=("x", "y"), subwords="words", joint=False),
+        ModelSettings(text=checked.text, tying="target"),
+        TrainSettings(max_updates=1, threads=1),
+        DecodeSettings(beam=2, max_length_factor=1.0, max_length_offset=3),
     )
     torch.manual_seed(seed)
     network = Network(checked, Shape(codecs[0].size, codecs[1].size, "target"))

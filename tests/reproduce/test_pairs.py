@@ -13,7 +13,7 @@ from calque.experiment import load as load_experiment
 from calque.ground.diagnostics import CalqueError
 from calque.layers.registry import builtin
 from calque.ledger import entry as ledger
-from calque.papers.request import Asked
+from calque.papers.request import Request
 from calque.papers.row_sizes import heads_of
 from calque.zoo import read
 
@@ -112,9 +112,9 @@ def test_a_folder_of_before_goes_on_where_its_sizes_were_right(call: Call, tmp_p
     about.write_text(json.dumps({k: v for k, v in held.items() if k not in ("pair", "keys", "file", "text")}))
     assert call(*rows).exit_code == 0
     assert call("--report", "--trials", 100).exit_code == 0
-    wrong = Asked("you2020", "table3", "multi30k", "budget")
+    wrong = Request("you2020", "table3", "multi30k", "budget")
     assert not wrong.has_sizes_of("wmt16-enro")
-    assert Asked("you2020", "table7", "multi30k", "budget").has_sizes_of("iwslt16-ende")
+    assert Request("you2020", "table7", "multi30k", "budget").has_sizes_of("iwslt16-ende")
 
 
 def test_heads_are_those_of_the_text_unless_they_are_set() -> None:

@@ -1,7 +1,7 @@
 """Cells and their shares."""
 
 from calque import zoo
-from calque.papers.plan import Asked, cells_of, rows_of, table_of
+from calque.papers.plan import Request, cells_of, rows_of, table_of
 
 
 def test_shards_divide_the_cells() -> None:
@@ -20,7 +20,7 @@ def test_rows_come_in_the_order_of_the_table() -> None:
 
 
 def test_the_command_says_all_that_the_cells_share() -> None:
-    asked = Asked("p", "t", "multi30k", "budget", 2.5, None, "rnn", ("d=16",), ('train.precision="float32"',))
+    asked = Request("p", "t", "multi30k", "budget", 2.5, None, "rnn", ("d=16",), ('train.precision="float32"',))
     assert asked.command == (
         "calque reproduce p t --corpus multi30k --recipe budget --minutes 2.5 --match params --match-to rnn --set d=16 "
         "--set 'train.precision=\"float32\"'"

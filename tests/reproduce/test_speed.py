@@ -18,7 +18,7 @@ from calque.ledger import entry as ledger
 from calque.papers.columns import TRAININGS
 from calque.papers.paper import METRICS
 from calque.papers.read_paper import load_paper
-from calque.papers.report import UNMEASURED, Shown
+from calque.papers.report import UNMEASURED, ReportOptions
 from calque.papers.speed import TIMED, columns_of
 from calque.workflow.api import load
 
@@ -234,12 +234,12 @@ def test_what_nothing_measures_is_told_before_anything_is_written(
 
 def test_without_a_metric_it_is_bleu_or_the_first_that_is_measured(mixed: tuple[str, str]) -> None:
     table = zoo.paper("mixed2020").table("table1")
-    assert Shown().column("p", table).metric == "bleu"
+    assert ReportOptions().column("p", table).metric == "bleu"
     without = dataclasses.replace(table, columns=(table.columns[5], table.columns[4], table.columns[1]))
-    assert str(Shown().column("p", without)) == "ab source-words/s beam=2"
+    assert str(ReportOptions().column("p", without)) == "ab source-words/s beam=2"
     assert [c.what for c in columns_of(table)] == ["sentences/s", "source-words/s beam=2"]
     with pytest.raises(CalqueError) as caught:
-        Shown().column("p", dataclasses.replace(table, columns=(table.columns[5],)))
+        ReportOptions().column("p", dataclasses.replace(table, columns=(table.columns[5],)))
     assert caught.value.diagnostics[0].code == "X707"
 
 

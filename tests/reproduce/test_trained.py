@@ -15,7 +15,7 @@ from calque.experiment import load as load_experiment
 from calque.ledger import entry as ledger
 from calque.ledger.entry import Entry
 from calque.ledger.page import render
-from calque.papers.request import Asked, asked_by
+from calque.papers.request import Request, asked_by
 from calque.papers.table_pages import pages, write_pages
 from calque.papers.trained import fall, marked_rows, marks, why_untested
 from calque.train.order import layout, updates
@@ -40,7 +40,7 @@ def call(corpora: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Call
 
 
 def cell(row: str, bleu: float, curve: list[tuple[int, float, float]], seed: int = 1, **more: str) -> Entry:
-    asked = Asked("domhan2018", "table3", "multi30k", "budget", minutes=10.0)
+    asked = Request("domhan2018", "table3", "multi30k", "budget", minutes=10.0)
     return Entry(
         f"domhan2018-table3-{row.replace('+', '_')}-{seed}",
         row,
@@ -105,7 +105,7 @@ def test_a_row_decoded_otherwise_is_as_its_models_are() -> None:
 
 
 def test_claims_are_not_tested_with_rows_that_have_not_learned_or_of_another_size() -> None:
-    asked = Asked("domhan2018", "table3", "multi30k", "budget", pair="iwslt16-ende")
+    asked = Request("domhan2018", "table3", "multi30k", "budget", pair="iwslt16-ende")
     claims = {c.text: c for c in zoo.paper("domhan2018").claims if c.table == "table3"}
     heads = claims["with a single attention layer, several heads help"]
     norm = claims["layer normalisation has a small negative effect in RNNs (the paper has no `+ pos` here)"]
@@ -174,7 +174,7 @@ def test_timings_of_trained_models_that_have_not_learned(call: Call, tmp_path: P
 
 
 def test_a_command_read_back_is_what_was_asked_for() -> None:
-    asked = Asked(
+    asked = Request(
         "domhan2018",
         "table3",
         "envi",

@@ -21,11 +21,11 @@ import torch
 
 import calque.run.folder
 from calque import cli
-from calque.experiment import Data, Experiment, Model, Train, write
+from calque.experiment import DataSettings, Experiment, ModelSettings, TrainSettings, write
 from calque.ground.diagnostics import CalqueError
 from calque.run.folder import read_tensors
 from calque.train.log import Progress, Validation
-from calque.train.loop import Stopped
+from calque.train.loop import StoppedTraining
 from calque.workflow.steps import run_training
 
 FAMILIES = {
@@ -52,7 +52,7 @@ def experiment(folder: Path, family: str = "transformer", pairs: int = 300, **se
         for side, lines in (("source", source), ("target", [words[::-1] for words in source])):
             (folder / f"{split}.{side}").write_text("".join(" ".join(words) + "\n" for words in lines))
     files = {split: (str(folder / f"{split}.source"), str(folder / f"{split}.target")) for split in ("train", "valid")}
-    plain = Train(
+    plain = TrainSettings(
         threads=1,
         device="cpu",
         precision="float32",
@@ -68,8 +68,8 @@ def experiment(folder: Path, family: str = "transformer", pairs: int = 300, **se
         keep_checkpoints=2,
         average_count=2,
     )
-    data = Data(files["train"], files["valid"], subwords="words", vocabulary_size=0)
-    return Experiment(data, Model(text=text(family)), replace(plain, **settings))
+    data = DataSettings(files["train"], files["valid"], subwords="words", vocabulary_size=0)
+    return Experiment(data, ModelSettings(text=text(family)), replace(plain, **settings))
 
 
 def child(work: Callable[[], None]) -> int:
@@ -286,7 +286,7 @@ def resumed(made: Experiment, folder: Path) -> dict[str, int]:
     for update in range(1, last):
         run = folder / f"run-{update}"
         stopped = run_training(made, run, Interrupt(update))
-        assert stopped == Stopped(update, signal.SIGTERM), stopped
+        assert stopped == StoppedTraining(update, signal.SIGTERM), stopped
         run_training(made, run)
         names = ["model", f"checkpoints/state-{last}", f"checkpoints/{last}"]
         alike = standing(run, last) == standing(folder / "whole", last)

@@ -4,10 +4,10 @@ from typing import Any
 
 import pytest
 
-from calque.experiment import Train
+from calque.experiment import TrainSettings
 from calque.train.order import Layout
 from calque.train.schedule import Plateau, horizon, rate, warm_up
-from calque.train.standing import Standing
+from calque.train.standing import TrainingPosition
 
 
 @pytest.mark.parametrize(
@@ -28,25 +28,25 @@ from calque.train.standing import Standing
     ],
 )
 def test_by_update(schedule: str, update: int, expected: float) -> None:
-    settings = Train(schedule=schedule, lr=2.0, warmup_updates=100, max_updates=1000, final_lr=0.2)
+    settings = TrainSettings(schedule=schedule, lr=2.0, warmup_updates=100, max_updates=1000, final_lr=0.2)
     assert rate(settings, update, 1, Plateau()) == pytest.approx(expected)
 
 
 @pytest.mark.parametrize(("epoch", "expected"), [(1, 1.0), (5, 1.0), (6, 0.5), (8, 0.125)])
 def test_by_epoch(epoch: int, expected: float) -> None:
-    settings = Train(schedule="epoch", lr=1.0, warmup_updates=10, decay=0.5, decay_from_epoch=5)
+    settings = TrainSettings(schedule="epoch", lr=1.0, warmup_updates=10, decay=0.5, decay_from_epoch=5)
     assert rate(settings, 10, epoch, Plateau()) == pytest.approx(expected)
     assert rate(settings, 5, epoch, Plateau()) == pytest.approx(expected / 2)
 
 
 def test_without_warm_up() -> None:
     for schedule in ("constant", "inverse-sqrt", "linear", "plateau", "epoch"):
-        settings = Train(schedule=schedule, lr=1.0, warmup_updates=0, max_updates=4)
+        settings = TrainSettings(schedule=schedule, lr=1.0, warmup_updates=0, max_updates=4)
         assert rate(settings, 1, 1, Plateau()) == pytest.approx(0.75 if schedule == "linear" else 1.0)
 
 
 def test_plateau_drops_after_patience_and_again() -> None:
-    settings = Train(schedule="plateau", lr=1.0, warmup_updates=0, decay=0.5)
+    settings = TrainSettings(schedule="plateau", lr=1.0, warmup_updates=0, decay=0.5)
     memory, rates = Plateau(), []
     for perplexity in (9.0, 8.0, 8.0, 8.5, 7.0, 7.5, math.inf, 7.1, 7.0):
         memory = memory.after(perplexity, patience=2)
@@ -64,12 +64,12 @@ def test_plateau_drops_after_patience_and_again() -> None:
 )
 def test_luongs_schedules_as_their_code_has_them(first: int, epochs: int, expected: list[float]) -> None:
     """5/10 and 8/12: halved at the ends of epochs 6 and 9, one later than the paper's "after 5 epochs" is read."""
-    settings = Train(schedule="epoch", lr=1.0, warmup_updates=0, decay=0.5, decay_from_epoch=first)
+    settings = TrainSettings(schedule="epoch", lr=1.0, warmup_updates=0, decay=0.5, decay_from_epoch=first)
     assert [rate(settings, 1, epoch, Plateau()) for epoch in range(1, epochs + 1)] == expected
 
 
 def test_anneal_falls_at_every_validation_behind_the_first_drop() -> None:
-    settings = Train(schedule="anneal", lr=0.1, warmup_updates=0, decay=0.1, decay_patience=1, min_lr=1e-4)
+    settings = TrainSettings(schedule="anneal", lr=0.1, warmup_updates=0, decay=0.1, decay_patience=1, min_lr=1e-4)
     memory, rates = Plateau(), []
     for perplexity in (9.0, 8.0, 8.0, 7.0, 6.0, 5.0):
         memory = memory.after(perplexity, 1, anneal=True)
@@ -81,35 +81,43 @@ def test_anneal_falls_at_every_validation_behind_the_first_drop() -> None:
 
 
 def test_a_standing_of_before_there_were_such_counters_is_read() -> None:
-    values = Standing(update=3, group=2).to_json()
+    values = TrainingPosition(update=3, group=2).to_json()
     del values["validated_seconds"]
     values["layout"] = values["layout"][:4]
-    assert Standing.from_json(values) == Standing(update=3, group=2)
+    assert TrainingPosition.from_json(values) == TrainingPosition(update=3, group=2)
 
 
 @pytest.mark.parametrize(
     ("settings", "standing", "due"),
     [
-        ({"validate_every_updates": 5}, Standing(update=10, group=1), True),
-        ({"validate_every_updates": 5}, Standing(update=10, group=1, validated=10), False),
-        ({"validate_every_updates": 5}, Standing(update=0), False),
-        ({"validate_every_epochs": 2}, Standing(update=9, epoch=2), True),
-        ({"validate_every_epochs": 2}, Standing(update=9, epoch=3), False),
-        ({"validate_every_epochs": 2}, Standing(update=9, epoch=2, earlier=[(Layout(), 3)]), False),
-        ({"validate_every_seconds": 60.0}, Standing(update=9, group=1, seconds=70.0, validated_seconds=10.0), True),
-        ({"validate_every_seconds": 60.0}, Standing(update=9, group=1, seconds=69.0, validated_seconds=10.0), False),
-        ({}, Standing(update=9, epoch=2, seconds=1e6), False),
+        ({"validate_every_updates": 5}, TrainingPosition(update=10, group=1), True),
+        ({"validate_every_updates": 5}, TrainingPosition(update=10, group=1, validated=10), False),
+        ({"validate_every_updates": 5}, TrainingPosition(update=0), False),
+        ({"validate_every_epochs": 2}, TrainingPosition(update=9, epoch=2), True),
+        ({"validate_every_epochs": 2}, TrainingPosition(update=9, epoch=3), False),
+        ({"validate_every_epochs": 2}, TrainingPosition(update=9, epoch=2, earlier=[(Layout(), 3)]), False),
+        (
+            {"validate_every_seconds": 60.0},
+            TrainingPosition(update=9, group=1, seconds=70.0, validated_seconds=10.0),
+            True,
+        ),
+        (
+            {"validate_every_seconds": 60.0},
+            TrainingPosition(update=9, group=1, seconds=69.0, validated_seconds=10.0),
+            False,
+        ),
+        ({}, TrainingPosition(update=9, epoch=2, seconds=1e6), False),
     ],
 )
-def test_when_a_validation_is_due(settings: dict[str, Any], standing: Standing, due: bool) -> None:
-    assert standing.due(Train(**{"validate_every_updates": 0, **settings})) == due
+def test_when_a_validation_is_due(settings: dict[str, Any], standing: TrainingPosition, due: bool) -> None:
+    assert standing.due(TrainSettings(**{"validate_every_updates": 0, **settings})) == due
 
 
-LINEAR = Train(schedule="linear", lr=2.0, warmup_updates=100, final_lr=0.2)
+LINEAR = TrainSettings(schedule="linear", lr=2.0, warmup_updates=100, final_lr=0.2)
 BUDGETS = [{"max_updates": 1000}, {"max_epochs": 10}, {"max_seconds": 500.0}]
 
 
-def at(settings: Train, update: int, epochs_each: float = 0.01, seconds_each: float = 0.5) -> float:
+def at(settings: TrainSettings, update: int, epochs_each: float = 0.01, seconds_each: float = 0.5) -> float:
     """The rate of an update where all before it took so many epochs and seconds each."""
     done = update - 1
     return rate(settings, update, 1, Plateau(), horizon(settings, done, done * epochs_each, done * seconds_each))
@@ -185,7 +193,7 @@ def test_a_limit_changed_on_the_way_bends_the_line_from_there() -> None:
 
 
 def test_epochs_done_count_what_earlier_layouts_did() -> None:
-    standing = Standing(epoch=2, group=3)
+    standing = TrainingPosition(epoch=2, group=3)
     assert standing.epochs(6) == 2.5
     standing.lay_out(Layout(batch_tokens=9))
     assert standing.group == 0

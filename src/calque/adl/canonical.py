@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 from typing import Any
 
-from calque.adl.core import Bound, Call, CallChain, Expression, Index, Source, Sum, evaluate, has_index
+from calque.adl.core import Bound, Call, CallChain, CoreSource, Expression, Index, Sum, evaluate, has_index
 from calque.adl.signature import Body, Parameter
 
 Indices = tuple[int, ...] | None
@@ -56,7 +56,7 @@ def _value(bound: Bound, indices: Indices, names: Mapping[int, str]) -> str:
         return repr(bound)
     if isinstance(bound, int | Index | Sum):
         return _number(bound, indices, names)
-    if isinstance(bound, Source):
+    if isinstance(bound, CoreSource):
         index = "" if bound.index is None else f"[{_number(bound.index, indices, names)}]"
         behind = f" -> {chain_text(bound.chain, indices, names)}" if bound.chain else ""
         return f"@{bound.label}{index}{behind}"

@@ -13,19 +13,19 @@ from calque.adl.parser import parse_some
 from calque.adl.program import Reader, expand, prelude
 from calque.adl.signature import REPEAT, Signature
 from calque.adl.syntax import Statement, tokenize
-from calque.adl.tree import Chain
+from calque.adl.tree import CheckedChain
 from calque.adl.walk import Walk
 from calque.ground.diagnostics import CalqueError, Diagnostic, Span, Text
 
 
 @dataclass(frozen=True)
-class Checked:
+class CheckedDefinition:
     """A definition without faults. Equal definitions have equal canonical text."""
 
     text: str
     width: int
-    encoder: Chain = field(compare=False)
-    decoder: Chain = field(compare=False)
+    encoder: CheckedChain = field(compare=False)
+    decoder: CheckedChain = field(compare=False)
     warnings: tuple[Diagnostic, ...] = field(default=(), compare=False)
 
     @property
@@ -35,7 +35,7 @@ class Checked:
 
 
 @no_collection()
-def check(text: Text, library: Library, reader: Reader = parse_some) -> Checked:
+def check(text: Text, library: Library, reader: Reader = parse_some) -> CheckedDefinition:
     """The checked tree of a definition. Raises every error that can be reported together, each with an edit that mends it where
     there is one.
     """
@@ -56,7 +56,7 @@ def check(text: Text, library: Library, reader: Reader = parse_some) -> Checked:
 class _Attempt(NamedTuple):
     """What checking a text came to: `faults` or else warnings, and how many steps of about ten microseconds it took."""
 
-    checked: Checked | None
+    checked: CheckedDefinition | None
     faults: list[Diagnostic]
     work: int
     statements: list[Statement]
@@ -84,7 +84,7 @@ def _attempt(
     warnings = program.warnings
     if not walk.reads_source:
         warnings.append(Diagnostic("C306", program.decoder[0].span, severity="warning"))
-    checked = Checked(canonical, program.width, encoder, decoder, tuple(warnings))
+    checked = CheckedDefinition(canonical, program.width, encoder, decoder, tuple(warnings))
     return _Attempt(checked, warnings, work, program.statements)
 
 

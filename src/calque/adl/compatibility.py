@@ -1,7 +1,7 @@
 """Whether a stored definition still means what it did, when layers have gained arguments since it was written."""
 
 from calque.adl.parser import parse
-from calque.adl.syntax import Chain, Term
+from calque.adl.syntax import ChainSyntax, Term
 from calque.ground.diagnostics import Text
 
 
@@ -17,7 +17,7 @@ def kept(stored: Text, canonical: str) -> bool:
 
 
 def _says(now: object, then: object) -> bool:
-    if isinstance(now, Chain) and isinstance(then, Chain):
+    if isinstance(now, ChainSyntax) and isinstance(then, ChainSyntax):
         return len(now.parts) == len(then.parts) and all(map(_says, now.parts, then.parts))
     if isinstance(now, Term) and isinstance(then, Term):
         if (now.name, now.labels) != (then.name, then.labels):

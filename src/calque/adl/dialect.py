@@ -5,7 +5,7 @@ from collections.abc import Mapping, Sequence
 from calque.adl.parser import parse_some
 from calque.adl.program import Reader
 from calque.adl.settings import overriding
-from calque.adl.syntax import Argument, Chain, Label, Number, Operation, Source, Statement, Value
+from calque.adl.syntax import Argument, ChainSyntax, Label, Number, Operation, Source, Statement, Value
 
 DIALECTS = ("calque", "acl18")
 
@@ -42,7 +42,7 @@ def value_text(value: Value) -> str:
         return f"({value_text(value.left)} {value.op} {value_text(value.right)})"
     if isinstance(value, Source):
         return f"@{value.label}" + (f"[{value_text(value.index)}]" if value.index is not None else "")
-    if isinstance(value, Chain):
+    if isinstance(value, ChainSyntax):
         return " -> ".join(value_text(part) for part in value.parts)
     arguments = "" if value.arguments is None else f"({', '.join(_argument(a) for a in value.arguments)})"
     return value.name + arguments + "".join(_label(label) for label in value.labels)

@@ -8,8 +8,8 @@ from importlib import resources
 from calque.adl.core import CallChain
 from calque.adl.define import Expander
 from calque.adl.faults import PRELUDE, Abandoned, Exhausted
-from calque.adl.parser import Read, parse, parse_some
-from calque.adl.scope import Definition, Lost, Scope, SettingValue
+from calque.adl.parser import ParseResult, parse, parse_some
+from calque.adl.scope import Definition, LostName, Scope, SettingValue
 from calque.adl.signature import REPEAT, SETTINGS, Int, Parameter, Real, Signature
 from calque.adl.syntax import Number, Operation, Statement, Term, Value
 from calque.ground.diagnostics import Diagnostic, Fix, Span, Text
@@ -17,7 +17,7 @@ from calque.ground.diagnostics import Diagnostic, Fix, Span, Text
 VERSION = 0
 SIDES = ("encoder", "decoder")
 RESERVED = ("adl", "yes", "no", "none", *SIDES)
-Reader = Callable[[Text], Read]
+Reader = Callable[[Text], ParseResult]
 """How statements are read from a text: `parse_some`, or a dialect's own."""
 
 
@@ -61,13 +61,13 @@ def expand(
 
 
 class _Program:
-    def __init__(self, text: Text, signatures: Mapping[str, Signature], read: Read, similar: bool):
+    def __init__(self, text: Text, signatures: Mapping[str, Signature], read: ParseResult, similar: bool):
         self.text, self.faults, self.broken = text, read.faults, bool(read.faults)
         self.warnings = list(read.warnings)
         self.expander = Expander(signatures, read.faults)
         self.expander.similar = similar
         self.lost = set(read.lost)
-        self.scope = prelude_scope().extended({name: Lost() for name in read.lost})
+        self.scope = prelude_scope().extended({name: LostName() for name in read.lost})
         self.seen: dict[str, Statement] = {}
         self.user_settings: dict[str, Span] = {}
         self.uses: dict[str, Span] = {}
@@ -101,7 +101,7 @@ class _Program:
             self.sides[name] = None
         elif name not in self.seen or self.scope.find(name) is None:
             self.lost.add(name)
-            self.scope = self.scope.after(name, Lost())
+            self.scope = self.scope.after(name, LostName())
 
     def fail(self, code: str, span: Span, fix: Fix | None = None, **fields: object) -> Abandoned:
         return self.expander.fail(code, span, fix, **fields)
@@ -184,7 +184,7 @@ class _Program:
             raise self.fail("C108", statement.value.span, name=statement.name, expected="a number", found="a chain")
         self.used(SETTINGS, statement)
         value = statement.value
-        if isinstance(value, Term) and value.arguments is None and isinstance(self.scope.find(value.name), Lost):
+        if isinstance(value, Term) and value.arguments is None and isinstance(self.scope.find(value.name), LostName):
             raise Abandoned()
         names: set[str] = set()
         for parameter in statement.parameters or ():

@@ -4,7 +4,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
 from calque.adl.core import Index
-from calque.adl.syntax import Chain, Source, Statement, Term, Value
+from calque.adl.syntax import ChainSyntax, Source, Statement, Term, Value
 from calque.ground.diagnostics import Span
 
 
@@ -35,11 +35,11 @@ class Closure:
 
 
 @dataclass(frozen=True, slots=True)
-class Lost:
+class LostName:
     """What a faulty statement would have made. Its fault is told; what uses the name is not blamed."""
 
 
-Binding = SettingValue | Definition | Closure | Index | Lost
+Binding = SettingValue | Definition | Closure | Index | LostName
 
 
 class Scope:
@@ -92,7 +92,7 @@ def named_source(value: Value, scope: Scope) -> Definition | None:
     if not isinstance(found, Definition):
         return None
     body = found.statement.value
-    head = body.parts[0] if isinstance(body, Chain) else body
+    head = body.parts[0] if isinstance(body, ChainSyntax) else body
     parameters = {p.name for p in found.statement.parameters or ()}
     if isinstance(head, Source) or named_source(head, found.scope):
         return found

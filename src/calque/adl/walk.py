@@ -6,17 +6,17 @@ from collections.abc import Mapping
 from dataclasses import fields, replace
 from typing import Any, NamedTuple
 
-from calque.adl.core import HOLE, Bound, Call, CallChain, Expression, Source, evaluate
+from calque.adl.core import HOLE, Bound, Call, CallChain, CoreSource, Expression, evaluate
 from calque.adl.faults import Exhausted, Reporter, used_at
 from calque.adl.library import Library
 from calque.adl.limits import MAX_FAULTS
 from calque.adl.program import out_of_bounds
 from calque.adl.signature import Body, Int, Parameter, Point, Real
-from calque.adl.tree import Chain, Node
+from calque.adl.tree import CheckedChain, Node
 from calque.ground.diagnostics import Diagnostic, Fix, Span
 
 
-class _Place(NamedTuple):
+class _Location(NamedTuple):
     """Where the walk is: the side, the copies of the repetitions around, and whether a source's chain is being read."""
 
     side: str
@@ -40,9 +40,9 @@ class Walk:
 
     def sides(
         self, encoder: CallChain | None, decoder: CallChain | None, width: int | None
-    ) -> tuple[Chain | None, Chain | None]:
+    ) -> tuple[CheckedChain | None, CheckedChain | None]:
         """Both sides, as far as they have no fault."""
-        made: list[Chain | None] = [None, None]
+        made: list[CheckedChain | None] = [None, None]
         try:
             if encoder is None:
                 self.all_labels = False
@@ -95,10 +95,10 @@ class Walk:
         path: str,
         indices: tuple[int, ...],
         in_source: bool = False,
-    ) -> Chain | None:
+    ) -> CheckedChain | None:
         """The checked chain; None where something in it has a fault, which is recorded."""
-        place = _Place(side, indices, in_source)
-        items: dict[str, Node | Chain] = {}
+        place = _Location(side, indices, in_source)
+        items: dict[str, Node | CheckedChain] = {}
         labels: dict[str, str] = {}
         now, whole = width, True
         for k, call in enumerate(calls):
@@ -124,9 +124,9 @@ class Walk:
                 self.points[key] = None if now is None else self.library.point(now, state)
         if not whole or width is None or now is None:
             return None
-        return Chain(items, labels, width, now, path, side)
+        return CheckedChain(items, labels, width, now, path, side)
 
-    def key(self, call: Call, place: _Place) -> str | None:
+    def key(self, call: Call, place: _Location) -> str | None:
         """The key under which a labelled term's output can be read, once per copy."""
         if call.label is None:
             return None
@@ -139,7 +139,13 @@ class Walk:
         return f"{call.label}[{self.counts[call.label]}]"
 
     def repeat(
-        self, call: Call, place: _Place, width: int | None, path: str, name: str, items: dict[str, Node | Chain]
+        self,
+        call: Call,
+        place: _Location,
+        width: int | None,
+        path: str,
+        name: str,
+        items: dict[str, Node | CheckedChain],
     ) -> tuple[int | None, bool]:
         n = self.value(call, call.signature.parameters[0], call.args["n"], place.indices)
         if n is None:
@@ -183,7 +189,7 @@ class Walk:
             return None
         return float(number) if isinstance(parameter.kind, Real) else number
 
-    def node(self, call: Call, place: _Place, width: int | None, path: str, key: str | None) -> Node | None:
+    def node(self, call: Call, place: _Location, width: int | None, path: str, key: str | None) -> Node | None:
         if call.signature is HOLE:
             return None
         self.nodes += 1
@@ -205,19 +211,19 @@ class Walk:
                 values[parameter.name] = numbers if parameter.kind.many else numbers[0]
             elif not isinstance(parameter.kind, Body | Point):
                 values[parameter.name] = bound
-        parts: dict[str, Chain] = {}
+        parts: dict[str, CheckedChain] = {}
         good = self.sources(call, place, path, values, parts) and good
         return self.infer(call, place, width, path, key, values, parts, layer, good)
 
     def infer(
         self,
         call: Call,
-        place: _Place,
+        place: _Location,
         width: int | None,
         path: str,
         key: str | None,
         values: dict[str, Any],
-        parts: dict[str, Chain],
+        parts: dict[str, CheckedChain],
         layer: Any,
         good: bool,
     ) -> Node | None:
@@ -247,7 +253,14 @@ class Walk:
         return Node(call.name, path, args, width, out, cost, parts, key, place.side, call, place.indices)
 
     def bodies(
-        self, bound: Bound, name: str, many: bool, place: _Place, width: int | None, path: str, parts: dict[str, Chain]
+        self,
+        bound: Bound,
+        name: str,
+        many: bool,
+        place: _Location,
+        width: int | None,
+        path: str,
+        parts: dict[str, CheckedChain],
     ) -> Any:
         found = []
         chains = _chains(bound)
@@ -263,7 +276,9 @@ class Walk:
 
     # -- sources
 
-    def sources(self, call: Call, place: _Place, path: str, values: dict[str, Any], parts: dict[str, Chain]) -> bool:
+    def sources(
+        self, call: Call, place: _Location, path: str, values: dict[str, Any], parts: dict[str, CheckedChain]
+    ) -> bool:
         """Binds every source argument; whether all of them are good."""
         good = True
         for parameter in call.signature.parameters:
@@ -297,7 +312,7 @@ class Walk:
                 values[parameter.name] = self.library.source(key, point, width)
         return good
 
-    def point(self, call: Call, source: Source, place: _Place, span: Span) -> tuple[str, Any]:
+    def point(self, call: Call, source: CoreSource, place: _Location, span: Span) -> tuple[str, Any]:
         """The key of a source and what is known of it; None where its width is not known."""
         label = source.label
         if label == "end":

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from calque import __version__
-from calque.analyse.drawn import Drawn, Table
+from calque.analyse.drawn import DrawnFigure, Table
 from calque.data.corpus import checksum
 from calque.ground.files import write_whole
 from calque.run.folder import writing
@@ -19,7 +19,7 @@ KEPT = "kept"
 FORMAT = 2
 
 
-class Kept:
+class AnalysisCache:
     """Parts by name; without a folder nothing is kept. A part that was made from something else is made anew."""
 
     def __init__(self, folder: Path | None = None):
@@ -55,7 +55,7 @@ def contents(path: Path | None) -> Any:
     return checksum(path)
 
 
-def plain(found: Sequence[Drawn | str]) -> list[Any]:
+def plain(found: Sequence[DrawnFigure | str]) -> list[Any]:
     """Figures and notes as plain values; `drawn` reads them."""
     return [
         one
@@ -74,12 +74,12 @@ def plain(found: Sequence[Drawn | str]) -> list[Any]:
     ]
 
 
-def drawn(values: Sequence[Any]) -> list[Drawn | str]:
+def drawn(values: Sequence[Any]) -> list[DrawnFigure | str]:
     """The inverse of `plain`."""
     return [
         one
         if isinstance(one, str)
-        else Drawn(
+        else DrawnFigure(
             one["name"],
             one["title"],
             one["caption"],

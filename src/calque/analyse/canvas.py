@@ -36,7 +36,7 @@ _STYLE: Any = {
 }
 
 
-class Canvas:
+class Panels:
     """A figure with panels, and its two files. Raises X301 without matplotlib."""
 
     def __init__(self, panels: int = 1, height: float = 2.6, width: float = WIDTH, **share: Any):

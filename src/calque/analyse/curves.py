@@ -7,8 +7,8 @@ from itertools import cycle
 from pathlib import Path
 from typing import Any
 
-from calque.analyse.canvas import DASHES, Canvas, lines_of
-from calque.analyse.drawn import Drawn, NotDrawn, Table
+from calque.analyse.canvas import DASHES, Panels, lines_of
+from calque.analyse.drawn import DrawnFigure, NotDrawn, Table
 from calque.run.folder import LOG
 
 AXES = (("update", "updates"), ("tokens", "target tokens"), ("seconds", "training seconds"))
@@ -76,11 +76,11 @@ def _at(clock: Sequence[tuple[float, float]], seconds: float) -> float:
     return t0 + (t1 - t0) * (seconds - s0) / (s1 - s0) if s1 > s0 else t1
 
 
-def draw(table: Table) -> Drawn:
+def draw(table: Table) -> DrawnFigure:
     """A panel per axis: validation as lines with marks, training as thin lines."""
     if not table.rows:
         raise NotDrawn("no run has a log with a validation")
-    canvas = Canvas(len(AXES), 2.1)
+    canvas = Panels(len(AXES), 2.1)
     runs, sets = table.each("run"), [s for s in table.each("set") if s != TRAIN]
     # One text: dashes tell runs apart; several: they tell texts apart, and marks the runs.
     dashes = dict(zip(sets, cycle(DASHES), strict=False)) if len(sets) > 1 else {}
@@ -108,7 +108,7 @@ def draw(table: Table) -> Drawn:
         canvas.counted(axes)
     canvas.legend()
     told = f"s {', '.join(map(str, sets))}" if len(sets) > 1 else ""
-    return Drawn(
+    return DrawnFigure(
         "curves",
         "Learning curves",
         "Negative log-likelihood per target token, end symbols included (its exponential is the perplexity), over updates, target "

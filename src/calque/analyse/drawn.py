@@ -7,7 +7,7 @@ from calque.ground.table import Table as Table
 
 
 @dataclass(frozen=True)
-class Drawn:
+class DrawnFigure:
     """A figure of the report.
 
     `name` is the stem of its files; `svg` and `png` are empty where the table is all. `caption` says what is shown, and `reading`

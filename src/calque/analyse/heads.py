@@ -8,8 +8,8 @@ import numpy as np
 from jaxtyping import Float, Int
 from torch import Tensor
 
-from calque.analyse.canvas import Canvas, lines_of
-from calque.analyse.drawn import Cell, Drawn, NotDrawn, Table
+from calque.analyse.canvas import Panels, lines_of
+from calque.analyse.drawn import Cell, DrawnFigure, NotDrawn, Table
 from calque.analyse.lengths import scored
 from calque.analyse.runs import KINDS
 
@@ -53,7 +53,7 @@ def off_diagonality(layers: Iterable[Float[Tensor, "heads T S"]]) -> float | Non
     return off / total if total else None
 
 
-class Counted:
+class DistanceCounts:
     """How often each head of each layer looks how far, over sentences."""
 
     def __init__(self) -> None:
@@ -68,7 +68,7 @@ class Counted:
                 self.by_head.setdefault((path, head), Counter()).update(distances[looks].tolist())
 
 
-def distance_table(counted: Mapping[str, Counted], kinds: Mapping[str, Mapping[str, str]]) -> Table:
+def distance_table(counted: Mapping[str, DistanceCounts], kinds: Mapping[str, Mapping[str, str]]) -> Table:
     """A row for each head: the mean absolute and mean signed distance, and the share of queries at each distance.
 
     `kinds` names, for each run and path, which attention that is.
@@ -91,7 +91,7 @@ def distance_table(counted: Mapping[str, Counted], kinds: Mapping[str, Mapping[s
 
 def draw_distances(
     table: Table, run: str, sentences: int, name: str, words: Mapping[str, str], brief: bool = False
-) -> Drawn:
+) -> DrawnFigure:
     """A panel for each kind of attention: a column for each head, a row for each distance, dark where heads look.
 
     `words`: the layers in words, by path. `brief`: another caption, before this one, has said what is drawn.
@@ -100,7 +100,7 @@ def draw_distances(
     kinds = [kind for kind in KINDS if kind in table.column("attention")]
     if not kinds:
         raise NotDrawn(f"{run} has no attention whose weights are recorded")
-    canvas = Canvas(len(kinds), 2.5)
+    canvas = Panels(len(kinds), 2.5)
     widest = max(FEW, *(len(table.where(attention=kind).rows) for kind in kinds))
     for axes, kind in zip(canvas.axes, kinds, strict=True):
         found = table.where(attention=kind)
@@ -134,7 +134,7 @@ def draw_distances(
         f"{kind[0].upper()}{kind[1:]}, from left to right: {'; '.join(some)}" for kind, some in named.items()
     )
     caption = f"{'' if brief else what}{paths}."
-    return Drawn(name, f"Argmax distance per head: {run}", caption, table, *canvas.files(), READING)
+    return DrawnFigure(name, f"Argmax distance per head: {run}", caption, table, *canvas.files(), READING)
 
 
 def bins_of(shares: Sequence[float | None], count: int = BINS) -> list[list[int]]:
@@ -163,12 +163,12 @@ def by_off_diagonality(
     return Table.of(("attention", "run", "from", "to", "sentences", "BLEU"), rows)
 
 
-def draw_off_diagonality(table: Table, base: str) -> Drawn:
+def draw_off_diagonality(table: Table, base: str) -> DrawnFigure:
     """A panel for each side, a line for each run."""
     kinds = table.each("attention")
     if not kinds:
         raise NotDrawn("no line has words on both sides")
-    canvas = Canvas(len(kinds), 2.5)
+    canvas = Panels(len(kinds), 2.5)
     runs = table.each("run")
     style = lines_of(runs)
     for axes, kind in zip(canvas.axes, kinds, strict=True):
@@ -186,7 +186,7 @@ def draw_off_diagonality(table: Table, base: str) -> Drawn:
         axes.set_ylabel("BLEU")
         axes.set_title(f"{kind} of {base}")
     canvas.legend()
-    return Drawn(
+    return DrawnFigure(
         "off-diagonality",
         "BLEU by off-diagonality",
         f"BLEU of the sentences of each bin, taken as a corpus. A token is off the diagonal where the largest weight of a head of "

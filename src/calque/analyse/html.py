@@ -11,7 +11,7 @@ from pathlib import Path
 
 from calque import __version__
 from calque.analyse.analysis import Analysis
-from calque.analyse.drawn import Cell, Drawn, Table
+from calque.analyse.drawn import Cell, DrawnFigure, Table
 from calque.analyse.pieces import ARCHITECTURES, OVERVIEW, TRANSLATIONS
 from calque.analyse.sides import FIXED, MISSING, OTHER, differences
 from calque.ground.diagnostics import printable
@@ -57,7 +57,7 @@ class Section:
 
     name: str
     title: str
-    drawn: tuple[Drawn, ...]
+    drawn: tuple[DrawnFigure, ...]
     notes: tuple[str, ...]
 
 
@@ -152,7 +152,7 @@ def _sentence(text: str) -> str:
     return text if text.endswith(".") else f"{text}."
 
 
-def _figure(section: Section, drawn: Drawn, reading: str, command: str) -> str:
+def _figure(section: Section, drawn: DrawnFigure, reading: str, command: str) -> str:
     files = " · ".join(f'<a href="{_text(drawn.name)}.{kind}">{kind.upper()}</a>' for kind in drawn.files())
     title = "" if drawn.title == section.title else f"<b>{_text(_sentence(drawn.title))}</b> "
     reading = f"<p class=reading><b>How to read it:</b> {_caption(reading)}</p>" if reading else ""
@@ -169,7 +169,7 @@ def _figure(section: Section, drawn: Drawn, reading: str, command: str) -> str:
     return f'<figure class={kind} id="figure-{_text(drawn.name)}">\n{parts}</figure>\n'
 
 
-def _picture(drawn: Drawn) -> str:
+def _picture(drawn: DrawnFigure) -> str:
     """What a reader of the page without pictures is told stands in the table below."""
     picture = base64.b64encode(drawn.svg).decode()
     alternative = f"Picture: {drawn.title}. Its figures stand in the table below."

@@ -3,12 +3,12 @@
 import re
 from collections import Counter
 
-from calque.adl.check import Checked
+from calque.adl.check import CheckedDefinition
 
 _COPY = re.compile(r"\[(\d+)\]")
 
 
-def layers_in_words(checked: Checked) -> dict[str, str]:
+def layers_in_words(checked: CheckedDefinition) -> dict[str, str]:
     """Each layer's path followed by its name and block: `decoder.1[3].0 — mh_dot_src_att, block 3`.
 
     The block is the number of the copy of a repetition, `2.1` the first copy of a repetition inside the second of another. Layers

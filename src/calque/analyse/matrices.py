@@ -8,8 +8,8 @@ from jaxtyping import Float
 from torch import Tensor
 
 from calque.align.links import Gold
-from calque.analyse.canvas import Canvas
-from calque.analyse.drawn import Drawn, Table
+from calque.analyse.canvas import Panels
+from calque.analyse.drawn import DrawnFigure, Table
 from calque.ground.diagnostics import printable
 from calque.ground.plot import figure, width_of
 
@@ -43,7 +43,7 @@ def draw(
     caption: str = "",
     gold: tuple[Gold, Sequence[int], Sequence[int]] | None = None,
     axes_names: tuple[str, str] = ("source token", "target token"),
-) -> Drawn:
+) -> DrawnFigure:
     """White 0, dark 1. `gold`: links of words, and the word of each source piece and of each target piece.
 
     Sure links are outlined, possible ones dotted. `axes_names` are those of columns and rows. The title stands in a picture that
@@ -53,7 +53,7 @@ def draw(
     # Long tokens take their place beside the rows and below the columns.
     measure = figure(1, 1)
     across, down = (width_of(measure, "\n".join(map(shown_token, some)), 8) for some in (target, source))
-    canvas = Canvas(1, 0.9 + down + _CELL * rows, 1.3 + across + _CELL * columns)
+    canvas = Panels(1, 0.9 + down + _CELL * rows, 1.3 + across + _CELL * columns)
     (axes,) = canvas.axes
     image = axes.imshow(weights.numpy(), cmap="Blues", vmin=0, vmax=1, aspect="auto", interpolation="nearest")
     axes.set_xticks(range(columns), [shown_token(s) for s in source], rotation=90)
@@ -67,7 +67,7 @@ def draw(
         _outline(axes, *gold)
     canvas.figure.colorbar(image, ax=axes, label="weight")
     reading = f"Follow a row ({axes_names[1]}): the darker a cell, the more of that column ({axes_names[0]}) it takes."
-    return Drawn(name, title, caption, matrix_table(weights, source, target), *canvas.files(), reading)
+    return DrawnFigure(name, title, caption, matrix_table(weights, source, target), *canvas.files(), reading)
 
 
 def gold_weights(gold: Gold, source: Sequence[int], target: Sequence[int], like: Tensor) -> Float[Tensor, "T S"]:

@@ -3,9 +3,9 @@
 from typing import TYPE_CHECKING
 
 from calque.analyse.curves import mean_speed, read_log
-from calque.analyse.drawn import Drawn, Table
+from calque.analyse.drawn import DrawnFigure, Table
 from calque.analyse.lengths import words
-from calque.analyse.runs import Subject, stem
+from calque.analyse.runs import AnalysedRun, stem
 from calque.papers.paper_figures import architecture
 
 if TYPE_CHECKING:
@@ -24,7 +24,7 @@ COLUMNS = (
 )
 
 
-def headline(a: "Analysis") -> Drawn:
+def headline(a: "Analysis") -> DrawnFigure:
     """Quality, size, training and speed of each run."""
     text, rows = a.text, []
     count = sum(map(words, text.sources))
@@ -49,10 +49,10 @@ def headline(a: "Analysis") -> Drawn:
         "Higher BLEU and chrF are better; a difference of less than a point can be chance, which `calque compare` tests, and "
         "speeds compare only between runs measured on one machine."
     )
-    return Drawn("overview", "Headline numbers", caption, Table.of(COLUMNS, rows), reading=reading)
+    return DrawnFigure("overview", "Headline numbers", caption, Table.of(COLUMNS, rows), reading=reading)
 
 
-def beams(subjects: list[Subject]) -> str:
+def beams(subjects: list[AnalysedRun]) -> str:
     """The beam of all runs, or that of each."""
     found = {s.name: s.run.loaded.decode.beam for s in subjects}
     if len(set(found.values())) == 1:
@@ -60,9 +60,9 @@ def beams(subjects: list[Subject]) -> str:
     return ", ".join(f"{beam} ({name})" for name, beam in found.items())
 
 
-def diagrams(a: "Analysis") -> list[Drawn]:
+def diagrams(a: "Analysis") -> list[DrawnFigure]:
     """The diagram of each architecture, once where runs share one."""
-    groups: dict[str, list[Subject]] = {}
+    groups: dict[str, list[AnalysedRun]] = {}
     for s in a.subjects:
         groups.setdefault(s.checked.hash, []).append(s)
     found = []

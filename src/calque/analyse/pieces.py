@@ -8,9 +8,9 @@ from dataclasses import dataclass, replace
 from calque.analyse import contrast, curves, gold, heads, lengths, matrices, pareto, sides, sweeps, timing
 from calque.analyse import unknown_words as unknown
 from calque.analyse.analysis import Analysis
-from calque.analyse.drawn import Drawn, NotDrawn, Table
+from calque.analyse.drawn import DrawnFigure, NotDrawn, Table
 from calque.analyse.overview import beams, diagrams, headline
-from calque.analyse.runs import DECODER, ENCODER, SOURCE, Subject, stem
+from calque.analyse.runs import DECODER, ENCODER, SOURCE, AnalysedRun, stem
 from calque.data.codecs import split
 from calque.data.vocabulary import EOS
 from calque.decode.attention import attention_path
@@ -18,7 +18,7 @@ from calque.decode.sentences import Translation
 
 OVERVIEW, ARCHITECTURES, TRANSLATIONS = "overview", "architectures", "translations"
 """The sections that a report starts with."""
-Found = list[Drawn | str]
+Found = list[DrawnFigure | str]
 """Figures, and sentences on what does not apply."""
 
 
@@ -157,7 +157,7 @@ def _matrices(a: Analysis) -> Found:
     return found
 
 
-def _gold_matrix(a: Analysis, number: int) -> Drawn:
+def _gold_matrix(a: Analysis, number: int) -> DrawnFigure:
     import torch
 
     source, target = split(a.text.sources[number]), split(a.text.references[number])
@@ -177,14 +177,14 @@ def line_of(a: Analysis) -> int:
     return min(range(count), key=lambda k: abs(lengths.words(a.text.sources[k]) - 10))
 
 
-def _layers(a: Analysis) -> list[tuple[Subject, str | None, int | None]]:
+def _layers(a: Analysis) -> list[tuple[AnalysedRun, str | None, int | None]]:
     """Which layers and heads of which runs are drawn: those asked for; else the source attention of each run that is nearest to
     the links by hand, or the last.
     """
     if a.settings.layers:
         asked = [matrices.address(text) for text in a.settings.layers]
         return [(s, path, head) for path, head in asked for s in a.subjects if path in s.attentions]
-    found: list[tuple[Subject, str | None, int | None]] = []
+    found: list[tuple[AnalysedRun, str | None, int | None]] = []
     for s in a.subjects:
         paths = [path for path in s.attentions if s.kind(path) == SOURCE]
         if a.settings.gold is not None and len(paths) > 1:
@@ -198,7 +198,7 @@ def _layers(a: Analysis) -> list[tuple[Subject, str | None, int | None]]:
 def _distances(a: Analysis) -> Found:
     counted, kinds = {}, {}
     for s in a.subjects:
-        counted[s.name] = heads.Counted()
+        counted[s.name] = heads.DistanceCounts()
         for k in a.attended:
             counted[s.name].add(s.weights(k))
         kinds[s.name] = s.kinds
@@ -206,7 +206,7 @@ def _distances(a: Analysis) -> Found:
     found: Found = []
     for s in a.subjects:
         try:
-            name, before = stem("distances", s.name), any(isinstance(one, Drawn) for one in found)
+            name, before = stem("distances", s.name), any(isinstance(one, DrawnFigure) for one in found)
             found.append(heads.draw_distances(table, s.name, len(a.attended), name, s.layers, brief=before))
         except NotDrawn as why:
             found.append(str(why))
@@ -237,7 +237,7 @@ def _off_diagonality(a: Analysis) -> Found:
     return [heads.draw_off_diagonality(table, base.name), *notes]
 
 
-def _learned(s: Subject) -> list[str]:
+def _learned(s: AnalysedRun) -> list[str]:
     """The self-attention whose weights depend on the text."""
     return [path for path in s.attentions if s.kind(path) != SOURCE and path not in s.fixed]
 
@@ -271,7 +271,7 @@ def _contrast_title(a: Analysis) -> str:
 
 
 def _unknown(a: Analysis) -> Found:
-    found: dict[str, tuple[list[Translation], list[unknown.Unknown]]] = {}
+    found: dict[str, tuple[list[Translation], list[unknown.UnknownWord]]] = {}
     notes: Found = []
     for s in a.subjects:
         here = replace(s.run.loaded, dictionary=a.dictionary)
@@ -289,7 +289,7 @@ def _unknown(a: Analysis) -> Found:
     shown = unknown.examples({name: words for name, (_, words) in found.items()})
     if shown.rows:
         about = "Some of the unknown words of each run, evenly spaced, and the translations after all are replaced"
-        return [counts, Drawn("unknown-examples", "Unknown words, examples", f"{about}.", shown), *notes]
+        return [counts, DrawnFigure("unknown-examples", "Unknown words, examples", f"{about}.", shown), *notes]
     return [counts, *notes]
 
 

@@ -11,8 +11,8 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from calque.adl.check import Checked
-from calque.analyse.cache import Kept, contents, fingerprint
+from calque.adl.check import CheckedDefinition
+from calque.analyse.cache import AnalysisCache, contents, fingerprint
 from calque.analyse.forced_attention import attention_weights
 from calque.analyse.layer_names import layers_in_words
 from calque.data.codecs import Codec, split
@@ -20,7 +20,7 @@ from calque.data.corpus import open_corpus
 from calque.data.lines import Lines, check_corpus
 from calque.data.vocabulary import EOS
 from calque.decode.translate import Translation
-from calque.explain.totals import Around, Whole, whole
+from calque.explain.totals import ModelCosts, Surroundings, whole
 from calque.ground.diagnostics import CalqueError, Place, error
 from calque.layers.contract import ENCODER as OF_ENCODER
 from calque.layers.contract import Layer, SourceArg
@@ -33,7 +33,7 @@ KINDS = (ENCODER, DECODER, SOURCE)
 
 
 @dataclass(frozen=True)
-class Tested:
+class ReferenceText:
     """A text to translate, its reference, and where it is from; `lengths`, in words, are those of all pairs, uncut."""
 
     title: str
@@ -42,11 +42,11 @@ class Tested:
     lengths: tuple[tuple[int, int], ...]
 
 
-class Subject:
+class AnalysedRun:
     """A run by its short name. What it translates is computed when first asked for, and kept."""
 
-    def __init__(self, name: str, folder: Path, text: Tested, kept: Kept | None = None):
-        self.name, self.folder, self.text, self.kept = name, folder, text, kept or Kept()
+    def __init__(self, name: str, folder: Path, text: ReferenceText, kept: AnalysisCache | None = None):
+        self.name, self.folder, self.text, self.kept = name, folder, text, kept or AnalysisCache()
         self.run = api.load(folder)
 
     @cached_property
@@ -55,7 +55,7 @@ class Subject:
         return fingerprint([read_about(self.folder / MODEL)["sha256"], contents(self.folder / EXPERIMENT)])
 
     @property
-    def checked(self) -> Checked:
+    def checked(self) -> CheckedDefinition:
         """The definition."""
         return self.run.model.checked
 
@@ -80,10 +80,10 @@ class Subject:
         """Numbers that were trained, shared ones once."""
         return sum(p.numel() for p in self.run.model.parameters())
 
-    def figures(self, length: int, source: int) -> Whole:
+    def figures(self, length: int, source: int) -> ModelCosts:
         """What `calque explain` knows of it for sentences of these lengths."""
         shape = self.run.model.shape
-        around = Around(shape.source_size, shape.target_size, shape.tying, shape.output_bias)
+        around = Surroundings(shape.source_size, shape.target_size, shape.tying, shape.output_bias)
         return whole(self.checked, around, length, source)
 
     @cached_property
@@ -187,7 +187,7 @@ def names_of(folders: Sequence[Path]) -> list[str]:
     return found
 
 
-def common_text(folders: Sequence[Path], given: tuple[Path, Path] | None, lines: int) -> Tested:
+def common_text(folders: Sequence[Path], given: tuple[Path, Path] | None, lines: int) -> ReferenceText:
     """The first `lines` lines of the given files, else of the runs' own test text (validation text where there is none).
 
     Raises X821 where a run's folder holds none, X822 where runs have different ones, and what `check_corpus` raises.
@@ -205,9 +205,9 @@ def common_text(folders: Sequence[Path], given: tuple[Path, Path] | None, lines:
     return _tested(f"{split} text of the runs", pair, lines)
 
 
-def _tested(title: str, pair: tuple[list[str], list[str]], lines: int) -> Tested:
+def _tested(title: str, pair: tuple[list[str], list[str]], lines: int) -> ReferenceText:
     lengths = tuple((len(split(source)), len(split(target))) for source, target in zip(*pair, strict=True))
-    return Tested(title, tuple(pair[0][:lines]), tuple(pair[1][:lines]), lengths)
+    return ReferenceText(title, tuple(pair[0][:lines]), tuple(pair[1][:lines]), lengths)
 
 
 def _own_text(folder: Path) -> tuple[str, tuple[list[str], list[str]]]:
@@ -222,12 +222,12 @@ def _own_text(folder: Path) -> tuple[str, tuple[list[str], list[str]]]:
 
 
 def open_subjects(
-    folders: Sequence[Path], given: tuple[Path, Path] | None, lines: int, kept: Kept | None = None
-) -> list[Subject]:
+    folders: Sequence[Path], given: tuple[Path, Path] | None, lines: int, kept: AnalysisCache | None = None
+) -> list[AnalysedRun]:
     """The runs of these folders on one text. Raises what `names_of`, `common_text` and `calque.load` raise."""
     names = names_of(folders)
     text = common_text(folders, given, lines)
-    found = [Subject(name, folder, text, kept) for name, folder in zip(names, folders, strict=True)]
+    found = [AnalysedRun(name, folder, text, kept) for name, folder in zip(names, folders, strict=True)]
     codecs: dict[str, tuple[Codec, Codec]] = {}
     for subject in found:
         # Runs of one corpus cut words alike: what one has cut, the others need not cut again.

@@ -3,7 +3,7 @@
 from collections.abc import Iterator, Mapping, Sequence
 from difflib import SequenceMatcher
 
-from calque.analyse.drawn import Drawn, Table
+from calque.analyse.drawn import DrawnFigure, Table
 from calque.evaluate.statistics import measure
 
 COUNT = 10
@@ -19,7 +19,9 @@ def chosen(scores: Sequence[float], count: int = COUNT) -> list[int]:
     return [order[(2 * k + 1) * len(order) // (2 * count)] for k in range(count)]
 
 
-def side_by_side(sources: Sequence[str], references: Sequence[str], systems: Mapping[str, Sequence[str]]) -> Drawn:
+def side_by_side(
+    sources: Sequence[str], references: Sequence[str], systems: Mapping[str, Sequence[str]]
+) -> DrawnFigure:
     """Ten lines with the translation of each run."""
     metric = measure("chrf")
     each = [metric.sentence(metric.statistics(lines, references)) for lines in systems.values()]
@@ -37,7 +39,7 @@ def side_by_side(sources: Sequence[str], references: Sequence[str], systems: Map
         "can be a good translation all the same."
     )
     columns = (*FIXED, *systems)
-    return Drawn("translations", "Translations side by side", caption, Table.of(columns, rows), reading=reading)
+    return DrawnFigure("translations", "Translations side by side", caption, Table.of(columns, rows), reading=reading)
 
 
 def differences(reference: str, hypothesis: str) -> Iterator[tuple[str, str]]:

@@ -8,8 +8,8 @@ from typing import Any
 
 import numpy as np
 
-from calque.analyse.canvas import Canvas, lines_of
-from calque.analyse.drawn import Drawn, NotDrawn, Table
+from calque.analyse.canvas import Panels, lines_of
+from calque.analyse.drawn import DrawnFigure, NotDrawn, Table
 from calque.ledger.entry import Entry
 
 SCORES = ("BLEU", "METEOR", "validation perplexity")
@@ -92,12 +92,12 @@ def _apart(values: Sequence[float]) -> list[float]:
     return found
 
 
-def draw(name: str, table: Table, where: str) -> Drawn:
+def draw(name: str, table: Table, where: str) -> DrawnFigure:
     """A line for each family, deviations over seeds as whiskers."""
     if not table.rows:
         raise NotDrawn("no number varies")
     score = table.columns[2]
-    canvas = Canvas(1, 3.0)
+    canvas = Panels(1, 3.0)
     (axes,) = canvas.axes
     style = lines_of(table.each("line"))
     for line in table.each("line"):
@@ -114,7 +114,7 @@ def draw(name: str, table: Table, where: str) -> Drawn:
     stem = f"sweep-{name.replace('#', 'number-')}"
     seeds = sorted({int(n) for n in table.numbers("n")})
     told = f"{seeds[0]}" if len(seeds) == 1 else f"{seeds[0]} to {seeds[-1]}"
-    return Drawn(
+    return DrawnFigure(
         stem,
         f"{score} against {label}",
         f"Cells of the ledger {where}; {told} trainings a point, whiskers are their deviations. In names, * stands for the number "

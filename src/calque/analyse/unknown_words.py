@@ -4,11 +4,11 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from calque.analyse.canvas import Canvas, fills_of
-from calque.analyse.drawn import Drawn, Table
+from calque.analyse.canvas import Panels, fills_of
+from calque.analyse.drawn import DrawnFigure, Table
 from calque.data.codecs import split
 from calque.data.vocabulary import EOS, PAD
-from calque.decode.sentences import Loaded, Translation
+from calque.decode.sentences import Translation, Translator
 from calque.decode.unknown import COPY, DICTIONARY, LEFT, replaced, replacements
 
 HOW = (DICTIONARY, COPY, LEFT)
@@ -17,7 +17,7 @@ EXAMPLES = 8
 
 
 @dataclass(frozen=True)
-class Unknown:
+class UnknownWord:
     """One unknown word that a run wrote: what it is aligned with, what it becomes, and whether the reference has that word."""
 
     line: int
@@ -29,14 +29,14 @@ class Unknown:
 
 
 def unknown_words(
-    loaded: Loaded, sources: Sequence[str], references: Sequence[str], found: Sequence[Translation]
-) -> list[Unknown]:
+    loaded: Translator, sources: Sequence[str], references: Sequence[str], found: Sequence[Translation]
+) -> list[UnknownWord]:
     """The unknown words of a run's translations, in the order of the text, lines from 1."""
     each = [[one] for one in found]
     made = replacements(loaded, sources, each)
     texts = [one.text for (one,) in replaced(loaded, each, made)]
     return [
-        Unknown(
+        UnknownWord(
             r.line + 1,
             r.source,
             r.how(loaded),
@@ -48,7 +48,7 @@ def unknown_words(
     ]
 
 
-def table(runs: Mapping[str, tuple[Sequence[Translation], Sequence[Unknown]]]) -> Table:
+def table(runs: Mapping[str, tuple[Sequence[Translation], Sequence[UnknownWord]]]) -> Table:
     """A row for each run: words, unknown ones, how these are replaced, and how many of the words put in the reference has."""
     rows = []
     for run, (found, unknown) in runs.items():
@@ -61,7 +61,7 @@ def table(runs: Mapping[str, tuple[Sequence[Translation], Sequence[Unknown]]]) -
     return Table.of(("run", "words", "unknown", "unknown %", *names), rows)
 
 
-def examples(runs: Mapping[str, Sequence[Unknown]]) -> Table:
+def examples(runs: Mapping[str, Sequence[UnknownWord]]) -> Table:
     """Some of each run's unknown words, evenly spaced."""
     rows = []
     for run, unknown in runs.items():
@@ -73,10 +73,10 @@ def examples(runs: Mapping[str, Sequence[Unknown]]) -> Table:
     return Table.of(columns, rows)
 
 
-def draw(found: Table, lines: int, dictionary: str | None) -> Drawn:
+def draw(found: Table, lines: int, dictionary: str | None) -> DrawnFigure:
     """A bar for each run, in parts by what becomes of its unknown words."""
     runs = found.each("run")
-    canvas = Canvas(1, 0.9 + 0.3 * len(runs))
+    canvas = Panels(1, 0.9 + 0.3 * len(runs))
     (axes,) = canvas.axes
     left = [0.0] * len(runs)
     for name, fill in fills_of(found.columns[4:7]).items():
@@ -94,4 +94,6 @@ def draw(found: Table, lines: int, dictionary: str | None) -> Drawn:
         "left where the end symbol is attended to most. The table also counts the replacements that stand in the reference."
     )
     reading = "The longer a bar, the more words the run could not write itself; its parts say what replaced them."
-    return Drawn("unknown-words", "Unknown words and what becomes of them", caption, found, *canvas.files(), reading)
+    return DrawnFigure(
+        "unknown-words", "UnknownWord words and what becomes of them", caption, found, *canvas.files(), reading
+    )

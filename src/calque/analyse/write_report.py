@@ -5,7 +5,7 @@ from pathlib import Path
 
 from calque.analyse import cache as kept
 from calque.analyse.analysis import Analysis
-from calque.analyse.drawn import Drawn, NotDrawn
+from calque.analyse.drawn import DrawnFigure, NotDrawn
 from calque.analyse.html import Section, page
 from calque.analyse.pieces import PIECES, Piece
 from calque.analyse.runs import stem
@@ -26,7 +26,7 @@ def make_section(analysis: Analysis, name: str, piece: Piece) -> Section:
         made = kept.drawn(part)
     except NotDrawn as why:
         made = [f"Not drawn: {why}."]
-    drawn = tuple(one for one in made if isinstance(one, Drawn))
+    drawn = tuple(one for one in made if isinstance(one, DrawnFigure))
     analysis.tell(f"{piece.title}: {len(drawn)} drawn{' before' * there}")
     return Section(name, piece.title, drawn, tuple(one for one in made if isinstance(one, str)))
 

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from calque import zoo
-from calque.adl.check import Checked, check
+from calque.adl.check import CheckedDefinition, check
 from calque.data.lines import Lines
 from calque.data.vocabulary import EOS, PAD, SPECIALS, UNK
 from calque.ground.diagnostics import Place, error
@@ -22,7 +22,7 @@ MEDIAN, SPREAD, LONGEST = 13.0, 0.4, 60
 """Of synthetic lengths, end symbol left out: log-normal, rounded, between 1 and LONGEST. The mean is near 14 words."""
 
 
-def definition(name: str) -> Checked:
+def definition(name: str) -> CheckedDefinition:
     """The checked tree of an .adl file, or of an architecture of the zoo. Raises what `zoo.find` and `check` raise."""
     return check(zoo.find(name), builtin())
 

@@ -54,8 +54,8 @@ def analyse(
     at hand cannot show say why. Of any architecture, several side by side. The report is written anew after each section; a
     command that was stopped continues when it is given again.
     """
-    from calque.analyse.analysis import Analysis, Settings
-    from calque.analyse.cache import KEPT, Kept
+    from calque.analyse.analysis import Analysis, AnalysisSettings
+    from calque.analyse.cache import KEPT, AnalysisCache
     from calque.analyse.pieces import PIECES
     from calque.analyse.write_report import REPORT, write_report
     from calque.papers.figure_list import chosen, paper_figures
@@ -69,22 +69,22 @@ def analyse(
     ):
         raise click.UsageError("expected a RUN, or --ledger")
     set_threads(threads)
-    settings = Settings(
+    settings = AnalysisSettings(
         text,
         lines,
         base,
-        buckets or Settings.buckets,
-        equal or Settings.equal,
+        buckets or AnalysisSettings.buckets,
+        equal or AnalysisSettings.equal,
         layers,
         line,
         pairs,
         gold,
         ledger,
-        most or Settings.pairs,
+        most or AnalysisSettings.pairs,
         dictionary,
     )
     command = _command(click.get_current_context())
-    analysis = Analysis(runs, settings, command, tell, Kept(out / KEPT))
+    analysis = Analysis(runs, settings, command, tell, AnalysisCache(out / KEPT))
     before = _written(out / REPORT)
     try:
         path = write_report(analysis, out, pieces or PIECES, alone=bool(pieces))

@@ -172,7 +172,7 @@ def decode(
 
     from calque.bench import tables
     from calque.bench.crew import Crew
-    from calque.bench.decode import Opening, Plan, subject
+    from calque.bench.decode import DecodePlan, Opening, subject
     from calque.bench.decode import decode as measure
     from calque.bench.length_plot import draw
     from calque.decode.products import packing_works
@@ -187,7 +187,7 @@ def decode(
     alone = [name for name in against.split(",") if name and not name.startswith("ctranslate2")]
     if workers > 1 and (uncached or alone or given.model.device.type != "cpu"):
         raise click.UsageError("--workers are of a processor; --uncached has none, nor has a peer but ctranslate2")
-    plan = Plan(batch, beams, lengths, precision or "float32", repeats, uncached, workers)
+    plan = DecodePlan(batch, beams, lengths, precision or "float32", repeats, uncached, workers)
     with ExitStack() as stack:
         crew = None
         if workers > 1:
@@ -259,7 +259,7 @@ def train(
     sources, targets = texts or [synthetic(pairs, vocabulary, seed) for seed in (1, 2)]
     settings = measuring.settings_for(precision or "float32", threads or 0, batch_tokens, device)
     data = measuring.batches(sources, targets, settings)
-    how = measuring.Plan(updates, warm_up, repeats)
+    how = measuring.TrainPlan(updates, warm_up, repeats)
     with ExitStack() as stack:
         peers = _peers(against, pythons, checked, vocabulary, stack)
         found = measuring.train(checked, Shape(vocabulary, vocabulary), settings, data, how, peers)

@@ -49,10 +49,10 @@ def LENGTHS(command: Any) -> Any:
 
 def around(source_vocabulary: int | None, target_vocabulary: int | None, tying: str | None) -> Any:
     """What surrounds an architecture. Tying is three-way, where the vocabularies are of one size, else of the target's."""
-    from calque.explain import Around
+    from calque.explain import Surroundings
 
     one = source_vocabulary is None or source_vocabulary == target_vocabulary
-    return Around(source_vocabulary, target_vocabulary, tying or ("three-way" if one else "target"))
+    return Surroundings(source_vocabulary, target_vocabulary, tying or ("three-way" if one else "target"))
 
 
 def checked_definition(name: str, settings: tuple[str, ...] = (), dialect: str = "calque") -> Any:

@@ -132,7 +132,7 @@ def reproduce(
     from calque.data.public import data_root
     from calque.papers.own_corpus import OwnCorpus, corpus_named
     from calque.papers.plan import CELLS, table_of
-    from calque.papers.request import Asked, held_pair
+    from calque.papers.request import Request, held_pair
 
     written = (*([f"d={width}"] if width else []), *overrides)
     if _untrained(paper, table, written, folders, corpus, data_root(data_folder), out):
@@ -141,12 +141,12 @@ def reproduce(
     folder = out or Path("runs") / "reproduce" / paper / table
     below = data_root(data_folder)
     from calque import zoo
-    from calque.papers.report import Shown, write_report
+    from calque.papers.report import ReportOptions, write_report
     from calque.papers.speed import TIMED, time_table
     from calque.papers.speed_report import write_speed_report
     from calque.papers.train_cells import reproduce_table
 
-    shown = Shown(pair, metric, trials, held_pair(folder) if report_only else None)
+    shown = ReportOptions(pair, metric, trials, held_pair(folder) if report_only else None)
     column = shown.column(paper, here)
     if report_only:
         speed = column.metric in TIMED
@@ -154,7 +154,7 @@ def reproduce(
         return
     text = corpus_named(corpus)
     own = isinstance(text, OwnCorpus)
-    asked = Asked(
+    asked = Request(
         paper,
         table,
         text.name,

@@ -126,8 +126,8 @@ def train(run: Path, overrides: tuple[str, ...], out: Path | None, parent: Path 
     that --set gives (train.max_updates, max_epochs, max_seconds, patience, min_lr) is for this call alone; every
     other key that changes becomes a new phase of the run.
     """
-    from calque.train.call import Call
-    from calque.train.loop import Stopped
+    from calque.train.call import TrainingCall
+    from calque.train.loop import StoppedTraining
     from calque.workflow.repeat import repeat
     from calque.workflow.show import Show
     from calque.workflow.steps import run_training
@@ -140,9 +140,9 @@ def train(run: Path, overrides: tuple[str, ...], out: Path | None, parent: Path 
         if again:
             result = repeat(run, folder, show, tell, restart)
         else:
-            call, own = Call(_limits(overrides)), folder.resolve() == run.resolve()
+            call, own = TrainingCall(_limits(overrides)), folder.resolve() == run.resolve()
             result = run_training(experiment, folder, show, tell, call, own, restart)
-    if isinstance(result, Stopped):
+    if isinstance(result, StoppedTraining):
         tell(f"stopped after update {result.update}; `calque train {folder}` goes on")
         sys.exit(128 + result.signal)
     tell(

@@ -68,7 +68,7 @@ def translate(
     import os
 
     from calque.decode.translate import translate_stream
-    from calque.decode.workers import Work, translate_with_workers
+    from calque.decode.workers import WorkerTask, translate_with_workers
     from calque.workflow.api import open_loaded
     from calque.workflow.show import LineProgress
 
@@ -80,7 +80,7 @@ def translate(
         every: Generator[list[Translation], None, None]
         progress = LineProgress("translating", _lines_ahead())
         if workers > 1:
-            work = Work(opened, n_best, invariant, threads or max(1, (os.cpu_count() or 1) // workers))
+            work = WorkerTask(opened, n_best, invariant, threads or max(1, (os.cpu_count() or 1) // workers))
             every = translate_with_workers(work, workers, source, warn=repairs.note, progress=progress)
         else:
             set_threads(threads)

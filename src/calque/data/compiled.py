@@ -24,7 +24,7 @@ from calque.data.corpus import (
     INDEX,
     SIDES,
     Pairs,
-    Prepared,
+    PreparedCorpus,
     Sentences,
     checksum,
     open_corpus,
@@ -32,11 +32,11 @@ from calque.data.corpus import (
 )
 from calque.data.lines import Lines, check_corpus
 from calque.data.subwords import learn, read_merges, save_codecs
-from calque.experiment import Data
+from calque.experiment import DataSettings
 from calque.ground.diagnostics import CalqueError, Diagnostic, Place, error, render
 from calque.ground.files import alone, replacing
 
-__all__ = ["Pairs", "Prepared", "Sentences", "open_corpus", "prepare"]
+__all__ = ["Pairs", "PreparedCorpus", "Sentences", "open_corpus", "prepare"]
 
 Tell = Callable[[str], None]
 """Called with a line of progress, or a rendered warning."""
@@ -46,7 +46,7 @@ CHUNK = 8192
 
 
 @dataclasses.dataclass(frozen=True)
-class Given:
+class GivenCodecs:
     """Codecs that a corpus takes over, and what names them."""
 
     codecs: tuple[Codec, Codec]
@@ -55,8 +55,8 @@ class Given:
 
 
 def prepare(
-    settings: Data, folder: Path, base: Path, report: Tell | None = None, given: Given | None = None
-) -> Prepared:
+    settings: DataSettings, folder: Path, base: Path, report: Tell | None = None, given: GivenCodecs | None = None
+) -> PreparedCorpus:
     """Compiles the corpora that `settings` names, relative to `base`, into `folder`, whole or not at all.
 
     Codecs are learned from the training text where none are `given`.
@@ -86,21 +86,23 @@ def prepare(
     return _told(open_corpus(folder), tell)
 
 
-def _told(found: Prepared, tell: Tell) -> Prepared:
+def _told(found: PreparedCorpus, tell: Tell) -> PreparedCorpus:
     """The corpus, its mean lengths told: table 1 of You 2020, and what their `hc_src_att` needs."""
     means = f"{found.source_mean:.1f} subwords a source, {found.target_mean:.1f} a target"
     tell(f"train: {means}, gamma {found.gamma:.4f}")
     return found
 
 
-def corpus_digest(settings: Data, base: Path, given: Given | None = None) -> str | None:
+def corpus_digest(settings: DataSettings, base: Path, given: GivenCodecs | None = None) -> str | None:
     """The digest that `prepare` would give its result, known without it; None where a file cannot be read."""
     files = _files(settings, base)
     sums = _sums(settings, files, base, given)
     return None if None in sums else _digest(settings, files, sums, given)
 
 
-def compiled_before(settings: Data, folder: Path, base: Path, whatever_text: bool = False) -> Prepared | None:
+def compiled_before(
+    settings: DataSettings, folder: Path, base: Path, whatever_text: bool = False
+) -> PreparedCorpus | None:
     """The corpus that `prepare` compiled with these settings into `folder`, whose text may have moved since.
 
     None where there is none, where its settings are others, or where a file that can be read holds another text, which
@@ -144,7 +146,7 @@ _ELSEWHERE = {"train", "valid", "valid_more", "test", "codes", "source_end", "vo
 """Keys that `_digest` leaves out: paths, and what does not decide how text is compiled."""
 
 
-def _files(settings: Data, base: Path) -> Files:
+def _files(settings: DataSettings, base: Path) -> Files:
     found: Files = {}
     faults = []
     for split in ("train", "valid", "test"):
@@ -162,7 +164,7 @@ def _files(settings: Data, base: Path) -> Files:
     return found
 
 
-def _sums(settings: Data, files: Files, base: Path, given: Given | None) -> list[str | None]:
+def _sums(settings: DataSettings, files: Files, base: Path, given: GivenCodecs | None) -> list[str | None]:
     """The checksum of each file that is read; None for one that cannot be: `_check` says which, and why."""
     paths = [path for pair in files.values() for path in pair]
     if settings.subwords == "codes" and settings.codes and given is None:
@@ -176,7 +178,7 @@ def _sums(settings: Data, files: Files, base: Path, given: Given | None) -> list
     return found
 
 
-def _digest(settings: Data, files: Files, sums: Sequence[str | None], given: Given | None) -> str:
+def _digest(settings: DataSettings, files: Files, sums: Sequence[str | None], given: GivenCodecs | None) -> str:
     """Names what decides the result: the settings read here, the bytes of the files, and codecs that are given."""
     read = dataclasses.asdict(dataclasses.replace(settings, train=(), valid=(), test=(), codes="", source_end=True))
     del read["valid_more"]  # the names of the texts stand in `files`
@@ -187,7 +189,7 @@ def _digest(settings: Data, files: Files, sums: Sequence[str | None], given: Giv
     return hashlib.sha256(json.dumps(parts, sort_keys=True).encode()).hexdigest()
 
 
-def _ready(folder: Path, digest: str) -> Prepared | None:
+def _ready(folder: Path, digest: str) -> PreparedCorpus | None:
     if folder.exists() and not (folder / INDEX).exists() and (not folder.is_dir() or any(folder.iterdir())):
         raise error("D307", Place(str(folder)))
     try:
@@ -197,7 +199,7 @@ def _ready(folder: Path, digest: str) -> Prepared | None:
     return found if found.digest == digest else None
 
 
-def _check(settings: Data, files: Files, base: Path, tell: Tell, given: Given | None) -> dict[str, int]:
+def _check(settings: DataSettings, files: Files, base: Path, tell: Tell, given: GivenCodecs | None) -> dict[str, int]:
     """All faults of all files as one CalqueError; tells the warnings and returns how many there were of each code."""
     faults: list[Diagnostic] = []
     counts: Counter[str] = Counter()
@@ -220,14 +222,14 @@ def _check(settings: Data, files: Files, base: Path, tell: Tell, given: Given | 
     return dict(counts)
 
 
-def _learn(settings: Data, files: Files, base: Path, tell: Tell) -> tuple[Codec, Codec]:
+def _learn(settings: DataSettings, files: Files, base: Path, tell: Tell) -> tuple[Codec, Codec]:
     source, target = (Lines(path) for path in files["train"])
     tell(f"learning {settings.subwords}")
     return learn(settings, source, target, base)
 
 
 def _compile(
-    settings: Data, files: Files, codecs: tuple[Codec, Codec], folder: Path, about: dict[str, Any], tell: Tell
+    settings: DataSettings, files: Files, codecs: tuple[Codec, Codec], folder: Path, about: dict[str, Any], tell: Tell
 ) -> None:
     """Fills an empty folder; `about` becomes its index."""
     save_codecs(folder, *codecs)
@@ -260,7 +262,7 @@ def _compile(
 
 
 def _encode(
-    settings: Data, split: str, paths: tuple[Path, Path], codecs: tuple[Codec, Codec], folder: Path
+    settings: DataSettings, split: str, paths: tuple[Path, Path], codecs: tuple[Codec, Codec], folder: Path
 ) -> tuple[dict[str, Any], dict[str, int]]:
     """Writes ids, offsets and (but for training) text of one split; what the index says of it, what was left out."""
     keep_all = split != "train"
@@ -296,7 +298,7 @@ def _encode(
 
 
 def _keep(
-    settings: Data, source: NDArray[np.int64], target: NDArray[np.int64], left_out: dict[str, int]
+    settings: DataSettings, source: NDArray[np.int64], target: NDArray[np.int64], left_out: dict[str, int]
 ) -> NDArray[np.bool_]:
     shorter, longer = np.minimum(source, target), np.maximum(source, target)
     kept = np.ones(len(source), bool)

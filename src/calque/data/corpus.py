@@ -83,7 +83,7 @@ class Pairs:
 
 
 @dataclass(frozen=True)
-class Prepared:
+class PreparedCorpus:
     """A prepared corpus; `about` is its `corpus.json`. Its splits are `train`, `valid`, `test`, and `valid.NAME`."""
 
     folder: Path
@@ -130,7 +130,7 @@ class Prepared:
         return source, target
 
 
-def open_corpus(folder: Path, verify: bool = False) -> Prepared:
+def open_corpus(folder: Path, verify: bool = False) -> PreparedCorpus:
     """Maps a prepared corpus; with `verify`, reads all of it and compares checksums.
 
     Raises D301 (no such corpus), D302 (`corpus.json` damaged), D303 (a file missing or of the wrong size), D304
@@ -154,7 +154,7 @@ def open_corpus(folder: Path, verify: bool = False) -> Prepared:
         if len(source) != len(target):
             raise error("D305", Place(str(folder / f"{split}.target.offsets")))
         pairs[split] = Pairs(source, target)
-    return Prepared(folder, about, load_codecs(folder), pairs)
+    return PreparedCorpus(folder, about, load_codecs(folder), pairs)
 
 
 def checksum(path: Path) -> str:

@@ -81,7 +81,7 @@ def unreadable(path: Path, fault: OSError) -> CalqueError:
 
 
 @dataclass(frozen=True)
-class Report:
+class CorpusReport:
     """What `check_corpus` found in a corpus that can be used."""
 
     pairs: int
@@ -90,7 +90,7 @@ class Report:
     """How often each code occurred, those not listed included."""
 
 
-def check_corpus(source: Path, target: Path) -> Report:
+def check_corpus(source: Path, target: Path) -> CorpusReport:
     """Reads both sides once and reports every fault with its file and line.
 
     Errors: unreadable (D101), unequal line counts (D102), invalid UTF-8 (D103), NUL (D104), damaged gzip (D105), no
@@ -112,7 +112,7 @@ def check_corpus(source: Path, target: Path) -> Report:
     listed = findings.listed()
     if any(d.severity == "error" for d in listed):
         raise CalqueError(listed)
-    return Report(counts[0], tuple(listed), dict(findings.counts))
+    return CorpusReport(counts[0], tuple(listed), dict(findings.counts))
 
 
 class _Findings:

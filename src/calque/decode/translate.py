@@ -18,27 +18,27 @@ from calque.decode.sentences import (
     EMPTY,
     SLAB,
     Asked,
-    Loaded,
     Prefix,
     Sentence,
     Source,
     Translation,
+    Translator,
     as_batch,
     lengths_of,
     rounded,
     sentences_of,
 )
 from calque.decode.unknown import replace_unknown
-from calque.experiment import Decode
+from calque.experiment import DecodeSettings
 from calque.ground.diagnostics import Diagnostic
 
 __all__ = [
     "EMPTY",
     "Asked",
-    "Loaded",
     "Prefix",
     "Sentence",
     "Translation",
+    "Translator",
     "chunks",
     "force",
     "translate_batch",
@@ -48,7 +48,7 @@ __all__ = [
 
 
 def translate_lines(
-    loaded: Loaded,
+    loaded: Translator,
     asked: Sequence[Asked],
     n_best: int = 1,
     invariant: bool = False,
@@ -93,7 +93,7 @@ def translate_lines(
     return found
 
 
-def _hypotheses(decode: Decode, n_best: int) -> int:
+def _hypotheses(decode: DecodeSettings, n_best: int) -> int:
     return n_best if decode.sample else max(decode.beam, n_best)
 
 
@@ -105,7 +105,7 @@ def _slabs(lengths: np.ndarray[tuple[int, int], np.dtype[np.int64]]) -> list[Sou
 
 
 def translate_stream(
-    loaded: Loaded,
+    loaded: Translator,
     asked: Iterable[Asked],
     n_best: int = 1,
     invariant: bool = False,
@@ -127,7 +127,7 @@ def chunks(asked: Iterable[Asked], size: int) -> Iterator[tuple[int, list[Asked]
 
 
 def translate_batch(
-    loaded: Loaded, sentences: Sequence[Sentence], n_best: int = 1, slab: int = 0
+    loaded: Translator, sentences: Sequence[Sentence], n_best: int = 1, slab: int = 0
 ) -> list[list[Translation]]:
     """The translations of encoded sentences, all in one batch; in one of `slab` rows and rounded lengths, if given."""
     count, decode = len(sentences), loaded.decode
@@ -157,7 +157,7 @@ def translate_batch(
     return [_translations(loaded, hypotheses, b) for b in range(count)]
 
 
-def force(loaded: Loaded, lines: Sequence[str], targets: Sequence[Sequence[int]]) -> Scores:
+def force(loaded: Translator, lines: Sequence[str], targets: Sequence[Sequence[int]]) -> Scores:
     """log p of given translations under an ensemble: whole targets as prefixes. `calque.decode.score` is faster for one model."""
     whole = replace(loaded, decode=replace(loaded.decode, max_source_tokens=0))
     sentences = sentences_of(whole, list(zip(lines, targets, strict=True)))
@@ -173,10 +173,10 @@ def force(loaded: Loaded, lines: Sequence[str], targets: Sequence[Sequence[int]]
     return Scores(logp, torch.tensor([len(ids) + 1 for ids in targets], dtype=torch.int64))
 
 
-def _limit(decode: Decode, words: int) -> int:
+def _limit(decode: DecodeSettings, words: int) -> int:
     return math.ceil(decode.max_length_factor * words) + decode.max_length_offset
 
 
-def _translations(loaded: Loaded, hypotheses: Hypotheses, b: int) -> list[Translation]:
+def _translations(loaded: Translator, hypotheses: Hypotheses, b: int) -> list[Translation]:
     each = zip(hypotheses.tokens[b], hypotheses.scores[b], hypotheses.logps[b], strict=True)
     return [Translation(loaded.target.decode(ids), tuple(ids), score, logp) for ids, score, logp in each]

@@ -34,7 +34,7 @@ HELD_OUT = {"test": 1 / 60, "valid": 1 / 120}
 
 
 @dataclass(frozen=True)
-class Corpus:
+class DemoCorpus:
     """Pairs (English, German) in three splits that share no sentence on either side."""
 
     train: tuple[Pair, ...]
@@ -93,7 +93,7 @@ def _clauses() -> Mapping[str, str]:
     return {english: german for domain in CLAUSES.values() for english, german in domain.items()}
 
 
-def generate(seed: int = 1, pairs: int = 60_000) -> Corpus:
+def generate(seed: int = 1, pairs: int = 60_000) -> DemoCorpus:
     """About `pairs` pairs: 1/60 of them in test, 1/120 in valid, the rest in train, all in the order of their digests.
 
     With the default 60,000: 1,000 in test, 500 in valid. Raises X301 where `babel` or `num2words` is missing.
@@ -116,7 +116,7 @@ def generate(seed: int = 1, pairs: int = 60_000) -> Corpus:
     return _split(english)
 
 
-def _split(pairs: Mapping[str, str]) -> Corpus:
+def _split(pairs: Mapping[str, str]) -> DemoCorpus:
     """Each pair where the digest of its German sentence puts it; what is over in test and valid is left out."""
     ranked = sorted((hashlib.sha256(de.encode()).digest(), en, de) for en, de in pairs.items())
     splits: dict[str, list[Pair]] = {"train": [], "valid": [], "test": []}
@@ -124,7 +124,7 @@ def _split(pairs: Mapping[str, str]) -> Corpus:
         splits[_role(digest)].append((en, de))
     for name, share in HELD_OUT.items():
         del splits[name][round(share * len(pairs)) :]
-    return Corpus(**{name: tuple(split) for name, split in splits.items()})
+    return DemoCorpus(**{name: tuple(split) for name, split in splits.items()})
 
 
 def _role(digest: bytes) -> str:
@@ -186,7 +186,7 @@ def _overlap(a: str, b: str) -> bool:
     return f" {a} " in f" {b} " or f" {b} " in f" {a} "
 
 
-def write(folder: Path, corpus: Corpus) -> None:
+def write(folder: Path, corpus: DemoCorpus) -> None:
     """`train.en`, `train.de`, `valid.en`, ... into `folder`, one sentence a line; each file whole or not at all."""
     folder.mkdir(parents=True, exist_ok=True)
     for name in ("train", "valid", "test"):

@@ -7,10 +7,10 @@ from pathlib import Path
 from typing import NamedTuple
 
 from calque.demo import generator as embedded
-from calque.experiment import Data, Decode, Experiment, Model, Train, write
+from calque.experiment import DataSettings, DecodeSettings, Experiment, ModelSettings, TrainSettings, write
 from calque.ground.diagnostics import Place, error
 from calque.ground.files import write_whole
-from calque.train.loop import Finished, Stopped
+from calque.train.loop import FinishedTraining, StoppedTraining
 from calque.workflow.show import Show, clock
 from calque.workflow.steps import run_training
 
@@ -49,14 +49,14 @@ def experiment(folder: Path, seconds: float = CEILING) -> Experiment:
     """
     corpus = (folder / "corpus").resolve()
     return Experiment(
-        data=Data(
+        data=DataSettings(
             train=(f"{corpus}/train.en", f"{corpus}/train.de"),
             valid=(f"{corpus}/valid.en", f"{corpus}/valid.de"),
             test=(f"{corpus}/test.en", f"{corpus}/test.de"),
             vocabulary_size=2000,
         ),
-        model=Model(text=TEXT),
-        train=Train(
+        model=ModelSettings(text=TEXT),
+        train=TrainSettings(
             batch_tokens=1024,
             lr=0.002,
             beta2=0.99,
@@ -69,7 +69,7 @@ def experiment(folder: Path, seconds: float = CEILING) -> Experiment:
             validate_bleu_sentences=100,
             average="none",
         ),
-        decode=Decode(beam=4),
+        decode=DecodeSettings(beam=4),
     )
 
 
@@ -94,7 +94,7 @@ def demo(
     tell(f"training for {UPDATES:,} updates, or {clock(seconds)} minutes on a slow machine")
     with Show("training") as show:
         result = run_training(experiment(folder, seconds), folder, show, tell)
-    if isinstance(result, Stopped):
+    if isinstance(result, StoppedTraining):
         tell(f"stopped after update {result.update}; `{program} demo {shlex.quote(str(folder))}` continues")
         return 128 + result.signal
     tell(
@@ -112,7 +112,7 @@ def following(program: str, folder: Path) -> str:
     return f"echo {shlex.quote(TRY)} | {program} translate {shlex.quote(str(folder))}"
 
 
-def ceiling(result: Finished, score: float, program: str, folder: Path) -> str:
+def ceiling(result: FinishedTraining, score: float, program: str, folder: Path) -> str:
     """What a person reads whose machine was too slow for the whole recipe."""
     again = f"{program} demo {shlex.quote(str(folder))} --seconds {2 * max(1, round(result.seconds))}"
     return (
@@ -122,7 +122,9 @@ def ceiling(result: Finished, score: float, program: str, folder: Path) -> str:
     )
 
 
-def _report(folder: Path, corpus: embedded.Corpus, out: Callable[[str], None], tell: Callable[[str], None]) -> float:
+def _report(
+    folder: Path, corpus: embedded.DemoCorpus, out: Callable[[str], None], tell: Callable[[str], None]
+) -> float:
     """Translates the test sentences, shows some, draws the attention of the first one; returns BLEU."""
     from calque.analyse import matrices
     from calque.analyse.forced_attention import attention_matrix

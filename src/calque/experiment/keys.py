@@ -20,7 +20,7 @@ def _called(path: str) -> str:
 
 
 @dataclass(frozen=True)
-class Data:
+class DataSettings:
     """[data]: which text, and how it becomes ids."""
 
     train: tuple[str, ...] = key((), "source and target training files, plain or .gz, one sentence per line")
@@ -60,7 +60,7 @@ class Data:
 
 
 @dataclass(frozen=True)
-class Model:
+class ModelSettings:
     """[model]: the architecture and the matrices around it."""
 
     file: str = key("", "an .adl file, or an architecture of `calque zoo`; or give the text itself in `text`")
@@ -93,7 +93,7 @@ class Model:
 
 
 @dataclass(frozen=True)
-class Train:
+class TrainSettings:
     """[train]: how the weights come about."""
 
     seed: int = key(1, "of weights, batches and dropout", low=0)
@@ -195,7 +195,7 @@ class Train:
 
 
 @dataclass(frozen=True)
-class Decode:
+class DecodeSettings:
     """[decode]: how a trained model translates."""
 
     beam: int = key(5, "hypotheses kept per sentence; 1: greedy", low=1, high=1000)

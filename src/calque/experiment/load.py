@@ -13,12 +13,21 @@ from dataclasses import Field, dataclass, field, fields
 from pathlib import Path
 from typing import Any
 
-from calque.experiment.keys import Data, Decode, Model, Train
-from calque.experiment.toml import Entry, comment, literal, parse, parse_override
+from calque.experiment.keys import DataSettings, DecodeSettings, ModelSettings, TrainSettings
+from calque.experiment.toml import KeyEntry, comment, literal, parse, parse_override
 from calque.ground.diagnostics import CalqueError, Diagnostic, Fix, Place, Span, Text, nearest, read_text
 from calque.ground.files import write_whole
 
-__all__ = ["LIMITS", "Data", "Decode", "Experiment", "Model", "Train", "check", "differences"]
+__all__ = [
+    "LIMITS",
+    "DataSettings",
+    "DecodeSettings",
+    "Experiment",
+    "ModelSettings",
+    "TrainSettings",
+    "check",
+    "differences",
+]
 __all__ += ["digest", "load", "override", "to_toml", "write"]
 
 
@@ -26,10 +35,10 @@ __all__ += ["digest", "load", "override", "to_toml", "write"]
 class Experiment:
     """A whole run."""
 
-    data: Data = field(default_factory=Data)
-    model: Model = field(default_factory=Model)
-    train: Train = field(default_factory=Train)
-    decode: Decode = field(default_factory=Decode)
+    data: DataSettings = field(default_factory=DataSettings)
+    model: ModelSettings = field(default_factory=ModelSettings)
+    train: TrainSettings = field(default_factory=TrainSettings)
+    decode: DecodeSettings = field(default_factory=DecodeSettings)
 
 
 _SECTIONS: dict[str, dict[str, Field[Any]]] = {
@@ -61,7 +70,7 @@ def load(path: Path | str, overrides: Sequence[str] = (), besides: Collection[st
     """
     text = read_text(path, "X101", "X102")
     text = Text(text.name, text.body.replace("\r\n", "\n"))
-    entries: list[Entry] = []
+    entries: list[KeyEntry] = []
     faults: list[Diagnostic] = []
     try:
         entries += [entry for entry in parse(text) if entry.section not in besides]
@@ -92,7 +101,10 @@ def load(path: Path | str, overrides: Sequence[str] = (), besides: Collection[st
             if fault not in faults:
                 faults.append(fault)
     experiment = Experiment(
-        Data(**values["data"]), Model(**values["model"]), Train(**values["train"]), Decode(**values["decode"])
+        DataSettings(**values["data"]),
+        ModelSettings(**values["model"]),
+        TrainSettings(**values["train"]),
+        DecodeSettings(**values["decode"]),
     )
     if readable:
         for code, keys, given in _contradictions(experiment):
@@ -104,7 +116,7 @@ def load(path: Path | str, overrides: Sequence[str] = (), besides: Collection[st
     return experiment
 
 
-def override(written: str) -> Entry:
+def override(written: str) -> KeyEntry:
     """The entry of one `--set section.key=value`. Raises X109 and X111."""
 
     def is_text(section: str, key: str) -> bool:
@@ -114,7 +126,7 @@ def override(written: str) -> Entry:
     return parse_override(written, is_text)
 
 
-def _misplaced(entry: Entry, entries: Sequence[Entry]) -> Iterator[Diagnostic]:
+def _misplaced(entry: KeyEntry, entries: Sequence[KeyEntry]) -> Iterator[Diagnostic]:
     """What is wrong with the names of an entry."""
     key = entry.section if entry.key is None else entry.key
     if entry.section not in _SECTIONS:
@@ -141,7 +153,7 @@ def _with_fix(code: str, at: Span | Place, given: Mapping[str, object], form: Ca
     return Diagnostic(code, at, given, fix)
 
 
-def _about(entry: Entry, fault: Diagnostic) -> set[str]:
+def _about(entry: KeyEntry, fault: Diagnostic) -> set[str]:
     """The keys that a faulty entry was, or may have been, about."""
     sections = [s for s in (entry.section, fault.fields.get("home"), fault.fields.get("nearest")) if s in _SECTIONS]
     if entry.key is None or fault.code == "X104":
@@ -186,7 +198,7 @@ def _number_problems(known: "Field[Any]", value: object) -> Iterator[tuple[str, 
         yield "X108", {"bounds": " and ".join(["a finite number", *parts][bool(parts) :]), "found": value}
 
 
-def _setting(known: "Field[Any]", entry: Entry, is_path: bool) -> Any:
+def _setting(known: "Field[Any]", entry: KeyEntry, is_path: bool) -> Any:
     value: Any = entry.value
     if known.type is float:
         return float(value)

@@ -15,7 +15,7 @@ EXPERIMENT = "experiment.toml"
 
 
 @dataclass(frozen=True, slots=True)
-class Entry:
+class KeyEntry:
     """One `section.key = value` as somebody wrote it; `key` is None for a section that is not a table."""
 
     section: str
@@ -39,7 +39,7 @@ _WHERE = re.compile(r" \(at (?:line (\d+), column (\d+)|end of document)\)$")
 _OVERRIDE = re.compile(rf"({_NAME})\.({_NAME})=(.*)", re.DOTALL)
 
 
-def parse(text: Text) -> list[Entry]:
+def parse(text: Text) -> list[KeyEntry]:
     """The entries of a TOML text in the order of its sections; X103 where it is no TOML.
 
     `text` has no carriage returns before newlines: TOML reads those as newlines, and places must agree.
@@ -52,19 +52,19 @@ def parse(text: Text) -> list[Entry]:
     for section, content in document.items():
         section_at, at = places.get((section, ""), (anywhere, anywhere))
         if not isinstance(content, dict):
-            found.append(Entry(section, None, content, section_at, section_at, at, folder))
+            found.append(KeyEntry(section, None, content, section_at, section_at, at, folder))
             continue
         for key, value in content.items():
             # Quoted and nested spellings of a key are not looked for: the line of the section must do.
             line = text.line_column(section_at.start)[0] if isinstance(section_at, Span) else None
             key_at, value_at = places.get((section, key), (Place(text.name, line),) * 2)
-            found.append(Entry(section, key, value, section_at, key_at, value_at, folder))
+            found.append(KeyEntry(section, key, value, section_at, key_at, value_at, folder))
         if not content:
-            found.append(Entry(section, None, content, section_at, section_at, at, folder))
+            found.append(KeyEntry(section, None, content, section_at, section_at, at, folder))
     return found
 
 
-def parse_override(written: str, is_text: Callable[[str, str], bool]) -> Entry:
+def parse_override(written: str, is_text: Callable[[str, str], bool]) -> KeyEntry:
     """The entry of one `--set section.key=value`; X109 where it is none. Its paths start from the current folder.
 
     The value is TOML. For a key that `is_text`, a value without quotes is the string itself: a shell would take quotes away.
@@ -75,14 +75,14 @@ def parse_override(written: str, is_text: Callable[[str, str], bool]) -> Entry:
         raise error("X109", Span(text, 0, len(written)), found=written)
     section, key, value = (Span(text, match.start(n), match.end(n)) for n in (1, 2, 3))
     if is_text(match[1], match[2]) and match[3][:1] not in ('"', "'"):
-        return Entry(match[1], match[2], match[3], section, key, value, os.getcwd())
+        return KeyEntry(match[1], match[2], match[3], section, key, value, os.getcwd())
     try:
         document = _loads("value = " + match[3], text)
     except CalqueError:
         raise error("X111", value, found=match[3], key=f"{match[1]}.{match[2]}") from None
     if list(document) != ["value"]:
         raise error("X111", value, found=match[3], key=f"{match[1]}.{match[2]}")
-    return Entry(match[1], match[2], document["value"], section, key, value, os.getcwd())
+    return KeyEntry(match[1], match[2], document["value"], section, key, value, os.getcwd())
 
 
 def _loads(body: str, text: Text) -> dict[str, object]:

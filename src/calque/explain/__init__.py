@@ -6,12 +6,12 @@ from calque.explain.json_report import explanation
 from calque.explain.node_costs import Figures, figures
 from calque.explain.node_table import table
 from calque.explain.pages import default_text, layer_page, signature_text
-from calque.explain.totals import Around, Whole, whole
+from calque.explain.totals import ModelCosts, Surroundings, whole
 
 __all__ = [
-    "Around",
     "Figures",
-    "Whole",
+    "ModelCosts",
+    "Surroundings",
     "default_text",
     "differences",
     "differences_json",

@@ -2,11 +2,11 @@
 
 from collections.abc import Callable
 
-from calque.adl.check import Checked, check
+from calque.adl.check import CheckedDefinition, check
 from calque.adl.dialect import reader
 from calque.adl.library import Library
 from calque.adl.settings import parse_settings
-from calque.explain.totals import Around, whole
+from calque.explain.totals import Surroundings, whole
 from calque.ground.diagnostics import CalqueError, Text, error
 from calque.layers.declared import declared
 
@@ -16,7 +16,7 @@ UNFIT = ("C117", "C2", "C403", "C404")
 """Codes of texts that one value of a setting makes wrong and another does not: widths, divisions, bounds."""
 
 
-def parameters(checked: Checked, around: Around | None = None) -> int:
+def parameters(checked: CheckedDefinition, around: Surroundings | None = None) -> int:
     """Numbers that a definition learns, with the embeddings and the output layer where their sizes are given."""
     return whole(checked, around).parameters
 
@@ -26,7 +26,7 @@ def fit(
     target: int,
     setting: str = "d",
     multiple: int | None = None,
-    around: Around | None = None,
+    around: Surroundings | None = None,
     settings: tuple[str, ...] = (),
     dialect: str = "calque",
     library: Library | None = None,

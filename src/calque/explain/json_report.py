@@ -3,14 +3,14 @@
 import math
 from typing import Any
 
-from calque.adl.check import Checked
-from calque.adl.tree import Chain, Node
+from calque.adl.check import CheckedDefinition
+from calque.adl.tree import CheckedChain, Node
 from calque.explain.node_costs import Figures, figures
 from calque.explain.paths import path_length, path_order, waits
-from calque.explain.totals import BYTES, Whole, whole
+from calque.explain.totals import BYTES, ModelCosts, whole
 
 
-def explanation(checked: Checked, model: Whole | None = None) -> dict[str, Any]:
+def explanation(checked: CheckedDefinition, model: ModelCosts | None = None) -> dict[str, Any]:
     """Every node's path, canonical text, widths and figures; those of the sides and of the whole; hash and canonical text.
 
     Products and states are coefficients, named as in `calque.layers.cost`. A number that has no bound is null.
@@ -38,7 +38,7 @@ def explanation(checked: Checked, model: Whole | None = None) -> dict[str, Any]:
     }
 
 
-def _side(chain: Chain, found: Figures, length: int) -> dict[str, Any]:
+def _side(chain: CheckedChain, found: Figures, length: int) -> dict[str, Any]:
     return {
         "parameters": found.parameters,
         "d_in": chain.width_in,
@@ -62,7 +62,7 @@ def _node(node: Node, length: int) -> dict[str, Any]:
     return own if node.label is None else {**own, "label": node.label}
 
 
-def _figures(of: Chain | Node, found: Figures, length: int) -> dict[str, Any]:
+def _figures(of: CheckedChain | Node, found: Figures, length: int) -> dict[str, Any]:
     return {
         "products": found.products._asdict(),
         "state": found.state._asdict(),

@@ -8,7 +8,7 @@ import math
 from collections.abc import Iterable
 from dataclasses import dataclass
 
-from calque.adl.tree import Chain, Node
+from calque.adl.tree import CheckedChain, Node
 from calque.layers.cost import BACKWARDS, FED, Cost, Held, Products
 
 ORDERS = ("1", "log n", "n")
@@ -37,7 +37,7 @@ class Figures:
 NOTHING = Figures(0, Products(), Held(), (0, 0), "1")
 
 
-def figures(of: Chain | Node) -> Figures:
+def figures(of: CheckedChain | Node) -> Figures:
     """The figures of a chain, or of a layer with its bodies and source chains."""
     return _layer(of) if isinstance(of, Node) else _along(figures(item) for item in of.items.values())
 

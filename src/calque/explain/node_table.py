@@ -8,11 +8,11 @@ import re
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 
-from calque.adl.check import Checked
-from calque.adl.tree import Chain, Node
+from calque.adl.check import CheckedDefinition
+from calque.adl.tree import CheckedChain, Node
 from calque.explain.node_costs import Figures, figures
 from calque.explain.paths import path_order
-from calque.explain.totals import BYTES, ORIGIN, POSITIONS, Whole, whole
+from calque.explain.totals import BYTES, ORIGIN, POSITIONS, ModelCosts, whole
 
 COLUMNS = 120
 HEAD = ("path", "layer", "width", "parameters", "products", "state", "sees", "waits", "hops")
@@ -20,7 +20,7 @@ COPY = re.compile(r"^(.*)\[(\d+)\]$")
 
 
 @dataclass(frozen=True)
-class Row:
+class NodeRow:
     """A node's line: its path and depth, what is written, its figures as text."""
 
     path: str
@@ -29,10 +29,14 @@ class Row:
     figures: tuple[str, ...]
 
 
-def table(checked: Checked, model: Whole | None = None, precision: str = "float32", every: bool = False) -> str:
+def table(
+    checked: CheckedDefinition, model: ModelCosts | None = None, precision: str = "float32", every: bool = False
+) -> str:
     """The figures as aligned text. With `every`, each copy of a repetition has lines of its own."""
     model = model or whole(checked)
-    rows = [row for chain in (checked.encoder, checked.decoder) for row in _Rows(model, precision, every).chain(chain)]
+    rows = [
+        row for chain in (checked.encoder, checked.decoder) for row in _NodeRows(model, precision, every).chain(chain)
+    ]
     cells = [HEAD, *((r.path, "  " * r.depth + r.text, *r.figures) for r in rows)]
     widths = [max(len(row[k]) for row in cells) for k in range(len(HEAD))]
     room = COLUMNS - sum(widths) - 2 * (len(HEAD) - 1) + widths[1]
@@ -51,15 +55,15 @@ def _line(row: tuple[str, ...], widths: list[int]) -> str:
     return "  ".join([*left, *(t.rjust(w) for t, w in zip(texts[2:], widths[2:], strict=True))]).rstrip()
 
 
-class _Rows:
-    def __init__(self, model: Whole, precision: str, every: bool):
+class _NodeRows:
+    def __init__(self, model: ModelCosts, precision: str, every: bool):
         self.model, self.item, self.every = model, BYTES[precision], every
 
-    def chain(self, chain: Chain, depth: int = 0) -> Iterator[Row]:
+    def chain(self, chain: CheckedChain, depth: int = 0) -> Iterator[NodeRow]:
         """The lines of a chain. Neighbouring copies with the same lines become one."""
-        copies: list[tuple[str, list[Row], str, str]] = []
+        copies: list[tuple[str, list[NodeRow], str, str]] = []
         for name, item in chain.items.items():
-            made = list(self.chain(item, depth) if isinstance(item, Chain) else self.node(item, depth))
+            made = list(self.chain(item, depth) if isinstance(item, CheckedChain) else self.node(item, depth))
             copy = COPY.match(name)
             if copy is None or self.every:
                 yield from self.joined(copies)
@@ -76,7 +80,7 @@ class _Rows:
             copies.append((stem, made, copy[2], copy[2]))
         yield from self.joined(copies)
 
-    def joined(self, copies: list[tuple[str, list[Row], str, str]]) -> Iterator[Row]:
+    def joined(self, copies: list[tuple[str, list[NodeRow], str, str]]) -> Iterator[NodeRow]:
         if not copies:
             return
         stem, rows, first, _ = copies[0]
@@ -87,12 +91,12 @@ class _Rows:
         for row in rows:
             yield replace(row, path=row.path.replace(f"{stem}[{first}]", f"{stem}[{first}-{last}]", 1))
 
-    def node(self, node: Node, depth: int) -> Iterator[Row]:
+    def node(self, node: Node, depth: int) -> Iterator[NodeRow]:
         found = figures(node)
         label = re.sub(r"\[\d+\]$", "", node.label or "")
         text = node.name if node.parts else node.text.split(" @ ")[0]
         width = str(node.width_in) if node.width_in == node.width_out else f"{node.width_in} -> {node.width_out}"
-        yield Row(node.path, depth, text + (f" @ {label}" if label else ""), (width, *self.cells(node, found)))
+        yield NodeRow(node.path, depth, text + (f" @ {label}" if label else ""), (width, *self.cells(node, found)))
         for part in node.parts.values():
             yield from self.chain(part, depth + 1)
 
@@ -112,15 +116,15 @@ class _Rows:
         )
 
 
-def _alike(a: tuple[str, list[Row], str, str], b: tuple[str, list[Row], str, str]) -> bool:
-    def without(copy: tuple[str, list[Row], str, str]) -> list[Row]:
+def _alike(a: tuple[str, list[NodeRow], str, str], b: tuple[str, list[NodeRow], str, str]) -> bool:
+    def without(copy: tuple[str, list[NodeRow], str, str]) -> list[NodeRow]:
         stem, rows, number, _ = copy
         return [replace(r, path=r.path.replace(f"{stem}[{number}]", stem, 1)) for r in rows]
 
     return without(a) == without(b)
 
 
-def _path(of: Node | Chain) -> str:
+def _path(of: Node | CheckedChain) -> str:
     order = path_order(of)
     return "" if order == "none" else order
 
@@ -139,7 +143,7 @@ def short(number: float) -> str:
     return f"{number:,.0f}"
 
 
-def _summary(model: Whole, precision: str) -> list[str]:
+def _summary(model: ModelCosts, precision: str) -> list[str]:
     checked, n, s = model.checked, model.length, model.source
     products, held, item = model.decoder.products, model.decoder.state, BYTES[precision]
     target = products.per_position(n, s) + model.per_place

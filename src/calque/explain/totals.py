@@ -2,7 +2,7 @@
 
 from dataclasses import dataclass
 
-from calque.adl.check import Checked
+from calque.adl.check import CheckedDefinition
 from calque.explain.node_costs import Figures, figures
 from calque.explain.paths import path_length, path_order, waits
 
@@ -14,7 +14,7 @@ BYTES = {"float64": 8, "float32": 4, "bfloat16": 2}
 
 
 @dataclass(frozen=True)
-class Around:
+class Surroundings:
     """What surrounds an architecture, as `calque.model.Shape` has it. A size of None is not known and nothing is counted."""
 
     source_size: int | None = None
@@ -24,13 +24,13 @@ class Around:
 
 
 @dataclass(frozen=True)
-class Whole:
+class ModelCosts:
     """A definition and its figures at sentences of `length` and `source` positions."""
 
-    checked: Checked
+    checked: CheckedDefinition
     encoder: Figures
     decoder: Figures
-    around: Around
+    around: Surroundings
     length: int
     source: int
 
@@ -112,6 +112,10 @@ def state_bytes(
     return history + of.state.bytes(capacity, source, item, rows, sentences, padded)
 
 
-def whole(checked: Checked, around: Around | None = None, length: int = 25, source: int = 25) -> Whole:
+def whole(
+    checked: CheckedDefinition, around: Surroundings | None = None, length: int = 25, source: int = 25
+) -> ModelCosts:
     """The figures of a definition."""
-    return Whole(checked, figures(checked.encoder), figures(checked.decoder), around or Around(), length, source)
+    return ModelCosts(
+        checked, figures(checked.encoder), figures(checked.decoder), around or Surroundings(), length, source
+    )

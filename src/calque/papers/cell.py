@@ -7,17 +7,17 @@ import time
 import traceback
 from pathlib import Path
 
-from calque.data.corpus import Prepared
-from calque.experiment import Train
+from calque.data.corpus import PreparedCorpus
+from calque.experiment import TrainSettings
 from calque.ground.diagnostics import CalqueError, render_all
 from calque.ground.files import only, write_whole
 from calque.ledger.entry import conditions, publish
-from calque.papers.plan import CELLS, FAILURES, HYPOTHESES, LOCKS, REFERENCE, RUNS, Cell, Plan, Tell
+from calque.papers.plan import CELLS, FAILURES, HYPOTHESES, LOCKS, REFERENCE, RUNS, Plan, TableCell, Tell
 from calque.papers.recipes import settings_text
-from calque.papers.request import Asked
+from calque.papers.request import Request
 from calque.papers.texts import as_lines, scores
 from calque.run.folder import CORPUS, LOG, writing
-from calque.train.loop import Finished, Stopped
+from calque.train.loop import FinishedTraining, StoppedTraining
 from calque.train.order import layout, updates
 from calque.workflow.show import Show
 from calque.workflow.steps import run_training
@@ -25,7 +25,7 @@ from calque.workflow.steps import run_training
 DONE, FINISHED, HELD, FAILED = "done", "finished before", "held", "failed"
 
 
-def cell_id(asked: Asked, cell: Cell) -> str:
+def cell_id(asked: Request, cell: TableCell) -> str:
     """The name of a cell's entry: unlike in all ledgers, where paper, sizes, corpus, recipe or budget differ."""
     budget = [f"{asked.minutes:g}", "minutes"] if asked.minutes is not None else []
     budget += [str(asked.updates), "updates"] if asked.updates is not None else []
@@ -33,9 +33,9 @@ def cell_id(asked: Asked, cell: Cell) -> str:
     return "-".join([asked.paper, asked.table, row, asked.corpus, asked.recipe, *budget, "seed", str(cell.seed)])
 
 
-def run_cell(plan: Plan, cell: Cell, tell: Tell) -> str | Stopped:
+def run_cell(plan: Plan, cell: TableCell, tell: Tell) -> str | StoppedTraining:
     """Brings a cell to its end, or goes on with it: DONE, or FINISHED, HELD by another process, FAILED, with the reason
-    below `failures`; `Stopped` where a signal came.
+    below `failures`; `StoppedTraining` where a signal came.
 
     The lock of a cell is held by the system for the process: one that was killed has none, whatever file it left.
     """
@@ -66,14 +66,14 @@ def run_cell(plan: Plan, cell: Cell, tell: Tell) -> str | Stopped:
         return FAILED
 
 
-def _run(plan: Plan, cell: Cell, name: str, tell: Tell) -> str | Stopped:
+def _run(plan: Plan, cell: TableCell, name: str, tell: Tell) -> str | StoppedTraining:
     checked, settings = plan.definition(cell.row)
     experiment, prepared = plan.experiment(checked.text, cell.seed), plan.prepared
     folder = plan.out / RUNS / cell.row / str(cell.seed)
     _share(prepared, folder)
     with Show(f"{cell.row}, seed {cell.seed}") as show:
         result = run_training(experiment, folder, show, None)
-    if isinstance(result, Stopped):
+    if isinstance(result, StoppedTraining):
         return result
     began = time.monotonic()
     from calque.workflow.api import load
@@ -118,7 +118,7 @@ def _run(plan: Plan, cell: Cell, name: str, tell: Tell) -> str | Stopped:
     return DONE
 
 
-def _share(prepared: Prepared, folder: Path) -> None:
+def _share(prepared: PreparedCorpus, folder: Path) -> None:
     """Lets a run use the corpus of all cells; where there are no links it compiles its own."""
     with writing(folder):
         folder.mkdir(parents=True, exist_ok=True)
@@ -129,7 +129,7 @@ def _share(prepared: Prepared, folder: Path) -> None:
             return
 
 
-def _figures(done: Finished, folder: Path) -> dict[str, int | float]:
+def _figures(done: FinishedTraining, folder: Path) -> dict[str, int | float]:
     found: dict[str, int | float] = {}
     if math.isfinite(done.perplexity):
         found["validation perplexity"] = round(done.perplexity, 4)
@@ -139,7 +139,7 @@ def _figures(done: Finished, folder: Path) -> dict[str, int | float]:
     return found
 
 
-def validations(log: Path, prepared: Prepared, train: Train) -> list[tuple[int, float, float]]:
+def validations(log: Path, prepared: PreparedCorpus, train: TrainSettings) -> list[tuple[int, float, float]]:
     """Update, epoch and perplexity of each validation of a log."""
     an_epoch = len(updates(prepared.split("train"), 0, layout(train)))
     found = {}

@@ -10,7 +10,7 @@ from calque.ground.files import only, write_whole
 from calque.ledger.entry import Entry, record
 from calque.ledger.entry import read as read_entries
 from calque.papers.decoded import IN_SUBWORDS, decode_rows, replaced_lines
-from calque.papers.finished import Folder, NotMeasured, Subject, reason
+from calque.papers.finished import FinishedCell, Folder, NotMeasured, reason
 from calque.papers.paper import Column
 from calque.papers.plan import CELLS, HYPOTHESES, LOCKS, PLAIN_REFERENCE, REFERENCE, Tell
 from calque.papers.sets import AER, Measured, accuracies, error_rate, kind_figure, moses
@@ -57,7 +57,7 @@ def _measured(folder: Folder, name: str, metric: str) -> Iterator[tuple[str, str
     """Measures a metric of a cell, unless it stands there; yields what is not measured, and why."""
     columns = [c for c in folder.table.columns if c.metric == metric]
     with only(folder.out / LOCKS / name) as free:
-        subject = Subject(folder, next(e for e in read_entries(folder.out / CELLS) if e.id == name))
+        subject = FinishedCell(folder, next(e for e in read_entries(folder.out / CELLS) if e.id == name))
         missing = [c for c in columns if figure_of(c) not in subject.entry.figures]
         if not missing or (metric == "accuracy" and _ACCURACY in subject.entry.conditions):
             yield from ((str(c), "the contrastive pairs here have no such error") for c in missing)
@@ -92,10 +92,10 @@ def _keep(folder: Folder, entry: Entry, figures: Mapping[str, float], conditions
         record(folder.out / CELLS, made)
 
 
-def _text(metric: str) -> Callable[[Subject], Measured]:
+def _text(metric: str) -> Callable[[FinishedCell], Measured]:
     """The measure of a metric of translations: their text is written where it is not that of the cell, and scored."""
 
-    def measured(subject: Subject) -> Measured:
+    def measured(subject: FinishedCell) -> Measured:
         folder, scored = subject.folder, TEXTS[metric]
         more = _WRITERS[metric](subject) if metric in _WRITERS else {}
         made = measure_of(metric, folder.corpus, folder.root, folder.out)
@@ -109,18 +109,18 @@ def _text(metric: str) -> Callable[[Subject], Measured]:
     return measured
 
 
-def _write(subject: Subject, metric: str, lines: list[str]) -> None:
+def _write(subject: FinishedCell, metric: str, lines: list[str]) -> None:
     path = TEXTS[metric].file(subject.folder.out, subject.cell.row, subject.cell.seed)
     with writing(path):
         path.parent.mkdir(parents=True, exist_ok=True)
         write_whole(path, as_lines(lines))
 
 
-def _hypotheses(subject: Subject) -> list[str]:
+def _hypotheses(subject: FinishedCell) -> list[str]:
     return list(Lines(subject.folder.out / HYPOTHESES / subject.cell.row / f"{subject.cell.seed}.txt"))
 
 
-def _write_replaced(subject: Subject) -> dict[str, str]:
+def _write_replaced(subject: FinishedCell) -> dict[str, str]:
     if not subject.words:
         raise NotMeasured(IN_SUBWORDS)
     if subject.row.decoding.unknown:
@@ -131,7 +131,7 @@ def _write_replaced(subject: Subject) -> dict[str, str]:
     return {"unknown words replaced": f"{count:,}"}
 
 
-def _write_plain(subject: Subject) -> dict[str, str]:
+def _write_plain(subject: FinishedCell) -> dict[str, str]:
     """Translations and references as one writes them: Moses' rules put the former together, the latter are those of the corpus."""
     folder, corpus = subject.folder, subject.folder.corpus
     files = corpus.plain_test(folder.root)
@@ -153,7 +153,7 @@ def _write_plain(subject: Subject) -> dict[str, str]:
 
 
 _WRITERS = {"unk-bleu": _write_replaced, "nist-bleu": _write_plain}
-_MEASURES: Mapping[str, Callable[[Subject], Measured]] = {
+_MEASURES: Mapping[str, Callable[[FinishedCell], Measured]] = {
     **{metric: _text(metric) for metric in ("meteor", "uncased-bleu", "unk-bleu", "nist-bleu")},
     "accuracy": accuracies,
     "aer": error_rate,

@@ -15,7 +15,7 @@ from calque.ground.files import write_whole
 from calque.ground.table import aligned, pipes
 from calque.papers import orders, recipes
 from calque.papers.computed_paper import ORDERS, ComputedTable
-from calque.papers.corpora import Corpus
+from calque.papers.corpora import TrainingCorpus
 from calque.papers.paper import place
 from calque.papers.plan import DATA, Tell
 from calque.papers.recipes import Budget
@@ -26,7 +26,7 @@ MOST = 100_000
 
 
 @dataclasses.dataclass(frozen=True)
-class Page:
+class ComputedPage:
     """A finished table: `faults` says how many figures are not as the paper has them, where that can be said."""
 
     title: str
@@ -43,7 +43,7 @@ def computed_table(paper: str, name: str) -> ComputedTable | None:
     return next((table for table in zoo.paper(paper).computed if table.name == name), None)
 
 
-def write_computed(page: Page, out: Path) -> str:
+def write_computed(page: ComputedPage, out: Path) -> str:
     """Writes `report.md` and `report.json` into `out`, and returns the table as text. Raises K301 where it cannot."""
     told = [*(f"- {one}" for one in page.remarks), "", f"    {page.command}", ""]
     body = "\n".join([f"# {page.title}", "", *pipes(page.head, page.rows, (0, 1)), "", *told])
@@ -60,12 +60,12 @@ def compute_table(
     paper: str,
     table: ComputedTable,
     settings: Sequence[str],
-    corpus: Corpus,
+    corpus: TrainingCorpus,
     overrides: tuple[str, ...],
     root: Path,
     out: Path,
     tell: Tell,
-) -> Page:
+) -> ComputedPage:
     """The table: of orders from `settings`, n=LENGTH and d=WIDTH, any number of each; of counts from a corpus and `overrides`.
 
     Raises X221, X222 and X840 for settings, X703 for a corpus that is not there, and what preparing it raises.
@@ -94,7 +94,7 @@ def _title(paper: str, table: ComputedTable) -> str:
     return f"{zoo.paper(paper).cite}, {place(table.name)}: {table.title}"
 
 
-def _orders(paper: str, table: ComputedTable, numbers: dict[str, tuple[int, ...]]) -> Page:
+def _orders(paper: str, table: ComputedTable, numbers: dict[str, tuple[int, ...]]) -> ComputedPage:
     lengths, widths = numbers.get("n", orders.LENGTHS), numbers.get("d", orders.WIDTHS)
     places = [(n, d) for d in widths for n in lengths]
     rows, found, faults = [], [], 0
@@ -120,12 +120,18 @@ def _orders(paper: str, table: ComputedTable, numbers: dict[str, tuple[int, ...]
     )
     words = [f"--set {name}={value}" for name, some in numbers.items() for value in some]
     command = " ".join(["calque", "reproduce", paper, table.name, *words])
-    return Page(_title(paper, table), head, tuple(rows), remarks, command, found, faults)
+    return ComputedPage(_title(paper, table), head, tuple(rows), remarks, command, found, faults)
 
 
 def _counts(
-    paper: str, table: ComputedTable, corpus: Corpus, overrides: tuple[str, ...], root: Path, out: Path, tell: Tell
-) -> Page:
+    paper: str,
+    table: ComputedTable,
+    corpus: TrainingCorpus,
+    overrides: tuple[str, ...],
+    root: Path,
+    out: Path,
+    tell: Tell,
+) -> ComputedPage:
     data = recipes.experiment("budget", Budget(updates=1), corpus.data(root), "-", 1, overrides).data
     prepared = prepare(data, out / DATA, Path(), tell)
     counts = (len(prepared.split("train")), len(prepared.split("test")), prepared.source_mean, prepared.target_mean)
@@ -146,4 +152,4 @@ def _counts(
     )
     words = [f"--set {one}" for one in overrides]
     command = " ".join(["calque", "reproduce", paper, table.name, "--corpus", corpus.option, *words])
-    return Page(_title(paper, table), ("corpus", *table.columns, "gamma"), tuple(rows), remarks, command, found)
+    return ComputedPage(_title(paper, table), ("corpus", *table.columns, "gamma"), tuple(rows), remarks, command, found)

@@ -4,12 +4,12 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
-from calque.experiment import Data
+from calque.experiment import DataSettings
 from calque.ground.diagnostics import CalqueError, Diagnostic, Place
 
 
 @dataclass(frozen=True)
-class Corpus:
+class TrainingCorpus:
     """A corpus of two languages; `tokenize` says how scores split words: `none` where they stand between spaces."""
 
     name: str
@@ -28,7 +28,7 @@ class Corpus:
         """What stands behind `--corpus`."""
         return self.name
 
-    def data(self, root: Path) -> Data:
+    def data(self, root: Path) -> DataSettings:
         """[data] of an experiment, paths absolute."""
         raise NotImplementedError
 
@@ -38,7 +38,7 @@ class Corpus:
 
 
 @dataclass(frozen=True)
-class PublicCorpus(Corpus):
+class PublicCorpus(TrainingCorpus):
     """A corpus below the data root: files in `folder`, `{}` in a name is the language. `raw`: `test` in plain text."""
 
     folder: str
@@ -50,7 +50,7 @@ class PublicCorpus(Corpus):
     codes: str = ""
     vocabulary_size: int = 0
 
-    def data(self, root: Path) -> Data:
+    def data(self, root: Path) -> DataSettings:
         """[data] of an experiment, paths absolute. Raises X703, one for each file that is not there."""
         folder = (root / self.folder).absolute()
         pairs = {
@@ -66,7 +66,7 @@ class PublicCorpus(Corpus):
         ]
         if missing:
             raise CalqueError(missing)
-        return Data(**pairs, subwords=self.subwords, codes=codes, vocabulary_size=self.vocabulary_size)  # type: ignore[arg-type]  # the keys are fixed
+        return DataSettings(**pairs, subwords=self.subwords, codes=codes, vocabulary_size=self.vocabulary_size)  # type: ignore[arg-type]  # the keys are fixed
 
     def plain_test(self, root: Path) -> tuple[Path, Path]:
         """The target side of the test text, tokenised and as it was written."""
@@ -74,7 +74,7 @@ class PublicCorpus(Corpus):
         return cut, raw
 
 
-CORPORA: Mapping[str, Corpus] = {
+CORPORA: Mapping[str, TrainingCorpus] = {
     "multi30k": PublicCorpus(
         "multi30k",
         "Multi30k En-De, test2016",

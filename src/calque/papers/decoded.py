@@ -16,10 +16,10 @@ from calque.ground.files import only, write_whole
 from calque.ledger.entry import Entry, conditions, publish
 from calque.ledger.entry import read as read_entries
 from calque.papers.cell import cell_id
-from calque.papers.finished import Folder, NotMeasured, Subject, reason, write_members
+from calque.papers.finished import FinishedCell, Folder, NotMeasured, reason, write_members
 from calque.papers.lexical import dictionary, selecting
 from calque.papers.paper import Row
-from calque.papers.plan import CELLS, HYPOTHESES, LOCKS, Cell
+from calque.papers.plan import CELLS, HYPOTHESES, LOCKS, TableCell
 from calque.papers.texts import as_lines, scores
 from calque.papers.trained import MEMBERS
 from calque.run.folder import writing
@@ -43,9 +43,9 @@ def decode_rows(folder: Folder) -> Iterator[tuple[str, str]]:
                 yield row.key, reason(fault)
 
 
-def _asked(folder: Folder, row: Row) -> list[tuple[int, list[Cell]]]:
+def _asked(folder: Folder, row: Row) -> list[tuple[int, list[TableCell]]]:
     """The cells of a row that there should be: seed, and trained cells. An ensemble is one cell."""
-    trained = [Subject(folder, e) for e in read_entries(folder.out / CELLS) if MEMBERS not in e.conditions]
+    trained = [FinishedCell(folder, e) for e in read_entries(folder.out / CELLS) if MEMBERS not in e.conditions]
     if row.decoding.ensemble == 1:
         found = [(one.cell.seed, [one.cell]) for one in trained if one.cell.row == row.model_of]
         if not found:
@@ -57,7 +57,7 @@ def _asked(folder: Folder, row: Row) -> list[tuple[int, list[Cell]]]:
     return [(1, members)]
 
 
-def _ensemble(trained: Sequence[Subject]) -> list[Cell]:
+def _ensemble(trained: Sequence[FinishedCell]) -> list[TableCell]:
     """Cells of rows with attention, in the order in which an ensemble takes them: each text once before any twice, and of these the
     first seeds first, in the table's order. Which eight the paper took it does not say."""
     order = {row.key: k for k, row in enumerate(trained[0].folder.table.rows)} if trained else {}
@@ -71,9 +71,9 @@ def _ensemble(trained: Sequence[Subject]) -> list[Cell]:
     return [cell for _, cell in sorted(ranked, key=lambda pair: pair[0])]
 
 
-def _cell(folder: Folder, row: Row, seed: int, members: Sequence[Cell]) -> None:
+def _cell(folder: Folder, row: Row, seed: int, members: Sequence[TableCell]) -> None:
     """Makes the cell, unless it stands there, of the same models."""
-    name = cell_id(folder.asked, Cell(row.key, seed))
+    name = cell_id(folder.asked, TableCell(row.key, seed))
     with only(folder.out / LOCKS / name) as free:
         if not free:
             raise NotMeasured("another process decodes it")
@@ -97,10 +97,10 @@ def _cell(folder: Folder, row: Row, seed: int, members: Sequence[Cell]) -> None:
         else:
             lines, unknown = _together(folder, run, row, members)
             told = f"{made} together" + unknown
-        _publish(folder, Cell(row.key, seed), members, lines, model, kept, told)
+        _publish(folder, TableCell(row.key, seed), members, lines, model, kept, told)
 
 
-def _together(folder: Folder, run: Run, row: Row, members: Sequence[Cell]) -> tuple[list[str], str]:
+def _together(folder: Folder, run: Run, row: Row, members: Sequence[TableCell]) -> tuple[list[str], str]:
     """What several models translate, and what became of unknown words."""
     loaded, told = run.loaded, ""
     if row.decoding.unknown and folder.words(members[0]):
@@ -114,8 +114,8 @@ def _together(folder: Folder, run: Run, row: Row, members: Sequence[Cell]) -> tu
 
 def _publish(
     folder: Folder,
-    cell: Cell,
-    members: Sequence[Cell],
+    cell: TableCell,
+    members: Sequence[TableCell],
     lines: Sequence[str],
     model: Entry,
     kept: Sequence[str],
@@ -152,7 +152,7 @@ def _publish(
     )
 
 
-def replaced_lines(folder: Folder, run: Run, cell: Cell) -> tuple[list[str], int]:
+def replaced_lines(folder: Folder, run: Run, cell: TableCell) -> tuple[list[str], int]:
     """The stored translations of a cell with unknown words replaced, and how many there were: its models are forced once more.
 
     Raises X802 where no layer attends to the source, and what `dictionary` raises.

@@ -5,8 +5,8 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from calque import zoo
-from calque.analyse.analysis import Analysis, Settings
-from calque.analyse.cache import KEPT, Kept
+from calque.analyse.analysis import Analysis, AnalysisSettings
+from calque.analyse.cache import KEPT, AnalysisCache
 from calque.analyse.write_report import write_report
 from calque.ground.diagnostics import CalqueError, Place, error
 from calque.papers.figure_list import SWEEPS, PaperFigure, paper_figures, piece_of
@@ -55,7 +55,7 @@ def draw_figure(figure: PaperFigure, folders: Sequence[Path], root: Path, out: P
         rows = [f"{table}/{row.key}" for table, some in figure.tables.items() for row in some]
         raise error("X841", None, name=figure.name, paper=figure.paper, table=next(iter(figure.tables)), rows=rows)
     pairs = root / CONTRAST
-    settings = Settings(contrast=pairs if pairs.is_dir() else None, ledger=ledgers)
+    settings = AnalysisSettings(contrast=pairs if pairs.is_dir() else None, ledger=ledgers)
     words = ["calque", "analyse", *map(str, runs)]
     for option, some in (("--ledger", ledgers), ("--contrast", [pairs] if settings.contrast else [])):
         words += [word for one in some for word in (option, str(one))]
@@ -63,7 +63,7 @@ def draw_figure(figure: PaperFigure, folders: Sequence[Path], root: Path, out: P
     command = shlex.join(words)
     tell(f"{command} --figure {figure.name}")
     return write_report(
-        Analysis(runs, settings, command, tell, Kept(out / KEPT)), out, {figure.name: piece}, alone=True
+        Analysis(runs, settings, command, tell, AnalysisCache(out / KEPT)), out, {figure.name: piece}, alone=True
     )
 
 

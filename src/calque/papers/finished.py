@@ -12,11 +12,11 @@ from calque.experiment import load as load_experiment
 from calque.ground.diagnostics import CalqueError, Diagnostic, Place, help_of, message, read_text
 from calque.layers.source import SourceAttention
 from calque.ledger.entry import Entry
-from calque.papers.corpora import Corpus
+from calque.papers.corpora import TrainingCorpus
 from calque.papers.own_corpus import corpus_in
-from calque.papers.paper import Row, Table
-from calque.papers.plan import DATA, RUNS, Cell, Tell
-from calque.papers.request import Asked, asked_in
+from calque.papers.paper import PrintedTable, Row
+from calque.papers.plan import DATA, RUNS, TableCell, Tell
+from calque.papers.request import Request, asked_in
 from calque.papers.trained import MEMBERS
 from calque.run.folder import ARCHITECTURE, EXPERIMENT
 from calque.workflow.api import Run, load
@@ -47,17 +47,17 @@ class Folder:
     tell: Tell
 
     @cached_property
-    def asked(self) -> Asked:
+    def asked(self) -> Request:
         """What it is about. Raises X706."""
         return asked_in(self.out)
 
     @cached_property
-    def table(self) -> Table:
+    def table(self) -> PrintedTable:
         """The paper's table."""
         return zoo.paper(self.asked.paper).table(self.asked.table)
 
     @cached_property
-    def corpus(self) -> Corpus:
+    def corpus(self) -> TrainingCorpus:
         """What its cells are trained on."""
         return corpus_in(self.out, self.asked.corpus)
 
@@ -66,21 +66,21 @@ class Folder:
         """Sources and references."""
         return open_corpus(self.out / DATA).lines("test")
 
-    def run(self, cell: Cell) -> Path:
+    def run(self, cell: TableCell) -> Path:
         """The run folder of a trained cell."""
         return self.out / RUNS / cell.row / str(cell.seed)
 
-    def words(self, cell: Cell) -> bool:
+    def words(self, cell: TableCell) -> bool:
         """Whether a trained cell knows words and no pieces of them."""
         return load_experiment(self.run(cell) / EXPERIMENT).data.subwords == "words"
 
-    def attends(self, cell: Cell) -> bool:
+    def attends(self, cell: TableCell) -> bool:
         """Whether a trained cell has a layer that aligns."""
         registry = registry_of_run(self.run(cell))
         checked = check(read_text(str(self.run(cell) / ARCHITECTURE), "X402", "X403"), registry)
         return any(issubclass(registry.layers[node.name], SourceAttention) for node in checked.decoder.nodes())
 
-    def load(self, cells: Sequence[Cell], row: Row) -> Run:
+    def load(self, cells: Sequence[TableCell], row: Row) -> Run:
         """The models of trained cells, together as `row` says; each aligns as its own row says, unless all were told otherwise."""
         told = any(one.partition("=")[0].strip() == "decode.align_row" for one in self.asked.overrides)
         align = {c: [] if told else [f"decode.align_row={self.table.row(c.row).decoding.align_row}"] for c in cells}
@@ -90,16 +90,16 @@ class Folder:
 
 
 @dataclass(frozen=True)
-class Subject:
+class FinishedCell:
     """A finished cell of a folder: a trained one, or that of a row decoded otherwise."""
 
     folder: Folder
     entry: Entry
 
     @property
-    def cell(self) -> Cell:
+    def cell(self) -> TableCell:
         """Its row and seed."""
-        return Cell(str(self.entry.conditions["row"]), int(str(self.entry.seed)))
+        return TableCell(str(self.entry.conditions["row"]), int(str(self.entry.seed)))
 
     @property
     def row(self) -> Row:
@@ -107,7 +107,7 @@ class Subject:
         return self.folder.table.row(self.cell.row)
 
     @property
-    def members(self) -> list[Cell]:
+    def members(self) -> list[TableCell]:
         """The trained cells whose models it decodes: itself, unless its entry names others."""
         named = self.entry.conditions.get(MEMBERS)
         return [self.cell] if named is None else read_members(str(named))
@@ -123,11 +123,11 @@ class Subject:
         return self.folder.words(self.members[0])
 
 
-def write_members(cells: Sequence[Cell]) -> str:
+def write_members(cells: Sequence[TableCell]) -> str:
     """Cells as a condition: `ROW SEED, ROW SEED`."""
     return ", ".join(f"{cell.row} {cell.seed}" for cell in cells)
 
 
-def read_members(text: str) -> list[Cell]:
+def read_members(text: str) -> list[TableCell]:
     """What `write_members` wrote."""
-    return [Cell(row, int(seed)) for row, _, seed in (one.rpartition(" ") for one in text.split(", "))]
+    return [TableCell(row, int(seed)) for row, _, seed in (one.rpartition(" ") for one in text.split(", "))]

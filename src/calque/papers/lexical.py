@@ -10,7 +10,7 @@ from calque.align.links import grow_diag_final_and
 from calque.data.codecs import Codec, split
 from calque.data.lines import Lines
 from calque.decode.select import load_selection
-from calque.decode.translate import Loaded
+from calque.decode.translate import Translator
 from calque.ground.files import only, write_whole
 from calque.papers.finished import Folder
 from calque.papers.plan import DICTIONARY, LEXICON, LOCKS, Plan
@@ -30,7 +30,7 @@ def dictionary(folder: Folder) -> Path:
     return _learned(folder, DICTIONARY, "the dictionary of unknown words", split, split)
 
 
-def selecting(folder: Folder, loaded: Loaded) -> Loaded:
+def selecting(folder: Folder, loaded: Translator) -> Translator:
     """The models with words selected by p(target entry | source entry) of their vocabularies (Gehring 2017, section 4.4).
 
     How many words each source word offers is said by [decode]. Raises X703 where the training text is gone.

@@ -8,7 +8,7 @@ from functools import cache
 
 import numpy as np
 
-from calque.adl.check import Checked, check
+from calque.adl.check import CheckedDefinition, check
 from calque.explain.averages import registry_of
 from calque.explain.node_costs import figures
 from calque.explain.paths import path_length, waits
@@ -54,7 +54,7 @@ def _term(text: str) -> Term:
 
 
 @dataclass(frozen=True)
-class Grown:
+class Growth:
     """What a column of a row computes: `at` by length and width, the exponents of n and d far out, and the order it grows with."""
 
     at: dict[tuple[int, int], float]
@@ -65,21 +65,21 @@ class Grown:
 
 
 @dataclass(frozen=True)
-class Computed:
+class ComputedOrders:
     """A row and, by column, what it computes."""
 
     row: ComputedRow
-    columns: dict[str, Grown]
+    columns: dict[str, Growth]
 
 
-class Measured:
+class CostAt:
     """What the cost code says of a row at any length and width."""
 
     def __init__(self, row: ComputedRow):
         self.row = row
         self._checked = cache(self._read)
 
-    def _read(self, width: int) -> Checked:
+    def _read(self, width: int) -> CheckedDefinition:
         text = f"adl = 0\nd = {width}\nheads = {math.gcd(HEADS, width)}\nencoder = mh_dot_self_att\ndecoder = {self.row.decoder}\n"
         return check(Text(self.row.label, text), registry_of(self.row.form))
 
@@ -104,22 +104,24 @@ CANDIDATES = {
 """The orders that are tried after the printed one, by column."""
 
 
-def compute(table: ComputedTable, lengths: Sequence[int] = LENGTHS, widths: Sequence[int] = WIDTHS) -> list[Computed]:
+def compute(
+    table: ComputedTable, lengths: Sequence[int] = LENGTHS, widths: Sequence[int] = WIDTHS
+) -> list[ComputedOrders]:
     """All rows of a table of orders."""
     return [
-        Computed(row, {name: _grown(row, name, k, lengths, widths) for k, name in enumerate(table.columns)})
+        ComputedOrders(row, {name: _grown(row, name, k, lengths, widths) for k, name in enumerate(table.columns)})
         for row in table.rows
     ]
 
 
-def _grown(row: ComputedRow, name: str, k: int, lengths: Sequence[int], widths: Sequence[int]) -> Grown:
-    of: Callable[[int, int], float] = getattr(Measured(row), name)
+def _grown(row: ComputedRow, name: str, k: int, lengths: Sequence[int], widths: Sequence[int]) -> Growth:
+    of: Callable[[int, int], float] = getattr(CostAt(row), name)
     printed = row.figures[k] if row.figures else None
     tried = [one for one in (printed, *CANDIDATES[name]) if one is not None]
     order = next((one for one in tried if grows_with(of, one, name != "complexity")), "another")
     # Along n everything else is small, and along d too.
     far = (_slope(of(_FAR, 8), of(2 * _FAR, 8)), _slope(of(8, _FAR), of(8, 2 * _FAR)))
-    return Grown(
+    return Growth(
         {(n, d): of(n, d) for d in widths for n in lengths}, far, order, None if printed is None else order == printed
     )
 

@@ -8,12 +8,12 @@ from pathlib import Path
 
 from calque.data.compiled import corpus_digest
 from calque.data.lines import check_corpus
-from calque.experiment import Data
+from calque.experiment import DataSettings
 from calque.experiment import load as load_experiment
-from calque.experiment.toml import Entry, literal, parse
+from calque.experiment.toml import KeyEntry, literal, parse
 from calque.ground.diagnostics import CalqueError, Diagnostic, Place, Span, Text, nearest, read_text
 from calque.ground.files import write_whole
-from calque.papers.corpora import CORPORA, Corpus
+from calque.papers.corpora import CORPORA, TrainingCorpus
 
 COPY = "corpus.toml"
 """In an output folder: the corpus of its cells, paths absolute."""
@@ -25,11 +25,11 @@ _FILES = {f"data.{split}": f'{split} = ["{split}.en", "{split}.de"]' for split i
 
 
 @dataclass(frozen=True)
-class OwnCorpus(Corpus):
+class OwnCorpus(TrainingCorpus):
     """A corpus that `file` describes; paths in `held` are absolute."""
 
     file: str
-    held: Data
+    held: DataSettings
 
     @property
     def option(self) -> str:
@@ -44,7 +44,7 @@ class OwnCorpus(Corpus):
         found = f"{self.name} {self.source} {self.target} {self.tokenize} {corpus_digest(self.held, Path())}"
         return hashlib.sha256(found.encode()).hexdigest()[:12]
 
-    def data(self, root: Path) -> Data:
+    def data(self, root: Path) -> DataSettings:
         """[data] of an experiment, paths absolute."""
         return self.held
 
@@ -66,16 +66,16 @@ class OwnCorpus(Corpus):
     def write(self, folder: Path) -> None:
         """Writes its description into an output folder, so that reports need no other."""
         lines = [f"{key} = {literal(getattr(self, key))}" for key in _KEYS]
-        lines += ["", "[data]", *(f"{f.name} = {literal(getattr(self.held, f.name))}" for f in fields(Data))]
+        lines += ["", "[data]", *(f"{f.name} = {literal(getattr(self.held, f.name))}" for f in fields(DataSettings))]
         write_whole(folder / COPY, ("\n".join(lines) + "\n").encode())
 
 
-def corpus_named(option: str) -> Corpus:
+def corpus_named(option: str) -> TrainingCorpus:
     """The corpus that `--corpus` names: a public one, or that of a file. Raises what `read_corpus` raises."""
     return CORPORA[option] if option in CORPORA else read_corpus(Path(option))
 
 
-def corpus_in(out: Path, name: str) -> Corpus:
+def corpus_in(out: Path, name: str) -> TrainingCorpus:
     """The corpus of an output folder, its text unread. Raises what `read_corpus` raises."""
     return CORPORA[name] if name in CORPORA else read_corpus(out / COPY, moved=True)
 
@@ -90,7 +90,7 @@ def read_corpus(path: Path, moved: bool = False) -> OwnCorpus:
     entries = parse(text)
     own = [entry for entry in entries if entry.section != "data"]
     faults = [*_unknown(own), *_missing(entries, text), *_unfit(own)]
-    data = Data()
+    data = DataSettings()
     try:
         given = ["model.text='-'", "train.max_updates=1"]
         data = load_experiment(path, given, besides={entry.section for entry in own}).data
@@ -113,21 +113,21 @@ def read_corpus(path: Path, moved: bool = False) -> OwnCorpus:
     )
 
 
-def _unknown(own: Sequence[Entry]) -> Iterator[Diagnostic]:
+def _unknown(own: Sequence[KeyEntry]) -> Iterator[Diagnostic]:
     for entry in own:
         if entry.section not in _KEYS:
             given = {"key": entry.section, "near": nearest(entry.section, [*_KEYS, "data"]), "names": list(_KEYS)}
             yield Diagnostic("X853", entry.section_at, given)
 
 
-def _missing(entries: Sequence[Entry], text: Text) -> Iterator[Diagnostic]:
+def _missing(entries: Sequence[KeyEntry], text: Text) -> Iterator[Diagnostic]:
     there = {e.section if e.section in _KEYS else f"{e.section}.{e.key}" for e in entries}
     for key, example in {**_NEEDED, **_FILES}.items():
         if key not in there:
             yield Diagnostic("X852", Place(text.name), {"key": key, "example": example})
 
 
-def _unfit(own: Sequence[Entry]) -> Iterator[Diagnostic]:
+def _unfit(own: Sequence[KeyEntry]) -> Iterator[Diagnostic]:
     """Values that cannot be: names that make no names of files, and those of public corpora."""
     for entry in own:
         key, value = entry.section, entry.value
@@ -146,7 +146,7 @@ def _unfit(own: Sequence[Entry]) -> Iterator[Diagnostic]:
             yield Diagnostic("X854", entry.value_at, {"key": key, "expected": expected, "found": str(value)})
 
 
-def _absent(data: Data, text: Text, entries: Sequence[Entry]) -> Iterator[Diagnostic]:
+def _absent(data: DataSettings, text: Text, entries: Sequence[KeyEntry]) -> Iterator[Diagnostic]:
     places: Mapping[str, Span | Place] = {str(e.key): e.value_at for e in entries if e.section == "data"}
     for key in ("train", "valid", "test", "codes"):
         value = getattr(data, key)

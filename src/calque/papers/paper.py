@@ -30,7 +30,7 @@ TRAINING = ("target-words/s", "updates/s", "batch-tokens")
 
 
 @dataclass(frozen=True)
-class Pair:
+class LanguagePair:
     """A language pair and its data; `settings` are the sizes that the paper takes for it, which `Row.texts` apply."""
 
     name: str
@@ -138,7 +138,7 @@ class Row:
 
 
 @dataclass(frozen=True)
-class Table:
+class PrintedTable:
     """A table: its rows and columns in the paper's order."""
 
     name: str
@@ -172,7 +172,7 @@ class Floor:
     bleu: float
     reason: str
 
-    def of(self, row: Row, table: Table) -> float:
+    def of(self, row: Row, table: PrintedTable) -> float:
         """The floor of a row: lower in proportion where the paper itself scores it lower than the table's best row."""
         for column in table.columns:
             figure = row.figure(column)
@@ -235,8 +235,8 @@ class Paper:
     title: str
     cite: str
     address: str
-    pairs: tuple[Pair, ...]
-    tables: tuple[Table, ...]
+    pairs: tuple[LanguagePair, ...]
+    tables: tuple[PrintedTable, ...]
     claims: tuple[Claim, ...]
     computed: tuple[ComputedTable, ...] = ()
     """Its tables that no training fills."""
@@ -245,7 +245,7 @@ class Paper:
     floors: Mapping[str, Floor] = field(default_factory=dict)
     """By corpus."""
 
-    def table(self, name: str) -> Table:
+    def table(self, name: str) -> PrintedTable:
         """The table of that name."""
         return next(table for table in self.tables if table.name == name)
 

@@ -7,10 +7,10 @@ from jaxtyping import Float
 from torch import Tensor
 
 from calque import zoo
-from calque.adl.check import Checked, check
+from calque.adl.check import CheckedDefinition, check
 from calque.analyse import matrices
-from calque.analyse.canvas import COLOURS, WIDTH, Canvas
-from calque.analyse.drawn import Cell, Drawn, Table
+from calque.analyse.canvas import COLOURS, WIDTH, Panels
+from calque.analyse.drawn import Cell, DrawnFigure, Table
 from calque.diagram import diagram
 from calque.explain.averages import mask, registry_of
 from calque.ground.diagnostics import Text
@@ -27,7 +27,7 @@ INPUTS = 4
 """Of Zhang 2018, figure 3."""
 
 
-def architectures(names: Sequence[str]) -> list[Drawn]:
+def architectures(names: Sequence[str]) -> list[DrawnFigure]:
     """The diagram of each, as `calque explain --diagram` draws it."""
     found = []
     for name in names:
@@ -36,7 +36,7 @@ def architectures(names: Sequence[str]) -> list[Drawn]:
     return found
 
 
-def architecture(checked: Checked, name: str, title: str, caption: str) -> Drawn:
+def architecture(checked: CheckedDefinition, name: str, title: str, caption: str) -> DrawnFigure:
     """The diagram of a definition, with the width and the parameters of both sides."""
     sides = (("encoder", checked.encoder), ("decoder", checked.decoder))
     table = Table.of(("side", "width", "parameters"), ((k, s.width_out, s.parameters) for k, s in sides))
@@ -44,10 +44,10 @@ def architecture(checked: Checked, name: str, title: str, caption: str) -> Drawn
         "Both sides flow downwards; a frame n × is a repetition, an arc into + the identity of a residual sum, an arrow from a dot "
         "goes to what reads that point, and a loop is input feeding."
     )
-    return Drawn(name, title, caption, table, diagram(checked, title).encode(), reading=reading)
+    return DrawnFigure(name, title, caption, table, diagram(checked, title).encode(), reading=reading)
 
 
-def average_mask(n: int = INPUTS) -> list[Drawn]:
+def average_mask(n: int = INPUTS) -> list[DrawnFigure]:
     """What each output of `average` takes of each input: one input after the other is set to one, the rest to zero."""
     computed, product = (_responses("average", n, form) for form in ("", "mask"))
     drawn = matrices.draw(
@@ -87,11 +87,11 @@ def hard_coded_weights(n: int, offsets: Sequence[int] = OFFSETS) -> Float[Tensor
 
 def query_weights(
     words: Sequence[str], query: int, learned: Float[Tensor, "heads n"] | None, layer: str, name: str
-) -> Drawn:
+) -> DrawnFigure:
     """The weights of one query: learned heads above, where there are any, hard-coded ones below."""
     hard = hard_coded_weights(len(words))[:, query]
     panels = [("learned", learned)] * (learned is not None) + [("hard-coded", hard)]
-    canvas = Canvas(len(panels), 2.2, max(WIDTH, 0.8 + 0.2 * len(words)))
+    canvas = Panels(len(panels), 2.2, max(WIDTH, 0.8 + 0.2 * len(words)))
     rows: list[tuple[Cell, ...]] = []
     for axes, (kind, weights) in zip(canvas.axes, panels, strict=True):
         assert weights is not None
@@ -113,14 +113,14 @@ def query_weights(
     caption += f" Learned: the first heads of {layer}." if learned is not None else ""
     table = Table.of(("attention", "head", "query", "position", "token", "weight"), rows)
     reading = "A group of bars is a word of the sentence; the higher a bar, the more that head takes from the word."
-    return Drawn(name, "Heads of attention for one query", caption, table, *canvas.files(), reading)
+    return DrawnFigure(name, "Heads of attention for one query", caption, table, *canvas.files(), reading)
 
 
-def printed(paper: str, rows: Sequence[Row], table: str) -> Drawn:
+def printed(paper: str, rows: Sequence[Row], table: str) -> DrawnFigure:
     """The paper's own figures of the rows that a figure shows."""
     whole = zoo.paper(paper)
     columns = [c for c in whole.table(table).columns if any(row.figure(c) for row in rows)]
     cells = [(row.label, *(None if (f := row.figure(c)) is None else f.value for c in columns)) for row in rows]
     caption = f"What the paper prints of the rows that this figure shows ({place(table)}); on other text than here."
     shown = Table.of(("row", *map(str, columns)), cells)
-    return Drawn(f"paper-{paper}-{table}", f"{whole.cite}, {place(table)}", caption, shown)
+    return DrawnFigure(f"paper-{paper}-{table}", f"{whole.cite}, {place(table)}", caption, shown)

@@ -8,7 +8,7 @@ from typing import Any
 from calque.ground.files import write_whole
 from calque.ground.plot import POINT, drawn, figure, height_of, width_of, wrapped
 from calque.papers.paper import LOWER_IS_BETTER
-from calque.papers.report import Report
+from calque.papers.report import TableReport
 
 WIDTH = 10.0
 TITLE, LABEL, HEAD, VALUE, CAPTION = 11, 9, 9, 8, 7
@@ -32,12 +32,12 @@ class Bars:
     command: str
 
 
-def draw(report: Report, out: Path) -> None:
+def draw(report: TableReport, out: Path) -> None:
     """Writes a picture, PNG: one bar a row, ours and the paper's, deviations as whiskers. Raises X301 without matplotlib."""
     write_whole(out, picture(bars_of(report)))
 
 
-def bars_of(report: Report) -> Bars:
+def bars_of(report: TableReport) -> Bars:
     """The bars of a report's lines."""
     lines = report.lines
     seeds = sorted({len(line.seeds) for line in lines})

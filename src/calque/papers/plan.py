@@ -6,21 +6,21 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from calque import zoo
-from calque.adl.check import Checked
+from calque.adl.check import CheckedDefinition
 from calque.adl.settings import parse_settings
 from calque.adl.signature import SETTINGS
 from calque.data.compiled import prepare
-from calque.data.corpus import Prepared
+from calque.data.corpus import PreparedCorpus
 from calque.experiment import Experiment
 from calque.explain.fit import parameters
-from calque.explain.totals import Around
+from calque.explain.totals import Surroundings
 from calque.ground.diagnostics import CalqueError, Text, error, nearest
 from calque.papers import recipes
-from calque.papers.corpora import Corpus
+from calque.papers.corpora import TrainingCorpus
 from calque.papers.figure_list import paper_figures
-from calque.papers.paper import Row, Table
+from calque.papers.paper import PrintedTable, Row
 from calque.papers.recipes import Budget
-from calque.papers.request import Asked
+from calque.papers.request import Request
 from calque.papers.row_sizes import by_name, checked_row, matched
 
 Tell = Callable[[str], None]
@@ -34,7 +34,7 @@ DICTIONARY, LEXICON = "dictionary.txt", "lexicon.txt"
 
 
 @dataclass(frozen=True)
-class Cell:
+class TableCell:
     """One training: a row and a seed."""
 
     row: str
@@ -48,7 +48,7 @@ def figures_of(paper: str) -> list[str]:
     ]
 
 
-def table_of(paper: str, name: str) -> Table:
+def table_of(paper: str, name: str) -> PrintedTable:
     """A table of a paper. Raises X220 (no such paper) and X701."""
     here = zoo.paper(paper)
     trained = [table.name for table in here.tables]
@@ -58,7 +58,7 @@ def table_of(paper: str, name: str) -> Table:
     return zoo.paper(paper).table(name)
 
 
-def named_rows(table: Table, paper: str, names: Sequence[str]) -> list[Row]:
+def named_rows(table: PrintedTable, paper: str, names: Sequence[str]) -> list[Row]:
     """The rows of those names in the table's order, all of them where none is named. Raises X702."""
     known = [row.key for row in table.rows]
     for name in names:
@@ -68,7 +68,7 @@ def named_rows(table: Table, paper: str, names: Sequence[str]) -> list[Row]:
     return [row for row in table.rows if not names or row.key in names]
 
 
-def rows_of(table: Table, paper: str, names: Sequence[str]) -> list[Row]:
+def rows_of(table: PrintedTable, paper: str, names: Sequence[str]) -> list[Row]:
     """What is trained of `named_rows`: a row that is another one's model, decoded otherwise, stands for that row. Raises X702."""
     chosen = {row.model_of or row.key for row in named_rows(table, paper, names)}
     return [row for row in table.rows if row.key in chosen]
@@ -77,7 +77,7 @@ def rows_of(table: Table, paper: str, names: Sequence[str]) -> list[Row]:
 class Texts:
     """The rows of a table as definitions, at the sizes that are asked for."""
 
-    def __init__(self, asked: Asked):
+    def __init__(self, asked: Request):
         """Raises X222, X701, and what is wrong with settings."""
         self.asked, self.table = asked, table_of(asked.paper, asked.table)
         self.settings = by_name(asked.settings)
@@ -96,7 +96,7 @@ class Texts:
             if name not in read:
                 raise error("X222", statement.name_span, name=name, near=nearest(name, {*read, *SETTINGS}))
 
-    def definition(self, row: str, around: Around) -> tuple[Checked, dict[str, str]]:
+    def definition(self, row: str, around: Surroundings) -> tuple[CheckedDefinition, dict[str, str]]:
         """A row's definition, and the settings it took, NAME=VALUE by name; with a row to match, all of the model counts.
 
         Raises what `check` raises.
@@ -112,7 +112,7 @@ class Texts:
 class Plan:
     """The experiments of an output folder."""
 
-    def __init__(self, asked: Asked, corpus: Corpus, root: Path, out: Path, tell: Tell):
+    def __init__(self, asked: Request, corpus: TrainingCorpus, root: Path, out: Path, tell: Tell):
         """Raises X222, X701, X703, X704, and what is wrong with settings and overrides: all that concerns every cell."""
         self.asked, self.root, self.out, self.tell = asked, root, out, tell
         self.corpus = corpus
@@ -122,21 +122,21 @@ class Plan:
         self.sample = self.experiment("-", 1)
 
     @functools.cached_property
-    def prepared(self) -> Prepared:
+    def prepared(self) -> PreparedCorpus:
         """The corpus, compiled once for all cells, below the output folder."""
         return prepare(self.sample.data, self.out / DATA, Path(), self.tell)
 
-    def definition(self, row: str) -> tuple[Checked, dict[str, str]]:
+    def definition(self, row: str) -> tuple[CheckedDefinition, dict[str, str]]:
         """A row's definition at its size, as `Texts.definition` says."""
         return self.texts.definition(row, self._around)
 
     @property
-    def _around(self) -> Around:
+    def _around(self) -> Surroundings:
         source, target = self.prepared.codecs
         model = self.sample.model
-        return Around(source.size, target.size, model.tying, model.output_bias)
+        return Surroundings(source.size, target.size, model.tying, model.output_bias)
 
-    def size(self, checked: Checked) -> int:
+    def size(self, checked: CheckedDefinition) -> int:
         """Parameters of a definition with the vocabularies of the corpus around it."""
         return parameters(checked, self._around)
 
@@ -146,7 +146,7 @@ class Plan:
         return recipes.experiment(self.asked.recipe, budget, self.data, text, seed, self.asked.all_overrides)
 
 
-def cells_of(rows: Sequence[Row], seeds: int, shard: tuple[int, int] = (1, 1)) -> list[Cell]:
+def cells_of(rows: Sequence[Row], seeds: int, shard: tuple[int, int] = (1, 1)) -> list[TableCell]:
     """Share i of n of all cells, the first seed of every row before the second."""
-    cells = [Cell(row.key, seed) for seed in range(1, seeds + 1) for row in rows]
+    cells = [TableCell(row.key, seed) for seed in range(1, seeds + 1) for row in rows]
     return cells[shard[0] - 1 :: shard[1]]

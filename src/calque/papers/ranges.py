@@ -10,8 +10,8 @@ import statistics
 from collections.abc import Mapping, Sequence
 
 from calque.evaluate.significance import FAILS, HOLDS, UNDECIDED
-from calque.papers.paper import LOWER_IS_BETTER, Claim, Column, Contrast, Table
-from calque.papers.verdicts import UNTESTED, Judged, Tested, judged
+from calque.papers.paper import LOWER_IS_BETTER, Claim, Column, Contrast, PrintedTable
+from calque.papers.verdicts import UNTESTED, ClaimVerdict, ContrastResult, judged
 
 POINTS = ("accuracy",)
 """Percentages that are compared by differences; all others are by ratios, which have no unit."""
@@ -28,14 +28,14 @@ Values = Mapping[Column, Mapping[str, Sequence[float]]]
 Term = tuple[int, str, Column]
 
 
-def judge(values: Values, claim: Claim, table: Table) -> Judged:
+def judge(values: Values, claim: Claim, table: PrintedTable) -> ClaimVerdict:
     """A claim of a table, in each column of `values` that measures the same as one of the claim's, of whatever pair."""
     said_of = set(map(_what, claim.columns))
     columns = [c for c in values if _what(c) in said_of]
     rows = dict.fromkeys(row for contrast in claim.contrasts for _, row in contrast.terms)
     missing = [row for row in rows if not all(row in values[c] for c in columns)]
     if missing or len(columns) < (2 if claim.kind == "grows" else 1):
-        return Judged(claim, UNTESTED, (), tuple(missing or map(str, claim.columns)))
+        return ClaimVerdict(claim, UNTESTED, (), tuple(missing or map(str, claim.columns)))
     tested = []
     for contrast in claim.contrasts:
         if claim.kind == "grows":
@@ -66,7 +66,7 @@ def _rows(contrast: Contrast) -> str:
     return f"({end} against {start}) against ({b} against {a})"
 
 
-def _test(values: Values, table: Table, terms: Sequence[Term], relation: str, text: str) -> Tested:
+def _test(values: Values, table: PrintedTable, terms: Sequence[Term], relation: str, text: str) -> ContrastResult:
     ratio = terms[0][2].metric not in POINTS
     margin = math.log(ALIKE_RATIO) if ratio else ALIKE_POINTS
     low = middle = high = 0.0
@@ -80,7 +80,7 @@ def _test(values: Values, table: Table, terms: Sequence[Term], relation: str, te
     alone = any(len(values[column][row]) < 2 for _, row, column in terms)
     said = UNDECIDED if alone else _verdict(relation, low, high, margin)
     told = [math.exp(x) if ratio else x for x in (middle, low, high, paper or 0.0)]
-    return Tested(text, told[0], (told[1], told[2]), None, None if paper is None else told[3], said, ratio)
+    return ContrastResult(text, told[0], (told[1], told[2]), None, None if paper is None else told[3], said, ratio)
 
 
 def _worth(value: float, column: Column) -> float:

@@ -18,10 +18,10 @@ from calque.papers.paper import (
     Decoding,
     Figure,
     Floor,
-    Pair,
+    LanguagePair,
     Paper,
+    PrintedTable,
     Row,
-    Table,
     place,
 )
 
@@ -36,10 +36,11 @@ def load_paper(name: str, data: Mapping[str, Any], texts: Mapping[str, str]) -> 
     """
     keys = _keys(data, name, "title cite address settings pairs tables claims", "definitions computed keys floors")
     pairs = tuple(
-        Pair(pair, *_keys(entry, f"pairs.{pair}", "title settings").values()) for pair, entry in keys["pairs"].items()
+        LanguagePair(pair, *_keys(entry, f"pairs.{pair}", "title settings").values())
+        for pair, entry in keys["pairs"].items()
     )
     statements = keys["settings"] | (keys["definitions"] or {})
-    reader = _Rows(name, keys["cite"], statements, {p.name: p for p in pairs}, texts)
+    reader = _TableReader(name, keys["cite"], statements, {p.name: p for p in pairs}, texts)
     tables = tuple(reader.table(key, entry) for key, entry in keys["tables"].items())
     claims = tuple(_claim(entry, f"claims[{k}]", tables) for k, entry in enumerate(keys["claims"]))
     computed = tuple(load_computed(key, entry) for key, entry in (keys["computed"] or {}).items())
@@ -60,17 +61,22 @@ def _keys(entry: Mapping[str, Any], where: str, needed: str, optional: str = "")
     return {k: entry.get(k) for k in known}
 
 
-class _Rows:
+class _TableReader:
     """Reads tables; a row can take the text of an earlier one, with other values of its settings."""
 
     def __init__(
-        self, paper: str, cite: str, statements: dict[str, object], pairs: Mapping[str, Pair], texts: Mapping[str, str]
+        self,
+        paper: str,
+        cite: str,
+        statements: dict[str, object],
+        pairs: Mapping[str, LanguagePair],
+        texts: Mapping[str, str],
     ):
         self.paper, self.cite, self.statements, self.pairs = paper, cite, statements, pairs
         self.texts, self.rows = dict(texts), set[str]()
         self.own: dict[str, set[str]] = {}
 
-    def table(self, name: str, entry: Mapping[str, Any]) -> Table:
+    def table(self, name: str, entry: Mapping[str, Any]) -> PrintedTable:
         keys = _keys(entry, name, "title columns rows")
         columns = tuple(_column(text, f"{name}.columns", set(self.pairs)) for text in keys["columns"])
         rows = tuple(self.row(name, key, row, columns) for key, row in keys["rows"].items())
@@ -78,7 +84,7 @@ class _Rows:
             of = row.reading_of
             if of is not None and of not in {r.key for r in rows if r.figures}:
                 raise ValueError(f"{row.name}: there is no row {of} with figures")
-        return Table(name, keys["title"], columns, rows)
+        return PrintedTable(name, keys["title"], columns, rows)
 
     def row(self, table: str, key: str, entry: Mapping[str, Any], columns: tuple[Column, ...]) -> Row:
         where = f"{table}/{key}"
@@ -186,7 +192,7 @@ def _figure(text: str, column: Column, where: str) -> Figure | None:
     return Figure(float(match["value"]), spread, column.pair, column.metric, column.beam)
 
 
-def _claim(entry: Mapping[str, Any], where: str, tables: tuple[Table, ...]) -> Claim:
+def _claim(entry: Mapping[str, Any], where: str, tables: tuple[PrintedTable, ...]) -> Claim:
     keys = _keys(entry, where, "text section table kind", "rows steps columns")
     table = next((t for t in tables if t.name == keys["table"]), None)
     if table is None or keys["kind"] not in KINDS:

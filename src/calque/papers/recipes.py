@@ -7,7 +7,7 @@ from importlib import resources
 from importlib.resources.abc import Traversable
 from pathlib import Path
 
-from calque.experiment import Data, Experiment, Train, load
+from calque.experiment import DataSettings, Experiment, TrainSettings, load
 from calque.experiment.toml import literal
 from calque.ground.diagnostics import CalqueError, error
 
@@ -30,7 +30,7 @@ def names() -> list[str]:
     return sorted(f.name.removesuffix(".toml") for f in _folder().iterdir() if f.name.endswith(".toml"))
 
 
-def adapted(train: Train, budget: Budget) -> Mapping[str, int | float]:
+def adapted(train: TrainSettings, budget: Budget) -> Mapping[str, int | float]:
     """The keys of [train] that a budget changes, with their values.
 
     N updates: max_updates = N, warm-up at most N/10, checkpoints at least every N/20. M minutes: max_seconds = 60 M,
@@ -59,13 +59,15 @@ def adapted(train: Train, budget: Budget) -> Mapping[str, int | float]:
 
 
 def experiment(
-    recipe: str, budget: Budget, data: Data, text: str, seed: int, overrides: tuple[str, ...] = ()
+    recipe: str, budget: Budget, data: DataSettings, text: str, seed: int, overrides: tuple[str, ...] = ()
 ) -> Experiment:
     """A recipe under a budget, for a definition on a corpus; `overrides`, `section.key=value`, have the last word.
 
     Raises X704 where neither the budget nor the recipe nor `overrides` names an end, and what `experiment.load` raises.
     """
-    given = [f"data.{key}={literal(value)}" for key, value in vars(data).items() if value != getattr(Data(), key)]
+    given = [
+        f"data.{key}={literal(value)}" for key, value in vars(data).items() if value != getattr(DataSettings(), key)
+    ]
     given.append(f"model.text={literal(text)}")
     with resources.as_file(_folder()) as folder:
         file = Path(folder) / f"{recipe}.toml"

@@ -5,9 +5,9 @@ from collections.abc import Iterator, Mapping, Sequence
 
 from calque.ground.table import aligned, pipes
 from calque.papers.paper import Column, Figure
-from calque.papers.report import Line, Report
+from calque.papers.report import ReportRow, TableReport
 from calque.papers.trained import RULE
-from calque.papers.verdicts import Judged, Tested
+from calque.papers.verdicts import ClaimVerdict, ContrastResult
 
 _FIGURES = (
     ("BLEU", "BLEU", 2),
@@ -25,7 +25,7 @@ _FIGURES = (
 """Name in an entry, head of the column, decimals."""
 
 
-def text(report: Report) -> str:
+def text(report: TableReport) -> str:
     """The report for a terminal."""
     head, rows = _table(report)
     lines = [
@@ -40,7 +40,7 @@ def text(report: Report) -> str:
     return "\n".join(lines) + "\n"
 
 
-def markdown(report: Report, picture: str = "report.png") -> str:
+def markdown(report: TableReport, picture: str = "report.png") -> str:
     """The report as a page, with its picture."""
     head, rows = _table(report)
     lines = [
@@ -59,7 +59,7 @@ def markdown(report: Report, picture: str = "report.png") -> str:
     return "\n".join(lines)
 
 
-def claims_text(claims: Sequence[Judged], columns: Sequence[Column]) -> list[str]:
+def claims_text(claims: Sequence[ClaimVerdict], columns: Sequence[Column]) -> list[str]:
     """Claims for a terminal; `columns` are all of the table's."""
     lines = ["Claims of the paper, tested here:", ""]
     for judged in claims:
@@ -69,7 +69,7 @@ def claims_text(claims: Sequence[Judged], columns: Sequence[Column]) -> list[str
     return lines
 
 
-def claims_page(claims: Sequence[Judged], columns: Sequence[Column]) -> list[str]:
+def claims_page(claims: Sequence[ClaimVerdict], columns: Sequence[Column]) -> list[str]:
     """The same as a section of a page."""
     rows = []
     for judged in claims:
@@ -78,7 +78,7 @@ def claims_page(claims: Sequence[Judged], columns: Sequence[Column]) -> list[str
     return ["## Claims", "", *pipes(["claim", "said of", "here", "tested"], rows, range(4))]
 
 
-def under_trained_text(report: Report) -> list[str]:
+def under_trained_text(report: TableReport) -> list[str]:
     """What the top of a report says where rows have not learned."""
     count, rows = len(report.under_trained), len(report.lines)
     return under_trained_head(count, rows) if count else []
@@ -100,11 +100,11 @@ def under_trained_remarks(why: Mapping[str, str]) -> list[str]:
     return [RULE] * bool(rows) + [f"Under-trained: {', '.join(some)}: {reason}." for reason, some in rows.items()]
 
 
-def _beside(report: Report) -> str:
+def _beside(report: TableReport) -> str:
     return f"Here: {report.corpus}. The paper's {report.printed}: {report.pair}."
 
 
-def _of(judged: Judged, all_columns: Sequence[Column]) -> str:
+def _of(judged: ClaimVerdict, all_columns: Sequence[Column]) -> str:
     columns = judged.claim.columns
     told = "all columns" if set(columns) == set(all_columns) else ", ".join(_columns(columns))
     return f"section {judged.claim.section}, of {told}"
@@ -117,14 +117,14 @@ def _columns(columns: Sequence[Column]) -> Iterator[str]:
         yield ", ".join([str(first), *(str(c.beam) for c in rest)])
 
 
-def _table(report: Report) -> tuple[list[str], list[list[str]]]:
+def _table(report: TableReport) -> tuple[list[str], list[list[str]]]:
     known = _FIGURES if any(f[0] == report.metric for f in _FIGURES) else ((report.metric, report.metric, 1), *_FIGURES)
     shown = [f for f in known if any(f[0] in line.figures for line in report.lines)]
     head = ["", "row", "seeds", *(title for _, title, _ in shown), f"paper {report.printed}", "settings"]
     return head, [_row(line, shown) for line in report.lines]
 
 
-def _row(line: Line, shown: Sequence[tuple[str, str, int]]) -> list[str]:
+def _row(line: ReportRow, shown: Sequence[tuple[str, str, int]]) -> list[str]:
     cells = [line.label, line.row, str(len(line.seeds))]
     for name, _, decimals in shown:
         mean, deviation = line.figures.get(name, (None, None))
@@ -141,7 +141,7 @@ def paper_text(figure: Figure | None) -> str:
     return f"{figure.value}" + (f" ± {figure.deviation}" if figure.deviation is not None else "")
 
 
-def _tested(one: Tested) -> str:
+def _tested(one: ContrastResult) -> str:
     low, high = one.interval
     if one.ratio:
         paper = "" if one.paper is None else f"; paper {one.paper:.2f}"
@@ -151,7 +151,7 @@ def _tested(one: Tested) -> str:
     return f"{one.text} = {one.value:+.2f} [{low:+.2f}, {high:+.2f}]{p}: {one.verdict}{paper}"
 
 
-def _remarks(report: Report) -> list[str]:
+def _remarks(report: TableReport) -> list[str]:
     seeds = [len(line.seeds) for line in report.lines]
     tested = any(judged.tested for judged in report.claims)
     found = [report.tests] * tested

@@ -19,19 +19,19 @@ from calque.ledger.entry import read as read_entries
 from calque.papers import ranges, verdicts
 from calque.papers.columns import TRAININGS, complete, figure_of
 from calque.papers.own_corpus import corpus_in
-from calque.papers.paper import Claim, Column, Figure, Paper, Table, place
+from calque.papers.paper import Claim, Column, Figure, Paper, PrintedTable, place
 from calque.papers.plan import CELLS, FAILURES, Tell
-from calque.papers.request import Asked, asked_in
+from calque.papers.request import Request, asked_in
 from calque.papers.speed import TIMED
 from calque.papers.texts import TEXTS, measure_of
 from calque.papers.trained import UNDER_TRAINED, marked_rows, why_untested
-from calque.papers.verdicts import UNTESTED, Judge, Judged, claims_of, statistics_of
+from calque.papers.verdicts import UNTESTED, ClaimVerdict, Judge, claims_of, statistics_of
 from calque.run.folder import writing
 
 OF = ("NIST BLEU of", "AER of", "accuracy of")
 """Conditions of cells that say what a figure was taken of."""
 ByRow = Mapping[str, list[Entry]]
-Testing = Callable[[Sequence[Claim], ByRow], Sequence[Judged]]
+Testing = Callable[[Sequence[Claim], ByRow], Sequence[ClaimVerdict]]
 """Tests claims on the cells of rows."""
 UNMEASURED = {
     "batch-tokens": "the largest batch is that of one accelerator's memory; a processor shares its memory with all else that runs",
@@ -40,7 +40,7 @@ UNMEASURED = {
 
 
 @dataclass(frozen=True)
-class Shown:
+class ReportOptions:
     """Which column of the paper stands beside our figures, and how hard claims are tested."""
 
     pair: str | None = None
@@ -50,7 +50,7 @@ class Shown:
     held: str | None = None
     """The pair that the cells are of, which is meant where none is named."""
 
-    def column(self, paper: str, table: Table) -> Column:
+    def column(self, paper: str, table: PrintedTable) -> Column:
         """The column of a table: of the pair named, else of that of the cells, else the first one. Raises X707 and X708."""
         metric = self.metric or next(
             (m for m in ("bleu", *(c.metric for c in table.columns)) if _prints(table, m) and _is_measured(m)), "bleu"
@@ -65,7 +65,7 @@ class Shown:
         return next((column for column in found if self.pair is None and column.pair == self.held), found[0])
 
 
-def _prints(table: Table, metric: str) -> bool:
+def _prints(table: PrintedTable, metric: str) -> bool:
     return any(column.metric == metric for column in table.columns)
 
 
@@ -74,7 +74,7 @@ def _is_measured(metric: str) -> bool:
 
 
 @dataclass(frozen=True)
-class Line:
+class ReportRow:
     """A row of the report: means over seeds, deviations where there are two seeds or more. `label` says if it is under-trained."""
 
     row: str
@@ -86,10 +86,10 @@ class Line:
 
 
 @dataclass(frozen=True)
-class Report:
+class TableReport:
     """All that the report says."""
 
-    asked: Asked
+    asked: Request
     title: str
     columns: tuple[Column, ...]
     """All of the table's."""
@@ -101,8 +101,8 @@ class Report:
     """Its metric as a heading."""
     metric: str
     """What cells call it."""
-    lines: tuple[Line, ...]
-    claims: tuple[Judged, ...]
+    lines: tuple[ReportRow, ...]
+    claims: tuple[ClaimVerdict, ...]
     failures: tuple[str, ...]
     unmeasured: Mapping[str, str]
     """Rows and columns without a figure, and why."""
@@ -125,7 +125,7 @@ class Report:
         return f"{asked.command} --rows {rows} --seeds {seeds} {beside}"
 
 
-def write_report(out: Path, root: Path, shown: Shown, tell: Tell) -> str:
+def write_report(out: Path, root: Path, shown: ReportOptions, tell: Tell) -> str:
     """Writes `report.md`, `report.json` and `report.png`, and returns the report as text.
 
     First measures what is missing in cells, see `calque.papers.columns`. Raises X706 where no cell is finished, X707, X708
@@ -146,7 +146,7 @@ def write_report(out: Path, root: Path, shown: Shown, tell: Tell) -> str:
     return text
 
 
-def report_in(out: Path, root: Path, shown: Shown, unmeasured: Mapping[str, str]) -> Report:
+def report_in(out: Path, root: Path, shown: ReportOptions, unmeasured: Mapping[str, str]) -> TableReport:
     """The report of what is finished in an output folder; `unmeasured` says why figures are missing. Raises what `write_report`
     raises."""
     asked = asked_in(out)
@@ -157,7 +157,7 @@ def report_in(out: Path, root: Path, shown: Shown, unmeasured: Mapping[str, str]
     if not entries:
         raise error("X706", Place(str(out)))
 
-    def test(claims: Sequence[Claim], by_row: ByRow) -> list[Judged]:
+    def test(claims: Sequence[Claim], by_row: ByRow) -> list[ClaimVerdict]:
         if column.metric in TEXTS:
             return _by_translations(claims, by_row, asked, column, root, out, shown.trials)
         return _by_ranges(claims, by_row, asked.printed, column)
@@ -170,7 +170,7 @@ def report_in(out: Path, root: Path, shown: Shown, unmeasured: Mapping[str, str]
         raise error("X708", Place(str(out)), metric=column.metric, reason=why) from None
 
 
-def check_sizes(out: Path, asked: Asked, column: Column) -> None:
+def check_sizes(out: Path, asked: Request, column: Column) -> None:
     """Raises X851 where the rows of a folder have other sizes than the paper takes for the pair of a column."""
     if not asked.has_sizes_of(column.pair):
         held = asked.pair or "no language pair"
@@ -182,13 +182,13 @@ class NoFigure(Exception):
 
 
 def make_report(
-    asked: Asked,
+    asked: Request,
     entries: Sequence[Entry],
     column: Column,
     test: Testing,
     failures: tuple[str, ...] = (),
     unmeasured: Mapping[str, str] | None = None,
-) -> Report:
+) -> TableReport:
     """The report of cells beside a column of the paper; `test` is given the claims that the cells can test. Raises NoFigure."""
     paper, table, metric = zoo.paper(asked.paper), asked.printed, figure_of(column)
     by_row = {row.key: _of_row(entries, row.key) for row in table.rows}
@@ -203,7 +203,7 @@ def make_report(
         key: _each(str(e.conditions[key]) for e in entries if e.conditions.get(key) is not None) for key in where
     }
     signatures = _each(str(e.conditions.get(f"{metric} signature", "")) for e in entries if metric in e.figures)
-    return Report(
+    return TableReport(
         asked,
         f"{paper.cite}, {place(table.name)}: {table.title}",
         table.columns,
@@ -234,20 +234,21 @@ def _deviations(paper: Paper, entries: Sequence[Entry]) -> list[str]:
 
 
 def _tested(
-    claims: Sequence[Claim], asked: Asked, under_trained: Mapping[str, str], by_row: ByRow, test: Testing
-) -> Sequence[Judged]:
+    claims: Sequence[Claim], asked: Request, under_trained: Mapping[str, str], by_row: ByRow, test: Testing
+) -> Sequence[ClaimVerdict]:
     """Claims in their order, those tested that can be."""
     why = [why_untested(claim, asked, under_trained) for claim in claims]
     rest = [claim for claim, reason in zip(claims, why, strict=True) if not reason]
     found = iter(test(rest, by_row) if rest else ())
     return [
-        Judged(c, UNTESTED, (), (), reason) if reason else next(found) for c, reason in zip(claims, why, strict=True)
+        ClaimVerdict(c, UNTESTED, (), (), reason) if reason else next(found)
+        for c, reason in zip(claims, why, strict=True)
     ]
 
 
 def _by_translations(
-    claims: Sequence[Claim], by_row: ByRow, asked: Asked, column: Column, root: Path, out: Path, trials: int
-) -> list[Judged]:
+    claims: Sequence[Claim], by_row: ByRow, asked: Request, column: Column, root: Path, out: Path, trials: int
+) -> list[ClaimVerdict]:
     """Claims tested on the stored translations."""
     metrics = [column.metric, *(c.metric for claim in claims for c in _grown(claim))]
     sets = {m: _set(m, asked, root, out, by_row) for m in dict.fromkeys(metrics) if m in TEXTS}
@@ -256,7 +257,7 @@ def _by_translations(
     return [judge.judge(claim, asked.printed, column) for claim in claims]
 
 
-def _by_ranges(claims: Sequence[Claim], by_row: ByRow, table: Table, column: Column) -> list[Judged]:
+def _by_ranges(claims: Sequence[Claim], by_row: ByRow, table: PrintedTable, column: Column) -> list[ClaimVerdict]:
     """Claims tested on single figures of trainings."""
     columns = [
         c for c in table.columns if c.metric == column.metric and (c.pair == column.pair or c.metric == "accuracy")
@@ -283,7 +284,7 @@ def _values(by_row: ByRow, figure: str) -> dict[str, list[float]]:
     return {row: found for row, found in values.items() if found}
 
 
-def _set(metric: str, asked: Asked, root: Path, out: Path, by_row: ByRow) -> tuple[Measure, dict[str, Runs]]:
+def _set(metric: str, asked: Request, root: Path, out: Path, by_row: ByRow) -> tuple[Measure, dict[str, Runs]]:
     """A metric of translations, and the statistics of the cells that have its figure."""
     made, scored = measure_of(metric, corpus_in(out, asked.corpus), root, out), TEXTS[metric]
     files = {
@@ -296,7 +297,7 @@ def _set(metric: str, asked: Asked, root: Path, out: Path, by_row: ByRow) -> tup
     return made, statistics_of(made, {row: [next(rest) for _ in some] for row, some in files.items()}, references)
 
 
-def _line(table: Table, row: str, found: Sequence[Entry], column: Column, under_trained: bool) -> Line:
+def _line(table: PrintedTable, row: str, found: Sequence[Entry], column: Column, under_trained: bool) -> ReportRow:
     figures: dict[str, tuple[float, float | None]] = {}
     for name in dict.fromkeys(name for entry in found for name in entry.figures):
         values = [float(entry.figures[name]) for entry in found if name in entry.figures]
@@ -305,15 +306,15 @@ def _line(table: Table, row: str, found: Sequence[Entry], column: Column, under_
     here = table.row(row)
     seeds = tuple(int(str(entry.seed)) for entry in found)
     label = here.label + f" ({UNDER_TRAINED})" * under_trained
-    return Line(row, label, seeds, figures, "; ".join(settings), here.figure(column))
+    return ReportRow(row, label, seeds, figures, "; ".join(settings), here.figure(column))
 
 
-def as_json(report: Report) -> dict[str, Any]:
+def as_json(report: TableReport) -> dict[str, Any]:
     """The report for programs."""
     return {"command": report.command, **dataclasses.asdict(report), "claims": claims_json(report.claims)}
 
 
-def claims_json(claims: Sequence[Judged]) -> list[dict[str, Any]]:
+def claims_json(claims: Sequence[ClaimVerdict]) -> list[dict[str, Any]]:
     """Tested claims for programs."""
     found = []
     for judged in claims:

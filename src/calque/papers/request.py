@@ -12,13 +12,13 @@ from calque import zoo
 from calque.adl.settings import parse_settings
 from calque.ground.diagnostics import Place, error
 from calque.ground.files import write_whole
-from calque.papers.paper import Table
+from calque.papers.paper import PrintedTable
 
 ABOUT = "reproduce.json"
 
 
 @dataclass(frozen=True)
-class Asked:
+class Request:
     """What an output folder is about; all its cells have this in common."""
 
     paper: str
@@ -67,7 +67,7 @@ class Asked:
         return [] if self.pair is None or self.has_sizes_of(self.printed.pairs[0]) else [self.pair]
 
     @property
-    def printed(self) -> Table:
+    def printed(self) -> PrintedTable:
         """The paper's table."""
         return zoo.paper(self.paper).table(self.table)
 
@@ -81,7 +81,7 @@ class Asked:
         return self.printed.same_sizes(self.pair, pair, self.given)
 
 
-def claim_folder(out: Path, asked: Asked) -> None:
+def claim_folder(out: Path, asked: Request) -> None:
     """Records in the output folder what it is about. Raises X705 where it is about something else."""
     path = out / ABOUT
     if path.is_file():
@@ -92,12 +92,12 @@ def claim_folder(out: Path, asked: Asked) -> None:
     write_whole(path, (json.dumps(dataclasses.asdict(asked), indent=1) + "\n").encode())
 
 
-def asked_in(out: Path) -> Asked:
+def asked_in(out: Path) -> Request:
     """What an output folder is about. Raises X706 where it does not say so."""
     try:
         read = json.loads((out / ABOUT).read_bytes())
         held: dict[str, Any] = {key: tuple(value) if isinstance(value, list) else value for key, value in read.items()}
-        return Asked(**held)
+        return Request(**held)
     except (OSError, ValueError, TypeError, AttributeError):
         raise error("X706", Place(str(out))) from None
 
@@ -107,7 +107,7 @@ def held_pair(out: Path) -> str | None:
     return asked_in(out).pair if (out / ABOUT).is_file() else None
 
 
-def asked_by(command: str) -> Asked | None:
+def asked_by(command: str) -> Request | None:
     """What a cell's command in the ledger asked for; None for another command."""
     words = shlex.split(command)
     if words[:2] != ["calque", "reproduce"] or len(words) < 4:
@@ -118,7 +118,7 @@ def asked_by(command: str) -> Asked | None:
     one = {name: values[-1] for name, values in options.items()}
     written = tuple(options.get("set", ()))
     corpus = one.get("corpus", "multi30k")
-    return Asked(
+    return Request(
         words[2],
         words[3],
         Path(corpus).stem,
@@ -133,7 +133,7 @@ def asked_by(command: str) -> Asked | None:
     )
 
 
-def _differences(held: Asked, asked: Asked) -> Iterator[tuple[str, object, object]]:
+def _differences(held: Request, asked: Request) -> Iterator[tuple[str, object, object]]:
     """Key, and both values, of what is not the same; pairs of equal sizes are."""
     before, now = dataclasses.asdict(held), dataclasses.asdict(asked)
     for key in before:

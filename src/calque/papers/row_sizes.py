@@ -3,12 +3,12 @@
 import re
 from collections.abc import Mapping, Sequence
 
-from calque.adl.check import Checked, check
+from calque.adl.check import CheckedDefinition, check
 from calque.adl.dialect import reader
 from calque.adl.settings import parse_settings
 from calque.adl.syntax import Number
 from calque.explain.fit import fit
-from calque.explain.totals import Around
+from calque.explain.totals import Surroundings
 from calque.ground.diagnostics import CalqueError, Text
 from calque.layers.registry import builtin
 
@@ -17,7 +17,7 @@ HEADS = 8
 _HEADS = re.compile(r"^heads = .+$", re.MULTILINE)
 
 
-def checked_row(text: Text, settings: Mapping[str, str]) -> tuple[Checked, dict[str, str]]:
+def checked_row(text: Text, settings: Mapping[str, str]) -> tuple[CheckedDefinition, dict[str, str]]:
     """A row's definition under `settings`, NAME=VALUE by name, and those it took: what nothing in it reads is left out.
 
     Raises what `check` raises.
@@ -45,7 +45,9 @@ def heads_of(text: Text, settings: Mapping[str, str]) -> int:
     return int(found.value) if isinstance(found, Number) else HEADS
 
 
-def matched(text: Text, settings: Mapping[str, str], target: int, around: Around) -> tuple[Checked, dict[str, str]]:
+def matched(
+    text: Text, settings: Mapping[str, str], target: int, around: Surroundings
+) -> tuple[CheckedDefinition, dict[str, str]]:
     """A row at the width `d`, a multiple of twice the heads, at which it has nearest to `target` parameters in all.
 
     Raises what `check` and `calque.explain.fit` raise.

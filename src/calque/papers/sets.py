@@ -13,8 +13,8 @@ from calque.data.vocabulary import UNK
 from calque.decode.attention import align_lines
 from calque.evaluate.aer import alignment_error_rate
 from calque.ground.diagnostics import error
-from calque.papers.corpora import Corpus
-from calque.papers.finished import NotMeasured, Subject
+from calque.papers.corpora import TrainingCorpus
+from calque.papers.finished import FinishedCell, NotMeasured
 from calque.papers.texts import has_case
 
 GOLD, CONTRASTIVE = "align-gold", "contrastive-{}{}"
@@ -46,7 +46,7 @@ def kind_figure(pair: str) -> str:
     return f"accuracy, {kind.replace('_', '-')}"
 
 
-def error_rate(subject: Subject) -> Measured:
+def error_rate(subject: FinishedCell) -> Measured:
     """The alignment error rate of forced decoding, as a share (Luong 2015, section 5.4), and what it was taken of.
 
     Text by hand is likened to what the models know: escaped as the corpus is, and without capitals where that has none. Raises
@@ -75,7 +75,7 @@ def error_rate(subject: Subject) -> Measured:
     return {AER: round(found.value / 100, 4)}, {"AER signature": found.signature, "AER of": told}
 
 
-def _gold(root: Path, corpus: Corpus) -> tuple[Path, bool]:
+def _gold(root: Path, corpus: TrainingCorpus) -> tuple[Path, bool]:
     """The files of links by hand without their ending, and whether their first words are the target's."""
     for first, second in ((corpus.source, corpus.target), (corpus.target, corpus.source)):
         stem = root / GOLD / f"{first}{second}"
@@ -94,7 +94,7 @@ def likened(line: str, case: bool) -> str:
     return escaped if case else escaped.lower()
 
 
-def accuracies(subject: Subject) -> Measured:
+def accuracies(subject: FinishedCell) -> Measured:
     """The percentage of contrastive pairs decided rightly, by kind of error. Raises `NotMeasured`, and what `moses` raises."""
     folder, corpus = subject.folder, subject.folder.corpus
     name = CONTRASTIVE.format(corpus.source, corpus.target)

@@ -6,30 +6,30 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from calque.bench.clock import digits
-from calque.bench.decode import LENGTH, Subject, Taken, random_subject, subject, timed
+from calque.bench.decode import LENGTH, DecodeCase, DecodePass, random_subject, subject, timed
 from calque.bench.inputs import synthetic
 from calque.bench.train import batches
 from calque.data.batches import Batch
 from calque.decode.prepare import prepare_for_decoding
-from calque.experiment import Data, Experiment, Train
+from calque.experiment import DataSettings, Experiment, TrainSettings
 from calque.experiment import load as load_experiment
-from calque.explain.totals import Around
+from calque.explain.totals import Surroundings
 from calque.ground.diagnostics import Place, error
 from calque.ledger.entry import Entry, conditions, publish
 from calque.ledger.entry import read as read_entries
 from calque.model import Shape
 from calque.papers import recipes
-from calque.papers.corpora import Corpus
+from calque.papers.corpora import TrainingCorpus
 from calque.papers.finished import Folder
 from calque.papers.lexical import selecting
 from calque.papers.own_corpus import OwnCorpus
-from calque.papers.paper import LOWER_IS_BETTER, Column, Row, Table
+from calque.papers.paper import LOWER_IS_BETTER, Column, PrintedTable, Row
 from calque.papers.plan import RUNS, Tell, Texts, named_rows, rows_of
 from calque.papers.recipes import Budget, settings_text
-from calque.papers.request import Asked, claim_folder
+from calque.papers.request import Request, claim_folder
 from calque.run.folder import EXPERIMENT, MODEL, writing
 from calque.train.precision import pick_device, processor
-from calque.train.timed_updates import Measured, measure
+from calque.train.timed_updates import TrainingSpeed, measure
 
 SPEED = "speed"
 DECODING = ("seconds/sentence", "sentences/s", "source-words/s")
@@ -41,13 +41,13 @@ VOCABULARY, PAIRS = 32_000, 2_000
 UPDATES, WARM_UP = 3, 1
 """Of training in each repeat."""
 LOWEST, HIGHEST = "lowest", "highest"
-_NO_TEXT = Data(train=("-", "-"), valid=("-", "-"), subwords="words", vocabulary_size=VOCABULARY)
+_NO_TEXT = DataSettings(train=("-", "-"), valid=("-", "-"), subwords="words", vocabulary_size=VOCABULARY)
 
 Found = dict[str, dict[Column, list[float]]]
 """Row -> column, its pair left out -> a figure for each repeat."""
 
 
-def columns_of(table: Table) -> list[Column]:
+def columns_of(table: PrintedTable) -> list[Column]:
     """What the table's columns of speed measure, each once, with no pair: that of the data is another."""
     return list(dict.fromkeys(dataclasses.replace(c, pair="") for c in table.columns if c.metric in TIMED))
 
@@ -58,7 +58,14 @@ def figure_name(row: str, column: Column, which: str = "") -> str:
 
 
 def time_table(
-    asked: Asked, corpus: Corpus, root: Path, out: Path, rows: Sequence[str], repeats: int, sentences: int, tell: Tell
+    asked: Request,
+    corpus: TrainingCorpus,
+    root: Path,
+    out: Path,
+    rows: Sequence[str],
+    repeats: int,
+    sentences: int,
+    tell: Tell,
 ) -> Path:
     """Times rows of a table, all of them where none is named, and writes the figures as an entry below `out`/speed.
 
@@ -75,7 +82,7 @@ def time_table(
     experiment = recipes.experiment(asked.recipe, Budget(updates=1), _NO_TEXT, "-", 1, asked.all_overrides)
     size, model = experiment.data.vocabulary_size, experiment.model
     shape = Shape(size, size, model.tying, model.output_bias)
-    around = Around(size, size, model.tying, model.output_bias)
+    around = Surroundings(size, size, model.tying, model.output_bias)
     runs = {row.key: out / RUNS / (row.model_of or row.key) / "1" for row in chosen}
     trained = all((run / f"{MODEL}.json").is_file() for run in runs.values())
     if not trained:
@@ -128,14 +135,14 @@ def time_table(
         )
 
 
-def _choosing(folder: Folder, row: Row, given: Subject) -> Subject:
+def _choosing(folder: Folder, row: Row, given: DecodeCase) -> DecodeCase:
     """A trained row as it is decoded: among all words, or among those that are selected."""
     if given.loaded is None or not row.decoding.selected:
         return given
     return dataclasses.replace(given, loaded=selecting(folder, given.loaded))
 
 
-def _about(subjects: Sequence[Subject]) -> dict[str, str | int | float]:
+def _about(subjects: Sequence[DecodeCase]) -> dict[str, str | int | float]:
     sentences = subjects[0].sentences
     return {
         "architectures": ", ".join(one.model.checked.hash for one in subjects),
@@ -147,7 +154,12 @@ def _about(subjects: Sequence[Subject]) -> dict[str, str | int | float]:
 
 class _Timing:
     def __init__(
-        self, table: Table, rows: Sequence[Row], subjects: Mapping[str, Subject], experiment: Experiment, tell: Tell
+        self,
+        table: PrintedTable,
+        rows: Sequence[Row],
+        subjects: Mapping[str, DecodeCase],
+        experiment: Experiment,
+        tell: Tell,
     ):
         self.rows, self.subjects, self.tell = rows, subjects, tell
         self.train, self.decode = experiment.train, experiment.decode
@@ -165,7 +177,7 @@ class _Timing:
         for row in self.rows if self.beams else ():
             self.translate(row, prepared[row.key], self.beams[0])  # warms up
         for number in range(1, repeats + 1):
-            trained: dict[str, Measured] = {}
+            trained: dict[str, TrainingSpeed] = {}
             for row in self.rows if self.data else ():
                 model = self.subjects[row.key].model
                 if model.checked.hash not in trained:  # keeping states or not makes no difference to training
@@ -180,18 +192,18 @@ class _Timing:
             self.tell(f"[{number}/{repeats}] {', '.join(row.key for row in self.rows)}")
         return self.found
 
-    def translate(self, row: Row, given: Subject, beam: int) -> Taken:
+    def translate(self, row: Row, given: DecodeCase, beam: int) -> DecodePass:
         batch = max(1, self.decode.batch_tokens // (beam * max(map(len, given.sentences))))
         return timed(given, batch, beam, 0 if given.loaded else LENGTH, row.decoding.uncached)
 
-    def note_training(self, row: str, taken: Measured) -> None:
+    def note_training(self, row: str, taken: TrainingSpeed) -> None:
         seconds = sum(taken.seconds)
         told = {"updates/s": UPDATES / seconds, "target-words/s": sum(taken.target_tokens) / seconds}
         for column in self.columns:
             if column.metric in TRAINING:
                 self.found[row][column].append(told[column.metric])
 
-    def note_decoding(self, row: str, beam: int, taken: Taken) -> None:
+    def note_decoding(self, row: str, beam: int, taken: DecodePass) -> None:
         sentences = self.subjects[row].sentences
         words = sum(len(sentence) - 1 for sentence in sentences)  # the end symbol is none
         told = {
@@ -204,7 +216,7 @@ class _Timing:
                 self.found[row][column].append(told[column.metric])
 
 
-def _training_data(subjects: Mapping[str, Subject], settings: Train) -> list[Batch]:
+def _training_data(subjects: Mapping[str, DecodeCase], settings: TrainSettings) -> list[Batch]:
     """The first batches of an epoch of random words: as many as a repeat takes."""
     size = min(one.model.shape.target_size for one in subjects.values())
     sources, targets = (synthetic(PAIRS, size, seed) for seed in (1, 2))
@@ -240,7 +252,7 @@ def timing_in(out: Path) -> Entry:
     return max(entries, key=lambda e: (e.conditions.get("weights") == "trained", e.date))
 
 
-def measured(entry: Entry, table: Table) -> dict[Column, dict[str, tuple[float, ...]]]:
+def measured(entry: Entry, table: PrintedTable) -> dict[Column, dict[str, tuple[float, ...]]]:
     """Column, with no pair -> row -> median, lowest and highest of its repeats; the median alone where there was one."""
     found: dict[Column, dict[str, tuple[float, ...]]] = {}
     for column in columns_of(table):

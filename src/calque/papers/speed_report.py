@@ -17,10 +17,10 @@ from calque.papers.paper import Column, Figure, Row, place
 from calque.papers.plan import CELLS
 from calque.papers.render import claims_page, claims_text, paper_text, under_trained_head, under_trained_remarks
 from calque.papers.report import UNMEASURED, check_sizes, claims_json
-from calque.papers.request import Asked, asked_in
+from calque.papers.request import Request, asked_in
 from calque.papers.speed import TIMED, measured, times, timing_in
 from calque.papers.trained import UNDER_TRAINED, marked_rows, why_untested
-from calque.papers.verdicts import UNTESTED, Judged, claims_of
+from calque.papers.verdicts import UNTESTED, ClaimVerdict, claims_of
 from calque.run.folder import writing
 
 HEAD = ("", "", "row", "here", "lowest", "highest", "times", "paper", "times")
@@ -52,7 +52,7 @@ class SpeedReport:
     columns: tuple[Column, ...]
     """All of the table's."""
     lines: tuple[SpeedLine, ...]
-    claims: tuple[Judged, ...]
+    claims: tuple[ClaimVerdict, ...]
     under_trained: Mapping[str, str]
     """Rows whose models have not learned enough to test a claim, and why."""
     entry: Entry
@@ -77,7 +77,7 @@ def report_in(out: Path, column: Column) -> SpeedReport:
     return make_report(asked, timing_in(out), read_entries(out / CELLS), column)
 
 
-def make_report(asked: Asked, entry: Entry, cells: Sequence[Entry], column: Column) -> SpeedReport:
+def make_report(asked: Request, entry: Entry, cells: Sequence[Entry], column: Column) -> SpeedReport:
     """The report of a timing beside the paper's pair that `column` names; `cells` are those whose models were timed, if any."""
     paper, table = zoo.paper(asked.paper), asked.printed
     found = measured(entry, table)
@@ -92,7 +92,7 @@ def make_report(asked: Asked, entry: Entry, cells: Sequence[Entry], column: Colu
     claims = []
     for claim in claims_of(paper.claims, table.name, *TIMED, *UNMEASURED):
         reason = why_untested(claim, asked, why)
-        claims.append(Judged(claim, UNTESTED, (), (), reason) if reason else ranges.judge(timed, claim, table))
+        claims.append(ClaimVerdict(claim, UNTESTED, (), (), reason) if reason else ranges.judge(timed, claim, table))
     return SpeedReport(
         f"{paper.cite}, {place(table.name)}: {table.title}",
         next(pair.title for pair in paper.pairs if pair.name == column.pair),

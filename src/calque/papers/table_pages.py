@@ -14,27 +14,27 @@ from calque.ledger.entry import Entry, read
 from calque.papers import render, speed_report
 from calque.papers.paper import Claim
 from calque.papers.picture import draw
-from calque.papers.report import ByRow, Report, Shown, make_report
-from calque.papers.request import Asked, asked_by
+from calque.papers.report import ByRow, ReportOptions, TableReport, make_report
+from calque.papers.request import Request, asked_by
 from calque.papers.speed import SPEED, columns_of
-from calque.papers.verdicts import UNTESTED, Judged
+from calque.papers.verdicts import UNTESTED, ClaimVerdict
 
 NO_TEXT = "its translations are not in the ledger, and a test needs them"
 
 
 @dataclass(frozen=True)
-class Page:
+class TablePage:
     """A page by the name of its file, and the report of its picture, where it has one."""
 
     name: str
     body: str
-    report: Report | None = None
+    report: TableReport | None = None
 
 
-def pages(folder: Path) -> list[Page]:
+def pages(folder: Path) -> list[TablePage]:
     """A page for the cells of each call in a ledger, and one for each timing."""
-    cells: dict[Asked, list[Entry]] = {}
-    timings: list[tuple[Asked, Entry]] = []
+    cells: dict[Request, list[Entry]] = {}
+    timings: list[tuple[Request, Entry]] = []
     for entry in read(folder):
         asked = asked_by(entry.command)
         if asked is not None and "row" in entry.conditions:
@@ -46,31 +46,31 @@ def pages(folder: Path) -> list[Page]:
     return list(_named(made))
 
 
-def _trained(asked: Asked, entries: Sequence[Entry]) -> tuple[str, Report | str]:
-    report = make_report(asked, entries, Shown(held=asked.pair).column(asked.paper, asked.printed), _untestable)
+def _trained(asked: Request, entries: Sequence[Entry]) -> tuple[str, TableReport | str]:
+    report = make_report(asked, entries, ReportOptions(held=asked.pair).column(asked.paper, asked.printed), _untestable)
     return f"{asked.paper}-{asked.table}", report
 
 
-def _timed(asked: Asked, entry: Entry, cells: Sequence[Entry]) -> tuple[str, Report | str]:
+def _timed(asked: Request, entry: Entry, cells: Sequence[Entry]) -> tuple[str, TableReport | str]:
     metric = columns_of(asked.printed)[0].metric
-    column = Shown(metric=metric, held=asked.pair).column(asked.paper, asked.printed)
+    column = ReportOptions(metric=metric, held=asked.pair).column(asked.paper, asked.printed)
     return f"{asked.paper}-{asked.table}-{SPEED}", speed_report.markdown(
         speed_report.make_report(asked, entry, cells, column)
     )
 
 
-def _untestable(claims: Sequence[Claim], by_row: ByRow) -> list[Judged]:
-    return [Judged(claim, UNTESTED, (), (), NO_TEXT) for claim in claims]
+def _untestable(claims: Sequence[Claim], by_row: ByRow) -> list[ClaimVerdict]:
+    return [ClaimVerdict(claim, UNTESTED, (), (), NO_TEXT) for claim in claims]
 
 
-def _named(made: Sequence[tuple[str, Report | str]]) -> Iterator[Page]:
+def _named(made: Sequence[tuple[str, TableReport | str]]) -> Iterator[TablePage]:
     """Pages with names of their own: a number behind the second of one table."""
     count: dict[str, int] = {}
     for stem, what in made:
         count[stem] = count.get(stem, 0) + 1
         name = stem if count[stem] == 1 else f"{stem}-{count[stem]}"
         body = what if isinstance(what, str) else render.markdown(what, f"{name}.png")
-        yield Page(name, body, None if isinstance(what, str) else what)
+        yield TablePage(name, body, None if isinstance(what, str) else what)
 
 
 def write_pages(ledger: Path, out: Path) -> None:

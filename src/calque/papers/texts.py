@@ -10,7 +10,7 @@ from calque.evaluate import bleu, meteor
 from calque.evaluate.meteor_metric import MeteorSettings, read_lists
 from calque.evaluate.statistics import Measure, measure
 from calque.ground.diagnostics import CalqueError
-from calque.papers.corpora import Corpus
+from calque.papers.corpora import TrainingCorpus
 from calque.papers.plan import DETOKENISED, HYPOTHESES, PLAIN_REFERENCE, REFERENCE, REPLACED
 
 METEOR_VERSION = "1.4"
@@ -21,7 +21,7 @@ MTEVAL = "13a"
 
 
 @dataclass(frozen=True)
-class Scored:
+class TextMetric:
     """A metric of translations: what cells call its figure, and the folder and the reference of the texts it is taken from."""
 
     figure: str
@@ -33,16 +33,16 @@ class Scored:
         return out / self.folder / row / f"{seed}.txt"
 
 
-TEXTS: Mapping[str, Scored] = {
-    "bleu": Scored("BLEU"),
-    "uncased-bleu": Scored("uncased BLEU"),
-    "unk-bleu": Scored("BLEU, unknown words replaced", REPLACED),
-    "nist-bleu": Scored("NIST BLEU", DETOKENISED, PLAIN_REFERENCE),
-    "meteor": Scored("METEOR"),
+TEXTS: Mapping[str, TextMetric] = {
+    "bleu": TextMetric("BLEU"),
+    "uncased-bleu": TextMetric("uncased BLEU"),
+    "unk-bleu": TextMetric("BLEU, unknown words replaced", REPLACED),
+    "nist-bleu": TextMetric("NIST BLEU", DETOKENISED, PLAIN_REFERENCE),
+    "meteor": TextMetric("METEOR"),
 }
 
 
-def measure_of(metric: str, corpus: Corpus, root: Path, out: Path) -> Measure:
+def measure_of(metric: str, corpus: TrainingCorpus, root: Path, out: Path) -> Measure:
     """How a metric of `TEXTS` is taken; NIST BLEU without case where the corpus has none. Raises what `meteor_settings` raises."""
     if metric == "meteor":
         return measure("meteor", tokenize=corpus.tokenize, meteor=meteor_settings(corpus, root))
@@ -56,7 +56,7 @@ def has_case(lines: Sequence[str]) -> bool:
     return any(line != line.lower() for line in lines)
 
 
-def meteor_settings(corpus: Corpus, root: Path) -> MeteorSettings:
+def meteor_settings(corpus: TrainingCorpus, root: Path) -> MeteorSettings:
     """METEOR as MultEval runs it. Raises D520 where the data root has no word lists, X301 without a stemmer."""
     normalise = "none" if corpus.tokenize == "none" else "norm"
     lists = read_lists(corpus.language, root / "meteor", version=METEOR_VERSION, normalise=normalise)
@@ -65,7 +65,7 @@ def meteor_settings(corpus: Corpus, root: Path) -> MeteorSettings:
     return made
 
 
-def scores(corpus: Corpus, root: Path, hypotheses: list[str], references: list[str]) -> dict[str, Any]:
+def scores(corpus: TrainingCorpus, root: Path, hypotheses: list[str], references: list[str]) -> dict[str, Any]:
     """Figures of every cell, their signatures, and what there is to say of them."""
     found = bleu(hypotheses, references, tokenize=corpus.tokenize)
     figures, signatures, notes = {"BLEU": round(found.value, 3)}, {"BLEU signature": found.signature}, ""

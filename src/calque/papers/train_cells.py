@@ -4,17 +4,17 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from calque.papers.cell import FAILED, HELD, cell_id, run_cell
-from calque.papers.corpora import Corpus
+from calque.papers.corpora import TrainingCorpus
 from calque.papers.own_corpus import OwnCorpus
-from calque.papers.plan import CELLS, Cell, Plan, Tell, cells_of, rows_of, table_of
-from calque.papers.request import Asked, claim_folder
+from calque.papers.plan import CELLS, Plan, TableCell, Tell, cells_of, rows_of, table_of
+from calque.papers.request import Request, claim_folder
 from calque.run.folder import writing
-from calque.train.loop import Stopped
+from calque.train.loop import StoppedTraining
 
 
 def reproduce_table(
-    asked: Asked,
-    corpus: Corpus,
+    asked: Request,
+    corpus: TrainingCorpus,
     root: Path,
     out: Path,
     rows: Sequence[str],
@@ -37,13 +37,13 @@ def reproduce_table(
         claim_folder(out, asked)
         if isinstance(corpus, OwnCorpus):
             corpus.write(out)
-    failed: list[Cell] = []
-    held: list[Cell] = []
+    failed: list[TableCell] = []
+    held: list[TableCell] = []
     cells = cells_of(chosen, seeds, shard)
     for k, cell in enumerate(cells, 1):
         tell(f"[{k}/{len(cells)}] {cell.row}, seed {cell.seed}")
         outcome = run_cell(plan, cell, tell)
-        if isinstance(outcome, Stopped):
+        if isinstance(outcome, StoppedTraining):
             tell(f"stopped after update {outcome.update} of {cell.row}, seed {cell.seed}; the same call goes on")
             return 128 + outcome.signal
         tell(f"[{k}/{len(cells)}] {cell.row}, seed {cell.seed}: {outcome}")

@@ -11,7 +11,7 @@ from calque.ground.diagnostics import CalqueError
 from calque.ledger.entry import Entry
 from calque.papers import paper as paper_of
 from calque.papers.paper import Claim
-from calque.papers.request import Asked, asked_by
+from calque.papers.request import Request, asked_by
 
 FALLING = 0.01
 """The share of validation perplexity by which it may still fall in an epoch."""
@@ -22,7 +22,7 @@ RULE = (
     f"Under-trained: validation perplexity was still falling by more than {100 * FALLING:g} % per epoch at the end, no learning "
     "curve is recorded, or BLEU is below the floor in the paper's file."
 )
-Known = Mapping[tuple[Asked, str, int], Entry]
+Known = Mapping[tuple[Request, str, int], Entry]
 """Cells by what was asked for, row and seed."""
 
 
@@ -62,7 +62,7 @@ def marked_rows(entries: Sequence[Entry]) -> dict[str, str]:
     return {row: "; ".join(dict.fromkeys(reasons)) for row, reasons in found.items()}
 
 
-def why_untested(claim: Claim, asked: Asked, under_trained: Mapping[str, str]) -> str:
+def why_untested(claim: Claim, asked: Request, under_trained: Mapping[str, str]) -> str:
     """Why nothing here can test a claim; empty where it can be tested."""
     rows = dict.fromkeys(row for contrast in claim.contrasts for _, row in contrast.terms)
     if some := [row for row in rows if row in under_trained]:
@@ -73,7 +73,7 @@ def why_untested(claim: Claim, asked: Asked, under_trained: Mapping[str, str]) -
     return ""
 
 
-def _unfinished(entry: Entry, asked: Asked, known: Known) -> Iterator[str]:
+def _unfinished(entry: Entry, asked: Request, known: Known) -> Iterator[str]:
     """What the learning curve says; of a row that decodes trained cells, theirs."""
     if (made_of := entry.conditions.get(MEMBERS)) is not None:
         for row, _, seed in (one.rpartition(" ") for one in str(made_of).split(", ")):
@@ -92,13 +92,13 @@ def _unfinished(entry: Entry, asked: Asked, known: Known) -> Iterator[str]:
 _NO_CURVE = "no learning curve is recorded that would show convergence"
 
 
-def _end(asked: Asked) -> str:
+def _end(asked: Request) -> str:
     if asked.minutes is not None:
         return f"after {asked.minutes:g} minutes"
     return f"after {asked.updates:,} updates" if asked.updates is not None else "as the recipe says"
 
 
-def _low(entry: Entry, asked: Asked) -> Iterator[str]:
+def _low(entry: Entry, asked: Request) -> Iterator[str]:
     """Whether BLEU is below the floor of the row; corpora of the user's have none."""
     try:
         paper = paper_of(asked.paper)

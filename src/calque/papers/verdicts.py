@@ -9,7 +9,7 @@ from jaxtyping import Float
 
 from calque.evaluate.significance import BLOCK, FAILS, HOLDS, UNDECIDED, Runs, compare_statistics, verdict
 from calque.evaluate.statistics import Measure
-from calque.papers.paper import Claim, Column, Contrast, Table
+from calque.papers.paper import Claim, Column, Contrast, PrintedTable
 
 RELATION = {"above": ">", "not-above": "<=", "about": "~"}
 UNTESTED = "not tested"
@@ -26,7 +26,7 @@ Scores = tuple[Measure, Mapping[str, Runs]]
 
 
 @dataclass(frozen=True)
-class Tested:
+class ContrastResult:
     """A contrast of rows: its value here, its interval, p where there is a test of it, and the paper's value.
 
     These are differences, or, with `ratio`, how many times as good the first row is.
@@ -42,7 +42,7 @@ class Tested:
 
 
 @dataclass(frozen=True)
-class Judged:
+class ClaimVerdict:
     """A claim: `verdict` is `does not hold` where one of its contrasts does not, `holds` where all do, else `undecided`.
 
     `missing` are rows without a finished cell, and columns that nothing here measures; then it is `not tested`. So it is for
@@ -51,7 +51,7 @@ class Judged:
 
     claim: Claim
     verdict: str
-    tested: tuple[Tested, ...]
+    tested: tuple[ContrastResult, ...]
     missing: tuple[str, ...]
     reason: str = ""
 
@@ -61,11 +61,11 @@ class Judged:
         return self.reason or f"no figure of {', '.join(self.missing)}"
 
 
-def judged(claim: Claim, tested: Sequence[Tested]) -> Judged:
+def judged(claim: Claim, tested: Sequence[ContrastResult]) -> ClaimVerdict:
     """A claim of which every contrast is tested."""
     verdicts = {one.verdict for one in tested}
     said = FAILS if FAILS in verdicts else HOLDS if verdicts == {HOLDS} else UNDECIDED
-    return Judged(claim, said, tuple(tested), ())
+    return ClaimVerdict(claim, said, tuple(tested), ())
 
 
 class Judge:
@@ -82,17 +82,17 @@ class Judge:
         self.measure, self.runs, self.trials, self.seed = measure, runs, trials, seed
         self.beside = beside or {}
 
-    def judge(self, claim: Claim, table: Table, column: Column) -> Judged:
+    def judge(self, claim: Claim, table: PrintedTable, column: Column) -> ClaimVerdict:
         """A claim of a table; `column` says which figures of the paper stand beside it."""
         needed = dict.fromkeys(row for contrast in claim.contrasts for _, row in contrast.terms)
         missing = tuple(row for row in needed if row not in self.runs)
         if claim.kind == "grows":
             ends = claim.columns[0], claim.columns[-1]
             if missing := missing or tuple(str(c) for c in ends if not needed.keys() <= self._rows(c)):
-                return Judged(claim, UNTESTED, (), missing)
+                return ClaimVerdict(claim, UNTESTED, (), missing)
             return judged(claim, [self._grows(contrast, ends, table, column.pair) for contrast in claim.contrasts])
         if missing:
-            return Judged(claim, UNTESTED, (), missing)
+            return ClaimVerdict(claim, UNTESTED, (), missing)
         printed = {row: table.row(row).figure(column) for row in needed}
         scores = {row: figure.value for row, figure in printed.items() if figure is not None}
         tested = []
@@ -101,7 +101,7 @@ class Judge:
             tested.append(self.test(contrast, contrast.value(scores) if known else None))
         return judged(claim, tested)
 
-    def test(self, contrast: Contrast, paper: float | None) -> Tested:
+    def test(self, contrast: Contrast, paper: float | None) -> ContrastResult:
         """Two rows: approximate randomisation and the bootstrap interval, as `calque.evaluate.significance` says.
 
         A difference of differences has no shuffle under which it vanishes, so there its bootstrap interval decides: all of
@@ -113,19 +113,19 @@ class Judge:
                 self.measure, self.runs[a], self.runs[b], trials=self.trials, seed=self.seed, level=LEVEL
             )
             said = verdict(RELATION[contrast.relation], found)
-            return Tested(f"{a} - {b}", found.delta, found.interval, found.p, paper, said)
+            return ContrastResult(f"{a} - {b}", found.delta, found.interval, found.p, paper, said)
         resampled = self._resampled([(row, self.measure, self.runs[row]) for _, row in contrast.terms])
         drawn = sum(factor * score for (factor, _), score in zip(contrast.terms, resampled, strict=True))
         low, high = (float(q) for q in np.quantile(drawn, [LEVEL / 2, 1 - LEVEL / 2]))
         whole = {row: float(self.measure.score(self.runs[row].sum((0, 1)))) for _, row in contrast.terms}
         said = HOLDS if low > 0 else FAILS if high < 0 else UNDECIDED
         (_, end), (_, start), (_, b), (_, a) = contrast.terms
-        return Tested(f"({end} - {start}) - ({b} - {a})", contrast.value(whole), (low, high), None, paper, said)
+        return ContrastResult(f"({end} - {start}) - ({b} - {a})", contrast.value(whole), (low, high), None, paper, said)
 
     def _rows(self, column: Column) -> set[str]:
         return set(self.beside[column.metric][1]) if column.metric in self.beside else set()
 
-    def _grows(self, contrast: Contrast, ends: tuple[Column, Column], table: Table, pair: str) -> Tested:
+    def _grows(self, contrast: Contrast, ends: tuple[Column, Column], table: PrintedTable, pair: str) -> ContrastResult:
         """By how many times more the first row is better in the last column than in the first; its bootstrap interval decides."""
         (_, a), (_, b) = sorted(contrast.terms, reverse=True)
         signed = [(sign * way, row, c) for way, c in ((-1, ends[0]), (1, ends[1])) for sign, row in ((1, a), (-1, b))]
@@ -141,7 +141,7 @@ class Judge:
         paper = float(ratio(figure.value for figure in printed if figure)) if all(printed) else None
         said = HOLDS if low > 1 else FAILS if high < 1 else UNDECIDED
         text = f"{a} against {b}, {ends[1].what} over {ends[0].what}"
-        return Tested(text, whole, (low, high), None, paper, said, True)
+        return ContrastResult(text, whole, (low, high), None, paper, said, True)
 
     def _resampled(self, scored: Sequence[tuple[str, Measure, Runs]]) -> list[Float[np.ndarray, " T"]]:
         """Scores of rows on resampled corpora: the same sentences for all, each row's runs drawn for itself."""

@@ -6,7 +6,7 @@ import torch
 from jaxtyping import Bool, Float, Int
 from torch import Tensor
 
-from calque.adl.check import Checked
+from calque.adl.check import CheckedDefinition
 from calque.layers.contract import Context, Layer, Point, Recorder, Registry
 from calque.layers.state import State
 from calque.layers.stepping import begin, proceed
@@ -19,13 +19,13 @@ POISON = 1e3
 Sources = dict[str, Point]
 
 
-class Subject:
+class ProofCase:
     """A model and what it reads: hidden states of a batch of sentences, for both sides, with prefix masks.
 
     All draws come from one generator, so a seed names a proof. `x` and `source` are [B, T, d] and [B, S, d].
     """
 
-    def __init__(self, checked: Checked, registry: Registry, seed: int):
+    def __init__(self, checked: CheckedDefinition, registry: Registry, seed: int):
         self.checked, self.registry, self.seed = checked, registry, seed
         self.generator = torch.Generator().manual_seed(seed)
         shape = Shape(SOURCE_WORDS, TARGET_WORDS, "none", gamma=SOURCE_LENGTH / TARGET_LENGTH)

@@ -33,7 +33,7 @@ class Verdict:
 
 
 @dataclass(frozen=True)
-class Report:
+class ProofReport:
     """What was proved of a layer or of a text; `side` is `encoder`, `decoder` or both of them."""
 
     name: str
@@ -102,7 +102,7 @@ def describe(fault: Exception) -> str:
     return f"{type(fault).__name__}: {first}"
 
 
-def merged(name: str, text: str, reports: Sequence[Report]) -> Report:
+def merged(name: str, text: str, reports: Sequence[ProofReport]) -> ProofReport:
     """Several reports as one: a law holds where it holds in all; the first failure of each is told, with its text."""
     laws = dict.fromkeys(v.law for report in reports for v in report.verdicts)
     verdicts = []
@@ -112,7 +112,7 @@ def merged(name: str, text: str, reports: Sequence[Report]) -> Report:
         message = "" if first is None else f"{first[1].message} [{_shown(first[0].text)}]"
         verdicts.append(Verdict(law, first is None, max(v.error for _, v in found), message))
     sides = ", ".join(dict.fromkeys(r.side for r in reports))
-    return Report(name, text, sides, tuple(verdicts), sum(r.seconds for r in reports))
+    return ProofReport(name, text, sides, tuple(verdicts), sum(r.seconds for r in reports))
 
 
 def _shown(text: str) -> str:

@@ -26,7 +26,7 @@ from safetensors import SafetensorError
 from safetensors.torch import load_file, save_file
 from torch import Tensor, nn
 
-from calque.adl.check import Checked, check
+from calque.adl.check import CheckedDefinition, check
 from calque.adl.compatibility import kept
 from calque.data.codecs import Codec
 from calque.data.corpus import checksum, seal
@@ -52,7 +52,7 @@ MODEL = "model"
 
 
 @dataclass(frozen=True)
-class Loaded:
+class TrainedModel:
     """A trained model and what is needed to use it; `meta` is its `model.json`."""
 
     model: Model
@@ -267,14 +267,14 @@ def _shape(t: Tensor | None) -> str:
     return "none" if t is None else "[" + ", ".join(map(str, t.shape)) + "]"
 
 
-def start_run(folder: Path, experiment: Experiment, checked: Checked, codecs: tuple[Codec, Codec]) -> None:
+def start_run(folder: Path, experiment: Experiment, checked: CheckedDefinition, codecs: tuple[Codec, Codec]) -> None:
     """Makes the run folder and writes all that is known before training. Raises K301."""
     write_definition(folder, checked, codecs)
     with writing(folder):
         write_experiment(experiment, folder / EXPERIMENT)
 
 
-def write_definition(folder: Path, checked: Checked, codecs: tuple[Codec, Codec]) -> None:
+def write_definition(folder: Path, checked: CheckedDefinition, codecs: tuple[Codec, Codec]) -> None:
     """Makes the run folder, with the architecture and the codecs. Raises K301."""
     with writing(folder):
         (folder / CODECS).mkdir(parents=True, exist_ok=True)
@@ -332,7 +332,7 @@ def load_model(
     device: torch.device | str = "cpu",
     dtype: torch.dtype = torch.float32,
     registry: Registry | None = None,
-) -> Loaded:
+) -> TrainedModel:
     """The model of a run folder, in evaluation mode. `registry` is needed only for layers that are not Calque's own.
 
     Raises K101 to K106 for a folder that is not whole, K107 where the definition no longer means what it did, and what
@@ -353,4 +353,4 @@ def load_model(
     # The file stays mapped: processes that load one model share its memory.
     load_weights(model, weights, Place(f"{folder / MODEL}.safetensors"), share=True)
     model.to(device=device, dtype=dtype).eval()
-    return Loaded(model, load_codecs(folder / CODECS), load(folder / EXPERIMENT), meta)
+    return TrainedModel(model, load_codecs(folder / CODECS), load(folder / EXPERIMENT), meta)

@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 import torch
 from torch import Tensor
 
-from calque.experiment import Train
+from calque.experiment import TrainSettings
 from calque.ground.diagnostics import Place, error
 from calque.run.folder import (
     CHECKPOINTS,
@@ -35,7 +35,7 @@ class Checkpoint(NamedTuple):
 class Checkpoints:
     """The checkpoints of a run, oldest first, and the states to resume from."""
 
-    def __init__(self, run: Path, settings: Train):
+    def __init__(self, run: Path, settings: TrainSettings):
         self.folder, self.settings = run / CHECKPOINTS, settings
         self.held: list[Checkpoint] = []
 
@@ -134,7 +134,7 @@ def newest_state(run: Path) -> dict[str, Any]:
 
     Raises K202, K204, and what `read_about` raises.
     """
-    checkpoints = Checkpoints(run, Train())
+    checkpoints = Checkpoints(run, TrainSettings())
     checkpoints.refuse_loss()
     states = checkpoints.states()
     return read_about(checkpoints.state_path(states[-1])) if states else {}

@@ -11,7 +11,7 @@ from torch import Tensor
 
 from calque.ground.diagnostics import error
 from calque.ground.files import write_whole
-from calque.train.update import Done
+from calque.train.update import UpdateSums
 
 
 @dataclass(frozen=True)
@@ -33,7 +33,7 @@ class Progress:
 
 
 @dataclass(frozen=True)
-class Sample:
+class SampleTranslation:
     """A validation sentence and what the model makes of it at a validation, greedily."""
 
     source: str
@@ -46,7 +46,7 @@ class Translated(NamedTuple):
 
     bleu: float | None
     """None where none is asked for."""
-    samples: tuple[Sample, ...]
+    samples: tuple[SampleTranslation, ...]
     """The same sentences each time."""
 
 
@@ -59,10 +59,10 @@ class Validation:
     bleu: float | None
     best: bool
     """Better than every one before."""
-    samples: tuple[Sample, ...] = ()
+    samples: tuple[SampleTranslation, ...] = ()
 
 
-class Window:
+class LogWindow:
     """Sums over the updates since the last line of the log; losses stay on the device until they are read."""
 
     def __init__(self) -> None:
@@ -71,7 +71,7 @@ class Window:
         self.source = self.target = 0
         self.seconds = 0.0
 
-    def add(self, done: Done) -> None:
+    def add(self, done: UpdateSums) -> None:
         self.loss, self.nll = self.loss + done.loss, self.nll + done.nll
         self.source, self.target = self.source + done.source_tokens, self.target + done.target_tokens
 
@@ -115,7 +115,7 @@ class Log:
         self._file.write(_json({"kind": kind, **values}))
         self._file.flush()
 
-    def write_samples(self, update: int, samples: Sequence[Sample]) -> None:
+    def write_samples(self, update: int, samples: Sequence[SampleTranslation]) -> None:
         """Adds a line of kind `sample` for each, numbered from 1, and a text of TensorBoard."""
         for number, sample in enumerate(samples, 1):
             values = {"update": update, "number": number, **asdict(sample)}

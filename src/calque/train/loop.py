@@ -11,27 +11,27 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from calque.adl.check import Checked
+from calque.adl.check import CheckedDefinition
 from calque.data.batches import collate, plan
-from calque.data.corpus import FURTHER, Prepared
+from calque.data.corpus import FURTHER, PreparedCorpus
 from calque.experiment import Experiment
 from calque.ground.diagnostics import Place
 from calque.layers.contract import Registry
 from calque.model import Model, Shape
 from calque.run.folder import LOG, load_weights, save_model, sole_training, weights_of, write_definition, writing
-from calque.train.call import Call
+from calque.train.call import TrainingCall
 from calque.train.checkpoint import Checkpoint, Checkpoints, average, best
 from calque.train.initialise import initialise
-from calque.train.log import Log, Progress, Translated, Validation, Watcher, Window
+from calque.train.log import Log, LogWindow, Progress, Translated, Validation, Watcher
 from calque.train.loss import batch_loss
 from calque.train.optimise import Updater
 from calque.train.order import Group, layout, updates
 from calque.train.parent import begin_from
-from calque.train.phases import History
+from calque.train.phases import PhaseHistory
 from calque.train.precision import conditions, pick_device, probe_precision, processor
 from calque.train.run_identity import identity, refuse_another, written
 from calque.train.schedule import horizon, rate, warm_up
-from calque.train.standing import Interrupted, Signals, Standing, random_states, restore_random_states
+from calque.train.standing import Interrupted, Signals, TrainingPosition, random_states, restore_random_states
 from calque.train.update import update
 
 WATCH_SECONDS = 0.5
@@ -39,7 +39,7 @@ WATCH_SECONDS = 0.5
 
 
 @dataclass(frozen=True)
-class Finished:
+class FinishedTraining:
     """A training that reached a limit. Perplexity and BLEU are those of the final, averaged model."""
 
     update: int
@@ -54,7 +54,7 @@ class Finished:
 
 
 @dataclass(frozen=True)
-class Stopped:
+class StoppedTraining:
     """A training that a signal stopped; the same call continues it."""
 
     update: int
@@ -64,13 +64,13 @@ class Stopped:
 def train(
     experiment: Experiment,
     folder: Path,
-    prepared: Prepared,
-    checked: Checked,
+    prepared: PreparedCorpus,
+    checked: CheckedDefinition,
     registry: Registry | None = None,
     watcher: Watcher | None = None,
     translate: Callable[[Model], Translated] | None = None,
-    call: Call | None = None,
-) -> Finished | Stopped:
+    call: TrainingCall | None = None,
+) -> FinishedTraining | StoppedTraining:
     """Trains `checked` on `prepared` in a run folder, or continues there exactly where a training stopped.
 
     `translate` translates validation sentences and scores them; it is called at each validation. Seconds are
@@ -80,7 +80,9 @@ def train(
     (no such device), X210, X211, X301, X441.
     """
     with sole_training(folder), processor(experiment.train.threads), Signals() as signals:
-        trainer = _Trainer(experiment, folder, prepared, checked, registry, watcher, translate, signals, call or Call())
+        trainer = _Trainer(
+            experiment, folder, prepared, checked, registry, watcher, translate, signals, call or TrainingCall()
+        )
         try:
             return trainer.run()
         finally:
@@ -92,13 +94,13 @@ class _Trainer:
         self,
         experiment: Experiment,
         folder: Path,
-        prepared: Prepared,
-        checked: Checked,
+        prepared: PreparedCorpus,
+        checked: CheckedDefinition,
         registry: Registry | None,
         watcher: Watcher | None,
         translate: Callable[[Model], Translated] | None,
         signals: Signals,
-        call: Call,
+        call: TrainingCall,
     ):
         self.folder, self.data, self.watcher, self.signals = folder, prepared, watcher, signals
         self.translate, self.call = translate, call
@@ -109,7 +111,7 @@ class _Trainer:
         self.checkpoints = Checkpoints(folder, experiment.train)
         held = self.checkpoints.load_state()
         asked = self._resolve(experiment, held[1] if held else {})
-        self.history = History(folder, held[1]["standing"]["update"] if held else None)
+        self.history = PhaseHistory(folder, held[1]["standing"]["update"] if held else None)
         self.experiment = experiment = self.history.settle(asked, call.limits)
         self.settings, self.limits = experiment.train, asked.train
         self.parent: dict[str, Any] | None = held[1].get("parent") if held else None
@@ -123,7 +125,7 @@ class _Trainer:
         if held is None and experiment.model.parent:
             self.parent, parent = begin_from(self.model, prepared.codecs, experiment, call.tell)
         self.updater = Updater(self.model, self.settings, self.settings.precision)
-        self.standing = Standing()
+        self.standing = TrainingPosition()
         torch.manual_seed(self.settings.seed)
         if held is not None:
             self._continue(*held)
@@ -138,7 +140,7 @@ class _Trainer:
         with writing(folder):
             self.log = Log(folder / LOG, self.settings.tensorboard, self.standing.update if held else -1)
             self.history.write(self.log, news, self.limits, self.call.tell, {**conditions(self.device), **parent})
-        self.window = Window()
+        self.window = LogWindow()
         self.groups: list[Group] = []
         self.planned = -1
         self.lr = self.norm = 0.0
@@ -162,14 +164,14 @@ class _Trainer:
         weights = {key.split("/", 1)[1]: t for key, t in tensors.items() if key.startswith(kinds)}
         load_weights(self.model, weights, Place(str(self.checkpoints.folder)))
         self.updater.load(tensors)
-        self.standing = Standing.from_json(about["standing"])
+        self.standing = TrainingPosition.from_json(about["standing"])
         self.updater.skipped = self.standing.skipped
         restore_random_states(tensors, self.device)
 
     def _constants(self) -> dict[str, Tensor]:
         return {n: t for n, t in weights_of(self.model).items() if n not in self.updater.masters}
 
-    def run(self) -> Finished | Stopped:
+    def run(self) -> FinishedTraining | StoppedTraining:
         standing = self.standing
         while True:
             if self._due():
@@ -177,21 +179,21 @@ class _Trainer:
             if self.signals.received is not None:
                 self._write_log()
                 self._save_state()
-                return Stopped(standing.update, self.signals.received)
+                return StoppedTraining(standing.update, self.signals.received)
             if (limit := self._limit()) is not None:
                 break
             self._update()
         if self.call.plan is not None and not limit:  # the next part of a repetition follows
             self._write_log()
             self._save_state()
-            return Stopped(standing.update, 0)
+            return StoppedTraining(standing.update, 0)
         if standing.validated != standing.update:
             self._validate()
         if standing.validated == standing.update:
             with contextlib.suppress(Interrupted):
                 return self._finish(limit)
         self._save_state()
-        return Stopped(standing.update, self.signals.received or 0)
+        return StoppedTraining(standing.update, self.signals.received or 0)
 
     def _due(self) -> bool:
         plan, standing = self.call.plan, self.standing
@@ -286,7 +288,7 @@ class _Trainer:
         }
         with writing(self.folder / LOG):
             self.log.write("train", values)
-        self.window = Window()
+        self.window = LogWindow()
 
     def _watch(self, watcher: Watcher) -> None:
         window, standing, s = self.window, self.standing, self.limits
@@ -369,7 +371,7 @@ class _Trainer:
         load_weights(self.model, weights, Place(str(self.checkpoints.folder)))
         return weights, self._measure()
 
-    def _finish(self, limit: str) -> Finished:
+    def _finish(self, limit: str) -> FinishedTraining:
         """Averages checkpoints, measures the mean and writes it as the model of the run; a signal raises `Interrupted`."""
         standing = self.standing
         self._write_log()
@@ -383,7 +385,7 @@ class _Trainer:
                 weights, found = self._mean(chosen)
             score = self._translate().bleu
         averaged = tuple(sorted(c.update for c in chosen))
-        done = Finished(standing.update, standing.epoch, standing.seconds, found, score, limit, averaged)
+        done = FinishedTraining(standing.update, standing.epoch, standing.seconds, found, score, limit, averaged)
         figures = {**asdict(done), "skipped": standing.skipped, "parameters": sum(t.numel() for t in weights.values())}
         if not math.isfinite(done.perplexity):
             figures["perplexity"] = None

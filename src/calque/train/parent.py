@@ -9,9 +9,9 @@ import torch
 from torch import Tensor
 
 from calque.data.codecs import Codec
-from calque.data.compiled import Given
+from calque.data.compiled import GivenCodecs
 from calque.data.subwords import load_codecs
-from calque.experiment import Data, Experiment, load
+from calque.experiment import DataSettings, Experiment, load
 from calque.ground.diagnostics import CalqueError, Place, error
 from calque.model import Model
 from calque.run.folder import CODECS, EXPERIMENT, MODEL, check_codecs, codec_sums, read_about, read_tensors
@@ -25,7 +25,7 @@ _VOCABULARY = {_SOURCE: 0, **dict.fromkeys(_TARGET, 1), "output.bias": 1}
 
 
 @dataclass(frozen=True)
-class Match:
+class WeightMatch:
     """What a model took over from its parent, and why it took over no more."""
 
     matched: Mapping[str, int]
@@ -47,16 +47,16 @@ def named(folder: Path) -> dict[str, str]:
     return {"run": str(folder), "architecture_hash": about["architecture_hash"], "sha256": about["sha256"]}
 
 
-def codecs_of(data: Data, folder: Path) -> tuple[Data, Given]:
+def codecs_of(data: DataSettings, folder: Path) -> tuple[DataSettings, GivenCodecs]:
     """The codecs of a run folder, and [data] with the keys that they come with. Raises K101, and what `load_codecs` raises."""
     if not (folder / EXPERIMENT).is_file():
         raise error("K101", Place(str(folder)), name=EXPERIMENT)
     theirs = load(folder / EXPERIMENT).data
     kept = {key: getattr(theirs, key) for key in TAKEN}
-    return replace(data, **kept), Given(load_codecs(folder / CODECS), codec_sums(folder / CODECS))
+    return replace(data, **kept), GivenCodecs(load_codecs(folder / CODECS), codec_sums(folder / CODECS))
 
 
-def start_from(model: Model, codecs: tuple[Codec, Codec], folder: Path) -> Match:
+def start_from(model: Model, codecs: tuple[Codec, Codec], folder: Path) -> WeightMatch:
     """Copies what fits from the model of a run folder: every parameter of the same path and shape.
 
     Embeddings and the output layer fit where the vocabulary of their side is the same and as many matrices are one; constants
@@ -82,7 +82,7 @@ def start_from(model: Model, codecs: tuple[Codec, Codec], folder: Path) -> Match
                 others[name] = reason
     if not matched:
         raise error("X441", Place(str(folder)), count=len(parameters))
-    return Match(matched, others, sum(p.numel() for p in parameters.values()))
+    return WeightMatch(matched, others, sum(p.numel() for p in parameters.values()))
 
 
 def _every_name(weights: Mapping[str, Tensor], tying: str) -> dict[str, Tensor]:

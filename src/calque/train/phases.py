@@ -13,7 +13,7 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any
 
-from calque.experiment import Experiment, Train, check, differences, digest, load, to_toml
+from calque.experiment import Experiment, TrainSettings, check, differences, digest, load, to_toml
 from calque.experiment import write as write_experiment
 from calque.experiment.toml import literal
 from calque.ground.diagnostics import Place, error
@@ -65,7 +65,7 @@ def changes(before: Experiment, after: Experiment) -> dict[str, tuple[Any, Any]]
     return {k: v for k, v in found.items() if k not in _ELSEWHERE and not k.startswith("decode.")}
 
 
-class History:
+class PhaseHistory:
     """The record of a run folder while a training is under way in it.
 
     `update` is that of the state that training continues from, None for a new training.
@@ -152,7 +152,7 @@ class History:
         self,
         log: Log,
         news: Mapping[str, tuple[Any, Any]],
-        limits: Train,
+        limits: TrainSettings,
         tell: Callable[[str], None],
         more: Mapping[str, Any],
     ) -> None:
@@ -168,7 +168,7 @@ class History:
     def _tell(
         self,
         news: Mapping[str, tuple[Any, Any]],
-        limits: Train,
+        limits: TrainSettings,
         tell: Callable[[str], None],
         more: Mapping[str, Any],
     ) -> dict[str, Any]:

@@ -5,7 +5,7 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
-from calque.adl.check import Checked
+from calque.adl.check import CheckedDefinition
 from calque.experiment import Experiment
 from calque.ground.diagnostics import Place, error
 from calque.model import Shape
@@ -16,7 +16,7 @@ def written(shape: Shape) -> str:
     return str({key: value for key, value in asdict(shape).items() if key != "gamma"})
 
 
-def identity(experiment: Experiment, checked: Checked) -> dict[str, str]:
+def identity(experiment: Experiment, checked: CheckedDefinition) -> dict[str, str]:
     """What a run folder is about, as far as it is known before the corpus is prepared."""
     return {"architecture": checked.hash, "optimiser": experiment.train.optimiser}
 

@@ -3,7 +3,7 @@
 import math
 from typing import NamedTuple
 
-from calque.experiment import Train
+from calque.experiment import TrainSettings
 
 
 class Plateau(NamedTuple):
@@ -24,7 +24,7 @@ class Plateau(NamedTuple):
         return Plateau(self.best, 0, self.drops + 1)
 
 
-def horizon(settings: Train, update: int, epochs: float, seconds: float) -> float:
+def horizon(settings: TrainSettings, update: int, epochs: float, seconds: float) -> float:
     """The update at which the budget will be spent: the smallest of the three estimates below; infinity where there is none.
 
     max_updates   max_updates itself, exactly
@@ -41,12 +41,12 @@ def horizon(settings: Train, update: int, epochs: float, seconds: float) -> floa
     return min(estimates, default=math.inf)
 
 
-def warm_up(settings: Train, end: float) -> float:
+def warm_up(settings: TrainSettings, end: float) -> float:
     """The updates over which the rate rises, in a training that ends at update `end`."""
     return settings.warmup_share * end if settings.warmup_share else settings.warmup_updates
 
 
-def rate(settings: Train, update: int, epoch: int, plateau: Plateau, end: float | None = None) -> float:
+def rate(settings: TrainSettings, update: int, epoch: int, plateau: Plateau, end: float | None = None) -> float:
     """The learning rate of update t (from 1) in epoch e (from 1) of a training that ends at update T, `end`.
 
     T is `max_updates`, infinity where that is 0, unless `horizon` gave another. w = warmup_updates, or warmup_share T where that is

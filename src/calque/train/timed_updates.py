@@ -8,20 +8,20 @@ from pathlib import Path
 
 import torch
 
-from calque.adl.check import Checked
+from calque.adl.check import CheckedDefinition
 from calque.data.batches import Batch
-from calque.experiment import Train
+from calque.experiment import TrainSettings
 from calque.layers.contract import Registry
 from calque.model import Model, Shape
 from calque.train.initialise import initialise
 from calque.train.optimise import Updater
 from calque.train.precision import pick_device, probe_precision, processor
 from calque.train.schedule import Plateau, rate
-from calque.train.update import Done, Phases, update
+from calque.train.update import Phases, UpdateSums, update
 
 
 @dataclass(frozen=True)
-class Measured:
+class TrainingSpeed:
     """The figures of a number of updates, one entry each where it is a tuple; warm-up left out."""
 
     seconds: tuple[float, ...]
@@ -42,14 +42,14 @@ class Measured:
 
 
 def measure(
-    checked: Checked,
+    checked: CheckedDefinition,
     shape: Shape,
-    settings: Train,
+    settings: TrainSettings,
     batches: list[Batch],
     updates: int,
     warm_up: int,
     registry: Registry | None = None,
-) -> Measured:
+) -> TrainingSpeed:
     """Trains a fresh model for `warm_up + updates` updates, taking `batches` in turn, `settings.accumulate` at a time.
 
     The code is that of a training, with its seed, rate, precision and threads. Seconds by phase are `data` (moving what is
@@ -65,7 +65,7 @@ def measure(
         torch.manual_seed(settings.seed)
         groups = [batches[i : i + settings.accumulate] for i in range(0, len(batches), settings.accumulate)]
         seconds: list[float] = []
-        done: list[Done] = []
+        done: list[UpdateSums] = []
         padded: list[int] = []
         phases = Phases(device)
         for number in range(warm_up + updates):
@@ -80,7 +80,7 @@ def measure(
                 seconds.append(time.perf_counter() - began)
                 done.append(found)
                 padded.append(sum(b.source.numel() + b.target_in.numel() for b in group))
-        return Measured(
+        return TrainingSpeed(
             seconds=tuple(seconds),
             phases=phases.seconds,
             source_tokens=tuple(d.source_tokens for d in done),

@@ -9,7 +9,7 @@ from typing import Any, overload
 
 import numpy as np
 
-from calque.adl.check import Checked
+from calque.adl.check import CheckedDefinition
 from calque.adl.check import check as check_text
 from calque.align.lexical_table import best_of, read_table
 from calque.data.batches import collate, decode_plan
@@ -23,7 +23,7 @@ from calque.decode.rule import SearchSettings, score_of
 from calque.decode.score import Scores, score, score_versions
 from calque.decode.scorer import COMBINE
 from calque.decode.select import load_selection
-from calque.decode.translate import Asked, Loaded, Prefix, Translation, force, translate_lines
+from calque.decode.translate import Asked, Prefix, Translation, Translator, force, translate_lines
 from calque.experiment import Experiment, override
 from calque.experiment import load as load_experiment
 from calque.experiment.toml import literal
@@ -34,7 +34,7 @@ from calque.run.folder import EXPERIMENT, load_model
 from calque.workflow.steps import registry_of_run
 
 
-def check(text: str) -> Checked:
+def check(text: str) -> CheckedDefinition:
     """The checked tree of a definition. Raises `CalqueError` with every fault."""
     return check_text(Text("text", text.removeprefix(MARK)), builtin())
 
@@ -57,7 +57,7 @@ def build(
 class Run:
     """A trained model of a run folder, or an ensemble of several."""
 
-    def __init__(self, loaded: Loaded, experiment: Experiment):
+    def __init__(self, loaded: Translator, experiment: Experiment):
         self.loaded, self.experiment = loaded, experiment
 
     @property
@@ -218,7 +218,7 @@ def open_loaded(
     dictionary: Path | None,
     overrides: Sequence[str],
     scores: bool,
-) -> Loaded:
+) -> Translator:
     """What `load` makes ready; for worker processes, which get its name and these arguments."""
     here = load(folders, combine=combine, select=select, dictionary=dictionary, overrides=overrides)
     return replace(here.loaded, scores=scores)
@@ -230,7 +230,7 @@ def _load(path: Path, overrides: Sequence[str]) -> Run:
     held = load_model(path, "cuda" if torch.cuda.is_available() else "cpu", registry=registry_of_run(path))
     settings = load_experiment(path / EXPERIMENT, overrides).decode
     model = prepare_for_decoding(held.model, settings.precision)
-    return Run(Loaded(model, *held.codecs, settings, held.experiment.data.source_end), held.experiment)
+    return Run(Translator(model, *held.codecs, settings, held.experiment.data.source_end), held.experiment)
 
 
 def _check_vocabularies(first: Path, one: Codec, other: Path, its: Codec) -> None:

@@ -12,7 +12,7 @@ from calque.ground.diagnostics import CalqueError, Diagnostic, Place, Text, erro
 
 
 @dataclass(frozen=True)
-class Subject:
+class DefinitionSubject:
     """A definition and the layers that it may name. `experiment` is the one that it belongs to, if it belongs to one."""
 
     text: Text
@@ -31,7 +31,7 @@ def definition(experiment: Experiment) -> Text:
     return Text("model.text", experiment.model.text)
 
 
-def subject(name: str, overrides: Sequence[str] = ()) -> Subject:
+def subject(name: str, overrides: Sequence[str] = ()) -> DefinitionSubject:
     """What `name` names. Layers are declarations without torch, unless plugins are needed.
 
     Raises what `load` and `definition` raise, X112 where there is nothing of that name, X113 for a folder that is no run.
@@ -47,10 +47,10 @@ def subject(name: str, overrides: Sequence[str] = ()) -> Subject:
         return _of_experiment(path, overrides)
     if not path.exists() and not path.suffix and name.partition("/")[0] not in zoo.papers():
         raise missing(path)
-    return Subject(zoo.find(name), declared())
+    return DefinitionSubject(zoo.find(name), declared())
 
 
-def _of_experiment(path: Path, overrides: Sequence[str]) -> Subject:
+def _of_experiment(path: Path, overrides: Sequence[str]) -> DefinitionSubject:
     from calque.layers.declared import declared
 
     experiment = load(path, overrides)
@@ -59,7 +59,7 @@ def _of_experiment(path: Path, overrides: Sequence[str]) -> Subject:
         from calque.workflow.steps import registry_of  # with torch: plugins are Python modules
 
         library = registry_of(experiment.model)
-    return Subject(definition(experiment), library, experiment.model.dialect, experiment)
+    return DefinitionSubject(definition(experiment), library, experiment.model.dialect, experiment)
 
 
 def missing(path: Path) -> CalqueError:

@@ -16,10 +16,10 @@ from calque.data.compiled import corpus_digest, link_corpus
 from calque.data.corpus import INDEX, open_corpus
 from calque.ground.diagnostics import CalqueError, Place, error
 from calque.run.folder import CORPUS, LOG, MODEL, read_about, sole_training, writing
-from calque.train.call import Call, Plan
+from calque.train.call import ReplayPlan, TrainingCall
 from calque.train.checkpoint import newest_state
 from calque.train.log import Watcher
-from calque.train.loop import Finished, Stopped
+from calque.train.loop import FinishedTraining, StoppedTraining
 from calque.train.parent import named
 from calque.train.phases import Phase, changes, phases_of
 from calque.train.restart import move_aside
@@ -117,7 +117,9 @@ def _log(run: Path) -> list[dict[str, Any]]:
     return found
 
 
-def repeat(run: Path, folder: Path, watcher: Watcher, tell: Tell, restart: bool = False) -> Finished | Stopped:
+def repeat(
+    run: Path, folder: Path, watcher: Watcher, tell: Tell, restart: bool = False
+) -> FinishedTraining | StoppedTraining:
     """Trains in `folder` what was trained in `run`; a repetition that was stopped there goes on.
 
     An unfinished run is repeated up to its last recorded update, and then trained as its last experiment says. Raises K205
@@ -139,11 +141,11 @@ def repeat(run: Path, folder: Path, watcher: Watcher, tell: Tell, restart: bool 
             continue
         last = k == len(record.phases) - 1
         until = record.end if last else record.phases[k + 1].update
-        plan = Plan(
+        plan = ReplayPlan(
             record.validations.get(phase.number, frozenset()), record.reached, until, record.limit if last else ""
         )
-        result = run_training(phase.experiment, folder, watcher, tell, Call(plan=plan), own=True)
-        if isinstance(result, Stopped) and (result.signal or last):
+        result = run_training(phase.experiment, folder, watcher, tell, TrainingCall(plan=plan), own=True)
+        if isinstance(result, StoppedTraining) and (result.signal or last):
             return result
     _compare(record, folder, tell)
     return result

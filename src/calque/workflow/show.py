@@ -8,7 +8,7 @@ from types import TracebackType
 from typing import Any
 
 from calque.ground.diagnostics import printable
-from calque.train.log import Progress, Sample, Validation
+from calque.train.log import Progress, SampleTranslation, Validation
 
 WIDTH = 200
 """Characters of a sentence that are shown, at most."""
@@ -131,7 +131,7 @@ class LineProgress:
                 self._bar.live.start()
 
 
-def sample_lines(samples: tuple[Sample, ...]) -> Iterator[str]:
+def sample_lines(samples: tuple[SampleTranslation, ...]) -> Iterator[str]:
     """Source, reference and translation of each sample, a line each."""
     for sample in samples:
         for name, text in (

@@ -14,21 +14,20 @@ from calque.adl.check import check
 from calque.adl.dialect import reader
 from calque.adl.program import prelude
 from calque.adl.signature import REPEAT, SETTINGS
-from calque.data.compiled import Given, Prepared, compiled_before, corpus_digest, prepare
-from calque.decode.translate import Loaded, translate_lines
+from calque.data.compiled import GivenCodecs, PreparedCorpus, compiled_before, corpus_digest, prepare
+from calque.decode.translate import Translator, translate_lines
 from calque.evaluate import bleu
-from calque.experiment import Data, Experiment, load
-from calque.experiment import Model as ModelSettings
+from calque.experiment import DataSettings, Experiment, ModelSettings, load
 from calque.experiment import check as check_experiment
 from calque.ground.diagnostics import CalqueError, Place, error, render_all
 from calque.layers.contract import Registry
 from calque.layers.registry import builtin, layers_in, with_plugins
 from calque.model import Model
 from calque.run.folder import CORPUS, EXPERIMENT, MODEL, check_codecs, read_about, sole_training
-from calque.train.call import Call
+from calque.train.call import TrainingCall
 from calque.train.checkpoint import newest_state
-from calque.train.log import Sample, Translated, Watcher
-from calque.train.loop import Finished, Stopped, train
+from calque.train.log import SampleTranslation, Translated, Watcher
+from calque.train.loop import FinishedTraining, StoppedTraining, train
 from calque.train.parent import codecs_of, refuse_another_parent
 from calque.train.restart import complete_move, move_aside
 from calque.train.run_identity import identity, refuse_another
@@ -103,10 +102,10 @@ def run_training(
     folder: Path,
     watcher: Watcher | None = None,
     tell: Callable[[str], None] | None = None,
-    call: Call | None = None,
+    call: TrainingCall | None = None,
     own: bool = False,
     restart: bool = False,
-) -> Finished | Stopped:
+) -> FinishedTraining | StoppedTraining:
     """Checks the definition, prepares the corpus and trains, all into `folder`; continues the run that it holds.
 
     `own`: the experiment is that of the run folder itself, whose compiled corpus is used even where its text changed or is gone.
@@ -131,12 +130,14 @@ def run_training(
     model = replace(experiment.model, file="", text=checked.text, dialect="calque", plugins=plugins)
     resolved = replace(experiment, model=model)
     translator = validation_translator(prepared, resolved)
-    return train(resolved, folder, prepared, checked, registry, watcher, translator, replace(call or Call(), tell=say))
+    return train(
+        resolved, folder, prepared, checked, registry, watcher, translator, replace(call or TrainingCall(), tell=say)
+    )
 
 
 def _with_parent(
     experiment: Experiment, folder: Path, state: Mapping[str, Any], say: Callable[[str], None]
-) -> tuple[Experiment, Given | None]:
+) -> tuple[Experiment, GivenCodecs | None]:
     """The experiment, and the codecs that it takes over: of its parent or, where it has begun, of the run itself."""
     before = load(folder / EXPERIMENT) if state and (folder / EXPERIMENT).is_file() else None
     if before is not None:
@@ -161,13 +162,13 @@ def _with_parent(
 
 
 def _corpus(
-    data: Data,
+    data: DataSettings,
     folder: Path,
     state: Mapping[str, Any],
-    given: Given | None,
+    given: GivenCodecs | None,
     own: bool,
     say: Callable[[str], None],
-) -> Prepared:
+) -> PreparedCorpus:
     """The corpus of a run: compiled from its text, or compiled before where the run is its own experiment or text is gone.
 
     Raises K201 before anything that is compiled is replaced.
@@ -191,7 +192,9 @@ def _corpus(
     return prepare(data, folder / CORPUS, Path(), say, given)
 
 
-def prepare_corpus(data: Data, folder: Path, tell: Callable[[str], None] | None = None, parent: str = "") -> Prepared:
+def prepare_corpus(
+    data: DataSettings, folder: Path, tell: Callable[[str], None] | None = None, parent: str = ""
+) -> PreparedCorpus:
     """The run's corpus, compiled below its folder. Raises K201 where the folder holds a run with another corpus, which stays.
 
     `parent`: the run whose codecs it takes over, unless [data] asks for its own.
@@ -214,7 +217,7 @@ def _corpus_held(folder: Path) -> Mapping[str, Any]:
     return {}
 
 
-def validation_translator(prepared: Prepared, experiment: Experiment) -> Callable[[Model], Translated]:
+def validation_translator(prepared: PreparedCorpus, experiment: Experiment) -> Callable[[Model], Translated]:
     """Translates the first validation sentences greedily: for BLEU, where it is asked for, and for samples to look at."""
     count = experiment.train.validate_bleu_sentences
     sources, references = (lines[: count or SAMPLED] for lines in prepared.lines("valid"))
@@ -225,9 +228,9 @@ def validation_translator(prepared: Prepared, experiment: Experiment) -> Callabl
     decode = replace(experiment.decode, beam=1, sample=False, replace_unknown=False)
 
     def translate(model: Model) -> Translated:
-        loaded = Loaded(model, *prepared.codecs, decode, experiment.data.source_end)
+        loaded = Translator(model, *prepared.codecs, decode, experiment.data.source_end)
         found = first_best(loaded, sources)
-        samples = tuple(Sample(sources[n], references[n], found[n]) for n in shown)
+        samples = tuple(SampleTranslation(sources[n], references[n], found[n]) for n in shown)
         score = bleu(found, references, tokenize=tokenisation(experiment.data)).value if count else None
         return Translated(score, samples)
 
@@ -242,11 +245,11 @@ def samples_of(sources: Sequence[str]) -> Sequence[int]:
     return sorted([*fitting, *others][:SAMPLES])
 
 
-def first_best(loaded: Loaded, lines: Sequence[str]) -> list[str]:
+def first_best(loaded: Translator, lines: Sequence[str]) -> list[str]:
     """The best translation of each line."""
     return [best[0].text for best in translate_lines(loaded, lines)]
 
 
-def tokenisation(data: Data) -> str:
+def tokenisation(data: DataSettings) -> str:
     """How BLEU cuts words: 13a on plain text, none on text that was tokenised before."""
     return "none" if data.subwords in ("codes", "words") else "13a"

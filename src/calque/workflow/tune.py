@@ -8,7 +8,7 @@ from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from calque.decode.translate import Loaded, translate_lines
+from calque.decode.translate import Translator, translate_lines
 from calque.decode.unknown import replace_unknown
 from calque.evaluate import bleu
 from calque.experiment import load
@@ -102,7 +102,7 @@ def keep(folder: Path, trial: Trial) -> None:
         write_run_experiment(folder, replace(experiment, decode=replace(experiment.decode, **keys)))
 
 
-def _about(folder: Path, loaded: Loaded, sources: Sequence[str], references: Sequence[str]) -> str:
+def _about(folder: Path, loaded: Translator, sources: Sequence[str], references: Sequence[str]) -> str:
     fixed = replace(loaded.decode, beam=1, word_penalty=0.0, align_offset=0)
     words: Mapping[str, str] = loaded.dictionary
     what: list[Any] = [

@@ -3,7 +3,7 @@
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from calque.adl.acl18.strings import Layer
+from calque.adl.acl18.strings import StringLayer
 from calque.adl.acl18.terms import Value, call, chain, word
 from calque.adl.syntax import Term
 from calque.ground.diagnostics import Span
@@ -18,7 +18,7 @@ D, P, E, M = (
 
 
 @dataclass(frozen=True)
-class Parameter:
+class DialectParameter:
     """An argument of a layer: what it takes, a kind or the words there are; its default; is it without effect?"""
 
     name: str
@@ -27,8 +27,8 @@ class Parameter:
     ignored: bool = False
 
 
-def _parameters(*rows: tuple[str, str | tuple[str, ...], object]) -> tuple[Parameter, ...]:
-    return tuple(Parameter(*row) for row in rows)
+def _parameters(*rows: tuple[str, str | tuple[str, ...], object]) -> tuple[DialectParameter, ...]:
+    return tuple(DialectParameter(*row) for row in rows)
 
 
 ACTS = ("relu", "sigmoid", "tanh", "softrelu")
@@ -48,10 +48,10 @@ _CELL = _parameters(
     ("dropout_states", RATE, 0),
     ("dropout_recurrent", RATE, 0),
 )
-_NORM_STATES = Parameter("norm_states", FLAG, None, ignored=True)
-_FORGET = Parameter("forget_bias", NUMBER, 0)
+_NORM_STATES = DialectParameter("norm_states", FLAG, None, ignored=True)
+_FORGET = DialectParameter("forget_bias", NUMBER, 0)
 
-SIGNATURES: dict[str, tuple[Parameter, ...]] = {
+SIGNATURES: dict[str, tuple[DialectParameter, ...]] = {
     "ff": _parameters(
         ("num_hidden", WHOLE, D), ("dropout", RATE, P), ("act_type", (*ACTS, "gelu", "swish1", "none", "glu"), "relu")
     ),
@@ -62,7 +62,7 @@ SIGNATURES: dict[str, tuple[Parameter, ...]] = {
     "dropout": _parameters(("dropout", RATE, P)),
     "pos": _parameters(("num_embed", WHOLE, E), ("dropout", RATE, P), ("scale_inputs", FLAG, True)),
     "learn_pos": _parameters(("num_embed", WHOLE, E), ("dropout", RATE, P), ("max_seq_len", WHOLE, M)),
-    "mh_dot_att": (*_ATTENTION, *(Parameter(name, ANY, None, ignored=True) for name in _IGNORED.split())),
+    "mh_dot_att": (*_ATTENTION, *(DialectParameter(name, ANY, None, ignored=True) for name in _IGNORED.split())),
     "mh_dot_self_att": _ATTENTION,
     "cnn": _parameters(
         ("num_hidden", WHOLE, D),
@@ -76,9 +76,9 @@ SIGNATURES: dict[str, tuple[Parameter, ...]] = {
     "rnn": (
         *_CELL,
         _NORM_STATES,
-        Parameter("norm_first_step", FLAG, None, ignored=True),
+        DialectParameter("norm_first_step", FLAG, None, ignored=True),
         _FORGET,
-        Parameter("chrono_init", FLAG, None, ignored=True),
+        DialectParameter("chrono_init", FLAG, None, ignored=True),
     ),
     "birnn": (*_CELL, _NORM_STATES, _FORGET),
 }
@@ -88,13 +88,13 @@ NEVER = ("parallel", "parallel_add", "subsample")
 
 
 @dataclass(frozen=True)
-class Bound:
+class BoundLayer:
     """A layer with the value of each argument. `width` is what it receives, `embedding` the width where none is written.
 
     `refuse` and `remark` record an argument that has no counterpart, and one that means something a little different.
     """
 
-    layer: Layer
+    layer: StringLayer
     values: dict[str, Value]
     width: int
     embedding: int
@@ -129,7 +129,7 @@ def dropout(rate: Value, span: Span) -> Terms:
     return (call("dropout", span, *([] if rate.default else [rate])),)
 
 
-def activation(name: str, span: Span, bound: Bound) -> Terms:
+def activation(name: str, span: Span, bound: BoundLayer) -> Terms:
     """The activation, where the language has it; `swish1(x)` = x * sigmoid(x) is a GLU of x beside itself."""
     if name == "none":
         return ()
@@ -144,7 +144,7 @@ def activation(name: str, span: Span, bound: Bound) -> Terms:
     return (call("act", span, word(name, span)),)
 
 
-def _ff(b: Bound) -> tuple[Terms, int]:
+def _ff(b: BoundLayer) -> tuple[Terms, int]:
     n, act, span = b.whole("num_hidden"), b["act_type"], b.layer.span
     if act.word == "relu":
         rate = {} if b["dropout"].default else {"dropout": b["dropout"].clipped()}
@@ -154,25 +154,25 @@ def _ff(b: Bound) -> tuple[Terms, int]:
     return (linear, *activation(act.word, act.span, b), *b.drop()), n
 
 
-def _linear(b: Bound) -> tuple[Terms, int]:
+def _linear(b: BoundLayer) -> tuple[Terms, int]:
     n, span = b.whole("num_hidden"), b.layer.span
     bias = {"bias": word("no", b["no_bias"].span)} if b["no_bias"].word == "True" else {}
     return (call("linear", span, *b.sized("width", n, b["num_hidden"].span).values(), **bias), *b.drop()), n
 
 
-def _act(b: Bound) -> tuple[Terms, int]:
+def _act(b: BoundLayer) -> tuple[Terms, int]:
     return activation(b["act_type"].word, b["act_type"].span, b), b.width
 
 
-def _plain(b: Bound) -> tuple[Terms, int]:
+def _plain(b: BoundLayer) -> tuple[Terms, int]:
     return (call(b.layer.name, b.layer.span),), b.width
 
 
-def _dropout(b: Bound) -> tuple[Terms, int]:
+def _dropout(b: BoundLayer) -> tuple[Terms, int]:
     return b.drop() or (call("id", b.layer.span),), b.width
 
 
-def _pos(b: Bound) -> tuple[Terms, int]:
+def _pos(b: BoundLayer) -> tuple[Terms, int]:
     b.fits(b["num_embed"].span, "pos", b.whole("num_embed"), b.width)
     if b["scale_inputs"].word == "False":
         b.refuse(b["scale_inputs"].span, "the scaled sinusoid")
@@ -180,12 +180,12 @@ def _pos(b: Bound) -> tuple[Terms, int]:
     return (call("pos", b.layer.span, *rate),), b.width
 
 
-def _learn_pos(b: Bound) -> tuple[Terms, int]:
+def _learn_pos(b: BoundLayer) -> tuple[Terms, int]:
     b.fits(b["num_embed"].span, "learn_pos", b.whole("num_embed"), b.width)
     return (call("learn_pos", b.layer.span, b["max_seq_len"]), *b.drop()), b.width
 
 
-def _attention(b: Bound) -> tuple[Terms, int]:
+def _attention(b: BoundLayer) -> tuple[Terms, int]:
     n, span = b.whole("num_hidden"), b.layer.span
     inner = n if b["att_num_hidden"].missing else b.whole("att_num_hidden")
     rate = b["dropout"] if b["dropout_attention"].missing else b["dropout_attention"]
@@ -199,7 +199,7 @@ def _attention(b: Bound) -> tuple[Terms, int]:
     return (call(name, span, **args, out=word("no", span), **weights), out, *b.drop()), n
 
 
-def _cnn(b: Bound) -> tuple[Terms, int]:
+def _cnn(b: BoundLayer) -> tuple[Terms, int]:
     n, act, span = b.whole("num_hidden"), b["act_type"], b.layer.span
     b.fits(b["num_hidden"].span, "cnn", n, b.width)
     if b["stride"].number != 1:
@@ -212,7 +212,7 @@ def _cnn(b: Bound) -> tuple[Terms, int]:
     return (cnn, *(() if plain else activation(act.word, act.span, b)), *b.drop()), n
 
 
-def _rnn(b: Bound) -> tuple[Terms, int]:
+def _rnn(b: BoundLayer) -> tuple[Terms, int]:
     n, cell = b.whole("num_hidden"), b["cell_type"]
     for name in ("dropout_inputs", "dropout_states", "dropout_recurrent"):
         if not b[name].zero:
@@ -228,7 +228,7 @@ def _rnn(b: Bound) -> tuple[Terms, int]:
     return (call(b.layer.name, b.layer.span, **args),), n
 
 
-TRANSLATIONS: dict[str, Callable[[Bound], tuple[Terms, int]]] = {
+TRANSLATIONS: dict[str, Callable[[BoundLayer], tuple[Terms, int]]] = {
     "ff": _ff,
     "linear": _linear,
     "act": _act,

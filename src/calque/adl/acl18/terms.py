@@ -3,7 +3,7 @@
 from dataclasses import dataclass, replace
 
 from calque.adl import syntax
-from calque.adl.syntax import Argument, Chain, Number, Term
+from calque.adl.syntax import Argument, ChainSyntax, Number, Term
 from calque.ground.diagnostics import Span
 
 
@@ -53,7 +53,7 @@ def word(name: str, span: Span) -> Value:
 
 def chain(terms: tuple[Term, ...]) -> syntax.Value:
     """Terms one behind the other; one alone is itself."""
-    return terms[0] if len(terms) == 1 else Chain(terms, terms[0].span.to(terms[-1].span))
+    return terms[0] if len(terms) == 1 else ChainSyntax(terms, terms[0].span.to(terms[-1].span))
 
 
 def call(name: str, span: Span, *positional: "Value | syntax.Value", **named: Value) -> Term:

@@ -11,7 +11,7 @@ from calque.adl.advice import marks as syntax
 from calque.adl.advice import names, statements, values, widths
 from calque.adl.advice.aliases import Aliases
 from calque.adl.advice.desk import Desk
-from calque.adl.advice.tokens import Page
+from calque.adl.advice.tokens import TokenPage
 from calque.adl.signature import Signature
 from calque.adl.syntax import Statement
 from calque.ground.diagnostics import CalqueError, Diagnostic, Fix, Span, Text, apply_fix
@@ -121,4 +121,4 @@ def _without_fix(fault: Diagnostic) -> Diagnostic:
 def desk_for(text: Text, signatures: Mapping[str, Signature], statements: Iterable[Statement]) -> Desk:
     """What rules need of a text: `statements` are those of the prelude and its own."""
     definitions = {s.name: tuple(p.name for p in s.parameters or ()) for s in statements if s.name not in SIDES}
-    return Desk(Page(text), Aliases(signatures, definitions))
+    return Desk(TokenPage(text), Aliases(signatures, definitions))

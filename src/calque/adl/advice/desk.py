@@ -4,7 +4,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from calque.adl.advice.aliases import Aliases
-from calque.adl.advice.tokens import Page
+from calque.adl.advice.tokens import TokenPage
 from calque.ground.diagnostics import Diagnostic, Fix, Span
 
 
@@ -12,7 +12,7 @@ from calque.ground.diagnostics import Diagnostic, Fix, Span
 class Desk:
     """A text that has faults, and the names that it may have meant."""
 
-    page: Page
+    page: TokenPage
     aliases: Aliases
 
 

@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterator, Sequence
 
 from calque.adl.advice.aliases import Alias, listed, plain, table
 from calque.adl.advice.desk import Desk, rename, span_of, without_argument
-from calque.adl.advice.tokens import Argument, Term
+from calque.adl.advice.tokens import ArgumentTokens, TermTokens
 from calque.ground.diagnostics import Diagnostic, Fix
 
 DOTTED = re.compile(r"(?:[A-Za-z_]\w*\.)+(?=[A-Za-z_])")
@@ -20,7 +20,7 @@ def layer(desk: Desk, fault: Diagnostic) -> Iterator[Fix]:
     yield from term_fixes(desk, term, term.at.start)
 
 
-def term_fixes(desk: Desk, term: Term, start: int) -> Iterator[Fix]:
+def term_fixes(desk: Desk, term: TermTokens, start: int) -> Iterator[Fix]:
     """What may stand for a term whose name is unknown; the edit begins at `start`."""
     if plain(term.name) in table()["chains"]["names"] and term.arguments:
         yield desk.page.fix(start, term.at.end, " -> ".join(desk.page.cut(a.at) for a in term.arguments))
@@ -30,7 +30,7 @@ def term_fixes(desk: Desk, term: Term, start: int) -> Iterator[Fix]:
         yield from _aliased(desk, term, start, list(desk.aliases.of(near)))
 
 
-def _aliased(desk: Desk, term: Term, start: int, aliases: Sequence[Alias]) -> Iterator[Fix]:
+def _aliased(desk: Desk, term: TermTokens, start: int, aliases: Sequence[Alias]) -> Iterator[Fix]:
     """Each call with its arguments, then each without."""
     for alias in aliases:
         if alias.parameters is None and not alias.added and term.arguments:
@@ -42,7 +42,7 @@ def _aliased(desk: Desk, term: Term, start: int, aliases: Sequence[Alias]) -> It
         yield desk.page.fix(start, term.at.end, alias.target + added)
 
 
-def call(desk: Desk, alias: Alias, arguments: tuple[Argument, ...]) -> str:
+def call(desk: Desk, alias: Alias, arguments: tuple[ArgumentTokens, ...]) -> str:
     """The call of another notation as it is written here; arguments without a counterpart are left out."""
     known = desk.aliases.parameters(alias.target)
     given: list[tuple[str | None, str]] = []

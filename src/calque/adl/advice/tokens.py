@@ -11,7 +11,7 @@ _CLOSE = {"(": ")", "[": "]"}
 
 
 @dataclass(frozen=True, slots=True)
-class Piece:
+class TokenPiece:
     """A part of a text, from `start` up to `end`."""
 
     start: int
@@ -19,26 +19,26 @@ class Piece:
 
 
 @dataclass(frozen=True, slots=True)
-class Argument:
+class ArgumentTokens:
     """One argument as written; `name` is None where it is given by position, `at` covers both name and value."""
 
     name: str | None
-    value: Piece
-    at: Piece
+    value: TokenPiece
+    at: TokenPiece
 
 
 @dataclass(frozen=True, slots=True)
-class Term:
+class TermTokens:
     """A name and its arguments; `arguments` is None without brackets."""
 
     name: str
-    at: Piece
-    arguments: tuple[Argument, ...] | None
+    at: TokenPiece
+    arguments: tuple[ArgumentTokens, ...] | None
     label_end: int
     """Where its labels end."""
 
 
-class Page:
+class TokenPage:
     """A text that edits are looked for in."""
 
     def __init__(self, text: Text):
@@ -49,7 +49,7 @@ class Page:
             self.tokens = []
         self._index = {token.start: k for k, token in enumerate(self.tokens)}
 
-    def cut(self, piece: Piece | Span) -> str:
+    def cut(self, piece: TokenPiece | Span) -> str:
         """What stands there."""
         return self.body[piece.start : piece.end]
 
@@ -98,7 +98,7 @@ class Page:
         pairs = [(a, b) for a, b in self._partner.items() if a < k < b]
         return max(pairs, default=None)
 
-    def term(self, offset: int) -> Term | None:
+    def term(self, offset: int) -> TermTokens | None:
         """The term whose name begins there."""
         k = self.token(offset)
         if k is None or self.tokens[k].kind != "name":
@@ -114,7 +114,7 @@ class Page:
             last + 2 < len(self.tokens) and self.tokens[last + 1].kind == "@" and self.tokens[last + 2].kind == "name"
         ):
             last += 2
-        return Term(name.text, Piece(offset, self.tokens[end].end), arguments, self.tokens[last].end)
+        return TermTokens(name.text, TokenPiece(offset, self.tokens[end].end), arguments, self.tokens[last].end)
 
     def term_ending(self, k: int) -> int | None:
         """The number of the token that the term which ends in token k begins with."""
@@ -125,7 +125,7 @@ class Page:
             return opened - 1 if self.tokens[opened - 1].kind == "name" else opened
         return k if self.tokens[k].kind in ("name", "number") else None
 
-    def calling(self, k: int) -> Term | None:
+    def calling(self, k: int) -> TermTokens | None:
         """The term among whose arguments token k stands."""
         pair = self.around(k)
         if pair is None or pair[0] == 0:
@@ -147,16 +147,16 @@ class Page:
         if begin < last:
             yield begin, last
 
-    def _arguments(self, first: int, last: int) -> Iterator[Argument]:
+    def _arguments(self, first: int, last: int) -> Iterator[ArgumentTokens]:
         for a, b in self.parts(first, last):
-            at = Piece(self.tokens[a].start, self.tokens[b - 1].end)
+            at = TokenPiece(self.tokens[a].start, self.tokens[b - 1].end)
             named = b - a > 2 and self.tokens[a].kind == "name" and self.tokens[a + 1].kind == "="
             if named:
-                yield Argument(self.tokens[a].text, Piece(self.tokens[a + 2].start, at.end), at)
+                yield ArgumentTokens(self.tokens[a].text, TokenPiece(self.tokens[a + 2].start, at.end), at)
             else:
-                yield Argument(None, at, at)
+                yield ArgumentTokens(None, at, at)
 
-    def argument(self, offset: int) -> tuple[Term, int] | None:
+    def argument(self, offset: int) -> tuple[TermTokens, int] | None:
         """The innermost term with an argument that holds this place, and the argument's number."""
         k = self.token(offset)
         term = self.calling(k) if k is not None else None
@@ -165,7 +165,7 @@ class Page:
         number = next((n for n, a in enumerate(term.arguments or ()) if a.at.start <= offset < a.at.end), None)
         return None if number is None else (term, number)
 
-    def without(self, term: Term, number: int) -> Fix:
+    def without(self, term: TermTokens, number: int) -> Fix:
         """The edit that takes an argument out, and with the last one the brackets."""
         arguments = term.arguments or ()
         if len(arguments) == 1:
@@ -174,14 +174,14 @@ class Page:
             return self.fix(arguments[number].at.start, arguments[number + 1].at.start, "")
         return self.fix(arguments[number - 1].at.end, arguments[number].at.end, "")
 
-    def with_argument(self, term: Term, written: str) -> Fix:
+    def with_argument(self, term: TermTokens, written: str) -> Fix:
         """The edit that adds an argument."""
         if not term.arguments:
             return self.fix(term.at.start + len(term.name), term.at.end, f"({written})")
         end = term.arguments[-1].at.end
         return self.fix(end, end, f", {written}")
 
-    def statement(self, offset: int) -> Piece:
+    def statement(self, offset: int) -> TokenPiece:
         """The statement that holds a place, without the end of its line."""
         start, end = 0, len(self.body)
         for token in self.tokens:
@@ -192,10 +192,10 @@ class Page:
                 start = token.end
         first = next((t.start for t in self.tokens if t.start >= start and t.kind != "newline"), start)
         last = next((t.end for t in reversed(self.tokens) if t.end <= end and t.kind != "newline"), end)
-        return Piece(min(first, offset), max(last, first))
+        return TokenPiece(min(first, offset), max(last, first))
 
-    def line_of(self, piece: Piece) -> Piece:
+    def line_of(self, piece: TokenPiece) -> TokenPiece:
         """The whole lines of a statement, the end of the last one included."""
         start = self.body.rfind("\n", 0, piece.start) + 1
         end = self.body.find("\n", piece.end)
-        return Piece(start, len(self.body) if end < 0 else end + 1)
+        return TokenPiece(start, len(self.body) if end < 0 else end + 1)

@@ -4,7 +4,7 @@ import re
 from collections.abc import Iterator
 
 from calque.adl.advice.desk import Desk, rename, span_of, without_argument
-from calque.adl.advice.tokens import Piece
+from calque.adl.advice.tokens import TokenPiece
 from calque.ground.diagnostics import Diagnostic, Fix
 
 NAMED = re.compile(r"[A-Za-z_]\w*[ \t]*=[ \t]*$")
@@ -40,7 +40,7 @@ def adds(desk: Desk, fault: Diagnostic) -> Iterator[Fix]:
                 yield _behind(desk, argument.value, layer)
 
 
-def _behind(desk: Desk, chain: Piece, layer: str) -> Fix:
+def _behind(desk: Desk, chain: TokenPiece, layer: str) -> Fix:
     """The edit that adds a layer to a chain; a short chain is written again, so that the help shows where."""
     written = desk.page.cut(chain)
     if len(written) <= 40:

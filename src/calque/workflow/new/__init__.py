@@ -8,12 +8,12 @@ from pathlib import Path
 from calque.data.corpus import Pairs
 from calque.data.lines import check_corpus
 from calque.data.subwords import Codec, learn
-from calque.experiment import Data, Experiment, Model, Train
+from calque.experiment import DataSettings, Experiment, ModelSettings, TrainSettings
 from calque.ground.diagnostics import CalqueError, Place, error
 from calque.ground.files import write_whole
-from calque.workflow.new.choices import Choice, Corpus, choose, vocabulary
+from calque.workflow.new.choices import Choice, CorpusFigures, choose, vocabulary
 from calque.workflow.new.holdout import hold_out
-from calque.workflow.new.pace import Assumed, Measured, text_of, weights
+from calque.workflow.new.pace import Assumed, MeasuredPace, text_of, weights
 from calque.workflow.new.proposal import Proposal, brief_toml
 from calque.workflow.new.survey import Survey, crossed, sample_of, survey
 
@@ -70,16 +70,16 @@ def _propose(
     measured: bool,
 ) -> Proposal:
     entries, codec = _fitting(found.sample, vocabulary(found.pairs))
-    sentences = [[ids[: Data().max_tokens] for ids in codec.encode(side)] for side in found.sample]
+    sentences = [[ids[: DataSettings().max_tokens] for ids in codec.encode(side)] for side in found.sample]
     both = [(source, target) for source, target in zip(*sentences, strict=True) if source and target]
     pairs = Pairs.of([source for source, _ in both], [target for _, target in both])
-    corpus = Corpus(found.pairs, found.pairs * (float(pairs.target_lengths.mean()) + 1))
-    pace = Measured(pairs, codec.size, Train(clip_norm=1.0)) if measured else Assumed(codec.size)
+    corpus = CorpusFigures(found.pairs, found.pairs * (float(pairs.target_lengths.mean()) + 1))
+    pace = MeasuredPace(pairs, codec.size, TrainSettings(clip_norm=1.0)) if measured else Assumed(codec.size)
     choice = choose(corpus, budget, pace)
     write_whole(folder / "model.adl", text_of(choice.size, choice.dropout).encode())
     experiment = Experiment(
-        data=Data(train=_paths(files[0]), valid=_paths(files[1]), vocabulary_size=entries),
-        model=Model(file=str((folder / "model.adl").resolve()), initialisation="t2t"),
+        data=DataSettings(train=_paths(files[0]), valid=_paths(files[1]), vocabulary_size=entries),
+        model=ModelSettings(file=str((folder / "model.adl").resolve()), initialisation="t2t"),
         train=_schedule(corpus, choice),
     )
     proposal = Proposal(
@@ -91,14 +91,14 @@ def _propose(
         subwords=(float(pairs.source_lengths.mean()), float(pairs.target_lengths.mean())),
         weights=weights(choice.size, codec.size),
         budget=budget,
-        measured=pace if isinstance(pace, Measured) else None,
+        measured=pace if isinstance(pace, MeasuredPace) else None,
         warnings=found.warnings,
     )
     write_whole(folder / "experiment.toml", brief_toml(proposal).encode())
     return proposal
 
 
-def _schedule(corpus: Corpus, choice: Choice) -> Train:
+def _schedule(corpus: CorpusFigures, choice: Choice) -> TrainSettings:
     """A rate that falls in a straight line to zero at the end of the budget; the best checkpoint is the model."""
     updates = max(1, round(choice.passes * corpus.tokens / choice.batch))
     often = (
@@ -109,7 +109,7 @@ def _schedule(corpus: Corpus, choice: Choice) -> Train:
     ends = (
         {"max_seconds": float(round(choice.seconds))} if choice.timed else {"max_epochs": max(1, round(choice.passes))}
     )
-    return Train(
+    return TrainSettings(
         batch_tokens=choice.batch,
         lr=choice.size.lr,
         beta2=0.99,
@@ -131,14 +131,14 @@ def _rounded(value: float) -> int:
 def _fitting(sample: tuple[list[str], list[str]], wanted: int) -> tuple[int, Codec]:
     """The vocabulary nearest to `wanted` entries that can be learned from a sample of the text, and its codec."""
     try:
-        return wanted, learn(Data(vocabulary_size=wanted), *sample)[0]
+        return wanted, learn(DataSettings(vocabulary_size=wanted), *sample)[0]
     except CalqueError as fault:
         (found,) = fault.diagnostics
         bound = {"D201": "largest", "D205": "smallest"}.get(found.code)
         if bound is None:
             raise
         fitting = int(str(found.fields[bound]))
-        return fitting, learn(Data(vocabulary_size=fitting), *sample)[0]
+        return fitting, learn(DataSettings(vocabulary_size=fitting), *sample)[0]
 
 
 def _paths(files: Sequence[Path]) -> tuple[str, ...]:

@@ -51,7 +51,7 @@ Pace = Callable[[Size, int], float]
 
 
 @dataclass(frozen=True)
-class Corpus:
+class CorpusFigures:
     """What the rules read of a corpus."""
 
     pairs: int
@@ -91,7 +91,7 @@ def vocabulary(pairs: int) -> int:
     return min(wanted, max(300, pairs // 2))
 
 
-def choose(corpus: Corpus, budget: float | None, pace: Pace) -> Choice:
+def choose(corpus: CorpusFigures, budget: float | None, pace: Pace) -> Choice:
     """The largest size that the corpus feeds and the budget, in seconds, trains; without a budget the largest for the corpus."""
     fed = [size for size in SIZES if size.pairs <= corpus.pairs]
     if budget is None:

@@ -4,11 +4,11 @@ import statistics
 import time
 from dataclasses import dataclass, field, replace
 
-from calque.adl.check import Checked, check
+from calque.adl.check import CheckedDefinition, check
 from calque.data.batches import Batch, collate, plan
 from calque.data.corpus import Pairs
-from calque.experiment import Train
-from calque.explain import Around, parameters
+from calque.experiment import TrainSettings
+from calque.explain import Surroundings, parameters
 from calque.ground.diagnostics import Text
 from calque.layers.registry import builtin
 from calque.model import Shape
@@ -31,13 +31,13 @@ def text_of(size: Size, dropout: float) -> str:
     )
 
 
-def checked_of(size: Size, dropout: float = 0.1) -> Checked:
+def checked_of(size: Size, dropout: float = 0.1) -> CheckedDefinition:
     return check(Text("model.adl", text_of(size, dropout)), builtin())
 
 
 def weights(size: Size, vocabulary: int) -> int:
     """Parameters of the whole model, one vocabulary for both sides."""
-    return parameters(checked_of(size), Around(vocabulary, vocabulary))
+    return parameters(checked_of(size), Surroundings(vocabulary, vocabulary))
 
 
 class Assumed:
@@ -52,12 +52,12 @@ class Assumed:
 
 
 @dataclass
-class Measured:
+class MeasuredPace:
     """The pace of sizes in training, measured once each."""
 
     pairs: Pairs
     vocabulary: int
-    settings: Train
+    settings: TrainSettings
     spent: float = 0.0
     """Seconds that measuring took, starts of models included."""
     updates: int = 0

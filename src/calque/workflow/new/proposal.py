@@ -10,7 +10,7 @@ from calque.experiment import Experiment
 from calque.experiment.toml import comment, literal
 from calque.ground.diagnostics import Diagnostic
 from calque.workflow.new.choices import Choice
-from calque.workflow.new.pace import Measured
+from calque.workflow.new.pace import MeasuredPace
 
 # The keys that people change, in the order of the file; a key stands there also where it has another value than its default.
 SHOWN = {
@@ -52,7 +52,7 @@ class Proposal(NamedTuple):
     weights: int
     budget: float | None
     """Seconds, if given."""
-    measured: Measured | None
+    measured: MeasuredPace | None
     """None: the pace is assumed."""
     warnings: tuple[Diagnostic, ...] = ()
 
