@@ -76,7 +76,7 @@ lint: $(STAMP)
 	@$(BIN)/mypy
 
 results: $(STAMP)
-	@$(BIN)/python -m calque.ledger.page docs/results > .venv/results.md
+	@$(BIN)/python -m calque.papers.results_page docs/results > .venv/results.md
 	@mv .venv/results.md docs/results.md
 	@$(BIN)/python -m calque.papers.table_pages docs/results docs/reproductions
 

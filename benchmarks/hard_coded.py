@@ -30,6 +30,7 @@ from calque.decode.search import search
 from calque.explain.totals import Surroundings, whole
 from calque.ledger.entry import conditions, publish
 from calque.model import Model, Shape
+from calque.papers import read_paper
 from calque.papers.row_sizes import checked_row
 from calque.train.initialise import initialise
 from calque.train.loss import batch_loss
@@ -44,7 +45,7 @@ COPIES = 4
 
 def networks(size: str) -> dict[str, CheckedDefinition]:
     """The networks of the paper at one of its two sizes."""
-    pair = next(p for p in zoo.paper("you2020").pairs if p.name == PAIRS[size])
+    pair = next(p for p in read_paper.paper("you2020").pairs if p.name == PAIRS[size])
     settings = {name: f"{name}={value}" for name, value in pair.settings.items()}
     return {row: checked_row(zoo.read(f"you2020/{row}"), settings)[0] for row in ROWS}
 

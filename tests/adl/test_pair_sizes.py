@@ -10,6 +10,7 @@ from calque.adl.check import CheckedDefinition, check
 from calque.adl.tree import Node
 from calque.ground.diagnostics import CalqueError, Text
 from calque.layers.registry import builtin
+from calque.papers import read_paper
 from calque.papers.paper import Paper, PrintedTable, Row
 
 # From the papers' text, not from the zoo's files: width of the model, inner width of feed-forward networks, heads, blocks.
@@ -24,7 +25,7 @@ DROPOUT = {"iwslt14": "0.2", "wmt16": "0.1", "wmt15": "0.1", "wmt14": "0.1"}
 
 def placed(name: str) -> Iterator[tuple[PrintedTable, Row, str]]:
     """Every row of a paper with every language pair of its table."""
-    paper = zoo.paper(name)
+    paper = read_paper.paper(name)
     return ((table, row, pair) for table in paper.tables for row in table.rows for pair in table.pairs)
 
 
@@ -42,7 +43,7 @@ def nodes(checked: CheckedDefinition, name: str) -> list[Node]:
 def test_a_pair_sets_no_other_settings_than_the_tests_here_know() -> None:
     known = {"you2020": {"d", "h", "heads", "n"}, "domhan2018": {"d"}, "gehring2017": {"p"}}
     for name in zoo.papers():
-        for pair in zoo.paper(name).pairs:
+        for pair in read_paper.paper(name).pairs:
             assert set(pair.settings) == known.get(name, set()), (name, pair.name)
 
 
@@ -72,7 +73,7 @@ def test_you_2020() -> None:
 def test_base_of_you_2020_has_the_parameters_of_the_equations() -> None:
     """Four d x d matrices an attention, without biases; two with biases a feed-forward network; gain and shift a norm."""
     for pair, (d, h, _, n) in {"iwslt16-ende": SMALL, "wmt14-ende": LARGE}.items():
-        built = at(zoo.paper("you2020").table("table2").row("base"), pair)
+        built = at(read_paper.paper("you2020").table("table2").row("base"), pair)
         attention, network, norm = 4 * d * d, 2 * d * h + d + h, 2 * d
         assert built.encoder.parameters == n * (attention + network + 2 * norm)
         assert built.decoder.parameters == n * (2 * attention + network + 3 * norm)
@@ -102,7 +103,7 @@ def test_papers_of_one_size(name: str, width: int) -> None:
 
 def test_a_row_without_a_pair_is_that_of_the_first_column() -> None:
     for name in zoo.papers():
-        for table in zoo.paper(name).tables:
+        for table in read_paper.paper(name).tables:
             for row in table.rows:
                 assert row.text == row.at(table.columns[0].pair)
                 assert set(row.texts) == set(table.pairs)
@@ -120,7 +121,7 @@ def test_a_pair_that_the_table_does_not_have() -> None:
 
 
 def test_pairs_of_equal_and_of_other_sizes() -> None:
-    paper: Paper = zoo.paper("domhan2018")
+    paper: Paper = read_paper.paper("domhan2018")
     table = paper.table("table3")
     assert table.same_sizes("wmt17-ende", "wmt17-lven")
     assert not table.same_sizes("iwslt16-ende", "wmt17-ende")

@@ -19,11 +19,12 @@ from calque.adl.program import prelude
 from calque.adl.settings import parse_settings
 from calque.ground.diagnostics import CalqueError
 from calque.layers.registry import builtin
+from calque.papers import read_paper
 from calque.papers.paper import Claim, Figure, Paper
 from calque.papers.read_paper import load_paper
 from calque.workflow.api import build
 
-DOMHAN = zoo.paper("domhan2018")
+DOMHAN = read_paper.paper("domhan2018")
 ROWS = {row.name.removeprefix("domhan2018/"): row for table in DOMHAN.tables for row in table.rows}
 
 # The tables as the paper prints them, pasted from its text.
@@ -313,5 +314,5 @@ def test_the_loader_is_strict(path: tuple[Any, ...], value: object, message: str
 
 def test_there_is_no_such_paper() -> None:
     with pytest.raises(CalqueError) as caught:
-        zoo.paper("domhan2019")
+        read_paper.paper("domhan2019")
     assert caught.value.diagnostics[0].code == "X220"

@@ -10,9 +10,10 @@ from calque.adl.dialect import reader
 from calque.adl.normal import equal
 from calque.adl.settings import parse_settings
 from calque.layers.registry import builtin
+from calque.papers import read_paper
 from calque.papers.paper import Claim, Column
 
-YOU = zoo.paper("you2020")
+YOU = read_paper.paper("you2020")
 
 # Pasted from the paper's text; its tables 2 and 4 turned over.
 PRINTED = """

@@ -5,6 +5,7 @@ from adl_corpus import HERE, checked
 
 from calque import zoo
 from calque.ground.diagnostics import CalqueError, message
+from calque.papers import read_paper
 
 D, N = 512, 6
 NORM = 2 * D
@@ -67,14 +68,16 @@ POST_NORM = {
 
 
 def test_names() -> None:
-    rows = {row.name for p in zoo.papers() for table in zoo.paper(p).tables for row in table.rows}  # see test_papers
+    rows = {
+        row.name for p in zoo.papers() for table in read_paper.paper(p).tables for row in table.rows
+    }  # see test_papers
     assert set(FORMULAS | POST_NORM) == set(zoo.names()) - rows
     assert zoo.names() == sorted(zoo.names())
 
 
 def test_distinct_names_leave_out_no_text() -> None:
     """Rows at the sizes of no language pair: the same text at other sizes is no other architecture."""
-    rows = {row.name: row.written for p in zoo.papers() for table in zoo.paper(p).tables for row in table.rows}
+    rows = {row.name: row.written for p in zoo.papers() for table in read_paper.paper(p).tables for row in table.rows}
     hashes = {name: checked(rows.get(name) or zoo.read(name).body).hash for name in zoo.names()}
     assert {hashes[name] for name in zoo.distinct()} == set(hashes.values())
     assert len(zoo.distinct()) < len(zoo.names())

@@ -7,7 +7,6 @@ import torch
 from torch import Tensor
 from torch.utils.flop_counter import FlopCounterMode
 
-from calque import zoo
 from calque.adl.check import CheckedDefinition, check
 from calque.explain.averages import FORMS, mask, registry_of
 from calque.explain.node_costs import figures
@@ -15,10 +14,11 @@ from calque.explain.paths import path_length, path_order, waits
 from calque.ground.diagnostics import Text
 from calque.layers.build import build
 from calque.layers.contract import Context
+from calque.papers import read_paper
 from calque.papers.orders import CostAt, compute, grows_with, terms_of
 
 D = 16
-(TABLE,) = zoo.paper("zhang2018").computed
+(TABLE,) = read_paper.paper("zhang2018").computed
 # Pasted from the paper's text.
 PRINTED = {
     "self-attention": ("n^2 d + n d^2", "1", "1"),

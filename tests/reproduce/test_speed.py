@@ -15,6 +15,7 @@ from calque.cli.reproduce import METRICS as NAMED
 from calque.data.lines import Lines
 from calque.ground.diagnostics import CalqueError
 from calque.ledger import entry as ledger
+from calque.papers import read_paper
 from calque.papers.columns import TRAININGS
 from calque.papers.paper import METRICS
 from calque.papers.read_paper import load_paper
@@ -233,7 +234,7 @@ def test_what_nothing_measures_is_told_before_anything_is_written(
 
 
 def test_without_a_metric_it_is_bleu_or_the_first_that_is_measured(mixed: tuple[str, str]) -> None:
-    table = zoo.paper("mixed2020").table("table1")
+    table = read_paper.paper("mixed2020").table("table1")
     assert ReportOptions().column("p", table).metric == "bleu"
     without = dataclasses.replace(table, columns=(table.columns[5], table.columns[4], table.columns[1]))
     assert str(ReportOptions().column("p", without)) == "ab source-words/s beam=2"

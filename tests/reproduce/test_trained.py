@@ -8,14 +8,14 @@ from pathlib import Path
 import pytest
 from click.testing import CliRunner, Result
 
-from calque import zoo
 from calque.cli.base import root
 from calque.data.corpus import open_corpus
 from calque.experiment import load as load_experiment
 from calque.ledger import entry as ledger
 from calque.ledger.entry import Entry
-from calque.ledger.page import render
+from calque.papers import read_paper
 from calque.papers.request import Request, asked_by
+from calque.papers.results_page import render
 from calque.papers.table_pages import pages, write_pages
 from calque.papers.trained import fall, marked_rows, marks, why_untested
 from calque.train.order import layout, updates
@@ -106,7 +106,7 @@ def test_a_row_decoded_otherwise_is_as_its_models_are() -> None:
 
 def test_claims_are_not_tested_with_rows_that_have_not_learned_or_of_another_size() -> None:
     asked = Request("domhan2018", "table3", "multi30k", "budget", pair="iwslt16-ende")
-    claims = {c.text: c for c in zoo.paper("domhan2018").claims if c.table == "table3"}
+    claims = {c.text: c for c in read_paper.paper("domhan2018").claims if c.table == "table3"}
     heads = claims["with a single attention layer, several heads help"]
     norm = claims["layer normalisation has a small negative effect in RNNs (the paper has no `+ pos` here)"]
     assert why_untested(heads, asked, {}) == ""

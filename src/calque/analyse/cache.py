@@ -8,10 +8,10 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
-from calque import __version__
 from calque.analyse.drawn import DrawnFigure, Table
 from calque.data.corpus import checksum
 from calque.ground.files import write_whole
+from calque.ground.version import VERSION
 from calque.run.folder import writing
 
 KEPT = "kept"
@@ -29,7 +29,7 @@ class AnalysisCache:
         """The part, of plain values as JSON has them, and whether it was there. Raises K301, and what `make` raises."""
         if self.folder is None:
             return make(), False
-        path, wanted = self.folder / f"{name}.json", fingerprint([FORMAT, __version__, source])
+        path, wanted = self.folder / f"{name}.json", fingerprint([FORMAT, VERSION, source])
         with contextlib.suppress(OSError, ValueError, KeyError, TypeError):  # damaged files are written anew
             held = json.loads(path.read_bytes())
             if held["from"] == wanted:

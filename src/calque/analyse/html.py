@@ -9,12 +9,12 @@ from datetime import date
 from importlib import resources
 from pathlib import Path
 
-from calque import __version__
 from calque.analyse.analysis import Analysis
 from calque.analyse.drawn import Cell, DrawnFigure, Table
 from calque.analyse.pieces import ARCHITECTURES, OVERVIEW, TRANSLATIONS
 from calque.analyse.sides import FIXED, MISSING, OTHER, differences
 from calque.ground.diagnostics import printable
+from calque.ground.version import VERSION
 
 SHOWN_ROWS = 60
 """Rows of a table that stand in the page; all of them are in its CSV."""
@@ -84,7 +84,7 @@ def page(analysis: Analysis, sections: Iterable[Section], missing: Sequence[str]
         contents=contents,
         body="".join(_section(analysis, s) for s in rest),
         state=UNFINISHED if missing else "",
-        version=_text(__version__),
+        version=_text(VERSION),
         conditions=_text("; ".join(f"{k} {v}" for k, v in analysis.machine.items() if v is not None)),
         command=_command(analysis.command),
     )

@@ -12,8 +12,8 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from calque import __version__
 from calque.ground.diagnostics import Place, error, render
+from calque.ground.version import VERSION
 
 if TYPE_CHECKING:
     from calque.data.repair import Repairs
@@ -56,7 +56,7 @@ class _Root(click.Group):
 
 
 @click.group("calque", cls=_Root, context_settings={"help_option_names": ["-h", "--help"], "max_content_width": WIDTH})
-@click.version_option(__version__, message="calque %(version)s")
+@click.version_option(VERSION, message="calque %(version)s")
 def root() -> None:
     """Neural machine translation in which the architecture is a line of text."""
 

@@ -6,6 +6,7 @@ from pathlib import Path
 import click
 
 from calque.cli.base import FILE, root, tell
+from calque.papers import read_paper
 
 RECIPES = (
     "budget",
@@ -140,7 +141,6 @@ def reproduce(
     here = table_of(paper, table)
     folder = out or Path("runs") / "reproduce" / paper / table
     below = data_root(data_folder)
-    from calque import zoo
     from calque.papers.report import ReportOptions, write_report
     from calque.papers.speed import TIMED, time_table
     from calque.papers.speed_report import write_speed_report
@@ -165,7 +165,7 @@ def reproduce(
         tuple(one for one in written if "." not in one.partition("=")[0]),
         tuple(one for one in written if "." in one.partition("=")[0]),
         column.pair,
-        zoo.paper(paper).keys,
+        read_paper.paper(paper).keys,
         text.option if own else "",
         text.digest if isinstance(text, OwnCorpus) else "",
     )

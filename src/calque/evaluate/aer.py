@@ -2,9 +2,9 @@
 
 from collections.abc import Sequence
 
-from calque import __version__
 from calque.align.links import Gold, Links
 from calque.evaluate.scores import Score
+from calque.ground.version import VERSION
 
 
 def alignment_error_rate(links: Sequence[Links], gold: Sequence[Gold]) -> Score:
@@ -27,5 +27,5 @@ def alignment_error_rate(links: Sequence[Links], gold: Sequence[Gold]) -> Score:
         "sure": sure,
         "possible": possible,
     }
-    signature = f"sentences:{len(gold)}|sure:{sure}|possible:{possible}|version:{__version__}"
+    signature = f"sentences:{len(gold)}|sure:{sure}|possible:{possible}|version:{VERSION}"
     return Score("AER", rate, signature, detail)

@@ -6,20 +6,19 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from calque import zoo
 from calque.adl.settings import parse_settings
 from calque.adl.syntax import Number
 from calque.data.compiled import prepare
 from calque.ground.diagnostics import error
 from calque.ground.files import write_whole
 from calque.ground.table import aligned, pipes
-from calque.papers import orders, recipes
+from calque.papers import orders, read_paper, recipes
 from calque.papers.computed_paper import ORDERS, ComputedTable
 from calque.papers.corpora import TrainingCorpus
-from calque.papers.paper import place
 from calque.papers.plan import DATA, Tell
 from calque.papers.recipes import Budget
 from calque.run.folder import writing
+from calque.zoo.rows import place
 
 MOST = 100_000
 """The longest sentence and the widest layer that costs are told for."""
@@ -40,7 +39,7 @@ class ComputedPage:
 
 def computed_table(paper: str, name: str) -> ComputedTable | None:
     """The table of that name, if the paper has one that no training fills. Raises X220."""
-    return next((table for table in zoo.paper(paper).computed if table.name == name), None)
+    return next((table for table in read_paper.paper(paper).computed if table.name == name), None)
 
 
 def write_computed(page: ComputedPage, out: Path) -> str:
@@ -91,7 +90,7 @@ def _numbers(settings: Sequence[str], known: Sequence[str] = ("n", "d")) -> dict
 
 
 def _title(paper: str, table: ComputedTable) -> str:
-    return f"{zoo.paper(paper).cite}, {place(table.name)}: {table.title}"
+    return f"{read_paper.paper(paper).cite}, {place(table.name)}: {table.title}"
 
 
 def _orders(paper: str, table: ComputedTable, numbers: dict[str, tuple[int, ...]]) -> ComputedPage:

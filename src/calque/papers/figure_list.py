@@ -10,6 +10,7 @@ from importlib import resources
 from typing import TYPE_CHECKING, Any
 
 from calque.ground.diagnostics import error, nearest
+from calque.papers import read_paper
 
 if TYPE_CHECKING:
     from calque.analyse.analysis import Analysis
@@ -59,7 +60,7 @@ class PaperFigure:
         known = set(zoo.names())  # rows that are another one's model, decoded otherwise, have no name there
         for name in self.rows if self.piece != DIAGRAM else ():
             table, _, key = name.partition("/")
-            rows = zoo.paper(self.paper).table(table).rows
+            rows = read_paper.paper(self.paper).table(table).rows
             trained = tuple(row for row in rows if row.name in known and key in ("", row.key))
             found[table] = (*found.get(table, ()), *trained)
         return found
@@ -96,9 +97,8 @@ def chosen(asked: Sequence[str], given: Collection[str] = ()) -> "dict[str, Piec
 
 def piece_of(figure: PaperFigure, given: Collection[str] = ()) -> "Piece":
     """A paper's figure as a section: with its own buckets, and what the paper prints beside."""
-    from calque import zoo
     from calque.analyse.pieces import PIECES, Piece
-    from calque.papers.paper import place
+    from calque.zoo.rows import place
 
     own = {name: getattr(figure, name) for name in ("buckets", "equal") if name not in given and getattr(figure, name)}
 
@@ -119,7 +119,7 @@ def piece_of(figure: PaperFigure, given: Collection[str] = ()) -> "Piece":
         made += [papers.printed(figure.paper, rows, t) for t, rows in tables.items() if any(r.figures for r in rows)]
         return [*made, *(one for one in (figure.printed, figure.note) if one)]
 
-    cite = zoo.paper(figure.paper).cite
+    cite = read_paper.paper(figure.paper).cite
     return Piece(f"{cite}, {place(figure.name.partition('/')[2])}: {figure.title}", draw)
 
 

@@ -4,11 +4,11 @@ import shlex
 from collections.abc import Sequence
 from pathlib import Path
 
-from calque import zoo
 from calque.analyse.analysis import Analysis, AnalysisSettings
 from calque.analyse.cache import KEPT, AnalysisCache
 from calque.analyse.write_report import write_report
 from calque.ground.diagnostics import CalqueError, Place, error
+from calque.papers import read_paper
 from calque.papers.figure_list import SWEEPS, PaperFigure, paper_figures, piece_of
 from calque.papers.plan import CELLS, RUNS, Tell
 from calque.papers.request import asked_in
@@ -25,7 +25,7 @@ def figure_of(paper: str, name: str) -> PaperFigure | None:
 
 def is_trained(paper: str, name: str) -> bool:
     """Whether it is a table of the zoo too, whose rows are trained."""
-    return any(table.name == name for table in zoo.paper(paper).tables)
+    return any(table.name == name for table in read_paper.paper(paper).tables)
 
 
 def default_folder(paper: str, table: str) -> Path:

@@ -5,13 +5,13 @@ from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
 
-from calque import zoo
 from calque.adl.check import check
 from calque.data.corpus import open_corpus
 from calque.experiment import load as load_experiment
 from calque.ground.diagnostics import CalqueError, Diagnostic, Place, help_of, message, read_text
 from calque.layers.source import SourceAttention
 from calque.ledger.entry import Entry
+from calque.papers import read_paper
 from calque.papers.corpora import TrainingCorpus
 from calque.papers.own_corpus import corpus_in
 from calque.papers.paper import PrintedTable, Row
@@ -54,7 +54,7 @@ class Folder:
     @cached_property
     def table(self) -> PrintedTable:
         """The paper's table."""
-        return zoo.paper(self.asked.paper).table(self.asked.table)
+        return read_paper.paper(self.asked.paper).table(self.asked.table)
 
     @cached_property
     def corpus(self) -> TrainingCorpus:

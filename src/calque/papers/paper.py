@@ -248,8 +248,3 @@ class Paper:
     def table(self, name: str) -> PrintedTable:
         """The table of that name."""
         return next(table for table in self.tables if table.name == name)
-
-
-def place(table: str) -> str:
-    """Where a table stands in its paper, as one says it: `table 3` of `table3`, `section 5.3` of `section5.3`."""
-    return re.sub(r"^([a-z]+)(?=\d)", r"\1 ", table)

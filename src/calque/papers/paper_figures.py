@@ -7,17 +7,19 @@ from jaxtyping import Float
 from torch import Tensor
 
 from calque import zoo
-from calque.adl.check import CheckedDefinition, check
+from calque.adl.check import check
 from calque.analyse import matrices
+from calque.analyse.architecture import architecture
 from calque.analyse.canvas import COLOURS, WIDTH, Panels
 from calque.analyse.drawn import Cell, DrawnFigure, Table
-from calque.diagram import diagram
 from calque.explain.averages import mask, registry_of
 from calque.ground.diagnostics import Text
 from calque.layers.build import build
 from calque.layers.contract import Context
 from calque.layers.registry import builtin
-from calque.papers.paper import Row, place
+from calque.papers import read_paper
+from calque.papers.paper import Row
+from calque.zoo.rows import place
 
 WORDS = ("Jane", "went", "to", "the", "office")
 """The sentence of You 2020, figure 1, and the place of its query."""
@@ -34,17 +36,6 @@ def architectures(names: Sequence[str]) -> list[DrawnFigure]:
         caption = f"Drawn from its definition (`calque explain {name} --diagram out.svg`)."
         found.append(architecture(check(zoo.read(name), builtin()), name.replace("/", "-"), name, caption))
     return found
-
-
-def architecture(checked: CheckedDefinition, name: str, title: str, caption: str) -> DrawnFigure:
-    """The diagram of a definition, with the width and the parameters of both sides."""
-    sides = (("encoder", checked.encoder), ("decoder", checked.decoder))
-    table = Table.of(("side", "width", "parameters"), ((k, s.width_out, s.parameters) for k, s in sides))
-    reading = (
-        "Both sides flow downwards; a frame n × is a repetition, an arc into + the identity of a residual sum, an arrow from a dot "
-        "goes to what reads that point, and a loop is input feeding."
-    )
-    return DrawnFigure(name, title, caption, table, diagram(checked, title).encode(), reading=reading)
 
 
 def average_mask(n: int = INPUTS) -> list[DrawnFigure]:
@@ -118,7 +109,7 @@ def query_weights(
 
 def printed(paper: str, rows: Sequence[Row], table: str) -> DrawnFigure:
     """The paper's own figures of the rows that a figure shows."""
-    whole = zoo.paper(paper)
+    whole = read_paper.paper(paper)
     columns = [c for c in whole.table(table).columns if any(row.figure(c) for row in rows)]
     cells = [(row.label, *(None if (f := row.figure(c)) is None else f.value for c in columns)) for row in rows]
     caption = f"What the paper prints of the rows that this figure shows ({place(table)}); on other text than here."

@@ -5,7 +5,6 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from calque import zoo
 from calque.adl.check import CheckedDefinition
 from calque.adl.settings import parse_settings
 from calque.adl.signature import SETTINGS
@@ -15,7 +14,7 @@ from calque.experiment import Experiment
 from calque.explain.fit import parameters
 from calque.explain.totals import Surroundings
 from calque.ground.diagnostics import CalqueError, Text, error, nearest
-from calque.papers import recipes
+from calque.papers import read_paper, recipes
 from calque.papers.corpora import TrainingCorpus
 from calque.papers.figure_list import paper_figures
 from calque.papers.paper import PrintedTable, Row
@@ -50,12 +49,12 @@ def figures_of(paper: str) -> list[str]:
 
 def table_of(paper: str, name: str) -> PrintedTable:
     """A table of a paper. Raises X220 (no such paper) and X701."""
-    here = zoo.paper(paper)
+    here = read_paper.paper(paper)
     trained = [table.name for table in here.tables]
     known = sorted({*trained, *(table.name for table in here.computed), *figures_of(paper)})
     if name not in trained:
         raise error("X701", None, paper=paper, name=name, near=nearest(name, known), names=known)
-    return zoo.paper(paper).table(name)
+    return read_paper.paper(paper).table(name)
 
 
 def named_rows(table: PrintedTable, paper: str, names: Sequence[str]) -> list[Row]:

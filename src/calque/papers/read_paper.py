@@ -1,12 +1,12 @@
 """Reading a paper's tables from its TOML."""
 
 import dataclasses
+import functools
 import re
-import textwrap
-from collections.abc import Collection, Mapping
+from collections.abc import Mapping
 from typing import Any
 
-from calque.adl.signature import SETTINGS
+from calque import zoo
 from calque.experiment.toml import literal
 from calque.papers.computed_paper import load_computed
 from calque.papers.paper import (
@@ -22,11 +22,17 @@ from calque.papers.paper import (
     Paper,
     PrintedTable,
     Row,
-    place,
 )
+from calque.zoo.rows import TableTexts
 
 _COLUMN = re.compile(r"(?P<pair>\S+) (?P<metric>\S+)(?: beam=(?P<beam>[1-9]\d*))?")
 _FIGURE = re.compile(r"(?P<value>\d+(?:\.\d+)?)(?: ± (?P<deviation>\d+(?:\.\d+)?))?")
+
+
+@functools.cache
+def paper(name: str) -> Paper:
+    """A paper's tables, figures and claims. Raises X220 where there is none of that name."""
+    return load_paper(name, zoo.source(name), zoo.own_texts(name))
 
 
 def load_paper(name: str, data: Mapping[str, Any], texts: Mapping[str, str]) -> Paper:
@@ -39,8 +45,7 @@ def load_paper(name: str, data: Mapping[str, Any], texts: Mapping[str, str]) -> 
         LanguagePair(pair, *_keys(entry, f"pairs.{pair}", "title settings").values())
         for pair, entry in keys["pairs"].items()
     )
-    statements = keys["settings"] | (keys["definitions"] or {})
-    reader = _TableReader(name, keys["cite"], statements, {p.name: p for p in pairs}, texts)
+    reader = _TableReader(TableTexts(name, data, texts))
     tables = tuple(reader.table(key, entry) for key, entry in keys["tables"].items())
     claims = tuple(_claim(entry, f"claims[{k}]", tables) for k, entry in enumerate(keys["claims"]))
     computed = tuple(load_computed(key, entry) for key, entry in (keys["computed"] or {}).items())
@@ -62,23 +67,14 @@ def _keys(entry: Mapping[str, Any], where: str, needed: str, optional: str = "")
 
 
 class _TableReader:
-    """Reads tables; a row can take the text of an earlier one, with other values of its settings."""
+    """Reads tables: the texts of rows, and beside them what the paper prints."""
 
-    def __init__(
-        self,
-        paper: str,
-        cite: str,
-        statements: dict[str, object],
-        pairs: Mapping[str, LanguagePair],
-        texts: Mapping[str, str],
-    ):
-        self.paper, self.cite, self.statements, self.pairs = paper, cite, statements, pairs
-        self.texts, self.rows = dict(texts), set[str]()
-        self.own: dict[str, set[str]] = {}
+    def __init__(self, texts: TableTexts):
+        self.texts = texts
 
     def table(self, name: str, entry: Mapping[str, Any]) -> PrintedTable:
         keys = _keys(entry, name, "title columns rows")
-        columns = tuple(_column(text, f"{name}.columns", set(self.pairs)) for text in keys["columns"])
+        columns = tuple(_column(text, f"{name}.columns", set(self.texts.sizes)) for text in keys["columns"])
         rows = tuple(self.row(name, key, row, columns) for key, row in keys["rows"].items())
         for row in rows:
             of = row.reading_of
@@ -89,71 +85,26 @@ class _TableReader:
     def row(self, table: str, key: str, entry: Mapping[str, Any], columns: tuple[Column, ...]) -> Row:
         where = f"{table}/{key}"
         keys = _keys(entry, where, "label", "note encoder decoder same settings figures reading_of decoding")
-        sides = [keys["encoder"], keys["decoder"]]
-        if (keys["same"] is None) == (None in sides) or (keys["same"] is not None and sides != [None, None]):
-            raise ValueError(f"{where}: either `same`, or `encoder` and `decoder`")
         decoding = _decoding(keys["decoding"] or {}, where)
-        of, _, model = (keys["same"] or "").partition("/")
-        if decoding.otherwise and (of != table or keys["same"] not in self.rows):
-            raise ValueError(f"{where}: `decoding` is of an earlier row of its table, which `same` names")
         if (keys["figures"] is None) != (keys["reading_of"] is not None):
             raise ValueError(f"{where}: either `figures` or `reading_of`")
-        body = self.body(where, keys)
-        note = " ".join((keys["note"] or "").split())
-        head = [f"{self.cite}, {place(table)}: {keys['label']}.", *textwrap.wrap(note, 118)]
-        comment = "".join(f"# {line}\n" for line in head) + "\n"
-        texts = {c.pair: comment + self.sized(body, c.pair, self.own[where]) for c in columns}
+        text = self.texts.row(table, key, entry, [column.pair for column in columns])
         printed = keys["figures"] or []
         if keys["figures"] is not None and len(printed) != len(columns):
             raise ValueError(f"{where}: {len(columns)} columns, {len(printed)} figures")
-        figures = tuple(
-            figure
-            for column, p in zip(columns, printed, strict=False)
-            if (figure := _figure(p, column, where)) is not None
+        figures = (_figure(p, column, where) for column, p in zip(columns, printed, strict=False))
+        return Row(
+            name=text.name,
+            label=text.label,
+            text=text.text,
+            figures=tuple(figure for figure in figures if figure is not None),
+            note=text.note,
+            reading_of=keys["reading_of"],
+            decoding=decoding,
+            model_of=text.model_of,
+            texts=text.texts,
+            written=text.written,
         )
-        model_of = model if decoding.otherwise else None
-        text, written = texts[columns[0].pair], comment + body
-        name, label, reading_of = f"{self.paper}/{where}", keys["label"], keys["reading_of"]
-        return Row(name, label, text, figures, note, reading_of, decoding, model_of, texts, written)
-
-    def body(self, where: str, keys: Mapping[str, Any]) -> str:
-        """The text of a row with the settings of its own, at the sizes of no pair; notes both for rows that take it over."""
-        same, own = keys["same"], keys["settings"] or {}
-        if same is None:
-            body = self.written(f"encoder = {keys['encoder']}\ndecoder = {keys['decoder']}\n")
-        elif same in self.texts:
-            body = self.texts[same]
-        else:
-            raise ValueError(f"{where}: there is no text {same} before it")
-        for name, value in own.items():
-            changed = _with(body, name, value)
-            if changed is None:
-                raise ValueError(f"{where}: its text does not set {name}")
-            body = changed
-        self.texts[where] = body
-        self.own[where] = {*own, *self.own.get(same, ())}
-        self.rows.add(where)
-        return body
-
-    def sized(self, body: str, pair: str, own: Collection[str]) -> str:
-        """A text at the sizes of a pair, save settings that its row, or one whose text it takes over, has of its own."""
-        for name, value in self.pairs[pair].settings.items():
-            body = body if name in own else _with(body, name, value) or body
-        return body
-
-    def written(self, sides: str) -> str:
-        """The text of two sides: before them the settings and definitions that they read."""
-        for head, value in reversed(self.statements.items()):
-            name = head.partition("(")[0]
-            if name in SETTINGS or re.search(rf"\b{name}\b", sides):
-                sides = f"{head} = {value}\n{sides}"
-        return "adl = 0\n" + sides
-
-
-def _with(body: str, name: str, value: object) -> str | None:
-    """A text with another value of a setting; None where it does not set it."""
-    body, found = re.subn(rf"^{name} = .*$", f"{name} = {value}", body, count=1, flags=re.MULTILINE)
-    return body if found else None
 
 
 def _decoding(entry: Mapping[str, Any], where: str) -> Decoding:

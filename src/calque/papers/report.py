@@ -8,7 +8,6 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from calque import zoo
 from calque.evaluate.scores import read_aligned
 from calque.evaluate.significance import Runs
 from calque.evaluate.statistics import Measure
@@ -16,10 +15,10 @@ from calque.ground.diagnostics import CalqueError, Place, error, nearest, render
 from calque.ground.files import write_whole
 from calque.ledger.entry import Entry
 from calque.ledger.entry import read as read_entries
-from calque.papers import ranges, verdicts
+from calque.papers import ranges, read_paper, verdicts
 from calque.papers.columns import TRAININGS, complete, figure_of
 from calque.papers.own_corpus import corpus_in
-from calque.papers.paper import Claim, Column, Figure, Paper, PrintedTable, place
+from calque.papers.paper import Claim, Column, Figure, Paper, PrintedTable
 from calque.papers.plan import CELLS, FAILURES, Tell
 from calque.papers.request import Request, asked_in
 from calque.papers.speed import TIMED
@@ -27,6 +26,7 @@ from calque.papers.texts import TEXTS, measure_of
 from calque.papers.trained import UNDER_TRAINED, marked_rows, why_untested
 from calque.papers.verdicts import UNTESTED, ClaimVerdict, Judge, claims_of, statistics_of
 from calque.run.folder import writing
+from calque.zoo.rows import place
 
 OF = ("NIST BLEU of", "AER of", "accuracy of")
 """Conditions of cells that say what a figure was taken of."""
@@ -150,7 +150,7 @@ def report_in(out: Path, root: Path, shown: ReportOptions, unmeasured: Mapping[s
     """The report of what is finished in an output folder; `unmeasured` says why figures are missing. Raises what `write_report`
     raises."""
     asked = asked_in(out)
-    column = shown.column(asked.paper, zoo.paper(asked.paper).table(asked.table))
+    column = shown.column(asked.paper, read_paper.paper(asked.paper).table(asked.table))
     check_sizes(out, asked, column)
     failures = tuple(file.read_text(encoding="utf-8") for file in sorted((out / FAILURES).glob("*.txt")))
     entries = read_entries(out / CELLS)
@@ -190,7 +190,7 @@ def make_report(
     unmeasured: Mapping[str, str] | None = None,
 ) -> TableReport:
     """The report of cells beside a column of the paper; `test` is given the claims that the cells can test. Raises NoFigure."""
-    paper, table, metric = zoo.paper(asked.paper), asked.printed, figure_of(column)
+    paper, table, metric = read_paper.paper(asked.paper), asked.printed, figure_of(column)
     by_row = {row.key: _of_row(entries, row.key) for row in table.rows}
     by_row = {row: found for row, found in by_row.items() if found}
     marked = marked_rows(entries)

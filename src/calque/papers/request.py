@@ -8,10 +8,10 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from calque import zoo
 from calque.adl.settings import parse_settings
 from calque.ground.diagnostics import Place, error
 from calque.ground.files import write_whole
+from calque.papers import read_paper
 from calque.papers.paper import PrintedTable
 
 ABOUT = "reproduce.json"
@@ -69,7 +69,7 @@ class Request:
     @property
     def printed(self) -> PrintedTable:
         """The paper's table."""
-        return zoo.paper(self.paper).table(self.table)
+        return read_paper.paper(self.paper).table(self.table)
 
     @property
     def given(self) -> tuple[str, ...]:

@@ -7,13 +7,12 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from calque import zoo
 from calque.ground.files import write_whole
 from calque.ground.table import aligned, pipes
 from calque.ledger.entry import Entry
 from calque.ledger.entry import read as read_entries
-from calque.papers import ranges
-from calque.papers.paper import Column, Figure, Row, place
+from calque.papers import ranges, read_paper
+from calque.papers.paper import Column, Figure, Row
 from calque.papers.plan import CELLS
 from calque.papers.render import claims_page, claims_text, paper_text, under_trained_head, under_trained_remarks
 from calque.papers.report import UNMEASURED, check_sizes, claims_json
@@ -22,6 +21,7 @@ from calque.papers.speed import TIMED, measured, times, timing_in
 from calque.papers.trained import UNDER_TRAINED, marked_rows, why_untested
 from calque.papers.verdicts import UNTESTED, ClaimVerdict, claims_of
 from calque.run.folder import writing
+from calque.zoo.rows import place
 
 HEAD = ("", "", "row", "here", "lowest", "highest", "times", "paper", "times")
 
@@ -79,7 +79,7 @@ def report_in(out: Path, column: Column) -> SpeedReport:
 
 def make_report(asked: Request, entry: Entry, cells: Sequence[Entry], column: Column) -> SpeedReport:
     """The report of a timing beside the paper's pair that `column` names; `cells` are those whose models were timed, if any."""
-    paper, table = zoo.paper(asked.paper), asked.printed
+    paper, table = read_paper.paper(asked.paper), asked.printed
     found = measured(entry, table)
     here = {
         c: found.get(dataclasses.replace(c, pair=""), {})

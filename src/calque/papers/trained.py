@@ -9,8 +9,8 @@ from collections.abc import Iterator, Mapping, Sequence
 
 from calque.ground.diagnostics import CalqueError
 from calque.ledger.entry import Entry
-from calque.papers import paper as paper_of
 from calque.papers.paper import Claim
+from calque.papers.read_paper import paper as paper_of
 from calque.papers.request import Request, asked_by
 
 FALLING = 0.01

@@ -1,5 +1,4 @@
-"""Architectures of the papers, as texts. `names()` lists them, `distinct()` those that differ, `read(name)` gives one,
-`paper(name)` a paper's tables.
+"""Architectures of the papers, as texts. `names()` lists them, `distinct()` those that differ, `read(name)` gives one.
 
 A paper is a file `PAPER.toml` with its tables, a folder `PAPER` with the architectures it names, or both. What is in the
 folder is called `PAPER/NAME`, the row of a table `PAPER/TABLE/ROW`, at the sizes that the paper takes for the language pair of
@@ -11,12 +10,12 @@ import tomllib
 from importlib import resources
 from importlib.resources.abc import Traversable
 from pathlib import Path
+from typing import Any
 
 from calque.ground.diagnostics import Text, error, nearest, read_text
-from calque.papers.paper import Paper, Row
-from calque.papers.read_paper import load_paper
+from calque.zoo.rows import RowText, TableTexts
 
-__all__ = ["distinct", "find", "names", "paper", "papers", "read"]
+__all__ = ["distinct", "find", "names", "own_texts", "papers", "read", "source"]
 
 
 def names() -> list[str]:
@@ -42,14 +41,17 @@ def papers() -> list[str]:
     return sorted(f.name.removesuffix(".toml") for f in _folder().iterdir() if f.name.endswith(".toml"))
 
 
-@functools.cache
-def paper(name: str) -> Paper:
-    """A paper's tables, figures and claims. Raises X220 where there is none of that name."""
+def source(name: str) -> dict[str, Any]:
+    """The TOML file of a paper. Raises X220 where there is none of that name."""
     if name not in papers():
         raise error("X220", None, name=name, near=nearest(name, papers()), names=papers())
-    data = tomllib.loads(_folder().joinpath(f"{name}.toml").read_text(encoding="utf-8"))
+    return tomllib.loads(_folder().joinpath(f"{name}.toml").read_text(encoding="utf-8"))
+
+
+def own_texts(name: str) -> dict[str, str]:
+    """The architectures in a paper's folder, by their names in it."""
     own = {key.partition("/")[2]: file for key, file in _files().items() if key.startswith(f"{name}/")}
-    return load_paper(name, data, {key: file.read_text(encoding="utf-8") for key, file in own.items()})
+    return {key: file.read_text(encoding="utf-8") for key, file in own.items()}
 
 
 def read(name: str) -> Text:
@@ -67,7 +69,7 @@ def read(name: str) -> Text:
     if pair and pair not in rows[row].texts:
         pairs = list(rows[row].texts)
         raise error("X850", None, table=row.rpartition("/")[0], name=pair, near=nearest(pair, pairs), names=pairs)
-    return Text(f"zoo/{name}.adl", rows[row].at(pair) if pair else rows[row].text)
+    return Text(f"zoo/{name}.adl", rows[row].texts[pair] if pair else rows[row].text)
 
 
 def find(name: str) -> Text:
@@ -101,10 +103,21 @@ def _folder() -> Traversable:
     return resources.files("calque.zoo")
 
 
-def _rows(otherwise: bool = False) -> dict[str, Row]:
-    """Rows that are architectures of their own; and those that are another's model, one model, decoded otherwise."""
-    rows = (row for name in papers() for table in paper(name).tables for row in table.rows)
-    return {row.name: row for row in rows if row.model_of is None or (otherwise and row.decoding.ensemble == 1)}
+def _rows(otherwise: bool = False) -> dict[str, RowText]:
+    """Rows that are trained; with `otherwise` also those that decode one model of another row in another way."""
+    return {row.name: row for row in _all_rows() if row.models == 0 or (otherwise and row.models == 1)}
+
+
+@functools.cache
+def _all_rows() -> tuple[RowText, ...]:
+    rows: list[RowText] = []
+    for name in papers():
+        data = source(name)
+        texts = TableTexts(name, data, own_texts(name))
+        for table, entry in data["tables"].items():
+            pairs = [column.partition(" ")[0] for column in entry["columns"]]
+            rows += [texts.row(table, key, row, pairs) for key, row in entry["rows"].items()]
+    return tuple(rows)
 
 
 @functools.cache

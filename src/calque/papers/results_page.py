@@ -1,6 +1,6 @@
 """The page of results, made from the files of the ledger.
 
-python -m calque.ledger.page docs/results > docs/results.md
+python -m calque.papers.results_page docs/results > docs/results.md
 """
 
 import dataclasses
@@ -172,7 +172,7 @@ def _listed(held: Mapping[str, str]) -> str:
 def main(arguments: Sequence[str]) -> int:
     """Prints the page of the folder named; exit status 0, 1 for a faulty ledger, 2 for wrong usage."""
     if len(arguments) != 1:
-        print("usage: python -m calque.ledger.page FOLDER > PAGE", file=sys.stderr)
+        print("usage: python -m calque.papers.results_page FOLDER > PAGE", file=sys.stderr)
         return 2
     try:
         page = render(Path(arguments[0]))
