@@ -6,6 +6,7 @@ from collections.abc import Iterator
 import jaxtyping
 import pytest
 import torch
+
 from parts import part, within
 
 # Before anything imports a layer: every annotation such as Float[Tensor, "B T D"] can be compared with each call.

@@ -6,6 +6,7 @@ import subprocess
 from pathlib import Path
 
 import pytest
+
 from parts import part, within
 
 ROOT = Path(__file__).parents[1]

@@ -5,11 +5,11 @@ import re
 from collections.abc import Callable
 
 import pytest
-import rounding
 import torch
 from torch import Tensor, nn
 
 import calque
+import rounding
 from calque import zoo
 from calque.decode import products
 from calque.decode.prepare import prepare_for_decoding

@@ -5,11 +5,11 @@ import dataclasses
 import naive
 import numpy as np
 import pytest
-import rounding
 import torch
 from scipy import stats
 from torch import Tensor, nn
 
+import rounding
 from bench import Bench
 from calque.layers import fixed, hard_coded
 from calque.layers.average import Average
