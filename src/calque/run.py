@@ -37,7 +37,7 @@ from calque.experiment import write as write_experiment
 from calque.layers.contract import Registry
 from calque.layers.registry import builtin
 from calque.model import Model, Shape
-from calque.whole import only, staged, sweep, sync_folder, write_whole
+from calque.whole import clear_beside, only, staged, sweep, sync_folder, write_whole
 
 FORMAT = 1
 EXPERIMENT = "experiment.toml"
@@ -99,6 +99,7 @@ def _leftovers(folder: Path) -> bool:
 
 def _clear(folder: Path) -> None:
     """Deletes what killed processes left; the caller holds the lock of the folder."""
+    clear_beside(folder / CORPUS)
     for part in (folder, folder / CODECS, folder / PHASES, folder / CHECKPOINTS):
         if part.is_dir():
             for path in part.iterdir():
