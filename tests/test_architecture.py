@@ -1,14 +1,10 @@
 """The order of rooms, and the sizes of files and functions: read from the source as it is, nothing imported."""
 
 import ast
-import statistics
-import subprocess
 import sys
 from collections import defaultdict
 from collections.abc import Iterator
 from pathlib import Path
-
-import pytest
 
 import calque.ground.diagnostics
 

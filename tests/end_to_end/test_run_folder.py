@@ -284,11 +284,12 @@ def test_the_next_command_clears_what_killed_ones_left(calque: Run, run: Path, c
     assert weights(run) == before
 
 
-def test_a_corpus_that_was_half_compiled_is_cleared(calque: Run, run: Path) -> None:
+@pytest.mark.parametrize("command", ["train", "translate", "prepare"])
+def test_a_corpus_that_was_half_compiled_is_cleared(calque: Run, run: Path, command: str) -> None:
     for name in (".data.new", ".data.old"):
         (run / name).mkdir()
         (run / name / "train.source.ids").write_text("")
-    assert calque("train", run.parent / "tiny.toml", "--out", run).status == 0
+    assert calque(command, run, stdin=b"a\n").status == 0
     assert hidden(run) == []
 
 

@@ -118,9 +118,7 @@ def alone(folder: Path, tell: Callable[[str], None]) -> Iterator[None]:
         handle = os.open(folder.parent, os.O_RDONLY)
         try:
             _lock(handle, tell)
-            _restore(folder)
-            for stale in (_beside(folder, "new"), _beside(folder, "old")):  # of a process that was killed
-                shutil.rmtree(stale, ignore_errors=True)
+            _clear_beside(folder)
             yield
         finally:
             os.close(handle)
@@ -176,6 +174,23 @@ def replacing(folder: Path) -> Iterator[Path]:
         shutil.rmtree(temporary, ignore_errors=True)
         raise
     shutil.rmtree(old, ignore_errors=True)
+
+
+def clear_beside(folder: Path) -> None:
+    """Clears what a process that was killed in `replacing` left beside a folder, unless one is at work there now."""
+    if any(_beside(folder, part).exists() for part in ("new", "old")):
+        handle = os.open(folder.parent, os.O_RDONLY)
+        try:
+            if _lock(handle, None):
+                _clear_beside(folder)
+        finally:
+            os.close(handle)
+
+
+def _clear_beside(folder: Path) -> None:
+    _restore(folder)
+    for part in ("new", "old"):
+        shutil.rmtree(_beside(folder, part), ignore_errors=True)
 
 
 def _restore(folder: Path) -> None:

@@ -35,7 +35,7 @@ from calque.experiment import Experiment, digest, load
 from calque.experiment import write as write_experiment
 from calque.experiment.toml import EXPERIMENT as EXPERIMENT
 from calque.ground.diagnostics import CalqueError, Diagnostic, Place, Text, error
-from calque.ground.files import made, only, staged, sweep, sync_folder, write_whole
+from calque.ground.files import clear_beside, made, only, staged, sweep, sync_folder, write_whole
 from calque.layers.contract import Registry
 from calque.layers.registry import builtin
 from calque.model import Model, Shape
@@ -108,6 +108,7 @@ def _leftovers(folder: Path) -> bool:
 
 def _clear(folder: Path) -> None:
     """Deletes what killed processes left; the caller holds the lock of the folder."""
+    clear_beside(folder / CORPUS)
     for part in (folder, folder / CODECS, folder / PHASES, folder / CHECKPOINTS):
         if part.is_dir():
             for path in part.iterdir():
