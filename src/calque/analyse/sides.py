@@ -3,7 +3,7 @@
 from collections.abc import Iterator, Mapping, Sequence
 from difflib import SequenceMatcher
 
-from calque.analyse.table import Drawn, Table
+from calque.analyse.table import Cell, Drawn, Table
 from calque.evaluate.measure import measure
 
 COUNT = 10
@@ -24,7 +24,7 @@ def side_by_side(sources: Sequence[str], references: Sequence[str], systems: Map
     metric = measure("chrf")
     each = [metric.sentence(metric.statistics(lines, references)) for lines in systems.values()]
     means = [float(sum(scores) / len(each)) for scores in zip(*each, strict=True)]
-    rows = [
+    rows: list[tuple[Cell, ...]] = [
         (line + 1, means[line], sources[line], references[line], *(lines[line] for lines in systems.values()))
         for line in chosen(means)
     ]
