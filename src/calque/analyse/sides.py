@@ -3,7 +3,7 @@
 from collections.abc import Iterator, Mapping, Sequence
 from difflib import SequenceMatcher
 
-from calque.analyse.drawn import DrawnFigure, Table
+from calque.analyse.drawn import Cell, DrawnFigure, Table
 from calque.evaluate.statistics import measure
 
 COUNT = 10
@@ -26,7 +26,7 @@ def side_by_side(
     metric = measure("chrf")
     each = [metric.sentence(metric.statistics(lines, references)) for lines in systems.values()]
     means = [float(sum(scores) / len(each)) for scores in zip(*each, strict=True)]
-    rows = [
+    rows: list[tuple[Cell, ...]] = [
         (line + 1, means[line], sources[line], references[line], *(lines[line] for lines in systems.values()))
         for line in chosen(means)
     ]
