@@ -175,6 +175,14 @@ def test_nothing_is_known_of_the_pace_before_the_first_update() -> None:
     assert horizon(replace(LINEAR, max_seconds=10.0, max_updates=7), 0, 0.0, 0.0) == 7
 
 
+def test_slow_first_updates_do_not_bend_the_line() -> None:
+    """The first updates prepare products and memory: with `max_updates` nearer at the usual pace, they must change no rate."""
+    settings = replace(LINEAR, max_updates=1000, max_seconds=500.0)
+    assert horizon(settings, 1, 0.01, 24.0) == 1000
+    assert horizon(settings, 2, 0.02, 40.0) == 25
+    assert horizon(replace(settings, max_updates=0), 1, 0.01, 20.0) == 25
+
+
 @pytest.mark.parametrize("budget", BUDGETS)
 def test_warm_up_as_a_share(budget: dict[str, Any]) -> None:
     settings = replace(LINEAR, **budget, warmup_share=0.25, final_lr=0.0)

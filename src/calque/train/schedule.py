@@ -6,6 +6,10 @@ from typing import NamedTuple
 from calque.experiment import TrainSettings
 
 
+EARLY = 0.05
+"""The share of a limit that must be used before the pace so far says when it will be reached."""
+
+
 class Plateau(NamedTuple):
     """What the plateau schedule remembers: the best perplexity, validations since then or since a drop, drops."""
 
@@ -32,11 +36,12 @@ def horizon(settings: TrainSettings, update: int, epochs: float, seconds: float)
     max_seconds   update max_seconds / seconds, where they took `seconds` of training
 
     The rate falls towards this update. So a training that `max_updates` ends has the same rates on every machine, and one that is
-    too slow for it falls in the time that it has. The estimate follows the pace and is exact when the budget is spent.
+    too slow for it falls in the time that it has. The estimates follow the pace and are exact when the budget is spent. Beside
+    another limit, one of which less than `EARLY` is used is not counted yet: first updates are slower than those that follow.
     """
     estimates = [float(settings.max_updates)] if settings.max_updates else []
     for limit, used in ((settings.max_epochs, epochs), (settings.max_seconds, seconds)):
-        if limit and used > 0:
+        if limit and used > 0 and (not estimates or used >= EARLY * limit):
             estimates.append(update * limit / used)
     return min(estimates, default=math.inf)
 
