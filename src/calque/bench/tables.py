@@ -10,7 +10,17 @@ _CONDITIONS = ("machine", "device", "cores", "threads", "workers", "precision", 
 
 def decoding(found: Mapping[str, Any]) -> str:
     """Speed of every system, beam and length: medians over the repeats, and the slowest and fastest of them."""
-    columns = ["system", "beam", "length", "target tokens/s", "slowest", "fastest", "sentences/s", "ms/step", "of limit"]
+    columns = [
+        "system",
+        "beam",
+        "length",
+        "target tokens/s",
+        "slowest",
+        "fastest",
+        "sentences/s",
+        "ms/step",
+        "of limit",
+    ]
     rows = [
         [
             cell["system"],
@@ -46,7 +56,9 @@ def training(found: Mapping[str, Any]) -> str:
     ]
     about = found["conditions"]
     size = f"{about['parameters']:,} parameters, vocabulary {about['vocabulary']:,}"
-    work = f"{about['rounds']} rounds of {about['updates']} updates, at most {about['batch_tokens']:,} tokens in a batch"
+    work = (
+        f"{about['rounds']} rounds of {about['updates']} updates, at most {about['batch_tokens']:,} tokens in a batch"
+    )
     return _page(found, f"{size}; {work}", columns, rows)
 
 
