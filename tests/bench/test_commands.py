@@ -2,6 +2,7 @@
 
 import json
 import os
+import re
 import sys
 from pathlib import Path
 from typing import Any, NoReturn
@@ -155,9 +156,53 @@ def test_training_on_the_words_of_a_text(text: Path, tmp_path: Path) -> None:
     assert "--like" in told.stderr
 
 
+def columns(table: str) -> tuple[list[str], list[list[str]]]:
+    """The head and the rows of a printed table: cells are apart by two spaces at least."""
+    head, *rows = [re.split(r" {2,}", line) for line in table.split("\n\n")[0].split("\n")]
+    return head, rows
+
+
+def test_decoding_and_training_as_tables(text: Path, tmp_path: Path) -> None:
+    shape = ["--sentences", "5", "--batch", "3", "--beam", "1,2", "--length", "3", "--repeats", "1", "--uncached"]
+    record = ["--table", "--record", str(tmp_path / "results" / "tiny.json")]
+    done = CliRunner().invoke(root, ["bench", "decode", str(text), *map(str, SMALL), *shape, *record])
+    assert done.exit_code == 0, done.output
+    head, rows = columns(done.stdout)
+    assert head[:4] == ["system", "beam", "length", "target tokens/s"]
+    assert [row[:3] for row in rows] == [
+        ["calque", "1", "3"],
+        ["calque uncached", "1", "3"],
+        ["calque", "2", "3"],
+        ["calque uncached", "2", "3"],
+    ]
+    kept = {name: value for entry in read(tmp_path / "results") for name, value in entry.figures.items()}
+    speed = kept["system calque, beam 1, length 3, target tokens per second, median"]
+    assert float(rows[0][3].replace(",", "")) == pytest.approx(speed, rel=1e-3)
+    assert "threads 1" in done.stdout
+    assert "vocabulary 40" in done.stdout
+    shape = ["--pairs", "30", "--batch-tokens", "100", "--updates", "2", "--warm-up", "1", "--repeats", "1", "--table"]
+    done = CliRunner().invoke(root, ["bench", "train", str(text), *map(str, SMALL), *shape])
+    assert done.exit_code == 0, done.output
+    head, ((system, *_, other),) = columns(done.stdout)
+    assert {"ms/update", "forward", "backward"} <= set(head)
+    assert (system, other[-1]) == ("calque", "%")
+
+
+def test_files_that_cannot_be_used_are_errors(text: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    from calque.bench import operators
+
+    (tmp_path / "one").write_text("a b\n")
+    (tmp_path / "two").write_text("a b\nc\n")
+    like = ["bench", "train", str(text), "--like", str(tmp_path / "one"), str(tmp_path / "two")]
+    monkeypatch.setattr(operators, "every_count", dict)
+    monkeypatch.setattr(operators, "to_text", lambda counts: "{}\n")
+    for arguments, code in ((like, "D102"), (["bench", "operators", "--write", str(tmp_path)], "X408")):
+        done = CliRunner().invoke(root, arguments)
+        assert isinstance(done.exception, CalqueError)
+        assert [d.code for d in done.exception.diagnostics] == [code]
+
+
 def test_the_machine_and_the_start_of_commands(tmp_path: Path) -> None:
-    table = CliRunner().invoke(root, ["bench", "machine", "--seconds", "0.001", "--table", "--record", "x/y.json"])
-    assert table.exit_code == 2
     out = tmp_path / "start.json"
     found = ran("start", "--repeats", 1, "--record", out)
     assert set(found["commands"]) == {"python", "help", "check"}

@@ -8,7 +8,6 @@ from pathlib import Path
 import pytest
 from command import Outcome, Run
 
-from calque import cli
 from calque.data.lines import Lines
 from calque.workflow.show import Show
 
@@ -198,18 +197,6 @@ def test_new_says_where_it_cannot_write(calque: Run, tmp_path: Path, monkeypatch
 def test_an_argument_that_is_not_utf_8_is_an_error(calque: Run, tmp_path: Path) -> None:
     files = corpus(tmp_path, ["a b", "b a"])
     fails(calque("new", os.fsdecode(os.fsencode(tmp_path) + b"/n\xff"), "--train", *files), "X110", 2)
-
-
-def test_an_output_that_is_full_is_an_error(calque: Run, monkeypatch: pytest.MonkeyPatch) -> None:
-    echo = cli.click.echo
-
-    def full(text: str = "", err: bool = False) -> None:
-        if not err:
-            raise OSError(28, "No space left on device")
-        echo(text, err=err)
-
-    monkeypatch.setattr(cli.click, "echo", full)
-    fails(calque("layers"), "K301", 1)
 
 
 def test_text_is_utf_8_in_every_locale(calque: Run, monkeypatch: pytest.MonkeyPatch) -> None:

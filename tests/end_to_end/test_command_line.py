@@ -9,9 +9,13 @@ import sys
 from pathlib import Path
 
 import pytest
+from calque.diagnostics import Text
 from command import Run
 
 from calque import cli
+from calque.adl.parser import parse
+from calque.adl.program import prelude
+from calque.layers.registry import builtin
 
 TINY = """
 d = 32
@@ -148,6 +152,24 @@ def test_every_layer_and_code_has_a_page(calque: Run) -> None:
     assert calque("explain-error", "C104").out.startswith("C104")
 
 
+def test_the_list_of_layers_says_what_each_does_and_fits_the_terminal(
+    calque: Run, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for columns, widest in ((200, 100), (100, 100), (60, 60)):
+        monkeypatch.setenv("COLUMNS", str(columns))
+        listed, _, definitions = calque("layers").out.partition("\n\n# ")
+        assert max(map(len, (listed + definitions).split("\n"))) <= widest
+        blocks = {block.partition("(")[0]: block for block in re.split(r"\n(?=\w)", listed)}
+        assert set(blocks) == {*builtin().layers, "repeat"}
+        for name, layer in builtin().layers.items():
+            first = " ".join(str(layer.__doc__).strip().split("\n\n")[0].split())
+            assert blocks[name].startswith(f"{name}(")
+            assert " ".join(blocks[name].split()).endswith(first)
+        # Lines are broken where the language allows it.
+        parsed = parse(Text("prelude", definitions.partition("\n")[2]))
+        assert [statement.name for statement in parsed] == [statement.name for statement in prelude()]
+
+
 BAD_TEXTS = {
     "C104": ("encoder = cnn(glu, kernal=5)\ndecoder = mlp_src_att\n", 2),
     "C201": ("encoder = res(linear(3))\ndecoder = mlp_src_att\n", 2),
@@ -228,6 +250,3 @@ def test_bad_files_are_errors_and_lose_nothing(calque: Run, trained: Path, tmp_p
         assert done.err.strip(), arguments
         assert done.out == "", arguments
     assert not (tmp_path / "fresh").exists()
-    done = calque("translate", trained, stdin=b"alpha\n\xff\xfe\n")
-    assert done.status == 2
-    assert "stdin:2" in done.err

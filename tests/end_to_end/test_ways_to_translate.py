@@ -1,11 +1,6 @@
 """`calque translate` with its ways to search, on tiny runs that were never trained."""
 
 import math
-import os
-import signal
-import subprocess
-import sys
-import time
 from pathlib import Path
 
 import pytest
@@ -177,35 +172,6 @@ def test_a_run_that_is_not_whole_is_one_error(calque: Run, tmp_path: Path, optio
     assert done.status == 1
     assert done.err.count("error[K101]") == 1
     assert "Traceback" not in done.err
-
-
-def test_an_interrupt_ends_all_processes(runs: dict[str, Path], tmp_path: Path) -> None:
-    command = [sys.executable, "-m", "calque.cli", "translate", str(runs["one"]), "--workers", "2", "--threads", "1"]
-    (tmp_path / "long").write_bytes(b"a b c\n" * 400_000)
-    with open(tmp_path / "long", "rb") as stdin:
-        process = subprocess.Popen(
-            command,
-            stdin=stdin,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.PIPE,
-            start_new_session=True,  # as from a terminal, the whole group is told
-            # A shell that runs the tests in the background has its children ignore interrupts.
-            preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_DFL),
-            env={**os.environ, "PYTHONPATH": os.pathsep.join(p for p in sys.path if p)},
-        )
-    assert process.stdout is not None
-    assert process.stdout.readline()  # the workers are at work
-    os.killpg(process.pid, signal.SIGINT)
-    _, err = process.communicate(timeout=60)
-    assert err.strip() == b""
-    assert process.returncode == 130
-    for _ in range(100):
-        try:
-            os.killpg(process.pid, 0)
-        except ProcessLookupError:
-            return
-        time.sleep(0.1)
-    pytest.fail("a process is left")
 
 
 def test_the_weights_of_a_loaded_run_are_its_file(runs: dict[str, Path]) -> None:

@@ -244,6 +244,7 @@ def train(
     from calque.bench import train as measuring
     from calque.bench.inputs import definition, like_file, synthetic, words_file
     from calque.bench.peers import PRECISIONS, TRAINED
+    from calque.data.lines import check_corpus
     from calque.model import Shape
 
     if idle := [n for each in against.split(",") if (n := each.partition(":")[0]) in PRECISIONS and n not in TRAINED]:
@@ -252,6 +253,8 @@ def train(
     checked = definition(name)
     if words and not like:
         raise click.UsageError("--words are those of --like")
+    if like is not None:
+        check_corpus(*like)
     if words:
         texts = [words_file(f, pairs, vocabulary) for f in like or ()]
     else:
@@ -271,13 +274,12 @@ def train(
 def operators(write: Path | None) -> None:
     """Count what a decoding step of every architecture of the zoo asks of torch: calls, allocations, waits."""
     from calque.bench.operators import every_count, to_text
-    from calque.ground.files import write_whole
 
     text = to_text(every_count())
     if write is None:
         click.echo(text, nl=False)
     else:
-        write_whole(write, text.encode())
+        write_out(write, text)
 
 
 @bench.command()

@@ -70,6 +70,9 @@ def _status(fault: BaseException) -> int:
         return 0  # whoever read stdout has enough, as `head` does
     if (place := _plugin_at_fault(fault)) is not None:
         return _show(error("X412", place, kind=type(fault).__name__, reason=str(fault)))
+    if isinstance(fault, OSError) and isinstance(fault.filename, str | bytes):
+        reason = (fault.strerror or str(fault)).lower()
+        return _show(error("K310", Place(os.fsdecode(fault.filename)), reason=reason))
     traceback.print_exception(fault)
     tell("this is a bug of calque: please report it with the lines above")
     return 70

@@ -71,13 +71,13 @@ def raw_lines(path: Path, cut: Callable[[BinaryIO], Iterable[bytes]] = iter) -> 
 
 def unreadable(path: Path, fault: OSError) -> CalqueError:
     """D101. A missing file of a public corpus comes with the command that fetches it."""
-    fetch: dict[str, object] = {}
+    fields: dict[str, object] = {"reason": _lower(fault.strerror or str(fault))}
     if isinstance(fault, FileNotFoundError):
         from calque.data.public import providing  # slow to load, and few calls need it
 
         if (found := providing(path)) is not None:
-            fetch = {"corpus": found[0], "root": shlex.quote(str(found[1]))}
-    return error("D101", Place(str(path)), reason=_lower(fault.strerror or str(fault)), **fetch)
+            fields |= {"corpus": found[0], "root": shlex.quote(str(found[1]))}
+    return CalqueError(Diagnostic("D101", Place(str(path)), fields))
 
 
 @dataclass(frozen=True)

@@ -113,7 +113,7 @@ class Run:
         settings = SearchSettings(
             normalise=here.decode.normalise, alpha=here.decode.alpha, word_penalty=here.decode.word_penalty
         )
-        one = isinstance(pairs, tuple) and len(pairs) == 2 and all(isinstance(side, str) for side in pairs)
+        one = _is_pair(pairs)
         found = self._forced(_pairs([pairs] if one else pairs))
         scores: list[float] = score_of(settings, found.logp, found.tokens).tolist()
         return scores[0] if one else scores
@@ -254,11 +254,16 @@ def _sentences(texts: Iterable[str], name: str) -> list[str]:
     return read
 
 
-def _pairs(pairs: Iterable[tuple[str, str]]) -> tuple[list[str], list[str]]:
+def _is_pair(given: object) -> bool:
+    return isinstance(given, tuple) and len(given) == 2 and all(isinstance(side, str) for side in given)
+
+
+def _pairs(pairs: Iterable[Any]) -> tuple[list[str], list[str]]:
     """The sentences of both sides. Raises TypeError for what is no pair of strings."""
     sources, targets = [], []
     for number, pair in enumerate(pairs, 1):
-        if isinstance(pair, str) or len(pair) != 2:  # a string of two characters would pass for a pair
+        if isinstance(pair, str) or not isinstance(pair, Sequence) or len(pair) != 2:
+            # A string of two characters would pass for a pair of sentences.
             raise TypeError(f"expected pairs of source and target, found {pair!r} as number {number}")
         sources.append(pair[0])
         targets.append(pair[1])

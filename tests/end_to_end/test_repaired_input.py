@@ -1,0 +1,154 @@
+"""Input with bad bytes: as many lines out as in, each bad line reported; the same rule for sentences of a Python program."""
+
+import gzip
+import warnings
+from pathlib import Path
+
+import pytest
+from calque.data.text import EXAMPLES
+from calque.diagnostics import Diagnostic
+from command import Run
+from test_ways_to_translate import make_run
+
+import calque as package
+from calque.data.repair import LONGEST, Repairs
+
+BAD = [b"a b c", b"a \xff b", b"", b"a\xc3", b"d\0e", b"\xed\xa0\x80 h", b"i\rh \xe2\x80\xa8 a\xc2\x85b", b"b"]
+MEANT = ["a b c", "a \ufffd b", "", "a\ufffd", "d\ufffde", "\ufffd\ufffd\ufffd h", "i\rh \u2028 a\u0085b", "b"]
+REPORTED = [("D120", 2), ("D120", 4), ("D121", 5), ("D120", 6)]
+
+
+@pytest.fixture(scope="module")
+def run(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return make_run(tmp_path_factory.mktemp("run"), "one", 1)
+
+
+def read(path: Path) -> tuple[list[str], list[Diagnostic], int]:
+    found: list[Diagnostic] = []
+    repairs = Repairs(found.append)
+    lines = list(repairs.lines(path))
+    repairs.end()
+    return lines, found, repairs.faults
+
+
+@pytest.mark.parametrize("pack", [bytes, gzip.compress])
+def test_bad_bytes_become_replacement_characters(tmp_path: Path, pack: object) -> None:
+    body = b"\xef\xbb\xbf" + b"\r\n".join(BAD)
+    (tmp_path / "text").write_bytes(pack(body))  # type: ignore[operator]
+    lines, found, faults = read(tmp_path / "text")
+    assert lines == MEANT
+    assert [(d.code, d.where.line) for d in found] == REPORTED  # type: ignore[union-attr]
+    assert faults == len(REPORTED)
+    assert found[0].fields == {"byte": "0xff", "column": 3}
+    assert found[2].fields == {"character": "U+0000", "column": 2}
+
+
+def test_only_the_first_faults_are_listed(tmp_path: Path) -> None:
+    (tmp_path / "text").write_bytes(b"\xff\n" * (EXAMPLES + 3))
+    lines, found, faults = read(tmp_path / "text")
+    assert lines == ["\ufffd"] * (EXAMPLES + 3)
+    assert [d.code for d in found] == ["D120"] * EXAMPLES + ["D110"]
+    assert (found[-1].fields["more"], faults) == (3, EXAMPLES + 3)
+
+
+def test_an_over_long_line_is_one_line_and_takes_no_memory(tmp_path: Path) -> None:
+    long = "ä" * LONGEST  # twice as many bytes; the cut is inside a character
+    (tmp_path / "text").write_bytes(f"x{long}{long}\ny\n{'z' * LONGEST}".encode())
+    lines, found, faults = read(tmp_path / "text")
+    assert [len(line) for line in lines] == [1 + LONGEST // 2, 1, LONGEST]
+    assert [(d.code, d.where.line) for d in found] == [("D122", 1)]  # type: ignore[union-attr]
+    assert faults == 1
+
+
+@pytest.mark.parametrize("options", [[], ["--workers", 2, "--threads", 1]])
+def test_translate_writes_as_many_lines_as_it_reads(calque: Run, run: Path, options: list[object]) -> None:
+    done = calque("translate", run, *options, stdin=b"\n".join(BAD) + b"\n")
+    clean = calque("translate", run, stdin="".join(f"{line}\n" for line in MEANT).encode())
+    assert (done.status, clean.status, clean.err) == (1, 0, "")
+    assert done.out == clean.out
+    assert done.out.count("\n") == len(BAD)
+    for code, line in REPORTED:
+        assert f"error[{code}]" in done.err
+        assert f"--> stdin:{line}\n" in done.err
+    assert "Traceback" not in done.err
+
+
+def test_score_align_and_evaluate_read_bad_bytes_too(calque: Run, run: Path, tmp_path: Path) -> None:
+    (tmp_path / "bad").write_bytes(b"a \xff b\nc\n")
+    (tmp_path / "meant").write_text("a \ufffd b\nc\n")
+    (tmp_path / "target").write_text("A B\nC\n")
+    for command in (["score", run, "TEXT", tmp_path / "target"], ["align", "TEXT", tmp_path / "target", "--run", run]):
+        done = calque(*[tmp_path / "bad" if word == "TEXT" else word for word in command])
+        clean = calque(*[tmp_path / "meant" if word == "TEXT" else word for word in command])
+        assert (done.status, done.err.count("error[D120]"), clean.status) == (1, 1, 0), (command, done)
+        assert done.out == clean.out
+        assert done.out.count("\n") == 2
+    done = calque("evaluate", tmp_path / "bad", tmp_path / "meant")
+    assert (done.status, done.err.count("error[D120]")) == (1, 1)
+    assert done.out == calque("evaluate", tmp_path / "meant", tmp_path / "meant").out
+    # What is learned from has to be right.
+    for command in (["align", tmp_path / "bad", tmp_path / "target"], ["new", tmp_path / "new", "--train"]):
+        done = calque(*command, *([tmp_path / "bad", tmp_path / "target"] if command[0] == "new" else []))
+        assert (done.status, done.out, done.err.count("error[D103]")) == (1, "", 1)
+
+
+def test_sides_that_differ_in_length_are_still_an_error(calque: Run, run: Path, tmp_path: Path) -> None:
+    (tmp_path / "two").write_bytes(b"a\nb\xff\n")
+    (tmp_path / "one").write_bytes(b"A\n")
+    (tmp_path / "none").write_bytes(b"")
+    for target, code in (("one", "D102"), ("none", "D102")):
+        done = calque("score", run, tmp_path / "two", tmp_path / target)
+        assert (done.status, done.out, done.err.count(f"error[{code}]")) == (1, "", 1)
+    assert calque("score", run, tmp_path / "none", tmp_path / "none").err.count("error[D106]") == 1
+
+
+def test_one_string_is_one_sentence(run: Path) -> None:
+    loaded = package.load(run)
+    assert loaded.translate("a b c") == loaded.translate(["a b c"])[0]
+    assert loaded.translate("a b c", prefixes="C A") == loaded.translate(["a b c"], prefixes=["C A"])[0]
+    assert loaded.translate("a b c", prefixes="C A").startswith("C A")
+    assert loaded.candidates("a b c", n_best=2) == loaded.candidates(["a b c"], n_best=2)[0]
+    assert loaded.score(("a b", "A B")) == loaded.score([("a b", "A B")])[0]
+    assert loaded.cross_entropies({"a b": "A B"}) == loaded.cross_entropies({"a b": ["A B"]})
+    assert loaded.translate(line for line in ("a", "b")) == loaded.translate(("a", "b"))
+    assert loaded.translate([]) == []
+
+
+def test_what_is_no_sentence_is_a_type_error(run: Path) -> None:
+    loaded = package.load(run)
+    for wrong in (b"a b", [b"a"], ["a", None], [["a"]]):
+        with pytest.raises(TypeError, match="expected a string"):
+            loaded.translate(wrong)  # type: ignore[call-overload]
+    for pairs in (["ab", "cd"], "ab", [("a", "b", "c")], [3]):
+        with pytest.raises(TypeError, match="pairs of source and target"):
+            loaded.score(pairs)
+    with pytest.raises(TypeError, match="one string"):
+        loaded.translate(["a", "b"], prefixes="AB")  # type: ignore[call-overload]
+    with pytest.raises(TypeError, match="as text or as ids"):
+        loaded.translate("a", prefixes=["A"])  # type: ignore[call-overload]
+    with pytest.raises(ValueError, match="as many prefixes"):
+        loaded.translate(["a", "b"], prefixes=["A"])
+
+
+def test_python_reads_sentences_as_the_command_line_reads_lines(calque: Run, run: Path) -> None:
+    loaded = package.load(run)
+    asked = b"\xef\xbb\xbfa b c\r\nd\nh h\n"
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        found = loaded.translate(["\ufeffa b c\r\n", "d\n", "h h"])
+    assert "".join(f"{line}\n" for line in found) == calque("translate", run, stdin=asked).out
+    with pytest.warns(UserWarning, match="D121") as said:
+        odd = loaded.translate(["a", "d \ud800 e", "b\0"])
+    assert [str(one.message).split(" --> ")[1].split("\n")[0] for one in said] == ["lines:2", "lines:3"]
+    assert odd == loaded.translate(["a", "d \ufffd e", "b\ufffd"])
+    text = "d = 8\nencoder = id\ndecoder = mlp_src_att\n"
+    assert package.check("\ufeff" + text).hash == package.check(text).hash
+
+
+def test_the_package_lists_what_it_has() -> None:
+    assert set(package.__all__) <= set(dir(package))
+    assert {"build", "check", "load", "Run", "Translation", "CalqueError", "__version__"} <= set(dir(package))
+    for name in package.__all__:
+        assert getattr(package, name).__name__ == name
+    with pytest.raises(AttributeError, match="no attribute 'lode'"):
+        _ = package.lode
