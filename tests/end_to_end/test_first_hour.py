@@ -256,15 +256,14 @@ def test_a_sample_is_spread_over_the_whole_corpus(tmp_path: Path, monkeypatch: p
 
 @pytest.mark.slow
 def test_a_proposed_experiment_learns(calque: Run, tmp_path: Path) -> None:
-    """The recipe on a language of 60 words that is written backwards, for a minute: an end-to-end check that it learns."""
+    """The recipe on a language of 30 words that is written backwards: an end-to-end check that it learns."""
     draw = random.Random(1)
     pairs = []
     for _ in range(6_000):
-        words = [draw.randrange(60) for _ in range(draw.randint(2, 6))]
+        words = [draw.randrange(30) for _ in range(draw.randint(1, 4))]
         pairs.append((" ".join(f"un{w}" for w in words), " ".join(f"zwei{w}" for w in words[::-1])))
-    file = Path(calque("new", tmp_path / "new", "--train", *write(tmp_path, pairs), "--time", "60s").out.strip())
-    limit = ["--set", "train.max_seconds=0", "--set", "train.max_updates=400", "--set", "train.threads=1"]
-    done = calque("train", file, "--out", tmp_path / "run", *limit)
+    asked = ["new", tmp_path / "new", "--train", *write(tmp_path, pairs), "--time", "10m", "--no-measure"]
+    limit = ["--set", "train.max_seconds=0", "--set", "train.max_updates=300", "--set", "train.threads=1"]
+    done = calque("train", calque(*asked).out.strip(), "--out", tmp_path / "run", *limit)
     assert done.status == 0, done.err
-    figures = load_model(tmp_path / "run").meta["figures"]
-    assert figures["bleu"] > 60
+    assert load_model(tmp_path / "run").meta["figures"]["bleu"] > 60

@@ -26,11 +26,11 @@ class Size:
         return f"{self.blocks} + {self.blocks} blocks of width {self.width}"
 
 
-# From small to large; the largest is the base model of Vaswani et al. (2017). The numbers of tokens are a judgement: the second
-# size wants a thousand updates of the smallest batch, the largest 12,000 of the largest.
+# From small to large; the largest is the base model of Vaswani et al. (2017). The numbers of tokens are a judgement. For the second
+# size it rests on a training: 600 batches of Multi30k English-German, 0.55 million target tokens, gave BLEU 20.8 on test2016.
 SIZES = (
     Size(128, 2, 0, 0, 0.003),
-    Size(256, 2, 0, 1e6, 0.002),
+    Size(256, 2, 0, 3e5, 0.002),
     Size(256, 3, 20_000, 5e6, 0.002),
     Size(512, 6, 400_000, 100e6, 0.0007),
 )

@@ -110,7 +110,7 @@ def lines(proposal: Proposal) -> Iterator[str]:
         )
     )
     told.append(
-        ("dropout", f"{choice.dropout}, for {choice.passes:.2g} passes over the text: more passes want more of it")
+        ("dropout", f"{choice.dropout}, for {_passes(choice)} passes over the text: more passes want more of it")
     )
     told.append(
         (
@@ -145,6 +145,10 @@ def _why(proposal: Proposal) -> str:
     return f"what {proposal.counts[0]:,} pairs are enough for"
 
 
+def _passes(choice: Choice) -> str:
+    return f"{choice.passes:.0f}" if choice.passes >= 10 else f"{choice.passes:.1f}"
+
+
 def _updates(proposal: Proposal) -> int:
     tokens = proposal.choice.passes * proposal.counts[0] * (proposal.subwords[1] + 1)
     return max(1, round(tokens / proposal.choice.batch))
@@ -162,7 +166,7 @@ def _time(proposal: Proposal) -> str:
     if choice.timed:
         assert proposal.budget is not None
         return f"{duration(choice.seconds)} of training, {duration(proposal.budget)} with validations and the start"
-    whole = f"about {duration(1.1 * choice.seconds)} with validations, {choice.passes:.0f} passes over the text"
+    whole = f"about {duration(1.1 * choice.seconds)} with validations, {_passes(choice)} passes over the text"
     if proposal.budget is not None:
         return f"{whole}; the rest of {duration(proposal.budget)} would only teach it by heart"
     return f"{whole}; `--time 20m` sizes all of this to a budget"
