@@ -9,12 +9,12 @@ import sys
 from pathlib import Path
 
 import pytest
-from calque.diagnostics import Text
 from command import Run
 
 from calque import cli
 from calque.adl.parser import parse
 from calque.adl.program import prelude
+from calque.ground.diagnostics import Text
 from calque.layers.registry import builtin
 
 TINY = """
