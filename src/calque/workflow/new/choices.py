@@ -45,6 +45,12 @@ UPDATES = 10_000
 BATCHES = (1024, 2048, 4096, 8192)
 TRAINING_SHARE = 0.9
 """Of a budget of time; the rest is for compiling the corpus, validations and the end."""
+VALIDATION_SHARE = 0.06
+"""Of the time of training, for validations; at least `VALIDATIONS[0]` of them are made."""
+VALIDATIONS = 3, 20
+"""At least, and at most."""
+STEP = 4
+"""The tokens that training does in the time of one greedy step for one sentence, on a processor, 200 sentences together."""
 
 Pace = Callable[[Size, int], float]
 """Target tokens a second of a size, in batches of so many tokens."""
@@ -57,6 +63,15 @@ class CorpusFigures:
     pairs: int
     tokens: float
     """Target tokens of one pass, end symbols included."""
+    valid: float
+    """Target tokens of the validation text."""
+    translated: float
+    """Those of its sentences that each validation translates."""
+
+    @property
+    def validation(self) -> float:
+        """What a validation costs, in target tokens of training: one pass forward, and a search step for each word."""
+        return self.valid / 3 + STEP * self.translated
 
 
 @dataclass(frozen=True)
@@ -73,16 +88,14 @@ class Choice:
     """Of training, validations left out."""
     timed: bool
     """Ended by the clock, else after `passes`."""
+    validations: int
+    """As many as take a small share of the time."""
     larger: Size | None = None
     """What a longer budget would have allowed."""
 
     @property
     def dropout(self) -> float:
         return 0.1 if self.passes <= 10 else 0.2 if self.passes <= 30 else 0.3
-
-    @property
-    def validations(self) -> int:
-        return min(20, max(3, round(self.seconds / 60)))
 
 
 def vocabulary(pairs: int) -> int:
@@ -99,7 +112,8 @@ def choose(corpus: CorpusFigures, budget: float | None, pace: Pace) -> Choice:
         passes = float(next(n for most, n in PASSES if corpus.pairs <= most))
         batch = _batch(passes * corpus.tokens)
         speed = pace(size, batch)
-        return Choice(size, batch, speed, passes, passes * corpus.tokens / speed, timed=False)
+        seconds = passes * corpus.tokens / speed
+        return Choice(size, batch, speed, passes, seconds, False, _validations(corpus, speed * seconds))
     larger = None
     for size in reversed(fed):
         speed = pace(size, BATCHES[0])
@@ -111,7 +125,16 @@ def choose(corpus: CorpusFigures, budget: float | None, pace: Pace) -> Choice:
         speed = pace(size, batch)
     seconds = min(TRAINING_SHARE * budget, MOST_PASSES * corpus.tokens / speed)
     timed = seconds == TRAINING_SHARE * budget
-    return Choice(size, batch, speed, speed * seconds / corpus.tokens, seconds, timed, larger)
+    tokens = speed * seconds
+    return Choice(
+        size, batch, speed, tokens / corpus.tokens, seconds, timed, _validations(corpus, tokens, seconds), larger
+    )
+
+
+def _validations(corpus: Corpus, tokens: float, seconds: float = math.inf) -> int:
+    """In a training on so many tokens: no more than one a minute of a budget."""
+    least, most = VALIDATIONS
+    return round(min(most, max(least, min(seconds / 60, VALIDATION_SHARE * tokens / corpus.validation))))
 
 
 def _batch(tokens: float) -> int:
