@@ -119,11 +119,7 @@ def pace(tokens: float) -> Callable[[Size, int], float]:
 
 @pytest.mark.parametrize("pairs", [500, 29_000, 1_000_000])
 def test_more_time_and_faster_machines_never_get_a_smaller_model(pairs: int) -> None:
-<<<<<<< HEAD
-    corpus = CorpusFigures(pairs, 15.0 * pairs)
-=======
-    corpus = Corpus(pairs, 15.0 * pairs, 15_000, 1_500)
->>>>>>> refs/heads/new
+    corpus = CorpusFigures(pairs, 15.0 * pairs, 15_000, 1_500)
     largest = [size for size in SIZES if size.pairs <= pairs][-1]
     for speeds, budgets in (((5e3,), (60, 600, 6e3, 6e5)), ((1e2, 5e3, 1e6), (600,))):
         chosen = [choose(corpus, budget, pace(speed)) for speed in speeds for budget in budgets]
@@ -141,11 +137,7 @@ def test_more_time_and_faster_machines_never_get_a_smaller_model(pairs: int) -> 
 
 
 def test_a_budget_is_kept_and_not_filled_with_passes_that_teach_by_heart() -> None:
-<<<<<<< HEAD
-    small = CorpusFigures(1_000, 15_000)
-=======
-    small = Corpus(1_000, 15_000, 750, 750)
->>>>>>> refs/heads/new
+    small = CorpusFigures(1_000, 15_000, 750, 750)
     kept, spared = choose(small, 60, pace(2e3)), choose(small, 36_000, pace(2e3))
     assert kept.timed
     assert kept.seconds == 60 * TRAINING_SHARE

@@ -73,14 +73,9 @@ def _propose(
     sentences = [[ids[: DataSettings().max_tokens] for ids in codec.encode(side)] for side in found.sample]
     both = [(source, target) for source, target in zip(*sentences, strict=True) if source and target]
     pairs = Pairs.of([source for source, _ in both], [target for _, target in both])
-<<<<<<< HEAD:src/calque/workflow/new/__init__.py
-    corpus = CorpusFigures(found.pairs, found.pairs * (float(pairs.target_lengths.mean()) + 1))
-    pace = MeasuredPace(pairs, codec.size, TrainSettings(clip_norm=1.0)) if measured else Assumed(codec.size)
-=======
     length = float(pairs.target_lengths.mean()) + 1
-    corpus = Corpus(found.pairs, found.pairs * length, held_out * length, min(held_out, BLEU_SENTENCES) * length)
-    pace = Measured(pairs, codec.size, Train(clip_norm=1.0)) if measured else Assumed(codec.size)
->>>>>>> refs/heads/new:src/calque/new/__init__.py
+    corpus = CorpusFigures(found.pairs, found.pairs * length, held_out * length, min(held_out, BLEU_SENTENCES) * length)
+    pace = MeasuredPace(pairs, codec.size, TrainSettings(clip_norm=1.0)) if measured else Assumed(codec.size)
     choice = choose(corpus, budget, pace)
     write_whole(folder / "model.adl", text_of(choice.size, choice.dropout).encode())
     experiment = Experiment(
