@@ -131,7 +131,7 @@ def choose(corpus: CorpusFigures, budget: float | None, pace: Pace) -> Choice:
     )
 
 
-def _validations(corpus: Corpus, tokens: float, seconds: float = math.inf) -> int:
+def _validations(corpus: CorpusFigures, tokens: float, seconds: float = math.inf) -> int:
     """In a training on so many tokens: no more than one a minute of a budget."""
     least, most = VALIDATIONS
     return round(min(most, max(least, min(seconds / 60, VALIDATION_SHARE * tokens / corpus.validation))))
