@@ -162,7 +162,7 @@ def bounds(desk: Desk, fault: Diagnostic) -> Iterator[Fix]:
     """C403, C404: a percentage as a share, or the nearest bound."""
     at = span_of(fault)
     low, high, found = (float(str(fault.fields[name])) for name in ("low", "high", "found"))
-    if high <= 1 < found <= 100:
+    if fault.code == "C404" and 1 < found <= 100:
         yield rename(desk, at, repr(found / 100))
     if high == 1 and found == 1:
         yield rename(desk, at, "0.1")
