@@ -145,13 +145,21 @@ def test_files_are_small() -> None:
 
 
 @pytest.mark.parametrize(
-    "module", ["calque", "calque.cli", "calque.adl.parser", "calque.adl.check", "calque.experiment"]
+    "module",
+    ["calque", "calque.cli.using", "calque.cli.training", "calque.adl.parser", "calque.adl.check", "calque.experiment"],
 )
 def test_torch_is_not_imported_until_it_is_needed(module: str) -> None:
     program = f"import sys, {module}; sys.exit('torch' in sys.modules)"
     assert subprocess.run([sys.executable, "-c", program], check=False).returncode == 0, (
         f"`import {module}` loads torch"
     )
+
+
+def test_the_command_line_begins_without_imports() -> None:
+    """Ctrl-C while something is imported is one line only where the handler for it is there already."""
+    program = "import sys, signal; before = set(sys.modules); import calque.cli; print(*set(sys.modules) - before)"
+    found = subprocess.run([sys.executable, "-c", program], check=True, capture_output=True, text=True).stdout.split()
+    assert set(found) == {"calque", "calque.cli"}
 
 
 def test_files_of_tests_have_names_of_their_own() -> None:
