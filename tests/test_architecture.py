@@ -1,10 +1,14 @@
 """The order of rooms, and the sizes of files and functions: read from the source as it is, nothing imported."""
 
 import ast
+import statistics
+import subprocess
 import sys
 from collections import defaultdict
 from collections.abc import Iterator
 from pathlib import Path
+
+import pytest
 
 import calque.ground.diagnostics
 
@@ -133,3 +137,54 @@ def test_layers_import_neither_the_parser_nor_each_other() -> None:
         below = {m for m in imports(file) if m.startswith("calque.")}
         allowed = FOR_LAYERS | {f"calque.layers.{name}" for name in SHARED}
         assert below <= allowed, f"{file.name} imports {sorted(below - allowed)}"
+
+
+def test_what_layers_share_is_not_a_layer() -> None:
+    for name in SHARED:
+        tree = ast.parse((ROOT / "layers" / f"{name}.py").read_text(encoding="utf-8"))
+        for node in tree.body:
+            if isinstance(node, ast.ClassDef):
+                named = {
+                    t.id for a in node.body if isinstance(a, ast.Assign) for t in a.targets if isinstance(t, ast.Name)
+                }
+                assert "name" not in named, f"{name}.py holds the layer {node.name}"
+
+
+def test_the_assembly_imports_no_layer_and_no_text() -> None:
+    for name in ASSEMBLY - {"__init__"}:
+        below = {m for m in imports(ROOT / "layers" / f"{name}.py") if m.startswith("calque.")}
+        allowed = {"calque.layers", "calque.adl.tree"} | {f"calque.layers.{n}" for n in SHARED | ASSEMBLY}
+        assert below <= allowed, f"{name}.py imports {sorted(below - allowed)}"
+
+
+def test_files_are_small() -> None:
+    lengths = {file: len(file.read_text(encoding="utf-8").splitlines()) for file in FILES}
+    long = {str(f.relative_to(ROOT)): n for f, n in lengths.items() if n > 400}
+    assert not long
+    assert statistics.median(lengths.values()) < 150
+
+
+@pytest.mark.parametrize(
+    "module",
+    ["calque", "calque.cli.using", "calque.cli.training", "calque.adl.parser", "calque.adl.check", "calque.experiment"],
+)
+def test_torch_is_not_imported_until_it_is_needed(module: str) -> None:
+    program = f"import sys, {module}; sys.exit('torch' in sys.modules)"
+    assert subprocess.run([sys.executable, "-c", program], check=False).returncode == 0, (
+        f"`import {module}` loads torch"
+    )
+
+
+def test_the_command_line_begins_without_imports() -> None:
+    """Ctrl-C while something is imported is one line only where the handler for it is there already."""
+    program = "import sys, signal; before = set(sys.modules); import calque.cli; print(*set(sys.modules) - before)"
+    found = subprocess.run([sys.executable, "-c", program], check=True, capture_output=True, text=True).stdout.split()
+    assert set(found) == {"calque", "calque.cli"}
+
+
+def test_files_of_tests_have_names_of_their_own() -> None:
+    """They are imported by their bare names: of two alike the second would not be collected."""
+    names = [
+        path.name for path in Path(__file__).parent.rglob("*.py") if path.name not in ("conftest.py", "__init__.py")
+    ]
+    assert not {name for name in names if names.count(name) > 1}

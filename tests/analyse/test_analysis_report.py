@@ -237,6 +237,25 @@ def test_a_page_of_many_runs_names_some_of_them(runs: dict[str, Path], tmp_path:
     assert "<title>Learning curves (copy-0)</title>" in (tmp_path / "one" / "report.html").read_text(encoding="utf-8")
 
 
+def test_a_call_that_is_stopped_early_names_no_report(
+    runs: dict[str, Path], tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    def stop(a: Analysis) -> Found:
+        raise KeyboardInterrupt
+
+    monkeypatch.setitem(PIECES, "pareto", replace(PIECES["pareto"], draw=stop))
+    out = tmp_path / "out"
+    for before in (None, "an earlier report"):
+        if before is not None:
+            out.mkdir(exist_ok=True)
+            (out / "report.html").write_text(before)
+        with pytest.raises(SystemExit, match="130"):
+            calque("analyse", runs["transformer"], "--out", out, "--lines", 6, "--threads", 1, "--figure", "pareto")
+        told = capsys.readouterr()
+        assert told.out == ""
+        assert told.err.endswith("interrupted; no section is finished. The same command continues\n")
+
+
 def test_a_stopped_call_goes_on(
     runs: dict[str, Path], tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:

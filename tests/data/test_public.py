@@ -6,9 +6,11 @@ import hashlib
 import http.server
 import io
 import re
+import shlex
 import struct
 import tarfile
 import threading
+import tomllib
 import zipfile
 from collections.abc import Iterator
 from dataclasses import replace
@@ -19,7 +21,8 @@ import pytest
 from click.testing import CliRunner
 
 import calque.data.public as public
-from calque.cli.base import root as cli
+from calque.cli import root as cli
+from calque.data.lines import Lines
 from calque.data.public import NAMES, Input, Output, PublicCorpus, build, corpus, data_root
 from calque.data.public_build import BUILDERS
 from calque.ground.diagnostics import CalqueError
@@ -266,6 +269,41 @@ def test_the_split_of_tatoeba_is_disjoint() -> None:
     numbers = [n for part in split.values() for n in part]
     assert len(numbers) == len(set(numbers))
     assert (len(split["dev"]), len(split["test"])) == (2000, 2000)
+
+
+def test_a_missing_file_of_a_corpus_names_the_command_that_brings_it(
+    small: PublicCorpus, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """What the help proposes works: the command is run as it stands, and the file is there."""
+    monkeypatch.setattr(public, "NAMES", ("small",))
+    monkeypatch.setattr(public, "corpus", lambda name: small)
+    monkeypatch.chdir(tmp_path)
+    for root in ("my corpora", str(tmp_path / "elsewhere"), "."):
+        missing = Path(root, "small", "tok", "dev.de")
+        with pytest.raises(CalqueError) as caught:
+            list(Lines(missing))
+        found = re.search("`(calque data .*)` fetches it", str(caught.value))
+        assert found is not None, str(caught.value)
+        _, command, name, *options = shlex.split(found[1])
+        assert name == "small"
+        done = CliRunner().invoke(cli, [command, "multi30k", *options])  # the choice of names was made at import
+        assert done.exit_code == 0, done.output
+        assert list(Lines(missing)) == TEXT.decode().split("\n")[:-1]
+    for other in (tmp_path / "small" / "dev.de", tmp_path / "dev.de", tmp_path / "tok" / "dev.de"):
+        with pytest.raises(CalqueError) as caught:
+            list(Lines(other))
+        assert "help" not in str(caught.value)
+    with pytest.raises(CalqueError) as caught:  # which is there
+        list(Lines(tmp_path / "small" / "tok"))
+    assert "help" not in str(caught.value)
+
+
+def test_the_example_names_files_of_its_corpus_and_how_to_get_them() -> None:
+    file = Path(__file__).parents[2] / "examples" / "multi30k.toml"
+    data = tomllib.loads(file.read_text(encoding="utf-8"))["data"]
+    named = [*data["train"], *data["valid"], *data["test"], data["codes"]]
+    assert set(named) <= set(corpus("multi30k").outputs)
+    assert "calque data multi30k --root examples" in file.read_text(encoding="utf-8")
 
 
 def test_the_names_are_the_files() -> None:
