@@ -5,7 +5,6 @@ from typing import NamedTuple
 
 from calque.experiment import Train
 
-
 EARLY = 0.05
 """The share of a limit that must be used before the pace so far says when it will be reached."""
 
