@@ -66,7 +66,9 @@ def test_every_block_of_the_tutorial_runs(tmp_path: Path) -> None:
             for line in block.body.strip().splitlines():
                 assert line in printed, f"{line}\nis not in\n{printed}"
         elif block.kind == "python":
-            done = subprocess.run([sys.executable, "-c", block.body], cwd=tmp_path, capture_output=True, text=True, check=False)
+            done = subprocess.run(
+                [sys.executable, "-c", block.body], cwd=tmp_path, capture_output=True, text=True, check=False
+            )
             assert done.returncode == 0, done.stderr
             assert done.stdout.strip()
 
