@@ -90,7 +90,6 @@ def errors() -> Iterable[str]:
 
 for _name, _lines in (
     ("commands", commands()),
-    ("experiment", experiment()),
     ("layers", layers()),
     ("errors", errors()),
 ):
