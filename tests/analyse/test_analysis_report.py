@@ -21,6 +21,7 @@ from calque.analyse.analysis import Analysis
 from calque.analyse.cache import KEPT
 from calque.analyse.pieces import PIECES, Found, Piece
 from calque.cli import analysis, root
+from calque.data.compiled import prepare
 from calque.evaluate import bleu
 from calque.experiment import DataSettings
 from calque.ground.diagnostics import CalqueError
@@ -386,12 +387,11 @@ def test_runs_of_other_texts_need_one_that_is_named(
     runs: dict[str, Path], corpus: DataSettings, tmp_path: Path
 ) -> None:
     from calque.run.folder import CORPUS, EXPERIMENT
-    from calque.workflow.steps import prepare_corpus
 
     other = tmp_path / "other"
     shutil.copytree(runs["transformer"], other, ignore=shutil.ignore_patterns("checkpoints", CORPUS))
     assert (other / EXPERIMENT).is_file()
-    prepare_corpus(replace(corpus, test=write(tmp_path, "test2", 5, 9)), other)
+    prepare(replace(corpus, test=write(tmp_path, "test2", 5, 9)), other / CORPUS, Path())
     two = ["analyse", runs["rnn-feed"], other, "--figure", "lengths", "--out", tmp_path / "out"]
     assert codes_of(*two) == ["X822"]
     calque(*two, "--text", tmp_path / "test2.src", tmp_path / "test2.tgt")
