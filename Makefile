@@ -5,6 +5,7 @@
 # make soak      the slow tests: TIMESOAK; make soak PART=2/5: the second of five parts, TIMEPART
 # make lint      format, style, types: TIMELINT
 # make results   writes docs/results.md and docs/reproductions from the ledger; make diagrams: those of docs/diagrams; make bench: the benchmarks
+# make docs      builds the documentation site in build/site; a broken link is an error: TIMEDOCS
 # make clean     removes what these have made, runs excepted
 #
 # TORCH=cpu      (default) the pinned torch. On an index whose torch carries CUDA, for instance PyPI on Linux, gigabytes are
@@ -41,7 +42,7 @@ else
 $(error TORCH: expected cpu, cuda or keep, found $(TORCH))
 endif
 
-.PHONY: install demo test test-isa soak lint results diagrams bench clean
+.PHONY: docs install demo test test-isa soak lint results diagrams bench clean
 
 install: $(STAMP)
 	@:
@@ -79,6 +80,9 @@ results: $(STAMP)
 	@$(BIN)/python -m calque.papers.results_page docs/results > .venv/results.md
 	@mv .venv/results.md docs/results.md
 	@$(BIN)/python -m calque.papers.table_pages docs/results docs/reproductions
+
+docs: $(STAMP)
+	@PATH="$(CURDIR)/$(BIN):$$PATH" NO_MKDOCS_2_WARNING=1 DISABLE_MKDOCS_2_WARNING=true $(BIN)/mkdocs build --quiet
 
 diagrams: $(STAMP)
 	@find docs/diagrams -name '*.svg' -printf '%P\n' | sort | while read -r file; do \

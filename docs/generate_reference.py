@@ -1,14 +1,12 @@
-"""Writes the pages of the reference from the program itself: commands, experiment keys, layers, error codes."""
+"""Writes the pages of the reference from the program itself: commands, layers, error codes, Python API."""
 
 from collections.abc import Iterable
-from dataclasses import Field, fields
 from importlib import resources
 
 import click
 import mkdocs_gen_files
 
 from calque import cli
-from calque.experiment import Experiment
 from calque.explain.pages import layer_page
 from calque.ground.diagnostics import codes
 from calque.layers.registry import builtin
@@ -35,8 +33,8 @@ def cell(text: object) -> str:
 
 def commands() -> Iterable[str]:
     yield "# Commands\n"
-    yield "Products go to stdout; logs, progress and errors go to stderr. Exit status: 0 done; 1 a fault in data, a model or a check;"
-    yield "2 usage, definition or configuration; 70 a bug of Calque.\n"
+    yield "Products go to stdout; logs, progress and errors go to stderr. Exit status: 0 done; 1 a fault in data, a model or a"
+    yield "check; 2 usage, definition or configuration; 70 a bug of Calque.\n"
     for name, command in sorted(cli.root.commands.items()):
         inner = command.commands if isinstance(command, click.Group) else {}
         yield from one_command(f"calque {name}", command)
@@ -58,29 +56,6 @@ def one_command(name: str, command: click.Command) -> Iterable[str]:
             if shown is not None:
                 yield f"| `{cell(shown[0])}` | {cell(shown[1])} |"
         yield ""
-
-
-def experiment() -> Iterable[str]:
-    yield "# Experiment keys\n"
-    yield "One TOML file is one complete run. Every key has a default; an unknown key is an error. `--set section.key=value` replaces"
-    yield "a key for one call and is recorded.\n"
-    for section in fields(Experiment):
-        yield f"## [{section.name}]\n"
-        yield "| key | default | meaning |\n|---|---|---|"
-        assert isinstance(section.type, type)
-        for key in fields(section.type):
-            yield f"| `{key.name}` | `{cell(default(key))}` | {cell(key.metadata['doc'])} |"
-        yield ""
-
-
-def default(key: "Field[object]") -> str:
-    """The default as TOML writes it."""
-    value = key.default
-    if isinstance(value, bool):
-        return str(value).lower()
-    if isinstance(value, tuple):
-        return str(list(value))
-    return f'"{value}"' if isinstance(value, str) else str(value)
 
 
 def layers() -> Iterable[str]:
@@ -115,7 +90,6 @@ def errors() -> Iterable[str]:
 
 for _name, _lines in (
     ("commands", commands()),
-    ("experiment", experiment()),
     ("layers", layers()),
     ("errors", errors()),
 ):

@@ -145,3 +145,20 @@ def test_the_experiment_file_in_the_folder_is_the_demos(ended: tuple[Path, Resul
     assert (folder / "corpus" / "test.en").read_text(encoding="utf-8").splitlines() == [
         source for source, _ in FEW.test
     ]
+
+
+@pytest.mark.parametrize(
+    ("given", "expected"), [({}, "1000"), ({"GOMP_SPINCOUNT": "7"}, "7"), ({"OMP_WAIT_POLICY": "active"}, "None")]
+)
+def test_threads_that_wait_go_to_sleep_unless_the_environment_says_otherwise(
+    given: dict[str, str], expected: str
+) -> None:
+    """Before torch is there to read it."""
+    program = (
+        "import os, sys, calque.cli; sys.argv = ['calque', 'explain-error', 'X208']\n"
+        "try: calque.cli.main()\n"
+        "finally: print(os.environ.get('GOMP_SPINCOUNT'), 'torch' in sys.modules)"
+    )
+    plain = {k: v for k, v in os.environ.items() if k not in ("GOMP_SPINCOUNT", "OMP_WAIT_POLICY")}
+    done = subprocess.run([sys.executable, "-c", program], env={**plain, **given}, capture_output=True, text=True)
+    assert done.stdout.rstrip().split("\n")[-1] == f"{expected} False"

@@ -17,7 +17,7 @@ import click
 from calque import cli
 from calque.cli.base import INTERRUPTED, root, tell
 from calque.cli.streams import ReaderGone, open_streams
-from calque.ground.allocation import keep_freed_memory
+from calque.ground.allocation import keep_freed_memory, let_waiting_threads_sleep
 from calque.ground.diagnostics import CalqueError, Place, error, render_all
 
 
@@ -32,6 +32,7 @@ def all_commands() -> click.Group:
 def run(arguments: Sequence[str], catching: bool) -> int:
     """Runs a command and returns its exit status. `catching`: Ctrl-C ends it, with one line."""
     keep_freed_memory()
+    let_waiting_threads_sleep()
     open_streams()
     commands = all_commands()
     with Interrupts() if catching else contextlib.nullcontext() as interrupts:

@@ -1,6 +1,7 @@
 """How the process holds memory. For programs: a library leaves its host's allocator alone."""
 
 import ctypes
+import os
 import sys
 
 MMAP_THRESHOLD, TRIM_THRESHOLD = -3, -1  # the numbers of glibc's mallopt(3)
@@ -20,3 +21,17 @@ def keep_freed_memory() -> bool:
     except (OSError, AttributeError):  # another C library
         return False
     return bool(mallopt(MMAP_THRESHOLD, LARGEST) and mallopt(TRIM_THRESHOLD, LARGEST))
+
+
+SPINS = "1000"
+"""How often a waiting thread looks before it sleeps: the number that OpenMP itself takes where threads outnumber processors."""
+
+
+def let_waiting_threads_sleep() -> None:
+    """Makes threads that wait for one another sleep soon; for programs, before torch is imported.
+
+    By default they look for milliseconds. Beside other programs each then waits for a thread that is not running, and training on
+    two threads takes several times as long as on one. What the environment says already stays.
+    """
+    if not {"OMP_WAIT_POLICY", "GOMP_SPINCOUNT"} & os.environ.keys():
+        os.environ["GOMP_SPINCOUNT"] = SPINS
