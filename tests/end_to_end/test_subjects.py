@@ -106,18 +106,31 @@ def test_plugins_of_an_experiment_are_found(calque: Run, tmp_path: Path, monkeyp
     assert calque("check", run).status == 0
 
 
-@pytest.mark.parametrize("command", ["check", "explain", "train", "prepare", "tune"])
+@pytest.mark.parametrize(
+    "command",
+    [
+        "check {}",
+        "explain {}",
+        "train {}",
+        "prepare {}",
+        "tune {} a b",
+        "translate {}",
+        "score {} a b",
+        "analyse {} --out new",
+        "contrast {} a",
+    ],
+)
 def test_a_mistyped_run_folder_is_missing(
     calque: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, command: str
 ) -> None:
     (tmp_path / "runs" / "small").mkdir(parents=True)
     (tmp_path / "runs" / "small" / "experiment.toml").write_text("")
     monkeypatch.chdir(tmp_path)
-    wrong = calque(command, "runs/smal")
+    wrong = calque(*command.format("runs/smal").split())
     assert wrong.status == 2
     assert "error[X112]: there is no file, run folder or architecture `runs/smal`" in wrong.err
     assert "did you mean `runs/small`?" in wrong.err
-    assert "did you mean `runs/small`?" in calque(command, "small").err
+    assert "did you mean `runs/small`?" in calque(*command.format("small").split()).err
 
 
 @pytest.mark.parametrize(

@@ -6,13 +6,13 @@ from pathlib import Path
 
 import click
 
-from calque.cli.base import FILE, INTERRUPTED, THREADS, root, set_threads, tell
+from calque.cli.base import FILE, INTERRUPTED, RUNS, THREADS, existing, root, set_threads, tell
 
 EQUAL = ("size", "width")
 
 
 @root.command()
-@click.argument("runs", type=FILE, nargs=-1, metavar="RUN...")
+@click.argument("runs", type=FILE, nargs=-1, metavar="RUN...", callback=existing)
 @click.option("--out", type=FILE, required=True, help="The folder of the report.")
 @click.option("--figure", "figures", multiple=True, metavar="NAME", help="A section or PAPER/figureN alone; repeat.")
 @click.option("--text", type=(FILE, FILE), metavar="SOURCE TARGET", help="To translate; default: the runs' test text.")
@@ -117,7 +117,7 @@ def _command(context: click.Context) -> str:
 
 
 @root.command()
-@click.argument("runs", type=FILE, nargs=-1, required=True, metavar="RUN...")
+@RUNS
 @click.argument("pairs", type=FILE, metavar="SET")
 @click.option("--most", type=click.IntRange(1), help="Pairs of each kind of error, evenly spaced; default: all.")
 @click.option("--json", "as_json", is_flag=True, help="Everything as JSON.")

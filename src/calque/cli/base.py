@@ -61,16 +61,18 @@ def root() -> None:
     """Neural machine translation in which the architecture is a line of text."""
 
 
-def _existing(ctx: click.Context, param: click.Parameter, value: Path) -> Path:
-    """The callback of an argument that names a run folder or an experiment file: X112 where there is nothing of that name."""
-    if value.suffix != ".toml" and not value.exists():
-        from calque.workflow.definitions import missing
+def existing(ctx: click.Context, param: click.Parameter, value: Path | tuple[Path, ...]) -> Path | tuple[Path, ...]:
+    """The callback of an argument that names run folders or experiment files: X112 where there is nothing of that name."""
+    for path in value if isinstance(value, tuple) else (value,):
+        if path.suffix != ".toml" and not path.exists():
+            from calque.workflow.definitions import missing
 
-        raise missing(value)
+            raise missing(path)
     return value
 
 
-RUN = click.argument("run", type=FILE, callback=_existing)
+RUN = click.argument("run", type=FILE, callback=existing)
+RUNS = click.argument("runs", type=FILE, nargs=-1, required=True, metavar="RUN...", callback=existing)
 SET = click.option(
     "--set", "overrides", multiple=True, metavar="SECTION.KEY=VALUE", help="Replace a key of the experiment."
 )

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from calque.cli.base import BEAM, FILE, PRECISION, RUN, SET, THREADS, load_run, reading, root, set_threads
+from calque.cli.base import BEAM, FILE, PRECISION, RUN, RUNS, SET, THREADS, load_run, reading, root, set_threads
 from calque.ground.diagnostics import CalqueError, Place, error
 
 if TYPE_CHECKING:
@@ -20,7 +20,7 @@ CHUNK = 2000
 
 
 @root.command()
-@click.argument("runs", type=FILE, nargs=-1, required=True, metavar="RUN...")
+@RUNS
 @SET
 @BEAM
 @PRECISION
