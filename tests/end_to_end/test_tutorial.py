@@ -12,7 +12,9 @@ import pytest
 
 PAGE = Path(__file__).parents[2] / "docs" / "tutorial.md"
 BLOCK = re.compile(
-    r"^<!-- test: (?P<test>.*?) -->$|^```(?P<kind>\w+)(?: title=\"(?P<title>[^\"]+)\")?\n(?P<body>.*?)^```$|^ {4}(?P<command>[^\n]+)$",
+    r"^<!-- test: (?P<test>.*?) -->$"
+    r"|^```(?P<kind>\w+)(?: title=\"(?P<title>[^\"]+)\")?\n(?P<body>.*?)^```$"
+    r"|^ {4}(?P<command>[^\n]+)$",
     re.MULTILINE | re.DOTALL,
 )
 

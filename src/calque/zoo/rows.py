@@ -1,4 +1,4 @@
-"""The rows of a paper's tables as texts, read from the paper's TOML. What the paper prints beside them is read by `calque.papers`."""
+"""The rows of a paper's tables as texts, from its TOML. `calque.papers` reads what the paper prints beside them."""
 
 import re
 import textwrap
