@@ -1,7 +1,11 @@
 # make install   sets up .venv; every other target does so first
-# make demo      trains a small model on a corpus that it makes itself, and translates
-# make test      the fast tests; make soak: the slow ones; make lint: format, style, types
-# make results   writes docs/results.md from the ledger; make diagrams: those of docs/diagrams; make bench: the benchmarks
+# make demo      trains a small model on a corpus that it makes itself, and translates: about five minutes on two cores
+# make test      the fast tests: TIMETEST
+# make test-isa  the tests of numbers as on lesser processors, without and with AVX2: TIMEISA
+# make soak      the slow tests: TIMESOAK; make soak PART=2/5: the second of five parts, TIMEPART
+# make lint      format, style, types: TIMELINT
+# make results   writes docs/results.md and docs/reproductions from the ledger; make diagrams: those of docs/diagrams; make bench: the benchmarks
+# make docs      builds the documentation site in build/site; a broken link is an error: TIMEDOCS
 # make clean     removes what these have made, runs excepted
 #
 # TORCH=cpu      (default) the pinned torch. On an index whose torch carries CUDA, for instance PyPI on Linux, gigabytes are
@@ -18,8 +22,11 @@ JOBS ?= 2
 BIN := .venv/bin
 PIP := $(BIN)/python -m pip --disable-pip-version-check -qq
 STAMP := .venv/.installed
+PART ?=
 # One thread for each of the test processes; results do not depend on it.
-PYTEST := OMP_NUM_THREADS=1 $(BIN)/python -m pytest -n $(JOBS)
+PYTEST := OMP_NUM_THREADS=1 $(BIN)/python -m pytest -n $(JOBS) --dist worksteal
+# The tests whose results depend on how the processor rounds.
+NUMERIC := tests/decode/test_products.py tests/reference tests/contract/test_laws.py tests/train/test_optimise.py
 
 ifeq ($(TORCH),cpu)
 VENV_OPTIONS :=
@@ -35,7 +42,7 @@ else
 $(error TORCH: expected cpu, cuda or keep, found $(TORCH))
 endif
 
-.PHONY: install demo test soak lint results diagrams bench clean
+.PHONY: docs install demo test test-isa soak lint results diagrams bench clean
 
 install: $(STAMP)
 	@:
@@ -55,10 +62,14 @@ demo: $(STAMP)
 	@$(BIN)/calque demo
 
 test: $(STAMP)
-	@$(PYTEST) -m 'not slow'
+	@$(PYTEST)
+
+test-isa: $(STAMP)
+	@ATEN_CPU_CAPABILITY=default $(PYTEST) $(NUMERIC)
+	@ONEDNN_MAX_CPU_ISA=AVX2 $(PYTEST) $(NUMERIC)
 
 soak: $(STAMP)
-	@CALQUE_SOAK=1 $(PYTEST) -m slow
+	@CALQUE_PART=$(PART) $(PYTEST) -m slow
 
 lint: $(STAMP)
 	@$(BIN)/ruff format --check .
@@ -66,8 +77,12 @@ lint: $(STAMP)
 	@$(BIN)/mypy
 
 results: $(STAMP)
-	@$(BIN)/python -m calque.ledger_page docs/results > .venv/results.md
+	@$(BIN)/python -m calque.papers.results_page docs/results > .venv/results.md
 	@mv .venv/results.md docs/results.md
+	@$(BIN)/python -m calque.papers.table_pages docs/results docs/reproductions
+
+docs: $(STAMP)
+	@PATH="$(CURDIR)/$(BIN):$$PATH" NO_MKDOCS_2_WARNING=1 DISABLE_MKDOCS_2_WARNING=true $(BIN)/mkdocs build --quiet
 
 diagrams: $(STAMP)
 	@find docs/diagrams -name '*.svg' -printf '%P\n' | sort | while read -r file; do \

@@ -13,13 +13,13 @@ import time
 from pathlib import Path
 
 import calque
-from calque.align.ibm import Settings, align
+from calque.align.ibm import AlignerSettings, align
 from calque.align.links import SYMMETRISE, read_gold
 from calque.data.codecs import split
-from calque.data.text import Lines
+from calque.data.lines import Lines
 from calque.decode.attention import align_lines
-from calque.evaluate.alignment import alignment_error_rate
-from calque.ledger import conditions, publish
+from calque.evaluate.aer import alignment_error_rate
+from calque.ledger.entry import conditions, publish
 
 LEDGER = Path(__file__).parent.parent / "docs" / "results"
 
@@ -65,7 +65,7 @@ def main() -> None:
         figures["AER, attention of the run"] = round(alignment_error_rate(links, gold).value, 2)
     figures |= {"tension": round(forward.tension, 3), "tension, backward": round(backward.tension, 3)}
     figures["processor seconds, both directions"] = round(seconds, 1)
-    settings = Settings()
+    settings = AlignerSettings()
     where = {
         **conditions("float64"),
         "iterations": f"{settings.model1} of model 1, {settings.model2} of model 2",

@@ -15,10 +15,10 @@ from pathlib import Path
 import calque
 from calque.align.links import Gold, Links, read_gold
 from calque.data.codecs import split
-from calque.data.text import Lines
+from calque.data.lines import Lines
 from calque.decode.attention import align_lines
-from calque.evaluate.alignment import alignment_error_rate
-from calque.ledger import conditions, publish
+from calque.evaluate.aer import alignment_error_rate
+from calque.ledger.entry import conditions, publish
 
 LEDGER = Path(__file__).parent.parent / "docs" / "results"
 

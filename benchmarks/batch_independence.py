@@ -16,15 +16,15 @@ import numpy as np
 import torch
 
 import calque
-from calque.api import Run
 from calque.data.batches import collate
 from calque.data.corpus import Pairs
-from calque.data.text import Lines
+from calque.data.lines import Lines
 from calque.decode.products import packing_works
 from calque.decode.score import score
 from calque.decode.translate import Sentence, Translation, translate_batch, translate_lines
 from calque.evaluate import bleu
-from calque.ledger import conditions, publish
+from calque.ledger.entry import conditions, publish
+from calque.workflow.api import Run
 
 LEDGER = Path(__file__).parent.parent / "docs" / "results"
 SIZES = (64, 7, 1)

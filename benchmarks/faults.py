@@ -15,7 +15,7 @@ from pathlib import Path
 
 import torch
 
-from calque.ledger import Entry, conditions, record
+from calque.ledger.entry import Entry, conditions, record
 
 ROOT = Path(__file__).parent.parent
 LEDGER = ROOT / "docs" / "results"

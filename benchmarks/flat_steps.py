@@ -24,7 +24,7 @@ from calque.layers.contract import Context, Layer
 from calque.layers.history import History
 from calque.layers.state import State, States
 from calque.layers.stepping import begin, proceed
-from calque.ledger import Entry, conditions, record
+from calque.ledger.entry import Entry, conditions, record
 
 BLOCKS, WIDTH = 6, 512
 CACHED = "mh_dot_self_att"

@@ -20,17 +20,18 @@ import torch
 from torch import Tensor
 
 from calque import zoo
-from calque.adl.check import Checked
+from calque.adl.check import CheckedDefinition
 from calque.bench.clock import digits
 from calque.data.batches import Batch, collate
 from calque.data.corpus import Pairs
 from calque.decode.prepare import prepare_for_decoding
 from calque.decode.rule import SearchSettings
 from calque.decode.search import search
-from calque.explain.whole import Around, whole
-from calque.ledger import conditions, publish
+from calque.explain.totals import Surroundings, whole
+from calque.ledger.entry import conditions, publish
 from calque.model import Model, Shape
-from calque.reproduce.sizes import checked_row
+from calque.papers import read_paper
+from calque.papers.row_sizes import checked_row
 from calque.train.initialise import initialise
 from calque.train.loss import batch_loss
 
@@ -42,16 +43,16 @@ COPIES = 4
 """Numbers for each parameter in training: itself, its gradient, two moments of Adam; all in float32."""
 
 
-def networks(size: str) -> dict[str, Checked]:
+def networks(size: str) -> dict[str, CheckedDefinition]:
     """The networks of the paper at one of its two sizes."""
-    pair = next(p for p in zoo.paper("you2020").pairs if p.name == PAIRS[size])
+    pair = next(p for p in read_paper.paper("you2020").pairs if p.name == PAIRS[size])
     settings = {name: f"{name}={value}" for name, value in pair.settings.items()}
     return {row: checked_row(zoo.read(f"you2020/{row}"), settings)[0] for row in ROWS}
 
 
-def multiply_adds(checked: Checked, beam: int, words: int) -> float:
+def multiply_adds(checked: CheckedDefinition, beam: int, words: int) -> float:
     """Of a sentence: the source and what is foreseen once, the steps for each of its hypotheses."""
-    told = whole(checked, Around(VOCABULARY, words), LENGTH, LENGTH)
+    told = whole(checked, Surroundings(VOCABULARY, words), LENGTH, LENGTH)
     once = LENGTH * (told.per_source_token + told.per_place)
     return once + beam * (told.sentence - once)
 
@@ -61,7 +62,7 @@ def sources(count: int) -> Tensor:
     return torch.randint(4, VOCABULARY, (count, LENGTH))
 
 
-def sentences_a_second(checked: Mapping[str, Checked], given: argparse.Namespace) -> dict[str, list[float]]:
+def sentences_a_second(checked: Mapping[str, CheckedDefinition], given: argparse.Namespace) -> dict[str, list[float]]:
     """By network, of every repeat."""
     made: dict[str, Model] = {}
     for name, one in checked.items():

@@ -13,10 +13,10 @@ from pathlib import Path
 import torch
 
 import calque
-from calque.data.text import Lines
+from calque.data.lines import Lines
 from calque.evaluate import bleu, chrf
-from calque.ledger import conditions, publish
-from calque.run import load_model
+from calque.ledger.entry import conditions, publish
+from calque.run.folder import load_model
 
 LEDGER = Path(__file__).parent.parent / "docs" / "results"
 

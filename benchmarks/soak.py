@@ -17,9 +17,9 @@ from pathlib import Path
 import torch
 
 from calque.adl.check import check
-from calque.diagnostics import CalqueError, Text, render_all
+from calque.ground.diagnostics import CalqueError, Text, render_all
 from calque.layers.registry import builtin
-from calque.ledger import conditions, publish
+from calque.ledger.entry import conditions, publish
 from calque.prove import prove_text, random_program
 
 ROOT = Path(__file__).parent.parent

@@ -24,7 +24,7 @@ from torch.nn import functional as F
 
 import calque
 from calque.decode.prepare import prepare_for_decoding
-from calque.ledger import conditions, publish
+from calque.ledger.entry import conditions, publish
 from calque.model import Model
 
 TEXT = "encoder = pos -> repeat(6, tenc) -> norm\ndecoder = pos -> repeat(6, tdec) -> norm\n"

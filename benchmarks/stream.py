@@ -22,12 +22,12 @@ from pathlib import Path
 import torch
 
 import calque
-from calque.data.codecs import Words
+from calque.data.codecs import WordCodec
 from calque.data.vocabulary import Vocabulary
-from calque.experiment import Data, Decode, Experiment, Model, Train
-from calque.ledger import Entry, conditions, record
+from calque.experiment import DataSettings, DecodeSettings, Experiment, ModelSettings, TrainSettings
+from calque.ledger.entry import Entry, conditions, record
 from calque.model import Model as Network
-from calque.run import save_model, start_run, weights_of
+from calque.run.folder import save_model, start_run, weights_of
 
 TEXT = "d = 32\nheads = 2\nencoder = pos -> tenc -> norm\ndecoder = pos -> tdec -> norm\n"
 WORDS = [f"word{n}" for n in range(996)]
@@ -38,12 +38,12 @@ def make_run(folder: Path) -> Network:
     """A run folder with random weights."""
     torch.manual_seed(1)
     network = calque.build(TEXT, len(WORDS) + 4, len(WORDS) + 4)
-    codec = Words(Vocabulary(WORDS))
+    codec = WordCodec(Vocabulary(WORDS))
     experiment = Experiment(
-        Data(train=("source", "target"), valid=("source", "target"), subwords="words"),
-        Model(text=network.checked.text),
-        Train(max_updates=1),
-        Decode(max_length_factor=1.0, max_length_offset=5),
+        DataSettings(train=("source", "target"), valid=("source", "target"), subwords="words"),
+        ModelSettings(text=network.checked.text),
+        TrainSettings(max_updates=1),
+        DecodeSettings(max_length_factor=1.0, max_length_offset=5),
     )
     start_run(folder, experiment, network.checked, (codec, codec))
     save_model(folder, network, weights_of(network), experiment, "none", {})

@@ -1,16 +1,33 @@
-"""What all tests share: the shapes of the layers' tensors are checked; tests of an accelerator say so where there is none."""
+"""What all tests share: shapes of tensors are checked, the slow tests are dealt into parts, and some tests need an accelerator."""
 
+import os
 from collections.abc import Iterator
 
 import jaxtyping
 import pytest
 import torch
 
-# Before anything imports a layer: from here on every annotation such as Float[Tensor, "B T D"] is held against each call.
+from parts import part, within
+
+# Before anything imports a layer: every annotation such as Float[Tensor, "B T D"] can be compared with each call.
 jaxtyping.install_import_hook("calque.layers", "beartype.beartype")
+# The comparison takes as long as the layers themselves, so it is made only where their forms are tested.
+jaxtyping.config.update("jaxtyping_disable", True)
+SHAPES_CHECKED = {"contract", "decode", "reference"}
+"""Folders whose tests run every layer, in every form, and check the shapes of each call."""
+
+SLOW = pytest.StashKey[list[str]]()
+"""The ids of all slow tests that were collected, whichever part of them is run."""
 
 
-def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+@pytest.hookimpl(tryfirst=True)
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    slow = [item.nodeid for item in items if item.get_closest_marker("slow")]
+    config.stash[SLOW] = slow
+    if wanted := os.environ.get("CALQUE_PART"):
+        others = set(slow) - set(within(slow, *part(wanted)))
+        config.hook.pytest_deselected(items=[item for item in items if item.nodeid in others])
+        items[:] = [item for item in items if item.nodeid not in others]
     if torch.cuda.is_available():
         return
     for item in items:
@@ -18,9 +35,20 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
             item.add_marker(pytest.mark.skip(reason="no accelerator here"))
 
 
+@pytest.fixture(autouse=True)
+def _shapes(request: pytest.FixtureRequest) -> Iterator[None]:
+    jaxtyping.config.update("jaxtyping_disable", request.path.parent.name not in SHAPES_CHECKED)
+    yield
+    jaxtyping.config.update("jaxtyping_disable", True)
+
+
 @pytest.fixture
-def shapes_unchecked() -> Iterator[None]:
+def shapes_unchecked(_shapes: None) -> None:
     """For tests that run the layers thousands of times; the same calls are checked elsewhere."""
     jaxtyping.config.update("jaxtyping_disable", True)
-    yield
-    jaxtyping.config.update("jaxtyping_disable", False)
+
+
+@pytest.fixture
+def slow_tests(request: pytest.FixtureRequest) -> list[str]:
+    """The ids of the slow tests among those collected."""
+    return list(request.config.stash[SLOW])

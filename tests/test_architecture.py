@@ -1,35 +1,50 @@
-"""Imports go one way and files stay small: read from the source as it is, nothing imported."""
+"""The order of rooms, and the sizes of files and functions: read from the source as it is, nothing imported."""
 
 import ast
 import statistics
 import subprocess
 import sys
+from collections import defaultdict
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
-import calque.diagnostics
+import calque.ground.diagnostics
 
-ROOT = Path(calque.diagnostics.__file__).parent
+ROOT = Path(calque.ground.diagnostics.__file__).parents[1]
 FILES = sorted(ROOT.rglob("*.py"))
 
-# What each part may import of the package, besides itself. What is not named here is a tool on top: see `TOOLS`.
-PARTS: dict[str, set[str]] = {
-    "diagnostics": set(),
-    "whole": {"diagnostics"},
-    "adl": {"diagnostics"},
-    "layers": {"diagnostics", "adl"},
-    "model": {"diagnostics", "adl", "layers"},
-    "experiment": {"diagnostics", "whole", "experiment_io", "experiment_keys"},
-    "experiment_keys": set(),
-    "experiment_io": {"diagnostics", "experiment"},
-    "prove": {"diagnostics", "adl", "layers", "model"},
-    "data": {"diagnostics", "whole", "experiment"},
-    "align": {"diagnostics", "data"},
-}
-BELOW = {*PARTS, "__init__"}
-PACKAGES = {"train", "decode", "evaluate", "analyse", "bench"}
-CLI = "cli"
+# Every room may import those before it, and no others. Imports inside functions and for type checking count.
+ORDER = (
+    "ground",
+    "adl",
+    "experiment",
+    "data",
+    "layers",
+    "model",
+    "zoo",
+    "ledger",
+    "align",
+    "decode",
+    "run",
+    "explain",
+    "diagram",
+    "prove",
+    "train",
+    "evaluate",
+    "workflow",
+    "bench",
+    "analyse",
+    "demo",
+    "papers",
+    "cli",
+)
+MOST_ENTRIES = 25
+"""At the top of the package, `py.typed` included."""
+MOST_ARROWS = 160
+LONGEST_FILE, MEDIAN_FILE = 350, 120
+LONGEST_FUNCTION, MOST_BRANCHES = 40, 12
 # What a layer's own file may import of its package: the shared parts, never another layer.
 SHARED = {
     *("contract", "state", "history", "stepping", "scan", "banded", "cost"),
@@ -41,71 +56,76 @@ ASSEMBLY = {"build", "registry", "chain", "__init__"}
 FOR_LAYERS = {"calque.adl.signature"}
 
 
-def part(file: Path) -> str:
+def room(file: Path) -> str:
     """The package or module directly below `calque` that a file belongs to."""
-    first = file.relative_to(ROOT).parts[0]
-    return first.removesuffix(".py")
+    return file.relative_to(ROOT).parts[0].removesuffix(".py")
 
 
-def imports(file: Path, top_only: bool = False) -> set[str]:
-    """Every module a file imports; for `from calque import x`, `calque.x`. With `top_only`, those at import time."""
-    tree = ast.parse(file.read_text(encoding="utf-8"))
-    nodes = _at_import(tree) if top_only else ast.walk(tree)
-    found: set[str] = set()
-    for node in nodes:
+def imports(file: Path) -> set[str]:
+    """Every module that a file imports, wherever the import stands; for `from calque import x`, `calque.x`."""
+    modules: set[str] = set()
+    for node in ast.walk(ast.parse(file.read_text(encoding="utf-8"))):
         if isinstance(node, ast.Import):
-            found |= {alias.name for alias in node.names}
+            modules |= {alias.name for alias in node.names}
         elif isinstance(node, ast.ImportFrom):
             assert node.level == 0, f"{file}: imports are absolute"
             module = node.module or ""
-            found |= {f"calque.{a.name}" for a in node.names} if module == "calque" else {module}
-    return found
+            modules |= {f"calque.{a.name}" for a in node.names} if module == "calque" else {module}
+    return modules
 
 
-def _at_import(tree: ast.AST) -> list[ast.AST]:
-    """The nodes that run when a module is imported: no bodies of functions, no `if TYPE_CHECKING`."""
-    found: list[ast.AST] = []
-    for node in ast.iter_child_nodes(tree):
-        if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef | ast.Lambda):
-            continue
-        if isinstance(node, ast.If) and isinstance(node.test, ast.Name) and node.test.id == "TYPE_CHECKING":
-            continue
-        found += [node, *_at_import(node)]
-    return found
-
-
-def parts_of(modules: set[str]) -> set[str]:
-    return {m.split(".")[1] for m in modules if m.startswith("calque.")}
-
-
-@pytest.mark.parametrize("name", sorted(PARTS))
-def test_the_lower_parts_import_only_what_is_below_them(name: str) -> None:
-    files = [f for f in FILES if part(f) == name]
-    assert files, f"no such part: {name}"
-    for file in files:
-        above = parts_of(imports(file)) - PARTS[name] - {name}
-        assert not above, f"{file.relative_to(ROOT)} imports {sorted(above)}"
-
-
-def test_the_command_line_is_on_top() -> None:
+def arrows() -> dict[tuple[str, str], list[str]]:
+    """The imports between rooms: (importing room, imported room) -> the files that import."""
+    between: dict[tuple[str, str], list[str]] = defaultdict(list)
     for file in FILES:
-        if part(file) != CLI:
-            assert CLI not in parts_of(imports(file)), f"{file.relative_to(ROOT)} imports the command line"
+        for module in imports(file):
+            if module.startswith("calque.") and (other := module.split(".")[1]) != room(file):
+                between[room(file), other].append(str(file.relative_to(ROOT)))
+    return between
 
 
-def test_no_modules_import_each_other_in_a_ring() -> None:
+def functions() -> Iterator[tuple[str, ast.FunctionDef | ast.AsyncFunctionDef]]:
+    for file in FILES:
+        for node in ast.walk(ast.parse(file.read_text(encoding="utf-8"))):
+            if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
+                yield f"{file.relative_to(ROOT)}:{node.name}", node
+
+
+def branches(function: ast.AST) -> int:
+    """Statements and expressions that decide or repeat; `and` and `or` count once for each further operand."""
+    deciding = (ast.If, ast.For, ast.While, ast.ExceptHandler, ast.IfExp, ast.comprehension, ast.match_case)
+    nodes = list(ast.walk(function))
+    operands = sum(len(node.values) - 1 for node in nodes if isinstance(node, ast.BoolOp))
+    return operands + sum(isinstance(node, deciding) for node in nodes)
+
+
+def test_every_room_has_a_place_in_the_order() -> None:
+    assert {room(file) for file in FILES} - {"__init__"} == set(ORDER)
+    entries = [path.name for path in ROOT.iterdir() if path.name != "__pycache__"]
+    assert len(entries) <= MOST_ENTRIES, sorted(entries)
+
+
+def test_rooms_import_only_rooms_before_them() -> None:
+    between = arrows()
+    level = {name: k for k, name in enumerate(ORDER)}
+    wrong = {f"{a} -> {b}": files for (a, b), files in between.items() if a in level and level[b] >= level[a]}
+    assert not wrong
+    assert len(between) <= MOST_ARROWS, len(between)
+
+
+def test_no_files_import_each_other_in_a_circle() -> None:
     names = {file: ".".join(("calque", *file.relative_to(ROOT).with_suffix("").parts)) for file in FILES}
-    left = {names[file].removesuffix(".__init__"): imports(file, top_only=True) for file in FILES}
+    left = {names[file].removesuffix(".__init__"): imports(file) for file in FILES if room(file) != "__init__"}
     while left:
         free = [name for name, below in left.items() if not (below - {name}) & set(left)]
-        assert free, f"a ring of imports among {sorted(left)}"
+        assert free, f"a circle of imports among {sorted(left)}"
         for name in free:
             del left[name]
 
 
-def test_the_language_knows_no_torch_and_no_layer() -> None:
+def test_the_language_imports_no_third_party_package() -> None:
     for file in FILES:
-        if part(file) == "adl":
+        if room(file) == "adl":
             heavy = {m.split(".")[0] for m in imports(file)} - {"calque"} - set(sys.stdlib_module_names)
             assert not heavy, f"{file.relative_to(ROOT)} imports {sorted(heavy)}"
 

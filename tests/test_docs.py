@@ -10,8 +10,8 @@ import click
 import pytest
 
 from calque import cli
-from calque.diagnostics import CalqueError, Diagnostic, codes
 from calque.experiment import Experiment, to_toml
+from calque.ground.diagnostics import CalqueError, Diagnostic, codes
 from calque.layers.registry import layers_in
 from calque.prove import prove_module
 

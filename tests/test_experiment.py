@@ -11,8 +11,18 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from calque.diagnostics import CalqueError, Place, Span, apply_fix, codes, render
-from calque.experiment import Data, Decode, Experiment, Model, Train, digest, load, to_toml, write
+from calque.experiment import (
+    DataSettings,
+    DecodeSettings,
+    Experiment,
+    ModelSettings,
+    TrainSettings,
+    digest,
+    load,
+    to_toml,
+    write,
+)
+from calque.ground.diagnostics import CalqueError, Place, Span, apply_fix, codes, render
 
 GOOD = """\
 # a comment with [brackets] and x = 1
@@ -57,11 +67,11 @@ def faults(path: Path, *overrides: str) -> list[tuple[str, str | None]]:
 def test_loads_with_defaults_and_absolute_paths(tmp_path: Path) -> None:
     found = load(file(tmp_path, GOOD))
     here = str(tmp_path)
-    assert found.data == Data(train=(f"{here}/a.en", f"{here}/a.de"), valid=(f"{here}/v.en", "/abs/v.de"))
-    assert found.model == Model(text="[train]\nlr = 5 # not a key\n")
-    assert found.train == Train(max_updates=10, lr=1.0)
+    assert found.data == DataSettings(train=(f"{here}/a.en", f"{here}/a.de"), valid=(f"{here}/v.en", "/abs/v.de"))
+    assert found.model == ModelSettings(text="[train]\nlr = 5 # not a key\n")
+    assert found.train == TrainSettings(max_updates=10, lr=1.0)
     assert type(found.train.lr) is float
-    assert found.decode == Decode()
+    assert found.decode == DecodeSettings()
 
 
 def test_paths_do_not_depend_on_the_current_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -89,13 +99,23 @@ def test_windows_newlines(tmp_path: Path) -> None:
     assert faults(file(tmp_path, (GOOD + "lrr = 2\n").replace("\n", "\r\n"))) == [("X105", "lrr")]
 
 
+def test_a_string_of_an_override_needs_no_quotes(tmp_path: Path) -> None:
+    path = file(tmp_path, GOOD)
+    found = load(path, ["train.precision=float32", "model.text=", "model.file=domhan2018/transformer"])
+    assert (found.train.precision, found.model.file, found.model.text) == ("float32", "domhan2018/transformer", "")
+    assert load(path, ['train.precision="bfloat16"', "decode.align_layer=3"]).decode.align_layer == "3"
+    assert faults(path, "train.precision=flaot32") == [("X107", "flaot32")]
+
+
 def test_overrides_replace_and_are_typed(tmp_path: Path) -> None:
     path = file(tmp_path, GOOD)
     found = load(path, ["train.lr=1e-4", "train.lr=3", 'train.optimiser="sgd"', "data.joint=false"])
     assert (found.train.lr, found.train.optimiser, found.data.joint) == (3.0, "sgd", False)
     assert faults(path, "train.lr") == [("X109", "train.lr")]
     assert faults(path, "lr=1") == [("X109", "lr=1")]
-    assert faults(path, "train.optimiser=sgd") == [("X111", "sgd")]
+    assert faults(path, "train.optimiser='sgd") == [("X111", "'sgd")]
+    assert faults(path, "train.lr=fast") == [("X111", "fast")]
+    assert faults(path, "data.train=a.en") == [("X111", "a.en")]
     assert faults(path, "train.lr=1\nvalid=2") == [("X111", "1\nvalid=2")]
     assert faults(path, "train.seed=1.5", "train.seeed=1", "trian.seed=1") == [
         ("X106", "1.5"),
@@ -176,6 +196,9 @@ more = 1
         ("[model]", "[modle]", [("X104", "modle")]),
         ("[model]", "[[model]]", [("X106", "model")]),
         ("[train]\nmax_updates = 10\n", '[train]\nschedule = "linear"\npatience = 3\n', [("X208", '"linear"')]),
+        ("[train]\nmax_updates = 10\n", "[train]\nwarmup_share = 0.1\npatience = 3\n", [("X430", "0.1")]),
+        ("lr = 1", "beta2_half_life_tokens = 1e5\nbatch_tokens = 0\nbatch_sentences = 8", [("X431", "1e5")]),
+        ("lr = 1", "beta2_half_life_tokens = 1e5\nbptt_words = 25", [("X432", "1e5")]),
         ("lr = 1", 'normalise = "batch"', [("X209", '"batch"')]),
         ("lr = 1", "sort_batches = 100", [("X209", "100")]),
         ("lr = 1", "bptt_words = 25\naccumulate = 2", [("X212", "25")]),
@@ -258,20 +281,30 @@ def value(described: "dataclasses.Field[Any]") -> st.SearchStrategy[Any]:
 @st.composite
 def experiments(draw: st.DrawFn) -> Experiment:
     made: dict[str, Any] = {}
-    for part in (Data, Model, Train, Decode):
+    for part in (DataSettings, ModelSettings, TrainSettings, DecodeSettings):
         made[part.__name__.lower()] = {f.name: draw(value(f)) for f in dataclasses.fields(part)}
     pair = st.tuples(paths, paths)
     made["data"] |= {"train": draw(pair), "valid": draw(pair), "test": draw(pair | st.just(()))}
     made["data"]["valid_more"] = draw(pair | st.just(()))
     made["data"]["codes"] = draw(paths) if made["data"]["subwords"] == "codes" else ""
+    made["model"]["parent"] = draw(paths | st.just(""))
+    made["model"]["plugins"] = draw(
+        st.lists(st.sampled_from(["a_module", "/tmp/a.py", "/b.py"]), max_size=2).map(tuple)
+    )
     made["decode"]["replace_unknown"] &= made["data"]["subwords"] == "words"
     made["model"] |= {"file": draw(paths), "text": ""} if draw(st.booleans()) else {"file": ""}
     positive = ("max_updates", "batch_tokens", "batch_sentences", "validate_every_updates")
     made["train"] |= {key: draw(st.integers(1, 10**6)) for key in positive}
     made["train"] |= {"accumulate": 1} if draw(st.booleans()) else {"bptt_words": 0}
+    made["train"] |= {"beta2_half_life_tokens": 0.0} if made["train"]["bptt_words"] else {}
     falls = made["train"]["schedule"] != "constant" and made["train"]["min_lr"] < made["train"]["lr"]
     made["train"] |= {} if falls else {"min_lr": 0.0}
-    return Experiment(Data(**made["data"]), Model(**made["model"]), Train(**made["train"]), Decode(**made["decode"]))
+    return Experiment(
+        DataSettings(**made["data"]),
+        ModelSettings(**made["model"]),
+        TrainSettings(**made["train"]),
+        DecodeSettings(**made["decode"]),
+    )
 
 
 @settings(max_examples=150, deadline=None)
@@ -322,11 +355,11 @@ def test_every_key_is_written_with_its_meaning() -> None:
 
 def test_architecture_text_is_written_as_it_reads() -> None:
     text = "encoder = pos\n    -> ffl # \\ \"quoted\"\ndecoder = 'x'\n"
-    assert f"text = '''\n{text}'''\n" in to_toml(Experiment(model=Model(text=text)))
+    assert f"text = '''\n{text}'''\n" in to_toml(Experiment(model=ModelSettings(text=text)))
 
 
 def test_digest_tells_experiments_apart() -> None:
-    one, other = Experiment(), Experiment(train=Train(lr=math.nextafter(Train.lr, 1)))
+    one, other = Experiment(), Experiment(train=TrainSettings(lr=math.nextafter(TrainSettings.lr, 1)))
     assert digest(one) == digest(Experiment()) != digest(other)
     assert len(digest(one)) == 12
 

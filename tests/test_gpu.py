@@ -6,9 +6,9 @@ import pytest
 import torch
 
 import calque
-from calque.experiment import Data, Experiment, Model, Train
-from calque.train.loop import Finished
-from calque.workflow import run_training
+from calque.experiment import DataSettings, Experiment, ModelSettings, TrainSettings
+from calque.train.loop import FinishedTraining
+from calque.workflow.steps import run_training
 
 pytestmark = pytest.mark.gpu
 
@@ -75,10 +75,12 @@ def test_bfloat16_trains(tmp_path: Path) -> None:
         (tmp_path / side).write_text(lines)
     files = (str(tmp_path / "src"), str(tmp_path / "tgt"))
     experiment = Experiment(
-        data=Data(train=files, valid=files, subwords="words"),
-        model=Model(text=TEXTS["transformer"]),
-        train=Train(precision="bfloat16", device="cuda", max_updates=60, warmup_updates=10, validate_every_updates=60),
+        data=DataSettings(train=files, valid=files, subwords="words"),
+        model=ModelSettings(text=TEXTS["transformer"]),
+        train=TrainSettings(
+            precision="bfloat16", device="cuda", max_updates=60, warmup_updates=10, validate_every_updates=60
+        ),
     )
     result = run_training(experiment, tmp_path / "run")
-    assert isinstance(result, Finished)
+    assert isinstance(result, FinishedTraining)
     assert result.perplexity < 2

@@ -14,9 +14,9 @@ from typing import Any
 import pytest
 import torch
 
-from calque.diagnostics import CalqueError
-from calque.ledger import CONDITIONS, KINDS, Entry, conditions, read, record
-from calque.ledger_page import main, render
+from calque.ground.diagnostics import CalqueError
+from calque.ledger.entry import CONDITIONS, KINDS, Entry, conditions, read, record
+from calque.papers.results_page import main, render
 
 ROOT = Path(__file__).parent.parent
 
@@ -197,5 +197,7 @@ def test_conditions_name_the_machine_and_nobody(tmp_path: Path) -> None:
 
 def test_as_a_program(tmp_path: Path) -> None:
     record(tmp_path, entry())
-    done = subprocess.run([sys.executable, "-m", "calque.ledger_page", str(tmp_path)], capture_output=True, check=True)
+    done = subprocess.run(
+        [sys.executable, "-m", "calque.papers.results_page", str(tmp_path)], capture_output=True, check=True
+    )
     assert done.stdout.decode() == render(tmp_path)

@@ -12,20 +12,20 @@ Nothing here imports torch, or anything else, before one of these names is used.
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from calque.api import Run, build, check, load
     from calque.decode.sentences import Translation
-    from calque.diagnostics import CalqueError
+    from calque.ground.diagnostics import CalqueError
+    from calque.workflow.api import Run, build, check, load
 
-__version__ = "0.1.0"
 __all__ = ["CalqueError", "Run", "Translation", "build", "check", "load"]
 
 _HOMES = {
-    "CalqueError": "calque.diagnostics",
-    "Run": "calque.api",
+    "__version__": "calque.ground.version",
+    "CalqueError": "calque.ground.diagnostics",
+    "Run": "calque.workflow.api",
     "Translation": "calque.decode.sentences",
-    "build": "calque.api",
-    "check": "calque.api",
-    "load": "calque.api",
+    "build": "calque.workflow.api",
+    "check": "calque.workflow.api",
+    "load": "calque.workflow.api",
 }
 
 
@@ -34,8 +34,8 @@ def __getattr__(name: str) -> object:
         raise AttributeError(f"module 'calque' has no attribute {name!r}")
     from importlib import import_module
 
-    return getattr(import_module(_HOMES[name]), name)
+    return getattr(import_module(_HOMES[name]), {"__version__": "VERSION"}.get(name, name))
 
 
 def __dir__() -> list[str]:
-    return sorted({*globals(), *__all__} - {"TYPE_CHECKING"})
+    return sorted({*globals(), *_HOMES} - {"TYPE_CHECKING"})

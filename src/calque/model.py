@@ -8,8 +8,8 @@ from jaxtyping import Bool, Float, Int
 from torch import Tensor, nn
 from torch.nn import functional as F
 
-from calque.adl.check import Checked
-from calque.diagnostics import error
+from calque.adl.check import CheckedDefinition
+from calque.ground.diagnostics import error
 from calque.layers.build import build
 from calque.layers.contract import Context, Point, Recorder, Registry
 from calque.layers.registry import builtin
@@ -41,7 +41,7 @@ class Model(nn.Module):
     `three-way` the source embedding, the target embedding and W_o are one matrix, with `target` the latter two.
     """
 
-    def __init__(self, checked: Checked, shape: Shape, registry: Registry | None = None):
+    def __init__(self, checked: CheckedDefinition, shape: Shape, registry: Registry | None = None):
         super().__init__()
         registry = registry or builtin()
         self.checked, self.shape = checked, shape
@@ -124,7 +124,7 @@ class Model(nn.Module):
         return self.target_embedding.weight.device
 
 
-def check_shape(checked: Checked, shape: Shape) -> None:
+def check_shape(checked: CheckedDefinition, shape: Shape) -> None:
     """Raises the errors of an architecture and its surroundings that do not fit."""
     if shape.tying == "three-way" and shape.source_size != shape.target_size:
         raise error("X210", source=shape.source_size, target=shape.target_size)

@@ -2,8 +2,8 @@
 
 from pathlib import Path
 
-from calque.adl.check import Checked, check
-from calque.diagnostics import CalqueError, Diagnostic, Span, Text
+from calque.adl.check import CheckedDefinition, check
+from calque.ground.diagnostics import CalqueError, Diagnostic, Span, Text
 from calque.layers.registry import builtin
 
 HERE = Path(__file__).parent
@@ -15,7 +15,7 @@ def read(path: Path) -> str:
     return path.read_bytes().decode()  # line ends as they are
 
 
-def checked(body: str, name: str = "model.adl") -> Checked:
+def checked(body: str, name: str = "model.adl") -> CheckedDefinition:
     return check(Text(name, body), builtin())
 
 

@@ -15,21 +15,21 @@ from adl_corpus import checked
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from calque.adl.acl18.layers import SIGNATURES
-from calque.adl.check import Checked, check
+from calque.adl.acl18.dialect_layers import SIGNATURES
+from calque.adl.check import CheckedDefinition, check
 from calque.adl.dialect import DIALECTS, reader, text_of
 from calque.adl.normal import equal
 from calque.adl.settings import parse_settings
-from calque.api import build
-from calque.diagnostics import CalqueError, Diagnostic, Text, apply_fix, codes, message, render_all
+from calque.ground.diagnostics import CalqueError, Diagnostic, Text, apply_fix, codes, message, render_all
 from calque.layers.registry import builtin
+from calque.workflow.api import build
 
 GOLDEN = sorted(Path(__file__).parent.glob("acl18/*.txt"))
 D, F = 16, 24
 Shapes = list[tuple[int, ...]]
 
 
-def read(body: str) -> Checked:
+def read(body: str) -> CheckedDefinition:
     return check(Text("model.txt", body), builtin(), reader("acl18"))
 
 
@@ -408,7 +408,7 @@ def test_large_strings_are_refused() -> None:
 
 
 def test_dialects() -> None:
-    from calque.experiment import Model
+    from calque.experiment import ModelSettings
 
-    choices = Model.__dataclass_fields__["dialect"].metadata["choices"]
+    choices = ModelSettings.__dataclass_fields__["dialect"].metadata["choices"]
     assert tuple(choices) == DIALECTS

@@ -13,23 +13,23 @@ from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
 from calque import zoo
-from calque.adl.check import Checked
+from calque.adl.check import CheckedDefinition
 from calque.adl.diff import Edit, diff
 from calque.adl.normal import equal, normal
-from calque.diagnostics import CalqueError
+from calque.ground.diagnostics import CalqueError
 
 DECODER = "mh_dot_src_att(from=@end)"
 
 
-def sides(encoder: str, decoder: str = DECODER) -> Checked:
+def sides(encoder: str, decoder: str = DECODER) -> CheckedDefinition:
     return checked(f"d = 8\nheads = 2\nencoder = {encoder} -> mh_dot_self_att\ndecoder = {decoder} -> mh_dot_src_att\n")
 
 
-def row(name: str) -> Checked:
+def row(name: str) -> CheckedDefinition:
     return checked(zoo.read(f"domhan2018/{name}").body)
 
 
-def layers(found: Checked) -> int:
+def layers(found: CheckedDefinition) -> int:
     one = normal(found)
     return one.encoder.size + one.decoder.size
 
@@ -158,7 +158,7 @@ def test_a_point_that_is_gone() -> None:
 # -- laws
 
 
-def accounts_for(a: Checked, b: Checked) -> tuple[Edit, ...]:
+def accounts_for(a: CheckedDefinition, b: CheckedDefinition) -> tuple[Edit, ...]:
     edits = diff(a, b)
     assert bool(edits) != equal(a, b)
     assert equal(a, b) == equal(b, a)
@@ -175,7 +175,7 @@ def accounts_for(a: Checked, b: Checked) -> tuple[Edit, ...]:
     return edits
 
 
-def drawn(seed: int) -> Checked:
+def drawn(seed: int) -> CheckedDefinition:
     """The first valid program from a seed on."""
     for k in itertools.count(seed):
         with contextlib.suppress(CalqueError):

@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 from adl_corpus import checked, faults
 
-from calque.diagnostics import render_all
+from calque.ground.diagnostics import render_all
 
 PAGE = Path(__file__).parents[2] / "docs" / "errors.md"
 BLOCK = re.compile(

@@ -10,9 +10,10 @@ from calque.adl.check import check
 from calque.adl.dialect import reader
 from calque.adl.settings import parse_settings
 from calque.layers.registry import builtin
-from calque.zoo.paper import Claim, Column
+from calque.papers import read_paper
+from calque.papers.paper import Claim, Column
 
-PAPER = zoo.paper("gehring2017")
+PAPER = read_paper.paper("gehring2017")
 LOWER_IS_BETTER = {"perplexity"}
 
 # Pasted from the paper's text: table 1 with its columns BLEU wrd+pos, BLEU wrd, PPL wrd+pos; of tables 2 and 3 what is not
@@ -182,7 +183,7 @@ def test_a_row_holds_the_settings_and_definitions_that_it_reads() -> None:
 
 def test_a_row_can_set_a_text_otherwise() -> None:
     text = {
-        name: zoo.paper("gehring2017").table(table).row(name).text
+        name: read_paper.paper("gehring2017").table(table).row(name).text
         for table, name in (("table1", "deep+pos"), ("figure2", "6-4"), ("section5.4", "deep"))
     }
     assert text["deep+pos"].split("adl = 0")[1].replace("\nm = 3\n", "\nm = 4\n") == text["6-4"].split("adl = 0")[1]

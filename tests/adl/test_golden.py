@@ -3,7 +3,7 @@
 import pytest
 from adl_corpus import HERE, checked, faults
 
-from calque.diagnostics import codes, render_all
+from calque.ground.diagnostics import codes, render_all
 
 OTHER_SIDE = {"encoder": "rnn @ e", "decoder": "mlp_src_att"}
 GOLDEN = sorted(HERE.glob("golden/*.txt"))

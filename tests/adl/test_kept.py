@@ -2,8 +2,8 @@
 
 import pytest
 
-from calque.adl.kept import kept
-from calque.diagnostics import Text
+from calque.adl.compatibility import kept
+from calque.ground.diagnostics import Text
 
 NOW = "adl = 0\nd = 4\nencoder = a(1, 2, s=none, t=-1) @ e -> b(c(x=0.5, y=1))\ndecoder = d(from=@e -> f(z=2))\n"
 

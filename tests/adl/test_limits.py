@@ -6,7 +6,7 @@ import pytest
 from adl_corpus import HERE, checked, faults, where
 
 from calque.adl import limits
-from calque.diagnostics import message
+from calque.ground.diagnostics import Text, message
 
 DECODER = "decoder = mh_dot_src_att\n"
 
@@ -89,3 +89,32 @@ def test_the_specification_states_the_limits() -> None:
     names = {name for name in vars(limits) if name.startswith("MAX_")} - {"MAX_FAULTS", "MAX_HOLES"}
     assert {getattr(limits, name) for name in names} | {1000} == stated
     assert f"At most {limits.MAX_FAULTS} faults" in table
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        "encoder = " + "nrom -> " * 300 + "id",
+        "encoder = cnn(" + "kernal=3, " * 60 + ")",
+        "encoder = id\n" + "x = (\n" * 300,
+        "encoder = " + " -> ".join(f"repeat(1000, nrom{k})" for k in range(40)),
+    ],
+)
+def test_edits_are_tried_for_a_while_only(body: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """However many errors a text has, trying edits is bounded by steps of checking."""
+    from calque.adl import advice
+
+    spent: list[int] = []
+    tried = advice.advise
+
+    def counted(desk, faults, check, work):  # type: ignore[no-untyped-def]
+        def one(text: Text):  # type: ignore[no-untyped-def]
+            found = check(text)
+            spent.append(found[1])
+            return found
+
+        return tried(desk, faults, one, work)
+
+    monkeypatch.setattr(advice, "advise", counted)
+    assert faults(body + "\n" + DECODER)
+    assert sum(spent) <= advice.MAX_WORK + max(spent, default=0)

@@ -13,10 +13,12 @@ from adl_corpus import checked
 from calque import zoo
 from calque.adl.normal import equal
 from calque.decode.scorer import COMBINE
-from calque.reproduce.plan import rows_of
-from calque.zoo.paper import LOWER_IS_BETTER, Claim, Column, load_paper
+from calque.papers import read_paper
+from calque.papers.paper import LOWER_IS_BETTER, Claim, Column
+from calque.papers.plan import rows_of
+from calque.papers.read_paper import load_paper
 
-LUONG = zoo.paper("luong2015")
+LUONG = read_paper.paper("luong2015")
 ROWS = {row.name.removeprefix("luong2015/"): row for table in LUONG.tables for row in table.rows}
 
 # The tables as the paper prints them, with the perplexities of footnote 15. Table 1 has 5.0 in some copies where table 4 has 5.9.

@@ -12,17 +12,19 @@ import torch
 from adl_corpus import checked
 
 from calque import zoo
-from calque.adl.check import Checked, check
+from calque.adl.check import CheckedDefinition, check
 from calque.adl.dialect import reader
 from calque.adl.normal import equal
 from calque.adl.program import prelude
 from calque.adl.settings import parse_settings
-from calque.api import build
-from calque.diagnostics import CalqueError
+from calque.ground.diagnostics import CalqueError
 from calque.layers.registry import builtin
-from calque.zoo.paper import Claim, Figure, Paper, load_paper
+from calque.papers import read_paper
+from calque.papers.paper import Claim, Figure, Paper
+from calque.papers.read_paper import load_paper
+from calque.workflow.api import build
 
-DOMHAN = zoo.paper("domhan2018")
+DOMHAN = read_paper.paper("domhan2018")
 ROWS = {row.name.removeprefix("domhan2018/"): row for table in DOMHAN.tables for row in table.rows}
 
 # The tables as the paper prints them, pasted from its text.
@@ -111,7 +113,7 @@ NOT_BORNE_OUT = {
 }
 
 
-def small(name: str, *settings: str) -> Checked:
+def small(name: str, *settings: str) -> CheckedDefinition:
     return check(zoo.read(f"domhan2018/{name}"), builtin(), reader("calque", parse_settings(settings)))
 
 
@@ -312,5 +314,5 @@ def test_the_loader_is_strict(path: tuple[Any, ...], value: object, message: str
 
 def test_there_is_no_such_paper() -> None:
     with pytest.raises(CalqueError) as caught:
-        zoo.paper("domhan2019")
+        read_paper.paper("domhan2019")
     assert caught.value.diagnostics[0].code == "X220"

@@ -6,9 +6,11 @@ from typing import Any
 import pytest
 
 from calque import zoo
-from calque.zoo.paper import LOWER_IS_BETTER, Claim, Column, Figure, load_paper
+from calque.papers import read_paper
+from calque.papers.paper import LOWER_IS_BETTER, Claim, Column, Figure
+from calque.papers.read_paper import load_paper
 
-ZHANG = zoo.paper("zhang2018")
+ZHANG = read_paper.paper("zhang2018")
 ROWS = {row.name.removeprefix("zhang2018/"): row for table in ZHANG.tables for row in table.rows}
 TEXTS = {
     "table2": ["transformer", "aan", "aan-no-ffn", "aan-no-gate"],

@@ -11,9 +11,9 @@ from scipy.optimize import minimize_scalar
 from scipy.special import digamma
 
 import calque.align.ibm as ibm
-from calque.align.ibm import Settings, align, align_text
+from calque.align.ibm import AlignerSettings, align, align_text
 
-SETTINGS = Settings(model1=2, model2=3)
+SETTINGS = AlignerSettings(model1=2, model2=3)
 
 
 def corpus(seed: int, pairs: int = 25) -> tuple[list[list[int]], list[list[int]]]:
@@ -34,7 +34,7 @@ def delta(j: int, i: int, m: int, n: int, tension: float, null: float) -> float:
     return (1 - null) * math.exp(-tension * abs(i / m - j / n)) / z
 
 
-def naive(source, target, settings: Settings):
+def naive(source, target, settings: AlignerSettings):
     """Theta, lambda and log-likelihoods, one loop per equation."""
     pairs = [([None, *f], e) for f, e in zip(source, target, strict=True) if f and e]
     types = {w for _, e in pairs for w in e}
@@ -102,7 +102,7 @@ def test_blocks_change_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def test_likelihood_never_falls() -> None:
     source, target = corpus(3, 200)
-    logp = align(source, target, Settings(alpha=0.0)).logp
+    logp = align(source, target, AlignerSettings(alpha=0.0)).logp
     assert all(b >= a - 1e-9 for a, b in itertools.pairwise(logp[:5]))
     assert all(b >= a - 1e-9 for a, b in itertools.pairwise(logp[5:]))
 

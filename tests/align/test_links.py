@@ -6,8 +6,8 @@ from pathlib import Path
 import pytest
 
 from calque.align.links import SYMMETRISE, Gold, check_inside, read_gold, read_links, written
-from calque.diagnostics import CalqueError
-from calque.evaluate.alignment import alignment_error_rate
+from calque.evaluate.aer import alignment_error_rate
+from calque.ground.diagnostics import CalqueError
 
 
 def links(text: str) -> frozenset[tuple[int, int]]:

@@ -2,7 +2,7 @@
 
 from pathlib import Path
 
-from calque.align.table import best_of, count_links, read_table, rows
+from calque.align.lexical_table import best_of, count_links, read_table, rows
 
 SOURCES = [["a", "b"], ["a", "a"], ["b", "c"]]
 TARGETS = [["x", "y"], ["x", "z"], ["y", "<unk>"]]

@@ -1,15 +1,13 @@
 """Three tiny runs of different families on one corpus: attention everywhere, a fed recurrent network, and none that is recorded."""
 
-from collections.abc import Iterator
 from pathlib import Path
 
-import jaxtyping
 import pytest
 from analysed import write
 
-from calque.experiment import Data, Decode, Experiment, Model, Train
-from calque.train.loop import Finished
-from calque.workflow import run_training
+from calque.experiment import DataSettings, DecodeSettings, Experiment, ModelSettings, TrainSettings
+from calque.train.loop import FinishedTraining
+from calque.workflow.steps import run_training
 
 FAMILIES = {
     "transformer": """\
@@ -29,23 +27,23 @@ decoder = pos -> gate(average) -> norm
 
 
 @pytest.fixture(scope="session")
-def corpus(tmp_path_factory: pytest.TempPathFactory) -> Data:
+def corpus(tmp_path_factory: pytest.TempPathFactory) -> DataSettings:
     base = tmp_path_factory.mktemp("analysed")
     train, valid, test = (
         write(base, name, n, k) for k, (name, n) in enumerate({"train": 300, "valid": 20, "test": 24}.items())
     )
-    return Data(train, valid, test, subwords="words", vocabulary_size=0)
+    return DataSettings(train, valid, test, subwords="words", vocabulary_size=0)
 
 
 @pytest.fixture(scope="session")
-def runs(tmp_path_factory: pytest.TempPathFactory, corpus: Data) -> dict[str, Path]:
+def runs(tmp_path_factory: pytest.TempPathFactory, corpus: DataSettings) -> dict[str, Path]:
     """The folders of the three runs, by name; tests do not change them."""
     base = tmp_path_factory.mktemp("runs")
     for name, text in FAMILIES.items():
         experiment = Experiment(
             data=corpus,
-            model=Model(text=text),
-            train=Train(
+            model=ModelSettings(text=text),
+            train=TrainSettings(
                 threads=1,
                 device="cpu",
                 precision="float32",
@@ -56,15 +54,7 @@ def runs(tmp_path_factory: pytest.TempPathFactory, corpus: Data) -> dict[str, Pa
                 validate_every_updates=2,
                 log_every_updates=2,
             ),
-            decode=Decode(beam=2, max_length_factor=1.5, max_length_offset=3),
+            decode=DecodeSettings(beam=2, max_length_factor=1.5, max_length_offset=3),
         )
-        assert isinstance(run_training(experiment, base / name), Finished)
+        assert isinstance(run_training(experiment, base / name), FinishedTraining)
     return {name: base / name for name in FAMILIES}
-
-
-@pytest.fixture(autouse=True)
-def shapes_unchecked() -> Iterator[None]:
-    """The layers' shapes are checked in their own tests."""
-    jaxtyping.config.update("jaxtyping_disable", True)
-    yield
-    jaxtyping.config.update("jaxtyping_disable", False)

@@ -8,14 +8,17 @@ import pytest
 import torch
 from torch.nn import functional as F
 
-from calque import api
+from calque.adl.check import check
 from calque.align.links import Gold
-from calque.analyse import contrast, matrices
-from calque.analyse.figures import OWN, chosen, markdown, paper_figures
+from calque.analyse import contrast, matrices, sides
+from calque.analyse.layer_names import layers_in_words
 from calque.analyse.pieces import PIECES
-from calque.analyse.subject import DECODER, ENCODER, SOURCE, names_of, open_subjects, spread_over
+from calque.analyse.runs import DECODER, ENCODER, SOURCE, names_of, open_subjects, spread_over
 from calque.data.vocabulary import BOS, EOS
-from calque.diagnostics import CalqueError
+from calque.ground.diagnostics import CalqueError, Text
+from calque.layers.registry import builtin
+from calque.papers.figure_list import OWN, chosen, markdown, paper_figures
+from calque.workflow import api
 
 DOCS = Path(__file__).parents[2] / "docs"
 
@@ -41,10 +44,10 @@ def test_every_kind_of_attention_is_found(runs: dict[str, Path]) -> None:
 def test_contrastive_pairs_are_decided_by_mean_cross_entropy(runs: dict[str, Path]) -> None:
     run = api.load(runs["transformer"])
     pairs = [
-        contrast.Pair("k", "a b c", "c b a", "c b a a"),
-        contrast.Pair("k", "a b c", "c b a", "c b"),
-        contrast.Pair("k", "d e f g h", "h g f e d", "a a"),
-        contrast.Pair("k", "h", "h", "g g g g g g g g"),
+        contrast.ContrastivePair("k", "a b c", "c b a", "c b a a"),
+        contrast.ContrastivePair("k", "a b c", "c b a", "c b"),
+        contrast.ContrastivePair("k", "d e f g h", "h g f e d", "a a"),
+        contrast.ContrastivePair("k", "h", "h", "g g g g g g g g"),
     ]
 
     def cross_entropy(source: str, target: str) -> float:
@@ -60,18 +63,59 @@ def test_contrastive_pairs_are_decided_by_mean_cross_entropy(runs: dict[str, Pat
     assert contrast.decide(api.load(runs["transformer"], normalise="none"), pairs) == expected
 
 
+def test_lines_are_chosen_from_worst_to_best() -> None:
+    assert sides.chosen([5.0, 1.0, 3.0], 10) == [1, 2, 0]
+    assert sides.chosen([], 10) == []
+    found = sides.chosen([float(99 - k) for k in range(100)], 10)
+    assert found == [94, 84, 74, 64, 54, 44, 34, 24, 14, 4]
+    assert sides.chosen([0.0] * 4, 2) == [1, 3]
+
+
+@pytest.mark.parametrize(
+    ("reference", "hypothesis", "expected"),
+    [
+        ("a b c", "a b c", [("a b c", "same")]),
+        ("a b c", "a x c", [("a", "same"), ("x", "other"), ("c", "same")]),
+        ("a b c", "a c", [("a", "same"), ("b", "missing"), ("c", "same")]),
+        ("a c", "a b b c", [("a", "same"), ("b b", "other"), ("c", "same")]),
+        ("a b", "", [("a b", "missing")]),
+        ("", "a", [("a", "other")]),
+        ("你好吗", "你很好吗", [("你", "same"), ("很", "other"), ("好吗", "same")]),
+    ],
+)
+def test_differences_from_the_reference(reference: str, hypothesis: str, expected: list[tuple[str, str]]) -> None:
+    assert list(sides.differences(reference, hypothesis)) == expected
+
+
+def test_layers_are_named_in_words() -> None:
+    text = """\
+d = 16
+heads = 2
+encoder = repeat(2, repeat(2, mh_dot_self_att))
+decoder = mh_dot_self_att -> repeat(2, mh_dot_src_att -> mh_dot_src_att)
+"""
+    found = layers_in_words(check(Text("t", text), builtin()))
+    assert found["encoder.0[2].0[1].0"] == "encoder.0[2].0[1].0 — mh_dot_self_att, block 2.1"
+    assert found["decoder.0"] == "decoder.0 — mh_dot_self_att"
+    assert found["decoder.1[2].0"] == "decoder.1[2].0 — mh_dot_src_att, block 2, 1 of 2"
+    assert found["decoder.1[2].1"] == "decoder.1[2].1 — mh_dot_src_att, block 2, 2 of 2"
+
+
 def test_contrastive_sets_of_both_forms(tmp_path: Path) -> None:
     for part, lines in {"src.en": "s\nt\nu\n", "correct.de": "a\nb\nc\n", "incorrect.de": "x\ny\nz\n"}.items():
         (tmp_path / f"kind.mt.{part}").write_text(lines)
     found = contrast.read_set(tmp_path)
-    assert found == [contrast.Pair("kind.mt", *line) for line in ("sax", "tby", "ucz")]
+    assert found == [contrast.ContrastivePair("kind.mt", *line) for line in ("sax", "tby", "ucz")]
     assert contrast.read_set(tmp_path, 2) == found[:2]
     file = tmp_path / "lingeval.json"
     file.write_text(
         '[{"source": "s", "reference": "r", "origin": "o", "errors": [{"type": "a", "contrastive": "x", "distance": 2},'
         ' {"type": "b", "contrastive": "y"}]}, {"source": "t", "reference": "q", "errors": []}]'
     )
-    assert contrast.read_set(file) == [contrast.Pair("a", "s", "r", "x", 2), contrast.Pair("b", "s", "r", "y")]
+    assert contrast.read_set(file) == [
+        contrast.ContrastivePair("a", "s", "r", "x", 2),
+        contrast.ContrastivePair("b", "s", "r", "y"),
+    ]
 
 
 def test_names_tell_runs_apart(tmp_path: Path) -> None:

@@ -2,25 +2,31 @@
 
 import base64
 import csv
+import io
 import json
 import re
 import shutil
 import xml.etree.ElementTree as ElementTree
 from dataclasses import replace
+from datetime import date
 from html.parser import HTMLParser
 from pathlib import Path
 from typing import Any
 
 import pytest
 from analysed import write
+from safetensors.torch import load_file
 
 from calque.analyse.analysis import Analysis
-from calque.analyse.kept import KEPT
+from calque.analyse.cache import KEPT
 from calque.analyse.pieces import PIECES, Found, Piece
 from calque.cli import analysis, root
-from calque.diagnostics import CalqueError
-from calque.experiment import Data
-from calque.ledger import record
+from calque.data.compiled import prepare
+from calque.evaluate import bleu
+from calque.experiment import DataSettings
+from calque.ground.diagnostics import CalqueError
+from calque.ledger.entry import record
+from calque.workflow import api
 
 
 def calque(*arguments: object) -> None:
@@ -57,7 +63,7 @@ class Page(HTMLParser):
 
 
 @pytest.fixture(scope="module")
-def extra(tmp_path_factory: pytest.TempPathFactory, corpus: Data) -> dict[str, Path]:
+def extra(tmp_path_factory: pytest.TempPathFactory, corpus: DataSettings) -> dict[str, Path]:
     """Links by hand, contrastive pairs and a ledger."""
     base = tmp_path_factory.mktemp("extra")
     lengths = [len(line.split()) for line in Path(corpus.test[0]).read_text().splitlines()]
@@ -69,7 +75,7 @@ def extra(tmp_path_factory: pytest.TempPathFactory, corpus: Data) -> dict[str, P
 
 
 def ledger(folder: Path) -> Path:
-    from calque.ledger import Entry, conditions
+    from calque.ledger.entry import Entry, conditions
 
     for n in (1, 2):
         where = {**conditions(), "row": "base", "settings": f"n={n}"}
@@ -83,7 +89,7 @@ def test_what_cannot_be_written_is_told_before_anything_is_drawn(
     runs: dict[str, Path], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     (tmp_path / "taken").write_text("")
-    monkeypatch.setattr("calque.analyse.report.make_section", None)
+    monkeypatch.setattr("calque.analyse.write_report.make_section", None)
     assert codes_of("analyse", runs["rnn-feed"], "--out", tmp_path / "taken") == ["K301"]
     # What is asked for wrongly leaves nothing behind.
     assert codes_of("analyse", "--ledger", tmp_path / "none", "--figure", "sweeps", "--out", tmp_path / "left") == [
@@ -132,12 +138,104 @@ def test_the_whole_report(
         rows = list(csv.reader((tmp_path / "out" / f"{stem}.csv").read_text(encoding="utf-8").splitlines()))
         assert len({len(row) for row in rows}) == 1
         assert len(rows) > 1
-        assert (tmp_path / "out" / f"{stem}.png").read_bytes().startswith(b"\x89PNG")
+        if stem not in ("overview", "translations") and not stem.startswith("architecture-"):
+            assert (tmp_path / "out" / f"{stem}.png").read_bytes().startswith(b"\x89PNG")
+    # Every section with a figure says how to read it.
+    for section in body.split("<section ")[1:]:
+        assert ("<figure" in section) == ("How to read it" in section), section[:80]
     # What does not apply to a family is named.
     assert "hard-coded: hard-coded, so the same for every text: encoder.1" in body
     assert "transformer: no attention aligns" not in body
     assert "<span>calque</span> <span>analyse</span>" in body
     assert "--figure you2020" not in body
+
+
+def table(file: Path) -> list[dict[str, str]]:
+    return list(csv.DictReader(io.StringIO(file.read_text(encoding="utf-8"), newline="")))
+
+
+def test_the_report_starts_with_what_it_is_about(
+    runs: dict[str, Path], corpus: DataSettings, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    names = ["overview", "architectures", "translations", "matrices"]
+    chosen = [word for name in names for word in ("--figure", name)]
+    calque("analyse", runs["transformer"], runs["rnn-feed"], "--out", tmp_path, "--lines", 15, *chosen)
+    body = (tmp_path / "report.html").read_text(encoding="utf-8")
+    assert "<title>Analysis of transformer and rnn-feed</title>" in body
+    assert "<h1>Analysis of transformer and rnn-feed</h1>" in body
+    # In this order: date, corpus, numbers, contents, architectures, translations.
+    parts = [
+        date.today().isoformat(),
+        "train.src and train.tgt, 300 pairs",
+        'id="overview"',
+        "Contents",
+        'id="architectures"',
+    ]
+    places = [body.index(part) for part in [*parts, 'id="translations"']]
+    assert places == sorted(places)
+    (row, other) = table(tmp_path / "overview.csv")
+    assert [row["run"], other["run"]] == ["transformer", "rnn-feed"]
+    run = api.load(runs["transformer"])
+    sources, references = (Path(file).read_text().splitlines()[:15] for file in corpus.test)
+    found = run.translate(sources)
+    score = bleu(found, references, tokenize="none")
+    assert float(row["BLEU"]) == pytest.approx(score.value, abs=1e-4)
+    assert f"<code>{score.signature}</code>" in body
+    assert int(row["parameters"]) == sum(
+        p.numel() for p in load_file(runs["transformer"] / "model.safetensors").values()
+    )
+    assert int(row["updates"]) == 6
+    assert float(row["translation, source words/s"]) > 0
+    assert float(row["training, target tokens/s"]) > 0
+    # Ten of fifteen lines, each with what the run makes of it.
+    lines = table(tmp_path / "translations.csv")
+    assert len({line["line"] for line in lines}) == 10
+    for line in lines:
+        number = int(line["line"]) - 1
+        assert (line["source"], line["reference"]) == (sources[number], references[number])
+        assert line["transformer"] == found[number]
+    assert [float(line["chrF"]) for line in lines] == sorted(float(line["chrF"]) for line in lines)
+    # Matrices name the layer.
+    assert "Attention of transformer: decoder.1[2].1.1.1 — mh_dot_src_att, block 2, mean of 2 heads" in body
+    assert "Attention of rnn-feed: decoder.0.body.1.1.0 — mlp_src_att, one head" in body
+
+
+def test_text_and_names_are_escaped(runs: dict[str, Path], tmp_path: Path) -> None:
+    name = "<img src=x onerror=alert(1)>&\"'"
+    run = tmp_path / name
+    shutil.copytree(runs["transformer"], run)
+    for side in ("src", "tgt"):
+        (tmp_path / side).write_text(
+            f"<script>alert('{side}')</script> a & b\u202e \x07 {'x' * 3000}\n" * 3, encoding="utf-8"
+        )
+    given = ["--text", tmp_path / "src", tmp_path / "tgt", "--lines", 2, "--line", 1]
+    chosen = [word for one in ("overview", "translations", "architectures", "curves") for word in ("--figure", one)]
+    calque("analyse", run, "--out", tmp_path / "out", *given, *chosen)
+    body = (tmp_path / "out" / "report.html").read_text(encoding="utf-8")
+    page = Page()
+    page.feed(body)
+    assert page.open == []
+    assert "<script" not in body
+    assert "<img src=x" not in body
+    assert "\u202e" not in body
+    assert "\x07" not in body
+    assert "&lt;script&gt;alert(&#x27;src&#x27;)&lt;/script&gt; a &amp; b" in body
+    assert "<title>Analysis of &lt;img src=x onerror=alert(1)&gt;&amp;&quot;&#x27;</title>" in body
+    assert "x" * 1000 not in body  # a sentence is cut, in the page alone
+    assert "x" * 3000 in (tmp_path / "out" / "translations.csv").read_text(encoding="utf-8")
+
+
+def test_a_page_of_many_runs_names_some_of_them(runs: dict[str, Path], tmp_path: Path) -> None:
+    copies = [tmp_path / f"copy-{k}" for k in range(5)]
+    for copy in copies:
+        shutil.copytree(runs["rnn-feed"], copy, ignore=shutil.ignore_patterns("checkpoints"))
+    calque("analyse", *copies, "--out", tmp_path / "out", "--figure", "architectures", "--figure", "curves")
+    body = (tmp_path / "out" / "report.html").read_text(encoding="utf-8")
+    assert "<title>Analysis of copy-0, copy-1, copy-2 and 2 more</title>" in body
+    # One architecture, one diagram.
+    assert len(list((tmp_path / "out").glob("architecture-*.svg"))) == 1
+    calque("analyse", copies[0], "--out", tmp_path / "one", "--figure", "curves")
+    assert "<title>Learning curves (copy-0)</title>" in (tmp_path / "one" / "report.html").read_text(encoding="utf-8")
 
 
 def test_a_call_that_is_stopped_early_names_no_report(
@@ -192,7 +290,7 @@ def test_a_stopped_call_goes_on(
     assert (tmp_path / "pareto.png").is_file()
     # The next call translates nothing again and draws what is missing; a damaged file is made anew.
     monkeypatch.setitem(PIECES, "lengths", counted("lengths", stop=False))
-    monkeypatch.setattr("calque.api.Run.candidates", lambda *_: pytest.fail("translated again"))
+    monkeypatch.setattr("calque.workflow.api.Run.candidates", lambda *_: pytest.fail("translated again"))
     (tmp_path / KEPT / "section-curves.json").write_text('{"from": 3')
     drawn.clear()
     calque(*asked)
@@ -285,14 +383,15 @@ def test_mistakes_around_runs(runs: dict[str, Path], tmp_path: Path) -> None:
     assert not (tmp_path / "out").exists()
 
 
-def test_runs_of_other_texts_need_one_that_is_named(runs: dict[str, Path], corpus: Data, tmp_path: Path) -> None:
-    from calque.run import EXPERIMENT
-    from calque.workflow import CORPUS, prepare_corpus
+def test_runs_of_other_texts_need_one_that_is_named(
+    runs: dict[str, Path], corpus: DataSettings, tmp_path: Path
+) -> None:
+    from calque.run.folder import CORPUS, EXPERIMENT
 
     other = tmp_path / "other"
     shutil.copytree(runs["transformer"], other, ignore=shutil.ignore_patterns("checkpoints", CORPUS))
     assert (other / EXPERIMENT).is_file()
-    prepare_corpus(replace(corpus, test=write(tmp_path, "test2", 5, 9)), other)
+    prepare(replace(corpus, test=write(tmp_path, "test2", 5, 9)), other / CORPUS, Path())
     two = ["analyse", runs["rnn-feed"], other, "--figure", "lengths", "--out", tmp_path / "out"]
     assert codes_of(*two) == ["X822"]
     calque(*two, "--text", tmp_path / "test2.src", tmp_path / "test2.tgt")

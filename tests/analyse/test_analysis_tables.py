@@ -11,13 +11,14 @@ import scipy.stats
 import torch
 
 from calque.align.links import Gold
-from calque.analyse import curves, gold, heads, lengths, pareto, sweeps, timing, unknown
-from calque.analyse.contrast import Pair, by_distance, by_kind, wilson
-from calque.analyse.table import Table
+from calque.analyse import curves, gold, heads, lengths, pareto, sweeps, timing
+from calque.analyse import unknown_words as unknown
+from calque.analyse.contrast import ContrastivePair, by_distance, by_kind, wilson
+from calque.analyse.drawn import Table
 from calque.data.vocabulary import UNK
 from calque.decode.sentences import Translation
 from calque.evaluate import bleu, chrf
-from calque.ledger import Entry
+from calque.ledger.entry import Entry
 
 WORDS = ["eins", "zwei", "drei", "vier", "fünf"]
 
@@ -107,7 +108,7 @@ def weights(heads_: int, rows: int, columns: int, seed: int) -> torch.Tensor:
 
 def test_distances_are_counted_head_by_head() -> None:
     some = [{"encoder.0": weights(2, n, n, n), "decoder.1": weights(3, n, n + 9, 7 + n)} for n in (3, 20)]
-    counted = heads.Counted()
+    counted = heads.DistanceCounts()
     for one in some:
         counted.add(one)
     table = heads.distance_table({"a": counted}, {"a": {"encoder.0": heads.KINDS[0], "decoder.1": heads.KINDS[2]}})
@@ -169,7 +170,7 @@ def test_pieces_are_put_together_to_words() -> None:
 
 
 def test_both_rows_of_a_word_are_linked() -> None:
-    one = gold.Aligned()
+    one = gold.HeadLinks()
     chosen, read = torch.eye(3, 4)[None], torch.eye(3, 4).roll(1, 0)[None]
     one.add({"x": chosen, "y": read}, [0, 1], [0, 1, 2])
     diagonal = frozenset({(0, 0), (1, 1)})
@@ -187,7 +188,9 @@ def test_the_interval_is_wilson_s(right: int, total: int) -> None:
 
 
 def test_contrastive_accuracy_by_kind_and_distance() -> None:
-    pairs = [Pair("k", "s", "c", str(i), d) for i, d in enumerate([1, 1, 3, 20, 99, None])] + [Pair("m", "s", "c", "x")]
+    pairs = [ContrastivePair("k", "s", "c", str(i), d) for i, d in enumerate([1, 1, 3, 20, 99, None])] + [
+        ContrastivePair("m", "s", "c", "x")
+    ]
     decided = {"a": [True, False, True, True, False, True, True], "b": [True] * 7}
     kinds = by_kind(pairs, decided)
     assert [row[:5] for row in kinds.rows[:3]] == [
@@ -262,9 +265,9 @@ def test_unknown_words_are_counted_by_what_becomes_of_them() -> None:
     ids = (UNK, 5, UNK, UNK)
     found = [Translation("<unk> b <unk> <unk>", ids, 0.0, 0.0), Translation("b", (5,), 0.0, 0.0)]
     words = [
-        unknown.Unknown(1, "x", "dictionary", "ex", True, "ex b y <unk>"),
-        unknown.Unknown(1, "y", "copy", "y", False, "ex b y <unk>"),
-        unknown.Unknown(1, None, "left", None, False, "ex b y <unk>"),
+        unknown.UnknownWord(1, "x", "dictionary", "ex", True, "ex b y <unk>"),
+        unknown.UnknownWord(1, "y", "copy", "y", False, "ex b y <unk>"),
+        unknown.UnknownWord(1, None, "left", None, False, "ex b y <unk>"),
     ]
     table = unknown.table({"a": (found, words), "b": (found[1:], [])})
     assert table.rows == (("a", 5, 3, 60.0, 1, 1, 1, 1, 0), ("b", 1, 0, 0.0, 0, 0, 0, 0, 0))

@@ -10,13 +10,13 @@ from click.testing import CliRunner, Result
 
 from calque import zoo
 from calque.adl.check import check
-from calque.analyse import papers
-from calque.analyse.figures import DIAGRAM, paper_figures
 from calque.cli.base import root
-from calque.diagnostics import CalqueError
 from calque.diagram import diagram
+from calque.ground.diagnostics import CalqueError
 from calque.layers.registry import builtin
-from calque.reproduce.figures import runs_in
+from calque.papers import paper_figures as papers
+from calque.papers.figure_list import DIAGRAM, paper_figures
+from calque.papers.figures import runs_in
 
 
 def call(*words: object) -> Result:
@@ -122,7 +122,7 @@ def test_sweeps_take_the_cells_of_several_folders(tmp_path: Path) -> None:
 
 
 def write_cell(cells: Path, n: int) -> None:
-    from calque.ledger import conditions, publish
+    from calque.ledger.entry import conditions, publish
 
     where = {**conditions(), "row": "base", "settings": f"n={n}"}
     publish(cells, f"cell-{n}", "t", "quality", "c", {"BLEU": 20.0 + n}, where, seed=1)

@@ -6,6 +6,7 @@ import pytest
 import torch
 
 import calque
+from calque.bench import limit, machine
 from calque.model import Model
 
 TINY = """\
@@ -14,6 +15,13 @@ heads = 2
 encoder = pos -> repeat(2, tenc) -> norm
 decoder = pos -> repeat(2, tdec) -> norm
 """
+
+
+@pytest.fixture(autouse=True)
+def _brief(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Limits of the machine are measured once each, on little memory: no figure of a clock is compared."""
+    monkeypatch.setattr(limit, "_BUDGET", 0.0)
+    monkeypatch.setattr(limit, "bandwidth", lambda device, budget: machine.bandwidth(device, budget, 1 << 20))
 
 
 @pytest.fixture

@@ -12,10 +12,10 @@ from click.testing import CliRunner
 
 from calque.bench import peer_runner, peers
 from calque.bench.crew import Crew
-from calque.bench.subject import words_file
+from calque.bench.inputs import words_file
 from calque.cli import root
-from calque.diagnostics import CalqueError
-from calque.ledger import CONDITIONS, read
+from calque.ground.diagnostics import CalqueError
+from calque.ledger.entry import CONDITIONS, read
 
 
 def ran(*arguments: object) -> dict[str, Any]:
@@ -102,16 +102,16 @@ def test_a_text_without_lines_is_told(text: Path, tmp_path: Path) -> None:
 
 
 def test_a_run_has_lengths_of_its_own(tmp_path: Path) -> None:
-    from calque.experiment import Data, Experiment, Model, Train
-    from calque.workflow import run_training
+    from calque.experiment import DataSettings, Experiment, ModelSettings, TrainSettings
+    from calque.workflow.steps import run_training
 
     lines = tmp_path / "text"
     lines.write_text("".join(f"{w} {v} {w}\n" for w in "abcdef" for v in "abcdef"))
     pair = (str(lines), str(lines))
-    model = Model(text="d = 16\nheads = 2\nencoder = pos -> tenc\ndecoder = pos -> tdec\n")
-    settings = Train(max_updates=2, precision="float32", validate_every_updates=2, average="none", device="cpu")
+    model = ModelSettings(text="d = 16\nheads = 2\nencoder = pos -> tenc\ndecoder = pos -> tdec\n")
+    settings = TrainSettings(max_updates=2, precision="float32", validate_every_updates=2, average="none", device="cpu")
     run = tmp_path / "run"
-    run_training(Experiment(Data(train=pair, valid=pair, subwords="words"), model, settings), run)
+    run_training(Experiment(DataSettings(train=pair, valid=pair, subwords="words"), model, settings), run)
     found = ran("decode", run, "--source", lines, "--sentences", 6, "--repeats", 1, "--beam", 2, "--device", "cpu")
     (cell,) = found["cells"]
     assert cell["length"] is None

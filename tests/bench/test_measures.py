@@ -8,17 +8,17 @@ import numpy as np
 import pytest
 import torch
 
-from calque.bench import entry
+from calque.bench import record as entry
 from calque.bench.clock import best, digits, speeds
-from calque.bench.limit import Work, limit, step_work, work_of
-from calque.bench.machine import KERNELS, Product, machine, table
+from calque.bench.inputs import batches_of, cut, definition, like_file, synthetic
+from calque.bench.limit import CountedWork, limit, step_work, work_of
+from calque.bench.machine import KERNELS, ProductShape, machine, table
 from calque.bench.peers import sizes_of
-from calque.bench.subject import batches_of, cut, definition, like_file, synthetic
 from calque.bench.uncached import without_states
 from calque.data.vocabulary import EOS, PAD
 from calque.decode.rule import SearchSettings
 from calque.decode.search import search
-from calque.diagnostics import CalqueError
+from calque.ground.diagnostics import CalqueError
 from calque.model import Model
 
 CPU = torch.device("cpu")
@@ -49,7 +49,7 @@ def test_work_is_counted_by_the_shapes_of_products() -> None:
     x, w = torch.ones(3, 5), torch.ones(7, 5)
     work = work_of(lambda: torch.nn.functional.linear(torch.nn.functional.linear(x, w), w.t(), torch.ones(5)))
     assert work.multiply_adds == 2 * 3 * 5 * 7
-    assert dict(work.products) == {Product(3, 5, 7): 1, Product(3, 7, 5): 1}
+    assert dict(work.products) == {ProductShape(3, 5, 7): 1, ProductShape(3, 7, 5): 1}
     assert work.weights == 2 * 35
 
 
@@ -66,7 +66,7 @@ def test_the_work_of_a_step_follows_from_the_architecture(model: Model) -> None:
 
 
 def test_the_limit_is_the_larger_of_arithmetic_and_memory() -> None:
-    product = Product(2, 10, 10)
+    product = ProductShape(2, 10, 10)
     known: dict[Any, Any] = {(product, "float32"): ("float32", 1e-3), "bandwidth": 1e6}
     work = work_of(lambda: torch.ones(2, 10) @ torch.ones(10, 10))
     found = limit(work, "float32", CPU, known)
@@ -78,7 +78,7 @@ def test_the_limit_is_the_larger_of_arithmetic_and_memory() -> None:
     assert slow.bound == "memory"
     assert slow.seconds == pytest.approx(0.4)
     assert limit(work, "float32", CPU, {**known, (product, "float32"): None}) is None
-    assert limit(Work(0, type(work.products)()), "float32", CPU, known) is None
+    assert limit(CountedWork(0, type(work.products)()), "float32", CPU, known) is None
 
 
 def test_sentences_are_the_same_each_time_and_cut_longest_first(tmp_path: Path) -> None:
@@ -122,7 +122,7 @@ def test_peers_have_the_standard_transformer_alone(text: Path) -> None:
 
 
 def test_an_entry_names_every_number_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    from calque.ledger import conditions, read
+    from calque.ledger.entry import conditions, read
 
     monkeypatch.setattr("sys.argv", ["calque", "bench", "start", "--record", "x/start.json", "--repeats", "2"])
     found = {

@@ -6,13 +6,13 @@ import pytest
 import torch
 
 from calque import zoo
-from calque.adl.check import Checked, check
+from calque.adl.check import CheckedDefinition, check
 from calque.adl.dialect import reader
 from calque.adl.settings import parse_settings
 from calque.data.batches import collate
 from calque.data.corpus import Pairs
-from calque.diagnostics import CalqueError
-from calque.experiment import Train
+from calque.experiment import TrainSettings
+from calque.ground.diagnostics import CalqueError
 from calque.layers.registry import builtin
 from calque.model import Model, Shape
 from calque.prove import prove_text
@@ -25,7 +25,7 @@ SMALL = {"d": 8, "heads": 2, "n": 3, "m": 1, "h": 8}
 """Settings that make a row small, where it has them."""
 
 
-def small(name: str) -> Checked:
+def small(name: str) -> CheckedDefinition:
     text = zoo.read(name)
     named = [k for k in SMALL if k in ("d", "heads") or re.search(rf"^{k} = ", text.body, re.MULTILINE)]
     for left_out in ("", "heads"):  # a setting that nothing reads is an error
@@ -50,7 +50,7 @@ def test_an_architecture_of_the_zoo_keeps_every_law_and_learns(name: str) -> Non
     initialise(model, "glorot", 0.1, 1)
     before = {path: p.detach().clone() for path, p in model.named_parameters()}
     batch = collate(Pairs.of([[4, 5, 6], [7]], [[5, 6], [8, 9, 4]]), [0, 1], True)
-    settings = Train(optimiser="sgd", label_smoothing=0.0)
+    settings = TrainSettings(optimiser="sgd", label_smoothing=0.0)
     done = update(model, Updater(model, settings, "float32"), [batch], settings, 0.1)
     assert torch.isfinite(done.loss)
     assert done.norm > 0

@@ -14,11 +14,11 @@ import pytest
 
 from calque.data import compiled
 from calque.data.compiled import open_corpus, prepare
-from calque.diagnostics import CalqueError
-from calque.experiment import Data
+from calque.experiment import DataSettings
+from calque.ground.diagnostics import CalqueError
 
 WORDS = [f"w{i}" for i in range(40)]
-SETTINGS = Data(
+SETTINGS = DataSettings(
     train=("train.a", "train.b"),
     valid=("valid.a", "valid.b"),
     subwords="words",

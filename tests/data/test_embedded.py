@@ -15,10 +15,11 @@ import pytest
 pytest.importorskip("babel")
 pytest.importorskip("num2words")
 
-from calque.data import embedded
-from calque.data.embedded import Corpus, clause, generate, sentence
-from calque.data.embedded_carriers import CLAUSES, FRAMES, PLAIN, WHOLE, order
-from calque.data.embedded_phrases import (
+from calque.demo import generator as embedded
+from calque.demo.carriers import CLAUSES, FRAMES, PLAIN, WHOLE, order
+from calque.demo.generator import DemoCorpus, clause, generate, sentence
+from calque.demo.lexicon import PERSONS, SUBJECTS
+from calque.demo.phrases import (
     Noun,
     Phrase,
     amount,
@@ -37,9 +38,8 @@ from calque.data.embedded_phrases import (
     timetable,
     unit,
 )
-from calque.data.embedded_slots import SLOTS, Draw
-from calque.data.embedded_words import PERSONS, SUBJECTS
-from calque.diagnostics import CalqueError
+from calque.demo.slots import SLOTS, Draw
+from calque.ground.diagnostics import CalqueError
 
 BRIEF = Noun("letter", "letters", "m", "Brief", "Briefe")
 SEITE = Noun("page", "pages", "f", "Seite", "Seiten")
@@ -53,7 +53,7 @@ HASH = "481caa2dd57cf05fb082028dcc5dcce88933aeac6c31cde14d4dd48e32eb1b0a"
 
 
 @pytest.fixture(scope="module")
-def corpus() -> Corpus:
+def corpus() -> DemoCorpus:
     return generate()
 
 
@@ -235,7 +235,7 @@ def test_a_verb_agrees_with_its_subject() -> None:
     assert all(p.de["muss"] == "muss" for p in PERSONS)
 
 
-def test_the_splits(corpus: Corpus) -> None:
+def test_the_splits(corpus: DemoCorpus) -> None:
     assert (len(corpus.valid), len(corpus.test)) == (500, 1000)
     assert len(corpus.train) >= 50_000
     english = [en for split in (corpus.train, corpus.valid, corpus.test) for en, _ in split]
@@ -255,7 +255,7 @@ def test_each_english_sentence_has_one_german_one_before_any_is_dropped() -> Non
     assert len(german) > 20_000
 
 
-def test_the_split_of_a_sentence_is_its_own(corpus: Corpus) -> None:
+def test_the_split_of_a_sentence_is_its_own(corpus: DemoCorpus) -> None:
     other = generate(seed=2, pairs=12_000)
     held = {de for _, de in corpus.test + corpus.valid}
     assert not held & {de for _, de in other.train}
@@ -266,7 +266,7 @@ def test_the_split_of_a_sentence_is_its_own(corpus: Corpus) -> None:
     assert (len(other.test), len(other.valid)) == (200, 100)
 
 
-def test_sentences_are_clean(corpus: Corpus) -> None:
+def test_sentences_are_clean(corpus: DemoCorpus) -> None:
     for pair in corpus.train + corpus.valid + corpus.test:
         for text in pair:
             assert not re.search(r"[{}|_]|\s\s|[^\S ]|^\s|\s$| [.,?!;:]|- |\bNone\b", text), text
@@ -274,7 +274,7 @@ def test_sentences_are_clean(corpus: Corpus) -> None:
             assert len(text.split()) <= embedded.LONGEST
 
 
-def test_the_vocabulary_of_the_test_is_learnable(corpus: Corpus) -> None:
+def test_the_vocabulary_of_the_test_is_learnable(corpus: DemoCorpus) -> None:
     """Words of the test that train lacks are numbers; their characters and their neighbours in threes are in train."""
     for side in (0, 1):
         known = set(re.findall(r"[^\W\d]+", " ".join(pair[side] for pair in corpus.train)))
@@ -284,7 +284,7 @@ def test_the_vocabulary_of_the_test_is_learnable(corpus: Corpus) -> None:
             assert {word[i : i + 3] for i in range(len(word))} <= trigrams
 
 
-def test_every_carrier_and_slot_is_used(corpus: Corpus) -> None:
+def test_every_carrier_and_slot_is_used(corpus: DemoCorpus) -> None:
     english = " ".join(template for domain in CLAUSES.values() for template in domain) + " ".join((*FRAMES, *WHOLE))
     used = {name.rstrip("0123456789") for name in re.findall(r"\{([a-z]+\d?)", english)}
     assert used - {"clause"} == set(SLOTS)
@@ -308,7 +308,7 @@ def test_a_missing_library_is_named(monkeypatch: pytest.MonkeyPatch, package: st
 
 
 def test_files(tmp_path: Path) -> None:
-    corpus = Corpus((("a", "ä"), ("b", "ß")), (("c", "ö"),), (("d", "ü"),))
+    corpus = DemoCorpus((("a", "ä"), ("b", "ß")), (("c", "ö"),), (("d", "ü"),))
     embedded.write(tmp_path / "new", corpus)
     assert sorted(p.name for p in (tmp_path / "new").iterdir()) == [
         f"{split}.{side}" for split in ("test", "train", "valid") for side in ("de", "en")
@@ -318,7 +318,7 @@ def test_files(tmp_path: Path) -> None:
     assert corpus.hash == hashlib.sha256("a\tä\nb\tß\n\nc\tö\n\nd\tü\n\n".encode()).hexdigest()
 
 
-def test_the_hash(corpus: Corpus) -> None:
+def test_the_hash(corpus: DemoCorpus) -> None:
     installed = {package: importlib.metadata.version(package) for package in PINNED}
     if installed != PINNED:
         pytest.skip(f"the hash belongs to {PINNED}, installed are {installed}")

@@ -22,10 +22,10 @@ from click.testing import CliRunner
 
 import calque.data.public as public
 from calque.cli import root as cli
-from calque.data.public import NAMES, Corpus, Input, Output, build, corpus, data_root
+from calque.data.lines import Lines
+from calque.data.public import NAMES, Input, Output, PublicCorpus, build, corpus, data_root
 from calque.data.public_build import BUILDERS
-from calque.data.text import Lines
-from calque.diagnostics import CalqueError
+from calque.ground.diagnostics import CalqueError
 
 
 def sha(body: bytes) -> str:
@@ -43,17 +43,17 @@ TEXT, OTHER = "ein Hund\nzwei Hunde\u2028\n".encode(), b"a dog\n"
 
 
 @pytest.fixture
-def small(tmp_path: Path) -> Corpus:
+def small(tmp_path: Path) -> PublicCorpus:
     inputs = published(tmp_path / "published", {"raw.de.gz": gzip.compress(TEXT), "raw.en": OTHER})
     outputs = {
         "small/train.de.gz": Output("raw.de.gz", sha(TEXT)),
         "small/tok/dev.de": Output("raw.de.gz", sha(TEXT)),
         "small/train.en": Output("raw.en", sha(OTHER)),
     }
-    return Corpus("small", "A small corpus", "Licence: of nobody.", "copy", inputs, outputs)
+    return PublicCorpus("small", "A small corpus", "Licence: of nobody.", "copy", inputs, outputs)
 
 
-def fault(what: Corpus, root: Path, source: Path | None = None) -> CalqueError:
+def fault(what: PublicCorpus, root: Path, source: Path | None = None) -> CalqueError:
     with pytest.raises(CalqueError) as caught:
         build(what, root, source, lambda line: None)
     assert len(caught.value.diagnostics) == 1
@@ -65,7 +65,7 @@ def files_in(folder: Path) -> list[str]:
     return sorted(str(p.relative_to(folder)) for p in folder.rglob("*") if p.is_file()) if folder.exists() else []
 
 
-def test_a_corpus_is_fetched_checked_and_built(small: Corpus, tmp_path: Path) -> None:
+def test_a_corpus_is_fetched_checked_and_built(small: PublicCorpus, tmp_path: Path) -> None:
     told: list[str] = []
     root = tmp_path / "new" / "root"
     made = build(small, root, None, told.append)
@@ -83,7 +83,7 @@ def test_a_corpus_is_fetched_checked_and_built(small: Corpus, tmp_path: Path) ->
     assert [path.stat().st_mtime_ns for path in made] == before
 
 
-def test_what_was_cut_off_goes_on(small: Corpus, tmp_path: Path) -> None:
+def test_what_was_cut_off_goes_on(small: PublicCorpus, tmp_path: Path) -> None:
     root, lost = tmp_path / "root", tmp_path / "published" / "raw.en"
     lost.unlink()
     assert fault(small, root).diagnostics[0].code == "D530"
@@ -101,7 +101,7 @@ def test_what_was_cut_off_goes_on(small: Corpus, tmp_path: Path) -> None:
     assert fault(small, root, tmp_path / "nowhere").diagnostics[0].code == "D532"
 
 
-def test_a_folder_instead_of_the_network(small: Corpus, tmp_path: Path) -> None:
+def test_a_folder_instead_of_the_network(small: PublicCorpus, tmp_path: Path) -> None:
     away = {name: replace(x, url="https://calque.invalid/x") for name, x in small.inputs.items()}
     source = tmp_path / "published"
     build(replace(small, inputs=away), tmp_path / "root", source, lambda line: None)
@@ -113,7 +113,7 @@ def test_a_folder_instead_of_the_network(small: Corpus, tmp_path: Path) -> None:
     assert found.exit_code == 1
 
 
-def test_a_wrong_sum_builds_nothing(small: Corpus, tmp_path: Path) -> None:
+def test_a_wrong_sum_builds_nothing(small: PublicCorpus, tmp_path: Path) -> None:
     (tmp_path / "published" / "raw.de.gz").write_bytes(b"<html>please log in</html>")
     for source in (None, tmp_path / "published"):
         found = fault(small, tmp_path / "root", source)
@@ -122,7 +122,7 @@ def test_a_wrong_sum_builds_nothing(small: Corpus, tmp_path: Path) -> None:
         assert files_in(tmp_path / "root") == []
 
 
-def test_a_file_with_another_sum_is_not_written(small: Corpus, tmp_path: Path) -> None:
+def test_a_file_with_another_sum_is_not_written(small: PublicCorpus, tmp_path: Path) -> None:
     wrong = {**small.outputs, "small/train.en": Output("raw.en", "0" * 64)}
     found = fault(replace(small, outputs=wrong), tmp_path / "root")
     assert found.diagnostics[0].code == "D533"
@@ -130,7 +130,7 @@ def test_a_file_with_another_sum_is_not_written(small: Corpus, tmp_path: Path) -
 
 
 @pytest.mark.parametrize("reason", [errno.ENOSPC, errno.EACCES])
-def test_no_room_is_told(small: Corpus, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, reason: int) -> None:
+def test_no_room_is_told(small: PublicCorpus, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, reason: int) -> None:
     def full(path: Path, body: bytes) -> None:
         raise OSError(reason, "No space left on device", str(path))
 
@@ -165,7 +165,7 @@ def server() -> Iterator[str]:
         thread.join()
 
 
-def test_a_network_at_fault(small: Corpus, tmp_path: Path, server: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_network_at_fault(small: PublicCorpus, tmp_path: Path, server: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("no_proxy", "*")
     for url, said in (
         (f"{server}/short", "incomplete"),
@@ -226,7 +226,7 @@ def test_training_text_is_decoded_from_shards(tmp_path: Path) -> None:
         "x/tst.en": Output("dev.tgz", sha(b"one\n"), "tst.en"),
         "x/tst.raw.en": Output("raw.xml", sha(b"a &amp; b\nc\n")),
     }
-    what = Corpus("x", "", "", "envi", published(tmp_path / "published", files), outputs)
+    what = PublicCorpus("x", "", "", "envi", published(tmp_path / "published", files), outputs)
     made = build(what, tmp_path / "root", None, lambda line: None)
     assert gzip.decompress(made[0].read_bytes()) == english
 
@@ -243,7 +243,9 @@ def test_pairs_are_split_by_number(tmp_path: Path) -> None:
     }
     split = {"dev": [4], "test": [2], "left_out": [1]}
     inputs = published(tmp_path / "published", {"z.zip": made.getvalue()})
-    assert len(build(Corpus("t", "", "", "tatoeba", inputs, outputs, split), tmp_path, None, lambda line: None)) == 6
+    assert (
+        len(build(PublicCorpus("t", "", "", "tatoeba", inputs, outputs, split), tmp_path, None, lambda line: None)) == 6
+    )
 
 
 @pytest.mark.parametrize("name", NAMES)
@@ -270,7 +272,7 @@ def test_the_split_of_tatoeba_is_disjoint() -> None:
 
 
 def test_a_missing_file_of_a_corpus_names_the_command_that_brings_it(
-    small: Corpus, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    small: PublicCorpus, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """What the help proposes works: the command is run as it stands, and the file is there."""
     monkeypatch.setattr(public, "NAMES", ("small",))
@@ -317,7 +319,7 @@ def test_the_root_is_given_or_in_the_environment_or_here(monkeypatch: pytest.Mon
     assert data_root() == Path("data")
 
 
-def test_the_command(small: Corpus, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_command(small: PublicCorpus, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(public, "corpus", lambda name: small)
     done = CliRunner().invoke(cli, ["data", "multi30k", "--root", str(tmp_path / "root")])
     assert (done.exit_code, done.stdout) == (0, f"{tmp_path / 'root'}\n")

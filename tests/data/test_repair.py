@@ -5,9 +5,9 @@ from pathlib import Path
 
 import pytest
 
+from calque.data.lines import EXAMPLES
 from calque.data.repair import LONGEST, Repairs
-from calque.data.text import EXAMPLES
-from calque.diagnostics import Diagnostic
+from calque.ground.diagnostics import Diagnostic
 
 BAD = [b"a b c", b"a \xff b", b"", b"a\xc3", b"d\0e", b"\xed\xa0\x80 h", b"i\rh \xe2\x80\xa8 a\xc2\x85b", b"b"]
 MEANT = ["a b c", "a \ufffd b", "", "a\ufffd", "d\ufffde", "\ufffd\ufffd\ufffd h", "i\rh \u2028 a\u0085b", "b"]

@@ -13,8 +13,8 @@ from calque.data.codecs import split
 from calque.data.merges import Merges
 from calque.data.subwords import learn, load_codecs, save_codecs
 from calque.data.vocabulary import BOS, EOS, PAD, SPECIALS, UNK, Vocabulary
-from calque.diagnostics import CalqueError
-from calque.experiment import Data
+from calque.experiment import DataSettings
+from calque.ground.diagnostics import CalqueError
 
 ENGLISH = ["the small cat sleeps", "a big dog barks at the cat", "the dog sleeps on the big red sofa", "birds sing"]
 ENGLISH += ["the cats and the dogs barked", "a singing bird and a barking dog", "small birds, bigger cats"]
@@ -23,10 +23,12 @@ GERMAN += ["die Katzen und die Hunde bellten", "ein singender Vogel und ein bell
 CODES = "#version: 0.2\nt h\nth e</w>\ns l\nsl e\ne p\nc a\nca t</w>\nd o\ndo g</w>\nK a\nt z\ntz e</w>\n"
 
 
-def settings(kind: str, folder: Path, joint: bool = True, **other) -> Data:
+def settings(kind: str, folder: Path, joint: bool = True, **other) -> DataSettings:
     (folder / "codes").write_text(CODES, encoding="utf-8")
     size = {"bpe": 60, "unigram": 60 if joint else 36}.get(kind, 0)
-    return Data(**{"subwords": kind, "codes": str(folder / "codes"), "vocabulary_size": size, "joint": joint, **other})
+    return DataSettings(
+        **{"subwords": kind, "codes": str(folder / "codes"), "vocabulary_size": size, "joint": joint, **other}
+    )
 
 
 def code_of(call) -> str:
@@ -109,7 +111,7 @@ def test_learning_is_deterministic(tmp_path, kind):
 
 def test_odd_white_space_belongs_to_words(tmp_path):
     line = "a\u0085b c\u00a0d"
-    codec, _ = learn(Data(subwords="words", vocabulary_size=0), [line], [line])
+    codec, _ = learn(DataSettings(subwords="words", vocabulary_size=0), [line], [line])
     assert codec.decode(codec.encode([line])[0]) == line
     assert codec.size == len(SPECIALS) + 2
 
@@ -207,13 +209,13 @@ def test_bad_merges(tmp_path, body, line):
     path = tmp_path / "bad"
     path.write_text(body, encoding="utf-8")
     with pytest.raises(CalqueError) as raised:
-        learn(Data(subwords="codes", codes="bad"), ENGLISH, GERMAN, tmp_path)
+        learn(DataSettings(subwords="codes", codes="bad"), ENGLISH, GERMAN, tmp_path)
     assert [(d.code, d.where.line) for d in raised.value.diagnostics] == [("D202", line)]
 
 
 def test_settings_that_cannot_be_met(tmp_path):
-    assert code_of(lambda: learn(Data(subwords="codes"), ENGLISH, GERMAN)) == "D203"
-    assert code_of(lambda: learn(Data(subwords="codes", codes="none"), ENGLISH, GERMAN, tmp_path)) == "D101"
+    assert code_of(lambda: learn(DataSettings(subwords="codes"), ENGLISH, GERMAN)) == "D203"
+    assert code_of(lambda: learn(DataSettings(subwords="codes", codes="none"), ENGLISH, GERMAN, tmp_path)) == "D101"
     for kind in KINDS:
         assert code_of(lambda k=kind: learn(settings(k, tmp_path), ["", " "], [])) == "D206"
     assert code_of(lambda: learn(settings("bpe", tmp_path, vocabulary_size=0), ENGLISH, GERMAN)) == "D207"

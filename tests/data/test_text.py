@@ -6,10 +6,10 @@ from pathlib import Path
 
 import pytest
 
-from calque.data import text
-from calque.data.text import EXAMPLES, LONG, Lines, check_corpus
-from calque.diagnostics import CalqueError, Place, codes, render
-from calque.whole import write_whole
+from calque.data import lines as text
+from calque.data.lines import EXAMPLES, LONG, Lines, check_corpus
+from calque.ground.diagnostics import CalqueError, Place, codes, render
+from calque.ground.files import write_whole
 
 
 def put(folder: Path, name: str, body: bytes) -> Path:

@@ -7,7 +7,7 @@ import torch
 
 from calque.adl.check import check
 from calque.data.vocabulary import BOS, EOS, UNK
-from calque.diagnostics import Text
+from calque.ground.diagnostics import Text
 from calque.layers.registry import builtin
 from calque.model import Model, Shape
 

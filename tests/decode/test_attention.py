@@ -6,7 +6,7 @@ import pytest
 import torch
 from decode_oracle import MODELS, make
 
-from calque.analyse.attention import attention_matrix, attention_weights
+from calque.analyse.forced_attention import attention_matrix, attention_weights
 from calque.data.vocabulary import BOS
 
 SOURCE, TARGET = [4, 9, 7, 5, 2], [6, 10, 5]

@@ -11,7 +11,7 @@ from calque.data.vocabulary import BOS, EOS, UNK
 from calque.decode.noise import stream, uniform
 from calque.decode.rule import Sampling
 from calque.decode.sample import draw
-from calque.decode.search import Models, SearchSettings, Sourced, search_with
+from calque.decode.search import Models, SearchSettings, SourceBatch, search_with
 
 LENGTHS, LIMITS = [6, 1, 4, 7, 2, 5], [9, 3, 6, 12, 1, 8]
 PREFIXES = [[], [5], [7, 7], [], [4], [9, 8, 7]]
@@ -21,7 +21,7 @@ PUBLISHED = [6457827717110365317, 3203168211198807973, 9817491932198370423, 4593
 
 def sampled(model, source, mask, limits, lines, count=3, prefixes=None, **how):
     settings = SearchSettings(count, "none", n_best=count, sampling=Sampling(**how))
-    scorer = Models([Sourced(model, source, mask)])
+    scorer = Models([SourceBatch(model, source, mask)])
     return search_with(scorer, torch.tensor(limits), settings, prefixes, torch.tensor(lines))
 
 
@@ -117,7 +117,7 @@ def test_one_word_to_choose_from_is_greedy_search() -> None:
     source, mask = sources(LENGTHS)
     for name in MODELS:
         greedy = search_with(
-            Models([Sourced(varied(name), source, mask)]), torch.tensor(LIMITS), SearchSettings(1, "none")
+            Models([SourceBatch(varied(name), source, mask)]), torch.tensor(LIMITS), SearchSettings(1, "none")
         )
         assert sampled(varied(name), source, mask, LIMITS, range(6), 1, top_k=1) == greedy
         assert sampled(varied(name), source, mask, LIMITS, range(6), 1, top_p=0.001).tokens == greedy.tokens

@@ -9,7 +9,7 @@ from decode_oracle import MODELS, make, naive_beam, next_word, sources, varied
 
 from calque.data.vocabulary import BOS, EOS, UNK
 from calque.decode.rule import Sampling
-from calque.decode.search import Candidates, Models, SearchSettings, Sourced, search_with
+from calque.decode.search import Candidates, Models, SearchSettings, SourceBatch, search_with
 
 LENGTHS, LIMITS = [6, 1, 4, 7, 2, 5], [9, 3, 6, 12, 1, 8]
 PREFIXES = [[], [5], [7, 7], [], [4], [9, 8, 7]]
@@ -25,13 +25,13 @@ ALLOWED = [
 pytestmark = pytest.mark.usefixtures("shapes_unchecked")
 
 
-def pair(name: str, lengths: list[int], seeds: tuple[int, int] = (1, 2)) -> list[Sourced]:
+def pair(name: str, lengths: list[int], seeds: tuple[int, int] = (1, 2)) -> list[SourceBatch]:
     """A model of this family and a Transformer whose sources are cut otherwise."""
     first, second = sources(lengths, seed=seeds[0]), sources([n + 2 for n in lengths], seed=seeds[1])
-    return [Sourced(varied(name), *first), Sourced(make("transformer", seed=8), *second)]
+    return [SourceBatch(varied(name), *first), SourceBatch(make("transformer", seed=8), *second)]
 
 
-def row(sourced: list[Sourced], b: int) -> list[list[int]]:
+def row(sourced: list[SourceBatch], b: int) -> list[list[int]]:
     return [one.source[b, one.mask[b]].tolist() for one in sourced]
 
 
@@ -66,7 +66,7 @@ def test_ensembles_equal_the_naive_search(name: str, beam: int, combine: str) ->
 
 @pytest.mark.parametrize("combine", COMBINE)
 def test_an_ensemble_that_covers_the_space_finds_the_best_sequences(combine: str) -> None:
-    sourced = [Sourced(make(n, vocabulary=6, seed=s), *sources([4], 6)) for n, s in (("rnmt", 1), ("cnn", 5))]
+    sourced = [SourceBatch(make(n, vocabulary=6, seed=s), *sources([4], 6)) for n, s in (("rnmt", 1), ("cnn", 5))]
     found = search_with(Models(sourced, combine), torch.tensor([2]), SearchSettings(30, "none", n_best=13))
     ranked = []
     for n in range(3):
@@ -86,7 +86,7 @@ def test_an_ensemble_that_covers_the_space_finds_the_best_sequences(combine: str
 
 @pytest.mark.parametrize("combine", COMBINE)
 def test_a_model_with_itself_is_itself(combine: str) -> None:
-    one = Sourced(varied("transformer"), *sources(LENGTHS))
+    one = SourceBatch(varied("transformer"), *sources(LENGTHS))
     for settings in (SearchSettings(3, n_best=3), SearchSettings(3, n_best=3, sampling=Sampling(1.2, 7, 0.9))):
         single = search_with(Models([one]), torch.tensor(LIMITS), settings, PREFIXES)
         double = search_with(Models([one, one], combine), torch.tensor(LIMITS), settings, PREFIXES)
@@ -101,7 +101,7 @@ def test_selected_words_equal_the_naive_search_among_them(name: str, beam: int, 
     model, (source, mask) = varied(name), sources(LENGTHS)
     candidates = by_sentence(gathered)
     settings = SearchSettings(beam, "gnmt", 0.7, beam, word_penalty=0.2)
-    scorer = Models([Sourced(model, source, mask)], candidates=candidates)
+    scorer = Models([SourceBatch(model, source, mask)], candidates=candidates)
     found = search_with(scorer, torch.tensor(LIMITS), settings, PREFIXES)
     with torch.inference_mode():
         for b, (n, limit) in enumerate(zip(LENGTHS, LIMITS, strict=True)):
@@ -135,13 +135,13 @@ def test_an_ensemble_among_selected_words_equals_the_naive_search(combine: str) 
 def test_all_words_selected_is_no_selection_to_the_bit(name: str, settings: SearchSettings) -> None:
     model, (source, mask) = varied(name).float(), sources(LENGTHS)
     every = torch.arange(13)
-    without = search_with(Models([Sourced(model, source, mask)]), torch.tensor(LIMITS), settings, PREFIXES)
+    without = search_with(Models([SourceBatch(model, source, mask)]), torch.tensor(LIMITS), settings, PREFIXES)
     for candidates in (
         Candidates(every),
         Candidates(None, torch.zeros(len(LENGTHS), 13, dtype=torch.bool)),
         Candidates(every, torch.zeros(len(LENGTHS), 13, dtype=torch.bool)),
     ):
-        scorer = Models([Sourced(model, source, mask)], candidates=candidates)
+        scorer = Models([SourceBatch(model, source, mask)], candidates=candidates)
         assert search_with(scorer, torch.tensor(LIMITS), settings, PREFIXES) == without
 
 
@@ -150,11 +150,11 @@ def test_selection_by_sentence_does_not_see_the_batch(sampling: Sampling | None)
     model, (source, mask) = varied("transformer"), sources(LENGTHS)
     settings = SearchSettings(2, n_best=2, sampling=sampling)
     lines = torch.arange(len(LENGTHS))
-    scorer = Models([Sourced(model, source, mask)], candidates=by_sentence(True))
+    scorer = Models([SourceBatch(model, source, mask)], candidates=by_sentence(True))
     together = search_with(scorer, torch.tensor(LIMITS), settings, PREFIXES, lines)
     for b, n in enumerate(LENGTHS):
         allowed = torch.tensor(sorted(ALLOWED[b] - ({6, 11} if b == 1 else set())))
-        scorer = Models([Sourced(model, source[[b], :n], mask[[b], :n])], candidates=Candidates(allowed))
+        scorer = Models([SourceBatch(model, source[[b], :n], mask[[b], :n])], candidates=Candidates(allowed))
         alone = search_with(scorer, torch.tensor([LIMITS[b]]), settings, [PREFIXES[b]], lines[[b]])
         assert alone.tokens[0] == together.tokens[b]
         torch.testing.assert_close(alone.scores[0], together.scores[b], rtol=0, atol=1e-10)

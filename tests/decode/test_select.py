@@ -7,14 +7,14 @@ import pytest
 import torch
 from decode_oracle import varied
 
-from calque.data.codecs import Words
+from calque.data.codecs import WordCodec
 from calque.data.vocabulary import Vocabulary
 from calque.decode.select import load_selection
-from calque.decode.translate import Loaded, translate_lines
-from calque.diagnostics import CalqueError
-from calque.experiment import Decode
+from calque.decode.translate import Translator, translate_lines
+from calque.experiment import DecodeSettings
+from calque.ground.diagnostics import CalqueError
 
-SOURCE, TARGET = Words(Vocabulary("abcdefghi")), Words(Vocabulary("ABCDEFGHI"))
+SOURCE, TARGET = WordCodec(Vocabulary("abcdefghi")), WordCodec(Vocabulary("ABCDEFGHI"))
 TABLE = "a A 0.5\na\tB  0.25\na C 0.25\nb I 1\nc D 1e-3\n<unk> E 0.1\na D 0.1\n"
 LINES = ["a b c", "", "d", "a a b i h g", "c never-seen", "e f g h i a b", "b", "h h"]
 
@@ -95,7 +95,7 @@ def test_a_table_that_is_not_there(tmp_path: Path) -> None:
 @pytest.mark.parametrize("invariant", [False, True])
 @pytest.mark.parametrize("decode", [{"beam": 1}, {"beam": 3}, {"sample": True, "top_p": 0.9}])
 def test_lines_with_selected_words(table: Path, decode: dict[str, object], invariant: bool) -> None:
-    plain = Loaded(varied("transformer"), SOURCE, TARGET, Decode(batch_tokens=60, **decode))
+    plain = Translator(varied("transformer"), SOURCE, TARGET, DecodeSettings(batch_tokens=60, **decode))
     every = replace(plain, selection=load_selection(table, SOURCE, TARGET, 9, 9))
     assert translate_lines(every, LINES, 2, invariant) == translate_lines(plain, LINES, 2, invariant)
     some = replace(plain, selection=load_selection(table, SOURCE, TARGET, 9, 1))

@@ -7,24 +7,24 @@ import pytest
 import torch
 from decode_oracle import naive_beam, next_word, varied
 
-from calque.data.codecs import Words
+from calque.data.codecs import WordCodec
 from calque.data.vocabulary import EOS, Vocabulary
 from calque.decode.prepare import prepare_for_decoding
-from calque.decode.translate import EMPTY, Loaded, force, translate_lines, translate_stream
-from calque.experiment import Decode
+from calque.decode.translate import EMPTY, Translator, force, translate_lines, translate_stream
+from calque.experiment import DecodeSettings
 
 LINES = ["a b c", "", "d", "a a b i h g", " \t ", "c never-seen", "e f g h i a b", "a b c", "b", "h h"]
 
 
 @pytest.fixture
-def loaded() -> Loaded:
-    source, target = Words(Vocabulary("abcdefghi")), Words(Vocabulary("ABCDEFGHI"))
-    decode = Decode(beam=3, max_length_factor=1.3, max_length_offset=1, batch_tokens=30)
-    return Loaded(varied("transformer"), source, target, decode)
+def loaded() -> Translator:
+    source, target = WordCodec(Vocabulary("abcdefghi")), WordCodec(Vocabulary("ABCDEFGHI"))
+    decode = DecodeSettings(beam=3, max_length_factor=1.3, max_length_offset=1, batch_tokens=30)
+    return Translator(varied("transformer"), source, target, decode)
 
 
 @pytest.mark.parametrize("source_end", [True, False])
-def test_every_line_is_what_the_naive_search_makes_of_it(loaded: Loaded, source_end: bool) -> None:
+def test_every_line_is_what_the_naive_search_makes_of_it(loaded: Translator, source_end: bool) -> None:
     loaded = replace(loaded, source_end=source_end)
     found = translate_lines(loaded, LINES, n_best=2)
     for line, translations in zip(LINES, found, strict=True):
@@ -42,7 +42,7 @@ def test_every_line_is_what_the_naive_search_makes_of_it(loaded: Loaded, source_
 
 
 @pytest.mark.parametrize("beam", [1, 4])
-def test_a_line_does_not_see_its_batch(loaded: Loaded, beam: int) -> None:
+def test_a_line_does_not_see_its_batch(loaded: Translator, beam: int) -> None:
     def texts(batch_tokens: int, lines: list[str]) -> list[str]:
         settings = replace(loaded.decode, beam=beam, batch_tokens=batch_tokens)
         return [t[0].text for t in translate_lines(replace(loaded, decode=settings), lines)]
@@ -53,7 +53,7 @@ def test_a_line_does_not_see_its_batch(loaded: Loaded, beam: int) -> None:
     assert expected[0] == expected[7]
 
 
-def test_a_stream_gives_as_many_lines_as_it_takes_and_reads_no_further(loaded: Loaded) -> None:
+def test_a_stream_gives_as_many_lines_as_it_takes_and_reads_no_further(loaded: Translator) -> None:
     read = []
 
     def lines():
@@ -71,7 +71,7 @@ def test_a_stream_gives_as_many_lines_as_it_takes_and_reads_no_further(loaded: L
     assert list(translate_stream(loaded, ["", ""])) == [[EMPTY], [EMPTY]]
 
 
-def test_bfloat16_casts_every_weight_once_and_keeps_ties(loaded: Loaded) -> None:
+def test_bfloat16_casts_every_weight_once_and_keeps_ties(loaded: Translator) -> None:
     model = loaded.model.float()
     model.output.weight = model.target_embedding.weight
     model.train()
@@ -88,7 +88,7 @@ def test_bfloat16_casts_every_weight_once_and_keeps_ties(loaded: Loaded) -> None
 
 @pytest.mark.parametrize("prefix", ["C A", [6, 4]])
 @pytest.mark.parametrize("invariant", [False, True])
-def test_a_translation_begins_with_its_prefix(loaded: Loaded, prefix, invariant: bool) -> None:
+def test_a_translation_begins_with_its_prefix(loaded: Translator, prefix, invariant: bool) -> None:
     plain = translate_lines(loaded, LINES, invariant=invariant)
     asked = [line if k % 2 else (line, prefix) for k, line in enumerate(LINES)]
     found = translate_lines(loaded, asked, invariant=invariant)
@@ -103,7 +103,7 @@ def test_a_translation_begins_with_its_prefix(loaded: Loaded, prefix, invariant:
         assert translate_lines(loaded, asked[::-1], invariant=True) == found[::-1]
 
 
-def test_samples_depend_on_the_line_and_the_seed_alone(loaded: Loaded) -> None:
+def test_samples_depend_on_the_line_and_the_seed_alone(loaded: Translator) -> None:
     def drawn(lines, n_best=2, first=1, invariant=False, **keys):
         decode = replace(loaded.decode, sample=True, **keys)
         return translate_lines(replace(loaded, decode=decode), lines, n_best, invariant, first)
@@ -118,7 +118,7 @@ def test_samples_depend_on_the_line_and_the_seed_alone(loaded: Loaded) -> None:
     assert drawn(LINES, seed=2) != expected
 
 
-def test_a_line_that_is_too_long_is_cut_with_a_warning(loaded: Loaded) -> None:
+def test_a_line_that_is_too_long_is_cut_with_a_warning(loaded: Translator) -> None:
     warnings = []
     bounded = replace(loaded, decode=replace(loaded.decode, max_source_tokens=5))
     found = translate_lines(bounded, LINES, warn=warnings.append, first=11)
@@ -130,8 +130,10 @@ def test_a_line_that_is_too_long_is_cut_with_a_warning(loaded: Loaded) -> None:
     assert len(warnings) == 2
 
 
-def test_an_ensemble_reads_each_line_with_each_codec(loaded: Loaded) -> None:
-    other = Loaded(varied("rnmt"), Words(Vocabulary("ihgfedcba")), loaded.target, loaded.decode, source_end=False)
+def test_an_ensemble_reads_each_line_with_each_codec(loaded: Translator) -> None:
+    other = Translator(
+        varied("rnmt"), WordCodec(Vocabulary("ihgfedcba")), loaded.target, loaded.decode, source_end=False
+    )
     both = replace(loaded, others=(other,))
     found = translate_lines(both, LINES, n_best=2)
     for line, translations in zip(LINES, found, strict=True):

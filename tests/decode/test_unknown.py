@@ -6,23 +6,23 @@ import pytest
 import torch
 from decode_oracle import make, varied
 
-from calque.analyse.attention import attention_matrix
-from calque.data.codecs import Words
+from calque.analyse.forced_attention import attention_matrix
+from calque.data.codecs import WordCodec
 from calque.data.subwords import learn
 from calque.data.vocabulary import EOS, UNK, Vocabulary
 from calque.decode.attention import align_lines, attend
-from calque.decode.translate import Loaded, Translation, translate_lines
+from calque.decode.translate import Translation, Translator, translate_lines
 from calque.decode.unknown import COPY, DICTIONARY, LEFT, replace_unknown, replacements
-from calque.diagnostics import CalqueError
-from calque.experiment import Data, Decode
+from calque.experiment import DataSettings, DecodeSettings
+from calque.ground.diagnostics import CalqueError
 
-SOURCE, TARGET = Words(Vocabulary("abcdefghi")), Words(Vocabulary("ABCDEFGHI"))
+SOURCE, TARGET = WordCodec(Vocabulary("abcdefghi")), WordCodec(Vocabulary("ABCDEFGHI"))
 LINES = ["a b c", "d", "a a b i h g", "c never-seen", "e f g h i a b"]
 TARGETS = [[4, 5, UNK], [UNK], [], [UNK, 4, UNK, 9], [5, 6, 7, 8, 9, 10, 11, 12]]
 
 
-def loaded(name: str, **decode: object) -> Loaded:
-    return Loaded(make(name), SOURCE, TARGET, Decode(batch_tokens=30, **decode))
+def loaded(name: str, **decode: object) -> Translator:
+    return Translator(make(name), SOURCE, TARGET, DecodeSettings(batch_tokens=30, **decode))
 
 
 @pytest.mark.parametrize("row", [0, 1])
@@ -52,12 +52,12 @@ def test_the_layer_can_be_named_and_an_ensemble_sums() -> None:
 
 def test_weights_of_pieces_are_summed_by_word() -> None:
     text = ["ab abc b  a"] * 30
-    codec, _ = learn(Data(subwords="unigram", vocabulary_size=9), text, text)
+    codec, _ = learn(DataSettings(subwords="unigram", vocabulary_size=9), text, text)
     line = "ab  abc\tb a"
     pieces = [codec.pieces(line)[k] for k, w in enumerate(codec.words(line)) if w == 1]
     assert "".join(pieces).strip("▁").strip() == "abc"
     assert len(codec.words(line)) == len(codec.encode([line])[0])
-    here = Loaded(make("transformer", vocabulary=codec.size), codec, codec, Decode())
+    here = Translator(make("transformer", vocabulary=codec.size), codec, codec, DecodeSettings())
     weights = attend(here, [line], codec.encode([line]))[0]
     assert weights.shape == (len(codec.encode([line])[0]), 5)
     torch.testing.assert_close(weights.sum(1), torch.ones(len(weights)))
@@ -94,7 +94,7 @@ def test_lines_are_translated_with_unknown_words_replaced(settings: dict[str, in
     model = varied("transformer").float()
     with torch.no_grad():
         model.output.bias[UNK] += 2
-    plain = Loaded(model, SOURCE, TARGET, Decode(**settings))
+    plain = Translator(model, SOURCE, TARGET, DecodeSettings(**settings))
     here = replace(plain, decode=replace(plain.decode, replace_unknown=True))
     before, after = translate_lines(plain, LINES, 2), translate_lines(here, LINES, 2)
     assert [[t.ids for t in each] for each in before] == [[t.ids for t in each] for each in after]

@@ -4,7 +4,7 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from calque.decode.words import CHUNK, best_word, best_words
+from calque.decode.best_words import CHUNK, best_word, best_words
 
 
 @settings(max_examples=60, deadline=None)

@@ -10,11 +10,11 @@ from xml.etree import ElementTree
 import pytest
 
 from calque import zoo
-from calque.adl.check import Checked, check
-from calque.adl.tree import Chain, Node
-from calque.diagnostics import Text
+from calque.adl.check import CheckedDefinition, check
+from calque.adl.tree import CheckedChain, Node
 from calque.diagram import diagram, picture
-from calque.diagram.shapes import Canvas, Ending, Line, Rectangle, Words
+from calque.diagram.shapes import Drawing, Ending, Rectangle, Route, TextLine
+from calque.ground.diagnostics import Text
 from calque.layers.registry import builtin
 from calque.prove.compose import random_program
 
@@ -57,17 +57,17 @@ TEXTS |= {f"random {seed}": random_program(seed) for seed in range(30)}
 CASES = [*zoo.distinct(), *TEXTS]
 
 
-def read(name: str) -> Checked:
+def read(name: str) -> CheckedDefinition:
     return check(Text(name, TEXTS[name]) if name in TEXTS else zoo.read(name), builtin())
 
 
 @pytest.fixture(scope="module", params=CASES)
-def case(request: pytest.FixtureRequest) -> tuple[Checked, Canvas]:
+def case(request: pytest.FixtureRequest) -> tuple[CheckedDefinition, Drawing]:
     checked = read(request.param)
     return checked, picture(checked, request.param)
 
 
-def rooms(on: Canvas) -> Iterator[tuple[str, Rectangle]]:
+def rooms(on: Drawing) -> Iterator[tuple[str, Rectangle]]:
     """Everything that may not touch anything else: boxes, and the words outside of them."""
     for box in on.boxes:
         yield box.about or box.kind, box.room
@@ -75,16 +75,16 @@ def rooms(on: Canvas) -> Iterator[tuple[str, Rectangle]]:
         yield words.text, words.room
 
 
-def free(on: Canvas) -> list[Words]:
+def free(on: Drawing) -> list[TextLine]:
     return [*on.words, *(frame.title for frame in on.frames)]
 
 
-def nodes(checked: Checked, sources: bool = False) -> Iterator[Node]:
+def nodes(checked: CheckedDefinition, sources: bool = False) -> Iterator[Node]:
     """The layers of the first copies; with `sources`, those behind sources too."""
 
-    def below(chain: Chain) -> Iterator[Node]:
+    def below(chain: CheckedChain) -> Iterator[Node]:
         for name, item in chain.items.items():
-            if isinstance(item, Chain):
+            if isinstance(item, CheckedChain):
                 if name.endswith("[1]"):
                     yield from below(item)
                 continue
@@ -97,7 +97,7 @@ def nodes(checked: Checked, sources: bool = False) -> Iterator[Node]:
     yield from below(checked.decoder)
 
 
-def crosses(line: Line, room: Rectangle) -> bool:
+def crosses(line: Route, room: Rectangle) -> bool:
     """Does a line pass through a rectangle? Its own end may touch it."""
     for (x0, y0), (x1, y1) in itertools.pairwise(line.corners):
         way = Rectangle(min(x0, x1), min(y0, y1) - 0.1, abs(x1 - x0), abs(y1 - y0) + 0.2)
@@ -106,13 +106,13 @@ def crosses(line: Line, room: Rectangle) -> bool:
     return False
 
 
-def test_nothing_overlaps(case: tuple[Checked, Canvas]) -> None:
+def test_nothing_overlaps(case: tuple[CheckedDefinition, Drawing]) -> None:
     _, on = case
     for (a, one), (b, two) in itertools.combinations(rooms(on), 2):
         assert not one.overlaps(two), (a, b)
 
 
-def test_words_fit_their_boxes_and_all_fits_the_page(case: tuple[Checked, Canvas]) -> None:
+def test_words_fit_their_boxes_and_all_fits_the_page(case: tuple[CheckedDefinition, Drawing]) -> None:
     _, on = case
     for box in on.boxes:
         for words in box.words:
@@ -129,7 +129,7 @@ def test_architectures_of_the_papers_fit_a_page(name: str) -> None:
     assert picture(read(name), name).width <= PAGE
 
 
-def test_frames_hold_or_are_apart(case: tuple[Checked, Canvas]) -> None:
+def test_frames_hold_or_are_apart(case: tuple[CheckedDefinition, Drawing]) -> None:
     _, on = case
     for frame in on.frames:
         assert frame.room.holds(frame.title.room)
@@ -137,7 +137,7 @@ def test_frames_hold_or_are_apart(case: tuple[Checked, Canvas]) -> None:
             assert frame.room.holds(room) or room.holds(frame.room) or not frame.room.overlaps(room), (frame, name)
 
 
-def test_arrows_pass_through_no_box_and_no_words(case: tuple[Checked, Canvas]) -> None:
+def test_arrows_pass_through_no_box_and_no_words(case: tuple[CheckedDefinition, Drawing]) -> None:
     _, on = case
     for line in on.lines:
         for box in on.boxes:
@@ -146,7 +146,7 @@ def test_arrows_pass_through_no_box_and_no_words(case: tuple[Checked, Canvas]) -
             assert not crosses(line, words.room), (line, words)
 
 
-def test_every_layer_is_drawn_once(case: tuple[Checked, Canvas]) -> None:
+def test_every_layer_is_drawn_once(case: tuple[CheckedDefinition, Drawing]) -> None:
     checked, on = case
     told = [box.about.split("\n")[0] for box in on.boxes]
     for node in nodes(checked):
@@ -160,7 +160,7 @@ def sources(node: Node) -> Iterator[tuple[str, Any]]:
             yield name.rstrip("_"), value
 
 
-def test_every_source_has_its_arrow_and_every_label_its_point(case: tuple[Checked, Canvas]) -> None:
+def test_every_source_has_its_arrow_and_every_label_its_point(case: tuple[CheckedDefinition, Drawing]) -> None:
     checked, on = case
     labels = {re.sub(r"\[.*", "", n.label) for n in checked.encoder.nodes() if n.label}
     points = {dot.label: (dot.x, dot.y) for dot in on.dots}
@@ -175,7 +175,7 @@ def test_every_source_has_its_arrow_and_every_label_its_point(case: tuple[Checke
     assert sum(len(list(sources(n))) for n in nodes(checked)) == len(on.endings)
 
 
-def reached(on: Canvas, end: Ending) -> bool:
+def reached(on: Drawing, end: Ending) -> bool:
     """Does the arrow end at its reader, or at a chain from which an arrow goes on to it?"""
     touched = next(b for b in on.boxes if b.room.x == end.x and b.room.y <= end.y <= b.room.y + b.room.h)
     if touched.kind != "source":

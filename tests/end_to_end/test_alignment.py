@@ -10,10 +10,10 @@ from command import Run
 from test_ways_to_translate import LINES, STDIN, make_run
 
 import calque as package
-from calque.experiment import Data, Decode, Experiment, Model, Train
+from calque.experiment import DataSettings, DecodeSettings, Experiment, ModelSettings, TrainSettings
 from calque.experiment import load as load_experiment
-from calque.train.loop import Finished
-from calque.workflow import run_training
+from calque.train.loop import FinishedTraining
+from calque.workflow.steps import run_training
 
 COPY = """
 d = 32
@@ -43,14 +43,14 @@ def copier(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A run folder that has learned to copy sentences, unknown words as `<unk>`."""
     folder = tmp_path_factory.mktemp("copy")
     experiment = Experiment(
-        Data(
+        DataSettings(
             train=write(folder, "train", sentences(1, 1500)),
             valid=write(folder, "valid", sentences(2, 60)),
             subwords="words",
             minimum_count=30,
         ),
-        Model(text=COPY),
-        Train(
+        ModelSettings(text=COPY),
+        TrainSettings(
             threads=1,
             precision="float32",
             batch_tokens=400,
@@ -60,10 +60,10 @@ def copier(tmp_path_factory: pytest.TempPathFactory) -> Path:
             max_updates=500,
             validate_every_updates=250,
         ),
-        Decode(beam=2),
+        DecodeSettings(beam=2),
     )
     result = run_training(experiment, folder / "run")
-    assert isinstance(result, Finished)
+    assert isinstance(result, FinishedTraining)
     return folder / "run"
 
 

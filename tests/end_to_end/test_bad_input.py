@@ -8,8 +8,8 @@ from pathlib import Path
 import pytest
 from command import Outcome, Run
 
-from calque.data.text import Lines
-from calque.show import Show
+from calque.data.lines import Lines
+from calque.workflow.show import Show
 
 ADL = "d = 8\nheads = 2\nencoder = pos -> NAME\ndecoder = pos -> NAME -> mh_dot_src_att\n"
 PLUGIN = '''
@@ -155,7 +155,7 @@ def test_a_mean_that_cannot_be_written_leaves_nothing(
     def full(*_: object) -> None:
         raise OSError(28, "No space left on device")
 
-    monkeypatch.setattr("calque.run.save_file", full)
+    monkeypatch.setattr("calque.run.folder.save_file", full)
     fails(calque("average", tmp_path / "run", "--out", tmp_path / "mean"), "K301", 1)
     assert not (tmp_path / "mean").exists()
 
@@ -189,7 +189,7 @@ def test_new_says_where_it_cannot_write(calque: Run, tmp_path: Path, monkeypatch
     def full(*_: object) -> None:
         raise OSError(28, "No space left on device")
 
-    monkeypatch.setattr("calque.new.write", full)
+    monkeypatch.setattr("calque.workflow.new.write_whole", full)
     fails(calque("new", tmp_path / "new", "--train", *files), "X408", 2)
     assert not (tmp_path / "new").exists()
 

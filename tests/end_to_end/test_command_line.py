@@ -14,7 +14,7 @@ from command import Run
 from calque import cli
 from calque.adl.parser import parse
 from calque.adl.program import prelude
-from calque.diagnostics import Text
+from calque.ground.diagnostics import Text
 from calque.layers.registry import builtin
 
 TINY = """
@@ -232,7 +232,7 @@ def test_bad_files_are_errors_and_lose_nothing(calque: Run, trained: Path, tmp_p
         (data("half", tmp_path / "half.gz"), 1),
         (data("nul", tmp_path / "nul"), 1),
         (data("empty", tmp_path / "empty"), 1),
-        (["translate", tmp_path / "nowhere"], 1),
+        (["translate", tmp_path / "nowhere"], 2),
         (["translate", half_model], 1),
         (["translate", flipped], 1),
         (["score", trained, source, tmp_path / "short"], 1),
@@ -241,7 +241,7 @@ def test_bad_files_are_errors_and_lose_nothing(calque: Run, trained: Path, tmp_p
         (["new", tmp_path, "--train", source, target], 2),
         (["new", tmp_path / "fresh", "--train", source, tmp_path / "short"], 1),
         (["prove", tmp_path / "missing.py"], 2),
-        (["average", tmp_path / "nowhere", "--out", tmp_path / "mean"], 1),
+        (["average", tmp_path / "nowhere", "--out", tmp_path / "mean"], 2),
     ]
     for arguments, status in cases:
         done = calque(*arguments)

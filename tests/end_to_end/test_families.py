@@ -5,10 +5,10 @@ from pathlib import Path
 
 import pytest
 
-from calque.api import load
-from calque.experiment import Data, Decode, Experiment, Model, Train
-from calque.train.loop import Finished
-from calque.workflow import run_training
+from calque.experiment import DataSettings, DecodeSettings, Experiment, ModelSettings, TrainSettings
+from calque.train.loop import FinishedTraining
+from calque.workflow.api import load
+from calque.workflow.steps import run_training
 
 LETTERS = "abcdef"
 FAMILIES = {
@@ -47,23 +47,25 @@ def test_a_family_learns_to_write_backwards(family: str, tmp_path: Path) -> None
     heads = "heads = 4\n" if "tenc" in text else ""
     dropout = "p = 0.0\n" if "tenc" in text or "res_d" in text else ""
     experiment = Experiment(
-        data=Data(train=write(tmp_path, "train", 1, 2000), valid=write(tmp_path, "valid", 2, 100), subwords="words"),
-        model=Model(text=f"d = 48\n{dropout}{heads}{text}"),
-        train=Train(
+        data=DataSettings(
+            train=write(tmp_path, "train", 1, 2000), valid=write(tmp_path, "valid", 2, 100), subwords="words"
+        ),
+        model=ModelSettings(text=f"d = 32\n{dropout}{heads}{text}"),
+        train=TrainSettings(
             threads=1,
             precision="float32",
             batch_tokens=400,
-            lr=0.003,
-            warmup_updates=60,
+            lr=0.004,
+            warmup_updates=40,
             clip_norm=1.0,
             label_smoothing=0.0,
-            max_updates=400,
-            validate_every_updates=400,
+            max_updates=250,
+            validate_every_updates=250,
         ),
-        decode=Decode(beam=2),
+        decode=DecodeSettings(beam=2),
     )
     result = run_training(experiment, tmp_path / "run")
-    assert isinstance(result, Finished)
+    assert isinstance(result, FinishedTraining)
     lines = (tmp_path / "valid.src").read_text().split("\n")[:-1]
     expected = [" ".join(reversed(line.split())) for line in lines]
     found = load(tmp_path / "run").translate(lines)

@@ -7,15 +7,15 @@ from pathlib import Path
 
 import pytest
 
-from calque.api import load
-from calque.data import embedded
 from calque.data.corpus import open_corpus
-from calque.experiment import Data, Decode, Experiment, Model, Train
+from calque.demo import generator as embedded
+from calque.experiment import DataSettings, DecodeSettings, Experiment, ModelSettings, TrainSettings
 from calque.layers.hard_coded_source import HardCodedSourceAttention
-from calque.run import MODEL, read_about, rewrite_about
+from calque.run.folder import MODEL, read_about, rewrite_about
 from calque.train.averaging import average_run
-from calque.train.loop import Finished
-from calque.workflow import run_training
+from calque.train.loop import FinishedTraining
+from calque.workflow.api import load
+from calque.workflow.steps import run_training
 
 LETTERS = "abcdef"
 EVERY_OTHER = "d = 32\nencoder = id\ndecoder = res(hc_src_att(0, form=index)) -> ff(64, dropout=0) -> linear\n"
@@ -25,7 +25,7 @@ p = 0.0
 encoder = pos -> post(hc_self_att(-1, 1)) -> post(ffl(48, 0))
 decoder = pos -> post(hc_self_att(-1, 0)) -> post(hc_src_att(-1, 0, 0, 1)) -> post(ffl(48, 0))
 """
-TRAIN = Train(
+TRAIN = TrainSettings(
     threads=1,
     precision="float32",
     batch_tokens=400,
@@ -54,12 +54,14 @@ def halves(tmp_path_factory: pytest.TempPathFactory) -> Path:
         (folder / f"{name}.src").write_text("".join(" ".join(s) + "\n" for s in sentences))
         (folder / f"{name}.tgt").write_text("".join(" ".join(s[::2]) + "\n" for s in sentences))
     files = {n: (str(folder / f"{n}.src"), str(folder / f"{n}.tgt")) for n in ("train", "valid")}
-    data = Data(train=files["train"], valid=files["valid"], subwords="words", vocabulary_size=0)
+    data = DataSettings(train=files["train"], valid=files["valid"], subwords="words", vocabulary_size=0)
     said: list[str] = []
     done = run_training(
-        Experiment(data, Model(text=EVERY_OTHER), TRAIN, Decode(beam=3)), folder / "run", tell=said.append
+        Experiment(data, ModelSettings(text=EVERY_OTHER), TRAIN, DecodeSettings(beam=3)),
+        folder / "run",
+        tell=said.append,
     )
-    assert isinstance(done, Finished)
+    assert isinstance(done, FinishedTraining)
     assert any(line.endswith("gamma 2.0000") for line in said), said
     return folder
 
@@ -100,9 +102,11 @@ def test_the_embedded_corpus(tmp_path: Path) -> None:
     few = replace(corpus, train=corpus.train[:300], valid=corpus.valid[:20], test=corpus.test[:5])
     embedded.write(tmp_path, few)
     files = {n: (str(tmp_path / f"{n}.en"), str(tmp_path / f"{n}.de")) for n in ("train", "valid")}
-    data = Data(train=files["train"], valid=files["valid"], vocabulary_size=300)
+    data = DataSettings(train=files["train"], valid=files["valid"], vocabulary_size=300)
     train = replace(TRAIN, max_updates=4, validate_every_updates=2)
-    assert isinstance(run_training(Experiment(data, Model(text=HC_ALL), train), tmp_path / "run"), Finished)
+    assert isinstance(
+        run_training(Experiment(data, ModelSettings(text=HC_ALL), train), tmp_path / "run"), FinishedTraining
+    )
     gamma = open_corpus(tmp_path / "run" / "data").gamma
     assert gamma != 1
     assert gammas(tmp_path / "run") == {gamma}

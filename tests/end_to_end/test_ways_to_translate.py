@@ -9,14 +9,14 @@ from command import Run
 
 import calque as package
 from calque.adl.check import check
-from calque.data.codecs import Codec, Words
+from calque.data.codecs import Codec, WordCodec
 from calque.data.vocabulary import Vocabulary
-from calque.diagnostics import CalqueError, Text
-from calque.experiment import Data, Decode, Experiment, Model, Train
+from calque.experiment import DataSettings, DecodeSettings, Experiment, ModelSettings, TrainSettings
+from calque.ground.diagnostics import CalqueError, Text
 from calque.layers.registry import builtin
 from calque.model import Model as Network
 from calque.model import Shape
-from calque.run import load_model, save_model, start_run, weights_of
+from calque.run.folder import load_model, save_model, start_run, weights_of
 
 TEXTS = {
     "one": "d = 8\nheads = 2\nencoder = pos -> tenc -> norm\ndecoder = pos -> tdec -> norm\n",
@@ -31,14 +31,14 @@ def make_run(folder: Path, name: str, seed: int) -> Path:
     """A run folder with random weights."""
     checked = check(Text("model.adl", TEXTS[name]), builtin())
     codecs: tuple[Codec, Codec] = (
-        Words(Vocabulary("abcdefghi" if name == "one" else "ihgfedcb")),
-        Words(Vocabulary("ABCDEFGHI" if name != "strange" else "ABCDEFGHJ")),
+        WordCodec(Vocabulary("abcdefghi" if name == "one" else "ihgfedcb")),
+        WordCodec(Vocabulary("ABCDEFGHI" if name != "strange" else "ABCDEFGHJ")),
     )
     experiment = Experiment(
-        Data(train=("x", "y"), valid=("x", "y"), subwords="words", joint=False),
-        Model(text=checked.text, tying="target"),
-        Train(max_updates=1, threads=1),
-        Decode(beam=2, max_length_factor=1.0, max_length_offset=3),
+        DataSettings(train=("x", "y"), valid=("x", "y"), subwords="words", joint=False),
+        ModelSettings(text=checked.text, tying="target"),
+        TrainSettings(max_updates=1, threads=1),
+        DecodeSettings(beam=2, max_length_factor=1.0, max_length_offset=3),
     )
     torch.manual_seed(seed)
     network = Network(checked, Shape(codecs[0].size, codecs[1].size, "target"))
@@ -60,11 +60,23 @@ def lines(done) -> list[str]:
     return done.out.split("\n")[:-1]
 
 
-@pytest.mark.parametrize("options", [[], ["--beam", 1], ["--sample", "--seed", 4], ["--invariant"], ["--beam", 3]])
+WAYS = [[], ["--beam", 1], ["--sample", "--seed", 4], ["--invariant"], ["--beam", 3]]
+FAST_WAYS = ([], ["--sample", "--seed", 4])
+"""Starting workers takes seconds, so the other ways are compared with them among the slow tests."""
+
+
+@pytest.mark.parametrize("options", WAYS)
 def test_every_way_gives_as_many_lines_as_asked(calque: Run, runs: dict[str, Path], options: list[object]) -> None:
     found = lines(calque("translate", runs["one"], "--n-best", 2, "--scores", *options, stdin=STDIN))
     assert len(found) == 2 * len(LINES)
     assert all(math.isfinite(float(line.split("\t")[0])) or line == "-inf\t" for line in found)
+
+
+@pytest.mark.parametrize(
+    "options", [pytest.param(way, marks=() if way in FAST_WAYS else pytest.mark.slow) for way in WAYS]
+)
+def test_every_way_gives_the_same_with_workers(calque: Run, runs: dict[str, Path], options: list[object]) -> None:
+    found = lines(calque("translate", runs["one"], "--n-best", 2, "--scores", *options, stdin=STDIN))
     workers = ["--workers", 2, "--threads", 1]
     assert lines(calque("translate", runs["one"], "--n-best", 2, "--scores", *options, *workers, stdin=STDIN)) == found
 

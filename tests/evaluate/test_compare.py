@@ -9,7 +9,7 @@ import pytest
 from click.testing import CliRunner, Result
 
 from calque.cli.base import root
-from calque.diagnostics import CalqueError
+from calque.ground.diagnostics import CalqueError
 
 LINES = [
     "the cat sat on the mat .",

@@ -14,7 +14,7 @@ from sacrebleu.metrics.ter import TER
 
 from calque.evaluate.compare import (
     LENGTHS,
-    Compared,
+    ComparisonResult,
     Systems,
     by_frequency,
     by_length,
@@ -24,8 +24,8 @@ from calque.evaluate.compare import (
     sentence_scores,
 )
 from calque.evaluate.compare_report import data, files, text
-from calque.evaluate.measure import Measure, measure
-from calque.evaluate.words import (
+from calque.evaluate.statistics import Measure, measure
+from calque.evaluate.word_matches import (
     FREQUENCIES,
     Overlap,
     bucket_name,
@@ -37,7 +37,7 @@ from calque.evaluate.words import (
     salient,
     tokeniser,
 )
-from calque.table import Table
+from calque.ground.table import Table
 
 WORDS = ["the", "cat", "dog", "sat", "on", "a", "mat", ".", "red", "|"]
 Sentence = tuple[str, ...]
@@ -71,7 +71,7 @@ def cut(run: list[str]) -> list[Sentence]:
 
 
 @pytest.fixture(scope="module")
-def found() -> Compared:
+def found() -> ComparisonResult:
     return compare_systems(SYSTEMS, [measure(m, tokenize="none") for m in ("bleu", "ter")], trials=100, examples=4)
 
 
@@ -235,7 +235,7 @@ def test_words_are_cut_as_for_bleu() -> None:
     assert count_words([("a", "b"), ("a",)]) == {"a": 2, "b": 1}
 
 
-def test_examples_are_sorted_by_gain(found: Compared) -> None:
+def test_examples_are_sorted_by_gain(found: ComparisonResult) -> None:
     official = BLEU(tokenize="none", force=True, effective_order=True)
     gains = [
         official.sentence_score(a, [r]).score - official.sentence_score(b, [r]).score
@@ -266,7 +266,7 @@ def test_equal_systems_differ_nowhere() -> None:
     assert "N-grams of the references that" not in text(one)
 
 
-def test_a_text_a_page_and_files(found: Compared) -> None:
+def test_a_text_a_page_and_files(found: ComparisonResult) -> None:
     shown = text(found)
     assert shown.startswith("BLEU nrefs:1|")
     made = files(found, "one and two", "calque compare a b")

@@ -11,11 +11,11 @@ import numpy as np
 import pytest
 
 from calque.data.public import corpus
-from calque.diagnostics import CalqueError
 from calque.evaluate import evaluate, meteor
 from calque.evaluate.meteor_align import EXACT, STEM, align
 from calque.evaluate.meteor_metric import LANGUAGES, Lists, Meteor, MeteorSettings, read_lists
 from calque.evaluate.meteor_text import ANY, NUMBER, normalise, words
+from calque.ground.diagnostics import CalqueError
 
 OFFICIAL = json.loads((Path(__file__).parent / "meteor_official.json").read_text(encoding="utf-8"))
 # Those that occur in the official cases, of which the original has hundreds.

@@ -11,9 +11,9 @@ import pytest
 import sacrebleu
 from sacrebleu.metrics.ter import TER
 
-from calque.diagnostics import CalqueError
 from calque.evaluate import METRICS, TOKENISERS, bleu, chrf, evaluate, evaluate_files, ter
 from calque.evaluate.meteor_metric import Lists, MeteorSettings
+from calque.ground.diagnostics import CalqueError
 
 HYPOTHESES = ["The cat sat on the mat.", "It's 3.5 km – far", "", "Ein Hund , sagt man .", "a b c d e f"]
 REFERENCES = ["the cat sat on a mat.", "It is 3.5 km: far", "not empty", "Ein Hund, sagt er.", "a b c e d f"]

@@ -10,7 +10,6 @@ import pytest
 from sacrebleu.metrics.bleu import BLEU
 from sacrebleu.significance import PairedTest
 
-from calque.evaluate.measure import Measure, measure
 from calque.evaluate.significance import (
     FAILS,
     HOLDS,
@@ -23,6 +22,7 @@ from calque.evaluate.significance import (
     shuffle,
     verdict,
 )
+from calque.evaluate.statistics import Measure, measure
 
 # Right words of all words: a ratio, so that sums matter and not means.
 RATIO = Measure("ratio", lambda h, r: np.zeros((0, 2)), lambda s: 100 * s[..., 0] / s[..., 1], lambda: "none")

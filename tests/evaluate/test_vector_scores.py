@@ -8,10 +8,10 @@ from sacrebleu.metrics.bleu import BLEU
 from sacrebleu.metrics.chrf import CHRF
 from sacrebleu.metrics.ter import TER
 
-from calque.diagnostics import CalqueError
 from calque.evaluate import evaluate
-from calque.evaluate.measure import measure
 from calque.evaluate.meteor_metric import Lists, MeteorSettings
+from calque.evaluate.statistics import measure
+from calque.ground.diagnostics import CalqueError
 
 THEIRS = {"bleu": BLEU, "chrf": CHRF, "ter": TER}
 METEOR = MeteorSettings("en", lists=Lists())

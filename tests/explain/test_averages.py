@@ -7,18 +7,18 @@ import torch
 from torch import Tensor
 from torch.utils.flop_counter import FlopCounterMode
 
-from calque import zoo
-from calque.adl.check import Checked, check
-from calque.diagnostics import Text
+from calque.adl.check import CheckedDefinition, check
 from calque.explain.averages import FORMS, mask, registry_of
-from calque.explain.figures import figures
+from calque.explain.node_costs import figures
 from calque.explain.paths import path_length, path_order, waits
+from calque.ground.diagnostics import Text
 from calque.layers.build import build
 from calque.layers.contract import Context
-from calque.reproduce.orders import Measured, compute, grows_with, terms_of
+from calque.papers import read_paper
+from calque.papers.orders import CostAt, compute, grows_with, terms_of
 
 D = 16
-(TABLE,) = zoo.paper("zhang2018").computed
+(TABLE,) = read_paper.paper("zhang2018").computed
 # Pasted from the paper's text.
 PRINTED = {
     "self-attention": ("n^2 d + n d^2", "1", "1"),
@@ -27,7 +27,7 @@ PRINTED = {
 }
 
 
-def layer(text: str, form: str = "") -> Checked:
+def layer(text: str, form: str = "") -> CheckedDefinition:
     return check(Text("text", f"d = {D}\nencoder = id\ndecoder = {text}\n"), registry_of(form))
 
 
@@ -47,7 +47,7 @@ def test_closed_forms() -> None:
     """Self-attention: 4 d^2 for the projections, 2 d for each position seen. AAN: the gate's 4 d^2, the network's 8 d^2."""
     n = 50
     for row in TABLE.rows:
-        of = Measured(row)
+        of = CostAt(row)
         seen = {"self-attention": 2, "masked": 1}.get(row.key, 0)
         own = 4 if row.key == "self-attention" else 12
         assert of.complexity(n, D) == n * (own * D * D + seen * n * D)
@@ -58,7 +58,7 @@ def test_closed_forms() -> None:
 
 
 def test_other_orders_are_told_apart() -> None:
-    of = Measured(TABLE.rows[0]).complexity
+    of = CostAt(TABLE.rows[0]).complexity
     assert not grows_with(of, "n d^2", offset=False)
     assert not grows_with(of, "n^2 d", offset=False)
     assert not grows_with(of, "n^2 d + n d^2 + n^3", offset=False)  # a factor of zero is none

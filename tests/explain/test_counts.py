@@ -1,6 +1,5 @@
 """Parameters, multiply-adds and bytes, told before anything is built, against modules that are."""
 
-import os
 from types import ModuleType
 
 import pytest
@@ -9,20 +8,20 @@ from explained import WORDS, built, explained, small
 from torch.utils.flop_counter import FlopCounterMode
 
 from calque import zoo
-from calque.adl.check import Checked, check
-from calque.diagnostics import Text
-from calque.explain import Around, explanation, table, whole
-from calque.explain.whole import state_bytes
+from calque.adl.check import CheckedDefinition, check
+from calque.explain import Surroundings, explanation, table, whole
+from calque.explain.totals import state_bytes
+from calque.ground.diagnostics import Text
 from calque.layers.registry import builtin
 from calque.model import Model
 from calque.prove import prove_module, random_program
 
-FAST, SOAK = 50, 1000
+FAST, SOAK, BATCH = 50, 1000, 50
 SENTENCES, SOURCE, TARGET = 2, 7, 5
-AROUND = Around(WORDS, WORDS, "none")
+AROUND = Surroundings(WORDS, WORDS, "none")
 
 
-def parameters_agree(checked: Checked) -> None:
+def parameters_agree(checked: CheckedDefinition) -> None:
     made = built(checked)
     told = whole(checked, AROUND)
     assert told.parameters == sum(p.numel() for p in made.parameters())
@@ -31,7 +30,7 @@ def parameters_agree(checked: Checked) -> None:
         assert node["parameters"] == sizes[node["path"]], node["path"]
 
 
-def bytes_agree(checked: Checked, kind: torch.dtype, beams: int = 1, padded: bool = False) -> None:
+def bytes_agree(checked: CheckedDefinition, kind: torch.dtype, beams: int = 1, padded: bool = False) -> None:
     """By `State.bytes` of the built state, before the first step and after it."""
     made = built(checked, kind)
     mask = torch.ones(SENTENCES, SOURCE, dtype=torch.bool) if padded else None
@@ -55,10 +54,9 @@ def test_parameters_and_bytes_of_random_architectures() -> None:
 
 
 @pytest.mark.slow
-@pytest.mark.skipif("CALQUE_SOAK" not in os.environ, reason="set CALQUE_SOAK=1: some minutes")
-@pytest.mark.usefixtures("shapes_unchecked")
-def test_parameters_and_bytes_of_a_thousand_architectures() -> None:
-    for seed in range(FAST, FAST + SOAK):
+@pytest.mark.parametrize("first", range(FAST, FAST + SOAK, BATCH))
+def test_parameters_and_bytes_of_a_thousand_architectures(first: int) -> None:
+    for seed in range(first, first + BATCH):
         checked = check(Text("drawn", random_program(seed)), builtin())
         parameters_agree(checked)
         for kind in (torch.float32, torch.bfloat16):
@@ -66,7 +64,6 @@ def test_parameters_and_bytes_of_a_thousand_architectures() -> None:
 
 
 @pytest.mark.parametrize("name", zoo.distinct())
-@pytest.mark.usefixtures("shapes_unchecked")
 def test_row_of_the_zoo(name: str) -> None:
     checked = small(name)
     parameters_agree(checked)
@@ -76,7 +73,7 @@ def test_row_of_the_zoo(name: str) -> None:
     products_agree(checked)
 
 
-def products_agree(checked: Checked) -> None:
+def products_agree(checked: CheckedDefinition) -> None:
     """Multiply-adds of both sides, all positions at once and step by step, against torch's counter."""
     made = built(checked)
     told = whole(checked, AROUND, TARGET, SOURCE)
@@ -114,7 +111,7 @@ def test_what_is_foreseen_is_no_steps() -> None:
 
 
 def test_a_sentence_is_its_steps() -> None:
-    told = explained("encoder = repeat(2, tenc)\ndecoder = repeat(2, tdec)\n", 9, 5, Around(30, 40, "none"))
+    told = explained("encoder = repeat(2, tenc)\ndecoder = repeat(2, tdec)\n", 9, 5, Surroundings(30, 40, "none"))
     steps = sum(told.step_products(t) for t in range(1, 10))
     assert told.sentence == pytest.approx(5 * told.per_source_token + steps)
 
@@ -125,7 +122,7 @@ def test_embeddings_are_counted_once(tying: str) -> None:
 
     checked = small("domhan2018/transformer")
     made = Model(checked, Shape(WORDS, WORDS, tying))
-    assert whole(checked, Around(WORDS, WORDS, tying)).parameters == sum(p.numel() for p in made.parameters())
+    assert whole(checked, Surroundings(WORDS, WORDS, tying)).parameters == sum(p.numel() for p in made.parameters())
 
 
 PLUGIN = '''
@@ -165,7 +162,6 @@ def plugin(declared: str) -> ModuleType:
         (", Products(2 * site.width ** 2), reach=Reach(1, 2)", ("cost",)),
     ],
 )
-@pytest.mark.usefixtures("shapes_unchecked")
 def test_what_a_plugin_declares_is_proved(declared: str, failed: tuple[str, ...]) -> None:
     (report,) = prove_module(plugin(declared))
     assert report.failed == failed, str(report)

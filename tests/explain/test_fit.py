@@ -6,19 +6,19 @@ from calque import zoo
 from calque.adl.check import check
 from calque.adl.dialect import reader
 from calque.adl.settings import parse_settings
-from calque.diagnostics import CalqueError, Text
-from calque.explain import Around, fit, parameters, table, whole
-from calque.explain.table import COLUMNS, field_text, short
+from calque.explain import Surroundings, fit, parameters, table, whole
+from calque.explain.node_table import COLUMNS, field_text, short
+from calque.ground.diagnostics import CalqueError, Text
 from calque.layers.registry import builtin
 
 INF = float("inf")
 
 
-def count(text: Text, *settings: str, around: Around | None = None) -> int:
+def count(text: Text, *settings: str, around: Surroundings | None = None) -> int:
     return parameters(check(text, builtin(), reader("calque", parse_settings(settings))), around)
 
 
-def nearest(text: Text, target: int, setting: str, values: range, around: Around | None = None) -> int:
+def nearest(text: Text, target: int, setting: str, values: range, around: Surroundings | None = None) -> int:
     """By trying all of them."""
     found = {}
     for value in values:
@@ -41,7 +41,7 @@ def test_the_nearest_value_is_found(target: int, setting: str) -> None:
 
 def test_embeddings_count_where_their_sizes_are_given() -> None:
     text = Text("text", "d = 32\nheads = 4\nencoder = tenc\ndecoder = tdec\n")
-    around = Around(1000, 1000)
+    around = Surroundings(1000, 1000)
     found = fit(text, 200_000, around=around)
     assert found == nearest(text, 200_000, "d", range(4, 130, 4), around)
     assert found < fit(text, 200_000)
@@ -93,7 +93,7 @@ def test_copies_stand_once_unless_they_differ() -> None:
 @pytest.mark.parametrize("name", zoo.distinct())
 def test_the_table_fits_the_screen(name: str) -> None:
     checked = check(zoo.read(name), builtin())
-    model = whole(checked, Around(32000, 32000), 100, 100)
+    model = whole(checked, Surroundings(32000, 32000), 100, 100)
     for line in table(checked, model, "bfloat16").split("\n"):
         assert len(line) <= COLUMNS, line
 

@@ -8,13 +8,13 @@ from explained import built, explained, small
 from torch import Tensor
 
 from calque import zoo
-from calque.adl.check import Checked, check
+from calque.adl.check import CheckedDefinition, check
 from calque.adl.dialect import reader
 from calque.adl.settings import parse_settings
-from calque.diagnostics import Text
-from calque.explain import Around, Whole, whole
-from calque.explain.figures import figures
+from calque.explain import ModelCosts, Surroundings, whole
+from calque.explain.node_costs import figures
 from calque.explain.paths import path_length, path_order, waits
+from calque.ground.diagnostics import Text
 from calque.layers.contract import Context
 from calque.layers.registry import builtin
 from calque.prove import random_program
@@ -23,7 +23,7 @@ LENGTH = 41
 MIDDLE = LENGTH // 2
 
 
-def seen(checked: Checked, side: str) -> tuple[int, int]:
+def seen(checked: CheckedDefinition, side: str) -> tuple[int, int]:
     """The earliest and the latest input that the output in the middle depends on, by gradient, relative to it."""
     made = built(checked)
     for p in made.parameters():
@@ -114,7 +114,7 @@ def test_nothing_outside_the_field_of_a_random_architecture_is_seen() -> None:
 D = 16
 
 
-def layer(text: str) -> Checked:
+def layer(text: str) -> CheckedDefinition:
     return check(Text("text", f"d = {D}\nencoder = id\ndecoder = {text}\n"), builtin())
 
 
@@ -156,10 +156,12 @@ def test_a_signal_takes_the_shortest_way() -> None:
 # -- Gehring 2017, sections 1, 3.2, 4.2, 5.2 and 5.4, and appendix B
 
 
-def gehring(row: str, *settings: str) -> Whole:
+def gehring(row: str, *settings: str) -> ModelCosts:
     """A row at the paper's sizes, with vocabularies of 200,000 and 30,000 words, as in section 5.2."""
     text = zoo.read(f"gehring2017/{row}")
-    return whole(check(text, builtin(), reader("calque", parse_settings(settings))), Around(200_000, 30_000, "none"))
+    return whole(
+        check(text, builtin(), reader("calque", parse_settings(settings))), Surroundings(200_000, 30_000, "none")
+    )
 
 
 def test_gehring_more_operations_yet_faster() -> None:

@@ -9,7 +9,7 @@ from running_sum import Mean, RoundedMean
 
 from calque.layers.contract import ENCODER, Registry
 from calque.layers.registry import builtin
-from calque.prove import Report, prove_layer, prove_module, prove_text, prover
+from calque.prove import ProofReport, prove_layer, prove_module, prove_text, prover
 
 # A labelled cell in a backwards chain: its final state is the bridge's business, and no layer's example by itself.
 LABELLED = "d = 8\nencoder = concat(rnn(4) @ a, reverse(rnn(4) @ b))\ndecoder = id\n"
@@ -23,7 +23,7 @@ def one_trial(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(prover, "TRIALS", 1)
 
 
-def proof(name: str) -> Report:
+def proof(name: str) -> ProofReport:
     if name == "birnn-labelled":
         return prove_text(LABELLED, builtin(), side=ENCODER)
     return prove_layer(builtin().layers[name], builtin())

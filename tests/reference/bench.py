@@ -9,10 +9,10 @@ from naive import Sequence_, Vector
 from torch import Tensor, nn
 
 from calque.adl.check import check
-from calque.diagnostics import Text
+from calque.ground.diagnostics import Text
 from calque.layers.contract import ENCODER
 from calque.layers.registry import builtin
-from calque.prove.subject import SENTENCES, Subject
+from calque.prove.case import SENTENCES, ProofCase
 
 
 class Bench:
@@ -21,7 +21,7 @@ class Bench:
     def __init__(self, text: str, side: str = ENCODER, encoder: str = "id", seed: int = 0):
         self.side = side
         whole = f"encoder = {text}\ndecoder = id\n" if side == ENCODER else f"encoder = {encoder}\ndecoder = {text}\n"
-        self.subject = Subject(check(Text("bench", "d = 8\n" + whole), builtin()), builtin(), seed)
+        self.subject = ProofCase(check(Text("bench", "d = 8\n" + whole), builtin()), builtin(), seed)
 
     def weight(self, name: str) -> Vector:
         """A parameter by its path below its side, such as `0.project.weight`."""

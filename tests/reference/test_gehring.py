@@ -11,14 +11,14 @@ from torch.nn import functional as F
 
 from bench import Bench
 from calque import zoo
-from calque.adl.check import Checked, check
+from calque.adl.check import CheckedDefinition, check
 from calque.adl.dialect import reader
 from calque.adl.settings import parse_settings
 from calque.layers.contract import DECODER, ENCODER
 from calque.layers.pool import Pool
 from calque.layers.registry import builtin
 from calque.prove import prove_layer, prove_text
-from calque.prove.subject import SENTENCES, SOURCE_WORDS, TARGET_LENGTH, TARGET_WORDS, Subject
+from calque.prove.case import SENTENCES, SOURCE_WORDS, TARGET_LENGTH, TARGET_WORDS, ProofCase
 
 
 @covers("pool")
@@ -87,14 +87,14 @@ ROWS: dict[str, tuple[gehring.Encoder, int, list[str]]] = {
 }
 
 
-def small(name: str, settings: list[str]) -> Checked:
+def small(name: str, settings: list[str]) -> CheckedDefinition:
     return check(zoo.read(f"gehring2017/{name}"), builtin(), reader("calque", parse_settings(["d=4", *settings])))
 
 
 @pytest.mark.parametrize("name", ROWS)
 def test_a_row_from_words_to_logits(name: str) -> None:
     encoder, layers, settings = ROWS[name]
-    s = Subject(small(name, settings), builtin(), seed=1)
+    s = ProofCase(small(name, settings), builtin(), seed=1)
     source, target = (
         s.words(SENTENCES, s.source.shape[1], SOURCE_WORDS),
         s.words(SENTENCES, TARGET_LENGTH, TARGET_WORDS),

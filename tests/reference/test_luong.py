@@ -15,7 +15,7 @@ from test_layers import covers
 from bench import Bench
 from calque.layers.contract import DECODER
 from calque.layers.local import Local
-from calque.prove.subject import SENTENCES
+from calque.prove.case import SENTENCES
 
 Row = list[list[float]]
 WINDOWS = (

@@ -10,15 +10,16 @@ from pathlib import Path
 import pytest
 from click.testing import CliRunner, Result
 
-from calque import ledger
-from calque.api import load
 from calque.cli.base import root
-from calque.data.text import Lines
-from calque.diagnostics import CalqueError, help_of
+from calque.data.lines import Lines
 from calque.evaluate import bleu
-from calque.reproduce.columns import figure_of
-from calque.reproduce.sets import kind_figure, likened
-from calque.zoo import paper, papers
+from calque.ground.diagnostics import CalqueError, help_of
+from calque.ledger import entry as ledger
+from calque.papers import paper
+from calque.papers.columns import figure_of
+from calque.papers.sets import kind_figure, likened
+from calque.workflow.api import load
+from calque.zoo import papers
 
 SMALL = [
     *(
@@ -85,6 +86,7 @@ def lines(path: Path) -> list[str]:
     return list(Lines(path))
 
 
+@pytest.mark.usefixtures("learned")
 def test_rows_that_are_decoded_otherwise(call: Call, corpora: Path, tmp_path: Path) -> None:
     out = tmp_path / "out"
     rows = ["--rows", "global,local-p+feed+unk", "--set", "decode.align_row=1", *SMALL, *WORDS]
@@ -153,6 +155,7 @@ def test_where_there_is_nothing_to_decode_otherwise(call: Call, tmp_path: Path) 
     assert set(cells(tmp_path / "out")) == {("base", 1)}
 
 
+@pytest.mark.usefixtures("learned")
 def test_unknown_words_as_a_column(call: Call, tmp_path: Path) -> None:
     out = tmp_path / "out"
     rows = ["--rows", "global-location,global-dot", "--seeds", 1]
@@ -295,9 +298,9 @@ def test_bleu_without_case(call: Call, tmp_path: Path) -> None:
 
 
 def test_every_column_of_trainings_has_a_figure_or_says_why() -> None:
-    from calque.reproduce.columns import TRAININGS
-    from calque.reproduce.report import UNMEASURED
-    from calque.reproduce.speed import TIMED
+    from calque.papers.columns import TRAININGS
+    from calque.papers.report import UNMEASURED
+    from calque.papers.speed import TIMED
 
     for name in papers():
         for table in paper(name).tables:

@@ -12,11 +12,11 @@ from pathlib import Path
 import pytest
 from click.testing import CliRunner, Result
 
-from calque import ledger
 from calque.cli.base import root
-from calque.diagnostics import CalqueError
-from calque.reproduce.corpora import TOKENIZE
-from calque.reproduce.plan import LOCKS
+from calque.ground.diagnostics import CalqueError
+from calque.ledger import entry as ledger
+from calque.papers.corpora import CORPORA
+from calque.papers.plan import LOCKS
 
 SMALL = [
     *("--d", 16, "--set", "n=1", "--set", "heads=2", "--set", "train.batch_tokens=64", "--set", "train.threads=1"),
@@ -48,6 +48,7 @@ def times(folder: Path) -> dict[Path, int]:
     return {file: file.stat().st_mtime_ns for file in folder.rglob("*") if file.is_file() and "locks" not in file.parts}
 
 
+@pytest.mark.usefixtures("learned")
 def test_two_rows_by_two_seeds(call: Call, tmp_path: Path) -> None:
     out = tmp_path / "out"
     found = call("--rows", "rnn,rnn+mh", "--seeds", 2, *SMALL)
@@ -76,7 +77,7 @@ def test_two_rows_by_two_seeds(call: Call, tmp_path: Path) -> None:
     assert "RNN + mh" in found.stdout
     assert "23.7 ± 0.4" in found.stdout
     assert "with a single attention layer, several heads help" in found.stdout
-    assert f"tok:{TOKENIZE}" in found.stdout
+    assert f"tok:{CORPORA['multi30k'].tokenize}" in found.stdout
     page = (out / "report.md").read_text(encoding="utf-8")
     assert "| RNN + mh | rnn+mh | 2 |" in page
     assert "![the figures](report.png)" in page
@@ -127,7 +128,7 @@ def test_where_every_cell_fails_there_is_no_report(call: Call, tmp_path: Path) -
 
 
 def test_a_bug_in_one_cell_loses_no_other(call: Call, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    from calque.reproduce import cell
+    from calque.papers import cell
 
     def broken(*_: object) -> None:
         monkeypatch.undo()
@@ -166,8 +167,8 @@ def test_shards_and_locks(call: Call, tmp_path: Path) -> None:
 def test_a_cell_that_a_signal_stopped_is_continued_exactly(
     call: Call, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    from calque.show import Show
-    from calque.train.report import Validation
+    from calque.train.log import Validation
+    from calque.workflow.show import Show
 
     def interrupting(self: Show, event: object) -> None:
         if isinstance(event, Validation) and event.update == 2:

@@ -8,11 +8,11 @@ from typing import Any
 import pytest
 from click.testing import CliRunner, Result
 
-from calque import zoo
 from calque.cli.base import root
-from calque.diagnostics import CalqueError
-from calque.reproduce.computed import computed_table
-from calque.zoo.computed import COUNTS, load_computed
+from calque.ground.diagnostics import CalqueError
+from calque.papers import read_paper
+from calque.papers.compute import computed_table
+from calque.papers.computed_paper import COUNTS, load_computed
 
 # Pasted from the paper's text: You 2020, table 1.
 COUNTED = """
@@ -51,9 +51,9 @@ def test_orders_by_the_command(tmp_path: Path) -> None:
 
 
 def test_another_order_is_a_fault(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    from calque.reproduce import computed
+    from calque.papers import compute as computed
 
-    table = zoo.paper("zhang2018").computed[0]
+    table = read_paper.paper("zhang2018").computed[0]
     entry: dict[str, Any] = {"label": "a", "decoder": "mh_dot_self_att", "figures": ["n d^2", "1", "1"]}
     wrong = load_computed("table1", {"title": "t", "columns": list(table.columns), "rows": {"a": entry}})
     monkeypatch.setattr(computed, "computed_table", lambda paper, name: wrong)

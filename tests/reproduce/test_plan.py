@@ -1,7 +1,7 @@
 """Cells and their shares."""
 
-from calque import zoo
-from calque.reproduce.plan import Asked, cells_of, rows_of, table_of
+from calque.papers import read_paper
+from calque.papers.plan import Request, cells_of, rows_of, table_of
 
 
 def test_shards_divide_the_cells() -> None:
@@ -16,11 +16,11 @@ def test_shards_divide_the_cells() -> None:
 def test_rows_come_in_the_order_of_the_table() -> None:
     table = table_of("domhan2018", "table3")
     assert [r.key for r in rows_of(table, "domhan2018", ["rnn+mh", "transformer"])] == ["transformer", "rnn+mh"]
-    assert len(rows_of(table, "domhan2018", [])) == len(zoo.paper("domhan2018").table("table3").rows)
+    assert len(rows_of(table, "domhan2018", [])) == len(read_paper.paper("domhan2018").table("table3").rows)
 
 
 def test_the_command_says_all_that_the_cells_share() -> None:
-    asked = Asked("p", "t", "multi30k", "budget", 2.5, None, "rnn", ("d=16",), ('train.precision="float32"',))
+    asked = Request("p", "t", "multi30k", "budget", 2.5, None, "rnn", ("d=16",), ('train.precision="float32"',))
     assert asked.command == (
         "calque reproduce p t --corpus multi30k --recipe budget --minutes 2.5 --match params --match-to rnn --set d=16 "
         "--set 'train.precision=\"float32\"'"

@@ -5,8 +5,8 @@ from collections.abc import Mapping, Sequence
 
 import pytest
 
-from calque.reproduce.ranges import judge
-from calque.zoo.paper import Claim, Column, Figure, Row, Table
+from calque.papers.paper import Claim, Column, Figure, PrintedTable, Row
+from calque.papers.ranges import judge
 
 SPEED, SECONDS, AER, RATE, PERPLEXITY = (
     Column("wmt", m) for m in ("sentences/s", "seconds/sentence", "aer", "accuracy", "perplexity")
@@ -14,7 +14,7 @@ SPEED, SECONDS, AER, RATE, PERPLEXITY = (
 FOUR, TWENTY = (Column("wmt", "seconds/sentence", beam) for beam in (4, 20))
 
 
-def table(columns: Sequence[Column], printed: Mapping[str, Sequence[float]]) -> Table:
+def table(columns: Sequence[Column], printed: Mapping[str, Sequence[float]]) -> PrintedTable:
     rows = (
         Row(
             f"p/t/{key}",
@@ -24,7 +24,7 @@ def table(columns: Sequence[Column], printed: Mapping[str, Sequence[float]]) -> 
         )
         for key, some in printed.items()
     )
-    return Table("t", "t", tuple(columns), tuple(rows))
+    return PrintedTable("t", "t", tuple(columns), tuple(rows))
 
 
 def claim(

@@ -8,16 +8,16 @@ import pytest
 
 from calque.cli.reproduce import CORPORA as CORPUS_NAMES
 from calque.cli.reproduce import RECIPES
-from calque.diagnostics import CalqueError
-from calque.experiment import Data, Experiment, Train
-from calque.reproduce import corpora, recipes
-from calque.reproduce.recipes import Budget, adapted, settings_text
-from calque.run import load_model
-from calque.train.loop import Finished
+from calque.experiment import DataSettings, Experiment, TrainSettings
+from calque.ground.diagnostics import CalqueError
+from calque.papers import corpora, recipes
+from calque.papers.recipes import Budget, adapted, settings_text
+from calque.run.folder import load_model
+from calque.train.loop import FinishedTraining
 from calque.train.schedule import Plateau, rate
-from calque.workflow import run_training
+from calque.workflow.steps import run_training
 
-DATA = Data(train=("/a", "/b"), valid=("/c", "/d"), subwords="words", vocabulary_size=0)
+DATA = DataSettings(train=("/a", "/b"), valid=("/c", "/d"), subwords="words", vocabulary_size=0)
 TEXT = "encoder = id\ndecoder = id\n"
 
 
@@ -31,7 +31,7 @@ def test_a_recipe_loads_and_means_what_it_says(name: str) -> None:
     made = recipes.experiment(name, Budget(updates=5), DATA, TEXT, 7)
     assert (made.train.seed, made.train.max_updates, made.model.text) == (7, 5, TEXT)
     assert made.data.train == DATA.train
-    held = tomllib.loads(resources.files("calque.reproduce").joinpath("recipes", f"{name}.toml").read_text())
+    held = tomllib.loads(resources.files("calque.papers").joinpath("recipes", f"{name}.toml").read_text())
     for section, keys in held.items():
         for key, value in keys.items():
             if key not in ("warmup_updates", "validate_every_updates", "max_updates"):
@@ -44,7 +44,7 @@ def test_a_recipe_trains(name: str, tmp_path: Path) -> None:
     for side in ("source", "target"):
         (tmp_path / side).write_text("a b c d\nb c a\nd d a c b\n" * 4)
     files = (str(tmp_path / "source"), str(tmp_path / "target"))
-    data = Data(train=files, valid=files, subwords="words", vocabulary_size=0)
+    data = DataSettings(train=files, valid=files, subwords="words", vocabulary_size=0)
     text = "d = 8\nencoder = learn_pos(9) -> cnn(tanh) -> mh_dot_self_att(2)\ndecoder = rnn -> dot_src_att -> linear\n"
     given = (
         "train.threads=1",
@@ -53,7 +53,7 @@ def test_a_recipe_trains(name: str, tmp_path: Path) -> None:
     )
     made = recipes.experiment(name, Budget(updates=2), data, text, 1, (*given, "decode.beam=1"))
     done = run_training(made, tmp_path / "run")
-    assert isinstance(done, Finished)
+    assert isinstance(done, FinishedTraining)
     assert (done.update, done.limit) == (2, "max_updates")
     assert load_model(tmp_path / "run").meta["figures"]["skipped"] == 0
 
@@ -114,7 +114,7 @@ def test_gehring_anneals_to_1e_4_and_stops_below() -> None:
 
 def test_a_budget_follows_how_a_recipe_counts() -> None:
     by_time, by_epoch = (
-        Train(validate_every_updates=0, **{k: v})
+        TrainSettings(validate_every_updates=0, **{k: v})
         for k, v in (("validate_every_seconds", 600.0), ("validate_every_epochs", 1))
     )
     assert adapted(by_time, Budget(minutes=10)) == {
@@ -131,7 +131,7 @@ def test_a_budget_follows_how_a_recipe_counts() -> None:
 
 
 def test_a_budget_in_updates_scales_warm_up_and_checkpoints_down_and_never_up() -> None:
-    train = Train(warmup_updates=300, validate_every_updates=300)
+    train = TrainSettings(warmup_updates=300, validate_every_updates=300)
     assert adapted(train, Budget(updates=1000)) == {
         "max_updates": 1000,
         "warmup_updates": 100,
@@ -143,11 +143,11 @@ def test_a_budget_in_updates_scales_warm_up_and_checkpoints_down_and_never_up() 
         "validate_every_updates": 300,
     }
     assert adapted(train, Budget(updates=1))["validate_every_updates"] == 1
-    assert adapted(Train(warmup_updates=0), Budget(updates=1000))["warmup_updates"] == 0
+    assert adapted(TrainSettings(warmup_updates=0), Budget(updates=1000))["warmup_updates"] == 0
 
 
 def test_a_budget_in_minutes() -> None:
-    train = Train(warmup_updates=300, validate_every_updates=300)
+    train = TrainSettings(warmup_updates=300, validate_every_updates=300)
     found = adapted(train, Budget(minutes=2.5))
     assert found == {"max_seconds": 150.0, "warmup_updates": 75, "validate_every_updates": 25}
     assert adapted(train, Budget(minutes=60))["warmup_updates"] == 300

@@ -3,10 +3,10 @@
 import pytest
 
 from calque import zoo
-from calque.diagnostics import CalqueError, Text
 from calque.explain.fit import parameters
-from calque.explain.whole import Around
-from calque.reproduce.sizes import by_name, checked_row, matched
+from calque.explain.totals import Surroundings
+from calque.ground.diagnostics import CalqueError, Text
+from calque.papers.row_sizes import by_name, checked_row, matched
 
 SMALL = by_name(["d=64", "d=16", "n=2", "heads=4"])
 
@@ -26,7 +26,7 @@ def test_settings_that_nothing_reads_are_left_out() -> None:
 
 @pytest.mark.parametrize("name", ["rnn", "rnn+ff", "rnn+mh", "rnmt-no-feed"])
 def test_the_matched_width_is_the_nearest_of_all_multiples(name: str) -> None:
-    around = Around(50, 50)
+    around = Surroundings(50, 50)
     target = parameters(checked_row(row("transformer"), by_name(["d=48", "n=2", "heads=4"]))[0], around)
     checked, taken = matched(row(name), SMALL, target, around)
     assert taken["d"] == f"d={checked.width}"

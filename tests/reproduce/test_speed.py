@@ -9,16 +9,19 @@ from typing import Any
 import pytest
 from click.testing import CliRunner, Result
 
-from calque import ledger, zoo
-from calque.api import load
+from calque import zoo
 from calque.cli.base import root
 from calque.cli.reproduce import METRICS as NAMED
-from calque.data.text import Lines
-from calque.diagnostics import CalqueError
-from calque.reproduce.columns import TRAININGS
-from calque.reproduce.report import UNMEASURED, Shown
-from calque.reproduce.speed import TIMED, columns_of
-from calque.zoo.paper import METRICS, load_paper
+from calque.data.lines import Lines
+from calque.ground.diagnostics import CalqueError
+from calque.ledger import entry as ledger
+from calque.papers import read_paper
+from calque.papers.columns import TRAININGS
+from calque.papers.paper import METRICS
+from calque.papers.read_paper import load_paper
+from calque.papers.report import UNMEASURED, ReportOptions
+from calque.papers.speed import TIMED, columns_of
+from calque.workflow.api import load
 
 ROWS = "transformer,aan"
 SIZES = ["--d", 8, "--set", "n=1", "--set", "heads=2", "--set", "train.threads=1"]
@@ -31,7 +34,7 @@ def call(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Call:
     import calque.cli  # noqa: F401 - the commands join `root`
 
     monkeypatch.chdir(tmp_path)
-    monkeypatch.setattr("calque.reproduce.speed.LENGTH", 3)
+    monkeypatch.setattr("calque.papers.speed.LENGTH", 3)
 
     def run(*arguments: object, out: str = "out", spec: tuple[str, ...] = ("zhang2018", "table3")) -> Result:
         given = ["reproduce", *spec, "--data", tmp_path / "corpora", "--out", tmp_path / out, *arguments]
@@ -166,6 +169,7 @@ def mixed(monkeypatch: pytest.MonkeyPatch) -> tuple[str, str]:
     return "mixed2020", "table1"
 
 
+@pytest.mark.usefixtures("learned")
 def test_a_table_of_scores_and_speeds(call: Call, corpora: Path, tmp_path: Path, mixed: tuple[str, str]) -> None:
     training = ["--set", "train.batch_tokens=40", "--set", "train.threads=1", "--updates", 3, "--trials", 100]
     # Without a metric it is BLEU, and rows are trained.
@@ -230,13 +234,13 @@ def test_what_nothing_measures_is_told_before_anything_is_written(
 
 
 def test_without_a_metric_it_is_bleu_or_the_first_that_is_measured(mixed: tuple[str, str]) -> None:
-    table = zoo.paper("mixed2020").table("table1")
-    assert Shown().column("p", table).metric == "bleu"
+    table = read_paper.paper("mixed2020").table("table1")
+    assert ReportOptions().column("p", table).metric == "bleu"
     without = dataclasses.replace(table, columns=(table.columns[5], table.columns[4], table.columns[1]))
-    assert str(Shown().column("p", without)) == "ab source-words/s beam=2"
+    assert str(ReportOptions().column("p", without)) == "ab source-words/s beam=2"
     assert [c.what for c in columns_of(table)] == ["sentences/s", "source-words/s beam=2"]
     with pytest.raises(CalqueError) as caught:
-        Shown().column("p", dataclasses.replace(table, columns=(table.columns[5],)))
+        ReportOptions().column("p", dataclasses.replace(table, columns=(table.columns[5],)))
     assert caught.value.diagnostics[0].code == "X707"
 
 

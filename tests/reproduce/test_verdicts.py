@@ -3,10 +3,10 @@
 import numpy as np
 import pytest
 
-from calque.evaluate.measure import Measure
-from calque.reproduce.verdicts import Judge, claims_of, statistics_of
-from calque.zoo import paper
-from calque.zoo.paper import Claim, Column, Figure, Row, Table
+from calque.evaluate.statistics import Measure
+from calque.papers import paper
+from calque.papers.paper import Claim, Column, Figure, PrintedTable, Row
+from calque.papers.verdicts import Judge, claims_of, statistics_of
 
 COLUMN = Column("wmt", "bleu")
 MEAN = Measure(
@@ -17,9 +17,9 @@ MEAN = Measure(
 )
 
 
-def table(**figures: float) -> Table:
+def table(**figures: float) -> PrintedTable:
     rows = (Row(f"p/t/{k}", k, "", (Figure(v, None, "wmt", "bleu"),)) for k, v in figures.items())
-    return Table("t", "t", (COLUMN,), tuple(rows))
+    return PrintedTable("t", "t", (COLUMN,), tuple(rows))
 
 
 def claim(kind: str, rows: tuple[str, ...] = (), steps: tuple[tuple[str, str], ...] = ()) -> Claim:

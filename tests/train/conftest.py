@@ -8,11 +8,11 @@ from typing import Any
 
 import pytest
 
-from calque.adl.check import Checked, check
+from calque.adl.check import CheckedDefinition, check
 from calque.data.compiled import prepare
-from calque.data.corpus import Prepared
-from calque.diagnostics import Text
-from calque.experiment import Data, Experiment, Model, Train
+from calque.data.corpus import PreparedCorpus
+from calque.experiment import DataSettings, Experiment, ModelSettings, TrainSettings
+from calque.ground.diagnostics import Text
 from calque.layers.registry import builtin
 
 ARCHITECTURE = """
@@ -25,7 +25,7 @@ decoder = pos -> repeat(1, tdec) -> norm
 
 
 @pytest.fixture(scope="session")
-def prepared(tmp_path_factory: pytest.TempPathFactory) -> Prepared:
+def prepared(tmp_path_factory: pytest.TempPathFactory) -> PreparedCorpus:
     base = tmp_path_factory.mktemp("corpus")
     draw = random.Random(7)
     for split, count in (("train", 1500), ("valid", 40)):
@@ -35,19 +35,21 @@ def prepared(tmp_path_factory: pytest.TempPathFactory) -> Prepared:
     return prepare(data(), base / "prepared", base)
 
 
-def data() -> Data:
-    return Data(("train.source", "train.target"), ("valid.source", "valid.target"), subwords="words", vocabulary_size=0)
+def data() -> DataSettings:
+    return DataSettings(
+        ("train.source", "train.target"), ("valid.source", "valid.target"), subwords="words", vocabulary_size=0
+    )
 
 
 @pytest.fixture(scope="session")
-def checked() -> Checked:
+def checked() -> CheckedDefinition:
     return check(Text("toy.adl", ARCHITECTURE), builtin())
 
 
 @pytest.fixture
 def experiment() -> Callable[..., Experiment]:
     """The toy's experiment, with other values of [train] where given."""
-    plain = Train(
+    plain = TrainSettings(
         threads=1,
         device="cpu",
         precision="float32",
@@ -60,7 +62,7 @@ def experiment() -> Callable[..., Experiment]:
     )
 
     def make(**settings: Any) -> Experiment:
-        return Experiment(data(), Model(text=ARCHITECTURE), replace(plain, **settings))
+        return Experiment(data(), ModelSettings(text=ARCHITECTURE), replace(plain, **settings))
 
     return make
 

@@ -19,14 +19,14 @@ from typing import Any
 
 import torch
 
-import calque.run
+import calque.run.folder
 from calque import cli
-from calque.diagnostics import CalqueError
-from calque.experiment import Data, Experiment, Model, Train, write
-from calque.run import read_tensors
-from calque.train.loop import Stopped
-from calque.train.report import Progress, Validation
-from calque.workflow import run_training
+from calque.experiment import DataSettings, Experiment, ModelSettings, TrainSettings, write
+from calque.ground.diagnostics import CalqueError
+from calque.run.folder import read_tensors
+from calque.train.log import Progress, Validation
+from calque.train.loop import StoppedTraining
+from calque.workflow.steps import run_training
 
 FAMILIES = {
     "transformer": "heads = 2\np = 0.1\nencoder = pos -> repeat(1, tenc) -> norm\ndecoder = pos -> repeat(1, tdec) -> norm\n",
@@ -52,7 +52,7 @@ def experiment(folder: Path, family: str = "transformer", pairs: int = 300, **se
         for side, lines in (("source", source), ("target", [words[::-1] for words in source])):
             (folder / f"{split}.{side}").write_text("".join(" ".join(words) + "\n" for words in lines))
     files = {split: (str(folder / f"{split}.source"), str(folder / f"{split}.target")) for split in ("train", "valid")}
-    plain = Train(
+    plain = TrainSettings(
         threads=1,
         device="cpu",
         precision="float32",
@@ -68,8 +68,8 @@ def experiment(folder: Path, family: str = "transformer", pairs: int = 300, **se
         keep_checkpoints=2,
         average_count=2,
     )
-    data = Data(files["train"], files["valid"], subwords="words", vocabulary_size=0)
-    return Experiment(data, Model(text=text(family)), replace(plain, **settings))
+    data = DataSettings(files["train"], files["valid"], subwords="words", vocabulary_size=0)
+    return Experiment(data, ModelSettings(text=text(family)), replace(plain, **settings))
 
 
 def child(work: Callable[[], None]) -> int:
@@ -218,7 +218,7 @@ def fail(kind: str, code: int, at: int) -> None:
     if kind == "limit":
         resource.setrlimit(resource.RLIMIT_FSIZE, (at, at))
         return
-    owner: Any = {"replace": os, "fsync": os, "mkstemp": tempfile, "save_file": calque.run}[kind]
+    owner: Any = {"replace": os, "fsync": os, "mkstemp": tempfile, "save_file": calque.run.folder}[kind]
     plain, left = getattr(owner, kind), [at]
 
     def failing(*arguments: Any, **named: Any) -> Any:
@@ -286,7 +286,7 @@ def resumed(made: Experiment, folder: Path) -> dict[str, int]:
     for update in range(1, last):
         run = folder / f"run-{update}"
         stopped = run_training(made, run, Interrupt(update))
-        assert stopped == Stopped(update, signal.SIGTERM), stopped
+        assert stopped == StoppedTraining(update, signal.SIGTERM), stopped
         run_training(made, run)
         names = ["model", f"checkpoints/state-{last}", f"checkpoints/{last}"]
         alike = standing(run, last) == standing(folder / "whole", last)

@@ -10,9 +10,9 @@ import pytest
 import torch
 from torch import Tensor
 
-from calque.diagnostics import CalqueError
-from calque.experiment import Train
-from calque.run import read_tensors, write_tensors
+from calque.experiment import TrainSettings
+from calque.ground.diagnostics import CalqueError
+from calque.run.folder import read_tensors, write_tensors
 from calque.train.checkpoint import Checkpoint, Checkpoints, average, best
 
 
@@ -90,7 +90,7 @@ def test_a_folder_that_cannot_be_written(tmp_path: Path) -> None:
 
 def kept(tmp_path: Path, perplexities: Mapping[int, float], **settings: Any) -> tuple[Checkpoints, list[str]]:
     (tmp_path / "checkpoints").mkdir()
-    checkpoints = Checkpoints(tmp_path, Train(**settings))
+    checkpoints = Checkpoints(tmp_path, TrainSettings(**settings))
     for update, perplexity in perplexities.items():
         checkpoints.save(tensors(update), update, {"perplexity": perplexity})
     return checkpoints, sorted(p.name for p in (tmp_path / "checkpoints").glob("*.safetensors"))
@@ -103,10 +103,10 @@ def test_the_best_and_the_newest_stay(tmp_path: Path) -> None:
     checkpoints, names = kept(tmp_path, LINE, keep_checkpoints=2, average_count=2)
     assert names == ["2.safetensors", "3.safetensors", "6.safetensors"]
     assert [c.update for c in checkpoints.averaged()] == [2, 3]
-    again = Checkpoints(tmp_path, Train(keep_checkpoints=2, average_count=2))
+    again = Checkpoints(tmp_path, TrainSettings(keep_checkpoints=2, average_count=2))
     again.open(6)
     assert again.held == checkpoints.held
-    again = Checkpoints(tmp_path, Train())
+    again = Checkpoints(tmp_path, TrainSettings())
     again.open(3)  # what came after the state is done anew
     assert [c.update for c in again.held] == [2, 3]
     assert not (tmp_path / "checkpoints" / "6.json").exists()
@@ -148,7 +148,7 @@ def test_average_is_the_mean(tmp_path: Path) -> None:
 @pytest.mark.parametrize("at", [1, 2])
 def test_killed_before_a_rename_the_old_one_is_there(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, at: int) -> None:
     (tmp_path / "checkpoints").mkdir()
-    checkpoints = Checkpoints(tmp_path, Train(keep_checkpoints=1))
+    checkpoints = Checkpoints(tmp_path, TrainSettings(keep_checkpoints=1))
     checkpoints.save(tensors(1), 1, {"perplexity": 5.0})
     checkpoints.save_state(tensors(1), 1, {"n": 1})
     rename, left = os.replace, [at]
@@ -178,7 +178,7 @@ def test_killed_before_a_rename_the_old_one_is_there(tmp_path: Path, monkeypatch
         names = {p.name for p in (tmp_path / "checkpoints").iterdir()}
         assert any(n.startswith(f".{name}.") or n == f"{name}.safetensors" for n in names)
         assert f"{name}.json" not in names
-    later = Checkpoints(tmp_path, Train())
+    later = Checkpoints(tmp_path, TrainSettings())
     state = later.load_state()
     assert state is not None
     assert state[1]["n"] == 1
@@ -191,5 +191,5 @@ def test_killed_before_a_rename_the_old_one_is_there(tmp_path: Path, monkeypatch
 def test_checkpoints_without_a_state_are_not_overwritten(tmp_path: Path) -> None:
     kept(tmp_path, {1: 3.0})
     with pytest.raises(CalqueError) as caught:
-        Checkpoints(tmp_path, Train()).load_state()
+        Checkpoints(tmp_path, TrainSettings()).load_state()
     assert code(caught) == "K202"

@@ -15,11 +15,11 @@ import torch
 from torch import Tensor
 
 from calque.data.batches import collate
-from calque.diagnostics import CalqueError
 from calque.experiment import Experiment
-from calque.run import load_model, read_tensors, sole_training
-from calque.train.loop import Finished, Stopped
-from calque.workflow import run_training
+from calque.ground.diagnostics import CalqueError
+from calque.run.folder import load_model, read_tensors, sole_training
+from calque.train.loop import FinishedTraining, StoppedTraining
+from calque.workflow.steps import run_training
 
 
 @pytest.fixture(autouse=True)
@@ -44,8 +44,8 @@ def test_stopped_after_every_update_is_uninterrupted(family: str, precision: str
     whole, run = tmp_path / "whole", tmp_path / "run"
     run_training(made, whole)
     for update in range(1, 7):
-        assert run_training(made, run, faults.Interrupt(update)) == Stopped(update, signal.SIGTERM)
-    assert isinstance(run_training(made, run), Finished)
+        assert run_training(made, run, faults.Interrupt(update)) == StoppedTraining(update, signal.SIGTERM)
+    assert isinstance(run_training(made, run), FinishedTraining)
     for name in ("model", "checkpoints/state-7", *(f"checkpoints/{n}" for n in (3, 6, 7))):
         assert (run / f"{name}.json").exists() == (whole / f"{name}.json").exists()
         assert not (run / f"{name}.json").exists() or faults.same(whole / name, run / name), name
@@ -72,11 +72,11 @@ def test_an_epoch_has_every_pair_once(tmp_path: Path, monkeypatch: pytest.Monkey
     made = faults.experiment(
         tmp_path, pairs=150, batch_tokens=100, max_updates=0, max_epochs=2, validate_every_updates=50
     )
-    assert run_training(made, tmp_path / "run", faults.Interrupt(3)) == Stopped(3, signal.SIGTERM)
+    assert run_training(made, tmp_path / "run", faults.Interrupt(3)) == StoppedTraining(3, signal.SIGTERM)
     later = replace(made, train=replace(made.train, **other))
-    assert isinstance(run_training(later, tmp_path / "run", faults.Interrupt(5)), Stopped)
+    assert isinstance(run_training(later, tmp_path / "run", faults.Interrupt(5)), StoppedTraining)
     done = run_training(later, tmp_path / "run")
-    assert isinstance(done, Finished)
+    assert isinstance(done, FinishedTraining)
     assert done.epoch == 2
     order = np.concatenate(seen)
     assert np.array_equal(np.sort(order[:150]), np.arange(150))
@@ -149,7 +149,7 @@ def test_a_signal_ends_what_takes_long(tmp_path: Path, monkeypatch: pytest.Monke
     with monkeypatch.context() as m:
         slow = {
             "validation": ("calque.train.loop.plan", 2),
-            "translation": ("calque.workflow.translate_lines", 0),
+            "translation": ("calque.workflow.steps.translate_lines", 0),
             "update": ("calque.train.loss.batch_loss", 2),
             "the mean": ("calque.train.loop.average", 4),
         }
@@ -170,9 +170,9 @@ def test_a_signal_ends_what_takes_long(tmp_path: Path, monkeypatch: pytest.Monke
         began = time.monotonic()
         stopped = run_training(made, tmp_path / "run")
         timer.join()
-        assert stopped == Stopped(update or 2, signal.SIGTERM)
+        assert stopped == StoppedTraining(update or 2, signal.SIGTERM)
         assert time.monotonic() - began < 10
-    assert isinstance(run_training(made, tmp_path / "run"), Finished)
+    assert isinstance(run_training(made, tmp_path / "run"), FinishedTraining)
     for name in ("model", "checkpoints/state-4"):
         assert faults.same(tmp_path / "whole" / name, tmp_path / "run" / name)
 
@@ -212,7 +212,7 @@ def test_two_trainings_in_one_folder_are_refused(tmp_path: Path) -> None:
     made = faults.experiment(tmp_path, max_updates=2)
     with sole_training(tmp_path / "run"):
         assert refused(made, tmp_path / "run") == "K203"
-    assert isinstance(run_training(made, tmp_path / "run"), Finished)
+    assert isinstance(run_training(made, tmp_path / "run"), FinishedTraining)
 
 
 @pytest.mark.parametrize("what", ["architecture", "optimiser", "corpus"])

@@ -5,10 +5,10 @@ import torch
 from torch import nn
 
 from calque import zoo
-from calque.adl.check import Checked, check
+from calque.adl.check import CheckedDefinition, check
 from calque.adl.dialect import reader
 from calque.adl.settings import parse_settings
-from calque.diagnostics import Text
+from calque.ground.diagnostics import Text
 from calque.layers.feed import Feed
 from calque.layers.registry import builtin
 from calque.model import Model, Shape
@@ -75,7 +75,7 @@ def test_the_seed_decides_and_the_global_generator_does_not() -> None:
     assert first.output.weight is first.source_embedding.weight
 
 
-def test_a_shared_matrix_is_an_embedding_under_t2t(checked: Checked) -> None:
+def test_a_shared_matrix_is_an_embedding_under_t2t(checked: CheckedDefinition) -> None:
     model = Model(checked, Shape(4000, 4000, "target"))
     initialise(model, "t2t", 0.1, 1)
     assert float(model.output.weight.detach().std()) == pytest.approx(32**-0.5, rel=0.02)

@@ -1,4 +1,5 @@
 import hashlib
+import itertools
 import json
 import os
 import signal
@@ -13,18 +14,18 @@ from typing import Any
 import pytest
 import torch
 
-from calque.adl.check import Checked, check
+from calque.adl.check import CheckedDefinition, check
 from calque.data.batches import collate, plan
 from calque.data.compiled import prepare
-from calque.data.corpus import Prepared, seal
-from calque.diagnostics import CalqueError, Text
-from calque.experiment import Data, Experiment, load, write
+from calque.data.corpus import PreparedCorpus, seal
+from calque.experiment import DataSettings, Experiment, load, write
+from calque.ground.diagnostics import CalqueError, Text
 from calque.layers.registry import builtin
 from calque.model import cross_entropy
-from calque.run import load_model, read_tensors
-from calque.train.loop import Finished, Stopped, train
+from calque.run.folder import load_model, read_tensors
+from calque.train.log import Progress, Translated, Validation
+from calque.train.loop import FinishedTraining, StoppedTraining, train
 from calque.train.precision import probe_precision
-from calque.train.report import Progress, Validation
 
 Make = Callable[..., Experiment]
 
@@ -40,13 +41,15 @@ def same_weights(one: Path, other: Path) -> bool:
 
 
 @pytest.mark.parametrize("precision", ["float32", "bfloat16"])
-def test_a_toy_is_learnt(run: Path, prepared: Prepared, checked: Checked, experiment: Make, precision: str) -> None:
+def test_a_toy_is_learnt(
+    run: Path, prepared: PreparedCorpus, checked: CheckedDefinition, experiment: Make, precision: str
+) -> None:
     seen: list[Progress | Validation] = []
     settings = {"max_updates": 300, "validate_every_updates": 150, "batch_tokens": 512, "precision": precision}
     scores = iter([10.0, 20.0, 30.0])
     made = experiment(**settings, label_smoothing=0.0, average_count=1, validate_bleu_sentences=5)
-    done = train(made, run, prepared, checked, None, seen.append, lambda model: next(scores))
-    assert isinstance(done, Finished)
+    done = train(made, run, prepared, checked, None, seen.append, lambda model: Translated(next(scores), ()))
+    assert isinstance(done, FinishedTraining)
     assert done.limit == "max_updates"
     assert done.perplexity < 1.7
     assert done.bleu == 30
@@ -67,22 +70,40 @@ def test_a_toy_is_learnt(run: Path, prepared: Prepared, checked: Checked, experi
     assert float(found) == pytest.approx(done.perplexity, rel=1e-4 if precision == "float32" else 0.02)
 
 
+@pytest.mark.parametrize("which", ["best", "last"])
 def test_the_mean_is_never_worse_than_the_best_checkpoint(
-    run: Path, prepared: Prepared, checked: Checked, experiment: Make
+    run: Path, prepared: PreparedCorpus, checked: CheckedDefinition, experiment: Make, which: str
 ) -> None:
     made = experiment(
-        max_updates=120, validate_every_updates=40, batch_tokens=512, average_count=3, precision="float32"
+        max_updates=120,
+        validate_every_updates=40,
+        batch_tokens=512,
+        average=which,
+        average_count=3,
+        precision="float32",
     )
     done = train(made, run, prepared, checked)
-    assert isinstance(done, Finished)
+    assert isinstance(done, FinishedTraining)
     best = min(lines(run, "valid"), key=lambda line: line["perplexity"])
     assert done.perplexity <= best["perplexity"] * (1 + 1e-6)
     # Here, early in a training, the mean of all three would be worse, so the best stands alone.
     assert done.averaged == (best["update"],)
 
 
+def test_a_mean_of_the_last_that_is_better_is_taken(
+    run: Path, prepared: PreparedCorpus, checked: CheckedDefinition, experiment: Make
+) -> None:
+    """At a high constant rate the checkpoints lie around a better point."""
+    settings = {"schedule": "constant", "lr": 0.02, "clip_norm": 1.0, "batch_tokens": 512}
+    made = experiment(**settings, max_updates=150, validate_every_updates=10, average="last", average_count=3)
+    done = train(made, run, prepared, checked)
+    assert isinstance(done, FinishedTraining)
+    assert done.averaged == (130, 140, 150)
+    assert done.perplexity < min(line["perplexity"] for line in lines(run, "valid")[-3:])
+
+
 def test_interrupted_and_resumed_is_uninterrupted(
-    tmp_path: Path, prepared: Prepared, checked: Checked, experiment: Make
+    tmp_path: Path, prepared: PreparedCorpus, checked: CheckedDefinition, experiment: Make
 ) -> None:
     made = experiment(
         max_updates=13, accumulate=2, schedule="plateau", decay_patience=1, batch_sentences=9, batch_tokens=0
@@ -90,13 +111,44 @@ def test_interrupted_and_resumed_is_uninterrupted(
     train(made, tmp_path / "one", prepared, checked)
     for stop, number in ((3, signal.SIGTERM), (5, signal.SIGINT), (8, signal.SIGTERM)):  # 5: at a validation
         stopped = train(made, tmp_path / "two", prepared, checked, None, Interrupt(stop, number))
-        assert stopped == Stopped(stop, number)
-    assert isinstance(train(made, tmp_path / "two", prepared, checked), Finished)
+        assert stopped == StoppedTraining(stop, number)
+    assert isinstance(train(made, tmp_path / "two", prepared, checked), FinishedTraining)
     for name in ("checkpoints/5", "checkpoints/10", "checkpoints/13", "checkpoints/state-13", "model"):
         assert same_weights(tmp_path / "one" / name, tmp_path / "two" / name)
     one, two = (lines(tmp_path / run, "valid") for run in ("one", "two"))
     assert [v["perplexity"] for v in one] == [v["perplexity"] for v in two]
     assert [v["update"] for v in two] == [5, 10, 13]
+
+
+@pytest.mark.parametrize(
+    "budget", [{"max_updates": 13}, {"max_updates": 0, "max_epochs": 2}, {"max_updates": 99, "max_seconds": 6.1}]
+)
+def test_a_rate_that_falls_with_the_budget_resumes_where_it_was(
+    tmp_path: Path,
+    prepared: PreparedCorpus,
+    checked: CheckedDefinition,
+    experiment: Make,
+    budget: dict[str, Any],
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Also by seconds, which are part of the state: here a clock makes every update take half a second."""
+    ticks = itertools.count()
+    monkeypatch.setattr("time.perf_counter", lambda: next(ticks) / 2)
+    settings = {"schedule": "linear", "warmup_share": 0.2, "log_every_updates": 1, "batch_tokens": 512}
+    settings |= {"beta2_half_life_tokens": 5000.0, "validate_every_updates": 0}
+    made = experiment(**settings, **budget)
+    done = train(made, tmp_path / "one", prepared, checked)
+    assert isinstance(done, FinishedTraining)
+    assert done.update >= 13
+    for stop in (2, 7, 8):
+        assert train(
+            made, tmp_path / "two", prepared, checked, None, Interrupt(stop, signal.SIGTERM)
+        ) == StoppedTraining(stop, signal.SIGTERM)
+    assert train(made, tmp_path / "two", prepared, checked) == done
+    assert same_weights(tmp_path / "one" / "model", tmp_path / "two" / "model")
+    one, two = ([line["lr"] for line in lines(tmp_path / run, "train")] for run in ("one", "two"))
+    assert one == two
+    assert one[-1] < 0.002 < max(one)
 
 
 class Interrupt:
@@ -115,11 +167,13 @@ def _every_update_is_watched(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("calque.train.loop.WATCH_SECONDS", -1.0)
 
 
-def test_in_bfloat16_too(tmp_path: Path, prepared: Prepared, checked: Checked, experiment: Make) -> None:
+def test_in_bfloat16_too(
+    tmp_path: Path, prepared: PreparedCorpus, checked: CheckedDefinition, experiment: Make
+) -> None:
     made = experiment(max_updates=8, precision="bfloat16")
     train(made, tmp_path / "one", prepared, checked)
     stopped = train(made, tmp_path / "two", prepared, checked, None, Interrupt(4, signal.SIGTERM))
-    assert stopped == Stopped(4, signal.SIGTERM)
+    assert stopped == StoppedTraining(4, signal.SIGTERM)
     # `auto` takes up the precision of the run, whatever this machine would choose.
     auto = replace(made, train=replace(made.train, precision="auto"))
     train(auto, tmp_path / "two", prepared, checked)
@@ -129,7 +183,7 @@ def test_in_bfloat16_too(tmp_path: Path, prepared: Prepared, checked: Checked, e
 
 
 def test_a_finished_run_goes_on_under_a_higher_limit(
-    tmp_path: Path, prepared: Prepared, checked: Checked, experiment: Make
+    tmp_path: Path, prepared: PreparedCorpus, checked: CheckedDefinition, experiment: Make
 ) -> None:
     long = train(experiment(max_updates=10), tmp_path / "one", prepared, checked)
     train(experiment(max_updates=5), tmp_path / "two", prepared, checked)
@@ -137,8 +191,8 @@ def test_a_finished_run_goes_on_under_a_higher_limit(
     assert same_weights(tmp_path / "one" / "model", tmp_path / "two" / "model")
 
 
-def replace_seconds(done: Finished | Stopped, tmp_path: Path) -> Finished:
-    assert isinstance(done, Finished)
+def replace_seconds(done: FinishedTraining | StoppedTraining, tmp_path: Path) -> FinishedTraining:
+    assert isinstance(done, FinishedTraining)
     return replace(done, seconds=read_tensors(tmp_path / "two" / "model")[1]["figures"]["seconds"])
 
 
@@ -152,10 +206,15 @@ def replace_seconds(done: Finished | Stopped, tmp_path: Path) -> Finished:
     ],
 )
 def test_limits(
-    run: Path, prepared: Prepared, checked: Checked, experiment: Make, settings: dict[str, Any], limit: str
+    run: Path,
+    prepared: PreparedCorpus,
+    checked: CheckedDefinition,
+    experiment: Make,
+    settings: dict[str, Any],
+    limit: str,
 ) -> None:
     done = train(experiment(**settings), run, prepared, checked)
-    assert isinstance(done, Finished)
+    assert isinstance(done, FinishedTraining)
     assert done.limit == limit
     if limit == "max_epochs":
         assert done.epoch == 2
@@ -171,7 +230,7 @@ def test_limits(
 
 @pytest.mark.parametrize("settings", [{"validate_every_epochs": 2}, {"validate_every_seconds": 1e-9}])
 def test_validations_by_epochs_and_by_time(
-    run: Path, prepared: Prepared, checked: Checked, experiment: Make, settings: dict[str, Any]
+    run: Path, prepared: PreparedCorpus, checked: CheckedDefinition, experiment: Make, settings: dict[str, Any]
 ) -> None:
     every = {
         "batch_tokens": 2000,
@@ -188,7 +247,7 @@ def test_validations_by_epochs_and_by_time(
     assert [line["update"] for line in lines(run, "valid")] == expected
 
 
-def test_the_log(run: Path, prepared: Prepared, checked: Checked, experiment: Make) -> None:
+def test_the_log(run: Path, prepared: PreparedCorpus, checked: CheckedDefinition, experiment: Make) -> None:
     train(experiment(max_updates=12, label_smoothing=0.0, warmup_updates=10), run, prepared, checked)
     written = lines(run, "train")
     assert [line["update"] for line in written] == [4, 8, 12]
@@ -199,7 +258,7 @@ def test_the_log(run: Path, prepared: Prepared, checked: Checked, experiment: Ma
 
 
 def test_further_validation_texts_are_logged_and_decide_nothing(
-    tmp_path: Path, prepared: Prepared, checked: Checked, experiment: Make
+    tmp_path: Path, prepared: PreparedCorpus, checked: CheckedDefinition, experiment: Make
 ) -> None:
     base = prepared.folder.parent
     for side in ("source", "target"):
@@ -208,13 +267,13 @@ def test_further_validation_texts_are_logged_and_decide_nothing(
         (tmp_path / f"again.{side}").write_text((base / f"valid.{side}").read_text())
     names = [str(tmp_path / f"{name}.{side}") for name in ("seen.few", "again") for side in ("source", "target")]
     files = (("train.source", "train.target"), ("valid.source", "valid.target"))
-    settings = Data(*files, valid_more=tuple(names), subwords="words", vocabulary_size=0)
+    settings = DataSettings(*files, valid_more=tuple(names), subwords="words", vocabulary_size=0)
     with_more = prepare(settings, tmp_path / "prepared", base)
     assert with_more.further == ["seen", "again"]
     assert with_more.lines("valid.seen")[0] == (tmp_path / "seen.few.source").read_text().splitlines()
     alone, more = (train(experiment(), tmp_path / name, p, checked) for name, p in (("a", prepared), ("b", with_more)))
-    assert isinstance(more, Finished)
-    assert isinstance(alone, Finished)
+    assert isinstance(more, FinishedTraining)
+    assert isinstance(alone, FinishedTraining)
     assert (more.perplexity, more.averaged) == (alone.perplexity, alone.averaged)
     found = lines(tmp_path / "b", "valid")
     first, seen, again = ([v for v in found if v.get("set") == name] for name in (None, "seen", "again"))
@@ -225,7 +284,9 @@ def test_further_validation_texts_are_logged_and_decide_nothing(
     assert [v["perplexity"] for v in first] == [v["perplexity"] for v in plain]
 
 
-def test_another_run_is_not_continued(run: Path, prepared: Prepared, checked: Checked, experiment: Make) -> None:
+def test_another_run_is_not_continued(
+    run: Path, prepared: PreparedCorpus, checked: CheckedDefinition, experiment: Make
+) -> None:
     train(experiment(max_updates=2), run, prepared, checked)
     other = check(Text("t", "d = 16\nencoder = pos\ndecoder = pos -> dot_src_att\n"), builtin())
     for made, definition in ((experiment(max_updates=3), other), (experiment(optimiser="sgd"), checked)):
@@ -236,7 +297,9 @@ def test_another_run_is_not_continued(run: Path, prepared: Prepared, checked: Ch
     assert load_model(run).meta["figures"]["update"] == 2
 
 
-def test_damaged_runs_are_refused(run: Path, prepared: Prepared, checked: Checked, experiment: Make) -> None:
+def test_damaged_runs_are_refused(
+    run: Path, prepared: PreparedCorpus, checked: CheckedDefinition, experiment: Make
+) -> None:
     made = experiment(max_updates=2)
     train(made, run, prepared, checked)
     codec = next(p for p in (run / "codecs").iterdir() if p.name != "codec.json")
@@ -263,7 +326,7 @@ def test_damaged_runs_are_refused(run: Path, prepared: Prepared, checked: Checke
 
 
 def test_a_definition_written_before_a_layer_gained_an_argument_is_read(
-    run: Path, prepared: Prepared, checked: Checked, experiment: Make
+    run: Path, prepared: PreparedCorpus, checked: CheckedDefinition, experiment: Make
 ) -> None:
     train(experiment(max_updates=2), run, prepared, checked)
     file = run / "model.json"
@@ -287,17 +350,17 @@ def test_a_definition_written_before_a_layer_gained_an_argument_is_read(
 
 
 def test_another_thread_trains_without_signals(
-    run: Path, prepared: Prepared, checked: Checked, experiment: Make
+    run: Path, prepared: PreparedCorpus, checked: CheckedDefinition, experiment: Make
 ) -> None:
     done: list[object] = []
     thread = threading.Thread(target=lambda: done.append(train(experiment(max_updates=1), run, prepared, checked)))
     thread.start()
     thread.join()
-    assert isinstance(done[0], Finished)
+    assert isinstance(done[0], FinishedTraining)
 
 
 def test_missing_devices_and_packages(
-    run: Path, prepared: Prepared, checked: Checked, experiment: Make, monkeypatch: pytest.MonkeyPatch
+    run: Path, prepared: PreparedCorpus, checked: CheckedDefinition, experiment: Make, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(torch.cuda, "is_available", lambda: False)
     monkeypatch.setitem(sys.modules, "torch.utils.tensorboard", None)
@@ -317,11 +380,11 @@ import sys
 from pathlib import Path
 from calque.adl.check import check
 from calque.data.corpus import open_corpus
-from calque.diagnostics import Text
+from calque.ground.diagnostics import Text
 from calque.experiment import load
 from calque.layers.registry import builtin
 from calque.train.loop import Stopped, train
-from calque.train.report import Progress
+from calque.train.log import Progress
 
 def tell(event):
     print(event.update, flush=True)
@@ -333,7 +396,7 @@ sys.exit(128 + done.signal if isinstance(done, Stopped) else 0)
 """
 
 
-def test_a_signal_saves_the_state(tmp_path: Path, prepared: Prepared, experiment: Make) -> None:
+def test_a_signal_saves_the_state(tmp_path: Path, prepared: PreparedCorpus, experiment: Make) -> None:
     write(experiment(max_updates=0, max_seconds=60.0), tmp_path / "e.toml")
     arguments: list[str | Path] = [
         sys.executable,

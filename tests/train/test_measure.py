@@ -4,20 +4,20 @@ from pathlib import Path
 
 import pytest
 
-from calque.adl.check import Checked
+from calque.adl.check import CheckedDefinition
 from calque.data.batches import collate, plan
-from calque.data.corpus import Prepared
+from calque.data.corpus import PreparedCorpus
 from calque.experiment import Experiment
 from calque.model import Shape
 from calque.train.loop import train
-from calque.train.measure import measure
+from calque.train.timed_updates import measure
 from calque.train.update import PHASES
 
 Make = Callable[..., Experiment]
 
 
 def test_what_is_measured_is_what_training_does(
-    run: Path, prepared: Prepared, checked: Checked, experiment: Make
+    run: Path, prepared: PreparedCorpus, checked: CheckedDefinition, experiment: Make
 ) -> None:
     made = experiment(max_updates=6, log_every_updates=1, accumulate=2, clip_norm=1.0)
     train(made, run, prepared, checked)

@@ -1,13 +1,14 @@
 import math
+from dataclasses import replace
 
 import pytest
 import torch
 from torch import Tensor, nn
 
-from calque.experiment import Train
+from calque.experiment import TrainSettings
 from calque.model import cross_entropy
 from calque.train.loss import output_loss
-from calque.train.optimise import Updater
+from calque.train.optimise import Updater, squares_decay
 
 
 def make(seed: int = 0) -> nn.Linear:
@@ -21,9 +22,29 @@ def loss_of(model: nn.Module, seed: int) -> Tensor:
     return y.float().pow(2).sum()
 
 
+def test_a_half_life_in_tokens_fits_any_size_of_batch() -> None:
+    half = TrainSettings(batch_tokens=1000, accumulate=2, beta2_half_life_tokens=6000.0)
+    beta = squares_decay(half)
+    assert beta**3 == pytest.approx(0.5)  # three updates of 2,000 tokens
+    assert squares_decay(replace(half, accumulate=1)) ** 2 == pytest.approx(beta)
+    assert squares_decay(replace(half, beta2_half_life_tokens=0.0)) == half.beta2
+    by_tokens, by_update, other = make(), make(), make()
+    for model, settings in (
+        (by_tokens, half),
+        (by_update, TrainSettings(beta2=beta)),
+        (other, TrainSettings(beta2=0.98)),
+    ):
+        updater = Updater(model, settings, "float32")
+        for seed in range(3):
+            updater.backward(loss_of(model, seed))
+            updater.step(0.01, 4)
+    assert torch.equal(by_tokens.weight, by_update.weight)
+    assert not torch.equal(by_tokens.weight, other.weight)
+
+
 def test_adam_follows_its_equations() -> None:
     model, twin = make(), make()
-    updater = Updater(model, Train(beta1=0.9, beta2=0.98, epsilon=1e-9, weight_decay=0.1), "float32")
+    updater = Updater(model, TrainSettings(beta1=0.9, beta2=0.98, epsilon=1e-9, weight_decay=0.1), "float32")
     w = twin.weight.detach().double()
     m = v = torch.zeros_like(w)
     for t in range(1, 6):
@@ -41,7 +62,7 @@ def test_adam_follows_its_equations() -> None:
 
 def test_sgd_clips_to_the_norm_and_tells_the_norm_before() -> None:
     model, twin = make(), make()
-    updater = Updater(model, Train(optimiser="sgd", clip_norm=0.5), "float32")
+    updater = Updater(model, TrainSettings(optimiser="sgd", clip_norm=0.5), "float32")
     updater.backward(loss_of(model, 1))
     torch.autograd.backward(loss_of(twin, 1))
     gradients = [p.grad for p in twin.parameters() if p.grad is not None]
@@ -55,7 +76,7 @@ def test_sgd_clips_to_the_norm_and_tells_the_norm_before() -> None:
 @pytest.mark.parametrize("precision", ["float32", "bfloat16"])
 def test_accumulated_halves_are_the_whole(precision: str) -> None:
     halves, whole = make(), make()
-    one, other = (Updater(m, Train(optimiser="sgd"), precision) for m in (halves, whole))
+    one, other = (Updater(m, TrainSettings(optimiser="sgd"), precision) for m in (halves, whole))
     one.backward(loss_of(halves, 1))
     one.backward(loss_of(halves, 2))
     other.backward(loss_of(whole, 1) + loss_of(whole, 2))
@@ -67,7 +88,7 @@ def test_accumulated_halves_are_the_whole(precision: str) -> None:
 
 def test_a_gradient_that_is_not_finite_changes_nothing_and_is_counted() -> None:
     model = make()
-    updater = Updater(model, Train(), "float32")
+    updater = Updater(model, TrainSettings(), "float32")
     updater.backward(loss_of(model, 1))
     updater.step(0.01, 1)
     before = {name: t.clone() for name, t in updater.state().items()}
@@ -81,7 +102,7 @@ def test_a_gradient_that_is_not_finite_changes_nothing_and_is_counted() -> None:
 
 def test_masters_keep_what_bfloat16_would_lose() -> None:
     model = make()
-    updater = Updater(model, Train(optimiser="sgd"), "bfloat16")
+    updater = Updater(model, TrainSettings(optimiser="sgd"), "bfloat16")
     assert model.weight.dtype == torch.bfloat16
     start = updater.masters["weight"].clone()
     for _ in range(40):
@@ -95,7 +116,7 @@ def test_masters_keep_what_bfloat16_would_lose() -> None:
 @pytest.mark.parametrize("precision", ["float32", "bfloat16"])
 def test_state_continues_exactly(precision: str) -> None:
     model, other = make(), make(5)
-    settings = Train()
+    settings = TrainSettings()
     updater = Updater(model, settings, precision)
     for seed in range(3):
         updater.backward(loss_of(model, seed))
@@ -166,7 +187,9 @@ def test_filters_are_scaled_and_embeddings_left_out_of_the_norm(
     precision: str, counts: bool, scale_filters: bool
 ) -> None:
     model, twin = Mixed(), Mixed()
-    settings = Train(optimiser="sgd", clip_norm=0.01, clip_counts_embeddings=counts, scale_filters=scale_filters)
+    settings = TrainSettings(
+        optimiser="sgd", clip_norm=0.01, clip_counts_embeddings=counts, scale_filters=scale_filters
+    )
     updater = Updater(model, settings, precision)
     updater.backward(model())
     torch.autograd.backward(twin())
@@ -186,7 +209,7 @@ def test_filters_are_scaled_and_embeddings_left_out_of_the_norm(
 
 def test_an_embedding_left_out_of_the_norm_is_looked_at_all_the_same() -> None:
     model = Mixed()
-    updater = Updater(model, Train(optimiser="sgd", clip_norm=1.0, clip_counts_embeddings=False), "float32")
+    updater = Updater(model, TrainSettings(optimiser="sgd", clip_norm=1.0, clip_counts_embeddings=False), "float32")
     before = model.matrix.weight.detach().clone()
     updater.backward(model())
     assert model.table.weight.grad is not None

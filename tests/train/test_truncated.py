@@ -13,17 +13,17 @@ from torch import Tensor
 from calque.adl.check import check
 from calque.data.batches import Batch, collate
 from calque.data.corpus import Pairs
-from calque.diagnostics import Text
-from calque.experiment import Train
+from calque.experiment import TrainSettings
+from calque.ground.diagnostics import Text
 from calque.layers.registry import builtin
 from calque.layers.stepping import cut
 from calque.model import Model, Shape
 from calque.train.initialise import initialise
-from calque.train.loop import Stopped
+from calque.train.loop import StoppedTraining
 from calque.train.loss import batch_loss, parts
 from calque.train.optimise import Updater
 from calque.train.update import update
-from calque.workflow import run_training
+from calque.workflow.steps import run_training
 
 FAMILIES = {name: text.replace("p = 0.1", "p = 0") for name, text in faults.FAMILIES.items()}
 
@@ -113,7 +113,7 @@ def test_gradients_end_at_the_cut_as_with_a_detached_state_of_torch() -> None:
 
 def test_each_part_is_a_step_with_the_weights_of_the_one_before() -> None:
     """By hand: SGD after each part, divided by the sentences of the batch, where torch's own loop does the same."""
-    settings = Train(optimiser="sgd", normalise="sentences", label_smoothing=0.0, bptt_words=3)
+    settings = TrainSettings(optimiser="sgd", normalise="sentences", label_smoothing=0.0, bptt_words=3)
     text, data = "encoder = id\ndecoder = rnn(16, tanh, bias=no)\n", batch((6, 6))
     model, twin = make(text).float(), make(text).float()
     done = update(model, Updater(model, settings, "float32"), [data], settings, 0.1)
@@ -155,7 +155,7 @@ def test_a_signal_behind_the_first_step_lets_the_update_end(tmp_path: Path, monk
             return cut(*three)
 
         m.setattr("calque.train.loss.cut", signalled)
-        assert run_training(made, tmp_path / "run") == Stopped(1, signal.SIGTERM)
+        assert run_training(made, tmp_path / "run") == StoppedTraining(1, signal.SIGTERM)
     run_training(made, tmp_path / "run")
     assert faults.same(tmp_path / "whole" / "checkpoints" / "state-2", tmp_path / "run" / "checkpoints" / "state-2")
 

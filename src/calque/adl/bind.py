@@ -5,7 +5,7 @@ from calque.adl.signature import REQUIRED, Signature
 from calque.adl.syntax import Argument, Term, Value
 
 
-class Given:
+class WrittenArgument:
     """What was written for a parameter: its value, and every argument where it takes many."""
 
     __slots__ = ("all", "value")
@@ -17,9 +17,9 @@ class Given:
 class Binder(Reporter):
     """Binds what was written to the parameters of a signature."""
 
-    def bind_names(self, signature: Signature, term: Term) -> tuple[dict[str, Given], bool]:
+    def bind_names(self, signature: Signature, term: Term) -> tuple[dict[str, WrittenArgument], bool]:
         """Which argument is whose, by position and by name; and whether each has its place."""
-        given: dict[str, Given] = {}
+        given: dict[str, WrittenArgument] = {}
         names = [p.name for p in signature.parameters]
         abandoned, position = False, 0
         for argument in term.arguments or ():
@@ -47,7 +47,7 @@ class Binder(Reporter):
                 self.fail("C106", argument.span, layer=signature.name, name=name)
                 abandoned = True
                 continue
-            given[name] = Given(argument.value, [argument])
+            given[name] = WrittenArgument(argument.value, [argument])
         missing = [p.name for p in signature.parameters if p.default is REQUIRED and p.name not in given]
         if missing and not abandoned:
             self.fail("C107", term.span, layer=signature.name, missing=missing)

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from calque.adl.signature import Signature
-from calque.diagnostics import Span
+from calque.ground.diagnostics import Span
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,7 +30,7 @@ Expression = int | Index | Sum
 
 
 @dataclass(frozen=True, slots=True)
-class Source:
+class CoreSource:
     """An encoder point and the chain behind it."""
 
     label: str
@@ -67,7 +67,7 @@ class Call:
 
 CallChain = tuple[Call, ...]
 HOLE = Signature("?", ())
-Bound = Expression | float | bool | str | None | Source | CallChain | tuple[CallChain, ...] | tuple[Expression, ...]
+Bound = Expression | float | bool | str | None | CoreSource | CallChain | tuple[CallChain, ...] | tuple[Expression, ...]
 
 
 def evaluate(expression: Expression, indices: tuple[int, ...]) -> int:
@@ -101,7 +101,7 @@ def has_index(bound: "Bound | Call", above: int, below: int = 0) -> bool:
         return below < bound.depth <= above
     if isinstance(bound, Sum):
         return has_index(bound.left, above, below) or has_index(bound.right, above, below)
-    if isinstance(bound, Source):
+    if isinstance(bound, CoreSource):
         return (bound.index is not None and has_index(bound.index, above, below)) or has_index(
             bound.chain, above, below
         )

@@ -6,13 +6,14 @@ Definitions are hygienic. A fault inside a prelude body is shown where the user 
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import replace
+from itertools import chain
 from typing import Any
 
-from calque.adl.bind import Binder, Given
-from calque.adl.core import HOLE, Bound, Call, CallChain, Expression, Index, Source, Sum, apply
+from calque.adl.bind import Binder, WrittenArgument
+from calque.adl.core import HOLE, Bound, Call, CallChain, CoreSource, Expression, Index, Sum, apply
 from calque.adl.faults import PRELUDE, Abandoned, Exhausted
 from calque.adl.limits import MAX_CALLS, MAX_HOLES, MAX_NUMBER, MAX_NUMBERS, MAX_OPERATIONS
-from calque.adl.scope import Closure, Definition, Lost, Scope, SettingValue, named_source
+from calque.adl.scope import Closure, Definition, LostName, Scope, SettingValue, named_source
 from calque.adl.signature import (
     REQUIRED,
     SETTINGS,
@@ -29,9 +30,9 @@ from calque.adl.signature import (
     SourceDefault,
     Word,
 )
-from calque.adl.syntax import Chain, Label, Number, Operation, Term, Value, describe
+from calque.adl.syntax import ChainSyntax, Label, Number, Operation, Term, Value, describe
 from calque.adl.syntax import Source as SourceText
-from calque.diagnostics import Diagnostic, Fix, Span, Text
+from calque.ground.diagnostics import Diagnostic, Fix, Span, Text
 
 _NOWHERE = Text("", "")
 WORDS = ("yes", "no", "none")
@@ -49,11 +50,16 @@ class Expander(Binder):
         self.entered: set[str] = set()
         self.calls = self.holes = self.numbers = self.operations = self.repeats = 0
 
+    @property
+    def work(self) -> int:
+        """How many steps were taken so far."""
+        return self.steps + 2 * self.calls + self.numbers
+
     # -- chains
 
     def chain(self, value: Value, scope: Scope) -> CallChain:
         """A value that has to be a chain of layers."""
-        if isinstance(value, Chain):
+        if isinstance(value, ChainSyntax):
             return tuple(call for part in value.parts for call in self.attempt(part, scope))
         if isinstance(value, Term):
             return self.labelled(self.term(value, scope), value.labels)
@@ -100,15 +106,14 @@ class Expander(Binder):
                 return self.chain(bound.value, bound.scope)
         if isinstance(bound, Definition):
             return self.definition(term, bound, scope)
-        if isinstance(bound, Lost):
+        if isinstance(bound, LostName):
             raise Abandoned()
         if isinstance(bound, SettingValue | Index) or (bound is None and term.name in SETTINGS):
             raise self.fail("C110", term.span, expected="a layer", found=f"the number `{term.name}`")
         signature = self.signatures.get(term.name)
         if signature is None:
-            layers = [n for n in scope.names() if isinstance(scope.find(n), Definition | Closure)]
-            known = [*layers, *self.signatures]
-            raise self.unknown("C101", term.name, term.name_span, known)
+            layers = (n for n in scope.names() if isinstance(scope.find(n), Definition | Closure))
+            raise self.unknown("C101", term.name, term.name_span, chain(layers, self.signatures))
         return (self.primitive(signature, term, scope),)
 
     def definition(self, term: Term, definition: Definition, scope: Scope) -> CallChain:
@@ -187,7 +192,7 @@ class Expander(Binder):
             return self.made(self.signatures["id"], {}, term.span, {})
         return self.made(signature, args, term.span, spans)
 
-    def index_name(self, given: Given, scope: Scope) -> str:
+    def index_name(self, given: WrittenArgument, scope: Scope) -> str:
         value = given.value
         if not isinstance(value, Term) or value.arguments is not None or value.labels:
             raise self.fail("C110", value.span, expected=IndexName.expects, found=describe(value))
@@ -224,7 +229,7 @@ class Expander(Binder):
             value = self.settings[default.name]
             return float(value) if isinstance(parameter.kind, Real) else value
         if isinstance(default, SourceDefault):
-            return Source(default.label, None, (), Span(_NOWHERE, 0, 0))
+            return CoreSource(default.label, None, (), Span(_NOWHERE, 0, 0))
         bound: Bound = default
         return bound
 
@@ -237,7 +242,7 @@ class Expander(Binder):
             value, scope = bound.value, bound.scope
         return value, scope
 
-    def bound(self, parameter: Parameter, given: Given, scope: Scope, layer: str) -> Bound:
+    def bound(self, parameter: Parameter, given: WrittenArgument, scope: Scope, layer: str) -> Bound:
         kind = parameter.kind
         if kind.many and not isinstance(kind, Body):
             return tuple([self.number(argument.value, scope, parameter) for argument in given.all])
@@ -303,14 +308,14 @@ class Expander(Binder):
             bound = scope.find(value.name)
             if isinstance(bound, Index):
                 return bound
-            if isinstance(bound, Lost):
+            if isinstance(bound, LostName):
                 raise Abandoned()
             found = self.setting(value.name, scope)
             if isinstance(found, int):
                 return found
             if found is None and bound is None and value.name not in self.signatures:
-                known = [n for n in scope.names() if isinstance(scope.find(n), SettingValue | Index | Closure)]
-                raise self.unknown("C102", value.name, value.span, [*known, *SETTINGS])
+                numbers = (n for n in scope.names() if isinstance(scope.find(n), SettingValue | Index | Closure))
+                raise self.unknown("C102", value.name, value.span, chain(numbers, SETTINGS))
         if isinstance(value, Operation):
             return self.operation(value, scope, parameter)
         raise self.mismatch(parameter, value)
@@ -340,12 +345,12 @@ class Expander(Binder):
             )
         return result
 
-    def source(self, value: Value, scope: Scope, kind: Point) -> Source:
+    def source(self, value: Value, scope: Scope, kind: Point) -> CoreSource:
         """A point of the encoder and the chain behind it; a parameter or definition that is a source may head it."""
-        head, rest = (value.parts[0], value.parts[1:]) if isinstance(value, Chain) else (value, ())
+        head, rest = (value.parts[0], value.parts[1:]) if isinstance(value, ChainSyntax) else (value, ())
         inner, inner_scope = self.through(head, scope)
         named = named_source(inner, inner_scope)
-        if isinstance(inner, Chain) and inner is not value:
+        if isinstance(inner, ChainSyntax) and inner is not value:
             base = self.source(inner, inner_scope, kind)
         elif named is not None and isinstance(inner, Term):
             with self.inside(inner, named, inner_scope) as body:
@@ -354,13 +359,13 @@ class Expander(Binder):
             index = None
             if inner.index is not None:
                 index = self.number(inner.index, inner_scope, _INDEX)
-            base = Source(inner.label, index, (), self.place(inner.span))
+            base = CoreSource(inner.label, index, (), self.place(inner.span))
         else:
             raise self.fail("C110", inner.span, expected=Point.expects, found=describe(inner))
         behind = tuple(call for part in rest for call in self.chain(part, scope))
         if behind and not kind.chain:
             raise self.fail("C118", value.span)
-        return Source(base.label, base.index, (*base.chain, *behind), base.span)
+        return CoreSource(base.label, base.index, (*base.chain, *behind), base.span)
 
 
 _INDEX = Parameter("index", Int(), REQUIRED, "")

@@ -2,11 +2,10 @@
 
 from collections.abc import Mapping, Sequence
 
-from calque.adl import acl18
 from calque.adl.parser import parse_some
 from calque.adl.program import Reader
 from calque.adl.settings import overriding
-from calque.adl.syntax import Argument, Chain, Label, Number, Operation, Source, Statement, Value
+from calque.adl.syntax import Argument, ChainSyntax, Label, Number, Operation, Source, Statement, Value
 
 DIALECTS = ("calque", "acl18")
 
@@ -15,6 +14,8 @@ def reader(dialect: str, settings: Mapping[str, Statement] | None = None) -> Rea
     """How the texts of a dialect are read, with `settings` in the place of theirs."""
     given = settings or {}
     if dialect == "acl18":
+        from calque.adl import acl18  # the other dialect alone needs it
+
         return lambda text: acl18.read(text, given)
     return overriding(parse_some, given)
 
@@ -41,7 +42,7 @@ def value_text(value: Value) -> str:
         return f"({value_text(value.left)} {value.op} {value_text(value.right)})"
     if isinstance(value, Source):
         return f"@{value.label}" + (f"[{value_text(value.index)}]" if value.index is not None else "")
-    if isinstance(value, Chain):
+    if isinstance(value, ChainSyntax):
         return " -> ".join(value_text(part) for part in value.parts)
     arguments = "" if value.arguments is None else f"({', '.join(_argument(a) for a in value.arguments)})"
     return value.name + arguments + "".join(_label(label) for label in value.labels)

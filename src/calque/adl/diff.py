@@ -9,8 +9,8 @@ from collections.abc import Hashable, Iterator
 from dataclasses import dataclass, replace
 from typing import Any
 
-from calque.adl.check import Checked
-from calque.adl.normal import Item, Items, Normal, Numbering, Place, Source, brief, normal, source_text, word
+from calque.adl.check import CheckedDefinition
+from calque.adl.normal import Item, Items, Normal, NormalSource, Numbering, Place, brief, normal, source_text, word
 
 _FAR = 10**9
 Run = tuple[int, int]
@@ -48,7 +48,7 @@ class Edit:
         return f"{text} at {where}"
 
 
-def diff(a: Checked, b: Checked) -> tuple[Edit, ...]:
+def diff(a: CheckedDefinition, b: CheckedDefinition) -> tuple[Edit, ...]:
     """The edits from `a` to `b`; none where the two are equal."""
     return _Diff(normal(a), normal(b)).edits()
 
@@ -90,7 +90,7 @@ class _Diff:
     def _number(self, thing: Item | Items, at: Any) -> int:
         return self.numbers.chain(thing, at) if isinstance(thing, Items) else self.numbers.item(thing, at)
 
-    def _aligned(self, source: Source) -> Hashable:
+    def _aligned(self, source: NormalSource) -> Hashable:
         if source.text == "@end":  # the end stays the end, whatever comes before it
             return (*self.b.encoder.place, len(self.b.encoder.items))
         return self.moved.get(source.place, ("gone", source.place))
@@ -179,7 +179,7 @@ class _Diff:
     def changed(self, a: Item, b: Item) -> Iterator[tuple[tuple[str, Hashable], tuple[str, Hashable]]]:
         return (pair for pair in zip(a.args, b.args, strict=True) if pair[0] != pair[1])
 
-    def reread(self, a: Item, b: Item) -> Iterator[tuple[str, Source | None, Source | None]]:
+    def reread(self, a: Item, b: Item) -> Iterator[tuple[str, NormalSource | None, NormalSource | None]]:
         """Sources that are other points."""
         for (name, s), (_, t) in zip(a.sources, b.sources, strict=True):
             if (s is None) != (t is None) or (s and t and self._aligned(s) != t.place):
@@ -313,6 +313,6 @@ def _run(chain: Items, start: int, end: int) -> Items:
     return Items(chain.items[start:end], chain.place, chain.first + start)
 
 
-def _rereading(a: Source | None, b: Source | None) -> str:
+def _rereading(a: NormalSource | None, b: NormalSource | None) -> str:
     one, two = ("none" if source is None else source_text(source) for source in (a, b))
     return f"{one} -> {two}" + (", another point" if one == two else "")

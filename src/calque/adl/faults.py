@@ -4,9 +4,12 @@ from collections.abc import Iterable
 from itertools import islice
 
 from calque.adl.limits import MAX_EXPANSION, MAX_FAULTS, MAX_STEPS
-from calque.diagnostics import Diagnostic, Fix, Span, nearest
+from calque.ground.diagnostics import Diagnostic, Fix, Span, nearest
 
 PRELUDE = "<prelude>"
+MAX_NAMES = 300  # looked at for one fault
+MAX_COMPARED = 250_000  # pairs of characters that are compared for all faults of a text
+COMPARISON = 250  # what comparing two names costs besides, in pairs of characters
 
 
 class Abandoned(Exception):
@@ -27,8 +30,9 @@ def used_at(where: Span, call: Span | None) -> tuple[tuple[Span, str], ...]:
 class Reporter:
     """Collects `faults`.
 
-    `origin` is the user's call nearest to what is at hand, shown instead of a place in the prelude; `outer` is the
-    outermost call of a user's definition around it, shown beside a place in that definition.
+    `similar` says whether names that may have been meant are looked for. `origin` is the user's call nearest to what is at hand,
+    shown instead of a place in the prelude; `outer` is the outermost call of a user's definition around it, shown beside a place in
+    that definition.
     """
 
     def __init__(self, faults: list[Diagnostic]):
@@ -36,6 +40,7 @@ class Reporter:
         self.origin: Span | None = None
         self.outer: Span | None = None
         self.steps = self.nesting = self._compared = 0
+        self.similar = True
 
     def place(self, span: Span) -> Span:
         """Where to point: the user's call while a prelude body is being expanded."""
@@ -55,10 +60,18 @@ class Reporter:
         return Exhausted()
 
     def near(self, name: str, known: Iterable[str]) -> str | None:
-        """The name most like `name`; none once a text has asked too often, since comparing takes long."""
-        names = list(islice(dict.fromkeys(known), 100))
-        self._compared += len(names)
-        return nearest(name, names) if self._compared < 600 else None
+        """The name most like `name`; none once a text has asked too often, since comparing takes long.
+
+        Comparing two names takes time in proportion to the product of their lengths, so that is what is counted.
+        """
+        names: dict[str, None] = {}
+        for other in islice(known, MAX_NAMES if self.similar else 0):
+            if self._compared >= MAX_COMPARED:
+                break
+            if other not in names and _alike_in_length(name, other):
+                names[other] = None
+                self._compared += COMPARISON + len(name) * len(other)
+        return nearest(name, names)
 
     def unknown(self, code: str, name: str, span: Span, known: Iterable[str], **fields: object) -> Abandoned:
         """A name that stands for nothing, with the one it may have been meant to be."""
@@ -80,3 +93,8 @@ class Reporter:
 
     def __exit__(self, *_: object) -> None:
         self.nesting -= 1
+
+
+def _alike_in_length(a: str, b: str) -> bool:
+    """Whether two names can be similar, going by their lengths (see `nearest`)."""
+    return 2 * min(len(a), len(b)) >= 0.6 * (len(a) + len(b))

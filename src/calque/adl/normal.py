@@ -9,16 +9,16 @@ from dataclasses import dataclass
 from operator import attrgetter
 from typing import Any
 
-from calque.adl.check import Checked
+from calque.adl.check import CheckedDefinition
 from calque.adl.signature import Body, Parameter, Point, SourceDefault
-from calque.adl.tree import Chain, Node
+from calque.adl.tree import CheckedChain, Node
 
 Place = tuple[Hashable, ...]
 """A point of the encoder: the way to its chain, and how many layers of that stand before it."""
 
 
 @dataclass(frozen=True, eq=False, slots=True)
-class Source:
+class NormalSource:
     """What a layer reads of the encoder: the point, the chain behind it, and how it was written."""
 
     place: Place
@@ -38,7 +38,7 @@ class Item:
     name: str
     args: tuple[tuple[str, Hashable], ...]
     parts: "tuple[tuple[str, Items], ...]"
-    sources: tuple[tuple[str, Source | None], ...]
+    sources: tuple[tuple[str, NormalSource | None], ...]
     widths: tuple[int, ...]
     own: int
     total: int
@@ -76,7 +76,7 @@ class Normal:
         return sum(item.total for side in (self.encoder, self.decoder) for item in side.items)
 
 
-def normal(checked: Checked) -> Normal:
+def normal(checked: CheckedDefinition) -> Normal:
     """The normal form of a checked definition."""
     maker = _Maker()
     encoder = maker.chain(checked.encoder, ("encoder",))
@@ -88,14 +88,14 @@ class _Maker:
     def __init__(self) -> None:
         self.places: dict[str, Place] = {}
 
-    def chain(self, chain: Chain, place: Place) -> Items:
+    def chain(self, chain: CheckedChain, place: Place) -> Items:
         items: list[Item] = []
         self.flatten(chain, place, items)
         return Items(tuple(items), place)
 
-    def flatten(self, chain: Chain, place: Place, items: list[Item]) -> None:
+    def flatten(self, chain: CheckedChain, place: Place, items: list[Item]) -> None:
         for key, part in chain.items.items():
-            if isinstance(part, Chain):
+            if isinstance(part, CheckedChain):
                 self.flatten(part, place, items)
             elif part.name != "id":
                 items.append(self.item(part, (*place, len(items))))
@@ -125,14 +125,14 @@ class _Maker:
             tuple((p.name, p.default) for p in parameters),
         )
 
-    def source(self, node: Node, parameter: Parameter, place: Place) -> Source | None:
+    def source(self, node: Node, parameter: Parameter, place: Place) -> NormalSource | None:
         held: Any = _argument(node, parameter)
         if held is None:
             return None
         part = node.parts.get(parameter.name)
         inside = (*place, parameter.name)
         chain = Items((), inside) if part is None else self.chain(part, inside)
-        return Source(self.places[held.key], chain, f"@{held.key}", held.width)
+        return NormalSource(self.places[held.key], chain, f"@{held.key}", held.width)
 
 
 def _argument(node: Node, parameter: Parameter) -> Any:
@@ -147,14 +147,14 @@ class Numbering:
         self._known: dict[Hashable, int] = {}
         self._of: dict[int, tuple[object, int]] = {}  # the object is kept, so that its id stays its own
 
-    def chain(self, chain: Items, at: Callable[[Source], Hashable]) -> int:
+    def chain(self, chain: Items, at: Callable[[NormalSource], Hashable]) -> int:
         """The number of a chain; `at` names the points of sources."""
         if id(chain) not in self._of:
             key = ("chain", *(self.item(item, at) for item in chain.items))
             self._of[id(chain)] = chain, self._known.setdefault(key, len(self._known))
         return self._of[id(chain)][1]
 
-    def item(self, item: Item, at: Callable[[Source], Hashable]) -> int:
+    def item(self, item: Item, at: Callable[[NormalSource], Hashable]) -> int:
         """The number of a layer."""
         if id(item) not in self._of:
             sources = tuple((name, None if s is None else (at(s), self.chain(s.chain, at))) for name, s in item.sources)
@@ -164,7 +164,7 @@ class Numbering:
         return self._of[id(item)][1]
 
 
-def equal(a: Checked, b: Checked) -> bool:
+def equal(a: CheckedDefinition, b: CheckedDefinition) -> bool:
     """Do two definitions compute the same, with parameters of the same shapes in the same order?"""
     one, two, numbers = normal(a), normal(b), Numbering()
 
@@ -193,7 +193,7 @@ def brief_chain(chain: Items) -> str:
     return " -> ".join(brief(item) for item in chain.items) or "id"
 
 
-def source_text(source: Source) -> str:
+def source_text(source: NormalSource) -> str:
     """A source with the chain behind it."""
     return source.text + (f" -> {brief_chain(source.chain)}" if source.chain.items else "")
 

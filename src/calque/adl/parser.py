@@ -16,11 +16,11 @@ from typing import NamedTuple
 from calque.adl.limits import MAX_DEPTH, MAX_DIGITS, MAX_FAULTS, MAX_OPERATIONS, MAX_STATEMENTS
 from calque.adl.syntax import (
     Argument,
-    Chain,
+    ChainSyntax,
+    DefinitionParameter,
     Label,
     Number,
     Operation,
-    Parameter,
     Source,
     Statement,
     Term,
@@ -28,7 +28,7 @@ from calque.adl.syntax import (
     Value,
     tokenize,
 )
-from calque.diagnostics import CalqueError, Diagnostic, Fix, Span, Text
+from calque.ground.diagnostics import CalqueError, Diagnostic, Fix, Span, Text
 
 _SHOWN = {"newline": "the end of the line", "end": "the end of the text"}
 _CLOSE = {"(": ")", "[": "]"}
@@ -46,7 +46,7 @@ def parse(text: Text) -> list[Statement]:
     return read.statements
 
 
-class Read(NamedTuple):
+class ParseResult(NamedTuple):
     """The statements that can be read, what is wrong with the others, and the names that these would have made."""
 
     statements: list[Statement]
@@ -55,7 +55,7 @@ class Read(NamedTuple):
     warnings: tuple[Diagnostic, ...] = ()
 
 
-def parse_some(text: Text) -> Read:
+def parse_some(text: Text) -> ParseResult:
     """What can be read of a text. Raises only where the text as a whole is too large."""
     tokens, faults = tokenize(text)
     # A strange character also upsets the grammar around it; one fault is enough.
@@ -81,7 +81,7 @@ def parse_some(text: Text) -> Read:
             if any(name.start <= s.start < parser.now.start for s in strange):
                 del faults[told:]
     faults.sort(key=lambda d: d.where.start if isinstance(d.where, Span) else 0)
-    return Read(statements, faults, lost)
+    return ParseResult(statements, faults, lost)
 
 
 class _Parser:
@@ -158,13 +158,13 @@ class _Parser:
             raise self.fail("the end of the statement")
         return Statement(name.text, parameters, value, name.span.to(value.span), name.span)
 
-    def parameters(self) -> tuple[Parameter, ...]:
+    def parameters(self) -> tuple[DefinitionParameter, ...]:
         opened = self.expect("(")
-        found: list[Parameter] = []
+        found: list[DefinitionParameter] = []
         while not self.at(")"):
             name = self.expect("name", "a parameter's name", opened)
             default = self.value() if self.accept("=") else None
-            found.append(Parameter(name.text, default, name.span))
+            found.append(DefinitionParameter(name.text, default, name.span))
             if not self.accept(","):
                 break
         self.expect(")", "`,` or `)`", opened)
@@ -185,7 +185,7 @@ class _Parser:
                 raise self.fail("a layer")
             parts.append(self.term())
         self.depth -= 1
-        return Chain(tuple(parts), parts[0].span.to(parts[-1].span))
+        return ChainSyntax(tuple(parts), parts[0].span.to(parts[-1].span))
 
     def enter(self, opened: Token | None = None) -> None:
         self.depth += 1

@@ -8,16 +8,16 @@ from importlib import resources
 from calque.adl.core import CallChain
 from calque.adl.define import Expander
 from calque.adl.faults import PRELUDE, Abandoned, Exhausted
-from calque.adl.parser import Read, parse, parse_some
-from calque.adl.scope import Definition, Lost, Scope, SettingValue
+from calque.adl.parser import ParseResult, parse, parse_some
+from calque.adl.scope import Definition, LostName, Scope, SettingValue
 from calque.adl.signature import REPEAT, SETTINGS, Int, Parameter, Real, Signature
 from calque.adl.syntax import Number, Operation, Statement, Term, Value
-from calque.diagnostics import Diagnostic, Fix, Span, Text
+from calque.ground.diagnostics import Diagnostic, Fix, Span, Text
 
 VERSION = 0
 SIDES = ("encoder", "decoder")
 RESERVED = ("adl", "yes", "no", "none", *SIDES)
-Reader = Callable[[Text], Read]
+Reader = Callable[[Text], ParseResult]
 """How statements are read from a text: `parse_some`, or a dialect's own."""
 
 
@@ -25,7 +25,7 @@ Reader = Callable[[Text], Read]
 class Program:
     """An expanded definition. A side that could not be expanded is None; its faults are in `faults`.
 
-    `width` is None where the setting `d` is faulty, so that widths cannot be told.
+    `width` is None where the setting `d` is faulty, so that widths cannot be told. `work` is how many steps expanding took.
     """
 
     width: int | None
@@ -33,6 +33,8 @@ class Program:
     decoder: CallChain | None
     faults: list[Diagnostic]
     warnings: list[Diagnostic] = field(default_factory=list)
+    statements: list[Statement] = field(default_factory=list)
+    work: int = 0
 
 
 @functools.cache
@@ -46,23 +48,26 @@ def prelude_scope() -> Scope:
     """The prelude's definitions, each seeing those before it."""
     scope = Scope()
     for statement in prelude():
-        scope = scope.extended({statement.name: Definition(statement, scope, prelude=True)})
+        scope = scope.after(statement.name, Definition(statement, scope, prelude=True))
     return scope
 
 
-def expand(text: Text, primitives: Mapping[str, Signature], reader: Reader = parse_some) -> Program:
-    """The program of a text. Collects every fault of syntax, names and arguments."""
+def expand(
+    text: Text, primitives: Mapping[str, Signature], reader: Reader = parse_some, similar: bool = True
+) -> Program:
+    """The program of a text. Collects every fault of syntax, names and arguments; `similar`: looks for similar names."""
     read = reader(text)
-    return _Program(text, {**primitives, "repeat": REPEAT}, read).run(read.statements)
+    return _Program(text, {**primitives, "repeat": REPEAT}, read, similar).run(read.statements)
 
 
 class _Program:
-    def __init__(self, text: Text, signatures: Mapping[str, Signature], read: Read):
+    def __init__(self, text: Text, signatures: Mapping[str, Signature], read: ParseResult, similar: bool):
         self.text, self.faults, self.broken = text, read.faults, bool(read.faults)
         self.warnings = list(read.warnings)
         self.expander = Expander(signatures, read.faults)
+        self.expander.similar = similar
         self.lost = set(read.lost)
-        self.scope = prelude_scope().extended({name: Lost() for name in read.lost})
+        self.scope = prelude_scope().extended({name: LostName() for name in read.lost})
         self.seen: dict[str, Statement] = {}
         self.user_settings: dict[str, Span] = {}
         self.uses: dict[str, Span] = {}
@@ -86,7 +91,9 @@ class _Program:
             self.unread()
         # With a default unknown, what follows from it is not looked at.
         width = None if self.lost & SETTINGS.keys() else int(self.expander.settings["d"])
-        return Program(width, self.sides.get("encoder"), self.sides.get("decoder"), self.faults, self.warnings)
+        work = len(self.text.body) // 10 + self.expander.work
+        sides = self.sides.get("encoder"), self.sides.get("decoder")
+        return Program(width, *sides, self.faults, self.warnings, statements, work)
 
     def lose(self, name: str) -> None:
         """What a faulty statement would have made is not asked for again."""
@@ -94,7 +101,7 @@ class _Program:
             self.sides[name] = None
         elif name not in self.seen or self.scope.find(name) is None:
             self.lost.add(name)
-            self.scope = self.scope.extended({name: Lost()})
+            self.scope = self.scope.after(name, LostName())
 
     def fail(self, code: str, span: Span, fix: Fix | None = None, **fields: object) -> Abandoned:
         return self.expander.fail(code, span, fix, **fields)
@@ -168,7 +175,7 @@ class _Program:
                 return
             self.expander.settings[name] = found
         else:
-            self.scope = self.scope.extended({name: SettingValue(name, found, statement.name_span)})
+            self.scope = self.scope.after(name, SettingValue(name, found, statement.name_span))
         self.user_settings[name] = statement.name_span
         self.used(SETTINGS.keys() & (self.expander.read - before), statement)
 
@@ -177,7 +184,7 @@ class _Program:
             raise self.fail("C108", statement.value.span, name=statement.name, expected="a number", found="a chain")
         self.used(SETTINGS, statement)
         value = statement.value
-        if isinstance(value, Term) and value.arguments is None and isinstance(self.scope.find(value.name), Lost):
+        if isinstance(value, Term) and value.arguments is None and isinstance(self.scope.find(value.name), LostName):
             raise Abandoned()
         names: set[str] = set()
         for parameter in statement.parameters or ():
@@ -186,7 +193,7 @@ class _Program:
             if parameter.name in RESERVED:
                 raise self.fail("C121", parameter.span, name=parameter.name)
             names.add(parameter.name)
-        self.scope = self.scope.extended({statement.name: Definition(statement, self.scope, prelude=False)})
+        self.scope = self.scope.after(statement.name, Definition(statement, self.scope, prelude=False))
 
     def unread(self) -> None:
         for name, span in self.user_settings.items():

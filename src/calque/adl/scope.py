@@ -4,8 +4,8 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
 from calque.adl.core import Index
-from calque.adl.syntax import Chain, Source, Statement, Term, Value
-from calque.diagnostics import Span
+from calque.adl.syntax import ChainSyntax, Source, Statement, Term, Value
+from calque.ground.diagnostics import Span
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,25 +35,33 @@ class Closure:
 
 
 @dataclass(frozen=True, slots=True)
-class Lost:
+class LostName:
     """What a faulty statement would have made. Its fault is told; what uses the name is not blamed."""
 
 
-Binding = SettingValue | Definition | Closure | Index | Lost
+Binding = SettingValue | Definition | Closure | Index | LostName
 
 
 class Scope:
-    """Bindings on top of an outer scope. Never changed once something refers to it."""
+    """Bindings on top of an outer scope. A scope never changes once something refers to it.
+
+    The scopes after each statement of a text share one table, in which every binding carries the number of its statement, so that
+    looking a name up takes as long after two hundred statements as after two.
+    """
+
+    __slots__ = ("_outer", "_seen", "_table")
 
     def __init__(self, bindings: Mapping[str, Binding] | None = None, outer: "Scope | None" = None):
-        self._bindings, self._outer = dict(bindings or {}), outer
+        self._table = {name: [(0, binding)] for name, binding in (bindings or {}).items()}
+        self._seen, self._outer = 1, outer
 
     def find(self, name: str) -> Binding | None:
         """What a name stands for here."""
         scope: Scope | None = self
         while scope is not None:
-            if name in scope._bindings:
-                return scope._bindings[name]
+            for number, binding in reversed(scope._table.get(name, ())):
+                if number < scope._seen:
+                    return binding
             scope = scope._outer
         return None
 
@@ -61,11 +69,20 @@ class Scope:
         """This scope with more bindings on top."""
         return Scope(bindings, self)
 
+    def after(self, name: str, binding: Binding) -> "Scope":
+        """The scope after one more statement. Only the newest scope of a text has one."""
+        scope = Scope.__new__(Scope)
+        self._table.setdefault(name, []).append((self._seen, binding))
+        scope._table, scope._seen, scope._outer = self._table, self._seen + 1, self._outer
+        return scope
+
     def names(self) -> Iterator[str]:
         """Every name known here."""
         scope: Scope | None = self
         while scope is not None:
-            yield from scope._bindings
+            for name in reversed(scope._table):  # the latest first
+                if scope._table[name][0][0] < scope._seen:
+                    yield name
             scope = scope._outer
 
 
@@ -75,7 +92,7 @@ def named_source(value: Value, scope: Scope) -> Definition | None:
     if not isinstance(found, Definition):
         return None
     body = found.statement.value
-    head = body.parts[0] if isinstance(body, Chain) else body
+    head = body.parts[0] if isinstance(body, ChainSyntax) else body
     parameters = {p.name for p in found.statement.parameters or ()}
     if isinstance(head, Source) or named_source(head, found.scope):
         return found

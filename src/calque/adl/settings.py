@@ -2,11 +2,11 @@
 
 from collections.abc import Mapping, Sequence
 
-from calque.adl.parser import Read, parse_some
+from calque.adl.parser import ParseResult, parse_some
 from calque.adl.program import Reader
 from calque.adl.signature import SETTINGS
 from calque.adl.syntax import Number, Operation, Statement, Term, Value
-from calque.diagnostics import Span, Text, error, nearest
+from calque.ground.diagnostics import Span, Text, error, nearest
 
 
 def parse_settings(written: Sequence[str]) -> dict[str, Statement]:
@@ -28,7 +28,7 @@ def overriding(reader: Reader, settings: Mapping[str, Statement]) -> Reader:
     `d`, `heads` and `p` can be given to any text, other names only where the text sets them: X222, when it is read.
     """
 
-    def read(text: Text) -> Read:
+    def read(text: Text) -> ParseResult:
         found = reader(text)
         return found._replace(statements=override(found.statements, settings)) if not found.faults else found
 

@@ -107,43 +107,43 @@ SETTINGS: Mapping[str, tuple[int | float, Kind, str]] = {
 
 @dataclass(frozen=True, slots=True)
 class Parameter:
-    """One argument of a layer."""
+    """One argument of a layer. `known_as` are its names in other notations, for the help of an error."""
 
     name: str
     kind: Kind
     default: object
     doc: str
+    known_as: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True)
 class Signature:
     """The arguments of a name, in positional order.
 
-    `either` lists two groups of which exactly one is given; the first is the one taken when neither is.
+    `either` lists two groups of which exactly one is given; the first is the one taken when neither is. `known_as` says how other
+    notations write it, for the help of an error: see `calque.adl.advice.aliases`.
     """
 
     name: str
     parameters: tuple[Parameter, ...]
     doc: str = ""
     either: tuple[tuple[str, ...], tuple[str, ...]] | None = None
+    known_as: tuple[str, ...] = ()
 
     def find(self, name: str) -> Parameter | None:
         """The parameter of that name."""
         return next((p for p in self.parameters if p.name == name), None)
 
 
-def arg(kind: Kind, default: object = REQUIRED, doc: str = "") -> Any:
+def arg(kind: Kind, default: object = REQUIRED, doc: str = "", *, known_as: tuple[str, ...] = ()) -> Any:
     """A field of a layer's arguments. A trailing underscore of the field's name is not part of the argument's name."""
-    return dataclasses.field(metadata={"kind": kind, "default": default, "doc": doc})
+    return dataclasses.field(metadata={"kind": kind, "default": default, "doc": doc, "known_as": known_as})
 
 
-def read_signature(name: str, args: type, doc: str) -> Signature:
+def read_signature(name: str, args: type, doc: str, known_as: tuple[str, ...] = ()) -> Signature:
     """The signature that a dataclass of `arg` fields states."""
-    parameters = tuple(
-        Parameter(f.name.rstrip("_"), f.metadata["kind"], f.metadata["default"], f.metadata["doc"])
-        for f in dataclasses.fields(args)
-    )
-    return Signature(name, parameters, doc, getattr(args, "EITHER", None))
+    parameters = tuple(Parameter(f.name.rstrip("_"), **f.metadata) for f in dataclasses.fields(args))
+    return Signature(name, parameters, doc, getattr(args, "EITHER", None), known_as)
 
 
 REPEAT = Signature(
@@ -154,4 +154,5 @@ REPEAT = Signature(
         Parameter("index", IndexName(), "i", "the name of the copy's number, from 1, inside the body"),
     ),
     "repeat(n, l) = l_1 -> ... -> l_n, each l_i an instance of l with weights of its own (Domhan 2018, section 2.2).",
+    known_as=("stack", "times", "loop", "layers", "clone", "ModuleList"),
 )

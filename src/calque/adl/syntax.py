@@ -5,7 +5,7 @@ from dataclasses import dataclass, field
 from typing import NamedTuple
 
 from calque.adl.limits import MAX_CHARACTERS, MAX_FAULTS, MAX_TOKENS
-from calque.diagnostics import CalqueError, Diagnostic, Span, Text
+from calque.ground.diagnostics import CalqueError, Diagnostic, Span, Text
 
 
 class Token(NamedTuple):
@@ -139,18 +139,18 @@ class Source:
 
 
 @dataclass(frozen=True, slots=True)
-class Chain:
+class ChainSyntax:
     """Two or more parts joined by `->`; only the first may be a source."""
 
     parts: tuple["Term | Source", ...]
     span: Span = field(compare=False)
 
 
-Value = Number | Operation | Term | Source | Chain
+Value = Number | Operation | Term | Source | ChainSyntax
 
 
 @dataclass(frozen=True, slots=True)
-class Parameter:
+class DefinitionParameter:
     """A parameter of a definition."""
 
     name: str
@@ -163,7 +163,7 @@ class Statement:
     """`name = value` or `name(parameters) = value`."""
 
     name: str
-    parameters: tuple[Parameter, ...] | None
+    parameters: tuple[DefinitionParameter, ...] | None
     value: Value
     span: Span = field(compare=False)
     name_span: Span = field(compare=False)
@@ -177,6 +177,6 @@ def describe(value: Value) -> str:
         return "arithmetic"
     if isinstance(value, Source):
         return f"the source `@{value.label}`"
-    if isinstance(value, Chain):
+    if isinstance(value, ChainSyntax):
         return "a chain"
     return f"`{value.name}`" if value.arguments is None else f"the layer `{value.name}(...)`"

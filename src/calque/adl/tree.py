@@ -4,8 +4,8 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
+from calque.adl.canonical import call_text
 from calque.adl.core import Call
-from calque.adl.text import call_text
 
 
 @dataclass(frozen=True, slots=True)
@@ -23,7 +23,7 @@ class Node:
     width_in: int
     width_out: int
     cost: Any
-    parts: Mapping[str, "Chain"]
+    parts: Mapping[str, "CheckedChain"]
     label: str | None
     side: str
     call: Call
@@ -41,10 +41,10 @@ class Node:
 
 
 @dataclass(frozen=True, slots=True)
-class Chain:
+class CheckedChain:
     """Layers one behind the other. Items are named as in paths: `0`, `1[3]`; a repetition stands here as its copies."""
 
-    items: Mapping[str, "Node | Chain"]
+    items: Mapping[str, "Node | CheckedChain"]
     labels: Mapping[str, str]
     width_in: int
     width_out: int
@@ -54,7 +54,7 @@ class Chain:
     def nodes(self) -> Iterator[Node]:
         """Every layer below, in order, bodies and sources included."""
         for item in self.items.values():
-            if isinstance(item, Chain):
+            if isinstance(item, CheckedChain):
                 yield from item.nodes()
             else:
                 yield item

@@ -31,7 +31,7 @@ BLOCK = 4_000_000
 
 
 @dataclass(frozen=True)
-class Settings:
+class AlignerSettings:
     """How to train.
 
     model1, model2   iterations of each model
@@ -49,7 +49,7 @@ class Settings:
 
 
 @dataclass(frozen=True)
-class Aligned:
+class AlignedDirection:
     """A trained direction: for each pair, the most probable source word of each target word, -1 for none."""
 
     sources: list[list[int]]
@@ -63,7 +63,7 @@ class Aligned:
         return [frozenset((t, s) for s, t in row) if turned else frozenset(row) for row in pairs]
 
 
-class _Shapes:
+class _PairShapes:
     """The cells of every pair of lengths (m, n) that there is: row i of such a pair is the null cell, then j = 1..n."""
 
     def __init__(self, targets: Whole, sources: Whole):
@@ -130,16 +130,18 @@ class _Block:
     cells: Int[np.ndarray, " R"]
 
 
-def align(source: Sequence[Sequence[int]], target: Sequence[Sequence[int]], settings: Settings = Settings()) -> Aligned:
+def align(
+    source: Sequence[Sequence[int]], target: Sequence[Sequence[int]], settings: AlignerSettings = AlignerSettings()
+) -> AlignedDirection:
     """Trains on pairs of sentences, given as numbers of words from 0, and aligns them. Empty sentences have no link."""
     usable = np.array([k for k, (f, e) in enumerate(zip(source, target, strict=True)) if f and e], np.int64)
     found: list[list[int]] = [[-1] * len(e) for e in target]
     if not len(usable):
-        return Aligned(found, settings.tension, ())
+        return AlignedDirection(found, settings.tension, ())
     f = [np.asarray(source[k], np.int64) + 1 for k in usable]  # 0 is the null word
     e = [np.asarray(target[k], np.int64) for k in usable]
     n, m = np.array([len(x) for x in f]), np.array([len(x) for x in e])
-    shapes = _Shapes(m, n)
+    shapes = _PairShapes(m, n)
     words, blocks = _blocks(f, e, shapes, m * (n + 1))
     theta = np.full(len(words), 1 / len(np.unique(words & _LOW)))
     tension, history = 0.0, []
@@ -166,11 +168,11 @@ def align(source: Sequence[Sequence[int]], target: Sequence[Sequence[int]], sett
     best = np.concatenate([_best(theta[b.pair] * prior[b.place], b) for b in blocks])
     for k, row in zip(usable, np.split(best, np.cumsum(m)[:-1]), strict=True):
         found[k] = row.tolist()
-    return Aligned(found, tension, tuple(history))
+    return AlignedDirection(found, tension, tuple(history))
 
 
 def align_text(
-    source: Sequence[Sequence[str]], target: Sequence[Sequence[str]], settings: Settings = Settings()
+    source: Sequence[Sequence[str]], target: Sequence[Sequence[str]], settings: AlignerSettings = AlignerSettings()
 ) -> tuple[list[Links], list[Links]]:
     """Links (source, target) of a model in each direction: one source word for each target word, and the other way round."""
     f, e = _numbers(source), _numbers(target)
@@ -203,7 +205,7 @@ def _best(score: Floats, block: _Block) -> Whole:
     return np.asarray(at[np.searchsorted(rows, np.arange(len(block.row)))] - block.row - 1, np.int64)
 
 
-def _blocks(f: Sequence[Whole], e: Sequence[Whole], shapes: _Shapes, cells: Whole) -> tuple[Whole, list[_Block]]:
+def _blocks(f: Sequence[Whole], e: Sequence[Whole], shapes: _PairShapes, cells: Whole) -> tuple[Whole, list[_Block]]:
     """The pairs of words that occur together, as numbers of source word and target word, ascending; and all cells."""
     where = np.concatenate([[0], np.cumsum(cells)])
     cuts = [0]

@@ -9,8 +9,8 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import NamedTuple
 
-from calque.data.text import EXAMPLES, Lines
-from calque.diagnostics import CalqueError, Diagnostic, Place, error
+from calque.data.lines import EXAMPLES, Lines
+from calque.ground.diagnostics import CalqueError, Diagnostic, Place, error
 
 Links = frozenset[tuple[int, int]]
 """The links of one pair of sentences."""

@@ -7,19 +7,19 @@ from functools import cached_property, partial
 from pathlib import Path
 from typing import Any
 
+from calque.align.lexical_table import best_of, read_table
 from calque.align.links import Gold, check_inside, read_gold
-from calque.align.table import best_of, read_table
-from calque.analyse.contrast import Pair, decide, read_set
-from calque.analyse.gold import Aligned
-from calque.analyse.kept import Kept, contents, fingerprint
+from calque.analyse.cache import AnalysisCache, contents, fingerprint
+from calque.analyse.contrast import ContrastivePair, decide, read_set
+from calque.analyse.drawn import NotDrawn
+from calque.analyse.gold import HeadLinks
 from calque.analyse.matrices import address
-from calque.analyse.subject import SOURCE, Subject, Tested, open_subjects, spread_over, stem
-from calque.analyse.table import NotDrawn
-from calque.diagnostics import Place, error, nearest
+from calque.analyse.runs import SOURCE, AnalysedRun, ReferenceText, open_subjects, spread_over, stem
 from calque.evaluate import Score, bleu, chrf
-from calque.ledger import Entry, conditions
-from calque.ledger import read as read_entries
-from calque.run import LOG, MODEL, read_about
+from calque.ground.diagnostics import Place, error, nearest
+from calque.ledger.entry import Entry, conditions
+from calque.ledger.entry import read as read_entries
+from calque.run.folder import LOG, MODEL, read_about
 
 ATTENDED = 200
 """Sentences whose attention is recorded for figures over all heads of all runs."""
@@ -33,7 +33,7 @@ Tell = Callable[[str], None]
 
 
 @dataclass(frozen=True)
-class Settings:
+class AnalysisSettings:
     """What the figures can be told; paths are None where the data is not at hand.
 
     lines     of the text that are translated, from the top
@@ -62,25 +62,25 @@ class Analysis:
     """Runs, settings, and the command that asked."""
 
     folders: Sequence[Path]
-    settings: Settings
+    settings: AnalysisSettings
     command: str
     tell: Tell = field(default=lambda _: None)
-    kept: Kept = field(default_factory=Kept)
+    kept: AnalysisCache = field(default_factory=AnalysisCache)
 
     @cached_property
-    def subjects(self) -> list[Subject]:
+    def subjects(self) -> list[AnalysedRun]:
         """The runs. Raises `NotDrawn` where none is given, and what `open_subjects` raises."""
         if not self.folders:
             raise NotDrawn("no run is given")
         return open_subjects(self.folders, self.settings.text, self.settings.lines, self.kept)
 
     @property
-    def text(self) -> Tested:
+    def text(self) -> ReferenceText:
         """What they translate."""
         return self.subjects[0].text
 
     @cached_property
-    def base(self) -> Subject:
+    def base(self) -> AnalysedRun:
         """The run that others are set against: the named one, else the first. Raises X832."""
         wanted = self.settings.base
         if wanted is None:
@@ -115,7 +115,7 @@ class Analysis:
 
     @cached_property
     def cells(self) -> list[Entry]:
-        """The entries of all ledgers. Raises `NotDrawn` without one, X402, and what `calque.ledger.read` raises."""
+        """The entries of all ledgers. Raises `NotDrawn` without one, X402, and what `calque.ledger.entry.read` raises."""
         if not self.settings.ledger:
             raise NotDrawn("no ledger is given (--ledger)")
         for folder in self.settings.ledger:
@@ -146,7 +146,7 @@ class Analysis:
         """The lines whose attention is counted: evenly spaced."""
         return list(spread_over(len(self.text.sources), ATTENDED))
 
-    def trained(self, subject: Subject) -> dict[str, Any]:
+    def trained(self, subject: AnalysedRun) -> dict[str, Any]:
         """The figures of a run's training, from its model file."""
         return dict(read_about(subject.folder / MODEL)["figures"])
 
@@ -156,7 +156,7 @@ class Analysis:
         return dict(conditions())
 
     @cached_property
-    def pairs(self) -> list[Pair]:
+    def pairs(self) -> list[ContrastivePair]:
         """The contrastive pairs. Raises `NotDrawn` without a set."""
         if self.settings.contrast is None:
             raise NotDrawn("no contrastive set is given (--contrast)")
@@ -190,13 +190,13 @@ class Analysis:
         return [full[k] for k in spread_over(len(full), ATTENDED)]
 
     @cached_property
-    def aligned(self) -> dict[str, Aligned]:
+    def aligned(self) -> dict[str, HeadLinks]:
         """What the source attention of each run links."""
-        found: dict[str, Aligned] = {}
+        found: dict[str, HeadLinks] = {}
         for subject in self.subjects:
             if not subject.sources_read:
                 continue
-            one = found[subject.name] = Aligned()
+            one = found[subject.name] = HeadLinks()
             for k in self.linked:
                 weights = {p: w for p, w in subject.weights(k).items() if subject.kind(p) == SOURCE}
                 one.add(weights, *self.pieces(subject, k))
@@ -223,7 +223,7 @@ class Analysis:
         path = self.settings.dictionary
         return {} if path is None else best_of(read_table(path))
 
-    def pieces(self, subject: Subject, number: int) -> tuple[list[int], list[int]]:
+    def pieces(self, subject: AnalysedRun, number: int) -> tuple[list[int], list[int]]:
         """The word of each piece of a line's reference and source."""
         here = subject.run.loaded
         return here.target.words(self.text.references[number]), here.source.words(self.text.sources[number])

@@ -10,12 +10,10 @@ from collections.abc import Iterator, Sequence
 from itertools import cycle
 from typing import Any
 
-from calque.diagnostics import error
+from calque.ground.plot import add_legend, figure, settle
 
 WIDTH = 5.0
 """Inches."""
-_ROW = 70
-"""Letters in a row of a legend."""
 # Okabe and Ito 2008: told apart by colour-blind readers too; a marker beside each for print without colours.
 COLOURS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#000000", "#8C6D31")
 DASHES = ("-", "--", "-.", ":", (0, (6, 1)), (0, (3, 1, 1, 1, 1, 1)), (0, (1, 1)), (0, (8, 2, 2, 2)))
@@ -38,21 +36,17 @@ _STYLE: Any = {
 }
 
 
-class Canvas:
+class Panels:
     """A figure with panels, and its two files. Raises X301 without matplotlib."""
 
     def __init__(self, panels: int = 1, height: float = 2.6, width: float = WIDTH, **share: Any):
-        try:
-            import matplotlib as mpl
-            from matplotlib.backends.backend_agg import FigureCanvasAgg
-            from matplotlib.figure import Figure
-            from matplotlib.layout_engine import ConstrainedLayoutEngine
-        except ImportError:
-            raise error("X301", extra="plot", package="matplotlib") from None
+        self.figure = figure(width, height * panels)
+        import matplotlib as mpl
+        from matplotlib.layout_engine import ConstrainedLayoutEngine
+
         self._context = mpl.rc_context
         with self._context(_STYLE):
-            self.figure = Figure(figsize=(width, height * panels), layout=ConstrainedLayoutEngine(h_pad=0.08))
-            FigureCanvasAgg(self.figure)
+            self.figure.set_layout_engine(ConstrainedLayoutEngine(h_pad=0.08))
             self.axes: list[Any] = list(self.figure.subplots(panels, 1, squeeze=False, **share)[:, 0])
 
     def counted(self, axes: Any) -> None:
@@ -62,30 +56,24 @@ class Canvas:
         axes.xaxis.set_major_formatter(EngFormatter(sep=""))
 
     def legend(self) -> None:
-        """One legend for all panels, above them, as many names in a row as fit; none for a single line."""
+        """One legend for all panels, above them; none for a single line."""
         found: dict[str, Any] = {}
         for axes in self.axes:
             for handle, label in zip(*axes.get_legend_handles_labels(), strict=True):
                 found.setdefault(label, handle)
         if len(found) > 1:
-            fitting = max(1, min(_ROW // (max(map(len, found)) + 7), len(found)))
             with self._context(_STYLE):
-                self.figure.legend(
-                    list(found.values()), list(found), loc="outside upper center", ncols=fitting, frameon=False
-                )
+                add_legend(self.figure, found, _STYLE["legend.fontsize"])
 
     def files(self) -> tuple[bytes, bytes]:
         """SVG and PNG."""
-        from matplotlib.text import Text
-
         found = []
-        for text in self.figure.findobj(Text):
-            text.set_parse_math(False)  # a `$` in a name stands for itself
         for axes in self.figure.axes:  # what was added since, colour bars too, has the sizes of another style
             for text in (axes.title, axes.xaxis.label, axes.yaxis.label):
                 text.set_fontsize(_STYLE["font.size"])
             axes.tick_params(labelsize=_STYLE["xtick.labelsize"])
         with self._context(_STYLE):
+            settle(self.figure)
             for kind in ("svg", "png"):
                 body = io.BytesIO()
                 about = {"Date": None} if kind == "svg" else {"Software": None}

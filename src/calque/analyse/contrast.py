@@ -8,11 +8,11 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from calque.analyse.canvas import Canvas, styles_of
-from calque.analyse.table import Drawn, Table
-from calque.api import Run
-from calque.data.text import Lines
-from calque.diagnostics import Place, error
+from calque.analyse.canvas import Panels, styles_of
+from calque.analyse.drawn import DrawnFigure, Table
+from calque.data.lines import Lines
+from calque.ground.diagnostics import Place, error
+from calque.workflow.api import Run
 
 FARTHEST = 15
 """Greater distances are counted together, as by the authors of LingEval97."""
@@ -22,7 +22,7 @@ Z95 = 1.959963984540054
 
 
 @dataclass(frozen=True)
-class Pair:
+class ContrastivePair:
     """A source, its translation, and one with an error; `distance` in words between what has to agree, where it is known."""
 
     kind: str
@@ -32,7 +32,7 @@ class Pair:
     distance: int | None = None
 
 
-def read_set(path: Path, most: int | None = None) -> list[Pair]:
+def read_set(path: Path, most: int | None = None) -> list[ContrastivePair]:
     """A contrastive set: a folder or a JSON file. Of more than `most` pairs of a kind, so many are taken, evenly spaced.
 
     A folder holds for each kind of error NAME.src.LANGUAGE, NAME.correct.LANGUAGE and NAME.incorrect.LANGUAGE, plain or gzip,
@@ -42,7 +42,7 @@ def read_set(path: Path, most: int | None = None) -> list[Pair]:
     pairs = _read_folder(path) if path.is_dir() else _read_json(path)
     if not pairs:
         raise error("X824", Place(str(path)))
-    by_kind: dict[str, list[Pair]] = {}
+    by_kind: dict[str, list[ContrastivePair]] = {}
     for pair in pairs:
         by_kind.setdefault(pair.kind, []).append(pair)
     return [
@@ -53,8 +53,8 @@ def read_set(path: Path, most: int | None = None) -> list[Pair]:
     ]
 
 
-def _read_folder(folder: Path) -> list[Pair]:
-    found: list[Pair] = []
+def _read_folder(folder: Path) -> list[ContrastivePair]:
+    found: list[ContrastivePair] = []
     for file in sorted(folder.glob("*.src.*")):
         name = file.name.partition(".src.")[0]
         sides = [list(Lines(file))]
@@ -65,15 +65,15 @@ def _read_folder(folder: Path) -> list[Pair]:
             sides.append(list(Lines(other[0])))
             if len(sides[-1]) != len(sides[0]):
                 raise error("X825", Place(str(other[0])), part=part, expected=len(sides[0]), found=len(sides[-1]))
-        found += [Pair(name, *lines) for lines in zip(*sides, strict=True)]
+        found += [ContrastivePair(name, *lines) for lines in zip(*sides, strict=True)]
     return found
 
 
-def _read_json(path: Path) -> list[Pair]:
+def _read_json(path: Path) -> list[ContrastivePair]:
     try:
         content = json.loads("\n".join(Lines(path)))
         return [
-            Pair(
+            ContrastivePair(
                 str(bad["type"]),
                 _text(entry, "source"),
                 _text(entry, "reference"),
@@ -102,7 +102,7 @@ def _distance(bad: Mapping[str, Any]) -> int | None:
     return None if value is None else int(value)
 
 
-def decide(run: Run, pairs: Sequence[Pair]) -> list[bool]:
+def decide(run: Run, pairs: Sequence[ContrastivePair]) -> list[bool]:
     """Whether the mean cross-entropy of the right translation's tokens, end symbol included, is below that of the other."""
     # A source is read once, and a translation with several errors planted in it is scored once.
     versions: dict[str, dict[str, float]] = {}
@@ -122,7 +122,9 @@ def wilson(correct: int, total: int) -> tuple[float, float]:
     return 100 * min(share, middle - half), 100 * max(share, middle + half)
 
 
-def _rows(pairs: Sequence[Pair], decided: Mapping[str, Sequence[bool]], keys: Sequence[Any]) -> list[tuple[Any, ...]]:
+def _rows(
+    pairs: Sequence[ContrastivePair], decided: Mapping[str, Sequence[bool]], keys: Sequence[Any]
+) -> list[tuple[Any, ...]]:
     """For each run and each key in their order: run, key, pairs, right ones, percentage, interval."""
     rows: list[tuple[Any, ...]] = []
     for run, right in decided.items():
@@ -139,7 +141,7 @@ def _rows(pairs: Sequence[Pair], decided: Mapping[str, Sequence[bool]], keys: Se
 _FIGURES = ("pairs", "right", "accuracy %", "low %", "high %")
 
 
-def by_kind(pairs: Sequence[Pair], decided: Mapping[str, Sequence[bool]]) -> Table:
+def by_kind(pairs: Sequence[ContrastivePair], decided: Mapping[str, Sequence[bool]]) -> Table:
     """Accuracy of each run by kind of error, with its 95 % interval; the last row of each run is over all pairs."""
     rows = _rows(pairs, decided, [(p.kind,) for p in pairs])
     rows += _rows(pairs, decided, [("all",)] * len(pairs))
@@ -147,7 +149,7 @@ def by_kind(pairs: Sequence[Pair], decided: Mapping[str, Sequence[bool]]) -> Tab
     return Table.of(("run", "error", *_FIGURES), sorted(rows, key=lambda row: runs.index(row[0])), left=2)
 
 
-def by_distance(pairs: Sequence[Pair], decided: Mapping[str, Sequence[bool]]) -> Table:
+def by_distance(pairs: Sequence[ContrastivePair], decided: Mapping[str, Sequence[bool]]) -> Table:
     """Accuracy by kind of error and distance, for pairs that have one, the nearest first; FARTHEST + 1 stands for all beyond."""
     order = sorted(range(len(pairs)), key=lambda i: (pairs[i].kind, pairs[i].distance or 0))
     keys = [None if (d := pairs[i].distance) is None else (pairs[i].kind, min(d, FARTHEST + 1)) for i in order]
@@ -155,11 +157,11 @@ def by_distance(pairs: Sequence[Pair], decided: Mapping[str, Sequence[bool]]) ->
     return Table.of(("run", "error", "distance", *_FIGURES), _rows([pairs[i] for i in order], chosen, keys), left=2)
 
 
-def draw_kinds(table: Table, title: str) -> Drawn:
+def draw_kinds(table: Table, title: str) -> DrawnFigure:
     """A group of dots for each kind of error, a dot for each run, its interval as a whisker."""
     kinds = table.each("error")
     runs = table.each("run")
-    canvas = Canvas(1, 1.0 + len(kinds) * (0.2 + 0.1 * len(runs)))
+    canvas = Panels(1, 1.0 + len(kinds) * (0.2 + 0.1 * len(runs)))
     (axes,) = canvas.axes
     style = styles_of(runs)
     for k, run in enumerate(runs):
@@ -171,20 +173,22 @@ def draw_kinds(table: Table, title: str) -> Drawn:
     axes.axvline(50, color="0.4", lw=0.8, ls="--")
     axes.set_xlabel("accuracy, %; dashed: by chance")
     canvas.legend()
-    return Drawn(
+    return DrawnFigure(
         "contrast",
         "Contrastive accuracy by kind of error",
         f"{title}: how often the right translation has a lower mean cross-entropy per token, end symbol included, than one with a "
         "planted error; whiskers are 95 % intervals (Wilson).",
         table,
         *canvas.files(),
+        "The further right a mark, the more often the run notices that error; where whiskers overlap widely, runs cannot be told "
+        "apart, and at 50 % a run guesses.",
     )
 
 
-def draw_distances(table: Table, title: str) -> Drawn:
+def draw_distances(table: Table, title: str) -> DrawnFigure:
     """Accuracy over distance: subject-verb agreement where the set has it, else a panel for each kind of error."""
     kinds = [AGREEMENT] if AGREEMENT in table.column("error") else table.each("error")
-    canvas = Canvas(len(kinds), 2.6)
+    canvas = Panels(len(kinds), 2.6)
     runs = table.each("run")
     style = styles_of(runs)
     for axes, kind in zip(canvas.axes, kinds, strict=True):
@@ -199,13 +203,14 @@ def draw_distances(table: Table, title: str) -> Drawn:
         axes.set_ylabel("accuracy, %")
         axes.set_title(str(kind).replace("_", " "))
     canvas.legend()
-    return Drawn(
+    return DrawnFigure(
         "contrast-distance",
         "Contrastive accuracy by distance",
         f"{title}: accuracy by the distance in words between the two that have to agree; whiskers are 95 % intervals (Wilson). "
         "The table has every kind of error that is annotated with a distance.",
         table,
         *canvas.files(),
+        "A line that falls to the right notices the error less often the further apart the two words are; at 50 % a run guesses.",
     )
 
 

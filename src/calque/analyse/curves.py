@@ -7,9 +7,9 @@ from itertools import cycle
 from pathlib import Path
 from typing import Any
 
-from calque.analyse.canvas import DASHES, Canvas, lines_of
-from calque.analyse.table import Drawn, NotDrawn, Table
-from calque.run import LOG
+from calque.analyse.canvas import DASHES, Panels, lines_of
+from calque.analyse.drawn import DrawnFigure, NotDrawn, Table
+from calque.run.folder import LOG
 
 AXES = (("update", "updates"), ("tokens", "target tokens"), ("seconds", "training seconds"))
 TRAIN = "training"
@@ -41,11 +41,7 @@ def learning_curves(logs: Mapping[str, Sequence[Mapping[str, Any]]]) -> Table:
     columns = ("run", "set", "update", "tokens", "seconds", "nll", "bleu")
     rows: list[tuple[Any, ...]] = []
     for run, lines in logs.items():
-        clock = [(0.0, 0.0)]
-        for line in lines:
-            if line.get("kind") == "train":
-                seconds, before = float(line["seconds"]), clock[-1]
-                clock.append((seconds, before[1] + line["target_tokens_per_second"] * (seconds - before[0])))
+        clock = _clock(lines)
         for line in lines:
             if line.get("kind") not in ("train", "valid") or line.get("nll") is None:
                 continue
@@ -53,6 +49,22 @@ def learning_curves(logs: Mapping[str, Sequence[Mapping[str, Any]]]) -> Table:
             seconds = float(line["seconds"])
             rows.append((run, name, line["update"], round(_at(clock, seconds)), seconds, line["nll"], line.get("bleu")))
     return Table.of(columns, rows)
+
+
+def mean_speed(lines: Sequence[Mapping[str, Any]]) -> float | None:
+    """Target tokens per second of training, over the whole log; None without a line of training."""
+    seconds, tokens = _clock(lines)[-1]
+    return tokens / seconds if seconds else None
+
+
+def _clock(lines: Sequence[Mapping[str, Any]]) -> list[tuple[float, float]]:
+    """Seconds, and the target tokens trained on until then, at each line of training."""
+    clock = [(0.0, 0.0)]
+    for line in lines:
+        if line.get("kind") == "train":
+            seconds, before = float(line["seconds"]), clock[-1]
+            clock.append((seconds, before[1] + line["target_tokens_per_second"] * (seconds - before[0])))
+    return clock
 
 
 def _at(clock: Sequence[tuple[float, float]], seconds: float) -> float:
@@ -64,11 +76,11 @@ def _at(clock: Sequence[tuple[float, float]], seconds: float) -> float:
     return t0 + (t1 - t0) * (seconds - s0) / (s1 - s0) if s1 > s0 else t1
 
 
-def draw(table: Table) -> Drawn:
+def draw(table: Table) -> DrawnFigure:
     """A panel per axis: validation as lines with marks, training as thin lines."""
     if not table.rows:
         raise NotDrawn("no run has a log with a validation")
-    canvas = Canvas(len(AXES), 2.1)
+    canvas = Panels(len(AXES), 2.1)
     runs, sets = table.each("run"), [s for s in table.each("set") if s != TRAIN]
     # One text: dashes tell runs apart; several: they tell texts apart, and marks the runs.
     dashes = dict(zip(sets, cycle(DASHES), strict=False)) if len(sets) > 1 else {}
@@ -96,7 +108,7 @@ def draw(table: Table) -> Drawn:
         canvas.counted(axes)
     canvas.legend()
     told = f"s {', '.join(map(str, sets))}" if len(sets) > 1 else ""
-    return Drawn(
+    return DrawnFigure(
         "curves",
         "Learning curves",
         "Negative log-likelihood per target token, end symbols included (its exponential is the perplexity), over updates, target "
@@ -104,4 +116,6 @@ def draw(table: Table) -> Drawn:
         "without label smoothing. Each run has its own vocabulary: costs compare only where the subwords are the same.",
         table,
         *canvas.files(),
+        "The lower a line, the better the run predicts the text; where a thin line falls while the line with marks rises, the run "
+        "overfits, and where both still fall at the end, it was stopped too early.",
     )

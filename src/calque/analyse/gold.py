@@ -7,9 +7,9 @@ from jaxtyping import Float
 from torch import Tensor
 
 from calque.align.links import Gold, Links
-from calque.analyse.canvas import Canvas, fills_of, styles_of
-from calque.analyse.table import Cell, Drawn, NotDrawn, Table
-from calque.evaluate.alignment import alignment_error_rate
+from calque.analyse.canvas import Panels, fills_of, styles_of
+from calque.analyse.drawn import Cell, DrawnFigure, NotDrawn, Table
+from calque.evaluate.aer import alignment_error_rate
 
 
 def word_weights(
@@ -35,7 +35,7 @@ def argmax_links(weights: Float[Tensor, "T S"]) -> Links:
     )
 
 
-class Aligned:
+class HeadLinks:
     """The links of every head of every source attention, and of the mean of its heads, sentence by sentence."""
 
     ROWS = ("chooses", "reads")
@@ -56,22 +56,25 @@ class Aligned:
                     self.links.setdefault(key, []).append(argmax_links(weights_of_words))
 
 
-def aer_table(runs: Mapping[str, Aligned], gold: Sequence[Gold]) -> Table:
+def aer_table(runs: Mapping[str, HeadLinks], gold: Sequence[Gold]) -> Table:
     """A row for each layer and head of each run: the error rate by the row that chooses a word and by the one that reads it."""
     rows: list[tuple[Cell, ...]] = []
     for run, aligned in runs.items():
         for path, head in dict.fromkeys(key[:2] for key in aligned.links):
-            rates = [alignment_error_rate(aligned.links[path, head, row], gold).value for row in Aligned.ROWS]
+            rates = [alignment_error_rate(aligned.links[path, head, row], gold).value for row in HeadLinks.ROWS]
             rows.append((run, path, head, *rates))
     return Table.of(("run", "layer", "head", "AER %, row that chooses", "AER %, row that reads"), rows)
 
 
-def draw_aer(table: Table, sentences: int) -> Drawn:
-    """A panel for each run: a bar for the mean of each layer's heads, dots for its heads."""
+def draw_aer(table: Table, sentences: int, words: Mapping[str, Mapping[str, str]]) -> DrawnFigure:
+    """A panel for each run: a bar for the mean of each layer's heads, dots for its heads.
+
+    `words`: the layers of each run in words, by path.
+    """
     runs = table.each("run")
     if not runs:
         raise NotDrawn("no run attends to the source")
-    canvas = Canvas(len(runs), 2.3, sharey=True)
+    canvas = Panels(len(runs), 2.3, sharey=True)
     style, fill = styles_of(table.columns[3:]), fills_of(table.columns[3:])
     for axes, run in zip(canvas.axes, runs, strict=True):
         layers = table.where(run=run).each("layer")
@@ -89,13 +92,17 @@ def draw_aer(table: Table, sentences: int) -> Drawn:
         axes.set_title(str(run))
         axes.grid(axis="x", visible=False)
     canvas.legend()
-    return Drawn(
+    named = ". ".join(
+        f"{run}: {'; '.join(words[str(run)][str(path)] for path in table.where(run=run).each('layer'))}" for run in runs
+    )
+    return DrawnFigure(
         "aer",
         "Alignment error rate per layer and head",
         f"AER = 100 (1 − (|A∩S| + |A∩P|) / (|A| + |S|)) over {sentences} sentences with the reference forced; A links each target "
         "word to the source word with the largest weight, pieces of words put together, end symbols left out. Bars: the mean of a "
-        "layer's heads; dots: its heads. A word's row is that of the step that chooses it, or of the one that reads it. The "
-        "table has the paths of the layers. Lower is better.",
+        "layer's heads; dots: its heads. A word's row is that of the step that chooses it, or of the one that reads it. "
+        f"Layers from left to right: {named}.",
         table,
         *canvas.files(),
+        "The lower a bar, the closer the layer's attention is to the links by hand; 100 is no link in common.",
     )

@@ -8,10 +8,10 @@ import numpy as np
 from jaxtyping import Float, Int
 from torch import Tensor
 
-from calque.analyse.canvas import Canvas, lines_of
+from calque.analyse.canvas import Panels, lines_of
+from calque.analyse.drawn import Cell, DrawnFigure, NotDrawn, Table
 from calque.analyse.lengths import scored
-from calque.analyse.subject import KINDS
-from calque.analyse.table import Cell, Drawn, NotDrawn, Table
+from calque.analyse.runs import KINDS
 
 RADIUS = 5
 """Distances beyond are counted together."""
@@ -20,6 +20,10 @@ FEW = 8
 OFF = 2
 """Steps from the query at which a token is off the diagonal."""
 BINS = 5
+READING = (
+    "A column that is dark at one height is a head that looks at one distance whatever the words are: at 0 at the query itself, "
+    "at -1 at the word before it; a column that is pale everywhere looks at different distances."
+)
 _ENDS = (f"-{RADIUS} or less", f"{RADIUS} or more")
 DISTANCES = (_ENDS[0], *map(str, range(1 - RADIUS, RADIUS)), _ENDS[1])
 
@@ -49,7 +53,7 @@ def off_diagonality(layers: Iterable[Float[Tensor, "heads T S"]]) -> float | Non
     return off / total if total else None
 
 
-class Counted:
+class DistanceCounts:
     """How often each head of each layer looks how far, over sentences."""
 
     def __init__(self) -> None:
@@ -64,7 +68,7 @@ class Counted:
                 self.by_head.setdefault((path, head), Counter()).update(distances[looks].tolist())
 
 
-def distance_table(counted: Mapping[str, Counted], kinds: Mapping[str, Mapping[str, str]]) -> Table:
+def distance_table(counted: Mapping[str, DistanceCounts], kinds: Mapping[str, Mapping[str, str]]) -> Table:
     """A row for each head: the mean absolute and mean signed distance, and the share of queries at each distance.
 
     `kinds` names, for each run and path, which attention that is.
@@ -85,16 +89,18 @@ def distance_table(counted: Mapping[str, Counted], kinds: Mapping[str, Mapping[s
     return Table.of(columns, rows)
 
 
-def draw_distances(table: Table, run: str, sentences: int, name: str, brief: bool = False) -> Drawn:
+def draw_distances(
+    table: Table, run: str, sentences: int, name: str, words: Mapping[str, str], brief: bool = False
+) -> DrawnFigure:
     """A panel for each kind of attention: a column for each head, a row for each distance, dark where heads look.
 
-    `brief`: another caption, before this one, has said what is drawn.
+    `words`: the layers in words, by path. `brief`: another caption, before this one, has said what is drawn.
     """
     table = table.where(run=run)
     kinds = [kind for kind in KINDS if kind in table.column("attention")]
     if not kinds:
         raise NotDrawn(f"{run} has no attention whose weights are recorded")
-    canvas = Canvas(len(kinds), 2.5)
+    canvas = Panels(len(kinds), 2.5)
     widest = max(FEW, *(len(table.where(attention=kind).rows) for kind in kinds))
     for axes, kind in zip(canvas.axes, kinds, strict=True):
         found = table.where(attention=kind)
@@ -123,9 +129,12 @@ def draw_distances(table: Table, run: str, sentences: int, name: str, brief: boo
         "reference forced. A column is a head, lines part the layers, dots are mean absolute distances. In source attention the "
         "query is the target position, and positions are counted on each side. "
     )
-    paths = "; ".join(f"{kind} {', '.join(map(str, table.where(attention=kind).each('layer')))}" for kind in kinds)
-    caption = f"{'' if brief else what}Layers from left to right: {paths}."
-    return Drawn(name, f"Argmax distance per head: {run}", caption, table, *canvas.files())
+    named = {kind: [words[str(path)] for path in table.where(attention=kind).each("layer")] for kind in kinds}
+    paths = ". ".join(
+        f"{kind[0].upper()}{kind[1:]}, from left to right: {'; '.join(some)}" for kind, some in named.items()
+    )
+    caption = f"{'' if brief else what}{paths}."
+    return DrawnFigure(name, f"Argmax distance per head: {run}", caption, table, *canvas.files(), READING)
 
 
 def bins_of(shares: Sequence[float | None], count: int = BINS) -> list[list[int]]:
@@ -154,12 +163,12 @@ def by_off_diagonality(
     return Table.of(("attention", "run", "from", "to", "sentences", "BLEU"), rows)
 
 
-def draw_off_diagonality(table: Table, base: str) -> Drawn:
+def draw_off_diagonality(table: Table, base: str) -> DrawnFigure:
     """A panel for each side, a line for each run."""
     kinds = table.each("attention")
     if not kinds:
         raise NotDrawn("no line has words on both sides")
-    canvas = Canvas(len(kinds), 2.5)
+    canvas = Panels(len(kinds), 2.5)
     runs = table.each("run")
     style = lines_of(runs)
     for axes, kind in zip(canvas.axes, kinds, strict=True):
@@ -177,7 +186,7 @@ def draw_off_diagonality(table: Table, base: str) -> Drawn:
         axes.set_ylabel("BLEU")
         axes.set_title(f"{kind} of {base}")
     canvas.legend()
-    return Drawn(
+    return DrawnFigure(
         "off-diagonality",
         "BLEU by off-diagonality",
         f"BLEU of the sentences of each bin, taken as a corpus. A token is off the diagonal where the largest weight of a head of "
@@ -185,4 +194,6 @@ def draw_off_diagonality(table: Table, base: str) -> Drawn:
         "tokens over all heads and layers of that side.",
         table,
         *canvas.files(),
+        "Further right are sentences whose attention looks further away; a run that falls more than the others there needs such "
+        "attention.",
     )

@@ -6,10 +6,10 @@ from typing import Any
 
 import numpy as np
 
-from calque.analyse.canvas import Canvas, fills_of, lines_of
-from calque.analyse.table import Drawn, NotDrawn, Table
+from calque.analyse.canvas import Panels, fills_of, lines_of
+from calque.analyse.drawn import DrawnFigure, NotDrawn, Table
 from calque.data.codecs import split
-from calque.evaluate.measure import measure
+from calque.evaluate.statistics import measure
 
 EQUAL = ("size", "width")
 
@@ -91,9 +91,9 @@ def differences(
     return Table.of(("run", "from", "to", "sentences", "BLEU", f"BLEU less that of {base}"), rows)
 
 
-def draw(table: Table, equal: str) -> Drawn:
+def draw(table: Table, equal: str) -> DrawnFigure:
     """Three panels over the mean source length of a bucket: BLEU, chrF, words of output per word of reference."""
-    canvas = Canvas(3, 2.1)
+    canvas = Panels(3, 2.1)
     runs = table.each("run")
     style = lines_of(runs)
     for axes, name in zip(canvas.axes, ("BLEU", "chrF", "output words"), strict=True):
@@ -110,7 +110,7 @@ def draw(table: Table, equal: str) -> Drawn:
         axes.set_ylim(bottom=0)
     canvas.legend()
     how = "as many sentences in each" if equal == "size" else "ranges of one width"
-    return Drawn(
+    return DrawnFigure(
         "lengths",
         "Quality and output length by source length",
         f"BLEU and chrF of the sentences of each bucket, taken as a corpus, and words of output, by source length in words between "
@@ -118,15 +118,17 @@ def draw(table: Table, equal: str) -> Drawn:
         "counts.",
         table,
         *canvas.files(),
+        "A line that falls to the right loses quality on long sentences; in the lowest panel, a line below the reference "
+        "translates too briefly.",
     )
 
 
-def draw_differences(table: Table, base: str) -> Drawn:
+def draw_differences(table: Table, base: str) -> DrawnFigure:
     """A group of bars for each bin, a bar for each run."""
     runs = [run for run in table.each("run") if run != base]
     if not runs:
         raise NotDrawn("a difference needs a second run")
-    canvas = Canvas(1, 2.8)
+    canvas = Panels(1, 2.8)
     (axes,) = canvas.axes
     style = fills_of(table.each("run"))
     bins = table.where(run=base)
@@ -144,11 +146,12 @@ def draw_differences(table: Table, base: str) -> Drawn:
     if len(runs) == 1:
         axes.set_title(f"{runs[0]} less {base}")
     canvas.legend()
-    return Drawn(
+    return DrawnFigure(
         "length-differences",
         "BLEU difference by reference length",
         f"BLEU of each run less that of {base}, by length of the reference in words between white space; each bin is scored as a "
         "corpus.",
         table,
         *canvas.files(),
+        f"A bar above 0 is a run that is better than {base} on sentences of that length, a bar below 0 one that is worse.",
     )

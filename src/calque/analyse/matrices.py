@@ -8,9 +8,10 @@ from jaxtyping import Float
 from torch import Tensor
 
 from calque.align.links import Gold
-from calque.analyse.canvas import Canvas
-from calque.analyse.table import Drawn, Table
-from calque.diagnostics import printable
+from calque.analyse.canvas import Panels
+from calque.analyse.drawn import DrawnFigure, Table
+from calque.ground.diagnostics import printable
+from calque.ground.plot import figure, width_of
 
 _ADDRESS = re.compile(r"(?P<path>[^#]+)(#(?P<head>\d+))?")
 _CELL = 0.21
@@ -42,7 +43,7 @@ def draw(
     caption: str = "",
     gold: tuple[Gold, Sequence[int], Sequence[int]] | None = None,
     axes_names: tuple[str, str] = ("source token", "target token"),
-) -> Drawn:
+) -> DrawnFigure:
     """White 0, dark 1. `gold`: links of words, and the word of each source piece and of each target piece.
 
     Sure links are outlined, possible ones dotted. `axes_names` are those of columns and rows. The title stands in a picture that
@@ -50,12 +51,13 @@ def draw(
     """
     rows, columns = weights.shape
     # Long tokens take their place beside the rows and below the columns.
-    across, down = (0.07 * max(map(len, map(_shown, some))) for some in (target, source))
-    canvas = Canvas(1, 0.9 + down + _CELL * rows, 1.3 + across + _CELL * columns)
+    measure = figure(1, 1)
+    across, down = (width_of(measure, "\n".join(map(shown_token, some)), 8) for some in (target, source))
+    canvas = Panels(1, 0.9 + down + _CELL * rows, 1.3 + across + _CELL * columns)
     (axes,) = canvas.axes
     image = axes.imshow(weights.numpy(), cmap="Blues", vmin=0, vmax=1, aspect="auto", interpolation="nearest")
-    axes.set_xticks(range(columns), [_shown(s) for s in source], rotation=90)
-    axes.set_yticks(range(rows), [_shown(s) for s in target])
+    axes.set_xticks(range(columns), [shown_token(s) for s in source], rotation=90)
+    axes.set_yticks(range(rows), [shown_token(s) for s in target])
     axes.set_xlabel(axes_names[0])
     axes.set_ylabel(axes_names[1])
     axes.grid(visible=False)
@@ -64,7 +66,8 @@ def draw(
     if gold is not None:
         _outline(axes, *gold)
     canvas.figure.colorbar(image, ax=axes, label="weight")
-    return Drawn(name, title, caption, matrix_table(weights, source, target), *canvas.files())
+    reading = f"Follow a row ({axes_names[1]}): the darker a cell, the more of that column ({axes_names[0]}) it takes."
+    return DrawnFigure(name, title, caption, matrix_table(weights, source, target), *canvas.files(), reading)
 
 
 def gold_weights(gold: Gold, source: Sequence[int], target: Sequence[int], like: Tensor) -> Float[Tensor, "T S"]:
@@ -89,5 +92,6 @@ def _outline(axes: Any, gold: Gold, source: Sequence[int], target: Sequence[int]
             axes.add_patch(Rectangle(corner, len(across), len(down), fill=False, ec="#D55E00", lw=1.2, ls=style))
 
 
-def _shown(token: str) -> str:
+def shown_token(token: str) -> str:
+    """A token as it stands beside a row or below a column."""
     return printable(token, 16)

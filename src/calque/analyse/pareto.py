@@ -2,13 +2,18 @@
 
 from collections.abc import Sequence
 
-from calque.analyse.canvas import Canvas, styles_of
-from calque.analyse.table import Drawn, Table
+from calque.analyse.canvas import Panels, styles_of
+from calque.analyse.drawn import DrawnFigure, Table
 
 COSTS = (
     ("milliseconds per sentence", "milliseconds per sentence"),
     ("parameters", "parameters, millions"),
     ("state KiB", "decoding state, KiB per hypothesis"),
+)
+
+READING = (
+    "Each point is a run: the higher, the better its translations, and the further left, the cheaper it is; a run on the grey "
+    "line is beaten by no other run in both."
 )
 
 
@@ -18,9 +23,9 @@ def front(costs: Sequence[float], qualities: Sequence[float]) -> list[bool]:
     return [not any(c <= cost and q >= good and (c, q) != (cost, good) for c, q in points) for cost, good in points]
 
 
-def draw(table: Table, caption: str) -> Drawn:
+def draw(table: Table, caption: str) -> DrawnFigure:
     """A panel for each cost; runs that no other beats are joined by a line."""
-    canvas = Canvas(len(COSTS), 2.2)
+    canvas = Panels(len(COSTS), 2.2)
     runs = table.each("run")
     style = styles_of(runs)
     quality = table.numbers("BLEU")
@@ -36,4 +41,4 @@ def draw(table: Table, caption: str) -> Drawn:
         axes.set_xlabel(label)
         axes.margins(y=0.15)
     canvas.legend()
-    return Drawn("pareto", "Quality, speed, size and memory", caption, table, *canvas.files())
+    return DrawnFigure("pareto", "Quality, speed, size and memory", caption, table, *canvas.files(), READING)

@@ -5,16 +5,20 @@ import statistics
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 
-from calque.analyse import contrast, curves, gold, heads, lengths, matrices, pareto, sweeps, timing, unknown
+from calque.analyse import contrast, curves, gold, heads, lengths, matrices, pareto, sides, sweeps, timing
+from calque.analyse import unknown_words as unknown
 from calque.analyse.analysis import Analysis
-from calque.analyse.subject import DECODER, ENCODER, SOURCE, Subject, stem
-from calque.analyse.table import Drawn, NotDrawn, Table
+from calque.analyse.drawn import DrawnFigure, NotDrawn, Table
+from calque.analyse.overview import beams, diagrams, headline
+from calque.analyse.runs import DECODER, ENCODER, SOURCE, AnalysedRun, stem
 from calque.data.codecs import split
 from calque.data.vocabulary import EOS
 from calque.decode.attention import attention_path
 from calque.decode.sentences import Translation
 
-Found = list[Drawn | str]
+OVERVIEW, ARCHITECTURES, TRANSLATIONS = "overview", "architectures", "translations"
+"""The sections that a report starts with."""
+Found = list[DrawnFigure | str]
 """Figures, and sentences on what does not apply."""
 
 
@@ -24,6 +28,18 @@ class Piece:
 
     title: str
     draw: Callable[[Analysis], Found]
+
+
+def _overview(a: Analysis) -> Found:
+    return [headline(a)]
+
+
+def _architectures(a: Analysis) -> Found:
+    return list(diagrams(a))
+
+
+def _translations(a: Analysis) -> Found:
+    return [sides.side_by_side(a.text.sources, a.text.references, a.translations)]
 
 
 def _pareto(a: Analysis) -> Found:
@@ -52,9 +68,8 @@ def _pareto(a: Analysis) -> Found:
     signature = a.scores[subjects[0].name][0].signature
     caption = (
         f"BLEU ({signature}) and chrF of {len(text.sources):,} lines, {text.title}. Time: that of all translations, batched as "
-        f"each run has it ({_beams(subjects)}), on {a.machine['machine']}, {_threads(a)}, divided by the lines. "
-        "State and multiply-adds: of one hypothesis of mean length, by `calque explain`, in float32. A grey line joins the runs "
-        "that no other beats in both. Left and up is better."
+        f"each run has it (beam {beams(subjects)}), on {a.machine['machine']}, {_threads(a)}, divided by the lines. "
+        "State and multiply-adds: of one hypothesis of mean length, by `calque explain`, in float32."
     )
     return [pareto.draw(Table.of((*names, *more), rows), caption)]
 
@@ -62,13 +77,6 @@ def _pareto(a: Analysis) -> Found:
 def _threads(a: Analysis) -> str:
     count = a.machine["threads"]
     return f"{count} thread{'s' * (count != 1)}"
-
-
-def _beams(subjects: list[Subject]) -> str:
-    beams = {s.name: s.run.loaded.decode.beam for s in subjects}
-    if len(set(beams.values())) == 1:
-        return f"beam {next(iter(beams.values()))}"
-    return ", ".join(f"{name} beam {beam}" for name, beam in beams.items())
 
 
 def _curves(a: Analysis) -> Found:
@@ -93,7 +101,7 @@ def _differences(a: Analysis) -> Found:
 def _decode_time(a: Analysis) -> Found:
     systems = {s.name: (lambda line, s=s: s.run.translate([line])[0]) for s in a.subjects}
     table = timing.decode_times(a.text.sources, systems, a.settings.buckets, a.settings.equal)
-    return [timing.draw(table, _beams(a.subjects), a.machine["machine"])]
+    return [timing.draw(table, f"beam {beams(a.subjects)}", a.machine["machine"])]
 
 
 def _matrices(a: Analysis) -> Found:
@@ -128,8 +136,8 @@ def _matrices(a: Analysis) -> Found:
             columns,
             rows,
             stem("matrix", s.name, path, str(head or "mean")),
-            f"Attention of {s.name}, {path}, {what}",
-            f"{s.name}: weights of {s.kind(path)} {path}, {what}, for line {number + 1} of the text with the reference forced. "
+            f"Attention of {s.name}: {s.layers[path]}, {what}",
+            f"Weights of {s.kind(path)} for line {number + 1} of the text with the reference forced. "
             + (
                 "A row is the step that chooses the token. "
                 if s.kind(path) == SOURCE
@@ -149,7 +157,7 @@ def _matrices(a: Analysis) -> Found:
     return found
 
 
-def _gold_matrix(a: Analysis, number: int) -> Drawn:
+def _gold_matrix(a: Analysis, number: int) -> DrawnFigure:
     import torch
 
     source, target = split(a.text.sources[number]), split(a.text.references[number])
@@ -169,14 +177,14 @@ def line_of(a: Analysis) -> int:
     return min(range(count), key=lambda k: abs(lengths.words(a.text.sources[k]) - 10))
 
 
-def _layers(a: Analysis) -> list[tuple[Subject, str | None, int | None]]:
+def _layers(a: Analysis) -> list[tuple[AnalysedRun, str | None, int | None]]:
     """Which layers and heads of which runs are drawn: those asked for; else the source attention of each run that is nearest to
     the links by hand, or the last.
     """
     if a.settings.layers:
         asked = [matrices.address(text) for text in a.settings.layers]
         return [(s, path, head) for path, head in asked for s in a.subjects if path in s.attentions]
-    found: list[tuple[Subject, str | None, int | None]] = []
+    found: list[tuple[AnalysedRun, str | None, int | None]] = []
     for s in a.subjects:
         paths = [path for path in s.attentions if s.kind(path) == SOURCE]
         if a.settings.gold is not None and len(paths) > 1:
@@ -190,7 +198,7 @@ def _layers(a: Analysis) -> list[tuple[Subject, str | None, int | None]]:
 def _distances(a: Analysis) -> Found:
     counted, kinds = {}, {}
     for s in a.subjects:
-        counted[s.name] = heads.Counted()
+        counted[s.name] = heads.DistanceCounts()
         for k in a.attended:
             counted[s.name].add(s.weights(k))
         kinds[s.name] = s.kinds
@@ -198,12 +206,14 @@ def _distances(a: Analysis) -> Found:
     found: Found = []
     for s in a.subjects:
         try:
-            name, before = stem("distances", s.name), any(isinstance(one, Drawn) for one in found)
-            found.append(heads.draw_distances(table, s.name, len(a.attended), name, brief=before))
+            name, before = stem("distances", s.name), any(isinstance(one, DrawnFigure) for one in found)
+            found.append(heads.draw_distances(table, s.name, len(a.attended), name, s.layers, brief=before))
         except NotDrawn as why:
             found.append(str(why))
         if fixed := [path for path in s.attentions if path in s.fixed]:
-            found.append(f"{s.name}: hard-coded, so the same for every text: {', '.join(fixed)}")
+            found.append(
+                f"{s.name}: hard-coded, so the same for every text: {'; '.join(s.layers[path] for path in fixed)}"
+            )
     return found
 
 
@@ -227,7 +237,7 @@ def _off_diagonality(a: Analysis) -> Found:
     return [heads.draw_off_diagonality(table, base.name), *notes]
 
 
-def _learned(s: Subject) -> list[str]:
+def _learned(s: AnalysedRun) -> list[str]:
     """The self-attention whose weights depend on the text."""
     return [path for path in s.attentions if s.kind(path) != SOURCE and path not in s.fixed]
 
@@ -241,7 +251,8 @@ def _aer(a: Analysis) -> Found:
         raise NotDrawn("no links by hand are given (--gold)")
     table = _error_rates(a)
     notes = [f"{s.name}: the decoder does not attend to the source" for s in a.subjects if not s.sources_read]
-    return [gold.draw_aer(table, len(a.linked)), *notes]
+    words = {s.name: s.layers for s in a.subjects}
+    return [gold.draw_aer(table, len(a.linked), words), *notes]
 
 
 def _contrast(a: Analysis) -> Found:
@@ -260,7 +271,7 @@ def _contrast_title(a: Analysis) -> str:
 
 
 def _unknown(a: Analysis) -> Found:
-    found: dict[str, tuple[list[Translation], list[unknown.Unknown]]] = {}
+    found: dict[str, tuple[list[Translation], list[unknown.UnknownWord]]] = {}
     notes: Found = []
     for s in a.subjects:
         here = replace(s.run.loaded, dictionary=a.dictionary)
@@ -278,7 +289,7 @@ def _unknown(a: Analysis) -> Found:
     shown = unknown.examples({name: words for name, (_, words) in found.items()})
     if shown.rows:
         about = "Some of the unknown words of each run, evenly spaced, and the translations after all are replaced"
-        return [counts, Drawn("unknown-examples", "Unknown words, examples", f"{about}.", shown), *notes]
+        return [counts, DrawnFigure("unknown-examples", "Unknown words, examples", f"{about}.", shown), *notes]
     return [counts, *notes]
 
 
@@ -291,6 +302,9 @@ def _sweeps(a: Analysis) -> Found:
 
 
 PIECES: dict[str, Piece] = {
+    OVERVIEW: Piece("Headline numbers", _overview),
+    ARCHITECTURES: Piece("Architectures", _architectures),
+    TRANSLATIONS: Piece("Translations side by side", _translations),
     "pareto": Piece("Quality, speed, size and memory", _pareto),
     "curves": Piece("Learning curves", _curves),
     "lengths": Piece("Quality and output length by source length", _lengths),

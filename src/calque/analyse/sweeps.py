@@ -8,11 +8,13 @@ from typing import Any
 
 import numpy as np
 
-from calque.analyse.canvas import Canvas, lines_of
-from calque.analyse.table import Drawn, NotDrawn, Table
-from calque.ledger import Entry
+from calque.analyse.canvas import Panels, lines_of
+from calque.analyse.drawn import DrawnFigure, NotDrawn, Table
+from calque.ledger.entry import Entry
 
 SCORES = ("BLEU", "METEOR", "validation perplexity")
+APART = 0.05
+"""Share of a scale that labelled numbers are apart at least."""
 _NUMBER = re.compile(r"\d+")
 _SETTING = re.compile(r"(\w+)=(\d+(?:\.\d+)?)")
 
@@ -81,12 +83,21 @@ def _line(family: str, numbers: Mapping[str, float]) -> str:
     return " ".join([family, *named])
 
 
-def draw(name: str, table: Table, where: str) -> Drawn:
+def _apart(values: Sequence[float]) -> list[float]:
+    """Of sorted numbers those that are far enough from the one before to be told apart on a scale."""
+    found = list(values[:1])
+    for value in values[1:]:
+        if value - found[-1] >= APART * (values[-1] - values[0]):
+            found.append(value)
+    return found
+
+
+def draw(name: str, table: Table, where: str) -> DrawnFigure:
     """A line for each family, deviations over seeds as whiskers."""
     if not table.rows:
         raise NotDrawn("no number varies")
     score = table.columns[2]
-    canvas = Canvas(1, 3.0)
+    canvas = Panels(1, 3.0)
     (axes,) = canvas.axes
     style = lines_of(table.each("line"))
     for line in table.each("line"):
@@ -95,18 +106,20 @@ def draw(name: str, table: Table, where: str) -> Drawn:
         axes.errorbar(found.column(name), found.column(score), spread, label=line, lw=1.3, capsize=2, **style[line])
     label = f"number {name[1:]} in the row's name" if name.startswith("#") else name
     axes.set_xlabel(label)
-    if len(ticks := sorted(set(table.numbers(name)))) < 15:
+    if len(values := sorted(set(table.numbers(name)))) < 15:
+        ticks = _apart(values)
         axes.set_xticks(ticks, [f"{x:g}" for x in ticks])
     axes.set_ylabel(score)
     canvas.legend()
     stem = f"sweep-{name.replace('#', 'number-')}"
     seeds = sorted({int(n) for n in table.numbers("n")})
     told = f"{seeds[0]}" if len(seeds) == 1 else f"{seeds[0]} to {seeds[-1]}"
-    return Drawn(
+    return DrawnFigure(
         stem,
         f"{score} against {label}",
         f"Cells of the ledger {where}; {told} trainings a point, whiskers are their deviations. In names, * stands for the number "
         "that varies; settings that follow it are left out.",
         table,
         *canvas.files(),
+        f"A line that rises to the right says that more of {label} helps; differences smaller than the whiskers can be chance.",
     )

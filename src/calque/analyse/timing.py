@@ -7,9 +7,9 @@ from typing import Any
 
 import numpy as np
 
-from calque.analyse.canvas import Canvas, lines_of
+from calque.analyse.canvas import Panels, lines_of
+from calque.analyse.drawn import DrawnFigure, Table
 from calque.analyse.lengths import buckets, words
-from calque.analyse.table import Drawn, Table
 from calque.train.precision import processor
 
 PER_BUCKET = 6
@@ -56,9 +56,9 @@ def decode_times(
     return Table.of(columns, rows)
 
 
-def draw(table: Table, beam: str, machine: str) -> Drawn:
+def draw(table: Table, beam: str, machine: str) -> DrawnFigure:
     """Seconds over the mean length of a bucket, deviations as whiskers."""
-    canvas = Canvas(1, 2.8)
+    canvas = Panels(1, 2.8)
     (axes,) = canvas.axes
     runs = table.each("run")
     style = lines_of(runs)
@@ -74,7 +74,7 @@ def draw(table: Table, beam: str, machine: str) -> Drawn:
     axes.set_ylim(bottom=0)
     axes.set_xlim(left=0)
     canvas.legend()
-    return Drawn(
+    return DrawnFigure(
         "decode-time",
         "Decoding time by source length",
         f"Mean seconds to translate a sentence, one sentence at a time, on one thread of {machine}, {beam}; whiskers are "
@@ -82,4 +82,5 @@ def draw(table: Table, beam: str, machine: str) -> Drawn:
         "The runs take turns.",
         table,
         *canvas.files(),
+        "The lower a line, the faster the run; a line that bends upwards takes more time per word in long sentences.",
     )

@@ -8,7 +8,7 @@ from types import TracebackType
 from typing import Any, Self
 
 from calque.decode.workers import end_with_parent, interrupts_blocked
-from calque.diagnostics import Place, error
+from calque.ground.diagnostics import Place, error
 
 Open = Callable[[], Callable[..., int]]
 """Run once in each process: gives what decodes a share and tells the words written. It is pickled."""
@@ -70,7 +70,7 @@ def _serve(pipe: Connection, threads: int, open_: Open) -> None:
     end_with_parent()
     import torch
 
-    from calque.allocation import keep_freed_memory
+    from calque.ground.allocation import keep_freed_memory
 
     keep_freed_memory()
     torch.set_num_threads(threads)

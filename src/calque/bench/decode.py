@@ -10,25 +10,25 @@ from typing import Any, NamedTuple
 import numpy as np
 import torch
 
-from calque.adl.check import Checked
+from calque.adl.check import CheckedDefinition
 from calque.bench.clock import digits, speeds, waiter
 from calque.bench.crew import Crew
+from calque.bench.inputs import Sentences, batches_of, cut, definition, first_lines, like_file, synthetic
 from calque.bench.limit import limit, step_work
 from calque.bench.operators import step_counts, stepping
 from calque.bench.peers import Peer
-from calque.bench.subject import Sentences, batches_of, cut, definition, first_lines, like_file, synthetic
 from calque.bench.uncached import without_states
 from calque.data.vocabulary import EOS
 from calque.decode.prepare import prepare_for_decoding
 from calque.decode.rule import SearchSettings
 from calque.decode.search import search
-from calque.decode.translate import Loaded, Sentence, translate_batch
-from calque.diagnostics import Place, error
-from calque.ledger import conditions
+from calque.decode.translate import Sentence, Translator, translate_batch
+from calque.ground.diagnostics import Place, error
+from calque.ledger.entry import conditions
 from calque.model import Model, Shape
-from calque.run import load_model
+from calque.run.folder import load_model
 from calque.train.initialise import initialise
-from calque.workflow import registry_of_run
+from calque.workflow.steps import registry_of_run
 
 TIMED = (
     "encoder, states, search; for a run also the text of translations; not loading. "
@@ -39,7 +39,7 @@ LENGTH = 25
 
 
 @dataclass(frozen=True)
-class Plan:
+class DecodePlan:
     """What is measured: every beam with every length. A length of 0 is the natural one, which only a run has."""
 
     batch: int = 64
@@ -52,12 +52,12 @@ class Plan:
 
 
 @dataclass(frozen=True)
-class Subject:
+class DecodeCase:
     """A model as it was built or loaded, and the sentences it translates, closed with the end symbol."""
 
     model: Model
     sentences: Sentences
-    loaded: Loaded | None = None
+    loaded: Translator | None = None
 
 
 @dataclass(frozen=True)
@@ -74,7 +74,7 @@ class Opening:
         return lambda part, beam, length: _translate(given, part, beam, length)
 
 
-class Taken(NamedTuple):
+class DecodePass(NamedTuple):
     """One pass over all sentences."""
 
     seconds: float
@@ -85,7 +85,7 @@ class Taken(NamedTuple):
     """from the first step of each batch to its end"""
 
 
-def subject(name: str, vocabulary: int, source: Path | None, count: int, device: torch.device) -> Subject:
+def subject(name: str, vocabulary: int, source: Path | None, count: int, device: torch.device) -> DecodeCase:
     """A run folder, an .adl file, or an architecture of the zoo; with sentences of a file, or synthetic ones.
 
     A run reads the file's text; random weights take the lengths of its lines alone. Raises what `definition` and
@@ -96,26 +96,26 @@ def subject(name: str, vocabulary: int, source: Path | None, count: int, device:
         sentences = like_file(source, count, vocabulary) if source else synthetic(count, vocabulary)
         return random_subject(definition(name), Shape(vocabulary, vocabulary), sentences, device)
     held = load_model(folder, device, registry=registry_of_run(folder))
-    loaded = Loaded(held.model, *held.codecs, held.experiment.decode, held.experiment.data.source_end)
+    loaded = Translator(held.model, *held.codecs, held.experiment.decode, held.experiment.data.source_end)
     size = held.model.shape.source_size
     if source is None:
-        return Subject(held.model, synthetic(count, size), loaded)
+        return DecodeCase(held.model, synthetic(count, size), loaded)
     lines = first_lines(source, count)
     encoded = [np.array([*ids, EOS], np.int64) for ids in loaded.source.encode(lines) if len(ids)]
     if not encoded:
         raise error("D106", Place(str(source)))
-    return Subject(held.model, encoded, loaded)
+    return DecodeCase(held.model, encoded, loaded)
 
 
-def random_subject(checked: Checked, shape: Shape, sentences: Sentences, device: torch.device) -> Subject:
+def random_subject(checked: CheckedDefinition, shape: Shape, sentences: Sentences, device: torch.device) -> DecodeCase:
     """An architecture with random weights."""
     torch.manual_seed(1)
     model = Model(checked, shape)
     initialise(model, "glorot", 0.1, 1)
-    return Subject(model.to(device).eval().requires_grad_(False), sentences)
+    return DecodeCase(model.to(device).eval().requires_grad_(False), sentences)
 
 
-def decode(given: Subject, plan: Plan, peers: Sequence[Peer] = (), crew: Crew | None = None) -> dict[str, Any]:
+def decode(given: DecodeCase, plan: DecodePlan, peers: Sequence[Peer] = (), crew: Crew | None = None) -> dict[str, Any]:
     """Measures every cell of the plan. The systems take turns, so that all of them see the same machine.
 
     With a crew it decodes in our stead, `plan.workers` batches at a time; nothing is then told of single steps.
@@ -136,7 +136,7 @@ def decode(given: Subject, plan: Plan, peers: Sequence[Peer] = (), crew: Crew | 
         ways = _ways(replace(given, model=model), plan, beam, length, crew)
         for peer in peers:
             ways[peer.name] = lambda peer=peer, b=beam, n=length: _of_peer(peer, given.sentences, plan.batch, b, n)  # type: ignore[misc]  # no type for defaults
-        taken: dict[str, list[Taken]] = {name: [] for name in ways}
+        taken: dict[str, list[DecodePass]] = {name: [] for name in ways}
         for number in range(plan.repeats + 1):
             for name, run in ways.items():
                 one = run()
@@ -177,17 +177,19 @@ def decode(given: Subject, plan: Plan, peers: Sequence[Peer] = (), crew: Crew | 
     }
 
 
-def _ways(given: Subject, plan: Plan, beam: int, length: int, crew: Crew | None) -> dict[str, Callable[[], Taken]]:
+def _ways(
+    given: DecodeCase, plan: DecodePlan, beam: int, length: int, crew: Crew | None
+) -> dict[str, Callable[[], DecodePass]]:
     if crew is not None:
         shares = [(part, beam, length) for part in cut(given.sentences, plan.batch)]
-        return {"calque": lambda: Taken(*crew.run(shares), 0, 0.0)}
-    ways: dict[str, Callable[[], Taken]] = {"calque": lambda: timed(given, plan.batch, beam, length)}
+        return {"calque": lambda: DecodePass(*crew.run(shares), 0, 0.0)}
+    ways: dict[str, Callable[[], DecodePass]] = {"calque": lambda: timed(given, plan.batch, beam, length)}
     if plan.uncached:
         ways["calque uncached"] = lambda: timed(given, plan.batch, beam, length, uncached=True)
     return ways
 
 
-def timed(given: Subject, batch: int, beam: int, length: int, uncached: bool = False) -> Taken:
+def timed(given: DecodeCase, batch: int, beam: int, length: int, uncached: bool = False) -> DecodePass:
     """One pass over the sentences, so many to a batch, each with `length` words, or (0, a run) as many as it likes.
 
     `uncached`: without states, see `calque.bench.uncached`.
@@ -216,10 +218,10 @@ def timed(given: Subject, batch: int, beam: int, length: int, uncached: bool = F
             wait()
             steps += len(entered)
             step_seconds += time.perf_counter() - entered[0] if entered else 0.0
-    return Taken(time.perf_counter() - began, tokens, steps, step_seconds)
+    return DecodePass(time.perf_counter() - began, tokens, steps, step_seconds)
 
 
-def _translate(given: Subject, part: Sentences, beam: int, length: int) -> int:
+def _translate(given: DecodeCase, part: Sentences, beam: int, length: int) -> int:
     """The words of the best hypotheses of a batch, end symbols included."""
     if given.loaded and not length:
         here = given.loaded
@@ -250,13 +252,13 @@ def _state_bytes(model: Model, batch: tuple[torch.Tensor, torch.Tensor], beam: i
     return max(held)
 
 
-def _of_peer(peer: Peer, sentences: Sentences, batch: int, beam: int, length: int) -> Taken:
+def _of_peer(peer: Peer, sentences: Sentences, batch: int, beam: int, length: int) -> DecodePass:
     parts = [[s.tolist() for s in part] for part in cut(sentences, batch)]
     told = peer.ask({"do": "decode", "batches": parts, "beam": beam, "length": length or LENGTH})
-    return Taken(told["seconds"], told["tokens"], 0, 0.0)
+    return DecodePass(told["seconds"], told["tokens"], 0, 0.0)
 
 
-def _figures(taken: Sequence[Taken], sentences: Sentences) -> Mapping[str, Any]:
+def _figures(taken: Sequence[DecodePass], sentences: Sentences) -> Mapping[str, Any]:
     seconds = [t.seconds for t in taken]
     return {
         "target_tokens": taken[0].tokens,

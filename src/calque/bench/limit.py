@@ -10,7 +10,7 @@ from torch import Tensor
 from torch.utils._python_dispatch import TorchDispatchMode
 from torch.utils.flop_counter import FlopCounterMode
 
-from calque.bench.machine import Product, bandwidth, fastest
+from calque.bench.machine import ProductShape, bandwidth, fastest
 from calque.model import Model
 
 BYTES = {"float32": 4, "bfloat16": 2, "int8": 1}
@@ -19,11 +19,11 @@ _OF_NOTE = 0.002
 """Products below this share of the work are taken to be as fast as the others: there may be many shapes of them."""
 
 
-class Work(NamedTuple):
+class CountedWork(NamedTuple):
     """What was counted: all multiply-adds, and of products with matrices how often which shape was taken."""
 
     multiply_adds: int
-    products: Counter[Product]
+    products: Counter[ProductShape]
 
     @property
     def weights(self) -> int:
@@ -52,27 +52,27 @@ class Limit(NamedTuple):
         }
 
 
-class _Shapes(TorchDispatchMode):  # type: ignore[no-untyped-call]  # torch leaves it untyped
+class _ProductShapes(TorchDispatchMode):  # type: ignore[no-untyped-call]  # torch leaves it untyped
     def __init__(self) -> None:
         super().__init__()  # type: ignore[no-untyped-call]  # torch leaves it untyped
-        self.found: Counter[Product] = Counter()
+        self.found: Counter[ProductShape] = Counter()
 
     def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
         if func.overloadpacket.__name__ in ("mm", "addmm", "addmm_"):
             a, b = [t for t in args if isinstance(t, Tensor)][-2:]
-            self.found[Product(a.shape[0], a.shape[1], b.shape[1])] += 1
+            self.found[ProductShape(a.shape[0], a.shape[1], b.shape[1])] += 1
         return func(*args, **(kwargs or {}))
 
 
-def work_of(run: Callable[[], object]) -> Work:
+def work_of(run: Callable[[], object]) -> CountedWork:
     """Counts what `run` computes."""
-    shapes = _Shapes()
+    shapes = _ProductShapes()
     with FlopCounterMode(display=False) as counter, shapes:
         run()
-    return Work(counter.get_total_flops() // 2, shapes.found)
+    return CountedWork(counter.get_total_flops() // 2, shapes.found)
 
 
-def limit(work: Work, precision: str, device: torch.device, speeds: dict[Any, Any]) -> Limit | None:
+def limit(work: CountedWork, precision: str, device: torch.device, speeds: dict[Any, Any]) -> Limit | None:
     """The larger of two times: multiply-adds at the speed of these products; their weights at the speed of memory.
 
     None where the machine has no kernel of this precision. `speeds` keeps what was measured for the next call.
@@ -100,7 +100,7 @@ def limit(work: Work, precision: str, device: torch.device, speeds: dict[Any, An
     return Limit(ways[bound], work.multiply_adds, operations / seconds / 1e9, weight_bytes, bound)
 
 
-def step_work(model: Model, source: Tensor, mask: Tensor, beam: int, length: int) -> Work:
+def step_work(model: Model, source: Tensor, mask: Tensor, beam: int, length: int) -> CountedWork:
     """The work of one decoding step, output layer included, in the middle of a translation of `length` words.
 
     The model is as it was built: what is counted does not depend on how its weights are kept.

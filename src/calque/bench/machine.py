@@ -62,7 +62,7 @@ processor alone, and not on every one."""
 _BITS = {"float32": 4, "bfloat16": 2, "int8": 1}
 
 
-class Product(NamedTuple):
+class ProductShape(NamedTuple):
     """x [rows, inner] times a weight [outer, inner]."""
 
     rows: int
@@ -75,7 +75,7 @@ class Product(NamedTuple):
         return 2 * self.rows * self.inner * self.outer
 
 
-def product_seconds(product: Product, kernel: str, device: torch.device, budget: float = 0.1) -> float | None:
+def product_seconds(product: ProductShape, kernel: str, device: torch.device, budget: float = 0.1) -> float | None:
     """The shortest time of a product, or None where this torch or this machine has no such kernel."""
     rows, inner, outer = product
     precision, make = KERNELS[kernel]
@@ -96,7 +96,9 @@ def product_seconds(product: Product, kernel: str, device: torch.device, budget:
         return best(turn, budget, waiter(device)) / len(calls)
 
 
-def fastest(product: Product, precision: str, device: torch.device, budget: float = 0.1) -> tuple[str, float] | None:
+def fastest(
+    product: ProductShape, precision: str, device: torch.device, budget: float = 0.1
+) -> tuple[str, float] | None:
     """The fastest kernel of a precision and its seconds; None where there is none."""
     found = [
         (seconds, kernel)
@@ -153,7 +155,7 @@ def machine(
     products = []
     for inner, outer in weights:
         for m in rows:
-            product = Product(m, inner, outer)
+            product = ProductShape(m, inner, outer)
             seconds = {kernel: product_seconds(product, kernel, device, budget) for kernel in KERNELS}
             figures = {k: None if s is None else digits(product.operations / s / 1e9) for k, s in seconds.items()}
             micro = {k: None if s is None else digits(s * 1e6) for k, s in seconds.items()}

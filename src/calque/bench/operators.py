@@ -6,7 +6,7 @@ stands in storage of its own. A wait is a call that needs a value on the host: t
 
 import json
 import re
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from itertools import pairwise
 from typing import Any, NamedTuple, Self
@@ -15,16 +15,15 @@ import torch
 from torch import Tensor
 from torch.overrides import TorchFunctionMode
 from torch.utils._python_dispatch import TorchDispatchMode
-from torch.utils._pytree import tree_leaves
 
 from calque import zoo
 from calque.adl.check import check
-from calque.bench.subject import batches_of, synthetic
+from calque.bench.inputs import batches_of, synthetic
 from calque.decode.prepare import prepare_for_decoding
 from calque.decode.products import packing_works
 from calque.decode.rule import SearchSettings
 from calque.decode.search import search
-from calque.diagnostics import Text
+from calque.ground.diagnostics import Text
 from calque.layers.registry import builtin
 from calque.model import Model, Shape
 
@@ -81,14 +80,23 @@ class Counting(TorchDispatchMode):  # type: ignore[no-untyped-call]  # torch lea
 
     def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
         found = func(*args, **(kwargs or {}))
-        given = [t for t in tree_leaves((args, kwargs)) if isinstance(t, Tensor)]
+        given = list(_tensors((args, (kwargs or {}).values())))
         before = {_storage(t) for t in given}
         name = func.overloadpacket.__name__
         picked = name in ("index", "index_put", "index_put_") and any(t.dtype == torch.bool for t in given[1:])
         self._calls += 1
-        self._allocations += any(isinstance(t, Tensor) and _storage(t) not in before for t in tree_leaves(found))
+        self._allocations += any(_storage(t) not in before for t in _tensors((found,)))
         self._waits += name in _WAITS or picked
         return found
+
+
+def _tensors(values: Iterable[Any]) -> Iterator[Tensor]:
+    """The tensors among the arguments or the results of an operator, which may stand in lists."""
+    for value in values:
+        if isinstance(value, Tensor):
+            yield value
+        elif isinstance(value, Iterable) and not isinstance(value, str):
+            yield from _tensors(value)
 
 
 def _storage(t: Tensor) -> int:

@@ -10,9 +10,9 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any, NamedTuple, Self
 
-from calque.adl.check import Checked, check
+from calque.adl.check import CheckedDefinition, check
 from calque.bench import peer_runner
-from calque.diagnostics import Text, error
+from calque.ground.diagnostics import Text, error
 from calque.layers.registry import builtin
 
 PRECISIONS = {
@@ -43,7 +43,7 @@ class Sizes(NamedTuple):
     vocabulary: int
 
 
-def sizes_of(checked: Checked, vocabulary: int) -> Sizes:
+def sizes_of(checked: CheckedDefinition, vocabulary: int) -> Sizes:
     """The sizes of a standard pre-norm Transformer. X602 where the definition is another architecture."""
     heads, layers, dropout = (
         re.search(p, checked.text) for p in (r"heads=(\d+)", r"repeat\((\d+),", r"dropout\(p=([\d.]+)")

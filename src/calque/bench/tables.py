@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 from typing import Any
 
-from calque.table import Cell, Table
+from calque.ground.table import Cell, Table
 
 _CONDITIONS = ("machine", "device", "cores", "threads", "workers", "precision", "torch", "commit")
 

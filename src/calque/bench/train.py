@@ -9,19 +9,19 @@ from typing import Any
 import numpy as np
 import torch
 
-from calque.adl.check import Checked
+from calque.adl.check import CheckedDefinition
 from calque.bench.clock import digits, speeds
+from calque.bench.inputs import Sentences
 from calque.bench.limit import limit, work_of
 from calque.bench.peers import Peer
-from calque.bench.subject import Sentences
 from calque.data.batches import Batch, collate, plan
 from calque.data.corpus import Pairs
-from calque.experiment import Train
-from calque.ledger import conditions
+from calque.experiment import TrainSettings
+from calque.ledger.entry import conditions
 from calque.model import Model, Shape
 from calque.train.loss import batch_loss
-from calque.train.measure import Measured, measure
 from calque.train.precision import pick_device
+from calque.train.timed_updates import TrainingSpeed, measure
 
 LR = 0.0005
 SPAN = 20
@@ -30,7 +30,7 @@ TIMED = "updates: forward, loss, backward, optimiser; batches lie ready"
 
 
 @dataclass(frozen=True)
-class Plan:
+class TrainPlan:
     """How often, in how many rounds; systems take turns between rounds."""
 
     updates: int = 10
@@ -38,7 +38,7 @@ class Plan:
     rounds: int = 3
 
 
-def batches(sources: Sentences, targets: Sentences, settings: Train) -> list[Batch]:
+def batches(sources: Sentences, targets: Sentences, settings: TrainSettings) -> list[Batch]:
     """The batches of one epoch; sentences are closed with the end symbol, which `collate` adds itself."""
     pairs = Pairs.of([s[:-1].tolist() for s in sources], [t[:-1].tolist() for t in targets])
     rows = plan(pairs, settings.batch_tokens, settings.batch_sentences, settings.seed, 0)
@@ -46,11 +46,16 @@ def batches(sources: Sentences, targets: Sentences, settings: Train) -> list[Bat
 
 
 def train(
-    checked: Checked, shape: Shape, settings: Train, data: list[Batch], how: Plan, peers: Sequence[Peer] = ()
+    checked: CheckedDefinition,
+    shape: Shape,
+    settings: TrainSettings,
+    data: list[Batch],
+    how: TrainPlan,
+    peers: Sequence[Peer] = (),
 ) -> dict[str, Any]:
     """Target tokens a second and what they consist of; the figures of each system over all its updates."""
     device = pick_device(settings.device)
-    ours: list[Measured] = []
+    ours: list[TrainingSpeed] = []
     theirs: dict[str, list[float]] = {peer.name: [] for peer in peers}
     losses: dict[str, list[float]] = {peer.name: [] for peer in peers}
     count = how.warm_up + how.updates
@@ -111,7 +116,7 @@ def _losses(values: Sequence[float]) -> dict[str, Any]:
     return {"losses": [digits(v, 6) for v in values], **({"loss": spans} if spans else {})}
 
 
-def _speeds(tokens: Sequence[int], seconds: Sequence[float], how: Plan) -> dict[str, Any]:
+def _speeds(tokens: Sequence[int], seconds: Sequence[float], how: TrainPlan) -> dict[str, Any]:
     """Over rounds: each is the sum of its tokens over the sum of its seconds."""
     edges = range(0, len(seconds) + 1, how.updates)
     rates = [sum(seconds[a:b]) / sum(tokens[a:b]) for a, b in pairwise(edges)]
@@ -119,7 +124,12 @@ def _speeds(tokens: Sequence[int], seconds: Sequence[float], how: Plan) -> dict[
 
 
 def _share(
-    checked: Checked, shape: Shape, settings: Train, data: list[Batch], ours: list[Measured], device: torch.device
+    checked: CheckedDefinition,
+    shape: Shape,
+    settings: TrainSettings,
+    data: list[Batch],
+    ours: list[TrainingSpeed],
+    device: torch.device,
 ) -> dict[str, Any]:
     """The least time that the machine needs for the products of a middling batch, beside the time it took."""
     batch = sorted(data, key=lambda b: b.source.numel() + b.target_in.numel())[len(data) // 2]
@@ -140,14 +150,14 @@ def _share(
     return {"update_limit": bound.told(), "share_of_limit": digits(bound.seconds / (pace * padded), 3)}
 
 
-def _asked(batch: Batch, settings: Train) -> dict[str, Any]:
+def _asked(batch: Batch, settings: TrainSettings) -> dict[str, Any]:
     sides = ((batch.source, batch.source_mask), (batch.target_out, batch.target_mask))
     pairs = [[row[keep].tolist() for row, keep in zip(ids, mask, strict=True)] for ids, mask in sides]
     return {"do": "train", "pairs": pairs, "smoothing": settings.label_smoothing, "lr": settings.lr}
 
 
-def settings_for(precision: str, threads: int, batch_tokens: int, device: str) -> Train:
+def settings_for(precision: str, threads: int, batch_tokens: int, device: str) -> TrainSettings:
     """The training settings that matter for speed; the others as an experiment has them."""
-    chosen = Train(precision=precision, threads=threads, batch_tokens=batch_tokens, device=device)
+    chosen = TrainSettings(precision=precision, threads=threads, batch_tokens=batch_tokens, device=device)
     # A plain rate, which every system can have.
-    return replace(chosen, schedule="constant", lr=LR, warmup_updates=0)
+    return replace(chosen, schedule="constant", lr=LR, warmup_updates=0, warmup_share=0.0)

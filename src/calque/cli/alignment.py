@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 import click
 
 from calque.cli.base import FILE, SET, THREADS, reading, root, set_threads
-from calque.diagnostics import Place, error
+from calque.ground.diagnostics import Place, error
 
 if TYPE_CHECKING:
     from calque.align.links import Links
@@ -60,8 +60,8 @@ def align(
 
 def _align_by_attention(source: Path, target: Path, runs: tuple[Path, ...], overrides: tuple[str, ...]) -> None:
     from calque.align.links import written
-    from calque.api import load
     from calque.decode.attention import align_lines
+    from calque.workflow.api import load
 
     with reading() as repairs:
         sources, targets = repairs.pairs(source, target)
@@ -72,7 +72,7 @@ def _align_by_attention(source: Path, target: Path, runs: tuple[Path, ...], over
 
 
 def _lines(source: Path, target: Path) -> tuple[list[str], list[str]]:
-    from calque.data.text import Lines, check_corpus
+    from calque.data.lines import Lines, check_corpus
 
     check_corpus(source, target)
     return list(Lines(source)), list(Lines(target))
@@ -86,7 +86,7 @@ def _tokens(lines: tuple[Sequence[str], Sequence[str]], codecs: Path | None) -> 
     if codecs is None:
         return [split(line) for line in source], [split(line) for line in target]
     from calque.data.subwords import load_codecs
-    from calque.run import CODECS as FOLDER
+    from calque.run.folder import CODECS as FOLDER
 
     first, second = load_codecs(codecs / FOLDER)
     return [first.tokens(ids) for ids in first.encode(source)], [second.tokens(ids) for ids in second.encode(target)]
@@ -127,8 +127,8 @@ def lexicon(source: Path, target: Path, links: Path, codecs: Path | None, minimu
     For --select, --codecs names the run (for `align` too, where text is cut into pieces). For a dictionary, it keeps to words of
     its vocabularies.
     """
+    from calque.align.lexical_table import count_links, rows
     from calque.align.links import check_inside, read_links
-    from calque.align.table import count_links, rows
 
     tokens = _tokens(_lines(source, target), codecs)
     found = read_links(links)
@@ -147,7 +147,7 @@ def lexicon(source: Path, target: Path, links: Path, codecs: Path | None, minimu
 def evaluate_alignment(links: Path, gold: Path, first: int, turned: bool) -> None:
     """Print the alignment error rate of LINKS against links by hand: s-t sure, spt possible; with precision and recall."""
     from calque.align.links import read_gold, read_links
-    from calque.evaluate.alignment import alignment_error_rate
+    from calque.evaluate.aer import alignment_error_rate
 
     found, by_hand = read_links(links), read_gold(gold, first)
     if len(found) != len(by_hand):

@@ -6,13 +6,13 @@ from pathlib import Path
 
 import click
 
-from calque.cli.base import FILE, INTERRUPTED, THREADS, root, set_threads, tell
+from calque.cli.base import FILE, INTERRUPTED, RUNS, THREADS, existing, root, set_threads, tell
 
 EQUAL = ("size", "width")
 
 
 @root.command()
-@click.argument("runs", type=FILE, nargs=-1, metavar="RUN...")
+@click.argument("runs", type=FILE, nargs=-1, metavar="RUN...", callback=existing)
 @click.option("--out", type=FILE, required=True, help="The folder of the report.")
 @click.option("--figure", "figures", multiple=True, metavar="NAME", help="A section or PAPER/figureN alone; repeat.")
 @click.option("--text", type=(FILE, FILE), metavar="SOURCE TARGET", help="To translate; default: the runs' test text.")
@@ -54,11 +54,11 @@ def analyse(
     at hand cannot show say why. Of any architecture, several side by side. The report is written anew after each section; a
     command that was stopped continues when it is given again.
     """
-    from calque.analyse.analysis import Analysis, Settings
-    from calque.analyse.figures import chosen, paper_figures
-    from calque.analyse.kept import KEPT, Kept
+    from calque.analyse.analysis import Analysis, AnalysisSettings
+    from calque.analyse.cache import KEPT, AnalysisCache
     from calque.analyse.pieces import PIECES
-    from calque.analyse.report import REPORT, write_report
+    from calque.analyse.write_report import REPORT, write_report
+    from calque.papers.figure_list import chosen, paper_figures
 
     pieces = chosen(figures, [name for name, value in (("buckets", buckets), ("equal", equal)) if value is not None])
     known = paper_figures()
@@ -69,22 +69,22 @@ def analyse(
     ):
         raise click.UsageError("expected a RUN, or --ledger")
     set_threads(threads)
-    settings = Settings(
+    settings = AnalysisSettings(
         text,
         lines,
         base,
-        buckets or Settings.buckets,
-        equal or Settings.equal,
+        buckets or AnalysisSettings.buckets,
+        equal or AnalysisSettings.equal,
         layers,
         line,
         pairs,
         gold,
         ledger,
-        most or Settings.pairs,
+        most or AnalysisSettings.pairs,
         dictionary,
     )
     command = _command(click.get_current_context())
-    analysis = Analysis(runs, settings, command, tell, Kept(out / KEPT))
+    analysis = Analysis(runs, settings, command, tell, AnalysisCache(out / KEPT))
     before = _written(out / REPORT)
     try:
         path = write_report(analysis, out, pieces or PIECES, alone=bool(pieces))
@@ -117,7 +117,7 @@ def _command(context: click.Context) -> str:
 
 
 @root.command()
-@click.argument("runs", type=FILE, nargs=-1, required=True, metavar="RUN...")
+@RUNS
 @click.argument("pairs", type=FILE, metavar="SET")
 @click.option("--most", type=click.IntRange(1), help="Pairs of each kind of error, evenly spaced; default: all.")
 @click.option("--json", "as_json", is_flag=True, help="Everything as JSON.")
@@ -129,12 +129,12 @@ def contrast(runs: tuple[Path, ...], pairs: Path, most: int | None, as_json: boo
     decides. Accuracy is in per cent, with its 95 % interval.
     """
     from calque.analyse.contrast import by_distance, by_kind, decide, read_set
-    from calque.analyse.subject import names_of
+    from calque.analyse.runs import names_of
 
     names = names_of(runs)
     found = read_set(pairs, most)
     set_threads(threads)
-    from calque.api import load
+    from calque.workflow.api import load
 
     decided = {name: decide(load(run), found) for name, run in zip(names, runs, strict=True)}
     tables = [by_kind(found, decided), by_distance(found, decided)]

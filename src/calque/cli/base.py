@@ -1,6 +1,8 @@
 """The group that commands join, and what they share."""
 
 import contextlib
+import os
+import shlex
 import shutil
 import signal
 import sys
@@ -10,8 +12,8 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from calque import __version__
-from calque.diagnostics import Place, error, render
+from calque.ground.diagnostics import Place, error, render
+from calque.ground.version import VERSION
 
 if TYPE_CHECKING:
     from calque.data.repair import Repairs
@@ -28,6 +30,20 @@ def tell(text: str) -> None:
     click.echo(text, err=True)
 
 
+def program() -> str:
+    """How this program was called, for a command to type next: `calque` where the shell finds it under that name."""
+    called = Path(sys.argv[0])
+    if called.name == "__main__.py":
+        return f"{_typed(Path(sys.executable))} -m calque.cli"
+    return _typed(called)
+
+
+def _typed(file: Path) -> str:
+    """What a shell needs to start a program: its name, or its path where the shell would find none or another one."""
+    found = shutil.which(file.name)
+    return file.name if found and file.exists() and os.path.samefile(found, file) else shlex.quote(str(file))
+
+
 class _Root(click.Group):
     """The group of all commands."""
 
@@ -40,12 +56,23 @@ class _Root(click.Group):
 
 
 @click.group("calque", cls=_Root, context_settings={"help_option_names": ["-h", "--help"], "max_content_width": WIDTH})
-@click.version_option(__version__, message="calque %(version)s")
+@click.version_option(VERSION, message="calque %(version)s")
 def root() -> None:
     """Neural machine translation in which the architecture is a line of text."""
 
 
-RUN = click.argument("run", type=FILE)
+def existing(ctx: click.Context, param: click.Parameter, value: Path | tuple[Path, ...]) -> Path | tuple[Path, ...]:
+    """The callback of an argument that names run folders or experiment files: X112 where there is nothing of that name."""
+    for path in value if isinstance(value, tuple) else (value,):
+        if path.suffix != ".toml" and not path.exists():
+            from calque.workflow.definitions import missing
+
+            raise missing(path)
+    return value
+
+
+RUN = click.argument("run", type=FILE, callback=existing)
+RUNS = click.argument("runs", type=FILE, nargs=-1, required=True, metavar="RUN...", callback=existing)
 SET = click.option(
     "--set", "overrides", multiple=True, metavar="SECTION.KEY=VALUE", help="Replace a key of the experiment."
 )
@@ -88,7 +115,7 @@ def _writing(path: Path) -> Iterator[None]:
 
 def write_out(path: Path, body: str | bytes) -> None:
     """Writes what a command was asked for into a file, whole or not at all. Raises X408."""
-    from calque.whole import write_whole
+    from calque.ground.files import write_whole
 
     with _writing(path):
         write_whole(path, body.encode("utf-8") if isinstance(body, str) else body)
@@ -117,7 +144,7 @@ def reading() -> Iterator["Repairs"]:
 
 
 def load_run(run: Path, beam: int | None, precision: str | None) -> Any:
-    from calque.api import load
+    from calque.workflow.api import load
 
     given: dict[str, Any] = {"beam": beam, "precision": precision}
     return load(run, **{k: v for k, v in given.items() if v is not None})

@@ -54,7 +54,7 @@ def _numbers(ctx: click.Context, param: click.Parameter, value: str | None) -> t
 def _told(
     found: dict[str, Any], title: str, record: Path | None, table: Callable[[dict[str, Any]], str] | None = None
 ) -> None:
-    from calque.bench import entry
+    from calque.bench import record as entry
 
     click.echo(json.dumps(found, indent=1) if table is None else table(found))
     if record is not None:
@@ -94,9 +94,11 @@ def _peers(
 def machine(threads: int | None, device: str, seconds: float, as_table: bool, record: Path | None) -> None:
     """Measure the machine: matrix products, operators, memory."""
     from calque.bench import machine as limits
-    from calque.ledger import conditions
+    from calque.ledger.entry import conditions
     from calque.train.precision import pick_device
 
+    if as_table and record is not None:
+        raise click.UsageError("--table and --record exclude each other")
     set_threads(threads)
     where = pick_device(device)
     found = {
@@ -170,9 +172,9 @@ def decode(
 
     from calque.bench import tables
     from calque.bench.crew import Crew
-    from calque.bench.decode import Opening, Plan, subject
+    from calque.bench.decode import DecodePlan, Opening, subject
     from calque.bench.decode import decode as measure
-    from calque.bench.plot import draw
+    from calque.bench.length_plot import draw
     from calque.decode.products import packing_works
     from calque.train.precision import pick_device
 
@@ -185,7 +187,7 @@ def decode(
     alone = [name for name in against.split(",") if name and not name.startswith("ctranslate2")]
     if workers > 1 and (uncached or alone or given.model.device.type != "cpu"):
         raise click.UsageError("--workers are of a processor; --uncached has none, nor has a peer but ctranslate2")
-    plan = Plan(batch, beams, lengths, precision or "float32", repeats, uncached, workers)
+    plan = DecodePlan(batch, beams, lengths, precision or "float32", repeats, uncached, workers)
     with ExitStack() as stack:
         crew = None
         if workers > 1:
@@ -240,9 +242,9 @@ def train(
     """Measure training a TEXT, an .adl file or an architecture of the zoo, on random words or on a text."""
     from calque.bench import tables
     from calque.bench import train as measuring
+    from calque.bench.inputs import definition, like_file, synthetic, words_file
     from calque.bench.peers import PRECISIONS, TRAINED
-    from calque.bench.subject import definition, like_file, synthetic, words_file
-    from calque.data.text import check_corpus
+    from calque.data.lines import check_corpus
     from calque.model import Shape
 
     if idle := [n for each in against.split(",") if (n := each.partition(":")[0]) in PRECISIONS and n not in TRAINED]:
@@ -260,7 +262,7 @@ def train(
     sources, targets = texts or [synthetic(pairs, vocabulary, seed) for seed in (1, 2)]
     settings = measuring.settings_for(precision or "float32", threads or 0, batch_tokens, device)
     data = measuring.batches(sources, targets, settings)
-    how = measuring.Plan(updates, warm_up, repeats)
+    how = measuring.TrainPlan(updates, warm_up, repeats)
     with ExitStack() as stack:
         peers = _peers(against, pythons, checked, vocabulary, stack)
         found = measuring.train(checked, Shape(vocabulary, vocabulary), settings, data, how, peers)
@@ -286,7 +288,7 @@ def operators(write: Path | None) -> None:
 def start(repeats: int, record: Path | None) -> None:
     """Measure how long commands take to start."""
     from calque.bench.start import start as measure
-    from calque.ledger import conditions
+    from calque.ledger.entry import conditions
 
     found = {
         "timed": "a process from start to end, seconds",

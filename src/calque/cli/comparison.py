@@ -9,7 +9,7 @@ import click
 
 from calque.cli.base import FILE, root, tell, write_files
 from calque.cli.evaluation import SCORING, meteor_settings
-from calque.diagnostics import Place, error
+from calque.ground.diagnostics import Place, error
 
 
 @root.command()
@@ -47,12 +47,12 @@ def compare(
     apart most, by the first metric. A and B are files of translations, or folders that hold one such file for each run (seed)
     of a system.
     """
-    from calque.data.text import Lines
+    from calque.data.lines import Lines
     from calque.evaluate import compare_report
     from calque.evaluate.compare import Systems, compare_systems
-    from calque.evaluate.measure import measure
     from calque.evaluate.scores import read_aligned
-    from calque.evaluate.words import count_words, tokeniser
+    from calque.evaluate.statistics import measure
+    from calque.evaluate.word_matches import count_words, tokeniser
 
     files = [_runs(system) for system in (a, b)]
     beside = [source] if source else []

@@ -8,9 +8,9 @@ from typing import Any
 import click
 
 from calque.cli.base import FILE, ending_in, root, tell, terminal_width, write_out
-from calque.diagnostics import CalqueError, Place, codes, error, nearest, render_all
+from calque.ground.diagnostics import CalqueError, Place, codes, error, nearest, render_all
 
-DEFINITION = click.argument("file", metavar="FILE|NAME")
+DEFINITION = click.argument("file", metavar="FILE|RUN|NAME")
 DIALECT = click.option(
     "--dialect",
     type=click.Choice(["calque", "acl18"]),
@@ -49,35 +49,36 @@ def LENGTHS(command: Any) -> Any:
 
 def around(source_vocabulary: int | None, target_vocabulary: int | None, tying: str | None) -> Any:
     """What surrounds an architecture. Tying is three-way, where the vocabularies are of one size, else of the target's."""
-    from calque.explain import Around
+    from calque.explain import Surroundings
 
     one = source_vocabulary is None or source_vocabulary == target_vocabulary
-    return Around(source_vocabulary, target_vocabulary, tying or ("three-way" if one else "target"))
+    return Surroundings(source_vocabulary, target_vocabulary, tying or ("three-way" if one else "target"))
 
 
 def checked_definition(name: str, settings: tuple[str, ...] = (), dialect: str = "calque") -> Any:
     """The checked definition of a file, or of an architecture that comes with the package; warnings are told."""
-    text, reader = _read(name, settings, dialect)
-    from calque.adl.check import check
-    from calque.layers.registry import builtin
+    return _check(*_subject(name, settings, dialect))
 
-    checked = check(text, builtin(), reader)
+
+def _subject(name: str, settings: tuple[str, ...], dialect: str) -> tuple[Any, Any]:
+    """What was named, and the reader of its text. Settings with a dot before their `=` are keys of an experiment."""
+    from calque.adl.dialect import reader
+    from calque.adl.settings import parse_settings
+    from calque.workflow.definitions import subject
+
+    keys = tuple(one for one in settings if "." in one.partition("=")[0])
+    found = subject(name, keys)
+    own = settings if found.experiment is None else tuple(one for one in settings if one not in keys)
+    return found, reader(found.dialect or dialect, parse_settings(own))
+
+
+def _check(found: Any, reader: Any) -> Any:
+    from calque.adl.check import check
+
+    checked = check(found.text, found.library, reader)
     if checked.warnings:
         tell(render_all(checked.warnings))
     return checked
-
-
-def _read(name: str, settings: tuple[str, ...], dialect: str) -> tuple[Any, Any]:
-    """A text and its reader. A typing error is told here, before torch is loaded."""
-    from calque import zoo
-    from calque.adl.dialect import reader
-    from calque.adl.settings import parse_settings
-
-    text, given = zoo.find(name), reader(dialect, parse_settings(settings))
-    read = given(text)
-    if read.faults:
-        raise CalqueError(read.faults)
-    return text, given
 
 
 @root.command()
@@ -86,18 +87,28 @@ def _read(name: str, settings: tuple[str, ...], dialect: str) -> tuple[Any, Any]
 @DIALECT
 @click.option("--to-text", is_flag=True, help="Print the canonical text; of another dialect, the translation.")
 def check(file: str, settings: tuple[str, ...], dialect: str, to_text: bool) -> None:
-    """Check a definition: prints nothing where it is right, and every error where it is not.
+    """Check a definition or an experiment: prints nothing where it is right, and every error where it is not.
 
-    NAME is an architecture of `calque zoo`.
+    FILE is a definition, or an experiment in TOML: its keys, its definition and the files of its corpus are checked. RUN is a run
+    folder, whose definition is checked. NAME is an architecture of `calque zoo`. For an experiment, `--set` also takes its keys, as
+    in `--set train.lr=0.001`.
     """
-    checked = checked_definition(file, settings, dialect)
-    if to_text and dialect == "calque":
+    from calque.workflow.definitions import missing_files
+
+    found, reader = _subject(file, settings, dialect)
+    faults = missing_files(found.experiment) if found.experiment and not Path(file).is_dir() else []
+    try:
+        checked = _check(found, reader)
+    except CalqueError as e:
+        raise CalqueError([*e.diagnostics, *faults]) from None
+    if faults:
+        raise CalqueError(faults)
+    if to_text and (found.dialect or dialect) == "calque":
         click.echo(checked.text, nl=False)
     elif to_text:
         from calque.adl.dialect import text_of
 
-        text, reader = _read(file, settings, dialect)
-        click.echo(text_of(reader(text).statements), nl=False)
+        click.echo(text_of(reader(found.text).statements), nl=False)
 
 
 @root.command()
@@ -150,9 +161,9 @@ def layers(name: str | None) -> None:
     from calque.adl.program import prelude
     from calque.adl.signature import REPEAT
     from calque.explain.pages import layer_list, layer_page, wrapped
-    from calque.layers.registry import builtin
+    from calque.layers.declared import declared
 
-    signatures = {n: layer.signature() for n, layer in builtin().layers.items()} | {"repeat": REPEAT}
+    signatures = {n: layer.signature() for n, layer in declared().layers.items()} | {"repeat": REPEAT}
     written = {s.name: s.span.text.body[s.span.start : s.span.end] for s in prelude()}
     if name is None:
         width = terminal_width()
@@ -175,7 +186,7 @@ def explain_error(code: str) -> None:
     entry = codes().get(code.upper())
     if entry is None:
         raise error("X407", None, name=code, near=nearest(code.upper(), codes()))
-    click.echo(f"{entry.code}: {entry.message}\n\n{entry.page}")
+    click.echo(f"{entry.code}: {entry.title}\n\n{entry.page}")
 
 
 @root.command()
@@ -183,7 +194,7 @@ def explain_error(code: str) -> None:
 def prove(file: Path) -> None:
     """Prove the contract for the layers of a Python FILE: every law, on every example, in a minute."""
     from calque.prove import prove_module
-    from calque.workflow import load_plugin
+    from calque.workflow.steps import load_plugin
 
     reports = prove_module(load_plugin(str(file)))
     if not reports:

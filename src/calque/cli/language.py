@@ -9,7 +9,7 @@ import click
 
 from calque.cli.base import root
 from calque.cli.definition import AROUND, LENGTHS, SETTINGS, around, checked_definition
-from calque.diagnostics import error, nearest
+from calque.ground.diagnostics import error
 
 
 @root.command()
@@ -25,7 +25,7 @@ def zoo(name: str | None) -> None:
     elif below:
         click.echo("\n".join(below))
     else:
-        raise error("X220", None, name=name, near=nearest(str(name), names), names=held.papers())
+        raise error("X220", None, name=name, near=held.nearest_name(str(name)), names=held.papers())
 
 
 @root.command()

@@ -15,10 +15,10 @@ from typing import Any
 import click
 
 from calque import cli
-from calque.allocation import keep_freed_memory
 from calque.cli.base import INTERRUPTED, root, tell
 from calque.cli.streams import ReaderGone, open_streams
-from calque.diagnostics import CalqueError, Place, error, render_all
+from calque.ground.allocation import keep_freed_memory, let_waiting_threads_sleep
+from calque.ground.diagnostics import CalqueError, Place, error, render_all
 
 
 def all_commands() -> click.Group:
@@ -32,6 +32,7 @@ def all_commands() -> click.Group:
 def run(arguments: Sequence[str], catching: bool) -> int:
     """Runs a command and returns its exit status. `catching`: Ctrl-C ends it, with one line."""
     keep_freed_memory()
+    let_waiting_threads_sleep()
     open_streams()
     commands = all_commands()
     with Interrupts() if catching else contextlib.nullcontext() as interrupts:
@@ -88,7 +89,7 @@ def _show(fault: CalqueError) -> int:
 
 def _plugin_at_fault(fault: BaseException) -> Place | None:
     """The last line of a plugin's file that was executed when an exception arose, if any was."""
-    if (workflow := sys.modules.get("calque.workflow")) is None:
+    if (workflow := sys.modules.get("calque.workflow.steps")) is None:
         return None  # no plugin without it
     frames = traceback.walk_tb(fault.__traceback__)
     at = [(f.f_code.co_filename, n) for f, n in frames if str(f.f_globals.get("__name__")).startswith(workflow.PLUGIN)]

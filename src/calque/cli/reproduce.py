@@ -6,6 +6,7 @@ from pathlib import Path
 import click
 
 from calque.cli.base import FILE, root, tell
+from calque.papers import read_paper
 
 RECIPES = (
     "budget",
@@ -34,11 +35,25 @@ def _share(ctx: click.Context, param: click.Parameter, value: str) -> tuple[int,
     return int(first), int(of)
 
 
+def _corpus(ctx: click.Context, param: click.Parameter, value: str) -> str:
+    """A public corpus, or a file."""
+    if value not in CORPORA and not value.endswith(".toml"):
+        raise click.BadParameter(f"expected one of {', '.join(CORPORA)}, or a file FILE.toml, found {value}")
+    return value
+
+
 @root.command()
 @click.argument("paper")
 @click.argument("table", metavar="TABLE|FIGURE")
 @click.option("--data", "data_folder", type=FILE, help="The data root.  [default: $CALQUE_DATA, else data]")
-@click.option("--corpus", type=click.Choice(CORPORA), default="multi30k", show_default=True, help="Text to train on.")
+@click.option(
+    "--corpus",
+    callback=_corpus,
+    default="multi30k",
+    show_default=True,
+    metavar="NAME|FILE.toml",
+    help="Text to train on: multi30k, envi, or your own, which a file describes.",
+)
 @click.option("--rows", help="Rows of the table, joined by commas; default: all.")
 @click.option(
     "--seeds", type=click.IntRange(1, 1000), default=3, show_default=True, help="Trainings, or timings, of each row."
@@ -67,7 +82,9 @@ def _share(ctx: click.Context, param: click.Parameter, value: str) -> tuple[int,
 @click.option("--shard", callback=_share, default="1/1", metavar="I/N", help="Run share I of N of the cells.")
 @click.option("--out", type=FILE, help="The output folder.  [default: runs/reproduce/PAPER/TABLE]")
 @click.option("--report", "report_only", is_flag=True, help="Train nothing: measure what cells lack, and report.")
-@click.option("--pair", help="The paper's language pair to stand beside; default: the first of the table.")
+@click.option(
+    "--pair", help="The paper's language pair: its sizes, and its figures beside ours; default: the first of the table."
+)
 @click.option(
     "--metric",
     type=click.Choice(METRICS),
@@ -114,44 +131,53 @@ def reproduce(
     if match_to is not None and match is None:
         raise click.UsageError("--match-to needs --match")
     from calque.data.public import data_root
-    from calque.reproduce.plan import CELLS, Asked, table_of
+    from calque.papers.own_corpus import OwnCorpus, corpus_named
+    from calque.papers.plan import CELLS, table_of
+    from calque.papers.request import Request, held_pair
 
     written = (*([f"d={width}"] if width else []), *overrides)
     if _untrained(paper, table, written, folders, corpus, data_root(data_folder), out):
         return
     here = table_of(paper, table)
-    asked = Asked(
+    folder = out or Path("runs") / "reproduce" / paper / table
+    below = data_root(data_folder)
+    from calque.papers.report import ReportOptions, write_report
+    from calque.papers.speed import TIMED, time_table
+    from calque.papers.speed_report import write_speed_report
+    from calque.papers.train_cells import reproduce_table
+
+    shown = ReportOptions(pair, metric, trials, held_pair(folder) if report_only else None)
+    column = shown.column(paper, here)
+    if report_only:
+        speed = column.metric in TIMED
+        click.echo(write_speed_report(folder, column) if speed else write_report(folder, below, shown, tell), nl=False)
+        return
+    text = corpus_named(corpus)
+    own = isinstance(text, OwnCorpus)
+    asked = Request(
         paper,
         table,
-        corpus,
+        text.name,
         recipe,
         minutes,
         updates,
         (match_to or here.rows[0].key) if match else None,
         tuple(one for one in written if "." not in one.partition("=")[0]),
         tuple(one for one in written if "." in one.partition("=")[0]),
+        column.pair,
+        read_paper.paper(paper).keys,
+        text.option if own else "",
+        text.digest if isinstance(text, OwnCorpus) else "",
     )
-    folder = out or Path("runs") / "reproduce" / paper / table
-    below = data_root(data_folder)
-    from calque.reproduce.report import Shown, write_report
-    from calque.reproduce.speed import TIMED, time_table
-    from calque.reproduce.speed_report import write_speed_report
-    from calque.reproduce.table import reproduce_table
-
-    shown = Shown(pair, metric, trials)
-    column = shown.column(paper, here)
     names = [name for name in (rows or "").split(",") if name]
     if column.metric in TIMED:
         if shard != (1, 1):
             raise click.UsageError("--shard divides trainings; all rows are timed by one process")
-        if not report_only:
-            time_table(asked, below, folder, names, seeds, sentences, tell)
+        time_table(asked, text, below, folder, names, seeds, sentences, tell)
         click.echo(write_speed_report(folder, column), nl=False)
         return
-    status = 0
-    if not report_only:
-        status = reproduce_table(asked, below, folder, names, seeds, shard, tell)
-    if not report_only and not any((folder / CELLS).glob("*.json")):
+    status = reproduce_table(asked, text, below, folder, names, seeds, shard, tell)
+    if not any((folder / CELLS).glob("*.json")):
         tell("no cell is finished, so there is no report")
     elif status < 128:
         click.echo(write_report(folder, below, shown, tell), nl=False)
@@ -168,15 +194,16 @@ def _untrained(
     out: Path | None,
 ) -> bool:
     """Whether it is a figure, or a table that no training fills: then it is drawn, or computed. Exit status 1: not as printed."""
-    from calque.reproduce.computed import compute_table, computed_table, write_computed
-    from calque.reproduce.figures import default_folder, draw_figure, figure_of, is_trained
+    from calque.papers.compute import compute_table, computed_table, write_computed
+    from calque.papers.figures import default_folder, draw_figure, figure_of, is_trained
+    from calque.papers.own_corpus import corpus_named
 
     folder = out or default_folder(paper, name)
     if (table := computed_table(paper, name)) is not None:
         _only("corpus", "width", "overrides")
         settings = tuple(one for one in written if "." not in one.partition("=")[0])
         overrides = tuple(one for one in written if one not in settings)
-        page = compute_table(paper, table, settings, corpus, overrides, root, folder, tell)
+        page = compute_table(paper, table, settings, corpus_named(corpus), overrides, root, folder, tell)
         click.echo(write_computed(page, folder), nl=False)
         if page.faults:
             sys.exit(1)

@@ -8,7 +8,7 @@ import sys
 from collections.abc import Callable
 from typing import Any
 
-from calque.diagnostics import Place, error
+from calque.ground.diagnostics import Place, error
 
 
 class ReaderGone(Exception):

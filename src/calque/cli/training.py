@@ -1,36 +1,78 @@
 """Commands that make a model: from an experiment to a run."""
 
+import json
+import re
+import shlex
 import sys
 from pathlib import Path
 from typing import Any
 
 import click
 
-from calque.cli.base import FILE, OUT, RUN, SET, root, tell
-from calque.diagnostics import Place, error, render_all
+from calque.cli.base import FILE, OUT, RUN, SET, program, root, tell
+from calque.ground.diagnostics import Place, error, render_all
+
+LEAST = 30
+"""Seconds of the smallest budget."""
 
 
-@root.command()
+class _Seconds(click.ParamType):  # type: ignore[type-arg]  # generic in newer versions of click alone
+    """A length of time, such as 90s, 20m or 1h30m."""
+
+    name = "TIME"
+
+    def convert(self, value: object, param: click.Parameter | None, ctx: click.Context | None) -> float:
+        found = re.fullmatch(r"(?:(\d{1,4})h)?(?:(\d{1,6})m)?(?:(\d{1,8})s)?", str(value).strip().lower())
+        seconds = sum(int(n or 0) * unit for n, unit in zip(found.groups(), (3600, 60, 1), strict=True)) if found else 0
+        if not seconds:
+            self.fail(f"expected hours, minutes or seconds such as 1h30m, 20m or 90s, found {value!r}", param, ctx)
+        if seconds < LEAST:
+            self.fail(f"expected at least {LEAST}s: starting alone takes seconds, found {value!r}", param, ctx)
+        return float(seconds)
+
+
+class _New(click.Command):
+    """A table given as the one training file gets an error that says how to cut it."""
+
+    def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
+        for at, name in enumerate(args):
+            given = args[at + 1 : at + 3]
+            one = name == "--train" and given and (len(given) == 1 or given[1].startswith("-"))
+            if one and Path(given[0]).is_file():
+                raise error("X460", Place(given[0]), file=shlex.quote(given[0]))
+        return super().parse_args(ctx, args)
+
+
+@root.command(cls=_New)
 @click.argument("folder", type=FILE)
 @click.option("--train", type=FILE, nargs=2, required=True, help="Source and target training text.")
 @click.option(
     "--valid", type=FILE, nargs=2, help="Source and target validation text; else a part of the training text."
 )
-def new(folder: Path, train: tuple[Path, Path], valid: tuple[Path, Path] | None) -> None:
-    """Write a commented experiment into a new FOLDER, sized to the corpus."""
-    from calque.new import new_experiment
+@click.option("--time", "budget", type=_Seconds(), help="Size model and schedule to it: 90s, 20m, 1h30m.")
+@click.option("--no-measure", is_flag=True, help="Assume a speed instead of measuring it here, which takes seconds.")
+def new(
+    folder: Path, train: tuple[Path, Path], valid: tuple[Path, Path] | None, budget: float | None, no_measure: bool
+) -> None:
+    """Write a short experiment into a new FOLDER, sized to the corpus and to a budget of time; say why it is so.
 
-    experiment, warnings = new_experiment(folder, train, valid or ())
-    if warnings:
-        tell(render_all(warnings))
-    tell(f"vocabulary {experiment.data.vocabulary_size}, {experiment.train.max_updates} updates at most")
-    click.echo(folder / "experiment.toml")
+    The keys that people change stand in FOLDER/experiment.toml with a comment each; docs/experiment.md lists all keys.
+    """
+    from calque.workflow.new import new_experiment
+    from calque.workflow.new.proposal import lines
+
+    proposal = new_experiment(folder, train, valid or (), budget, not no_measure)
+    if proposal.warnings:
+        tell(render_all(proposal.warnings) + "\n")
+    for line in lines(proposal):
+        tell(line)
+    click.echo(proposal.file)
 
 
 def _experiment(path: Path, overrides: tuple[str, ...], out: Path | None) -> tuple[Any, Path]:
     """An experiment and its run folder, from a TOML file or a run folder."""
     from calque.experiment import load
-    from calque.run import EXPERIMENT
+    from calque.run.folder import EXPERIMENT
 
     if path.is_dir():
         if not (path / EXPERIMENT).is_file():
@@ -39,16 +81,35 @@ def _experiment(path: Path, overrides: tuple[str, ...], out: Path | None) -> tup
     return load(path, overrides), out or Path("runs") / path.stem
 
 
+def _limits(overrides: tuple[str, ...]) -> frozenset[str]:
+    """The keys of [train] among what --set gives that end a training."""
+    from calque.experiment import LIMITS
+
+    return frozenset(key for key in LIMITS if any(given.startswith(f"train.{key}=") for given in overrides))
+
+
+def _repeats(path: Path, overrides: tuple[str, ...], folder: Path) -> bool:
+    """Whether a training is to be repeated in another folder. Raises X440 where its phases would not be one experiment."""
+    from calque.train.phases import phases_of
+
+    if not path.is_dir() or folder.resolve() == path.resolve():
+        return False
+    phases = phases_of(path)
+    if overrides and len(phases) > 1:
+        raise error("X440", Place(str(path)), count=len(phases), run=path, file=phases[-1].path.relative_to(path))
+    return not overrides
+
+
 @root.command()
 @RUN
 @SET
 @OUT
 def prepare(run: Path, overrides: tuple[str, ...], out: Path | None) -> None:
     """Check the corpus of an experiment and compile it."""
-    from calque.workflow import prepare_corpus
+    from calque.workflow.steps import prepare_corpus
 
     experiment, folder = _experiment(run, overrides, out)
-    prepared = prepare_corpus(experiment.data, folder, tell)
+    prepared = prepare_corpus(experiment.data, folder, tell, experiment.model.parent)
     click.echo(prepared.folder)
 
 
@@ -56,22 +117,39 @@ def prepare(run: Path, overrides: tuple[str, ...], out: Path | None) -> None:
 @RUN
 @SET
 @OUT
-def train(run: Path, overrides: tuple[str, ...], out: Path | None) -> None:
-    """Train an experiment file, or go on with a run folder."""
-    from calque.show import Show
-    from calque.train.loop import Stopped
-    from calque.workflow import run_training
+@click.option("--from", "parent", type=FILE, metavar="RUN", help="Start from the weights of a finished run.")
+@click.option("--restart", is_flag=True, help="Train anew; what the run folder holds is moved to replaced-NNNN in it.")
+def train(run: Path, overrides: tuple[str, ...], out: Path | None, parent: Path | None, restart: bool) -> None:
+    """Train an experiment file, or resume a run folder.
 
+    A run folder with --out NEW is trained once more in NEW, phase by phase as it was. When a run is resumed, a limit
+    that --set gives (train.max_updates, max_epochs, max_seconds, patience, min_lr) is for this call alone; every
+    other key that changes becomes a new phase of the run.
+    """
+    from calque.train.call import TrainingCall
+    from calque.train.loop import StoppedTraining
+    from calque.workflow.repeat import repeat
+    from calque.workflow.show import Show
+    from calque.workflow.steps import run_training
+
+    if parent is not None:
+        overrides = (*overrides, f"model.parent={json.dumps(str(parent), ensure_ascii=False)}")
     experiment, folder = _experiment(run, overrides, out)
+    again = _repeats(run, overrides, folder)
     with Show(folder.name) as show:
-        result = run_training(experiment, folder, show, tell)
-    if isinstance(result, Stopped):
+        if again:
+            result = repeat(run, folder, show, tell, restart)
+        else:
+            call, own = TrainingCall(_limits(overrides)), folder.resolve() == run.resolve()
+            result = run_training(experiment, folder, show, tell, call, own, restart)
+    if isinstance(result, StoppedTraining):
         tell(f"stopped after update {result.update}; `calque train {folder}` goes on")
         sys.exit(128 + result.signal)
     tell(
         f"{result.update} updates in {result.seconds:.0f} s ({result.limit}); "
         f"mean of checkpoints {', '.join(map(str, result.averaged))}: validation perplexity {result.perplexity:.3f}"
     )
+    tell(f"next: calque translate {shlex.quote(str(folder))} < input.txt > output.txt")
     click.echo(folder)
 
 
@@ -83,7 +161,7 @@ def train(run: Path, overrides: tuple[str, ...], out: Path | None) -> None:
 def average(run: Path, best: bool, count: int, out: Path) -> None:
     """Average checkpoints of a RUN into a model of their own."""
     from calque.train.averaging import average_run
-    from calque.workflow import registry_of_run
+    from calque.workflow.steps import registry_of_run
 
     updates = average_run(run, out, "best" if best else "last", count, registry_of_run(run))
     tell(f"mean of checkpoints {', '.join(map(str, updates))}")
@@ -92,11 +170,11 @@ def average(run: Path, best: bool, count: int, out: Path) -> None:
 
 @root.command()
 @click.argument("folder", type=FILE, default=Path("demo"))
-@click.option("--seconds", type=click.FloatRange(min=1), default=235, show_default=True, help="Training time.")
+@click.option("--seconds", type=click.FloatRange(min=1), default=360, show_default=True, help="Training time, at most.")
 def demo(folder: Path, seconds: float) -> None:
-    """Train, translate and score on a corpus made here: five minutes on two processor cores."""
-    from calque.demo import demo as run_demo
+    """Train, translate and score on a corpus made here: about five minutes on two processor cores."""
+    from calque.demo.run import demo as run_demo
 
-    status = run_demo(folder, seconds, click.echo, tell)
+    status = run_demo(folder, seconds, click.echo, tell, program())
     if status:
         sys.exit(status)

@@ -46,13 +46,14 @@ def tune(
 ) -> None:
     """Translate a development set under every setting of a grid; print BLEU for each, and the best as [decode].
 
-    What has been tried stands in RUN/tune.jsonl: called again, only what is new is translated.
+    RUN/tune.jsonl keeps what has been tried: another call translates only what is new.
     """
-    from calque import tuning
-    from calque.api import load
     from calque.data.corpus import open_corpus
     from calque.evaluate.scores import read_aligned
-    from calque.workflow import CORPUS
+    from calque.run.folder import CORPUS
+    from calque.workflow import tune as tuning
+    from calque.workflow.api import load
+    from calque.workflow.show import LineProgress
 
     set_threads(threads)
     given = [*overrides, *([f'decode.precision="{precision}"'] if precision else [])]
@@ -63,9 +64,12 @@ def tune(
         (sources,), references = read_aligned([valid[0]], valid[1])
     trials = []
     click.echo("beam  word_penalty  align_offset    BLEU")
-    for one in tuning.tune(run, loaded, sources, references, tuning.Grid(beam, word_penalty, align_offset)):
-        click.echo(f"{one.beam:>4}  {one.word_penalty:>12g}  {one.align_offset:>12}  {one.bleu:>6.2f}")
-        trials.append(one)
+    grid = tuning.Grid(beam, word_penalty, align_offset)
+    with LineProgress("tuning", len(sources) * tuning.searches(grid), aside=True) as progress:
+        for one in tuning.tune(run, loaded, sources, references, grid, progress):
+            with progress.aside():
+                click.echo(f"{one.beam:>4}  {one.word_penalty:>12g}  {one.align_offset:>12}  {one.bleu:>6.2f}")
+            trials.append(one)
     best = tuning.best_of(trials)
     click.echo(
         f"\n[decode]\nbeam = {best.beam}\nword_penalty = {best.word_penalty!r}\nalign_offset = {best.align_offset}"

@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING
 
 import click
 
-from calque.cli.base import BEAM, FILE, PRECISION, RUN, SET, THREADS, load_run, reading, root, set_threads
-from calque.diagnostics import CalqueError, Place, error
+from calque.cli.base import BEAM, FILE, PRECISION, RUN, RUNS, SET, THREADS, load_run, reading, root, set_threads
+from calque.ground.diagnostics import CalqueError, Place, error
 
 if TYPE_CHECKING:
     from calque.data.repair import Repairs
@@ -20,7 +20,7 @@ CHUNK = 2000
 
 
 @root.command()
-@click.argument("runs", type=FILE, nargs=-1, required=True, metavar="RUN...")
+@RUNS
 @SET
 @BEAM
 @PRECISION
@@ -67,9 +67,10 @@ def translate(
     import functools
     import os
 
-    from calque.api import open_loaded
     from calque.decode.translate import translate_stream
-    from calque.decode.workers import Work, translate_with_workers
+    from calque.decode.workers import WorkerTask, translate_with_workers
+    from calque.workflow.api import open_loaded
+    from calque.workflow.show import LineProgress
 
     given = {"beam": beam, "precision": precision and f'"{precision}"', "sample": sample and "true", "seed": seed}
     written = [*overrides, *(f"decode.{key}={value}" for key, value in given.items() if value not in (None, False))]
@@ -77,13 +78,14 @@ def translate(
     with reading() as repairs:
         source = _Input(repairs, prefix)
         every: Generator[list[Translation], None, None]
+        progress = LineProgress("translating", _lines_ahead())
         if workers > 1:
-            work = Work(opened, n_best, invariant, threads or max(1, (os.cpu_count() or 1) // workers))
-            every = translate_with_workers(work, workers, source, warn=repairs.note)
+            work = WorkerTask(opened, n_best, invariant, threads or max(1, (os.cpu_count() or 1) // workers))
+            every = translate_with_workers(work, workers, source, warn=repairs.note, progress=progress)
         else:
             set_threads(threads)
-            every = translate_stream(opened(), source, n_best, invariant, source.chunk, repairs.note)
-        with contextlib.closing(every):
+            every = translate_stream(opened(), source, n_best, invariant, source.chunk, repairs.note, progress)
+        with contextlib.closing(every), progress:
             for found in every:
                 padded = [*found, *[None] * (n_best - len(found))]  # always as many lines as promised
                 for one in padded:
@@ -92,8 +94,28 @@ def translate(
         source.check()
 
 
+def _lines_ahead() -> int | None:
+    """The lines that stdin still has where it is a file and stderr a terminal that asks for them."""
+    import os
+    import stat
+
+    if not sys.stderr.isatty() or sys.stdin is None:
+        return None
+    try:
+        number = sys.stdin.buffer.fileno()
+        if not stat.S_ISREG(os.fstat(number).st_mode):
+            return None
+        at, lines, last = os.lseek(number, 0, os.SEEK_CUR), 0, b"\n"
+        while block := os.pread(number, 1 << 20, at):
+            at, lines, last = at + len(block), lines + block.count(b"\n"), block[-1:]
+        return lines + (last != b"\n")
+    except (OSError, AttributeError):
+        return None
+
+
 class _Input:
     """The lines of stdin, each with its prefix where there is a file of prefixes.
+
 
     Where they cannot be read any further the input ends, so that what was read before is translated and printed; `check` then
     raises the fault.

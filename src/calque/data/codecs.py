@@ -10,8 +10,8 @@ from sentencepiece import SentencePieceProcessor
 
 from calque.data.merges import Merges
 from calque.data.vocabulary import BOS, EOS, PAD, SPECIALS, UNK, Vocabulary
-from calque.diagnostics import Place, error
-from calque.whole import write_whole
+from calque.ground.diagnostics import Place, error
+from calque.ground.files import write_whole
 
 JOINER = "@@"
 """Marks a piece that the next one continues, as subword-nmt does."""
@@ -55,7 +55,7 @@ class Codec(ABC):
         """Reads what `save` wrote; raises D101, D103, D202 or D204."""
 
 
-class Words(Codec):
+class WordCodec(Codec):
     """Words between spaces (U+0020) and tabs; those not in the vocabulary are `<unk>`."""
 
     kind = "words"
@@ -83,11 +83,11 @@ class Words(Codec):
         self.vocabulary.save(folder, side)
 
     @classmethod
-    def load(cls, folder: Path, side: str, kind: str) -> "Words":
+    def load(cls, folder: Path, side: str, kind: str) -> "WordCodec":
         return cls(Vocabulary.load(folder, side))
 
 
-class Codes(Words):
+class MergeCodec(WordCodec):
     """Words cut by given merges; a piece that the next one continues ends in `@@`."""
 
     kind = "codes"
@@ -118,11 +118,11 @@ class Codes(Words):
         write_whole(_codes_file(folder, side), self.merges.text.encode())
 
     @classmethod
-    def load(cls, folder: Path, side: str, kind: str) -> "Codes":
+    def load(cls, folder: Path, side: str, kind: str) -> "MergeCodec":
         return cls(Merges.read(_codes_file(folder, side)), Vocabulary.load(folder, side))
 
 
-class Pieces(Codec):
+class PieceCodec(Codec):
     """A sentencepiece model, `bpe` or `unigram`.
 
     Text is not normalised beyond white space (runs of spaces become one), so what is decoded is spelt as it was.
@@ -165,7 +165,7 @@ class Pieces(Codec):
         write_whole(_model_file(folder, side), self.model)
 
     @classmethod
-    def load(cls, folder: Path, side: str, kind: str) -> "Pieces":
+    def load(cls, folder: Path, side: str, kind: str) -> "PieceCodec":
         path = _model_file(folder, side)
         try:
             return cls(path.read_bytes(), kind)

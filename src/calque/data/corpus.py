@@ -11,9 +11,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from calque.data.codecs import Codec
+from calque.data.lines import Lines
 from calque.data.subwords import load_codecs
-from calque.data.text import Lines
-from calque.diagnostics import CalqueError, Diagnostic, Place, error
+from calque.ground.diagnostics import CalqueError, Diagnostic, Place, error
 
 FORMAT = 1
 INDEX = "corpus.json"
@@ -83,7 +83,7 @@ class Pairs:
 
 
 @dataclass(frozen=True)
-class Prepared:
+class PreparedCorpus:
     """A prepared corpus; `about` is its `corpus.json`. Its splits are `train`, `valid`, `test`, and `valid.NAME`."""
 
     folder: Path
@@ -130,7 +130,7 @@ class Prepared:
         return source, target
 
 
-def open_corpus(folder: Path, verify: bool = False) -> Prepared:
+def open_corpus(folder: Path, verify: bool = False) -> PreparedCorpus:
     """Maps a prepared corpus; with `verify`, reads all of it and compares checksums.
 
     Raises D301 (no such corpus), D302 (`corpus.json` damaged), D303 (a file missing or of the wrong size), D304
@@ -160,7 +160,7 @@ def open_corpus(folder: Path, verify: bool = False) -> Prepared:
             if len(sentences.ids) and not 0 <= int(sentences.ids.min()) <= int(sentences.ids.max()) < codec.size:
                 raise error("D304", Place(str(folder / f"{split}.{side}.ids")))
         pairs[split] = Pairs(source, target)
-    return Prepared(folder, about, codecs, pairs)
+    return PreparedCorpus(folder, about, codecs, pairs)
 
 
 def checksum(path: Path) -> str:

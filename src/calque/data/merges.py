@@ -5,8 +5,8 @@ import re
 from itertools import pairwise
 from pathlib import Path
 
-from calque.data.text import Lines
-from calque.diagnostics import CalqueError, Diagnostic, Place, error
+from calque.data.lines import Lines
+from calque.ground.diagnostics import CalqueError, Diagnostic, Place, error
 
 END = "</w>"
 _VERSION = re.compile(r"#version: (0\.[12])(\.0+)*")

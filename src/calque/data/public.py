@@ -19,8 +19,8 @@ from importlib import resources
 from pathlib import Path
 from typing import Any
 
-from calque.diagnostics import Place, error
-from calque.whole import alone, write_whole
+from calque.ground.diagnostics import Place, error
+from calque.ground.files import alone, write_whole
 
 ROOT = "CALQUE_DATA"
 """The environment variable that names the data root."""
@@ -49,7 +49,7 @@ class Output:
 
 
 @dataclass(frozen=True)
-class Corpus:
+class PublicCorpus:
     """One corpus: how its outputs come from its inputs."""
 
     name: str
@@ -64,13 +64,15 @@ class Corpus:
     """Numbers of pairs, for a split that no rule tells."""
 
 
-def corpus(name: str) -> Corpus:
+def corpus(name: str) -> PublicCorpus:
     """The corpus called `name` (of `NAMES`)."""
     text = resources.files("calque.data").joinpath("corpora", f"{name}.toml").read_text(encoding="utf-8")
     read = tomllib.loads(text)
     inputs = {n: Input(**x) for n, x in read["inputs"].items()}
     outputs = {f"{read['folder']}/{n}": Output(**x) for n, x in read["outputs"].items()}
-    return Corpus(name, read["title"], read["licence"].strip(), read["build"], inputs, outputs, read.get("split", {}))
+    return PublicCorpus(
+        name, read["title"], read["licence"].strip(), read["build"], inputs, outputs, read.get("split", {})
+    )
 
 
 def providing(path: Path) -> tuple[str, Path] | None:
@@ -95,7 +97,7 @@ def data_root(given: Path | None = None) -> Path:
     return given or Path(os.environ.get(ROOT) or "data")
 
 
-def build(what: Corpus, root: Path, source: Path | None, tell: Callable[[str], None]) -> list[Path]:
+def build(what: PublicCorpus, root: Path, source: Path | None, tell: Callable[[str], None]) -> list[Path]:
     """Builds the files of a corpus below `root`, from the network or from the inputs in a folder `source`.
 
     Files that are there and right are left alone, so a second call builds nothing and one that was cut off goes on; so are
@@ -131,7 +133,7 @@ def build(what: Corpus, root: Path, source: Path | None, tell: Callable[[str], N
 class _Inputs:
     """The inputs of a corpus as bytes, each checked against its sum."""
 
-    def __init__(self, what: Corpus, store: Path, source: Path | None, tell: Callable[[str], None]):
+    def __init__(self, what: PublicCorpus, store: Path, source: Path | None, tell: Callable[[str], None]):
         self.what, self.store, self.source, self.tell = what, store, source, tell
 
     def __call__(self, name: str) -> bytes:

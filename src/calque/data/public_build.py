@@ -10,7 +10,7 @@ import unicodedata
 import zipfile
 from collections.abc import Callable, Iterator, Mapping, Sequence
 
-from calque.data.public import Corpus
+from calque.data.public import PublicCorpus
 
 Inputs = Callable[[str], bytes]
 Made = Iterator[tuple[str, bytes]]
@@ -19,14 +19,14 @@ _SEGMENT = re.compile(r"<seg\b[^>]*>(.*?)</seg>", re.DOTALL)
 _ESCAPE = re.compile(r"\\u|\\\\|\\([0-9]+);")
 
 
-def copy(what: Corpus, names: Sequence[str], inputs: Inputs) -> Made:
+def copy(what: PublicCorpus, names: Sequence[str], inputs: Inputs) -> Made:
     """Each file is an input, unpacked."""
     for name in names:
         body = inputs(what.outputs[name].source)
         yield name, gzip.decompress(body) if body.startswith(b"\x1f\x8b") else body
 
 
-def envi(what: Corpus, names: Sequence[str], inputs: Inputs) -> Made:
+def envi(what: PublicCorpus, names: Sequence[str], inputs: Inputs) -> Made:
     """IWSLT'15 English-Vietnamese: training text from the shards of tensor2tensor, tokenised sets from archives, raw ones
     from XML.
 
@@ -48,7 +48,7 @@ def envi(what: Corpus, names: Sequence[str], inputs: Inputs) -> Made:
             yield name, _text(segment.strip() for segment in found)
 
 
-def tatoeba(what: Corpus, names: Sequence[str], inputs: Inputs) -> Made:
+def tatoeba(what: PublicCorpus, names: Sequence[str], inputs: Inputs) -> Made:
     """Tatoeba's pairs (English, tab, German), split by the numbers in `split`: `dev`, `test`, and `left_out` of train.
 
     Text is normalised to NFC, white space of any kind to one space. Training pairs stand in the order of the source.
@@ -67,7 +67,7 @@ def tatoeba(what: Corpus, names: Sequence[str], inputs: Inputs) -> Made:
         yield name, _text(pairs[number][side] for number in sets[which])
 
 
-BUILDERS: Mapping[str, Callable[[Corpus, Sequence[str], Inputs], Made]] = {
+BUILDERS: Mapping[str, Callable[[PublicCorpus, Sequence[str], Inputs], Made]] = {
     "copy": copy,
     "envi": envi,
     "tatoeba": tatoeba,
@@ -78,7 +78,7 @@ def _text(lines: Iterator[str]) -> bytes:
     return "".join(f"{line}\n" for line in lines).encode()
 
 
-def _decode_shards(what: Corpus, prefix: str, inputs: Inputs) -> dict[str, bytes]:
+def _decode_shards(what: PublicCorpus, prefix: str, inputs: Inputs) -> dict[str, bytes]:
     """Both sides of the shards whose names begin with `prefix`, in order; the vocabulary is the input `vocabulary`."""
     vocabulary = [line[1:-1] for line in inputs("vocabulary").decode().split("\n") if line]
     sides: dict[str, list[str]] = {"inputs": [], "targets": []}

@@ -16,8 +16,8 @@ from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 from typing import BinaryIO
 
-from calque.data.text import EXAMPLES, MARK, chomp, raw_lines
-from calque.diagnostics import Diagnostic, Place, error
+from calque.data.lines import EXAMPLES, MARK, chomp, raw_lines
+from calque.ground.diagnostics import Diagnostic, Place, error
 
 LONGEST = 2**20
 """Bytes of a line that are read. A hundred times the length of a sentence; a file without newlines would fill the memory."""

@@ -8,16 +8,16 @@ from collections.abc import Iterable
 from itertools import chain
 from pathlib import Path
 
-from calque.data.codecs import Codec, Codes, Pieces, Words, cut, split
+from calque.data.codecs import Codec, MergeCodec, PieceCodec, WordCodec, cut, split
 from calque.data.merges import Merges
 from calque.data.vocabulary import BOS, EOS, PAD, SPECIALS, UNK, Vocabulary
-from calque.diagnostics import CalqueError, Diagnostic, Place, error
-from calque.experiment import Data
-from calque.whole import write_whole
+from calque.experiment import DataSettings
+from calque.ground.diagnostics import CalqueError, Diagnostic, Place, error
+from calque.ground.files import write_whole
 
 __all__ = ["Codec", "learn", "load_codecs", "save_codecs"]
 
-KINDS: dict[str, type[Codec]] = {"bpe": Pieces, "unigram": Pieces, "codes": Codes, "words": Words}
+KINDS: dict[str, type[Codec]] = {"bpe": PieceCodec, "unigram": PieceCodec, "codes": MergeCodec, "words": WordCodec}
 _FILE = "codec.json"
 _FORMAT = 1
 _TOO_LARGE = re.compile(r"too high \(\d+\)\. Please set it to a value <= (\d+)")
@@ -25,7 +25,7 @@ _TOO_SMALL = re.compile(r"smaller than required_chars\. \d+ vs (\d+)")
 
 
 def learn(
-    settings: Data, source_lines: Iterable[str], target_lines: Iterable[str], base: Path = Path()
+    settings: DataSettings, source_lines: Iterable[str], target_lines: Iterable[str], base: Path = Path()
 ) -> tuple[Codec, Codec]:
     """The codecs of source and target, one object where `settings.joint`.
 
@@ -41,7 +41,7 @@ def learn(
     return source, _learn(settings, (target_lines,), "the target side", merges)
 
 
-def read_merges(settings: Data, base: Path) -> Merges | None:
+def read_merges(settings: DataSettings, base: Path) -> Merges | None:
     """The merges of `subwords = "codes"`, None for the other kinds; D203 where no file is named."""
     if settings.subwords != "codes":
         return None
@@ -50,7 +50,7 @@ def read_merges(settings: Data, base: Path) -> Merges | None:
     return Merges.read(base / settings.codes)
 
 
-def _learn(settings: Data, sides: tuple[Iterable[str], ...], name: str, merges: Merges | None) -> Codec:
+def _learn(settings: DataSettings, sides: tuple[Iterable[str], ...], name: str, merges: Merges | None) -> Codec:
     if settings.subwords in ("bpe", "unigram"):
         return _train_pieces(settings, sides, name)
     counts = Counter(word for line in chain(*sides) for word in split(line))
@@ -62,10 +62,10 @@ def _learn(settings: Data, sides: tuple[Iterable[str], ...], name: str, merges: 
             for piece in cut(merges, word):
                 counts[piece] += n
     vocabulary = Vocabulary.count(counts, settings.vocabulary_size, settings.minimum_count)
-    return Words(vocabulary) if merges is None else Codes(merges, vocabulary)
+    return WordCodec(vocabulary) if merges is None else MergeCodec(merges, vocabulary)
 
 
-def _train_pieces(settings: Data, sides: tuple[Iterable[str], ...], name: str) -> Pieces:
+def _train_pieces(settings: DataSettings, sides: tuple[Iterable[str], ...], name: str) -> PieceCodec:
     from sentencepiece import SentencePieceTrainer
 
     size = settings.vocabulary_size
@@ -101,7 +101,7 @@ def _train_pieces(settings: Data, sides: tuple[Iterable[str], ...], name: str) -
         if found := _TOO_SMALL.search(str(fault)):
             raise error("D205", size=size, side=name, smallest=int(found[1])) from None
         raise error("D206", side=name) from None
-    return Pieces(model.getvalue(), settings.subwords)
+    return PieceCodec(model.getvalue(), settings.subwords)
 
 
 def save_codecs(folder: Path, source: Codec, target: Codec) -> None:

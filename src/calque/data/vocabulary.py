@@ -3,9 +3,9 @@
 from collections.abc import Iterable, Mapping
 from pathlib import Path
 
-from calque.data.text import Lines
-from calque.diagnostics import Place, error
-from calque.whole import write_whole
+from calque.data.lines import Lines
+from calque.ground.diagnostics import Place, error
+from calque.ground.files import write_whole
 
 PAD, BOS, EOS, UNK = 0, 1, 2, 3
 SPECIALS = ("<pad>", "<s>", "</s>", "<unk>")

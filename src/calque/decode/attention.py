@@ -13,11 +13,11 @@ from calque.data.batches import decode_plan
 from calque.data.codecs import split
 from calque.data.vocabulary import BOS, PAD
 from calque.decode.encode import encode
-from calque.decode.sentences import Loaded, Sentence, as_batch, lengths_of, sentences_of
-from calque.diagnostics import error
+from calque.decode.sentences import Sentence, Translator, as_batch, lengths_of, sentences_of
+from calque.ground.diagnostics import error
 
 
-def attention_path(member: Loaded) -> str | None:
+def attention_path(member: Translator) -> str | None:
     """The path of the layer that aligns: `decode.align_layer`, or the last that reads the source; None where none does.
 
     Raises X803 where the named layer is none that reads the source.
@@ -29,14 +29,14 @@ def attention_path(member: Loaded) -> str | None:
     return named or (paths[-1] if paths else None)
 
 
-def check_attends(loaded: Loaded) -> None:
+def check_attends(loaded: Translator) -> None:
     """X802 where no model of an ensemble reads the source by attention; raises what `attention_path` does."""
     if not [path for member in loaded.members if (path := attention_path(member)) is not None]:
         raise error("X802")
 
 
 def attend(
-    loaded: Loaded, lines: Sequence[str], targets: Sequence[Sequence[int]], alone: bool = False
+    loaded: Translator, lines: Sequence[str], targets: Sequence[Sequence[int]], alone: bool = False
 ) -> list[Float[Tensor, "T W+1"]]:
     """What each target token attends to, in words of the source line; the last column is the end symbol.
 
@@ -63,7 +63,7 @@ def attend(
 
 
 def _weights(
-    member: Loaded, path: str, sentences: Sequence[Sentence], number: int, whole: bool
+    member: Translator, path: str, sentences: Sequence[Sentence], number: int, whole: bool
 ) -> Float[Tensor, "B T+1 S"]:
     """Mean over heads; row t is there when word t + 1 is chosen."""
     kept: list[Tensor] = []
@@ -83,7 +83,7 @@ def _weights(
     return torch.cat(kept, 1)  # inside `feed` layers report position by position
 
 
-def align_lines(loaded: Loaded, sources: Sequence[str], targets: Sequence[str]) -> list[Links]:
+def align_lines(loaded: Translator, sources: Sequence[str], targets: Sequence[str]) -> list[Links]:
     """One source word for each target word: the one attended to most, `decode.align_offset` words on.
 
     Weights are summed over the pieces of either word; the end symbol is left out, as in Luong 2015, table 6. A target word that
@@ -95,7 +95,7 @@ def align_lines(loaded: Loaded, sources: Sequence[str], targets: Sequence[str]) 
     return [_links(loaded, source, target, w) for source, target, w in zip(sources, targets, weights, strict=True)]
 
 
-def _links(loaded: Loaded, source: str, target: str, weights: Float[Tensor, "T W+1"]) -> Links:
+def _links(loaded: Translator, source: str, target: str, weights: Float[Tensor, "T W+1"]) -> Links:
     count = len(split(source))
     if not count or not len(weights):
         return frozenset()

@@ -5,8 +5,8 @@ from jaxtyping import Bool, Float
 from torch import Tensor
 
 from calque.data.vocabulary import EOS
-from calque.decode.rule import Begin, Looked, Rule, SearchSettings, Stored, score_of
-from calque.decode.words import best_words, first_of_best
+from calque.decode.best_words import best_words, first_of_best
+from calque.decode.rule import FinishedHypotheses, Looked, Rule, SearchSettings, SearchStart, score_of
 
 
 class Beam(Rule):
@@ -16,14 +16,16 @@ class Beam(Rule):
     symbol, which has no word penalty w, stands with its log-probability less w.
     """
 
-    def __init__(self, settings: SearchSettings, begin: Begin):
+    def __init__(self, settings: SearchSettings, begin: SearchStart):
         self.settings, self.prefix, self.normalised = settings, begin.prefix, begin.normalised
         self.limit, like = begin.limit, begin.like
         shape = (len(begin.limit), settings.beam)
         self.live = like.new_full(shape, -torch.inf)
         self.live[:, 0] = 0 if begin.logp is None else begin.logp
         empty = torch.zeros(shape, dtype=torch.int64, device=like.device)
-        self.finished = Stored(like.new_full(shape, -torch.inf), like.new_full(shape, -torch.inf), empty, empty)
+        self.finished = FinishedHypotheses(
+            like.new_full(shape, -torch.inf), like.new_full(shape, -torch.inf), empty, empty
+        )
         self.done = torch.zeros(len(begin.limit), dtype=torch.bool, device=like.device)
 
     def look(self, logits: Tensor, t: int, first: int, closing: Tensor | None, of: slice) -> Looked:
@@ -54,10 +56,10 @@ class Beam(Rule):
         if self.settings.word_penalty:
             logp = logp + self.settings.word_penalty
         length = t if self.prefix is None else t + self.prefix[:, None]
-        new = Stored(score_of(self.settings, logp, length), logp, torch.full_like(parents, t), parents)
+        new = FinishedHypotheses(score_of(self.settings, logp, length), logp, torch.full_like(parents, t), parents)
         both = [torch.cat(pair, 1) for pair in zip(self.finished, new, strict=True)]
         best = both[0].sort(stable=True, dim=1, descending=True).indices[:, : self.settings.beam]
-        self.finished = Stored(*(x.gather(1, best) for x in both))
+        self.finished = FinishedHypotheses(*(x.gather(1, best) for x in both))
 
     def _stop(self, t: int, closing: Bool[Tensor, " b"] | None) -> None:
         if self.settings.normalise == "none":
@@ -82,9 +84,9 @@ class Beam(Rule):
         if self.prefix is not None:
             self.prefix = self.prefix[sentences]
         self.live, self.done = self.live[sentences], self.done[sentences]
-        self.finished = Stored(*(x[sentences] for x in self.finished))
+        self.finished = FinishedHypotheses(*(x[sentences] for x in self.finished))
 
-    def stored(self) -> Stored:
+    def stored(self) -> FinishedHypotheses:
         return self.finished
 
 

@@ -4,14 +4,14 @@ import torch
 from torch import Tensor
 
 from calque.data.vocabulary import EOS
-from calque.decode.rule import Begin, Looked, Rule, SearchSettings, Stored, score_of
-from calque.decode.words import best_word
+from calque.decode.best_words import best_word
+from calque.decode.rule import FinishedHypotheses, Looked, Rule, SearchSettings, SearchStart, score_of
 
 
 class Greedy(Rule):
     """A hypothesis ends at the first end symbol that is the best word, or at its limit."""
 
-    def __init__(self, settings: SearchSettings, begin: Begin):
+    def __init__(self, settings: SearchSettings, begin: SearchStart):
         self.settings, self.prefix, self.normalised = settings, begin.prefix, begin.normalised
         sentences, device = len(begin.limit), begin.like.device
         self.logp = begin.like.new_zeros(sentences) if begin.logp is None else begin.logp
@@ -48,6 +48,8 @@ class Greedy(Rule):
         if self.prefix is not None:
             self.prefix = self.prefix[sentences]
 
-    def stored(self) -> Stored:
+    def stored(self) -> FinishedHypotheses:
         score = score_of(self.settings, self.logp, self.end if self.prefix is None else self.end + self.prefix)
-        return Stored(score[:, None], self.logp[:, None], self.end[:, None], torch.zeros_like(self.end)[:, None])
+        return FinishedHypotheses(
+            score[:, None], self.logp[:, None], self.end[:, None], torch.zeros_like(self.end)[:, None]
+        )

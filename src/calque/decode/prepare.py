@@ -6,7 +6,7 @@ import torch
 from torch import nn
 
 from calque.decode.products import Int8, Packed, packing_works
-from calque.diagnostics import error
+from calque.ground.diagnostics import error
 from calque.layers.contract import Layer
 from calque.model import Model
 

@@ -39,6 +39,25 @@ def packing_works(dtype: torch.dtype) -> bool:
     return True
 
 
+@functools.cache
+def _saturates() -> bool:
+    """Whether this processor's int8 products add pairs of terms in 16 bits, which the largest ones overflow.
+
+    Those without VNNI do; `ONEDNN_MAX_CPU_ISA=AVX2` shows it on others.
+    """
+    x, w = torch.full((16, 64), 255, dtype=torch.uint8), torch.full((16, 64), LEVELS, dtype=torch.int8)
+    packed, ones = torch.ops.onednn.qlinear_prepack(w, None), torch.ones(16)
+    zero = torch.zeros(16, dtype=torch.int32)
+    return any(bool((_int8_product(x[:rows], packed, ones, zero) != 64 * LEVELS * LEVELS).any()) for rows in (1, 5, 16))
+
+
+def _int8_product(levels: Tensor, packed: Tensor, scale: Tensor, zero: Tensor) -> Tensor:
+    y: Tensor = torch.ops.onednn.qlinear_pointwise(
+        levels, 1.0, SIGN, packed, scale, zero, None, 1.0, 0, torch.float32, "none", [], ""
+    )
+    return y
+
+
 class Product(nn.Module):
     """W x + b of fixed weights. `weight` is kept beside the packed one where `keeps`: for those who take rows of it."""
 
@@ -96,18 +115,20 @@ class Int8(Product):
     leave the input as it is, y_ij = s_j sum_k x_ik Q_jk in bfloat16.
     """
 
-    _scale: Tensor
     _short_scale: Tensor
     _plain: Tensor | None
+
+    _zero: Tensor
 
     def __init__(self, weight: Float[Tensor, "E D"], bias: Float[Tensor, " E"] | None, keeps: bool = False):
         weight = weight.detach().float()
         super().__init__(weight, None if bias is None else bias.float(), keeps)
         scale = weight.abs().amax(1).clamp_(min=TINY) / LEVELS
         quantised = (weight / scale[:, None]).round_().to(torch.int8)
-        self.register_buffer("_scale", scale)
         self.register_buffer("_zero", torch.zeros(len(scale), dtype=torch.int32))
-        self._packed = torch.ops.onednn.qlinear_prepack(quantised, None)
+        # Half a weight is small enough for sums of 16 bits; what halving loses, its last bit, is a product of its own.
+        parts = [(quantised >> 1, 2 * scale), (quantised & 1, scale)] if _saturates() else [(quantised, scale)]
+        self._packed = [(torch.ops.onednn.qlinear_prepack(levels, None), step) for levels, step in parts]
         # Logits rounded to bfloat16 would tie. Torch's kernel reads past rows that are no multiple of a vector long.
         unfit = keeps or self.in_features % VECTOR or _no_weight_only()
         self.register_buffer("_plain", None if unfit else quantised)
@@ -123,9 +144,9 @@ class Int8(Product):
             flat = F.pad(flat, (0, 0, 0, spare))
         step = flat.abs().amax(1, keepdim=True).clamp_(min=TINY).mul_(1 / LEVELS)
         levels = (flat / step).round_().to(torch.int8).view(torch.uint8).bitwise_xor_(SIGN)  # moved up by 128
-        y = torch.ops.onednn.qlinear_pointwise(
-            levels, 1.0, SIGN, self._packed, self._scale, self._zero, None, 1.0, 0, torch.float32, "none", [], ""
-        )
+        y, *rest = (_int8_product(levels, packed, scale, self._zero) for packed, scale in self._packed)
+        for more in rest:
+            y.add_(more)
         return self._finish(y.mul_(step)[:rows] if spare else y.mul_(step), x)
 
     def _finish(self, y: Tensor, x: Tensor) -> Tensor:

@@ -46,7 +46,7 @@ class SearchSettings:
             raise ValueError(f"n_best must lie between 1 and beam = {self.beam}, found {self.n_best}")
 
 
-class Stored(NamedTuple):
+class FinishedHypotheses(NamedTuple):
     """Finished hypotheses, the best first; a score of -inf is an empty slot."""
 
     score: Float[Tensor, "b K"]
@@ -57,7 +57,7 @@ class Stored(NamedTuple):
     """the live hypothesis, after the step before, that ended"""
 
 
-class Begin(NamedTuple):
+class SearchStart(NamedTuple):
     """Where a search starts."""
 
     like: Tensor
@@ -129,7 +129,7 @@ class Rule(ABC):
         """Only these sentences from here on."""
 
     @abstractmethod
-    def stored(self) -> Stored:
+    def stored(self) -> FinishedHypotheses:
         """The finished hypotheses of the sentences present."""
 
 

@@ -5,9 +5,9 @@ from jaxtyping import Float, Int
 from torch import Tensor
 
 from calque.data.vocabulary import EOS
+from calque.decode.best_words import best_words
 from calque.decode.noise import stream, uniform
-from calque.decode.rule import Begin, Looked, Rule, Sampling, SearchSettings, Stored, score_of
-from calque.decode.words import best_words
+from calque.decode.rule import FinishedHypotheses, Looked, Rule, Sampling, SearchSettings, SearchStart, score_of
 
 
 class Sample(Rule):
@@ -16,7 +16,7 @@ class Sample(Rule):
     Which word is drawn depends on the seed, the sentence's line, the hypothesis and the step, never on the batch.
     """
 
-    def __init__(self, settings: SearchSettings, begin: Begin):
+    def __init__(self, settings: SearchSettings, begin: SearchStart):
         if settings.sampling is None:
             raise ValueError("expected settings with a sampling")
         self.settings, self.sampling, self.normalised = settings, settings.sampling, begin.normalised
@@ -51,10 +51,10 @@ class Sample(Rule):
         if self.prefix is not None:
             self.prefix = self.prefix[sentences]
 
-    def stored(self) -> Stored:
+    def stored(self) -> FinishedHypotheses:
         score = score_of(self.settings, self.logp, self.end if self.prefix is None else self.end + self.prefix[:, None])
         slot = torch.arange(self.settings.beam, device=self.end.device).expand_as(self.end)
-        return Stored(score, self.logp, self.end, slot)
+        return FinishedHypotheses(score, self.logp, self.end, slot)
 
 
 def draw(logits: Float[Tensor, "R V"], first: int, how: Sampling, u: Float[Tensor, " R"]) -> Int[Tensor, " R"]:

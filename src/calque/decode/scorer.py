@@ -23,7 +23,7 @@ Hidden = tuple[Float[Tensor, "..."], ...]
 ALL = slice(None)
 
 
-class Sourced(NamedTuple):
+class SourceBatch(NamedTuple):
     """A model and the sentences it is to translate, padded, on its device."""
 
     model: Model
@@ -89,7 +89,7 @@ class Models:
 
     def __init__(
         self,
-        sourced: Sequence[Sourced],
+        sourced: Sequence[SourceBatch],
         combine: str = COMBINE[0],
         candidates: Candidates | None = None,
         whole: bool = False,
@@ -107,7 +107,7 @@ class Models:
     def start(self, capacity: int, beams: int) -> State:
         points = [encode(*one, self.whole) for one in self.sourced]
         parts = [one.model.init_state(read, capacity, beams) for one, read in zip(self.sourced, points, strict=True)]
-        return States((*parts, Forbidden(self.candidates.forbidden)))
+        return States((*parts, ForbiddenWords(self.candidates.forbidden)))
 
     def read(self, words: Tensor, state: State, visible: int, beams: int, mask: Tensor | None) -> tuple[Hidden, State]:
         words = self.candidates.words(words)
@@ -121,22 +121,22 @@ class Models:
         if of != ALL:
             hidden = tuple(z[of.start * beams : of.stop * beams] for z in hidden)
         each = [output(z) for output, z in zip(self._outputs, hidden, strict=True)]
-        forbidden = cast("Forbidden", cast("States", state).parts[-1]).mask
+        forbidden = cast("ForbiddenWords", cast("States", state).parts[-1]).mask
         forbidden = None if forbidden is None else forbidden[of]
         each = [_without(logits.to(self.like.dtype), forbidden, beams) for logits in each]
         return each[0] if len(each) == 1 else _combined(each, self.combine)
 
 
-class Forbidden(NamedTuple):
+class ForbiddenWords(NamedTuple):
     """The words that a sentence may not have: shared by its hypotheses, as memories are."""
 
     mask: Bool[Tensor, "S V"] | None
 
-    def select(self, rows: Tensor) -> "Forbidden":
+    def select(self, rows: Tensor) -> "ForbiddenWords":
         return self
 
-    def keep(self, rows: Tensor, sentences: Tensor) -> "Forbidden":
-        return Forbidden(None if self.mask is None else self.mask[sentences])
+    def keep(self, rows: Tensor, sentences: Tensor) -> "ForbiddenWords":
+        return ForbiddenWords(None if self.mask is None else self.mask[sentences])
 
     def bytes(self) -> int:
         return 0 if self.mask is None else size(self.mask)

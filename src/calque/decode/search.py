@@ -34,9 +34,9 @@ from torch import Tensor
 from calque.data.vocabulary import BOS, EOS, PAD, UNK
 from calque.decode.beam import Beam
 from calque.decode.greedy import Greedy
-from calque.decode.rule import Begin, Looked, Rule, Sampling, SearchSettings, Stored, in_parts
+from calque.decode.rule import FinishedHypotheses, Looked, Rule, Sampling, SearchSettings, SearchStart, in_parts
 from calque.decode.sample import Sample
-from calque.decode.scorer import ALL, Candidates, Hidden, Models, Scorer, Sourced
+from calque.decode.scorer import ALL, Candidates, Hidden, Models, Scorer, SourceBatch
 from calque.layers.state import State
 from calque.model import Model
 
@@ -47,7 +47,7 @@ __all__ = [
     "Sampling",
     "Scorer",
     "SearchSettings",
-    "Sourced",
+    "SourceBatch",
     "search",
     "search_with",
 ]
@@ -81,7 +81,7 @@ def search(
     Sources are on the model's device; `max_length` is M of each sentence and lies on the CPU.
     """
     with torch.inference_mode():
-        return search_with(Models([Sourced(model, source, mask)]), max_length, settings, prefixes)
+        return search_with(Models([SourceBatch(model, source, mask)]), max_length, settings, prefixes)
 
 
 def search_with(
@@ -131,7 +131,7 @@ class _History:
         self.shape = (sentences, beam)
         self.steps: list[tuple[Tensor, Tensor, Tensor | None]] = []
 
-    def trace(self, stored: Stored) -> Int[Tensor, "T B K"]:
+    def trace(self, stored: FinishedHypotheses) -> Int[Tensor, "T B K"]:
         """The words of stored hypotheses, position by position; past their ends anything."""
         slot, found = stored.slot, []
         for i in reversed(range(len(self.steps))):
@@ -142,7 +142,7 @@ class _History:
                 slot = torch.where(inside, self._all(present, parents).gather(1, slot), slot)
         return torch.stack(found[::-1])
 
-    def copy(self, stored: Stored, results: Stored) -> None:
+    def copy(self, stored: FinishedHypotheses, results: FinishedHypotheses) -> None:
         """Put the finished hypotheses of the sentences present where they belong."""
         for result, now in zip(results, stored, strict=True):
             result.index_copy_(0, self.present, now)
@@ -153,7 +153,7 @@ class _History:
 
 def _run(
     scorer: Scorer, max_length: Tensor, settings: SearchSettings, prefix: _Prefix | None, lines: Tensor
-) -> tuple[Stored, _History]:
+) -> tuple[FinishedHypotheses, _History]:
     beam, exact, device = settings.beam, settings.exact_length, scorer.like.device
     if exact:
         max_length = torch.full_like(max_length, exact - 1)
@@ -163,8 +163,8 @@ def _run(
     state = scorer.start(settings.capacity or before + int(max_length.max()) + 1, beam)
     hidden, state, logp = _begin(scorer, state, len(limit), beam, prefix)
     lengths = None if prefix is None else prefix.lengths
-    rule = _rule(settings, Begin(scorer.like, limit, lines.to(device), lengths, logp, scorer.normalised))
-    results = Stored(*(torch.zeros_like(x) for x in rule.stored()))
+    rule = _rule(settings, SearchStart(scorer.like, limit, lines.to(device), lengths, logp, scorer.normalised))
+    results = FinishedHypotheses(*(torch.zeros_like(x) for x in rule.stored()))
     limit = limit if lengths is None else limit - lengths
     closes = {n + 1 for n in limit.tolist()}
     history = _History(len(limit), beam, device)
@@ -236,7 +236,7 @@ def _look(
     return tuple(torch.cat(each) for each in zip(*parts, strict=True))
 
 
-def _rule(settings: SearchSettings, begin: Begin) -> Rule:
+def _rule(settings: SearchSettings, begin: SearchStart) -> Rule:
     if settings.sampling is not None:
         return Sample(settings, begin)
     return (Greedy if settings.beam == 1 else Beam)(settings, begin)
@@ -247,13 +247,13 @@ def _rows(sentences: Int[Tensor, " c"], parents: Int[Tensor, "c K"]) -> Int[Tens
 
 
 def _read(
-    stored: Stored,
+    stored: FinishedHypotheses,
     history: _History,
     n_best: int,
     candidates: Candidates,
     prefixes: Sequence[Sequence[int]] | None,
 ) -> Hypotheses:
-    stored = Stored(*(x[:, :n_best] for x in stored))
+    stored = FinishedHypotheses(*(x[:, :n_best] for x in stored))
     words = candidates.words(history.trace(stored)).permute(1, 2, 0).tolist()
     scores, logps, ends = stored.score.tolist(), stored.logp.tolist(), stored.end.tolist()
     found = Hypotheses([], [], [])

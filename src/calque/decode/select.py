@@ -1,6 +1,6 @@
 """Vocabulary selection: only words that a lexical table offers for the words of the source can be chosen.
 
-A table is that of `calque.align.table`. Its tokens are entries of the run's vocabularies, as its codecs cut text.
+A table is that of `calque.align.lexical_table`. Its tokens are entries of the run's vocabularies, as its codecs cut text.
 """
 
 from collections.abc import Mapping, Sequence
@@ -12,11 +12,11 @@ import torch
 from jaxtyping import Bool, Int
 from torch import Tensor
 
-from calque.align.table import read_table
+from calque.align.lexical_table import read_table
 from calque.data.codecs import Codec
 from calque.data.vocabulary import EOS, SPECIALS, UNK
 from calque.decode.scorer import Candidates
-from calque.diagnostics import Place, error
+from calque.ground.diagnostics import Place, error
 
 
 @dataclass(frozen=True)

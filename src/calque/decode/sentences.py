@@ -9,10 +9,10 @@ import torch
 
 from calque.data.codecs import Codec
 from calque.data.vocabulary import EOS, PAD
-from calque.decode.scorer import COMBINE, Sourced
+from calque.decode.scorer import COMBINE, SourceBatch
 from calque.decode.select import Selection
-from calque.diagnostics import Diagnostic, Place
-from calque.experiment import Decode
+from calque.experiment import DecodeSettings
+from calque.ground.diagnostics import Diagnostic, Place
 from calque.model import Model
 
 
@@ -31,7 +31,7 @@ EMPTY = Translation("", (), 0.0, 0.0)
 
 
 @dataclass(frozen=True)
-class Loaded:
+class Translator:
     """A model ready to decode, and what surrounds it. `source_end`: sources are closed with the end symbol.
 
     others     the further models of an ensemble, each with its own source codec; the first has the target codec, the settings
@@ -45,16 +45,16 @@ class Loaded:
     model: Model
     source: Codec
     target: Codec
-    decode: Decode
+    decode: DecodeSettings
     source_end: bool = True
-    others: tuple["Loaded", ...] = ()
+    others: tuple["Translator", ...] = ()
     combine: str = COMBINE[0]
     selection: Selection | None = None
     scores: bool = True
     dictionary: Mapping[str, str] = field(default_factory=dict)
 
     @property
-    def members(self) -> tuple["Loaded", ...]:
+    def members(self) -> tuple["Translator", ...]:
         """All models."""
         return self, *self.others
 
@@ -79,7 +79,7 @@ class Sentence(NamedTuple):
 
 
 def sentences_of(
-    loaded: Loaded, asked: Sequence[Asked], first: int = 1, warn: Callable[[Diagnostic], None] | None = None
+    loaded: Translator, asked: Sequence[Asked], first: int = 1, warn: Callable[[Diagnostic], None] | None = None
 ) -> list[Sentence]:
     """Lines and their prefixes as ids; of a line with more than `max_source_tokens` tokens the rest is cut off, with D606."""
     lines = [one if isinstance(one, str) else one[0] for one in asked]
@@ -97,13 +97,13 @@ def sentences_of(
     return found
 
 
-def lengths_of(loaded: Loaded, sentence: Sentence) -> list[int]:
+def lengths_of(loaded: Translator, sentence: Sentence) -> list[int]:
     """Of the sources, end symbols counted, and of the prefix."""
     closed = zip(loaded.members, sentence.sources, strict=True)
     return [*(len(ids) + member.source_end for member, ids in closed), len(sentence.prefix)]
 
 
-def as_batch(member: Loaded, sources: Sequence[Source], slab: int = 0) -> Sourced:
+def as_batch(member: Translator, sources: Sequence[Source], slab: int = 0) -> SourceBatch:
     """Sources padded behind, on the model's device, their width rounded up if `slab`."""
     lengths = np.array([len(ids) + member.source_end for ids in sources])
     width = max(1, rounded(int(lengths.max()), slab))  # a blank line without end symbol takes one, masked, position
@@ -112,7 +112,7 @@ def as_batch(member: Loaded, sources: Sequence[Source], slab: int = 0) -> Source
         row[: len(ids) + member.source_end] = [*ids, EOS] if member.source_end else ids
     mask = torch.from_numpy(np.arange(width) < lengths[:, None])
     device = member.model.device
-    return Sourced(member.model, torch.from_numpy(source).to(device), mask.to(device))
+    return SourceBatch(member.model, torch.from_numpy(source).to(device), mask.to(device))
 
 
 def rounded(length: int, slab: int) -> int:

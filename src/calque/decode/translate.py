@@ -18,27 +18,27 @@ from calque.decode.sentences import (
     EMPTY,
     SLAB,
     Asked,
-    Loaded,
     Prefix,
     Sentence,
     Source,
     Translation,
+    Translator,
     as_batch,
     lengths_of,
     rounded,
     sentences_of,
 )
 from calque.decode.unknown import replace_unknown
-from calque.diagnostics import Diagnostic
-from calque.experiment import Decode
+from calque.experiment import DecodeSettings
+from calque.ground.diagnostics import Diagnostic
 
 __all__ = [
     "EMPTY",
     "Asked",
-    "Loaded",
     "Prefix",
     "Sentence",
     "Translation",
+    "Translator",
     "chunks",
     "force",
     "translate_batch",
@@ -48,19 +48,20 @@ __all__ = [
 
 
 def translate_lines(
-    loaded: Loaded,
+    loaded: Translator,
     asked: Sequence[Asked],
     n_best: int = 1,
     invariant: bool = False,
     first: int = 1,
     warn: Callable[[Diagnostic], None] | None = None,
+    progress: Callable[[int], None] | None = None,
 ) -> list[list[Translation]]:
     """The translations of each line, in the order of the lines, the best first; samples in the order of their numbers.
 
     A line of n tokens gets at most ceil(max_length_factor * n) + max_length_offset words, end symbols left out on both
     sides; of a line with more than `max_source_tokens` tokens the rest is cut off, with the warning D606. A line without
     tokens becomes the one empty translation, whatever its prefix. The beam is at least `n_best`. `first` is the number of the
-    first line.
+    first line. `progress` is called with the number of lines that each batch has finished.
 
     A product over another number of rows may round otherwise, so in rare cases, most of them in bfloat16, the batch still
     decides between two equally good words. With `invariant` every batch has the one shape that belongs to the lengths
@@ -83,12 +84,16 @@ def translate_lines(
         each = translate_batch(loaded, [sentences[i] for i in rows], n_best, SLAB if invariant else 0)
         for i, translations in zip(rows, each, strict=True):
             found[i] = translations or [EMPTY]
+        if progress is not None:
+            progress(len(rows))
+    if progress is not None:
+        progress(len(asked) - len(numbers))
     if loaded.decode.replace_unknown:
         return replace_unknown(loaded, [one if isinstance(one, str) else one[0] for one in asked], found, invariant)
     return found
 
 
-def _hypotheses(decode: Decode, n_best: int) -> int:
+def _hypotheses(decode: DecodeSettings, n_best: int) -> int:
     return n_best if decode.sample else max(decode.beam, n_best)
 
 
@@ -100,16 +105,17 @@ def _slabs(lengths: np.ndarray[tuple[int, int], np.dtype[np.int64]]) -> list[Sou
 
 
 def translate_stream(
-    loaded: Loaded,
+    loaded: Translator,
     asked: Iterable[Asked],
     n_best: int = 1,
     invariant: bool = False,
     chunk: int = 2000,
     warn: Callable[[Diagnostic], None] | None = None,
+    progress: Callable[[int], None] | None = None,
 ) -> Generator[list[Translation], None, None]:
     """The translations of each line as they come, in constant memory: `chunk` lines are read, then translated."""
     for first, some in chunks(asked, chunk):
-        yield from translate_lines(loaded, some, n_best, invariant, first, warn)
+        yield from translate_lines(loaded, some, n_best, invariant, first, warn, progress)
 
 
 def chunks(asked: Iterable[Asked], size: int) -> Iterator[tuple[int, list[Asked]]]:
@@ -121,7 +127,7 @@ def chunks(asked: Iterable[Asked], size: int) -> Iterator[tuple[int, list[Asked]
 
 
 def translate_batch(
-    loaded: Loaded, sentences: Sequence[Sentence], n_best: int = 1, slab: int = 0
+    loaded: Translator, sentences: Sequence[Sentence], n_best: int = 1, slab: int = 0
 ) -> list[list[Translation]]:
     """The translations of encoded sentences, all in one batch; in one of `slab` rows and rounded lengths, if given."""
     count, decode = len(sentences), loaded.decode
@@ -151,7 +157,7 @@ def translate_batch(
     return [_translations(loaded, hypotheses, b) for b in range(count)]
 
 
-def force(loaded: Loaded, lines: Sequence[str], targets: Sequence[Sequence[int]]) -> Scores:
+def force(loaded: Translator, lines: Sequence[str], targets: Sequence[Sequence[int]]) -> Scores:
     """log p of given translations under an ensemble: whole targets as prefixes. `calque.decode.score` is faster for one model."""
     whole = replace(loaded, decode=replace(loaded.decode, max_source_tokens=0))
     sentences = sentences_of(whole, list(zip(lines, targets, strict=True)))
@@ -167,10 +173,10 @@ def force(loaded: Loaded, lines: Sequence[str], targets: Sequence[Sequence[int]]
     return Scores(logp, torch.tensor([len(ids) + 1 for ids in targets], dtype=torch.int64))
 
 
-def _limit(decode: Decode, words: int) -> int:
+def _limit(decode: DecodeSettings, words: int) -> int:
     return math.ceil(decode.max_length_factor * words) + decode.max_length_offset
 
 
-def _translations(loaded: Loaded, hypotheses: Hypotheses, b: int) -> list[Translation]:
+def _translations(loaded: Translator, hypotheses: Hypotheses, b: int) -> list[Translation]:
     each = zip(hypotheses.tokens[b], hypotheses.scores[b], hypotheses.logps[b], strict=True)
     return [Translation(loaded.target.decode(ids), tuple(ids), score, logp) for ids, score, logp in each]

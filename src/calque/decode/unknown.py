@@ -6,7 +6,7 @@ from typing import NamedTuple
 from calque.data.codecs import split
 from calque.data.vocabulary import UNK
 from calque.decode.attention import attend
-from calque.decode.sentences import Loaded, Translation
+from calque.decode.sentences import Translation, Translator
 
 DICTIONARY, COPY, LEFT = "dictionary", "copy", "left"
 
@@ -22,7 +22,7 @@ class Replacement(NamedTuple):
     word: str | None
     """what stands in its place"""
 
-    def how(self, loaded: Loaded) -> str:
+    def how(self, loaded: Translator) -> str:
         """By the dictionary, by a copy of the source word, or not at all."""
         if self.source is None:
             return LEFT
@@ -30,7 +30,7 @@ class Replacement(NamedTuple):
 
 
 def replacements(
-    loaded: Loaded, lines: Sequence[str], found: Sequence[Sequence[Translation]], alone: bool = False
+    loaded: Translator, lines: Sequence[str], found: Sequence[Sequence[Translation]], alone: bool = False
 ) -> list[Replacement]:
     """Every unknown word of the translations of each line, in order, and what takes its place.
 
@@ -56,14 +56,14 @@ def replacements(
 
 
 def replace_unknown(
-    loaded: Loaded, lines: Sequence[str], found: Sequence[Sequence[Translation]], alone: bool = False
+    loaded: Translator, lines: Sequence[str], found: Sequence[Sequence[Translation]], alone: bool = False
 ) -> list[list[Translation]]:
     """The translations of each line with another text where it holds `<unk>`, see `replacements`; ids and scores stay."""
     return replaced(loaded, found, replacements(loaded, lines, found, alone))
 
 
 def replaced(
-    loaded: Loaded, found: Sequence[Sequence[Translation]], made: Sequence[Replacement]
+    loaded: Translator, found: Sequence[Sequence[Translation]], made: Sequence[Replacement]
 ) -> list[list[Translation]]:
     """The translations with these replacements in their texts."""
     texts: dict[tuple[int, int], list[str]] = {}

@@ -14,9 +14,9 @@ from multiprocessing.connection import Connection, wait
 from multiprocessing.context import SpawnProcess
 from typing import NamedTuple, cast
 
-from calque.allocation import keep_freed_memory
-from calque.decode.translate import Asked, Loaded, Translation, chunks, translate_lines
-from calque.diagnostics import CalqueError, Diagnostic, Place, error
+from calque.decode.translate import Asked, Translation, Translator, chunks, translate_lines
+from calque.ground.allocation import keep_freed_memory
+from calque.ground.diagnostics import CalqueError, Diagnostic, Place, error
 
 CHUNK = 250
 """Lines that a worker translates at a time."""
@@ -24,16 +24,16 @@ AHEAD = 4
 """Chunks for each worker that may be under way or wait for an earlier one: what bounds memory."""
 
 
-class Work(NamedTuple):
+class WorkerTask(NamedTuple):
     """What workers do. `open` loads the run, in the worker; it is pickled, as a `functools.partial` of a function is."""
 
-    open: Callable[[], Loaded]
+    open: Callable[[], Translator]
     n_best: int = 1
     invariant: bool = False
     threads: int = 1
 
 
-class _Done(NamedTuple):
+class _ChunkResult(NamedTuple):
     found: list[list[Translation]]
     warnings: list[Diagnostic]
     fault: Exception | None = None
@@ -41,11 +41,12 @@ class _Done(NamedTuple):
 
 
 def translate_with_workers(
-    work: Work,
+    work: WorkerTask,
     workers: int,
     asked: Iterable[Asked],
     chunk: int = CHUNK,
     warn: Callable[[Diagnostic], None] | None = None,
+    progress: Callable[[int], None] | None = None,
 ) -> Generator[list[Translation], None, None]:
     """As `translate_stream`, by `workers` processes; lines are read no further ahead than AHEAD chunks for each.
 
@@ -57,7 +58,7 @@ def translate_with_workers(
             crew.append(_Worker(work))
         parts = enumerate(chunks(asked, chunk))
         given = told = 0  # chunks handed out, and passed on
-        finished: dict[int, _Done] = {}
+        finished: dict[int, _ChunkResult] = {}
         more = True
         while more or told < given:
             for worker in crew:
@@ -82,6 +83,8 @@ def translate_with_workers(
                 if warn is not None:
                     for one in done.warnings:
                         warn(one)
+                if progress is not None:
+                    progress(len(done.found))
                 yield from done.found
     finally:
         for worker in crew:
@@ -91,7 +94,7 @@ def translate_with_workers(
 class _Worker:
     """A process, the pipe to it, and the number of the chunk that it is at."""
 
-    def __init__(self, work: Work):
+    def __init__(self, work: WorkerTask):
         context = multiprocessing.get_context("spawn")
         self.pipe, theirs = context.Pipe()
         self.process: SpawnProcess = context.Process(target=_serve, args=(theirs, work), daemon=True)
@@ -107,9 +110,9 @@ class _Worker:
         except OSError:
             raise self._gone() from None
 
-    def take(self) -> tuple[int, _Done]:
+    def take(self) -> tuple[int, _ChunkResult]:
         try:
-            done: _Done = self.pipe.recv()
+            done: _ChunkResult = self.pipe.recv()
         except (EOFError, OSError):
             raise self._gone() from None
         number, self.busy = cast("int", self.busy), None
@@ -153,14 +156,14 @@ def _end_after(sentinel: int) -> None:
     os._exit(0)
 
 
-def _serve(pipe: Connection, work: Work) -> None:
+def _serve(pipe: Connection, work: WorkerTask) -> None:
     """The life of a worker: opens the run with the first chunk, translates, ends when the pipe does."""
     end_with_parent()
     import torch
 
     keep_freed_memory()
     torch.set_num_threads(work.threads)
-    loaded: Loaded | None = None
+    loaded: Translator | None = None
     while True:
         try:
             first, asked = pipe.recv()
@@ -169,11 +172,13 @@ def _serve(pipe: Connection, work: Work) -> None:
         warnings: list[Diagnostic] = []
         try:
             loaded = loaded or work.open()
-            done = _Done(translate_lines(loaded, asked, work.n_best, work.invariant, first, warnings.append), warnings)
+            done = _ChunkResult(
+                translate_lines(loaded, asked, work.n_best, work.invariant, first, warnings.append), warnings
+            )
         except CalqueError as fault:
-            done = _Done([], warnings, fault)
+            done = _ChunkResult([], warnings, fault)
         except Exception as fault:
-            done = _Done([], [], RuntimeError(f"{type(fault).__name__}: {fault}"), traceback.format_exc())
+            done = _ChunkResult([], [], RuntimeError(f"{type(fault).__name__}: {fault}"), traceback.format_exc())
         try:
             pipe.send(done)
         except OSError:

@@ -1,13 +1,13 @@
 """A definition as a picture, drawn from the checked tree alone, before a weight exists."""
 
-from calque.adl.check import Checked
+from calque.adl.check import CheckedDefinition
 from calque.diagram.draw import picture
 from calque.diagram.svg import svg
 
 __all__ = ["diagram", "picture"]
 
 
-def diagram(checked: Checked, title: str) -> str:
+def diagram(checked: CheckedDefinition, title: str) -> str:
     """The network as an SVG document.
 
     Both sides flow downwards. A frame `n ×` is a repetition, drawn once; an arc into `+` is the identity of a residual sum; an

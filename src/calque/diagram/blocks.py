@@ -13,12 +13,12 @@ from calque.diagram.shapes import (
     NAME,
     SMALL,
     Box,
-    Canvas,
     Dot,
+    Drawing,
     Ending,
     Frame,
     Rectangle,
-    Words,
+    TextLine,
     width_of,
     wrapped,
 )
@@ -38,7 +38,7 @@ class Block(ABC):
     arrives: bool = False
 
     @abstractmethod
-    def draw(self, on: Canvas, x: float, y: float) -> None:
+    def draw(self, on: Drawing, x: float, y: float) -> None:
         """Draws it with its axis at x and its entry at y; its exit is at y + height."""
 
     def reach(self, outer: int) -> float:
@@ -53,12 +53,12 @@ class Block(ABC):
             self.right = max(self.right, to)
 
 
-class Bare(Block):
+class IdentityBlock(Block):
     """The identity: a line."""
 
     height = 6
 
-    def draw(self, on: Canvas, x: float, y: float) -> None:
+    def draw(self, on: Drawing, x: float, y: float) -> None:
         on.line((x, y), (x, y + self.height))
 
 
@@ -71,10 +71,10 @@ class Mark(Block):
         self.text, self.inner = text, inner
         self.widen(inner, 6 + width_of(text))
 
-    def draw(self, on: Canvas, x: float, y: float) -> None:
+    def draw(self, on: Drawing, x: float, y: float) -> None:
         on.line((x, y), (x, y + self.height))
         anchor = "start" if self.inner > 0 else "end"
-        on.words.append(Words(x + 6 * self.inner, y + 11, self.text, SMALL, anchor, colour="#666666"))
+        on.words.append(TextLine(x + 6 * self.inner, y + 11, self.text, SMALL, anchor, colour="#666666"))
 
 
 class Tap(Block):
@@ -86,10 +86,10 @@ class Tap(Block):
         self.label, self.inner, self.last = label, inner, last
         self.widen(inner, 6 + width_of("@" + label))
 
-    def draw(self, on: Canvas, x: float, y: float) -> None:
+    def draw(self, on: Drawing, x: float, y: float) -> None:
         on.line((x, y), (x, y + (17 if self.last else self.height)))
         anchor = "start" if self.inner > 0 else "end"
-        on.words.append(Words(x + 6 * self.inner, y + 11, "@" + self.label, SMALL, anchor, colour=SOURCE))
+        on.words.append(TextLine(x + 6 * self.inner, y + 11, "@" + self.label, SMALL, anchor, colour=SOURCE))
         on.dots.append(Dot(x, y + 17, self.label))
 
 
@@ -124,16 +124,16 @@ class Leaf(Block):
             behind = max((width_of(line) for line in r.chain), default=-28) + 28
             self.left = max(self.left, self.half + behind + max(map(width_of, r.words)) + 18)
 
-    def draw(self, on: Canvas, x: float, y: float) -> None:
+    def draw(self, on: Drawing, x: float, y: float) -> None:
         words = []
         extra = 0 if self.beside else LINE * len(self.lines)
         base = y + (self.height - extra) / 2 + 4
         if self.beside and self.lines:
-            words.append(Words(x - self.half + 7, base, self.name, NAME, bold=True))
-            words.append(Words(x + self.half - 7, base, self.lines[0], SMALL, "end"))
+            words.append(TextLine(x - self.half + 7, base, self.name, NAME, bold=True))
+            words.append(TextLine(x + self.half - 7, base, self.lines[0], SMALL, "end"))
         else:
-            words.append(Words(x, base, self.name, NAME, "middle", bold=True))
-            words += [Words(x, base + LINE * k, line, SMALL, "middle") for k, line in enumerate(self.lines, 1)]
+            words.append(TextLine(x, base, self.name, NAME, "middle", bold=True))
+            words += [TextLine(x, base + LINE * k, line, SMALL, "middle") for k, line in enumerate(self.lines, 1)]
         room = Rectangle(x - self.half, y, 2 * self.half, self.height)
         on.boxes.append(Box(room, tuple(words), self.kind, self.about))
         top = y + (self.height - sum(self.slots)) / 2
@@ -141,17 +141,19 @@ class Leaf(Block):
             self.reading(on, r, x - self.half, top + slot / 2)
             top += slot
 
-    def reading(self, on: Canvas, r: Reading, end: float, y: float) -> None:
+    def reading(self, on: Drawing, r: Reading, end: float, y: float) -> None:
         """One point that is read: its words left of the box, the chain behind it between."""
         if r.chain:
             w = max(map(width_of, r.chain)) + 12
             room = Rectangle(end - 16 - w, y - LINE * len(r.chain) / 2 - 1, w, LINE * len(r.chain) + 2)
-            lines = (Words(room.x + w / 2, room.y + 10 + LINE * k, t, SMALL, "middle") for k, t in enumerate(r.chain))
+            lines = (
+                TextLine(room.x + w / 2, room.y + 10 + LINE * k, t, SMALL, "middle") for k, t in enumerate(r.chain)
+            )
             on.boxes.append(Box(room, tuple(lines), "source", f"behind the source of {self.path}"))
             on.line((room.x + w, y), (end, y), head=True, kind="source")
             end = room.x
         for k, text in enumerate(r.words):
-            on.words.append(Words(end - 10, y - 4 + 16 * k, text, SMALL, "end", colour=SOURCE))
+            on.words.append(TextLine(end - 10, y - 4 + 16 * k, text, SMALL, "end", colour=SOURCE))
         on.endings.append(Ending(end, y, r.label, self.path))
 
 
@@ -162,7 +164,7 @@ class Pipe(Block):
     parts: list[Block] = field(default_factory=list)
 
     def __post_init__(self) -> None:
-        self.parts = self.parts or [Bare()]
+        self.parts = self.parts or [IdentityBlock()]
         self.left = max(p.left for p in self.parts)
         self.right = max(p.right for p in self.parts)
         self.height = sum(p.height for p in self.parts) + sum(self.gaps())
@@ -173,7 +175,7 @@ class Pipe(Block):
         pairs = zip(self.parts, self.parts[1:], strict=False)
         return [_gap(before, part) for before, part in pairs]
 
-    def draw(self, on: Canvas, x: float, y: float) -> None:
+    def draw(self, on: Drawing, x: float, y: float) -> None:
         for part, gap in zip(self.parts, [0.0, *self.gaps()], strict=True):
             on.line((x, y), (x, y + gap), head=part.arrives)
             part.draw(on, x, y + gap)
@@ -185,7 +187,7 @@ class Pipe(Block):
         for part in reversed(self.parts):
             if isinstance(part, Mark):
                 return part.text
-            if isinstance(part, Framed) and part.body.shown is not None:
+            if isinstance(part, FrameBlock) and part.body.shown is not None:
                 return part.body.shown
         return None
 
@@ -201,10 +203,10 @@ def _gap(before: Block, part: Block) -> float:
     told = isinstance(before, Mark | Tap)
     if part.arrives:
         return 6 if told else GAP
-    return 0 if isinstance(part, Mark | Tap) else 2 if told else 7 if isinstance(part, Framed) else 4
+    return 0 if isinstance(part, Mark | Tap) else 2 if told else 7 if isinstance(part, FrameBlock) else 4
 
 
-class Framed(Block):
+class FrameBlock(Block):
     """A part with a frame and a title around it."""
 
     def __init__(self, body: Pipe, title: str, kind: str, outer: int):
@@ -217,10 +219,10 @@ class Framed(Block):
         self.widen(outer, width_of(title) + 14 - beside)
         self.height = TITLE + body.height + PAD + (0 if isinstance(body.parts[-1], Tap) else 2)
 
-    def draw(self, on: Canvas, x: float, y: float) -> None:
+    def draw(self, on: Drawing, x: float, y: float) -> None:
         room = Rectangle(x - self.left, y, self.left + self.right, self.height)
         edge = room.x + 7 if self.outer < 0 else room.x + room.w - 7
-        title = Words(edge, y + 12, self.title, SMALL, "start" if self.outer < 0 else "end", bold=True)
+        title = TextLine(edge, y + 12, self.title, SMALL, "start" if self.outer < 0 else "end", bold=True)
         on.frames.append(Frame(room, title, self.kind))
         self.body.draw(on, x, y + TITLE)
         if not self.closed:
@@ -228,7 +230,7 @@ class Framed(Block):
             on.line((x, y + TITLE + self.body.height), (x, y + self.height))
 
 
-class Fed(Framed):
+class FeedBlock(FrameBlock):
     """A frame whose output comes back to its entry, one position later."""
 
     def __init__(self, body: Pipe, outer: int):
@@ -238,7 +240,7 @@ class Fed(Framed):
         self.widen(outer, inside.reach(outer) + PAD + ARC)
         self.height += 8
 
-    def draw(self, on: Canvas, x: float, y: float) -> None:
+    def draw(self, on: Drawing, x: float, y: float) -> None:
         super().draw(on, x, y)
         entry = self.body.parts[0]
         far = x + self.outer * (self.body.reach(self.outer) + ARC)
@@ -247,7 +249,7 @@ class Fed(Framed):
         on.line((x, low), (far, low), (far, high), (end, high), head=True, kind="arc")
 
 
-class Joined(Block):
+class JoinBlock(Block):
     """Branches side by side that one layer joins; with `arc`, the input joins too, around them."""
 
     def __init__(self, branches: Sequence[Pipe], name: str, kind: str, about: str, arc: bool, outer: int):
@@ -271,7 +273,7 @@ class Joined(Block):
         self.low = self.tail + sum(tap.height for taps in self.taps for tap in taps)
         self.height = self.low + GAP + JOIN
 
-    def draw(self, on: Canvas, x: float, y: float) -> None:
+    def draw(self, on: Drawing, x: float, y: float) -> None:
         fork = y + self.start
         on.line((x, y), (x, fork))
         tail = y + self.tail
@@ -287,7 +289,7 @@ class Joined(Block):
                 done = tail = tail + tap.height
             on.line((at, done), (at, y + self.low + GAP), head=True)
         room = Rectangle(x - self.half, y + self.low + GAP, 2 * self.half, JOIN)
-        word = Words(x, room.y + 12, self.name, NAME, "middle", bold=True)
+        word = TextLine(x, room.y + 12, self.name, NAME, "middle", bold=True)
         on.boxes.append(Box(room, (word,), self.kind, self.about, JOIN / 2 if self.name == "+" else 6))
         if self.around:
             far, centre = x + self.outer * self.around, room.y + JOIN / 2
@@ -299,7 +301,7 @@ def _clear(bodies: Sequence[Pipe], outer: int) -> list[float]:
     shifts = [0.0] * len(bodies)
     taken: list[tuple[float, float]] = []
     for k in sorted(range(len(bodies)), key=lambda k: outer * k):  # from the inner side outwards
-        alone = Canvas()
+        alone = Drawing()
         bodies[k].draw(alone, 0, 0)
         ways = [dot.y for dot in alone.dots] + [end.y for end in alone.endings]
         while any(low < way + shifts[k] < high for way in ways for low, high in taken):

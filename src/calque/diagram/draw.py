@@ -2,13 +2,13 @@
 
 from typing import NamedTuple
 
-from calque.adl.check import Checked
-from calque.diagram.blocks import Block, Fed, Framed, Joined, Leaf, Mark, Pipe, Tap
-from calque.diagram.shapes import HEAD, SMALL, Box, Canvas, Rectangle, Words, width_of
+from calque.adl.check import CheckedDefinition
+from calque.diagram.blocks import Block, FeedBlock, FrameBlock, JoinBlock, Leaf, Mark, Pipe, Tap
+from calque.diagram.shapes import HEAD, SMALL, Box, Drawing, Rectangle, TextLine, width_of
 from calque.diagram.view import (
     IDENTITY,
     SUM,
-    Layer,
+    LayerView,
     Repeat,
     Steps,
     argument_texts,
@@ -18,7 +18,7 @@ from calque.diagram.view import (
     several,
     view,
 )
-from calque.explain.table import short
+from calque.explain.node_table import short
 from calque.layers.cost import BACKWARDS, FED
 
 MARGIN, TRUNK, TOP = 14, 10, 52
@@ -32,7 +32,7 @@ KINDS = {
 """Colours of boxes and what they say."""
 
 
-class Place(NamedTuple):
+class DrawingPlace(NamedTuple):
     """Where something is drawn: the outer side, the model's width, and how many characters a box may have across."""
 
     outer: int
@@ -40,21 +40,21 @@ class Place(NamedTuple):
     columns: int = 24
 
     @property
-    def beside(self) -> "Place":
+    def beside(self) -> "DrawingPlace":
         """The same beside other branches."""
         return self._replace(columns=18)
 
 
-def picture(checked: Checked, title: str) -> Canvas:
+def picture(checked: CheckedDefinition, title: str) -> Drawing:
     """The picture of a definition."""
     encoder, decoder = view([checked.encoder]), view([checked.decoder])
     sides = {
-        "encoder": _side(encoder, checked.encoder.parameters, Place(LEFT, checked.width)),
-        "decoder": _side(decoder, checked.decoder.parameters, Place(RIGHT, checked.width)),
+        "encoder": _side(encoder, checked.encoder.parameters, DrawingPlace(LEFT, checked.width)),
+        "decoder": _side(decoder, checked.decoder.parameters, DrawingPlace(RIGHT, checked.width)),
     }
     read = list(dict.fromkeys(r.label for layer in nodes_below(decoder) for r in readings(layer, checked.width)))
     gutter = TRUNK * (len(read) + 1)
-    on = Canvas()
+    on = Drawing()
     left, right = sides["encoder"], sides["decoder"]
     x = MARGIN + left.left
     left.draw(on, x, TOP)
@@ -62,15 +62,15 @@ def picture(checked: Checked, title: str) -> Canvas:
     right.draw(on, second, TOP)
     _arrows(on, x + left.right)
     about = f"hash {checked.hash}, d = {checked.width}"
-    on.words.append(Words(MARGIN, 22, title, HEAD, bold=True))
-    on.words.append(Words(MARGIN, 39, about, SMALL, colour="#666666"))
+    on.words.append(TextLine(MARGIN, 22, title, HEAD, bold=True))
+    on.words.append(TextLine(MARGIN, 39, about, SMALL, colour="#666666"))
     ends = [second + right.right, *(w.room.x + w.room.w for w in on.words)]
     on.width = max(ends) + MARGIN
     on.height = _legend(on, TOP + max(left.height, right.height) + 12)
     return on
 
 
-def _side(steps: Steps, parameters: int, at: Place) -> Framed:
+def _side(steps: Steps, parameters: int, at: DrawingPlace) -> FrameBlock:
     outer = at.outer
     name = "encoder" if outer == LEFT else "decoder"
     start = "source embeddings" if outer == LEFT else "target embeddings"
@@ -81,25 +81,25 @@ def _side(steps: Steps, parameters: int, at: Place) -> Framed:
         parts.append(Tap("end", inner, last=True))
     else:
         parts.append(Leaf("output layer", (), "join", "scores of every word of the vocabulary"))
-    return Framed(Pipe(parts), f"{name}, {short(parameters)} parameters", "side", outer)
+    return FrameBlock(Pipe(parts), f"{name}, {short(parameters)} parameters", "side", outer)
 
 
-def _pipe(steps: Steps, at: Place) -> Pipe:
+def _pipe(steps: Steps, at: DrawingPlace) -> Pipe:
     """A chain, with its labels, and widths where they change."""
     parts: list[Block] = []
     for step in steps.steps:
         block = _block(step.item, at)
         parts += [] if block is None else [block]
         before, after = step.item.widths
-        if after != before and not (isinstance(block, Framed) and block.body.shown == several(after)):
+        if after != before and not (isinstance(block, FrameBlock) and block.body.shown == several(after)):
             parts.append(Mark(several(after), -at.outer))
         parts += [Tap(label, -at.outer) for label in dict.fromkeys(map(label_of, step.keys))]
     return Pipe(parts)
 
 
-def _block(item: Layer | Repeat, at: Place) -> Block | None:
+def _block(item: LayerView | Repeat, at: DrawingPlace) -> Block | None:
     if isinstance(item, Repeat):
-        return Framed(_pipe(item.body, at), f"{several(item.counts)} ×", "repeat", at.outer)
+        return FrameBlock(_pipe(item.body, at), f"{several(item.counts)} ×", "repeat", at.outer)
     node = item.first
     about = "\n".join([node.path, node.text, f"{node.width_in} -> {node.width_out}, {node.parameters:,} parameters"])
     if node.name == IDENTITY:
@@ -115,14 +115,16 @@ def _block(item: Layer | Repeat, at: Place) -> Block | None:
         arc = True
     pipes = [_body(item, body, at.beside if len(bodies) > 1 else at) for body in bodies]
     if node.cost.bodies == FED:
-        return Fed(pipes[0], at.outer)
+        return FeedBlock(pipes[0], at.outer)
     if node.cost.bodies == BACKWARDS:
-        return Framed(pipes[0], node.name, "reverse", at.outer)
+        return FrameBlock(pipes[0], node.name, "reverse", at.outer)
     name = "+" if node.name == SUM and len(pipes) == 1 else " ".join([node.name, *arguments])
-    return Joined(pipes, name, "join" if node.name == SUM or not node.parameters else item.kind, about, arc, at.outer)
+    return JoinBlock(
+        pipes, name, "join" if node.name == SUM or not node.parameters else item.kind, about, arc, at.outer
+    )
 
 
-def _body(item: Layer, body: Steps, at: Place) -> Pipe:
+def _body(item: LayerView, body: Steps, at: DrawingPlace) -> Pipe:
     """A body, with its width where it receives another than the layer does."""
     pipe = _pipe(body, at)
     if body.widths[0] == item.widths[0]:
@@ -130,7 +132,7 @@ def _body(item: Layer, body: Steps, at: Place) -> Pipe:
     return Pipe([Mark(several(body.widths[0]), -at.outer), *pipe.parts])
 
 
-def _arrows(on: Canvas, edge: float) -> None:
+def _arrows(on: Drawing, edge: float) -> None:
     """From each point that is read down or up its own line between the sides, to its readers."""
     points = {dot.label: dot for dot in on.dots}
     read = sorted({end.label for end in on.endings}, key=lambda label: (points[label].y, label))
@@ -141,7 +143,7 @@ def _arrows(on: Canvas, edge: float) -> None:
                 on.line((dot.x, dot.y), (trunk, dot.y), (trunk, end.y), (end.x, end.y), head=True, kind="source")
 
 
-def _legend(on: Canvas, y: float) -> float:
+def _legend(on: Drawing, y: float) -> float:
     """What the colours say, in as many lines as it needs; where it ends."""
     used = [kind for kind in KINDS if any(box.kind == kind for box in on.boxes)]
     x: float = MARGIN
@@ -150,6 +152,6 @@ def _legend(on: Canvas, y: float) -> float:
         if x > MARGIN and x + room > on.width - MARGIN:
             x, y = MARGIN, y + 16
         on.boxes.append(Box(Rectangle(x, y, 12, 10), (), kind, round=2))
-        on.words.append(Words(x + 16, y + 9, KINDS[kind]))
+        on.words.append(TextLine(x + 16, y + 9, KINDS[kind]))
         x += room + 8
     return y + 10 + MARGIN

@@ -42,7 +42,7 @@ class Rectangle:
 
 
 @dataclass(frozen=True)
-class Words:
+class TextLine:
     """A line of text. `anchor`: start, middle or end at x; y is the baseline."""
 
     x: float
@@ -66,7 +66,7 @@ class Box:
     """A layer, or a join: a rectangle with words in it. `kind` colours it, `about` is what a pointer over it is told."""
 
     room: Rectangle
-    words: tuple[Words, ...]
+    words: tuple[TextLine, ...]
     kind: str
     about: str = ""
     round: float = 3
@@ -77,12 +77,12 @@ class Frame:
     """A rectangle around a part: a repetition, a feed, a side."""
 
     room: Rectangle
-    title: Words
+    title: TextLine
     kind: str
 
 
 @dataclass(frozen=True)
-class Line:
+class Route:
     """A way through corners, which are rounded; `head`: an arrowhead at its end. `kind`: flow, arc, source."""
 
     corners: tuple[tuple[float, float], ...]
@@ -110,14 +110,14 @@ class Ending:
 
 
 @dataclass
-class Canvas:
+class Drawing:
     """Everything drawn so far."""
 
     frames: list[Frame] = field(default_factory=list)
-    lines: list[Line] = field(default_factory=list)
+    lines: list[Route] = field(default_factory=list)
     boxes: list[Box] = field(default_factory=list)
     dots: list[Dot] = field(default_factory=list)
-    words: list[Words] = field(default_factory=list)
+    words: list[TextLine] = field(default_factory=list)
     endings: list[Ending] = field(default_factory=list)
     width: float = 0
     height: float = 0
@@ -125,7 +125,7 @@ class Canvas:
     def line(self, *corners: tuple[float, float], head: bool = False, kind: str = "flow") -> None:
         """A line, where it has a length."""
         if corners[0] != corners[-1]:
-            self.lines.append(Line(corners, head, kind))
+            self.lines.append(Route(corners, head, kind))
 
 
 def wrapped(parts: Sequence[str], columns: int) -> list[str]:

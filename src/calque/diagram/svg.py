@@ -2,7 +2,7 @@
 
 from html import escape
 
-from calque.diagram.shapes import Box, Canvas, Frame, Line, Words
+from calque.diagram.shapes import Box, Drawing, Frame, Route, TextLine
 
 FONT = "'DejaVu Sans Mono', Menlo, Consolas, 'Liberation Mono', monospace"
 """Fonts whose characters are as wide as `shapes.CHARACTER` says, or narrower."""
@@ -24,7 +24,7 @@ STROKE = {"flow": "#333333", "arc": "#333333", "source": "#9a4a08"}
 CORNER, HEADED = 5, 5
 
 
-def svg(on: Canvas, name: str, title: str, description: str) -> str:
+def svg(on: Drawing, name: str, title: str, description: str) -> str:
     """The document. `name` makes its identifiers its own, where several stand on a page."""
     w, h = _n(on.width), _n(on.height)
     lines = [
@@ -51,7 +51,7 @@ def _text(text: str) -> str:
     return escape(text, quote=False)
 
 
-def _words(words: Words) -> str:
+def _words(words: TextLine) -> str:
     anchor = "" if words.anchor == "start" else f' text-anchor="{words.anchor}"'
     bold = ' font-weight="bold"' if words.bold else ""
     at = f'x="{_n(words.x)}" y="{_n(words.y)}" font-size="{_n(words.size)}"'
@@ -73,7 +73,7 @@ def _box(box: Box) -> str:
     return f'<g>{told}<rect {place} fill="{fill}" stroke="{stroke}"/>{"".join(_words(w) for w in box.words)}</g>'
 
 
-def _line(line: Line) -> str:
+def _line(line: Route) -> str:
     colour = STROKE[line.kind]
     way = _way(line.corners, HEADED if line.head else 0)
     drawn = f'<path d="{way}" fill="none" stroke="{colour}"/>'

@@ -10,7 +10,7 @@ from itertools import pairwise
 from typing import Any
 
 from calque.adl.signature import REQUIRED, Body, Parameter, Point, Setting, Word
-from calque.adl.tree import Chain, Node
+from calque.adl.tree import CheckedChain, Node
 from calque.explain import default_text
 from calque.layers.cost import FED, HERE
 
@@ -20,7 +20,7 @@ IDENTITY, SUM = "id", "add"
 
 
 @dataclass(frozen=True)
-class Layer:
+class LayerView:
     """A layer, once for each copy that is drawn here, and its bodies."""
 
     nodes: tuple[Node, ...]
@@ -74,7 +74,7 @@ class Repeat:
 class Step:
     """A layer or repetition in a chain, and the keys under which its output can be read, copy by copy."""
 
-    item: Layer | Repeat
+    item: LayerView | Repeat
     keys: tuple[str, ...]
 
 
@@ -88,7 +88,7 @@ class Steps:
     @property
     def bare(self) -> bool:
         """Is it the identity, without a label?"""
-        return all(not s.keys and isinstance(s.item, Layer) and s.item.first.name == IDENTITY for s in self.steps)
+        return all(not s.keys and isinstance(s.item, LayerView) and s.item.first.name == IDENTITY for s in self.steps)
 
 
 @dataclass(frozen=True)
@@ -101,7 +101,7 @@ class Reading:
     chain: tuple[str, ...]
 
 
-def view(chains: Sequence[Chain]) -> Steps:
+def view(chains: Sequence[CheckedChain]) -> Steps:
     """Chains of one text, copies of each other, as one."""
     stems = list(dict.fromkeys(_stem(name) for chain in chains for name in chain.items))
     steps = tuple(_step(stem, chains) for stem in stems)
@@ -113,23 +113,23 @@ def _stem(name: str) -> str:
     return copy[1] if copy else name
 
 
-def _step(stem: str, chains: Sequence[Chain]) -> Step:
+def _step(stem: str, chains: Sequence[CheckedChain]) -> Step:
     nodes: list[Node] = []
-    copies: list[Chain] = []
+    copies: list[CheckedChain] = []
     counts: list[int] = []
     keys: list[str] = []
     for chain in chains:
         named = [name for name in chain.items if _stem(name) == stem]
         found = [chain.items[name] for name in named]
         nodes += [item for item in found if isinstance(item, Node)]
-        copies += [item for item in found if isinstance(item, Chain)]
-        counts.append(sum(isinstance(item, Chain) for item in found))
+        copies += [item for item in found if isinstance(item, CheckedChain)]
+        counts.append(sum(isinstance(item, CheckedChain) for item in found))
         keys += [chain.labels[name] for name in named if name in chain.labels]
     if copies:
         return Step(Repeat(tuple(counts), view(copies)), tuple(keys))
     own = [name for name, part in nodes[0].parts.items() if part.side == nodes[0].side]
     return Step(
-        Layer(tuple(nodes), tuple(view([node.parts[name] for node in nodes]) for name in own)),
+        LayerView(tuple(nodes), tuple(view([node.parts[name] for node in nodes]) for name in own)),
         tuple(dict.fromkeys([*keys, *(n.label for n in nodes if n.label)])),
     )
 
@@ -151,7 +151,7 @@ def several(values: Sequence[object]) -> str:
 # -- words
 
 
-def argument_texts(layer: Layer, width: int) -> list[str]:
+def argument_texts(layer: LayerView, width: int) -> list[str]:
     """The arguments that are not their defaults, as the language writes them; the width where it is not the model's."""
     found = []
     for p in _parameters(layer.first):
@@ -169,7 +169,7 @@ def argument_texts(layer: Layer, width: int) -> list[str]:
     return found
 
 
-def readings(layer: Layer, width: int) -> Iterator[Reading]:
+def readings(layer: LayerView, width: int) -> Iterator[Reading]:
     """The encoder points that a layer reads."""
     for p in _parameters(layer.first):
         if not isinstance(p.kind, Point) or _value(layer.first, p) is None:
@@ -225,7 +225,7 @@ def _text(value: object) -> str:
     return ", ".join(map(default_text, value)) if isinstance(value, tuple) else default_text(value)
 
 
-def nodes_below(steps: Steps) -> Iterator[Layer]:
+def nodes_below(steps: Steps) -> Iterator[LayerView]:
     """Every layer that is drawn, in order."""
     for step in steps.steps:
         if isinstance(step.item, Repeat):

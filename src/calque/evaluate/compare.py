@@ -12,9 +12,9 @@ from itertools import pairwise
 import numpy as np
 from jaxtyping import Float
 
-from calque.evaluate.measure import ORDERS, Measure
 from calque.evaluate.significance import Comparison, compare_statistics
-from calque.evaluate.words import (
+from calque.evaluate.statistics import ORDERS, Measure
+from calque.evaluate.word_matches import (
     FREQUENCIES,
     Gram,
     Overlap,
@@ -27,7 +27,7 @@ from calque.evaluate.words import (
     salient,
     tokeniser,
 )
-from calque.table import Cell, Table
+from calque.ground.table import Cell, Table
 
 STEPS = (5, 10, 20, 40)
 """Where buckets of differences end, in points."""
@@ -39,7 +39,7 @@ TIE = 1e-9
 
 
 @dataclass(frozen=True)
-class Example:
+class ComparedSentence:
     """A sentence and what the first runs made of it. `line` counts from 1; `gain` is how much better a is."""
 
     line: int
@@ -51,14 +51,14 @@ class Example:
 
 
 @dataclass(frozen=True)
-class Compared:
+class ComparisonResult:
     """Tests, tables, scores of every sentence, and the examples in which a, and in which b, is better most."""
 
     comparisons: tuple[Comparison, ...]
     tables: tuple[Table, ...]
     sentences: Table
-    better_a: tuple[Example, ...]
-    better_b: tuple[Example, ...]
+    better_a: tuple[ComparedSentence, ...]
+    better_b: tuple[ComparedSentence, ...]
 
 
 @dataclass(frozen=True)
@@ -81,7 +81,7 @@ def compare_systems(
     seed: int = 1,
     frequencies: Mapping[str, int] | None = None,
     examples: int = 3,
-) -> Compared:
+) -> ComparisonResult:
     """Everything at once. `frequencies` count words of a training text; those of the references where it is None.
 
     Examples, `examples` for each system, are those that the first metric tells apart most. Raises what the metrics raise.
@@ -107,7 +107,7 @@ def compare_systems(
         *_ngrams(words_a, words_b, references),
     ]
     better = [_examples(systems, gains[0], sign, examples) for sign in (1, -1)]
-    return Compared(tests, tuple(tables), _sentences(metrics, scores, lengths), *better)
+    return ComparisonResult(tests, tuple(tables), _sentences(metrics, scores, lengths), *better)
 
 
 def sentence_scores(metric: Measure, statistics: Float[np.ndarray, "R N k"]) -> Float[np.ndarray, " N"]:
@@ -226,11 +226,11 @@ def _sentences(
     return Table(tuple(head), tuple(rows), "sentences", "Scores of every sentence", left=0)
 
 
-def _examples(systems: Systems, gains: Float[np.ndarray, " N"], sign: int, most: int) -> tuple[Example, ...]:
+def _examples(systems: Systems, gains: Float[np.ndarray, " N"], sign: int, most: int) -> tuple[ComparedSentence, ...]:
     order = sorted((k for k in range(len(gains)) if sign * gains[k] > TIE), key=lambda k: (-sign * gains[k], k))
     sources = systems.sources
     return tuple(
-        Example(
+        ComparedSentence(
             k + 1,
             float(gains[k]),
             None if sources is None else sources[k],

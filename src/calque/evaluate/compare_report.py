@@ -4,14 +4,14 @@ from collections.abc import Iterator, Sequence
 from dataclasses import asdict
 from typing import Any
 
-from calque.evaluate.compare import Compared, Example
+from calque.evaluate.compare import ComparedSentence, ComparisonResult
 from calque.evaluate.significance import Comparison
-from calque.table import Cell, Table, escaped, pairs
+from calque.ground.table import Cell, Table, escaped, pairs
 
 MARKDOWN = "compare.md"
 
 
-def text(found: Compared) -> str:
+def text(found: ComparisonResult) -> str:
     """Tests, tables, examples."""
     parts = [_tests(found.comparisons)]
     parts += [f"{table.title}\n{table.text()}" for table in found.tables if table.rows]
@@ -20,7 +20,7 @@ def text(found: Compared) -> str:
     return "\n\n".join(parts)
 
 
-def data(found: Compared) -> dict[str, Any]:
+def data(found: ComparisonResult) -> dict[str, Any]:
     """Everything but the sentences' scores, for JSON."""
     return {
         "comparisons": [asdict(one) for one in found.comparisons],
@@ -29,7 +29,7 @@ def data(found: Compared) -> dict[str, Any]:
     }
 
 
-def files(found: Compared, title: str, command: str) -> dict[str, str]:
+def files(found: ComparisonResult, title: str, command: str) -> dict[str, str]:
     """One page, and each table as comma-separated values."""
     tests = _test_table(found.comparisons)
     made = {f"{t.name}.csv": t.csv() for t in (tests, found.sentences, *found.tables)}
@@ -38,7 +38,7 @@ def files(found: Compared, title: str, command: str) -> dict[str, str]:
     return made
 
 
-def _markdown(found: Compared, tests: Table, title: str, command: str) -> str:
+def _markdown(found: ComparisonResult, tests: Table, title: str, command: str) -> str:
     parts = [f"# {escaped(title)}", tests.markdown()]
     parts += [f"`{one.signature}`" for one in found.comparisons]
     parts += [f"## {escaped(t.title)}\n\n{t.markdown()}" for t in found.tables if t.rows]
@@ -80,19 +80,19 @@ def _system(scores: tuple[float, ...]) -> str:
     return f"{statistics.mean(scores):.2f} (deviation {statistics.stdev(scores):.2f}, {len(scores)} runs)"
 
 
-def _examples(found: Compared) -> Iterator[tuple[str, tuple[Example, ...]]]:
+def _examples(found: ComparisonResult) -> Iterator[tuple[str, tuple[ComparedSentence, ...]]]:
     metric = found.comparisons[0].metric
     for name, examples in (("A", found.better_a), ("B", found.better_b)):
         if examples:
             yield f"Sentences in which {name} is better most, by {metric}", examples
 
 
-def _lines(example: Example) -> list[tuple[str, str]]:
+def _lines(example: ComparedSentence) -> list[tuple[str, str]]:
     source = [] if example.source is None else [("source", example.source)]
     found = [*source, ("reference", example.reference), ("A", example.a), ("B", example.b)]
     return [(f"line {example.line}", f"{'A' if example.gain > 0 else 'B'} better by {abs(example.gain):.2f}"), *found]
 
 
-def _example_table(found: Compared) -> Table:
+def _example_table(found: ComparisonResult) -> Table:
     rows = tuple(tuple(asdict(e).values()) for e in (*found.better_a, *found.better_b))
     return Table(("line", "A better by", "source", "reference", "A", "B"), rows, "examples", "Examples")

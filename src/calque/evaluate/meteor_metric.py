@@ -17,9 +17,9 @@ from typing import Any
 import numpy as np
 from jaxtyping import Float
 
-from calque.diagnostics import Place, error, nearest
 from calque.evaluate.meteor_align import EXACT, align
 from calque.evaluate.meteor_text import ANY, NORMALISED, NUMBER, normalise, words
+from calque.ground.diagnostics import Place, error, nearest
 
 NORMALISATIONS = ("norm", "lower", "none")
 VERSIONS = ("1.5", "1.4")

@@ -8,8 +8,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from calque.data.text import Lines
-from calque.diagnostics import Place, error
+from calque.data.lines import Lines
+from calque.ground.diagnostics import Place, error
 
 if TYPE_CHECKING:
     from calque.evaluate.meteor_metric import MeteorSettings

@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 from jaxtyping import Float
 
-from calque.evaluate.measure import Measure
+from calque.evaluate.statistics import Measure
 
 HOLDS, FAILS, UNDECIDED = "holds", "does not hold", "undecided"
 RELATIONS = (">", "<", "~", ">=", "<=")

@@ -1,17 +1,17 @@
 """What is known of a definition before a weight exists: its figures, as values, as JSON and as a table."""
 
 from calque.explain.differences import differences, differences_json, differences_text
-from calque.explain.figures import Figures, figures
 from calque.explain.fit import fit, parameters
+from calque.explain.json_report import explanation
+from calque.explain.node_costs import Figures, figures
+from calque.explain.node_table import table
 from calque.explain.pages import default_text, layer_page, signature_text
-from calque.explain.report import explanation
-from calque.explain.table import table
-from calque.explain.whole import Around, Whole, whole
+from calque.explain.totals import ModelCosts, Surroundings, whole
 
 __all__ = [
-    "Around",
     "Figures",
-    "Whole",
+    "ModelCosts",
+    "Surroundings",
     "default_text",
     "differences",
     "differences_json",

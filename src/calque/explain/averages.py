@@ -15,7 +15,7 @@ from calque.layers.cost import BEFORE, Cost, Products
 from calque.layers.registry import builtin
 
 
-class Summed(Average):
+class SummedAverage(Average):
     """One addition after the other: n of them wait (equation 5, over a whole sentence)."""
 
     @classmethod
@@ -30,7 +30,7 @@ class Summed(Average):
         return torch.stack(means, 1)
 
 
-class Masked(Average):
+class MaskedAverage(Average):
     """The product with a matrix of 1/j (section 3.1, figure 3): nothing waits, and there are n^2 d multiply-adds more."""
 
     @classmethod
@@ -46,7 +46,7 @@ def mask(n: int) -> Float[Tensor, "n n"]:
     return torch.ones(n, n, dtype=torch.float64).tril() / torch.arange(1, n + 1)[:, None]
 
 
-FORMS: Mapping[str, type[Layer]] = {"sum": Summed, "mask": Masked}
+FORMS: Mapping[str, type[Layer]] = {"sum": SummedAverage, "mask": MaskedAverage}
 """By name."""
 
 

@@ -4,8 +4,8 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from calque.explain.table import field_text
-from calque.explain.whole import Whole
+from calque.explain.node_table import field_text
+from calque.explain.totals import ModelCosts
 
 Figure = float | tuple[float, float]
 """A number, or the first and the last position that is seen; infinite where there is no bound."""
@@ -28,7 +28,7 @@ class Difference:
         return self.b - self.a
 
 
-def differences(a: Whole, b: Whole, precision: str = "float32") -> list[Difference]:
+def differences(a: ModelCosts, b: ModelCosts, precision: str = "float32") -> list[Difference]:
     """Parameters, multiply-adds, state, and of each side the field, operations in sequence and path length.
 
     Multiply-adds per token are those of the forward pass in training (an update takes about three times as many) and of the
@@ -40,7 +40,7 @@ def differences(a: Whole, b: Whole, precision: str = "float32") -> list[Differen
     ]
 
 
-def _all(of: Whole, precision: str) -> Sequence[tuple[str, str, Figure]]:
+def _all(of: ModelCosts, precision: str) -> Sequence[tuple[str, str, Figure]]:
     n, s = of.length, of.source
     rows: list[tuple[str, str, Figure]] = [
         ("parameters", "parameters", of.parameters),

@@ -2,13 +2,13 @@
 
 from collections.abc import Callable
 
-from calque.adl.check import Checked, check
+from calque.adl.check import CheckedDefinition, check
 from calque.adl.dialect import reader
+from calque.adl.library import Library
 from calque.adl.settings import parse_settings
-from calque.diagnostics import CalqueError, Text, error
-from calque.explain.whole import Around, whole
-from calque.layers.contract import Registry
-from calque.layers.registry import builtin
+from calque.explain.totals import Surroundings, whole
+from calque.ground.diagnostics import CalqueError, Text, error
+from calque.layers.declared import declared
 
 LARGEST = 1 << 20
 STEPS = 256
@@ -16,7 +16,7 @@ UNFIT = ("C117", "C2", "C403", "C404")
 """Codes of texts that one value of a setting makes wrong and another does not: widths, divisions, bounds."""
 
 
-def parameters(checked: Checked, around: Around | None = None) -> int:
+def parameters(checked: CheckedDefinition, around: Surroundings | None = None) -> int:
     """Numbers that a definition learns, with the embeddings and the output layer where their sizes are given."""
     return whole(checked, around).parameters
 
@@ -26,21 +26,21 @@ def fit(
     target: int,
     setting: str = "d",
     multiple: int | None = None,
-    around: Around | None = None,
+    around: Surroundings | None = None,
     settings: tuple[str, ...] = (),
     dialect: str = "calque",
-    registry: Registry | None = None,
+    library: Library | None = None,
 ) -> int:
     """The value of a whole-number setting with which a definition learns nearest to `target` numbers; the smaller of two.
 
     Only multiples of `multiple` are tried; where it is not given, of the smallest number with which widths can be cut into
     heads and halves. Raises X230 where parameters do not grow so far with the setting, X231 where no value suits the definition.
     """
-    registry = registry or builtin()
+    library = library or declared()
 
     def count(value: int) -> int:
         given = reader(dialect, parse_settings((*settings, f"{setting}={value}")))
-        return parameters(check(text, registry, given), around)
+        return parameters(check(text, library, given), around)
 
     step = multiple or _step(count, setting)
     low, high = 1, 2

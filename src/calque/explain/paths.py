@@ -9,8 +9,8 @@ import math
 import numpy as np
 from numpy.typing import NDArray
 
-from calque.adl.tree import Chain, Node
-from calque.explain.figures import figures
+from calque.adl.tree import CheckedChain, Node
+from calque.explain.node_costs import figures
 from calque.layers.cost import BACKWARDS, FED, Cost, Reach
 
 Distances = NDArray[np.float64]
@@ -18,7 +18,7 @@ LEFT, RIGHT = 0, 1
 GROWTH = ("1", "n", "none")
 
 
-def path_length(of: Chain | Node, length: int) -> float:
+def path_length(of: CheckedChain | Node, length: int) -> float:
     """The most operations on the shortest way between two of `length` positions.
 
     A direction in which nothing is seen at all, such as the future, does not count. Infinite where else two positions do not
@@ -29,21 +29,21 @@ def path_length(of: Chain | Node, length: int) -> float:
     return float(max((_through(of, start, side).max() for side in _directions(of)), default=math.inf))
 
 
-def path_order(of: Chain | Node) -> str:
+def path_order(of: CheckedChain | Node) -> str:
     """How that grows with the number n of positions: `1` or `n`; `none` where not all of them see each other."""
     return max((_order(of, side) for side in _directions(of)), key=GROWTH.index, default="none")
 
 
-def _directions(of: Chain | Node) -> list[int]:
+def _directions(of: CheckedChain | Node) -> list[int]:
     first, last = figures(of).field
     return [LEFT] * (first < 0) + [RIGHT] * (last > 0)
 
 
-def waits(chain: Chain | Node, length: int) -> int:
+def waits(chain: CheckedChain | Node, length: int) -> int:
     """The longest chain of operations over `length` positions each of which needs the one before: a layer is one operation,
     a scan as many as its depth when summed by halves, a recurrence one per position.
     """
-    if isinstance(chain, Chain):
+    if isinstance(chain, CheckedChain):
         return sum(waits(item, length) for item in chain.items.values())
     cost: Cost = chain.cost
     bodies = [part for part in chain.parts.values() if part.side == chain.side]
@@ -56,9 +56,9 @@ def waits(chain: Chain | Node, length: int) -> int:
     return {"1": 1, "log n": max(1, math.ceil(math.log2(length))), "n": length}[order]
 
 
-def _through(of: Chain | Node, before: Distances, side: int) -> Distances:
+def _through(of: CheckedChain | Node, before: Distances, side: int) -> Distances:
     """`before[k]` operations carry a signal over k positions up to here; as many do behind `of`."""
-    if isinstance(of, Chain):
+    if isinstance(of, CheckedChain):
         for item in of.items.values():
             before = _through(item, before, side)
         return before
@@ -75,7 +75,7 @@ def _through(of: Chain | Node, before: Distances, side: int) -> Distances:
     return after
 
 
-def _looped(after: Distances, bodies: list[Chain]) -> Distances:
+def _looped(after: Distances, bodies: list[CheckedChain]) -> Distances:
     """An output comes back one position later, one operation further, and goes through a body again, any number of times."""
     n = len(after)
     start = np.full(n, math.inf)
@@ -114,8 +114,8 @@ def _stepwise(before: Distances) -> Distances:
     return np.asarray(np.minimum(before, np.minimum.accumulate(before - at) + at))
 
 
-def _order(of: Chain | Node, side: int) -> str:
-    if isinstance(of, Chain):
+def _order(of: CheckedChain | Node, side: int) -> str:
+    if isinstance(of, CheckedChain):
         return min((_order(item, side) for item in of.items.values()), key=GROWTH.index, default="none")
     cost: Cost = of.cost
     inner = RIGHT - side if cost.bodies == BACKWARDS else side

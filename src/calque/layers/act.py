@@ -12,11 +12,16 @@ class Act(Stateless):
     """act(h, v) = v(h), element by element; `glu` returns half the width."""
 
     name = "act"
+    known_as = ("activation(v)", "nonlinearity(v)")
     examples = tuple(Example(f"act({v})") for v in ("relu", "tanh", "sigmoid", "gelu", "glu"))
 
     @dataclass(frozen=True)
     class Args:
-        v: str = arg(Word(choices=("relu", "tanh", "sigmoid", "gelu", "glu")), doc="the non-linearity")
+        v: str = arg(
+            Word(choices=("relu", "tanh", "sigmoid", "gelu", "glu")),
+            doc="the non-linearity",
+            known_as=("activation", "function", "name"),
+        )
 
     def __init__(self, args: Args, site: Site, parts: Parts):
         super().__init__(args, site, parts)

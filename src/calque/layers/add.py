@@ -12,6 +12,7 @@ class Add(Merge):
     """add(l_1, ..., l_p)(h) = l_1(h) + ... + l_p(h). `res(l) = add(id, l)` is Domhan 2018's residual layer (section 2.3)."""
 
     name = "add"
+    known_as = ("sum", "plus")
     examples = (Example("add(id, linear)"), Example("add(norm, ff -> linear, id)"), Example("res(norm -> ff)"))
 
     @dataclass(frozen=True)

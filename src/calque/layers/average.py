@@ -20,6 +20,7 @@ class Average(Layer):
     """
 
     name = "average"
+    known_as = ("average_attention", "aan", "cumulative_average", "average_att")
     examples = (Example("average"), Example("gate(average)"), Example("average -> ffl(6, 0)"))
 
     def __init__(self, args: NoArgs, site: Site, parts: Parts):

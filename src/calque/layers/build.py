@@ -1,7 +1,6 @@
 """From the checked tree to modules. A module's path is its node's, so parameters are addressed as the tree is."""
 
-from calque.adl.tree import Chain as CheckedChain
-from calque.adl.tree import Node
+from calque.adl.tree import CheckedChain, Node
 from calque.layers.chain import Chain
 from calque.layers.contract import Layer, Registry, Site
 

@@ -22,6 +22,7 @@ class Convolution(Layer):
     """
 
     name = "cnn"
+    known_as = ("conv", "Conv1d(_, width, kernel) -> v=id", "convolution")
     examples = (
         Example("cnn"),
         Example("cnn(glu)"),
@@ -33,10 +34,15 @@ class Convolution(Layer):
 
     @dataclass(frozen=True)
     class Args:
-        v: str = arg(Word(choices=("relu", "glu", "tanh", "id")), "relu", "the non-linearity")
+        v: str = arg(
+            Word(choices=("relu", "glu", "tanh", "id")),
+            "relu",
+            "the non-linearity",
+            known_as=("activation", "act_type"),
+        )
         kernel: int = arg(Int(1, 1023), 3, "inputs under the filter; odd in the encoder")
         width: int = arg(Int(), Setting("d"), "width out")
-        dilation: int = arg(Int(1, 1024), 1, "positions between two inputs")
+        dilation: int = arg(Int(1, 1024), 1, "positions between two inputs", known_as=("dilate", "dilation_rate"))
 
     def __init__(self, args: Args, site: Site, parts: Parts):
         super().__init__(args, site, parts)

@@ -11,6 +11,7 @@ class Concat(Merge):
     """concat(l_1, ..., l_p)(h) = [l_1(h); ...; l_p(h)] (Domhan 2018, section 2.3)."""
 
     name = "concat"
+    known_as = ("cat", "concatenate", "parallel", "join", "merge")
     examples = (Example("concat(id, linear(4))"), Example("concat(norm, id, ff(6))"))
 
     @dataclass(frozen=True)

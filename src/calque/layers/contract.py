@@ -156,6 +156,8 @@ class Layer(nn.Module, ABC):
     examples: ClassVar[tuple[Example, ...]] = ()
     reads: ClassVar[tuple[str, ...]] = ()
     """Linear parts whose weights the layer itself reads, beside calling them; they keep them when they are packed."""
+    known_as: ClassVar[tuple[str, ...]] = ()
+    """How other notations write the layer, for the help of an error; `calque.adl.advice.aliases` says in which form."""
     fixed: ClassVar[bool] = False
     """The attention weights it records follow from positions alone, and need not sum to one at most."""
 
@@ -168,7 +170,7 @@ class Layer(nn.Module, ABC):
     @classmethod
     def signature(cls) -> Signature:
         """The layer's arguments."""
-        return read_signature(cls.name, cls.Args, cls.__doc__ or "")
+        return read_signature(cls.name, cls.Args, cls.__doc__ or "", cls.known_as)
 
     @classmethod
     def body_width(cls, args: Any, site: Site) -> int:

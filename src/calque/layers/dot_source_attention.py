@@ -39,6 +39,16 @@ class DotSourceAttention(SourceAttention):
     """
 
     name = "mh_dot_src_att"
+    known_as = (
+        "src_att",
+        "mh_src_att",
+        "mh_dot_att",
+        "cross_attention",
+        "cross_att",
+        "encoder_attention",
+        "encoder_decoder_attention",
+        "source_attention",
+    )
     examples = (
         Example("mh_dot_src_att(heads=2)", (DECODER,)),
         Example("mh_dot_src_att(heads=1, width=6, s=8, out=no, bias=yes, from=@end -> norm)", (DECODER,)),

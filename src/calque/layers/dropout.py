@@ -15,11 +15,17 @@ class Dropout(Stateless):
     """
 
     name = "dropout"
+    known_as = ("Dropout(p)", "drop")
     examples = (Example("dropout"), Example("dropout(0.3)"))
 
     @dataclass(frozen=True)
     class Args:
-        p: float = arg(Real(0.0, 1.0, below=True), Setting("p"), "probability of a zero")
+        p: float = arg(
+            Real(0.0, 1.0, below=True),
+            Setting("p"),
+            "probability of a zero",
+            known_as=("dropout", "rate", "prob", "probability"),
+        )
 
     def __init__(self, args: Args, site: Site, parts: Parts):
         super().__init__(args, site, parts)

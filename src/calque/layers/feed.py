@@ -20,6 +20,7 @@ class Feed(Layer):
     """
 
     name = "feed"
+    known_as = ("input_feeding", "input_feed")
     sides = (DECODER,)
     examples = (
         Example("feed(ff)", (DECODER,)),

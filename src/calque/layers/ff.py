@@ -16,11 +16,12 @@ class FeedForward(Stateless):
     """
 
     name = "ff"
+    known_as = ("fully_connected",)
     examples = (Example("ff"), Example("ff(12, 0)"))
 
     @dataclass(frozen=True)
     class Args:
-        n: int = arg(Int(), Setting("d"), "width out")
+        n: int = arg(Int(), Setting("d"), "width out", known_as=("width", "hidden", "units", "d_ff", "dim_feedforward"))
         dropout: float = arg(Real(0.0, 1.0, below=True), Setting("p"), "probability of a zero after the non-linearity")
 
     def __init__(self, args: Args, site: Site, parts: Parts):

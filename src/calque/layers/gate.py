@@ -15,6 +15,7 @@ class Gate(Merge):
     """
 
     name = "gate"
+    known_as = ("gated", "gating")
     examples = (Example("gate(linear)"), Example("gate(norm -> ff)"))
 
     @dataclass(frozen=True)

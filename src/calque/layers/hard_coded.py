@@ -31,6 +31,7 @@ class HardCodedSelfAttention(Layer):
     """
 
     name = "hc_self_att"
+    known_as = ("hard_coded_attention", "hc_att", "hard_coded_self_attention")
     fixed = True
     examples = (
         Example("hc_self_att(-1, 1)", (ENCODER,)),
@@ -44,13 +45,15 @@ class HardCodedSelfAttention(Layer):
     @dataclass(frozen=True)
     class Args:
         offsets: tuple[int, ...] = arg(
-            Int(-1023, 1023, many=True), doc="where each head looks, relative to its position; one or more"
+            Int(-1023, 1023, many=True),
+            doc="where each head looks, relative to its position; one or more",
+            known_as=("centers", "positions"),
         )
         width: int = arg(
             Int(), Setting("d"), "width of the projected values of all heads together, and of W_o's output"
         )
         form: str = arg(Word(choices=FORMS), "gauss", "what the weights are")
-        sigma: float = arg(Real(0.1, 100.0), 1.0, "gauss and conv: the deviation, in positions")
+        sigma: float = arg(Real(0.1, 100.0), 1.0, "gauss and conv: the deviation, in positions", known_as=("std",))
         reach: int = arg(Int(0, 1023), 1, "conv: positions on either side of a centre")
         project: bool = arg(Flag(), True, "project the values with W_v; otherwise they are the input")
         out: bool = arg(Flag(), True, "project the contexts with W_o")

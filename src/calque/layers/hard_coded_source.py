@@ -29,6 +29,7 @@ class HardCodedSourceAttention(Layer):
     """
 
     name = "hc_src_att"
+    known_as = ("hard_coded_source_attention", "hard_coded_cross_attention")
     sides = (DECODER,)
     fixed = True
     examples = (

@@ -15,6 +15,7 @@ class Highway(Merge):
     """
 
     name = "highway"
+    known_as = ("highway_network",)
     examples = (Example("highway(linear)"), Example("highway(ff -> norm)"))
 
     @dataclass(frozen=True)

@@ -8,6 +8,7 @@ class Identity(Stateless):
     """id(h) = h (Domhan 2018, section 2.3)."""
 
     name = "id"
+    known_as = ("identity", "noop", "skip_connection", "embedding", "embed")
     examples = (Example("id"),)
 
     def forward(self, x: Float[Tensor, "B T D"], ctx: Context) -> Float[Tensor, "B T D"]:

@@ -18,11 +18,12 @@ class LearnedPosition(Layer):
     """
 
     name = "learn_pos"
+    known_as = ("learned_positional_embedding", "position_embedding", "positional_embedding", "learned_pos")
     examples = (Example("learn_pos"), Example("learn_pos(3)"), Example("learn_pos(1)"))
 
     @dataclass(frozen=True)
     class Args:
-        length: int = arg(Int(), 1024, "rows of the table")
+        length: int = arg(Int(), 1024, "rows of the table", known_as=("max_len", "max_length", "max_seq_len"))
 
     def __init__(self, args: Args, site: Site, parts: Parts):
         super().__init__(args, site, parts)

@@ -13,6 +13,7 @@ class Linear(Stateless):
     """linear(h, width) = W h + b, W: [width, d_in] (Domhan 2018, section 2.3)."""
 
     name = "linear"
+    known_as = ("Linear(_, width)", "Dense(width)", "fc", "projection", "proj", "affine")
     examples = (Example("linear"), Example("linear(12)"), Example("linear(bias=no)"))
 
     @dataclass(frozen=True)

@@ -31,6 +31,7 @@ class MlpSourceAttention(SourceAttention):
     """
 
     name = "mlp_src_att"
+    known_as = ("mlp_att", "additive_attention", "bahdanau", "bahdanau_attention")
     examples = (
         Example("mlp_src_att", (DECODER,)),
         Example("mlp_src_att(6, keys=@e, values=@end)", (DECODER,), "linear(4) @ e -> linear(10)"),
@@ -40,7 +41,7 @@ class MlpSourceAttention(SourceAttention):
 
     @dataclass(frozen=True)
     class Args:
-        hidden: int = arg(Int(), Setting("d"), "width of the scoring layer")
+        hidden: int = arg(Int(), Setting("d"), "width of the scoring layer", known_as=("width", "units"))
         from_: SourceArg | None = arg(Point(optional=True), SourceDefault("end"), "what keys and values are made of")
         keys: SourceArg | None = arg(
             Point(optional=True), None, "what keys are made of, with `values`, instead of `from`"

@@ -17,11 +17,12 @@ class Norm(Stateless):
     """
 
     name = "norm"
+    known_as = ("layer_norm", "ln", "normalise", "normalize")
     examples = (Example("norm"),)
 
     @dataclass(frozen=True)
     class Args:
-        eps: float = arg(Real(1e-12, 1.0), 1e-6, "added to the variance")
+        eps: float = arg(Real(1e-12, 1.0), 1e-6, "added to the variance", known_as=("epsilon",))
 
     def __init__(self, args: Args, site: Site, parts: Parts):
         super().__init__(args, site, parts)

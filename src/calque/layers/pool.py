@@ -20,6 +20,7 @@ class Pool(Layer):
     """
 
     name = "pool"
+    known_as = ("AvgPool1d(kernel)", "avg_pool", "mean_pool")
     examples = (Example("pool"), Example("pool(1)"), Example("pool(7)"), Example("pool(4)", (DECODER,)))
 
     @dataclass(frozen=True)

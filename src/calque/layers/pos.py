@@ -20,6 +20,7 @@ class Position(Layer):
     """
 
     name = "pos"
+    known_as = ("PositionalEncoding(_, dropout)", "position_encoding", "pos_enc", "pe", "sinusoidal")
     examples = (Example("pos"), Example("pos(0, layout=interleaved, endpoint=yes)"), Example("pos(scale=no)"))
 
     @dataclass(frozen=True)

@@ -4,6 +4,7 @@ import functools
 import importlib
 import inspect
 import pkgutil
+from collections.abc import Callable
 from types import ModuleType
 
 import calque.layers
@@ -27,9 +28,14 @@ def layers_in(module: ModuleType) -> list[type[Layer]]:
 @functools.cache
 def builtin() -> Registry:
     """Every layer of `calque.layers`."""
+    return registry_of_package(importlib.import_module)
+
+
+def registry_of_package(load: Callable[[str], ModuleType]) -> Registry:
+    """Every layer of `calque.layers`, whose modules `load` returns by name."""
     registry = Registry()
     for info in sorted(pkgutil.iter_modules(calque.layers.__path__), key=lambda m: m.name):
-        for layer in layers_in(importlib.import_module(f"calque.layers.{info.name}")):
+        for layer in layers_in(load(f"calque.layers.{info.name}")):
             registry.add(layer)
     return registry
 

@@ -18,6 +18,7 @@ class Reverse(Layer):
     """
 
     name = "reverse"
+    known_as = ("backward", "flip")
     sides = (ENCODER,)
     examples = (Example("reverse(rnn)", (ENCODER,)), Example("birnn", (ENCODER,)))
 

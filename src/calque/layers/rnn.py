@@ -31,6 +31,13 @@ class Recurrent(Layer):
     """
 
     name = "rnn"
+    known_as = (
+        "LSTM(_, width) -> cell=lstm",
+        "GRU(_, width) -> cell=gru",
+        "LSTMCell(_, width) -> cell=lstm",
+        "GRUCell(_, width) -> cell=gru",
+        "recurrent",
+    )
     reads = ("input", "recurrent")
     examples = (
         Example("rnn"),
@@ -44,11 +51,18 @@ class Recurrent(Layer):
     @dataclass(frozen=True)
     class Args:
         width: int = arg(Int(), Setting("d"), "width of the state, and out")
-        cell: str = arg(Word(choices=("lstm", "gru", "tanh")), "lstm", "the recurrence")
+        cell: str = arg(
+            Word(choices=("lstm", "gru", "tanh")), "lstm", "the recurrence", known_as=("type", "cell_type", "rnn_type")
+        )
         bias: bool = arg(Flag(), True, "add b")
-        forget: float = arg(Real(-100.0, 100.0), 0.0, "lstm: a constant added to the forget gate")
+        forget: float = arg(
+            Real(-100.0, 100.0), 0.0, "lstm: a constant added to the forget gate", known_as=("forget_bias",)
+        )
         start: SourceArg | None = arg(
-            Point(optional=True, chain=False), None, "a labelled cell of the encoder whose final state comes first"
+            Point(optional=True, chain=False),
+            None,
+            "a labelled cell of the encoder whose final state comes first",
+            known_as=("initial_state", "state", "h0"),
         )
 
     def __init__(self, args: Args, site: Site, parts: Parts):

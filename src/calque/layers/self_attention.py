@@ -24,6 +24,19 @@ class SelfAttention(Layer):
     """
 
     name = "mh_dot_self_att"
+    known_as = (
+        "self_attention",
+        "self_att",
+        "mh_self_att",
+        "multi_head",
+        "MultiheadAttention(width, heads)",
+        "multi_head_attention",
+        "multi_head_self_attention",
+        "mha",
+        "attention",
+        "att",
+        "dot_self_att -> heads=1",
+    )
     examples = (
         Example("mh_dot_self_att(heads=2)"),
         Example("mh_dot_self_att(heads=1, width=6, s=1, out=no, bias=yes)"),

@@ -22,6 +22,7 @@ class SimplestRecurrent(Layer):
     """
 
     name = "ssru"
+    known_as = ("sru",)
     examples = (Example("ssru"), Example("ssru(6)"))
 
     @dataclass(frozen=True)

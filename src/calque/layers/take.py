@@ -11,6 +11,7 @@ class Take(Stateless):
     """take(h, start, width) = h[start : start + width], a slice of the hidden state."""
 
     name = "take"
+    known_as = ("slice", "narrow")
     examples = (Example("take(0, 4)"), Example("take(3, 2)"))
 
     @dataclass(frozen=True)

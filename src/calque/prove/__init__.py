@@ -20,7 +20,7 @@ train    nothing is random when evaluated; in training both forms drop alike
 """
 
 from calque.prove.compose import random_program
+from calque.prove.outcome import ProofReport, Verdict
 from calque.prove.prover import prove_layer, prove_module, prove_text
-from calque.prove.report import Report, Verdict
 
-__all__ = ["Report", "Verdict", "prove_layer", "prove_module", "prove_text", "random_program"]
+__all__ = ["ProofReport", "Verdict", "prove_layer", "prove_module", "prove_text", "random_program"]

@@ -6,28 +6,28 @@ import torch
 from torch import Tensor
 
 from calque.adl.check import check
-from calque.diagnostics import Text
+from calque.ground.diagnostics import Text
 from calque.layers.contract import ENCODER, Layer
-from calque.prove.laws import ROUNDING
-from calque.prove.report import EXACT, Check
-from calque.prove.subject import (
+from calque.prove.case import (
     BEAMS,
     POISON,
     SENTENCES,
     SOURCE_WORDS,
     TARGET_WORDS,
+    ProofCase,
     Sources,
-    Subject,
     map_points,
     poisoned,
     sentence,
     widened,
 )
+from calque.prove.laws import ROUNDING
+from calque.prove.outcome import EXACT, Check
 
 CROWD = 1024
 
 
-def encoder_padding(s: Subject) -> Iterator[Check]:
+def encoder_padding(s: ProofCase) -> Iterator[Check]:
     """Where the mask is False any finite value may stand; every label and every final state is as without padding."""
     x = s.source.clone().requires_grad_()
     end = s.encode(x, s.source_mask)["end"].value
@@ -52,7 +52,7 @@ def _same(what: str, found: Sources, expected: Sources, mask: Tensor, tolerance:
             yield Check(f"state {k} of @{key}, {what}", (found[key].state or ())[k], state, tolerance)
 
 
-def encoder_batch(s: Subject) -> Iterator[Check]:
+def encoder_batch(s: ProofCase) -> Iterator[Check]:
     """At equal shapes, changing the neighbours, their lengths included, changes no bit of a row; gradients off."""
     with torch.no_grad():
         for row in range(SENTENCES):
@@ -68,7 +68,7 @@ def encoder_batch(s: Subject) -> Iterator[Check]:
         )
 
 
-def shape(s: Subject) -> Iterator[Check]:
+def shape(s: ProofCase) -> Iterator[Check]:
     """Widths and parameters are those of the checked tree, path by path, and the canonical text says it all."""
     seen: dict[str, int] = {}
     layers = s.layers()
@@ -105,7 +105,7 @@ def _number(n: float) -> Tensor:
     return torch.tensor([float(n)])
 
 
-def record(s: Subject) -> Iterator[Check]:
+def record(s: ProofCase) -> Iterator[Check]:
     """With a recorder the outputs are the same; the weights go with a path of the tree, and both forms tell the same ones."""
     with torch.no_grad():
         told, told_encoder = _Weights(), _Weights()
@@ -159,7 +159,7 @@ class _Weights:
         return torch.cat([torch.nn.functional.pad(p, (0, width - p.shape[3])) for p in parts], 2)
 
 
-def train(s: Subject) -> Iterator[Check]:
+def train(s: ProofCase) -> Iterator[Check]:
     """Nothing is random when evaluated; in training both forms drop alike: equal mean and mean square over a crowd of rows."""
     with torch.no_grad():
         sources = s.encode(s.source, s.source_mask)
@@ -178,7 +178,7 @@ def train(s: Subject) -> Iterator[Check]:
         yield Check(f"{what} in training, step against forward", excess, torch.zeros_like(excess), EXACT)
 
 
-def model(s: Subject) -> Iterator[Check]:
+def model(s: ProofCase) -> Iterator[Check]:
     """The model on words: encode and decode against steps of its beams, re-ordered, a finished sentence dropped."""
     m, length = s.model, 5
     source = s.words(SENTENCES, s.source.shape[1], SOURCE_WORDS)

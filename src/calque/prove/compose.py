@@ -12,7 +12,7 @@ from typing import Any
 from calque.adl.check import check
 from calque.adl.program import prelude
 from calque.adl.signature import REQUIRED, Body, Flag, Int, Parameter, Point, Real, Setting, SourceDefault, Word
-from calque.diagnostics import CalqueError, Text
+from calque.ground.diagnostics import CalqueError, Text
 from calque.layers.contract import DECODER, ENCODER, BodyArg, Fault, Layer, PointInfo, Registry, Site, SourceArg
 from calque.layers.registry import builtin
 
@@ -33,7 +33,7 @@ class _Labelled:
 
 
 @dataclass(frozen=True)
-class _Place:
+class _ChainPlace:
     """Where a chain stands. `copies` are the numbers of the repetitions around; `labels` whether labels may be written."""
 
     side: str
@@ -55,9 +55,9 @@ class _Composer:
 
     def program(self) -> str:
         width = int(SETTINGS["d"])
-        encoder, out = self.chain(_Place(ENCODER), width, self.rng.randint(1, 4))
+        encoder, out = self.chain(_ChainPlace(ENCODER), width, self.rng.randint(1, 4))
         self.end = PointInfo(out)
-        decoder, _ = self.chain(_Place(DECODER), width, self.rng.randint(2, 5))
+        decoder, _ = self.chain(_ChainPlace(DECODER), width, self.rng.randint(2, 5))
         sides = f"encoder = {encoder}\ndecoder = {decoder}\n"
         for names in (("d", "heads", "p"), ("d", "heads"), ("d", "p")):  # a setting that nothing reads is an error
             text = "".join(f"{name} = {SETTINGS[name]}\n" for name in names) + sides
@@ -72,7 +72,7 @@ class _Composer:
 
     # -- chains
 
-    def chain(self, place: _Place, width: int, terms: int) -> tuple[str, int]:
+    def chain(self, place: _ChainPlace, width: int, terms: int) -> tuple[str, int]:
         """Some terms one behind the other, and the width out."""
         written = []
         for _ in range(terms):
@@ -82,12 +82,12 @@ class _Composer:
             written.append(text)
         return " -> ".join(written), width
 
-    def fitted(self, place: _Place, width: int, out: int) -> str:
+    def fitted(self, place: _ChainPlace, width: int, out: int) -> str:
         """A chain of a certain width out."""
         text, found = self.chain(place, width, self.rng.randint(1, 2))
         return text if found == out else f"{text} -> linear({out})"
 
-    def label(self, place: _Place, point: PointInfo) -> str:
+    def label(self, place: _ChainPlace, point: PointInfo) -> str:
         """A new label. In a repetition it stands for a point of every copy, all alike."""
         count = 1
         for n in place.copies:
@@ -95,7 +95,7 @@ class _Composer:
         self.labels.append(_Labelled(f"l{len(self.labels)}", bool(place.copies), [point] * count))
         return self.labels[-1].name
 
-    def term(self, place: _Place, width: int) -> tuple[str, int, Any]:
+    def term(self, place: _ChainPlace, width: int) -> tuple[str, int, Any]:
         """One term, its width out and the state it ends in."""
         kinds: list[Callable[[], tuple[str, int, Any] | None]] = [self.layer_of(place, width)] * 6
         if place.depth < DEPTH:
@@ -108,12 +108,12 @@ class _Composer:
                 return made
             del self.labels[labels:]  # what was thrown away has written no label
 
-    def repeat(self, place: _Place, width: int) -> tuple[str, int, Any]:
+    def repeat(self, place: _ChainPlace, width: int) -> tuple[str, int, Any]:
         n = self.rng.randint(1, 3)
-        inner = _Place(place.side, place.depth + 1, (*place.copies, n), place.labels)
+        inner = _ChainPlace(place.side, place.depth + 1, (*place.copies, n), place.labels)
         return f"repeat({n}, {self.fitted(inner, width, width)})", width, None
 
-    def named(self, place: _Place, width: int) -> tuple[str, int, Any] | None:
+    def named(self, place: _ChainPlace, width: int) -> tuple[str, int, Any] | None:
         """A name of the prelude that needs no argument; the checker says whether it may stand here, and how wide it is."""
         names = [s.name for s in prelude() if all(p.default is not None for p in s.parameters or ())]
         name = self.rng.choice(names)
@@ -129,7 +129,7 @@ class _Composer:
 
     # -- layers
 
-    def layer_of(self, place: _Place, width: int) -> Callable[[], tuple[str, int, Any] | None]:
+    def layer_of(self, place: _ChainPlace, width: int) -> Callable[[], tuple[str, int, Any] | None]:
         def draw() -> tuple[str, int, Any] | None:
             layers = [
                 layer
@@ -142,7 +142,7 @@ class _Composer:
 
         return draw
 
-    def layer(self, layer: type[Layer], place: _Place, width: int) -> tuple[str, int, Any] | None:
+    def layer(self, layer: type[Layer], place: _ChainPlace, width: int) -> tuple[str, int, Any] | None:
         """A term of this layer, or None where no arguments were found that fit."""
         site = Site(place.side, width)
         parameters = [p for p in layer.signature().parameters if not isinstance(p.kind, Body)]
@@ -184,9 +184,9 @@ class _Composer:
                 continue
         return None
 
-    def bodies(self, layer: type[Layer], values: dict[str, Any], place: _Place, width: int) -> list[str]:
+    def bodies(self, layer: type[Layer], values: dict[str, Any], place: _ChainPlace, width: int) -> list[str]:
         """The texts of the bodies, of the widths that were settled."""
-        inner = _Place(place.side, place.depth + 1, place.copies, place.labels)
+        inner = _ChainPlace(place.side, place.depth + 1, place.copies, place.labels)
         written = []
         for p in layer.signature().parameters:
             if isinstance(p.kind, Body) and p.kind.many:
@@ -197,17 +197,17 @@ class _Composer:
 
     # -- arguments
 
-    def argument(self, p: Parameter, width: int) -> "_Drawn":
+    def argument(self, p: Parameter, width: int) -> "_ArgumentDraw":
         """A value of a parameter and how it is written; no text where the default stands. Lists are of small numbers."""
         kind, rng = p.kind, self.rng
         if p.default is not REQUIRED and rng.random() < 0.4:
-            return _Drawn(SETTINGS[p.default.name] if isinstance(p.default, Setting) else p.default)
+            return _ArgumentDraw(SETTINGS[p.default.name] if isinstance(p.default, Setting) else p.default)
         if kind.optional and rng.random() < 0.5:
-            return _Drawn(None, "none")
+            return _ArgumentDraw(None, "none")
         value: Any
         if kind.many:
             some = tuple(rng.randint(-2, 2) for _ in range(rng.randint(1, 3)))
-            return _Drawn(some, ", ".join(map(str, some)))
+            return _ArgumentDraw(some, ", ".join(map(str, some)))
         if isinstance(kind, Int):
             value = rng.choice([n for n in (*SIZES, width) if kind.low <= n <= kind.high] or [kind.low])
         elif isinstance(kind, Real):
@@ -216,33 +216,33 @@ class _Composer:
             value = rng.choice(kind.choices)
         elif isinstance(kind, Flag):
             value = rng.random() < 0.5
-            return _Drawn(value, "yes" if value else "no")
+            return _ArgumentDraw(value, "yes" if value else "no")
         else:
             return _Nothing(None)
-        return _Drawn(value, str(value))
+        return _ArgumentDraw(value, str(value))
 
-    def settled(self, layer: type[Layer], drawn: dict[str, "_Drawn"]) -> Iterator[tuple[str, "_Drawn"]]:
+    def settled(self, layer: type[Layer], drawn: dict[str, "_ArgumentDraw"]) -> Iterator[tuple[str, "_ArgumentDraw"]]:
         """Of two groups of arguments, one."""
         either = layer.signature().either
         if either is not None and not any(drawn[name].value is None for group in either for name in group):
             for name in either[self.rng.randint(0, 1)]:
-                yield name, _Drawn(None)
+                yield name, _ArgumentDraw(None)
 
-    def source(self, p: Parameter, kind: Point, place: _Place) -> "_Drawn":
+    def source(self, p: Parameter, kind: Point, place: _ChainPlace) -> "_ArgumentDraw":
         """A point of the encoder, with a chain behind it at times."""
         rng = self.rng
         ready = [(label, k) for label in self.labels for k in range(len(label.points))]
         if place.side == ENCODER or self.end is None:
-            return _Drawn(None) if kind.optional else _Nothing(None)
+            return _ArgumentDraw(None) if kind.optional else _Nothing(None)
         if not kind.chain:
             held = [(label, k) for label, k in ready if label.points[k].state is not None]
             if not held or (kind.optional and rng.random() < 0.4):
-                return _Drawn(None) if kind.optional else _Nothing(None)
+                return _ArgumentDraw(None) if kind.optional else _Nothing(None)
             label, k = rng.choice(held)
             key, text = self.address(label, k, place)
-            return _Drawn(SourceArg(key, label.points[k], label.points[k].width), text)
+            return _ArgumentDraw(SourceArg(key, label.points[k], label.points[k].width), text)
         if isinstance(p.default, SourceDefault) and rng.random() < 0.3:
-            return _Drawn(SourceArg(p.default.label, self.end, self.end.width))
+            return _ArgumentDraw(SourceArg(p.default.label, self.end, self.end.width))
         counted = [(label, k) for label, k in ready if label.repeated and self.fits(label, place)]
         ready = counted if counted and rng.random() < 0.6 else ready
         point, key, text = self.end, "end", "@end"
@@ -252,14 +252,14 @@ class _Composer:
         out = point.width
         if rng.random() < 0.4:
             out = rng.choice((*WIDTHS, out))
-            text += f" -> {self.fitted(_Place(ENCODER, DEPTH, (), False), point.width, out)}"
-        return _Drawn(SourceArg(key, point, out), text)
+            text += f" -> {self.fitted(_ChainPlace(ENCODER, DEPTH, (), False), point.width, out)}"
+        return _ArgumentDraw(SourceArg(key, point, out), text)
 
-    def fits(self, label: _Labelled, place: _Place) -> bool:
+    def fits(self, label: _Labelled, place: _ChainPlace) -> bool:
         """Does a label have a point for every copy of the repetition around?"""
         return bool(place.copies) and place.copies[-1] <= len(label.points)
 
-    def address(self, label: _Labelled, k: int, place: _Place) -> tuple[str, str]:
+    def address(self, label: _Labelled, k: int, place: _ChainPlace) -> tuple[str, str]:
         """A point's key and how it is written: in a repetition with enough points, at times by the copy's number."""
         if not label.repeated:
             return label.name, f"@{label.name}"
@@ -269,14 +269,14 @@ class _Composer:
 
 
 @dataclass(frozen=True)
-class _Drawn:
+class _ArgumentDraw:
     """An argument: its value, and how it is written unless the default says it."""
 
     value: Any
     text: str | None = None
 
 
-class _Nothing(_Drawn):
+class _Nothing(_ArgumentDraw):
     """No value could be drawn."""
 
 

@@ -10,12 +10,12 @@ from torch import Tensor
 from torch.utils._python_dispatch import TorchDispatchMode
 from torch.utils.flop_counter import flop_registry
 
-from calque.adl.tree import Chain, Node
+from calque.adl.tree import CheckedChain, Node
 from calque.layers.contract import ENCODER, Context, Layer
 from calque.layers.cost import Cost
+from calque.prove.case import SENTENCES, ProofCase
 from calque.prove.laws import held
-from calque.prove.report import EXACT, Check
-from calque.prove.subject import SENTENCES, Subject
+from calque.prove.outcome import EXACT, Check
 
 WITHIN = 0.02
 STEPS = 3
@@ -62,7 +62,7 @@ class Counter(TorchDispatchMode):  # type: ignore[no-untyped-call]  # torch leav
         return counted
 
 
-def costs(s: Subject) -> Iterator[Check]:
+def costs(s: ProofCase) -> Iterator[Check]:
     """Multiply-adds of both forms, bytes of the state and what an output sees are as declared, layer by layer."""
     source, length = s.source.shape[1], s.x.shape[1]
     layers = dict(s.layers())
@@ -93,7 +93,7 @@ def costs(s: Subject) -> Iterator[Check]:
             yield from _reach(s, node, layers[node.path], cost)
 
 
-def _nodes(s: Subject) -> Iterator[tuple[Node, bool]]:
+def _nodes(s: ProofCase) -> Iterator[tuple[Node, bool]]:
     """Every layer, and whether it stands in the chain of a source."""
     for chain in (s.checked.encoder, s.checked.decoder):
         for node in chain.nodes():
@@ -104,11 +104,11 @@ def _products(what: str, found: int, expected: float) -> Check:
     return Check(f"multiply-adds of {what}", torch.tensor([float(found)]), torch.tensor([float(expected)]), WITHIN)
 
 
-def _state(s: Subject, node: Node, layers: dict[str, Layer], cost: Cost) -> Check:
+def _state(s: ProofCase, node: Node, layers: dict[str, Layer], cost: Cost) -> Check:
     capacity = s.x.shape[1]
     ctx = Context(sources=s.sources, like=s.x.new_empty(0))
 
-    def size(of: Node | Chain) -> int:
+    def size(of: Node | CheckedChain) -> int:
         return held(layers[of.path].init_state(SENTENCES, capacity, ctx))
 
     own = size(node) - sum(size(part) for part in node.parts.values() if part.side == node.side)
@@ -116,7 +116,7 @@ def _state(s: Subject, node: Node, layers: dict[str, Layer], cost: Cost) -> Chec
     return Check(f"bytes of the state of `{node.text}`", torch.tensor([own]), torch.tensor([told]), EXACT)
 
 
-def _reach(s: Subject, node: Node, layer: Layer, cost: Cost) -> Iterator[Check]:
+def _reach(s: ProofCase, node: Node, layer: Layer, cost: Cost) -> Iterator[Check]:
     """Of an output in the middle no gradient comes to what it does not see."""
     length = s.x.shape[1]
     x = s.normal(1, length, node.width_in).requires_grad_()

@@ -11,13 +11,13 @@ from torch import Tensor
 
 from calque.layers.contract import Point
 from calque.layers.state import State
-from calque.prove.report import EXACT, Check
-from calque.prove.subject import BEAMS, POISON, SENTENCES, Sources, Subject, map_points, poisoned, sentence, widened
+from calque.prove.case import BEAMS, POISON, SENTENCES, ProofCase, Sources, map_points, poisoned, sentence, widened
+from calque.prove.outcome import EXACT, Check
 
 ROUNDING = 1e-12
 
 
-def equal(s: Subject) -> Iterator[Check]:
+def equal(s: ProofCase) -> Iterator[Check]:
     """`step`, fed any partition of x, concatenates to `forward(x)`, for one row a sentence and for several; so do gradients."""
     length = s.x.shape[1]
     for beams, differentiated in ((1, "in chunks"), (BEAMS, "one by one")):
@@ -35,11 +35,11 @@ def equal(s: Subject) -> Iterator[Check]:
             yield Check(f"gradient of {key}, step {differentiated}{how}", found[key], gradient)
 
 
-def _whole(s: Subject, beams: int, x: Tensor, sources: Sources) -> Tensor:
+def _whole(s: ProofCase, beams: int, x: Tensor, sources: Sources) -> Tensor:
     return s.forward(x, widened(sources, beams))
 
 
-def _gradients(s: Subject, x: Tensor, weight: Tensor, run: Callable[[Tensor, Sources], Tensor]) -> dict[str, Tensor]:
+def _gradients(s: ProofCase, x: Tensor, weight: Tensor, run: Callable[[Tensor, Sources], Tensor]) -> dict[str, Tensor]:
     """The gradients of the weighted sum of outputs: of the input, of every source point, of every parameter."""
     x = x.clone().requires_grad_()
     leaves = {
@@ -62,7 +62,7 @@ def _gradients(s: Subject, x: Tensor, weight: Tensor, run: Callable[[Tensor, Sou
     }
 
 
-def causal(s: Subject) -> Iterator[Check]:
+def causal(s: ProofCase) -> Iterator[Check]:
     """Output t does not depend on input > t: by perturbation and by gradient, at two cuts."""
     length = s.x.shape[1]
     x = s.x.clone().requires_grad_()
@@ -84,7 +84,7 @@ def causal(s: Subject) -> Iterator[Check]:
         yield Check(f"gradient of inputs from {cut} of outputs before", later, torch.zeros_like(later), EXACT)
 
 
-def padding(s: Subject) -> Iterator[Check]:
+def padding(s: ProofCase) -> Iterator[Check]:
     """Where a mask is False any finite value may stand: in the input and in the sources. A row alone gives the same."""
     x, sources = s.x.clone().requires_grad_(), map_points(s.sources, torch.clone)
     read = [p.value.requires_grad_() for p in sources.values()]
@@ -116,7 +116,7 @@ def padding(s: Subject) -> Iterator[Check]:
             yield Check(f"row {row} by itself, without padding", clean[row : row + 1, :n], alone)
 
 
-def batch(s: Subject) -> Iterator[Check]:
+def batch(s: ProofCase) -> Iterator[Check]:
     """At equal shapes, changing the neighbours, their lengths included, changes no bit of a row; gradients off."""
     with torch.no_grad():
         here = map_points(s.sources, Tensor.contiguous)  # a point may be a view: other strides, other kernels
@@ -137,7 +137,7 @@ def batch(s: Subject) -> Iterator[Check]:
         yield Check("rows in another order", turned[s.mask[order]], before[order][s.mask[order]])
 
 
-def _with_neighbours(s: Subject, neighbours: Tensor) -> tuple[Tensor, Sources, Tensor]:
+def _with_neighbours(s: ProofCase, neighbours: Tensor) -> tuple[Tensor, Sources, Tensor]:
     """The subject's inputs with everything of these rows changed."""
 
     def mix(t: Tensor, other: Tensor) -> Tensor:
@@ -150,7 +150,7 @@ def _with_neighbours(s: Subject, neighbours: Tensor) -> tuple[Tensor, Sources, T
     return change(s.x), map_points(s.sources, change), mix(s.mask, s.prefixes(*s.mask.shape))
 
 
-def _ragged(s: Subject, x: Tensor, sources: Sources, takes: Tensor, beams: int, exact: bool) -> Tensor:
+def _ragged(s: ProofCase, x: Tensor, sources: Sources, takes: Tensor, beams: int, exact: bool) -> Tensor:
     """Steps in which row r takes its next `takes[k, r]` inputs and idles on poison besides; zeros where it never came.
 
     The result is [rows, T, E], an output where its input stood. The bound on what is visible is exact, or the capacity.
@@ -173,7 +173,7 @@ def _ragged(s: Subject, x: Tensor, sources: Sources, takes: Tensor, beams: int, 
     return result.view(rows, length, -1)
 
 
-def idle(s: Subject) -> Iterator[Check]:
+def idle(s: ProofCase) -> Iterator[Check]:
     """Rows that advance by different amounts, and steps in which a row, or every row, does not advance at all."""
     flip = bool(s.seed % 2)
     for beams, gradients in ((1, flip), (BEAMS, not flip)):
@@ -191,14 +191,14 @@ def idle(s: Subject) -> Iterator[Check]:
         yield Check(f"ragged steps, {beams} rows a sentence", found[reached].detach(), expected[reached].detach())
 
 
-def reorder(s: Subject) -> Iterator[Check]:
+def reorder(s: ProofCase) -> Iterator[Check]:
     """Hypotheses permuted and doubled within their sentences, sentences dropped: outputs stay those of each row's history."""
     for gradients, masked in ((False, False), (False, True), (True, bool(s.seed % 2))):
         with torch.set_grad_enabled(gradients):
             yield from _reordered(s, masked)
 
 
-def _reordered(s: Subject, masked: bool) -> Iterator[Check]:
+def _reordered(s: ProofCase, masked: bool) -> Iterator[Check]:
     """With a mask, true everywhere, nobody knows on the host how far the rows are."""
     length, sources = s.x.shape[1], s.sources
     state = s.start(sources, BEAMS, length)
@@ -231,7 +231,7 @@ def _reordered(s: Subject, masked: bool) -> Iterator[Check]:
         yield Check("outputs after `select` and `keep`", outputs.detach(), expected.detach())
 
 
-def value(s: Subject) -> Iterator[Check]:
+def value(s: ProofCase) -> Iterator[Check]:
     """A state is a value: it tells its bytes, two of them do not meet, and a layer keeps nothing between calls."""
     length = s.x.shape[1]
     with torch.no_grad():

@@ -7,17 +7,17 @@ from types import ModuleType
 
 import torch
 
-from calque.adl.check import Checked, check
-from calque.diagnostics import CalqueError, Text
+from calque.adl.check import CheckedDefinition, check
+from calque.ground.diagnostics import CalqueError, Text
 from calque.layers.contract import DECODER, ENCODER, Example, Layer, Registry
 from calque.layers.registry import layers_in, with_plugins
 from calque.prove.both import encoder_batch, encoder_padding, model, record, shape, train
+from calque.prove.case import ProofCase
 from calque.prove.costs import costs
 from calque.prove.laws import batch, causal, equal, idle, padding, reorder, value
-from calque.prove.report import Check, Report, Verdict, describe, judge, merged
-from calque.prove.subject import Subject
+from calque.prove.outcome import Check, ProofReport, Verdict, describe, judge, merged
 
-Law = Callable[[Subject], Iterator[Check]]
+Law = Callable[[ProofCase], Iterator[Check]]
 TRIALS = 2
 
 ENCODER_LAWS: tuple[tuple[str, Law], ...] = (("padding", encoder_padding), ("batch", encoder_batch))
@@ -44,7 +44,7 @@ LAWS: Mapping[str, tuple[tuple[str, Law], ...]] = {
 }
 
 
-def prove_text(text: str, registry: Registry, seed: int = 0, side: str = "both", name: str = "text") -> Report:
+def prove_text(text: str, registry: Registry, seed: int = 0, side: str = "both", name: str = "text") -> ProofReport:
     """Every law over a whole definition, for one draw of parameters and inputs.
 
     `side` restricts the proof to the laws of `encoder` or `decoder`. Raises `CalqueError` where the text has faults.
@@ -58,12 +58,12 @@ def prove_text(text: str, registry: Registry, seed: int = 0, side: str = "both",
             verdict = judge(law, _checks(run, checked, registry, seed))
             if law not in verdicts or verdicts[law].passed:
                 verdicts[law] = verdict
-    return Report(name, text, side, tuple(verdicts.values()), time.monotonic() - started)
+    return ProofReport(name, text, side, tuple(verdicts.values()), time.monotonic() - started)
 
 
-def _checks(law: Law, checked: Checked, registry: Registry, seed: int) -> Iterator[Check]:
+def _checks(law: Law, checked: CheckedDefinition, registry: Registry, seed: int) -> Iterator[Check]:
     # A subject of its own for each law: no law sees what another has left in the modules.
-    yield from law(Subject(checked, registry, seed))
+    yield from law(ProofCase(checked, registry, seed))
 
 
 def definition(example: Example, side: str) -> str:
@@ -73,7 +73,7 @@ def definition(example: Example, side: str) -> str:
     return f"d = 8\nencoder = {example.encoder}\ndecoder = {example.text}\n"
 
 
-def prove_layer(layer: type[Layer], registry: Registry) -> Report:
+def prove_layer(layer: type[Layer], registry: Registry) -> ProofReport:
     """Every law over every example of a layer, on each of its sides. Without an example nothing is proved, and that fails."""
     reports = []
     for example in layer.examples:
@@ -84,14 +84,14 @@ def prove_layer(layer: type[Layer], registry: Registry) -> Report:
                     reports.append(prove_text(text, registry, seed, side, layer.name))
                 except CalqueError as fault:
                     verdict = Verdict("shape", False, math.inf, describe(fault))
-                    reports.append(Report(layer.name, text, side, (verdict,), 0.0))
+                    reports.append(ProofReport(layer.name, text, side, (verdict,), 0.0))
                     break
     if not reports:
-        reports = [Report(layer.name, "", "", (Verdict("shape", False, 0.0, "the layer has no examples"),), 0.0)]
+        reports = [ProofReport(layer.name, "", "", (Verdict("shape", False, 0.0, "the layer has no examples"),), 0.0)]
     return merged(layer.name, "; ".join(e.text for e in layer.examples), reports)
 
 
-def prove_module(module: ModuleType) -> list[Report]:
+def prove_module(module: ModuleType) -> list[ProofReport]:
     """A report on every layer a module defines, beside the layers of this package."""
     registry = with_plugins((module,))
     return [prove_layer(layer, registry) for layer in layers_in(module)]

@@ -4,9 +4,9 @@ import shutil
 from dataclasses import replace
 from pathlib import Path
 
-from calque.diagnostics import Place, error
+from calque.ground.diagnostics import Place, error
 from calque.layers.contract import Registry
-from calque.run import load_model, save_model, start_run
+from calque.run.folder import load_model, save_model, sole_training, start_run
 from calque.train.checkpoint import Checkpoints, average
 
 
@@ -25,8 +25,9 @@ def average_run(run: Path, out: Path, which: str, count: int, registry: Registry
     weights = average([checkpoints.path(update) for update in updates])
     figures = {"averaged": list(updates), "parameters": sum(t.numel() for t in weights.values())}
     try:
-        start_run(out, loaded.experiment, loaded.model.checked, loaded.codecs)
-        save_model(out, loaded.model, weights, loaded.experiment, loaded.meta["data"], figures)
+        with sole_training(out):
+            start_run(out, loaded.experiment, loaded.model.checked, loaded.codecs)
+            save_model(out, loaded.model, weights, loaded.experiment, loaded.meta["data"], figures)
     except BaseException:
         shutil.rmtree(out, ignore_errors=True)
         raise

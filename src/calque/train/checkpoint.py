@@ -9,9 +9,18 @@ from typing import Any, NamedTuple
 import torch
 from torch import Tensor
 
-from calque.diagnostics import Place, error
-from calque.experiment import Train
-from calque.run import CHECKPOINTS, read_about, read_tensors, remove_tensors, rewrite_about, write_tensors, writing
+from calque.experiment import TrainSettings
+from calque.ground.diagnostics import Place, error
+from calque.run.folder import (
+    CHECKPOINTS,
+    MODEL,
+    read_about,
+    read_tensors,
+    remove_tensors,
+    rewrite_about,
+    write_tensors,
+    writing,
+)
 
 _STATE = "state-"
 
@@ -26,7 +35,7 @@ class Checkpoint(NamedTuple):
 class Checkpoints:
     """The checkpoints of a run, oldest first, and the states to resume from."""
 
-    def __init__(self, run: Path, settings: Train):
+    def __init__(self, run: Path, settings: TrainSettings):
         self.folder, self.settings = run / CHECKPOINTS, settings
         self.held: list[Checkpoint] = []
 
@@ -87,12 +96,21 @@ class Checkpoints:
                 remove_tensors(self.state_path(other))
 
     def load_state(self) -> tuple[dict[str, Tensor], dict[str, Any]] | None:
-        """The newest state, None in a new folder. Raises K202 (checkpoints, but none) and what `read_tensors` does."""
+        """The newest state, None in a new folder. Raises what `refuse_loss` and `read_tensors` raise."""
         if states := self.states():
             return read_tensors(self.state_path(states[-1]))
-        if self._updates(""):
-            raise error("K202", Place(str(self.folder)))
+        self.refuse_loss()
         return None
+
+    def refuse_loss(self) -> None:
+        """Raises K202 or K204 where a new training would replace checkpoints or a model and none can continue."""
+        if self.states():
+            return
+        run = self.folder.parent
+        if any((run / f"{MODEL}.{end}").exists() for end in ("safetensors", "json")):
+            raise error("K204", Place(str(run)), run=run)
+        if self._updates(""):
+            raise error("K202", Place(str(self.folder)), run=run)
 
     def _read(self, update: int) -> Checkpoint:
         return Checkpoint(update, _number(read_about(self.path(update)).get("perplexity")))
@@ -112,8 +130,12 @@ class Checkpoints:
 
 
 def newest_state(run: Path) -> dict[str, Any]:
-    """What the newest state of a run folder says of itself, empty where there is none. Raises what `read_about` raises."""
-    checkpoints = Checkpoints(run, Train())
+    """What the newest state of a run folder says of itself, empty in a new folder.
+
+    Raises K202, K204, and what `read_about` raises.
+    """
+    checkpoints = Checkpoints(run, TrainSettings())
+    checkpoints.refuse_loss()
     states = checkpoints.states()
     return read_about(checkpoints.state_path(states[-1])) if states else {}
 

@@ -11,31 +11,35 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from calque.adl.check import Checked
+from calque.adl.check import CheckedDefinition
 from calque.data.batches import collate, plan
-from calque.data.corpus import FURTHER, Prepared
-from calque.diagnostics import Place, error
+from calque.data.corpus import FURTHER, PreparedCorpus
 from calque.experiment import Experiment
+from calque.ground.diagnostics import Place
 from calque.layers.contract import Registry
 from calque.model import Model, Shape
-from calque.run import LOG, load_weights, save_model, sole_training, start_run, weights_of, writing
-from calque.train.checkpoint import Checkpoint, Checkpoints, average
+from calque.run.folder import LOG, load_weights, save_model, sole_training, weights_of, write_definition, writing
+from calque.train.call import TrainingCall
+from calque.train.checkpoint import Checkpoint, Checkpoints, average, best
 from calque.train.initialise import initialise
+from calque.train.log import Log, LogWindow, Progress, Translated, Validation, Watcher
 from calque.train.loss import batch_loss
 from calque.train.optimise import Updater
 from calque.train.order import Group, layout, updates
-from calque.train.precision import pick_device, probe_precision, processor
-from calque.train.report import Log, Progress, Validation, Watcher
-from calque.train.schedule import rate
-from calque.train.standing import Interrupted, Signals, Standing, random_states, restore_random_states
-from calque.train.update import Done, update
+from calque.train.parent import begin_from
+from calque.train.phases import PhaseHistory
+from calque.train.precision import conditions, pick_device, probe_precision, processor
+from calque.train.run_identity import identity, refuse_another, written
+from calque.train.schedule import horizon, rate, warm_up
+from calque.train.standing import Interrupted, Signals, TrainingPosition, random_states, restore_random_states
+from calque.train.update import update
 
 WATCH_SECONDS = 0.5
 """Between two values for the watcher."""
 
 
 @dataclass(frozen=True)
-class Finished:
+class FinishedTraining:
     """A training that reached a limit. Perplexity and BLEU are those of the final, averaged model."""
 
     update: int
@@ -50,7 +54,7 @@ class Finished:
 
 
 @dataclass(frozen=True)
-class Stopped:
+class StoppedTraining:
     """A training that a signal stopped; the same call continues it."""
 
     update: int
@@ -60,39 +64,29 @@ class Stopped:
 def train(
     experiment: Experiment,
     folder: Path,
-    prepared: Prepared,
-    checked: Checked,
+    prepared: PreparedCorpus,
+    checked: CheckedDefinition,
     registry: Registry | None = None,
     watcher: Watcher | None = None,
-    bleu: Callable[[Model], float] | None = None,
-) -> Finished | Stopped:
+    translate: Callable[[Model], Translated] | None = None,
+    call: TrainingCall | None = None,
+) -> FinishedTraining | StoppedTraining:
     """Trains `checked` on `prepared` in a run folder, or continues there exactly where a training stopped.
 
-    `bleu` translates validation sentences and scores them; it is called at validations where it is given. Seconds are
+    `translate` translates validation sentences and scores them; it is called at each validation. Seconds are
     training time. SIGINT and SIGTERM end it with the last complete update; what is under way is done anew by the next call.
-    Raises K2 (the folder holds another run, or another training is there), K301 (cannot write), X410 (no such device), X210,
-    X211, X301.
+    What changes in the experiment of a run that continues becomes a new phase of it: see `calque.train.phases`.
+    Raises K2 (the folder holds another run, no state to continue from, or another training is there), K301 (cannot write), X410
+    (no such device), X210, X211, X301, X441.
     """
     with sole_training(folder), processor(experiment.train.threads), Signals() as signals:
-        trainer = _Trainer(experiment, folder, prepared, checked, registry, watcher, bleu, signals)
+        trainer = _Trainer(
+            experiment, folder, prepared, checked, registry, watcher, translate, signals, call or TrainingCall()
+        )
         try:
             return trainer.run()
         finally:
             trainer.log.close()
-
-
-class _Window:
-    """Sums over the updates since the last line of the log; losses stay on the device until they are read."""
-
-    def __init__(self) -> None:
-        self.loss: Tensor | float = 0.0
-        self.nll: Tensor | float = 0.0
-        self.source = self.target = 0
-        self.seconds = 0.0
-
-    def add(self, done: Done) -> None:
-        self.loss, self.nll = self.loss + done.loss, self.nll + done.nll
-        self.source, self.target = self.source + done.source_tokens, self.target + done.target_tokens
 
 
 class _Trainer:
@@ -100,30 +94,38 @@ class _Trainer:
         self,
         experiment: Experiment,
         folder: Path,
-        prepared: Prepared,
-        checked: Checked,
+        prepared: PreparedCorpus,
+        checked: CheckedDefinition,
         registry: Registry | None,
         watcher: Watcher | None,
-        bleu: Callable[[Model], float] | None,
+        translate: Callable[[Model], Translated] | None,
         signals: Signals,
+        call: TrainingCall,
     ):
-        self.folder, self.data, self.watcher, self.bleu, self.signals = folder, prepared, watcher, bleu, signals
+        self.folder, self.data, self.watcher, self.signals = folder, prepared, watcher, signals
+        self.translate, self.call = translate, call
         self.device = pick_device(experiment.train.device)
         source, target = (codec.size for codec in prepared.codecs)
         shape = Shape(source, target, experiment.model.tying, experiment.model.output_bias, prepared.gamma)
-        self.identity = {**identity(experiment, checked, prepared.digest), "shape": _written(shape)}
+        self.identity = {**identity(experiment, checked), "corpus": prepared.digest, "shape": written(shape)}
         self.checkpoints = Checkpoints(folder, experiment.train)
         held = self.checkpoints.load_state()
-        self.experiment = experiment = self._resolve(experiment, held[1] if held else {})
-        self.settings = experiment.train
+        asked = self._resolve(experiment, held[1] if held else {})
+        self.history = PhaseHistory(folder, held[1]["standing"]["update"] if held else None)
+        self.experiment = experiment = self.history.settle(asked, call.limits)
+        self.settings, self.limits = experiment.train, asked.train
+        self.parent: dict[str, Any] | None = held[1].get("parent") if held else None
         torch.manual_seed(self.settings.seed)
         self.model = Model(checked, shape, registry).to(self.device)
         if held is None:
             how = experiment.model
             seed = self.settings.seed
             initialise(self.model, how.initialisation, how.initial_scale, seed, how.joint_projections)
+        parent: dict[str, Any] = {}
+        if held is None and experiment.model.parent:
+            self.parent, parent = begin_from(self.model, prepared.codecs, experiment, call.tell)
         self.updater = Updater(self.model, self.settings, self.settings.precision)
-        self.standing = Standing()
+        self.standing = TrainingPosition()
         torch.manual_seed(self.settings.seed)
         if held is not None:
             self._continue(*held)
@@ -132,10 +134,13 @@ class _Trainer:
         if held is not None and (figures := held[1].get("checkpoint")) is not None:
             # Killed after the state was saved and, perhaps, before the checkpoint was.
             self._save_checkpoint(figures)
-        start_run(folder, experiment, checked, prepared.codecs)
+        write_definition(folder, checked, prepared.codecs)
+        news = self.history.news(experiment)
+        self.history.begin(experiment)
         with writing(folder):
-            self.log = Log(folder / LOG, self.settings.tensorboard, self.standing.update)
-        self.window = _Window()
+            self.log = Log(folder / LOG, self.settings.tensorboard, self.standing.update if held else -1)
+            self.history.write(self.log, news, self.limits, self.call.tell, {**conditions(self.device), **parent})
+        self.window = LogWindow()
         self.groups: list[Group] = []
         self.planned = -1
         self.lr = self.norm = 0.0
@@ -159,56 +164,87 @@ class _Trainer:
         weights = {key.split("/", 1)[1]: t for key, t in tensors.items() if key.startswith(kinds)}
         load_weights(self.model, weights, Place(str(self.checkpoints.folder)))
         self.updater.load(tensors)
-        self.standing = Standing.from_json(about["standing"])
+        self.standing = TrainingPosition.from_json(about["standing"])
         self.updater.skipped = self.standing.skipped
         restore_random_states(tensors, self.device)
 
     def _constants(self) -> dict[str, Tensor]:
         return {n: t for n, t in weights_of(self.model).items() if n not in self.updater.masters}
 
-    def run(self) -> Finished | Stopped:
+    def run(self) -> FinishedTraining | StoppedTraining:
         standing = self.standing
         while True:
-            if standing.due(self.settings):
+            if self._due():
                 self._validate()
             if self.signals.received is not None:
                 self._write_log()
                 self._save_state()
-                return Stopped(standing.update, self.signals.received)
-            if limit := self._limit():
+                return StoppedTraining(standing.update, self.signals.received)
+            if (limit := self._limit()) is not None:
                 break
             self._update()
+        if self.call.plan is not None and not limit:  # the next part of a repetition follows
+            self._write_log()
+            self._save_state()
+            return StoppedTraining(standing.update, 0)
         if standing.validated != standing.update:
             self._validate()
         if standing.validated == standing.update:
             with contextlib.suppress(Interrupted):
                 return self._finish(limit)
         self._save_state()
-        return Stopped(standing.update, self.signals.received or 0)
+        return StoppedTraining(standing.update, self.signals.received or 0)
+
+    def _due(self) -> bool:
+        plan, standing = self.call.plan, self.standing
+        if plan is not None and standing.update <= plan.recorded:
+            return plan.due(standing)
+        return standing.due(self.settings)
 
     def _limit(self) -> str | None:
-        s, now = self.settings, self.standing
+        """What ends this call: a key of [train]; empty at the end of a part that is repeated; None where nothing does."""
+        s, now = self.limits, self.standing
+        if (plan := self.call.plan) is not None and plan.until is not None:
+            return plan.limit if now.update >= plan.until else None
+        if plan is not None and now.update < plan.recorded:
+            return None
         reached = {
             "max_updates": s.max_updates and now.update >= s.max_updates,
             "max_epochs": s.max_epochs and now.epoch >= s.max_epochs,
             "max_seconds": s.max_seconds and now.seconds >= s.max_seconds,
             "patience": s.patience and now.since_best >= s.patience,
-            "min_lr": now.update >= s.warmup_updates and rate(s, now.update + 1, now.epoch + 1, now.plateau) < s.min_lr,
+            "min_lr": s.min_lr and now.update >= warm_up(self.settings, self._end()) and self._rate() < s.min_lr,
         }
         return next((key for key, hit in reached.items() if hit), None)
+
+    def _plan(self) -> None:
+        """Plans the updates of the epoch under way, where that is not done yet."""
+        standing = self.standing
+        while self.planned != standing.epoch or not self.groups:
+            self.groups = updates(self.data.split("train"), standing.epoch, standing.layout, standing.earlier)
+            self.planned = standing.epoch
+            if not self.groups:  # other layouts have been through all of it
+                self._end_epoch()
+
+    def _end(self) -> float:
+        """The update at which the run's own budget will be spent, as far as its counters show."""
+        self._plan()
+        now = self.standing
+        return horizon(self.settings, now.update, now.epochs(len(self.groups)), now.seconds)
+
+    def _rate(self) -> float:
+        """The rate of the next update. It follows the run's own limits: a limit of one call does not bend the schedule."""
+        now = self.standing
+        return rate(self.settings, now.update + 1, now.epoch + 1, now.plateau, self._end())
 
     def _update(self) -> None:
         """One update, the next of the plan."""
         began = time.perf_counter()
         settings, standing, window = self.settings, self.standing, self.window
-        pairs, end = self.data.split("train"), self.experiment.data.source_end
-        while self.planned != standing.epoch or not self.groups:
-            self.groups = updates(pairs, standing.epoch, standing.layout, standing.earlier)
-            self.planned = standing.epoch
-            if not self.groups:  # other layouts have been through all of it
-                self._end_epoch()
-        self.lr = rate(settings, standing.update + 1, standing.epoch + 1, standing.plateau)
-        group = (collate(pairs, rows, end) for rows in self.groups[standing.group])
+        pairs, source_end = self.data.split("train"), self.experiment.data.source_end
+        self._plan()
+        self.lr = self._rate()
+        group = (collate(pairs, rows, source_end) for rows in self.groups[standing.group])
         before = random_states(self.device)
         try:
             done = update(self.model, self.updater, group, settings, self.lr, yielding=self.signals.yielding)
@@ -252,12 +288,12 @@ class _Trainer:
         }
         with writing(self.folder / LOG):
             self.log.write("train", values)
-        self.window = _Window()
+        self.window = LogWindow()
 
     def _watch(self, watcher: Watcher) -> None:
-        window, standing, s = self.window, self.standing, self.settings
+        window, standing, s = self.window, self.standing, self.limits
         self.watched = time.monotonic()
-        epochs = standing.epoch + standing.group / len(self.groups)
+        epochs = standing.epochs(len(self.groups))
         done = [(standing.update, s.max_updates), (epochs, s.max_epochs), (standing.seconds, s.max_seconds)]
         fraction = max((min(1.0, at / limit) for at, limit in done if limit), default=None)
         eta = None
@@ -280,11 +316,11 @@ class _Trainer:
                 tokens += batch.target_tokens
         return perplexity(float(nll), tokens)
 
-    def _translate(self) -> float | None:
-        if self.bleu is None or not self.settings.validate_bleu_sentences:
-            return None
+    def _translate(self) -> Translated:
+        if self.translate is None:
+            return Translated(None, ())
         with torch.no_grad():
-            return self.bleu(self.model.eval())
+            return self.translate(self.model.eval())
 
     def _validate(self) -> None:
         """Measures, saves the state and a checkpoint, tells; nothing where a signal came in between."""
@@ -292,15 +328,16 @@ class _Trainer:
         began = time.perf_counter()
         try:
             with self.signals.yielding():
-                found, score = self._measure(), self._translate()
+                found, translated = self._measure(), self._translate()
                 others = {name: self._measure(FURTHER + name) for name in self.data.further}
         except Interrupted:
             return
         best = standing.note(found, self.settings)
-        figures = {"epoch": standing.latest_epoch, "bleu": score, "seconds": round(standing.seconds, 3)}
+        figures = {"epoch": standing.latest_epoch, "bleu": translated.bleu, "seconds": round(standing.seconds, 3)}
         values = {"update": standing.update, "perplexity": found, "nll": math.log(found), **figures, "best": best}
         with writing(self.folder / LOG):
             self.log.write("valid", {**values, "validation_seconds": round(time.perf_counter() - began, 3)})
+            self.log.write_samples(standing.update, translated.samples)
             for name, other in others.items():
                 told = {"perplexity": other, "nll": math.log(other), "epoch": figures["epoch"]}
                 self.log.write("valid", {"set": name, "update": standing.update, **told, "seconds": figures["seconds"]})
@@ -309,7 +346,7 @@ class _Trainer:
         self._save_state(figures)
         self._save_checkpoint(figures)
         if self.watcher is not None:
-            self.watcher(Validation(standing.update, found, score, best))
+            self.watcher(Validation(standing.update, found, translated.bleu, best, translated.samples))
 
     def _save_checkpoint(self, figures: Mapping[str, Any]) -> None:
         weights = {**self.updater.masters, **self._constants()}
@@ -324,6 +361,7 @@ class _Trainer:
             "precision": self.settings.precision,
             "standing": self.standing.to_json(),
             "checkpoint": checkpoint,
+            **({"parent": self.parent} if self.parent else {}),
         }
         self.checkpoints.save_state(tensors, self.standing.update, about)
 
@@ -333,24 +371,26 @@ class _Trainer:
         load_weights(self.model, weights, Place(str(self.checkpoints.folder)))
         return weights, self._measure()
 
-    def _finish(self, limit: str) -> Finished:
+    def _finish(self, limit: str) -> FinishedTraining:
         """Averages checkpoints, measures the mean and writes it as the model of the run; a signal raises `Interrupted`."""
         standing = self.standing
         self._write_log()
         with self.signals.yielding():
             chosen = self.checkpoints.averaged()
             weights, found = self._mean(chosen)
-            # Early in a training the best checkpoints lie far apart, and their mean may be worse than one of them.
-            if self.settings.average == "best" and found > chosen[0].perplexity:
-                chosen = chosen[:1]
+            # Checkpoints that lie far apart, as in a short training, may have a mean that is worse than one of them.
+            single = best(chosen, 1)
+            if len(chosen) > 1 and found > single[0].perplexity:
+                chosen = single
                 weights, found = self._mean(chosen)
-            score = self._translate()
+            score = self._translate().bleu
         averaged = tuple(sorted(c.update for c in chosen))
-        done = Finished(standing.update, standing.epoch, standing.seconds, found, score, limit, averaged)
+        done = FinishedTraining(standing.update, standing.epoch, standing.seconds, found, score, limit, averaged)
         figures = {**asdict(done), "skipped": standing.skipped, "parameters": sum(t.numel() for t in weights.values())}
         if not math.isfinite(done.perplexity):
             figures["perplexity"] = None
-        save_model(self.folder, self.model, weights, self.experiment, self.data.digest, figures)
+        origin: dict[str, Any] = {"phases": self.history.summary(), **({"parent": self.parent} if self.parent else {})}
+        save_model(self.folder, self.model, weights, self.experiment, self.data.digest, figures, origin)
         return done
 
 
@@ -358,20 +398,3 @@ def perplexity(nll: float, tokens: int) -> float:
     """exp(nll / tokens); infinite where that is no number."""
     mean = nll / max(1, tokens)
     return math.exp(mean) if mean < 700 else math.inf
-
-
-def _written(shape: Shape) -> str:
-    """Without gamma, which follows from the corpus: older states do not name it."""
-    return str({key: value for key, value in asdict(shape).items() if key != "gamma"})
-
-
-def identity(experiment: Experiment, checked: Checked, corpus: str) -> dict[str, str]:
-    """What a run folder is about, as far as it is known before the corpus is prepared."""
-    return {"architecture": checked.hash, "corpus": corpus, "optimiser": experiment.train.optimiser}
-
-
-def refuse_another(folder: Path, state: Mapping[str, Any], wanted: Mapping[str, str]) -> None:
-    """Raises K201 where the state in a folder is of another run than the one wanted."""
-    for what, expected in state.get("identity", {}).items():
-        if wanted.get(what, expected) != expected:
-            raise error("K201", Place(str(folder)), what=what, expected=expected, found=wanted[what])

@@ -7,7 +7,7 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from calque.experiment import Train
+from calque.experiment import TrainSettings
 
 
 class Updater:
@@ -18,7 +18,7 @@ class Updater:
     known by the paths of their parameters; a matrix that several modules share is one.
     """
 
-    def __init__(self, model: nn.Module, settings: Train, precision: str):
+    def __init__(self, model: nn.Module, settings: TrainSettings, precision: str):
         self.working: dict[str, nn.Parameter] = dict(model.named_parameters())
         self.settings = settings
         self.skipped = 0
@@ -124,14 +124,21 @@ def _embeddings(model: nn.Module) -> tuple[Tensor, ...]:
     return tuple(m.weight for m in model.modules() if isinstance(m, nn.Embedding))
 
 
-def _optimiser(masters: list[Tensor], settings: Train) -> torch.optim.Optimizer:
+def squares_decay(settings: TrainSettings) -> float:
+    """Adam's beta2: the key itself, or 0.5 ** (batch_tokens accumulate / half-life) where a half-life in tokens is set."""
+    if not settings.beta2_half_life_tokens:
+        return settings.beta2
+    return float(0.5 ** (settings.batch_tokens * settings.accumulate / settings.beta2_half_life_tokens))
+
+
+def _optimiser(masters: list[Tensor], settings: TrainSettings) -> torch.optim.Optimizer:
     if settings.optimiser == "sgd":
         return torch.optim.SGD(masters, settings.lr, fused=True)
     # With no decay this is Adam (Kingma and Ba 2015), else AdamW (Loshchilov and Hutter 2019).
     return torch.optim.AdamW(
         masters,
         settings.lr,
-        (settings.beta1, settings.beta2),
+        (settings.beta1, squares_decay(settings)),
         settings.epsilon,
         settings.weight_decay,
         fused=True,

@@ -8,7 +8,7 @@ from numpy.typing import NDArray
 
 from calque.data.batches import plan
 from calque.data.corpus import Pairs
-from calque.experiment import Train
+from calque.experiment import TrainSettings
 
 Group = list[NDArray[np.int64]]
 """The batches of one update, each the numbers of its pairs."""
@@ -24,7 +24,7 @@ class Layout(NamedTuple):
     sort_batches: int = 0
 
 
-def layout(settings: Train) -> Layout:
+def layout(settings: TrainSettings) -> Layout:
     """The layout that an experiment asks for."""
     return Layout(*(getattr(settings, key) for key in Layout._fields))
 

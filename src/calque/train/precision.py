@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 import torch
 
-from calque.diagnostics import error
+from calque.ground.diagnostics import error
 
 SPEEDUP = 1.5
 """bfloat16 is taken on a processor where its products are this much faster than those of float32."""
@@ -20,6 +20,13 @@ def pick_device(name: str) -> torch.device:
     if name == "cuda" and not available:
         raise error("X410")
     return torch.device("cuda" if name == "cuda" or (name == "auto" and available) else "cpu")
+
+
+def conditions(device: torch.device) -> dict[str, object]:
+    """What decides how sums are rounded, besides the experiment."""
+    on_processor = {"threads": torch.get_num_threads(), "processor": torch.backends.cpu.get_cpu_capability()}
+    where = torch.cuda.get_device_name(device) if device.type == "cuda" else "cpu"
+    return {"device": where, **on_processor, "torch": torch.__version__}
 
 
 def probe_precision(device: torch.device) -> str:

@@ -3,7 +3,10 @@
 import math
 from typing import NamedTuple
 
-from calque.experiment import Train
+from calque.experiment import TrainSettings
+
+EARLY = 0.05
+"""The share of a limit that must be used before the pace so far says when it will be reached."""
 
 
 class Plateau(NamedTuple):
@@ -24,23 +27,51 @@ class Plateau(NamedTuple):
         return Plateau(self.best, 0, self.drops + 1)
 
 
-def rate(settings: Train, update: int, epoch: int, plateau: Plateau) -> float:
-    """The learning rate of update t (from 1) in epoch e (from 1); w = warmup_updates, warm = min(1, t / w).
+def horizon(settings: TrainSettings, update: int, epochs: float, seconds: float) -> float:
+    """The update at which the budget will be spent: the smallest of the three estimates below; infinity where there is none.
+
+    max_updates   max_updates itself, exactly
+    max_epochs    update max_epochs / epochs, where `update` updates took `epochs` passes over the text
+    max_seconds   update max_seconds / seconds, where they took `seconds` of training
+
+    The rate falls towards this update. So a training that `max_updates` ends has the same rates on every machine, and one that is
+    too slow for it falls in the time that it has. The estimates follow the pace and are exact when the budget is spent. Beside
+    another limit, one of which less than `EARLY` is used is not counted yet: first updates are slower than those that follow.
+    """
+    estimates = [float(settings.max_updates)] if settings.max_updates else []
+    for limit, used in ((settings.max_epochs, epochs), (settings.max_seconds, seconds)):
+        if limit and used > 0 and (not estimates or used >= EARLY * limit):
+            estimates.append(update * limit / used)
+    return min(estimates, default=math.inf)
+
+
+def warm_up(settings: TrainSettings, end: float) -> float:
+    """The updates over which the rate rises, in a training that ends at update `end`."""
+    return settings.warmup_share * end if settings.warmup_share else settings.warmup_updates
+
+
+def rate(settings: TrainSettings, update: int, epoch: int, plateau: Plateau, end: float | None = None) -> float:
+    """The learning rate of update t (from 1) in epoch e (from 1) of a training that ends at update T, `end`.
+
+    T is `max_updates`, infinity where that is 0, unless `horizon` gave another. w = warmup_updates, or warmup_share T where that is
+    set; warm = min(1, t / w).
 
     constant      lr warm
     inverse-sqrt  lr min(t / w, sqrt(w / t)), w at least 1 (Vaswani et al. 2017, equation 3, scaled to a peak of lr)
-    linear        lr warm up to w, then from lr in a straight line to final_lr at max_updates, and final_lr after it
+    linear        lr warm up to w, then from lr in a straight line to final_lr at T, and final_lr after it
     plateau       lr warm decay^drops, a drop after every decay_patience validations without a better perplexity
     anneal        the same, but each validation behind the first drop is a drop (Gehring 2017, section 4.3)
     epoch         lr warm decay^max(0, e - decay_from_epoch)
     """
-    warmup = settings.warmup_updates
+    if end is None:
+        end = settings.max_updates or math.inf
+    warmup = warm_up(settings, end)
     warm = min(1.0, update / warmup) if warmup else 1.0
     if settings.schedule == "inverse-sqrt":
         peak = max(1, warmup)
         return settings.lr * min(update / peak, math.sqrt(peak / update))
     if settings.schedule == "linear" and update > warmup:
-        left = max(0.0, (settings.max_updates - update) / max(1, settings.max_updates - warmup))
+        left = max(0.0, (end - update) / max(1, end - warmup)) if end < math.inf else 1.0
         return settings.final_lr + (settings.lr - settings.final_lr) * left
     if settings.schedule in ("plateau", "anneal"):
         return settings.lr * warm * settings.decay**plateau.drops

@@ -12,7 +12,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from calque.experiment import Train
+from calque.experiment import TrainSettings
 from calque.train.order import Layout, layout_of
 from calque.train.schedule import Plateau
 
@@ -20,7 +20,7 @@ _NESTED = {"plateau", "layout", "earlier"}
 
 
 @dataclass
-class Standing:
+class TrainingPosition:
     """The counters of a run; with weights, optimiser and random states, all that an exact continuation needs."""
 
     update: int = 0
@@ -50,7 +50,12 @@ class Standing:
         """The epoch of the last update, from 1."""
         return max(1, self.epoch + (self.group > 0 or bool(self.earlier)))
 
-    def due(self, settings: Train) -> bool:
+    def epochs(self, updates: int) -> float:
+        """Epochs done, with the share of the one under way, of which there are `updates` in the present layout."""
+        before = sum(count for _, count in self.earlier)
+        return self.epoch + (before + self.group) / (before + updates)
+
+    def due(self, settings: TrainSettings) -> bool:
         """Whether a validation is, after the last update."""
         if not self.update or self.validated == self.update:
             return False
@@ -62,7 +67,7 @@ class Standing:
             or 0 < settings.validate_every_seconds <= self.seconds - self.validated_seconds
         )
 
-    def note(self, perplexity: float, settings: Train) -> bool:
+    def note(self, perplexity: float, settings: TrainSettings) -> bool:
         """Counts a validation; says whether it was the best."""
         self.validated, self.validated_seconds = self.update, self.seconds
         better = perplexity < self.plateau.best
@@ -83,7 +88,7 @@ class Standing:
         return {**asdict(self), "plateau": [best if math.isfinite(best) else None, since, drops]}
 
     @classmethod
-    def from_json(cls, values: Mapping[str, Any]) -> "Standing":
+    def from_json(cls, values: Mapping[str, Any]) -> "TrainingPosition":
         """Raises KeyError or TypeError for what `to_json` did not give; a counter that is not there is as at the start."""
         plain = {f.name for f in fields(cls)} - _NESTED
         found = cls(**{name: value for name, value in values.items() if name in plain})

@@ -9,7 +9,7 @@ import torch
 from torch import Tensor
 
 from calque.data.batches import Batch
-from calque.experiment import Train
+from calque.experiment import TrainSettings
 from calque.model import Model
 from calque.train.loss import Part, parts
 from calque.train.optimise import Updater
@@ -20,7 +20,7 @@ Mark = Callable[[str], None]
 """Called with the name of a phase where it ends."""
 
 
-class Done(NamedTuple):
+class UpdateSums(NamedTuple):
     """What an update saw. Sums over its batches; the losses stay on the device until somebody reads them."""
 
     loss: Tensor
@@ -55,11 +55,11 @@ def update(
     model: Model,
     updater: Updater,
     batches: Iterable[Batch],
-    settings: Train,
+    settings: TrainSettings,
     lr: float,
     mark: Mark = no_mark,
     yielding: Callable[[], AbstractContextManager[None]] = nullcontext,
-) -> Done:
+) -> UpdateSums:
     """Adds up the gradients of the batches, one at least, and applies them with the rate `lr`.
 
     With `bptt_words` there is one batch, and each of its parts is applied on its own, by the sentences of the whole batch
@@ -102,4 +102,4 @@ def update(
         norm = apply()
     assert isinstance(loss, Tensor)
     assert isinstance(nll, Tensor)
-    return Done(loss, nll, source, target, norm)
+    return UpdateSums(loss, nll, source, target, norm)

@@ -1,8 +1,8 @@
-"""Architectures of the papers, as texts. `names()` lists them, `distinct()` those that differ, `read(name)` gives one,
-`paper(name)` a paper's tables.
+"""Architectures of the papers, as texts. `names()` lists them, `distinct()` those that differ, `read(name)` gives one.
 
 A paper is a file `PAPER.toml` with its tables, a folder `PAPER` with the architectures it names, or both. What is in the
-folder is called `PAPER/NAME`, the row of a table `PAPER/TABLE/ROW`.
+folder is called `PAPER/NAME`, the row of a table `PAPER/TABLE/ROW`, at the sizes that the paper takes for the language pair of
+the table's first column, and `PAPER/TABLE/ROW@PAIR` at those of another of its pairs.
 """
 
 import functools
@@ -10,11 +10,12 @@ import tomllib
 from importlib import resources
 from importlib.resources.abc import Traversable
 from pathlib import Path
+from typing import Any
 
-from calque.diagnostics import Text, error, nearest, read_text
-from calque.zoo.paper import Paper, Row, load_paper
+from calque.ground.diagnostics import Text, error, nearest, read_text
+from calque.zoo.rows import RowText, TableTexts
 
-__all__ = ["distinct", "find", "names", "paper", "papers", "read"]
+__all__ = ["distinct", "find", "names", "own_texts", "papers", "read", "source"]
 
 
 def names() -> list[str]:
@@ -23,11 +24,14 @@ def names() -> list[str]:
 
 
 def distinct() -> list[str]:
-    """Every architecture once, sorted: of those with one text, notes apart, the first by name, files before rows."""
+    """Every architecture once, sorted: of those with one text, notes and the sizes of language pairs apart, the first by name,
+    files before rows.
+    """
     first: dict[str, str] = {}
-    files = _files()
+    files, rows = _files(), _rows()
     for name in sorted(names(), key=lambda n: (n not in files, n)):
-        lines = (line for line in read(name).body.splitlines() if line and not line.startswith("#"))
+        body = rows[name].written if name in rows else read(name).body
+        lines = (line for line in body.splitlines() if line and not line.startswith("#"))
         first.setdefault("\n".join(lines), name)
     return sorted(first.values())
 
@@ -37,47 +41,83 @@ def papers() -> list[str]:
     return sorted(f.name.removesuffix(".toml") for f in _folder().iterdir() if f.name.endswith(".toml"))
 
 
-@functools.cache
-def paper(name: str) -> Paper:
-    """A paper's tables, figures and claims. Raises X220 where there is none of that name."""
+def source(name: str) -> dict[str, Any]:
+    """The TOML file of a paper. Raises X220 where there is none of that name."""
     if name not in papers():
         raise error("X220", None, name=name, near=nearest(name, papers()), names=papers())
-    data = tomllib.loads(_folder().joinpath(f"{name}.toml").read_text(encoding="utf-8"))
+    return tomllib.loads(_folder().joinpath(f"{name}.toml").read_text(encoding="utf-8"))
+
+
+def own_texts(name: str) -> dict[str, str]:
+    """The architectures in a paper's folder, by their names in it."""
     own = {key.partition("/")[2]: file for key, file in _files().items() if key.startswith(f"{name}/")}
-    return load_paper(name, data, {key: file.read_text(encoding="utf-8") for key, file in own.items()})
+    return {key: file.read_text(encoding="utf-8") for key, file in own.items()}
 
 
 def read(name: str) -> Text:
-    """The text of an architecture; of a row that is another's model, decoded otherwise, that model's. Raises X220 where there is
-    none of that name, or several: an ensemble.
+    """The text of an architecture; of a row that is another's model, decoded otherwise, that model's.
+
+    Raises X220 where there is none of that name, or several: an ensemble; X850 where `@PAIR` is no language pair of the table.
     """
     files = _files()
     if name in files:
         return Text(f"zoo/{name}.adl", files[name].read_text(encoding="utf-8"))
     rows = _rows(otherwise=True)
-    if name not in rows:
-        raise error("X220", None, name=name, near=nearest(name, [*files, *rows]), names=sorted(files))
-    return Text(f"zoo/{name}.adl", rows[name].text)
+    row, _, pair = name.partition("@")
+    if row not in rows:
+        raise error("X220", None, name=name, near=nearest_name(row), names=sorted(files))
+    if pair and pair not in rows[row].texts:
+        pairs = list(rows[row].texts)
+        raise error("X850", None, table=row.rpartition("/")[0], name=pair, near=nearest(pair, pairs), names=pairs)
+    return Text(f"zoo/{name}.adl", rows[row].texts[pair] if pair else rows[row].text)
 
 
 def find(name: str) -> Text:
     """The text of a file, or of an architecture where there is no such file.
 
-    Raises X220 for a name that begins like those here, X402 or X403 for another that cannot be read.
+    Raises X220 for a name that begins like those here or can be no path, X402 or X403 for another that cannot be read.
     """
-    if not Path(name).exists() and name.partition("/")[0] in {known.partition("/")[0] for known in names()}:
+    first, slash, _ = name.partition("/")
+    bare = not slash and not Path(name).suffix
+    if not Path(name).exists() and (bare or first in {known.partition("/")[0] for known in names()}):
         return read(name)
     return read_text(name, "X402", "X403")
+
+
+def nearest_name(name: str) -> str | None:
+    """The architecture that a name may have been meant to be; the paper may be left out, as in `transformer`."""
+    known = [*sorted(_files()), *sorted(_rows(otherwise=True))]
+    last = name.rpartition("/")[2].lower()
+    by_last: dict[str, str] = {}
+    for full in known:
+        by_last.setdefault(full.rpartition("/")[2], full)
+    if last in by_last:
+        return by_last[last]
+    near = nearest(name, known) if "/" in name else None
+    if near is None and (end := nearest(last, by_last)) is not None:
+        return by_last[end]
+    return near
 
 
 def _folder() -> Traversable:
     return resources.files("calque.zoo")
 
 
-def _rows(otherwise: bool = False) -> dict[str, Row]:
-    """Rows that are architectures of their own; and those that are another's model, one model, decoded otherwise."""
-    rows = (row for name in papers() for table in paper(name).tables for row in table.rows)
-    return {row.name: row for row in rows if row.model_of is None or (otherwise and row.decoding.ensemble == 1)}
+def _rows(otherwise: bool = False) -> dict[str, RowText]:
+    """Rows that are trained; with `otherwise` also those that decode one model of another row in another way."""
+    return {row.name: row for row in _all_rows() if row.models == 0 or (otherwise and row.models == 1)}
+
+
+@functools.cache
+def _all_rows() -> tuple[RowText, ...]:
+    rows: list[RowText] = []
+    for name in papers():
+        data = source(name)
+        texts = TableTexts(name, data, own_texts(name))
+        for table, entry in data["tables"].items():
+            pairs = [column.partition(" ")[0] for column in entry["columns"]]
+            rows += [texts.row(table, key, row, pairs) for key, row in entry["rows"].items()]
+    return tuple(rows)
 
 
 @functools.cache

@@ -13,14 +13,25 @@ import re
 from collections.abc import Mapping
 from typing import NoReturn
 
-from calque.adl.acl18.build import Value, call, chain
-from calque.adl.acl18.layers import ANY, FLAG, MISSING, NEVER, RATE, SIGNATURES, TRANSLATIONS, WHOLE, Bound, Parameter
-from calque.adl.acl18.strings import WITH_CHAIN, Argument, Fault, Layer, Token, parse
+from calque.adl.acl18.dialect_layers import (
+    ANY,
+    FLAG,
+    MISSING,
+    NEVER,
+    RATE,
+    SIGNATURES,
+    TRANSLATIONS,
+    WHOLE,
+    BoundLayer,
+    DialectParameter,
+)
+from calque.adl.acl18.strings import WITH_CHAIN, StringArgument, StringFault, StringLayer, StringToken, parse
+from calque.adl.acl18.terms import Value, call, chain
 from calque.adl.limits import MAX_CHARACTERS, MAX_FAULTS, MAX_STATEMENTS
-from calque.adl.parser import Read
+from calque.adl.parser import ParseResult
 from calque.adl.signature import SETTINGS
 from calque.adl.syntax import Number, Statement, Term, describe
-from calque.diagnostics import CalqueError, Diagnostic, Fix, Span, Text, error, nearest
+from calque.ground.diagnostics import CalqueError, Diagnostic, Fix, Span, Text, error, nearest
 
 SIDES = ("encoder", "decoder")
 _LINE = re.compile(r"(?P<name>[A-Za-z_][A-Za-z_0-9]*)[ \t]*=[ \t]*(?P<quote>[\"']?)(?P<value>[^#\n]*)")
@@ -28,7 +39,7 @@ _NUMBER = re.compile(r"[0-9]{1,18}(\.[0-9]{0,18})?")
 _OPTIONS = {"d": 512, "p": 0.1, "num_embed": None, "max_seq_len": None}
 
 
-def read(text: Text, settings: Mapping[str, Statement] | None = None) -> Read:
+def read(text: Text, settings: Mapping[str, Statement] | None = None) -> ParseResult:
     """The statements that a file of the dialect means; `settings` replace those of the file."""
     if len(text.body) > MAX_CHARACTERS:
         where = Span(text, MAX_CHARACTERS, MAX_CHARACTERS + 1)
@@ -47,7 +58,7 @@ class _Reader:
         self.strings: dict[str, Span] = {}
         self.used: set[str] = set()
 
-    def run(self, settings: Mapping[str, Statement]) -> Read:
+    def run(self, settings: Mapping[str, Statement]) -> ParseResult:
         self.lines()
         for name, statement in settings.items():
             given, known = statement.value, sorted({*_OPTIONS, *self.numbers})
@@ -68,7 +79,7 @@ class _Reader:
             made.insert(0, _statement("p", self.numbers["p"], self.names["p"]))
         made.insert(0, _statement("d", width, width.span))
         lost = [name for name in SIDES if name not in {s.name for s in made} and name in self.strings]
-        return Read(made, self.faults[:MAX_FAULTS], lost, tuple(self.warnings))
+        return ParseResult(made, self.faults[:MAX_FAULTS], lost, tuple(self.warnings))
 
     # -- lines
 
@@ -123,18 +134,18 @@ class _Reader:
         try:
             layers = parse(self.text, span.start, span.end, self.faults)
             terms, _ = self.chain(layers, width if isinstance(width, int) else 0)
-        except Fault:
+        except StringFault:
             return None
         return Statement(name, None, chain(terms), self.names[name].to(span), self.names[name])
 
-    def chain(self, layers: tuple[Layer, ...], width: int) -> tuple[tuple[Term, ...], int]:
+    def chain(self, layers: tuple[StringLayer, ...], width: int) -> tuple[tuple[Term, ...], int]:
         terms: list[Term] = []
         for layer in layers:
             made, width = self.layer(layer, width)
             terms += made
         return tuple(terms) or (call("id", layers[0].span),), width
 
-    def layer(self, layer: Layer, width: int) -> tuple[tuple[Term, ...], int]:
+    def layer(self, layer: StringLayer, width: int) -> tuple[tuple[Term, ...], int]:
         if layer.chain:
             inner, after = self.chain(layer.chain, width)
             if layer.count is None:
@@ -145,13 +156,13 @@ class _Reader:
             return (call("repeat", layer.span, count, chain(inner)),), after
         if layer.name in MISSING or layer.name in NEVER:
             self.fault("S206", layer.name_span, what=f"the layer `{layer.name}`")
-            raise Fault()
+            raise StringFault()
         if layer.name not in SIGNATURES:
             near = nearest(layer.name, [*SIGNATURES, *WITH_CHAIN, "repeat"])
             fix = Fix(layer.name_span, near) if near else None
             self.fault("S202", layer.name_span, fix, name=layer.name, near=near)
-            raise Fault()
-        bound = Bound(
+            raise StringFault()
+        bound = BoundLayer(
             layer,
             self.bind(layer),
             width,
@@ -175,15 +186,15 @@ class _Reader:
 
     # -- arguments
 
-    def bind(self, layer: Layer) -> dict[str, Value]:
+    def bind(self, layer: StringLayer) -> dict[str, Value]:
         parameters = SIGNATURES[layer.name]
         names = [p.name for p in parameters]
-        given: dict[str, Argument] = {}
+        given: dict[str, StringArgument] = {}
         positional = [a for a in layer.arguments if a.name is None]
         if len(positional) > len(parameters):
             extra = positional[len(parameters)]
             self.fault("S204", extra.span, layer=layer.name, limit=len(parameters), found=len(positional))
-            raise Fault()
+            raise StringFault()
         given.update(zip(names, positional, strict=False))
         for argument in layer.arguments:
             if argument.name is not None and argument.name not in names:
@@ -191,12 +202,12 @@ class _Reader:
                 at = Span(self.text, argument.span.start, argument.span.start + len(argument.name))
                 fix = Fix(at, near) if near else None
                 self.fault("S203", at, fix, layer=layer.name, name=argument.name, near=near, names=names or None)
-                raise Fault()
+                raise StringFault()
             if argument.name is not None:  # the last one counts, as in the original
                 given[argument.name] = argument
         return {p.name: self.value(p, given.get(p.name), layer) for p in parameters}
 
-    def value(self, parameter: Parameter, argument: Argument | None, layer: Layer) -> Value:
+    def value(self, parameter: DialectParameter, argument: StringArgument | None, layer: StringLayer) -> Value:
         if argument is None:
             return self.default(parameter, layer)
         if parameter.ignored:
@@ -211,7 +222,7 @@ class _Reader:
             return Value(token.text, token.span)
         return self.number(token, parameter.name, takes)
 
-    def default(self, parameter: Parameter, layer: Layer) -> Value:
+    def default(self, parameter: DialectParameter, layer: StringLayer) -> Value:
         name = {"D": "d", "P": "p", "E": "num_embed", "M": "max_seq_len"}.get(str(parameter.default))
         if name is None or parameter.takes == ANY:
             value = parameter.default
@@ -225,10 +236,10 @@ class _Reader:
         value = self.width_of_embeddings() if name == "num_embed" else _OPTIONS[name]
         if value is None:
             self.fault("S211", layer.span, layer=layer.name, name=name)
-            raise Fault()
+            raise StringFault()
         return Value(value, layer.span, default=True)
 
-    def number(self, token: Token, name: str, takes: str) -> Value:
+    def number(self, token: StringToken, name: str, takes: str) -> Value:
         value: int | float | None = None
         if token.kind == "number":
             value = float(token.text) if "." in token.text else int(token.text)
@@ -238,7 +249,7 @@ class _Reader:
             if held is None:
                 near = nearest(key, ["NUM_HIDDEN", *(k for k in self.numbers if k.isupper())])
                 self.fault("S211", token.span, Fix(token.span, f"${near}") if near else None, name=key, near=near)
-                raise Fault()
+                raise StringFault()
             self.used.add(key)
             value = held.number
         if value is None or (takes == WHOLE and not isinstance(value, int)):
@@ -250,10 +261,10 @@ class _Reader:
     def default_width(self) -> Value:
         return self.numbers.get("d") or Value(512, Span(self.text, 0, 0))
 
-    def wrong(self, name: str, token: Token, takes: str | tuple[str, ...]) -> NoReturn:
+    def wrong(self, name: str, token: StringToken, takes: str | tuple[str, ...]) -> NoReturn:
         expected = takes if isinstance(takes, str) else "one of " + ", ".join(f"`{word}`" for word in takes)
         self.fault("S205", token.span, name=name, expected=expected, found=f"`{token.text}`")
-        raise Fault()
+        raise StringFault()
 
 
 def _statement(name: str, value: Value, span: Span) -> Statement:

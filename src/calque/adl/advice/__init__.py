@@ -1,0 +1,124 @@
+"""Help that fixes: for a fault, an edit of the text after which it is gone.
+
+Rules propose edits, by the code of the fault and the names of other notations. Each edit is tried: it is applied, and the text is
+checked again. Only what works becomes the `fix` of the diagnostic, from which its help is written. So rules may guess freely.
+"""
+
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import replace
+
+from calque.adl.advice import marks as syntax
+from calque.adl.advice import names, statements, values, widths
+from calque.adl.advice.aliases import Aliases
+from calque.adl.advice.desk import Desk
+from calque.adl.advice.tokens import TokenPage
+from calque.adl.signature import Signature
+from calque.adl.syntax import Statement
+from calque.ground.diagnostics import CalqueError, Diagnostic, Fix, Span, Text, apply_fix
+
+Check = Callable[[Text], tuple[Sequence[Diagnostic], int]]
+"""The faults of a text, and how much work it was to find them, in steps."""
+Rule = Callable[[Desk, Diagnostic], Iterator[Fix]]
+RULES: dict[str, Rule] = {**syntax.RULES, **names.RULES, **values.RULES, **statements.RULES, **widths.RULES}
+TRIES = 12  # edits that are tried for one fault
+MAX_WORK = 2_000  # steps of checking that are spent on trying edits, in all
+PER_FAULT = 60  # what looking for edits costs, in such steps
+MAX_TOKENS = 1_000  # of a text for which edits are tried
+LIMIT = "C401"
+SIDES = ("adl", "encoder", "decoder")
+
+
+def advise(desk: Desk, faults: Sequence[Diagnostic], check: Check, work: int) -> list[Diagnostic]:
+    """The faults, each with an edit that works where one was found. `work` is what the first check took.
+
+    An edit that a fault came with is tried as well, and taken back where it does not work. Nothing is tried once the work for all
+    faults is at its limit; such a fault keeps what it came with.
+    """
+    trial = _Trial(desk, faults, check, work)
+    return [trial.advised(fault) for fault in faults]
+
+
+def proposals(desk: Desk, fault: Diagnostic) -> Iterator[Fix]:
+    """Edits that may mend a fault, most likely ones first."""
+    seen: set[tuple[int, int, str]] = set()
+    rule = RULES.get(fault.code)
+    for fix in (*(rule(desk, fault) if rule else ()), *((fault.fix,) if fault.fix else ())):
+        key = (fix.span.start, fix.span.end, fix.replacement)
+        if key not in seen and desk.page.cut(fix.span) != fix.replacement:
+            seen.add(key)
+            yield fix
+
+
+class _Trial:
+    def __init__(self, desk: Desk, faults: Sequence[Diagnostic], check: Check, work: int):
+        self.desk, self.check, self.last = desk, check, work
+        self.left = MAX_WORK if 0 < len(desk.page.tokens) <= MAX_TOKENS else 0
+        self.before = {_key(fault, 0, 0) for fault in faults}
+
+    def advised(self, fault: Diagnostic) -> Diagnostic:
+        if not isinstance(fault.where, Span) or fault.where.text is not self.desk.page.text:
+            return fault
+        self.left -= PER_FAULT
+        best: tuple[int, Fix] | None = None
+        tried = 0
+        for fix in proposals(self.desk, fault) if self.last <= self.left else ():
+            if self.last > self.left or tried == TRIES:
+                break
+            tried += 1
+            new = self.new_faults(fault, fix)
+            if new is not None and (best is None or new < best[0]):
+                best = (new, fix)
+            if new == 0:
+                break
+        if best is None:
+            refused = tried and (fault.fix is None or self.last <= self.left)
+            return _without_fix(fault) if refused else fault
+        return _with_fix(fault, best[1])
+
+    def new_faults(self, fault: Diagnostic, fix: Fix) -> int | None:
+        """How many faults come to light elsewhere with an edit; None where it does not work."""
+        text = Text(fix.span.text.name, apply_fix(fix))
+        try:
+            after, work = self.check(text)
+        except CalqueError as e:
+            after, work = e.diagnostics, self.last
+        self.left -= work
+        self.last = max(self.last, work)
+        start, end = fix.span.start, fix.span.start + len(fix.replacement)
+        shift = len(fix.replacement) - (fix.span.end - fix.span.start)
+        keys = {_key(one, end, shift) for one in after}
+        if _key(fault, 0, 0) in keys:
+            return None
+        if any(one.code == LIMIT for one in after) and not any(code == LIMIT for code, _ in self.before):
+            return None  # it was not looked at to the end
+        # A warning that comes to light is no reason against mending an error.
+        counted = (one for one in after if one.severity == "error" or fault.severity != "error")
+        new = [one for one in counted if _key(one, end, shift) not in self.before]
+        if any(isinstance(one.where, Span) and one.where.end >= start and one.where.start <= end for one in new):
+            return None
+        return len(new)
+
+
+def _key(fault: Diagnostic, after: int, shift: int) -> tuple[str, int]:
+    """Code and place of a fault, the place as it was before an edit."""
+    place = fault.where.start if isinstance(fault.where, Span) else 0
+    return fault.code, place - shift if place >= after else place
+
+
+def _with_fix(fault: Diagnostic, fix: Fix) -> Diagnostic:
+    """The fault with this edit; what it said of another one is gone."""
+    near = fault.fields.get("near")
+    same = fault.fix is not None and fault.fix.replacement == fix.replacement and fault.fix.span == fix.span
+    if near is None or same:
+        return replace(fault, fix=fix)
+    return replace(fault, fix=fix, fields={k: v for k, v in fault.fields.items() if k != "near"})
+
+
+def _without_fix(fault: Diagnostic) -> Diagnostic:
+    return replace(fault, fix=None, fields={k: v for k, v in fault.fields.items() if k not in ("near", "add")})
+
+
+def desk_for(text: Text, signatures: Mapping[str, Signature], statements: Iterable[Statement]) -> Desk:
+    """What rules need of a text: `statements` are those of the prelude and its own."""
+    definitions = {s.name: tuple(p.name for p in s.parameters or ()) for s in statements if s.name not in SIDES}
+    return Desk(TokenPage(text), Aliases(signatures, definitions))

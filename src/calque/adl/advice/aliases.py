@@ -1,0 +1,108 @@
+"""The names of other notations: what layers say they are known as, and the table `words.toml`.
+
+An alias is written as the call that it stands for: `NAME`, `NAME(PARAMETERS)`, or either with ` -> ARGUMENTS` behind. Parameters
+say what positional arguments of that call mean here, `_` that one has no meaning here; the arguments are added. So the alias
+`GRU(_, width) -> cell=gru` of the layer `rnn` makes `nn.GRU(256, 512)` into `rnn(512, gru)`. Case and underscores do not count.
+"""
+
+import functools
+import tomllib
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from importlib import resources
+from typing import Any
+
+from calque.adl.signature import Parameter, Signature
+
+
+@dataclass(frozen=True, slots=True)
+class Alias:
+    """What stands for a name of another notation: `parameters` is None where its arguments keep their order, `added` text."""
+
+    target: str
+    parameters: tuple[str, ...] | None = None
+    added: str = ""
+
+
+def plain(name: str) -> str:
+    """A name without what does not count."""
+    return name.replace("_", "").lower()
+
+
+def read_alias(written: str, target: str) -> tuple[str, Alias]:
+    """An alias and the name that it is for, as `plain` has it."""
+    call, _, added = written.partition(" -> ")
+    name, bracket, inside = call.partition("(")
+    parameters = tuple(p.strip() for p in inside.rstrip(")").split(",")) if bracket else None
+    return plain(name), Alias(target, parameters, added)
+
+
+@functools.cache
+def table() -> Mapping[str, Any]:
+    """`words.toml`."""
+    return tomllib.loads(resources.files("calque.adl.advice").joinpath("words.toml").read_text(encoding="utf-8"))
+
+
+@functools.cache
+def listed(section: str) -> Mapping[str, tuple[str, ...]]:
+    """A section of lists the other way round: what may be meant by a word, in the order of the table."""
+    found: dict[str, tuple[str, ...]] = {}
+    for meant, words in table()[section].items():
+        for word in (meant, *words):
+            found[plain(word)] = (*found.get(plain(word), ()), meant)
+    return found
+
+
+class Aliases:
+    """All names of other notations for the layers of a library and the prelude's definitions."""
+
+    def __init__(self, signatures: Mapping[str, Signature], definitions: Mapping[str, tuple[str, ...]]):
+        """`definitions` are the names of the text's definitions and the prelude's, with their parameters."""
+        self.signatures, self.definitions = signatures, definitions
+        self._aliases: dict[str, list[Alias]] = {}
+        for name, signature in signatures.items():
+            self._add(name, signature.known_as)
+        for name in (*definitions, *signatures):
+            self._aliases.setdefault(plain(name), []).append(Alias(name))
+        for name, written in table()["definitions"].items():
+            self._add(name, written)
+
+    def _add(self, target: str, written: tuple[str, ...]) -> None:
+        for one in written:
+            name, alias = read_alias(one, target)
+            self._aliases.setdefault(name, []).append(alias)
+
+    def of(self, name: str) -> Iterator[Alias]:
+        """What a name may stand for; then words of arguments, as `lstm` of `cell`."""
+        yield from self._aliases.get(plain(name), ())
+        for signature in self.signatures.values():
+            for parameter in signature.parameters:
+                for word in getattr(parameter.kind, "choices", ()):
+                    if plain(word) == plain(name):
+                        yield Alias(signature.name, (), f"{parameter.name}={word}")
+
+    def names(self) -> Iterator[str]:
+        """Every name that is known, as `plain` has it."""
+        yield from self._aliases
+
+    def parameters(self, name: str) -> tuple[str, ...]:
+        """The parameters of a layer or a definition."""
+        signature = self.signatures.get(name)
+        return tuple(p.name for p in signature.parameters) if signature else self.definitions.get(name, ())
+
+    def parameter(self, owner: str, name: str) -> str | None:
+        """The parameter of a layer or definition that another notation calls `name`."""
+        known = self.parameters(owner)
+        by_plain = {plain(p): p for p in known}
+        if plain(name) in by_plain:
+            return by_plain[plain(name)]
+        signature = self.signatures.get(owner)
+        for parameter in signature.parameters if signature else ():
+            if plain(name) in map(plain, parameter.known_as):
+                return parameter.name
+        return next((p for p in listed("arguments").get(plain(name), ()) if p in known), None)
+
+    def kind(self, owner: str, name: str) -> Parameter | None:
+        """The parameter of a layer."""
+        signature = self.signatures.get(owner)
+        return signature.find(name) if signature else None

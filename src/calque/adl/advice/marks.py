@@ -1,0 +1,204 @@
+"""Rules for marks: what other notations write for `->`, `=` and `#`, and what is missing or too much."""
+
+import re
+from collections.abc import Iterator
+
+from calque.adl.advice.aliases import table
+from calque.adl.advice.desk import Desk, span_of
+from calque.adl.advice.names import DOTTED, term_fixes
+from calque.ground.diagnostics import Diagnostic, Fix
+
+TIMES = re.compile(r"[x×]?([0-9]+)[x×]?")
+
+
+def character(desk: Desk, fault: Diagnostic) -> Iterator[Fix]:
+    """S101: a character that is no part of the language."""
+    at = span_of(fault)
+    yield from dotted(desk, at.start)
+    yield from pairs(desk, at.start)
+    yield from marks(desk, at.start, at.end)
+    yield from braces(desk, at.start)
+    yield desk.page.fix(at.start, at.end, "")
+
+
+def grammar(desk: Desk, fault: Diagnostic) -> Iterator[Fix]:
+    """S102: a text that is well spelt and does not follow the grammar."""
+    at = span_of(fault)
+    page = desk.page
+    if fault.fix is not None:
+        yield fault.fix
+    k = page.token(at.start)
+    yield from repeated(desk, k)
+    yield from multiplied(desk, k)
+    yield from unwrapped(desk, k)
+    yield from listed(desk, k)
+    yield from marks(desk, at.start, at.end)
+    statement = page.statement(at.start)
+    if k is None or page.tokens[k].kind == "newline":
+        if page.body[: statement.start].strip():
+            yield page.fix(statement.start, statement.start, "-> ")  # a chain that goes on without an arrow
+        yield from prose(desk, at.start)
+        return
+    yield page.spaced(at.start, at.start, "->")
+    yield page.spaced(at.start, at.start, "=")
+    yield page.fix(at.start, at.start, ", ")
+    yield page.fix(at.start, at.end, "")
+    if statement.start < at.start:
+        yield page.fix(statement.start, at.start, "")
+    yield from prose(desk, at.start)
+
+
+def prose(desk: Desk, offset: int) -> Iterator[Fix]:
+    """A line of plain words is a comment."""
+    statement = desk.page.statement(offset)
+    if "=" not in desk.page.cut(statement) and "->" not in desk.page.cut(statement):
+        yield desk.page.fix(statement.start, statement.start, "# ")
+
+
+def arrow(desk: Desk, fault: Diagnostic) -> Iterator[Fix]:
+    """S103: a number before `->` is a width, or a count that multiplies what follows."""
+    at = span_of(fault)
+    yield from times(desk, at.start, at.end)
+    yield desk.page.fix(at.start, at.end, f"linear({desk.page.cut(at)})")
+
+
+def marks(desk: Desk, start: int, end: int) -> Iterator[Fix]:
+    """The mark of another notation of which [start, end) is a part."""
+    body = desk.page.body
+    for mark, meant in sorted(table()["marks"].items(), key=lambda item: -len(item[0])):
+        for shift in range(len(mark) + 1):
+            first = start - shift
+            if first < 0 or not body.startswith(mark, first) or first + len(mark) < start:
+                continue
+            for replacement in meant:
+                if replacement in ("", "\n", "#"):
+                    yield desk.page.fix(first, first + len(mark), replacement)
+                else:
+                    yield desk.page.spaced(first, first + len(mark), replacement)
+
+
+def pairs(desk: Desk, start: int) -> Iterator[Fix]:
+    """Quotes around a word go."""
+    body = desk.page.body
+    for opening, closing in table()["pairs"].items():
+        if body.startswith(opening, start):
+            line = body.find("\n", start)
+            end = body.find(closing, start + 1, line if line >= 0 else len(body))
+            if end >= 0:
+                yield desk.page.fix(start, end + 1, body[start + 1 : end].strip())
+
+
+def braces(desk: Desk, start: int) -> Iterator[Fix]:
+    """Braces are round brackets here."""
+    body = desk.page.body
+    if body.startswith("{", start) and (end := body.find("}", start)) >= 0:
+        inside = body[start + 1 : end].strip()
+        yield desk.page.fix(start, end + 1, f"({inside})")
+        yield desk.page.fix(start, end + 1, inside)
+
+
+def dotted(desk: Desk, start: int) -> Iterator[Fix]:
+    """`nn.Linear(256, 512)`: the module goes, and the name is looked up."""
+    for match in DOTTED.finditer(desk.page.body):
+        if match.start() <= start < match.end():
+            if match[0].partition(".")[0] in (*desk.aliases.signatures, *desk.aliases.definitions):
+                yield from marks(desk, start, start + 1)
+            term = desk.page.term(match.end())
+            if term is not None:
+                yield from term_fixes(desk, term, match.start())
+            yield desk.page.fix(match.start(), match.end(), "")
+
+
+def repeated(desk: Desk, k: int | None) -> Iterator[Fix]:
+    """`tenc x6`, `tenc x 6` and `6x tenc` for `repeat(6, tenc)`."""
+    page = desk.page
+    if not k:
+        return
+    tokens = page.tokens
+    together = tokens[k].text + (tokens[k + 1].text if k + 1 < len(tokens) and tokens[k + 1].kind == "number" else "")
+    match = TIMES.fullmatch(together)
+    if match is not None and together != match[1] and tokens[k].kind == "name":
+        first = page.term_ending(k - 1)
+        end = tokens[k].end if together == tokens[k].text else tokens[k + 1].end
+        if first is not None:
+            body = page.body[tokens[first].start : tokens[k - 1].end]
+            yield page.fix(tokens[first].start, end, f"repeat({match[1]}, {body})")
+    if tokens[k - 1].kind == "number" and tokens[k].kind == "name":
+        name = k + 1 if tokens[k].text == "x" and k + 1 < len(tokens) else k
+        term = page.term(tokens[name].start)
+        if term is not None:
+            yield page.fix(tokens[k - 1].start, term.at.end, f"repeat({tokens[k - 1].text}, {page.cut(term.at)})")
+
+
+def multiplied(desk: Desk, k: int | None) -> Iterator[Fix]:
+    """The same in a chain: `pos -> 6*tenc` and `pos -> tenc*6`; `repeat 6 tenc` without brackets."""
+    page, tokens = desk.page, desk.page.tokens
+    if not k or k + 1 >= len(tokens):
+        return
+    if tokens[k].kind == "number" and tokens[k + 1].kind == "*" and k + 2 < len(tokens):
+        term = page.term(tokens[k + 2].start)
+        if term is not None:
+            yield page.fix(tokens[k].start, term.at.end, f"repeat({tokens[k].text}, {page.cut(term.at)})")
+    if tokens[k].kind == "*" and tokens[k + 1].kind == "number":
+        first = page.term_ending(k - 1)
+        if first is not None:
+            body = page.body[tokens[first].start : tokens[k - 1].end]
+            yield page.fix(tokens[first].start, tokens[k + 1].end, f"repeat({tokens[k + 1].text}, {body})")
+    if tokens[k].kind == "number" and tokens[k - 1].kind == "name":
+        term = page.term(tokens[k + 1].start)
+        body = f", {page.cut(term.at)}" if term is not None else ""
+        end = term.at.end if term is not None else tokens[k].end
+        yield page.fix(tokens[k - 1].start, end, f"{tokens[k - 1].text}({tokens[k].text}{body})")
+
+
+def times(desk: Desk, start: int, end: int) -> Iterator[Fix]:
+    """`6 * tenc`, `tenc * 6` and `tenc ** 6` for `repeat(6, tenc)`; `a + b` for `add(a, b)`."""
+    page = desk.page
+    written = page.body[start:end]
+    count_first = re.fullmatch(r"\s*([0-9]+)\s*\*+\s*(.+)", written, re.DOTALL)
+    count_last = re.fullmatch(r"(.+?)\s*\*+\s*([0-9]+)\s*", written, re.DOTALL)
+    if count_first is not None:
+        yield page.fix(start, end, f"repeat({count_first[1]}, {_bare(count_first[2])})")
+    if count_last is not None:
+        yield page.fix(start, end, f"repeat({count_last[2]}, {_bare(count_last[1])})")
+    if "+" in written:
+        yield page.fix(start, end, f"add({', '.join(part.strip() for part in written.split('+'))})")
+
+
+def _bare(written: str) -> str:
+    """Without round brackets around all of it."""
+    return written[1:-1].strip() if written.startswith("(") and written.endswith(")") else written.strip()
+
+
+def unwrapped(desk: Desk, k: int | None) -> Iterator[Fix]:
+    """Brackets around a chain go, and with a number before them they are the body of `repeat`."""
+    page = desk.page
+    pair = page.around(k) if k is not None else None
+    if k is not None and page.tokens[k].kind == "(" and (closed := page.partner(k)) is not None:
+        pair = (k, closed)
+    if pair is None or page.tokens[pair[0]].kind != "(":
+        return
+    first, last = (page.tokens[n] for n in pair)
+    inside = page.body[first.end : last.start].strip()
+    before = page.tokens[pair[0] - 1] if pair[0] else None
+    if before is not None and before.kind == "*" and pair[0] > 1 and page.tokens[pair[0] - 2].kind == "number":
+        count = page.tokens[pair[0] - 2]
+        yield page.fix(count.start, last.end, f"repeat({count.text}, {inside})")
+    if pair[1] + 2 < len(page.tokens) and page.tokens[pair[1] + 1].kind == "*":
+        count = page.tokens[pair[1] + 2]
+        yield page.fix(first.start, count.end, f"repeat({count.text}, {inside})")
+    if before is None or before.kind != "name":
+        yield page.fix(first.start, last.end, inside)
+
+
+def listed(desk: Desk, k: int | None) -> Iterator[Fix]:
+    """`[a, b]` for `a -> b`."""
+    page = desk.page
+    if k is None or page.tokens[k].kind != "[" or (last := page.partner(k)) is None:
+        return
+    parts = [page.body[page.tokens[a].start : page.tokens[b - 1].end] for a, b in page.parts(k + 1, last)]
+    chain = " -> ".join(parts)
+    yield page.fix(page.tokens[k].start, page.tokens[last].end, chain)
+
+
+RULES = {"S101": character, "S102": grammar, "S103": arrow}

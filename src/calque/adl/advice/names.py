@@ -1,0 +1,216 @@
+"""Rules for names: layers, numbers and arguments that are called otherwise elsewhere."""
+
+import difflib
+import re
+from collections.abc import Callable, Iterator, Sequence
+
+from calque.adl.advice.aliases import Alias, listed, plain, table
+from calque.adl.advice.desk import Desk, rename, span_of, without_argument
+from calque.adl.advice.tokens import ArgumentTokens, TermTokens
+from calque.ground.diagnostics import Diagnostic, Fix
+
+DOTTED = re.compile(r"(?:[A-Za-z_]\w*\.)+(?=[A-Za-z_])")
+
+
+def layer(desk: Desk, fault: Diagnostic) -> Iterator[Fix]:
+    """C101: a layer of another notation."""
+    term = desk.page.term(span_of(fault).start)
+    if term is None:
+        return
+    yield from term_fixes(desk, term, term.at.start)
+
+
+def term_fixes(desk: Desk, term: TermTokens, start: int) -> Iterator[Fix]:
+    """What may stand for a term whose name is unknown; the edit begins at `start`."""
+    if plain(term.name) in table()["chains"]["names"] and term.arguments:
+        yield desk.page.fix(start, term.at.end, " -> ".join(desk.page.cut(a.at) for a in term.arguments))
+    yield from _aliased(desk, term, start, list(desk.aliases.of(term.name)))
+    close = difflib.get_close_matches(plain(term.name)[:64], list(desk.aliases.names()), n=2, cutoff=0.75)
+    for near in close:
+        yield from _aliased(desk, term, start, list(desk.aliases.of(near)))
+
+
+def _aliased(desk: Desk, term: TermTokens, start: int, aliases: Sequence[Alias]) -> Iterator[Fix]:
+    """Each call with its arguments, then each without."""
+    for alias in aliases:
+        if alias.parameters is None and not alias.added and term.arguments:
+            yield desk.page.fix(start, term.at.start + len(term.name), alias.target)
+        if term.arguments:
+            yield desk.page.fix(start, term.at.end, call(desk, alias, term.arguments))
+    for alias in aliases:
+        added = f"({alias.added})" if alias.added else ""
+        yield desk.page.fix(start, term.at.end, alias.target + added)
+
+
+def call(desk: Desk, alias: Alias, arguments: tuple[ArgumentTokens, ...]) -> str:
+    """The call of another notation as it is written here; arguments without a counterpart are left out."""
+    known = desk.aliases.parameters(alias.target)
+    given: list[tuple[str | None, str]] = []
+    position = 0
+    behind = ""
+    count = sum(argument.name is None for argument in arguments)
+    order = alias.parameters
+    if order and order[0] == "_" and 0 < count < 2:
+        order = None  # one number is the width here, as in many other notations
+    for argument in arguments:
+        value = word(desk.page.cut(argument.value))
+        if argument.name is not None:
+            name = desk.aliases.parameter(alias.target, argument.name)
+            if name is not None:
+                given.append((name, value))
+            else:
+                behind += written_behind(argument.name, value)
+            continue
+        if order is None:
+            given.append((None, value))
+        elif position < len(order) and order[position] != "_":
+            given.append((order[position], value))
+        position += 1
+    for added in filter(None, alias.added.split(", ")):
+        name, _, value = added.partition("=")
+        given.append((name, value) if value else (None, added))
+    written = [
+        value
+        if name is None or (k < len(known) and known[k] == name and all(n in (None, *known[:k]) for n, _ in given[:k]))
+        else f"{name}={value}"
+        for k, (name, value) in enumerate(given)
+    ]
+    return alias.target + (f"({', '.join(written)})" if written else "") + behind
+
+
+def word(value: str) -> str:
+    """A value of another notation as the language writes it: `True` is `yes`, quotes go."""
+    bare = value.strip("\"'")
+    if not re.fullmatch(r"[A-Za-z_]\w*", bare):
+        return bare
+    meant = [w for w in listed("words").get(plain(bare), ()) if w in ("yes", "no", "none")]
+    return meant[0] if meant and bare not in ("yes", "no", "none", "f", "n", "t", "y") else bare
+
+
+def written_behind(name: str, value: str) -> str:
+    """An argument that is a layer of its own here, such as `dropout=0.1`."""
+    meant = listed("behind").get(plain(name), ())
+    return f" -> {meant[0]}({value})" if meant else ""
+
+
+def number(desk: Desk, fault: Diagnostic) -> Iterator[Fix]:
+    """C102: a number that is called otherwise; a word where a number is expected."""
+    at = span_of(fault)
+    name = str(fault.fields["name"])
+    for meant in (*listed("settings").get(plain(name), ()), *listed("words").get(plain(name), ())):
+        yield rename(desk, at, meant)
+    yield from swapped(desk, fault)
+    yield from without_argument(desk, at.start)
+
+
+def argument(desk: Desk, fault: Diagnostic) -> Iterator[Fix]:
+    """C104: an argument that is called otherwise, or that is a layer of its own, or that does not exist."""
+    at, name = span_of(fault), str(fault.fields["name"])
+    found = desk.page.argument(at.start)
+    if found is None:
+        return
+    term, number = found
+    owner = str(fault.fields["layer"])
+    written = (term.arguments or ())[number]
+    value = word(desk.page.cut(written.value))
+    meant = desk.aliases.parameter(owner, name)
+    if meant is not None:
+        yield desk.page.fix(written.at.start, written.at.end, f"{meant}={value}")
+        yield rename(desk, at, meant)
+    behind = written_behind(name, value)
+    if behind:
+        rest = desk.page.without(term, number)
+        kept = desk.page.body[term.at.start : rest.span.start] + desk.page.body[rest.span.end : term.at.end]
+        yield desk.page.fix(term.at.start, term.at.end, kept + behind)
+        yield desk.page.fix(term.at.start, term.at.end, kept + behind.partition("(")[0])
+    if fault.fix is not None:
+        yield fault.fix
+    yield desk.page.without(term, number)
+
+
+def too_many(desk: Desk, fault: Diagnostic) -> Iterator[Fix]:
+    """C105: chains are joined by `->`, not by commas; what is too much is left out."""
+    found = desk.page.argument(span_of(fault).start)
+    if found is None:
+        return
+    term, number = found
+    arguments = term.arguments or ()
+    if number:
+        yield desk.page.fix(arguments[number - 1].at.end, arguments[number].at.start, " -> ")
+        yield desk.page.fix(arguments[number - 1].at.end, arguments[-1].at.end, "")
+    first = "".join(f" -> {desk.page.cut(a.at)}" for a in arguments)
+    yield desk.page.fix(term.at.start, term.at.end, term.name + first)
+    yield desk.page.fix(term.at.start + len(term.name), term.at.end, "")
+
+
+def twice(desk: Desk, fault: Diagnostic) -> Iterator[Fix]:
+    """C106: the later one goes."""
+    yield from without_argument(desk, span_of(fault).start)
+
+
+def needed(desk: Desk, fault: Diagnostic) -> Iterator[Fix]:
+    """C107: the chain behind a layer may be its body; a word has a usual value."""
+    at = span_of(fault)
+    term = desk.page.term(at.start)
+    if term is None:
+        return
+    k = desk.page.before(term.at.end)
+    tokens = desk.page.tokens
+    if k is not None and k + 2 < len(tokens) and tokens[k + 1].kind == "->":
+        body = desk.page.term(tokens[k + 2].start)
+        if body is not None:
+            inside = ", ".join([*(desk.page.cut(a.at) for a in term.arguments or ()), desk.page.cut(body.at)])
+            yield desk.page.fix(term.at.start, body.at.end, f"{term.name}({inside})")
+    missing = fault.fields.get("missing")
+    for name in missing if isinstance(missing, list) else ():
+        parameter = desk.aliases.kind(term.name, name)
+        choices = getattr(parameter.kind, "choices", ()) if parameter else ()
+        for choice in choices[:1]:
+            yield desk.page.with_argument(term, choice)
+
+
+def swapped(desk: Desk, fault: Diagnostic) -> Iterator[Fix]:
+    """Two arguments in the other order, as in `repeat(tenc, 6)`."""
+    found = desk.page.argument(span_of(fault).start)
+    if found is None or len(found[0].arguments or ()) != 2:
+        return
+    one, two = found[0].arguments or ()
+    if one.name is None and two.name is None:
+        yield desk.page.fix(one.at.start, two.at.end, f"{desk.page.cut(two.at)}, {desk.page.cut(one.at)}")
+
+
+def elsewhere(section: str) -> Callable[[Desk, Diagnostic], Iterator[Fix]]:
+    """C301, C302: what stands on the other side only, or around what may stand here."""
+
+    def rule(desk: Desk, fault: Diagnostic) -> Iterator[Fix]:
+        term = desk.page.term(span_of(fault).start)
+        if term is None:
+            return
+        meant = table()[section].get(term.name)
+        if meant is not None:
+            yield desk.page.fix(term.at.start, term.at.start + len(term.name), meant)
+            yield desk.page.fix(term.at.start, term.at.end, meant)
+        if term.arguments and len(term.arguments) == 1:
+            yield desk.page.fix(term.at.start, term.at.end, desk.page.cut(term.arguments[0].value))
+
+    return rule
+
+
+def other_arguments(desk: Desk, fault: Diagnostic) -> Iterator[Fix]:
+    """C112: a parameter takes no arguments."""
+    term = desk.page.term(span_of(fault).start)
+    if term is not None:
+        yield desk.page.fix(term.at.start + len(term.name), term.at.end, "")
+
+
+RULES = {
+    "C101": layer,
+    "C102": number,
+    "C104": argument,
+    "C105": too_many,
+    "C106": twice,
+    "C107": needed,
+    "C112": other_arguments,
+    "C301": elsewhere("decoder"),
+    "C302": elsewhere("encoder"),
+}

@@ -1,0 +1,130 @@
+"""Rules for statements: settings, definitions, sides and labels."""
+
+import difflib
+import re
+from collections.abc import Iterator
+
+from calque.adl.advice.aliases import listed, plain
+from calque.adl.advice.desk import Desk, rename, span_of, without_argument
+from calque.adl.signature import SETTINGS
+from calque.ground.diagnostics import Diagnostic, Fix
+
+OTHER_SIDE = {
+    "encoder": "encoder = pos -> repeat(6, tenc) -> norm",
+    "decoder": "decoder = pos -> repeat(6, tdec) -> norm",
+}
+
+
+def line(desk: Desk, start: int) -> Fix:
+    """The edit that takes a statement out, its lines with it."""
+    whole = desk.page.line_of(desk.page.statement(start))
+    return desk.page.fix(whole.start, whole.end, "")
+
+
+def missing_side(desk: Desk, fault: Diagnostic) -> Iterator[Fix]:
+    """C120: a statement of another name may be the side; else one that the other side can go with."""
+    sides = fault.fields.get("sides")
+    known = [str(side) for side in sides] if isinstance(sides, list | tuple) else []
+    end = span_of(fault).start
+    for match in re.finditer(r"^([A-Za-z_]\w*)[ \t]*=", desk.page.body, re.MULTILINE):
+        for side in known:
+            if difflib.SequenceMatcher(None, match[1].lower(), side).ratio() > 0.5 or plain(match[1]) in side:
+                yield desk.page.fix(match.start(1), match.end(1), side)
+    yield desk.page.fix(end, end, "".join(f"\n{OTHER_SIDE[side]}" for side in known).lstrip("\n" if end == 0 else ""))
+
+
+def taken(desk: Desk, fault: Diagnostic) -> Iterator[Fix]:
+    """C121: a number given to the name of a layer is meant for a setting."""
+    at = span_of(fault)
+    for meant in listed("settings").get(plain(str(fault.fields["name"])), ()):
+        yield rename(desk, at, meant)
+    yield from without_argument(desk, at.start)
+    yield line(desk, at.start)
+    yield rename(desk, at, f"my_{fault.fields['name']}")
+
+
+def again(desk: Desk, fault: Diagnostic) -> Iterator[Fix]:
+    """C122, C124: the statement goes."""
+    yield line(desk, span_of(fault).start)
+
+
+def parameters(desk: Desk, fault: Diagnostic) -> Iterator[Fix]:
+    """C123: the side without its brackets."""
+    term = desk.page.term(span_of(fault).start)
+    if term is not None:
+        yield desk.page.fix(term.at.start + len(term.name), term.at.end, "")
+
+
+def version(desk: Desk, fault: Diagnostic) -> Iterator[Fix]:
+    """C125: the version there is."""
+    yield rename(desk, span_of(fault), str(fault.fields["version"]))
+
+
+def late(desk: Desk, fault: Diagnostic) -> Iterator[Fix]:
+    """C126: the setting moves before the first statement that uses it."""
+    if not fault.related:
+        return
+    page = desk.page
+    own = page.line_of(page.statement(span_of(fault).start))
+    user = page.line_of(page.statement(fault.related[0][0].start))
+    statement, between = page.cut(own).rstrip("\n"), page.body[user.start : own.start]
+    if user.start < own.start:
+        yield page.fix(user.start, own.end, f"{statement}\n{between}")
+
+
+def unread(desk: Desk, fault: Diagnostic) -> Iterator[Fix]:
+    """C127: a setting that is called otherwise, or one that is not needed."""
+    at, name = span_of(fault), str(fault.fields["name"])
+    meant = listed("settings").get(plain(name), ())
+    near = difflib.get_close_matches(name, list(SETTINGS), n=1, cutoff=0.7)
+    for setting in dict.fromkeys((*meant, *near)):
+        yield rename(desk, at, setting)
+    yield line(desk, at.start)
+
+
+def label_end(desk: Desk, fault: Diagnostic) -> Iterator[Fix]:
+    """C116, C303: the label goes; its own sign stands before it."""
+    at = span_of(fault)
+    term = desk.page.term(at.start)
+    start, end = at.start, at.end
+    if term is not None and term.label_end > term.at.end:  # the fault is that of the whole term
+        start, end = term.at.end, term.label_end
+    body = desk.page.body
+    sign = body.rfind("@", 0, start + 1) if body[start : start + 1] != "@" else start
+    if term is not None and term.label_end > term.at.end:
+        sign = term.at.end
+    if sign >= 0:
+        while sign > 0 and body[sign - 1] in " \t":
+            sign -= 1
+        yield desk.page.fix(sign, end, "")
+
+
+def two_labels(desk: Desk, fault: Diagnostic) -> Iterator[Fix]:
+    """C128: the later label gets a name of its own."""
+    label = str(fault.fields["label"])
+    at = span_of(fault)
+    for match in re.finditer(rf"@\s*({re.escape(label)})\b", desk.page.body[at.start : at.end]):
+        start = at.start + match.start(1)
+        yield desk.page.fix(start, start + len(label), f"{label}2")
+    yield from label_end(desk, fault)
+
+
+def unused(desk: Desk, fault: Diagnostic) -> Iterator[Fix]:
+    """C133: the definition goes."""
+    yield line(desk, span_of(fault).start)
+
+
+RULES = {
+    "C116": label_end,
+    "C120": missing_side,
+    "C121": taken,
+    "C122": again,
+    "C123": parameters,
+    "C124": again,
+    "C125": version,
+    "C126": late,
+    "C127": unread,
+    "C128": two_labels,
+    "C133": unused,
+    "C303": label_end,
+}

@@ -1,0 +1,148 @@
+"""Rules for values: words, numbers and sources of the wrong kind."""
+
+import re
+from collections.abc import Iterator
+
+from calque.adl.advice.aliases import listed, plain
+from calque.adl.advice.desk import Desk, rename, span_of, without_argument
+from calque.adl.advice.marks import times
+from calque.adl.advice.names import swapped
+from calque.ground.diagnostics import Diagnostic, Fix
+
+
+def kind(desk: Desk, fault: Diagnostic) -> Iterator[Fix]:
+    """C108: a value of another kind."""
+    at = span_of(fault)
+    written = desk.page.cut(at)
+    for meant in (*listed("words").get(plain(written), ()), *listed("settings").get(plain(written), ())):
+        yield rename(desk, at, meant)
+    try:
+        number = float(written)
+    except ValueError:
+        pass
+    else:
+        if number == int(number):
+            yield rename(desk, at, str(int(number)))
+    yield from swapped(desk, fault)
+    yield from without_argument(desk, at.start)
+    if str(fault.fields.get("found")) == "a chain":
+        yield rename(desk, at, "512")
+
+
+def not_a_layer(desk: Desk, fault: Diagnostic) -> Iterator[Fix]:
+    """C110: a number, arithmetic, a name or a source where something else is expected."""
+    at = span_of(fault)
+    written = desk.page.cut(at)
+    if str(fault.fields.get("expected")).startswith("a source"):
+        yield rename(desk, at, f"@{written}")
+        yield rename(desk, at, "@end")
+        yield from without_argument(desk, at.start)
+        return
+    if str(fault.fields.get("expected")) != "a layer":
+        yield from without_argument(desk, at.start)
+        return
+    yield from times(desk, at.start, at.end)
+    yield from swapped(desk, fault)
+    yield rename(desk, at, f"linear({written})")
+    yield from without_argument(desk, at.start)
+
+
+def word(desk: Desk, fault: Diagnostic) -> Iterator[Fix]:
+    """C114: one of a few words, spelt otherwise."""
+    at = span_of(fault)
+    found = desk.page.cut(at)
+    choices = fault.fields.get("choices")
+    known = choices if isinstance(choices, tuple | list) else ()
+    definitions = listed("definitions").get(plain(found), ())
+    for choice in known:
+        if plain(str(choice)) in (plain(found), *map(plain, (*listed("words").get(plain(found), ()), *definitions))):
+            yield rename(desk, at, str(choice))
+    if fault.fix is not None:
+        yield fault.fix
+    yield from without_argument(desk, at.start)
+
+
+def one_chain(desk: Desk, fault: Diagnostic) -> Iterator[Fix]:
+    """C109: a single chain needs no joining; the sum of one chain and its input is `res`."""
+    found = desk.page.argument(span_of(fault).start)
+    if found is None or not found[0].arguments:
+        return
+    term = found[0]
+    inside = desk.page.cut(found[0].arguments[0].value)
+    if term.name == "add":
+        yield desk.page.fix(term.at.start, term.at.end, f"res({inside})")
+    yield desk.page.fix(term.at.start, term.at.end, inside)
+
+
+def exclude(desk: Desk, fault: Diagnostic) -> Iterator[Fix]:
+    """C111: one of two that exclude each other goes."""
+    yield from without_argument(desk, span_of(fault).start)
+
+
+def both(desk: Desk, fault: Diagnostic) -> Iterator[Fix]:
+    """C113: keys and values are given together."""
+    term = desk.page.term(span_of(fault).start)
+    for argument in (term.arguments or ()) if term else ():
+        if term is not None and argument.name in ("keys", "values"):
+            other = "values" if argument.name == "keys" else "keys"
+            yield desk.page.with_argument(term, f"{other}={desk.page.cut(argument.value)}")
+
+
+def state_chain(desk: Desk, fault: Diagnostic) -> Iterator[Fix]:
+    """C118: the chain behind a state goes."""
+    at = span_of(fault)
+    head, arrow, _ = desk.page.cut(at).partition("->")
+    if arrow:
+        yield rename(desk, at, head.rstrip())
+
+
+def point(desk: Desk, fault: Diagnostic) -> Iterator[Fix]:
+    """C129: a point of the encoder that is called otherwise."""
+    at = span_of(fault)
+    if fault.fix is not None:
+        yield fault.fix
+    match = re.match(r"@\s*\w+(\s*\[[^\]]*\])?", desk.page.body[at.start :])
+    if match is not None:
+        yield desk.page.fix(at.start, at.start + match.end(), "@end")
+
+
+def index_missing(desk: Desk, fault: Diagnostic) -> Iterator[Fix]:
+    """C130: in a repetition the copy of the same number, elsewhere the first one."""
+    at = span_of(fault)
+    match = re.match(r"@\s*\w+", desk.page.body[at.start :])
+    if match is not None:
+        for index in ("i", "1"):
+            yield desk.page.fix(at.start, at.start + match.end(), f"{match[0]}[{index}]")
+
+
+def index_extra(desk: Desk, fault: Diagnostic) -> Iterator[Fix]:
+    """C131: no index where there is one point."""
+    at = span_of(fault)
+    match = re.match(r"@\s*\w+(\s*\[[^\]]*\])", desk.page.body[at.start :])
+    if match is not None:
+        yield desk.page.fix(at.start + match.start(1), at.start + match.end(1), "")
+
+
+def index_range(desk: Desk, fault: Diagnostic) -> Iterator[Fix]:
+    """C132: the nearest copy there is."""
+    at = span_of(fault)
+    match = re.match(r"@\s*\w+\s*\[([^\]]*)\]", desk.page.body[at.start :])
+    count, index = (int(str(fault.fields[name])) for name in ("count", "index"))
+    if match is not None and match[1].strip().isdigit():
+        nearest = count if index > count else 1
+        yield desk.page.fix(at.start + match.start(1), at.start + match.end(1), str(nearest))
+
+
+RULES = {
+    "C108": kind,
+    "C109": one_chain,
+    "C110": not_a_layer,
+    "C111": exclude,
+    "C113": both,
+    "C114": word,
+    "C118": state_chain,
+    "C129": point,
+    "C130": index_missing,
+    "C131": index_extra,
+    "C132": index_range,
+}

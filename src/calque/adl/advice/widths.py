@@ -1,0 +1,203 @@
+"""Rules for numbers that do not fit: widths, heads, windows, bounds."""
+
+import re
+from collections.abc import Iterator
+
+from calque.adl.advice.desk import Desk, rename, span_of, without_argument
+from calque.adl.advice.tokens import TokenPiece
+from calque.ground.diagnostics import Diagnostic, Fix
+
+NAMED = re.compile(r"[A-Za-z_]\w*[ \t]*=[ \t]*$")
+WHOLE = re.compile(r"(?<![\w.])[0-9]+(?![\w.])")
+
+
+def literals(desk: Desk, number: int, replacements: Iterator[int] | list[int], near: int) -> Iterator[Fix]:
+    """The places where a number is written, those nearest to a place first, with other numbers there."""
+    places = [m for m in WHOLE.finditer(desk.page.body) if int(m[0]) == number]
+    others = list(replacements)
+    for match in sorted(places, key=lambda m: abs(m.start() - near)):
+        named = NAMED.search(desk.page.body[: match.start()])
+        for other in others:
+            if named is None:
+                yield desk.page.fix(match.start(), match.end(), str(other))
+            else:
+                yield desk.page.fix(named.start(), match.end(), f"{named[0]}{other}")
+
+
+def adds(desk: Desk, fault: Diagnostic) -> Iterator[Fix]:
+    """C201: the chain of another width ends in `linear`."""
+    widths = fault.fields.get("widths")
+    numbers = [int(w) for w in widths] if isinstance(widths, list | tuple) else []
+    at = span_of(fault)
+    term = desk.page.term(at.start)
+    arguments = term.arguments if term else None
+    if not arguments or not numbers:
+        return
+    for expected in dict.fromkeys((numbers[0], *numbers)):
+        # Through `res` and its relatives the one argument is the second chain.
+        for argument in reversed(arguments):
+            for layer in ("linear", f"linear({expected})"):
+                yield _behind(desk, argument.value, layer)
+
+
+def _behind(desk: Desk, chain: TokenPiece, layer: str) -> Fix:
+    """The edit that adds a layer to a chain; a short chain is written again, so that the help shows where."""
+    written = desk.page.cut(chain)
+    if len(written) <= 40:
+        return desk.page.fix(chain.start, chain.end, f"{written} -> {layer}")
+    return desk.page.fix(chain.end, chain.end, f" -> {layer}")
+
+
+def body_width(desk: Desk, fault: Diagnostic) -> Iterator[Fix]:
+    """C202: the body ends in `linear`."""
+    term = desk.page.term(span_of(fault).start)
+    if term is not None and term.arguments:
+        body = next((a for a in term.arguments if a.name == "body"), term.arguments[0])
+        for layer in ("linear", f"linear({fault.fields['expected']})"):
+            yield _behind(desk, body.value, layer)
+
+
+def odd(desk: Desk, fault: Diagnostic) -> Iterator[Fix]:
+    """C203: the next even width."""
+    at, width = span_of(fault), int(str(fault.fields["width"]))
+    yield from literals(desk, width, [width + 1, width - 1], at.start)
+
+
+def too_far(desk: Desk, fault: Diagnostic) -> Iterator[Fix]:
+    """C204: as far as the width goes."""
+    term = desk.page.term(span_of(fault).start)
+    start, width = int(str(fault.fields["start"])), int(str(fault.fields["width"]))
+    arguments = term.arguments if term else None
+    if arguments and len(arguments) == 2 and start < width:
+        last = arguments[1].value
+        yield desk.page.fix(last.start, last.end, str(width - start))
+
+
+def heads(desk: Desk, fault: Diagnostic) -> Iterator[Fix]:
+    """C205: the nearest number of heads that divides the width; of two alike the larger one."""
+    at = span_of(fault)
+    number, width = int(str(fault.fields["heads"])), int(str(fault.fields["width"]))
+    divisors = sorted(
+        (n for n in range(1, min(width, 1024) + 1) if width % n == 0), key=lambda n: (abs(n - number), -n)
+    )
+    if not divisors:
+        return
+    nearest = divisors[0]
+    yield from literals(desk, number, [nearest], at.start)
+    term = desk.page.term(at.start)
+    if term is not None:
+        yield desk.page.with_argument(term, f"heads={nearest}")
+    first = next((t for t in desk.page.tokens if t.kind == "name" and t.text != "adl"), None)
+    if first is not None:
+        yield desk.page.fix(first.start, first.start, f"heads = {nearest}\n")
+    yield from literals(desk, width, [-(-width // number) * number], at.start)
+
+
+def unprojected(desk: Desk, fault: Diagnostic) -> Iterator[Fix]:
+    """C206: queries that are projected have any width."""
+    term = desk.page.term(span_of(fault).start)
+    for argument in (term.arguments or ()) if term else ():
+        if argument.name == "project":
+            yield desk.page.fix(argument.value.start, argument.value.end, "q")
+
+
+def stateless(desk: Desk, fault: Diagnostic) -> Iterator[Fix]:
+    """C207: the label moves to the cell in the brackets before it; else a start from zeros, which is also for C208."""
+    label = str(fault.fields.get("label", "")).partition("[")[0]
+    tokens = desk.page.tokens
+    for k in range(1, len(tokens) - 1):
+        if tokens[k].kind == "@" and tokens[k + 1].text == label and tokens[k - 1].kind == ")":
+            first = desk.page.term_ending(k - 1)
+            start = tokens[k - 1 if first is None else first].start
+            yield desk.page.fix(start, tokens[k + 1].end, f"{desk.page.body[start : tokens[k - 1].start]} @ {label})")
+    yield from without_argument(desk, span_of(fault).start)
+
+
+def window(desk: Desk, fault: Diagnostic) -> Iterator[Fix]:
+    """C209: what is about a window needs one."""
+    found = desk.page.argument(span_of(fault).start)
+    if found is not None:
+        yield desk.page.with_argument(found[0], "window=10")
+
+
+def hidden(desk: Desk, fault: Diagnostic) -> Iterator[Fix]:
+    """C210: the width of the keys."""
+    at = span_of(fault)
+    yield from literals(desk, int(str(fault.fields["found"])), [int(str(fault.fields["expected"]))], at.start)
+    term = desk.page.term(at.start)
+    if term is not None:
+        yield desk.page.with_argument(term, f"hidden={fault.fields['expected']}")
+
+
+def centre(desk: Desk, fault: Diagnostic) -> Iterator[Fix]:
+    """C211: what is about a predicted centre needs one."""
+    found = desk.page.argument(span_of(fault).start)
+    if found is not None:
+        yield desk.page.with_argument(found[0], "center=predict")
+
+
+def removed(desk: Desk, fault: Diagnostic) -> Iterator[Fix]:
+    """C216, C304: the argument goes, or the one beside it that it contradicts."""
+    found = desk.page.argument(span_of(fault).start)
+    if found is None:
+        return
+    for number, argument in enumerate(found[0].arguments or ()):
+        if argument.name == "floor":
+            yield desk.page.without(found[0], number)
+    yield desk.page.without(*found)
+
+
+def even(desk: Desk, fault: Diagnostic) -> Iterator[Fix]:
+    """C305: the next odd width of a window."""
+    at, kernel = span_of(fault), int(str(fault.fields["kernel"]))
+    yield from literals(desk, kernel, [kernel + 1, kernel - 1], at.start)
+
+
+def nothing(desk: Desk, fault: Diagnostic) -> Iterator[Fix]:
+    """C402: one copy at least."""
+    yield rename(desk, span_of(fault), "1")
+
+
+def bounds(desk: Desk, fault: Diagnostic) -> Iterator[Fix]:
+    """C403, C404: a percentage as a share, or the nearest bound."""
+    at = span_of(fault)
+    low, high, found = (float(str(fault.fields[name])) for name in ("low", "high", "found"))
+    if fault.code == "C404" and 1 < found <= 100:
+        yield rename(desk, at, repr(found / 100))
+    if high == 1 and found == 1:
+        yield rename(desk, at, "0.1")
+    if found > 100 * high:
+        yield from without_argument(desk, at.start)
+    bound = high if found > high else low
+    yield rename(desk, at, str(int(bound)) if bound == int(bound) else repr(bound))
+    yield from without_argument(desk, at.start)
+
+
+def not_whole(desk: Desk, fault: Diagnostic) -> Iterator[Fix]:
+    """C117: the next number that can be divided."""
+    at = span_of(fault)
+    left, right = (int(str(fault.fields[name])) for name in ("left", "right"))
+    if right > 0:
+        yield from literals(desk, left, [-(-left // right) * right], at.start)
+
+
+RULES = {
+    "C117": not_whole,
+    "C201": adds,
+    "C202": body_width,
+    "C203": odd,
+    "C204": too_far,
+    "C205": heads,
+    "C206": unprojected,
+    "C207": stateless,
+    "C208": stateless,
+    "C209": window,
+    "C210": hidden,
+    "C211": centre,
+    "C216": removed,
+    "C304": removed,
+    "C305": even,
+    "C402": nothing,
+    "C403": bounds,
+    "C404": bounds,
+}

@@ -1,0 +1,86 @@
+"""Canonical text: every argument and default, no definition, one way to write each thing."""
+
+from collections.abc import Mapping
+from typing import Any
+
+from calque.adl.core import Bound, Call, CallChain, CoreSource, Expression, Index, Sum, evaluate, has_index
+from calque.adl.signature import Body, Parameter
+
+Indices = tuple[int, ...] | None
+
+
+def program_text(width: int, encoder: CallChain, decoder: CallChain) -> str:
+    """The whole definition."""
+    return f"adl = 0\nd = {width}\nencoder = {chain_text(encoder)}\ndecoder = {chain_text(decoder)}\n"
+
+
+def chain_text(chain: CallChain, indices: Indices = None, names: Mapping[int, str] | None = None) -> str:
+    """A chain; with `indices`, the numbers of one copy instead of expressions."""
+    return " -> ".join(call_text(call, indices, names) for call in chain)
+
+
+def call_text(call: Call, indices: Indices = None, names: Mapping[int, str] | None = None) -> str:
+    """A primitive with all its arguments."""
+    names = names or {}
+    label = f" @ {call.label}" if call.label else ""
+    if call.name == "repeat":
+        # The numbers of this copy stand instead of the indices around; the others need names of their own.
+        outer = has_index(call.args["body"], call.depth, len(indices or ()))
+        name = f"i{call.depth + 1}" if outer else "i"
+        n, body = call.args["n"], call.args["body"]
+        inner = {**names, call.depth + 1: name}
+        index = "" if name == "i" else f", index={name}"
+        return f"repeat({_value(n, indices, names)}, {_value(body, indices, inner)}{index}){label}"
+    parameters = call.signature.parameters
+    last = max((k for k, p in enumerate(parameters) if isinstance(p.kind, Body) or p.kind.many), default=-1)
+    written = [_argument(p, call.args[p.name], k <= last, indices, names) for k, p in enumerate(parameters)]
+    return call.name + (f"({', '.join(written)})" if written else "") + label
+
+
+def _argument(parameter: Parameter, bound: Bound, positional: bool, indices: Indices, names: Mapping[int, str]) -> str:
+    if parameter.kind.many:
+        values: Any = bound
+        return ", ".join(_value(value, indices, names) for value in values)
+    value = _value(bound, indices, names)
+    return value if positional else f"{parameter.name}={value}"
+
+
+def _value(bound: Bound, indices: Indices, names: Mapping[int, str]) -> str:
+    if bound is None:
+        return "none"
+    if isinstance(bound, bool):
+        return "yes" if bound else "no"
+    if isinstance(bound, str):
+        return bound
+    if isinstance(bound, float):
+        return repr(bound)
+    if isinstance(bound, int | Index | Sum):
+        return _number(bound, indices, names)
+    if isinstance(bound, CoreSource):
+        index = "" if bound.index is None else f"[{_number(bound.index, indices, names)}]"
+        behind = f" -> {chain_text(bound.chain, indices, names)}" if bound.chain else ""
+        return f"@{bound.label}{index}{behind}"
+    return chain_text(tuple(part for part in bound if isinstance(part, Call)), indices, names)
+
+
+def _number(expression: Expression, indices: Indices, names: Mapping[int, str]) -> str:
+    if isinstance(expression, int):
+        return str(expression)
+    if indices is not None and _known(expression, len(indices)):
+        return str(evaluate(expression, indices))
+    if isinstance(expression, Index):
+        return names.get(expression.depth, "i")
+    left, right = (_number(side, indices, names) for side in (expression.left, expression.right))
+    if isinstance(expression.left, Sum):
+        left = f"({left})"
+    if isinstance(expression.right, Sum):
+        right = f"({right})"
+    return f"{left} {expression.op} {right}"
+
+
+def _known(expression: Expression, depth: int) -> bool:
+    if isinstance(expression, int):
+        return True
+    if isinstance(expression, Index):
+        return expression.depth <= depth
+    return _known(expression.left, depth) and _known(expression.right, depth)

@@ -1,0 +1,75 @@
+"""What a report starts with: the headline numbers of its runs, and their architectures."""
+
+from typing import TYPE_CHECKING
+
+from calque.analyse.architecture import architecture
+from calque.analyse.curves import mean_speed, read_log
+from calque.analyse.drawn import DrawnFigure, Table
+from calque.analyse.lengths import words
+from calque.analyse.runs import AnalysedRun, stem
+
+if TYPE_CHECKING:
+    from calque.analyse.analysis import Analysis
+
+COLUMNS = (
+    "run",
+    "BLEU",
+    "chrF",
+    "parameters",
+    "updates",
+    "training minutes",
+    "training, target tokens/s",
+    "translation, source words/s",
+    "architecture",
+)
+
+
+def headline(a: "Analysis") -> DrawnFigure:
+    """Quality, size, training and speed of each run."""
+    text, rows = a.text, []
+    count = sum(map(words, text.sources))
+    for s in a.subjects:
+        (bleu, chrf), trained = a.scores[s.name], a.trained(s)
+        rows.append(
+            (
+                *(s.name, bleu.value, chrf.value, trained["parameters"], trained["update"], trained["seconds"] / 60),
+                *(mean_speed(read_log(s.folder)), count / s.decoding_seconds, s.checked.hash),
+            )
+        )
+    signatures = [
+        f"{name} signature: `{score.signature}`."
+        for name, score in zip(("BLEU", "chrF"), a.scores[a.base.name], strict=True)
+    ]
+    caption = (
+        f"{len(text.sources):,} lines, {text.title}. {' '.join(signatures)} Translation: all lines with beam "
+        f"{beams(a.subjects)}, batched as each run has it, on {a.machine['machine']}, threads: {a.machine['threads']}; the time "
+        "that loading takes is left out. Training: as the run's log has it, on the machine of the run."
+    )
+    reading = (
+        "Higher BLEU and chrF are better; a difference of less than a point can be chance, which `calque compare` tests, and "
+        "speeds compare only between runs measured on one machine."
+    )
+    return DrawnFigure("overview", "Headline numbers", caption, Table.of(COLUMNS, rows), reading=reading)
+
+
+def beams(subjects: list[AnalysedRun]) -> str:
+    """The beam of all runs, or that of each."""
+    found = {s.name: s.run.loaded.decode.beam for s in subjects}
+    if len(set(found.values())) == 1:
+        return f"{next(iter(found.values()))}"
+    return ", ".join(f"{beam} ({name})" for name, beam in found.items())
+
+
+def diagrams(a: "Analysis") -> list[DrawnFigure]:
+    """The diagram of each architecture, once where runs share one."""
+    groups: dict[str, list[AnalysedRun]] = {}
+    for s in a.subjects:
+        groups.setdefault(s.checked.hash, []).append(s)
+    found = []
+    for some in groups.values():
+        title = ", ".join(s.name for s in some)
+        caption = (
+            f"Drawn from the run's definition: `calque explain {some[0].folder} --diagram out.svg` draws it again."
+        )
+        found.append(architecture(some[0].checked, stem("architecture", some[0].name), title, caption))
+    return found

@@ -1,0 +1,1 @@
+"""`calque demo`: the whole loop on a corpus that the program generates."""

@@ -1,0 +1,181 @@
+"""The whole loop on a corpus that the program makes itself: corpus, training, translation, score, picture."""
+
+import shlex
+from collections.abc import Callable, Iterable
+from difflib import SequenceMatcher
+from pathlib import Path
+from typing import NamedTuple
+
+from calque.demo import generator as embedded
+from calque.experiment import DataSettings, DecodeSettings, Experiment, ModelSettings, TrainSettings, write
+from calque.ground.diagnostics import Place, error
+from calque.ground.files import write_whole
+from calque.train.loop import FinishedTraining, StoppedTraining
+from calque.workflow.show import Show, clock
+from calque.workflow.steps import run_training
+
+TEXT = """\
+d = 256
+heads = 4
+p = 0
+
+encoder = pos -> res_nd(cnn) -> repeat(2, tenc) -> norm
+decoder = pos -> res_nd(cnn) -> repeat(2, tdec) -> norm
+"""
+UPDATES = 1000
+"""What the recipe was tuned for; see docs/decisions/0019-the-demos-recipe.md."""
+CEILING = 360.0
+"""Seconds of training after which the demo ends on a slow machine, unless told otherwise."""
+SHOWN = 5
+"""Sentences shown of those translated correctly, and of the others."""
+TRY = "The train from Vienna arrives in Prague at 7:15 PM on Friday."
+
+
+class Reference(NamedTuple):
+    """The demo on two free processor cores, from docs/results/demo.json."""
+
+    bleu: float
+    minutes: float
+
+
+REFERENCE = Reference(0.0, 0.0)
+
+
+def experiment(folder: Path, seconds: float = CEILING) -> Experiment:
+    """The demo's experiment; its corpus stands in `folder`/corpus.
+
+    It ends after `UPDATES` updates, so its result is the same however fast the machine is. Where `seconds` of training end it
+    before, the rate still falls to zero in that time.
+    """
+    corpus = (folder / "corpus").resolve()
+    return Experiment(
+        data=DataSettings(
+            train=(f"{corpus}/train.en", f"{corpus}/train.de"),
+            valid=(f"{corpus}/valid.en", f"{corpus}/valid.de"),
+            test=(f"{corpus}/test.en", f"{corpus}/test.de"),
+            vocabulary_size=2000,
+        ),
+        model=ModelSettings(text=TEXT),
+        train=TrainSettings(
+            batch_tokens=1024,
+            lr=0.002,
+            beta2=0.99,
+            warmup_share=0.3,
+            clip_norm=1.0,
+            schedule="linear",
+            max_updates=UPDATES,
+            max_seconds=seconds,
+            validate_every_updates=UPDATES // 4,
+            validate_bleu_sentences=100,
+            average="none",
+        ),
+        decode=DecodeSettings(beam=4),
+    )
+
+
+def demo(
+    folder: Path, seconds: float, out: Callable[[str], None], tell: Callable[[str], None], program: str = "calque"
+) -> int:
+    """Runs the demo in a folder, or continues the one there; returns the exit status. `program` is how Calque was called."""
+    if folder.exists() and not folder.is_dir():
+        raise error("X408", Place(str(folder)), reason="it is a file")
+    corpus = embedded.generate()
+    tell(
+        f"corpus: {len(corpus.train):,} training pairs, {len(corpus.valid):,} for validation, {len(corpus.test):,} for the "
+        f"test, no sentence in two of them; sha256 {corpus.hash[:16]}"
+    )
+    try:
+        (folder / "corpus").mkdir(parents=True, exist_ok=True)
+        embedded.write(folder / "corpus", corpus)
+        write(experiment(folder, seconds), folder / "demo.toml")
+        write_whole(folder / "demo.adl", TEXT.encode())
+    except OSError as e:
+        raise error("X408", Place(str(folder)), reason=(e.strerror or str(e)).lower()) from None
+    tell(f"training for {UPDATES:,} updates, or {clock(seconds)} minutes on a slow machine")
+    with Show("training") as show:
+        result = run_training(experiment(folder, seconds), folder, show, tell)
+    if isinstance(result, StoppedTraining):
+        tell(f"stopped after update {result.update}; `{program} demo {shlex.quote(str(folder))}` continues")
+        return 128 + result.signal
+    tell(
+        f"trained for {clock(result.seconds)} minutes: {result.update:,} updates, validation perplexity {result.perplexity:.3f}"
+    )
+    score = _report(folder, corpus, out, tell)
+    if result.limit == "max_seconds":
+        tell(ceiling(result, score, program, folder))
+    tell(f"the run is in {folder}; translate a sentence of your own:\n    {following(program, folder)}")
+    return 0
+
+
+def following(program: str, folder: Path) -> str:
+    """The next command to type."""
+    return f"echo {shlex.quote(TRY)} | {program} translate {shlex.quote(str(folder))}"
+
+
+def ceiling(result: FinishedTraining, score: float, program: str, folder: Path) -> str:
+    """What a person reads whose machine was too slow for the whole recipe."""
+    again = f"{program} demo {shlex.quote(str(folder))} --seconds {2 * max(1, round(result.seconds))}"
+    return (
+        f"stopped after {clock(result.seconds)} minutes of training at BLEU {score:.1f}, update {result.update:,} of {UPDATES:,}; "
+        f"a machine with two free cores trains for {REFERENCE.minutes:.1f} minutes and reaches BLEU {REFERENCE.bleu:.1f}; "
+        f"`{again}` continues"
+    )
+
+
+def _report(
+    folder: Path, corpus: embedded.DemoCorpus, out: Callable[[str], None], tell: Callable[[str], None]
+) -> float:
+    """Translates the test sentences, shows some, draws the attention of the first one; returns BLEU."""
+    from calque.analyse import matrices
+    from calque.analyse.forced_attention import attention_matrix
+    from calque.data.vocabulary import EOS
+    from calque.evaluate import bleu
+    from calque.workflow.api import load
+
+    run = load(folder)
+    sources = [source for source, _ in corpus.test]
+    references = [target for _, target in corpus.test]
+    tell(f"translating {len(sources):,} test sentences")
+    hypotheses = run.translate(sources)
+    for line in examples(sources, references, hypotheses):
+        out(line)
+    picture = folder / "attention.png"
+    here = run.loaded
+    ids, words = here.source.encode(sources[:1])[0], list(run.candidates(sources[:1])[0][0].ids)
+    path, matrix = attention_matrix(here.model, [*ids, EOS], words)
+    sides = here.source.tokens([*ids, EOS]), here.target.tokens([*words, EOS])
+    write_whole(picture, matrices.draw(matrix, *sides, picture.stem, path).png)
+    tell(f"attention of the first sentence: {picture}")
+    exact = sum(a == b for a, b in zip(hypotheses, references, strict=True))
+    score = bleu(hypotheses, references)
+    out(f"{exact:,} of {len(hypotheses):,} test sentences correct, {len(hypotheses) - exact:,} wrong")
+    out(f"signature {score.signature}")
+    out(f"BLEU {score.value:.2f}")
+    return score.value
+
+
+def examples(sources: Iterable[str], references: Iterable[str], hypotheses: Iterable[str]) -> list[str]:
+    """The first translations that equal their reference and the first that do not, each called so, as lines of text."""
+    both: dict[bool, list[list[str]]] = {True: [], False: []}
+    for source, reference, hypothesis in zip(sources, references, hypotheses, strict=True):
+        correct = hypothesis == reference
+        expected, found = (reference, hypothesis) if correct else differences(reference, hypothesis)
+        lines = [f"{'correct' if correct else 'wrong':<9}source       {source}"]
+        lines += [] if correct else [f"{'':9}reference    {expected}"]
+        both[correct].append([*lines, f"{'':9}translation  {found}", ""])
+    shown = [line for block in both[True][:SHOWN] for line in block]
+    if both[False]:
+        shown += ["[ ] stand around what differs in wrong translations", ""]
+    return shown + [line for block in both[False][:SHOWN] for line in block]
+
+
+def differences(reference: str, hypothesis: str) -> tuple[str, str]:
+    """Both sentences with [ ] around the words in which they differ."""
+    one, other = reference.split(), hypothesis.split()
+    marked: tuple[list[str], list[str]] = ([], [])
+    for tag, a, b, c, d in SequenceMatcher(None, one, other, autojunk=False).get_opcodes():
+        for words, line in ((one[a:b], marked[0]), (other[c:d], marked[1])):
+            if words:
+                text = " ".join(words)
+                line.append(text if tag == "equal" else f"[{text}]")
+    return " ".join(marked[0]), " ".join(marked[1])

@@ -1,0 +1,121 @@
+"""Scores from sums of per-sentence statistics, for many sums at once: what resampling needs.
+
+Statistics are sacrebleu's for BLEU, chrF and TER and ours for METEOR; a corpus is scored from the sum over its sentences, so a
+resampled corpus costs one product of matrices. The formulas are sacrebleu's, over arrays; tests hold them to its own.
+"""
+
+import logging
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+from jaxtyping import Float
+
+from calque.evaluate.meteor_metric import MeteorSettings
+from calque.ground.diagnostics import error
+
+Sums = Float[np.ndarray, "*B k"]
+ORDERS = 4
+"""BLEU's n-grams."""
+
+
+@dataclass(frozen=True)
+class Measure:
+    """A metric as statistics and a function of their sums."""
+
+    name: str
+    statistics: Callable[[Sequence[str], Sequence[str]], Float[np.ndarray, "N k"]]
+    score: Callable[[Sums], Any]
+    """From sums of statistics (..., k) to scores (...), 0 to 100."""
+    signature: Callable[[], str]
+    """The settings; complete once statistics were taken."""
+    higher_is_better: bool = True
+    by_itself: Callable[[Sums], Any] | None = None
+    """The score of a sentence by itself, where it is another function; see `sentence`."""
+
+    def sentence(self, statistics: Sums) -> Any:
+        """Scores of sentences by themselves, as sacrebleu's `sentence_score`: BLEU leaves out orders that no n-gram has."""
+        return (self.by_itself or self.score)(statistics)
+
+
+def measure(
+    metric: str, *, tokenize: str = "13a", lowercase: bool = False, meteor: MeteorSettings | None = None
+) -> Measure:
+    """The measure named `metric` (of `METRICS`), with the settings of `evaluate`.
+
+    Raises X322 (METEOR without a language) and what `MeteorSettings.make` does.
+    """
+    if metric == "meteor":
+        if meteor is None:
+            raise error("X322")
+        made = meteor.make(tokenize, lowercase)
+        return Measure("METEOR", made.statistics, made.score, lambda: made.signature)
+    if metric == "bleu":
+        from sacrebleu.metrics.bleu import BLEU
+
+        bleu = BLEU(tokenize=tokenize, lowercase=lowercase, force=tokenize == "none")
+        return replace(_sacrebleu("BLEU", bleu, _bleu), by_itself=_sentence_bleu)
+    if metric == "chrf":
+        from sacrebleu.metrics.chrf import CHRF
+
+        return _sacrebleu("chrF2", CHRF(lowercase=lowercase), _chrf)
+    if metric == "ter":
+        from sacrebleu.metrics.ter import TER
+
+        return _sacrebleu("TER", TER(case_sensitive=not lowercase), _ter, higher_is_better=False)
+    raise ValueError(f"no such metric: {metric}")
+
+
+def _sacrebleu(name: str, metric: Any, score: Callable[[Sums], Any], higher_is_better: bool = True) -> Measure:
+    def statistics(hypotheses: Sequence[str], references: Sequence[str]) -> Float[np.ndarray, "N k"]:
+        if len(hypotheses) != len(references):  # sacrebleu would take the shorter of the two without a word
+            raise ValueError(f"expected as many hypotheses as references: {len(hypotheses)} and {len(references)}")
+        log = logging.getLogger("sacrebleu")
+        level = log.level
+        log.setLevel(logging.ERROR)  # its advice about tokenisation is given once, by `evaluate`
+        try:
+            found = metric._extract_corpus_statistics(list(hypotheses), [list(references)])
+        finally:
+            log.setLevel(level)
+        return np.asarray(found, dtype=np.float64)
+
+    return Measure(name, statistics, score, lambda: str(metric.get_signature().format()), higher_is_better)
+
+
+def _bleu(sums: Sums) -> Any:
+    """Sums: tokens of hypothesis and reference; matching n-grams, n = 1..4; n-grams of the hypothesis."""
+    return np.where((sums[..., 2 + ORDERS :] > 0).all(-1), _sentence_bleu(sums), 0.0)
+
+
+def _sentence_bleu(sums: Sums) -> Any:
+    """The same over the orders of which the hypothesis has n-grams."""
+    hypothesis, reference = sums[..., 0], sums[..., 1]
+    correct, total = sums[..., 2 : 2 + ORDERS], sums[..., 2 + ORDERS :]
+    used = total > 0
+    with np.errstate(divide="ignore", invalid="ignore"):
+        # Each order without a match counts half a match, the next a quarter, and so on.
+        halved = 0.5 ** np.cumsum(correct == 0, axis=-1)
+        precision = np.where(correct == 0, halved, correct) / total
+        brevity = np.where(hypothesis < reference, np.exp(1 - reference / hypothesis), 1.0)
+        score = 100 * brevity * np.exp(np.where(used, np.log(precision), 0).sum(-1) / used.sum(-1))
+    return np.where(correct.any(-1), score, 0.0)
+
+
+def _chrf(sums: Sums) -> Any:
+    """Sums: for each order of character n-grams those of the hypothesis, of the reference, and the matching ones."""
+    hypothesis, reference, match = (sums[..., part::3] for part in range(3))
+    used = (hypothesis > 0) & (reference > 0)
+    orders = np.maximum(used.sum(-1), 1)
+    with np.errstate(divide="ignore", invalid="ignore"):
+        precision = np.where(used, match / hypothesis, 0).sum(-1) / orders
+        recall = np.where(used, match / reference, 0).sum(-1) / orders
+        score = 100 * 5 * precision * recall / (4 * precision + recall)
+    return np.where(precision + recall > 0, score, 0.0)
+
+
+def _ter(sums: Sums) -> Any:
+    """Sums: edits, and words of the reference."""
+    edits, length = sums[..., 0], sums[..., 1]
+    with np.errstate(divide="ignore", invalid="ignore"):
+        return np.where(length > 0, 100 * edits / length, np.where(edits > 0, 100.0, 0.0))

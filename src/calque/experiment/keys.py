@@ -1,0 +1,253 @@
+"""The sections of an experiment file: every key with its default, its bounds and its meaning."""
+
+from dataclasses import dataclass, field
+from typing import Any
+
+
+def key(
+    default: Any, doc: str, *, choices: tuple[str, ...] = (), low: float | None = None, high: float | None = None
+) -> Any:
+    """A documented key: its default, what it means, and the values it may take."""
+    made = {"doc": doc, "choices": choices, "low": low, "high": high}
+    if isinstance(default, list | dict):
+        raise TypeError("defaults are immutable: use a tuple")
+    return field(default=default, metadata=made)
+
+
+def _called(path: str) -> str:
+    name = path.replace("\\", "/").rpartition("/")[2]
+    return name.partition(".")[0] or name
+
+
+@dataclass(frozen=True)
+class DataSettings:
+    """[data]: which text, and how it becomes ids."""
+
+    train: tuple[str, ...] = key((), "source and target training files, plain or .gz, one sentence per line")
+    valid: tuple[str, ...] = key((), "source and target validation files")
+    test: tuple[str, ...] = key((), "source and target test files, prepared beside the others")
+    valid_more: tuple[str, ...] = key(
+        (),
+        "further validation texts, source and target files in turn, each called by its source file up to the first dot; they are "
+        "logged beside the one of `valid`, which alone decides",
+    )
+    subwords: str = key(
+        "bpe",
+        "bpe, unigram: learned here with sentencepiece; codes: given merges on tokenised text; words: white space",
+        choices=("bpe", "unigram", "codes", "words"),
+    )
+    codes: str = key("", 'file of subword-nmt merges, for subwords = "codes"')
+    vocabulary: str = key(
+        "parent",
+        "with a parent in [model]: its codecs and their keys are taken over (parent), or learned from this text (own)",
+        choices=("parent", "own"),
+    )
+    vocabulary_size: int = key(8000, "entries of each vocabulary, special symbols included; 0: no bound", low=0)
+    minimum_count: int = key(1, "tokens seen less often in training text become <unk>; for codes and words", low=1)
+    split_digits: bool = key(True, "every digit is a piece of its own; for bpe and unigram")
+    joint: bool = key(True, "one vocabulary for both sides")
+    source_end: bool = key(True, "close the source sentence with the end symbol")
+    max_tokens: int = key(200, "longer training sentences are left out; 0: no bound", low=0)
+    max_ratio: float = key(
+        0.0, "training pairs whose lengths differ by more than this factor are left out; 0: no bound", low=0
+    )
+
+    @property
+    def further(self) -> list[tuple[str, tuple[str, str]]]:
+        """The names and the files of the further validation texts."""
+        files = self.valid_more
+        return [(_called(source), (source, target)) for source, target in zip(files[::2], files[1::2], strict=False)]
+
+
+@dataclass(frozen=True)
+class ModelSettings:
+    """[model]: the architecture and the matrices around it."""
+
+    file: str = key("", "an .adl file, or an architecture of `calque zoo`; or give the text itself in `text`")
+    text: str = key("", "the definition itself")
+    dialect: str = key(
+        "calque",
+        "its notation; acl18: the strings of Domhan's 2018 research code",
+        choices=("calque", "acl18"),
+    )
+    plugins: tuple[str, ...] = key((), "importable modules, or .py files, whose layers the definition may name")
+    parent: str = key("", "a finished run whose weights this one starts from where path and shape are the same")
+    tying: str = key(
+        "three-way",
+        "matrices that are one: source embedding, target embedding and output layer (three-way); "
+        "the latter two (target); none",
+        choices=("three-way", "target", "none"),
+    )
+    output_bias: bool = key(True, "the output layer has a bias, as in Domhan 2018 equation 1")
+    initialisation: str = key(
+        "glorot",
+        "glorot: uniform by fan-in and fan-out; uniform: U(-s, s) everywhere, s = initial_scale; "
+        "t2t: glorot, embeddings normal with deviation 1/sqrt(d); "
+        "fan-in: uniform, but matrices and filters of the two chains, cells and what is in a feed left out, by fan-in",
+        choices=("glorot", "uniform", "t2t", "fan-in"),
+    )
+    initial_scale: float = key(0.1, "uniform, fan-in: half the width of the uniform distribution", low=0)
+    joint_projections: bool = key(
+        False, "glorot, t2t: W_q, W_k and W_v of an attention start as the parts of one matrix [3d, d] would"
+    )
+
+
+@dataclass(frozen=True)
+class TrainSettings:
+    """[train]: how the weights come about."""
+
+    seed: int = key(1, "of weights, batches and dropout", low=0)
+    threads: int = key(0, "processor threads; 0: all", low=0, high=1024)
+    device: str = key("auto", "auto: an accelerator where there is one", choices=("auto", "cpu", "cuda"))
+    precision: str = key(
+        "auto",
+        "of products and activations; master weights are float32. "
+        "auto: measured once, the choice is written to the run",
+        choices=("auto", "float32", "bfloat16"),
+    )
+    batch_tokens: int = key(4096, "target tokens in a batch, padding included; 0: count sentences", low=0)
+    batch_sentences: int = key(0, "sentences in a batch, at most; 0: no bound", low=0)
+    sort_batches: int = key(
+        0,
+        "pairs are shuffled, and sorted by length within each run of so many batches of batch_sentences; "
+        "0: within the whole text",
+        low=0,
+    )
+    accumulate: int = key(1, "batches whose gradients make one update", low=1)
+    bptt_words: int = key(
+        0,
+        "truncated back-propagation: target words between two steps of the optimiser, which all count as one update; the decoder's "
+        "state goes on without its gradient, the encoder runs anew; 0: whole sentences",
+        low=0,
+    )
+    label_smoothing: float = key(0.1, "share of the probability spread over the other words", low=0, high=0.999)
+    normalise: str = key(
+        "tokens",
+        "what the summed loss is divided by: target tokens of the update; its sentences; batch_sentences * accumulate, also "
+        "where the last batch is shorter (batch); nothing",
+        choices=("tokens", "sentences", "batch", "none"),
+    )
+    optimiser: str = key("adam", "the update rule", choices=("adam", "sgd"))
+    lr: float = key(0.001, "learning rate, at its peak where the schedule has one", low=0)
+    beta1: float = key(0.9, "Adam: decay of the mean of gradients", low=0, high=0.9999)
+    beta2: float = key(0.98, "Adam: decay of the mean of squared gradients", low=0, high=0.99999)
+    beta2_half_life_tokens: float = key(
+        0.0,
+        "Adam: target tokens after which a squared gradient counts half, so that the decay fits any size of batch: beta2 = 0.5 ** "
+        "(batch_tokens * accumulate / beta2_half_life_tokens), whatever the batches really hold; 0: the key beta2",
+        low=0,
+        high=1e9,
+    )
+    epsilon: float = key(1e-9, "Adam: added to the root of the mean square", low=0)
+    weight_decay: float = key(0.0, "Adam: decoupled decay per update, times lr", low=0)
+    clip_norm: float = key(0.0, "gradients are scaled down to this norm; 0: never", low=0)
+    clip_counts_embeddings: bool = key(
+        True, "the norm is that of all gradients; otherwise of all but the embeddings', which are scaled with the rest"
+    )
+    scale_filters: bool = key(
+        False, "gradients of convolutions are divided by the root of their width in, before they are clipped"
+    )
+    schedule: str = key(
+        "inverse-sqrt",
+        "constant; inverse-sqrt: lr * min(t/warmup, sqrt(warmup/t)); linear: from lr to final_lr at the end of "
+        "max_updates, max_epochs or max_seconds, whichever comes first at the pace so far; "
+        "plateau: times decay after decay_patience validations without a better perplexity; "
+        "anneal: as plateau, but after the first drop times decay at every validation; "
+        "epoch: times decay at the end of each epoch from decay_from_epoch on",
+        choices=("constant", "inverse-sqrt", "linear", "plateau", "anneal", "epoch"),
+    )
+    warmup_updates: int = key(4000, "the rate rises linearly over these updates, under every schedule", low=0)
+    warmup_share: float = key(
+        0.0,
+        "the rate rises over this share of max_updates, max_epochs or max_seconds instead, whichever comes first at the pace so "
+        "far; 0: over warmup_updates",
+        low=0,
+        high=0.99,
+    )
+    final_lr: float = key(0.0, "linear: the rate at the end", low=0)
+    decay: float = key(0.5, "plateau, anneal, epoch: the factor", low=0, high=1)
+    decay_patience: int = key(8, "plateau, anneal: validations without a better perplexity", low=1)
+    decay_from_epoch: int = key(5, "epoch: the first epoch after which the rate falls", low=1)
+    max_updates: int = key(0, "stop after so many updates; 0: no bound", low=0)
+    max_epochs: int = key(0, "stop after so many passes over the text; 0: no bound", low=0)
+    max_seconds: float = key(0.0, "stop after so much training time, validation left out; 0: no bound", low=0)
+    patience: int = key(0, "stop after so many validations without a better perplexity; 0: never", low=0)
+    min_lr: float = key(0.0, "stop once the rate, warmed up, is below this; 0: never", low=0)
+    validate_every_updates: int = key(
+        500, "updates between validations, each of which saves a checkpoint; 0: not by updates", low=0
+    )
+    validate_every_epochs: int = key(0, "validate also at the end of every so many epochs; 0: not by epochs", low=0)
+    validate_every_seconds: float = key(
+        0.0, "validate also after so much training time since the last validation; 0: not by time", low=0
+    )
+    validate_bleu_sentences: int = key(0, "validation sentences translated greedily for BLEU; 0: none", low=0)
+    log_every_updates: int = key(50, "updates between two lines of the log", low=1)
+    keep_checkpoints: int = key(10, "checkpoints kept in the run folder besides the newest", low=1)
+    average: str = key(
+        "best",
+        "which checkpoints the final model is the mean of: the best by validation perplexity, or the last; where the mean has a "
+        "worse validation perplexity than the best checkpoint in it, the model is that one alone; none: the newest checkpoint "
+        "without a mean",
+        choices=("best", "last", "none"),
+    )
+    average_count: int = key(5, "how many of them, at most", low=1)
+    tensorboard: bool = key(False, "write TensorBoard events too (needs the extra `tensorboard`)")
+
+
+@dataclass(frozen=True)
+class DecodeSettings:
+    """[decode]: how a trained model translates."""
+
+    beam: int = key(5, "hypotheses kept per sentence; 1: greedy", low=1, high=1000)
+    normalise: str = key(
+        "length",
+        "how a finished hypothesis of T words, end included, is scored, with s = logp + word_penalty * (T - 1): s, as Luong "
+        "2015 (none); s/T^alpha, as Domhan 2018 and Gehring 2017 with alpha 1 (length); s/((5+T)/6)^alpha, as Zhang 2018 and "
+        "You 2020 with alpha 0.6 (gnmt)",
+        choices=("none", "length", "gnmt"),
+    )
+    alpha: float = key(1.0, "exponent of the normalisation", low=0)
+    word_penalty: float = key(
+        0.0, "added to the log-probability of every word but the end symbol; above 0 for longer text", low=-20, high=20
+    )
+    sample: bool = key(False, "draw words by chance instead of searching; scores stay the model's")
+    seed: int = key(1, "of samples: with the line's number it decides what is drawn", low=0)
+    temperature: float = key(1.0, "of samples: logits are divided by it", low=0.01, high=100)
+    top_k: int = key(0, "of samples: only so many of the most probable words can be drawn; 0: all", low=0)
+    top_p: float = key(
+        1.0, "of samples: of these, only the most probable words that together reach this share", low=0.001, high=1
+    )
+    selection: str = key(
+        "sentence",
+        "with a lexical table (--select): each sentence has its own words, or those of its batch",
+        choices=("sentence", "batch"),
+    )
+    select_per_word: int = key(100, "words that the table offers for each source token, at most", low=0)
+    select_frequent: int = key(
+        500, "first words of the vocabulary, the most frequent ones, that are always offered", low=0
+    )
+    replace_unknown: bool = key(
+        False,
+        "<unk> becomes what the table (--dictionary) says of the source word that it is aligned with, or that word itself; for "
+        'subwords = "words"',
+    )
+    align_layer: str = key(
+        "", "path of the layer whose attention aligns, the mean of its heads; none: the last one that reads the source"
+    )
+    align_row: int = key(
+        0,
+        "whose attention aligns a word: that of the step that predicts it (0), as in Gehring 2017, or that of the step that reads "
+        "it (1), as in Luong 2015 where scores see the target",
+        low=0,
+        high=1,
+    )
+    align_offset: int = key(0, "source words to go on to the right from the one attended to most", low=-100, high=100)
+    max_source_tokens: int = key(500, "a longer line is cut, with a warning; 0: no bound", low=0)
+    max_length_factor: float = key(1.5, "a translation ends at factor * source length + offset words", low=0)
+    max_length_offset: int = key(10, "see max_length_factor", low=1)
+    batch_tokens: int = key(4096, "source tokens decoded together, padding and beams included", low=1)
+    precision: str = key(
+        "float32",
+        "of weights and products while decoding; int8: on a processor, see `calque.decode.products`",
+        choices=("float32", "bfloat16", "int8"),
+    )

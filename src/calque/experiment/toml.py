@@ -1,0 +1,159 @@
+"""The text side of the experiment file: its keys with their places, and values as TOML. Knows no key by name."""
+
+import json
+import os
+import re
+import textwrap
+import tomllib
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+from calque.ground.diagnostics import CalqueError, Place, Span, Text, error
+
+EXPERIMENT = "experiment.toml"
+"""The file of an experiment in a run folder."""
+
+
+@dataclass(frozen=True, slots=True)
+class KeyEntry:
+    """One `section.key = value` as somebody wrote it; `key` is None for a section that is not a table."""
+
+    section: str
+    key: str | None
+    value: object
+    section_at: Span | Place
+    key_at: Span | Place
+    value_at: Span | Place
+    folder: str
+    """The folder that relative paths in the value start from."""
+
+
+# Strings and comments, to be blanked before looking for headers and keys; only used on text that tomllib has accepted.
+_OPAQUE = re.compile(
+    r'"""(?:\\.|[^\\])*?"{3,5}' r"|'''.*?'{3,5}" r'|"(?:\\.|[^"\\\n])*"' r"|'[^'\n]*'" r"|#[^\n]*", re.DOTALL
+)
+_NAME = r"[A-Za-z0-9_-]+"
+_HEADER = re.compile(rf"[ \t]*\[+[ \t]*({_NAME})(?:[ \t]*\.[ \t]*({_NAME}))?")
+_KEY = re.compile(rf"[ \t]*({_NAME})(?:[ \t]*\.[ \t]*({_NAME}))?[^=\n]*=[ \t]*([^\n]*)")
+_WHERE = re.compile(r" \(at (?:line (\d+), column (\d+)|end of document)\)$")
+_OVERRIDE = re.compile(rf"({_NAME})\.({_NAME})=(.*)", re.DOTALL)
+
+
+def parse(text: Text) -> list[KeyEntry]:
+    """The entries of a TOML text in the order of its sections; X103 where it is no TOML.
+
+    `text` has no carriage returns before newlines: TOML reads those as newlines, and places must agree.
+    """
+    document = _loads(text.body, text)
+    places = _locate(text)
+    found = []
+    folder = os.path.dirname(os.path.abspath(text.name))
+    anywhere = Place(text.name)
+    for section, content in document.items():
+        section_at, at = places.get((section, ""), (anywhere, anywhere))
+        if not isinstance(content, dict):
+            found.append(KeyEntry(section, None, content, section_at, section_at, at, folder))
+            continue
+        for key, value in content.items():
+            # Quoted and nested spellings of a key are not looked for: the line of the section must do.
+            line = text.line_column(section_at.start)[0] if isinstance(section_at, Span) else None
+            key_at, value_at = places.get((section, key), (Place(text.name, line),) * 2)
+            found.append(KeyEntry(section, key, value, section_at, key_at, value_at, folder))
+        if not content:
+            found.append(KeyEntry(section, None, content, section_at, section_at, at, folder))
+    return found
+
+
+def parse_override(written: str, is_text: Callable[[str, str], bool]) -> KeyEntry:
+    """The entry of one `--set section.key=value`; X109 where it is none. Its paths start from the current folder.
+
+    The value is TOML. For a key that `is_text`, a value without quotes is the string itself: a shell would take quotes away.
+    """
+    text = Text("--set", written)
+    match = _OVERRIDE.fullmatch(written)
+    if match is None:
+        raise error("X109", Span(text, 0, len(written)), found=written)
+    section, key, value = (Span(text, match.start(n), match.end(n)) for n in (1, 2, 3))
+    if is_text(match[1], match[2]) and match[3][:1] not in ('"', "'"):
+        return KeyEntry(match[1], match[2], match[3], section, key, value, os.getcwd())
+    try:
+        document = _loads("value = " + match[3], text)
+    except CalqueError:
+        raise error("X111", value, found=match[3], key=f"{match[1]}.{match[2]}") from None
+    if list(document) != ["value"]:
+        raise error("X111", value, found=match[3], key=f"{match[1]}.{match[2]}")
+    return KeyEntry(match[1], match[2], document["value"], section, key, value, os.getcwd())
+
+
+def _loads(body: str, text: Text) -> dict[str, object]:
+    try:
+        return tomllib.loads(body)
+    except RecursionError:
+        raise error("X103", Place(text.name), reason="brackets are nested too deeply") from None
+    except ValueError as e:
+        reason = str(e)
+        at = _WHERE.search(reason)
+        if not isinstance(e, tomllib.TOMLDecodeError):
+            # int() refuses more digits than the interpreter's limit.
+            raise error("X103", Place(text.name), reason="a number has too many digits") from None
+        reason = _WHERE.sub("", reason)
+        offset = len(body)
+        if at is not None and at[1] is not None:
+            lines = body.split("\n")
+            offset = sum(len(line) + 1 for line in lines[: int(at[1]) - 1]) + int(at[2]) - 1
+        where = Span(text, min(offset, len(body)), min(offset + 1, len(body)))
+        raise error("X103", where, reason=reason[:1].lower() + reason[1:]) from None
+
+
+def _locate(text: Text) -> dict[tuple[str, str], tuple[Span, Span]]:
+    """(section, key) -> spans of the key and of the first line of its value; key "" is the section itself."""
+    blanked = _OPAQUE.sub(lambda m: (" " if m[0][0] == "#" else '"') * len(m[0]), text.body)
+    places: dict[tuple[str, str], tuple[Span, Span]] = {}
+    section, offset, depth = "", 0, 0
+    for line in blanked.split("\n"):
+        if depth == 0:
+            match = _HEADER.match(line) or _KEY.match(line)
+            if match is not None:
+                spans = [Span(text, offset + match.start(n), offset + match.end(n)) for n in (1, 2) if match[n]]
+                names = [match[n] for n in (1, 2) if match[n]]
+                value = spans[-1]
+                if match.re is _HEADER:
+                    section = names[0]
+                else:
+                    if section:
+                        names, spans = [section, names[0]], [spans[0], spans[0]]
+                    value = Span(text, offset + match.start(3), offset + len(line.rstrip()))
+                places.setdefault((names[0], ""), (spans[0], value))
+                if len(names) > 1:
+                    places.setdefault((names[0], names[1]), (spans[1], value))
+        depth += sum(line.count(c) for c in "[{") - sum(line.count(c) for c in "]}")
+        offset += len(line) + 1
+    return places
+
+
+def literal(value: object) -> str:
+    """A value as TOML: text, number, truth value or a list of texts. Text of several lines is written as such."""
+    if isinstance(value, bool):
+        return "true" if value else "false"
+    if isinstance(value, int | float):
+        return repr(value)
+    if isinstance(value, tuple):
+        return "[" + ", ".join(_string(str(v)) for v in value) + "]"
+    body = str(value)
+    if "\n" not in body:
+        return _string(body)
+    if "'''" not in body and not body.endswith("'") and all(c in "\t\n" or c.isprintable() for c in body):
+        return f"'''\n{body}'''"
+    return '"""\n' + "\n".join(_string(line)[1:-1] for line in body.split("\n")) + '"""'
+
+
+def _string(body: str) -> str:
+    # JSON's escapes are TOML's, save that TOML wants the delete character escaped too.
+    return json.dumps(body, ensure_ascii=False).replace("\x7f", "\\u007f")
+
+
+def comment(doc: str) -> Sequence[str]:
+    """`doc` as comment lines of at most 100 columns."""
+    return textwrap.wrap(
+        doc, 100, initial_indent="# ", subsequent_indent="# ", break_on_hyphens=False, break_long_words=False
+    )

@@ -1,0 +1,77 @@
+"""Everything that is known of a definition, as JSON."""
+
+import math
+from typing import Any
+
+from calque.adl.check import CheckedDefinition
+from calque.adl.tree import CheckedChain, Node
+from calque.explain.node_costs import Figures, figures
+from calque.explain.paths import path_length, path_order, waits
+from calque.explain.totals import BYTES, ModelCosts, whole
+
+
+def explanation(checked: CheckedDefinition, model: ModelCosts | None = None) -> dict[str, Any]:
+    """Every node's path, canonical text, widths and figures; those of the sides and of the whole; hash and canonical text.
+
+    Products and states are coefficients, named as in `calque.layers.cost`. A number that has no bound is null.
+    """
+    model = model or whole(checked)
+    lengths = {"encoder": model.source, "decoder": model.length}
+    return {
+        "hash": checked.hash,
+        "text": checked.text,
+        "width": checked.width,
+        "length": model.length,
+        "source_length": model.source,
+        "encoder": _side(checked.encoder, model.encoder, model.source),
+        "decoder": _side(checked.decoder, model.decoder, model.length),
+        "embeddings": {"parameters": model.embeddings},
+        "output": {"parameters": model.output, "products": model.output_products},
+        "parameters": model.parameters,
+        "per_source_token": model.per_source_token,
+        "per_target_token": model.per_target_token,
+        "step": model.step_products(model.length),
+        "state_bytes": {precision: model.state_bytes(precision) for precision in BYTES},
+        "nodes": [
+            _node(node, lengths[node.side]) for chain in (checked.encoder, checked.decoder) for node in chain.nodes()
+        ],
+    }
+
+
+def _side(chain: CheckedChain, found: Figures, length: int) -> dict[str, Any]:
+    return {
+        "parameters": found.parameters,
+        "d_in": chain.width_in,
+        "d_out": chain.width_out,
+        **_figures(chain, found, length),
+    }
+
+
+def _node(node: Node, length: int) -> dict[str, Any]:
+    found = figures(node)
+    own = {
+        "path": node.path,
+        "name": node.name,
+        "text": node.text,
+        "d_in": node.width_in,
+        "d_out": node.width_out,
+        "parameters": found.parameters,
+        "own_parameters": node.parameters,
+        **_figures(node, found, length),
+    }
+    return own if node.label is None else {**own, "label": node.label}
+
+
+def _figures(of: CheckedChain | Node, found: Figures, length: int) -> dict[str, Any]:
+    return {
+        "products": found.products._asdict(),
+        "state": found.state._asdict(),
+        "field": [_bounded(end) for end in found.field],
+        "sequential": {"order": found.order, "operations": waits(of, length)},
+        "hops": {"order": path_order(of), "operations": _bounded(path_length(of, length))},
+        "undeclared": sorted(found.undeclared),
+    }
+
+
+def _bounded(number: float) -> int | None:
+    return int(number) if math.isfinite(number) else None

@@ -1,0 +1,101 @@
+"""The figures of a layer or a chain with everything in it: what its parts' costs come to together.
+
+Costs add up along chains and over branches. Fields add up along a chain, and of branches the widest counts. A layer that
+declares nothing makes the figure unknown, and is named.
+"""
+
+import math
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+from calque.adl.tree import CheckedChain, Node
+from calque.layers.cost import BACKWARDS, FED, Cost, Held, Products
+
+ORDERS = ("1", "log n", "n")
+
+
+@dataclass(frozen=True)
+class Figures:
+    """What a part of a definition costs and how far it sees.
+
+    parameters   numbers it learns
+    products     multiply-adds of a row
+    state        numbers in its decoding state
+    field        the earliest and the latest position that an output sees, relative to its own; None: its own output is none
+    order        operations that wait for each other over n positions, at least: `1`, `log n` or `n`
+    undeclared   names of layers whose products, state or reach are not known: those figures are lower bounds
+    """
+
+    parameters: int
+    products: Products
+    state: Held
+    field: tuple[float, float]
+    order: str
+    undeclared: frozenset[str] = frozenset()
+
+
+NOTHING = Figures(0, Products(), Held(), (0, 0), "1")
+
+
+def figures(of: CheckedChain | Node) -> Figures:
+    """The figures of a chain, or of a layer with its bodies and source chains."""
+    return _layer(of) if isinstance(of, Node) else _along(figures(item) for item in of.items.values())
+
+
+def _along(parts: Iterable[Figures]) -> Figures:
+    total = NOTHING
+    for part in parts:
+        total = _sum(total, part, (total.field[0] + part.field[0], total.field[1] + part.field[1]))
+    return total
+
+
+def _sum(a: Figures, b: Figures, field: tuple[float, float]) -> Figures:
+    return Figures(
+        a.parameters + b.parameters,
+        a.products.plus(b.products),
+        a.state.plus(b.state),
+        field,
+        max(a.order, b.order, key=ORDERS.index),
+        a.undeclared | b.undeclared,
+    )
+
+
+def _layer(node: Node) -> Figures:
+    cost: Cost = node.cost
+    bodies = [figures(part) for part in node.parts.values() if part.side == node.side]
+    fields = [body.field for body in bodies]
+    if cost.reach is not None:
+        fields.append((cost.reach.first, cost.reach.last))
+    known = cost.products is not None and cost.state is not None and bool(fields)
+    total = Figures(
+        cost.parameters,
+        cost.products or Products(),
+        cost.state or Held(),
+        (0, 0),
+        "1" if cost.reach is None else cost.reach.sequential,
+        frozenset() if known else frozenset({node.name}),
+    )
+    for body in bodies:
+        total = _sum(total, body, (0, 0))
+    first = min((f for f, _ in fields), default=0)
+    last = max((f for _, f in fields), default=0)
+    if cost.bodies == BACKWARDS:
+        first, last = -last, -first
+    elif cost.bodies == FED:
+        first = -math.inf
+        total = _replaced(total, order="n")
+    total = _replaced(total, field=(first, last))
+    for part in node.parts.values():
+        if part.side != node.side:
+            total = _replaced(_sum(total, _remembered(figures(part)), total.field), order=total.order)
+    return total
+
+
+def _remembered(chain: Figures) -> Figures:
+    """A source's chain, which runs once per sentence over its positions and keeps nothing itself."""
+    products = Products(memory=chain.products.position, among=chain.products.visible)
+    return Figures(chain.parameters, products, Held(), (0, 0), "1", chain.undeclared)
+
+
+def _replaced(f: Figures, field: tuple[float, float] | None = None, order: str | None = None) -> Figures:
+    return Figures(f.parameters, f.products, f.state, field or f.field, order or f.order, f.undeclared)

@@ -1,0 +1,188 @@
+"""The figures of a definition for a person: a line for each node, then the whole, within 120 columns.
+
+Copies of a repetition that cost the same stand once, with how many there are.
+"""
+
+import math
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+
+from calque.adl.check import CheckedDefinition
+from calque.adl.tree import CheckedChain, Node
+from calque.explain.node_costs import Figures, figures
+from calque.explain.paths import path_order
+from calque.explain.totals import BYTES, ORIGIN, POSITIONS, ModelCosts, whole
+
+COLUMNS = 120
+HEAD = ("path", "layer", "width", "parameters", "products", "state", "sees", "waits", "hops")
+COPY = re.compile(r"^(.*)\[(\d+)\]$")
+
+
+@dataclass(frozen=True)
+class NodeRow:
+    """A node's line: its path and depth, what is written, its figures as text."""
+
+    path: str
+    depth: int
+    text: str
+    figures: tuple[str, ...]
+
+
+def table(
+    checked: CheckedDefinition, model: ModelCosts | None = None, precision: str = "float32", every: bool = False
+) -> str:
+    """The figures as aligned text. With `every`, each copy of a repetition has lines of its own."""
+    model = model or whole(checked)
+    rows = [
+        row for chain in (checked.encoder, checked.decoder) for row in _NodeRows(model, precision, every).chain(chain)
+    ]
+    cells = [HEAD, *((r.path, "  " * r.depth + r.text, *r.figures) for r in rows)]
+    widths = [max(len(row[k]) for row in cells) for k in range(len(HEAD))]
+    room = COLUMNS - sum(widths) - 2 * (len(HEAD) - 1) + widths[1]
+    widths[1] = min(widths[1], max(room, 20))
+    lines = [_line(row, widths) for row in cells]
+    unknown = sorted(model.encoder.undeclared | model.decoder.undeclared)
+    notes = (
+        [f"not declared by {', '.join(f'`{name}`' for name in unknown)}: figures are lower bounds"] if unknown else []
+    )
+    return "\n".join([*lines, "", *_summary(model, precision), *notes])
+
+
+def _line(row: tuple[str, ...], widths: list[int]) -> str:
+    texts = [t if len(t) <= w else t[: w - 1] + "…" for t, w in zip(row, widths, strict=True)]
+    left = [t.ljust(w) for t, w in zip(texts[:2], widths[:2], strict=True)]
+    return "  ".join([*left, *(t.rjust(w) for t, w in zip(texts[2:], widths[2:], strict=True))]).rstrip()
+
+
+class _NodeRows:
+    def __init__(self, model: ModelCosts, precision: str, every: bool):
+        self.model, self.item, self.every = model, BYTES[precision], every
+
+    def chain(self, chain: CheckedChain, depth: int = 0) -> Iterator[NodeRow]:
+        """The lines of a chain. Neighbouring copies with the same lines become one."""
+        copies: list[tuple[str, list[NodeRow], str, str]] = []
+        for name, item in chain.items.items():
+            made = list(self.chain(item, depth) if isinstance(item, CheckedChain) else self.node(item, depth))
+            copy = COPY.match(name)
+            if copy is None or self.every:
+                yield from self.joined(copies)
+                copies = []
+                yield from made
+                continue
+            stem = f"{chain.path}.{copy[1]}"
+            if copies and copies[0][0] != stem:
+                yield from self.joined(copies)
+                copies = []
+            if copies and not _alike(copies[-1], (stem, made, copy[2], copy[2])):
+                yield from self.joined(copies)
+                copies = []
+            copies.append((stem, made, copy[2], copy[2]))
+        yield from self.joined(copies)
+
+    def joined(self, copies: list[tuple[str, list[NodeRow], str, str]]) -> Iterator[NodeRow]:
+        if not copies:
+            return
+        stem, rows, first, _ = copies[0]
+        last = copies[-1][2]
+        if first == last:
+            yield from rows
+            return
+        for row in rows:
+            yield replace(row, path=row.path.replace(f"{stem}[{first}]", f"{stem}[{first}-{last}]", 1))
+
+    def node(self, node: Node, depth: int) -> Iterator[NodeRow]:
+        found = figures(node)
+        label = re.sub(r"\[\d+\]$", "", node.label or "")
+        text = node.name if node.parts else node.text.split(" @ ")[0]
+        width = str(node.width_in) if node.width_in == node.width_out else f"{node.width_in} -> {node.width_out}"
+        yield NodeRow(node.path, depth, text + (f" @ {label}" if label else ""), (width, *self.cells(node, found)))
+        for part in node.parts.values():
+            yield from self.chain(part, depth + 1)
+
+    def cells(self, node: Node, found: Figures) -> tuple[str, ...]:
+        n = self.model.source if node.side == "encoder" else self.model.length
+        products = found.products.per_position(n, self.model.source) + found.products.per_place(self.model.source)
+        held = found.state.bytes(self.model.length, self.model.source, self.item) if node.side == "decoder" else 0
+        unknown = node.name in found.undeclared
+        mixes = found.field != (0, 0)
+        return (
+            f"{found.parameters:,}" if found.parameters else "",
+            "?" if unknown else short(products) if products else "",
+            "?" if unknown else short(held) if held else "",
+            field_text(found.field) if mixes else "",
+            found.order if mixes else "",
+            _path(node) if mixes else "",
+        )
+
+
+def _alike(a: tuple[str, list[NodeRow], str, str], b: tuple[str, list[NodeRow], str, str]) -> bool:
+    def without(copy: tuple[str, list[NodeRow], str, str]) -> list[NodeRow]:
+        stem, rows, number, _ = copy
+        return [replace(r, path=r.path.replace(f"{stem}[{number}]", stem, 1)) for r in rows]
+
+    return without(a) == without(b)
+
+
+def _path(of: Node | CheckedChain) -> str:
+    order = path_order(of)
+    return "" if order == "none" else order
+
+
+def field_text(field: tuple[float, float]) -> str:
+    """`-2..0`, the positions that are seen; `-∞` where there is no bound."""
+    first, last = (("-∞" if end < 0 else "+∞") if math.isinf(end) else f"{end:+.0f}" if end else "0" for end in field)
+    return f"{first}..{last}"
+
+
+def short(number: float) -> str:
+    """A number in four figures: 950, 12.3k, 3.15M."""
+    for unit, size in (("T", 1e12), ("G", 1e9), ("M", 1e6), ("k", 1e3)):
+        if number >= 0.9995 * size * (10 if unit == "k" else 1):
+            return f"{number / size:.3g}{unit}"
+    return f"{number:,.0f}"
+
+
+def _summary(model: ModelCosts, precision: str) -> list[str]:
+    checked, n, s = model.checked, model.length, model.source
+    products, held, item = model.decoder.products, model.decoder.state, BYTES[precision]
+    target = products.per_position(n, s) + model.per_place
+    rows = [
+        ("encoder", model.encoder.parameters, model.per_source_token, f"{checked.encoder.width_in} -> "),
+        ("decoder", model.decoder.parameters, target, f"{checked.decoder.width_in} -> "),
+    ]
+    lines = [
+        f"products: multiply-adds per token, n = {n} target and S = {s} source tokens; state: bytes in {precision}"
+    ]
+    outs = {"encoder": checked.encoder.width_out, "decoder": checked.decoder.width_out}
+    for name, parameters, cost, width in rows:
+        whose = "source" if name == "encoder" else "target"
+        operations, path, _ = model.form[name]
+        form = f"waits {operations:,}" + (f", hops {path:,.0f}" if math.isfinite(path) else "")
+        field = field_text((model.encoder if name == "encoder" else model.decoder).field)
+        lines.append(
+            f"{name:<9}{parameters:>14,} parameters  {short(cost):>6} per {whose} token  sees {field}, {form}, "
+            f"width {width}{outs[name]}"
+        )
+    if model.around.target_size:
+        lines.append(f"{'output':<9}{model.output:>14,} parameters  {short(model.output_products):>6} per target token")
+        lines.append(f"{'input':<9}{model.embeddings:>14,} parameters of embeddings that are not the output layer's")
+        lines.append(f"{'together':<9}{model.parameters:>14,} parameters")
+    else:
+        lines.append(f"{'together':<9}{model.parameters:>14,} without embeddings and output layer")
+    step = [short(products.position + model.output_products)]
+    step += [f"{short(c)} {x}" for c, x in ((products.visible, "t"), (products.source, "S")) if c]
+    lines.append(f"step t   {' + '.join(step)} multiply-adds; at t = {n}: {short(model.step_products(n))}")
+    kept = [f"{POSITIONS + held.row * item + held.exact * max(4, item):,}"]
+    grows = ((held.place, "(t + 1)"), (held.memory, "S"), (held.ahead, "t"))
+    kept += [f"{c * item:,} {x}" for c, x in grows if c]
+    lines.append(
+        f"state    {' + '.join(kept)} bytes for t words; at t = {n}: {model.state_bytes(precision):,}"
+        f" (beams: {ORIGIN} t more a row, S{' and t' * bool(held.ahead)} once)"
+    )
+    lines.append(
+        f"sentence {short(model.sentence)} multiply-adds to write {n} words for {s}; the source once, "
+        f"{short(model.per_source_token)} per token"
+        + (f"; each place once, {short(model.per_place)}" if model.per_place else "")
+    )
+    return [*lines, f"hash     {checked.hash}"]

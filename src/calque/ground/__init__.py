@@ -1,0 +1,1 @@
+"""What every other room uses and what imports nothing of Calque: diagnostics, files, tables, plots, allocation."""

@@ -1,0 +1,253 @@
+"""Errors as data: what went wrong, where, and with which values; the sentence is made only when it is shown.
+
+A `Diagnostic` is a code, the values its sentence needs, and a place. Sentences, help and the long explanation of a code
+stand in `codes/*.toml`, one file per family, and are read only when a diagnostic is rendered or explained.
+
+Families: S syntax, C1 names and arguments, C2 widths, C3 sides, C4 limits, X experiment file, D data, K model file.
+"""
+
+import difflib
+import functools
+import re
+import tomllib
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from importlib import resources
+from pathlib import Path
+
+
+@dataclass(frozen=True, slots=True)
+class Text:
+    """A named text, so that a place in it can be shown."""
+
+    name: str
+    body: str
+
+    def line_column(self, offset: int) -> tuple[int, int]:
+        """Line and column of a character offset, both from 1."""
+        before = self.body[:offset]
+        line = before.count("\n")
+        return line + 1, offset - (before.rfind("\n") + 1) + 1
+
+
+@dataclass(frozen=True, slots=True)
+class Span:
+    """The half-open range of characters `[start, end)` of a text."""
+
+    text: Text
+    start: int
+    end: int
+
+    def to(self, other: "Span") -> "Span":
+        """The smallest span that holds both."""
+        return Span(self.text, min(self.start, other.start), max(self.end, other.end))
+
+
+@dataclass(frozen=True, slots=True)
+class Place:
+    """A place outside a held text: a file, perhaps a line of it (from 1)."""
+
+    file: str
+    line: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Fix:
+    """A replacement that makes this diagnostic go away; a test applies every one that is offered."""
+
+    span: Span
+    replacement: str
+
+
+@dataclass(frozen=True, slots=True)
+class Diagnostic:
+    """One fault. `fields` fill the message of `code`; `related` points at a second place with a label."""
+
+    code: str
+    where: Span | Place | None = None
+    fields: Mapping[str, object] = field(default_factory=dict)
+    fix: Fix | None = None
+    related: tuple[tuple[Span, str], ...] = ()
+    severity: str = "error"
+
+
+class CalqueError(Exception):
+    """One or more diagnostics. The only exception that bad input raises."""
+
+    def __init__(self, diagnostics: Diagnostic | Iterable[Diagnostic]):
+        self.diagnostics: tuple[Diagnostic, ...] = (
+            (diagnostics,) if isinstance(diagnostics, Diagnostic) else tuple(diagnostics)
+        )
+        super().__init__(self.diagnostics)
+
+    def __str__(self) -> str:
+        return "\n".join(render(d) for d in self.diagnostics)
+
+    @property
+    def exit_code(self) -> int:
+        """2 for usage, definitions and configuration; 1 for faults found in data and model files."""
+        return 1 if all(d.code[0] in "DK" for d in self.diagnostics) else 2
+
+
+def error(code: str, where: Span | Place | None = None, /, fix: Fix | None = None, **fields: object) -> CalqueError:
+    """A `CalqueError` of one diagnostic."""
+    return CalqueError(Diagnostic(code, where, fields, fix))
+
+
+_FIELD = re.compile(r"\{[a-z_]+\}")
+
+
+@dataclass(frozen=True, slots=True)
+class Code:
+    """The entry of one code: its message template, its helps (the first whose fields are all known is shown), its page."""
+
+    code: str
+    message: str
+    help: tuple[str, ...]
+    page: str
+
+    @property
+    def title(self) -> str:
+        """The message without the values of one case."""
+        return _FIELD.sub("...", self.message)
+
+
+@functools.cache
+def codes() -> Mapping[str, Code]:
+    """Every code there is, by name."""
+    found: dict[str, Code] = {}
+    for file in sorted(resources.files("calque").joinpath("codes").iterdir(), key=lambda f: f.name):
+        if file.name.endswith(".toml"):
+            for name, entry in tomllib.loads(file.read_text(encoding="utf-8")).items():
+                helps = entry.get("help", [])
+                found[name] = Code(
+                    name, entry["message"], (helps,) if isinstance(helps, str) else tuple(helps), entry["page"].strip()
+                )
+    return found
+
+
+def message(diagnostic: Diagnostic) -> str:
+    """The sentence of a diagnostic, without its place."""
+    return codes()[diagnostic.code].message.format_map(_words(diagnostic))
+
+
+def help_of(diagnostic: Diagnostic) -> str | None:
+    """What to write: the first help of the code whose fields the diagnostic carries; one that has an edit names it.
+
+    A help that does not name the edit, `{near}` or `{fix}`, stands back behind it.
+    """
+    words = _words(diagnostic)
+    if diagnostic.fix is not None:
+        words["fix"] = sentence(diagnostic.fix)
+    for template in codes()[diagnostic.code].help:
+        try:
+            if diagnostic.fix is None or any(f"{{{name}}}" in template for name in _NAMING):
+                return template.format_map(words)
+        except KeyError:
+            continue
+    return words.get("fix")
+
+
+_NAMING = ("near", "nearest", "add", "fix")
+"""Fields of a help that name the edit."""
+
+
+def sentence(fix: Fix) -> str:
+    """An edit in words."""
+    written = fix.span.text.body[fix.span.start : fix.span.end]
+    before, after = written.strip().split("\n"), fix.replacement.strip().split("\n")
+    if len(before) > 1 and sorted(before) == sorted(after):
+        return f"move `{printable(after[0])}` up, before `{printable(before[0])}`"
+    old, new = (" ".join(text.split()) for text in (written, fix.replacement))
+    if not new and "\n" in fix.replacement:
+        return f"begin a new line in the place of `{printable(old)}`"
+    if not old:
+        return f"add `{printable(new.strip(', ') or new)}`"
+    if not new:
+        return f"leave out `{printable(old.strip(', ') or old)}`"
+    return f"write `{printable(new)}` for `{printable(old)}`"
+
+
+def _words(diagnostic: Diagnostic) -> dict[str, str]:
+    return {k: _word(v) for k, v in diagnostic.fields.items() if v is not None}
+
+
+def _word(value: object) -> str:
+    if value is True or value is False:
+        return "yes" if value else "no"
+    if isinstance(value, list | tuple):
+        return ", ".join(f"`{v}`" for v in value)
+    return printable(str(value))
+
+
+def printable(text: str, limit: int = 200) -> str:
+    """`text` safe for a terminal: control characters escaped, cut after `limit` characters."""
+    shown = "".join(c if c.isprintable() else c.encode("unicode_escape").decode() for c in text[: limit + 1])
+    return shown if len(shown) <= limit else shown[:limit] + "…"
+
+
+def render(diagnostic: Diagnostic) -> str:
+    """The diagnostic as shown to a person: message, place with caret, help."""
+    lines = [f"{diagnostic.severity}[{diagnostic.code}]: {message(diagnostic)}"]
+    where = diagnostic.where
+    if isinstance(where, Place):
+        lines.append(f" --> {where.file}" + ("" if where.line is None else f":{where.line}"))
+    width = 1
+    if isinstance(where, Span):
+        snippet, width = _snippet(where)
+        lines += snippet
+    for span, label in diagnostic.related:
+        line, column = span.text.line_column(span.start)
+        lines.append(f"{' ' * width} = note: {label} at {span.text.name}:{line}:{column}")
+    hint = help_of(diagnostic)
+    if hint is not None:
+        lines.append(f"{' ' * width} = help: {hint}")
+    return "\n".join(lines)
+
+
+def _snippet(span: Span) -> tuple[list[str], int]:
+    line, column = span.text.line_column(span.start)
+    body = span.text.body.split("\n")[line - 1]
+    gutter = len(str(line))
+    # A very long line is shown through a window, so that the caret stays in sight.
+    shift = max(0, column - 1 - 60) if len(body) > 140 else 0
+    shown = "".join(c if c.isprintable() else " " for c in body[shift : shift + 140])
+    length = max(1, min(span.end, span.start + len(body) - column + 1) - span.start)
+    carets = " " * (column - 1 - shift) + "^" * min(length, max(1, 140 - (column - 1 - shift)))
+    pad = " " * gutter
+    return [
+        f"{pad}--> {span.text.name}:{line}:{column}",
+        f"{pad} |",
+        f"{line} | {shown}".rstrip(),
+        f"{pad} | {carets}",
+    ], gutter
+
+
+def nearest(word: str, names: Iterable[str]) -> str | None:
+    """The name most like `word`, or None where none is like it."""
+    found = difflib.get_close_matches(word[:64], list(names), n=1, cutoff=0.6)
+    return found[0] if found else None
+
+
+def apply_fix(fix: Fix) -> str:
+    """The text after the replacement."""
+    body = fix.span.text.body
+    return body[: fix.span.start] + fix.replacement + body[fix.span.end :]
+
+
+def read_text(path: Path | str, missing: str, undecodable: str) -> Text:
+    """A UTF-8 file as `Text`, a byte order mark dropped.
+
+    A file that cannot be read is the error `missing`, one that is not UTF-8 is `undecodable`.
+    """
+    try:
+        return Text(str(path), Path(path).read_bytes().decode("utf-8-sig"))
+    except OSError as e:
+        raise error(missing, Place(str(path)), reason=(e.strerror or str(e)).lower()) from None
+    except UnicodeDecodeError as e:
+        raise error(undecodable, Place(str(path)), offset=e.start) from None
+
+
+def render_all(diagnostics: Sequence[Diagnostic]) -> str:
+    """Several diagnostics, an empty line between."""
+    return "\n\n".join(render(d) for d in diagnostics)

@@ -1,0 +1,203 @@
+"""Files and folders that are written whole or not at all."""
+
+import contextlib
+import fcntl
+import os
+import re
+import shutil
+import tempfile
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+_RANDOM = r"[a-z0-9_]{8}"
+"""What `tempfile` puts at the end of a name."""
+_DAY = 86400.0
+
+
+def write_whole(path: Path, body: bytes) -> None:
+    """Writes a file whole or not at all: a temporary name in its folder, fsync of file and folder, rename.
+
+    A link is followed and stays one. A pipe or a device cannot be renamed over: it is written to as it is. Temporary files
+    that killed processes left of the same file are deleted.
+    """
+    if path.exists() and not (path.is_file() or path.is_dir()):
+        path.write_bytes(body)
+        return
+    path = Path(os.path.realpath(path))
+    with contextlib.suppress(OSError):  # a failure to list the folder shows below, if it matters
+        sweep(path.parent, re.escape(path.name))
+    with staged(path, body) as temporary:
+        os.replace(temporary, path)
+    sync_folder(path.parent)
+
+
+@contextlib.contextmanager
+def staged(path: Path, body: bytes) -> Iterator[Path]:
+    """A file with these contents under a temporary name beside `path`, safely on the disk; the caller renames it.
+
+    It is locked until the block ends, when it is deleted if it is still there: see `sweep`.
+    """
+    handle, temporary = _locked_temporary(path)
+    try:
+        with open(handle, "wb") as file:
+            file.write(body)
+            file.flush()
+            os.fsync(file.fileno())
+            os.chmod(temporary, 0o644)  # mkstemp's 0600 is for secrets
+            yield temporary
+    finally:
+        temporary.unlink(missing_ok=True)
+
+
+def _locked_temporary(path: Path) -> tuple[int, Path]:
+    while True:
+        handle, name = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.")
+        with contextlib.suppress(OSError):  # a file system without locks
+            fcntl.flock(handle, fcntl.LOCK_EX)
+        if os.fstat(handle).st_nlink:
+            return handle, Path(name)
+        os.close(handle)  # a sweep took it before it was locked
+
+
+def sweep(folder: Path, name: str = r".+") -> None:
+    """Deletes the temporary files that killed processes left of files whose names match `name`, a regular expression.
+
+    The system frees a lock when its process ends, however that happens: a file whose lock is free is nobody's any more. On a
+    file system without locks only the files of more than a day ago are deleted.
+    """
+    pattern = re.compile(rf"\.({name})\.{_RANDOM}")
+    with os.scandir(folder) as entries:
+        found = [Path(e.path) for e in entries if pattern.fullmatch(e.name) and e.is_file(follow_symlinks=False)]
+    for path in found:
+        with contextlib.suppress(FileNotFoundError), open(path, "rb") as file:
+            if _abandoned(file.fileno()):
+                path.unlink()
+
+
+def _abandoned(handle: int) -> bool:
+    try:
+        fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        return False
+    except OSError:
+        return time.time() - os.fstat(handle).st_mtime > _DAY
+    return True
+
+
+def sync_folder(folder: Path) -> None:
+    """Makes the names in a folder survive a power cut."""
+    handle = os.open(folder, os.O_RDONLY)
+    try:
+        os.fsync(handle)
+    finally:
+        os.close(handle)
+
+
+@contextlib.contextmanager
+def made(folder: Path) -> Iterator[None]:
+    """Makes a folder and its parents; those that were missing are removed again where an error leaves them empty."""
+    missing = [path for path in (folder, *folder.parents) if not path.exists()]
+    folder.mkdir(parents=True, exist_ok=True)
+    try:
+        yield
+    except BaseException:
+        with contextlib.suppress(OSError):  # the first that is not empty ends it
+            for path in missing:
+                path.rmdir()
+        raise
+
+
+@contextlib.contextmanager
+def alone(folder: Path, tell: Callable[[str], None]) -> Iterator[None]:
+    """Holds a lock on the parent of `folder`: processes of one training may all come here, the first does the work.
+
+    What a process that was killed left beside `folder` is cleared first.
+    """
+    with made(folder.parent):
+        handle = os.open(folder.parent, os.O_RDONLY)
+        try:
+            _lock(handle, tell)
+            _clear_beside(folder)
+            yield
+        finally:
+            os.close(handle)
+
+
+@contextlib.contextmanager
+def only(path: Path, tell: Callable[[str], None] | None = None) -> Iterator[bool]:
+    """Holds a lock on a file, made where it is missing, and says whether it was free; where locks are unknown it was.
+
+    With `tell` it is waited for, and that is told.
+    """
+    handle = os.open(path, os.O_RDWR | os.O_CREAT, 0o644)
+    try:
+        yield _lock(handle, tell)
+    finally:
+        os.close(handle)
+
+
+def _lock(handle: int, tell: Callable[[str], None] | None) -> bool:
+    """Whether an open file could be locked; with `tell` it is waited for."""
+    try:
+        fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        if tell is None:
+            return False
+        tell("waiting for another process that writes here")
+        fcntl.flock(handle, fcntl.LOCK_EX)
+    except OSError:  # a file system without locks
+        pass
+    return True
+
+
+@contextlib.contextmanager
+def replacing(folder: Path) -> Iterator[Path]:
+    """An empty folder that takes the place of `folder` when all went well, and disappears when not. Use inside `alone`.
+
+    Between two renames `folder` is missing for a moment; who is killed there finds it put back by the next `alone`.
+    """
+    temporary, old = _beside(folder, "new"), _beside(folder, "old")
+    temporary.mkdir()
+    try:
+        yield temporary
+        for path in temporary.iterdir():
+            with open(path, "rb") as file:
+                os.fsync(file.fileno())
+        sync_folder(temporary)
+        if folder.exists():
+            os.rename(folder, old)
+        os.rename(temporary, folder)
+        sync_folder(folder.parent)
+    except BaseException:
+        _restore(folder)
+        shutil.rmtree(temporary, ignore_errors=True)
+        raise
+    shutil.rmtree(old, ignore_errors=True)
+
+
+def clear_beside(folder: Path) -> None:
+    """Clears what a process that was killed in `replacing` left beside a folder, unless one is at work there now."""
+    if any(_beside(folder, part).exists() for part in ("new", "old")):
+        handle = os.open(folder.parent, os.O_RDONLY)
+        try:
+            if _lock(handle, None):
+                _clear_beside(folder)
+        finally:
+            os.close(handle)
+
+
+def _clear_beside(folder: Path) -> None:
+    _restore(folder)
+    for part in ("new", "old"):
+        shutil.rmtree(_beside(folder, part), ignore_errors=True)
+
+
+def _restore(folder: Path) -> None:
+    old = _beside(folder, "old")
+    if old.exists() and not folder.exists():
+        os.rename(old, folder)
+
+
+def _beside(folder: Path, part: str) -> Path:
+    return folder.with_name(f".{folder.name}.{part}")

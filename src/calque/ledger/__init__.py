@@ -1,0 +1,1 @@
+"""Measured figures as entries, one JSON file each, and the page that shows them."""

@@ -1,0 +1,250 @@
+"""A paper's tables: rows as texts, the figures it prints, and its claims as inequalities between rows."""
+
+import re
+from collections.abc import Collection, Mapping
+from dataclasses import dataclass, field
+
+from calque.papers.computed_paper import ComputedTable
+
+KINDS = ("above", "below", "not-above", "about", "gain", "grows")
+METRICS = {
+    "bleu": "BLEU as the paper takes it",
+    "uncased-bleu": "the same on text in lower case",
+    "unk-bleu": "BLEU with unknown words replaced by those that attention finds",
+    "nist-bleu": "BLEU of mteval-v13a, on text that is not tokenised",
+    "meteor": "METEOR",
+    "perplexity": "exp of the mean negative log-probability of target words, end included",
+    "accuracy": "percent of contrastive pairs of which the right one scores higher",
+    "aer": "alignment error rate",
+    "seconds/sentence": "seconds to translate a sentence",
+    "sentences/s": "sentences translated in a second",
+    "source-words/s": "source words translated in a second",
+    "target-words/s": "target words trained on in a second",
+    "updates/s": "updates of training in a second",
+    "batch-tokens": "target tokens of the largest batch that the memory named by the pair holds",
+}
+"""What columns measure."""
+LOWER_IS_BETTER = ("perplexity", "aer", "seconds/sentence")
+TRAINING = ("target-words/s", "updates/s", "batch-tokens")
+"""Those in which no beam takes part."""
+
+
+@dataclass(frozen=True)
+class LanguagePair:
+    """A language pair and its data; `settings` are the sizes that the paper takes for it, which `Row.texts` apply."""
+
+    name: str
+    title: str
+    settings: Mapping[str, int | float]
+
+
+@dataclass(frozen=True)
+class Column:
+    """What a column of figures measures: one of `METRICS` on a language pair, with a beam where the paper names one for it.
+
+    Written `wmt17-ende bleu`, `wmt14-ende seconds/sentence beam=4`.
+    """
+
+    pair: str
+    metric: str
+    beam: int | None = None
+
+    @property
+    def what(self) -> str:
+        """What is measured, of whatever pair: `seconds/sentence beam=4`."""
+        return self.metric + (f" beam={self.beam}" if self.beam is not None else "")
+
+    def __str__(self) -> str:
+        return f"{self.pair} {self.what}"
+
+
+@dataclass(frozen=True)
+class Figure:
+    """A figure as printed: the mean, and its deviation over seeds where the paper gives one."""
+
+    value: float
+    deviation: float | None
+    pair: str
+    metric: str
+    beam: int | None = None
+
+
+@dataclass(frozen=True)
+class Decoding:
+    """How the model of a row is decoded.
+
+    unknown    unknown words are replaced by the translation of the source word that has the highest weight, or by that word
+    ensemble   so many models together, at most
+    combine    the mean of what, see `calque.decode.scorer.Models`
+    align_row  whose weights align a word: those of the step that predicts it, 0, or of the one that reads it, 1
+    selected   only words can be chosen that a lexical table of the training text offers for those of the sentence
+    uncached   where speed is measured, nothing is kept: encoder and decoder run at every step, over all words written so far
+    """
+
+    unknown: bool = False
+    ensemble: int = 1
+    combine: str = "probs"
+    align_row: int = 0
+    selected: bool = False
+    uncached: bool = False
+
+    @property
+    def otherwise(self) -> bool:
+        """Whether it is that of an earlier row's model, so that the row is no architecture of its own."""
+        return self.unknown or self.selected or self.ensemble > 1
+
+    def __str__(self) -> str:
+        told = {
+            f"up to {self.ensemble} models together": self.ensemble > 1,
+            "unknown words replaced": self.unknown,
+            "words selected": self.selected,
+            "nothing kept": self.uncached,
+        }
+        return ", ".join(each for each, said in told.items() if said)
+
+
+@dataclass(frozen=True)
+class Row:
+    """A row: `name` is its address `PAPER/TABLE/ROW`, `text` its definition, settings included, at the sizes of the table's first
+    language pair; `texts` has it at the sizes of each pair of the table, `written` as the file has it, at those of no pair.
+
+    `reading_of` names the row of the same table that this one reads otherwise; it then has no figures of its own. `model_of` names
+    the earlier row of the table whose model, and text, this one decodes otherwise, as `decoding` says; it is then not trained.
+    """
+
+    name: str
+    label: str
+    text: str
+    figures: tuple[Figure, ...]
+    note: str = ""
+    reading_of: str | None = None
+    decoding: Decoding = Decoding()
+    model_of: str | None = None
+    texts: Mapping[str, str] = field(default_factory=dict, hash=False)
+    written: str = ""
+
+    def at(self, pair: str | None) -> str:
+        """Its definition at the sizes of a language pair of its table; without one as the file has it."""
+        return (self.written or self.text) if pair is None else self.texts.get(pair, self.text)
+
+    @property
+    def key(self) -> str:
+        """Its name within the table."""
+        return self.name.rpartition("/")[2]
+
+    def figure(self, column: Column) -> Figure | None:
+        """The figure of a column, if the paper prints one."""
+        return next((f for f in self.figures if Column(f.pair, f.metric, f.beam) == column), None)
+
+
+@dataclass(frozen=True)
+class PrintedTable:
+    """A table: its rows and columns in the paper's order."""
+
+    name: str
+    title: str
+    columns: tuple[Column, ...]
+    rows: tuple[Row, ...]
+
+    def row(self, key: str) -> Row:
+        """The row of that name within the table."""
+        return next(row for row in self.rows if row.key == key)
+
+    @property
+    def pairs(self) -> tuple[str, ...]:
+        """The language pairs of its columns, each once."""
+        return tuple(dict.fromkeys(column.pair for column in self.columns))
+
+    def same_sizes(self, one: str | None, other: str | None, given: Collection[str] = ()) -> bool:
+        """Whether all rows are the same at the sizes of two pairs, or of none; `given` names settings with a value of their own."""
+        names = "|".join(map(re.escape, given))
+
+        def sized(row: Row, pair: str | None) -> str:
+            return re.sub(rf"^({names}) = .*$", "", row.at(pair), flags=re.MULTILINE) if given else row.at(pair)
+
+        return all(sized(row, one) == sized(row, other) for row in self.rows)
+
+
+@dataclass(frozen=True)
+class Floor:
+    """The least BLEU on a corpus with which a row that the paper scores best of its table counts as a model that has learned."""
+
+    bleu: float
+    reason: str
+
+    def of(self, row: Row, table: PrintedTable) -> float:
+        """The floor of a row: lower in proportion where the paper itself scores it lower than the table's best row."""
+        for column in table.columns:
+            figure = row.figure(column)
+            if column.metric == "bleu" and figure is not None:
+                best = max(f.value for r in table.rows if (f := r.figure(column)) is not None)
+                return self.bleu * figure.value / best
+        return self.bleu
+
+
+@dataclass(frozen=True)
+class Contrast:
+    """A sum of scores, `factor * score(row)`, that is claimed to be `above` zero, `not-above` it or `about` it.
+
+    Of a metric in which the lower one is better, scores count with the other sign.
+    """
+
+    terms: tuple[tuple[int, str], ...]
+    relation: str
+
+    def value(self, scores: Mapping[str, float]) -> float:
+        """The sum, from the score of each row."""
+        return sum(factor * scores[row] for factor, row in self.terms)
+
+
+@dataclass(frozen=True)
+class Claim:
+    """What the paper says of rows of a table in some columns; all of `contrasts` have to hold.
+
+    `kind` is `above`, `below`, `not-above` or `about`, of the first of `rows` against each other one, or `gain`: the first of
+    `steps`, each from a row to a row, gains more than each other one, or `grows`: by so many times the first of `rows` is better
+    than each other one in the last of `columns` than in the first. They speak of quality: the row above is the better one,
+    also in a metric in which that is the lower figure.
+    """
+
+    text: str
+    section: str
+    table: str
+    kind: str
+    rows: tuple[str, ...]
+    steps: tuple[tuple[str, str], ...]
+    columns: tuple[Column, ...]
+
+    @property
+    def contrasts(self) -> tuple[Contrast, ...]:
+        """The claim as sums of scores; of `grows`, of one column."""
+        if self.kind == "gain":
+            (start, end), *others = self.steps
+            return tuple(Contrast(((1, end), (-1, start), (-1, b), (1, a)), "above") for a, b in others)
+        first, *rest = self.rows
+        sign = -1 if self.kind == "below" else 1
+        relation = "above" if self.kind in ("below", "grows") else self.kind
+        return tuple(Contrast(((sign, first), (-sign, other)), relation) for other in rest)
+
+
+@dataclass(frozen=True)
+class Paper:
+    """A paper with all its tables."""
+
+    name: str
+    title: str
+    cite: str
+    address: str
+    pairs: tuple[LanguagePair, ...]
+    tables: tuple[PrintedTable, ...]
+    claims: tuple[Claim, ...]
+    computed: tuple[ComputedTable, ...] = ()
+    """Its tables that no training fills."""
+    keys: tuple[str, ...] = ()
+    """Keys of an experiment, SECTION.KEY=VALUE, that its rows are trained with, whatever the recipe."""
+    floors: Mapping[str, Floor] = field(default_factory=dict)
+    """By corpus."""
+
+    def table(self, name: str) -> PrintedTable:
+        """The table of that name."""
+        return next(table for table in self.tables if table.name == name)

@@ -1,0 +1,119 @@
+"""What a proof says: for every law, whether it held, how far off the worst figure was, and where."""
+
+import math
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from typing import NamedTuple
+
+from torch import Tensor
+
+from calque.ground.diagnostics import CalqueError
+
+TOLERANCE = 1e-9
+EXACT = 0.0
+
+
+class Check(NamedTuple):
+    """Two tensors that a law says are equal, within `tolerance` of the larger of 1 and the largest expected number."""
+
+    what: str
+    found: Tensor
+    expected: Tensor
+    tolerance: float = TOLERANCE
+
+
+@dataclass(frozen=True)
+class Verdict:
+    """How one law fared. `error` is the largest relative error met, `message` one line about the first failure."""
+
+    law: str
+    passed: bool
+    error: float = 0.0
+    message: str = ""
+
+
+@dataclass(frozen=True)
+class ProofReport:
+    """What was proved of a layer or of a text; `side` is `encoder`, `decoder` or both of them."""
+
+    name: str
+    text: str
+    side: str
+    verdicts: tuple[Verdict, ...]
+    seconds: float
+
+    @property
+    def passed(self) -> bool:
+        """Did every law hold?"""
+        return all(v.passed for v in self.verdicts)
+
+    @property
+    def failed(self) -> tuple[str, ...]:
+        """The names of the laws that were broken."""
+        return tuple(v.law for v in self.verdicts if not v.passed)
+
+    def __str__(self) -> str:
+        head = f"{'ok  ' if self.passed else 'FAIL'} {self.name} ({self.side}), {self.seconds:.1f} s"
+        lines = [
+            f"  {'ok  ' if v.passed else 'FAIL'} {v.law:<8} {v.error:.1e}  {v.message}".rstrip() for v in self.verdicts
+        ]
+        return "\n".join([head, *lines])
+
+
+def judge(law: str, checks: Iterable[Check]) -> Verdict:
+    """The verdict over a law's checks. An exception is a failure of the law, never of the proof."""
+    worst, message = 0.0, ""
+    try:
+        for check in checks:
+            error = distance(check.found, check.expected)
+            worst = max(worst, error)
+            if not error <= check.tolerance and not message:
+                message = check.what + _difference(check, error)
+    except Exception as fault:  # a layer under proof may raise anything
+        worst, message = math.inf, message or describe(fault)
+    return Verdict(law, not message, worst, message)
+
+
+def distance(found: Tensor, expected: Tensor) -> float:
+    """The largest difference, relative to the larger of 1 and the largest expected number; infinite where shapes differ."""
+    if found.shape != expected.shape:
+        return math.inf
+    if not found.numel():
+        return 0.0
+    error = ((found - expected).abs().max() / expected.abs().max().clamp(min=1.0)).item()
+    return error if math.isfinite(error) else math.inf
+
+
+def _difference(check: Check, error: float) -> str:
+    if check.found.shape != check.expected.shape:
+        return f": expected shape {tuple(check.expected.shape)}, found {tuple(check.found.shape)}"
+    if check.expected.numel() == 1:
+        return f": expected {check.expected.item():g}, found {check.found.item():g}"
+    if error == math.inf:
+        return ": not finite"
+    return f": off by {error:.1e}"
+
+
+def describe(fault: Exception) -> str:
+    """An exception in one line."""
+    if isinstance(fault, CalqueError):
+        return "; ".join(line for line in str(fault).split("\n") if line.startswith("error"))
+    first = (str(fault).strip() or "no message").split("\n")[0]
+    return f"{type(fault).__name__}: {first}"
+
+
+def merged(name: str, text: str, reports: Sequence[ProofReport]) -> ProofReport:
+    """Several reports as one: a law holds where it holds in all; the first failure of each is told, with its text."""
+    laws = dict.fromkeys(v.law for report in reports for v in report.verdicts)
+    verdicts = []
+    for law in laws:
+        found = [(r, v) for r in reports for v in r.verdicts if v.law == law]
+        first = next(((r, v) for r, v in found if not v.passed), None)
+        message = "" if first is None else f"{first[1].message} [{_shown(first[0].text)}]"
+        verdicts.append(Verdict(law, first is None, max(v.error for _, v in found), message))
+    sides = ", ".join(dict.fromkeys(r.side for r in reports))
+    return ProofReport(name, text, sides, tuple(verdicts), sum(r.seconds for r in reports))
+
+
+def _shown(text: str) -> str:
+    return "; ".join(line.strip() for line in text.split("\n") if line.strip())

@@ -1,0 +1,149 @@
+"""What training tells: lines of a log, TensorBoard events, and small values for whoever watches."""
+
+import json
+import math
+from collections.abc import Callable, Sequence
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any, NamedTuple, TextIO
+
+from torch import Tensor
+
+from calque.ground.diagnostics import error
+from calque.ground.files import write_whole
+from calque.train.update import UpdateSums
+
+
+@dataclass(frozen=True)
+class Progress:
+    """Where training stands, a few times per second. Means are over the updates since the last line of the log."""
+
+    update: int
+    epoch: int
+    """The epoch of that update, from 1."""
+    loss: float
+    """The smoothed loss per target token, in nats."""
+    lr: float
+    tokens_per_second: float
+    """Target tokens, end symbols included."""
+    fraction: float | None
+    """The share of the nearest limit that is used up; None where only patience limits."""
+    eta_seconds: float | None
+    """Seconds until that limit at the present pace, validation included."""
+
+
+@dataclass(frozen=True)
+class SampleTranslation:
+    """A validation sentence and what the model makes of it at a validation, greedily."""
+
+    source: str
+    reference: str
+    translation: str
+
+
+class Translated(NamedTuple):
+    """What translating at a validation gives."""
+
+    bleu: float | None
+    """None where none is asked for."""
+    samples: tuple[SampleTranslation, ...]
+    """The same sentences each time."""
+
+
+@dataclass(frozen=True)
+class Validation:
+    """The outcome of a validation."""
+
+    update: int
+    perplexity: float
+    bleu: float | None
+    best: bool
+    """Better than every one before."""
+    samples: tuple[SampleTranslation, ...] = ()
+
+
+class LogWindow:
+    """Sums over the updates since the last line of the log; losses stay on the device until they are read."""
+
+    def __init__(self) -> None:
+        self.loss: Tensor | float = 0.0
+        self.nll: Tensor | float = 0.0
+        self.source = self.target = 0
+        self.seconds = 0.0
+
+    def add(self, done: UpdateSums) -> None:
+        self.loss, self.nll = self.loss + done.loss, self.nll + done.nll
+        self.source, self.target = self.source + done.source_tokens, self.target + done.target_tokens
+
+
+Watcher = Callable[[Progress | Validation], None]
+
+
+class Log:
+    """`log.jsonl`, one object per line, and TensorBoard events beside it where asked for."""
+
+    def __init__(self, path: Path, tensorboard: bool, after: int):
+        """Continues a log after an update, -1 for a new log: later lines, of a run that was killed, and a torn one are dropped.
+
+        Raises X301 where TensorBoard is asked for and not installed.
+        """
+        self._events: Any = None
+        if tensorboard:
+            try:
+                from torch.utils.tensorboard import SummaryWriter
+            except ImportError:
+                raise error("X301", package="tensorboard", extra="tensorboard") from None
+            self._events = SummaryWriter(str(path.with_name("tensorboard")), purge_step=after + 1)
+        kept = [line for line in _lines(path) if line["update"] <= after]
+        self.phases = {line.get("phase") for line in kept if line.get("kind") == "phase"}
+        """Those that the log knows."""
+        write_whole(path, "".join(_json(line) for line in kept).encode())
+        self._file: TextIO = open(path, "a", encoding="utf-8")  # noqa: SIM115  closed by `close`
+
+    def write(self, kind: str, values: dict[str, Any]) -> None:
+        """Adds a line; `values` has the key `update`. Numbers that are not finite become null."""
+        self._file.write(_json({"kind": kind, **values}))
+        self._file.flush()
+        if self._events is not None:
+            kind = f"{kind}/{values['set']}" if "set" in values else kind
+            for name, value in values.items():
+                if isinstance(value, int | float) and name != "update":
+                    self._events.add_scalar(f"{kind}/{name}", value, values["update"])
+
+    def event(self, kind: str, values: dict[str, Any]) -> None:
+        """Adds a line about the training itself, which is no measurement: `phase` or `start`; `values` has the key `update`."""
+        self._file.write(_json({"kind": kind, **values}))
+        self._file.flush()
+
+    def write_samples(self, update: int, samples: Sequence[SampleTranslation]) -> None:
+        """Adds a line of kind `sample` for each, numbered from 1, and a text of TensorBoard."""
+        for number, sample in enumerate(samples, 1):
+            values = {"update": update, "number": number, **asdict(sample)}
+            self._file.write(_json({"kind": "sample", **values}))
+            if self._events is not None:
+                # Markdown: indented, so that it is shown as it is.
+                text = "\n".join(f"    {name}: {sentence}" for name, sentence in asdict(sample).items())
+                self._events.add_text(f"sample/{number}", text, update)
+        self._file.flush()
+
+    def close(self) -> None:
+        self._file.close()
+        if self._events is not None:
+            self._events.close()
+
+
+def _json(values: dict[str, Any]) -> str:
+    finite = {k: None if isinstance(v, float) and not math.isfinite(v) else v for k, v in values.items()}
+    return json.dumps(finite) + "\n"
+
+
+def _lines(path: Path) -> list[dict[str, Any]]:
+    found = []
+    for line in path.read_text(encoding="utf-8", errors="replace").split("\n") if path.exists() else ():
+        try:
+            values = json.loads(line)
+        except ValueError:
+            continue
+        if isinstance(values, dict) and isinstance(values.get("update"), int):
+            found.append(values)
+    return found

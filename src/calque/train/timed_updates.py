@@ -1,0 +1,115 @@
+"""How fast training is: updates as training does them, timed by phase, nothing written."""
+
+import contextlib
+import resource
+import time
+from dataclasses import dataclass
+from pathlib import Path
+
+import torch
+
+from calque.adl.check import CheckedDefinition
+from calque.data.batches import Batch
+from calque.experiment import TrainSettings
+from calque.layers.contract import Registry
+from calque.model import Model, Shape
+from calque.train.initialise import initialise
+from calque.train.optimise import Updater
+from calque.train.precision import pick_device, probe_precision, processor
+from calque.train.schedule import Plateau, rate
+from calque.train.update import Phases, UpdateSums, update
+
+
+@dataclass(frozen=True)
+class TrainingSpeed:
+    """The figures of a number of updates, one entry each where it is a tuple; warm-up left out."""
+
+    seconds: tuple[float, ...]
+    phases: dict[str, float]
+    """Seconds of all these updates by phase; they add up to the sum of `seconds`."""
+    source_tokens: tuple[int, ...]
+    target_tokens: tuple[int, ...]
+    """End symbols included, padding not."""
+    padded_tokens: tuple[int, ...]
+    """Positions computed: sources and targets, padding included."""
+    losses: tuple[float, ...]
+    """The smoothed loss per target token, in nats."""
+    skipped: int
+    peak_bytes: int
+    """Of the whole process while it trained; on an accelerator, of what was allocated there."""
+    parameters: int
+    precision: str
+
+
+def measure(
+    checked: CheckedDefinition,
+    shape: Shape,
+    settings: TrainSettings,
+    batches: list[Batch],
+    updates: int,
+    warm_up: int,
+    registry: Registry | None = None,
+) -> TrainingSpeed:
+    """Trains a fresh model for `warm_up + updates` updates, taking `batches` in turn, `settings.accumulate` at a time.
+
+    The code is that of a training, with its seed, rate, precision and threads. Seconds by phase are `data` (moving what is
+    there: the batches are given), `forward`, `loss` (output layer, with its gradient), `backward`, `optimiser`, `other`.
+    """
+    with processor(settings.threads):
+        device = pick_device(settings.device)
+        precision = probe_precision(device) if settings.precision == "auto" else settings.precision
+        torch.manual_seed(settings.seed)
+        model = Model(checked, shape, registry).to(device)
+        initialise(model, "glorot", 0.0, settings.seed)
+        updater = Updater(model, settings, precision)
+        torch.manual_seed(settings.seed)
+        groups = [batches[i : i + settings.accumulate] for i in range(0, len(batches), settings.accumulate)]
+        seconds: list[float] = []
+        done: list[UpdateSums] = []
+        padded: list[int] = []
+        phases = Phases(device)
+        for number in range(warm_up + updates):
+            if number == warm_up:
+                _forget_peak(device)
+                phases = Phases(device)
+            group = groups[number % len(groups)]
+            began = time.perf_counter()
+            found = update(model, updater, group, settings, rate(settings, number + 1, 1, Plateau()), phases)
+            phases("other")
+            if number >= warm_up:
+                seconds.append(time.perf_counter() - began)
+                done.append(found)
+                padded.append(sum(b.source.numel() + b.target_in.numel() for b in group))
+        return TrainingSpeed(
+            seconds=tuple(seconds),
+            phases=phases.seconds,
+            source_tokens=tuple(d.source_tokens for d in done),
+            target_tokens=tuple(d.target_tokens for d in done),
+            padded_tokens=tuple(padded),
+            losses=tuple(float(d.loss) / d.target_tokens for d in done),
+            skipped=updater.skipped,
+            peak_bytes=_peak(device),
+            parameters=sum(m.numel() for m in updater.masters.values()),
+            precision=precision,
+        )
+
+
+_STATUS = Path("/proc/self/status")
+
+
+def _forget_peak(device: torch.device) -> None:
+    if device.type == "cuda":
+        torch.cuda.reset_peak_memory_stats(device)
+        return
+    with contextlib.suppress(OSError):  # another system: the peak is that of the whole process
+        Path("/proc/self/clear_refs").write_text("5")
+
+
+def _peak(device: torch.device) -> int:
+    if device.type == "cuda":
+        return torch.cuda.max_memory_allocated(device)
+    try:
+        lines = _STATUS.read_text(encoding="ascii", errors="replace").splitlines()
+        return next(int(line.split()[1]) * 1024 for line in lines if line.startswith("VmHWM"))
+    except (OSError, StopIteration):
+        return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024

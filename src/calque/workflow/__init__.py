@@ -1,0 +1,1 @@
+"""The steps of a run put together: train, tune, translate; the Python API."""

@@ -1,0 +1,282 @@
+"""The Python interface: check and build a text, load a run, translate, score."""
+
+import warnings
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import replace
+from itertools import zip_longest
+from pathlib import Path
+from typing import Any, overload
+
+import numpy as np
+
+from calque.adl.check import CheckedDefinition
+from calque.adl.check import check as check_text
+from calque.align.lexical_table import best_of, read_table
+from calque.data.batches import collate, decode_plan
+from calque.data.codecs import Codec
+from calque.data.corpus import Pairs
+from calque.data.lines import MARK
+from calque.data.repair import Repairs
+from calque.decode.attention import check_attends
+from calque.decode.prepare import prepare_for_decoding
+from calque.decode.rule import SearchSettings, score_of
+from calque.decode.score import Scores, score, score_versions
+from calque.decode.scorer import COMBINE
+from calque.decode.select import load_selection
+from calque.decode.translate import Asked, Prefix, Translation, Translator, force, translate_lines
+from calque.experiment import Experiment, override
+from calque.experiment import load as load_experiment
+from calque.experiment.toml import literal
+from calque.ground.diagnostics import Diagnostic, Place, Text, error, render
+from calque.layers.registry import builtin
+from calque.model import Model, Shape
+from calque.run.folder import EXPERIMENT, load_model
+from calque.workflow.steps import registry_of_run
+
+
+def check(text: str) -> CheckedDefinition:
+    """The checked tree of a definition. Raises `CalqueError` with every fault."""
+    return check_text(Text("text", text.removeprefix(MARK)), builtin())
+
+
+def build(
+    text: str,
+    source_size: int,
+    target_size: int,
+    tying: str = "three-way",
+    output_bias: bool = True,
+    gamma: float = 1.0,
+) -> Model:
+    """A model with fresh weights. Sizes are of the vocabularies, special symbols included. Raises `CalqueError`.
+
+    `gamma` is the mean length of sources divided by that of targets; `hc_src_att` alone reads it.
+    """
+    return Model(check(text), Shape(source_size, target_size, tying, output_bias, gamma))
+
+
+class Run:
+    """A trained model of a run folder, or an ensemble of several."""
+
+    def __init__(self, loaded: Translator, experiment: Experiment):
+        self.loaded, self.experiment = loaded, experiment
+
+    @property
+    def model(self) -> Model:
+        """The module, in evaluation mode; of an ensemble the first."""
+        return self.loaded.model
+
+    @overload
+    def translate(self, lines: str, prefixes: Prefix | None = None) -> str: ...  # type: ignore[overload-overlap]  # a string is a sequence of strings too
+    @overload
+    def translate(self, lines: Iterable[str], prefixes: Iterable[Prefix] | None = None) -> list[str]: ...
+    def translate(self, lines: str | Iterable[str], prefixes: Any = None) -> str | list[str]:
+        """The best translation of each sentence; of one string, which is one sentence, its best translation.
+
+        Each translation begins with its prefix, if given, as text or ids: one for one sentence, else as many as sentences.
+
+        Sentences are read as the command line reads lines: without a byte order mark before the first and without line ends;
+        NUL and lone surrogates become U+FFFD, with a warning (D121). Raises TypeError where a sentence is not a string, ValueError
+        where there are not as many prefixes as sentences.
+        """
+        best = [some[0].text for some in self._candidates(lines, 1, prefixes)]
+        return best[0] if isinstance(lines, str) else best
+
+    @overload
+    def candidates(  # type: ignore[overload-overlap]
+        self, lines: str, n_best: int = 1, prefixes: Prefix | None = None
+    ) -> list[Translation]: ...
+    @overload
+    def candidates(
+        self, lines: Iterable[str], n_best: int = 1, prefixes: Iterable[Prefix] | None = None
+    ) -> list[list[Translation]]: ...
+    def candidates(
+        self, lines: str | Iterable[str], n_best: int = 1, prefixes: Any = None
+    ) -> list[Translation] | list[list[Translation]]:
+        """The `n_best` translations of each sentence with their scores, the best first; with `sample`, as many samples.
+
+        Of one string, which is one sentence, the list of its translations. Sentences and prefixes are as in `translate`.
+        """
+        found = self._candidates(lines, n_best, prefixes)
+        return found[0] if isinstance(lines, str) else found
+
+    @overload
+    def score(self, pairs: tuple[str, str]) -> float: ...
+    @overload
+    def score(self, pairs: Iterable[tuple[str, str]]) -> list[float]: ...
+    def score(self, pairs: tuple[str, str] | Iterable[tuple[str, str]]) -> float | list[float]:
+        """The score of given translations, normalised as the search does it; of one pair (source, target), its score.
+
+        The target is cut into subwords anew, so a translation whose text can be cut in several ways may score differently
+        from the cut that the search found. Raises TypeError for what is no pair of strings.
+        """
+        here = self.loaded
+        settings = SearchSettings(
+            normalise=here.decode.normalise, alpha=here.decode.alpha, word_penalty=here.decode.word_penalty
+        )
+        one = _is_pair(pairs)
+        found = self._forced(_pairs([pairs] if one else pairs))
+        scores: list[float] = score_of(settings, found.logp, found.tokens).tolist()
+        return scores[0] if one else scores
+
+    def cross_entropies(self, versions: Mapping[str, str | Iterable[str]]) -> list[list[float]]:
+        """The mean cross-entropy per token, end symbol included, in nats, of several translations of each source.
+
+        One string is one translation. Faster than `score` of each: what translations of a source share is computed once.
+        """
+        import torch
+
+        here, sources = self.loaded, _sentences(versions, "sources")
+        texts = [_sentences([some] if isinstance(some, str) else some, "targets") for some in versions.values()]
+        flat = [text for some in texts for text in some]
+        cut = dict(zip(dict.fromkeys(flat), here.target.encode(list(dict.fromkeys(flat))), strict=True))
+        targets = [[cut[text] for text in some] for some in texts]
+        if here.others:
+            repeated = [source for source, some in zip(sources, targets, strict=True) for _ in some]
+            found = force(here, repeated, [ids for some in targets for ids in some])
+            cuts = list(map(len, targets))
+            each = [
+                Scores(*both)
+                for both in zip(torch.split(found.logp, cuts), torch.split(found.tokens, cuts), strict=True)
+            ]
+        else:
+            read = here.source.encode(sources)
+            each = score_versions(here.model, read, targets, here.source_end, here.decode.batch_tokens)
+        return [(-one.logp / one.tokens).tolist() for one in each]
+
+    def _candidates(self, lines: str | Iterable[str], n_best: int, prefixes: Any) -> list[list[Translation]]:
+        sentences = _sentences([lines] if isinstance(lines, str) else lines, "lines")
+        asked: Sequence[Asked] = sentences
+        if prefixes is not None:
+            if isinstance(prefixes, str) and not isinstance(lines, str):
+                raise TypeError("expected a prefix for each of the sentences, found one string")
+            every = [prefixes] if isinstance(lines, str) else list(prefixes)
+            if len(every) != len(sentences):
+                raise ValueError(f"expected as many prefixes as sentences: {len(every)} and {len(sentences)}")
+            asked = list(zip(sentences, map(_prefix, every), strict=True))
+        return translate_lines(self.loaded, asked, n_best, warn=_warn)
+
+    def _forced(self, pairs: tuple[list[str], list[str]]) -> Scores:
+        here = self.loaded
+        sources, targets = here.source.encode(pairs[0]), here.target.encode(pairs[1])
+        if here.others:
+            return force(here, pairs[0], targets)
+        held = Pairs.of(sources, targets)
+        plan = decode_plan(held.source_lengths + held.target_lengths, here.decode.batch_tokens)
+        return score(here.model, (collate(held, rows, here.source_end) for rows in plan))
+
+
+def load(
+    folder: str | Path | Sequence[str | Path],
+    *,
+    combine: str = COMBINE[0],
+    select: str | Path | None = None,
+    dictionary: str | Path | None = None,
+    overrides: Sequence[str] = (),
+    **decode: Any,
+) -> Run:
+    """A trained run, ready to decode, or an ensemble of several.
+
+    Keywords replace settings of its [decode], as in `load(folder, beam=1)`, and so do `overrides` such as "decode.beam=1". An
+    ensemble has the settings and the target codec of its first run; `combine` is one of probs, logits and logprobs, see
+    `calque.decode.scorer.Models`. `select` names a lexical table, see `calque.decode.select`; `dictionary` another that
+    unknown words are replaced by, see `calque.decode.unknown`: with one, `replace_unknown` is true.
+
+    Raises `CalqueError` where a folder is not whole, a setting is none (X1), target vocabularies differ (X415), a line of a table
+    is at fault (D6), or unknown words are to be replaced where nothing aligns them (X8).
+    """
+    if combine not in COMBINE:
+        raise ValueError(f"expected one of {', '.join(COMBINE)}, found {combine!r}")
+    if dictionary is not None:
+        decode = {**decode, "replace_unknown": True}
+    folders = [Path(f) for f in ([folder] if isinstance(folder, str | Path) else folder)]
+    if not folders:
+        raise ValueError("expected a run folder, found none")
+    written = [*(f"decode.{key}={literal(value)}" for key, value in decode.items()), *overrides]
+    for one in written:
+        entry = override(one)
+        if entry.section != "decode":
+            raise error("X414", entry.section_at, key=f"{entry.section}.{entry.key}", section=entry.section)
+    first, *others = [_load(path, written) for path in folders]
+    for path, other in zip(folders[1:], others, strict=True):
+        _check_vocabularies(folders[0], first.loaded.target, path, other.loaded.target)
+    here = replace(first.loaded, others=tuple(other.loaded for other in others), combine=combine)
+    if select is not None:
+        d = here.decode
+        table = (d.select_per_word, d.select_frequent, d.selection == "sentence")
+        here = replace(here, selection=load_selection(Path(select), here.source, here.target, *table))
+    if here.decode.replace_unknown:
+        check_attends(here)
+    if dictionary is not None:
+        here = replace(here, dictionary=best_of(read_table(Path(dictionary))))
+    return Run(here, first.experiment)
+
+
+def open_loaded(
+    folders: Sequence[Path],
+    combine: str,
+    select: Path | None,
+    dictionary: Path | None,
+    overrides: Sequence[str],
+    scores: bool,
+) -> Translator:
+    """What `load` makes ready; for worker processes, which get its name and these arguments."""
+    here = load(folders, combine=combine, select=select, dictionary=dictionary, overrides=overrides)
+    return replace(here.loaded, scores=scores)
+
+
+def _load(path: Path, overrides: Sequence[str]) -> Run:
+    import torch
+
+    held = load_model(path, "cuda" if torch.cuda.is_available() else "cpu", registry=registry_of_run(path))
+    settings = load_experiment(path / EXPERIMENT, overrides).decode
+    model = prepare_for_decoding(held.model, settings.precision)
+    return Run(Translator(model, *held.codecs, settings, held.experiment.data.source_end), held.experiment)
+
+
+def _check_vocabularies(first: Path, one: Codec, other: Path, its: Codec) -> None:
+    """X415 where ids do not mean the same."""
+    if one is not its:
+        pairs = zip_longest(one.tokens(range(one.size)), its.tokens(range(its.size)), fillvalue="nothing")
+        for number, (a, b) in enumerate(pairs):
+            if a != b:
+                raise error("X415", Place(str(other)), first=first, other=other, id=number, expected=a, found=b)
+
+
+def _sentences(texts: Iterable[str], name: str) -> list[str]:
+    """Sentences as the command line would read them. Raises TypeError where one is not a string."""
+    listed = list(texts)
+    for number, text in enumerate(listed, 1):
+        if not isinstance(text, str):
+            raise TypeError(f"expected a string, found {type(text).__name__} as number {number} of {name}")
+    repairs = Repairs(_warn)
+    read = repairs.sentences(listed, name)
+    repairs.end()
+    return read
+
+
+def _is_pair(given: object) -> bool:
+    return isinstance(given, tuple) and len(given) == 2 and all(isinstance(side, str) for side in given)
+
+
+def _pairs(pairs: Iterable[Any]) -> tuple[list[str], list[str]]:
+    """The sentences of both sides. Raises TypeError for what is no pair of strings."""
+    sources, targets = [], []
+    for number, pair in enumerate(pairs, 1):
+        if isinstance(pair, str) or not isinstance(pair, Sequence) or len(pair) != 2:
+            # A string of two characters would pass for a pair of sentences.
+            raise TypeError(f"expected pairs of source and target, found {pair!r} as number {number}")
+        sources.append(pair[0])
+        targets.append(pair[1])
+    return _sentences(sources, "sources"), _sentences(targets, "targets")
+
+
+def _prefix(prefix: Prefix) -> Prefix:
+    if isinstance(prefix, str):
+        return _sentences([prefix], "prefixes")[0]
+    if not all(isinstance(word, int | np.integer) for word in prefix):
+        raise TypeError(f"expected a prefix as text or as ids, found {prefix!r}")
+    return prefix
+
+
+def _warn(found: Diagnostic) -> None:
+    warnings.warn(render(found), stacklevel=4)

@@ -1,0 +1,92 @@
+"""What the commands about a definition take: a file, an architecture of the zoo, an experiment file or a run folder."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from calque import zoo
+from calque.experiment import Experiment, load
+from calque.experiment.toml import EXPERIMENT
+from calque.ground.diagnostics import CalqueError, Diagnostic, Place, Text, error, nearest
+
+
+@dataclass(frozen=True)
+class DefinitionSubject:
+    """A definition and the layers that it may name. `experiment` is the one that it belongs to, if it belongs to one."""
+
+    text: Text
+    library: Any
+    dialect: str | None = None
+    experiment: Experiment | None = None
+
+
+def definition(experiment: Experiment) -> Text:
+    """The architecture's text: of the file or the architecture of the zoo that the experiment names, or its own.
+
+    Raises X220 for an unknown name that begins like those of the zoo, X402 or X403 for a file that cannot be read.
+    """
+    if experiment.model.file:
+        return zoo.find(experiment.model.file)
+    return Text("model.text", experiment.model.text)
+
+
+def subject(name: str, overrides: Sequence[str] = ()) -> DefinitionSubject:
+    """What `name` names. Layers are declarations without torch, unless plugins are needed.
+
+    Raises what `load` and `definition` raise, X112 where there is nothing of that name, X113 for a folder that is no run.
+    """
+    from calque.layers.declared import declared
+
+    path = Path(name)
+    if path.is_dir():
+        if not (path / EXPERIMENT).is_file():
+            raise error("X113", Place(name), name=name)
+        return _of_experiment(path / EXPERIMENT, overrides)
+    if path.suffix == ".toml" and not name.endswith(".adl.toml"):
+        return _of_experiment(path, overrides)
+    if not path.exists() and not path.suffix and name.partition("/")[0] not in zoo.papers():
+        raise missing(path)
+    return DefinitionSubject(zoo.find(name), declared())
+
+
+def _of_experiment(path: Path, overrides: Sequence[str]) -> DefinitionSubject:
+    from calque.layers.declared import declared
+
+    experiment = load(path, overrides)
+    library = declared()
+    if experiment.model.plugins:
+        from calque.workflow.steps import registry_of  # with torch: plugins are Python modules
+
+        library = registry_of(experiment.model)
+    return DefinitionSubject(definition(experiment), library, experiment.model.dialect, experiment)
+
+
+def missing(path: Path) -> CalqueError:
+    """X112: there is no file, run folder or architecture of this name."""
+    return error("X112", Place(str(path)), name=str(path), near=_nearest(path))
+
+
+def _nearest(path: Path) -> str | None:
+    """What may have been meant: a folder or a file beside it, a run, an architecture."""
+    if (Path("runs") / path).is_dir():
+        return str(Path("runs") / path)
+    try:
+        beside = [p.name for p in path.parent.iterdir() if p.suffix in (".adl", ".toml") or (p / EXPERIMENT).is_file()]
+    except OSError:
+        beside = []
+    near = nearest(path.name, beside)
+    if near is not None:
+        return str(path.with_name(near))
+    return zoo.nearest_name(str(path))
+
+
+def missing_files(experiment: Experiment) -> list[Diagnostic]:
+    """D101 for every file of the corpus that is not there."""
+    data = experiment.data
+    files = dict.fromkeys((*data.train, *data.valid, *data.valid_more, *data.test, data.codes))
+    return [
+        Diagnostic("D101", Place(file), {"reason": "no such file or directory"})
+        for file in files
+        if file and not Path(file).is_file()
+    ]

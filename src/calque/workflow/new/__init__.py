@@ -1,0 +1,146 @@
+"""A first experiment for a corpus: sizes that suit its pairs, a schedule that suits the time, and the reasons for both."""
+
+import shutil
+from collections.abc import Sequence
+from dataclasses import replace
+from pathlib import Path
+
+from calque.data.corpus import Pairs
+from calque.data.lines import check_corpus
+from calque.data.subwords import Codec, learn
+from calque.experiment import DataSettings, Experiment, ModelSettings, TrainSettings
+from calque.ground.diagnostics import CalqueError, Place, error
+from calque.ground.files import write_whole
+from calque.workflow.new.choices import Choice, CorpusFigures, choose, vocabulary
+from calque.workflow.new.holdout import hold_out
+from calque.workflow.new.pace import Assumed, MeasuredPace, text_of, weights
+from calque.workflow.new.proposal import Proposal, brief_toml
+from calque.workflow.new.survey import Survey, crossed, sample_of, survey
+
+__all__ = ["Proposal", "new_experiment"]
+
+BLEU_SENTENCES = 100
+"""Translated greedily at each validation."""
+
+
+def new_experiment(
+    folder: Path, train: Sequence[Path], valid: Sequence[Path], budget: float | None = None, measured: bool = True
+) -> Proposal:
+    """Writes `experiment.toml` and `model.adl` into a new folder, for a budget of so many seconds if given.
+
+    Without validation files one pair in twenty, 1,000 at most, is held out of training by its content; the two parts are
+    written beside the experiment. The pace of training is measured here, which takes some seconds, unless `measured` is false.
+    Raises X405 (the folder is not empty), X408 (it cannot be written; nothing is left of it), X413 (one pair alone), and what the
+    check of the corpora raises.
+    """
+    try:
+        if folder.is_dir() and any(folder.iterdir()):
+            raise error("X405", Place(str(folder)), name=folder)
+        found = survey(train[0], train[1])
+        warnings = list(found.warnings)
+        held = check_corpus(valid[0], valid[1]) if valid else None
+        if held is not None:
+            warnings += held.warnings
+            if (swapped := crossed(found.sample, valid)) is not None:
+                warnings.append(swapped)
+        folder.mkdir(parents=True, exist_ok=True)
+    except OSError as e:
+        raise error("X408", Place(str(folder)), reason=(e.strerror or str(e)).lower()) from None
+    try:
+        held_out = held.pairs if held else 0
+        if not valid:
+            train, valid, held_out = hold_out(folder, train, found.pairs)
+            pairs = found.pairs - held_out
+            found = replace(found, pairs=pairs, sample=sample_of(train, pairs))
+        found = replace(found, warnings=tuple(warnings))
+        return _propose(folder, (train, valid), held_out, found, budget, measured)
+    except BaseException as e:
+        shutil.rmtree(folder, ignore_errors=True)
+        if isinstance(e, OSError):
+            raise error("X408", Place(str(folder)), reason=(e.strerror or str(e)).lower()) from None
+        raise
+
+
+def _propose(
+    folder: Path,
+    files: tuple[Sequence[Path], Sequence[Path]],
+    held_out: int,
+    found: Survey,
+    budget: float | None,
+    measured: bool,
+) -> Proposal:
+    entries, codec = _fitting(found.sample, vocabulary(found.pairs))
+    sentences = [[ids[: DataSettings().max_tokens] for ids in codec.encode(side)] for side in found.sample]
+    both = [(source, target) for source, target in zip(*sentences, strict=True) if source and target]
+    pairs = Pairs.of([source for source, _ in both], [target for _, target in both])
+    length = float(pairs.target_lengths.mean()) + 1
+    corpus = CorpusFigures(found.pairs, found.pairs * length, held_out * length, min(held_out, BLEU_SENTENCES) * length)
+    pace = MeasuredPace(pairs, codec.size, TrainSettings(clip_norm=1.0)) if measured else Assumed(codec.size)
+    choice = choose(corpus, budget, pace)
+    write_whole(folder / "model.adl", text_of(choice.size, choice.dropout).encode())
+    experiment = Experiment(
+        data=DataSettings(train=_paths(files[0]), valid=_paths(files[1]), vocabulary_size=entries),
+        model=ModelSettings(file=str((folder / "model.adl").resolve()), initialisation="t2t"),
+        train=_schedule(corpus, choice),
+    )
+    proposal = Proposal(
+        folder=folder,
+        experiment=experiment,
+        choice=choice,
+        counts=(found.pairs, held_out),
+        words=found.words,
+        subwords=(float(pairs.source_lengths.mean()), float(pairs.target_lengths.mean())),
+        weights=weights(choice.size, codec.size),
+        budget=budget,
+        measured=pace if isinstance(pace, MeasuredPace) else None,
+        warnings=found.warnings,
+    )
+    write_whole(folder / "experiment.toml", brief_toml(proposal).encode())
+    return proposal
+
+
+def _schedule(corpus: CorpusFigures, choice: Choice) -> TrainSettings:
+    """A rate that falls in a straight line to zero at the end of the budget; the best checkpoint is the model."""
+    updates = max(1, round(choice.passes * corpus.tokens / choice.batch))
+    often = (
+        {"validate_every_updates": 0, "validate_every_seconds": float(round(choice.seconds / choice.validations))}
+        if choice.timed
+        else {"validate_every_updates": max(1, _rounded(updates / choice.validations))}
+    )
+    ends = (
+        {"max_seconds": float(round(choice.seconds))} if choice.timed else {"max_epochs": max(1, round(choice.passes))}
+    )
+    return TrainSettings(
+        batch_tokens=choice.batch,
+        lr=choice.size.lr,
+        beta2=0.99,
+        clip_norm=1.0,
+        schedule="linear",
+        warmup_share=0.1,
+        validate_bleu_sentences=BLEU_SENTENCES,
+        average_count=1,
+        **often,
+        **ends,
+    )
+
+
+def _rounded(value: float) -> int:
+    """To two digits."""
+    return int(float(f"{value:.2g}"))
+
+
+def _fitting(sample: tuple[list[str], list[str]], wanted: int) -> tuple[int, Codec]:
+    """The vocabulary nearest to `wanted` entries that can be learned from a sample of the text, and its codec."""
+    try:
+        return wanted, learn(DataSettings(vocabulary_size=wanted), *sample)[0]
+    except CalqueError as fault:
+        (found,) = fault.diagnostics
+        bound = {"D201": "largest", "D205": "smallest"}.get(found.code)
+        if bound is None:
+            raise
+        fitting = int(str(found.fields[bound]))
+        return fitting, learn(DataSettings(vocabulary_size=fitting), *sample)[0]
+
+
+def _paths(files: Sequence[Path]) -> tuple[str, ...]:
+    return tuple(str(file.resolve()) for file in files)

@@ -1,0 +1,42 @@
+"""Validation text for a corpus that comes without: a part of it, chosen by content."""
+
+import hashlib
+from collections.abc import Sequence
+from pathlib import Path
+
+from calque.data.lines import Lines
+from calque.ground.diagnostics import Place, error
+from calque.ground.files import write_whole
+
+HELD_OUT = 1_000
+"""Pairs held out, at most; one in twenty of a smaller corpus."""
+
+
+def hold_out(folder: Path, files: Sequence[Path], pairs: int) -> tuple[list[Path], list[Path], int]:
+    """Splits a corpus by content, so that a pair that occurs twice lands on one side: training, validation, pairs held out.
+
+    The parts are written into `folder`. Raises X413 where all pairs are the same.
+    """
+    wanted = max(1, min(HELD_OUT, pairs // 20))
+    digests: dict[bytes, int] = {}
+    for source, target in zip(Lines(files[0]), Lines(files[1]), strict=True):
+        key = _key(source, target)
+        digests[key] = digests.get(key, 0) + 1
+    if len(digests) < 2:
+        raise error("X413", Place(str(files[0])), pairs=pairs)
+    chosen = set(sorted(digests)[: min(wanted, len(digests) - 1)])
+    parts: dict[str, list[bytes]] = {
+        name: [] for name in ("train.source", "train.target", "valid.source", "valid.target")
+    }
+    for source, target in zip(Lines(files[0]), Lines(files[1]), strict=True):
+        name = "valid" if _key(source, target) in chosen else "train"
+        parts[f"{name}.source"].append(source.encode() + b"\n")
+        parts[f"{name}.target"].append(target.encode() + b"\n")
+    for name, lines in parts.items():
+        write_whole(folder / name, b"".join(lines))
+    train, valid = ([folder / f"{split}.{side}" for side in ("source", "target")] for split in ("train", "valid"))
+    return train, valid, len(parts["valid.source"])
+
+
+def _key(source: str, target: str) -> bytes:
+    return hashlib.sha256(f"{source}\t{target}".encode()).digest()[:8]

@@ -1,0 +1,183 @@
+"""What `calque new` proposes: as a short experiment file with a comment on each key, and as ten lines with their reasons."""
+
+from collections.abc import Iterator
+from dataclasses import fields
+from pathlib import Path
+from shlex import quote
+from typing import NamedTuple
+
+from calque.experiment import Experiment
+from calque.experiment.toml import comment, literal
+from calque.ground.diagnostics import Diagnostic
+from calque.workflow.new.choices import Choice
+from calque.workflow.new.pace import MeasuredPace
+
+# The keys that people change, in the order of the file; a key stands there also where it has another value than its default.
+SHOWN = {
+    "data.train": "source and target, plain or .gz, one sentence per line",
+    "data.valid": "as `train`, but never trained on: it decides which checkpoint becomes the model",
+    "data.vocabulary_size": "subwords; fewer for less text",
+    "model.file": "the architecture, a text of its own",
+    "model.initialisation": "t2t: words start as large as the positions that are added to them, and are learned sooner",
+    "train.batch_tokens": "target tokens in a batch; larger ones are a little faster, smaller ones learn more per token",
+    "train.lr": "learning rate at its peak; smaller for larger models, and where the loss jumps",
+    "train.schedule": "linear: from the peak in a straight line to zero at the end of the budget",
+    "train.warmup_share": "the rate rises over this share of the budget first",
+    "train.max_seconds": "the budget: seconds of training; the schedule is stretched to it",
+    "train.max_epochs": "the budget: passes over the text; the schedule is stretched to it",
+    "train.validate_every_seconds": "seconds of training between validations, each of which saves a checkpoint",
+    "train.validate_every_updates": "updates between validations, each of which saves a checkpoint; 0: by seconds alone",
+    "train.validate_bleu_sentences": "validation sentences translated for BLEU; 0: none",
+    "train.beta2": "Adam's memory of squared gradients: shorter than usual, because training is",
+    "train.clip_norm": "gradients are scaled down to this norm",
+    "train.average_count": "checkpoints in the mean that becomes the model; 1: the best one by validation perplexity",
+    "decode.beam": "hypotheses per sentence; 1: greedy, fast",
+}
+ALWAYS = ("data.train", "data.valid", "data.vocabulary_size", "model.file", "decode.beam")
+"""Of those, the keys that stand in the file with their defaults too."""
+
+
+class Proposal(NamedTuple):
+    """An experiment and what it was derived from."""
+
+    folder: Path
+    experiment: Experiment
+    choice: Choice
+    counts: tuple[int, int]
+    """Pairs for training and for validation."""
+    words: tuple[float, float]
+    """Mean words between white space, source and target."""
+    subwords: tuple[float, float]
+    """Mean subwords, source and target."""
+    weights: int
+    budget: float | None
+    """Seconds, if given."""
+    measured: MeasuredPace | None
+    """None: the pace is assumed."""
+    warnings: tuple[Diagnostic, ...] = ()
+
+    @property
+    def file(self) -> Path:
+        return self.folder / "experiment.toml"
+
+
+def brief_toml(proposal: Proposal) -> str:
+    """The experiment with the keys that people change, each below a comment; `load` gives an equal experiment.
+
+    Keys that are not written have their defaults.
+    """
+    head = (
+        f"Written by `calque new` for {proposal.counts[0]:,} pairs. Keys that are not here have their defaults: "
+        "docs/experiment.md lists all of them, and so does the experiment.toml of a run folder."
+    )
+    blocks = ["\n".join(comment(head))]
+    default = Experiment()
+    for section in ("data", "model", "train", "decode"):
+        part, plain = getattr(proposal.experiment, section), getattr(default, section)
+        names = [name.partition(".")[2] for name in SHOWN if name.startswith(f"{section}.")]
+        written = [f"[{section}]"]
+        for name in [*names, *(f.name for f in fields(part) if f.name not in names)]:
+            key = f"{section}.{name}"
+            if getattr(part, name) != getattr(plain, name) or key in ALWAYS:
+                doc = next(f.metadata["doc"] for f in fields(part) if f.name == name)
+                written += [*comment(SHOWN.get(key, doc)), f"{name} = {literal(getattr(part, name))}"]
+        blocks.append("\n".join(written))
+    return "\n\n".join(blocks) + "\n"
+
+
+def lines(proposal: Proposal) -> Iterator[str]:
+    """Ten lines: what is proposed, and why."""
+    choice, train, told = proposal.choice, proposal.experiment.train, []
+    pairs, held = proposal.counts
+    told.append(
+        (
+            "corpus",
+            f"{pairs:,} pairs for training, {held:,} for validation; {proposal.words[0]:.1f} words a source, "
+            f"{proposal.words[1]:.1f} a target",
+        )
+    )
+    told.append(
+        (
+            "vocabulary",
+            f"{proposal.experiment.data.vocabulary_size:,} subwords for both sides, few enough that this text shows each of them "
+            f"often; {proposal.subwords[0]:.1f} a source, {proposal.subwords[1]:.1f} a target",
+        )
+    )
+    told.append(
+        (
+            "architecture",
+            f"Transformer, {choice.size.text}, {proposal.weights / 1e6:.1f} million weights: {_why(proposal)}",
+        )
+    )
+    told.append(
+        ("dropout", f"{choice.dropout}, for {_passes(choice)} passes over the text: more passes want more of it")
+    )
+    told.append(
+        (
+            "batch",
+            f"{choice.batch:,} target tokens, so that the budget has {_updates(proposal):,} updates: many small ones",
+        )
+    )
+    told.append(
+        (
+            "learning rate",
+            f"{train.lr}, reached after {train.warmup_share:.0%} of the budget, then in a straight line to zero at its end "
+            "(arXiv 2502.15938)",
+        )
+    )
+    told.append(
+        (
+            "validation",
+            f"{choice.validations} times, with BLEU of {train.validate_bleu_sentences} sentences; the best checkpoint is the model",
+        )
+    )
+    told.append(("speed", _speed(proposal)))
+    told.append(("time", _time(proposal)))
+    told.append(("next", f"calque train {quote(str(proposal.file))} --out {quote(str(proposal.folder / 'run'))}"))
+    width = max(len(name) for name, _ in told)
+    return (f"{name:<{width}}  {text}" for name, text in told)
+
+
+def _why(proposal: Proposal) -> str:
+    larger = proposal.choice.larger
+    if proposal.budget is not None and larger is not None:
+        return f"the largest that {duration(proposal.budget)} trains well; {larger.text} want more time"
+    return f"what {proposal.counts[0]:,} pairs are enough for"
+
+
+def _passes(choice: Choice) -> str:
+    return f"{choice.passes:.0f}" if choice.passes >= 10 else f"{choice.passes:.1f}"
+
+
+def _updates(proposal: Proposal) -> int:
+    tokens = proposal.choice.passes * proposal.counts[0] * (proposal.subwords[1] + 1)
+    return max(1, round(tokens / proposal.choice.batch))
+
+
+def _speed(proposal: Proposal) -> str:
+    pace, measured = f"{proposal.choice.pace:,.0f} target tokens a second", proposal.measured
+    if measured is None:
+        return f"{pace}, not measured: assumed from the number of weights"
+    return f"{pace}, measured here in {measured.spent:.0f} s: {measured.updates} updates of this model in {measured.precision}"
+
+
+def _time(proposal: Proposal) -> str:
+    choice = proposal.choice
+    if choice.timed:
+        assert proposal.budget is not None
+        return f"{duration(choice.seconds)} of training, {duration(proposal.budget)} with validations and the start"
+    whole = f"about {duration(1.1 * choice.seconds)} with validations, {_passes(choice)} passes over the text"
+    if proposal.budget is not None:
+        return f"{whole}; the rest of {duration(proposal.budget)} would only teach it by heart"
+    return f"{whole}; `--time 20m` sizes all of this to a budget"
+
+
+def duration(seconds: float) -> str:
+    """As `90 s`, `20 min` or `1 h 30 min`."""
+    if seconds < 100:
+        return f"{seconds:.0f} s"
+    minutes = round(seconds / 60)
+    if minutes < 100:
+        return f"{minutes} min"
+    hours, minutes = divmod(minutes, 60)
+    return f"{hours:,} h {minutes} min" if minutes and hours < 24 else f"{hours:,} h"

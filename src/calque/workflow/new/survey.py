@@ -1,0 +1,110 @@
+"""What a corpus is like before anything is learned from it: its size, its lengths, and the faults that ruin a first training."""
+
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from itertools import islice
+from pathlib import Path
+from shlex import quote
+
+import numpy as np
+from numpy.typing import NDArray
+
+from calque.data.lines import Lines, check_corpus
+from calque.ground.diagnostics import Diagnostic, Place
+
+SAMPLE = 10_000
+"""Pairs, spread evenly over the corpus, on which a vocabulary is tried and lengths are measured."""
+FEW = 5_000
+"""Pairs below which a corpus is called too small (D132): see the page of the code for where the number comes from."""
+COPIES = 0.05
+"""Share of pairs whose two sides are equal from which they are reported (D130)."""
+TABS = 0.5
+"""Share of lines with a tab from which a side is taken for a table (D131)."""
+UNRELATED = 0.3
+"""Rank correlation of the lengths of both sides below which the lines are taken to have lost each other (D134)."""
+ENOUGH = 200
+"""Pairs from which a correlation of lengths says something."""
+
+
+@dataclass(frozen=True)
+class Survey:
+    """What one reading of a corpus finds."""
+
+    pairs: int
+    words: tuple[float, float]
+    """Mean words between white space of the sample, source and target."""
+    sample: tuple[list[str], list[str]]
+    """Up to `SAMPLE` pairs, spread evenly over the corpus."""
+    warnings: tuple[Diagnostic, ...]
+
+
+def survey(source: Path, target: Path) -> Survey:
+    """Checks the corpus as `check_corpus` does, then looks for what makes a training useless. Raises what `check_corpus` raises.
+
+    Warnings: equal sides (D130), tables (D131), too few pairs (D132), lines that do not belong together (D134).
+    """
+    checked = check_corpus(source, target)
+    copies = 0
+    tabs = [0, 0]
+    for pair in zip(Lines(source), Lines(target), strict=True):
+        copies += pair[0] == pair[1] and any(c.isalpha() for c in pair[0])
+        for side in (0, 1):
+            tabs[side] += "\t" in pair[side]
+    sample = sample_of((source, target), checked.pairs)
+    words = [sum(len(line.split()) for line in side) / len(side) for side in sample]
+    warnings = [*checked.warnings, *_tables((source, target), tabs, checked.pairs)]
+    if copies >= COPIES * checked.pairs:
+        warnings.append(
+            _warning("D130", target, share=f"{copies / checked.pairs:.0%}", n=f"{copies:,}", source=str(source))
+        )
+    elif len(sample[0]) >= ENOUGH and (found := correlation(*sample)) < UNRELATED:
+        warnings.append(_warning("D134", target, found=f"{found:.2f}", least=UNRELATED, source=str(source)))
+    if checked.pairs < FEW:
+        warnings.append(_warning("D132", source, n=f"{checked.pairs:,}", least=f"{FEW:,}"))
+    return Survey(checked.pairs, (words[0], words[1]), sample, tuple(warnings))
+
+
+def sample_of(files: Sequence[Path], pairs: int) -> tuple[list[str], list[str]]:
+    """Up to `SAMPLE` pairs, spread evenly over a corpus of `pairs`."""
+    stride = max(1, pairs // SAMPLE)
+    source, target = (list(islice(Lines(file), 0, stride * SAMPLE, stride)) for file in files)
+    return source, target
+
+
+def _tables(files: Sequence[Path], tabs: Sequence[int], lines: int) -> Iterator[Diagnostic]:
+    for file, n in dict(zip(files, tabs, strict=True)).items():
+        if n >= TABS * lines:
+            yield _warning("D131", file, n=f"{n:,}", lines=f"{lines:,}", file=quote(str(file)))
+
+
+def crossed(train: tuple[Sequence[str], Sequence[str]], files: Sequence[Path]) -> Diagnostic | None:
+    """The warning D133 where the source of validation text has the words of the training target, and the other way round."""
+    known = [{word for line in side for word in line.split()} for side in train]
+    tried = [Counter(word for line in islice(Lines(file), 2000) for word in line.split()) for file in files]
+
+    def share(side: int, of: int) -> float:
+        return sum(n for word, n in tried[side].items() if word in known[of]) / max(1, tried[side].total())
+
+    if share(0, 1) > share(0, 0) and share(1, 0) > share(1, 1):
+        return _warning("D133", files[0], target=str(files[1]))
+    return None
+
+
+def correlation(source: Sequence[str], target: Sequence[str]) -> float:
+    """Spearman's rank correlation of the lengths of pairs in characters; 1 where a side has one length only."""
+    one, other = (_ranks(np.array([len(line) for line in side])) for side in (source, target))
+    if min(one.std(), other.std()) == 0:
+        return 1.0
+    return float(np.corrcoef(one, other)[0, 1])
+
+
+def _ranks(values: NDArray[np.int64]) -> NDArray[np.float64]:
+    """Ranks, the mean of theirs for equal values."""
+    _, place, counts = np.unique(values, return_inverse=True, return_counts=True)
+    ranks: NDArray[np.float64] = np.cumsum(counts) - (counts - 1) / 2
+    return ranks[place]
+
+
+def _warning(code: str, where: Path, /, **fields: object) -> Diagnostic:
+    return Diagnostic(code, Place(str(where)), fields, severity="warning")

@@ -1,0 +1,216 @@
+"""A training repeated as it happened: `calque train RUN --out NEW`.
+
+Each phase is trained with its own experiment and ends after the update after which the first training went over to the next;
+validations happen after the same updates. What the first training decided by time, by a signal or by the limits of one call is
+decided by its record. With the same processor, threads and version of torch the weights are the same bit for bit.
+"""
+
+import json
+import shutil
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from calque.data.compiled import corpus_digest, link_corpus
+from calque.data.corpus import INDEX, open_corpus
+from calque.ground.diagnostics import CalqueError, Place, error
+from calque.run.folder import CORPUS, LOG, MODEL, read_about, sole_training, writing
+from calque.train.call import ReplayPlan, TrainingCall
+from calque.train.checkpoint import newest_state
+from calque.train.log import Watcher
+from calque.train.loop import FinishedTraining, StoppedTraining
+from calque.train.parent import named
+from calque.train.phases import Phase, changes, phases_of
+from calque.train.restart import move_aside
+from calque.workflow.steps import run_training
+
+Tell = Callable[[str], None]
+
+
+@dataclass(frozen=True)
+class Record:
+    """What a run folder says of its training."""
+
+    run: Path
+    phases: list[Phase]
+    validations: dict[int, frozenset[int]]
+    """By phase. One that a signal prevented is made up for in the next phase, under its settings."""
+    machines: list[dict[str, Any]]
+    """Of each call, what decides how sums are rounded."""
+    end: int | None
+    """The last update of a finished training."""
+    limit: str
+    reached: int
+    """The last update that is recorded."""
+    corpus: str
+    """The digest of its corpus."""
+    parent: dict[str, Any]
+
+
+def read_record(run: Path) -> Record:
+    """The record of a run folder. Raises K205 where it is not complete."""
+    phases = phases_of(run)
+    if not phases:
+        raise error("K205", Place(str(run)), reason="it was trained by a version that recorded no phases", run=run)
+    if unknown := next((p for p in phases if not p.known), None):
+        reason = f"what held before update {phases[phases.index(unknown) + 1].update} was not recorded"
+        raise error("K205", Place(str(run)), reason=reason, run=run)
+    state, model = _about(run)
+    lines = _log(run)
+    validations = _validations(lines)
+    figures: dict[str, Any] = model.get("figures", {})
+    validated = state.get("standing", {}).get("validated", figures.get("update", 0))
+    if validated and not any(validated in updates for updates in validations.values()):
+        raise error("K205", Place(str(run)), reason=f"`{LOG}` does not hold its validations", run=run)
+    reached = max(state.get("standing", {}).get("update", 0), figures.get("update", 0), phases[-1].update)
+    finished = figures.get("update") == reached and "limit" in figures
+    return Record(
+        run,
+        phases,
+        validations,
+        [v for v in lines if v.get("kind") == "start"],
+        reached if finished else None,
+        figures.get("limit", ""),
+        reached,
+        state.get("identity", {}).get("corpus") or model.get("data", ""),
+        state.get("parent") or model.get("parent") or {},
+    )
+
+
+def _validations(lines: list[dict[str, Any]]) -> dict[int, frozenset[int]]:
+    found: dict[int, frozenset[int]] = {}
+    phase = 1
+    for line in lines:
+        if line.get("kind") == "start":
+            phase = line["phase"]
+        elif line.get("kind") == "valid" and "set" not in line:
+            found[phase] = found.get(phase, frozenset()) | {line["update"]}
+    return found
+
+
+def _about(run: Path) -> tuple[dict[str, Any], dict[str, Any]]:
+    """What the newest state and the model say of themselves; a finished run may have lost its state."""
+    found: list[dict[str, Any]] = []
+    reads: list[Callable[[], dict[str, Any]]] = [lambda: newest_state(run), lambda: read_about(run / MODEL)]
+    for read in reads:
+        try:
+            found.append(read())
+        except CalqueError:
+            found.append({})
+    return found[0], found[1]
+
+
+def _log(run: Path) -> list[dict[str, Any]]:
+    try:
+        text = (run / LOG).read_text(encoding="utf-8", errors="replace")
+    except OSError:
+        return []
+    found = []
+    for line in text.split("\n"):
+        try:
+            values = json.loads(line)
+        except ValueError:  # torn, or empty
+            continue
+        if isinstance(values, dict) and isinstance(values.get("update"), int):
+            found.append(values)
+    return found
+
+
+def repeat(
+    run: Path, folder: Path, watcher: Watcher, tell: Tell, restart: bool = False
+) -> FinishedTraining | StoppedTraining:
+    """Trains in `folder` what was trained in `run`; a repetition that was stopped there goes on.
+
+    An unfinished run is repeated up to its last recorded update, and then trained as its last experiment says. Raises K205
+    where the record of `run` does not suffice, K206 where `folder` holds something else, and what `run_training` raises.
+    """
+    record = read_record(run)
+    _check_parent(record)
+    if restart:
+        with sole_training(folder):
+            move_aside(folder, tell)
+            _forget_corpus(folder / CORPUS)
+    done = _repeated(record, folder)
+    _take_corpus(record, folder)
+    if len(record.phases) > 1:
+        after = ", ".join(str(phase.update) for phase in record.phases[1:])
+        tell(f"repeating {run}: {len(record.phases)} phases, the later ones after updates {after}")
+    for k, phase in enumerate(record.phases):
+        if k < done - 1:
+            continue
+        last = k == len(record.phases) - 1
+        until = record.end if last else record.phases[k + 1].update
+        plan = ReplayPlan(
+            record.validations.get(phase.number, frozenset()), record.reached, until, record.limit if last else ""
+        )
+        result = run_training(phase.experiment, folder, watcher, tell, TrainingCall(plan=plan), own=True)
+        if isinstance(result, StoppedTraining) and (result.signal or last):
+            return result
+    _compare(record, folder, tell)
+    return result
+
+
+def _repeated(record: Record, folder: Path) -> int:
+    """How many phases `folder` has begun to repeat. Raises K206 where it holds something else."""
+    state, done = newest_state(folder), phases_of(folder)
+    same = all(
+        a.update == b.update and not changes(a.experiment, b.experiment)
+        for a, b in zip(done, record.phases, strict=False)
+    )
+    if len(done) > len(record.phases) or not same or (state and not done):
+        raise error("K206", Place(str(folder)), run=record.run)
+    return len(done)
+
+
+def _forget_corpus(data: Path) -> None:
+    """Makes room for the corpus of another run; that of the one that was moved aside went with it."""
+    with writing(data):
+        if data.is_symlink():
+            data.unlink()
+        elif data.is_dir():
+            shutil.rmtree(data)
+
+
+def _check_parent(record: Record) -> None:
+    """Raises K205 where the parent that the run started from is not there as it was."""
+    path = record.phases[0].experiment.model.parent
+    if not path:
+        return
+    try:
+        found = named(Path(path))["sha256"]
+    except CalqueError:
+        raise error("K205", Place(str(record.run)), reason=f"its parent {path} is gone", run=record.run) from None
+    if found != record.parent.get("sha256"):
+        raise error("K205", Place(str(record.run)), reason=f"its parent {path} was trained again", run=record.run)
+
+
+def _take_corpus(record: Record, folder: Path) -> None:
+    """Gives `folder` the compiled corpus of the run. Raises K205 where that is gone and the text is another now."""
+    source = record.run / CORPUS
+    if (source / INDEX).is_file():
+        with writing(folder):
+            folder.mkdir(parents=True, exist_ok=True)
+            link_corpus(source.resolve(), folder / CORPUS)
+        if open_corpus(folder / CORPUS).digest != record.corpus:
+            raise error("K206", Place(str(folder)), run=record.run)
+    elif corpus_digest(record.phases[0].experiment.data, Path()) != record.corpus:
+        raise error("K205", Place(str(record.run)), reason="its corpus changed or is gone", run=record.run)
+
+
+def _compare(record: Record, folder: Path, tell: Tell) -> None:
+    """Tells whether the repetition gave the same weights, and where it did not what may be why."""
+    try:
+        before, now = (read_about(one / MODEL) for one in (record.run, folder))
+    except CalqueError:
+        return
+    if record.end is None:
+        return
+    if before["sha256"] == now["sha256"]:
+        tell(f"the weights are those of {record.run}, bit for bit")
+        return
+    keys = ("device", "threads", "processor", "torch")
+    here = [v for v in _log(folder) if v.get("kind") == "start"][-1]
+    unlike = {k: sorted({str(m.get(k)) for m in record.machines} - {str(here.get(k))}) for k in keys}
+    why = "; ".join(f"{k} {', '.join(values)} there, {here.get(k)} here" for k, values in unlike.items() if values)
+    tell(f"the weights are not bit for bit those of {record.run}: {why or 'the record tells no difference'}")

@@ -1,0 +1,269 @@
+"""The first hour with own text: what `calque new` proposes and warns of, and that its commands work."""
+
+import random
+import re
+import shlex
+import subprocess
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+from command import Outcome, Run
+
+from calque.experiment import load
+from calque.run.folder import load_model
+from calque.workflow.new import new_experiment
+from calque.workflow.new.choices import BATCHES, MOST_PASSES, SIZES, TRAINING_SHARE, CorpusFigures, Size, choose
+from calque.workflow.new.survey import FEW, correlation, sample_of
+
+Pair = tuple[str, str]
+
+
+def sentences(count: int, seed: int = 3) -> list[Pair]:
+    """Words of one language, and the same number of words of another in the opposite order; no two pairs are the same."""
+    draw = random.Random(seed)
+    pairs = []
+    for number in range(count):
+        words = [draw.randrange(60) for _ in range(draw.randint(2, 12))]
+        pairs.append(
+            (" ".join(f"un{w}" for w in [number, *words]), " ".join(f"zwei{w}" for w in [*words[::-1], number]))
+        )
+    return pairs
+
+
+def write(folder: Path, pairs: list[Pair], name: str = "text") -> tuple[Path, Path]:
+    folder.mkdir(exist_ok=True)
+    files = folder / f"{name}.un", folder / f"{name}.zwei"
+    for side, file in enumerate(files):
+        file.write_text("".join(f"{pair[side]}\n" for pair in pairs))
+    return files
+
+
+def proposed(done: Outcome) -> dict[str, str]:
+    """The lines with two columns that `calque new` writes to stderr."""
+    assert done.status == 0, done.err
+    return dict(re.split(r"  +", line, maxsplit=1) for line in done.err.split("\n") if re.match(r"[a-z ]+?  +\S", line))
+
+
+def codes(done: Outcome) -> set[str]:
+    assert done.status == 0, done.err
+    return set(re.findall(r"warning\[(D13\d)\]", done.err))
+
+
+NAMES = "corpus, vocabulary, architecture, dropout, batch, learning rate, validation, speed, time, next"
+
+
+def test_new_proposes_in_ten_lines_and_its_commands_work(calque: Run, tmp_path: Path) -> None:
+    done = calque("new", tmp_path / "first run", "--train", *write(tmp_path, sentences(300)), "--time", "40s")
+    told = proposed(done)
+    assert ", ".join(told) == NAMES
+    assert told["corpus"].startswith("285 pairs for training, 15 for validation")
+    assert re.search(r"[1-9][\d,]* target tokens a second, measured here in \d+ s: \d+ updates", told["speed"])
+    assert told["time"] == "36 s of training, 40 s with validations and the start"
+    file = tmp_path / "first run" / "experiment.toml"
+    assert done.out == f"{file}\n"
+    train = shlex.split(told["next"])
+    assert train[:3] == ["calque", "train", str(file)]
+    limits = ["--set", "train.max_updates=3", "--set", "train.precision='float32'", "--set", "train.threads=1"]
+    trained = calque(*train[1:], *limits)
+    assert trained.status == 0, trained.err
+    (after,) = re.findall(r"^next: (.*)$", trained.err, re.MULTILINE)
+    assert shlex.split(after)[:2] == ["calque", "translate"]
+    (tmp_path / "input.txt").write_text("un1 un2\nun3\n")
+    words = shlex.split(after)[1:]
+    translated = calque(*words[: words.index("<")], stdin=(tmp_path / "input.txt").read_bytes())
+    assert translated.status == 0, translated.err
+    assert translated.out.count("\n") == 2
+
+
+def test_the_file_holds_the_keys_that_people_change_each_with_a_comment(tmp_path: Path) -> None:
+    for budget in (None, 600.0):
+        made = new_experiment(
+            tmp_path / f"new{budget}", write(tmp_path, sentences(300)), (), budget=budget, measured=False
+        )
+        assert load(made.file) == made.experiment
+        written = made.file.read_text().split("\n")
+        keys = [number for number, line in enumerate(written) if re.match(r"[a-z_0-9]+ = ", line)]
+        assert len(keys) <= 18
+        assert all(written[number - 1].startswith("# ") for number in keys)
+        assert len({written[number - 1] for number in keys}) == len(keys)
+        shown = {written[number].partition(" ")[0] for number in keys}
+        assert {"train", "valid", "vocabulary_size", "file", "batch_tokens", "lr", "beam"} <= shown
+        assert "docs/experiment.md" in written[1]
+
+
+def test_the_schedule_falls_to_zero_at_the_end_of_the_budget(tmp_path: Path) -> None:
+    files = write(tmp_path, sentences(300))
+    timed = new_experiment(tmp_path / "timed", files, (), budget=20.0, measured=False).experiment.train
+    assert (timed.schedule, timed.final_lr, timed.max_seconds) == ("linear", 0.0, 20 * TRAINING_SHARE)
+    assert timed.max_epochs == timed.max_updates == timed.patience == 0
+    assert 0 < timed.validate_every_seconds <= timed.max_seconds / 2
+    free = new_experiment(tmp_path / "free", files, (), measured=False).experiment.train
+    assert (free.schedule, free.final_lr) == ("linear", 0.0)
+    assert free.max_epochs > 0
+    assert free.max_seconds == free.max_updates == free.patience == 0
+    assert free.validate_every_updates > 0
+
+
+def test_a_speed_that_is_not_measured_is_called_so(calque: Run, tmp_path: Path) -> None:
+    told = proposed(calque("new", tmp_path / "new", "--train", *write(tmp_path, sentences(50)), "--no-measure"))
+    assert "not measured" in told["speed"]
+    assert "`--time 20m`" in told["time"]
+
+
+def pace(tokens: float) -> Callable[[Size, int], float]:
+    """A machine of so many target tokens a second for the smallest size; others in proportion to their weights, roughly."""
+    smallest = SIZES[0].width ** 2 * SIZES[0].blocks
+    return lambda size, batch: tokens * smallest / (size.width**2 * size.blocks)
+
+
+@pytest.mark.parametrize("pairs", [500, 29_000, 1_000_000])
+def test_more_time_and_faster_machines_never_get_a_smaller_model(pairs: int) -> None:
+    corpus = CorpusFigures(pairs, 15.0 * pairs, 15_000, 1_500)
+    largest = [size for size in SIZES if size.pairs <= pairs][-1]
+    for speeds, budgets in (((5e3,), (60, 600, 6e3, 6e5)), ((1e2, 5e3, 1e6), (600,))):
+        chosen = [choose(corpus, budget, pace(speed)) for speed in speeds for budget in budgets]
+        ranks = [SIZES.index(choice.size) for choice in chosen]
+        assert ranks == sorted(ranks)
+        assert [c.batch for c in chosen] == sorted(c.batch for c in chosen)
+        for choice in chosen:
+            assert choice.batch in BATCHES
+            assert choice.passes <= MOST_PASSES * 1.001
+            assert choice.size == SIZES[0] or choice.pace * choice.seconds >= min(
+                choice.size.tokens, MOST_PASSES * corpus.tokens
+            )
+            assert (choice.larger is None) == (choice.size == largest)
+    assert choose(corpus, None, pace(5e3)).size == largest
+
+
+def test_a_budget_is_kept_and_not_filled_with_passes_that_teach_by_heart() -> None:
+    small = CorpusFigures(1_000, 15_000, 750, 750)
+    kept, spared = choose(small, 60, pace(2e3)), choose(small, 36_000, pace(2e3))
+    assert kept.timed
+    assert kept.seconds == 60 * TRAINING_SHARE
+    assert not spared.timed
+    assert spared.passes == pytest.approx(MOST_PASSES)
+    assert spared.dropout > kept.dropout
+
+
+@pytest.mark.parametrize(
+    ("written", "seconds"), [("90s", 90), ("20m", 1200), ("1h30m", 5400), ("2H", 7200), ("1h5s", 3605)]
+)
+def test_times_are_read(calque: Run, tmp_path: Path, written: str, seconds: int) -> None:
+    files = write(tmp_path, sentences(2_000))
+    done = calque("new", tmp_path / "new", "--train", *files, "--no-measure", "--time", written)
+    assert done.status == 0, done.err
+    train = load(tmp_path / "new" / "experiment.toml").train
+    # 2,000 pairs are not worth more than 100 passes.
+    assert train.max_seconds == round(TRAINING_SHARE * seconds) or (seconds > 90 and train.max_epochs == MOST_PASSES)
+
+
+@pytest.mark.parametrize("written", ["20", "soon", "", "-5m", "0s", "5s", "1.5h", "m", "20m1h"])
+def test_what_is_no_time_is_refused(calque: Run, tmp_path: Path, written: str) -> None:
+    done = calque("new", tmp_path / "new", "--train", *write(tmp_path, sentences(20)), "--time", written)
+    assert done.status == 2
+    assert "--time" in done.err
+    assert "expected" in done.err
+    assert not (tmp_path / "new").exists()
+
+
+def warned(calque: Run, folder: Path, pairs: list[Pair], *options: object) -> set[str]:
+    folder.mkdir()
+    return codes(calque("new", folder / "new", "--train", *write(folder, pairs), "--no-measure", *options)) - {"D132"}
+
+
+def test_a_corpus_in_order_gets_no_warning(calque: Run, tmp_path: Path) -> None:
+    pairs = sentences(FEW)
+    done = calque("new", tmp_path / "new", "--train", *write(tmp_path, pairs), "--no-measure")
+    assert "warning" not in done.err
+    done = calque("new", tmp_path / "less", "--train", *write(tmp_path, pairs[1:]), "--no-measure")
+    assert codes(done) == {"D132"}
+    assert "4,999 pairs" in done.err
+
+
+def test_sides_that_are_the_same_are_reported(calque: Run, tmp_path: Path) -> None:
+    pairs = sentences(400)
+    assert warned(calque, tmp_path / "all", [(source, source) for source, _ in pairs]) == {"D130"}
+    assert warned(calque, tmp_path / "some", [(s, s) if n % 10 == 0 else (s, t) for n, (s, t) in enumerate(pairs)]) == {
+        "D130"
+    }
+    assert (
+        warned(calque, tmp_path / "few", [(s, s) if n % 100 == 0 else (s, t) for n, (s, t) in enumerate(pairs)])
+        == set()
+    )
+    # Numbers are the same in any language.
+    assert warned(calque, tmp_path / "digits", [*pairs, *(("17", "17"),) * 100]) == set()
+
+
+def helped(done: Outcome, folder: Path) -> None:
+    """Runs the commands in the help."""
+    (command,) = re.findall(r"help: .*?`(cut .*?)`", done.err)
+    subprocess.run(command, shell=True, cwd=folder, check=True)
+
+
+def test_a_table_is_reported_and_the_help_cuts_it(calque: Run, tmp_path: Path) -> None:
+    table = tmp_path / "my table.tsv"
+    table.write_text("".join(f"{source}\t{target}\n" for source, target in sentences(300)))
+    one = calque("new", tmp_path / "one", "--train", table)
+    assert one.status == 2
+    assert one.err.count("error[X460]") == 1
+    helped(one, tmp_path)
+    cut = tmp_path / "source.txt", tmp_path / "target.txt"
+    assert codes(calque("new", tmp_path / "cut", "--train", *cut, "--no-measure")) == {"D132"}
+    assert [line.split(" ")[0] for line in cut[0].read_text().splitlines()][:2] == ["un0", "un1"]
+    twice = calque("new", tmp_path / "twice", "--train", table, table, "--no-measure")
+    assert codes(twice) == {"D130", "D131", "D132"}
+    for file in cut:
+        file.unlink()
+    helped(twice, tmp_path)
+    assert codes(calque("new", tmp_path / "again", "--train", *cut, "--no-measure")) == {"D132"}
+    before = calque("new", tmp_path / "options", "--train", table, "--time", "20m")
+    assert before.err.count("error[X460]") == 1
+
+
+def test_validation_text_the_wrong_way_round_is_reported(calque: Run, tmp_path: Path) -> None:
+    pairs, valid = sentences(300), write(tmp_path, sentences(50, 4), "valid")
+    assert warned(calque, tmp_path / "right", pairs, "--valid", *valid) == set()
+    assert warned(calque, tmp_path / "wrong", pairs, "--valid", *valid[::-1]) == {"D133"}
+
+
+def test_lines_that_lost_each_other_are_reported(calque: Run, tmp_path: Path) -> None:
+    pairs = sentences(400)
+    moved = [(source, target) for (source, _), (_, target) in zip(pairs[1:], pairs[:-1], strict=True)]
+    assert warned(calque, tmp_path / "moved", moved) == {"D134"}
+    shorter = write(tmp_path / "shorter", pairs)
+    shorter[1].write_text("".join(f"{target}\n" for _, target in pairs[1:]))
+    done = calque("new", tmp_path / "unequal", "--train", *shorter)
+    assert done.status == 1
+    assert done.err.count("error[D102]") == 1
+
+
+def test_the_correlation_is_that_of_ranks() -> None:
+    from scipy.stats import spearmanr
+
+    draw = random.Random(8)
+    sides = [["x" * draw.randint(0, 9) for _ in range(60)] for _ in range(2)]
+    assert correlation(*sides) == pytest.approx(spearmanr(*([len(x) for x in side] for side in sides)).statistic)
+    assert correlation(["a"] * 5, ["a", "bb", "c", "dd", "e"]) == 1.0
+
+
+def test_a_sample_is_spread_over_the_whole_corpus(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("calque.workflow.new.survey.SAMPLE", 10)
+    pairs = sentences(35)
+    found = sample_of(write(tmp_path, pairs), 35)
+    assert list(zip(*found, strict=True)) == pairs[:30:3]
+
+
+@pytest.mark.slow
+def test_a_proposed_experiment_learns(calque: Run, tmp_path: Path) -> None:
+    """The recipe on a language of 30 words that is written backwards: an end-to-end check that it learns."""
+    draw = random.Random(1)
+    pairs = []
+    for _ in range(6_000):
+        words = [draw.choice("bdfgklmnpr") + draw.choice("aio") for _ in range(draw.randint(1, 4))]
+        pairs.append((" ".join(f"{w}s" for w in words), " ".join(f"{w}t" for w in words[::-1])))
+    asked = ["new", tmp_path / "new", "--train", *write(tmp_path, pairs), "--time", "10m", "--no-measure"]
+    limit = ["--set", "train.max_seconds=0", "--set", "train.max_updates=400", "--set", "train.threads=1"]
+    done = calque("train", calque(*asked).out.strip(), "--out", tmp_path / "run", *limit)
+    assert done.status == 0, done.err
+    assert load_model(tmp_path / "run").meta["figures"]["bleu"] > 60

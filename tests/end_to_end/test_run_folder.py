@@ -1,0 +1,354 @@
+"""A run folder loses nothing: models without a state, restarts, corpora and plugins that moved, killed processes."""
+
+import json
+import os
+import shutil
+import signal
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+from command import Outcome, Run
+from tiny import TEXT, everything, experiment, log, stop_after, text, weights
+
+from calque.run.folder import read_tensors
+
+
+def refused(done: Outcome, code: str, status: int = 1) -> None:
+    assert done.status == status, done
+    assert done.err.count("error[") == 1, done
+    assert f"error[{code}]" in done.err, done
+    assert "Traceback" not in done.err
+
+
+@pytest.fixture(scope="module")
+def trained(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A folder with tiny.toml, its text, and the finished run `run`."""
+    from calque import cli
+
+    folder = tmp_path_factory.mktemp("trained")
+    with pytest.MonkeyPatch.context() as m:
+        m.setattr(sys, "argv", ["calque", "train", str(experiment(folder)), "--out", str(folder / "run")])
+        cli.main()
+    return folder
+
+
+@pytest.fixture
+def run(trained: Path, tmp_path: Path) -> Path:
+    """A copy of the finished run; its text and its experiment file are `tiny.toml` beside it."""
+    for path in trained.iterdir():
+        if path.is_file():
+            shutil.copy2(path, tmp_path / path.name)
+    shutil.copytree(trained / "run", tmp_path / "run")
+    for path in (tmp_path / "run").rglob("*.toml"):
+        path.write_text(path.read_text().replace(str(trained), str(tmp_path)))
+    return tmp_path / "run"
+
+
+def empty(run: Path) -> None:
+    for path in (run / "checkpoints").iterdir():
+        path.unlink()
+
+
+def without_states(run: Path) -> None:
+    for path in (run / "checkpoints").glob("state-*"):
+        path.unlink()
+
+
+def half_a_state(run: Path) -> None:
+    empty_of_checkpoints = [p for p in (run / "checkpoints").iterdir() if not p.name.startswith("state-")]
+    for path in [*empty_of_checkpoints, *(run / "checkpoints").glob("state-*.json")]:
+        path.unlink()
+
+
+def only_the_model(run: Path) -> None:
+    for path in run.iterdir():
+        if path.name not in ("experiment.toml", "model.json", "model.safetensors"):
+            shutil.rmtree(path) if path.is_dir() else path.unlink()
+
+
+LOSSES: list[Callable[[Path], None]] = [empty, without_states, half_a_state, only_the_model]
+
+
+@pytest.mark.parametrize("lose", LOSSES, ids=lambda f: f.__name__)
+def test_a_model_without_a_state_is_not_replaced(calque: Run, run: Path, lose: Callable[[Path], None]) -> None:
+    lose(run)
+    before = everything(run)
+    other = experiment(run.parent, "other", model__text=TEXT.replace("d = 16", "d = 8"))
+    for asked in ([run], [run.parent / "tiny.toml", "--out", run], [other, "--out", run]):
+        refused(calque("train", *asked), "K204")
+        assert everything(run) == before
+
+
+def test_a_damaged_state_is_refused_and_can_be_replaced(calque: Run, run: Path) -> None:
+    state = run / "checkpoints" / "state-8.safetensors"
+    state.write_bytes(state.read_bytes()[:-1])
+    before = everything(run)
+    refused(calque("train", run), "K104")
+    assert everything(run) == before
+    assert calque("train", run, "--restart").status == 0
+
+
+def test_restart_moves_the_old_run_aside(calque: Run, run: Path) -> None:
+    empty(run)
+    before = weights(run)
+    translated = calque("translate", run, stdin=b"a b c\nh g\n").out
+    assert "`--restart`" in calque("train", run).err
+    done = calque("train", run, "--restart", "--set", "train.seed=2")
+    assert done.status == 0, done
+    assert "the model of" in done.err
+    assert "8 updates" in done.err
+    assert "replaced-0001" in done.err
+    aside = run / "replaced-0001"
+    assert weights(aside) == before != weights(run)
+    assert calque("translate", aside, stdin=b"a b c\nh g\n").out == translated
+    assert [line["update"] for line in log(run, "valid")] == [2, 4, 6, 8]
+    # The second one goes beside the first, and what was moved with its state can be resumed.
+    assert calque("train", run, "--restart").status == 0
+    again = calque("train", run / "replaced-0002", "--set", "train.max_updates=10")
+    assert again.status == 0, again
+    assert weights(aside) == before
+
+
+def test_restart_needs_no_text(calque: Run, run: Path) -> None:
+    for path in run.parent.glob("*.source"):
+        path.unlink()
+    before = weights(run)
+    done = calque("train", run, "--restart")
+    assert done.status == 0, done
+    assert weights(run) == before  # of the same text, with the same seed
+
+
+def test_what_is_wrong_is_said_before_anything_is_moved(calque: Run, run: Path) -> None:
+    before = everything(run)
+    refused(calque("train", run, "--restart", "--from", run.parent / "none"), "K101")
+    assert everything(run) == before
+
+
+def killed(arguments: list[object], function: str, nth: int) -> int:
+    """Runs a command in a process that is killed at its n-th call of a function of `os`; its exit status."""
+    program = (
+        "import os, signal, sys\n"
+        "from calque import cli\n"
+        f"plain, left = os.{function}, [{nth}]\n"
+        "def last(*a, **k):\n"
+        "    left[0] -= 1\n"
+        "    if not left[0]:\n"
+        "        os.kill(os.getpid(), signal.SIGKILL)\n"
+        "    return plain(*a, **k)\n"
+        f"os.{function} = last\n"
+        f"sys.argv = ['calque', *{[str(a) for a in arguments]!r}]\n"
+        "cli.main()\n"
+    )
+    return subprocess.run([sys.executable, "-c", program], check=False, capture_output=True).returncode
+
+
+@pytest.mark.slow
+def test_a_restart_that_is_killed_loses_nothing(calque: Run, trained: Path, tmp_path: Path) -> None:
+    before = weights(trained / "run")
+    for nth in range(1, 20):
+        run = tmp_path / f"run-{nth}"
+        shutil.copytree(trained / "run", run)
+        status = killed(["train", run, "--restart", "--set", "train.max_updates=2"], "rename", nth)
+        places = [run, *run.glob(".replaced.new"), *run.glob("replaced-*")]
+        assert any((p / "model.json").exists() and weights(p) == before for p in places)
+        if status == 0:
+            break
+        assert status == -signal.SIGKILL
+        # Without the flag nothing is lost either, whatever it does: it continues, begins anew or refuses.
+        calque("train", run)
+        assert any((p / "model.json").exists() and weights(p) == before for p in [run, *run.glob("*replaced*")])
+        done = calque("train", run, "--restart")
+        assert done.status == 0, done
+        kept = [p for p in run.glob("replaced-*") if (p / "model.json").exists() and weights(p) == before]
+        assert kept
+        assert read_tensors(kept[0] / "model")
+        assert not list(run.glob(".*"))
+    else:
+        pytest.fail("the command has more renames than this")
+
+
+def gone(folder: Path) -> None:
+    for path in [*folder.glob("*.source"), *folder.glob("*.target")]:
+        path.unlink()
+
+
+@pytest.mark.parametrize("by", ["run", "experiment"])
+def test_a_run_continues_without_its_text(calque: Run, run: Path, monkeypatch: pytest.MonkeyPatch, by: str) -> None:
+    made, half = run.parent / "tiny.toml", run.parent / "half"
+    with monkeypatch.context() as m:
+        stop_after(m, 3)
+        assert calque("train", made, "--out", half).status == 130
+    gone(run.parent)
+    done = calque("train", half) if by == "run" else calque("train", made, "--out", half)
+    assert done.status == 0, done
+    assert "the text of the corpus is not where it was" in done.err
+    assert weights(half) == weights(run)
+
+
+def test_a_run_continues_with_its_own_text(calque: Run, run: Path) -> None:
+    text(run.parent, seed=9)
+    refused(calque("train", run.parent / "tiny.toml", "--out", run), "K201")
+    corpus = json.loads((run / "checkpoints" / "state-8.json").read_text())["identity"]["corpus"]
+    done = calque("train", run, "--set", "train.max_updates=10")
+    assert done.status == 0, done
+    assert "the text of the corpus has changed" in done.err
+    assert json.loads((run / "checkpoints" / "state-10.json").read_text())["identity"]["corpus"] == corpus
+
+
+def test_other_text_in_place_of_text_that_is_gone_is_refused(calque: Run, run: Path) -> None:
+    text(run.parent, seed=9)
+    (run.parent / "train.target").unlink()
+    refused(calque("train", run.parent / "tiny.toml", "--out", run), "D101")
+    gone(run.parent)
+    done = calque("train", run.parent / "tiny.toml", "--out", run, "--set", "data.max_tokens=5")
+    assert (done.status, done.err.count("error[D101]")) == (1, 4)
+
+
+def test_a_damaged_corpus_without_text_is_said(calque: Run, run: Path) -> None:
+    gone(run.parent)
+    file = run / "data" / "train.source.ids"
+    file.write_bytes(file.read_bytes()[:-1] + b"\7")
+    refused(calque("train", run), "D304")
+
+
+def test_a_corpus_of_another_run_is_not_replaced(calque: Run, run: Path) -> None:
+    before = everything(run / "data")
+    other = experiment(run.parent, "other", data__train=text(run.parent, "train2", seed=8))
+    refused(calque("prepare", other, "--out", run), "K201")
+    empty(run)
+    refused(calque("prepare", other, "--out", run), "K201")
+    assert everything(run / "data") == before
+    assert calque("prepare", run.parent / "tiny.toml", "--out", run).status == 0
+
+
+PLUGIN = """
+from calque.layers.contract import Stateless
+
+class Twice(Stateless):
+    name = "twice"
+    def forward(self, x, ctx):
+        return 2 * x
+"""
+
+
+def test_plugins_are_found_from_the_experiment(calque: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "made" / "layers").mkdir(parents=True)
+    (tmp_path / "made" / "layers" / "twice.py").write_text(PLUGIN)
+    keys = {
+        "model__plugins": ["layers/twice.py"],
+        "model__text": TEXT.replace("encoder = pos", "encoder = pos -> twice"),
+    }
+    experiment(tmp_path / "made", **keys)
+    monkeypatch.chdir(tmp_path)
+    done = calque("train", "made/tiny.toml", "--out", "run", "--set", "train.max_updates=2")
+    assert done.status == 0, done
+    (tmp_path / "else").mkdir()
+    monkeypatch.chdir(tmp_path / "else")
+    assert calque("translate", "../run", stdin=b"a b\n").status == 0
+    assert calque("train", "../run", "--set", "train.max_updates=3").status == 0
+    # What --set names starts from the current folder, as every other path of --set.
+    given = ["--set", "model.plugins=['made/layers/twice.py']"]
+    monkeypatch.chdir(tmp_path)
+    assert calque("train", "made/tiny.toml", "--out", "run2", *given, "--set", "train.max_updates=2").status == 0
+
+
+def hidden(run: Path) -> list[Path]:
+    return sorted(run.rglob(".*"))
+
+
+LEFT = [
+    "codecs/.vocabulary.joint.txt.abcd1234",
+    "codecs/.codec.json.abcd_234",
+    "phases/.0001-from-update-0.toml.abcd1234",
+    "checkpoints/.8.json.abcd1234",
+    "checkpoints/.9.safetensors.tmp",
+    ".model.json.abcd1234",
+    ".model.json.old",
+    ".model.safetensors.tmp",
+    ".experiment.toml.abcd1234",
+    ".log.jsonl.abcd1234",
+    ".tune.jsonl.abcd1234",
+]
+
+
+@pytest.mark.parametrize("command", ["translate", "train"])
+def test_the_next_command_clears_what_killed_ones_left(calque: Run, run: Path, command: str) -> None:
+    for name in LEFT:
+        (run / name).write_text("{}")
+    before = weights(run)
+    assert calque(command, run, stdin=b"a\n").status == 0
+    assert hidden(run) == []
+    assert weights(run) == before
+
+
+@pytest.mark.parametrize("command", ["train", "translate", "prepare"])
+def test_a_corpus_that_was_half_compiled_is_cleared(calque: Run, run: Path, command: str) -> None:
+    for name in (".data.new", ".data.old"):
+        (run / name).mkdir()
+        (run / name / "train.source.ids").write_text("")
+    assert calque(command, run, stdin=b"a\n").status == 0
+    assert hidden(run) == []
+
+
+def test_what_lives_is_not_cleared(calque: Run, run: Path) -> None:
+    from calque.ground.files import only, staged
+
+    with only(run / "training.lock"), staged(run / "tune.jsonl", b"") as alive:
+        (run / ".model.safetensors.tmp").write_text("of a training that is under way")
+        assert calque("translate", run, stdin=b"a\n").status == 0
+        assert hidden(run) == sorted([alive, run / ".model.safetensors.tmp"])
+
+
+def test_a_model_that_names_a_temporary_file_is_read(calque: Run, run: Path) -> None:
+    """Older versions took what a killed process had left for a part of the codecs."""
+    from calque.data.corpus import seal
+
+    about = json.loads((run / "model.json").read_text())
+    about["codecs"][".vocabulary.joint.txt.abcd1234"] = "0" * 64
+    (run / "model.json").write_text(json.dumps({**about, "seal": seal(about)}))
+    assert calque("translate", run, stdin=b"a\n").status == 0
+    (run / "codecs" / ".vocabulary.joint.txt.abcd1234").write_text("")
+    assert calque("train", run, "--set", "train.max_updates=9").status == 0
+    assert not any(name.startswith(".") for name in json.loads((run / "model.json").read_text())["codecs"])
+
+
+@pytest.mark.slow
+def test_killed_at_every_file_it_clears_up_and_ends_alike(calque: Run, run: Path) -> None:
+    whole = run.parent / "whole"
+    made = experiment(run.parent, "short", max_updates=2)
+    assert calque("train", made, "--out", whole).status == 0
+    kills = 0
+    for nth in range(1, 60, 2):
+        other = run.parent / f"killed-{nth}"
+        status = killed(["train", made, "--out", other], "replace", nth)
+        kills += status != 0
+        assert status in (0, -signal.SIGKILL)
+        done = calque("train", made, "--out", other)
+        assert done.status == 0, done
+        assert hidden(other) == []
+        assert weights(other) == weights(whole)
+        assert [line["changes"] for line in log(other, "phase")] == [{}]
+        if status == 0:
+            break
+    assert kills > 5
+
+
+def test_a_model_whose_json_was_being_replaced_comes_back(calque: Run, run: Path) -> None:
+    before = everything(run)
+    os.rename(run / "model.json", run / ".model.json.old")
+    assert calque("translate", run, stdin=b"a\n").status == 0
+    assert everything(run) == before
+
+
+def test_reports_are_cleared_too(calque: Run, run: Path) -> None:
+    pytest.importorskip("matplotlib")
+    out = run.parent / "report"
+    (out / "kept").mkdir(parents=True)
+    for name in (".curves.svg.abcd1234", "kept/.section-curves.json.abcd1234"):
+        (out / name).write_text("")
+    done = calque("analyse", run, "--figure", "curves", "--out", out)
+    assert done.status == 0, done
+    assert hidden(out) == []

@@ -1,0 +1,155 @@
+"""What `check` and `explain` take: a definition, an experiment, a run folder, an architecture; and what else it may be."""
+
+from pathlib import Path
+
+import pytest
+from command import Run
+
+DEFINITION = "encoder = pos -> norm\ndecoder = pos -> mh_dot_src_att -> norm\n"
+PLUGIN = """
+from calque.layers.contract import Example, Stateless
+
+class Twice(Stateless):
+    \"\"\"twice(h) = 2 h.\"\"\"
+
+    name = "twice"
+    examples = (Example("twice"),)
+
+    def forward(self, x, ctx):
+        return 2 * x
+"""
+
+
+def experiment(folder: Path, model: str, corpus: bool = True) -> Path:
+    for name in ("a.en", "a.de") if corpus else ():
+        (folder / name).write_text("one\n")
+    path = folder / "tiny.toml"
+    files = '["a.en", "a.de"]'
+    path.write_text(f"[data]\ntrain = {files}\nvalid = {files}\n[model]\n{model}\n[train]\nmax_updates = 1\n")
+    return path
+
+
+def inline(text: str) -> str:
+    return f'text = """\n{text}"""'
+
+
+def test_an_experiment_is_checked(calque: Run, tmp_path: Path) -> None:
+    assert calque("check", experiment(tmp_path, inline(DEFINITION))) == (0, "", "")
+    wrong = calque("check", experiment(tmp_path, inline("encoder = nrom\n" + DEFINITION.split("\n")[1] + "\n")))
+    assert wrong.status == 2
+    assert "model.text:1:11" in wrong.err
+    assert "did you mean `norm`?" in wrong.err
+
+
+def test_the_keys_and_rules_of_an_experiment_are_checked(calque: Run, tmp_path: Path) -> None:
+    path = experiment(tmp_path, inline(DEFINITION))
+    path.write_text(path.read_text() + 'schedule = "linaer"\npatience = 3\nvalidate_every_updates = 0\n')
+    wrong = calque("check", path)
+    assert wrong.status == 2
+    assert "error[X107]" in wrong.err
+    assert "error[X214]" in wrong.err
+
+
+def test_the_definition_that_an_experiment_names_is_checked(calque: Run, tmp_path: Path) -> None:
+    path = experiment(tmp_path, 'file = "model.adl"')
+    assert "error[X402]" in calque("check", path).err
+    (tmp_path / "model.adl").write_text(DEFINITION.replace("norm", "ReLU"))
+    wrong = calque("check", path)
+    assert "write `relu` for `ReLU`" in wrong.err
+    assert "model.adl:1:18" in wrong.err
+    assert calque("check", experiment(tmp_path, 'file = "domhan2018/transformer"')).status == 0
+
+
+def test_files_of_an_experiment_that_are_missing_are_reported_together(calque: Run, tmp_path: Path) -> None:
+    path = experiment(tmp_path, inline(DEFINITION), corpus=False)
+    wrong = calque("check", path)
+    assert wrong.status == 1
+    assert wrong.err.count("error[D101]") == 2
+    assert "2 errors" in wrong.err
+    assert calque("explain", path).status == 0  # what it costs does not depend on the corpus
+
+
+def test_keys_of_an_experiment_are_set(calque: Run, tmp_path: Path) -> None:
+    path = experiment(tmp_path, inline(DEFINITION))
+    assert calque("check", path, "--set", "train.precision=float32", "--set", "d=128").status == 0
+    assert "error[X107]" in calque("check", path, "--set", "train.precision=flaot32").err
+    assert "d = 128" in calque("check", path, "--to-text", "--set", "d=128").out
+    other = calque("check", path, "--to-text", "--set", "model.text=", "--set", "model.file=domhan2018/rnmt").out
+    assert "feed(" in other or "rnn(" in other
+
+
+def test_a_run_is_checked_and_explained(calque: Run, tmp_path: Path) -> None:
+    run = tmp_path / "runs" / "small"
+    run.mkdir(parents=True)
+    path = experiment(tmp_path, inline(DEFINITION))
+    path.rename(run / "experiment.toml")
+    assert calque("check", run) == (0, "", "")  # a run needs no corpus beside it
+    text = calque("check", run, "--to-text").out
+    assert text.startswith("adl = 0\nd = 512\n")
+    assert "mh_dot_src_att" in calque("explain", run).out
+    assert calque("equal", run, run).out == "equal\n"
+    assert "no run folder" in calque("check", tmp_path / "runs").err
+
+
+def test_plugins_of_an_experiment_are_found(calque: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "my_layers.py").write_text(PLUGIN)
+    model = 'plugins = ["my_layers.py"]\n' + inline(DEFINITION.replace("norm", "twice"))
+    monkeypatch.chdir(tmp_path)
+    path = experiment(tmp_path, model)
+    assert calque("check", path).status == 0
+    assert "twice" in calque("explain", path).out
+    run = tmp_path / "run"
+    run.mkdir()
+    path.rename(run / "experiment.toml")
+    stored = (run / "experiment.toml").read_text()
+    (run / "experiment.toml").write_text(stored.replace("my_layers.py", str(tmp_path / "my_layers.py")))
+    assert calque("check", run).status == 0
+
+
+@pytest.mark.parametrize(
+    "command",
+    [
+        "check {}",
+        "explain {}",
+        "train {}",
+        "prepare {}",
+        "tune {} a b",
+        "translate {}",
+        "score {} a b",
+        "analyse {} --out new",
+        "contrast {} a",
+    ],
+)
+def test_a_mistyped_run_folder_is_missing(
+    calque: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, command: str
+) -> None:
+    (tmp_path / "runs" / "small").mkdir(parents=True)
+    (tmp_path / "runs" / "small" / "experiment.toml").write_text("")
+    monkeypatch.chdir(tmp_path)
+    wrong = calque(*command.format("runs/smal").split())
+    assert wrong.status == 2
+    assert "error[X112]: there is no file, run folder or architecture `runs/smal`" in wrong.err
+    assert "did you mean `runs/small`?" in wrong.err
+    assert "did you mean `runs/small`?" in calque(*command.format("small").split()).err
+
+
+@pytest.mark.parametrize(
+    ("name", "meant"),
+    [
+        ("transformer", "domhan2018/transformer"),
+        ("Transformer", "domhan2018/transformer"),
+        ("transformr", "domhan2018/transformer"),
+        ("domhan2018/transformr", "domhan2018/transformer"),
+        ("rnmt", "domhan2018/rnmt"),
+    ],
+)
+def test_an_unknown_architecture_has_a_neighbour(calque: Run, name: str, meant: str) -> None:
+    for command in ("check", "explain", "zoo"):
+        wrong = calque(command, name)
+        assert wrong.status == 2
+        assert f"did you mean `{meant}`?" in wrong.err, wrong.err
+    assert calque("check", meant).status == 0
+
+
+def test_pages_of_errors_show_no_braces(calque: Run) -> None:
+    assert calque("explain-error", "C301").out.startswith("C301: `...` cannot stand in the decoder")
