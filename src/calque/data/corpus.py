@@ -134,7 +134,8 @@ def open_corpus(folder: Path, verify: bool = False) -> PreparedCorpus:
     """Maps a prepared corpus; with `verify`, reads all of it and compares checksums.
 
     Raises D301 (no such corpus), D302 (`corpus.json` damaged), D303 (a file missing or of the wrong size), D304
-    (contents changed), D305 (sizes agree but the offsets are no offsets), and what `load_codecs` raises.
+    (contents changed; without `verify` where an id is in no vocabulary), D305 (sizes agree but the offsets are no offsets), and
+    what `load_codecs` raises.
     """
     about = _read_index(folder)
     faults = []
@@ -148,13 +149,18 @@ def open_corpus(folder: Path, verify: bool = False) -> PreparedCorpus:
             faults.append(Diagnostic("D304", Place(str(path))))
     if faults:
         raise CalqueError(faults)
+    codecs = load_codecs(folder)
     pairs = {}
     for split, sides in about["splits"].items():
         source, target = (_sentences(folder / f"{split}.{side}", sides[side]["dtype"]) for side in SIDES)
         if len(source) != len(target):
             raise error("D305", Place(str(folder / f"{split}.target.offsets")))
+        for side, sentences, codec in zip(SIDES, (source, target), codecs, strict=True):
+            # An entry that no vocabulary has would end training in the middle.
+            if len(sentences.ids) and not 0 <= int(sentences.ids.min()) <= int(sentences.ids.max()) < codec.size:
+                raise error("D304", Place(str(folder / f"{split}.{side}.ids")))
         pairs[split] = Pairs(source, target)
-    return PreparedCorpus(folder, about, load_codecs(folder), pairs)
+    return PreparedCorpus(folder, about, codecs, pairs)
 
 
 def checksum(path: Path) -> str:
