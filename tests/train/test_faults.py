@@ -149,7 +149,7 @@ def test_a_signal_ends_what_takes_long(tmp_path: Path, monkeypatch: pytest.Monke
     with monkeypatch.context() as m:
         slow = {
             "validation": ("calque.train.loop.plan", 2),
-            "translation": ("calque.workflow.steps.translate_lines", 0),
+            "translation": ("calque.workflow.validation.translate_lines", 0),
             "update": ("calque.train.loss.batch_loss", 2),
             "the mean": ("calque.train.loop.average", 4),
         }

@@ -31,7 +31,7 @@ from calque.ground.diagnostics import Diagnostic, Place, Text, error, render
 from calque.layers.registry import builtin
 from calque.model import Model, Shape
 from calque.run.folder import EXPERIMENT, load_model
-from calque.workflow.steps import registry_of_run
+from calque.workflow.plugins import registry_of_run
 
 
 def check(text: str) -> CheckedDefinition:

@@ -56,7 +56,7 @@ def _of_experiment(path: Path, overrides: Sequence[str]) -> DefinitionSubject:
     experiment = load(path, overrides)
     library = declared()
     if experiment.model.plugins:
-        from calque.workflow.steps import registry_of  # with torch: plugins are Python modules
+        from calque.workflow.plugins import registry_of  # with torch: plugins are Python modules
 
         library = registry_of(experiment.model)
     return DefinitionSubject(definition(experiment), library, experiment.model.dialect, experiment)

@@ -16,7 +16,7 @@ from calque.ground.files import write_whole
 from calque.run.folder import EXPERIMENT, MODEL, read_about, writing
 from calque.train.phases import write_run_experiment
 from calque.workflow.api import Run
-from calque.workflow.steps import tokenisation
+from calque.workflow.validation import tokenisation
 
 JOURNAL = "tune.jsonl"
 """What has been tried, in the run folder."""
