@@ -17,7 +17,9 @@ from torch import Tensor
 from calque.data.batches import collate
 from calque.experiment import Experiment
 from calque.ground.diagnostics import CalqueError
-from calque.run.folder import load_model, read_tensors, sole_training
+from calque.run.folder import sole_training
+from calque.run.model_file import load_model
+from calque.run.tensors import read_tensors
 from calque.train.loop import FinishedTraining, StoppedTraining
 from calque.workflow.steps import run_training
 

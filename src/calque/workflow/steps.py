@@ -12,7 +12,9 @@ from calque.data.compiled import GivenCodecs, PreparedCorpus, compiled_before, c
 from calque.experiment import DataSettings, Experiment, load
 from calque.experiment import check as check_experiment
 from calque.ground.diagnostics import CalqueError, Place, render_all
-from calque.run.folder import CORPUS, EXPERIMENT, MODEL, check_codecs, read_about, sole_training
+from calque.run.folder import CORPUS, EXPERIMENT, MODEL, sole_training
+from calque.run.model_file import check_codecs
+from calque.run.tensors import read_about
 from calque.train.call import TrainingCall
 from calque.train.checkpoint import newest_state
 from calque.train.log import Watcher
