@@ -21,7 +21,7 @@ from typing import Any
 
 from calque.ground.files import write_whole
 from calque.ledger.entry import conditions, publish
-from calque.run.folder import load_model
+from calque.run.model_file import load_model
 
 LEDGER = Path(__file__).parent.parent / "docs" / "results"
 PERIOD = 0.1

@@ -16,7 +16,7 @@ import calque
 from calque.data.lines import Lines
 from calque.evaluate import bleu, chrf
 from calque.ledger.entry import conditions, publish
-from calque.run.folder import load_model
+from calque.run.model_file import load_model
 
 LEDGER = Path(__file__).parent.parent / "docs" / "results"
 

@@ -27,7 +27,8 @@ from calque.data.vocabulary import Vocabulary
 from calque.experiment import DataSettings, DecodeSettings, Experiment, ModelSettings, TrainSettings
 from calque.ledger.entry import Entry, conditions, record
 from calque.model import Model as Network
-from calque.run.folder import save_model, start_run, weights_of
+from calque.run.folder import start_run
+from calque.run.model_file import save_model, weights_of
 
 TEXT = "d = 32\nheads = 2\nencoder = pos -> tenc -> norm\ndecoder = pos -> tdec -> norm\n"
 WORDS = [f"word{n}" for n in range(996)]

@@ -282,7 +282,9 @@ def value(described: "dataclasses.Field[Any]") -> st.SearchStrategy[Any]:
 def experiments(draw: st.DrawFn) -> Experiment:
     made: dict[str, Any] = {}
     for part in (DataSettings, ModelSettings, TrainSettings, DecodeSettings):
-        made[part.__name__.lower()] = {f.name: draw(value(f)) for f in dataclasses.fields(part)}
+        made[part.__name__.lower().removesuffix("settings")] = {
+            f.name: draw(value(f)) for f in dataclasses.fields(part)
+        }
     pair = st.tuples(paths, paths)
     made["data"] |= {"train": draw(pair), "valid": draw(pair), "test": draw(pair | st.just(()))}
     made["data"]["valid_more"] = draw(pair | st.just(()))

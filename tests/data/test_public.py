@@ -21,10 +21,12 @@ import pytest
 from click.testing import CliRunner
 
 import calque.data.public as public
+import calque.data.public_fetch as public_fetch
 from calque.cli import root as cli
 from calque.data.lines import Lines
-from calque.data.public import NAMES, Input, Output, PublicCorpus, build, corpus, data_root
-from calque.data.public_build import BUILDERS
+from calque.data.public import NAMES, Input, Output, PublicCorpus, corpus, data_root
+from calque.data.public_builders import BUILDERS
+from calque.data.public_fetch import build
 from calque.ground.diagnostics import CalqueError
 
 
@@ -134,7 +136,7 @@ def test_no_room_is_told(small: PublicCorpus, tmp_path: Path, monkeypatch: pytes
     def full(path: Path, body: bytes) -> None:
         raise OSError(reason, "No space left on device", str(path))
 
-    monkeypatch.setattr(public, "write_whole", full)
+    monkeypatch.setattr(public_fetch, "write_whole", full)
     assert fault(small, tmp_path / "root").diagnostics[0].code == "K301"
     monkeypatch.undo()
     (tmp_path / "file").write_text("")

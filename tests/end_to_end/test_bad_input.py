@@ -155,7 +155,7 @@ def test_a_mean_that_cannot_be_written_leaves_nothing(
     def full(*_: object) -> None:
         raise OSError(28, "No space left on device")
 
-    monkeypatch.setattr("calque.run.folder.save_file", full)
+    monkeypatch.setattr("calque.run.tensors.save_file", full)
     fails(calque("average", tmp_path / "run", "--out", tmp_path / "mean"), "K301", 1)
     assert not (tmp_path / "mean").exists()
 

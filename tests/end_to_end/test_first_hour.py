@@ -11,7 +11,7 @@ import pytest
 from command import Outcome, Run
 
 from calque.experiment import load
-from calque.run.folder import load_model
+from calque.run.model_file import load_model
 from calque.workflow.new import new_experiment
 from calque.workflow.new.choices import BATCHES, MOST_PASSES, SIZES, TRAINING_SHARE, CorpusFigures, Size, choose
 from calque.workflow.new.survey import FEW, correlation, sample_of

@@ -11,7 +11,8 @@ from calque.data.corpus import open_corpus
 from calque.demo import generator as embedded
 from calque.experiment import DataSettings, DecodeSettings, Experiment, ModelSettings, TrainSettings
 from calque.layers.hard_coded_source import HardCodedSourceAttention
-from calque.run.folder import MODEL, read_about, rewrite_about
+from calque.run.folder import MODEL
+from calque.run.tensors import read_about, rewrite_about
 from calque.train.averaging import average_run
 from calque.train.loop import FinishedTraining
 from calque.workflow.api import load

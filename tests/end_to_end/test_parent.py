@@ -11,7 +11,7 @@ from command import Run
 from tiny import TEXT, experiment, log, stop_after, text, weights
 
 from calque.experiment import load
-from calque.run.folder import read_tensors
+from calque.run.tensors import read_tensors
 
 
 def done(calque: Run, *arguments: object, status: int = 0) -> str:

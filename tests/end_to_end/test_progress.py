@@ -20,7 +20,7 @@ from calque.decode.translate import translate_lines, translate_stream
 from calque.train.log import Log, SampleTranslation, Validation
 from calque.workflow.api import load
 from calque.workflow.show import LineProgress, Show
-from calque.workflow.steps import samples_of
+from calque.workflow.validation import samples_of
 
 
 @pytest.fixture(scope="module")

@@ -13,7 +13,7 @@ import pytest
 from command import Outcome, Run
 from tiny import TEXT, everything, experiment, log, stop_after, text, weights
 
-from calque.run.folder import read_tensors
+from calque.run.tensors import read_tensors
 
 
 def refused(done: Outcome, code: str, status: int = 1) -> None:

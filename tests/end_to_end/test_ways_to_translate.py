@@ -16,7 +16,8 @@ from calque.ground.diagnostics import CalqueError, Text
 from calque.layers.registry import builtin
 from calque.model import Model as Network
 from calque.model import Shape
-from calque.run.folder import load_model, save_model, start_run, weights_of
+from calque.run.folder import start_run
+from calque.run.model_file import load_model, save_model, weights_of
 
 TEXTS = {
     "one": "d = 8\nheads = 2\nencoder = pos -> tenc -> norm\ndecoder = pos -> tdec -> norm\n",

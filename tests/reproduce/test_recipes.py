@@ -12,7 +12,7 @@ from calque.experiment import DataSettings, Experiment, TrainSettings
 from calque.ground.diagnostics import CalqueError
 from calque.papers import corpora, recipes
 from calque.papers.recipes import Budget, adapted, settings_text
-from calque.run.folder import load_model
+from calque.run.model_file import load_model
 from calque.train.loop import FinishedTraining
 from calque.train.schedule import Plateau, rate
 from calque.workflow.steps import run_training

@@ -19,11 +19,11 @@ from typing import Any
 
 import torch
 
-import calque.run.folder
+import calque.run.tensors
 from calque import cli
 from calque.experiment import DataSettings, Experiment, ModelSettings, TrainSettings, write
 from calque.ground.diagnostics import CalqueError
-from calque.run.folder import read_tensors
+from calque.run.tensors import read_tensors
 from calque.train.log import Progress, Validation
 from calque.train.loop import StoppedTraining
 from calque.workflow.steps import run_training
@@ -218,7 +218,7 @@ def fail(kind: str, code: int, at: int) -> None:
     if kind == "limit":
         resource.setrlimit(resource.RLIMIT_FSIZE, (at, at))
         return
-    owner: Any = {"replace": os, "fsync": os, "mkstemp": tempfile, "save_file": calque.run.folder}[kind]
+    owner: Any = {"replace": os, "fsync": os, "mkstemp": tempfile, "save_file": calque.run.tensors}[kind]
     plain, left = getattr(owner, kind), [at]
 
     def failing(*arguments: Any, **named: Any) -> Any:

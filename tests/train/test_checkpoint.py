@@ -12,7 +12,7 @@ from torch import Tensor
 
 from calque.experiment import TrainSettings
 from calque.ground.diagnostics import CalqueError
-from calque.run.folder import read_tensors, write_tensors
+from calque.run.tensors import read_tensors, write_tensors
 from calque.train.checkpoint import Checkpoint, Checkpoints, average, best
 
 

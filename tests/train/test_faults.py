@@ -17,7 +17,9 @@ from torch import Tensor
 from calque.data.batches import collate
 from calque.experiment import Experiment
 from calque.ground.diagnostics import CalqueError
-from calque.run.folder import load_model, read_tensors, sole_training
+from calque.run.folder import sole_training
+from calque.run.model_file import load_model
+from calque.run.tensors import read_tensors
 from calque.train.loop import FinishedTraining, StoppedTraining
 from calque.workflow.steps import run_training
 
@@ -149,7 +151,7 @@ def test_a_signal_ends_what_takes_long(tmp_path: Path, monkeypatch: pytest.Monke
     with monkeypatch.context() as m:
         slow = {
             "validation": ("calque.train.loop.plan", 2),
-            "translation": ("calque.workflow.steps.translate_lines", 0),
+            "translation": ("calque.workflow.validation.translate_lines", 0),
             "update": ("calque.train.loss.batch_loss", 2),
             "the mean": ("calque.train.loop.average", 4),
         }

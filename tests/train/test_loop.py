@@ -22,7 +22,8 @@ from calque.experiment import DataSettings, Experiment, load, write
 from calque.ground.diagnostics import CalqueError, Text
 from calque.layers.registry import builtin
 from calque.model import cross_entropy
-from calque.run.folder import load_model, read_tensors
+from calque.run.model_file import load_model
+from calque.run.tensors import read_tensors
 from calque.train.log import Progress, Translated, Validation
 from calque.train.loop import FinishedTraining, StoppedTraining, train
 from calque.train.precision import probe_precision

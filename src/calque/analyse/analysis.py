@@ -19,7 +19,8 @@ from calque.evaluate import Score, bleu, chrf
 from calque.ground.diagnostics import Place, error, nearest
 from calque.ledger.entry import Entry, conditions
 from calque.ledger.entry import read as read_entries
-from calque.run.folder import LOG, MODEL, read_about
+from calque.run.folder import LOG, MODEL
+from calque.run.tensors import read_about
 
 ATTENDED = 200
 """Sentences whose attention is recorded for figures over all heads of all runs."""

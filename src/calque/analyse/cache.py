@@ -12,7 +12,7 @@ from calque.analyse.drawn import DrawnFigure, Table
 from calque.data.corpus import checksum
 from calque.ground.files import write_whole
 from calque.ground.version import VERSION
-from calque.run.folder import writing
+from calque.run.tensors import writing
 
 KEPT = "kept"
 """The folder, below that of the report."""

@@ -24,9 +24,10 @@ from calque.explain.totals import ModelCosts, Surroundings, whole
 from calque.ground.diagnostics import CalqueError, Place, error
 from calque.layers.contract import ENCODER as OF_ENCODER
 from calque.layers.contract import Layer, SourceArg
-from calque.run.folder import ARCHITECTURE, CORPUS, EXPERIMENT, MODEL, read_about
+from calque.run.folder import ARCHITECTURE, CORPUS, EXPERIMENT, MODEL
+from calque.run.tensors import read_about
 from calque.workflow import api
-from calque.workflow.steps import tokenisation
+from calque.workflow.validation import tokenisation
 
 ENCODER, DECODER, SOURCE = "encoder self-attention", "decoder self-attention", "source attention"
 KINDS = (ENCODER, DECODER, SOURCE)

@@ -11,7 +11,7 @@ from calque.analyse.pieces import PIECES, Piece
 from calque.analyse.runs import stem
 from calque.ground.diagnostics import error
 from calque.ground.files import staged, sweep, write_whole
-from calque.run.folder import writing
+from calque.run.tensors import writing
 
 REPORT = "report.html"
 

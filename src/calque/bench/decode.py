@@ -26,9 +26,9 @@ from calque.decode.translate import Sentence, Translator, translate_batch
 from calque.ground.diagnostics import Place, error
 from calque.ledger.entry import conditions
 from calque.model import Model, Shape
-from calque.run.folder import load_model
+from calque.run.model_file import load_model
 from calque.train.initialise import initialise
-from calque.workflow.steps import registry_of_run
+from calque.workflow.plugins import registry_of_run
 
 TIMED = (
     "encoder, states, search; for a run also the text of translations; not loading. "

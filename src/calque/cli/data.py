@@ -25,7 +25,8 @@ def data(name: str, source: Path | None, where: Path | None) -> None:
     meteor: the word lists that METEOR needs. The licence of each is shown first. A call that was cut off goes on where it
     stopped.
     """
-    from calque.data.public import build, corpus, data_root
+    from calque.data.public import corpus, data_root
+    from calque.data.public_fetch import build
 
     below = data_root(where)
     build(corpus(name), below, source, tell)

@@ -201,7 +201,7 @@ def explain_error(code: str) -> None:
 def prove(file: Path) -> None:
     """Prove the contract for the layers of a Python FILE: every law, on every example, in a minute."""
     from calque.prove import prove_module
-    from calque.workflow.steps import load_plugin
+    from calque.workflow.plugins import load_plugin
 
     reports = prove_module(load_plugin(str(file)))
     if not reports:

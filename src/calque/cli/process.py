@@ -89,10 +89,10 @@ def _show(fault: CalqueError) -> int:
 
 def _plugin_at_fault(fault: BaseException) -> Place | None:
     """The last line of a plugin's file that was executed when an exception arose, if any was."""
-    if (workflow := sys.modules.get("calque.workflow.steps")) is None:
+    if (plugins := sys.modules.get("calque.workflow.plugins")) is None:
         return None  # no plugin without it
     frames = traceback.walk_tb(fault.__traceback__)
-    at = [(f.f_code.co_filename, n) for f, n in frames if str(f.f_globals.get("__name__")).startswith(workflow.PLUGIN)]
+    at = [(f.f_code.co_filename, n) for f, n in frames if str(f.f_globals.get("__name__")).startswith(plugins.PLUGIN)]
     return Place(*at[-1]) if at else None
 
 

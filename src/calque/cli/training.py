@@ -161,7 +161,7 @@ def train(run: Path, overrides: tuple[str, ...], out: Path | None, parent: Path 
 def average(run: Path, best: bool, count: int, out: Path) -> None:
     """Average checkpoints of a RUN into a model of their own."""
     from calque.train.averaging import average_run
-    from calque.workflow.steps import registry_of_run
+    from calque.workflow.plugins import registry_of_run
 
     updates = average_run(run, out, "best" if best else "last", count, registry_of_run(run))
     tell(f"mean of checkpoints {', '.join(map(str, updates))}")

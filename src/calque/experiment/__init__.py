@@ -1,7 +1,13 @@
-"""The experiment file: one TOML is one complete run."""
+"""The experiment file: one TOML file is one complete run.
 
-from calque.experiment.keys import DataSettings, DecodeSettings, ModelSettings, TrainSettings
-from calque.experiment.load import LIMITS, Experiment, check, differences, digest, load, override, to_toml, write
+Every key is a typed field of a section in `keys`, with its unit in its name and its meaning beside it. An unknown key is an error
+with a suggestion. The run folder holds the file with every value resolved.
+"""
+
+from calque.experiment.keys import DataSettings, DecodeSettings, Experiment, ModelSettings, TrainSettings
+from calque.experiment.load import load, override
+from calque.experiment.rules import LIMITS, check
+from calque.experiment.write import differences, digest, to_toml, write
 
 __all__ = [
     "LIMITS",
@@ -12,5 +18,9 @@ __all__ = [
     "TrainSettings",
     "check",
     "differences",
+    "digest",
+    "load",
+    "override",
+    "to_toml",
+    "write",
 ]
-__all__ += ["digest", "load", "override", "to_toml", "write"]

@@ -1,20 +1,23 @@
 """The sections of an experiment file: every key with its default, its bounds and its meaning."""
 
-from dataclasses import dataclass, field
-from typing import Any
+from collections.abc import Mapping
+from dataclasses import dataclass, field, fields
+from typing import TypeVar
+
+T = TypeVar("T")
 
 
 def key(
-    default: Any, doc: str, *, choices: tuple[str, ...] = (), low: float | None = None, high: float | None = None
-) -> Any:
-    """A documented key: its default, what it means, and the values it may take."""
-    made = {"doc": doc, "choices": choices, "low": low, "high": high}
+    default: T, doc: str, *, choices: tuple[str, ...] = (), low: float | None = None, high: float | None = None
+) -> T:
+    """A documented key: its default, its meaning, and the values that it may have."""
     if isinstance(default, list | dict):
         raise TypeError("defaults are immutable: use a tuple")
-    return field(default=default, metadata=made)
+    return field(default=default, metadata={"doc": doc, "choices": choices, "low": low, "high": high})
 
 
-def _called(path: str) -> str:
+def _name(path: str) -> str:
+    """The name of a validation text: that of its file up to the first dot."""
     name = path.replace("\\", "/").rpartition("/")[2]
     return name.partition(".")[0] or name
 
@@ -56,7 +59,7 @@ class DataSettings:
     def further(self) -> list[tuple[str, tuple[str, str]]]:
         """The names and the files of the further validation texts."""
         files = self.valid_more
-        return [(_called(source), (source, target)) for source, target in zip(files[::2], files[1::2], strict=False)]
+        return [(_name(source), (source, target)) for source, target in zip(files[::2], files[1::2], strict=False)]
 
 
 @dataclass(frozen=True)
@@ -251,3 +254,34 @@ class DecodeSettings:
         "of weights and products while decoding; int8: on a processor, see `calque.decode.products`",
         choices=("float32", "bfloat16", "int8"),
     )
+
+
+@dataclass(frozen=True)
+class Experiment:
+    """A whole run."""
+
+    data: DataSettings = field(default_factory=DataSettings)
+    model: ModelSettings = field(default_factory=ModelSettings)
+    train: TrainSettings = field(default_factory=TrainSettings)
+    decode: DecodeSettings = field(default_factory=DecodeSettings)
+
+
+@dataclass(frozen=True, slots=True)
+class Key:
+    """What an experiment file may say of one key."""
+
+    name: str
+    kind: object
+    """str, bool, int, float or tuple[str, ...]"""
+    doc: str
+    choices: tuple[str, ...]
+    low: float | None
+    high: float | None
+
+
+SECTIONS: Mapping[str, Mapping[str, Key]] = {
+    section.name: {k.name: Key(k.name, k.type, **k.metadata) for k in fields(section.type)}
+    for section in fields(Experiment)
+    if isinstance(section.type, type)
+}
+"""Every key by section and name."""

@@ -5,10 +5,8 @@ python -m calque.experiment.keys_page > docs/experiment.md
 
 import sys
 from collections.abc import Iterator
-from dataclasses import Field, fields
-from typing import Any
 
-from calque.experiment import Experiment
+from calque.experiment.keys import SECTIONS, Experiment, Key
 from calque.experiment.toml import literal
 
 HEAD = """\
@@ -33,27 +31,24 @@ def page() -> str:
 
 
 def _sections() -> Iterator[str]:
-    for section in fields(Experiment):
-        part = getattr(Experiment(), section.name)
-        what = str(type(part).__doc__).partition(": ")[2]
-        yield f"## [{section.name}]\n\n{what[:1].upper()}{what[1:]}\n"
+    for section, keys in SECTIONS.items():
+        part = getattr(Experiment(), section)
+        meaning = str(type(part).__doc__).partition(": ")[2]
+        yield f"## [{section}]\n\n{meaning[:1].upper()}{meaning[1:]}\n"
         yield "| key | default | values | meaning |\n|---|---|---|---|"
-        yield "\n".join(_row(key, getattr(part, key.name)) for key in fields(part)) + "\n"
+        yield "\n".join(_row(key, getattr(part, key.name)) for key in keys.values()) + "\n"
 
 
-def _row(key: "Field[Any]", default: object) -> str:
-    cells = (f"`{key.name}`", f"`{literal(default)}`", _values(key), key.metadata["doc"].replace("<", "&lt;"))
+def _row(key: Key, default: object) -> str:
+    cells = (f"`{key.name}`", f"`{literal(default)}`", _values(key), key.doc.replace("<", "&lt;"))
     return "| " + " | ".join(cell.replace("|", "\\|") for cell in cells) + " |"
 
 
-def _values(key: "Field[Any]") -> str:
-    about = key.metadata
-    if about["choices"]:
-        return ", ".join(f"`{literal(choice)}`" for choice in about["choices"])
-    kind = next((name for type_, name in KINDS.items() if key.type is type_), "a list of texts")
-    bounds = [
-        f"{word} {about[bound]:g}" for word, bound in (("from", "low"), ("to", "high")) if about[bound] is not None
-    ]
+def _values(key: Key) -> str:
+    if key.choices:
+        return ", ".join(f"`{literal(choice)}`" for choice in key.choices)
+    kind = next((name for type_, name in KINDS.items() if key.kind is type_), "a list of texts")
+    bounds = [f"{word} {bound:g}" for word, bound in (("from", key.low), ("to", key.high)) if bound is not None]
     return " ".join([kind, *bounds])
 
 

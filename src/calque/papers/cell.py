@@ -16,7 +16,8 @@ from calque.papers.plan import CELLS, FAILURES, HYPOTHESES, LOCKS, REFERENCE, RU
 from calque.papers.recipes import settings_text
 from calque.papers.request import Request
 from calque.papers.texts import as_lines, scores
-from calque.run.folder import CORPUS, LOG, writing
+from calque.run.folder import CORPUS, LOG
+from calque.run.tensors import writing
 from calque.train.loop import FinishedTraining, StoppedTraining
 from calque.train.order import layout, updates
 from calque.workflow.show import Show

@@ -15,7 +15,7 @@ from calque.papers.paper import Column
 from calque.papers.plan import CELLS, HYPOTHESES, LOCKS, PLAIN_REFERENCE, REFERENCE, Tell
 from calque.papers.sets import AER, Measured, accuracies, error_rate, kind_figure, moses
 from calque.papers.texts import LEFT_OUT, TEXTS, as_lines, has_case, measure_of
-from calque.run.folder import writing
+from calque.run.tensors import writing
 
 TRAININGS = (*TEXTS, "perplexity", "accuracy", "aer")
 """Metrics of trained cells, as against speeds."""

@@ -17,7 +17,7 @@ from calque.papers.computed_paper import ORDERS, ComputedTable
 from calque.papers.corpora import TrainingCorpus
 from calque.papers.plan import DATA, Tell
 from calque.papers.recipes import Budget
-from calque.run.folder import writing
+from calque.run.tensors import writing
 from calque.zoo.rows import place
 
 MOST = 100_000

@@ -22,7 +22,7 @@ from calque.papers.paper import Row
 from calque.papers.plan import CELLS, HYPOTHESES, LOCKS, TableCell
 from calque.papers.texts import as_lines, scores
 from calque.papers.trained import MEMBERS
-from calque.run.folder import writing
+from calque.run.tensors import writing
 from calque.workflow.api import Run
 
 LEAST = 2

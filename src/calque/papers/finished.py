@@ -20,7 +20,7 @@ from calque.papers.request import Request, asked_in
 from calque.papers.trained import MEMBERS
 from calque.run.folder import ARCHITECTURE, EXPERIMENT
 from calque.workflow.api import Run, load
-from calque.workflow.steps import registry_of_run
+from calque.workflow.plugins import registry_of_run
 
 
 class NotMeasured(Exception):

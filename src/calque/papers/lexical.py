@@ -15,7 +15,7 @@ from calque.ground.files import only, write_whole
 from calque.papers.finished import Folder
 from calque.papers.plan import DICTIONARY, LEXICON, LOCKS, Plan
 from calque.papers.texts import as_lines
-from calque.run.folder import writing
+from calque.run.tensors import writing
 
 Cut = Callable[[str], Sequence[str]]
 

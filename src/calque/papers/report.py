@@ -25,7 +25,7 @@ from calque.papers.speed import TIMED
 from calque.papers.texts import TEXTS, measure_of
 from calque.papers.trained import UNDER_TRAINED, marked_rows, why_untested
 from calque.papers.verdicts import UNTESTED, ClaimVerdict, Judge, claims_of, statistics_of
-from calque.run.folder import writing
+from calque.run.tensors import writing
 from calque.zoo.rows import place
 
 OF = ("NIST BLEU of", "AER of", "accuracy of")

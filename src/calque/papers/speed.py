@@ -27,7 +27,8 @@ from calque.papers.paper import LOWER_IS_BETTER, Column, PrintedTable, Row
 from calque.papers.plan import RUNS, Tell, Texts, named_rows, rows_of
 from calque.papers.recipes import Budget, settings_text
 from calque.papers.request import Request, claim_folder
-from calque.run.folder import EXPERIMENT, MODEL, writing
+from calque.run.folder import EXPERIMENT, MODEL
+from calque.run.tensors import writing
 from calque.train.precision import pick_device, processor
 from calque.train.timed_updates import TrainingSpeed, measure
 

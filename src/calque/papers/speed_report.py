@@ -20,7 +20,7 @@ from calque.papers.request import Request, asked_in
 from calque.papers.speed import TIMED, measured, times, timing_in
 from calque.papers.trained import UNDER_TRAINED, marked_rows, why_untested
 from calque.papers.verdicts import UNTESTED, ClaimVerdict, claims_of
-from calque.run.folder import writing
+from calque.run.tensors import writing
 from calque.zoo.rows import place
 
 HEAD = ("", "", "row", "here", "lowest", "highest", "times", "paper", "times")

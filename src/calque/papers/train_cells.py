@@ -8,7 +8,7 @@ from calque.papers.corpora import TrainingCorpus
 from calque.papers.own_corpus import OwnCorpus
 from calque.papers.plan import CELLS, Plan, TableCell, Tell, cells_of, rows_of, table_of
 from calque.papers.request import Request, claim_folder
-from calque.run.folder import writing
+from calque.run.tensors import writing
 from calque.train.loop import StoppedTraining
 
 

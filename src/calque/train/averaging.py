@@ -6,7 +6,8 @@ from pathlib import Path
 
 from calque.ground.diagnostics import Place, error
 from calque.layers.contract import Registry
-from calque.run.folder import load_model, save_model, sole_training, start_run
+from calque.run.folder import sole_training, start_run
+from calque.run.model_file import load_model, save_model
 from calque.train.checkpoint import Checkpoints, average
 
 

@@ -11,16 +11,8 @@ from torch import Tensor
 
 from calque.experiment import TrainSettings
 from calque.ground.diagnostics import Place, error
-from calque.run.folder import (
-    CHECKPOINTS,
-    MODEL,
-    read_about,
-    read_tensors,
-    remove_tensors,
-    rewrite_about,
-    write_tensors,
-    writing,
-)
+from calque.run.folder import CHECKPOINTS, MODEL
+from calque.run.tensors import read_about, read_tensors, remove_tensors, rewrite_about, write_tensors, writing
 
 _STATE = "state-"
 

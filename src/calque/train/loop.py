@@ -18,7 +18,9 @@ from calque.experiment import Experiment
 from calque.ground.diagnostics import Place
 from calque.layers.contract import Registry
 from calque.model import Model, Shape
-from calque.run.folder import LOG, load_weights, save_model, sole_training, weights_of, write_definition, writing
+from calque.run.folder import LOG, sole_training, write_definition
+from calque.run.model_file import load_weights, save_model, weights_of
+from calque.run.tensors import writing
 from calque.train.call import TrainingCall
 from calque.train.checkpoint import Checkpoint, Checkpoints, average, best
 from calque.train.initialise import initialise

@@ -14,7 +14,9 @@ from calque.data.subwords import load_codecs
 from calque.experiment import DataSettings, Experiment, load
 from calque.ground.diagnostics import CalqueError, Place, error
 from calque.model import Model
-from calque.run.folder import CODECS, EXPERIMENT, MODEL, check_codecs, codec_sums, read_about, read_tensors
+from calque.run.folder import CODECS, EXPERIMENT, MODEL
+from calque.run.model_file import check_codecs, codec_sums
+from calque.run.tensors import read_about, read_tensors
 
 TAKEN = ("subwords", "codes", "vocabulary_size", "minimum_count", "split_digits", "joint")
 """The keys of [data] that come with codecs."""

@@ -18,7 +18,8 @@ from calque.experiment import write as write_experiment
 from calque.experiment.toml import literal
 from calque.ground.diagnostics import Place, error
 from calque.ground.files import sync_folder, write_whole
-from calque.run.folder import EXPERIMENT, PHASES, writing
+from calque.run.folder import EXPERIMENT, PHASES
+from calque.run.tensors import writing
 from calque.train.log import Log
 
 _NAME = re.compile(r"(\d{4,})-(from|before)-update-(\d+)\.toml")

@@ -10,18 +10,8 @@ from calque.data.compiled import link_corpus
 from calque.data.corpus import INDEX
 from calque.ground.diagnostics import CalqueError
 from calque.ground.files import sync_folder
-from calque.run.folder import (
-    ARCHITECTURE,
-    CHECKPOINTS,
-    CODECS,
-    CORPUS,
-    EXPERIMENT,
-    LOG,
-    MODEL,
-    PHASES,
-    read_about,
-    writing,
-)
+from calque.run.folder import ARCHITECTURE, CHECKPOINTS, CODECS, CORPUS, EXPERIMENT, LOG, MODEL, PHASES
+from calque.run.tensors import read_about, writing
 
 REPLACED = "replaced"
 """The folders below a run folder that hold what was moved aside: `replaced-0001` and so on. Each is a run folder."""

@@ -30,8 +30,9 @@ from calque.experiment.toml import literal
 from calque.ground.diagnostics import Diagnostic, Place, Text, error, render
 from calque.layers.registry import builtin
 from calque.model import Model, Shape
-from calque.run.folder import EXPERIMENT, load_model
-from calque.workflow.steps import registry_of_run
+from calque.run.folder import EXPERIMENT
+from calque.run.model_file import load_model
+from calque.workflow.plugins import registry_of_run
 
 
 def check(text: str) -> CheckedDefinition:

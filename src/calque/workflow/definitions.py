@@ -56,7 +56,11 @@ def _of_experiment(
     from calque.layers.declared import declared
 
     experiment = load(path, overrides)
-    library = with_plugins(experiment.model) if experiment.model.plugins else declared()
+    library = declared()
+    if experiment.model.plugins:
+        from calque.workflow.plugins import registry_of  # with torch: plugins are Python modules
+
+        library = registry_of(experiment.model)
     return DefinitionSubject(definition(experiment), library, experiment.model.dialect, experiment)
 
 

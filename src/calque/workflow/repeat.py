@@ -15,7 +15,8 @@ from typing import Any
 from calque.data.compiled import corpus_digest, link_corpus
 from calque.data.corpus import INDEX, open_corpus
 from calque.ground.diagnostics import CalqueError, Place, error
-from calque.run.folder import CORPUS, LOG, MODEL, read_about, sole_training, writing
+from calque.run.folder import CORPUS, LOG, MODEL, sole_training
+from calque.run.tensors import read_about, writing
 from calque.train.call import ReplayPlan, TrainingCall
 from calque.train.checkpoint import newest_state
 from calque.train.log import Watcher

@@ -1,100 +1,30 @@
 """The steps of a run, put together: definition, corpus, training, trained model."""
 
 import contextlib
-import importlib
-import importlib.util
-import sys
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from dataclasses import replace
 from pathlib import Path
-from types import ModuleType
 from typing import Any
 
 from calque.adl.check import check
 from calque.adl.dialect import reader
-from calque.adl.program import prelude
-from calque.adl.signature import REPEAT, SETTINGS
 from calque.data.compiled import GivenCodecs, PreparedCorpus, compiled_before, corpus_digest, prepare
-from calque.decode.translate import Translator, translate_lines
-from calque.evaluate import bleu
-from calque.experiment import DataSettings, Experiment, ModelSettings, load
+from calque.experiment import DataSettings, Experiment, load
 from calque.experiment import check as check_experiment
-from calque.ground.diagnostics import CalqueError, Place, error, render_all
-from calque.layers.contract import Registry
-from calque.layers.registry import builtin, layers_in, with_plugins
-from calque.model import Model
-from calque.run.folder import CORPUS, EXPERIMENT, MODEL, check_codecs, read_about, sole_training
+from calque.ground.diagnostics import CalqueError, Place, render_all
+from calque.run.folder import CORPUS, EXPERIMENT, MODEL, sole_training
+from calque.run.model_file import check_codecs
+from calque.run.tensors import read_about
 from calque.train.call import TrainingCall
 from calque.train.checkpoint import newest_state
-from calque.train.log import SampleTranslation, Translated, Watcher
+from calque.train.log import Watcher
 from calque.train.loop import FinishedTraining, StoppedTraining, train
 from calque.train.parent import codecs_of, refuse_another_parent
 from calque.train.restart import complete_move, move_aside
 from calque.train.run_identity import identity, refuse_another
 from calque.workflow.definitions import definition
-
-PLUGIN = "calque_plugin."
-"""Before the names of modules that were loaded from files, so that none hides a module of the same name."""
-SAMPLES = 2
-"""Validation sentences whose translations are shown at each validation ..."""
-SAMPLED = 100
-"""... chosen from so many where none are translated for BLEU ..."""
-GLANCE = (5, 20)
-"""... of so many words, if there are such."""
-
-
-def load_plugin(name: str) -> ModuleType:
-    """A module of layers: a file ending in .py, or an importable name.
-
-    Raises X401 where it cannot be imported, X411 where one of its layers has a name that the language has taken.
-    """
-    try:
-        module = _from_file(name) if name.endswith(".py") else importlib.import_module(name)
-    except CalqueError:
-        raise
-    except (Exception, SystemExit) as e:  # whatever a person's module does when it is run
-        raise error("X401", Place(name), reason=f"{type(e).__name__}: {e}") from None
-    _check_layers(module, name, {*builtin().layers, REPEAT.name, *SETTINGS, *(s.name for s in prelude())})
-    return module
-
-
-def _from_file(name: str) -> ModuleType:
-    path = Path(name)
-    spec = importlib.util.spec_from_file_location(PLUGIN + path.stem, path)
-    if spec is None or spec.loader is None or not path.is_file():
-        raise error("X401", Place(name), reason="there is no such file")
-    module = importlib.util.module_from_spec(spec)
-    sys.modules[spec.name] = module
-    spec.loader.exec_module(module)
-    return module
-
-
-def _check_layers(module: ModuleType, file: str, taken: set[str]) -> None:
-    for layer in layers_in(module):
-        if (
-            layer.name in taken and builtin().layers.get(layer.name) is not layer
-        ):  # a module of the library may be named
-            raise error("X411", Place(file), name=layer.name)
-        try:
-            layer.signature()
-        except (TypeError, ValueError, AttributeError) as e:
-            raise error("X401", Place(file), reason=f"the arguments of `{layer.name}`: {e}") from None
-
-
-def registry_of(model: ModelSettings) -> Registry:
-    """The library's layers and those of the experiment's plugins."""
-    modules: list[ModuleType] = []
-    for name in model.plugins:
-        module = load_plugin(name)
-        _check_layers(module, name, {layer.name for before in modules for layer in layers_in(before)})
-        modules.append(module)
-    return with_plugins(tuple(modules)) if modules else builtin()
-
-
-def registry_of_run(folder: Path) -> Registry:
-    """The layers that the definition in a run folder may name; the library's where the folder holds no experiment."""
-    file = folder / EXPERIMENT
-    return registry_of(load(file).model) if file.is_file() else builtin()
+from calque.workflow.plugins import registry_of
+from calque.workflow.validation import validation_translator
 
 
 def run_training(
@@ -215,41 +145,3 @@ def _corpus_held(folder: Path) -> Mapping[str, Any]:
         with contextlib.suppress(CalqueError, KeyError):
             return {"identity": {"corpus": read_about(folder / MODEL)["data"]}}
     return {}
-
-
-def validation_translator(prepared: PreparedCorpus, experiment: Experiment) -> Callable[[Model], Translated]:
-    """Translates the first validation sentences greedily: for BLEU, where it is asked for, and for samples to look at."""
-    count = experiment.train.validate_bleu_sentences
-    sources, references = (lines[: count or SAMPLED] for lines in prepared.lines("valid"))
-    shown = samples_of(sources)
-    if not count:
-        sources, references = ([lines[n] for n in shown] for lines in (sources, references))
-        shown = range(len(shown))
-    decode = replace(experiment.decode, beam=1, sample=False, replace_unknown=False)
-
-    def translate(model: Model) -> Translated:
-        loaded = Translator(model, *prepared.codecs, decode, experiment.data.source_end)
-        found = first_best(loaded, sources)
-        samples = tuple(SampleTranslation(sources[n], references[n], found[n]) for n in shown)
-        score = bleu(found, references, tokenize=tokenisation(experiment.data)).value if count else None
-        return Translated(score, samples)
-
-    return translate
-
-
-def samples_of(sources: Sequence[str]) -> Sequence[int]:
-    """The numbers of the sentences to show: the first of a length that a person reads at a glance, else the first with words."""
-    words = [len(line.split()) for line in sources]
-    fitting = [n for n, count in enumerate(words) if GLANCE[0] <= count <= GLANCE[1]]
-    others = [n for n, count in enumerate(words) if count and n not in set(fitting)]
-    return sorted([*fitting, *others][:SAMPLES])
-
-
-def first_best(loaded: Translator, lines: Sequence[str]) -> list[str]:
-    """The best translation of each line."""
-    return [best[0].text for best in translate_lines(loaded, lines)]
-
-
-def tokenisation(data: DataSettings) -> str:
-    """How BLEU cuts words: 13a on plain text, none on text that was tokenised before."""
-    return "none" if data.subwords in ("codes", "words") else "13a"

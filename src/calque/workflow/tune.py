@@ -13,10 +13,11 @@ from calque.decode.unknown import replace_unknown
 from calque.evaluate import bleu
 from calque.experiment import load
 from calque.ground.files import write_whole
-from calque.run.folder import EXPERIMENT, MODEL, read_about, writing
+from calque.run.folder import EXPERIMENT, MODEL
+from calque.run.tensors import read_about, writing
 from calque.train.phases import write_run_experiment
 from calque.workflow.api import Run
-from calque.workflow.steps import tokenisation
+from calque.workflow.validation import tokenisation
 
 JOURNAL = "tune.jsonl"
 """What has been tried, in the run folder."""

@@ -1,12 +1,12 @@
 """What `calque new` proposes: as a short experiment file with a comment on each key, and as ten lines with their reasons."""
 
 from collections.abc import Iterator
-from dataclasses import fields
 from pathlib import Path
 from shlex import quote
 from typing import NamedTuple
 
 from calque.experiment import Experiment
+from calque.experiment.keys import SECTIONS
 from calque.experiment.toml import comment, literal
 from calque.ground.diagnostics import Diagnostic
 from calque.workflow.new.choices import Choice
@@ -72,70 +72,48 @@ def brief_toml(proposal: Proposal) -> str:
     )
     blocks = ["\n".join(comment(head))]
     default = Experiment()
-    for section in ("data", "model", "train", "decode"):
+    for section, keys in SECTIONS.items():
         part, plain = getattr(proposal.experiment, section), getattr(default, section)
         names = [name.partition(".")[2] for name in SHOWN if name.startswith(f"{section}.")]
         written = [f"[{section}]"]
-        for name in [*names, *(f.name for f in fields(part) if f.name not in names)]:
+        for name in [*names, *(name for name in keys if name not in names)]:
             key = f"{section}.{name}"
             if getattr(part, name) != getattr(plain, name) or key in ALWAYS:
-                doc = next(f.metadata["doc"] for f in fields(part) if f.name == name)
-                written += [*comment(SHOWN.get(key, doc)), f"{name} = {literal(getattr(part, name))}"]
+                written += [*comment(SHOWN.get(key, keys[name].doc)), f"{name} = {literal(getattr(part, name))}"]
         blocks.append("\n".join(written))
     return "\n\n".join(blocks) + "\n"
 
 
 def lines(proposal: Proposal) -> Iterator[str]:
     """Ten lines: what is proposed, and why."""
-    choice, train, told = proposal.choice, proposal.experiment.train, []
-    pairs, held = proposal.counts
-    told.append(
-        (
-            "corpus",
-            f"{pairs:,} pairs for training, {held:,} for validation; {proposal.words[0]:.1f} words a source, "
-            f"{proposal.words[1]:.1f} a target",
-        )
+    width = max(len(name) for name, _ in _reasons(proposal))
+    return (f"{name:<{width}}  {text}" for name, text in _reasons(proposal))
+
+
+def _reasons(proposal: Proposal) -> Iterator[tuple[str, str]]:
+    choice, train, (pairs, valid) = proposal.choice, proposal.experiment.train, proposal.counts
+    words = "{:.1f} words a source, {:.1f} a target".format(*proposal.words)
+    yield "corpus", f"{pairs:,} pairs for training, {valid:,} for validation; {words}"
+    yield (
+        "vocabulary",
+        f"{proposal.experiment.data.vocabulary_size:,} subwords for both sides, few enough that this text shows each of them "
+        f"often; {proposal.subwords[0]:.1f} a source, {proposal.subwords[1]:.1f} a target",
     )
-    told.append(
-        (
-            "vocabulary",
-            f"{proposal.experiment.data.vocabulary_size:,} subwords for both sides, few enough that this text shows each of them "
-            f"often; {proposal.subwords[0]:.1f} a source, {proposal.subwords[1]:.1f} a target",
-        )
+    size = f"{choice.size.text}, {proposal.weights / 1e6:.1f} million weights"
+    yield "architecture", f"Transformer, {size}: {_why(proposal)}"
+    yield "dropout", f"{choice.dropout}, for {_passes(choice)} passes over the text: more passes want more of it"
+    updates = f"{_updates(proposal):,} updates"
+    yield "batch", f"{choice.batch:,} target tokens, so that the budget has {updates}: many small ones"
+    yield (
+        "learning rate",
+        f"{train.lr}, reached after {train.warmup_share:.0%} of the budget, then in a straight line to zero at its end "
+        "(arXiv 2502.15938)",
     )
-    told.append(
-        (
-            "architecture",
-            f"Transformer, {choice.size.text}, {proposal.weights / 1e6:.1f} million weights: {_why(proposal)}",
-        )
-    )
-    told.append(
-        ("dropout", f"{choice.dropout}, for {_passes(choice)} passes over the text: more passes want more of it")
-    )
-    told.append(
-        (
-            "batch",
-            f"{choice.batch:,} target tokens, so that the budget has {_updates(proposal):,} updates: many small ones",
-        )
-    )
-    told.append(
-        (
-            "learning rate",
-            f"{train.lr}, reached after {train.warmup_share:.0%} of the budget, then in a straight line to zero at its end "
-            "(arXiv 2502.15938)",
-        )
-    )
-    told.append(
-        (
-            "validation",
-            f"{choice.validations} times, with BLEU of {train.validate_bleu_sentences} sentences; the best checkpoint is the model",
-        )
-    )
-    told.append(("speed", _speed(proposal)))
-    told.append(("time", _time(proposal)))
-    told.append(("next", f"calque train {quote(str(proposal.file))} --out {quote(str(proposal.folder / 'run'))}"))
-    width = max(len(name) for name, _ in told)
-    return (f"{name:<{width}}  {text}" for name, text in told)
+    bleu = f"with BLEU of {train.validate_bleu_sentences} sentences"
+    yield "validation", f"{choice.validations} times, {bleu}; the best checkpoint is the model"
+    yield "speed", _speed(proposal)
+    yield "time", _time(proposal)
+    yield "next", f"calque train {quote(str(proposal.file))} --out {quote(str(proposal.folder / 'run'))}"
 
 
 def _why(proposal: Proposal) -> str:

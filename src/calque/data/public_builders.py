@@ -1,4 +1,4 @@
-"""How the files of a corpus come from what is published: unpacked, taken from archives, decoded, split."""
+"""Builders of public corpora: each makes the files of a corpus from its published inputs."""
 
 import functools
 import gzip
@@ -20,7 +20,7 @@ _ESCAPE = re.compile(r"\\u|\\\\|\\([0-9]+);")
 
 
 def copy(what: PublicCorpus, names: Sequence[str], inputs: Inputs) -> Made:
-    """Each file is an input, unpacked."""
+    """Each file is an input, decompressed."""
     for name in names:
         body = inputs(what.outputs[name].source)
         yield name, gzip.decompress(body) if body.startswith(b"\x1f\x8b") else body

@@ -1,0 +1,144 @@
+"""Rules between the keys of an experiment: a table of combinations that contradict one another."""
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from typing import NamedTuple
+
+from calque.experiment.keys import Experiment
+from calque.ground.diagnostics import CalqueError, Diagnostic, Place
+
+Fields = Mapping[str, object]
+
+LIMITS = ("max_updates", "max_epochs", "max_seconds", "patience", "min_lr")
+"""The keys of [train] that end a training."""
+_BUDGET = ("max_updates", "max_epochs", "max_seconds")
+_VALIDATE = ("validate_every_updates", "validate_every_epochs", "validate_every_seconds")
+
+
+class Rule(NamedTuple):
+    """A combination of keys that an experiment must not have."""
+
+    code: str
+    keys: tuple[str, ...]
+    """The keys concerned as `section.key`; the report points at the first of them that the file holds."""
+    faults: Callable[[Experiment], Sequence[Fields]]
+    """The fields of each report; empty where the experiment keeps the rule."""
+
+
+def contradictions(experiment: Experiment) -> Iterator[tuple[str, tuple[str, ...], Fields]]:
+    """Code, keys and fields of each fault by the rules."""
+    for code, keys, faults in RULES:
+        for fields in faults(experiment):
+            yield code, keys, fields
+
+
+def check(experiment: Experiment, place: Place) -> None:
+    """Raises X2 for each contradiction of an experiment that was put together from two."""
+    faults = [Diagnostic(code, place, fields) for code, _, fields in contradictions(experiment)]
+    if faults:
+        raise CalqueError(faults)
+
+
+def _if(broken: object, **fields: object) -> list[Fields]:
+    return [fields] if broken else []
+
+
+def _train(*keys: str) -> tuple[str, ...]:
+    return tuple(f"train.{key}" for key in keys)
+
+
+def _none(x: Experiment, keys: Sequence[str]) -> bool:
+    return not any(getattr(x.train, key) for key in keys)
+
+
+def _given(files: Sequence[str]) -> int:
+    return sum(file != "" for file in files)
+
+
+def _no_pair(files: Sequence[str], key: str) -> list[Fields]:
+    return _if(len(files) != 2 or "" in files, key=key, found=_given(files))
+
+
+def _no_pairs(files: Sequence[str]) -> bool:
+    return len(files) % 2 == 1 or "" in files
+
+
+def _repeated_names(x: Experiment) -> list[Fields]:
+    """Names that several further validation texts have; none are looked for where the files are no pairs."""
+    names = [] if _no_pairs(x.data.valid_more) else [name for name, _ in x.data.further]
+    return [{"name": name} for name in dict.fromkeys(names) if names.count(name) > 1]
+
+
+def _low_rate(x: Experiment) -> bool:
+    return x.train.min_lr >= x.train.lr > 0
+
+
+def _uncounted(x: Experiment, used: bool | int, key: str) -> list[Fields]:
+    return _if(used and not x.train.batch_sentences, key=key)
+
+
+def _unvalidated(x: Experiment, used: bool | int, key: str) -> list[Fields]:
+    return _if(used and _none(x, _VALIDATE), key=key, keys=_VALIDATE)
+
+
+RULES = (
+    Rule("X201", ("data.train",), lambda x: _no_pair(x.data.train, "data.train")),
+    Rule("X201", ("data.valid",), lambda x: _no_pair(x.data.valid, "data.valid")),
+    Rule("X201", ("data.test",), lambda x: _no_pair(x.data.test, "data.test") if x.data.test else []),
+    Rule("X216", ("data.valid_more",), lambda x: _if(_no_pairs(x.data.valid_more), found=_given(x.data.valid_more))),
+    Rule("X217", ("data.valid_more",), _repeated_names),
+    Rule("X202", ("model.file", "model.text"), lambda x: _if(not x.model.file and not x.model.text.strip())),
+    Rule("X203", ("model.file", "model.text"), lambda x: _if(x.model.file and x.model.text)),
+    Rule("X204", ("data.subwords", "data.codes"), lambda x: _if(x.data.subwords == "codes" and not x.data.codes)),
+    Rule(
+        *("X205", ("data.codes", "data.subwords")),
+        lambda x: _if(x.data.subwords != "codes" and x.data.codes, found=x.data.subwords),
+    ),
+    Rule(
+        *("X801", ("decode.replace_unknown", "data.subwords")),
+        lambda x: _if(x.decode.replace_unknown and x.data.subwords != "words", found=x.data.subwords),
+    ),
+    Rule("X206", _train(*LIMITS), lambda x: _if(_none(x, LIMITS), keys=LIMITS)),
+    Rule(
+        *("X207", _train("batch_tokens", "batch_sentences")),
+        lambda x: _if(not x.train.batch_tokens and not x.train.batch_sentences),
+    ),
+    Rule(
+        *("X208", _train("schedule", *_BUDGET)),
+        lambda x: _if(x.train.schedule == "linear" and _none(x, _BUDGET), keys=_BUDGET),
+    ),
+    Rule(
+        *("X430", _train("warmup_share", *_BUDGET)),
+        lambda x: _if(x.train.warmup_share and _none(x, _BUDGET), keys=_BUDGET),
+    ),
+    Rule(
+        *("X431", _train("beta2_half_life_tokens", "batch_tokens")),
+        lambda x: _if(x.train.beta2_half_life_tokens and not x.train.batch_tokens),
+    ),
+    Rule(
+        *("X432", _train("beta2_half_life_tokens", "bptt_words")),
+        lambda x: _if(x.train.beta2_half_life_tokens and x.train.bptt_words, found=x.train.bptt_words),
+    ),
+    Rule(
+        *("X209", _train("normalise", "batch_sentences")),
+        lambda x: _uncounted(x, x.train.normalise == "batch", "train.normalise"),
+    ),
+    Rule(
+        *("X209", _train("sort_batches", "batch_sentences")),
+        lambda x: _uncounted(x, x.train.sort_batches, "train.sort_batches"),
+    ),
+    Rule(
+        *("X212", _train("bptt_words", "accumulate")),
+        lambda x: _if(x.train.bptt_words and x.train.accumulate > 1, found=x.train.accumulate),
+    ),
+    Rule("X213", _train("min_lr", "lr"), lambda x: _if(_low_rate(x), lr=x.train.lr, found=x.train.min_lr)),
+    Rule(
+        *("X215", _train("min_lr", "schedule")),
+        lambda x: _if(x.train.min_lr and not _low_rate(x) and x.train.schedule == "constant"),
+    ),
+    Rule("X214", _train("patience", *_VALIDATE), lambda x: _unvalidated(x, x.train.patience, "train.patience")),
+    Rule(
+        *("X214", _train("schedule", *_VALIDATE)),
+        lambda x: _unvalidated(x, x.train.schedule in ("plateau", "anneal"), "train.schedule"),
+    ),
+)
+"""Rules in the order of their reports."""

@@ -1,0 +1,132 @@
+"""One entry of an experiment file: what is wrong with its name or its value, and the setting that it becomes."""
+
+import math
+import os
+from collections.abc import Callable, Iterator, Mapping, Sequence
+
+from calque.experiment.keys import SECTIONS, Key
+from calque.experiment.rules import Fields
+from calque.experiment.toml import KeyEntry, literal
+from calque.ground.diagnostics import Diagnostic, Fix, Place, Span, nearest
+
+_PATHS = {
+    *("data.train", "data.valid", "data.valid_more", "data.test", "data.codes"),
+    *("model.file", "model.plugins", "model.parent"),
+}
+_MODULES = "model.plugins"
+"""A list of paths that may also hold names of modules: what does not end in `.py`."""
+_NAMED = "model.file"
+"""A path that may instead be the name of an architecture of the zoo."""
+_LARGEST = 2**63 - 1  # TOML's whole numbers have 64 bits; tomllib reads longer ones
+_KINDS = {
+    bool: "true or false",
+    str: "a string",
+    int: "a whole number",
+    float: "a number",
+    list: "a list",
+    dict: "a table",
+}
+
+
+def name_faults(entry: KeyEntry, entries: Sequence[KeyEntry]) -> Iterator[Diagnostic]:
+    """What is wrong with the names of an entry: X104 (section), X105 (key), X106 (a section that is not a table)."""
+    if entry.section not in SECTIONS:
+        bare = entry.key is None and not isinstance(entry.value, dict)
+        home = _home(entry.section) if bare else None
+        meant = None if home else _nearest_new(entry.section, SECTIONS, {e.section for e in entries})
+        yield _with_fix("X104", entry.section_at, {"section": entry.section, "home": home, "nearest": meant})
+    elif entry.key is None:
+        if not isinstance(entry.value, dict):
+            fields = {"key": entry.section, "expected": "a table of keys", "found": _kind(entry.value)}
+            yield Diagnostic("X106", entry.value_at, fields)
+    elif entry.key not in SECTIONS[entry.section]:
+        home = _home(entry.key)
+        written = {e.key for e in entries if e.section == entry.section}
+        meant = None if home else _nearest_new(entry.key, SECTIONS[entry.section], written)
+        names = {"section": entry.section, "key": entry.key, "home": home, "nearest": meant}
+        yield _with_fix("X105", entry.key_at, names)
+
+
+def _home(key: str) -> str | None:
+    """The section that has a key of this name."""
+    return next((section for section, keys in SECTIONS.items() if key in keys), None)
+
+
+def _nearest_new(name: str, known: Mapping[str, object], written: set[str] | set[str | None]) -> str | None:
+    """The known name most like `name` that the file does not hold yet."""
+    return nearest(name, [other for other in known if other not in written])
+
+
+def value_faults(key: Key, entry: KeyEntry) -> list[Diagnostic]:
+    """What is wrong with the value of an entry: X106 (type), X107 (choice), X108 (bounds), X110 (characters)."""
+    name = f"{entry.section}.{entry.key}"
+    problems = _number_problems if key.kind in (int, float) else _text_problems
+    return [
+        _with_fix(code, entry.value_at, {"key": name, **fields}, literal) for code, fields in problems(key, entry.value)
+    ]
+
+
+def _text_problems(key: Key, value: object) -> Iterator[tuple[str, Fields]]:
+    expected: dict[object, tuple[type, str]] = {bool: (bool, _KINDS[bool]), str: (str, _KINDS[str])}
+    type_, words = expected.get(key.kind, (list, "a list of strings"))
+    if not isinstance(value, type_):
+        yield "X106", {"expected": words, "found": _kind(value)}
+        return
+    if isinstance(value, bool):
+        return
+    for part in value if isinstance(value, list) else [value]:
+        if not isinstance(part, str):
+            yield "X106", {"expected": "strings in the list", "found": _kind(part)}
+        # No file can have such a name, and no file can hold such text.
+        elif bad := next((c for c in part if c == "\0" or "\ud800" <= c <= "\udfff"), None):
+            yield "X110", {"found": f"U+{ord(bad):04X}"}
+    if key.choices and value not in key.choices:
+        yield "X107", {"choices": key.choices, "found": value, "nearest": nearest(str(value), key.choices)}
+
+
+def _number_problems(key: Key, value: object) -> Iterator[tuple[str, Fields]]:
+    whole = key.kind is int
+    if isinstance(value, bool) or not isinstance(value, int if whole else int | float):
+        yield "X106", {"expected": _KINDS[int if whole else float], "found": _kind(value)}
+    elif isinstance(value, int) and abs(value) > _LARGEST:
+        yield "X108", {"bounds": "a number of 64 bits", "found": "a longer one"}
+    elif not (math.isfinite(value) and _within(key, value)):
+        parts = [
+            f"{word} {bound}" for word, bound in (("at least", key.low), ("at most", key.high)) if bound is not None
+        ]
+        yield "X108", {"bounds": " and ".join(parts) or "a finite number", "found": value}
+
+
+def _within(key: Key, value: float) -> bool:
+    return (key.low is None or value >= key.low) and (key.high is None or value <= key.high)
+
+
+def setting(key: Key, entry: KeyEntry) -> object:
+    """The setting that an entry without faults becomes: lists as tuples, paths absolute."""
+    value = entry.value
+    if key.kind is float and isinstance(value, int):
+        return float(value)
+    name = f"{entry.section}.{entry.key}"
+    if isinstance(value, list):
+        return tuple(_path(name, part, entry.folder) if name in _PATHS else part for part in value)
+    return _path(name, str(value), entry.folder) if name in _PATHS else value
+
+
+def _path(name: str, written: str, folder: str) -> str:
+    path = os.path.normpath(os.path.join(folder, written)) if written else ""
+    if name == _MODULES and not path.endswith(".py"):
+        return written
+    if name == _NAMED and not written.endswith(".adl") and not os.path.exists(path):
+        return written
+    return path
+
+
+def _with_fix(code: str, at: Span | Place, fields: Fields, form: Callable[[str], str] = str) -> Diagnostic:
+    """A diagnostic that offers the nearest name, where there is one, in place of what was written."""
+    meant = fields.get("nearest")
+    fix = Fix(at, form(str(meant))) if meant and isinstance(at, Span) else None
+    return Diagnostic(code, at, fields, fix)
+
+
+def _kind(value: object) -> str:
+    return _KINDS.get(type(value), "a date or time")

@@ -1,0 +1,72 @@
+"""Plugins: modules with layers of a user, imported by name or from a file."""
+
+import importlib
+import importlib.util
+import sys
+from pathlib import Path
+from types import ModuleType
+
+from calque.adl.program import prelude
+from calque.adl.signature import REPEAT, SETTINGS
+from calque.experiment import ModelSettings, load
+from calque.ground.diagnostics import CalqueError, Place, error
+from calque.layers.contract import Registry
+from calque.layers.registry import builtin, layers_in, with_plugins
+from calque.run.folder import EXPERIMENT
+
+PLUGIN = "calque_plugin."
+"""Prefix of the names of modules that come from files: such a module hides no other of the same name."""
+
+
+def load_plugin(name: str) -> ModuleType:
+    """A module of layers: a file ending in .py, or an importable name.
+
+    Raises X401 where it cannot be imported, X411 where one of its layers has a name that the language has taken.
+    """
+    try:
+        module = _from_file(name) if name.endswith(".py") else importlib.import_module(name)
+    except CalqueError:
+        raise
+    except (Exception, SystemExit) as e:  # whatever a person's module does when it is run
+        raise error("X401", Place(name), reason=f"{type(e).__name__}: {e}") from None
+    _check_layers(module, name, {*builtin().layers, REPEAT.name, *SETTINGS, *(s.name for s in prelude())})
+    return module
+
+
+def _from_file(name: str) -> ModuleType:
+    path = Path(name)
+    spec = importlib.util.spec_from_file_location(PLUGIN + path.stem, path)
+    if spec is None or spec.loader is None or not path.is_file():
+        raise error("X401", Place(name), reason="there is no such file")
+    module = importlib.util.module_from_spec(spec)
+    sys.modules[spec.name] = module
+    spec.loader.exec_module(module)
+    return module
+
+
+def _check_layers(module: ModuleType, file: str, taken: set[str]) -> None:
+    for layer in layers_in(module):
+        if (
+            layer.name in taken and builtin().layers.get(layer.name) is not layer
+        ):  # a module of the library may be named
+            raise error("X411", Place(file), name=layer.name)
+        try:
+            layer.signature()
+        except (TypeError, ValueError, AttributeError) as e:
+            raise error("X401", Place(file), reason=f"the arguments of `{layer.name}`: {e}") from None
+
+
+def registry_of(model: ModelSettings) -> Registry:
+    """The library's layers and those of the experiment's plugins."""
+    modules: list[ModuleType] = []
+    for name in model.plugins:
+        module = load_plugin(name)
+        _check_layers(module, name, {layer.name for before in modules for layer in layers_in(before)})
+        modules.append(module)
+    return with_plugins(tuple(modules)) if modules else builtin()
+
+
+def registry_of_run(folder: Path) -> Registry:
+    """The layers that the definition in a run folder may name; the library's where the folder holds no experiment."""
+    file = folder / EXPERIMENT
+    return registry_of(load(file).model) if file.is_file() else builtin()

@@ -1,0 +1,56 @@
+"""Translations at each validation of a training: for BLEU, and as samples to look at."""
+
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+
+from calque.data.corpus import PreparedCorpus
+from calque.decode.translate import Translator, translate_lines
+from calque.evaluate import bleu
+from calque.experiment import DataSettings, Experiment
+from calque.model import Model
+from calque.train.log import SampleTranslation, Translated
+
+SAMPLES = 2
+"""Validation sentences whose translations are shown at each validation."""
+SAMPLED = 100
+"""Samples come from so many first sentences where none are translated for BLEU."""
+GLANCE = (5, 20)
+"""Fewest and most words of a sample, where the text has such sentences."""
+
+
+def validation_translator(prepared: PreparedCorpus, experiment: Experiment) -> Callable[[Model], Translated]:
+    """Translates the first validation sentences greedily: for BLEU, where it is asked for, and for samples to look at."""
+    count = experiment.train.validate_bleu_sentences
+    sources, references = (lines[: count or SAMPLED] for lines in prepared.lines("valid"))
+    shown = samples_of(sources)
+    if not count:
+        sources, references = ([lines[n] for n in shown] for lines in (sources, references))
+        shown = range(len(shown))
+    decode = replace(experiment.decode, beam=1, sample=False, replace_unknown=False)
+
+    def translate(model: Model) -> Translated:
+        loaded = Translator(model, *prepared.codecs, decode, experiment.data.source_end)
+        found = first_best(loaded, sources)
+        samples = tuple(SampleTranslation(sources[n], references[n], found[n]) for n in shown)
+        score = bleu(found, references, tokenize=tokenisation(experiment.data)).value if count else None
+        return Translated(score, samples)
+
+    return translate
+
+
+def samples_of(sources: Sequence[str]) -> Sequence[int]:
+    """The numbers of the sentences to show: the first of a length that a person reads at a glance, else the first with words."""
+    words = [len(line.split()) for line in sources]
+    fitting = [n for n, count in enumerate(words) if GLANCE[0] <= count <= GLANCE[1]]
+    others = [n for n, count in enumerate(words) if count and n not in set(fitting)]
+    return sorted([*fitting, *others][:SAMPLES])
+
+
+def first_best(loaded: Translator, lines: Sequence[str]) -> list[str]:
+    """The best translation of each line."""
+    return [best[0].text for best in translate_lines(loaded, lines)]
+
+
+def tokenisation(data: DataSettings) -> str:
+    """How BLEU cuts words: 13a on plain text, none on text that was tokenised before."""
+    return "none" if data.subwords in ("codes", "words") else "13a"
