@@ -23,8 +23,9 @@ from click.testing import CliRunner
 import calque.data.public as public
 from calque.cli import root as cli
 from calque.data.lines import Lines
-from calque.data.public import NAMES, Input, Output, PublicCorpus, build, corpus, data_root
+from calque.data.public import NAMES, build, corpus, data_root
 from calque.data.public_build import BUILDERS
+from calque.data.public_corpus import Input, Output, PublicCorpus
 from calque.ground.diagnostics import CalqueError
 
 

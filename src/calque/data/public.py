@@ -13,12 +13,11 @@ import os
 import shutil
 import tomllib
 import zlib
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from collections.abc import Callable
 from importlib import resources
 from pathlib import Path
-from typing import Any
 
+from calque.data.public_corpus import Input, Output, PublicCorpus
 from calque.ground.diagnostics import Place, error
 from calque.ground.files import alone, write_whole
 
@@ -27,41 +26,6 @@ ROOT = "CALQUE_DATA"
 NAMES = ("multi30k", "envi", "tatoeba", "meteor")
 SECONDS = 60
 """How long a server may keep silent."""
-
-
-@dataclass(frozen=True, slots=True)
-class Input:
-    """A file as it is published."""
-
-    url: str
-    sha256: str
-
-
-@dataclass(frozen=True, slots=True)
-class Output:
-    """A file as it is built."""
-
-    source: str
-    """The input it comes from; several that begin with this word where it ends in `*`."""
-    sha256: str
-    part: str = ""
-    """Which part of the input: the file of an archive, the side of a pair, the set of a split."""
-
-
-@dataclass(frozen=True)
-class PublicCorpus:
-    """One corpus: how its outputs come from its inputs."""
-
-    name: str
-    title: str
-    licence: str
-    build: str
-    """Which builder of `public_build` makes it."""
-    inputs: Mapping[str, Input]
-    outputs: Mapping[str, Output]
-    """By path below the data root."""
-    split: Mapping[str, Any] = field(default_factory=dict)
-    """Numbers of pairs, for a split that no rule tells."""
 
 
 def corpus(name: str) -> PublicCorpus:

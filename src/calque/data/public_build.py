@@ -10,7 +10,7 @@ import unicodedata
 import zipfile
 from collections.abc import Callable, Iterator, Mapping, Sequence
 
-from calque.data.public import PublicCorpus
+from calque.data.public_corpus import PublicCorpus
 
 Inputs = Callable[[str], bytes]
 Made = Iterator[tuple[str, bytes]]
