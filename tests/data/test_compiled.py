@@ -246,13 +246,13 @@ KILLED = """
 import os, sys
 from dataclasses import replace
 from pathlib import Path
-from calque import whole
+from calque.ground import files
 from calque.data import compiled
 from test_compiled import SETTINGS
 base = Path(sys.argv[1])
 if sys.argv[2] == "renames":
     real = os.rename
-    whole.os.rename = lambda a, b: (real(a, b), os._exit(9))
+    files.os.rename = lambda a, b: (real(a, b), os._exit(9))
     tell = None
 else:
     tell = lambda line: os._exit(9) if line.startswith(sys.argv[2]) else None

@@ -158,6 +158,7 @@ def test_every_code_is_raised_somewhere_and_triggered_by_a_test():
     tested = {
         c for f in Path(__file__).parent.glob("*.py") for c in re.findall(r'"(D[123]\d\d)"', f.read_text("utf-8"))
     }
-    ours = {c for c in codes() if c[:2] in ("D1", "D2", "D3")}
+    # D13 is what `calque new` says of a corpus, and is tested with it.
+    ours = {c for c in codes() if c[:2] in ("D1", "D2", "D3") and c[:3] != "D13"}
     assert raised == ours
     assert tested >= ours

@@ -67,16 +67,9 @@ def _subject(name: str, settings: tuple[str, ...], dialect: str) -> tuple[Any, A
     from calque.workflow.definitions import subject
 
     keys = tuple(one for one in settings if "." in one.partition("=")[0])
-    found = subject(name, keys, _with_plugins)
+    found = subject(name, keys)
     own = settings if found.experiment is None else tuple(one for one in settings if one not in keys)
     return found, reader(found.dialect or dialect, parse_settings(own))
-
-
-def _with_plugins(model: Any) -> Any:
-    """The layers of an experiment with plugins. Plugins are Python modules, which need torch."""
-    from calque.workflow.steps import registry_of
-
-    return registry_of(model)
 
 
 def _check(found: Any, reader: Any) -> Any:

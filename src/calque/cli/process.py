@@ -14,7 +14,6 @@ from typing import Any
 
 import click
 
-from calque import cli
 from calque.cli.base import INTERRUPTED, root, tell
 from calque.cli.streams import ReaderGone, open_streams
 from calque.ground.allocation import keep_freed_memory, let_waiting_threads_sleep
@@ -23,9 +22,9 @@ from calque.ground.diagnostics import CalqueError, Place, error, render_all
 
 def all_commands() -> click.Group:
     """The group of all commands: every module of the package adds its own to `root`."""
-    for module in pkgutil.iter_modules(cli.__path__):
+    for module in pkgutil.iter_modules([os.path.dirname(__file__)]):
         if module.name != "__main__":
-            importlib.import_module(f"{cli.__name__}.{module.name}")
+            importlib.import_module(f"{__package__}.{module.name}")
     return root
 
 

@@ -1,12 +1,12 @@
 """What the commands about a definition take: a file, an architecture of the zoo, an experiment file or a run folder."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from calque import zoo
-from calque.experiment import Experiment, ModelSettings, load
+from calque.experiment import Experiment, load
 from calque.experiment.toml import EXPERIMENT
 from calque.ground.diagnostics import CalqueError, Diagnostic, Place, Text, error, nearest
 
@@ -31,8 +31,8 @@ def definition(experiment: Experiment) -> Text:
     return Text("model.text", experiment.model.text)
 
 
-def subject(name: str, overrides: Sequence[str], with_plugins: Callable[[ModelSettings], Any]) -> DefinitionSubject:
-    """What `name` names. Layers are declarations without torch; `with_plugins` returns the layers of an experiment with plugins.
+def subject(name: str, overrides: Sequence[str]) -> DefinitionSubject:
+    """What `name` names. Layers are declarations without torch, unless an experiment has plugins.
 
     Raises what `load` and `definition` raise, X112 where there is nothing of that name, X113 for a folder that is no run.
     """
@@ -42,17 +42,15 @@ def subject(name: str, overrides: Sequence[str], with_plugins: Callable[[ModelSe
     if path.is_dir():
         if not (path / EXPERIMENT).is_file():
             raise error("X113", Place(name), name=name)
-        return _of_experiment(path / EXPERIMENT, overrides, with_plugins)
+        return _of_experiment(path / EXPERIMENT, overrides)
     if path.suffix == ".toml" and not name.endswith(".adl.toml"):
-        return _of_experiment(path, overrides, with_plugins)
+        return _of_experiment(path, overrides)
     if not path.exists() and not path.suffix and name.partition("/")[0] not in zoo.papers():
         raise missing(path)
     return DefinitionSubject(zoo.find(name), declared())
 
 
-def _of_experiment(
-    path: Path, overrides: Sequence[str], with_plugins: Callable[[ModelSettings], Any]
-) -> DefinitionSubject:
+def _of_experiment(path: Path, overrides: Sequence[str]) -> DefinitionSubject:
     from calque.layers.declared import declared
 
     experiment = load(path, overrides)
