@@ -3,8 +3,9 @@
     python benchmarks/demo_speeds.py FOLDER [CONDITION ...] [--record]
 
 Each condition has a run folder below FOLDER; one that is measured there already is not run again, so the conditions can be
-measured one by one. --record writes the entry `demo` of the ledger once all of them are there. Linux only: it sets the
-processor cores of the demo, and slow machines are made by stopping the demo for a share of every tenth of a second.
+measured one by one. --record writes the entry `demo` of the ledger from those that are there; it needs the ones that do not
+slow the demo down. Linux only: it sets the processor cores of the demo, and slow machines are made by stopping the demo for a
+share of every tenth of a second.
 """
 
 import argparse
@@ -106,8 +107,8 @@ def figures(folder: Path, said: str, wall_seconds: float) -> dict[str, float]:
     }
 
 
-def record(found: dict[str, dict[str, float]], folder: Path) -> None:
-    """All conditions as one entry of the ledger."""
+def record(found: dict[str, dict[str, float]], folder: Path, note: str) -> None:
+    """All conditions that were measured, as one entry of the ledger."""
     loaded = load_model(folder)
     train = loaded.experiment.train
     where: dict[str, Any] = {**conditions(train.precision), "batch tokens": train.batch_tokens}
@@ -123,7 +124,7 @@ def record(found: dict[str, dict[str, float]], folder: Path) -> None:
         architecture_hash=loaded.meta["architecture_hash"],
         data_hash=loaded.meta["data"],
         seed=train.seed,
-        notes="; ".join(f"{name}: {_told(c)}" for name, c in CONDITIONS.items()),
+        notes="; ".join([*(f"{name}: {_told(CONDITIONS[name])}" for name in found), *([note] if note else [])]),
     )
 
 
@@ -140,7 +141,8 @@ def main() -> None:
     parser.add_argument("folder", type=Path)
     parser.add_argument("conditions", nargs="*", metavar="CONDITION", help=", ".join(CONDITIONS))
     parser.add_argument("--record", action="store_true")
-    given = parser.parse_args()
+    parser.add_argument("--note", default="", help="for the ledger: what else the machine did")
+    given = parser.parse_intermixed_args()
     if unknown := set(given.conditions) - CONDITIONS.keys():
         parser.error(f"expected conditions among {', '.join(CONDITIONS)}, found {', '.join(sorted(unknown))}")
     found = {}
@@ -154,9 +156,9 @@ def main() -> None:
             found[name] = json.loads(measured.read_text())
             print(json.dumps({name: found[name]}), flush=True)
     if given.record:
-        if missing := CONDITIONS.keys() - found.keys():
-            parser.error(f"not measured yet: {', '.join(sorted(missing))}")
-        record(found, given.folder / "two-cores")
+        if missing := [name for name, c in CONDITIONS.items() if c.share == 1 and name not in found]:
+            parser.error(f"not measured yet: {', '.join(missing)}")
+        record(found, given.folder / "two-cores", given.note)
 
 
 if __name__ == "__main__":
