@@ -41,7 +41,7 @@ class Condition:
 CONDITIONS = {
     "two cores": Condition(2),
     "one core": Condition(1),
-    "two cores, one busy": Condition(2, busy=1),
+    "two cores beside a busy process": Condition(2, busy=1),
     "slow": Condition(1, share=0.6),
     "very slow": Condition(1, share=0.35),
 }
@@ -147,7 +147,7 @@ def main() -> None:
         parser.error(f"expected conditions among {', '.join(CONDITIONS)}, found {', '.join(sorted(unknown))}")
     found = {}
     for name, condition in CONDITIONS.items():
-        folder = given.folder / name.replace(",", "").replace(" ", "-")
+        folder = given.folder / name.replace(" ", "-")
         measured = folder.with_suffix(".json")
         if not measured.exists() and (name in given.conditions or not given.conditions):
             folder.parent.mkdir(parents=True, exist_ok=True)
