@@ -7,7 +7,7 @@ from typing import NamedTuple
 
 from calque.adl.canonical import program_text
 from calque.adl.collection import no_collection
-from calque.adl.library import Library
+from calque.adl.declaration import Library
 from calque.adl.limits import MAX_FAULTS, MAX_NODES, MAX_PARAMETERS, MAX_TOKENS
 from calque.adl.parser import parse_some
 from calque.adl.program import Reader, expand, prelude
@@ -39,7 +39,7 @@ def check(text: Text, library: Library, reader: Reader = parse_some) -> CheckedD
     """The checked tree of a definition. Raises every error that can be reported together, each with an edit that mends it where
     there is one.
     """
-    signatures = {name: layer.signature() for name, layer in library.layers.items()}
+    signatures = {name: layer.signature() for name, layer in library.items()}
 
     def attempt(text: Text, trial: bool = False) -> _Attempt:
         return _attempt(text, library, signatures, reader, trial)
@@ -67,8 +67,7 @@ def _attempt(
 ) -> _Attempt:
     """Checks a text once. Raises where it is too large. A `trial` has a lower limit, and looks for no similar names."""
     program = expand(text, signatures, reader, similar=not trial)
-    walk = Walk(library, program.faults, MAX_NODES // 3 if trial else MAX_NODES)
-    walk.reporter.similar = not trial
+    walk = Walk(library, program.faults, MAX_NODES // 3 if trial else MAX_NODES, similar=not trial)
     encoder, decoder = walk.sides(program.encoder, program.decoder, program.width)
     faults = _distinct(walk.faults)[:MAX_FAULTS]
     work = 50 + program.work + 2 * walk.nodes + 3 * len(faults)

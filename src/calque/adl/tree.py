@@ -2,10 +2,10 @@
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
-from typing import Any
 
 from calque.adl.canonical import call_text
 from calque.adl.core import Call
+from calque.adl.declaration import Cost, LayerArguments
 
 
 @dataclass(frozen=True, slots=True)
@@ -19,10 +19,10 @@ class Node:
 
     name: str
     path: str
-    args: Any
+    args: LayerArguments
     width_in: int
     width_out: int
-    cost: Any
+    cost: Cost
     parts: Mapping[str, "CheckedChain"]
     label: str | None
     side: str
@@ -32,7 +32,7 @@ class Node:
     @property
     def parameters(self) -> int:
         """How many numbers it learns itself, its parts left out."""
-        return int(self.cost.parameters)
+        return self.cost.parameters
 
     @property
     def text(self) -> str:

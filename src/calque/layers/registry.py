@@ -13,7 +13,7 @@ from calque.layers.contract import Layer, Registry
 
 def layers_in(module: ModuleType) -> list[type[Layer]]:
     """The layers a module defines, by name."""
-    found = [
+    layers = [
         value
         for value in vars(module).values()
         if inspect.isclass(value)
@@ -22,7 +22,7 @@ def layers_in(module: ModuleType) -> list[type[Layer]]:
         and "name" in vars(value)
         and value.name.isidentifier()
     ]
-    return sorted(found, key=lambda layer: layer.name)
+    return sorted(layers, key=lambda layer: layer.name)
 
 
 @functools.cache
@@ -42,7 +42,7 @@ def registry_of_package(load: Callable[[str], ModuleType]) -> Registry:
 
 def with_plugins(modules: tuple[ModuleType, ...]) -> Registry:
     """The package's layers and those of further modules."""
-    registry = Registry(builtin().layers.values())
+    registry = Registry(builtin().values())
     for module in modules:
         for layer in layers_in(module):
             registry.add(layer)
