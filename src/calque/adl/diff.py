@@ -5,9 +5,8 @@ leaves what it held, 3 for a layer without chains in the place of another, 1 for
 chains are aligned in a band around their diagonal, which is widened until the cost no longer falls.
 """
 
-from collections.abc import Hashable, Iterator
+from collections.abc import Callable, Hashable, Iterator
 from dataclasses import dataclass, replace
-from typing import Any
 
 from calque.adl.check import CheckedDefinition
 from calque.adl.normal import Item, Items, Normal, NormalSource, Numbering, Place, brief, normal, source_text, word
@@ -87,7 +86,7 @@ class _Diff:
     def right(self, thing: Item | Items) -> int:
         return self._number(thing, lambda source: source.place)
 
-    def _number(self, thing: Item | Items, at: Any) -> int:
+    def _number(self, thing: Item | Items, at: Callable[[NormalSource], Hashable]) -> int:
         return self.numbers.chain(thing, at) if isinstance(thing, Items) else self.numbers.item(thing, at)
 
     def _aligned(self, source: NormalSource) -> Hashable:

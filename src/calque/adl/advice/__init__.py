@@ -56,13 +56,14 @@ class _Trial:
         self.before = {_key(fault, 0, 0) for fault in faults}
 
     def advised(self, fault: Diagnostic) -> Diagnostic:
+        """The fault with the best edit that was tried; without its own edit where that was tried and does not work."""
         if not isinstance(fault.where, Span) or fault.where.text is not self.desk.page.text:
             return fault
         self.left -= PER_FAULT
         best: tuple[int, Fix] | None = None
         tried = 0
-        for fix in proposals(self.desk, fault) if self.last <= self.left else ():
-            if self.last > self.left or tried == TRIES:
+        for fix in proposals(self.desk, fault) if self.affordable else ():
+            if not self.affordable or tried == TRIES:
                 break
             tried += 1
             new = self.new_faults(fault, fix)
@@ -70,33 +71,45 @@ class _Trial:
                 best = (new, fix)
             if new == 0:
                 break
-        if best is None:
-            refused = tried and (fault.fix is None or self.last <= self.left)
-            return _without_fix(fault) if refused else fault
-        return _with_fix(fault, best[1])
+        if best is not None:
+            return _with_fix(fault, best[1])
+        refused = tried and (fault.fix is None or self.affordable)
+        return _without_fix(fault) if refused else fault
+
+    @property
+    def affordable(self) -> bool:
+        """Whether enough work is left for checking one more edit."""
+        return self.last <= self.left
 
     def new_faults(self, fault: Diagnostic, fix: Fix) -> int | None:
-        """How many faults come to light elsewhere with an edit; None where it does not work."""
-        text = Text(fix.span.text.name, apply_fix(fix))
+        """How many faults an edit causes elsewhere; None where it does not work."""
+        after = self.faults_after(fix)
+        start, end = fix.span.start, fix.span.start + len(fix.replacement)
+        shift = len(fix.replacement) - (fix.span.end - fix.span.start)
+        keys = [_key(one, end, shift) for one in after]
+        if _key(fault, 0, 0) in keys:
+            return None
+        if LIMIT in {code for code, _ in keys} - {code for code, _ in self.before}:
+            return None  # the check stopped early
+        new = [
+            one
+            for one, key in zip(after, keys, strict=True)
+            # A new warning is no reason against mending an error.
+            if key not in self.before and (one.severity == "error" or fault.severity != "error")
+        ]
+        if any(isinstance(one.where, Span) and one.where.end >= start and one.where.start <= end for one in new):
+            return None
+        return len(new)
+
+    def faults_after(self, fix: Fix) -> Sequence[Diagnostic]:
+        """The faults of the text with an edit."""
         try:
-            after, work = self.check(text)
+            after, work = self.check(Text(fix.span.text.name, apply_fix(fix)))
         except CalqueError as e:
             after, work = e.diagnostics, self.last
         self.left -= work
         self.last = max(self.last, work)
-        start, end = fix.span.start, fix.span.start + len(fix.replacement)
-        shift = len(fix.replacement) - (fix.span.end - fix.span.start)
-        keys = {_key(one, end, shift) for one in after}
-        if _key(fault, 0, 0) in keys:
-            return None
-        if any(one.code == LIMIT for one in after) and not any(code == LIMIT for code, _ in self.before):
-            return None  # it was not looked at to the end
-        # A warning that comes to light is no reason against mending an error.
-        counted = (one for one in after if one.severity == "error" or fault.severity != "error")
-        new = [one for one in counted if _key(one, end, shift) not in self.before]
-        if any(isinstance(one.where, Span) and one.where.end >= start and one.where.start <= end for one in new):
-            return None
-        return len(new)
+        return after
 
 
 def _key(fault: Diagnostic, after: int, shift: int) -> tuple[str, int]:

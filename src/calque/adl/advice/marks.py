@@ -3,7 +3,7 @@
 import re
 from collections.abc import Iterator
 
-from calque.adl.advice.aliases import table
+from calque.adl.advice.aliases import lists, singles
 from calque.adl.advice.desk import Desk, span_of
 from calque.adl.advice.names import DOTTED, term_fixes
 from calque.ground.diagnostics import Diagnostic, Fix
@@ -65,7 +65,7 @@ def arrow(desk: Desk, fault: Diagnostic) -> Iterator[Fix]:
 def marks(desk: Desk, start: int, end: int) -> Iterator[Fix]:
     """The mark of another notation of which [start, end) is a part."""
     body = desk.page.body
-    for mark, meant in sorted(table()["marks"].items(), key=lambda item: -len(item[0])):
+    for mark, meant in sorted(lists("marks").items(), key=lambda item: -len(item[0])):
         for shift in range(len(mark) + 1):
             first = start - shift
             if first < 0 or not body.startswith(mark, first) or first + len(mark) < start:
@@ -80,7 +80,7 @@ def marks(desk: Desk, start: int, end: int) -> Iterator[Fix]:
 def pairs(desk: Desk, start: int) -> Iterator[Fix]:
     """Quotes around a word go."""
     body = desk.page.body
-    for opening, closing in table()["pairs"].items():
+    for opening, closing in singles("pairs").items():
         if body.startswith(opening, start):
             line = body.find("\n", start)
             end = body.find(closing, start + 1, line if line >= 0 else len(body))
@@ -173,22 +173,31 @@ def _bare(written: str) -> str:
 def unwrapped(desk: Desk, k: int | None) -> Iterator[Fix]:
     """Brackets around a chain go, and with a number before them they are the body of `repeat`."""
     page = desk.page
-    pair = page.around(k) if k is not None else None
-    if k is not None and page.tokens[k].kind == "(" and (closed := page.partner(k)) is not None:
-        pair = (k, closed)
-    if pair is None or page.tokens[pair[0]].kind != "(":
+    pair = _brackets(desk, k)
+    if pair is None:
         return
-    first, last = (page.tokens[n] for n in pair)
+    tokens, (opened, closed) = page.tokens, pair
+    first, last = tokens[opened], tokens[closed]
     inside = page.body[first.end : last.start].strip()
-    before = page.tokens[pair[0] - 1] if pair[0] else None
-    if before is not None and before.kind == "*" and pair[0] > 1 and page.tokens[pair[0] - 2].kind == "number":
-        count = page.tokens[pair[0] - 2]
+    before = tokens[opened - 1].kind if opened else ""
+    if before == "*" and opened > 1 and tokens[opened - 2].kind == "number":
+        count = tokens[opened - 2]
         yield page.fix(count.start, last.end, f"repeat({count.text}, {inside})")
-    if pair[1] + 2 < len(page.tokens) and page.tokens[pair[1] + 1].kind == "*":
-        count = page.tokens[pair[1] + 2]
+    if closed + 2 < len(tokens) and tokens[closed + 1].kind == "*":
+        count = tokens[closed + 2]
         yield page.fix(first.start, count.end, f"repeat({count.text}, {inside})")
-    if before is None or before.kind != "name":
+    if before != "name":
         yield page.fix(first.start, last.end, inside)
+
+
+def _brackets(desk: Desk, k: int | None) -> tuple[int, int] | None:
+    """The round brackets that open at a token, else the innermost ones around it."""
+    if k is None:
+        return None
+    page = desk.page
+    closed = page.partner(k) if page.tokens[k].kind == "(" else None
+    pair = page.around(k) if closed is None else (k, closed)
+    return pair if pair is not None and page.tokens[pair[0]].kind == "(" else None
 
 
 def listed(desk: Desk, k: int | None) -> Iterator[Fix]:
