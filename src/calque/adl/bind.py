@@ -29,14 +29,22 @@ class Binder(Reporter):
                 position += not parameter.kind.many
                 good = self.bind(signature, argument, parameter.name, given, parameter.kind.many) and good
             else:
-                names = [p.name for p in signature.parameters] or None
-                fields: dict[str, object] = {"limit": position, "found": len(term.arguments or ()), "names": names}
-                self.fail("C105", argument.span, None, layer=signature.name, **fields)
+                self.too_many(signature, term, argument)
                 return given, False
+        return given, good and self.complete(signature, term, given)
+
+    def complete(self, signature: Signature, term: Term, given: dict[str, WrittenArgument]) -> bool:
+        """Whether every parameter without a default has a value; records a fault where one has none."""
         missing = [p.name for p in signature.parameters if p.default is REQUIRED and p.name not in given]
-        if missing and good:
+        if missing:
             self.fail("C107", term.span, layer=signature.name, missing=missing)
-        return given, good and not missing
+        return not missing
+
+    def too_many(self, signature: Signature, term: Term, argument: Argument) -> None:
+        """Record the first argument for which there is no parameter."""
+        names = [p.name for p in signature.parameters]
+        fields: dict[str, object] = {"limit": len(names), "found": len(term.arguments or ()), "names": names or None}
+        self.fail("C105", argument.span, None, layer=signature.name, **fields)
 
     def bind_named(
         self, signature: Signature, argument: Argument, name: str, given: dict[str, WrittenArgument]

@@ -1,6 +1,6 @@
 """Expansion: settings and definitions disappear, every argument is bound to the signature of its primitive.
 
-Definitions are hygienic. A fault inside a prelude body is shown where the user called it.
+Definitions are hygienic: a body sees the names of its own scope. A fault inside a prelude body is shown where the user called it.
 """
 
 from collections.abc import Iterator, Mapping
@@ -8,10 +8,11 @@ from contextlib import contextmanager
 from dataclasses import replace
 from itertools import chain
 
-from calque.adl.bind import Binder, WrittenArgument
-from calque.adl.core import HOLE, Bound, Call, CallChain, CoreSource, Expression, Index, Sum, apply
+from calque.adl.bind import WrittenArgument
+from calque.adl.core import HOLE, Bound, Call, CallChain, CoreSource, Index
 from calque.adl.faults import PRELUDE, Abandoned, Exhausted
-from calque.adl.limits import MAX_CALLS, MAX_HOLES, MAX_NUMBER, MAX_NUMBERS, MAX_OPERATIONS
+from calque.adl.limits import MAX_CALLS, MAX_HOLES
+from calque.adl.numbers import NumberReader, bare_name
 from calque.adl.scope import Closure, Definition, LostName, Scope, SettingValue, named_source
 from calque.adl.signature import (
     REQUIRED,
@@ -30,7 +31,7 @@ from calque.adl.signature import (
     SourceDefault,
     Word,
 )
-from calque.adl.syntax import ChainSyntax, Label, Number, Operation, Term, Value, describe
+from calque.adl.syntax import ChainSyntax, Label, Number, Term, Value, describe
 from calque.adl.syntax import Source as SourceText
 from calque.ground.diagnostics import Diagnostic, Fix, Span, Text
 
@@ -38,21 +39,17 @@ _NOWHERE = Text("", "")
 WORDS = ("yes", "no", "none")
 
 
-class Expander(Binder):
-    """Expands values in scopes. `settings` are the values of `d`, `heads` and `p`, `read` those that were asked for,
-    `entered` the user's definitions that were used."""
+class Expander(NumberReader):
+    """Expands values in scopes. `entered` notes the user's definitions that are used."""
 
     def __init__(self, signatures: Mapping[str, Signature], faults: list[Diagnostic]):
-        super().__init__(faults)
-        self.signatures = signatures
-        self.settings: dict[str, int | float] = {name: default for name, (default, _, _) in SETTINGS.items()}
-        self.read: set[str] = set()
+        super().__init__(signatures, faults)
         self.entered: set[str] = set()
-        self.calls = self.holes = self.numbers = self.operations = self.repeats = 0
+        self.calls = self.holes = self.repeats = 0
 
     @property
     def work(self) -> int:
-        """How many steps were taken so far."""
+        """The steps taken so far."""
         return self.steps + 2 * self.calls + self.numbers
 
     # -- chains
@@ -66,7 +63,7 @@ class Expander(Binder):
         raise self.fail("C110", value.span, expected="a layer", found=describe(value))
 
     def attempt(self, value: Value, scope: Scope) -> CallChain:
-        """A chain, or a hole where it has a fault, so that what stands around it is still looked at."""
+        """A chain, or a hole in the place of a faulty one, so that its neighbours are still checked."""
         try:
             return self.chain(value, scope)
         except Abandoned:
@@ -122,7 +119,7 @@ class Expander(Binder):
 
     @contextmanager
     def inside(self, term: Term, definition: Definition, scope: Scope) -> Iterator[Scope]:
-        """The scope of a definition's body, while the body is being looked at."""
+        """The scope of a definition's body, while the body is expanded."""
         written = definition.statement.parameters or ()
         parameters = tuple(Parameter(p.name, Kind(), REQUIRED if p.default is None else None, "") for p in written)
         given, good = self.bind_names(Signature(term.name, parameters), term)
@@ -211,7 +208,7 @@ class Expander(Binder):
     def index_name(self, given: WrittenArgument) -> str:
         """The name of a repetition's index, which has to be fresh."""
         value = given.value
-        name = _word(value)
+        name = bare_name(value)
         if name is None:
             raise self.fail("C110", value.span, expected=IndexName.expects, found=describe(value))
         if name in WORDS:
@@ -256,22 +253,13 @@ class Expander(Binder):
             return CoreSource(default.label, None, (), Span(_NOWHERE, 0, 0))
         return default
 
-    def through(self, value: Value, scope: Scope) -> tuple[Value, Scope]:
-        """Behind the names of parameters to what was written for them."""
-        while isinstance(value, Term) and value.arguments is None and not value.labels:
-            bound = scope.find(value.name)
-            if not isinstance(bound, Closure):
-                break
-            value, scope = bound.value, bound.scope
-        return value, scope
-
     def bound(self, parameter: Parameter, given: WrittenArgument, scope: Scope, layer: str) -> Bound:
         """The value that was written for an argument."""
         kind = parameter.kind
         if kind.many:
             return self.several(parameter, given, scope, layer)
         value, scope = self.through(given.value, scope)
-        if kind.optional and _word(value) == "none":
+        if kind.optional and bare_name(value) == "none":
             return None
         if isinstance(kind, Body):
             return self.attempt(value, scope)
@@ -282,7 +270,7 @@ class Expander(Binder):
         if isinstance(kind, Flag):
             return self.flag(parameter, value)
         if isinstance(kind, IndexName):
-            return _word(value)
+            return bare_name(value)
         return self.real(value, scope, parameter) if isinstance(kind, Real) else self.number(value, scope, parameter)
 
     def several(self, parameter: Parameter, given: WrittenArgument, scope: Scope, layer: str) -> Bound:
@@ -295,7 +283,7 @@ class Expander(Binder):
 
     def choice(self, parameter: Parameter, kind: Word, value: Value) -> str:
         """One of a parameter's words."""
-        word = _word(value)
+        word = bare_name(value)
         if word is not None and word in kind.choices:
             return word
         near = self.near(word, kind.choices) if word else None
@@ -305,91 +293,10 @@ class Expander(Binder):
 
     def flag(self, parameter: Parameter, value: Value) -> bool:
         """`yes` or `no`."""
-        word = _word(value)
+        word = bare_name(value)
         if word not in ("yes", "no"):
             raise self.mismatch(parameter, value)
         return word == "yes"
-
-    def real(self, value: Value, scope: Scope, parameter: Parameter) -> float | Expression:
-        """A number that need not be whole."""
-        if isinstance(value, Number):
-            return value.value + 0.0  # a negative zero is zero
-        word = _word(value)
-        setting = self.setting(word, scope) if word is not None else None
-        if isinstance(setting, float):
-            return setting
-        number = self.number(value, scope, parameter)
-        return float(number) if isinstance(number, int) else number
-
-    def mismatch(self, parameter: Parameter, value: Value) -> Abandoned:
-        """A fault: a value of another kind."""
-        expected = parameter.kind.expects
-        return self.fail("C108", value.span, name=parameter.name, expected=expected, found=describe(value))
-
-    def setting(self, name: str, scope: Scope) -> int | float | None:
-        """The value of a setting, marked as read."""
-        bound = scope.find(name)
-        if isinstance(bound, SettingValue):
-            self.read.add(bound.name)
-            return bound.value
-        if bound is None and name in SETTINGS:
-            self.read.add(name)
-            return self.settings[name]
-        return None
-
-    def number(self, value: Value, scope: Scope, parameter: Parameter) -> Expression:
-        """A whole number, or an expression in the indices around it."""
-        value, scope = self.through(value, scope)
-        self.numbers += 1
-        if self.numbers > MAX_NUMBERS:
-            raise self.limit("numbers", MAX_NUMBERS, value.span)
-        if isinstance(value, Number) and isinstance(value.value, int):
-            return value.value
-        if isinstance(value, Operation):
-            return self.operation(value, scope, parameter)
-        name = _word(value)
-        number = None if name is None else self.named_number(name, value.span, scope)
-        if number is None:
-            raise self.mismatch(parameter, value)
-        return number
-
-    def named_number(self, name: str, span: Span, scope: Scope) -> Expression | None:
-        """What a name stands for: an index or a setting that is a whole number; None where it stands for something else."""
-        bound = scope.find(name)
-        if isinstance(bound, Index):
-            return bound
-        if isinstance(bound, LostName):
-            raise Abandoned()
-        setting = self.setting(name, scope)
-        if setting is None and bound is None and name not in self.signatures:
-            numbers = (n for n in scope.names() if isinstance(scope.find(n), SettingValue | Index | Closure))
-            raise self.unknown("C102", name, span, chain(numbers, SETTINGS))
-        return setting if isinstance(setting, int) else None
-
-    def operation(self, value: Operation, scope: Scope, parameter: Parameter) -> Expression:
-        self.operations += 1
-        try:
-            if self.operations > MAX_OPERATIONS:
-                raise self.limit("levels of arithmetic", MAX_OPERATIONS, value.span)
-            left = self.number(value.left, scope, parameter)
-            right = self.number(value.right, scope, parameter)
-        finally:
-            self.operations -= 1
-        if not (isinstance(left, int) and isinstance(right, int)):
-            return Sum(value.op, left, right)
-        try:
-            result = apply(value.op, left, right)
-        except ArithmeticError:
-            raise self.fail("C117", value.span, left=left, right=right) from None
-        if abs(result) > MAX_NUMBER:
-            raise self.fail(
-                "C401",
-                value.span,
-                what="as a number",
-                limit=MAX_NUMBER,
-                found=result if abs(result) < 10**30 else "more",
-            )
-        return result
 
     def source(self, value: Value, scope: Scope, kind: Point) -> CoreSource:
         """A point of the encoder and the chain behind it; a parameter or definition that is a source may head it."""
@@ -412,11 +319,6 @@ class Expander(Binder):
         if behind and not kind.chain:
             raise self.fail("C118", value.span)
         return CoreSource(base.label, base.index, (*base.chain, *behind), base.span)
-
-
-def _word(value: Value) -> str | None:
-    """The name that a value is: without arguments, without labels."""
-    return value.name if isinstance(value, Term) and value.arguments is None and not value.labels else None
 
 
 _INDEX = Parameter("index", Int(), REQUIRED, "")

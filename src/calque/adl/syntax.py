@@ -45,6 +45,7 @@ _TOKEN = re.compile(
 
 
 _NESTING = {"(": 1, "[": 1, ")": -1, "]": -1}
+_KINDS = {"arrow": "->", "name": "name", "number": "number"}  # a mark is its own kind
 
 
 def tokenize(text: Text) -> tuple[list[Token], list[Diagnostic]]:
@@ -61,17 +62,28 @@ def tokenize(text: Text) -> tuple[list[Token], list[Diagnostic]]:
             if len(faults) <= MAX_FAULTS:
                 faults.append(Diagnostic("S101", Span(text, start, match.end()), {"character": piece}))
         elif kind == "newline":
-            if depth == 0 and tokens and tokens[-1].kind not in ("newline", "->", "="):
+            if depth == 0 and _complete(tokens):
                 tokens.append(Token("newline", piece, text, start))
         elif kind != "space":
-            if kind == "arrow" and tokens and tokens[-1].kind == "newline":
-                tokens.pop()  # `->` at the start of a line continues the line before
+            if kind == "arrow":
+                _drop_newline(tokens)
             depth = max(0, depth + _NESTING.get(piece, 0))
-            tokens.append(Token(piece if kind == "mark" else "->" if kind == "arrow" else kind, piece, text, start))
+            tokens.append(Token(_KINDS.get(kind, piece), piece, text, start))
         if len(tokens) > MAX_TOKENS:
             raise _too_many("names, numbers and marks", MAX_TOKENS, "more", Span(text, start, match.end()))
     tokens.append(Token("end", "", text, len(body)))
     return tokens, faults
+
+
+def _complete(tokens: list[Token]) -> bool:
+    """Whether a line may end a statement behind these tokens."""
+    return bool(tokens) and tokens[-1].kind not in ("newline", "->", "=")
+
+
+def _drop_newline(tokens: list[Token]) -> None:
+    """`->` at the start of a line continues the line before."""
+    if tokens and tokens[-1].kind == "newline":
+        tokens.pop()
 
 
 def _too_many(what: str, limit: int, found: object, span: Span) -> CalqueError:

@@ -67,20 +67,23 @@ class Walk:
         whole, now = True, width
         for k, call in enumerate(calls):
             key = self.points.key(call, place)
-            copies = self.copies if call.name == "repeat" else self.single
-            made = copies(call, place, now, str(k), key)
-            whole = whole and made is not None
-            name = next(reversed(made)) if made else None
-            now = made[name].width_out if made and name else None
-            items.update(made or {})
+            made = (self.copies if call.name == "repeat" else self.single)(call, place, now, str(k), key)
+            if not made:
+                whole, now = False, None
+                if key is not None:
+                    self.points.add(key, None)
+                continue
+            name, last = next(reversed(made.items()))
+            now = last.width_out
+            items.update(made)
             if key is not None:
-                self.points.add(key, None if now is None else PointInfo(now, self.state(items.get(name or ""))))
-                labels[name or ""] = key
+                labels[name] = key
+                self.points.add(key, PointInfo(now, self.state(last)))
         if not whole or width is None or now is None:
             return None
         return CheckedChain(items, labels, width, now, place.path, place.side)
 
-    def state(self, item: Node | CheckedChain | None) -> StateShape | None:
+    def state(self, item: Node | CheckedChain) -> StateShape | None:
         """The state that a label on a layer makes available."""
         if not isinstance(item, Node):
             return None

@@ -60,6 +60,14 @@ class _Trial:
         if not isinstance(fault.where, Span) or fault.where.text is not self.desk.page.text:
             return fault
         self.left -= PER_FAULT
+        best, tried = self.best(fault)
+        if best is not None:
+            return _with_fix(fault, best)
+        refused = tried and (fault.fix is None or self.affordable)
+        return _without_fix(fault) if refused else fault
+
+    def best(self, fault: Diagnostic) -> tuple[Fix | None, int]:
+        """The edit that works and causes the fewest faults elsewhere, and how many edits were tried."""
         best: tuple[int, Fix] | None = None
         tried = 0
         for fix in proposals(self.desk, fault) if self.affordable else ():
@@ -71,10 +79,7 @@ class _Trial:
                 best = (new, fix)
             if new == 0:
                 break
-        if best is not None:
-            return _with_fix(fault, best[1])
-        refused = tried and (fault.fix is None or self.affordable)
-        return _without_fix(fault) if refused else fault
+        return (None if best is None else best[1]), tried
 
     @property
     def affordable(self) -> bool:

@@ -6,6 +6,7 @@ from collections.abc import Iterator
 from calque.adl.advice.aliases import lists, singles
 from calque.adl.advice.desk import Desk, span_of
 from calque.adl.advice.names import DOTTED, term_fixes
+from calque.adl.syntax import Token
 from calque.ground.diagnostics import Diagnostic, Fix
 
 TIMES = re.compile(r"[x×]?([0-9]+)[x×]?")
@@ -115,19 +116,15 @@ def repeated(desk: Desk, k: int | None) -> Iterator[Fix]:
     if not k:
         return
     tokens = page.tokens
-    together = tokens[k].text + (tokens[k + 1].text if k + 1 < len(tokens) and tokens[k + 1].kind == "number" else "")
-    match = TIMES.fullmatch(together)
-    if match is not None and together != match[1] and tokens[k].kind == "name":
-        first = page.term_ending(k - 1)
-        end = tokens[k].end if together == tokens[k].text else tokens[k + 1].end
-        if first is not None:
-            body = page.body[tokens[first].start : tokens[k - 1].end]
-            yield page.fix(tokens[first].start, end, f"repeat({match[1]}, {body})")
-    if tokens[k - 1].kind == "number" and tokens[k].kind == "name":
-        name = k + 1 if tokens[k].text == "x" and k + 1 < len(tokens) else k
-        term = page.term(tokens[name].start)
-        if term is not None:
-            yield page.fix(tokens[k - 1].start, term.at.end, f"repeat({tokens[k - 1].text}, {page.cut(term.at)})")
+    name, following = tokens[k], tokens[k + 1] if k + 1 < len(tokens) else None
+    number = following if following is not None and following.kind == "number" else None
+    together = name.text + (number.text if number else "")
+    match = TIMES.fullmatch(together) if name.kind == "name" else None
+    if match is not None and together != match[1]:
+        yield from _copies_of_ending(desk, k - 1, match[1], (number or name).end)
+    if tokens[k - 1].kind == "number" and name.kind == "name":
+        start = following if name.text == "x" and following is not None else name
+        yield from _copies_of_beginning(desk, tokens[k - 1], start.start)
 
 
 def multiplied(desk: Desk, k: int | None) -> Iterator[Fix]:
@@ -135,20 +132,30 @@ def multiplied(desk: Desk, k: int | None) -> Iterator[Fix]:
     page, tokens = desk.page, desk.page.tokens
     if not k or k + 1 >= len(tokens):
         return
-    if tokens[k].kind == "number" and tokens[k + 1].kind == "*" and k + 2 < len(tokens):
-        term = page.term(tokens[k + 2].start)
-        if term is not None:
-            yield page.fix(tokens[k].start, term.at.end, f"repeat({tokens[k].text}, {page.cut(term.at)})")
-    if tokens[k].kind == "*" and tokens[k + 1].kind == "number":
-        first = page.term_ending(k - 1)
-        if first is not None:
-            body = page.body[tokens[first].start : tokens[k - 1].end]
-            yield page.fix(tokens[first].start, tokens[k + 1].end, f"repeat({tokens[k + 1].text}, {body})")
-    if tokens[k].kind == "number" and tokens[k - 1].kind == "name":
+    kinds = tokens[k].kind, tokens[k + 1].kind
+    if kinds == ("number", "*") and k + 2 < len(tokens):
+        yield from _copies_of_beginning(desk, tokens[k], tokens[k + 2].start)
+    if kinds == ("*", "number"):
+        yield from _copies_of_ending(desk, k - 1, tokens[k + 1].text, tokens[k + 1].end)
+    if kinds[0] == "number" and tokens[k - 1].kind == "name":
         term = page.term(tokens[k + 1].start)
-        body = f", {page.cut(term.at)}" if term is not None else ""
-        end = term.at.end if term is not None else tokens[k].end
+        body, end = ("", tokens[k].end) if term is None else (f", {page.cut(term.at)}", term.at.end)
         yield page.fix(tokens[k - 1].start, end, f"{tokens[k - 1].text}({tokens[k].text}{body})")
+
+
+def _copies_of_ending(desk: Desk, k: int, count: str, end: int) -> Iterator[Fix]:
+    """`repeat` of the term that ends in token k; the count that is written behind it goes up to `end`."""
+    first = desk.page.term_ending(k)
+    if first is not None:
+        start = desk.page.tokens[first].start
+        yield desk.page.fix(start, end, f"repeat({count}, {desk.page.body[start : desk.page.tokens[k].end]})")
+
+
+def _copies_of_beginning(desk: Desk, count: Token, offset: int) -> Iterator[Fix]:
+    """`repeat` of the term that begins at a place, behind its count."""
+    term = desk.page.term(offset)
+    if term is not None:
+        yield desk.page.fix(count.start, term.at.end, f"repeat({count.text}, {desk.page.cut(term.at)})")
 
 
 def times(desk: Desk, start: int, end: int) -> Iterator[Fix]:
