@@ -14,7 +14,7 @@ class Node:
 
     `path` is its address (`decoder.1[3].0`), the prefix of its parameters' names; `args` an instance of its class's `Args`;
     `cost` what its class says the layer itself costs; `parts` its bodies and source chains by name; `label` the key under which
-    its output can be read; `call` and `indices` what was written and the numbers of this copy.
+    its output can be read; `call` is the term as written, `indices` the numbers of this copy.
     """
 
     name: str
@@ -31,7 +31,7 @@ class Node:
 
     @property
     def parameters(self) -> int:
-        """How many numbers it learns itself, its parts left out."""
+        """The numbers that the layer itself learns, without its parts."""
         return self.cost.parameters
 
     @property
@@ -63,5 +63,5 @@ class CheckedChain:
 
     @property
     def parameters(self) -> int:
-        """How many numbers the layers below learn."""
+        """The numbers that the layers below learn."""
         return sum(node.parameters for node in self.nodes())

@@ -1,4 +1,4 @@
-"""The layers this package has, found by looking: a class with a `name` in a module of the package is a layer."""
+"""The layers of this package: a class with a `name` in a module of the package is a layer."""
 
 import functools
 import importlib
@@ -12,7 +12,7 @@ from calque.layers.contract import Layer, Registry
 
 
 def layers_in(module: ModuleType) -> list[type[Layer]]:
-    """The layers a module defines, by name."""
+    """The layers that a module defines, in the order of their names."""
     layers = [
         value
         for value in vars(module).values()

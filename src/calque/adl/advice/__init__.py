@@ -22,17 +22,17 @@ Rule = Callable[[Desk, Diagnostic], Iterator[Fix]]
 RULES: dict[str, Rule] = {**syntax.RULES, **names.RULES, **values.RULES, **statements.RULES, **widths.RULES}
 TRIES = 12  # edits that are tried for one fault
 MAX_WORK = 2_000  # steps of checking that are spent on trying edits, in all
-PER_FAULT = 60  # what looking for edits costs, in such steps
+PER_FAULT = 60  # the cost of proposing edits, in such steps
 MAX_TOKENS = 1_000  # of a text for which edits are tried
 LIMIT = "C401"
 SIDES = ("adl", "encoder", "decoder")
 
 
 def advise(desk: Desk, faults: Sequence[Diagnostic], check: Check, work: int) -> list[Diagnostic]:
-    """The faults, each with an edit that works where one was found. `work` is what the first check took.
+    """The faults, each with an edit that works where there is one. `work` is the work of the first check.
 
-    An edit that a fault came with is tried as well, and taken back where it does not work. Nothing is tried once the work for all
-    faults is at its limit; such a fault keeps what it came with.
+    A fault's own edit is tried as well, and removed where it does not work. Once the work for all faults reaches its limit, faults
+    keep their own edits untried.
     """
     trial = _Trial(desk, faults, check, work)
     return [trial.advised(fault) for fault in faults]
@@ -124,7 +124,7 @@ def _key(fault: Diagnostic, after: int, shift: int) -> tuple[str, int]:
 
 
 def _with_fix(fault: Diagnostic, fix: Fix) -> Diagnostic:
-    """The fault with this edit; what it said of another one is gone."""
+    """The fault with this edit, and without a mention of another one."""
     near = fault.fields.get("near")
     same = fault.fix is not None and fault.fix.replacement == fix.replacement and fault.fix.span == fix.span
     if near is None or same:

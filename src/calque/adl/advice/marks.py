@@ -37,7 +37,7 @@ def grammar(desk: Desk, fault: Diagnostic) -> Iterator[Fix]:
     statement = page.statement(at.start)
     if k is None or page.tokens[k].kind == "newline":
         if page.body[: statement.start].strip():
-            yield page.fix(statement.start, statement.start, "-> ")  # a chain that goes on without an arrow
+            yield page.fix(statement.start, statement.start, "-> ")  # a chain that continues without an arrow
         yield from prose(desk, at.start)
         return
     yield page.spaced(at.start, at.start, "->")
@@ -99,7 +99,7 @@ def braces(desk: Desk, start: int) -> Iterator[Fix]:
 
 
 def dotted(desk: Desk, start: int) -> Iterator[Fix]:
-    """`nn.Linear(256, 512)`: the module goes, and the name is looked up."""
+    """`nn.Linear(256, 512)`: remove the module and look the name up."""
     for match in DOTTED.finditer(desk.page.body):
         if match.start() <= start < match.end():
             if match[0].partition(".")[0] in (*desk.aliases.signatures, *desk.aliases.definitions):
@@ -112,18 +112,17 @@ def dotted(desk: Desk, start: int) -> Iterator[Fix]:
 
 def repeated(desk: Desk, k: int | None) -> Iterator[Fix]:
     """`tenc x6`, `tenc x 6` and `6x tenc` for `repeat(6, tenc)`."""
-    page = desk.page
     if not k:
         return
-    tokens = page.tokens
-    name, following = tokens[k], tokens[k + 1] if k + 1 < len(tokens) else None
-    number = following if following is not None and following.kind == "number" else None
+    tokens = desk.page.tokens
+    name, following = tokens[k], tokens[min(k + 1, len(tokens) - 1)]
+    number = following if following.kind == "number" else None
     together = name.text + (number.text if number else "")
     match = TIMES.fullmatch(together) if name.kind == "name" else None
     if match is not None and together != match[1]:
         yield from _copies_of_ending(desk, k - 1, match[1], (number or name).end)
     if tokens[k - 1].kind == "number" and name.kind == "name":
-        start = following if name.text == "x" and following is not None else name
+        start = following if name.text == "x" else name
         yield from _copies_of_beginning(desk, tokens[k - 1], start.start)
 
 

@@ -1,4 +1,4 @@
-"""Rules for names: layers, numbers and arguments that are called otherwise elsewhere."""
+"""Rules for names: layers, numbers and arguments with the names of other notations."""
 
 import difflib
 import re
@@ -152,7 +152,7 @@ def too_many(desk: Desk, fault: Diagnostic) -> Iterator[Fix]:
 
 
 def twice(desk: Desk, fault: Diagnostic) -> Iterator[Fix]:
-    """C106: the later one goes."""
+    """C106: remove the later one."""
     yield from without_argument(desk, span_of(fault).start)
 
 
