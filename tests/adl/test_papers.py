@@ -211,7 +211,7 @@ SECTION_2_3 = (
 
 
 def test_the_language_has_every_layer_of_section_2_3() -> None:
-    known = {*builtin().layers, *(statement.name for statement in prelude()), "repeat"}
+    known = {*builtin(), *(statement.name for statement in prelude()), "repeat"}
     assert known.issuperset(SECTION_2_3.split())
 
 

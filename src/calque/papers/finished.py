@@ -78,7 +78,7 @@ class Folder:
         """Whether a trained cell has a layer that aligns."""
         registry = registry_of_run(self.run(cell))
         checked = check(read_text(str(self.run(cell) / ARCHITECTURE), "X402", "X403"), registry)
-        return any(issubclass(registry.layers[node.name], SourceAttention) for node in checked.decoder.nodes())
+        return any(issubclass(registry[node.name], SourceAttention) for node in checked.decoder.nodes())
 
     def load(self, cells: Sequence[TableCell], row: Row) -> Run:
         """The models of trained cells, together as `row` says; each aligns as its own row says, unless all were told otherwise."""
