@@ -4,7 +4,7 @@
 # make test-isa  the tests of numbers as on lesser processors, without and with AVX2: TIMEISA
 # make soak      the slow tests: TIMESOAK; make soak PART=2/5: the second of five parts, TIMEPART
 # make lint      format, style, types: TIMELINT
-# make results   writes docs/results.md and docs/reproductions from the ledger; make diagrams: those of docs/diagrams; make bench: the benchmarks
+# make results   writes the pages of results from the ledger; make diagrams: those of docs/diagrams; make bench: the benchmarks
 # make clean     removes what these have made, runs excepted
 #
 # TORCH=cpu      (default) the pinned torch. On an index whose torch carries CUDA, for instance PyPI on Linux, gigabytes are
@@ -76,9 +76,7 @@ lint: $(STAMP)
 	@$(BIN)/mypy
 
 results: $(STAMP)
-	@$(BIN)/python -m calque.papers.results_page docs/results > .venv/results.md
-	@mv .venv/results.md docs/results.md
-	@$(BIN)/python -m calque.papers.table_pages docs/results docs/reproductions
+	@$(BIN)/python -m calque.papers.results docs
 
 diagrams: $(STAMP)
 	@find docs/diagrams -name '*.svg' -printf '%P\n' | sort | while read -r file; do \
