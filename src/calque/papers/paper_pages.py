@@ -24,6 +24,8 @@ WORDS = {
     UNTESTED: "not tested",
 }
 """Verdicts as pages say them."""
+COUNTED = {HOLDS: "hold", FAILS: "do not hold", UNDECIDED: "undecided", UNTESTED: "not tested"}
+"""The same of several claims."""
 
 
 @dataclass(frozen=True)
@@ -51,7 +53,7 @@ class ReproducedTable:
     def conclusion(self) -> str:
         """How many of its rows are under-trained, and what came of the paper's claims."""
         rows, under = len(set(self.report.keys)), len(self.report.under_trained)
-        counts = Counter(WORDS[one.verdict] for one in self.report.claims)
+        counts = Counter(COUNTED[one.verdict] for one in self.report.claims)
         said = ", ".join(f"{count} {words}" for words, count in counts.items())
         return f"{under} of {rows} rows under-trained; claims: {said or 'none'}"
 
