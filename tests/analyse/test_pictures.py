@@ -229,6 +229,18 @@ DRAWINGS: list[Callable[[Sequence[str]], object]] = [
 
 
 @pytest.mark.parametrize("draw", DRAWINGS)
+@pytest.mark.parametrize(
+    "names", [pytest.param(BOTH, id="both"), *(pytest.param(n, id=k, marks=pytest.mark.slow) for k, n in NAMES.items())]
+)
+def test_words_of_every_kind_of_picture(
+    saved: list[str], draw: Callable[[Sequence[str]], object], names: Sequence[str]
+) -> None:
+    if draw is draw_differences and len(names) == 1:
+        names = (*names, "base")
+    draw(names)
+    assert saved == []
+
+
 def test_words_are_wrapped_to_a_width() -> None:
     empty = figure(3, 1)
     text = "one two three four five six, seven/eight " + "x" * 60 + ",y" * 40

@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 from click.testing import CliRunner, Result
+from reproduced import words
 
 from calque.cli import root
 from calque.data.lines import Lines
@@ -20,7 +21,6 @@ from calque.papers.read_paper import paper
 from calque.papers.sets import likened
 from calque.workflow.api import load
 from calque.zoo import papers
-from conftest import words
 
 SMALL = [
     *(

@@ -8,13 +8,13 @@ from pathlib import Path
 
 import pytest
 from click.testing import CliRunner, Result
+from reproduced import sentences, words
 
 from calque.cli import root
 from calque.evaluate import bleu
 from calque.experiment import load as load_experiment
 from calque.ground.diagnostics import CalqueError, Span
 from calque.ledger import entry as ledger
-from conftest import sentences, words
 
 SMALL = [
     *("--rows", "rnn", "--seeds", 1, "--d", 16, "--set", "n=1", "--set", "train.batch_tokens=64"),

@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 from click.testing import CliRunner, Result
+from reproduced import words
 
 from calque.adl.check import check
 from calque.cli import root
@@ -16,7 +17,6 @@ from calque.ledger import entry as ledger
 from calque.papers.request import Request
 from calque.papers.row_sizes import heads_of
 from calque.zoo import read
-from conftest import words
 
 TINY = ["--set", "n=1", "--set", "train.batch_tokens=64", "--set", "train.threads=1", "--updates", 1, "--trials", 100]
 Call = Callable[..., Result]

@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 from click.testing import CliRunner, Result
+from reproduced import words
 
 from calque.cli import root
 from calque.data.lines import Lines
@@ -18,7 +19,6 @@ from calque.papers.read_paper import load_paper
 from calque.papers.report import ReportOptions
 from calque.papers.timing import columns_of
 from calque.workflow.api import load
-from conftest import words
 
 ROWS = "transformer,aan"
 SIZES = ["--d", 8, "--set", "n=1", "--set", "heads=2", "--set", "train.threads=1"]

@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 from click.testing import CliRunner, Result
+from reproduced import words
 
 from calque.cli import root
 from calque.data.corpus import open_corpus
@@ -19,7 +20,6 @@ from calque.papers.paper_pages import tables_of
 from calque.papers.request import Request, current_form, request_of
 from calque.papers.results import pages, write_pages
 from calque.train.order import layout, updates
-from conftest import words
 
 ROOT = Path(__file__).parents[2]
 LEDGER = ROOT / "docs" / "results"
