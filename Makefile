@@ -4,7 +4,7 @@
 # make test-isa  the tests of numbers as on lesser processors, without and with AVX2: TIMEISA
 # make soak      the slow tests: TIMESOAK; make soak PART=2/5: the second of five parts, TIMEPART
 # make lint      format, style, types: TIMELINT
-# make results   writes docs/results.md and docs/reproductions from the ledger; make diagrams: those of docs/diagrams; make bench: the benchmarks
+# make results   writes the pages of results from the ledger; make diagrams: those of docs/diagrams; make bench: the benchmarks
 # make docs      builds the documentation site in build/site; a broken link is an error: TIMEDOCS
 # make clean     removes what these have made, runs excepted
 #
@@ -77,9 +77,7 @@ lint: $(STAMP)
 	@$(BIN)/mypy
 
 results: $(STAMP)
-	@$(BIN)/python -m calque.papers.results_page docs/results > .venv/results.md
-	@mv .venv/results.md docs/results.md
-	@$(BIN)/python -m calque.papers.table_pages docs/results docs/reproductions
+	@$(BIN)/python -m calque.papers.results docs
 
 docs: $(STAMP)
 	@PATH="$(CURDIR)/$(BIN):$$PATH" NO_MKDOCS_2_WARNING=1 DISABLE_MKDOCS_2_WARNING=true $(BIN)/mkdocs build --quiet

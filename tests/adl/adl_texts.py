@@ -8,8 +8,8 @@ import random
 from calque.adl.signature import REQUIRED, Body, Flag, Int, Point, Real, Signature, Word
 from calque.layers.registry import builtin
 
-SIGNATURES = {name: layer.signature() for name, layer in builtin().layers.items()}
-SIDES = {name: layer.sides for name, layer in builtin().layers.items()}
+SIGNATURES = {name: layer.signature() for name, layer in builtin().items()}
+SIDES = {name: layer.sides for name, layer in builtin().items()}
 WORDS = "repeat res res_d ffl tenc birnn encoder decoder adl d heads p i j x yes no none end f relu 1 2 8 0 0.1 1e-6 999999999"
 MARKS = "()[],=@+-*/#;$\\\"'.:{}é٣𝄞\n\t\0\ufeff"
 PIECES = (*SIGNATURES, *WORDS.split(), *MARKS, "->", "->", "->", "→", "(", ")", ")", ",", "=", " ", "\n", "\r\n")

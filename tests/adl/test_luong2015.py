@@ -2,8 +2,6 @@
 
 import copy
 import re
-import tomllib
-from importlib import resources
 from itertools import pairwise
 from typing import Any
 
@@ -14,9 +12,9 @@ from calque import zoo
 from calque.adl.normal import equal
 from calque.decode.scorer import COMBINE
 from calque.papers import read_paper
-from calque.papers.paper import LOWER_IS_BETTER, Claim, Column
+from calque.papers.paper import Claim, Column
 from calque.papers.plan import rows_of
-from calque.papers.read_paper import load_paper
+from calque.papers.read_paper import joined, load_paper, printed
 
 LUONG = read_paper.paper("luong2015")
 ROWS = {row.name.removeprefix("luong2015/"): row for table in LUONG.tables for row in table.rows}
@@ -165,11 +163,11 @@ def test_scores_that_see_the_target_align_by_the_step_that_reads_it() -> None:
 
 @pytest.mark.parametrize(("row", "same"), [("global", None), ("ensemble", "table9/none")])
 def test_decoding_is_of_an_earlier_row(row: str, same: str | None) -> None:
-    data: dict[str, Any] = tomllib.loads((resources.files("calque.zoo") / "luong2015.toml").read_text(encoding="utf-8"))
+    data: dict[str, Any] = joined(zoo.source("luong2015"), printed("luong2015"))
     load_paper("luong2015", copy.deepcopy(data), {})
     entry = data["tables"]["table1"]["rows"][row]
     entry |= {"decoding": {"unknown": True}} | ({"same": same} if same else {})
-    with pytest.raises(ValueError, match=r"table1/\w+: `decoding` is of an earlier row"):
+    with pytest.raises(ValueError, match=r"table1/\w+: `same` names no earlier row"):
         load_paper("luong2015", data, {})
 
 
@@ -179,7 +177,7 @@ def test_decoding_is_of_an_earlier_row(row: str, same: str | None) -> None:
 def holds(claim: Claim, column: Column) -> bool | None:
     """By the paper's own figures; None where it does not print one of them."""
     rows = {row.key: row.figure(column) for row in LUONG.table(claim.table).rows}
-    sign = -1 if column.metric in LOWER_IS_BETTER else 1
+    sign = -1 if column.of.lower else 1
     scores = {key: sign * figure.value for key, figure in rows.items() if figure is not None}
     if not {row for contrast in claim.contrasts for _, row in contrast.terms} <= set(scores):
         return None

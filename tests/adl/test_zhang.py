@@ -7,7 +7,7 @@ import pytest
 
 from calque import zoo
 from calque.papers import read_paper
-from calque.papers.paper import LOWER_IS_BETTER, Claim, Column, Figure
+from calque.papers.paper import Claim, Column, Figure
 from calque.papers.read_paper import load_paper
 
 ZHANG = read_paper.paper("zhang2018")
@@ -123,7 +123,7 @@ def test_rows_are_the_texts_of_the_folder() -> None:
 def worth(claim: Claim, column: Column) -> list[float]:
     """The sums of a claim by the paper's own figures, the other way round where less is better."""
     scores = {row.key: f.value for row in ZHANG.table(claim.table).rows if (f := row.figure(column)) is not None}
-    sign = -1 if column.metric in LOWER_IS_BETTER else 1
+    sign = -1 if column.of.lower else 1
     return [round(sign * contrast.value(scores), 6) for contrast in claim.contrasts]
 
 
@@ -203,7 +203,7 @@ def test_rows_and_claims_are_read_strictly() -> None:
     for key, value in (("uncached", False), ("uncached", 1), ("ensemble", True), ("beam", 4)):
         with pytest.raises(ValueError, match=f"`decoding` cannot have {key} = {value}"):
             load_paper("p", source(rows={"x": {**row, "decoding": {key: value}}}), {"x": "text"})
-    with pytest.raises(ValueError, match="`decoding` is of an earlier row of its table"):
+    with pytest.raises(ValueError, match="`same` names no earlier row of its table"):
         load_paper("p", source(rows={"x": {**row, "decoding": {"unknown": True}}}), {"x": "text"})
     claim = {"text": "c", "section": "1", "table": "t", "kind": "grows", "rows": ["x", "y"], "columns": ["a bleu"]}
     rows = {key: {"label": key, "same": "x", "figures": ["1", "2", "-"]} for key in ("x", "y")}

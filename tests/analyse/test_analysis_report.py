@@ -372,7 +372,7 @@ def test_contrast_prints_a_table_and_json(
 def test_mistakes_around_runs(runs: dict[str, Path], tmp_path: Path) -> None:
     run, out = runs["transformer"], ["--out", tmp_path / "out"]
     assert codes_of("analyse", run, run, *out) == ["X820"]
-    assert codes_of("analyse", tmp_path / "none", *out) == ["K101"]
+    assert codes_of("analyse", tmp_path / "none", *out) == ["X112"]
     assert codes_of("analyse", run, *out, "--base", "other") == ["X832"]
     assert codes_of("analyse", run, *out, "--figure", "you2020/figure9") == ["X829"]
     assert codes_of("analyse", run, *out, "--figure", "you2020/figure5") == ["X830"]
@@ -441,7 +441,10 @@ def test_mistakes_in_contrastive_sets(runs: dict[str, Path], tmp_path: Path, fil
     assert codes_of("contrast", runs["rnn-feed"], tmp_path / "set") == [code]
 
 
-def test_the_command_of_a_caption_can_be_called() -> None:
+def test_the_command_of_a_caption_can_be_called(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    for run in ("a b", "c"):
+        Path(run).mkdir()
     with analysis.analyse.make_context(
         "analyse",
         ["a b", "c", "--out", "o", "--layer", "x#1", "--layer", "y", "--text", "s", "t", "--figure", "curves"],

@@ -53,7 +53,7 @@ def test_architectures_are_those_of_explain() -> None:
 def test_without_runs_both_commands_draw_the_same(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, name: str) -> None:
     monkeypatch.chdir(tmp_path)
     one, two = tmp_path / "one", tmp_path / "two"
-    found = call("reproduce", *name.split("/"), "--out", one)
+    found = call("reproduce", "draw", *name.split("/"), "--out", one)
     assert found.exit_code == 0, found.output
     assert call("analyse", "--figure", name, "--out", two).exit_code == 0
     files = {file.name for file in one.iterdir() if file.is_file()}
@@ -68,7 +68,7 @@ def test_without_runs_both_commands_draw_the_same(tmp_path: Path, monkeypatch: p
 def test_with_runs_both_commands_draw_the_same(tmp_path: Path, runs: dict[str, Path]) -> None:
     one, two = tmp_path / "one", tmp_path / "two"
     name, run = "you2020/figure1", runs["transformer"]
-    found = call("reproduce", *name.split("/"), "--from", run, "--out", one)
+    found = call("reproduce", "draw", *name.split("/"), "--from", run, "--out", one)
     assert found.exit_code == 0, found.output
     assert call("analyse", run, "--figure", name, "--out", two).exit_code == 0
     (table,) = (file.name for file in one.glob("query*.csv"))
@@ -79,7 +79,7 @@ def test_with_runs_both_commands_draw_the_same(tmp_path: Path, runs: dict[str, P
 
 
 def test_the_papers_figures_stand_beside(tmp_path: Path, runs: dict[str, Path]) -> None:
-    found = call("reproduce", "zhang2018", "figure6", "--from", runs["transformer"], "--out", tmp_path)
+    found = call("reproduce", "draw", "zhang2018", "figure6", "--from", runs["transformer"], "--out", tmp_path)
     assert found.exit_code == 0, found.output
     page = (tmp_path / "report.html").read_text(encoding="utf-8")
     assert "26.37" in page
@@ -114,7 +114,7 @@ def test_sweeps_take_the_cells_of_several_folders(tmp_path: Path) -> None:
         cells.mkdir(parents=True)
         write_cell(cells, n)
     folders = [word for n in (1, 2) for word in ("--from", tmp_path / f"n{n}")]
-    found = call("reproduce", "you2020", "figure3", *folders, "--out", tmp_path / "out")
+    found = call("reproduce", "draw", "you2020", "figure3", *folders, "--out", tmp_path / "out")
     assert found.exit_code == 0, found.output
     lines = (tmp_path / "out" / "sweep-n.csv").read_text(encoding="utf-8").splitlines()
     assert [line.split(",")[:3] for line in lines] == [["line", "n", "BLEU"], ["base", "1", "21"], ["base", "2", "22"]]
@@ -140,14 +140,14 @@ def write_cell(cells: Path, n: int) -> None:
 def test_bad_input(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, words: tuple[str, ...], code: str) -> None:
     monkeypatch.chdir(tmp_path)
     (tmp_path / "empty").mkdir()
-    found = call("reproduce", *words)
+    found = call("reproduce", "draw", *words)
     assert isinstance(found.exception, CalqueError), found.output
     assert found.exception.diagnostics[0].code == code
     assert not (tmp_path / "runs").exists()
 
 
 def test_bad_usage(tmp_path: Path) -> None:
-    assert call("reproduce", "zhang2018", "table2", "--from", tmp_path).exit_code == 2
-    assert call("reproduce", "zhang2018", "figure2", "--minutes", 3).exit_code == 2
-    assert call("reproduce", "zhang2018", "table1", "--from", tmp_path).exit_code == 2
+    assert call("reproduce", "train", "zhang2018", "table2", "--from", tmp_path).exit_code == 2
+    assert call("reproduce", "draw", "zhang2018", "figure2", "--minutes", 3).exit_code == 2
+    assert call("reproduce", "compute", "zhang2018", "table1", "--from", tmp_path).exit_code == 2
     assert call("analyse", "--figure", "you2020/figure2", "--out", tmp_path).exit_code == 2

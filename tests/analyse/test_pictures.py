@@ -16,9 +16,10 @@ from calque.analyse.drawn import DrawnFigure, Table
 from calque.analyse.runs import DECODER, ENCODER, SOURCE
 from calque.bench import length_plot as bench
 from calque.ground.plot import figure, width_of, wrapped
+from calque.ledger.entry import read
 from calque.papers import paper_figures as papers
-from calque.papers.picture import Bars, bars_of, picture
-from calque.papers.table_pages import TablePage, pages
+from calque.papers.paper_pages import ReproducedTable, paper_page, tables_of
+from calque.papers.picture import Bars, picture
 from extents import faults
 
 DOCS = Path(__file__).parents[2] / "docs"
@@ -74,17 +75,18 @@ def test_bars_beside_the_papers(saved: list[str], labels: Sequence[str], scale: 
     assert saved == []
 
 
-PAGES = [page for page in pages(DOCS / "results") if page.report is not None]
+TABLES = [table for some in tables_of(read(DOCS / "results")).values() for table in some if not table.timed]
 
 
-@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
-def test_pictures_of_the_pages(saved: list[str], page: TablePage) -> None:
-    assert page.report is not None
-    shown = bars_of(page.report)
+@pytest.mark.parametrize("table", TABLES, ids=lambda table: table.name)
+def test_pictures_of_the_pages(saved: list[str], table: ReproducedTable) -> None:
+    shown = table.report.bars
+    assert shown is not None
+    page = paper_page(table.report.request.paper, [table])
     for label, (mean, _) in zip(shown.labels, shown.here, strict=True):
         assert mean is not None
-        assert label in page.body
-        assert f"{mean:.2f}" in page.body
+        assert label in page
+        assert f"{mean:.2f}" in page
     picture(shown)
     assert saved == []
 
@@ -227,6 +229,18 @@ DRAWINGS: list[Callable[[Sequence[str]], object]] = [
 
 
 @pytest.mark.parametrize("draw", DRAWINGS)
+@pytest.mark.parametrize(
+    "names", [pytest.param(BOTH, id="both"), *(pytest.param(n, id=k, marks=pytest.mark.slow) for k, n in NAMES.items())]
+)
+def test_words_of_every_kind_of_picture(
+    saved: list[str], draw: Callable[[Sequence[str]], object], names: Sequence[str]
+) -> None:
+    if draw is draw_differences and len(names) == 1:
+        names = (*names, "base")
+    draw(names)
+    assert saved == []
+
+
 def test_words_are_wrapped_to_a_width() -> None:
     empty = figure(3, 1)
     text = "one two three four five six, seven/eight " + "x" * 60 + ",y" * 40

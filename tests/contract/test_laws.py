@@ -92,7 +92,7 @@ NETWORKS = {
 }
 
 
-@pytest.mark.parametrize("layer", builtin().layers.values(), ids=lambda layer: layer.name)
+@pytest.mark.parametrize("layer", builtin().values(), ids=lambda layer: layer.name)
 def test_every_layer_keeps_the_contract(layer: type[Layer]) -> None:
     report = prove_layer(layer, builtin())
     assert report.passed, str(report)
@@ -146,7 +146,7 @@ def test_compositions_are_drawn_from_everything_there_is() -> None:
         for chain in (lambda c: (c.encoder, c.decoder))(check(Text("drawn", text), builtin()))
         for node in chain.nodes()
     }
-    assert used == set(builtin().layers)
+    assert used == set(builtin())
     for piece in ("repeat(", " @ l", "from=@l", "start=@l", "keys=@", "[i]", "- i]", "start=@l", "feed(", "reverse("):
         assert piece in drawn, piece
     bare = [s.name for s in prelude() if all(p.default is not None for p in s.parameters or ())]

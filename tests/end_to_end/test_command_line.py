@@ -160,8 +160,8 @@ def test_the_list_of_layers_says_what_each_does_and_fits_the_terminal(
         listed, _, definitions = calque("layers").out.partition("\n\n# ")
         assert max(map(len, (listed + definitions).split("\n"))) <= widest
         blocks = {block.partition("(")[0]: block for block in re.split(r"\n(?=\w)", listed)}
-        assert set(blocks) == {*builtin().layers, "repeat"}
-        for name, layer in builtin().layers.items():
+        assert set(blocks) == {*builtin(), "repeat"}
+        for name, layer in builtin().items():
             first = " ".join(str(layer.__doc__).strip().split("\n\n")[0].split())
             assert blocks[name].startswith(f"{name}(")
             assert " ".join(blocks[name].split()).endswith(first)

@@ -4,6 +4,7 @@ import random
 import re
 import shlex
 import subprocess
+import sys
 from collections.abc import Callable
 from pathlib import Path
 
@@ -248,7 +249,7 @@ def test_the_correlation_is_that_of_ranks() -> None:
 
 
 def test_a_sample_is_spread_over_the_whole_corpus(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("calque.workflow.new.survey.SAMPLE", 10)
+    monkeypatch.setattr(sys.modules["calque.workflow.new.survey"], "SAMPLE", 10)
     pairs = sentences(35)
     found = sample_of(write(tmp_path, pairs), 35)
     assert list(zip(*found, strict=True)) == pairs[:30:3]

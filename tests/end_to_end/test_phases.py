@@ -317,7 +317,7 @@ def test_a_change_that_was_cut_off_is_recorded_by_the_next_call(
     done(calque, "train", run)
     assert log(run, "phase")[-1]["changes"] == {"train.lr": [0.01, 0.02]}
     with monkeypatch.context() as m:
-        m.setattr(history.History, "events", lambda *_: (_ for _ in ()).throw(KeyboardInterrupt))
+        m.setattr(history.PhaseHistory, "events", lambda *_: (_ for _ in ()).throw(KeyboardInterrupt))
         done(calque, "train", run, "--set", "train.lr=0.03", status=130)
     done(calque, "train", run)
     assert [line["changes"] for line in log(run, "phase")[1:]] == [

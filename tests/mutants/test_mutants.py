@@ -26,7 +26,7 @@ def one_trial(monkeypatch: pytest.MonkeyPatch) -> None:
 def proof(name: str) -> ProofReport:
     if name == "birnn-labelled":
         return prove_text(LABELLED, builtin(), side=ENCODER)
-    return prove_layer(builtin().layers[name], builtin())
+    return prove_layer(builtin()[name], builtin())
 
 
 @pytest.mark.parametrize("mutant", MUTANTS, ids=lambda m: m.name)
@@ -50,9 +50,9 @@ def test_there_are_mutants_for_every_law() -> None:
 
 
 def test_a_running_sum_kept_in_bfloat16_is_reported() -> None:
-    right = prove_layer(Mean, Registry([*builtin().layers.values(), Mean]))
+    right = prove_layer(Mean, Registry([*builtin().values(), Mean]))
     assert right.passed, str(right)
-    rounded = prove_layer(RoundedMean, Registry([*builtin().layers.values(), RoundedMean]))
+    rounded = prove_layer(RoundedMean, Registry([*builtin().values(), RoundedMean]))
     assert {"equal", "model"} <= set(rounded.failed), str(rounded)
 
 
@@ -69,7 +69,7 @@ def test_a_layer_without_examples_is_not_proved() -> None:
         name = "unproved"
         examples = ()
 
-    report = prove_layer(Unproved, Registry([*builtin().layers.values(), Unproved]))
+    report = prove_layer(Unproved, Registry([*builtin().values(), Unproved]))
     assert report.failed == ("shape",)
 
 
@@ -78,6 +78,6 @@ def test_an_example_with_a_fault_is_a_failure_and_no_traceback() -> None:
         name = "wrong"
         examples = (*Mean.examples[:0], type(Mean.examples[0])("wrong(7)"))
 
-    report = prove_layer(Wrong, Registry([*builtin().layers.values(), Wrong]))
+    report = prove_layer(Wrong, Registry([*builtin().values(), Wrong]))
     assert not report.passed
     assert "C105" in report.verdicts[0].message

@@ -376,4 +376,4 @@ def test_a_transformer_block_of_each_side() -> None:
 def test_every_layer_has_a_reference() -> None:
     for path in Path(__file__).parent.glob("test_*.py"):  # also where this file alone is asked for
         importlib.import_module(path.stem)
-    assert set(builtin().layers) <= COVERED, "a layer without its loop; write it in naive.py and test it here"
+    assert set(builtin()) <= COVERED, "a layer without its loop; write it in naive.py and test it here"

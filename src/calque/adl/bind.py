@@ -18,37 +18,54 @@ class Binder(Reporter):
     """Binds what was written to the parameters of a signature."""
 
     def bind_names(self, signature: Signature, term: Term) -> tuple[dict[str, WrittenArgument], bool]:
-        """Which argument is whose, by position and by name; and whether each has its place."""
+        """What was written for each parameter, and whether every argument has a parameter and every parameter a value."""
         given: dict[str, WrittenArgument] = {}
-        names = [p.name for p in signature.parameters]
-        abandoned, position = False, 0
+        good, position = True, 0
         for argument in term.arguments or ():
-            if argument.name is None:
-                if position >= len(names):
-                    count = len(term.arguments or ())
-                    fields: dict[str, object] = {"limit": len(names), "found": count, "names": names or None}
-                    self.fail("C105", argument.span, None, layer=signature.name, **fields)
-                    abandoned = True
-                    break
-                name = names[position]
-                many = signature.parameters[position].kind.many
-                if many and name in given:
-                    given[name].all.append(argument)
-                    continue
-                position += not many
+            if argument.name is not None:
+                good = self.bind_named(signature, argument, argument.name, given) and good
+            elif position < len(signature.parameters):
+                parameter = signature.parameters[position]
+                position += not parameter.kind.many
+                good = self.bind(signature, argument, parameter.name, given, parameter.kind.many) and good
             else:
-                name = argument.name
-                span = argument.name_span or argument.span
-                if name not in names:
-                    self.unknown("C104", name, span, names, layer=signature.name, names=names or None)
-                    abandoned = True
-                    continue
-            if name in given:
-                self.fail("C106", argument.span, layer=signature.name, name=name)
-                abandoned = True
-                continue
-            given[name] = WrittenArgument(argument.value, [argument])
+                self.too_many(signature, term, argument)
+                return given, False
+        return given, good and self.complete(signature, term, given)
+
+    def complete(self, signature: Signature, term: Term, given: dict[str, WrittenArgument]) -> bool:
+        """Whether every parameter without a default has a value; records a fault where one has none."""
         missing = [p.name for p in signature.parameters if p.default is REQUIRED and p.name not in given]
-        if missing and not abandoned:
+        if missing:
             self.fail("C107", term.span, layer=signature.name, missing=missing)
-        return given, not (abandoned or missing)
+        return not missing
+
+    def too_many(self, signature: Signature, term: Term, argument: Argument) -> None:
+        """Record the first argument for which there is no parameter."""
+        names = [p.name for p in signature.parameters]
+        fields: dict[str, object] = {"limit": len(names), "found": len(term.arguments or ()), "names": names or None}
+        self.fail("C105", argument.span, None, layer=signature.name, **fields)
+
+    def bind_named(
+        self, signature: Signature, argument: Argument, name: str, given: dict[str, WrittenArgument]
+    ) -> bool:
+        """Bind an argument that names its parameter; whether there is such a parameter, without a value so far."""
+        names = [p.name for p in signature.parameters]
+        if name in names:
+            return self.bind(signature, argument, name, given, more=False)
+        span = argument.name_span or argument.span
+        self.unknown("C104", name, span, names, layer=signature.name, names=names or None)
+        return False
+
+    def bind(
+        self, signature: Signature, argument: Argument, name: str, given: dict[str, WrittenArgument], more: bool
+    ) -> bool:
+        """Bind an argument to the parameter `name`; whether that may be: `more` allows it to have values already."""
+        if name not in given:
+            given[name] = WrittenArgument(argument.value, [argument])
+        elif more:
+            given[name].all.append(argument)
+        else:
+            self.fail("C106", argument.span, layer=signature.name, name=name)
+            return False
+        return True

@@ -1,7 +1,6 @@
 """Canonical text: every argument and default, no definition, one way to write each thing."""
 
 from collections.abc import Mapping
-from typing import Any
 
 from calque.adl.core import Bound, Call, CallChain, CoreSource, Expression, Index, Sum, evaluate, has_index
 from calque.adl.signature import Body, Parameter
@@ -38,14 +37,13 @@ def call_text(call: Call, indices: Indices = None, names: Mapping[int, str] | No
 
 
 def _argument(parameter: Parameter, bound: Bound, positional: bool, indices: Indices, names: Mapping[int, str]) -> str:
-    if parameter.kind.many:
-        values: Any = bound
-        return ", ".join(_value(value, indices, names) for value in values)
+    if parameter.kind.many and isinstance(bound, tuple):
+        return ", ".join(_value(value, indices, names) for value in bound)
     value = _value(bound, indices, names)
     return value if positional else f"{parameter.name}={value}"
 
 
-def _value(bound: Bound, indices: Indices, names: Mapping[int, str]) -> str:
+def _value(bound: Bound | Call, indices: Indices, names: Mapping[int, str]) -> str:
     if bound is None:
         return "none"
     if isinstance(bound, bool):
@@ -56,6 +54,8 @@ def _value(bound: Bound, indices: Indices, names: Mapping[int, str]) -> str:
         return repr(bound)
     if isinstance(bound, int | Index | Sum):
         return _number(bound, indices, names)
+    if isinstance(bound, Call):
+        return call_text(bound, indices, names)
     if isinstance(bound, CoreSource):
         index = "" if bound.index is None else f"[{_number(bound.index, indices, names)}]"
         behind = f" -> {chain_text(bound.chain, indices, names)}" if bound.chain else ""

@@ -7,7 +7,7 @@ from typing import NamedTuple
 
 from calque.adl.canonical import program_text
 from calque.adl.collection import no_collection
-from calque.adl.library import Library
+from calque.adl.declaration import Library
 from calque.adl.limits import MAX_FAULTS, MAX_NODES, MAX_PARAMETERS, MAX_TOKENS
 from calque.adl.parser import parse_some
 from calque.adl.program import Reader, expand, prelude
@@ -39,7 +39,7 @@ def check(text: Text, library: Library, reader: Reader = parse_some) -> CheckedD
     """The checked tree of a definition. Raises every error that can be reported together, each with an edit that mends it where
     there is one.
     """
-    signatures = {name: layer.signature() for name, layer in library.layers.items()}
+    signatures = {name: layer.signature() for name, layer in library.items()}
 
     def attempt(text: Text, trial: bool = False) -> _Attempt:
         return _attempt(text, library, signatures, reader, trial)
@@ -54,7 +54,7 @@ def check(text: Text, library: Library, reader: Reader = parse_some) -> CheckedD
 
 
 class _Attempt(NamedTuple):
-    """What checking a text came to: `faults` or else warnings, and how many steps of about ten microseconds it took."""
+    """The result of checking a text: its `faults`, or else its warnings, and its work in steps of about ten microseconds."""
 
     checked: CheckedDefinition | None
     faults: list[Diagnostic]
@@ -65,10 +65,9 @@ class _Attempt(NamedTuple):
 def _attempt(
     text: Text, library: Library, signatures: Mapping[str, Signature], reader: Reader, trial: bool
 ) -> _Attempt:
-    """Checks a text once. Raises where it is too large. A `trial` has a lower limit, and looks for no similar names."""
+    """Check a text once. Raises where it is too large. A `trial` has a lower limit and looks for no similar names."""
     program = expand(text, signatures, reader, similar=not trial)
-    walk = Walk(library, program.faults, MAX_NODES // 3 if trial else MAX_NODES)
-    walk.reporter.similar = not trial
+    walk = Walk(library, program.faults, MAX_NODES // 3 if trial else MAX_NODES, similar=not trial)
     encoder, decoder = walk.sides(program.encoder, program.decoder, program.width)
     faults = _distinct(walk.faults)[:MAX_FAULTS]
     work = 50 + program.work + 2 * walk.nodes + 3 * len(faults)
@@ -79,7 +78,7 @@ def _attempt(
         values: dict[str, object] = {"what": "parameters", "limit": MAX_PARAMETERS, "found": parameters}
         raise CalqueError(Diagnostic("C401", Span(text, 0, 0), values))
     canonical = program_text(program.width, program.encoder, program.decoder)
-    if len(canonical) > MAX_TOKENS:  # what is stored has to be read again: a token is a character or more
+    if len(canonical) > MAX_TOKENS:  # what is stored has to be read again: every token has at least one character
         tokenize(Text("canonical text", canonical))
     warnings = program.warnings
     if not walk.reads_source:
@@ -91,7 +90,7 @@ def _attempt(
 def _advised(
     first: _Attempt, text: Text, signatures: Mapping[str, Signature], attempt: Callable[[Text, bool], _Attempt]
 ) -> list[Diagnostic]:
-    """The faults of a text with the edits that mend them."""
+    """The faults of a text, each with the edit that mends it where there is one."""
     from calque.adl.advice import advise, desk_for  # faulty texts alone need it
 
     def again(edited: Text) -> tuple[list[Diagnostic], int]:
@@ -103,7 +102,7 @@ def _advised(
 
 
 def _distinct(faults: list[Diagnostic]) -> list[Diagnostic]:
-    """Each fault once, in the order of the text; copies of a repetition and uses of a definition tell it again."""
+    """Each fault once, in the order of the text: every copy of a repetition and every use of a definition repeats it."""
     seen: dict[tuple[str, object], Diagnostic] = {}
     for fault in faults:
         where = (fault.where.start, fault.where.end) if isinstance(fault.where, Span) else None

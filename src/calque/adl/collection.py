@@ -1,4 +1,4 @@
-"""Garbage collection put off for a while: a text makes thousands of small objects, and nearly all of them are kept."""
+"""Delayed garbage collection: checking a text makes thousands of small objects, and nearly all of them are kept."""
 
 import gc
 from collections.abc import Iterator
@@ -7,7 +7,7 @@ from contextlib import contextmanager
 
 @contextmanager
 def no_collection() -> Iterator[None]:
-    """Nothing is collected meanwhile; what a text can make is bounded, and each pass over it would cost as much as the check."""
+    """No collection inside the block: the objects of a text are bounded in number, and collecting takes as long as the check."""
     on = gc.isenabled()
     gc.disable()
     try:

@@ -70,6 +70,20 @@ HOLE = Signature("?", ())
 Bound = Expression | float | bool | str | None | CoreSource | CallChain | tuple[CallChain, ...] | tuple[Expression, ...]
 
 
+def chains_in(bound: "Bound") -> tuple[CallChain, ...]:
+    """The chains of layers that an argument holds: a body or several. A source holds none."""
+    if not isinstance(bound, tuple) or not bound:
+        return ()
+    calls = tuple(part for part in bound if isinstance(part, Call))
+    return (calls,) if calls else tuple(part for part in bound if isinstance(part, tuple))
+
+
+def numbers_in(bound: "Bound") -> tuple[Expression | float, ...]:
+    """The numbers that an argument holds, one or several."""
+    parts = bound if isinstance(bound, tuple) else (bound,)
+    return tuple(part for part in parts if isinstance(part, int | float | Index | Sum))
+
+
 def evaluate(expression: Expression, indices: tuple[int, ...]) -> int:
     """The number an expression is in one copy; `indices[k]` is the copy of the repetition of depth k + 1.
 

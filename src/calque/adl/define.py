@@ -1,18 +1,18 @@
 """Expansion: settings and definitions disappear, every argument is bound to the signature of its primitive.
 
-Definitions are hygienic. A fault inside a prelude body is shown where the user called it.
+Definitions are hygienic: a body sees the names of its own scope. A fault inside a prelude body is shown where the user called it.
 """
 
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import replace
 from itertools import chain
-from typing import Any
 
-from calque.adl.bind import Binder, WrittenArgument
-from calque.adl.core import HOLE, Bound, Call, CallChain, CoreSource, Expression, Index, Sum, apply
+from calque.adl.bind import WrittenArgument
+from calque.adl.core import HOLE, Bound, Call, CallChain, CoreSource, Index
 from calque.adl.faults import PRELUDE, Abandoned, Exhausted
-from calque.adl.limits import MAX_CALLS, MAX_HOLES, MAX_NUMBER, MAX_NUMBERS, MAX_OPERATIONS
+from calque.adl.limits import MAX_CALLS, MAX_HOLES
+from calque.adl.numbers import NumberReader, bare_name
 from calque.adl.scope import Closure, Definition, LostName, Scope, SettingValue, named_source
 from calque.adl.signature import (
     REQUIRED,
@@ -25,12 +25,13 @@ from calque.adl.signature import (
     Parameter,
     Point,
     Real,
+    Required,
     Setting,
     Signature,
     SourceDefault,
     Word,
 )
-from calque.adl.syntax import ChainSyntax, Label, Number, Operation, Term, Value, describe
+from calque.adl.syntax import ChainSyntax, Label, Number, Term, Value, describe
 from calque.adl.syntax import Source as SourceText
 from calque.ground.diagnostics import Diagnostic, Fix, Span, Text
 
@@ -38,21 +39,17 @@ _NOWHERE = Text("", "")
 WORDS = ("yes", "no", "none")
 
 
-class Expander(Binder):
-    """Expands values in scopes. `settings` are the values of `d`, `heads` and `p`, `read` those that were asked for,
-    `entered` the user's definitions that were used."""
+class Expander(NumberReader):
+    """Expands values in scopes. `entered` notes the user's definitions that are used."""
 
     def __init__(self, signatures: Mapping[str, Signature], faults: list[Diagnostic]):
-        super().__init__(faults)
-        self.signatures = signatures
-        self.settings: dict[str, int | float] = {name: default for name, (default, _, _) in SETTINGS.items()}
-        self.read: set[str] = set()
+        super().__init__(signatures, faults)
         self.entered: set[str] = set()
-        self.calls = self.holes = self.numbers = self.operations = self.repeats = 0
+        self.calls = self.holes = self.repeats = 0
 
     @property
     def work(self) -> int:
-        """How many steps were taken so far."""
+        """The steps taken so far."""
         return self.steps + 2 * self.calls + self.numbers
 
     # -- chains
@@ -66,7 +63,7 @@ class Expander(Binder):
         raise self.fail("C110", value.span, expected="a layer", found=describe(value))
 
     def attempt(self, value: Value, scope: Scope) -> CallChain:
-        """A chain, or a hole where it has a fault, so that what stands around it is still looked at."""
+        """A chain, or a hole in the place of a faulty one, so that its neighbours are still checked."""
         try:
             return self.chain(value, scope)
         except Abandoned:
@@ -122,21 +119,18 @@ class Expander(Binder):
 
     @contextmanager
     def inside(self, term: Term, definition: Definition, scope: Scope) -> Iterator[Scope]:
-        """The scope of a definition's body, while the body is being looked at."""
-        parameters = tuple(
-            Parameter(p.name, Kind(), REQUIRED if p.default is None else p.default, "")
-            for p in definition.statement.parameters or ()
-        )
+        """The scope of a definition's body, while the body is expanded."""
+        written = definition.statement.parameters or ()
+        parameters = tuple(Parameter(p.name, Kind(), REQUIRED if p.default is None else None, "") for p in written)
         given, good = self.bind_names(Signature(term.name, parameters), term)
         if not good:
             raise Abandoned()
-        inside: dict[str, Any] = {}
-        for parameter in parameters:
+        inside: dict[str, Closure] = {}
+        for parameter in written:
             if parameter.name in given:
                 inside[parameter.name] = Closure(given[parameter.name].value, scope)
-            else:  # a default sees the parameters before it
-                default: Any = parameter.default
-                inside[parameter.name] = Closure(default, definition.scope.extended(inside))
+            elif parameter.default is not None:  # a default sees the parameters before it
+                inside[parameter.name] = Closure(parameter.default, definition.scope.extended(inside))
         before = self.origin, self.outer
         if not definition.prelude:
             self.entered.add(definition.statement.name)
@@ -151,39 +145,24 @@ class Expander(Binder):
             self.origin, self.outer = before
 
     def primitive(self, signature: Signature, term: Term, scope: Scope) -> Call:
+        """A call of a layer or of `repeat` with every argument bound."""
         self.count(term.span)
         given, good = self.bind_names(signature, term)
         args: dict[str, Bound] = {}
         spans: dict[str, Span] = {}
-        inner = scope
         repeats = signature.name == "repeat"
         for parameter in signature.parameters:
-            values = given.get(parameter.name)
+            written = given.get(parameter.name)
             try:
-                if repeats and parameter.name == "n" and values is not None:
-                    self.literal_zero(values.value, scope)
                 if repeats and parameter.name == "body":
-                    index = given.get("index")
-                    name = self.index_name(index, scope) if index else "i"
-                    inner = scope.extended({name: Index(self.repeats + 1)})
-                if values is None:
-                    args[parameter.name] = self.default(parameter, signature)
-                    continue
-                spans[parameter.name] = self.place(self.through(values.value, scope)[0].span)
-                for k, argument in enumerate(values.all if parameter.kind.many else ()):
-                    spans[f"{parameter.name}.{k}"] = self.place(self.through(argument.value, scope)[0].span)
-                self.repeats += repeats and parameter.name == "body"
-                if isinstance(parameter.kind, Body | Point):
-                    with self.nested(term.span):
-                        around = inner if parameter.name == "body" else scope
-                        args[parameter.name] = self.bound(parameter, values, around, signature.name)
+                    with self.repetition(given, scope) as inner:
+                        args["body"] = self.argument(parameter, written, signature, term, inner, spans)
                 else:
-                    args[parameter.name] = self.bound(parameter, values, scope, signature.name)
+                    if repeats and parameter.name == "n" and written is not None:
+                        self.literal_zero(written.value, scope)
+                    args[parameter.name] = self.argument(parameter, written, signature, term, scope, spans)
             except Abandoned:
                 good = False
-            finally:
-                if values is not None:
-                    self.repeats -= repeats and parameter.name == "body"
         if good and signature.either is not None:
             self.settle(signature, args, spans, term)
         if not good:
@@ -192,158 +171,132 @@ class Expander(Binder):
             return self.made(self.signatures["id"], {}, term.span, {})
         return self.made(signature, args, term.span, spans)
 
-    def index_name(self, given: WrittenArgument, scope: Scope) -> str:
+    @contextmanager
+    def repetition(self, given: Mapping[str, WrittenArgument], scope: Scope) -> Iterator[Scope]:
+        """The scope of a repetition's body, which knows the index."""
+        name = self.index_name(given["index"]) if "index" in given else "i"
+        inner = scope.extended({name: Index(self.repeats + 1)})
+        if "body" not in given:
+            yield inner
+            return
+        self.repeats += 1
+        try:
+            yield inner
+        finally:
+            self.repeats -= 1
+
+    def argument(
+        self,
+        parameter: Parameter,
+        written: WrittenArgument | None,
+        signature: Signature,
+        term: Term,
+        scope: Scope,
+        spans: dict[str, Span],
+    ) -> Bound:
+        """The value of an argument, its default where it is left out; `spans` gets where it was written."""
+        if written is None:
+            return self.default(parameter)
+        spans[parameter.name] = self.place(self.through(written.value, scope)[0].span)
+        for k, one in enumerate(written.all if parameter.kind.many else ()):
+            spans[f"{parameter.name}.{k}"] = self.place(self.through(one.value, scope)[0].span)
+        if not isinstance(parameter.kind, Body | Point):
+            return self.bound(parameter, written, scope, signature.name)
+        with self.nested(term.span):
+            return self.bound(parameter, written, scope, signature.name)
+
+    def index_name(self, given: WrittenArgument) -> str:
+        """The name of a repetition's index, which has to be fresh."""
         value = given.value
-        if not isinstance(value, Term) or value.arguments is not None or value.labels:
+        name = bare_name(value)
+        if name is None:
             raise self.fail("C110", value.span, expected=IndexName.expects, found=describe(value))
-        if value.name in WORDS:
-            raise self.fail("C121", value.span, name=value.name)
-        return value.name
+        if name in WORDS:
+            raise self.fail("C121", value.span, name=name)
+        return name
 
     def literal_zero(self, value: Value, scope: Scope) -> None:
+        """Raises where `repeat` is written with a literal 0."""
         value, scope = self.through(value, scope)
         if isinstance(value, Number) and value.value == 0:
             raise self.fail("C402", value.span)
 
     def settle(self, signature: Signature, args: dict[str, Bound], spans: Mapping[str, Span], term: Term) -> None:
-        """Exactly one of two groups of arguments; the first one's defaults where neither is given."""
+        """Keep exactly one of two groups of arguments; the first one's defaults where neither is given."""
         first, second = signature.either or ((), ())
         one = [name for name in first if name in spans and args[name] is not None]
         other = [name for name in second if args[name] is not None]
-        if other and one:
+        if not other:
+            for parameter in signature.parameters:
+                if parameter.name in first and args[parameter.name] is None:
+                    args[parameter.name] = self.default(parameter)
+            return
+        if one:
             raise self.fail("C111", spans[one[0]], given=one, others=other)
-        if other and len(other) < len(second):
-            missing = [name for name in second if name not in other]
+        missing = [name for name in second if name not in other]
+        if missing:
             raise self.fail("C113", term.span, layer=signature.name, missing=missing, because=other)
-        for name in first:
-            parameter = signature.find(name)
-            if parameter is not None and (other or args[name] is None):
-                args[name] = None if other else self.default(parameter, signature)
+        args.update(dict.fromkeys(first))
 
     # -- arguments
 
-    def default(self, parameter: Parameter, signature: Signature) -> Bound:
-        default: Any = parameter.default
+    def default(self, parameter: Parameter) -> Bound:
+        """The value of an argument that is left out. A missing one without a default is reported already."""
+        default = parameter.default
+        if isinstance(default, Required):
+            raise Abandoned()
         if isinstance(default, Setting):
             self.read.add(default.name)
             value = self.settings[default.name]
             return float(value) if isinstance(parameter.kind, Real) else value
         if isinstance(default, SourceDefault):
             return CoreSource(default.label, None, (), Span(_NOWHERE, 0, 0))
-        bound: Bound = default
-        return bound
-
-    def through(self, value: Value, scope: Scope) -> tuple[Value, Scope]:
-        """Behind the names of parameters to what was written for them."""
-        while isinstance(value, Term) and value.arguments is None and not value.labels:
-            bound = scope.find(value.name)
-            if not isinstance(bound, Closure):
-                break
-            value, scope = bound.value, bound.scope
-        return value, scope
+        return default
 
     def bound(self, parameter: Parameter, given: WrittenArgument, scope: Scope, layer: str) -> Bound:
+        """The value that was written for an argument."""
         kind = parameter.kind
-        if kind.many and not isinstance(kind, Body):
-            return tuple([self.number(argument.value, scope, parameter) for argument in given.all])
         if kind.many:
-            if len(given.all) < 2:
-                raise self.fail("C109", given.value.span, layer=layer)
-            return tuple([self.attempt(argument.value, scope) for argument in given.all])
+            return self.several(parameter, given, scope, layer)
         value, scope = self.through(given.value, scope)
-        word = value.name if isinstance(value, Term) and value.arguments is None and not value.labels else None
-        if kind.optional and word == "none":
+        if kind.optional and bare_name(value) == "none":
             return None
         if isinstance(kind, Body):
             return self.attempt(value, scope)
         if isinstance(kind, Point):
             return self.source(value, scope, kind)
         if isinstance(kind, Word):
-            if word is None or word not in kind.choices:
-                near = self.near(word, kind.choices) if word else None
-                fix = Fix(value.span, near) if near and self.place(value.span) is value.span else None
-                found_word = describe(value)
-                fields: dict[str, object] = {"choices": kind.choices, "found": found_word, "near": near}
-                raise self.fail("C114", value.span, fix, name=parameter.name, **fields)
-            return word
+            return self.choice(parameter, kind, value)
         if isinstance(kind, Flag):
-            if word not in ("yes", "no"):
-                raise self.mismatch(parameter, value)
-            return word == "yes"
+            return self.flag(parameter, value)
         if isinstance(kind, IndexName):
+            return bare_name(value)
+        return self.real(value, scope, parameter) if isinstance(kind, Real) else self.number(value, scope, parameter)
+
+    def several(self, parameter: Parameter, given: WrittenArgument, scope: Scope, layer: str) -> Bound:
+        """The values of a parameter that takes all remaining arguments."""
+        if not isinstance(parameter.kind, Body):
+            return tuple([self.number(argument.value, scope, parameter) for argument in given.all])
+        if len(given.all) < 2:
+            raise self.fail("C109", given.value.span, layer=layer)
+        return tuple([self.attempt(argument.value, scope) for argument in given.all])
+
+    def choice(self, parameter: Parameter, kind: Word, value: Value) -> str:
+        """One of a parameter's words."""
+        word = bare_name(value)
+        if word is not None and word in kind.choices:
             return word
-        if isinstance(kind, Real) and isinstance(value, Number):
-            return value.value + 0.0  # a negative zero is zero
-        if isinstance(kind, Real) and word is not None:
-            number = self.setting(word, scope)
-            if isinstance(number, float):
-                return number
-        found = self.number(value, scope, parameter)
-        return float(found) if isinstance(kind, Real) and isinstance(found, int) else found
+        near = self.near(word, kind.choices) if word else None
+        fix = Fix(value.span, near) if near and self.place(value.span) is value.span else None
+        fields: dict[str, object] = {"choices": kind.choices, "found": describe(value), "near": near}
+        raise self.fail("C114", value.span, fix, name=parameter.name, **fields)
 
-    def mismatch(self, parameter: Parameter, value: Value) -> Abandoned:
-        expected = parameter.kind.expects
-        return self.fail("C108", value.span, name=parameter.name, expected=expected, found=describe(value))
-
-    def setting(self, name: str, scope: Scope) -> int | float | None:
-        """The value of a setting, marked as read."""
-        bound = scope.find(name)
-        if isinstance(bound, SettingValue):
-            self.read.add(bound.name)
-            return bound.value
-        if bound is None and name in SETTINGS:
-            self.read.add(name)
-            return self.settings[name]
-        return None
-
-    def number(self, value: Value, scope: Scope, parameter: Parameter) -> Expression:
-        """A whole number, or an expression in the indices around it."""
-        value, scope = self.through(value, scope)
-        self.numbers += 1
-        if self.numbers > MAX_NUMBERS:
-            raise self.limit("numbers", MAX_NUMBERS, value.span)
-        if isinstance(value, Number) and isinstance(value.value, int):
-            return value.value
-        if isinstance(value, Term) and value.arguments is None and not value.labels:
-            bound = scope.find(value.name)
-            if isinstance(bound, Index):
-                return bound
-            if isinstance(bound, LostName):
-                raise Abandoned()
-            found = self.setting(value.name, scope)
-            if isinstance(found, int):
-                return found
-            if found is None and bound is None and value.name not in self.signatures:
-                numbers = (n for n in scope.names() if isinstance(scope.find(n), SettingValue | Index | Closure))
-                raise self.unknown("C102", value.name, value.span, chain(numbers, SETTINGS))
-        if isinstance(value, Operation):
-            return self.operation(value, scope, parameter)
-        raise self.mismatch(parameter, value)
-
-    def operation(self, value: Operation, scope: Scope, parameter: Parameter) -> Expression:
-        self.operations += 1
-        try:
-            if self.operations > MAX_OPERATIONS:
-                raise self.limit("levels of arithmetic", MAX_OPERATIONS, value.span)
-            left = self.number(value.left, scope, parameter)
-            right = self.number(value.right, scope, parameter)
-        finally:
-            self.operations -= 1
-        if not (isinstance(left, int) and isinstance(right, int)):
-            return Sum(value.op, left, right)
-        try:
-            result = apply(value.op, left, right)
-        except ArithmeticError:
-            raise self.fail("C117", value.span, left=left, right=right) from None
-        if abs(result) > MAX_NUMBER:
-            raise self.fail(
-                "C401",
-                value.span,
-                what="as a number",
-                limit=MAX_NUMBER,
-                found=result if abs(result) < 10**30 else "more",
-            )
-        return result
+    def flag(self, parameter: Parameter, value: Value) -> bool:
+        """`yes` or `no`."""
+        word = bare_name(value)
+        if word not in ("yes", "no"):
+            raise self.mismatch(parameter, value)
+        return word == "yes"
 
     def source(self, value: Value, scope: Scope, kind: Point) -> CoreSource:
         """A point of the encoder and the chain behind it; a parameter or definition that is a source may head it."""

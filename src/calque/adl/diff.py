@@ -1,13 +1,12 @@
 """What turns one definition into another: edits at paths, equal ones together, each with the parameters it brings.
 
-Chains of the normal forms are aligned at least cost: 2 for each layer that comes or goes, also where it comes around others or
-leaves what it held, 3 for a layer without chains in the place of another, 1 for each changed argument, 3 at most. Long
-chains are aligned in a band around their diagonal, which is widened until the cost no longer falls.
+Chains of the normal forms are aligned at least cost: 2 for each layer that is inserted or deleted, also around others, 3 for a
+layer without chains in the place of another, 1 for each changed argument, 3 at most. Long chains are aligned in a band around their
+diagonal, which is widened until the cost no longer falls.
 """
 
-from collections.abc import Hashable, Iterator
+from collections.abc import Callable, Hashable, Iterator
 from dataclasses import dataclass, replace
-from typing import Any
 
 from calque.adl.check import CheckedDefinition
 from calque.adl.normal import Item, Items, Normal, NormalSource, Numbering, Place, brief, normal, source_text, word
@@ -20,11 +19,11 @@ Step = tuple[Run, Run]
 
 @dataclass(frozen=True)
 class Edit:
-    """An edit and every place it is made at.
+    """An edit and every place where it is made.
 
-    `kind` is `insert`, `delete`, `wrap` (a layer comes around others), `unwrap`, `replace`, `change` (of arguments or sources)
-    or `width` (other parameters through other widths received). `places` are paths in the second definition for what comes,
-    else in the first. `layers` and `parameters` say how many more there are behind it, all places together.
+    `kind` is `insert`, `delete`, `wrap` (a layer around others), `unwrap`, `replace`, `change` (of arguments or sources)
+    or `width` (other parameters, since it receives other widths). `places` are paths in the second definition for insertions,
+    else in the first. `layers` and `parameters` are the differences in number, summed over all places.
     """
 
     kind: str
@@ -87,7 +86,7 @@ class _Diff:
     def right(self, thing: Item | Items) -> int:
         return self._number(thing, lambda source: source.place)
 
-    def _number(self, thing: Item | Items, at: Any) -> int:
+    def _number(self, thing: Item | Items, at: Callable[[NormalSource], Hashable]) -> int:
         return self.numbers.chain(thing, at) if isinstance(thing, Items) else self.numbers.item(thing, at)
 
     def _aligned(self, source: NormalSource) -> Hashable:
@@ -223,7 +222,7 @@ class _Diff:
         return min(ways)
 
     def around(self, item: Item, held: Items, comes: bool) -> tuple[int, str]:
-        """The cost of a layer that comes around a chain, or goes from around it, and the part that holds the chain."""
+        """The cost of wrapping a chain in a layer, or of unwrapping it, and the part that holds the chain."""
         ways = []
         for name, part in item.parts:
             inside = self.distance(held, part) if comes else self.distance(part, held)

@@ -1,4 +1,4 @@
-"""How the language tells faults: where to point when a definition stands between, and when to stop looking."""
+"""How the language reports faults: the place to point at inside definitions, and when to stop."""
 
 from collections.abc import Iterable
 from itertools import islice
@@ -7,21 +7,21 @@ from calque.adl.limits import MAX_EXPANSION, MAX_FAULTS, MAX_STEPS
 from calque.ground.diagnostics import Diagnostic, Fix, Span, nearest
 
 PRELUDE = "<prelude>"
-MAX_NAMES = 300  # looked at for one fault
+MAX_NAMES = 300  # compared for one fault
 MAX_COMPARED = 250_000  # pairs of characters that are compared for all faults of a text
-COMPARISON = 250  # what comparing two names costs besides, in pairs of characters
+COMPARISON = 250  # the fixed cost of a comparison, in pairs of characters
 
 
 class Abandoned(Exception):
-    """The value at hand has a fault, which is recorded."""
+    """The current value has a fault, which is recorded."""
 
 
 class Exhausted(Exception):
-    """A limit of the whole text is reached, which is recorded; nothing more is looked at."""
+    """The text exceeds a limit, which is recorded; the check stops."""
 
 
 def used_at(where: Span, call: Span | None) -> tuple[tuple[Span, str], ...]:
-    """The note that a fault inside a definition carries: the call that led there, unless that holds it."""
+    """The note of a fault inside a definition: the call that uses the definition, unless the call itself holds the fault."""
     if call is None or (call.start <= where.start and where.end <= call.end):
         return ()
     return ((call, "the definition is used"),)
@@ -30,9 +30,8 @@ def used_at(where: Span, call: Span | None) -> tuple[tuple[Span, str], ...]:
 class Reporter:
     """Collects `faults`.
 
-    `similar` says whether names that may have been meant are looked for. `origin` is the user's call nearest to what is at hand,
-    shown instead of a place in the prelude; `outer` is the outermost call of a user's definition around it, shown beside a place in
-    that definition.
+    `similar`: suggest similar names. `origin` is the user's innermost call, shown instead of a place in the prelude; `outer` is the
+    outermost call of a user's definition, shown beside a place in that definition.
     """
 
     def __init__(self, faults: list[Diagnostic]):
@@ -47,7 +46,7 @@ class Reporter:
         return self.origin if self.origin is not None and span.text.name == PRELUDE else span
 
     def fail(self, code: str, span: Span, fix: Fix | None = None, **fields: object) -> Abandoned:
-        """Records a fault; the caller raises what comes back."""
+        """Record a fault; the caller raises the result."""
         where = self.place(span)
         self.faults.append(Diagnostic(code, where, fields, fix, used_at(where, self.outer)))
         if len(self.faults) > MAX_FAULTS:
@@ -55,14 +54,14 @@ class Reporter:
         return Abandoned()
 
     def limit(self, what: str, limit: int, span: Span) -> Exhausted:
-        """Records that a limit of the whole text is reached."""
+        """Record that the text exceeds a limit."""
         self.fail("C401", span, what=what, limit=limit, found="more")
         return Exhausted()
 
     def near(self, name: str, known: Iterable[str]) -> str | None:
-        """The name most like `name`; none once a text has asked too often, since comparing takes long.
+        """The name most like `name`; none once the comparisons of a text reach their limit.
 
-        Comparing two names takes time in proportion to the product of their lengths, so that is what is counted.
+        Comparing two names takes time in proportion to the product of their lengths, which is counted.
         """
         names: dict[str, None] = {}
         for other in islice(known, MAX_NAMES if self.similar else 0):
@@ -74,13 +73,13 @@ class Reporter:
         return nearest(name, names)
 
     def unknown(self, code: str, name: str, span: Span, known: Iterable[str], **fields: object) -> Abandoned:
-        """A name that stands for nothing, with the one it may have been meant to be."""
+        """Record an unknown name, with the known name most like it."""
         near = self.near(name, known)
         fix = Fix(span, near) if near and span.text.name != PRELUDE else None
         return self.fail(code, span, fix, name=name, near=near, **fields)
 
     def nested(self, span: Span) -> "Reporter":
-        """One body, definition or argument further in, until the `with` that this opens is left."""
+        """Enter a body, a definition or an argument; the `with` block leaves it."""
         if self.nesting >= MAX_EXPANSION:
             raise self.limit("levels of definitions and bodies", MAX_EXPANSION, span)
         self.steps += 1

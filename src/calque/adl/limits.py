@@ -1,4 +1,4 @@
-"""How large a text may be. Every number is tested before what it bounds is made; `docs/spec.md` states them."""
+"""How large a text may be. Every limit is tested before the objects that it bounds are made; `docs/spec.md` states them."""
 
 MAX_CHARACTERS = 100_000  # of a text, and of its canonical form
 MAX_TOKENS = 10_000  # names, numbers and marks of a text, and of its canonical form
@@ -6,12 +6,12 @@ MAX_STATEMENTS = 200
 MAX_DEPTH = 80  # brackets within brackets as written, minus signs counted
 MAX_OPERATIONS = 32  # operations within operations, definitions followed
 MAX_EXPANSION = 40  # bodies, definitions and arguments within one another
-MAX_STEPS = 4_000  # bodies, definitions and arguments looked at in all
+MAX_STEPS = 4_000  # bodies, definitions and arguments expanded in all
 MAX_CALLS = 2_000  # layers of the expanded text, each repetition counted once
-MAX_NUMBERS = 25_000  # numbers worked out in all; above MAX_TOKENS, so that canonical texts never meet it
+MAX_NUMBERS = 25_000  # numbers evaluated in all; above MAX_TOKENS, so that no canonical text reaches it
 MAX_NUMBER = 10**15
 MAX_DIGITS = 18
 MAX_NODES = 3_000  # layers with all copies
 MAX_PARAMETERS = 2 * 10**10
-MAX_FAULTS = 50  # told at once
-MAX_HOLES = 200  # faulty terms met, each copy of a definition again
+MAX_FAULTS = 50  # reported together
+MAX_HOLES = 200  # faulty terms, counted again in each use of a definition

@@ -7,9 +7,9 @@ encoder point is a place, whatever its label is called and wherever it stands. `
 from collections.abc import Callable, Hashable
 from dataclasses import dataclass
 from operator import attrgetter
-from typing import Any
 
 from calque.adl.check import CheckedDefinition
+from calque.adl.declaration import SourceArg
 from calque.adl.signature import Body, Parameter, Point, SourceDefault
 from calque.adl.tree import CheckedChain, Node
 
@@ -126,16 +126,16 @@ class _Maker:
         )
 
     def source(self, node: Node, parameter: Parameter, place: Place) -> NormalSource | None:
-        held: Any = _argument(node, parameter)
-        if held is None:
+        source = _argument(node, parameter)
+        if not isinstance(source, SourceArg):
             return None
         part = node.parts.get(parameter.name)
         inside = (*place, parameter.name)
         chain = Items((), inside) if part is None else self.chain(part, inside)
-        return NormalSource(self.places[held.key], chain, f"@{held.key}", held.width)
+        return NormalSource(self.places[source.key], chain, f"@{source.key}", source.width)
 
 
-def _argument(node: Node, parameter: Parameter) -> Any:
+def _argument(node: Node, parameter: Parameter) -> object:
     name = parameter.name
     return getattr(node.args, name if hasattr(node.args, name) else f"{name}_")
 

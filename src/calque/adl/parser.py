@@ -1,4 +1,4 @@
-"""Recursive descent over the tokens. After a fault it goes on at the next statement, so that all are told at once.
+"""Recursive descent over the tokens. After a fault it continues at the next statement, so that all faults are reported together.
 
 program   = { statement newline }
 statement = NAME [ "(" parameter { "," parameter } ")" ] "=" value
@@ -35,11 +35,11 @@ _CLOSE = {"(": ")", "[": "]"}
 
 
 class _Stop(Exception):
-    """Leaves the statement at hand; the fault is recorded."""
+    """Leaves the current statement; the fault is recorded."""
 
 
 def parse(text: Text) -> list[Statement]:
-    """The statements of a text. Raises all syntax errors at once."""
+    """The statements of a text. Raises all syntax errors together."""
     read = parse_some(text)
     if read.faults:
         raise CalqueError(read.faults)
@@ -47,7 +47,7 @@ def parse(text: Text) -> list[Statement]:
 
 
 class ParseResult(NamedTuple):
-    """The statements that can be read, what is wrong with the others, and the names that these would have made."""
+    """The statements that can be read, the faults of the others, and the names that those were to define."""
 
     statements: list[Statement]
     faults: list[Diagnostic]
@@ -56,7 +56,7 @@ class ParseResult(NamedTuple):
 
 
 def parse_some(text: Text) -> ParseResult:
-    """What can be read of a text. Raises only where the text as a whole is too large."""
+    """The statements of a text that can be read. Raises only where the text is too large."""
     tokens, faults = tokenize(text)
     # A strange character also upsets the grammar around it; one fault is enough.
     strange = [d.where for d in faults if isinstance(d.where, Span)]
@@ -115,7 +115,7 @@ class _Parser:
         related = ((opened.span, f"`{opened.text}` was opened"),) if opened else ()
         fields: dict[str, object] = {"expected": expected}
         if opened is not None and (token.kind in _SHOWN or self.starts_statement(self.i)):
-            # The bracket was left open: it is missed where the text before ends.
+            # The bracket is never closed: point behind the last token before the new statement.
             end = self.tokens[self.i - 1].end
             span, found = Span(token.source, end, end), _SHOWN["end" if token.kind == "end" else "newline"]
             whole = self.tokens[self.i - 1].kind in ("name", "number", ")", "]", ",")
@@ -137,7 +137,7 @@ class _Parser:
         return self.tokens[at].kind == "="
 
     def recover(self, start: int) -> None:
-        """Goes on behind the statement that began at token `start`."""
+        """Continue behind the statement that begins at token `start`."""
         self.depth = 0
         while not self.at("end"):
             if self.i > start and self.starts_statement(self.i):

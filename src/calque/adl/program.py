@@ -1,4 +1,4 @@
-"""Statements in order: settings, definitions, the two sides. What they may be called and when they may stand."""
+"""Statements in order: settings, definitions, the two sides. Their names and their order."""
 
 import functools
 from collections.abc import Callable, Iterable, Mapping
@@ -25,7 +25,7 @@ Reader = Callable[[Text], ParseResult]
 class Program:
     """An expanded definition. A side that could not be expanded is None; its faults are in `faults`.
 
-    `width` is None where the setting `d` is faulty, so that widths cannot be told. `work` is how many steps expanding took.
+    `width` is None where the setting `d` is faulty, so that widths are unknown. `work` is the number of steps of the expansion.
     """
 
     width: int | None
@@ -55,7 +55,7 @@ def prelude_scope() -> Scope:
 def expand(
     text: Text, primitives: Mapping[str, Signature], reader: Reader = parse_some, similar: bool = True
 ) -> Program:
-    """The program of a text. Collects every fault of syntax, names and arguments; `similar`: looks for similar names."""
+    """The program of a text. Collects every fault of syntax, names and arguments; `similar`: suggest similar names."""
     read = reader(text)
     return _Program(text, {**primitives, "repeat": REPEAT}, read, similar).run(read.statements)
 
@@ -81,7 +81,7 @@ class _Program:
                 except Abandoned:
                     self.lose(statement.name)
             missing = [side for side in SIDES if side not in self.sides]
-            # A statement that could not be read may have been the one that is missing.
+            # A statement that cannot be read may be the missing one.
             if missing and not self.broken:
                 end = len(self.text.body.rstrip())
                 self.faults.append(Diagnostic("C120", Span(self.text, end, end), {"sides": missing}))
@@ -89,14 +89,14 @@ class _Program:
             self.sides.clear()
         if not self.faults:
             self.unread()
-        # With a default unknown, what follows from it is not looked at.
+        # An unknown default hides everything that depends on it.
         width = None if self.lost & SETTINGS.keys() else int(self.expander.settings["d"])
         work = len(self.text.body) // 10 + self.expander.work
         sides = self.sides.get("encoder"), self.sides.get("decoder")
         return Program(width, *sides, self.faults, self.warnings, statements, work)
 
     def lose(self, name: str) -> None:
-        """What a faulty statement would have made is not asked for again."""
+        """Mark the name of a faulty statement, so that its uses are not reported."""
         if name in SIDES:
             self.sides[name] = None
         elif name not in self.seen or self.scope.find(name) is None:
@@ -205,7 +205,7 @@ class _Program:
 
 
 def check_bounds(expander: Expander, name: str, kind: object, value: float, span: Span) -> None:
-    """Records and raises where a number is out of its bounds."""
+    """Record and raise a number outside its bounds."""
     fault = out_of_bounds(name, kind, value, span)
     if fault is not None:
         expander.faults.append(fault)

@@ -1,4 +1,4 @@
-"""Names and what they stand for. A body sees what stood before it, an argument what its writer saw."""
+"""Names and their meanings. A body sees the statements before it; an argument sees the names of the text that wrote it."""
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
@@ -28,7 +28,7 @@ class Definition:
 
 @dataclass(frozen=True, slots=True)
 class Closure:
-    """An argument not yet looked at: what was written, and the scope of its writer."""
+    """An argument that is not expanded yet: its text, and the scope in which it was written."""
 
     value: Value
     scope: "Scope"
@@ -36,7 +36,7 @@ class Closure:
 
 @dataclass(frozen=True, slots=True)
 class LostName:
-    """What a faulty statement would have made. Its fault is told; what uses the name is not blamed."""
+    """The name of a faulty statement. Its fault is reported once; uses of the name are not."""
 
 
 Binding = SettingValue | Definition | Closure | Index | LostName

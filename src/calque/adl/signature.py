@@ -7,7 +7,7 @@ the command line and the documents print it, and the layer receives an instance 
 import dataclasses
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any, ClassVar
+from typing import Any, ClassVar, TypeAlias
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -89,14 +89,16 @@ class SourceDefault:
     label: str
 
 
-class _Required:
+class Required:
     """The default of a parameter that has none."""
 
     def __repr__(self) -> str:
         return "REQUIRED"
 
 
-REQUIRED = _Required()
+REQUIRED = Required()
+Default: TypeAlias = int | float | str | Setting | SourceDefault | Required | None
+"""A flag's default is a bool, a word's a string; None is `none`."""
 
 SETTINGS: Mapping[str, tuple[int | float, Kind, str]] = {
     "d": (512, Int(1, 65536), "the model width: every width that is left out"),
@@ -111,7 +113,7 @@ class Parameter:
 
     name: str
     kind: Kind
-    default: object
+    default: Default
     doc: str
     known_as: tuple[str, ...] = ()
 
@@ -135,7 +137,7 @@ class Signature:
         return next((p for p in self.parameters if p.name == name), None)
 
 
-def arg(kind: Kind, default: object = REQUIRED, doc: str = "", *, known_as: tuple[str, ...] = ()) -> Any:
+def arg(kind: Kind, default: Default = REQUIRED, doc: str = "", *, known_as: tuple[str, ...] = ()) -> Any:
     """A field of a layer's arguments. A trailing underscore of the field's name is not part of the argument's name."""
     return dataclasses.field(metadata={"kind": kind, "default": default, "doc": doc, "known_as": known_as})
 

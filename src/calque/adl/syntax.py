@@ -44,37 +44,46 @@ _TOKEN = re.compile(
 )
 
 
+_NESTING = {"(": 1, "[": 1, ")": -1, "]": -1}
+_KINDS = {"arrow": "->", "name": "name", "number": "number"}  # a mark is its own kind
+
+
 def tokenize(text: Text) -> tuple[list[Token], list[Diagnostic]]:
-    """The tokens of a text, newlines kept only where they end a statement, and what could not be read."""
+    """The tokens of a text, newlines kept only where they end a statement, and the faults of characters without a meaning."""
     body = text.body
-    faults: list[Diagnostic] = []
     if len(body) > MAX_CHARACTERS:
         raise _too_many("characters", MAX_CHARACTERS, len(body), Span(text, MAX_CHARACTERS, MAX_CHARACTERS + 1))
+    faults: list[Diagnostic] = []
     tokens: list[Token] = []
     depth = 0
     for match in _TOKEN.finditer(body):
-        kind, piece, start = match.lastgroup, match.group(), match.start()
-        if kind == "space":
-            continue
-        if kind == "newline":
-            if depth == 0 and tokens and tokens[-1].kind not in ("newline", "->", "="):
-                tokens.append(Token("newline", "\n", text, start))
-        elif kind == "arrow":
-            if tokens and tokens[-1].kind == "newline":  # `->` at the start of a line goes on with the line before
-                tokens.pop()
-            tokens.append(Token("->", piece, text, start))
-        elif kind == "mark":
-            depth = max(0, depth + {"(": 1, "[": 1, ")": -1, "]": -1}.get(piece, 0))
-            tokens.append(Token(piece, piece, text, start))
-        elif kind == "strange":
+        kind, piece, start = str(match.lastgroup), match.group(), match.start()
+        if kind == "strange":
             if len(faults) <= MAX_FAULTS:
                 faults.append(Diagnostic("S101", Span(text, start, match.end()), {"character": piece}))
-        else:
-            tokens.append(Token(str(kind), piece, text, start))
+        elif kind == "newline":
+            if depth == 0 and _complete(tokens):
+                tokens.append(Token("newline", piece, text, start))
+        elif kind != "space":
+            if kind == "arrow":
+                _drop_newline(tokens)
+            depth = max(0, depth + _NESTING.get(piece, 0))
+            tokens.append(Token(_KINDS.get(kind, piece), piece, text, start))
         if len(tokens) > MAX_TOKENS:
             raise _too_many("names, numbers and marks", MAX_TOKENS, "more", Span(text, start, match.end()))
     tokens.append(Token("end", "", text, len(body)))
     return tokens, faults
+
+
+def _complete(tokens: list[Token]) -> bool:
+    """Whether a line may end a statement behind these tokens."""
+    return bool(tokens) and tokens[-1].kind not in ("newline", "->", "=")
+
+
+def _drop_newline(tokens: list[Token]) -> None:
+    """`->` at the start of a line continues the line before."""
+    if tokens and tokens[-1].kind == "newline":
+        tokens.pop()
 
 
 def _too_many(what: str, limit: int, found: object, span: Span) -> CalqueError:

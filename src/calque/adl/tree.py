@@ -2,10 +2,10 @@
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
-from typing import Any
 
 from calque.adl.canonical import call_text
 from calque.adl.core import Call
+from calque.adl.declaration import Cost, LayerArguments
 
 
 @dataclass(frozen=True, slots=True)
@@ -14,15 +14,15 @@ class Node:
 
     `path` is its address (`decoder.1[3].0`), the prefix of its parameters' names; `args` an instance of its class's `Args`;
     `cost` what its class says the layer itself costs; `parts` its bodies and source chains by name; `label` the key under which
-    its output can be read; `call` and `indices` what was written and the numbers of this copy.
+    its output can be read; `call` is the term as written, `indices` the numbers of this copy.
     """
 
     name: str
     path: str
-    args: Any
+    args: LayerArguments
     width_in: int
     width_out: int
-    cost: Any
+    cost: Cost
     parts: Mapping[str, "CheckedChain"]
     label: str | None
     side: str
@@ -31,8 +31,8 @@ class Node:
 
     @property
     def parameters(self) -> int:
-        """How many numbers it learns itself, its parts left out."""
-        return int(self.cost.parameters)
+        """The numbers that the layer itself learns, without its parts."""
+        return self.cost.parameters
 
     @property
     def text(self) -> str:
@@ -63,5 +63,5 @@ class CheckedChain:
 
     @property
     def parameters(self) -> int:
-        """How many numbers the layers below learn."""
+        """The numbers that the layers below learn."""
         return sum(node.parameters for node in self.nodes())

@@ -163,7 +163,7 @@ def layers(name: str | None) -> None:
     from calque.explain.pages import layer_list, layer_page, wrapped
     from calque.layers.declared import declared
 
-    signatures = {n: layer.signature() for n, layer in declared().layers.items()} | {"repeat": REPEAT}
+    signatures = {n: layer.signature() for n, layer in declared().items()} | {"repeat": REPEAT}
     written = {s.name: s.span.text.body[s.span.start : s.span.end] for s in prelude()}
     if name is None:
         width = terminal_width()

@@ -52,7 +52,7 @@ FORMS: Mapping[str, type[Layer]] = {"sum": SummedAverage, "mask": MaskedAverage}
 
 def registry_of(form: str) -> Registry:
     """The layers of the package, the average in a form; an empty one is as it is computed."""
-    layers = dict(builtin().layers)
+    layers = dict(builtin())
     if form:
         layers[Average.name] = FORMS[form]
     return Registry(layers.values())

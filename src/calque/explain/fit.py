@@ -3,8 +3,8 @@
 from collections.abc import Callable
 
 from calque.adl.check import CheckedDefinition, check
+from calque.adl.declaration import Library
 from calque.adl.dialect import reader
-from calque.adl.library import Library
 from calque.adl.settings import parse_settings
 from calque.explain.totals import Surroundings, whole
 from calque.ground.diagnostics import CalqueError, Text, error

@@ -16,4 +16,4 @@ def build(chain: CheckedChain, registry: Registry, gamma: float = 1.0) -> Chain:
 
 def _layer(node: Node, registry: Registry, gamma: float) -> Layer:
     parts = {name: build(part, registry, gamma) for name, part in node.parts.items()}
-    return registry.layers[node.name](node.args, Site(node.side, node.width_in, node.path, node.label, gamma), parts)
+    return registry[node.name](node.args, Site(node.side, node.width_in, node.path, node.label, gamma), parts)

@@ -7,35 +7,60 @@ The laws in `Layer`'s docstring are proved by `calque.prove` for every registere
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Mapping, MutableMapping
 from dataclasses import dataclass, field
-from typing import Any, ClassVar, NamedTuple, cast
+from typing import ClassVar, NamedTuple, cast
 
 import torch
 from jaxtyping import Bool, Float
 from torch import Tensor, nn
 
+from calque.adl.declaration import (
+    BOTH,
+    DECODER,
+    ENCODER,
+    HERE,
+    BodyArg,
+    Cost,
+    Fault,
+    Held,
+    LayerArguments,
+    PointInfo,
+    Products,
+    Reach,
+    Site,
+    SourceArg,
+    StateShape,
+)
 from calque.adl.signature import Signature, read_signature
-from calque.layers.cost import HERE, Held, Products
-from calque.layers.cost import Cost as Cost  # where layers written elsewhere look for it
 from calque.layers.history import Chunk
 from calque.layers.state import Empty, State, States
 
-ENCODER = "encoder"
-DECODER = "decoder"
-BOTH = (ENCODER, DECODER)
-
-
-class StateShape(NamedTuple):
-    """What a cell hands over at a bridge: the kind of cell and its width."""
-
-    kind: str
-    width: int
-
-
-class PointInfo(NamedTuple):
-    """What the checker knows of an encoder point: its width and, on a cell, the state it ends in."""
-
-    width: int
-    state: StateShape | None = None
+__all__ = [
+    "BOTH",
+    "DECODER",
+    "ENCODER",
+    "HERE",
+    "BodyArg",
+    "Context",
+    "Cost",
+    "Example",
+    "Fault",
+    "Held",
+    "Layer",
+    "LayerArguments",
+    "Merge",
+    "NoArgs",
+    "Parts",
+    "Point",
+    "PointInfo",
+    "Products",
+    "Reach",
+    "Recorder",
+    "Registry",
+    "Site",
+    "SourceArg",
+    "StateShape",
+    "Stateless",
+]
 
 
 class Point(NamedTuple):
@@ -76,42 +101,6 @@ class Context(NamedTuple):
         if self.chunk is None:
             raise ValueError("there is a chunk in `step` alone")
         return self.chunk
-
-
-class SourceArg(NamedTuple):
-    """A bound source: the point's key in `Context.sources`, what is known of it, and the width behind its own chain."""
-
-    key: str
-    point: PointInfo
-    width: int
-
-
-class BodyArg(NamedTuple):
-    """A bound chain: its width out."""
-
-    width: int
-
-
-@dataclass(frozen=True)
-class Site:
-    """Where a layer stands: its side, the width that comes in, its path, and the label it carries.
-
-    `gamma` is a constant of the data that the model is for: the mean length of its sources divided by that of its targets.
-    """
-
-    side: str
-    width: int
-    path: str = ""
-    label: str | None = None
-    gamma: float = 1.0
-
-
-class Fault(Exception):
-    """A layer's refusal of its arguments or its site: a code and the values of its sentence; the checker adds the place."""
-
-    def __init__(self, code: str, at: str | None = None, **fields: object):
-        self.code, self.at, self.fields = code, at, fields
-        super().__init__(code, fields)
 
 
 @dataclass(frozen=True)
@@ -161,7 +150,7 @@ class Layer(nn.Module, ABC):
     fixed: ClassVar[bool] = False
     """The attention weights it records follow from positions alone, and need not sum to one at most."""
 
-    def __init__(self, args: Any, site: Site, parts: Parts):
+    def __init__(self, args: LayerArguments, site: Site, parts: Parts):
         super().__init__()
         self.path = site.path
         for name, part in parts.items():
@@ -173,27 +162,27 @@ class Layer(nn.Module, ABC):
         return read_signature(cls.name, cls.Args, cls.__doc__ or "", cls.known_as)
 
     @classmethod
-    def body_width(cls, args: Any, site: Site) -> int:
+    def body_width(cls, args: LayerArguments, site: Site) -> int:
         """The width that the layer hands to its bodies."""
         return site.width
 
     @classmethod
-    def infer(cls, args: Any, site: Site) -> int:
+    def infer(cls, args: LayerArguments, site: Site) -> int:
         """The width out. Raises `Fault` where arguments and site do not fit. Pure."""
         return site.width
 
     @classmethod
-    def cost(cls, args: Any, site: Site) -> Cost:
+    def cost(cls, args: LayerArguments, site: Site) -> Cost:
         """What the layer itself costs, its bodies left out. Pure."""
         return Cost()
 
     @classmethod
-    def account(cls, args: Any, site: Site) -> Cost:
+    def account(cls, args: LayerArguments, site: Site) -> Cost:
         """`cost`, with what follows from the kind of layer where it is not declared."""
         return cls.cost(args, site)
 
     @classmethod
-    def final_state(cls, args: Any, site: Site) -> StateShape | None:
+    def final_state(cls, args: LayerArguments, site: Site) -> StateShape | None:
         """The state that a label on this layer makes available to a bridge."""
         return None
 
@@ -224,11 +213,11 @@ class Stateless(Layer):
     """A layer that works position by position: it writes `forward` alone."""
 
     @classmethod
-    def cost(cls, args: Any, site: Site) -> Cost:
+    def cost(cls, args: LayerArguments, site: Site) -> Cost:
         return Cost(products=Products())
 
     @classmethod
-    def account(cls, args: Any, site: Site) -> Cost:
+    def account(cls, args: LayerArguments, site: Site) -> Cost:
         cost = cls.cost(args, site)
         return cost._replace(state=cost.state or Held(), reach=cost.reach or HERE)
 
@@ -242,16 +231,16 @@ class Stateless(Layer):
 class Merge(Layer):
     """A combinator whose output at a position is a function of its input and its bodies' outputs there: it writes `merge`."""
 
-    def __init__(self, args: Any, site: Site, parts: Parts):
+    def __init__(self, args: LayerArguments, site: Site, parts: Parts):
         super().__init__(args, site, parts)
         self._bodies = list(parts.values())
 
     @classmethod
-    def cost(cls, args: Any, site: Site) -> Cost:
+    def cost(cls, args: LayerArguments, site: Site) -> Cost:
         return Cost(products=Products())
 
     @classmethod
-    def account(cls, args: Any, site: Site) -> Cost:
+    def account(cls, args: LayerArguments, site: Site) -> Cost:
         cost = cls.cost(args, site)
         return cost._replace(state=cost.state or Held())
 
@@ -271,38 +260,16 @@ class Merge(Layer):
         return self.merge(x, [y for y, _ in pairs]), States(tuple(s for _, s in pairs))
 
 
-class Registry:
-    """The layers there are, by name."""
+class Registry(dict[str, type[Layer]]):
+    """Layers by name: the library that definitions are checked with and models are built from."""
 
     def __init__(self, layers: Iterable[type[Layer]] = ()):
-        self.layers: dict[str, type[Layer]] = {}
+        super().__init__()
         for layer in layers:
             self.add(layer)
 
     def add(self, layer: type[Layer]) -> type[Layer]:
-        """Register a class; a name is taken once."""
-        if layer.name in self.layers and self.layers[layer.name] is not layer:
+        """Register a class. Raises `ValueError` where another class has its name."""
+        if self.setdefault(layer.name, layer) is not layer:
             raise ValueError(f"layer name {layer.name!r} is taken")
-        self.layers[layer.name] = layer
         return layer
-
-    def site(self, side: str, width: int, path: str, label: str | None) -> Site:
-        """A place for a layer."""
-        return Site(side, width, path, label)
-
-    def body(self, width: int) -> BodyArg:
-        """A bound chain."""
-        return BodyArg(width)
-
-    def point(self, width: int, state: StateShape | None) -> PointInfo:
-        """What is known of an encoder point."""
-        return PointInfo(width, state)
-
-    def source(self, key: str, point: PointInfo, width: int) -> SourceArg:
-        """A bound source."""
-        return SourceArg(key, point, width)
-
-    @property
-    def fault(self) -> type[Exception]:
-        """What a layer raises to refuse its arguments."""
-        return Fault

@@ -14,12 +14,12 @@ from collections.abc import Mapping, Sequence
 from importlib.machinery import SourceFileLoader
 from pathlib import Path
 from types import CodeType, ModuleType
-from typing import Any, cast
+from typing import cast
+
+from calque.adl.declaration import Library
 
 PACKAGE = "calque.layers."
 FOLDER = Path(__file__).parent
-SHARED = (f"{PACKAGE}cost",)
-"""Modules that import no torch; they are imported as usual, so that their values are the same ones everywhere."""
 ABSENT = ("torch", "jaxtyping")
 
 
@@ -29,7 +29,7 @@ class _Absent:
     Names with a capital are classes, since layers derive from them and annotate with them.
     """
 
-    def __getattr__(self, name: str) -> Any:
+    def __getattr__(self, name: str) -> "type | _Absent":
         if name.startswith("__"):
             raise AttributeError(name)
         return type(name, (_AbsentClass,), {}) if name[0].isupper() else self
@@ -78,17 +78,18 @@ class _Loader:
         locals: Mapping[str, object] | None = None,
         fromlist: Sequence[str] | None = (),
         level: int = 0,
-    ) -> Any:
+    ) -> "ModuleType | _Absent":
         """`__import__` of the copies."""
         if name.partition(".")[0] in ABSENT:
             return self.absent
-        if name.startswith(PACKAGE) and name not in SHARED and fromlist:
+        if name.startswith(PACKAGE) and fromlist:
             return self.load(name)
         return builtins.__import__(name, globals, locals, fromlist or (), level)
 
 
 @functools.cache
-def declared() -> Any:
-    """The registry of the declarations: a `calque.adl.library.Library` of every layer of the package."""
+def declared() -> Library:
+    """Every layer of the package, as far as the checker needs it."""
     loader = _Loader()
-    return loader.load(f"{PACKAGE}registry").registry_of_package(loader.load)
+    library: Library = loader.load(f"{PACKAGE}registry").registry_of_package(loader.load)
+    return library

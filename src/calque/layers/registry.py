@@ -1,4 +1,4 @@
-"""The layers this package has, found by looking: a class with a `name` in a module of the package is a layer."""
+"""The layers of this package: a class with a `name` in a module of the package is a layer."""
 
 import functools
 import importlib
@@ -12,8 +12,8 @@ from calque.layers.contract import Layer, Registry
 
 
 def layers_in(module: ModuleType) -> list[type[Layer]]:
-    """The layers a module defines, by name."""
-    found = [
+    """The layers that a module defines, in the order of their names."""
+    layers = [
         value
         for value in vars(module).values()
         if inspect.isclass(value)
@@ -22,7 +22,7 @@ def layers_in(module: ModuleType) -> list[type[Layer]]:
         and "name" in vars(value)
         and value.name.isidentifier()
     ]
-    return sorted(found, key=lambda layer: layer.name)
+    return sorted(layers, key=lambda layer: layer.name)
 
 
 @functools.cache
@@ -42,7 +42,7 @@ def registry_of_package(load: Callable[[str], ModuleType]) -> Registry:
 
 def with_plugins(modules: tuple[ModuleType, ...]) -> Registry:
     """The package's layers and those of further modules."""
-    registry = Registry(builtin().layers.values())
+    registry = Registry(builtin().values())
     for module in modules:
         for layer in layers_in(module):
             registry.add(layer)

@@ -1,4 +1,4 @@
-"""The ledger of results: every published figure is a committed JSON file, from which `ledger_page` makes docs/results.md.
+"""The ledger of results: every published figure is a committed JSON file, from which `make results` writes the pages of results.
 
 A file holds one set of figures measured together: what was run, under which conditions, and what came out.
 """

@@ -13,9 +13,9 @@ from calque.ground.diagnostics import error
 from calque.ground.files import write_whole
 from calque.ground.table import aligned, pipes
 from calque.papers import orders, read_paper, recipes
-from calque.papers.computed_paper import ORDERS, ComputedTable
 from calque.papers.corpora import TrainingCorpus
-from calque.papers.plan import DATA, Tell
+from calque.papers.layout import DATA, Tell
+from calque.papers.paper import ORDERS, ComputedTable
 from calque.papers.recipes import Budget
 from calque.run.tensors import writing
 from calque.zoo.rows import place
@@ -35,11 +35,6 @@ class ComputedPage:
     command: str
     found: Any
     faults: int = 0
-
-
-def computed_table(paper: str, name: str) -> ComputedTable | None:
-    """The table of that name, if the paper has one that no training fills. Raises X220."""
-    return next((table for table in read_paper.paper(paper).computed if table.name == name), None)
 
 
 def write_computed(page: ComputedPage, out: Path) -> str:
@@ -118,7 +113,7 @@ def _orders(paper: str, table: ComputedTable, numbers: dict[str, tuple[int, ...]
         "The average as a running sum (original) and as a product with a matrix (masked) are forms that are costed and not used.",
     )
     words = [f"--set {name}={value}" for name, some in numbers.items() for value in some]
-    command = " ".join(["calque", "reproduce", paper, table.name, *words])
+    command = " ".join(["calque", "reproduce", "compute", paper, table.name, *words])
     return ComputedPage(_title(paper, table), head, tuple(rows), remarks, command, found, faults)
 
 
@@ -150,5 +145,5 @@ def _counts(
         "by which hard-coded attention to the source is centred; of the paper's rows it is computed from its printed lengths.",
     )
     words = [f"--set {one}" for one in overrides]
-    command = " ".join(["calque", "reproduce", paper, table.name, "--corpus", corpus.option, *words])
+    command = " ".join(["calque", "reproduce", "compute", paper, table.name, "--corpus", corpus.option, *words])
     return ComputedPage(_title(paper, table), ("corpus", *table.columns, "gamma"), tuple(rows), remarks, command, found)

@@ -19,13 +19,29 @@ class TrainingCorpus:
     tokenize: str
 
     @property
+    def own_file(self) -> str:
+        """Of a corpus of the user's: the file that describes it."""
+        return ""
+
+    @property
+    def digest(self) -> str:
+        """Of a corpus of the user's: twelve digits that name its settings and its text."""
+        return ""
+
+    def check(self) -> None:
+        """Reads all text of a corpus of the user's. Raises what is wrong with it."""
+
+    def record(self, out: Path) -> None:
+        """Describes a corpus of the user's in an output folder."""
+
+    @property
     def language(self) -> str:
         """What METEOR calls the language of the target."""
         return {"de": "de"}.get(self.target, "other")
 
     @property
     def option(self) -> str:
-        """What stands behind `--corpus`."""
+        """The value of `--corpus`."""
         return self.name
 
     def data(self, root: Path) -> DataSettings:
@@ -38,7 +54,7 @@ class TrainingCorpus:
 
 
 @dataclass(frozen=True)
-class PublicCorpus(TrainingCorpus):
+class PublicTrainingCorpus(TrainingCorpus):
     """A corpus below the data root: files in `folder`, `{}` in a name is the language. `raw`: `test` in plain text."""
 
     folder: str
@@ -75,7 +91,7 @@ class PublicCorpus(TrainingCorpus):
 
 
 CORPORA: Mapping[str, TrainingCorpus] = {
-    "multi30k": PublicCorpus(
+    "multi30k": PublicTrainingCorpus(
         "multi30k",
         "Multi30k En-De, test2016",
         "en",
@@ -89,7 +105,7 @@ CORPORA: Mapping[str, TrainingCorpus] = {
         "codes",
         "bpe-joint.en-de.codes",
     ),
-    "envi": PublicCorpus(
+    "envi": PublicTrainingCorpus(
         "envi",
         "IWSLT'15 En-Vi, tst2013",
         "en",

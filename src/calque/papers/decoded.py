@@ -12,17 +12,17 @@ from calque.decode.attention import check_attends
 from calque.decode.sentences import Translation
 from calque.decode.unknown import replace_unknown
 from calque.ground.diagnostics import CalqueError
-from calque.ground.files import only, write_whole
+from calque.ground.files import only
 from calque.ledger.entry import Entry, conditions, publish
 from calque.ledger.entry import read as read_entries
-from calque.papers.cell import cell_id
+from calque.papers.cells import cell_id
+from calque.papers.convergence import MEMBERS
 from calque.papers.finished import FinishedCell, Folder, NotMeasured, reason, write_members
+from calque.papers.layout import CELLS, LOCKS
 from calque.papers.lexical import dictionary, selecting
 from calque.papers.paper import Row
-from calque.papers.plan import CELLS, HYPOTHESES, LOCKS, TableCell
-from calque.papers.texts import as_lines, scores
-from calque.papers.trained import MEMBERS
-from calque.run.tensors import writing
+from calque.papers.plan import TableCell
+from calque.papers.scoring import scores, translations, write_lines
 from calque.workflow.api import Run
 
 LEAST = 2
@@ -35,7 +35,7 @@ def decode_rows(folder: Folder) -> Iterator[tuple[str, str]]:
     for row in folder.table.rows:
         if row.model_of is not None:
             try:
-                for seed, members in _asked(folder, row):
+                for seed, members in _expected(folder, row):
                     _cell(folder, row, seed, members)
             except NotMeasured as why:
                 yield row.key, str(why)
@@ -43,7 +43,7 @@ def decode_rows(folder: Folder) -> Iterator[tuple[str, str]]:
                 yield row.key, reason(fault)
 
 
-def _asked(folder: Folder, row: Row) -> list[tuple[int, list[TableCell]]]:
+def _expected(folder: Folder, row: Row) -> list[tuple[int, list[TableCell]]]:
     """The cells of a row that there should be: seed, and trained cells. An ensemble is one cell."""
     trained = [FinishedCell(folder, e) for e in read_entries(folder.out / CELLS) if MEMBERS not in e.conditions]
     if row.decoding.ensemble == 1:
@@ -73,7 +73,7 @@ def _ensemble(trained: Sequence[FinishedCell]) -> list[TableCell]:
 
 def _cell(folder: Folder, row: Row, seed: int, members: Sequence[TableCell]) -> None:
     """Makes the cell, unless it stands there, of the same models."""
-    name = cell_id(folder.asked, TableCell(row.key, seed))
+    name = cell_id(folder.request, TableCell(row.key, seed))
     with only(folder.out / LOCKS / name) as free:
         if not free:
             raise NotMeasured("another process decodes it")
@@ -86,7 +86,7 @@ def _cell(folder: Folder, row: Row, seed: int, members: Sequence[TableCell]) -> 
             raise NotMeasured(IN_SUBWORDS)
         folder.tell(f"{row.key}, seed {seed}: {row.decoding}; of {made}")
         run = folder.load(members, row)
-        model = entries[cell_id(folder.asked, members[0])]
+        model = entries[cell_id(folder.request, members[0])]
         kept = ("validation perplexity", "parameters") if row.decoding.ensemble == 1 else ()
         if replacing:
             lines, replaced = replaced_lines(folder, run, members[0])
@@ -121,12 +121,9 @@ def _publish(
     kept: Sequence[str],
     settings: str,
 ) -> None:
-    asked, row = folder.asked, folder.table.row(cell.row)
+    request, row = folder.request, folder.table.row(cell.row)
     needed = dict.fromkeys([*(one.row for one in members), row.key])
-    written = folder.out / HYPOTHESES / cell.row / f"{cell.seed}.txt"
-    with writing(written):
-        written.parent.mkdir(parents=True, exist_ok=True)
-        write_whole(written, as_lines(lines))
+    write_lines(translations("bleu", folder.out, cell.row, cell.seed), lines)
     scored = scores(folder.corpus, folder.root, list(lines), folder.test[1])
     known = ("corpus", "recipe", "keys")
     where = {
@@ -135,20 +132,20 @@ def _publish(
         **{key: model.conditions[key] for key in known},
         MEMBERS: write_members(members),
         "settings": settings,
-        **scored["signatures"],
+        **scored.signatures,
     }
     publish(
         folder.out / CELLS,
-        cell_id(asked, cell),
-        f"{row.label} ({asked.paper} {asked.table}), {folder.corpus.title}, seed {cell.seed}",
+        cell_id(request, cell),
+        f"{row.label} ({request.paper} {request.table}), {folder.corpus.title}, seed {cell.seed}",
         "quality",
-        f"{asked.command} --rows {','.join(needed)} --seeds {max(one.seed for one in members)}",
-        {**scored["figures"], **{key: model.figures[key] for key in kept if key in model.figures}},
+        f"{request.command} --rows {','.join(needed)} --seeds {max(one.seed for one in members)}",
+        {**scored.figures, **{key: model.figures[key] for key in kept if key in model.figures}},
         where,
         architecture_hash=model.architecture_hash if row.decoding.ensemble == 1 else None,
         data_hash=model.data_hash,
         seed=cell.seed,
-        notes=scored["notes"],
+        notes=scored.notes,
     )
 
 
@@ -159,7 +156,7 @@ def replaced_lines(folder: Folder, run: Run, cell: TableCell) -> tuple[list[str]
     """
     check_attends(run.loaded)
     loaded = replace(run.loaded, dictionary=best_of(read_table(dictionary(folder))))
-    lines = list(Lines(folder.out / HYPOTHESES / cell.row / f"{cell.seed}.txt"))
+    lines = list(Lines(translations("bleu", folder.out, cell.row, cell.seed)))
     ids = loaded.target.encode(lines)
     found = [[Translation(line, tuple(some), 0.0, 0.0)] for line, some in zip(lines, ids, strict=True)]
     replaced = replace_unknown(loaded, folder.test[0], found)

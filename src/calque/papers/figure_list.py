@@ -69,7 +69,7 @@ class PaperFigure:
 @functools.cache
 def paper_figures() -> Mapping[str, PaperFigure]:
     """All of them by name, `you2020/figure2`."""
-    text = resources.files("calque.analyse").joinpath("figures.toml").read_text(encoding="utf-8")
+    text = resources.files("calque.papers").joinpath("figures.toml").read_text(encoding="utf-8")
     found = {}
     for paper, figures in tomllib.loads(text).items():
         for figure, about in figures.items():

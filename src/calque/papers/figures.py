@@ -8,24 +8,13 @@ from calque.analyse.analysis import Analysis, AnalysisSettings
 from calque.analyse.cache import KEPT, AnalysisCache
 from calque.analyse.write_report import write_report
 from calque.ground.diagnostics import CalqueError, Place, error
-from calque.papers import read_paper
-from calque.papers.figure_list import SWEEPS, PaperFigure, paper_figures, piece_of
-from calque.papers.plan import CELLS, RUNS, Tell
-from calque.papers.request import asked_in
+from calque.papers.figure_list import SWEEPS, PaperFigure, piece_of
+from calque.papers.layout import CELLS, RUNS, Tell
+from calque.papers.request import request_in
 from calque.run.folder import ARCHITECTURE, MODEL
 
 CONTRAST = "contrastive-ende"
 """Below the data root, where there is one."""
-
-
-def figure_of(paper: str, name: str) -> PaperFigure | None:
-    """A figure of a paper, if it has one of that name."""
-    return paper_figures().get(f"{paper}/{name}")
-
-
-def is_trained(paper: str, name: str) -> bool:
-    """Whether it is a table of the zoo too, whose rows are trained."""
-    return any(table.name == name for table in read_paper.paper(paper).tables)
 
 
 def default_folder(paper: str, table: str) -> Path:
@@ -80,8 +69,8 @@ def runs_in(folder: Path, figure: PaperFigure, named: bool) -> list[Path]:
             raise error("X842", Place(str(folder)))
         return []
     try:
-        asked = asked_in(folder)
-        wanted = figure.tables.get(asked.table) if asked.paper == figure.paper else None
+        request = request_in(folder)
+        wanted = figure.tables.get(request.table) if request.paper == figure.paper else None
     except CalqueError:
         wanted = None
     held = sorted(p.name for p in (folder / RUNS).iterdir())

@@ -1,4 +1,4 @@
-"""A finished cell as what it can be asked: its models, loaded when first needed, and its texts."""
+"""A finished cell as what it can be request: its models, loaded when first needed, and its texts."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
@@ -12,12 +12,13 @@ from calque.ground.diagnostics import CalqueError, Diagnostic, Place, help_of, m
 from calque.layers.source import SourceAttention
 from calque.ledger.entry import Entry
 from calque.papers import read_paper
+from calque.papers.convergence import MEMBERS
 from calque.papers.corpora import TrainingCorpus
+from calque.papers.layout import DATA, RUNS, Tell
 from calque.papers.own_corpus import corpus_in
 from calque.papers.paper import PrintedTable, Row
-from calque.papers.plan import DATA, RUNS, TableCell, Tell
-from calque.papers.request import Request, asked_in
-from calque.papers.trained import MEMBERS
+from calque.papers.plan import TableCell
+from calque.papers.request import Request, request_in
 from calque.run.folder import ARCHITECTURE, EXPERIMENT
 from calque.workflow.api import Run, load
 from calque.workflow.plugins import registry_of_run
@@ -47,19 +48,19 @@ class Folder:
     tell: Tell
 
     @cached_property
-    def asked(self) -> Request:
+    def request(self) -> Request:
         """What it is about. Raises X706."""
-        return asked_in(self.out)
+        return request_in(self.out)
 
     @cached_property
     def table(self) -> PrintedTable:
         """The paper's table."""
-        return read_paper.paper(self.asked.paper).table(self.asked.table)
+        return read_paper.paper(self.request.paper).table(self.request.table)
 
     @cached_property
     def corpus(self) -> TrainingCorpus:
         """What its cells are trained on."""
-        return corpus_in(self.out, self.asked.corpus)
+        return corpus_in(self.out, self.request.corpus)
 
     @cached_property
     def test(self) -> tuple[list[str], list[str]]:
@@ -78,11 +79,11 @@ class Folder:
         """Whether a trained cell has a layer that aligns."""
         registry = registry_of_run(self.run(cell))
         checked = check(read_text(str(self.run(cell) / ARCHITECTURE), "X402", "X403"), registry)
-        return any(issubclass(registry.layers[node.name], SourceAttention) for node in checked.decoder.nodes())
+        return any(issubclass(registry[node.name], SourceAttention) for node in checked.decoder.nodes())
 
     def load(self, cells: Sequence[TableCell], row: Row) -> Run:
         """The models of trained cells, together as `row` says; each aligns as its own row says, unless all were told otherwise."""
-        told = any(one.partition("=")[0].strip() == "decode.align_row" for one in self.asked.overrides)
+        told = any(one.partition("=")[0].strip() == "decode.align_row" for one in self.request.overrides)
         align = {c: [] if told else [f"decode.align_row={self.table.row(c.row).decoding.align_row}"] for c in cells}
         first, *others = [load(self.run(cell), overrides=align[cell]) for cell in cells]
         loaded = replace(first.loaded, others=tuple(o.loaded for o in others), combine=row.decoding.combine)

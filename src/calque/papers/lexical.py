@@ -11,10 +11,11 @@ from calque.data.codecs import Codec, split
 from calque.data.lines import Lines
 from calque.decode.select import load_selection
 from calque.decode.translate import Translator
-from calque.ground.files import only, write_whole
+from calque.ground.files import only
 from calque.papers.finished import Folder
-from calque.papers.plan import DICTIONARY, LEXICON, LOCKS, Plan
-from calque.papers.texts import as_lines
+from calque.papers.layout import DICTIONARY, LEXICON, LOCKS
+from calque.papers.plan import Plan
+from calque.papers.scoring import write_lines
 from calque.run.tensors import writing
 
 Cut = Callable[[str], Sequence[str]]
@@ -51,11 +52,10 @@ def _learned(folder: Folder, name: str, what: str, source: Cut, target: Cut) -> 
         (folder.out / LOCKS).mkdir(parents=True, exist_ok=True)
     with only(folder.out / LOCKS / name, folder.tell):  # what another process learns meanwhile is there then
         if not path.is_file():
-            train = Plan(folder.asked, folder.corpus, folder.root, folder.out, folder.tell).sample.data.train
+            train = Plan(folder.request, folder.corpus, folder.root, folder.out, folder.tell).sample.data.train
             folder.tell(f"learning {what} from the training text")
             sources = [source(line) for line in Lines(Path(train[0]))]
             targets = [target(line) for line in Lines(Path(train[1]))]
             links = [grow_diag_final_and(*both) for both in zip(*align_text(sources, targets), strict=True)]
-            with writing(path):
-                write_whole(path, as_lines(list(rows(count_links(sources, targets, links)))))
+            write_lines(path, rows(count_links(sources, targets, links)))
     return path

@@ -13,7 +13,7 @@ from calque.explain.averages import registry_of
 from calque.explain.node_costs import figures
 from calque.explain.paths import path_length, waits
 from calque.ground.diagnostics import Text
-from calque.papers.computed_paper import ComputedRow, ComputedTable
+from calque.papers.paper import ComputedRow, ComputedTable
 
 LENGTHS, WIDTHS = (25, 50, 100), (256, 512)
 HEADS = 8

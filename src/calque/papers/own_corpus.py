@@ -39,6 +39,11 @@ class OwnCorpus(TrainingCorpus):
         )
 
     @property
+    def own_file(self) -> str:
+        """As `option`."""
+        return self.option
+
+    @property
     def digest(self) -> str:
         """Twelve digits that name its settings and its text."""
         found = f"{self.name} {self.source} {self.target} {self.tokenize} {corpus_digest(self.held, Path())}"
@@ -63,11 +68,11 @@ class OwnCorpus(TrainingCorpus):
         if faults:
             raise CalqueError(faults)
 
-    def write(self, folder: Path) -> None:
-        """Writes its description into an output folder, so that reports need no other."""
+    def record(self, out: Path) -> None:
+        """Writes its description into an output folder, so that reports need no other file."""
         lines = [f"{key} = {literal(getattr(self, key))}" for key in _KEYS]
         lines += ["", "[data]", *(f"{f.name} = {literal(getattr(self.held, f.name))}" for f in fields(DataSettings))]
-        write_whole(folder / COPY, ("\n".join(lines) + "\n").encode())
+        write_whole(out / COPY, ("\n".join(lines) + "\n").encode())
 
 
 def corpus_named(option: str) -> TrainingCorpus:

@@ -4,29 +4,14 @@ import re
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field
 
-from calque.papers.computed_paper import ComputedTable
+from calque.papers.metrics import METRICS, Metric
 
 KINDS = ("above", "below", "not-above", "about", "gain", "grows")
-METRICS = {
-    "bleu": "BLEU as the paper takes it",
-    "uncased-bleu": "the same on text in lower case",
-    "unk-bleu": "BLEU with unknown words replaced by those that attention finds",
-    "nist-bleu": "BLEU of mteval-v13a, on text that is not tokenised",
-    "meteor": "METEOR",
-    "perplexity": "exp of the mean negative log-probability of target words, end included",
-    "accuracy": "percent of contrastive pairs of which the right one scores higher",
-    "aer": "alignment error rate",
-    "seconds/sentence": "seconds to translate a sentence",
-    "sentences/s": "sentences translated in a second",
-    "source-words/s": "source words translated in a second",
-    "target-words/s": "target words trained on in a second",
-    "updates/s": "updates of training in a second",
-    "batch-tokens": "target tokens of the largest batch that the memory named by the pair holds",
-}
-"""What columns measure."""
-LOWER_IS_BETTER = ("perplexity", "aer", "seconds/sentence")
-TRAINING = ("target-words/s", "updates/s", "batch-tokens")
-"""Those in which no beam takes part."""
+"""Of claims."""
+ORDERS = ("complexity", "sequential", "path")
+"""How multiply-adds, operations that wait for each other, and the longest path grow with the length n and the width d."""
+COUNTS = ("train pairs", "test pairs", "source length", "target length")
+"""Of a corpus: pairs of training and test, mean lengths of the training sides in subwords."""
 
 
 @dataclass(frozen=True)
@@ -50,9 +35,24 @@ class Column:
     beam: int | None = None
 
     @property
+    def of(self) -> Metric:
+        """What is known of its metric."""
+        return METRICS[self.metric]
+
+    @property
+    def figure(self) -> str:
+        """What the entries of cells call its figure."""
+        return self.of.figure_of(self.pair)
+
+    @property
     def what(self) -> str:
-        """What is measured, of whatever pair: `seconds/sentence beam=4`."""
+        """What is measured, whatever the pair: `seconds/sentence beam=4`."""
         return self.metric + (f" beam={self.beam}" if self.beam is not None else "")
+
+    @property
+    def quantity(self) -> str:
+        """As `what`; but the pairs of an accuracy are kinds of error, and no two of them are the same quantity."""
+        return str(self) if self.of.percentage else self.what
 
     def __str__(self) -> str:
         return f"{self.pair} {self.what}"
@@ -89,9 +89,9 @@ class Decoding:
     uncached: bool = False
 
     @property
-    def otherwise(self) -> bool:
-        """Whether it is that of an earlier row's model, so that the row is no architecture of its own."""
-        return self.unknown or self.selected or self.ensemble > 1
+    def models(self) -> int:
+        """How many models of an earlier row it needs, at most; 0 for a row that has a model of its own."""
+        return self.ensemble if self.unknown or self.selected or self.ensemble > 1 else 0
 
     def __str__(self) -> str:
         told = {
@@ -196,6 +196,12 @@ class Contrast:
         """The sum, from the score of each row."""
         return sum(factor * scores[row] for factor, row in self.terms)
 
+    @property
+    def pair(self) -> tuple[str, str]:
+        """The better row and the other one, of a sum of two scores."""
+        (_, better), (_, other) = sorted(self.terms, reverse=True)
+        return better, other
+
 
 @dataclass(frozen=True)
 class Claim:
@@ -216,6 +222,11 @@ class Claim:
     columns: tuple[Column, ...]
 
     @property
+    def compared(self) -> tuple[str, ...]:
+        """Every row that it compares, once."""
+        return tuple(dict.fromkeys(row for contrast in self.contrasts for _, row in contrast.terms))
+
+    @property
     def contrasts(self) -> tuple[Contrast, ...]:
         """The claim as sums of scores; of `grows`, of one column."""
         if self.kind == "gain":
@@ -225,6 +236,31 @@ class Claim:
         sign = -1 if self.kind == "below" else 1
         relation = "above" if self.kind in ("below", "grows") else self.kind
         return tuple(Contrast(((sign, first), (-sign, other)), relation) for other in rest)
+
+
+@dataclass(frozen=True)
+class ComputedRow:
+    """A row: `figures` as printed, one for each column. Of orders, `decoder` is the layer, and `form` how its average is taken.
+
+    `reading_of` names the row that this one reads otherwise; it then has no figures of its own.
+    """
+
+    key: str
+    label: str
+    figures: tuple[str, ...]
+    decoder: str = ""
+    form: str = ""
+    reading_of: str | None = None
+
+
+@dataclass(frozen=True)
+class ComputedTable:
+    """A table: its columns are `ORDERS` or `COUNTS`."""
+
+    name: str
+    title: str
+    columns: tuple[str, ...]
+    rows: tuple[ComputedRow, ...]
 
 
 @dataclass(frozen=True)
@@ -248,3 +284,7 @@ class Paper:
     def table(self, name: str) -> PrintedTable:
         """The table of that name."""
         return next(table for table in self.tables if table.name == name)
+
+    def pair(self, name: str) -> LanguagePair:
+        """The language pair of that name."""
+        return next(pair for pair in self.pairs if pair.name == name)

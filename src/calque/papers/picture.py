@@ -2,13 +2,9 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any
 
-from calque.ground.files import write_whole
 from calque.ground.plot import POINT, drawn, figure, height_of, width_of, wrapped
-from calque.papers.paper import LOWER_IS_BETTER
-from calque.papers.report import TableReport
 
 WIDTH = 10.0
 TITLE, LABEL, HEAD, VALUE, CAPTION = 11, 9, 9, 8, 7
@@ -30,31 +26,6 @@ class Bars:
     titles: tuple[str, str]
     axis: str
     command: str
-
-
-def draw(report: TableReport, out: Path) -> None:
-    """Writes a picture, PNG: one bar a row, ours and the paper's, deviations as whiskers. Raises X301 without matplotlib."""
-    write_whole(out, picture(bars_of(report)))
-
-
-def bars_of(report: TableReport) -> Bars:
-    """The bars of a report's lines."""
-    lines = report.lines
-    seeds = sorted({len(line.seeds) for line in lines})
-    counted = "–".join(map(str, (seeds[0], seeds[-1])[: len(seeds)]))
-    better = "lower" if report.column.metric in LOWER_IS_BETTER else "higher"
-    here = [line.figures.get(report.metric, (None, None)) for line in lines]
-    paper = [(p.value, p.deviation) if (p := line.paper) else (None, None) for line in lines]
-    spread = ", mean and deviation over seeds" if any(one is not None for _, one in (*here, *paper)) else ""
-    return Bars(
-        report.title,
-        [line.label for line in lines],
-        here,
-        paper,
-        (f"here: {report.corpus}, {counted} seed{'s' * (seeds[-1] > 1)} a row", f"paper: {report.pair}"),
-        f"{report.printed}{spread}; {better} is better",
-        report.command,
-    )
 
 
 def picture(bars: Bars) -> bytes:

@@ -1,9 +1,10 @@
 """What is to be reproduced: rows, seeds, and the experiment of each cell."""
 
 import functools
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import NoReturn
 
 from calque.adl.check import CheckedDefinition
 from calque.adl.settings import parse_settings
@@ -16,20 +17,12 @@ from calque.explain.totals import Surroundings
 from calque.ground.diagnostics import CalqueError, Text, error, nearest
 from calque.papers import read_paper, recipes
 from calque.papers.corpora import TrainingCorpus
-from calque.papers.figure_list import paper_figures
-from calque.papers.paper import PrintedTable, Row
+from calque.papers.figure_list import PaperFigure, paper_figures
+from calque.papers.layout import DATA, Tell
+from calque.papers.paper import ComputedTable, PrintedTable, Row
 from calque.papers.recipes import Budget
 from calque.papers.request import Request
 from calque.papers.row_sizes import by_name, checked_row, matched
-
-Tell = Callable[[str], None]
-CELLS, RUNS, HYPOTHESES, FAILURES, LOCKS, DATA = "cells", "runs", "hypotheses", "failures", "locks", "data"
-REFERENCE = "reference.txt"
-REPLACED, DETOKENISED = "replaced", "detokenised"
-"""Beside `hypotheses`: the same with unknown words replaced, and as plain text."""
-PLAIN_REFERENCE = "reference-plain.txt"
-DICTIONARY, LEXICON = "dictionary.txt", "lexicon.txt"
-"""Lexical tables of the training text: of words, and of the entries of the vocabularies."""
 
 
 @dataclass(frozen=True)
@@ -39,22 +32,34 @@ class TableCell:
     row: str
     seed: int
 
-
-def figures_of(paper: str) -> list[str]:
-    """The figures of a paper, by name."""
-    return [
-        name.partition("/")[2] for name, figure in paper_figures().items() if figure.paper == paper and figure.piece
-    ]
+    def __str__(self) -> str:
+        return f"{self.row}, seed {self.seed}"
 
 
 def table_of(paper: str, name: str) -> PrintedTable:
-    """A table of a paper. Raises X220 (no such paper) and X701."""
+    """A table of a paper whose rows are trained. Raises X220 (no such paper) and X701."""
     here = read_paper.paper(paper)
-    trained = [table.name for table in here.tables]
-    known = sorted({*trained, *(table.name for table in here.computed), *figures_of(paper)})
-    if name not in trained:
-        raise error("X701", None, paper=paper, name=name, near=nearest(name, known), names=known)
-    return read_paper.paper(paper).table(name)
+    return next((table for table in here.tables if table.name == name), None) or _refuse(paper, name)
+
+
+def computed_table(paper: str, name: str) -> ComputedTable:
+    """A table of a paper that no training fills. Raises X220 (no such paper) and X701."""
+    here = read_paper.paper(paper)
+    return next((table for table in here.computed if table.name == name), None) or _refuse(paper, name)
+
+
+def figure_of(paper: str, name: str) -> PaperFigure:
+    """A figure of a paper. Raises X220 (no such paper) and X701."""
+    read_paper.paper(paper)
+    return paper_figures().get(f"{paper}/{name}") or _refuse(paper, name)
+
+
+def _refuse(paper: str, name: str) -> NoReturn:
+    here = read_paper.paper(paper)
+    tables = [*(table.name for table in here.tables), *(table.name for table in here.computed)]
+    figures = [figure.partition("/")[2] for figure in paper_figures() if figure.startswith(f"{paper}/")]
+    names = sorted({*tables, *figures})
+    raise error("X701", None, paper=paper, name=name, near=nearest(name, names), names=names)
 
 
 def named_rows(table: PrintedTable, paper: str, names: Sequence[str]) -> list[Row]:
@@ -76,10 +81,10 @@ def rows_of(table: PrintedTable, paper: str, names: Sequence[str]) -> list[Row]:
 class Texts:
     """The rows of a table as definitions, at the sizes that are asked for."""
 
-    def __init__(self, asked: Request):
+    def __init__(self, request: Request):
         """Raises X222, X701, and what is wrong with settings."""
-        self.asked, self.table = asked, table_of(asked.paper, asked.table)
-        self.settings = by_name(asked.settings)
+        self.request, self.table = request, table_of(request.paper, request.table)
+        self.settings = by_name(request.settings)
         self._target: int | None = None
         self._refuse_unread()
 
@@ -88,10 +93,10 @@ class Texts:
         read: set[str] = set()
         for row in self.table.rows if self.settings else ():
             try:
-                read |= checked_row(Text(row.name, row.at(self.asked.pair)), self.settings)[1].keys()
+                read |= checked_row(Text(row.name, row.at(self.request.pair)), self.settings)[1].keys()
             except CalqueError:
                 return
-        for name, statement in parse_settings(self.asked.settings).items():
+        for name, statement in parse_settings(self.request.settings).items():
             if name not in read:
                 raise error("X222", statement.name_span, name=name, near=nearest(name, {*read, *SETTINGS}))
 
@@ -100,23 +105,25 @@ class Texts:
 
         Raises what `check` raises.
         """
-        text = Text(f"zoo/{self.asked.paper}/{self.asked.table}/{row}.adl", self.table.row(row).at(self.asked.pair))
-        if self.asked.match in (None, row):
+        text = Text(
+            f"zoo/{self.request.paper}/{self.request.table}/{row}.adl", self.table.row(row).at(self.request.pair)
+        )
+        if self.request.match in (None, row):
             return checked_row(text, self.settings)
         if self._target is None:
-            self._target = parameters(self.definition(str(self.asked.match), around)[0], around)
+            self._target = parameters(self.definition(str(self.request.match), around)[0], around)
         return matched(text, self.settings, self._target, around)
 
 
 class Plan:
     """The experiments of an output folder."""
 
-    def __init__(self, asked: Request, corpus: TrainingCorpus, root: Path, out: Path, tell: Tell):
+    def __init__(self, request: Request, corpus: TrainingCorpus, root: Path, out: Path, tell: Tell):
         """Raises X222, X701, X703, X704, and what is wrong with settings and overrides: all that concerns every cell."""
-        self.asked, self.root, self.out, self.tell = asked, root, out, tell
+        self.request, self.root, self.out, self.tell = request, root, out, tell
         self.corpus = corpus
         self.data = corpus.data(root)
-        self.texts = Texts(asked)
+        self.texts = Texts(request)
         self.table = self.texts.table
         self.sample = self.experiment("-", 1)
 
@@ -141,8 +148,8 @@ class Plan:
 
     def experiment(self, text: str, seed: int) -> Experiment:
         """The experiment of a cell, from its definition."""
-        budget = Budget(self.asked.minutes, self.asked.updates)
-        return recipes.experiment(self.asked.recipe, budget, self.data, text, seed, self.asked.all_overrides)
+        budget = Budget(self.request.minutes, self.request.updates)
+        return recipes.experiment(self.request.recipe, budget, self.data, text, seed, self.request.all_overrides)
 
 
 def cells_of(rows: Sequence[Row], seeds: int, shard: tuple[int, int] = (1, 1)) -> list[TableCell]:

@@ -1,20 +1,24 @@
-"""Reading a paper's tables from its TOML."""
+"""Reads a paper: the texts of its rows from `calque.zoo`, and what it prints beside them from `printed/PAPER.toml`."""
 
 import dataclasses
 import functools
 import re
-from collections.abc import Mapping
+import tomllib
+from collections.abc import Mapping, Sequence
+from importlib import resources
 from typing import Any
 
 from calque import zoo
 from calque.experiment.toml import literal
-from calque.papers.computed_paper import load_computed
+from calque.papers.metrics import METRICS, WITHOUT_BEAM
 from calque.papers.paper import (
+    COUNTS,
     KINDS,
-    METRICS,
-    TRAINING,
+    ORDERS,
     Claim,
     Column,
+    ComputedRow,
+    ComputedTable,
     Decoding,
     Figure,
     Floor,
@@ -32,11 +36,47 @@ _FIGURE = re.compile(r"(?P<value>\d+(?:\.\d+)?)(?: ± (?P<deviation>\d+(?:\.\d+)
 @functools.cache
 def paper(name: str) -> Paper:
     """A paper's tables, figures and claims. Raises X220 where there is none of that name."""
-    return load_paper(name, zoo.source(name), zoo.own_texts(name))
+    return load_paper(name, joined(zoo.source(name), printed(name)), zoo.own_texts(name))
+
+
+def printed(name: str) -> dict[str, Any]:
+    """What a paper prints, as its TOML file has it."""
+    file = resources.files("calque.papers").joinpath("printed", f"{name}.toml")
+    return tomllib.loads(file.read_text(encoding="utf-8"))
+
+
+def joined(texts: Mapping[str, Any], figures: Mapping[str, Any]) -> dict[str, Any]:
+    """The two files of a paper as one: the rows of each table have the keys of both.
+
+    Raises ValueError for a table or row that one of the files does not have, and for language pairs that differ.
+    """
+    tables = {}
+    for key, table in texts["tables"].items():
+        beside = figures["tables"].get(key, {})
+        rows, columns = beside.get("rows", {}), beside.get("columns", [])
+        if unknown := rows.keys() - table["rows"].keys():
+            raise ValueError(f"{key}: {', '.join(sorted(unknown))} is printed and has no text")
+        if list(dict.fromkeys(column.partition(" ")[0] for column in columns)) != table["pairs"]:
+            raise ValueError(f"{key}: its language pairs are not those of its columns")
+        tables[key] = {
+            "title": table["title"],
+            "columns": columns,
+            "rows": {name: _row(f"{key}/{name}", row, rows.get(name, {})) for name, row in table["rows"].items()},
+        }
+    if unknown := figures["tables"].keys() - tables.keys():
+        raise ValueError(f"{', '.join(sorted(unknown))} is printed and has no texts")
+    return {**texts, **figures, "tables": tables}
+
+
+def _row(where: str, text: Mapping[str, Any], figures: Mapping[str, Any]) -> dict[str, Any]:
+    """A row from both files. `models`, by which the texts know what is not trained, follows from its decoding."""
+    if text.get("models", 0) != (models := _decoding(figures.get("decoding", {}), where).models):
+        raise ValueError(f"{where}: expected models = {models}, which its decoding needs")
+    return {**{key: value for key, value in text.items() if key != "models"}, **figures}
 
 
 def load_paper(name: str, data: Mapping[str, Any], texts: Mapping[str, str]) -> Paper:
-    """A paper from its TOML; `texts` are the architectures of its folder, which rows name with `same`.
+    """A paper from its TOML, as `joined` returns it; `texts` are the architectures of its folder, which rows name with `same`.
 
     Raises ValueError, with the place, for a key too many or too few, and for what is named and is not there.
     """
@@ -88,7 +128,7 @@ class _TableReader:
         decoding = _decoding(keys["decoding"] or {}, where)
         if (keys["figures"] is None) != (keys["reading_of"] is not None):
             raise ValueError(f"{where}: either `figures` or `reading_of`")
-        text = self.texts.row(table, key, entry, [column.pair for column in columns])
+        text = self.texts.row(table, key, {**entry, "models": decoding.models}, [column.pair for column in columns])
         printed = keys["figures"] or []
         if keys["figures"] is not None and len(printed) != len(columns):
             raise ValueError(f"{where}: {len(columns)} columns, {len(printed)} figures")
@@ -127,7 +167,7 @@ def _column(text: str, where: str, pairs: set[str]) -> Column:
     if match is None or match["pair"] not in pairs or match["metric"] not in METRICS:
         raise ValueError(f"{where}: {text} is no column")
     beam = None if match["beam"] is None else int(match["beam"])
-    if beam is not None and match["metric"] in TRAINING:
+    if beam is not None and match["metric"] in WITHOUT_BEAM:
         raise ValueError(f"{where}: {text}: a beam has no part in {match['metric']}")
     return Column(match["pair"], match["metric"], beam)
 
@@ -162,3 +202,30 @@ def _claim(entry: Mapping[str, Any], where: str, tables: tuple[PrintedTable, ...
     if keys["kind"] == "grows" and len(columns) < 2:
         raise ValueError(f"{where}: what grows does so over two columns or more")
     return Claim(keys["text"], keys["section"], table.name, keys["kind"], rows, steps, columns)
+
+
+def load_computed(name: str, entry: Mapping[str, Any]) -> ComputedTable:
+    """A table from its TOML. Raises ValueError, with the place, where it is none."""
+    columns = tuple(entry.get("columns", ()))
+    if set(entry) != {"title", "columns", "rows"} or columns not in (ORDERS, COUNTS):
+        raise ValueError(f"computed.{name}: expected title, rows, and columns that are {ORDERS} or {COUNTS}")
+    return ComputedTable(
+        name,
+        entry["title"],
+        columns,
+        tuple(_computed_row(f"{name}/{k}", k, r, columns) for k, r in entry["rows"].items()),
+    )
+
+
+def _computed_row(where: str, key: str, entry: Mapping[str, Any], columns: Sequence[str]) -> ComputedRow:
+    known = {"label", "figures", "reading_of"} | ({"decoder", "form"} if columns == ORDERS else set())
+    if set(entry) - known or "label" not in entry or ("figures" in entry) == ("reading_of" in entry):
+        raise ValueError(f"{where}: {sorted(set(entry) - known)} not known, or not one of figures and reading_of")
+    figures = tuple(entry.get("figures", ()))
+    if figures and len(figures) != len(columns):
+        raise ValueError(f"{where}: {len(columns)} columns, {len(figures)} figures")
+    if columns == ORDERS and "decoder" not in entry:
+        raise ValueError(f"{where}: no decoder")
+    return ComputedRow(
+        key, entry["label"], figures, entry.get("decoder", ""), entry.get("form", ""), entry.get("reading_of")
+    )

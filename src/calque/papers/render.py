@@ -1,147 +1,99 @@
-"""The report as text and as Markdown; and what the report of speeds shares with it."""
+"""A report as text, as Markdown, and as files."""
 
 import itertools
+import json
 from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
 
+from calque.ground.diagnostics import CalqueError, render_all
+from calque.ground.files import write_whole
 from calque.ground.table import aligned, pipes
-from calque.papers.paper import Column, Figure
-from calque.papers.report import ReportRow, TableReport
-from calque.papers.trained import RULE
-from calque.papers.verdicts import ClaimVerdict, ContrastResult
-
-_FIGURES = (
-    ("BLEU", "BLEU", 2),
-    ("uncased BLEU", "uncased", 2),
-    ("BLEU, unknown words replaced", "+ unk", 2),
-    ("NIST BLEU", "NIST", 2),
-    ("METEOR", "METEOR", 2),
-    ("AER", "AER", 3),
-    ("validation perplexity", "perplexity", 2),
-    ("parameters", "parameters", 0),
-    ("updates", "updates", 0),
-    ("training seconds", "seconds", 0),
-    ("target tokens/s", "tokens/s", 0),
-)
-"""Name in an entry, head of the column, decimals."""
+from calque.papers.claims import ClaimVerdict, ContrastResult
+from calque.papers.convergence import RULE
+from calque.papers.layout import Tell
+from calque.papers.paper import Column
+from calque.papers.picture import picture
+from calque.papers.report import Report
+from calque.run.tensors import writing
 
 
-def text(report: TableReport) -> str:
+def write_report(report: Report, out: Path, name: str, tell: Tell) -> str:
+    """Writes NAME.md, NAME.json, and NAME.png where the report has a picture, into a folder; returns the report as text."""
+    with writing(out):
+        write_whole(out / f"{name}.md", markdown(report, f"{name}.png").encode())
+        content = json.dumps(report.content, indent=1, ensure_ascii=False)
+        write_whole(out / f"{name}.json", (content + "\n").encode())
+        if report.bars is not None:
+            try:
+                write_whole(out / f"{name}.png", picture(report.bars))
+            except CalqueError as fault:  # matplotlib is not installed
+                tell(render_all(fault.diagnostics))
+    return text(report)
+
+
+def text(report: Report) -> str:
     """The report for a terminal."""
-    head, rows = _table(report)
-    lines = [
-        report.title,
-        _beside(report),
-        *under_trained_text(report),
-        "",
-        *aligned(head, rows, (0, 1, len(head) - 1)),
-        "",
-    ]
-    lines += [*claims_text(report.claims, report.columns), "", *_remarks(report), "", report.command]
-    return "\n".join(lines) + "\n"
+    table = aligned(report.head, report.rows, report.left)
+    lines = [report.title, report.beside, *warnings(report), "", *table, "", *_claims_text(report), ""]
+    return "\n".join([*lines, *report.remarks, "", report.command]) + "\n"
 
 
-def markdown(report: TableReport, picture: str = "report.png") -> str:
-    """The report as a page, with its picture."""
-    head, rows = _table(report)
-    lines = [
-        f"# {report.title}",
-        "",
-        *(f"**{one}**\n" for one in under_trained_text(report)),
-        _beside(report),
-        "",
-        *pipes(head, rows, (0, 1, len(head) - 1)),
-        "",
-        f"![the figures]({picture})",
-        "",
-    ]
-    lines += [*claims_page(report.claims, report.columns), ""]
-    lines += [*(f"- {one}" for one in _remarks(report)), "", f"    {report.command}", ""]
-    return "\n".join(lines)
+def markdown(report: Report, image: str) -> str:
+    """The report as a page, with its picture where it has one."""
+    lines = [f"# {report.title}", "", *(f"**{one}**\n" for one in warnings(report)), report.beside, ""]
+    lines += [*pipes(report.head, report.rows, report.left), ""]
+    lines += [f"![the figures]({image})", ""] * (report.bars is not None)
+    lines += ["## Claims", "", *claims_table(report.claims, report.columns), ""]
+    return "\n".join([*lines, *(f"- {one}" for one in report.remarks), "", f"    {report.command}", ""])
 
 
-def claims_text(claims: Sequence[ClaimVerdict], columns: Sequence[Column]) -> list[str]:
-    """Claims for a terminal; `columns` are all of the table's."""
-    lines = ["Claims of the paper, tested here:", ""]
-    for judged in claims:
-        lines.append(f"  {judged.verdict:<13}  {judged.claim.text} ({_of(judged, columns)})")
-        lines += [f"{'':17}{_tested(one)}" for one in judged.tested]
-        lines += [] if judged.tested else [f"{'':17}{judged.why}"]
-    return lines
-
-
-def claims_page(claims: Sequence[ClaimVerdict], columns: Sequence[Column]) -> list[str]:
-    """The same as a section of a page."""
-    rows = []
-    for judged in claims:
-        told = "; ".join(_tested(one) for one in judged.tested) or judged.why
-        rows.append([judged.claim.text, _of(judged, columns), judged.verdict, told])
-    return ["## Claims", "", *pipes(["claim", "said of", "here", "tested"], rows, range(4))]
-
-
-def under_trained_text(report: TableReport) -> list[str]:
+def warnings(report: Report) -> list[str]:
     """What the top of a report says where rows have not learned."""
-    count, rows = len(report.under_trained), len(report.lines)
-    return under_trained_head(count, rows) if count else []
-
-
-def under_trained_head(count: int, rows: int) -> list[str]:
-    """The same for any number of rows."""
+    count, rows = len(report.under_trained), len(set(report.keys))
     some = "All rows are" if count == rows else f"{count} of {rows} rows are"
-    return [
-        f"{some} under-trained. Models that have not learned say nothing about a text: claims about them are not tested."
-    ]
+    explained = "Models that have not learned say nothing about a text: claims about them are not tested."
+    return [f"{some} under-trained. {explained}"] * bool(count)
 
 
-def under_trained_remarks(why: Mapping[str, str]) -> list[str]:
-    """Why rows are under-trained, those with one reason together."""
+def under_trained_remarks(reasons: Mapping[str, str]) -> list[str]:
+    """Why rows are under-trained; rows with the same reason share a line."""
     rows: dict[str, list[str]] = {}
-    for row, reason in why.items():
+    for row, reason in reasons.items():
         rows.setdefault(reason, []).append(row)
     return [RULE] * bool(rows) + [f"Under-trained: {', '.join(some)}: {reason}." for reason, some in rows.items()]
 
 
-def _beside(report: TableReport) -> str:
-    return f"Here: {report.corpus}. The paper's {report.printed}: {report.pair}."
+def _claims_text(report: Report) -> list[str]:
+    lines = ["Claims of the paper, tested here:", ""]
+    for one in report.claims:
+        lines.append(f"  {one.verdict:<13}  {one.claim.text} ({_source(one, report.columns)})")
+        lines += [f"{'':17}{line}" for line in [*map(_result, one.tested)] or [one.why]]
+    return lines
 
 
-def _of(judged: ClaimVerdict, all_columns: Sequence[Column]) -> str:
-    columns = judged.claim.columns
-    told = "all columns" if set(columns) == set(all_columns) else ", ".join(_columns(columns))
-    return f"section {judged.claim.section}, of {told}"
+def claims_table(claims: Sequence[ClaimVerdict], columns: Sequence[Column]) -> list[str]:
+    """Claims as a Markdown table; `columns` are all of the paper's table."""
+    rows = [
+        [one.claim.text, _source(one, columns), one.verdict, "; ".join(map(_result, one.tested)) or one.why]
+        for one in claims
+    ]
+    return pipes(["claim", "said of", "here", "tested"], rows, range(4))
+
+
+def _source(one: ClaimVerdict, columns: Sequence[Column]) -> str:
+    """The section of a claim, and the columns that it is about."""
+    whole = set(one.claim.columns) == set(columns)
+    return f"section {one.claim.section}, of " + ("all columns" if whole else ", ".join(_columns(one.claim.columns)))
 
 
 def _columns(columns: Sequence[Column]) -> Iterator[str]:
-    """Columns in words, those that differ in the beam alone together."""
+    """Columns in words; those that differ in the beam alone share a name."""
     for _, some in itertools.groupby(columns, key=lambda c: (c.pair, c.metric)):
         first, *rest = some
         yield ", ".join([str(first), *(str(c.beam) for c in rest)])
 
 
-def _table(report: TableReport) -> tuple[list[str], list[list[str]]]:
-    known = _FIGURES if any(f[0] == report.metric for f in _FIGURES) else ((report.metric, report.metric, 1), *_FIGURES)
-    shown = [f for f in known if any(f[0] in line.figures for line in report.lines)]
-    head = ["", "row", "seeds", *(title for _, title, _ in shown), f"paper {report.printed}", "settings"]
-    return head, [_row(line, shown) for line in report.lines]
-
-
-def _row(line: ReportRow, shown: Sequence[tuple[str, str, int]]) -> list[str]:
-    cells = [line.label, line.row, str(len(line.seeds))]
-    for name, _, decimals in shown:
-        mean, deviation = line.figures.get(name, (None, None))
-        told = "-" if mean is None else f"{mean:,.{decimals}f}"
-        spread = deviation is not None and (decimals > 0 or deviation > 0)
-        cells.append(f"{told} ± {deviation:,.{decimals}f}" if spread else told)
-    return [*cells, paper_text(line.paper), line.settings]
-
-
-def paper_text(figure: Figure | None) -> str:
-    """A figure as printed."""
-    if figure is None:
-        return "-"
-    return f"{figure.value}" + (f" ± {figure.deviation}" if figure.deviation is not None else "")
-
-
-def _tested(one: ContrastResult) -> str:
+def _result(one: ContrastResult) -> str:
     low, high = one.interval
     if one.ratio:
         paper = "" if one.paper is None else f"; paper {one.paper:.2f}"
@@ -149,22 +101,3 @@ def _tested(one: ContrastResult) -> str:
     p = "" if one.p is None else f", p {one.p:.4f}"
     paper = "" if one.paper is None else f"; paper {one.paper:+.1f}"
     return f"{one.text} = {one.value:+.2f} [{low:+.2f}, {high:+.2f}]{p}: {one.verdict}{paper}"
-
-
-def _remarks(report: TableReport) -> list[str]:
-    seeds = [len(line.seeds) for line in report.lines]
-    tested = any(judged.tested for judged in report.claims)
-    found = [report.tests] * tested
-    found += [f"{report.metric} signature: {report.signature}."] if report.signature else []
-    if tested and min(seeds) == 1:
-        found.append("Rows with one seed: the tests hold for these runs, not for what another seed would give.")
-    if min(seeds) != max(seeds):
-        found.append("Rows differ in their number of finished seeds.")
-    found += under_trained_remarks(report.under_trained)
-    found += report.notes
-    found += [f"Not measured: {what}: {why}." for what, why in report.unmeasured.items()]
-    found += [f"{key}: {'; '.join(values)}" for key, values in report.conditions.items() if values]
-    if report.failures:
-        told = "; ".join(one.split("\n")[1] for one in report.failures)
-        found.append(f"Failed cells, with the reason below `failures`: {told}.")
-    return found

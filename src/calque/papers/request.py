@@ -1,9 +1,9 @@
-"""What an output folder of `calque reproduce` is about: what all its cells have in common."""
+"""What all cells of an output folder have in common, and the command that asks for it."""
 
 import dataclasses
 import json
 import shlex
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -12,14 +12,20 @@ from calque.adl.settings import parse_settings
 from calque.ground.diagnostics import Place, error
 from calque.ground.files import write_whole
 from calque.papers import read_paper
+from calque.papers.corpora import TrainingCorpus
+from calque.papers.metrics import TIMED
 from calque.papers.paper import PrintedTable
+from calque.run.tensors import writing
 
 ABOUT = "reproduce.json"
+TRAIN, TIME = "train", "time"
+COMMANDS = (TRAIN, TIME, "compute", "draw", "report")
+"""Of `calque reproduce`. Ledgers of earlier versions name none: rows were timed where `--metric` was a speed."""
 
 
 @dataclass(frozen=True)
 class Request:
-    """What an output folder is about; all its cells have this in common."""
+    """What all cells of an output folder have in common."""
 
     paper: str
     table: str
@@ -45,8 +51,19 @@ class Request:
 
     @property
     def command(self) -> str:
-        """The call without folders, rows and seeds."""
-        words = ["calque", "reproduce", self.paper, self.table, "--corpus", self.file or self.corpus]
+        """The command that trains it, without folders, rows and seeds."""
+        return self.command_to(TRAIN)
+
+    @property
+    def budget(self) -> str:
+        """The budget of a cell, in words."""
+        if self.minutes is not None:
+            return f"{self.minutes:g} minutes"
+        return f"{self.updates:,} updates" if self.updates is not None else "the recipe's"
+
+    def command_to(self, verb: str) -> str:
+        """The command that trains or times it, without folders, rows and seeds."""
+        words = ["calque", "reproduce", verb, self.paper, self.table, "--corpus", self.file or self.corpus]
         words += ["--recipe", self.recipe]
         words += ["--minutes", f"{self.minutes:g}"] if self.minutes is not None else []
         words += ["--updates", str(self.updates)] if self.updates is not None else []
@@ -81,18 +98,20 @@ class Request:
         return self.printed.same_sizes(self.pair, pair, self.given)
 
 
-def claim_folder(out: Path, asked: Request) -> None:
+def claim_folder(out: Path, request: Request, corpus: TrainingCorpus) -> None:
     """Records in the output folder what it is about. Raises X705 where it is about something else."""
     path = out / ABOUT
-    if path.is_file():
-        for key, expected, found in _differences(asked_in(out), asked):
-            raise error("X705", Place(str(path)), key=key, expected=_shown(expected), found=_shown(found))
-        return
-    out.mkdir(parents=True, exist_ok=True)
-    write_whole(path, (json.dumps(dataclasses.asdict(asked), indent=1) + "\n").encode())
+    with writing(out):
+        if path.is_file():
+            for key, expected, found in _differences(request_in(out), request):
+                raise error("X705", Place(str(path)), key=key, expected=_shown(expected), found=_shown(found))
+        else:
+            out.mkdir(parents=True, exist_ok=True)
+            write_whole(path, (json.dumps(dataclasses.asdict(request), indent=1) + "\n").encode())
+        corpus.record(out)
 
 
-def asked_in(out: Path) -> Request:
+def request_in(out: Path) -> Request:
     """What an output folder is about. Raises X706 where it does not say so."""
     try:
         read = json.loads((out / ABOUT).read_bytes())
@@ -104,43 +123,78 @@ def asked_in(out: Path) -> Request:
 
 def held_pair(out: Path) -> str | None:
     """The language pair of an output folder, if it has one."""
-    return asked_in(out).pair if (out / ABOUT).is_file() else None
+    return request_in(out).pair if (out / ABOUT).is_file() else None
 
 
-def asked_by(command: str) -> Request | None:
-    """What a cell's command in the ledger asked for; None for another command."""
+def _options(command: str) -> tuple[list[str], dict[str, list[str]]] | None:
+    """The verb, paper and table of a `calque reproduce`, and the values of its options; None for another command.
+
+    A command of an earlier version has no verb, and its options tell which it is.
+    """
     words = shlex.split(command)
     if words[:2] != ["calque", "reproduce"] or len(words) < 4:
         return None
+    named = words[2] in COMMANDS
+    rest = words[5:] if named else words[4:]
     options: dict[str, list[str]] = {}
-    for name, value in zip(words[4::2], words[5::2], strict=False):
+    for name, value in zip(rest[::2], rest[1::2], strict=False):
         options.setdefault(name.removeprefix("--"), []).append(value)
+    verb = TIME if options.get("metric", [""])[-1] in TIMED else TRAIN
+    return (words[2:5] if named else [verb, *words[2:4]]), options
+
+
+def current_form(command: str) -> str:
+    """A recorded command as one types it today; `calque reproduce` without a verb is of an earlier version."""
+    if (read := _options(command)) is None or shlex.split(command)[2] in COMMANDS:
+        return command
+    (verb, paper, table), options = read
+    words = ["calque", "reproduce", verb, paper, table]
+    for name, values in options.items():
+        for value in values:
+            if verb == TIME and name == "metric":
+                continue
+            words += ["--repeats" if verb == TIME and name == "seeds" else f"--{name}", value]
+    return shlex.join(words)
+
+
+def request_of(command: str) -> Request | None:
+    """What a recorded command asks for; None for another command than `calque reproduce`."""
+    if (read := _options(command)) is None:
+        return None
+    (_, paper, table), options = read
     one = {name: values[-1] for name, values in options.items()}
-    written = tuple(options.get("set", ()))
+    settings, overrides = divided(options.get("set", ()))
     corpus = one.get("corpus", "multi30k")
     return Request(
-        words[2],
-        words[3],
+        paper,
+        table,
         Path(corpus).stem,
         one.get("recipe", "budget"),
         float(one["minutes"]) if "minutes" in one else None,
         int(one["updates"]) if "updates" in one else None,
         one.get("match-to"),
-        tuple(word for word in written if "." not in word.partition("=")[0]),
-        tuple(word for word in written if "." in word.partition("=")[0]),
+        settings,
+        overrides,
         one.get("pair"),
         file=corpus if corpus.endswith(".toml") else "",
     )
 
 
-def _differences(held: Request, asked: Request) -> Iterator[tuple[str, object, object]]:
+def divided(values: Iterable[str]) -> tuple[tuple[str, ...], tuple[str, ...]]:
+    """The values of `--set`: settings of definitions, NAME=VALUE, and keys of experiments, SECTION.KEY=VALUE."""
+    held = tuple(values)
+    settings = tuple(one for one in held if "." not in one.partition("=")[0])
+    return settings, tuple(one for one in held if one not in settings)
+
+
+def _differences(held: Request, request: Request) -> Iterator[tuple[str, object, object]]:
     """Key, and both values, of what is not the same; pairs of equal sizes are."""
-    before, now = dataclasses.asdict(held), dataclasses.asdict(asked)
+    before, now = dataclasses.asdict(held), dataclasses.asdict(request)
     for key in before:
         if key not in ("pair", "file") and before[key] != now[key]:
             yield key, before[key], now[key]
-    if not asked.has_sizes_of(held.pair):
-        yield "pair", held.pair, asked.pair
+    if not request.has_sizes_of(held.pair):
+        yield "pair", held.pair, request.pair
 
 
 def _shown(value: object) -> str:

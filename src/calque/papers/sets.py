@@ -15,15 +15,13 @@ from calque.evaluate.aer import alignment_error_rate
 from calque.ground.diagnostics import error
 from calque.papers.corpora import TrainingCorpus
 from calque.papers.finished import FinishedCell, NotMeasured
-from calque.papers.texts import has_case
+from calque.papers.metrics import METRICS
+from calque.papers.scoring import has_case
 
 GOLD, CONTRASTIVE = "align-gold", "contrastive-{}{}"
 """Below the data root: `align-gold/deen.de`, `.en`, `.talp`, and a folder or a JSON file of contrastive pairs by languages."""
 PAIRS = 1000
 """Contrastive pairs scored of each kind of error, evenly spaced."""
-AER = "AER"
-LINGEVAL = "lingeval97-"
-"""Before the kinds of error, in names of pairs."""
 ESCAPES = {
     "&": "&amp;",
     "|": "&#124;",
@@ -38,12 +36,6 @@ ESCAPES = {
 
 Measured = tuple[Mapping[str, float], Mapping[str, str]]
 """Figures and conditions by name."""
-
-
-def kind_figure(pair: str) -> str:
-    """What cells call the accuracy on a kind of error, from the name of the paper's pair or of the files."""
-    kind = pair.removeprefix(LINGEVAL).partition(".")[0]
-    return f"accuracy, {kind.replace('_', '-')}"
 
 
 def error_rate(subject: FinishedCell) -> Measured:
@@ -72,7 +64,7 @@ def error_rate(subject: FinishedCell) -> Measured:
             i for codec, text in ((here.source, sources), (here.target, targets)) for s in codec.encode(text) for i in s
         ]
         told += f", {100 * ids.count(UNK) / len(ids):.0f} % of their words unknown"
-    return {AER: round(found.value / 100, 4)}, {"AER signature": found.signature, "AER of": told}
+    return {METRICS["aer"].figure: round(found.value / 100, 4)}, {"AER signature": found.signature, "AER of": told}
 
 
 def _gold(root: Path, corpus: TrainingCorpus) -> tuple[Path, bool]:
@@ -110,7 +102,7 @@ def accuracies(subject: FinishedCell) -> Measured:
     ]
     decided: dict[str, list[bool]] = {}
     for pair, right in zip(pairs, decide(subject.run, pairs), strict=True):
-        decided.setdefault(kind_figure(pair.kind), []).append(right)
+        decided.setdefault(METRICS["accuracy"].figure_of(pair.kind), []).append(right)
     figures = {kind: round(100 * sum(some) / len(some), 2) for kind, some in decided.items()}
     of = "; ".join(f"{kind.removeprefix('accuracy, ')} {len(some)}" for kind, some in decided.items())
     return figures, {"accuracy of": f"pairs of {path.name}: {of}"}

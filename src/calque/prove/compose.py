@@ -133,7 +133,7 @@ class _Composer:
         def draw() -> tuple[str, int, Any] | None:
             layers = [
                 layer
-                for layer in self.registry.layers.values()
+                for layer in self.registry.values()
                 if place.side in layer.sides and (place.depth < DEPTH or not _has_body(layer))
             ]
             reading = [layer for layer in layers if _reads(layer)]

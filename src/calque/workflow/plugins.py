@@ -29,7 +29,7 @@ def load_plugin(name: str) -> ModuleType:
         raise
     except (Exception, SystemExit) as e:  # whatever a person's module does when it is run
         raise error("X401", Place(name), reason=f"{type(e).__name__}: {e}") from None
-    _check_layers(module, name, {*builtin().layers, REPEAT.name, *SETTINGS, *(s.name for s in prelude())})
+    _check_layers(module, name, {*builtin(), REPEAT.name, *SETTINGS, *(s.name for s in prelude())})
     return module
 
 
@@ -46,9 +46,7 @@ def _from_file(name: str) -> ModuleType:
 
 def _check_layers(module: ModuleType, file: str, taken: set[str]) -> None:
     for layer in layers_in(module):
-        if (
-            layer.name in taken and builtin().layers.get(layer.name) is not layer
-        ):  # a module of the library may be named
+        if layer.name in taken and builtin().get(layer.name) is not layer:  # a module of the library may be named
             raise error("X411", Place(file), name=layer.name)
         try:
             layer.signature()

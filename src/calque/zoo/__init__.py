@@ -1,8 +1,8 @@
 """Architectures of the papers, as texts. `names()` lists them, `distinct()` those that differ, `read(name)` gives one.
 
-A paper is a file `PAPER.toml` with its tables, a folder `PAPER` with the architectures it names, or both. What is in the
-folder is called `PAPER/NAME`, the row of a table `PAPER/TABLE/ROW`, at the sizes that the paper takes for the language pair of
-the table's first column, and `PAPER/TABLE/ROW@PAIR` at those of another of its pairs.
+A paper is a file `PAPER.toml` with the rows of its tables, a folder `PAPER` with the architectures it names, or both. What is in
+the folder is called `PAPER/NAME`, the row of a table `PAPER/TABLE/ROW`, at the sizes that the paper takes for the table's first
+language pair, and `PAPER/TABLE/ROW@PAIR` at those of another of its pairs. What papers print is in `calque.papers`.
 """
 
 import functools
@@ -42,7 +42,7 @@ def papers() -> list[str]:
 
 
 def source(name: str) -> dict[str, Any]:
-    """The TOML file of a paper. Raises X220 where there is none of that name."""
+    """The TOML file of a paper: its texts. Raises X220 where there is none of that name."""
     if name not in papers():
         raise error("X220", None, name=name, near=nearest(name, papers()), names=papers())
     return tomllib.loads(_folder().joinpath(f"{name}.toml").read_text(encoding="utf-8"))
@@ -115,8 +115,7 @@ def _all_rows() -> tuple[RowText, ...]:
         data = source(name)
         texts = TableTexts(name, data, own_texts(name))
         for table, entry in data["tables"].items():
-            pairs = [column.partition(" ")[0] for column in entry["columns"]]
-            rows += [texts.row(table, key, row, pairs) for key, row in entry["rows"].items()]
+            rows += [texts.row(table, key, row, entry["pairs"]) for key, row in entry["rows"].items()]
     return tuple(rows)
 
 

@@ -1,4 +1,4 @@
-"""The rows of a paper's tables as texts, from its TOML. `calque.papers` reads what the paper prints beside them."""
+"""The rows of a paper's tables as texts. What the paper prints beside them is in `calque.papers`."""
 
 import re
 import textwrap
@@ -53,10 +53,10 @@ class TableTexts:
         same, sides = entry.get("same"), [entry.get("encoder"), entry.get("decoder")]
         if (same is None) == (None in sides) or (same is not None and sides != [None, None]):
             raise ValueError(f"{where}: either `same`, or `encoder` and `decoder`")
-        models = models_of(entry.get("decoding", {}))
+        models = entry.get("models", 0)
         of, _, model = (same or "").partition("/")
         if models and (of != table or same not in self.rows):
-            raise ValueError(f"{where}: `decoding` is of an earlier row of its table, which `same` names")
+            raise ValueError(f"{where}: `same` names no earlier row of its table, whose models it could decode")
         body = self._body(where, entry)
         note = " ".join(entry.get("note", "").split())
         head = [f"{self.cite}, {place(table)}: {entry['label']}.", *textwrap.wrap(note, 118)]
@@ -97,12 +97,6 @@ class TableTexts:
             if name in SETTINGS or re.search(rf"\b{name}\b", sides):
                 sides = f"{head} = {value}\n{sides}"
         return "adl = 0\n" + sides
-
-
-def models_of(decoding: Keys) -> int:
-    """How many trained models of an earlier row a row with this `decoding` uses; 0 for a row that is trained itself."""
-    ensemble = decoding.get("ensemble", 1)
-    return ensemble if decoding.get("unknown") or decoding.get("selected") or ensemble > 1 else 0
 
 
 def place(table: str) -> str:

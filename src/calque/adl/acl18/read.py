@@ -60,13 +60,7 @@ class _Reader:
 
     def run(self, settings: Mapping[str, Statement]) -> ParseResult:
         self.lines()
-        for name, statement in settings.items():
-            given, known = statement.value, sorted({*_OPTIONS, *self.numbers})
-            if name not in known:
-                raise error("X222", statement.name_span, name=name, near=nearest(name, known), names=known)
-            if not isinstance(given, Number):
-                raise error("S205", given.span, name=name, expected="a number", found=describe(given))
-            self.numbers[name], self.names[name] = Value(given.value, given.span), statement.name_span
+        self.override(settings)
         start = Span(self.text, 0, 0)
         width = self.numbers.get("num_embed") or self.numbers.get("d") or Value(512, start)
         self.used |= {"d", "num_embed"}
@@ -80,6 +74,16 @@ class _Reader:
         made.insert(0, _statement("d", width, width.span))
         lost = [name for name in SIDES if name not in {s.name for s in made} and name in self.strings]
         return ParseResult(made, self.faults[:MAX_FAULTS], lost, tuple(self.warnings))
+
+    def override(self, settings: Mapping[str, Statement]) -> None:
+        """Replace the file's settings. Raises X222 for an unknown name, S205 for a value that is no number."""
+        for name, statement in settings.items():
+            given, known = statement.value, sorted({*_OPTIONS, *self.numbers})
+            if name not in known:
+                raise error("X222", statement.name_span, name=name, near=nearest(name, known), names=known)
+            if not isinstance(given, Number):
+                raise error("S205", given.span, name=name, expected="a number", found=describe(given))
+            self.numbers[name], self.names[name] = Value(given.value, given.span), statement.name_span
 
     # -- lines
 
@@ -244,19 +248,22 @@ class _Reader:
         if token.kind == "number":
             value = float(token.text) if "." in token.text else int(token.text)
         elif token.kind == "variable":
-            key = token.text[1:]
-            held = self.numbers.get(key) or (self.default_width() if key == "NUM_HIDDEN" else None)
-            if held is None:
-                near = nearest(key, ["NUM_HIDDEN", *(k for k in self.numbers if k.isupper())])
-                self.fault("S211", token.span, Fix(token.span, f"${near}") if near else None, name=key, near=near)
-                raise StringFault()
-            self.used.add(key)
-            value = held.number
-        if value is None or (takes == WHOLE and not isinstance(value, int)):
-            self.wrong(name, token, takes)
-        if takes == RATE and value is not None and value >= 1:
+            value = self.variable(token)
+        whole = isinstance(value, int)
+        if value is None or (takes == WHOLE and not whole) or (takes == RATE and value >= 1):
             self.wrong(name, token, takes)
         return Value(value, token.span)
+
+    def variable(self, token: StringToken) -> int | float | None:
+        """The number that `$NAME` stands for."""
+        key = token.text[1:]
+        number = self.numbers.get(key) or (self.default_width() if key == "NUM_HIDDEN" else None)
+        if number is None:
+            near = nearest(key, ["NUM_HIDDEN", *(k for k in self.numbers if k.isupper())])
+            self.fault("S211", token.span, Fix(token.span, f"${near}") if near else None, name=key, near=near)
+            raise StringFault()
+        self.used.add(key)
+        return number.number
 
     def default_width(self) -> Value:
         return self.numbers.get("d") or Value(512, Span(self.text, 0, 0))

@@ -22,17 +22,17 @@ Rule = Callable[[Desk, Diagnostic], Iterator[Fix]]
 RULES: dict[str, Rule] = {**syntax.RULES, **names.RULES, **values.RULES, **statements.RULES, **widths.RULES}
 TRIES = 12  # edits that are tried for one fault
 MAX_WORK = 2_000  # steps of checking that are spent on trying edits, in all
-PER_FAULT = 60  # what looking for edits costs, in such steps
+PER_FAULT = 60  # the cost of proposing edits, in such steps
 MAX_TOKENS = 1_000  # of a text for which edits are tried
 LIMIT = "C401"
 SIDES = ("adl", "encoder", "decoder")
 
 
 def advise(desk: Desk, faults: Sequence[Diagnostic], check: Check, work: int) -> list[Diagnostic]:
-    """The faults, each with an edit that works where one was found. `work` is what the first check took.
+    """The faults, each with an edit that works where there is one. `work` is the work of the first check.
 
-    An edit that a fault came with is tried as well, and taken back where it does not work. Nothing is tried once the work for all
-    faults is at its limit; such a fault keeps what it came with.
+    A fault's own edit is tried as well, and removed where it does not work. Once the work for all faults reaches its limit, faults
+    keep their own edits untried.
     """
     trial = _Trial(desk, faults, check, work)
     return [trial.advised(fault) for fault in faults]
@@ -56,13 +56,22 @@ class _Trial:
         self.before = {_key(fault, 0, 0) for fault in faults}
 
     def advised(self, fault: Diagnostic) -> Diagnostic:
+        """The fault with the best edit that was tried; without its own edit where that was tried and does not work."""
         if not isinstance(fault.where, Span) or fault.where.text is not self.desk.page.text:
             return fault
         self.left -= PER_FAULT
+        best, tried = self.best(fault)
+        if best is not None:
+            return _with_fix(fault, best)
+        refused = tried and (fault.fix is None or self.affordable)
+        return _without_fix(fault) if refused else fault
+
+    def best(self, fault: Diagnostic) -> tuple[Fix | None, int]:
+        """The edit that works and causes the fewest faults elsewhere, and how many edits were tried."""
         best: tuple[int, Fix] | None = None
         tried = 0
-        for fix in proposals(self.desk, fault) if self.last <= self.left else ():
-            if self.last > self.left or tried == TRIES:
+        for fix in proposals(self.desk, fault) if self.affordable else ():
+            if not self.affordable or tried == TRIES:
                 break
             tried += 1
             new = self.new_faults(fault, fix)
@@ -70,33 +79,42 @@ class _Trial:
                 best = (new, fix)
             if new == 0:
                 break
-        if best is None:
-            refused = tried and (fault.fix is None or self.last <= self.left)
-            return _without_fix(fault) if refused else fault
-        return _with_fix(fault, best[1])
+        return (None if best is None else best[1]), tried
+
+    @property
+    def affordable(self) -> bool:
+        """Whether enough work is left for checking one more edit."""
+        return self.last <= self.left
 
     def new_faults(self, fault: Diagnostic, fix: Fix) -> int | None:
-        """How many faults come to light elsewhere with an edit; None where it does not work."""
-        text = Text(fix.span.text.name, apply_fix(fix))
+        """How many faults an edit causes elsewhere; None where it does not work."""
+        after = self.faults_after(fix)
+        start, end = fix.span.start, fix.span.start + len(fix.replacement)
+        shift = len(fix.replacement) - (fix.span.end - fix.span.start)
+        keys = [_key(one, end, shift) for one in after]
+        if _key(fault, 0, 0) in keys:
+            return None
+        if LIMIT in {code for code, _ in keys} - {code for code, _ in self.before}:
+            return None  # the check stopped early
+        new = [
+            one
+            for one, key in zip(after, keys, strict=True)
+            # A new warning is no reason against mending an error.
+            if key not in self.before and (one.severity == "error" or fault.severity != "error")
+        ]
+        if any(isinstance(one.where, Span) and one.where.end >= start and one.where.start <= end for one in new):
+            return None
+        return len(new)
+
+    def faults_after(self, fix: Fix) -> Sequence[Diagnostic]:
+        """The faults of the text with an edit."""
         try:
-            after, work = self.check(text)
+            after, work = self.check(Text(fix.span.text.name, apply_fix(fix)))
         except CalqueError as e:
             after, work = e.diagnostics, self.last
         self.left -= work
         self.last = max(self.last, work)
-        start, end = fix.span.start, fix.span.start + len(fix.replacement)
-        shift = len(fix.replacement) - (fix.span.end - fix.span.start)
-        keys = {_key(one, end, shift) for one in after}
-        if _key(fault, 0, 0) in keys:
-            return None
-        if any(one.code == LIMIT for one in after) and not any(code == LIMIT for code, _ in self.before):
-            return None  # it was not looked at to the end
-        # A warning that comes to light is no reason against mending an error.
-        counted = (one for one in after if one.severity == "error" or fault.severity != "error")
-        new = [one for one in counted if _key(one, end, shift) not in self.before]
-        if any(isinstance(one.where, Span) and one.where.end >= start and one.where.start <= end for one in new):
-            return None
-        return len(new)
+        return after
 
 
 def _key(fault: Diagnostic, after: int, shift: int) -> tuple[str, int]:
@@ -106,7 +124,7 @@ def _key(fault: Diagnostic, after: int, shift: int) -> tuple[str, int]:
 
 
 def _with_fix(fault: Diagnostic, fix: Fix) -> Diagnostic:
-    """The fault with this edit; what it said of another one is gone."""
+    """The fault with this edit, and without a mention of another one."""
     near = fault.fields.get("near")
     same = fault.fix is not None and fault.fix.replacement == fix.replacement and fault.fix.span == fix.span
     if near is None or same:

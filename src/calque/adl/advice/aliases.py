@@ -10,7 +10,6 @@ import tomllib
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from importlib import resources
-from typing import Any
 
 from calque.adl.signature import Parameter, Signature
 
@@ -38,19 +37,33 @@ def read_alias(written: str, target: str) -> tuple[str, Alias]:
 
 
 @functools.cache
-def table() -> Mapping[str, Any]:
-    """`words.toml`."""
-    return tomllib.loads(resources.files("calque.adl.advice").joinpath("words.toml").read_text(encoding="utf-8"))
+def words() -> Mapping[str, Mapping[str, str | list[str]]]:
+    """The sections of `words.toml`: for each entry a list of words, or one word."""
+    text = resources.files("calque.adl.advice").joinpath("words.toml").read_text(encoding="utf-8")
+    sections: Mapping[str, Mapping[str, str | list[str]]] = tomllib.loads(text)
+    return sections
+
+
+@functools.cache
+def lists(section: str) -> Mapping[str, tuple[str, ...]]:
+    """A section that gives a list for each entry."""
+    return {name: tuple(entry) for name, entry in words()[section].items()}
+
+
+@functools.cache
+def singles(section: str) -> Mapping[str, str]:
+    """A section that gives one word for each entry."""
+    return {name: str(entry) for name, entry in words()[section].items()}
 
 
 @functools.cache
 def listed(section: str) -> Mapping[str, tuple[str, ...]]:
-    """A section of lists the other way round: what may be meant by a word, in the order of the table."""
-    found: dict[str, tuple[str, ...]] = {}
-    for meant, words in table()[section].items():
-        for word in (meant, *words):
-            found[plain(word)] = (*found.get(plain(word), ()), meant)
-    return found
+    """A section of lists inverted: what a word may mean, in the order of the section."""
+    meanings: dict[str, tuple[str, ...]] = {}
+    for meant, entry in lists(section).items():
+        for word in (meant, *entry):
+            meanings[plain(word)] = (*meanings.get(plain(word), ()), meant)
+    return meanings
 
 
 class Aliases:
@@ -64,7 +77,7 @@ class Aliases:
             self._add(name, signature.known_as)
         for name in (*definitions, *signatures):
             self._aliases.setdefault(plain(name), []).append(Alias(name))
-        for name, written in table()["definitions"].items():
+        for name, written in lists("definitions").items():
             self._add(name, written)
 
     def _add(self, target: str, written: tuple[str, ...]) -> None:

@@ -3,9 +3,10 @@
 import re
 from collections.abc import Iterator
 
-from calque.adl.advice.aliases import table
+from calque.adl.advice.aliases import lists, singles
 from calque.adl.advice.desk import Desk, span_of
 from calque.adl.advice.names import DOTTED, term_fixes
+from calque.adl.syntax import Token
 from calque.ground.diagnostics import Diagnostic, Fix
 
 TIMES = re.compile(r"[x×]?([0-9]+)[x×]?")
@@ -36,7 +37,7 @@ def grammar(desk: Desk, fault: Diagnostic) -> Iterator[Fix]:
     statement = page.statement(at.start)
     if k is None or page.tokens[k].kind == "newline":
         if page.body[: statement.start].strip():
-            yield page.fix(statement.start, statement.start, "-> ")  # a chain that goes on without an arrow
+            yield page.fix(statement.start, statement.start, "-> ")  # a chain that continues without an arrow
         yield from prose(desk, at.start)
         return
     yield page.spaced(at.start, at.start, "->")
@@ -65,7 +66,7 @@ def arrow(desk: Desk, fault: Diagnostic) -> Iterator[Fix]:
 def marks(desk: Desk, start: int, end: int) -> Iterator[Fix]:
     """The mark of another notation of which [start, end) is a part."""
     body = desk.page.body
-    for mark, meant in sorted(table()["marks"].items(), key=lambda item: -len(item[0])):
+    for mark, meant in sorted(lists("marks").items(), key=lambda item: -len(item[0])):
         for shift in range(len(mark) + 1):
             first = start - shift
             if first < 0 or not body.startswith(mark, first) or first + len(mark) < start:
@@ -80,7 +81,7 @@ def marks(desk: Desk, start: int, end: int) -> Iterator[Fix]:
 def pairs(desk: Desk, start: int) -> Iterator[Fix]:
     """Quotes around a word go."""
     body = desk.page.body
-    for opening, closing in table()["pairs"].items():
+    for opening, closing in singles("pairs").items():
         if body.startswith(opening, start):
             line = body.find("\n", start)
             end = body.find(closing, start + 1, line if line >= 0 else len(body))
@@ -98,7 +99,7 @@ def braces(desk: Desk, start: int) -> Iterator[Fix]:
 
 
 def dotted(desk: Desk, start: int) -> Iterator[Fix]:
-    """`nn.Linear(256, 512)`: the module goes, and the name is looked up."""
+    """`nn.Linear(256, 512)`: remove the module and look the name up."""
     for match in DOTTED.finditer(desk.page.body):
         if match.start() <= start < match.end():
             if match[0].partition(".")[0] in (*desk.aliases.signatures, *desk.aliases.definitions):
@@ -111,23 +112,18 @@ def dotted(desk: Desk, start: int) -> Iterator[Fix]:
 
 def repeated(desk: Desk, k: int | None) -> Iterator[Fix]:
     """`tenc x6`, `tenc x 6` and `6x tenc` for `repeat(6, tenc)`."""
-    page = desk.page
     if not k:
         return
-    tokens = page.tokens
-    together = tokens[k].text + (tokens[k + 1].text if k + 1 < len(tokens) and tokens[k + 1].kind == "number" else "")
-    match = TIMES.fullmatch(together)
-    if match is not None and together != match[1] and tokens[k].kind == "name":
-        first = page.term_ending(k - 1)
-        end = tokens[k].end if together == tokens[k].text else tokens[k + 1].end
-        if first is not None:
-            body = page.body[tokens[first].start : tokens[k - 1].end]
-            yield page.fix(tokens[first].start, end, f"repeat({match[1]}, {body})")
-    if tokens[k - 1].kind == "number" and tokens[k].kind == "name":
-        name = k + 1 if tokens[k].text == "x" and k + 1 < len(tokens) else k
-        term = page.term(tokens[name].start)
-        if term is not None:
-            yield page.fix(tokens[k - 1].start, term.at.end, f"repeat({tokens[k - 1].text}, {page.cut(term.at)})")
+    tokens = desk.page.tokens
+    name, following = tokens[k], tokens[min(k + 1, len(tokens) - 1)]
+    number = following if following.kind == "number" else None
+    together = name.text + (number.text if number else "")
+    match = TIMES.fullmatch(together) if name.kind == "name" else None
+    if match is not None and together != match[1]:
+        yield from _copies_of_ending(desk, k - 1, match[1], (number or name).end)
+    if tokens[k - 1].kind == "number" and name.kind == "name":
+        start = following if name.text == "x" else name
+        yield from _copies_of_beginning(desk, tokens[k - 1], start.start)
 
 
 def multiplied(desk: Desk, k: int | None) -> Iterator[Fix]:
@@ -135,20 +131,30 @@ def multiplied(desk: Desk, k: int | None) -> Iterator[Fix]:
     page, tokens = desk.page, desk.page.tokens
     if not k or k + 1 >= len(tokens):
         return
-    if tokens[k].kind == "number" and tokens[k + 1].kind == "*" and k + 2 < len(tokens):
-        term = page.term(tokens[k + 2].start)
-        if term is not None:
-            yield page.fix(tokens[k].start, term.at.end, f"repeat({tokens[k].text}, {page.cut(term.at)})")
-    if tokens[k].kind == "*" and tokens[k + 1].kind == "number":
-        first = page.term_ending(k - 1)
-        if first is not None:
-            body = page.body[tokens[first].start : tokens[k - 1].end]
-            yield page.fix(tokens[first].start, tokens[k + 1].end, f"repeat({tokens[k + 1].text}, {body})")
-    if tokens[k].kind == "number" and tokens[k - 1].kind == "name":
+    kinds = tokens[k].kind, tokens[k + 1].kind
+    if kinds == ("number", "*") and k + 2 < len(tokens):
+        yield from _copies_of_beginning(desk, tokens[k], tokens[k + 2].start)
+    if kinds == ("*", "number"):
+        yield from _copies_of_ending(desk, k - 1, tokens[k + 1].text, tokens[k + 1].end)
+    if kinds[0] == "number" and tokens[k - 1].kind == "name":
         term = page.term(tokens[k + 1].start)
-        body = f", {page.cut(term.at)}" if term is not None else ""
-        end = term.at.end if term is not None else tokens[k].end
+        body, end = ("", tokens[k].end) if term is None else (f", {page.cut(term.at)}", term.at.end)
         yield page.fix(tokens[k - 1].start, end, f"{tokens[k - 1].text}({tokens[k].text}{body})")
+
+
+def _copies_of_ending(desk: Desk, k: int, count: str, end: int) -> Iterator[Fix]:
+    """`repeat` of the term that ends in token k; the count that is written behind it goes up to `end`."""
+    first = desk.page.term_ending(k)
+    if first is not None:
+        start = desk.page.tokens[first].start
+        yield desk.page.fix(start, end, f"repeat({count}, {desk.page.body[start : desk.page.tokens[k].end]})")
+
+
+def _copies_of_beginning(desk: Desk, count: Token, offset: int) -> Iterator[Fix]:
+    """`repeat` of the term that begins at a place, behind its count."""
+    term = desk.page.term(offset)
+    if term is not None:
+        yield desk.page.fix(count.start, term.at.end, f"repeat({count.text}, {desk.page.cut(term.at)})")
 
 
 def times(desk: Desk, start: int, end: int) -> Iterator[Fix]:
@@ -173,22 +179,31 @@ def _bare(written: str) -> str:
 def unwrapped(desk: Desk, k: int | None) -> Iterator[Fix]:
     """Brackets around a chain go, and with a number before them they are the body of `repeat`."""
     page = desk.page
-    pair = page.around(k) if k is not None else None
-    if k is not None and page.tokens[k].kind == "(" and (closed := page.partner(k)) is not None:
-        pair = (k, closed)
-    if pair is None or page.tokens[pair[0]].kind != "(":
+    pair = _brackets(desk, k)
+    if pair is None:
         return
-    first, last = (page.tokens[n] for n in pair)
+    tokens, (opened, closed) = page.tokens, pair
+    first, last = tokens[opened], tokens[closed]
     inside = page.body[first.end : last.start].strip()
-    before = page.tokens[pair[0] - 1] if pair[0] else None
-    if before is not None and before.kind == "*" and pair[0] > 1 and page.tokens[pair[0] - 2].kind == "number":
-        count = page.tokens[pair[0] - 2]
+    before = tokens[opened - 1].kind if opened else ""
+    if before == "*" and opened > 1 and tokens[opened - 2].kind == "number":
+        count = tokens[opened - 2]
         yield page.fix(count.start, last.end, f"repeat({count.text}, {inside})")
-    if pair[1] + 2 < len(page.tokens) and page.tokens[pair[1] + 1].kind == "*":
-        count = page.tokens[pair[1] + 2]
+    if closed + 2 < len(tokens) and tokens[closed + 1].kind == "*":
+        count = tokens[closed + 2]
         yield page.fix(first.start, count.end, f"repeat({count.text}, {inside})")
-    if before is None or before.kind != "name":
+    if before != "name":
         yield page.fix(first.start, last.end, inside)
+
+
+def _brackets(desk: Desk, k: int | None) -> tuple[int, int] | None:
+    """The round brackets that open at a token, else the innermost ones around it."""
+    if k is None:
+        return None
+    page = desk.page
+    closed = page.partner(k) if page.tokens[k].kind == "(" else None
+    pair = page.around(k) if closed is None else (k, closed)
+    return pair if pair is not None and page.tokens[pair[0]].kind == "(" else None
 
 
 def listed(desk: Desk, k: int | None) -> Iterator[Fix]:

@@ -1,10 +1,10 @@
-"""Rules for names: layers, numbers and arguments that are called otherwise elsewhere."""
+"""Rules for names: layers, numbers and arguments with the names of other notations."""
 
 import difflib
 import re
 from collections.abc import Callable, Iterator, Sequence
 
-from calque.adl.advice.aliases import Alias, listed, plain, table
+from calque.adl.advice.aliases import Alias, listed, lists, plain, singles
 from calque.adl.advice.desk import Desk, rename, span_of, without_argument
 from calque.adl.advice.tokens import ArgumentTokens, TermTokens
 from calque.ground.diagnostics import Diagnostic, Fix
@@ -22,7 +22,7 @@ def layer(desk: Desk, fault: Diagnostic) -> Iterator[Fix]:
 
 def term_fixes(desk: Desk, term: TermTokens, start: int) -> Iterator[Fix]:
     """What may stand for a term whose name is unknown; the edit begins at `start`."""
-    if plain(term.name) in table()["chains"]["names"] and term.arguments:
+    if plain(term.name) in lists("chains")["names"] and term.arguments:
         yield desk.page.fix(start, term.at.end, " -> ".join(desk.page.cut(a.at) for a in term.arguments))
     yield from _aliased(desk, term, start, list(desk.aliases.of(term.name)))
     close = difflib.get_close_matches(plain(term.name)[:64], list(desk.aliases.names()), n=2, cutoff=0.75)
@@ -42,40 +42,48 @@ def _aliased(desk: Desk, term: TermTokens, start: int, aliases: Sequence[Alias])
         yield desk.page.fix(start, term.at.end, alias.target + added)
 
 
+Given = list[tuple[str | None, str]]
+"""Arguments as names, None for one given by position, and values."""
+
+
 def call(desk: Desk, alias: Alias, arguments: tuple[ArgumentTokens, ...]) -> str:
     """The call of another notation as it is written here; arguments without a counterpart are left out."""
-    known = desk.aliases.parameters(alias.target)
-    given: list[tuple[str | None, str]] = []
+    given: Given = []
     position = 0
     behind = ""
-    count = sum(argument.name is None for argument in arguments)
     order = alias.parameters
-    if order and order[0] == "_" and 0 < count < 2:
+    if order and order[0] == "_" and sum(argument.name is None for argument in arguments) == 1:
         order = None  # one number is the width here, as in many other notations
     for argument in arguments:
         value = word(desk.page.cut(argument.value))
-        if argument.name is not None:
-            name = desk.aliases.parameter(alias.target, argument.name)
-            if name is not None:
-                given.append((name, value))
-            else:
-                behind += written_behind(argument.name, value)
+        if argument.name is None:
+            given += _positional(order, position, value)
+            position += 1
             continue
-        if order is None:
-            given.append((None, value))
-        elif position < len(order) and order[position] != "_":
-            given.append((order[position], value))
-        position += 1
+        name = desk.aliases.parameter(alias.target, argument.name)
+        if name is not None:
+            given.append((name, value))
+        else:
+            behind += written_behind(argument.name, value)
     for added in filter(None, alias.added.split(", ")):
         name, _, value = added.partition("=")
         given.append((name, value) if value else (None, added))
-    written = [
-        value
-        if name is None or (k < len(known) and known[k] == name and all(n in (None, *known[:k]) for n, _ in given[:k]))
-        else f"{name}={value}"
-        for k, (name, value) in enumerate(given)
-    ]
-    return alias.target + (f"({', '.join(written)})" if written else "") + behind
+    inside = ", ".join(_written(desk.aliases.parameters(alias.target), given))
+    return alias.target + (f"({inside})" if inside else "") + behind
+
+
+def _positional(order: tuple[str, ...] | None, position: int, value: str) -> Given:
+    """What a positional argument becomes: a named one where the alias gives an order, nothing where it has no meaning here."""
+    if order is None:
+        return [(None, value)]
+    return [(order[position], value)] if position < len(order) and order[position] != "_" else []
+
+
+def _written(known: tuple[str, ...], given: Given) -> Iterator[str]:
+    """Arguments as text, without the names of those that stand at their own position."""
+    for k, (name, value) in enumerate(given):
+        in_order = k < len(known) and known[k] == name and all(n in (None, *known[:k]) for n, _ in given[:k])
+        yield value if name is None or in_order else f"{name}={value}"
 
 
 def word(value: str) -> str:
@@ -144,7 +152,7 @@ def too_many(desk: Desk, fault: Diagnostic) -> Iterator[Fix]:
 
 
 def twice(desk: Desk, fault: Diagnostic) -> Iterator[Fix]:
-    """C106: the later one goes."""
+    """C106: remove the later one."""
     yield from without_argument(desk, span_of(fault).start)
 
 
@@ -186,7 +194,7 @@ def elsewhere(section: str) -> Callable[[Desk, Diagnostic], Iterator[Fix]]:
         term = desk.page.term(span_of(fault).start)
         if term is None:
             return
-        meant = table()[section].get(term.name)
+        meant = singles(section).get(term.name)
         if meant is not None:
             yield desk.page.fix(term.at.start, term.at.start + len(term.name), meant)
             yield desk.page.fix(term.at.start, term.at.end, meant)

@@ -22,7 +22,7 @@ def line(desk: Desk, start: int) -> Fix:
 
 
 def missing_side(desk: Desk, fault: Diagnostic) -> Iterator[Fix]:
-    """C120: a statement of another name may be the side; else one that the other side can go with."""
+    """C120: rename a statement that may be the side; else add one that fits the other side."""
     sides = fault.fields.get("sides")
     known = [str(side) for side in sides] if isinstance(sides, list | tuple) else []
     end = span_of(fault).start
@@ -44,7 +44,7 @@ def taken(desk: Desk, fault: Diagnostic) -> Iterator[Fix]:
 
 
 def again(desk: Desk, fault: Diagnostic) -> Iterator[Fix]:
-    """C122, C124: the statement goes."""
+    """C122, C124: remove the statement."""
     yield line(desk, span_of(fault).start)
 
 
@@ -83,7 +83,7 @@ def unread(desk: Desk, fault: Diagnostic) -> Iterator[Fix]:
 
 
 def label_end(desk: Desk, fault: Diagnostic) -> Iterator[Fix]:
-    """C116, C303: the label goes; its own sign stands before it."""
+    """C116, C303: remove the label and the sign before it."""
     at = span_of(fault)
     term = desk.page.term(at.start)
     start, end = at.start, at.end
@@ -110,7 +110,7 @@ def two_labels(desk: Desk, fault: Diagnostic) -> Iterator[Fix]:
 
 
 def unused(desk: Desk, fault: Diagnostic) -> Iterator[Fix]:
-    """C133: the definition goes."""
+    """C133: remove the definition."""
     yield line(desk, span_of(fault).start)
 
 

@@ -1,4 +1,4 @@
-"""A text as tokens, for edits: where a term, its arguments, a statement begin and end. Nothing here needs the text to be right."""
+"""A text as tokens, for edits: where a term, its arguments, a statement begin and end. The text need not be valid."""
 
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -39,7 +39,7 @@ class TermTokens:
 
 
 class TokenPage:
-    """A text that edits are looked for in."""
+    """A text that is to be edited."""
 
     def __init__(self, text: Text):
         self.text, self.body = text, text.body
@@ -50,7 +50,7 @@ class TokenPage:
         self._index = {token.start: k for k, token in enumerate(self.tokens)}
 
     def cut(self, piece: TokenPiece | Span) -> str:
-        """What stands there."""
+        """The text of a piece."""
         return self.body[piece.start : piece.end]
 
     def fix(self, start: int, end: int, replacement: str) -> Fix:

@@ -75,7 +75,7 @@ def one_chain(desk: Desk, fault: Diagnostic) -> Iterator[Fix]:
 
 
 def exclude(desk: Desk, fault: Diagnostic) -> Iterator[Fix]:
-    """C111: one of two that exclude each other goes."""
+    """C111: remove one of two that exclude each other."""
     yield from without_argument(desk, span_of(fault).start)
 
 
@@ -89,7 +89,7 @@ def both(desk: Desk, fault: Diagnostic) -> Iterator[Fix]:
 
 
 def state_chain(desk: Desk, fault: Diagnostic) -> Iterator[Fix]:
-    """C118: the chain behind a state goes."""
+    """C118: remove the chain behind a state."""
     at = span_of(fault)
     head, arrow, _ = desk.page.cut(at).partition("->")
     if arrow:

@@ -64,7 +64,7 @@ def odd(desk: Desk, fault: Diagnostic) -> Iterator[Fix]:
 
 
 def too_far(desk: Desk, fault: Diagnostic) -> Iterator[Fix]:
-    """C204: as far as the width goes."""
+    """C204: the largest number that the width allows."""
     term = desk.page.term(span_of(fault).start)
     start, width = int(str(fault.fields["start"])), int(str(fault.fields["width"]))
     arguments = term.arguments if term else None
@@ -137,7 +137,7 @@ def centre(desk: Desk, fault: Diagnostic) -> Iterator[Fix]:
 
 
 def removed(desk: Desk, fault: Diagnostic) -> Iterator[Fix]:
-    """C216, C304: the argument goes, or the one beside it that it contradicts."""
+    """C216, C304: remove the argument, or the one that it contradicts."""
     found = desk.page.argument(span_of(fault).start)
     if found is None:
         return

@@ -1,0 +1,205 @@
+"""The values that the language and the layers exchange. Nothing here imports torch.
+
+The checker makes a `Site` for every layer, and a `BodyArg` or `SourceArg` for every chain and source among its arguments. The layer
+answers with its width, with a `StateShape` where a label makes its state available, with a `Cost`, or with a `Fault`.
+
+A cost is known before the layer is built; `calque explain` adds costs up. Multiply-adds are those of products with matrices, of
+weights with inputs, of queries with keys, of attention weights with values: half of what `torch.utils.flop_counter` counts. Work
+element by element (norms, activations, gates, sums, scans, windows of fixed weights) is not counted. None means not declared.
+"""
+
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any, NamedTuple, Protocol, TypeAlias, runtime_checkable
+
+from calque.adl.signature import Signature
+
+ENCODER = "encoder"
+DECODER = "decoder"
+BOTH = (ENCODER, DECODER)
+
+LayerArguments: TypeAlias = Any
+"""An instance of a layer's own `Args`: only the layer knows its fields, so the language passes it on as it is."""
+
+
+class StateShape(NamedTuple):
+    """What a cell hands over at a bridge: the kind of cell and its width."""
+
+    kind: str
+    width: int
+
+
+class PointInfo(NamedTuple):
+    """What the checker knows of an encoder point: its width and, on a cell, the state it ends in."""
+
+    width: int
+    state: StateShape | None = None
+
+
+class SourceArg(NamedTuple):
+    """A bound source: the point's key in `Context.sources`, what is known of it, and the width behind its own chain."""
+
+    key: str
+    point: PointInfo
+    width: int
+
+
+class BodyArg(NamedTuple):
+    """A bound chain: its width out."""
+
+    width: int
+
+
+@dataclass(frozen=True)
+class Site:
+    """Where a layer stands: its side, the width that comes in, its path, and the label it carries.
+
+    `gamma` is a constant of the data that the model is for: the mean length of its sources divided by that of its targets.
+    """
+
+    side: str
+    width: int
+    path: str = ""
+    label: str | None = None
+    gamma: float = 1.0
+
+
+class Fault(Exception):
+    """A layer's refusal of its arguments or its site: a code and the values of its sentence; the checker adds the place."""
+
+    def __init__(self, code: str, at: str | None = None, **fields: object):
+        self.code, self.at, self.fields = code, at, fields
+        super().__init__(code, fields)
+
+
+class Products(NamedTuple):
+    """Multiply-adds of one row.
+
+    position  per position
+    visible   besides, per position and position that it looks at: n of them in `forward`, t at step t
+    source    besides, per position and source position
+    memory    once per sentence, per source position
+    among     once per sentence, per pair of source positions
+    ahead     once per sentence, per target position reserved for it: the capacity of the state
+    across    once per sentence, per pair of a reserved target position and a source position
+    """
+
+    position: int = 0
+    visible: int = 0
+    source: int = 0
+    memory: int = 0
+    among: int = 0
+    ahead: int = 0
+    across: int = 0
+
+    def plus(self, other: "Products") -> "Products":
+        """The sum of both."""
+        return Products(*(a + b for a, b in zip(self, other, strict=True)))
+
+    def per_position(self, length: int, source: int) -> int:
+        """Of one position that sees `length` positions and `source` source positions, without what is computed once."""
+        return self.position + self.visible * length + self.source * source
+
+    def per_source(self, source: int) -> int:
+        """Once per sentence, for each of its `source` source positions."""
+        return self.memory + self.among * source
+
+    def per_place(self, source: int) -> int:
+        """Once per sentence of `source` source positions, for each reserved target position."""
+        return self.ahead + self.across * source
+
+
+class Held(NamedTuple):
+    """Numbers in a decoding state.
+
+    row     per row, in the type of the weights
+    exact   per row, in float32 at least
+    place   per row and position of the capacity, one place more than that
+    memory  per sentence and source position, in the type of the weights
+    masks   bytes per sentence and source position, where the source is padded
+    ahead   per sentence and position of the capacity, in the type of the weights
+    """
+
+    row: int = 0
+    exact: int = 0
+    place: int = 0
+    memory: int = 0
+    masks: int = 0
+    ahead: int = 0
+
+    def plus(self, other: "Held") -> "Held":
+        """The sum of both."""
+        return Held(*(a + b for a, b in zip(self, other, strict=True)))
+
+    def bytes(
+        self, capacity: int, source: int, item: int = 4, rows: int = 1, sentences: int = 1, padded: bool = False
+    ) -> int:
+        """Bytes of a state. A number of the weights' type takes `item` bytes."""
+        own = self.row * item + self.exact * max(4, item) + self.place * (capacity + 1) * item
+        shared = source * (self.memory * item + self.masks * padded) + self.ahead * capacity * item
+        return rows * own + sentences * shared
+
+
+class Reach(NamedTuple):
+    """Which positions of its input an output sees, relative to its own, and how a signal comes from there.
+
+    first, last  the earliest and the latest position; infinite where there is no bound
+    sequential   operations that wait for each other over n positions, at least: `1`, `log n` or `n`
+    path         operations between an input and an output as far apart as can be: `1` or `n`
+    """
+
+    first: float = 0
+    last: float = 0
+    sequential: str = "1"
+    path: str = "1"
+
+
+HERE = Reach()
+"""The position itself alone."""
+BEFORE = Reach(-math.inf, 0)
+"""Every position up to its own, each directly."""
+EVERYWHERE = Reach(-math.inf, math.inf)
+"""Every position, each directly."""
+
+TOGETHER, FED, BACKWARDS = "together", "fed", "backwards"
+"""How a layer runs its bodies: side by side on its input; one position after the other, on the last output too; reversed."""
+
+
+class Cost(NamedTuple):
+    """What a layer costs, its bodies left out; None: not declared.
+
+    parameters  numbers it learns
+    products    multiply-adds
+    state       numbers in its decoding state
+    reach       what an output sees besides what its bodies see
+    bodies      how it runs them
+    """
+
+    parameters: int = 0
+    products: Products | None = None
+    state: Held | None = None
+    reach: Reach | None = None
+    bodies: str = TOGETHER
+
+
+@runtime_checkable
+class LayerType(Protocol):
+    """What the checker needs of a layer's class; `calque.layers.contract.Layer` describes each member."""
+
+    @property
+    def name(self) -> str: ...
+    @property
+    def sides(self) -> tuple[str, ...]: ...
+    @property
+    def Args(self) -> type: ...
+
+    def signature(self) -> Signature: ...
+    def body_width(self, args: LayerArguments, site: Site) -> int: ...
+    def infer(self, args: LayerArguments, site: Site) -> int: ...
+    def account(self, args: LayerArguments, site: Site) -> Cost: ...
+    def final_state(self, args: LayerArguments, site: Site) -> StateShape | None: ...
+
+
+Library: TypeAlias = Mapping[str, LayerType]
+"""The layers that a definition may use, by name."""

@@ -1,0 +1,158 @@
+"""The report of a table's speeds: ours beside the paper's, how many times as fast as the first row, and claims."""
+
+import dataclasses
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from calque.ledger.entry import Entry
+from calque.ledger.entry import read as read_entries
+from calque.papers import read_paper
+from calque.papers.claims import ClaimVerdict, as_json, claims_of, judge_all
+from calque.papers.convergence import UNDER_TRAINED, marked_rows, why_untested
+from calque.papers.intervals import Ranges
+from calque.papers.layout import CELLS, SPEED, Tell
+from calque.papers.metrics import METRICS, TIMED, UNMEASURED
+from calque.papers.paper import Column, Figure, Row
+from calque.papers.render import under_trained_remarks, write_report
+from calque.papers.report import Report, ReportOptions, check_sizes, paper_text
+from calque.papers.request import Request, current_form, request_in
+from calque.papers.timing import measured, times, timing_in
+from calque.zoo.rows import place
+
+HEAD = ("", "", "row", "here", "lowest", "highest", "times", "paper", "times")
+
+
+@dataclass(frozen=True)
+class SpeedLine:
+    """A row in a column.
+
+    values       median, lowest and highest; of one repeat the median alone; empty where nothing was measured
+    times        how many times as good as the first row that was timed and has a figure of the paper, else the first
+    paper_times  the same of the paper's figures
+    """
+
+    column: Column
+    row: str
+    label: str
+    values: tuple[float, ...]
+    times: float | None
+    paper: Figure | None
+    paper_times: float | None
+
+    @property
+    def texts(self) -> tuple[str, ...]:
+        """The line as a report shows it."""
+        ours = [f"{value:.4g}" for value in self.values] or ["not measured"]
+        paper = [paper_text(self.paper), _ratio(self.paper_times)]
+        return (self.column.what, self.label, self.row, *(ours + ["-"] * 3)[:3], _ratio(self.times), *paper)
+
+
+def report_timing(out: Path, options: ReportOptions, tell: Tell) -> str:
+    """Writes `speed.md` and `speed.json`, and returns the report as text.
+
+    Raises X706 where nothing is timed, X707 and X708 where the table has no such speed, X851 where the paper takes other sizes
+    for the pair.
+    """
+    request = request_in(out)
+    column = options.column(request.paper, request.printed, TIMED)
+    check_sizes(out, request, column)
+    report = make_report(request, timing_in(out), read_entries(out / CELLS), column)
+    return write_report(report, out, SPEED, tell)
+
+
+def make_report(request: Request, entry: Entry, cells: Sequence[Entry], column: Column) -> Report:
+    """The report of a timing beside the paper's pair that `column` names; `cells` are those whose models were timed, if any."""
+    paper, table = read_paper.paper(request.paper), request.printed
+    found = measured(entry, table)
+    here = {
+        c: found.get(dataclasses.replace(c, pair=""), {})
+        for c in table.columns
+        if c.pair == column.pair and c.metric in (*TIMED, *UNMEASURED)
+    }
+    rows = [row for row in table.rows if any(row.key in values for values in found.values())]
+    under_trained = _under_trained(entry, cells, rows)
+    verdicts = judge_all(
+        claims_of(paper.claims, table.name, *TIMED, *UNMEASURED),
+        table,
+        lambda claim: why_untested(claim, request, under_trained),
+        lambda tested: Ranges({c: values for c, values in here.items() if values}),
+    )
+    lines = [line for c, values in here.items() for line in _lines(c, rows, values, under_trained)]
+    title, pair = f"{paper.cite}, {place(table.name)}: {table.title}", paper.pair(column.pair).title
+    return Report(
+        request=request,
+        title=title,
+        beside=f"The paper's: {pair}.",
+        head=HEAD,
+        rows=tuple(line.texts for line in lines),
+        left=(0, 1, 2),
+        keys=tuple(line.row for line in lines),
+        columns=table.columns,
+        claims=verdicts,
+        under_trained=under_trained,
+        remarks=tuple(_remarks(entry, lines, verdicts, under_trained)),
+        command=current_form(entry.command),
+        content={
+            "title": title,
+            "pair": pair,
+            "columns": [dataclasses.asdict(c) for c in table.columns],
+            "lines": [dataclasses.asdict(line) for line in lines],
+            "claims": as_json(verdicts),
+            "under_trained": under_trained,
+            "entry": dataclasses.asdict(entry),
+        },
+    )
+
+
+def _under_trained(entry: Entry, cells: Sequence[Entry], rows: Sequence[Row]) -> dict[str, str]:
+    """Rows whose timed models have not learned and so write other lengths; with random weights all lengths are given."""
+    if entry.conditions.get("weights") != "trained":
+        return {}
+    known, marked = {str(cell.conditions["row"]) for cell in cells}, marked_rows(cells)
+    reasons = {}
+    for row in rows:
+        names = [name for name in (row.key, row.model_of) if name]
+        if not known.intersection(names):
+            reasons[row.key] = "nothing is recorded of its training"
+        elif reason := next((marked[name] for name in names if name in marked), ""):
+            reasons[row.key] = reason
+    return reasons
+
+
+def _lines(
+    column: Column, rows: Sequence[Row], values: Mapping[str, tuple[float, ...]], under_trained: Mapping[str, str]
+) -> Iterator[SpeedLine]:
+    first = next((row for row in rows if row.figure(column)), rows[0])
+    for row in rows:
+        ours, theirs, base = values.get(row.key, ()), row.figure(column), first.figure(column)
+        yield SpeedLine(
+            column,
+            row.key,
+            row.label + f" ({UNDER_TRAINED})" * (row.key in under_trained),
+            ours,
+            times(ours[0], values[first.key][0], column) if ours else None,
+            theirs,
+            times(theirs.value, base.value, column) if theirs and base else None,
+        )
+
+
+def _ratio(value: float | None) -> str:
+    return "-" if value is None else f"{value:.2f}"
+
+
+def _remarks(
+    entry: Entry, lines: Sequence[SpeedLine], verdicts: Sequence[ClaimVerdict], under_trained: Mapping[str, str]
+) -> Iterator[str]:
+    yield (
+        "Here: the median of the repeats, the lowest and the highest. times: how many times as good as the first row of which "
+        "the paper has a figure, else the first, here of medians."
+    )
+    if any(verdict.tested for verdict in verdicts):
+        yield Ranges.rule
+    yield from under_trained_remarks(under_trained)
+    yield entry.notes
+    yield from (f"{key}: {value}" for key, value in entry.conditions.items() if value is not None)
+    for metric in dict.fromkeys(line.column.metric for line in lines):
+        if METRICS[metric].obstacle:
+            yield f"Not measured: {metric}: {METRICS[metric].obstacle}."

@@ -1,0 +1,306 @@
+"""The speeds of a table: all its rows side by side in one process, timed with the parts of `calque bench`."""
+
+import dataclasses
+import statistics
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+import torch
+
+from calque.adl.check import CheckedDefinition
+from calque.bench.clock import digits
+from calque.bench.decode import LENGTH, DecodeCase, DecodePass, random_subject, subject, timed
+from calque.bench.inputs import synthetic
+from calque.bench.train import batches
+from calque.data.batches import Batch
+from calque.decode.prepare import prepare_for_decoding
+from calque.experiment import DataSettings, Experiment, TrainSettings
+from calque.experiment import load as load_experiment
+from calque.explain.totals import Surroundings
+from calque.ground.diagnostics import Place, error
+from calque.ledger.entry import Entry, conditions, publish
+from calque.ledger.entry import read as read_entries
+from calque.model import Shape
+from calque.papers import recipes
+from calque.papers.corpora import TrainingCorpus
+from calque.papers.finished import Folder
+from calque.papers.layout import RUNS, SPEED, Tell
+from calque.papers.lexical import selecting
+from calque.papers.metrics import DECODING, TIMED, UPDATING
+from calque.papers.paper import Column, PrintedTable, Row
+from calque.papers.plan import Texts, named_rows, rows_of
+from calque.papers.recipes import Budget, settings_text
+from calque.papers.request import TIME, Request, claim_folder
+from calque.run.folder import EXPERIMENT, MODEL
+from calque.run.tensors import writing
+from calque.train.precision import pick_device, processor
+from calque.train.timed_updates import TrainingSpeed, measure
+
+VOCABULARY, PAIRS = 32_000, 2_000
+"""With random weights: entries of a vocabulary, unless `data.vocabulary_size` is set; sentence pairs to train on."""
+UPDATES, WARM_UP = 3, 1
+"""Of training in each repeat."""
+LOWEST, HIGHEST = "lowest", "highest"
+_NO_TEXT = DataSettings(train=("-", "-"), valid=("-", "-"), subwords="words", vocabulary_size=VOCABULARY)
+
+Found = dict[str, dict[Column, list[float]]]
+"""Row -> column, its pair left out -> a figure for each repeat."""
+
+
+def columns_of(table: PrintedTable) -> list[Column]:
+    """What the table's columns of speed measure, each once, with no pair: that of the data is another."""
+    return list(dict.fromkeys(dataclasses.replace(c, pair="") for c in table.columns if c.metric in TIMED))
+
+
+def figure_name(row: str, column: Column, which: str = "") -> str:
+    """What a figure is called in an entry; without `which` the median of the repeats."""
+    return f"{row}, {column.what}" + (f", {which}" if which else "")
+
+
+def time_table(
+    request: Request,
+    corpus: TrainingCorpus,
+    root: Path,
+    out: Path,
+    rows: Sequence[str],
+    repeats: int,
+    sentences: int,
+    tell: Tell,
+) -> Path:
+    """Times rows of a table, all of them where none is named, and writes the figures as an entry below `out`/speed.
+
+    Each repeat times every row, so that all of them see the same machine: some updates of training, on random words, and for
+    each beam that the columns name (the recipe's where they name none) a pass over the sentences. Where each row has a trained
+    first seed in `out`, these models translate the corpus as they like; else all weights are random, and each sentence gets 25
+    words. Rows that select words do so by a table of the training text; of random weights, which have none, such rows are
+    left out for the same models choosing among all words. Precision, batches and threads are those of the recipe.
+
+    Raises X222, X701, X702, X705, and what is wrong with settings and overrides, before anything is timed.
+    """
+    experiment = recipes.experiment(request.recipe, Budget(updates=1), _NO_TEXT, "-", 1, request.all_overrides)
+    selection = _select(request, out, rows, experiment, tell)
+    device = pick_device(experiment.train.device)
+    with processor(experiment.train.threads):
+        source = Path(corpus.data(root).test[0]) if selection.trained else None
+        claim_folder(out, request, corpus)
+        if source is not None:
+            folder = Folder(out, root, tell)
+            cases = selection.trained_cases(folder, source, sentences, experiment.data.vocabulary_size, device)
+        else:
+            cases = selection.random_cases(experiment, sentences, device)
+        figures = _Timing(selection.texts.table, selection.rows, cases, experiment, tell).repeat(repeats)
+        where = conditions(f"{experiment.train.precision} in training, {experiment.decode.precision} in decoding")
+    where |= {
+        "device": device.type,
+        "threads": experiment.train.threads or where["threads"],
+        **selection.conditions,
+        **_about(list(cases.values())),
+        "beam": experiment.decode.beam,
+        "repeats": repeats,
+        "settings": " ".join(request.settings) or "as in the texts",
+        "sizes": request.pair,
+        "keys": settings_text(selection.experiment or experiment),
+    }
+    weights = where["weights"]
+    command = f"{request.command_to(TIME)} --rows {','.join(cases)} --repeats {repeats} --sentences {sentences}"
+    with writing(out):
+        return publish(
+            out / SPEED,
+            "-".join(
+                [request.paper, request.table, *request.other_pair, SPEED, str(weights), request.recipe, device.type]
+            ),
+            f"Speed of {request.paper} {request.table}, {weights} weights, {device.type}",
+            "speed",
+            command,
+            _figures(figures),
+            where,
+            notes="Medians of the repeats, in each of which every row was timed. Decoding: encoder, states, search.",
+        )
+
+
+@dataclass(frozen=True)
+class _Selection:
+    """The rows to be timed, their definitions, and the run folders of their trained models, if all have one."""
+
+    texts: Texts
+    rows: Sequence[Row]
+    checked: Mapping[str, CheckedDefinition]
+    runs: Mapping[str, Path]
+
+    @property
+    def trained(self) -> bool:
+        return bool(self.runs)
+
+    @property
+    def experiment(self) -> Experiment | None:
+        """That of the first trained model."""
+        return load_experiment(next(iter(self.runs.values())) / EXPERIMENT) if self.trained else None
+
+    @property
+    def conditions(self) -> dict[str, str | int | float | None]:
+        """What the entry says about the rows."""
+        return {
+            "rows": ", ".join(row.key + " (uncached)" * row.decoding.uncached for row in self.rows),
+            "words selected": ", ".join(row.key for row in self.rows if row.decoding.selected) or None,
+            "weights": "trained" if self.trained else "random",
+            "words of a translation": "as the models like" if self.trained else LENGTH,
+        }
+
+    def trained_cases(
+        self, folder: Folder, source: Path, sentences: int, size: int, device: torch.device
+    ) -> dict[str, DecodeCase]:
+        """Trained models, and what they translate."""
+        loaded = {row: subject(str(self.runs[row.key]), size, source, sentences, device) for row in self.rows}
+        return {row.key: _choosing(folder, row, one) for row, one in loaded.items()}
+
+    def random_cases(self, experiment: Experiment, sentences: int, device: torch.device) -> dict[str, DecodeCase]:
+        """Models with random weights, and random words."""
+        size, model = experiment.data.vocabulary_size, experiment.model
+        shape, given = Shape(size, size, model.tying, model.output_bias), synthetic(sentences, size)
+        return {key: random_subject(text, shape, given, device) for key, text in self.checked.items()}
+
+
+def _select(request: Request, out: Path, rows: Sequence[str], experiment: Experiment, tell: Tell) -> _Selection:
+    """The rows of those names; rows that select words only where all rows are trained."""
+    texts = Texts(request)
+    chosen = named_rows(texts.table, request.paper, rows)
+    runs = {row.key: out / RUNS / (row.model_of or row.key) / "1" for row in chosen}
+    if not all((run / f"{MODEL}.json").is_file() for run in runs.values()):
+        if selected := ", ".join(row.key for row in chosen if row.decoding.selected):
+            tell(
+                f"{selected}: words are selected only for trained rows; with random weights, rows choose among all words"
+            )
+        chosen, runs = rows_of(texts.table, request.paper, rows), {}
+    size, model = experiment.data.vocabulary_size, experiment.model
+    around = Surroundings(size, size, model.tying, model.output_bias)
+    return _Selection(texts, chosen, {row.key: texts.definition(row.key, around)[0] for row in chosen}, runs)
+
+
+def _choosing(folder: Folder, row: Row, given: DecodeCase) -> DecodeCase:
+    """A trained row as it is decoded: among all words, or among those that are selected."""
+    if given.loaded is None or not row.decoding.selected:
+        return given
+    return dataclasses.replace(given, loaded=selecting(folder, given.loaded))
+
+
+def _about(subjects: Sequence[DecodeCase]) -> dict[str, str | int | float]:
+    sentences = subjects[0].sentences
+    return {
+        "architectures": ", ".join(one.model.checked.hash for one in subjects),
+        "vocabulary": subjects[0].model.shape.target_size,
+        "sentences": len(sentences),
+        "source tokens a sentence": digits(sum(map(len, sentences)) / len(sentences)),
+    }
+
+
+class _Timing:
+    def __init__(
+        self,
+        table: PrintedTable,
+        rows: Sequence[Row],
+        subjects: Mapping[str, DecodeCase],
+        experiment: Experiment,
+        tell: Tell,
+    ):
+        self.rows, self.subjects, self.tell = rows, subjects, tell
+        self.train, self.decode = experiment.train, experiment.decode
+        self.columns = columns_of(table)
+        self.found: Found = {row.key: {column: [] for column in self.columns} for row in rows}
+        decoding = [column for column in self.columns if column.of.kind == DECODING]
+        self.beams = sorted({column.beam or self.decode.beam for column in decoding})
+        self.data = _training_data(subjects, self.train) if len(decoding) < len(self.columns) else []
+
+    def repeat(self, repeats: int) -> Found:
+        prepared = {
+            key: dataclasses.replace(one, model=prepare_for_decoding(one.model, self.decode.precision))
+            for key, one in self.subjects.items()
+        }
+        for row in self.rows if self.beams else ():
+            self.translate(row, prepared[row.key], self.beams[0])  # warms up
+        for number in range(1, repeats + 1):
+            trained: dict[str, TrainingSpeed] = {}
+            for row in self.rows if self.data else ():
+                model = self.subjects[row.key].model
+                if model.checked.hash not in trained:  # keeping states or not makes no difference to training
+                    settings = dataclasses.replace(self.train, warmup_updates=1)
+                    trained[model.checked.hash] = measure(
+                        model.checked, model.shape, settings, self.data, UPDATES, WARM_UP
+                    )
+                self.note_training(row.key, trained[model.checked.hash])
+            for beam in self.beams:
+                for row in self.rows:
+                    self.note_decoding(row.key, beam, self.translate(row, prepared[row.key], beam))
+            self.tell(f"[{number}/{repeats}] {', '.join(row.key for row in self.rows)}")
+        return self.found
+
+    def translate(self, row: Row, given: DecodeCase, beam: int) -> DecodePass:
+        batch = max(1, self.decode.batch_tokens // (beam * max(map(len, given.sentences))))
+        return timed(given, batch, beam, 0 if given.loaded else LENGTH, row.decoding.uncached)
+
+    def note_training(self, row: str, taken: TrainingSpeed) -> None:
+        seconds = sum(taken.seconds)
+        told = {"updates/s": UPDATES / seconds, "target-words/s": sum(taken.target_tokens) / seconds}
+        for column in self.columns:
+            if column.of.kind == UPDATING:
+                self.found[row][column].append(told[column.metric])
+
+    def note_decoding(self, row: str, beam: int, taken: DecodePass) -> None:
+        sentences = self.subjects[row].sentences
+        words = sum(len(sentence) - 1 for sentence in sentences)  # the end symbol is none
+        told = {
+            "seconds/sentence": taken.seconds / len(sentences),
+            "sentences/s": len(sentences) / taken.seconds,
+            "source-words/s": words / taken.seconds,
+        }
+        for column in self.columns:
+            if column.of.kind == DECODING and (column.beam or self.decode.beam) == beam:
+                self.found[row][column].append(told[column.metric])
+
+
+def _training_data(subjects: Mapping[str, DecodeCase], settings: TrainSettings) -> list[Batch]:
+    """The first batches of an epoch of random words: as many as a repeat takes."""
+    size = min(one.model.shape.target_size for one in subjects.values())
+    sources, targets = (synthetic(PAIRS, size, seed) for seed in (1, 2))
+    return batches(sources, targets, settings)[: settings.accumulate * (UPDATES + WARM_UP)]
+
+
+def _figures(found: Found) -> dict[str, float]:
+    figures: dict[str, float] = {}
+    first = next(iter(found))
+    for row, columns in found.items():
+        for column, values in columns.items():
+            median = statistics.median(values)
+            figures[figure_name(row, column)] = digits(median)
+            if len(values) > 1:
+                figures[figure_name(row, column, LOWEST)] = digits(min(values))
+                figures[figure_name(row, column, HIGHEST)] = digits(max(values))
+            if row != first:
+                ratio = times(median, statistics.median(found[first][column]), column)
+                figures[figure_name(row, column, f"times as fast as {first}")] = digits(ratio, 3)
+    return figures
+
+
+def times(one: float, other: float, column: Column) -> float:
+    """How many times as good the first figure is as the second."""
+    return other / one if column.of.lower else one / other
+
+
+def timing_in(out: Path) -> Entry:
+    """The entry of an output folder: that of trained models where there are two. Raises X706 where there is none."""
+    entries = read_entries(out / SPEED)
+    if not entries:
+        raise error("X706", Place(str(out)))
+    return max(entries, key=lambda e: (e.conditions.get("weights") == "trained", e.date))
+
+
+def measured(entry: Entry, table: PrintedTable) -> dict[Column, dict[str, tuple[float, ...]]]:
+    """Column, with no pair -> row -> median, lowest and highest of its repeats; the median alone where there was one."""
+    found: dict[Column, dict[str, tuple[float, ...]]] = {}
+    for column in columns_of(table):
+        found[column] = {}
+        for row in table.rows:
+            names = [figure_name(row.key, column, which) for which in ("", LOWEST, HIGHEST)]
+            if names[0] in entry.figures:
+                found[column][row.key] = tuple(float(entry.figures[n]) for n in names if n in entry.figures)
+    return found

@@ -1,0 +1,260 @@
+"""`calque reproduce` on a corpus of a few words, from the command line to the report."""
+
+import fcntl
+import json
+import os
+import shutil
+import signal
+import sys
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+from click.testing import CliRunner, Result
+from reproduced import words
+
+from calque.cli import root
+from calque.ground.diagnostics import CalqueError
+from calque.ledger import entry as ledger
+from calque.papers.corpora import CORPORA
+from calque.papers.layout import LOCKS
+
+SMALL = [
+    *("--d", 16, "--set", "n=1", "--set", "heads=2", "--set", "train.batch_tokens=64", "--set", "train.threads=1"),
+    *("--updates", 3, "--trials", 100),
+]
+SPEC = ["domhan2018", "table3"]
+Call = Callable[..., Result]
+
+
+@pytest.fixture
+def call(corpora: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Call:
+
+    monkeypatch.chdir(tmp_path)
+
+    def run(*arguments: object, spec: list[str] = SPEC) -> Result:
+        given = [*words(spec, arguments), "--data", str(corpora), "--out", str(tmp_path / "out")]
+        return CliRunner().invoke(root, given)
+
+    return run
+
+
+def code(found: Result) -> str:
+    assert isinstance(found.exception, CalqueError), found.output
+    return found.exception.diagnostics[0].code
+
+
+def times(folder: Path) -> dict[Path, int]:
+    return {file: file.stat().st_mtime_ns for file in folder.rglob("*") if file.is_file() and "locks" not in file.parts}
+
+
+@pytest.mark.usefixtures("learned")
+def test_two_rows_by_two_seeds(call: Call, tmp_path: Path) -> None:
+    out = tmp_path / "out"
+    found = call("--rows", "rnn,rnn+mh", "--seeds", 2, *SMALL)
+    assert found.exit_code == 0, found.output
+    entries = ledger.read(out / "cells")
+    assert [(e.conditions["row"], e.seed) for e in entries] == [("rnn", 1), ("rnn", 2), ("rnn+mh", 1), ("rnn+mh", 2)]
+    one = entries[-1]
+    assert {"BLEU", "validation perplexity", "updates", "training seconds", "target tokens/s", "parameters"} <= set(
+        one.figures
+    )
+    assert one.figures["updates"] == 3
+    assert "METEOR" not in one.figures
+    assert "METEOR is left out" in one.notes
+    assert one.conditions["settings"] == "d=16 n=1 heads=2" or one.conditions["settings"] == "d=16 heads=2 n=1"
+    assert "train.max_updates=3" in str(one.conditions["keys"])
+    assert one.conditions["threads"] == 1
+    assert one.architecture_hash
+    assert one.data_hash
+    run = json.loads((out / "runs" / "rnn+mh" / "2" / "model.json").read_text())
+    assert run["architecture_hash"] == one.architecture_hash
+    assert run["figures"]["parameters"] == one.figures["parameters"]
+    for seed in (1, 2):
+        lines = (out / "hypotheses" / "rnn" / f"{seed}.txt").read_text(encoding="utf-8").split("\n")
+        assert len(lines) == 13
+    # The report on stdout, as a page, as JSON and as a picture.
+    assert "RNN + mh" in found.stdout
+    assert "23.7 ± 0.4" in found.stdout
+    assert "with a single attention layer, several heads help" in found.stdout
+    assert f"tok:{CORPORA['multi30k'].tokenize}" in found.stdout
+    page = (out / "report.md").read_text(encoding="utf-8")
+    assert "| RNN + mh | rnn+mh | 2 |" in page
+    assert "![the figures](report.png)" in page
+    told = json.loads((out / "report.json").read_text(encoding="utf-8"))
+    assert [line["row"] for line in told["lines"]] == ["rnn", "rnn+mh"]
+    claim = next(c for c in told["claims"] if c["claim"]["text"].startswith("with a single attention layer"))
+    assert claim["tested"][0]["paper"] == pytest.approx(0.9)
+    assert claim["verdict"] in ("holds", "does not hold", "undecided")
+    assert (out / "report.png").read_bytes().startswith(b"\x89PNG")
+    # Called again, it trains nothing and says the same.
+    before = times(out / "runs") | times(out / "cells") | times(out / "hypotheses")
+    again = call("--rows", "rnn,rnn+mh", "--seeds", 2, *SMALL)
+    assert again.exit_code == 0
+    assert again.stdout == found.stdout
+    assert before == times(out / "runs") | times(out / "cells") | times(out / "hypotheses")
+    # A cell that was killed after its training is scored anew, the same.
+    lost = out / "cells" / f"{one.id}.json"
+    lost.unlink()
+    assert call("--rows", "rnn,rnn+mh", "--seeds", 2, *SMALL).exit_code == 0
+    assert ledger.read(out / "cells")[-1].figures == one.figures
+    # Its report alone needs neither corpus nor options.
+    (out / "report.md").unlink()
+    alone = call("report", "--trials", 100, "--pair", "wmt17-ende")
+    assert alone.exit_code == 0
+    assert "24.4 ± 0.1" in alone.stdout
+    assert (out / "report.md").is_file()
+    # Another recipe is another folder.
+    assert code(call("--rows", "rnn", "--recipe", "domhan2018", *SMALL)) == "X705"
+
+
+def test_a_row_that_fails_is_told_and_loses_no_other(call: Call, tmp_path: Path) -> None:
+    # `combined` divides n by 3.
+    table5 = ["domhan2018", "table5"]
+    found = call("--rows", "self-combined,self-none", "--seeds", 1, *SMALL, spec=table5)
+    assert found.exit_code == 1
+    assert [e.conditions["row"] for e in ledger.read(tmp_path / "out" / "cells")] == ["self-none"]
+    assert "failed: self-combined, seed 1" in found.stderr.split("\n")
+    assert "Failed cells" in found.stdout
+    assert "n/3" in next((tmp_path / "out" / "failures").iterdir()).read_text(encoding="utf-8")
+
+
+def test_where_every_cell_fails_there_is_no_report(call: Call, tmp_path: Path) -> None:
+    found = call("--rows", "self-combined", "--seeds", 1, *SMALL, spec=["domhan2018", "table5"])
+    assert found.exit_code == 1
+    assert found.stdout == ""
+    assert "no cell is finished" in found.stderr
+    assert not (tmp_path / "out" / "report.md").exists()
+
+
+def test_a_bug_in_one_cell_loses_no_other(call: Call, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    from calque.papers import cells
+
+    def broken(*_: object) -> None:
+        monkeypatch.undo()
+        raise RuntimeError("out of memory")
+
+    monkeypatch.setattr(cells, "run_training", broken)
+    found = call("--rows", "rnn", "--seeds", 2, *SMALL)
+    assert found.exit_code == 1
+    assert [e.seed for e in ledger.read(tmp_path / "out" / "cells")] == [2]
+    assert "out of memory" in next((tmp_path / "out" / "failures").iterdir()).read_text(encoding="utf-8")
+    # The next call tries it again; the reason goes when it succeeds.
+    again = call("--rows", "rnn", "--seeds", 2, *SMALL)
+    assert again.exit_code == 0, again.output
+    assert not list((tmp_path / "out" / "failures").iterdir())
+
+
+def test_shards_and_locks(call: Call, tmp_path: Path) -> None:
+    out = tmp_path / "out"
+    common = ["--rows", "rnn", "--seeds", 2, *SMALL]
+    (out / LOCKS).mkdir(parents=True)
+    name = "domhan2018-table3-rnn-multi30k-budget-3-updates-seed-1"
+    with open(out / LOCKS / name, "w", encoding="utf-8") as held:
+        fcntl.flock(held, fcntl.LOCK_EX)
+        assert call(*common, "--shard", "2/2").exit_code == 0
+        assert [e.seed for e in ledger.read(out / "cells")] == [2]
+        found = call(*common)
+        assert found.exit_code == 0
+        assert "held by another process: rnn, seed 1" in found.stderr.split("\n")
+        assert [e.seed for e in ledger.read(out / "cells")] == [2]
+    # Whoever held it is gone: its file is no lock.
+    assert call(*common, "--shard", "1/2").exit_code == 0
+    assert [e.seed for e in ledger.read(out / "cells")] == [1, 2]
+    assert (out / "cells" / f"{name}.json").is_file()
+
+
+def test_a_cell_that_a_signal_stopped_is_continued_exactly(
+    call: Call, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from calque.train.log import Validation
+    from calque.workflow.show import Show
+
+    def interrupting(self: Show, event: object) -> None:
+        if isinstance(event, Validation) and event.update == 2:
+            os.kill(os.getpid(), signal.SIGTERM)
+
+    common = ["--rows", "rnn", "--seeds", 1, *SMALL]
+    with monkeypatch.context() as patched:
+        patched.setattr(Show, "__call__", interrupting)
+        found = call(*common)
+    assert found.exit_code == 128 + signal.SIGTERM
+    assert "stopped after update 2 of rnn, seed 1" in found.stderr
+    assert found.stdout == ""
+    assert not list((tmp_path / "out" / "cells").iterdir())
+    assert call(*common).exit_code == 0
+    model = Path("runs", "rnn", "1", "model.safetensors")
+    continued = (tmp_path / "out" / model).read_bytes()
+    shutil.move(tmp_path / "out", tmp_path / "stopped")
+    assert call(*common).exit_code == 0
+    assert (tmp_path / "out" / model).read_bytes() == continued
+
+
+def test_rows_of_equal_size(call: Call, tmp_path: Path) -> None:
+    found = call("--rows", "rnn", "--seeds", 1, "--match", "params", "--match-to", "rnmt", *SMALL)
+    assert found.exit_code == 0, found.output
+    (entry,) = ledger.read(tmp_path / "out" / "cells")
+    assert str(entry.conditions["settings"]).startswith("d=")
+    assert "--match params --match-to rnmt" in entry.command
+
+
+def test_meteor_where_its_word_lists_are(call: Call, corpora: Path, tmp_path: Path) -> None:
+    (corpora / "meteor").mkdir()
+    (corpora / "meteor" / "german.words").write_text("der\nein\n", encoding="utf-8")
+    found = call("--rows", "rnn", "--seeds", 1, "--metric", "meteor", *SMALL)
+    assert found.exit_code == 0, found.output
+    (entry,) = ledger.read(tmp_path / "out" / "cells")
+    assert 0 <= entry.figures["METEOR"] <= 100
+    assert "version:1.4" in str(entry.conditions["METEOR signature"])
+    assert "43.3 ± 0.1" in found.stdout
+    assert "paper METEOR" in found.stdout
+
+
+def test_without_a_picture_library_the_rest_is_there(
+    call: Call, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setitem(sys.modules, "matplotlib.backends.backend_agg", None)
+    found = call("--rows", "rnn", "--seeds", 1, *SMALL)
+    assert found.exit_code == 0
+    assert "X301" in found.stderr
+    assert (tmp_path / "out" / "report.md").is_file()
+
+
+@pytest.mark.parametrize(
+    ("arguments", "spec", "expected"),
+    [
+        ((), ["domhan2018", "tabel3"], "X701"),
+        ((), ["domhan", "table3"], "X220"),
+        (("--rows", "rnn+mhh"), SPEC, "X702"),
+        (("--match", "params", "--match-to", "nmt"), SPEC, "X702"),
+        (("--updates", "3", "--corpus", "envi"), SPEC, "X703"),
+        ((), SPEC, "X704"),
+        (("report",), SPEC, "X706"),
+        (("--pair", "wmt14-ende"), SPEC, "X707"),
+        (("--metric", "meteor"), ["domhan2018", "table2"], "X707"),
+        (("--set", "d="), SPEC, "X221"),
+        (("--updates", "3", "--set", "train.lrr=1"), SPEC, "X105"),
+        (("--updates", "3", "--set", "head=4"), SPEC, "X222"),
+    ],
+)
+def test_bad_input_is_told_before_anything_is_written(
+    call: Call, tmp_path: Path, arguments: tuple[str, ...], spec: list[str], expected: str
+) -> None:
+    found = call(*arguments, spec=spec)
+    assert code(found) == expected
+    assert not (tmp_path / "out").exists()
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [("--shard", "3/2"), ("--shard", "x"), ("--minutes", "1", "--updates", "2"), ("--match-to", "rnn")],
+)
+def test_bad_usage(call: Call, tmp_path: Path, arguments: tuple[str, ...]) -> None:
+    assert call(*arguments).exit_code == 2
+    assert not (tmp_path / "out").exists()
+
+
+def test_a_report_of_a_folder_without_cells(call: Call, tmp_path: Path) -> None:
+    call("--rows", "rnn", "--seeds", 1, *SMALL)
+    shutil.rmtree(tmp_path / "out" / "cells")
+    assert code(call("report")) == "X706"

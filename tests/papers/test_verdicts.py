@@ -1,0 +1,106 @@
+"""Claims on statistics that are known."""
+
+import numpy as np
+import pytest
+
+from calque.evaluate.significance import Runs
+from calque.evaluate.statistics import Measure
+from calque.papers import claims
+from calque.papers.claims import ClaimVerdict, claims_of
+from calque.papers.intervals import Resampling, statistics_of
+from calque.papers.paper import Claim, Column, Figure, PrintedTable, Row
+from calque.papers.read_paper import paper
+
+COLUMN = Column("wmt", "bleu")
+MEAN = Measure(
+    "mean",
+    lambda hypotheses, references: np.array([[float(h), 1.0] for h in hypotheses]),
+    lambda sums: 100 * sums[..., 0] / sums[..., 1],
+    lambda: "mean",
+)
+
+
+def table(**figures: float) -> PrintedTable:
+    rows = (Row(f"p/t/{k}", k, "", (Figure(v, None, "wmt", "bleu"),)) for k, v in figures.items())
+    return PrintedTable("t", "t", (COLUMN,), tuple(rows))
+
+
+def claim(kind: str, rows: tuple[str, ...] = (), steps: tuple[tuple[str, str], ...] = ()) -> Claim:
+    return Claim("said", "1", "t", kind, rows, steps, (COLUMN,))
+
+
+def runs_of(**means: float) -> dict[str, Runs]:
+    rng = np.random.default_rng(0)
+    text = {row: [[str(m + rng.normal(0, 0.01)) for _ in range(200)] for _ in range(2)] for row, m in means.items()}
+    return statistics_of(MEAN, text, ["x"] * 200)
+
+
+def judge(said: Claim, **means: float) -> ClaimVerdict:
+    return claims.judge(said, A, Resampling({"bleu": (MEAN, runs_of(**means))}, COLUMN, 400))
+
+
+A = table(a=3.0, b=2.0, c=1.0, d=1.5)
+
+
+@pytest.mark.parametrize(
+    ("said", "verdict"),
+    [
+        (claim("above", ("a", "b")), "holds"),
+        (claim("above", ("b", "a")), "does not hold"),
+        (claim("above", ("a", "b", "c")), "holds"),
+        (claim("above", ("b", "c", "a")), "does not hold"),
+        (claim("below", ("c", "a", "b")), "holds"),
+        (claim("above", ("c", "d")), "undecided"),
+        (claim("about", ("c", "d")), "holds"),
+        (claim("about", ("a", "c")), "does not hold"),
+        (claim("not-above", ("b", "a")), "holds"),
+        (claim("not-above", ("a", "b")), "does not hold"),
+        (claim("gain", (), (("c", "a"), ("c", "b"))), "holds"),
+        (claim("gain", (), (("c", "b"), ("c", "a"))), "does not hold"),
+        (claim("gain", (), (("c", "d"), ("d", "c"))), "undecided"),
+    ],
+)
+def test_verdicts(said: Claim, verdict: str) -> None:
+    found = judge(said, a=0.3, b=0.2, c=0.1, d=0.1)
+    assert found.verdict == verdict, found.tested
+    assert all(one.paper is not None for one in found.tested)
+
+
+def test_the_value_of_a_difference_of_gains() -> None:
+    (one,) = judge(claim("gain", (), (("c", "a"), ("b", "a"))), a=0.3, b=0.2, c=0.1).tested
+    assert one.text == "(a - c) - (a - b)"
+    assert one.value == pytest.approx(10, abs=0.5)
+    assert one.paper == pytest.approx(1.0)
+    assert one.p is None
+
+
+def test_a_claim_of_rows_that_are_not_there_is_not_tested() -> None:
+    found = judge(claim("above", ("a", "b")), a=0.3)
+    assert (found.verdict, found.missing, found.tested) == ("not tested", ("b",), ())
+
+
+def test_what_grows_from_column_to_column_is_not_tested_in_one() -> None:
+    said = Claim("said", "1", "t", "grows", ("a", "b"), (), (COLUMN, Column("wmt", "unk-bleu")))
+    found = judge(said, a=0.3, b=0.2)
+    assert (found.verdict, found.missing) == ("not tested", ("wmt unk-bleu",))
+
+
+def test_every_claim_of_the_paper_is_of_some_metric() -> None:
+    here = paper("domhan2018")
+    for name in (t.name for t in here.tables):
+        chosen = claims_of(here.claims, name, "bleu")
+        assert chosen == [c for c in here.claims if c.table == name and any(x.metric == "bleu" for x in c.columns)]
+
+
+@pytest.mark.parametrize(("rows", "verdict"), [(("a", "b"), "holds"), (("b", "a"), "does not hold")])
+def test_what_grows_is_a_ratio_of_ratios_of_scores(rows: tuple[str, str], verdict: str) -> None:
+    first, last = COLUMN, Column("wmt", "unk-bleu")
+    scores = {"bleu": (MEAN, runs_of(a=0.2, b=0.3)), "unk-bleu": (MEAN, runs_of(a=0.8, b=0.4))}
+    said = Claim("said", "1", "t", "grows", rows, (), (first, last))
+    found = claims.judge(said, A, Resampling(scores, first, 400))
+    (one,) = found.tested
+    assert found.verdict == verdict
+    assert one.text == f"{rows[0]} against {rows[1]}, unk-bleu over bleu"
+    assert one.value == pytest.approx(3.0 if rows[0] == "a" else 1 / 3, rel=0.02)
+    assert one.interval[0] < one.value < one.interval[1]
+    assert (one.ratio, one.p, one.paper) == (True, None, None)
