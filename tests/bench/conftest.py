@@ -19,7 +19,11 @@ decoder = pos -> repeat(2, tdec) -> norm
 
 @pytest.fixture(autouse=True)
 def _brief(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Limits of the machine are measured once each, on little memory: no figure of a clock is compared."""
+    """Limits of the machine are measured once each, on little memory: no figure of a clock is compared.
+
+    The command that entries hold is not that of the tests.
+    """
+    monkeypatch.setattr("sys.argv", ["calque", "bench"])
     monkeypatch.setattr(limit, "_BUDGET", 0.0)
     monkeypatch.setattr(limit, "bandwidth", lambda device, budget: machine.bandwidth(device, budget, 1 << 20))
 

@@ -39,8 +39,12 @@ def small(name: str) -> CheckedDefinition:
     raise AssertionError(name)
 
 
+# Every third of a table's rows, which are much alike, and the others among the slow tests.
+ROWS = [pytest.param(name, marks=() if k % 3 == 0 else pytest.mark.slow) for k, name in enumerate(zoo.distinct())]
+
+
 @pytest.mark.usefixtures("shapes_unchecked")
-@pytest.mark.parametrize("name", zoo.distinct())
+@pytest.mark.parametrize("name", ROWS)
 def test_an_architecture_of_the_zoo_keeps_every_law_and_learns(name: str) -> None:
     checked = small(name)
     report = prove_text(checked.text, builtin(), seed=1)

@@ -115,6 +115,7 @@ class Int8(Product):
     leave the input as it is, y_ij = s_j sum_k x_ik Q_jk in bfloat16.
     """
 
+    _zero: Tensor
     _short_scale: Tensor
     _plain: Tensor | None
 
