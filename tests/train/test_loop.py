@@ -165,7 +165,7 @@ class Interrupt:
 
 @pytest.fixture(autouse=True)
 def _every_update_is_watched(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("calque.train.loop.WATCH_SECONDS", -1.0)
+    monkeypatch.setattr("calque.train.progress.WATCH_SECONDS", -1.0)
 
 
 def test_in_bfloat16_too(
@@ -384,7 +384,7 @@ from calque.data.corpus import open_corpus
 from calque.ground.diagnostics import Text
 from calque.experiment import load
 from calque.layers.registry import builtin
-from calque.train.loop import Stopped, train
+from calque.train.loop import StoppedTraining, train
 from calque.train.log import Progress
 
 def tell(event):
@@ -393,7 +393,7 @@ def tell(event):
 made = load(sys.argv[1])
 checked = check(Text("t", made.model.text), builtin())
 done = train(made, Path(sys.argv[2]), open_corpus(Path(sys.argv[3])), checked, None, tell)
-sys.exit(128 + done.signal if isinstance(done, Stopped) else 0)
+sys.exit(128 + done.signal if isinstance(done, StoppedTraining) else 0)
 """
 
 
