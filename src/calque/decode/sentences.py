@@ -82,19 +82,23 @@ def sentences_of(
     loaded: Translator, asked: Sequence[Asked], first: int = 1, warn: Callable[[Diagnostic], None] | None = None
 ) -> list[Sentence]:
     """Lines and their prefixes as ids; of a line with more than `max_source_tokens` tokens the rest is cut off, with D606."""
-    lines = [one if isinstance(one, str) else one[0] for one in asked]
-    prefixes = ["" if isinstance(one, str) else one[1] for one in asked]
+    lines, prefixes = _lines_and_prefixes(asked)
     most = loaded.decode.max_source_tokens or None
     encoded = [member.source.encode(lines) for member in loaded.members]
     written = iter(loaded.target.encode([p for p in prefixes if isinstance(p, str)]))
-    found = []
+    sentences = []
     for number, (ids, prefix) in enumerate(zip(zip(*encoded, strict=True), prefixes, strict=True), first):
         longest = max(map(len, ids))
         if warn is not None and most is not None and longest > most:
             warn(Diagnostic("D606", Place("stdin", number), {"found": longest, "most": most}, severity="warning"))
         begins = next(written) if isinstance(prefix, str) else prefix
-        found.append(Sentence(tuple(np.array(one[:most], np.int64) for one in ids), tuple(begins), number))
-    return found
+        sentences.append(Sentence(tuple(np.array(one[:most], np.int64) for one in ids), tuple(begins), number))
+    return sentences
+
+
+def _lines_and_prefixes(asked: Sequence[Asked]) -> tuple[list[str], list[Prefix]]:
+    lines = [one if isinstance(one, str) else one[0] for one in asked]
+    return lines, ["" if isinstance(one, str) else one[1] for one in asked]
 
 
 def lengths_of(loaded: Translator, sentence: Sentence) -> list[int]:

@@ -58,11 +58,7 @@ def measure(
     with processor(settings.threads):
         device = pick_device(settings.device)
         precision = probe_precision(device) if settings.precision == "auto" else settings.precision
-        torch.manual_seed(settings.seed)
-        model = Model(checked, shape, registry).to(device)
-        initialise(model, "glorot", 0.0, settings.seed)
-        updater = Updater(model, settings, precision)
-        torch.manual_seed(settings.seed)
+        updater, model = _fresh(checked, shape, settings, registry, device, precision)
         groups = [batches[i : i + settings.accumulate] for i in range(0, len(batches), settings.accumulate)]
         seconds: list[float] = []
         sums: list[UpdateSums] = []
@@ -78,19 +74,39 @@ def measure(
             if number >= warm_up:
                 seconds.append(time.perf_counter() - began)
                 sums.append(one)
-        measured = (groups[number % len(groups)] for number in range(warm_up, warm_up + updates))
+        padded = [_padded(groups[number % len(groups)]) for number in range(warm_up, warm_up + updates)]
         return TrainingSpeed(
             seconds=tuple(seconds),
             phases=phases.seconds,
             source_tokens=tuple(one.source_tokens for one in sums),
             target_tokens=tuple(one.target_tokens for one in sums),
-            padded_tokens=tuple(sum(b.source.numel() + b.target_in.numel() for b in group) for group in measured),
+            padded_tokens=tuple(padded),
             losses=tuple(float(one.loss) / one.target_tokens for one in sums),
             skipped=updater.skipped,
             peak_bytes=_peak(device),
             parameters=sum(m.numel() for m in updater.masters.values()),
             precision=precision,
         )
+
+
+def _fresh(
+    checked: CheckedDefinition,
+    shape: Shape,
+    settings: TrainSettings,
+    registry: Registry | None,
+    device: torch.device,
+    precision: str,
+) -> tuple[Updater, Model]:
+    torch.manual_seed(settings.seed)
+    model = Model(checked, shape, registry).to(device)
+    initialise(model, "glorot", 0.0, settings.seed)
+    updater = Updater(model, settings, precision)
+    torch.manual_seed(settings.seed)
+    return updater, model
+
+
+def _padded(group: list[Batch]) -> int:
+    return sum(batch.source.numel() + batch.target_in.numel() for batch in group)
 
 
 _STATUS = Path("/proc/self/status")
