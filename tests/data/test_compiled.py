@@ -243,7 +243,7 @@ KILLED = """
 import os, sys
 from dataclasses import replace
 from pathlib import Path
-from calque import whole
+from calque.ground import files as whole
 from calque.data import compiled
 from test_compiled import SETTINGS
 base = Path(sys.argv[1])

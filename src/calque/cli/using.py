@@ -69,12 +69,14 @@ def translate(
 
     from calque.decode.translate import translate_stream
     from calque.decode.workers import WorkerTask, translate_with_workers
+    from calque.experiment import override, setting_entry
     from calque.workflow.api import open_loaded
     from calque.workflow.show import LineProgress
 
-    given = {"beam": beam, "precision": precision and f'"{precision}"', "sample": sample and "true", "seed": seed}
-    written = [*overrides, *(f"decode.{key}={value}" for key, value in given.items() if value not in (None, False))]
-    opened = functools.partial(open_loaded, runs, combine, select, dictionary, written, scores)
+    options = {"beam": beam, "precision": precision, "sample": sample or None, "seed": seed}
+    entries = [setting_entry("decode", key, value) for key, value in options.items() if value is not None]
+    decode = [*map(override, overrides), *entries]
+    opened = functools.partial(open_loaded, runs, combine, select, dictionary, decode, scores)
     with reading() as repairs:
         source = _Input(repairs, prefix)
         every: Generator[list[Translation], None, None]
