@@ -13,7 +13,7 @@ from calque.ground.diagnostics import CalqueError, Place, error
 
 if TYPE_CHECKING:
     from calque.data.repair import Repairs
-    from calque.decode.translate import Asked, Translation
+    from calque.decode.translate import InputLine, Translation
 
 CHUNK = 2000
 """Lines that are read, computed together and printed before the next are read."""
@@ -131,7 +131,7 @@ class _Input:
         # Somebody who types a line waits for its translation.
         self.chunk = 1 if sys.stdin.isatty() else CHUNK
 
-    def __iter__(self) -> Iterator["Asked"]:
+    def __iter__(self) -> Iterator["InputLine"]:
         lines = self.repairs.stream(sys.stdin.buffer, "stdin")
         try:
             yield from lines if self.prefixes is None else self._with_prefixes(lines, self.prefixes)

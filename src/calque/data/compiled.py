@@ -87,7 +87,7 @@ def prepare(
 
 
 def _told(found: PreparedCorpus, tell: Tell) -> PreparedCorpus:
-    """The corpus, its mean lengths told: table 1 of You 2020, and what their `hc_src_att` needs."""
+    """The corpus; reports its mean lengths: table 1 of You 2020, which their `hc_src_att` needs."""
     means = f"{found.source_mean:.1f} subwords a source, {found.target_mean:.1f} a target"
     tell(f"train: {means}, gamma {found.gamma:.4f}")
     return found

@@ -65,7 +65,7 @@ SLAB, BUCKET = 32, 16
 Source = np.ndarray[tuple[int], np.dtype[np.int64]]
 Prefix = str | Sequence[int]
 """What a translation has to begin with: text, or ids."""
-Asked = str | tuple[str, Prefix]
+InputLine = str | tuple[str, Prefix]
 """A line, perhaps with a prefix."""
 
 
@@ -79,7 +79,7 @@ class Sentence(NamedTuple):
 
 
 def sentences_of(
-    loaded: Translator, asked: Sequence[Asked], first: int = 1, warn: Callable[[Diagnostic], None] | None = None
+    loaded: Translator, asked: Sequence[InputLine], first: int = 1, warn: Callable[[Diagnostic], None] | None = None
 ) -> list[Sentence]:
     """Lines and their prefixes as ids; of a line with more than `max_source_tokens` tokens the rest is cut off, with D606."""
     lines, prefixes = _lines_and_prefixes(asked)
@@ -96,7 +96,7 @@ def sentences_of(
     return sentences
 
 
-def _lines_and_prefixes(asked: Sequence[Asked]) -> tuple[list[str], list[Prefix]]:
+def _lines_and_prefixes(asked: Sequence[InputLine]) -> tuple[list[str], list[Prefix]]:
     lines = [one if isinstance(one, str) else one[0] for one in asked]
     return lines, ["" if isinstance(one, str) else one[1] for one in asked]
 

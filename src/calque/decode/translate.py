@@ -17,7 +17,7 @@ from calque.decode.sentences import (
     BUCKET,
     EMPTY,
     SLAB,
-    Asked,
+    InputLine,
     Prefix,
     Sentence,
     Source,
@@ -34,7 +34,7 @@ from calque.ground.diagnostics import Diagnostic
 
 __all__ = [
     "EMPTY",
-    "Asked",
+    "InputLine",
     "Prefix",
     "Sentence",
     "Translation",
@@ -49,7 +49,7 @@ __all__ = [
 
 def translate_lines(
     loaded: Translator,
-    asked: Sequence[Asked],
+    asked: Sequence[InputLine],
     n_best: int = 1,
     invariant: bool = False,
     first: int = 1,
@@ -106,7 +106,7 @@ def _slabs(lengths: np.ndarray[tuple[int, int], np.dtype[np.int64]]) -> list[Sou
 
 def translate_stream(
     loaded: Translator,
-    asked: Iterable[Asked],
+    asked: Iterable[InputLine],
     n_best: int = 1,
     invariant: bool = False,
     chunk: int = 2000,
@@ -118,7 +118,7 @@ def translate_stream(
         yield from translate_lines(loaded, some, n_best, invariant, first, warn, progress)
 
 
-def chunks(asked: Iterable[Asked], size: int) -> Iterator[tuple[int, list[Asked]]]:
+def chunks(asked: Iterable[InputLine], size: int) -> Iterator[tuple[int, list[InputLine]]]:
     """Runs of `size` lines, each with the number of its first."""
     asked, first = iter(asked), 1
     while some := list(itertools.islice(asked, size)):

@@ -14,7 +14,7 @@ from multiprocessing.connection import Connection, wait
 from multiprocessing.context import SpawnProcess
 from typing import NamedTuple, cast
 
-from calque.decode.translate import Asked, Translation, Translator, chunks, translate_lines
+from calque.decode.translate import InputLine, Translation, Translator, chunks, translate_lines
 from calque.ground.allocation import keep_freed_memory
 from calque.ground.diagnostics import CalqueError, Diagnostic, Place, error
 
@@ -40,14 +40,14 @@ class _ChunkResult(NamedTuple):
     trace: str = ""
 
 
-_NumberedChunk = tuple[int, tuple[int, list[Asked]]]
+_NumberedChunk = tuple[int, tuple[int, list[InputLine]]]
 """Its number; the number of its first line, and its lines."""
 
 
 def translate_with_workers(
     work: WorkerTask,
     workers: int,
-    asked: Iterable[Asked],
+    asked: Iterable[InputLine],
     chunk: int = CHUNK,
     warn: Callable[[Diagnostic], None] | None = None,
     progress: Callable[[int], None] | None = None,
@@ -116,7 +116,7 @@ class _Worker:
         theirs.close()  # so that the pipe ends when the worker does
         self.busy: int | None = None
 
-    def give(self, number: int, part: tuple[int, list[Asked]]) -> None:
+    def give(self, number: int, part: tuple[int, list[InputLine]]) -> None:
         self.busy = number
         try:
             self.pipe.send(part)

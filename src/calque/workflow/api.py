@@ -24,7 +24,7 @@ from calque.decode.rule import SearchSettings, score_of
 from calque.decode.score import Scores, score, score_versions
 from calque.decode.scorer import COMBINE
 from calque.decode.select import load_selection
-from calque.decode.translate import Asked, Prefix, Translation, Translator, force, translate_lines
+from calque.decode.translate import InputLine, Prefix, Translation, Translator, force, translate_lines
 from calque.experiment import Experiment, override, setting_entry
 from calque.experiment import load as load_experiment
 from calque.experiment.toml import KeyEntry
@@ -139,7 +139,7 @@ class Run:
 
     def _candidates(self, lines: str | Iterable[str], n_best: int, prefixes: Any) -> list[list[Translation]]:
         sentences = _sentences([lines] if isinstance(lines, str) else lines, "lines")
-        asked: Sequence[Asked] = sentences
+        asked: Sequence[InputLine] = sentences
         if prefixes is not None:
             if isinstance(prefixes, str) and not isinstance(lines, str):
                 raise TypeError("expected a prefix for each of the sentences, found one string")
@@ -193,16 +193,22 @@ def load(
     folders = [Path(f) for f in ([folder] if isinstance(folder, str | Path) else folder)]
     if not folders:
         raise ValueError("expected a run folder, found none")
-    entries = [setting_entry("decode", key, value) for key, value in decode.items()]
-    entries += [override(one) if isinstance(one, str) else one for one in overrides]
-    for entry in entries:
-        if entry.section != "decode":
-            raise error("X414", entry.section_at, key=f"{entry.section}.{entry.key}", section=entry.section)
+    entries = _decode_entries(overrides, decode)
     first, *others = [_load(path, entries) for path in folders]
     for path, other in zip(folders[1:], others, strict=True):
         _check_vocabularies(folders[0], first.loaded.target, path, other.loaded.target)
     ensemble = replace(first.loaded, others=tuple(other.loaded for other in others), combine=combine)
     return Run(_with_tables(ensemble, select, dictionary), first.experiment)
+
+
+def _decode_entries(overrides: Sequence[str | KeyEntry], decode: Mapping[str, object]) -> list[KeyEntry]:
+    """Settings of [decode] as entries. Raises X414 where one is of another section."""
+    entries = [setting_entry("decode", key, value) for key, value in decode.items()]
+    entries += [override(one) if isinstance(one, str) else one for one in overrides]
+    for entry in entries:
+        if entry.section != "decode":
+            raise error("X414", entry.section_at, key=f"{entry.section}.{entry.key}", section=entry.section)
+    return entries
 
 
 def _with_tables(loaded: Translator, select: str | Path | None, dictionary: str | Path | None) -> Translator:
