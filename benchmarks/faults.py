@@ -31,9 +31,9 @@ def main() -> None:
     parser.add_argument("--record", action="store_true", help="write the counts to the ledger")
     given = parser.parse_args()
     torch.set_num_threads(1)  # and no pool of threads before a fork
-    import calque.train.loop
+    import calque.train.progress
 
-    calque.train.loop.WATCH_SECONDS = -1.0  # so that a training can be stopped after any update
+    calque.train.progress.WATCH_SECONDS = -1.0  # so that a training can be stopped after any update
     where: Mapping[str, str | int | float | None] = conditions("float32")
     parts: dict[str, tuple[str, dict[str, int]]] = {}
     with tempfile.TemporaryDirectory() as name:

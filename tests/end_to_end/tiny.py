@@ -90,5 +90,5 @@ def stop_after(monkeypatch: pytest.MonkeyPatch, update: int) -> None:
             pressed.append(update)
             os.kill(os.getpid(), signal.SIGINT)
 
-    monkeypatch.setattr("calque.train.loop.WATCH_SECONDS", -1.0)
+    monkeypatch.setattr("calque.train.progress.WATCH_SECONDS", -1.0)
     monkeypatch.setattr("calque.workflow.show.Show.__call__", see)

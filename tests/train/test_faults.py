@@ -26,7 +26,7 @@ from calque.workflow.steps import run_training
 
 @pytest.fixture(autouse=True)
 def _every_update_is_watched(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("calque.train.loop.WATCH_SECONDS", -1.0)
+    monkeypatch.setattr("calque.train.progress.WATCH_SECONDS", -1.0)
 
 
 @pytest.mark.parametrize(
@@ -150,10 +150,10 @@ def test_a_signal_ends_what_takes_long(tmp_path: Path, monkeypatch: pytest.Monke
     run_training(made, tmp_path / "whole")
     with monkeypatch.context() as m:
         slow = {
-            "validation": ("calque.train.loop.plan", 2),
+            "validation": ("calque.train.validate.plan", 2),
             "translation": ("calque.workflow.validation.translate_lines", 0),
             "update": ("calque.train.loss.batch_loss", 2),
-            "the mean": ("calque.train.loop.average", 4),
+            "the mean": ("calque.train.finish.average", 4),
         }
         name, update = slow[during]
         module, attribute = name.rsplit(".", 1)

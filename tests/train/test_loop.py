@@ -165,7 +165,7 @@ class Interrupt:
 
 @pytest.fixture(autouse=True)
 def _every_update_is_watched(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("calque.train.loop.WATCH_SECONDS", -1.0)
+    monkeypatch.setattr("calque.train.progress.WATCH_SECONDS", -1.0)
 
 
 def test_in_bfloat16_too(

@@ -30,7 +30,7 @@ FAMILIES = {name: text.replace("p = 0.1", "p = 0") for name, text in faults.FAMI
 
 @pytest.fixture(autouse=True)
 def _every_update_is_watched(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("calque.train.loop.WATCH_SECONDS", -1.0)
+    monkeypatch.setattr("calque.train.progress.WATCH_SECONDS", -1.0)
 
 
 def make(text: str) -> Model:

@@ -135,9 +135,9 @@ def align(
 ) -> AlignedDirection:
     """Trains on pairs of sentences, given as numbers of words from 0, and aligns them. Empty sentences have no link."""
     usable = np.array([k for k, (f, e) in enumerate(zip(source, target, strict=True)) if f and e], np.int64)
-    found: list[list[int]] = [[-1] * len(e) for e in target]
+    sources: list[list[int]] = [[-1] * len(e) for e in target]
     if not len(usable):
-        return AlignedDirection(found, settings.tension, ())
+        return AlignedDirection(sources, settings.tension, ())
     f = [np.asarray(source[k], np.int64) + 1 for k in usable]  # 0 is the null word
     e = [np.asarray(target[k], np.int64) for k in usable]
     n, m = np.array([len(x) for x in f]), np.array([len(x) for x in e])
@@ -150,16 +150,7 @@ def align(
     for iteration in range(settings.model1 + settings.model2):
         if iteration == settings.model1:
             tension = settings.tension
-        prior = shapes.prior(tension, settings.null)
-        counts, cells, logp = np.zeros(len(words)), np.zeros(len(prior)), 0.0
-        for block in blocks:
-            posterior = theta[block.pair] * prior[block.place]
-            likely = np.add.reduceat(posterior, block.row)
-            posterior /= np.repeat(likely, block.cells)
-            logp += float(np.log(likely).sum())
-            counts += np.bincount(block.pair, posterior, len(words))
-            if iteration >= settings.model1:
-                cells += np.bincount(block.place, posterior, len(prior))
+        counts, cells, logp = _expect(theta, shapes.prior(tension, settings.null), blocks)
         history.append(logp)
         theta = _normalised(counts, first_of_word, size, settings.alpha)
         if iteration >= settings.model1:
@@ -167,8 +158,21 @@ def align(
     prior = shapes.prior(tension, settings.null)
     best = np.concatenate([_best(theta[b.pair] * prior[b.place], b) for b in blocks])
     for k, row in zip(usable, np.split(best, np.cumsum(m)[:-1]), strict=True):
-        found[k] = row.tolist()
-    return AlignedDirection(found, tension, tuple(history))
+        sources[k] = row.tolist()
+    return AlignedDirection(sources, tension, tuple(history))
+
+
+def _expect(theta: Floats, prior: Floats, blocks: Sequence[_Block]) -> tuple[Floats, Floats, float]:
+    """The E step: expected counts of pairs of words and of cells, and log p(e | f)."""
+    counts, cells, logp = np.zeros(len(theta)), np.zeros(len(prior)), 0.0
+    for block in blocks:
+        posterior = theta[block.pair] * prior[block.place]
+        likelihood = np.add.reduceat(posterior, block.row)
+        posterior /= np.repeat(likelihood, block.cells)
+        logp += float(np.log(likelihood).sum())
+        counts += np.bincount(block.pair, posterior, len(theta))
+        cells += np.bincount(block.place, posterior, len(prior))
+    return counts, cells, logp
 
 
 def align_text(

@@ -13,7 +13,7 @@ from calque.ground.diagnostics import CalqueError, Place, error
 
 if TYPE_CHECKING:
     from calque.data.repair import Repairs
-    from calque.decode.translate import Asked, Translation
+    from calque.decode.translate import InputLine, Translation
 
 CHUNK = 2000
 """Lines that are read, computed together and printed before the next are read."""
@@ -69,12 +69,14 @@ def translate(
 
     from calque.decode.translate import translate_stream
     from calque.decode.workers import WorkerTask, translate_with_workers
+    from calque.experiment import override, setting_entry
     from calque.workflow.api import open_loaded
     from calque.workflow.show import LineProgress
 
-    given = {"beam": beam, "precision": precision and f'"{precision}"', "sample": sample and "true", "seed": seed}
-    written = [*overrides, *(f"decode.{key}={value}" for key, value in given.items() if value not in (None, False))]
-    opened = functools.partial(open_loaded, runs, combine, select, dictionary, written, scores)
+    options = {"beam": beam, "precision": precision, "sample": sample or None, "seed": seed}
+    entries = [setting_entry("decode", key, value) for key, value in options.items() if value is not None]
+    decode = [*map(override, overrides), *entries]
+    opened = functools.partial(open_loaded, runs, combine, select, dictionary, decode, scores)
     with reading() as repairs:
         source = _Input(repairs, prefix)
         every: Generator[list[Translation], None, None]
@@ -129,7 +131,7 @@ class _Input:
         # Somebody who types a line waits for its translation.
         self.chunk = 1 if sys.stdin.isatty() else CHUNK
 
-    def __iter__(self) -> Iterator["Asked"]:
+    def __iter__(self) -> Iterator["InputLine"]:
         lines = self.repairs.stream(sys.stdin.buffer, "stdin")
         try:
             yield from lines if self.prefixes is None else self._with_prefixes(lines, self.prefixes)

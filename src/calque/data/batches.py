@@ -12,7 +12,7 @@ from calque.data.corpus import Pairs
 from calque.data.vocabulary import BOS, EOS
 
 NOISE = 2.0
-"""Half the range, in tokens, of what is added to source lengths before sorting: epochs differ in their batches."""
+"""Source lengths are sorted with a random offset of up to so many tokens, so that the batches of epochs differ."""
 
 
 class Batch(NamedTuple):
@@ -87,20 +87,10 @@ def plan(
     source = pairs.source_lengths + random.uniform(-NOISE, NOISE, len(pairs))
     widths = [-(-(side + 1) // pad_multiple) * pad_multiple for side in (pairs.source_lengths, pairs.target_lengths)]
     most = min(bound for bound in (batch_tokens, batch_sentences, len(pairs)) if bound) if len(pairs) else 0
-    counts = np.arange(1, most + 1)
 
     def batches(rows: NDArray[np.int64]) -> list[NDArray[np.int64]]:
         order = rows[np.lexsort((source[rows], pairs.target_lengths[rows]))]
-        sources, targets = (width[order] for width in widths)
-
-        def fits(start: int) -> int:
-            # No more pairs than the first of them allows, so the window stays as small as the batch.
-            window = min(most, batch_tokens // int(targets[start])) if batch_tokens else most
-            stop = start + max(1, window)
-            longest = np.maximum.accumulate(np.maximum(sources[start:stop], targets[start:stop]))
-            return int((longest * counts[: len(longest)] <= batch_tokens).sum()) if batch_tokens else len(longest)
-
-        cut = _cut(order, fits)
+        cut = _cut(order, _fitting(widths[0][order], widths[1][order], batch_tokens, most))
         return [cut[i] for i in random.permutation(len(cut))]
 
     run = sort_batches * batch_sentences
@@ -108,6 +98,22 @@ def plan(
         return batches(np.arange(len(pairs)))
     shuffled = random.permutation(len(pairs))
     return [batch for at in range(0, len(pairs), run) for batch in batches(shuffled[at : at + run])]
+
+
+def _fitting(
+    sources: NDArray[np.int64], targets: NDArray[np.int64], batch_tokens: int, most: int
+) -> Callable[[int], int]:
+    """How many pairs from a given one on fit in a batch: pairs of these lengths, at most `most`."""
+    counts = np.arange(1, most + 1)
+
+    def fits(start: int) -> int:
+        # At most as many pairs as the first of them allows: the window stays as small as the batch.
+        window = min(most, batch_tokens // int(targets[start])) if batch_tokens else most
+        stop = start + max(1, window)
+        longest = np.maximum.accumulate(np.maximum(sources[start:stop], targets[start:stop]))
+        return int((longest * counts[: len(longest)] <= batch_tokens).sum()) if batch_tokens else len(longest)
+
+    return fits
 
 
 def decode_plan(lengths: NDArray[np.int64], batch_tokens: int) -> list[NDArray[np.int64]]:

@@ -87,7 +87,7 @@ def prepare(
 
 
 def _told(found: PreparedCorpus, tell: Tell) -> PreparedCorpus:
-    """The corpus, its mean lengths told: table 1 of You 2020, and what their `hc_src_att` needs."""
+    """The corpus; reports its mean lengths: table 1 of You 2020, which their `hc_src_att` needs."""
     means = f"{found.source_mean:.1f} subwords a source, {found.target_mean:.1f} a target"
     tell(f"train: {means}, gamma {found.gamma:.4f}")
     return found
@@ -284,16 +284,16 @@ def _encode(
             encoded = [codec.encode(lines) for codec, lines in zip(codecs, sides, strict=True)]
             counts = [np.fromiter(map(len, ids), np.int64, len(ids)) for ids in encoded]
             kept = np.ones(len(chunk), bool) if keep_all else _keep(settings, counts[0], counts[1], left_out)
-            for output, ids, count, dtype, found in zip(outputs, encoded, counts, dtypes, lengths, strict=True):
-                found.append(count[kept])
+            for output, ids, count, dtype, kept_lengths in zip(outputs, encoded, counts, dtypes, lengths, strict=True):
+                kept_lengths.append(count[kept])
                 flat = chain.from_iterable(compress(ids, kept))
-                output.write(np.fromiter(flat, dtype, int(found[-1].sum())).tobytes())
-        about: dict[str, Any] = {}
-        for side, dtype, found in zip(SIDES, dtypes, lengths, strict=True):
-            offsets = np.cumsum(np.concatenate([[0], *found]), dtype="<i8")
-            create(side, "offsets").write(offsets.tobytes())
-            about[side] = {"dtype": dtype, "tokens": int(offsets[-1])}
-            about["pairs"] = len(offsets) - 1
+                output.write(np.fromiter(flat, dtype, int(kept_lengths[-1].sum())).tobytes())
+    about: dict[str, Any] = {}
+    for side, dtype, side_lengths in zip(SIDES, dtypes, lengths, strict=True):
+        offsets = np.cumsum(np.concatenate([[0], *side_lengths]), dtype="<i8")
+        (folder / f"{split}.{side}.offsets").write_bytes(offsets.tobytes())
+        about[side] = {"dtype": dtype, "tokens": int(offsets[-1])}
+        about["pairs"] = len(offsets) - 1
     return about, left_out
 
 

@@ -114,8 +114,22 @@ def save_codecs(folder: Path, source: Codec, target: Codec) -> None:
 
 
 def load_codecs(folder: Path) -> tuple[Codec, Codec]:
-    """Reads what `save_codecs` wrote, all faults together: D101, D103, D202 or D204."""
-    path = folder / _FILE
+    """Reads the files of `save_codecs`. Raises all faults together: D101, D103, D202 or D204."""
+    joint, kinds = _read_kinds(folder / _FILE)
+    codecs: list[Codec] = []
+    faults: list[Diagnostic] = []
+    for side, kind in zip(("joint",) if joint else ("source", "target"), kinds, strict=False):
+        try:
+            codecs.append(KINDS[kind].load(folder, side, kind))
+        except CalqueError as fault:
+            faults += fault.diagnostics
+    if faults:
+        raise CalqueError(faults)
+    return codecs[0], codecs[-1]
+
+
+def _read_kinds(path: Path) -> tuple[bool, list[str]]:
+    """Whether both codecs are one, and the kinds of source and target."""
     try:
         about = json.loads(path.read_bytes())
     except OSError as fault:
@@ -127,13 +141,4 @@ def load_codecs(folder: Path) -> tuple[Codec, Codec]:
     joint, kinds = about.get("joint"), [str(about.get(side)) for side in ("source", "target")]
     if not isinstance(joint, bool) or any(kind not in KINDS for kind in kinds) or (joint and kinds[0] != kinds[1]):
         raise error("D204", Place(str(path)), reason="it names no known pair of codecs")
-    found: list[Codec] = []
-    faults: list[Diagnostic] = []
-    for side, kind in zip(("joint",) if joint else ("source", "target"), kinds, strict=False):
-        try:
-            found.append(KINDS[kind].load(folder, side, kind))
-        except CalqueError as fault:
-            faults += fault.diagnostics
-    if faults:
-        raise CalqueError(faults)
-    return found[0], found[-1]
+    return joint, kinds

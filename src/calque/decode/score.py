@@ -18,12 +18,13 @@ from calque.model import Model
 AT_ONCE = 256
 """Rows of logits that a processor computes together: few enough for its caches."""
 BATCH_TOKENS = 3000
-"""Of translations with their source that a processor reads together, for the same reason."""
+"""Most tokens of sources and translations in a batch on a processor, for the same reason."""
 Ids = Sequence[int]
+Numbers = np.ndarray[tuple[int], np.dtype[np.int64]]
 
 
 class Scores(NamedTuple):
-    """Of pairs, in the order of their numbers."""
+    """Scores of pairs, in the order of their numbers."""
 
     logp: Float[Tensor, " N"]
     """log p(target | source), natural, end symbol included"""
@@ -53,22 +54,22 @@ def _logp(model: Model, batch: Batch) -> Float[Tensor, " B"]:
     moved = [x.to(model.device) for x in batch[:5]]
     source, source_mask, target_in, target_out, mask = moved
     z = model.decode(target_in, model.encode(source, source_mask), mask)
-    return -_lost(model, z, target_out, mask).sum(1)
+    return -_loss(model, z, target_out, mask).sum(1)
 
 
-def _lost(
+def _loss(
     model: Model, z: Float[Tensor, "B T D"], target: Int[Tensor, "B T"], where: Bool[Tensor, "B T"]
 ) -> Float[Tensor, "B T"]:
-    """The cross-entropy at the positions of `where`, nothing elsewhere; logits are the largest tensor there is."""
+    """The cross-entropy at the positions of `where`, 0 elsewhere, in parts: logits are the largest tensor of all."""
     rows, words = z[where], target[where]
     size = AT_ONCE if rows.device.type == "cpu" else max(1, len(rows))
     parts = []
-    for some, asked in zip(torch.split(rows, size), torch.split(words, size), strict=True):
+    for some, references in zip(torch.split(rows, size), torch.split(words, size), strict=True):
         logits = model.logits(some)
         logits = logits.to(torch.promote_types(logits.dtype, torch.float32))
-        parts.append(F.cross_entropy(logits, asked, reduction="none"))
-    lost = torch.cat(parts)
-    return lost.new_zeros(where.shape).masked_scatter(where, lost)
+        parts.append(F.cross_entropy(logits, references, reduction="none"))
+    loss = torch.cat(parts)
+    return loss.new_zeros(where.shape).masked_scatter(where, loss)
 
 
 def score_versions(
@@ -78,8 +79,8 @@ def score_versions(
     source_end: bool = True,
     batch_tokens: int = 4096,
 ) -> list[Scores]:
-    """`score` of several translations of each source, without computing twice what they share: the encoder reads a source once,
-    and the output layer reads z once where a translation still begins as the first one does.
+    """`score` of several translations of each source. What they share is computed once: the encoder reads a source once, and the
+    output layer reads z once as long as a translation begins like the first one.
     """
     if not sources:
         return []
@@ -89,44 +90,51 @@ def score_versions(
     flat = [ids for some in versions for ids in some]
     targets = Pairs.of([[]] * len(flat), flat)
     begins = [0, *accumulate(map(len, versions))]
-    lengths = [
-        len(s) + source_end + sum(len(ids) + 1 for ids in some) for s, some in zip(sources, versions, strict=True)
-    ]
-    parts: list[Tensor] = []
+    tokens = [len(ids) + source_end for ids in sources]
+    lengths = [n + sum(len(ids) + 1 for ids in some) for n, some in zip(tokens, versions, strict=True)]
+    logps: list[Tensor] = []
     index: list[Tensor] = []
     with torch.inference_mode():
         for rows in decode_plan(np.array(lengths, np.int64), batch_tokens):
-            numbers = [np.arange(begins[i], begins[i + 1]) for i in rows]
-            read = collate(alone, rows, source_end)
-            taps = model.encode(read.source.to(model.device), read.source_mask.to(model.device))
-            owner = torch.tensor([k for k, some in enumerate(numbers) for _ in some], device=model.device)
-            wide = {name: _repeated(point, owner) for name, point in taps.items()}
-            batch = collate(targets, np.concatenate(numbers), False)
-            target_in, target_out, mask = (x.to(model.device) for x in batch[2:5])
-            z = model.decode(target_in, wide, mask)
-            # Behind as many tokens as a translation has in common with the first, its z differs.
-            shared = [(first, n, _common(flat[some[0]], flat[n])) for some in numbers for first, n in _after(some)]
-            fresh, at = mask.clone(), {int(n): k for k, n in enumerate(batch.index.tolist())}
-            for _, n, count in shared:
-                fresh[at[n], :count] = False
-            lost = _lost(model, z, target_out, fresh)
-            for first, n, count in shared:
-                lost[at[n], :count] = lost[at[first], :count]
-            parts.append(-lost.sum(1).cpu())
-            index.append(batch.index)
-    logp, tokens = torch.cat(parts)[torch.cat(index).argsort()], torch.from_numpy(targets.target_lengths + 1)
+            groups = [np.arange(begins[i], begins[i + 1]) for i in rows]
+            logp, numbers = _logp_of_versions(model, collate(alone, rows, source_end), groups, targets, flat)
+            logps.append(logp)
+            index.append(numbers)
+    order, counts = torch.cat(index).argsort(), torch.from_numpy(targets.target_lengths + 1)
     cuts = list(map(len, versions))
-    return [Scores(*both) for both in zip(torch.split(logp, cuts), torch.split(tokens, cuts), strict=True)]
+    both = zip(torch.split(torch.cat(logps)[order], cuts), torch.split(counts, cuts), strict=True)
+    return [Scores(*one) for one in both]
 
 
-def _after(numbers: "np.ndarray[tuple[int], np.dtype[np.int64]]") -> list[tuple[int, int]]:
-    """The number of the first, with each of the others."""
+def _logp_of_versions(
+    model: Model, read: Batch, groups: Sequence[Numbers], targets: Pairs, flat: Sequence[Ids]
+) -> tuple[Float[Tensor, " N"], Int[Tensor, " N"]]:
+    """log p of all translations of a batch of sources, and their numbers. A group holds the numbers of one source."""
+    points = model.encode(read.source.to(model.device), read.source_mask.to(model.device))
+    owner = torch.tensor([k for k, some in enumerate(groups) for _ in some], device=model.device)
+    wide = {name: _repeated(point, owner) for name, point in points.items()}
+    batch = collate(targets, np.concatenate(groups), False)
+    target_in, target_out, mask = (x.to(model.device) for x in batch[2:5])
+    z = model.decode(target_in, wide, mask)
+    # After the tokens that a translation has in common with the first one of its source, its z differs.
+    shared = [(first, n, _common(flat[first], flat[n])) for some in groups for first, n in _after(some)]
+    fresh, at = mask.clone(), {int(n): k for k, n in enumerate(batch.index.tolist())}
+    for _, n, count in shared:
+        fresh[at[n], :count] = False
+    loss = _loss(model, z, target_out, fresh)
+    for first, n, count in shared:
+        loss[at[n], :count] = loss[at[first], :count]
+    return -loss.sum(1).cpu(), batch.index
+
+
+def _after(numbers: Numbers) -> list[tuple[int, int]]:
+    """The first number paired with each of the others."""
     first, *others = numbers.tolist()
     return [(first, n) for n in others]
 
 
 def _common(one: Ids, other: Ids) -> int:
-    """How many tokens both begin with."""
+    """The number of tokens that both begin with."""
     return next((k for k, (a, b) in enumerate(zip(one, other, strict=False)) if a != b), min(len(one), len(other)))
 
 

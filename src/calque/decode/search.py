@@ -53,9 +53,9 @@ __all__ = [
 ]
 
 LOGITS_BYTES = {"cpu": 8 << 20, "cuda": 1 << 30}
-"""Logits looked at together, counted in float32: what stays in a processor's caches."""
+"""Bytes of float32 logits that are computed together: few enough for a processor's caches."""
 DROP = 8
-"""Finished sentences leave the batch when they are at least one in so many: each time costs a copy of the state."""
+"""Finished sentences leave the batch when they are at least one in DROP: each removal costs a copy of the state."""
 
 
 class Hypotheses(NamedTuple):
@@ -155,14 +155,10 @@ def _run(
     scorer: Scorer, max_length: Tensor, settings: SearchSettings, prefix: _Prefix | None, lines: Tensor
 ) -> tuple[FinishedHypotheses, _History]:
     beam, exact, device = settings.beam, settings.exact_length, scorer.like.device
-    if exact:
-        max_length = torch.full_like(max_length, exact - 1)
-    limit, before = max_length.to(device), 0
-    if prefix is not None:
-        limit, before = torch.maximum(limit, prefix.lengths), prefix.longest
-    state = scorer.start(settings.capacity or before + int(max_length.max()) + 1, beam)
+    limit, before, lengths = _limits(max_length, exact, prefix, device)
+    longest = exact - 1 if exact else int(max_length.max())
+    state = scorer.start(settings.capacity or before + longest + 1, beam)
     hidden, state, logp = _begin(scorer, state, len(limit), beam, prefix)
-    lengths = None if prefix is None else prefix.lengths
     rule = _rule(settings, SearchStart(scorer.like, limit, lines.to(device), lengths, logp, scorer.normalised))
     results = FinishedHypotheses(*(torch.zeros_like(x) for x in rule.stored()))
     limit = limit if lengths is None else limit - lengths
@@ -178,19 +174,29 @@ def _run(
         done, *moved = torch.stack(counts).tolist()  # the one wait for the device in a step
         if done == len(limit):
             break
+        live = same.expand_as(chosen) if parents is None else parents
         if done * DROP >= len(limit) and not settings.capacity:
             history.copy(rule.stored(), results)
             left = (~rule.done).nonzero()[:, 0]
-            rows = left if beam == 1 else _rows(left, (same.expand_as(chosen) if parents is None else parents)[left])
-            state = state.keep(rows, left)
+            state = state.keep(_rows(left, live[left]), left)
             rule.keep(left)
             limit, history.present, chosen = limit[left], history.present[left], chosen[left]
-        elif any(moved) and parents is not None:
-            state = state.select(_rows(torch.arange(len(limit), device=device), parents))
+        elif any(moved):
+            state = state.select(_rows(torch.arange(len(limit), device=device), live))
         hidden, state = scorer.read(chosen.view(-1, 1), state, before + t + 1, beam, None)
         hidden = tuple(z[:, 0] for z in hidden)
     history.copy(rule.stored(), results)
     return results, history
+
+
+def _limits(
+    max_length: Tensor, exact: int, prefix: _Prefix | None, device: torch.device
+) -> tuple[Int[Tensor, " B"], int, Int[Tensor, " B"] | None]:
+    """M of each sentence, at least its prefix; the longest prefix; the lengths of the prefixes."""
+    limit = (torch.full_like(max_length, exact - 1) if exact else max_length).to(device)
+    if prefix is None:
+        return limit, 0, None
+    return torch.maximum(limit, prefix.lengths), prefix.longest, prefix.lengths
 
 
 def _begin(
@@ -243,6 +249,9 @@ def _rule(settings: SearchSettings, begin: SearchStart) -> Rule:
 
 
 def _rows(sentences: Int[Tensor, " c"], parents: Int[Tensor, "c K"]) -> Int[Tensor, " cK"]:
+    """The rows of the state that hypotheses with these parents continue."""
+    if parents.shape[1] == 1:
+        return sentences
     return (sentences[:, None] * parents.shape[1] + parents).flatten()
 
 

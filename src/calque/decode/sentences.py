@@ -65,7 +65,7 @@ SLAB, BUCKET = 32, 16
 Source = np.ndarray[tuple[int], np.dtype[np.int64]]
 Prefix = str | Sequence[int]
 """What a translation has to begin with: text, or ids."""
-Asked = str | tuple[str, Prefix]
+InputLine = str | tuple[str, Prefix]
 """A line, perhaps with a prefix."""
 
 
@@ -79,22 +79,26 @@ class Sentence(NamedTuple):
 
 
 def sentences_of(
-    loaded: Translator, asked: Sequence[Asked], first: int = 1, warn: Callable[[Diagnostic], None] | None = None
+    loaded: Translator, asked: Sequence[InputLine], first: int = 1, warn: Callable[[Diagnostic], None] | None = None
 ) -> list[Sentence]:
     """Lines and their prefixes as ids; of a line with more than `max_source_tokens` tokens the rest is cut off, with D606."""
-    lines = [one if isinstance(one, str) else one[0] for one in asked]
-    prefixes = ["" if isinstance(one, str) else one[1] for one in asked]
+    lines, prefixes = _lines_and_prefixes(asked)
     most = loaded.decode.max_source_tokens or None
     encoded = [member.source.encode(lines) for member in loaded.members]
     written = iter(loaded.target.encode([p for p in prefixes if isinstance(p, str)]))
-    found = []
+    sentences = []
     for number, (ids, prefix) in enumerate(zip(zip(*encoded, strict=True), prefixes, strict=True), first):
         longest = max(map(len, ids))
         if warn is not None and most is not None and longest > most:
             warn(Diagnostic("D606", Place("stdin", number), {"found": longest, "most": most}, severity="warning"))
         begins = next(written) if isinstance(prefix, str) else prefix
-        found.append(Sentence(tuple(np.array(one[:most], np.int64) for one in ids), tuple(begins), number))
-    return found
+        sentences.append(Sentence(tuple(np.array(one[:most], np.int64) for one in ids), tuple(begins), number))
+    return sentences
+
+
+def _lines_and_prefixes(asked: Sequence[InputLine]) -> tuple[list[str], list[Prefix]]:
+    lines = [one if isinstance(one, str) else one[0] for one in asked]
+    return lines, ["" if isinstance(one, str) else one[1] for one in asked]
 
 
 def lengths_of(loaded: Translator, sentence: Sentence) -> list[int]:

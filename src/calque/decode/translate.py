@@ -17,7 +17,7 @@ from calque.decode.sentences import (
     BUCKET,
     EMPTY,
     SLAB,
-    Asked,
+    InputLine,
     Prefix,
     Sentence,
     Source,
@@ -34,7 +34,7 @@ from calque.ground.diagnostics import Diagnostic
 
 __all__ = [
     "EMPTY",
-    "Asked",
+    "InputLine",
     "Prefix",
     "Sentence",
     "Translation",
@@ -49,7 +49,7 @@ __all__ = [
 
 def translate_lines(
     loaded: Translator,
-    asked: Sequence[Asked],
+    asked: Sequence[InputLine],
     n_best: int = 1,
     invariant: bool = False,
     first: int = 1,
@@ -58,39 +58,39 @@ def translate_lines(
 ) -> list[list[Translation]]:
     """The translations of each line, in the order of the lines, the best first; samples in the order of their numbers.
 
-    A line of n tokens gets at most ceil(max_length_factor * n) + max_length_offset words, end symbols left out on both
-    sides; of a line with more than `max_source_tokens` tokens the rest is cut off, with the warning D606. A line without
-    tokens becomes the one empty translation, whatever its prefix. The beam is at least `n_best`. `first` is the number of the
-    first line. `progress` is called with the number of lines that each batch has finished.
+    A line of n tokens gets at most ceil(max_length_factor * n) + max_length_offset words, end symbols not counted on either
+    side. A line is cut after `max_source_tokens` tokens, with the warning D606. A line without tokens has the empty translation
+    alone, whatever its prefix. The beam is at least `n_best`. `first` is the number of the first line. `progress` is called with
+    the number of lines that each batch has finished.
 
-    A product over another number of rows may round otherwise, so in rare cases, most of them in bfloat16, the batch still
-    decides between two equally good words. With `invariant` every batch has the one shape that belongs to the lengths
-    of its sentences, and what a line becomes depends on nothing else, bit for bit; this costs time. Words are then selected by
-    sentence.
+    A matrix product with another number of rows may round differently. In rare cases, most of them in bfloat16, the batch
+    therefore decides between two equally good words. With `invariant` the shape of a batch follows from the lengths of its
+    sentences, and a translation depends on its line alone, bit for bit; this costs time. Words are then selected by sentence.
     """
     sentences = sentences_of(loaded, asked, first, warn)
     numbers = np.flatnonzero([all(len(ids) for ids in s.sources) for s in sentences])
-    found = [[EMPTY] for _ in asked]
-    lengths = np.array([lengths_of(loaded, sentences[i]) for i in numbers], np.int64).reshape(
-        len(numbers), len(loaded.members) + 1
-    )
-    if invariant:
-        batches = _slabs(lengths)
-    else:
-        tokens = lengths[:, :-1].max(1, initial=0) + lengths[:, -1]
-        batches = decode_plan(tokens * _hypotheses(loaded.decode, n_best), loaded.decode.batch_tokens)
-    for batch in batches:
+    results = [[EMPTY] for _ in asked]
+    for batch in _batches(loaded, [sentences[i] for i in numbers], n_best, invariant):
         rows = numbers[batch]
         each = translate_batch(loaded, [sentences[i] for i in rows], n_best, SLAB if invariant else 0)
         for i, translations in zip(rows, each, strict=True):
-            found[i] = translations or [EMPTY]
+            results[i] = translations or [EMPTY]
         if progress is not None:
             progress(len(rows))
     if progress is not None:
         progress(len(asked) - len(numbers))
     if loaded.decode.replace_unknown:
-        return replace_unknown(loaded, [one if isinstance(one, str) else one[0] for one in asked], found, invariant)
-    return found
+        return replace_unknown(loaded, [one if isinstance(one, str) else one[0] for one in asked], results, invariant)
+    return results
+
+
+def _batches(loaded: Translator, sentences: Sequence[Sentence], n_best: int, invariant: bool) -> list[Source]:
+    """The batches of sentences, as their numbers."""
+    lengths = np.array([lengths_of(loaded, s) for s in sentences], np.int64).reshape(-1, len(loaded.members) + 1)
+    if invariant:
+        return _slabs(lengths)
+    tokens = lengths[:, :-1].max(1, initial=0) + lengths[:, -1]
+    return decode_plan(tokens * _hypotheses(loaded.decode, n_best), loaded.decode.batch_tokens)
 
 
 def _hypotheses(decode: DecodeSettings, n_best: int) -> int:
@@ -106,7 +106,7 @@ def _slabs(lengths: np.ndarray[tuple[int, int], np.dtype[np.int64]]) -> list[Sou
 
 def translate_stream(
     loaded: Translator,
-    asked: Iterable[Asked],
+    asked: Iterable[InputLine],
     n_best: int = 1,
     invariant: bool = False,
     chunk: int = 2000,
@@ -118,7 +118,7 @@ def translate_stream(
         yield from translate_lines(loaded, some, n_best, invariant, first, warn, progress)
 
 
-def chunks(asked: Iterable[Asked], size: int) -> Iterator[tuple[int, list[Asked]]]:
+def chunks(asked: Iterable[InputLine], size: int) -> Iterator[tuple[int, list[InputLine]]]:
     """Runs of `size` lines, each with the number of its first."""
     asked, first = iter(asked), 1
     while some := list(itertools.islice(asked, size)):

@@ -20,7 +20,7 @@ class Replacement(NamedTuple):
     source: str | None
     """the source word it is aligned with; None: it is left"""
     word: str | None
-    """what stands in its place"""
+    """its replacement"""
 
     def how(self, loaded: Translator) -> str:
         """By the dictionary, by a copy of the source word, or not at all."""

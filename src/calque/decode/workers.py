@@ -1,4 +1,4 @@
-"""Several processes that translate parts of one input, in order. Each opens the run by itself; their weights are one file,
+"""Several processes that translate parts of one input, in order. Each opens the run itself; the weights are one file, which is
 mapped into the memory of all.
 """
 
@@ -8,20 +8,20 @@ import os
 import signal
 import threading
 import traceback
-from collections.abc import Callable, Generator, Iterable, Iterator
+from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
 from multiprocessing import resource_tracker
 from multiprocessing.connection import Connection, wait
 from multiprocessing.context import SpawnProcess
 from typing import NamedTuple, cast
 
-from calque.decode.translate import Asked, Translation, Translator, chunks, translate_lines
+from calque.decode.translate import InputLine, Translation, Translator, chunks, translate_lines
 from calque.ground.allocation import keep_freed_memory
 from calque.ground.diagnostics import CalqueError, Diagnostic, Place, error
 
 CHUNK = 250
 """Lines that a worker translates at a time."""
 AHEAD = 4
-"""Chunks for each worker that may be under way or wait for an earlier one: what bounds memory."""
+"""Chunks per worker that may be in progress or wait for an earlier one. This bounds memory."""
 
 
 class WorkerTask(NamedTuple):
@@ -34,65 +34,78 @@ class WorkerTask(NamedTuple):
 
 
 class _ChunkResult(NamedTuple):
-    found: list[list[Translation]]
+    translations: list[list[Translation]]
     warnings: list[Diagnostic]
     fault: Exception | None = None
     trace: str = ""
 
 
+_NumberedChunk = tuple[int, tuple[int, list[InputLine]]]
+"""Its number; the number of its first line, and its lines."""
+
+
 def translate_with_workers(
     work: WorkerTask,
     workers: int,
-    asked: Iterable[Asked],
+    asked: Iterable[InputLine],
     chunk: int = CHUNK,
     warn: Callable[[Diagnostic], None] | None = None,
     progress: Callable[[int], None] | None = None,
 ) -> Generator[list[Translation], None, None]:
-    """As `translate_stream`, by `workers` processes; lines are read no further ahead than AHEAD chunks for each.
+    """As `translate_stream`, by `workers` processes. Lines are read at most AHEAD chunks per worker ahead.
 
-    The first fault of a worker ends them all: it is raised here, and K401 where a worker ended without a word.
+    The first fault of a worker ends all workers and is raised here. Raises K401 where a worker ended without a result.
     """
     crew: list[_Worker] = []
     try:
         for _ in range(workers):
             crew.append(_Worker(work))
-        parts = enumerate(chunks(asked, chunk))
-        given = told = 0  # chunks handed out, and passed on
-        finished: dict[int, _ChunkResult] = {}
-        more = True
-        while more or told < given:
-            for worker in crew:
-                if more and worker.busy is None and given - told < AHEAD * workers:
-                    if (part := next(parts, None)) is None:
-                        more = False
-                    else:
-                        worker.give(*part)
-                        given += 1
-            at_work = [worker for worker in crew if worker.busy is not None]
-            ready = wait([worker.pipe for worker in at_work]) if at_work else []
-            for worker in at_work:
-                if worker.pipe in ready:
-                    finished.update([worker.take()])
-            while told in finished:
-                done = finished.pop(told)
-                told += 1
-                if done.fault is not None:
-                    if done.trace:
-                        done.fault.add_note(done.trace)
-                    raise done.fault
-                if warn is not None:
-                    for one in done.warnings:
-                        warn(one)
-                if progress is not None:
-                    progress(len(done.found))
-                yield from done.found
+        for result in _in_order(crew, enumerate(chunks(asked, chunk))):
+            if result.fault is not None:
+                if result.trace:
+                    result.fault.add_note(result.trace)
+                raise result.fault
+            if warn is not None:
+                for warning in result.warnings:
+                    warn(warning)
+            if progress is not None:
+                progress(len(result.translations))
+            yield from result.translations
     finally:
         for worker in crew:
             worker.end()
 
 
+def _in_order(crew: Sequence["_Worker"], parts: Iterator[_NumberedChunk]) -> Iterator[_ChunkResult]:
+    """The results of all chunks in the order of the chunks, whichever worker finishes first."""
+    given = passed = 0  # chunks handed out, and results passed on
+    finished: dict[int, _ChunkResult] = {}
+    more = True
+    while more or passed < given:
+        for worker in crew:
+            if more and worker.busy is None and given - passed < AHEAD * len(crew):
+                if (part := next(parts, None)) is None:
+                    more = False
+                else:
+                    worker.give(*part)
+                    given += 1
+        finished.update(_wait_for(crew))
+        while passed in finished:
+            yield finished.pop(passed)
+            passed += 1
+
+
+def _wait_for(crew: Sequence["_Worker"]) -> Iterator[tuple[int, _ChunkResult]]:
+    """Waits until a worker has finished its chunk; the results that are there, with the numbers of their chunks."""
+    busy = [worker for worker in crew if worker.busy is not None]
+    ready = wait([worker.pipe for worker in busy]) if busy else []
+    for worker in busy:
+        if worker.pipe in ready:
+            yield worker.take()
+
+
 class _Worker:
-    """A process, the pipe to it, and the number of the chunk that it is at."""
+    """A process, the pipe to it, and the number of its current chunk."""
 
     def __init__(self, work: WorkerTask):
         context = multiprocessing.get_context("spawn")
@@ -103,7 +116,7 @@ class _Worker:
         theirs.close()  # so that the pipe ends when the worker does
         self.busy: int | None = None
 
-    def give(self, number: int, part: tuple[int, list[Asked]]) -> None:
+    def give(self, number: int, part: tuple[int, list[InputLine]]) -> None:
         self.busy = number
         try:
             self.pipe.send(part)
@@ -132,9 +145,9 @@ class _Worker:
 
 @contextlib.contextmanager
 def interrupts_blocked() -> Iterator[None]:
-    """Processes started here do not receive SIGINT: the parent does, and ends them. One that the parent receives meanwhile waits.
+    """Processes started here do not receive SIGINT: their parent receives it and ends them. Meanwhile it waits in the parent.
 
-    A process inherits what is blocked, so there is no moment at which it would print a traceback.
+    A process inherits blocked signals, so it can never print a traceback.
     """
     resource_tracker.ensure_running()  # which would unblock the signal, were it started below
     before = signal.pthread_sigmask(signal.SIG_BLOCK, [signal.SIGINT])
@@ -145,7 +158,7 @@ def interrupts_blocked() -> Iterator[None]:
 
 
 def end_with_parent() -> None:
-    """Ends this worker process as soon as its parent has ended, however that happened, even in the middle of its work."""
+    """Ends this worker process, whatever it does, as soon as its parent has ended for any reason."""
     parent = multiprocessing.parent_process()
     if parent is not None:
         threading.Thread(target=_end_after, args=(parent.sentinel,), daemon=True).start()
@@ -157,7 +170,7 @@ def _end_after(sentinel: int) -> None:
 
 
 def _serve(pipe: Connection, work: WorkerTask) -> None:
-    """The life of a worker: opens the run with the first chunk, translates, ends when the pipe does."""
+    """The main function of a worker: opens the run with the first chunk, translates, ends with the pipe."""
     end_with_parent()
     import torch
 

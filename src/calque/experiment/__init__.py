@@ -5,7 +5,7 @@ with a suggestion. The run folder holds the file with every value resolved.
 """
 
 from calque.experiment.keys import DataSettings, DecodeSettings, Experiment, ModelSettings, TrainSettings
-from calque.experiment.load import load, override
+from calque.experiment.load import load, override, setting_entry
 from calque.experiment.rules import LIMITS, check
 from calque.experiment.write import differences, digest, to_toml, write
 
@@ -21,6 +21,7 @@ __all__ = [
     "digest",
     "load",
     "override",
+    "setting_entry",
     "to_toml",
     "write",
 ]

@@ -120,7 +120,7 @@ class TrainSettings:
     bptt_words: int = key(
         0,
         "truncated back-propagation: target words between two steps of the optimiser, which all count as one update; the decoder's "
-        "state goes on without its gradient, the encoder runs anew; 0: whole sentences",
+        "state continues without its gradient, the encoder runs again; 0: whole sentences",
         low=0,
     )
     label_smoothing: float = key(0.1, "share of the probability spread over the other words", low=0, high=0.999)

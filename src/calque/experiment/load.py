@@ -1,5 +1,6 @@
 """Reads an experiment file and reports all of its faults together."""
 
+import os
 from collections.abc import Collection, Iterator, Sequence
 from pathlib import Path
 from typing import Any
@@ -11,10 +12,10 @@ from calque.experiment.values import name_faults, setting, value_faults
 from calque.ground.diagnostics import CalqueError, Diagnostic, Place, Span, Text, read_text
 
 
-def load(path: Path | str, overrides: Sequence[str] = (), besides: Collection[str] = ()) -> Experiment:
+def load(path: Path | str, overrides: Sequence[str | KeyEntry] = (), besides: Collection[str] = ()) -> Experiment:
     """Reads and checks an experiment file. Sections named in `besides` are left out: they are not those of an experiment.
 
-    Each override is `section.key=value` with a TOML value, or with a string without quotes, and replaces what the file says. Every
+    Each override replaces what the file says: an entry, or `section.key=value` with a TOML value or a string without quotes. Every
     path in the result is absolute: those of the file start from its folder, those of overrides from the current folder. A
     `model.file` that is no file there and does not end in `.adl` stays as it is: it may name an architecture of the zoo.
 
@@ -30,7 +31,7 @@ def load(path: Path | str, overrides: Sequence[str] = (), besides: Collection[st
         faults += e.diagnostics
     for written in overrides:
         try:
-            entries.append(override(written))
+            entries.append(override(written) if isinstance(written, str) else written)
         except CalqueError as e:
             faults += e.diagnostics
     readable = not faults
@@ -93,6 +94,12 @@ def override(written: str) -> KeyEntry:
         return known is not None and known.kind is str
 
     return parse_override(written, is_text)
+
+
+def setting_entry(section: str, key: str, value: object) -> KeyEntry:
+    """An override from a value of Python; `load` checks it like the values of a file."""
+    place = Place(f"{section}.{key}")
+    return KeyEntry(section, key, list(value) if isinstance(value, tuple) else value, place, place, place, os.getcwd())
 
 
 def _about(entry: KeyEntry, fault: Diagnostic) -> set[str]:

@@ -128,7 +128,7 @@ def alone(folder: Path, tell: Callable[[str], None]) -> Iterator[None]:
 def only(path: Path, tell: Callable[[str], None] | None = None) -> Iterator[bool]:
     """Holds a lock on a file, made where it is missing, and says whether it was free; where locks are unknown it was.
 
-    With `tell` it is waited for, and that is told.
+    With `tell` it waits until the lock is free, and reports that it waits.
     """
     handle = os.open(path, os.O_RDWR | os.O_CREAT, 0o644)
     try:

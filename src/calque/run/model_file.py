@@ -46,16 +46,18 @@ def load_weights(model: nn.Module, weights: Mapping[str, Tensor], place: Place, 
 
     `share`: parameters become the given tensors, no copies, where type and device agree.
     """
-    held = weights_of(model)
+    present = weights_of(model)
     faults = [
-        Diagnostic("K106", place, {"name": n, "expected": _shape(held.get(n)), "found": _shape(weights.get(n))})
-        for n in sorted(held.keys() | weights.keys())
-        if n not in held or n not in weights or held[n].shape != weights[n].shape
+        Diagnostic(
+            "K106", place, {"name": n, "expected": shape_text(present.get(n)), "found": shape_text(weights.get(n))}
+        )
+        for n in sorted(present.keys() | weights.keys())
+        if n not in present or n not in weights or present[n].shape != weights[n].shape
     ]
     if faults:
         raise CalqueError(faults[:10])
     with torch.no_grad():
-        for name, t in held.items():
+        for name, t in present.items():
             given = weights[name]
             if share and isinstance(t, nn.Parameter) and (t.dtype, t.device) == (given.dtype, given.device):
                 t.data = given
@@ -63,7 +65,8 @@ def load_weights(model: nn.Module, weights: Mapping[str, Tensor], place: Place, 
                 t.copy_(given)
 
 
-def _shape(t: Tensor | None) -> str:
+def shape_text(t: Tensor | None) -> str:
+    """A shape as diagnostics name it; none for a tensor that is missing."""
     return "none" if t is None else "[" + ", ".join(map(str, t.shape)) + "]"
 
 

@@ -85,7 +85,7 @@ def _replace_pair(new: tuple[Path, Path], pair: tuple[Path, Path], old: Path) ->
 
 
 def rewrite_about(stem: Path, about: Mapping[str, Any]) -> None:
-    """Says something else about tensors that are there, in one step. Raises K301 and what `read_about` raises."""
+    """Replaces the description of existing tensors in one step. Raises K301 and what `read_about` raises."""
     kept = {key: value for key, value in read_about(stem).items() if key in ("bytes", "sha256")}
     with writing(index := _pair(stem)[1]):
         write_whole(index, _sealed({**about, **kept}))

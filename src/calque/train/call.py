@@ -1,20 +1,27 @@
-"""What holds for one call of a training, and is no part of the run's own experiment."""
+"""What a call of training is given, besides what the run folder holds."""
 
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from pathlib import Path
 
+from calque.adl.check import CheckedDefinition
+from calque.data.corpus import PreparedCorpus
+from calque.experiment import Experiment
+from calque.layers.contract import Registry
+from calque.model import Model
+from calque.train.log import Translated, Watcher
 from calque.train.standing import TrainingPosition
 
 
 @dataclass(frozen=True)
 class ReplayPlan:
-    """A part of a training that is repeated: where the first one validated, and after which update it went over to the next part.
+    """A part of a training that is repeated: the updates after which the first training validated and ended the part.
 
-    What decides there by time, by validations or by a call's own limit decides here by its update.
+    What time, validations or the limit of a call decided in the first training, its update decides in the repetition.
     """
 
     validations: frozenset[int]
-    """The updates that were validated, up to `recorded`."""
+    """The updates after which the first training validated, up to `recorded`."""
     recorded: int
     """The last update of the record; from there on the experiment decides."""
     until: int | None
@@ -23,16 +30,30 @@ class ReplayPlan:
     """What ended the first training there; empty where another part follows and no model is made."""
 
     def due(self, standing: TrainingPosition) -> bool:
-        """Whether a validation is; asked up to `recorded`."""
+        """Whether a validation follows the last update; valid up to `recorded`."""
         return standing.update in self.validations and standing.validated != standing.update
 
 
 @dataclass(frozen=True)
 class TrainingCall:
-    """The rest of what a call of `train` says."""
+    """What holds for one call of `train` and is no part of the run's own experiment."""
 
     limits: frozenset[str] = frozenset()
     """Keys of [train] that limit this call alone, where it continues a run: the run's own limits stay."""
     plan: ReplayPlan | None = None
     tell: Callable[[str], None] = field(default=lambda line: None)
-    """Hears what changes in a run that is continued, and what is taken over from a parent."""
+    """Called with a line for each change in a run that is continued, and for what is taken over from a parent."""
+
+
+@dataclass(frozen=True)
+class TrainingTask:
+    """The arguments of `train`."""
+
+    experiment: Experiment
+    folder: Path
+    prepared: PreparedCorpus
+    checked: CheckedDefinition
+    registry: Registry | None = None
+    watcher: Watcher | None = None
+    translate: Callable[[Model], Translated] | None = None
+    call: TrainingCall = TrainingCall()

@@ -12,6 +12,7 @@ from torch import Tensor
 from calque.experiment import TrainSettings
 from calque.ground.diagnostics import Place, error
 from calque.run.folder import CHECKPOINTS, MODEL
+from calque.run.model_file import shape_text
 from calque.run.tensors import read_about, read_tensors, remove_tensors, rewrite_about, write_tensors, writing
 
 _STATE = "state-"
@@ -152,11 +153,9 @@ def average(paths: Sequence[Path]) -> dict[str, Tensor]:
             total = {name: torch.zeros_like(t, dtype=torch.float64) for name, t in weights.items()}
             types = {name: torch.float32 if t.is_floating_point() else t.dtype for name, t in weights.items()}
         for name in sorted(total.keys() | weights.keys()):
-            expected, found = (None if t is None else list(t.shape) for t in (total.get(name), weights.get(name)))
+            expected, found = (shape_text(tensors.get(name)) for tensors in (total, weights))
             if expected != found:
-                raise error(
-                    "K106", Place(f"{path}.safetensors"), name=name, expected=expected or "none", found=found or "none"
-                )
+                raise error("K106", Place(f"{path}.safetensors"), name=name, expected=expected, found=found)
             total[name] += weights[name]
     return {name: (t / len(paths)).to(types[name]) for name, t in total.items()}
 

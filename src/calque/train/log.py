@@ -1,4 +1,4 @@
-"""What training tells: lines of a log, TensorBoard events, and small values for whoever watches."""
+"""The log of a training, its TensorBoard events, and the events that a watcher receives."""
 
 import json
 import math
@@ -16,7 +16,7 @@ from calque.train.update import UpdateSums
 
 @dataclass(frozen=True)
 class Progress:
-    """Where training stands, a few times per second. Means are over the updates since the last line of the log."""
+    """Progress of a training, a few times per second. Means are over the updates since the last line of the log."""
 
     update: int
     epoch: int
@@ -42,7 +42,7 @@ class SampleTranslation:
 
 
 class Translated(NamedTuple):
-    """What translating at a validation gives."""
+    """The translations at a validation."""
 
     bleu: float | None
     """None where none is asked for."""
@@ -96,7 +96,7 @@ class Log:
             self._events = SummaryWriter(str(path.with_name("tensorboard")), purge_step=after + 1)
         kept = [line for line in _lines(path) if line["update"] <= after]
         self.phases = {line.get("phase") for line in kept if line.get("kind") == "phase"}
-        """Those that the log knows."""
+        """The numbers of the phases that the log names."""
         write_whole(path, "".join(_json(line) for line in kept).encode())
         self._file: TextIO = open(path, "a", encoding="utf-8")  # noqa: SIM115  closed by `close`
 

@@ -99,6 +99,52 @@ def output_loss(
     return cast("tuple[Tensor, Tensor]", made)
 
 
+class _TiledLoss:
+    """Sums of losses and gradients over tiles of a few rows of logits.
+
+    Buffers are reused and written in place: fresh memory costs more than the arithmetic on it.
+    """
+
+    def __init__(self, z: Tensor, bias: Tensor | None, smoothing: float, size: int, tile: int, needs: bool):
+        wide = _wide(z)
+        self.bias, self.smoothing, self.size, self.needs = bias, smoothing, size, needs
+        self.share = smoothing / (size - 1) if smoothing else 0.0  # of each word but the reference
+        self._logits, self._p = (z.new_empty(tile, size, dtype=wide) for _ in range(2))
+        self.nll, self.total = z.new_zeros((), dtype=wide), z.new_zeros((), dtype=wide)
+        self.d_bias = None if bias is None else torch.zeros_like(bias, dtype=wide)
+
+    def add(self, product: Tensor, target: Tensor) -> None:
+        """Adds the losses of rows of z W^T; where gradients are needed, replaces the rows by dL/dlogits."""
+        logits, p = self._logits[: len(product)].copy_(product), self._p[: len(product)]
+        if self.bias is not None:
+            logits += self.bias
+        torch.softmax(logits, 1, out=p)
+        # The largest probability is at least 1 / V, so its logarithm is exact: log sum exp = max - log p_max.
+        log_norm = logits.amax(1) - p.amax(1).log()
+        self.nll += (log_norm - logits.gather(1, target)[:, 0]).sum()
+        if self.share:
+            self.total += (self.size * log_norm - logits.sum(1)).sum()  # of -log p over all words
+        if not self.needs:
+            return
+        if self.share:
+            p -= self.share
+        p.scatter_add_(1, target, p.new_full((1, 1), self.smoothing + self.share - 1).expand_as(target))
+        if self.d_bias is not None:
+            self.d_bias += p.sum(0)
+        product.copy_(p)
+
+    def loss(self) -> Tensor:
+        """The summed smoothed loss."""
+        if not self.share:
+            return self.nll.clone()
+        return (1 - self.smoothing) * self.nll + self.share * (self.total - self.nll)
+
+
+def _wide(z: Tensor) -> torch.dtype:
+    """The type of log-probabilities and sums."""
+    return torch.float64 if z.dtype == torch.float64 else torch.float32
+
+
 class _OutputLoss(torch.autograd.Function):
     @staticmethod
     def forward(
@@ -111,54 +157,32 @@ class _OutputLoss(torch.autograd.Function):
         chunk_bytes: int,
         needs: bool,
     ) -> tuple[Tensor, Tensor]:
-        size, wide = weight.shape[0], torch.float64 if z.dtype == torch.float64 else torch.float32
-        share = smoothing / (size - 1) if smoothing else 0.0  # of each word but the reference
+        size, wide = weight.shape[0], _wide(z)
+        # Products are made of many rows and softmaxes of few, so that those stay in a cache.
         rows = min(len(z), max(1, chunk_bytes // (z.element_size() * size)))
         tile = min(rows, max(1, TILE_BYTES.get(z.device.type, chunk_bytes) // (wide.itemsize * size)))
-        # Products are made of many rows and softmaxes of few, so that those stay in a cache. Buffers are reused and
-        # written in place: fresh memory costs more than the arithmetic on it.
+        tiles = _TiledLoss(z, bias, smoothing, size, tile, needs)
         products = z.new_empty(rows, size)
-        held, softmax = (z.new_empty(tile, size, dtype=wide) for _ in range(2))
         d_z = torch.empty_like(z) if needs else None
         d_weight: Tensor | None = None
-        d_bias = None if bias is None else torch.zeros_like(bias, dtype=wide)
-        nll, total = z.new_zeros((), dtype=wide), z.new_zeros((), dtype=wide)
         for start in range(0, len(z), rows):
-            part, wanted = z[start : start + rows], target[start : start + rows]
+            part, words = z[start : start + rows], target[start : start + rows]
             product = products[: len(part)]
             torch.mm(part, weight.t(), out=product)
-            for inner in range(0, len(part), tile):
-                here, at = product[inner : inner + tile], wanted[inner : inner + tile, None]
-                logits, p = held[: len(here)].copy_(here), softmax[: len(here)]
-                if bias is not None:
-                    logits += bias
-                torch.softmax(logits, 1, out=p)
-                # The largest probability is at least 1 / V, so its logarithm is exact: log sum exp = max - log p_max.
-                log_norm = logits.amax(1) - p.amax(1).log()
-                nll += (log_norm - logits.gather(1, at)[:, 0]).sum()
-                if share:
-                    total += (size * log_norm - logits.sum(1)).sum()  # of -log p over all words
-                if d_z is None:
-                    continue
-                if share:
-                    p -= share
-                p.scatter_add_(1, at, p.new_full((1, 1), smoothing + share - 1).expand_as(at))
-                if d_bias is not None:
-                    d_bias += p.sum(0)
-                here.copy_(p)
+            for k in range(0, len(part), tile):
+                tiles.add(product[k : k + tile], words[k : k + tile, None])
             if d_z is None:
                 continue
             torch.mm(product, weight, out=d_z[start : start + len(part)])
+            gradient = product.t() @ part
             if d_weight is None:
-                d_weight = product.t() @ part
-                d_weight = d_weight.to(wide) if rows < len(z) else d_weight
+                d_weight = gradient.to(wide) if rows < len(z) else gradient
             else:
-                d_weight += product.t() @ part
-        ctx.save_for_backward(d_z, d_weight, d_bias)
+                d_weight += gradient
+        ctx.save_for_backward(d_z, d_weight, tiles.d_bias)
         ctx.dtypes = weight.dtype, None if bias is None else bias.dtype
-        ctx.mark_non_differentiable(nll)
-        loss = (1 - smoothing) * nll + share * (total - nll) if share else nll.clone()
-        return loss, nll
+        ctx.mark_non_differentiable(tiles.nll)
+        return tiles.loss(), tiles.nll
 
     @staticmethod
     @once_differentiable

@@ -37,7 +37,7 @@ def layout_of(values: Sequence[int]) -> Layout:
 def updates(pairs: Pairs, epoch: int, now: Layout, earlier: Sequence[tuple[Layout, int]] = ()) -> list[Group]:
     """The updates of an epoch (from 0) that remain after so many in each earlier layout; every pair is in exactly one.
 
-    A training may go on with other batches than it began with, in the middle of an epoch: what it has seen is left out.
+    A training may continue with other batches in the middle of an epoch; pairs that it has used are left out.
     """
     unseen = np.ones(len(pairs), bool)
     for before, count in earlier:

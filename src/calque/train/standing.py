@@ -1,4 +1,4 @@
-"""Where a training stands, and the signals that interrupt it."""
+"""The counters of a training, and the signals that interrupt it."""
 
 import contextlib
 import math
@@ -56,7 +56,7 @@ class TrainingPosition:
         return self.epoch + (before + self.group) / (before + updates)
 
     def due(self, settings: TrainSettings) -> bool:
-        """Whether a validation is, after the last update."""
+        """Whether a validation follows the last update."""
         if not self.update or self.validated == self.update:
             return False
         updates, epochs = settings.validate_every_updates, settings.validate_every_epochs
@@ -68,7 +68,7 @@ class TrainingPosition:
         )
 
     def note(self, perplexity: float, settings: TrainSettings) -> bool:
-        """Counts a validation; says whether it was the best."""
+        """Counts a validation; returns whether it was the best."""
         self.validated, self.validated_seconds = self.update, self.seconds
         better = perplexity < self.plateau.best
         self.since_best = 0 if better else self.since_best + 1
@@ -76,7 +76,7 @@ class TrainingPosition:
         return better
 
     def lay_out(self, layout: Layout) -> None:
-        """Goes on in this layout; what the epoch under way has done stays done."""
+        """Continues in this layout. Pairs that the current epoch has used are not used again."""
         if layout != self.layout and self.group:
             self.earlier = [*self.earlier, (self.layout, self.group)]
             self.group = 0
@@ -108,20 +108,20 @@ def random_states(device: torch.device) -> dict[str, Tensor]:
 
 
 def restore_random_states(states: Mapping[str, Tensor], device: torch.device) -> None:
-    """Puts back what `random_states` gave; a state of a device that is not used now is passed over."""
+    """Restores the states of `random_states`; ignores those of a device that is not in use."""
     torch.set_rng_state(states["random/cpu"])
     if device.type == "cuda" and "random/cuda" in states:
         torch.cuda.set_rng_state(states["random/cuda"], device)
 
 
 class Interrupted(BaseException):
-    """A signal came while work was under way that can be given up; as with KeyboardInterrupt, nobody's error."""
+    """A signal came during work that can be given up. Like KeyboardInterrupt it is not an error."""
 
 
 class Signals:
-    """While open, the first SIGINT or SIGTERM is only noted in `received`; the next one acts as ever.
+    """While open, the first SIGINT or SIGTERM only sets `received`; the next one has its usual effect.
 
-    Signals reach the main thread of a program alone; in another one nothing is changed.
+    Only the main thread of a program receives signals; in other threads this changes nothing.
     """
 
     def __init__(self) -> None:
@@ -142,7 +142,7 @@ class Signals:
 
     @contextlib.contextmanager
     def yielding(self) -> Iterator[None]:
-        """For work that may take long and leaves nothing behind: a signal before or in it raises `Interrupted` there."""
+        """For long work without side effects: a signal before or during it raises `Interrupted` there."""
         self._yielding = True
         try:
             if self.received is not None:

@@ -1,4 +1,4 @@
-"""How fast training is: updates as training does them, timed by phase, nothing written."""
+"""The speed of training: updates as a training does them, timed by phase. Nothing is written."""
 
 import contextlib
 import resource
@@ -22,7 +22,7 @@ from calque.train.update import Phases, UpdateSums, update
 
 @dataclass(frozen=True)
 class TrainingSpeed:
-    """The figures of a number of updates, one entry each where it is a tuple; warm-up left out."""
+    """Measurements of some updates, without warm-up. A tuple has an entry for each update."""
 
     seconds: tuple[float, ...]
     phases: dict[str, float]
@@ -36,7 +36,7 @@ class TrainingSpeed:
     """The smoothed loss per target token, in nats."""
     skipped: int
     peak_bytes: int
-    """Of the whole process while it trained; on an accelerator, of what was allocated there."""
+    """Peak memory of the whole process while it trained; on an accelerator, the peak of allocations there."""
     parameters: int
     precision: str
 
@@ -52,21 +52,16 @@ def measure(
 ) -> TrainingSpeed:
     """Trains a fresh model for `warm_up + updates` updates, taking `batches` in turn, `settings.accumulate` at a time.
 
-    The code is that of a training, with its seed, rate, precision and threads. Seconds by phase are `data` (moving what is
-    there: the batches are given), `forward`, `loss` (output layer, with its gradient), `backward`, `optimiser`, `other`.
+    The updates are those of a training, with its seed, rate, precision and threads. Seconds by phase are `data` (moving the given
+    batches to the device), `forward`, `loss` (output layer, with its gradient), `backward`, `optimiser`, `other`.
     """
     with processor(settings.threads):
         device = pick_device(settings.device)
         precision = probe_precision(device) if settings.precision == "auto" else settings.precision
-        torch.manual_seed(settings.seed)
-        model = Model(checked, shape, registry).to(device)
-        initialise(model, "glorot", 0.0, settings.seed)
-        updater = Updater(model, settings, precision)
-        torch.manual_seed(settings.seed)
+        updater, model = _fresh(checked, shape, settings, registry, device, precision)
         groups = [batches[i : i + settings.accumulate] for i in range(0, len(batches), settings.accumulate)]
         seconds: list[float] = []
-        done: list[UpdateSums] = []
-        padded: list[int] = []
+        sums: list[UpdateSums] = []
         phases = Phases(device)
         for number in range(warm_up + updates):
             if number == warm_up:
@@ -74,24 +69,44 @@ def measure(
                 phases = Phases(device)
             group = groups[number % len(groups)]
             began = time.perf_counter()
-            found = update(model, updater, group, settings, rate(settings, number + 1, 1, Plateau()), phases)
+            one = update(model, updater, group, settings, rate(settings, number + 1, 1, Plateau()), phases)
             phases("other")
             if number >= warm_up:
                 seconds.append(time.perf_counter() - began)
-                done.append(found)
-                padded.append(sum(b.source.numel() + b.target_in.numel() for b in group))
+                sums.append(one)
+        padded = [_padded(groups[number % len(groups)]) for number in range(warm_up, warm_up + updates)]
         return TrainingSpeed(
             seconds=tuple(seconds),
             phases=phases.seconds,
-            source_tokens=tuple(d.source_tokens for d in done),
-            target_tokens=tuple(d.target_tokens for d in done),
+            source_tokens=tuple(one.source_tokens for one in sums),
+            target_tokens=tuple(one.target_tokens for one in sums),
             padded_tokens=tuple(padded),
-            losses=tuple(float(d.loss) / d.target_tokens for d in done),
+            losses=tuple(float(one.loss) / one.target_tokens for one in sums),
             skipped=updater.skipped,
             peak_bytes=_peak(device),
             parameters=sum(m.numel() for m in updater.masters.values()),
             precision=precision,
         )
+
+
+def _fresh(
+    checked: CheckedDefinition,
+    shape: Shape,
+    settings: TrainSettings,
+    registry: Registry | None,
+    device: torch.device,
+    precision: str,
+) -> tuple[Updater, Model]:
+    torch.manual_seed(settings.seed)
+    model = Model(checked, shape, registry).to(device)
+    initialise(model, "glorot", 0.0, settings.seed)
+    updater = Updater(model, settings, precision)
+    torch.manual_seed(settings.seed)
+    return updater, model
+
+
+def _padded(group: list[Batch]) -> int:
+    return sum(batch.source.numel() + batch.target_in.numel() for batch in group)
 
 
 _STATUS = Path("/proc/self/status")

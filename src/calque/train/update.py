@@ -15,20 +15,20 @@ from calque.train.loss import Part, parts
 from calque.train.optimise import Updater
 
 PHASES = ("data", "forward", "loss", "backward", "optimiser", "other")
-"""What an update consists of; `other` is what lies between two of them."""
+"""The phases of an update; `other` is the time between two updates."""
 Mark = Callable[[str], None]
 """Called with the name of a phase where it ends."""
 
 
 class UpdateSums(NamedTuple):
-    """What an update saw. Sums over its batches; the losses stay on the device until somebody reads them."""
+    """Sums over the batches of an update. The losses stay on the device until somebody reads them."""
 
     loss: Tensor
     nll: Tensor
     source_tokens: int
     target_tokens: int
     norm: float
-    """Of the gradient per token, sentence or as it is, before clipping; in truncated back-propagation that of the last part."""
+    """The norm of the gradient before clipping, normalised as [train] says; of the last part in truncated back-propagation."""
 
 
 class Phases:
@@ -48,7 +48,36 @@ class Phases:
 
 
 def no_mark(phase: str) -> None:
-    """Nobody measures."""
+    """The mark of an update that nobody times."""
+
+
+class _Gradient:
+    """The gradient of an update as it is added up, and sums over what it has seen."""
+
+    def __init__(self, updater: Updater, settings: TrainSettings, mark: Mark):
+        self.updater, self.settings, self.mark = updater, settings, mark
+        self.loss: Tensor | float = 0.0
+        self.nll: Tensor | float = 0.0
+        self.sentences = self.tokens = 0
+        """Target tokens are those since the last step of the optimiser."""
+
+    def add(self, part: Part) -> None:
+        """Back-propagates the loss of a part."""
+        self.mark("loss")
+        self.updater.backward(part.loss)
+        self.mark("backward")
+        self.loss, self.nll = self.loss + part.loss.detach(), self.nll + part.nll
+        self.tokens += part.tokens
+
+    def apply(self, lr: float) -> float:
+        """A step of the optimiser; returns the norm of the gradient before clipping."""
+        settings = self.settings
+        nominal = settings.batch_sentences * settings.accumulate
+        divisors = {"tokens": self.tokens, "sentences": self.sentences, "batch": nominal, "none": 1}
+        self.tokens = 0
+        norm = self.updater.step(lr, divisors[settings.normalise])
+        self.mark("optimiser")
+        return norm
 
 
 def update(
@@ -60,46 +89,28 @@ def update(
     mark: Mark = no_mark,
     yielding: Callable[[], AbstractContextManager[None]] = nullcontext,
 ) -> UpdateSums:
-    """Adds up the gradients of the batches, one at least, and applies them with the rate `lr`.
+    """Adds up the gradients of the batches, at least one, and applies them with the rate `lr`.
 
-    With `bptt_words` there is one batch, and each of its parts is applied on its own, by the sentences of the whole batch
-    where sentences count. What comes before the first step of the optimiser runs inside `yielding()`, which may end it by an
-    exception; then weights and optimiser are as before.
+    With `bptt_words` there is one batch. The gradient of each of its parts is applied on its own; where sentences count, by those
+    of the whole batch. The work before the first step of the optimiser runs inside `yielding()`, which may end it by an
+    exception: weights and optimiser are then unchanged.
     """
     model.train()
-    loss: Tensor | float = 0.0
-    nll: Tensor | float = 0.0
-    source = target = sentences = tokens = 0
+    gradient = _Gradient(updater, settings, mark)
+    source = target = 0
     rest: Iterator[Part] = iter(())
-
-    def learn(part: Part) -> None:
-        nonlocal loss, nll, tokens
-        mark("loss")
-        updater.backward(part.loss)
-        mark("backward")
-        loss, nll, tokens = loss + part.loss.detach(), nll + part.nll, tokens + part.tokens
-
-    def apply() -> float:
-        nonlocal tokens
-        nominal = settings.batch_sentences * settings.accumulate
-        divisor = {"tokens": tokens, "sentences": sentences, "batch": nominal, "none": 1}[settings.normalise]
-        tokens = 0
-        norm = updater.step(lr, divisor)
-        mark("optimiser")
-        return norm
-
     with yielding():
         for batch in batches:
             mark("data")
             rest = parts(model, batch, settings.label_smoothing, settings.bptt_words, mark)
-            learn(next(rest))
+            gradient.add(next(rest))
             source, target = source + batch.source_tokens, target + batch.target_tokens
-            sentences += len(batch.index)
+            gradient.sentences += len(batch.index)
     mark("data")
-    norm = apply()
+    norm = gradient.apply(lr)
     for part in rest:
-        learn(part)
-        norm = apply()
-    assert isinstance(loss, Tensor)
-    assert isinstance(nll, Tensor)
-    return UpdateSums(loss, nll, source, target, norm)
+        gradient.add(part)
+        norm = gradient.apply(lr)
+    assert isinstance(gradient.loss, Tensor)
+    assert isinstance(gradient.nll, Tensor)
+    return UpdateSums(gradient.loss, gradient.nll, source, target, norm)

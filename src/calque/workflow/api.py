@@ -1,4 +1,4 @@
-"""The Python interface: check and build a text, load a run, translate, score."""
+"""The Python API: check and build a text, load a run, translate, score."""
 
 import warnings
 from collections.abc import Iterable, Mapping, Sequence
@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any, overload
 
 import numpy as np
+import torch
 
 from calque.adl.check import CheckedDefinition
 from calque.adl.check import check as check_text
@@ -23,10 +24,10 @@ from calque.decode.rule import SearchSettings, score_of
 from calque.decode.score import Scores, score, score_versions
 from calque.decode.scorer import COMBINE
 from calque.decode.select import load_selection
-from calque.decode.translate import Asked, Prefix, Translation, Translator, force, translate_lines
-from calque.experiment import Experiment, override
+from calque.decode.translate import InputLine, Prefix, Translation, Translator, force, translate_lines
+from calque.experiment import Experiment, override, setting_entry
 from calque.experiment import load as load_experiment
-from calque.experiment.toml import literal
+from calque.experiment.toml import KeyEntry
 from calque.ground.diagnostics import Diagnostic, Place, Text, error, render
 from calque.layers.registry import builtin
 from calque.model import Model, Shape
@@ -36,7 +37,7 @@ from calque.workflow.plugins import registry_of_run
 
 
 def check(text: str) -> CheckedDefinition:
-    """The checked tree of a definition. Raises `CalqueError` with every fault."""
+    """The checked tree of a definition. Raises `CalqueError` with all faults together."""
     return check_text(Text("text", text.removeprefix(MARK)), builtin())
 
 
@@ -124,21 +125,13 @@ class Run:
 
         One string is one translation. Faster than `score` of each: what translations of a source share is computed once.
         """
-        import torch
-
         here, sources = self.loaded, _sentences(versions, "sources")
         texts = [_sentences([some] if isinstance(some, str) else some, "targets") for some in versions.values()]
         flat = [text for some in texts for text in some]
         cut = dict(zip(dict.fromkeys(flat), here.target.encode(list(dict.fromkeys(flat))), strict=True))
         targets = [[cut[text] for text in some] for some in texts]
         if here.others:
-            repeated = [source for source, some in zip(sources, targets, strict=True) for _ in some]
-            found = force(here, repeated, [ids for some in targets for ids in some])
-            cuts = list(map(len, targets))
-            each = [
-                Scores(*both)
-                for both in zip(torch.split(found.logp, cuts), torch.split(found.tokens, cuts), strict=True)
-            ]
+            each = _forced_versions(here, sources, targets)
         else:
             read = here.source.encode(sources)
             each = score_versions(here.model, read, targets, here.source_end, here.decode.batch_tokens)
@@ -146,7 +139,7 @@ class Run:
 
     def _candidates(self, lines: str | Iterable[str], n_best: int, prefixes: Any) -> list[list[Translation]]:
         sentences = _sentences([lines] if isinstance(lines, str) else lines, "lines")
-        asked: Sequence[Asked] = sentences
+        asked: Sequence[InputLine] = sentences
         if prefixes is not None:
             if isinstance(prefixes, str) and not isinstance(lines, str):
                 raise TypeError("expected a prefix for each of the sentences, found one string")
@@ -166,50 +159,69 @@ class Run:
         return score(here.model, (collate(held, rows, here.source_end) for rows in plan))
 
 
+def _forced_versions(ensemble: Translator, sources: list[str], targets: list[list[list[int]]]) -> list[Scores]:
+    repeated = [source for source, some in zip(sources, targets, strict=True) for _ in some]
+    scores = force(ensemble, repeated, [ids for some in targets for ids in some])
+    counts = list(map(len, targets))
+    parts = zip(torch.split(scores.logp, counts), torch.split(scores.tokens, counts), strict=True)
+    return [Scores(*one) for one in parts]
+
+
 def load(
     folder: str | Path | Sequence[str | Path],
     *,
     combine: str = COMBINE[0],
     select: str | Path | None = None,
     dictionary: str | Path | None = None,
-    overrides: Sequence[str] = (),
-    **decode: Any,
+    overrides: Sequence[str | KeyEntry] = (),
+    **decode: object,
 ) -> Run:
     """A trained run, ready to decode, or an ensemble of several.
 
     Keywords replace settings of its [decode], as in `load(folder, beam=1)`, and so do `overrides` such as "decode.beam=1". An
     ensemble has the settings and the target codec of its first run; `combine` is one of probs, logits and logprobs, see
-    `calque.decode.scorer.Models`. `select` names a lexical table, see `calque.decode.select`; `dictionary` another that
-    unknown words are replaced by, see `calque.decode.unknown`: with one, `replace_unknown` is true.
+    `calque.decode.scorer.Models`. `select` names a lexical table of words that can be chosen, see `calque.decode.select`;
+    `dictionary` names one that replaces unknown words, see `calque.decode.unknown`, and makes `replace_unknown` true.
 
-    Raises `CalqueError` where a folder is not whole, a setting is none (X1), target vocabularies differ (X415), a line of a table
-    is at fault (D6), or unknown words are to be replaced where nothing aligns them (X8).
+    Raises `CalqueError` for a damaged folder, a wrong setting (X1), target vocabularies that differ (X415), a wrong line of a table
+    (D6), or unknown words that are to be replaced where nothing aligns them (X8).
     """
     if combine not in COMBINE:
         raise ValueError(f"expected one of {', '.join(COMBINE)}, found {combine!r}")
     if dictionary is not None:
-        decode = {**decode, "replace_unknown": True}
+        decode["replace_unknown"] = True
     folders = [Path(f) for f in ([folder] if isinstance(folder, str | Path) else folder)]
     if not folders:
         raise ValueError("expected a run folder, found none")
-    written = [*(f"decode.{key}={literal(value)}" for key, value in decode.items()), *overrides]
-    for one in written:
-        entry = override(one)
-        if entry.section != "decode":
-            raise error("X414", entry.section_at, key=f"{entry.section}.{entry.key}", section=entry.section)
-    first, *others = [_load(path, written) for path in folders]
+    entries = _decode_entries(overrides, decode)
+    first, *others = [_load(path, entries) for path in folders]
     for path, other in zip(folders[1:], others, strict=True):
         _check_vocabularies(folders[0], first.loaded.target, path, other.loaded.target)
-    here = replace(first.loaded, others=tuple(other.loaded for other in others), combine=combine)
+    ensemble = replace(first.loaded, others=tuple(other.loaded for other in others), combine=combine)
+    return Run(_with_tables(ensemble, select, dictionary), first.experiment)
+
+
+def _decode_entries(overrides: Sequence[str | KeyEntry], decode: Mapping[str, object]) -> list[KeyEntry]:
+    """Settings of [decode] as entries. Raises X414 where one is of another section."""
+    entries = [setting_entry("decode", key, value) for key, value in decode.items()]
+    entries += [override(one) if isinstance(one, str) else one for one in overrides]
+    for entry in entries:
+        if entry.section != "decode":
+            raise error("X414", entry.section_at, key=f"{entry.section}.{entry.key}", section=entry.section)
+    return entries
+
+
+def _with_tables(loaded: Translator, select: str | Path | None, dictionary: str | Path | None) -> Translator:
+    """Adds the lexical tables. Raises D6 for a line at fault, X8 where unknown words are to be replaced and nothing aligns them."""
     if select is not None:
-        d = here.decode
+        d = loaded.decode
         table = (d.select_per_word, d.select_frequent, d.selection == "sentence")
-        here = replace(here, selection=load_selection(Path(select), here.source, here.target, *table))
-    if here.decode.replace_unknown:
-        check_attends(here)
+        loaded = replace(loaded, selection=load_selection(Path(select), loaded.source, loaded.target, *table))
+    if loaded.decode.replace_unknown:
+        check_attends(loaded)
     if dictionary is not None:
-        here = replace(here, dictionary=best_of(read_table(Path(dictionary))))
-    return Run(here, first.experiment)
+        loaded = replace(loaded, dictionary=best_of(read_table(Path(dictionary))))
+    return loaded
 
 
 def open_loaded(
@@ -217,21 +229,19 @@ def open_loaded(
     combine: str,
     select: Path | None,
     dictionary: Path | None,
-    overrides: Sequence[str],
+    overrides: Sequence[str | KeyEntry],
     scores: bool,
 ) -> Translator:
-    """What `load` makes ready; for worker processes, which get its name and these arguments."""
-    here = load(folders, combine=combine, select=select, dictionary=dictionary, overrides=overrides)
-    return replace(here.loaded, scores=scores)
+    """What `load` makes ready. For worker processes, which receive the name of this function and its arguments."""
+    run = load(folders, combine=combine, select=select, dictionary=dictionary, overrides=overrides)
+    return replace(run.loaded, scores=scores)
 
 
-def _load(path: Path, overrides: Sequence[str]) -> Run:
-    import torch
-
-    held = load_model(path, "cuda" if torch.cuda.is_available() else "cpu", registry=registry_of_run(path))
+def _load(path: Path, overrides: Sequence[KeyEntry]) -> Run:
+    trained = load_model(path, "cuda" if torch.cuda.is_available() else "cpu", registry=registry_of_run(path))
     settings = load_experiment(path / EXPERIMENT, overrides).decode
-    model = prepare_for_decoding(held.model, settings.precision)
-    return Run(Translator(model, *held.codecs, settings, held.experiment.data.source_end), held.experiment)
+    model = prepare_for_decoding(trained.model, settings.precision)
+    return Run(Translator(model, *trained.codecs, settings, trained.experiment.data.source_end), trained.experiment)
 
 
 def _check_vocabularies(first: Path, one: Codec, other: Path, its: Codec) -> None:

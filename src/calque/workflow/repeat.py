@@ -121,7 +121,7 @@ def _log(run: Path) -> list[dict[str, Any]]:
 def repeat(
     run: Path, folder: Path, watcher: Watcher, tell: Tell, restart: bool = False
 ) -> FinishedTraining | StoppedTraining:
-    """Trains in `folder` what was trained in `run`; a repetition that was stopped there goes on.
+    """Repeats in `folder` the training of `run`; continues a repetition that was stopped there.
 
     An unfinished run is repeated up to its last recorded update, and then trained as its last experiment says. Raises K205
     where the record of `run` does not suffice, K206 where `folder` holds something else, and what `run_training` raises.

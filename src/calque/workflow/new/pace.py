@@ -87,7 +87,7 @@ class MeasuredPace:
         updates = max(1, min(UPDATES, int(SECONDS / first.seconds[0])))
         self.updates = updates
         found = measure(checked_of(size), shape, settings, batches, updates, 1)
-        # The median: one update that waits for another process says nothing about the others.
+        # The median: one update that waits for another process does not distort it.
         return statistics.median(n / s for n, s in zip(found.target_tokens, found.seconds, strict=True))
 
     def _batches(self, batch: int) -> list[Batch]:

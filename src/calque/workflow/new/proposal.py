@@ -12,7 +12,7 @@ from calque.ground.diagnostics import Diagnostic
 from calque.workflow.new.choices import Choice
 from calque.workflow.new.pace import MeasuredPace
 
-# The keys that people change, in the order of the file; a key stands there also where it has another value than its default.
+# The keys that people change, in the order of the file, with their comments. Other keys are written where they are not default.
 SHOWN = {
     "data.train": "source and target, plain or .gz, one sentence per line",
     "data.valid": "as `train`, but never trained on: it decides which checkpoint becomes the model",
@@ -34,7 +34,7 @@ SHOWN = {
     "decode.beam": "hypotheses per sentence; 1: greedy, fast",
 }
 ALWAYS = ("data.train", "data.valid", "data.vocabulary_size", "model.file", "decode.beam")
-"""Of those, the keys that stand in the file with their defaults too."""
+"""The keys of these that are written even with their defaults."""
 
 
 class Proposal(NamedTuple):
