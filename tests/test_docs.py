@@ -96,6 +96,15 @@ def test_every_code_has_a_sentence_without_full_stop_and_a_page() -> None:
         assert len(code.page) > 30, code.code
 
 
+def test_each_code_is_in_one_file() -> None:
+    files = sorted((ROOT / "src" / "calque" / "codes").glob("*.toml"))
+    names = [
+        name for file in files for name in re.findall(r"^\[(\w+)\]$", file.read_text(encoding="utf-8"), re.MULTILINE)
+    ]
+    assert len(names) == len(set(names))
+    assert set(names) == set(codes())
+
+
 def test_codes_that_are_raised_and_codes_that_are_explained_are_the_same() -> None:
     source = "".join(file.read_text(encoding="utf-8") for file in (ROOT / "src").rglob("*.py"))
     raised = set(re.findall(r"\"([SCXDK]\d{3})\"", source))

@@ -124,7 +124,7 @@ def test_unknown_name() -> None:
     assert fault.fields["near"] == "domhan2018/transformer"
     assert message(fault) == "there is no architecture `domhan2018/transfomer`"
     with pytest.raises(CalqueError):
-        zoo.read("../codes/C")
+        zoo.read("../codes/adl")
 
 
 def test_a_row_that_is_decoded_otherwise_is_its_models_text_and_is_not_listed() -> None:
