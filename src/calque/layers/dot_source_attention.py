@@ -60,6 +60,7 @@ class DotSourceAttention(SourceAttention):
         "encoder_decoder_attention",
         "source_attention",
     )
+    joint = ("q", "k", "v")
     examples = (
         Example("mh_dot_src_att(heads=2)", (DECODER,)),
         Example("mh_dot_src_att(heads=1, width=6, s=8, out=no, bias=yes, from=@end -> norm)", (DECODER,)),

@@ -6,7 +6,7 @@ from jaxtyping import Float
 from torch import Tensor
 
 from calque.adl.signature import Body, Int, Setting, arg
-from calque.layers.contract import DECODER, BodyArg, Context, Example, Layer, Parts, Site
+from calque.layers.contract import DECODER, WHOLE_CELL, BodyArg, Context, Example, Layer, Parts, Site
 from calque.layers.cost import FED, Cost, Held, Products
 from calque.layers.gated import check_body
 from calque.layers.state import Cell, State, States
@@ -23,6 +23,7 @@ class Feed(Layer):
     name = "feed"
     known_as = ("input_feeding", "input_feed")
     sides = (DECODER,)
+    cell = WHOLE_CELL
     examples = (
         Example("feed(ff)", (DECODER,)),
         Example("feed(rnn -> concat(id, mlp_src_att) -> ff)", (DECODER,)),

@@ -7,7 +7,7 @@ from jaxtyping import Bool, Float
 from torch import Tensor, nn
 
 from calque.adl.signature import Flag, Int, Point, Real, Setting, Word, arg
-from calque.layers.contract import DECODER, Context, Example, Fault, Layer, Parts, Site, SourceArg, StateShape
+from calque.layers.contract import DECODER, OWN_CELL, Context, Example, Fault, Layer, Parts, Site, SourceArg, StateShape
 from calque.layers.contract import Point as PointValue
 from calque.layers.cost import Cost, Held, Products, Reach
 from calque.layers.state import Cell, State
@@ -39,6 +39,7 @@ class Recurrent(Layer):
         "recurrent",
     )
     reads = ("input", "recurrent")
+    cell = OWN_CELL
     examples = (
         Example("rnn"),
         Example("rnn(6, gru)"),
