@@ -192,7 +192,7 @@ class Pipe(Block):
         return None
 
     def without_taps(self) -> tuple["Pipe", list[Tap]]:
-        """What stands before the points at its end, and these."""
+        """The parts before the points at its end, and these points."""
         k = len(self.parts)
         while k and isinstance(self.parts[k - 1], Tap):
             k -= 1

@@ -128,10 +128,10 @@ def _step(stem: str, chains: Sequence[CheckedChain]) -> Step:
     keys: list[str] = []
     for chain in chains:
         named = [name for name in chain.items if _stem(name) == stem]
-        found = [chain.items[name] for name in named]
-        nodes += [item for item in found if isinstance(item, Node)]
-        copies += [item for item in found if isinstance(item, CheckedChain)]
-        counts.append(sum(isinstance(item, CheckedChain) for item in found))
+        items = [chain.items[name] for name in named]
+        nodes += [item for item in items if isinstance(item, Node)]
+        copies += [item for item in items if isinstance(item, CheckedChain)]
+        counts.append(sum(isinstance(item, CheckedChain) for item in items))
         keys += [chain.labels[name] for name in named if name in chain.labels]
     if copies:
         return Step(Repeat(tuple(counts), view(copies)), tuple(keys))

@@ -21,7 +21,7 @@ class HardCodedSourceAttention(FixedAttention):
     the authors' code, where gamma is 1 by mistake. The weights w are those of `hc_self_att`.
 
     Weights are never made to sum to one: what falls outside the sentence or on padding is lost, and a target much longer than
-    gamma foretells sees nothing. With `clamp` gamma i is at most the sentence's last position. The paper centres on -1, 0 and 1,
+    gamma predicts sees nothing. With `clamp` gamma i is at most the sentence's last position. The paper centres on -1, 0 and 1,
     three heads that divide neither 4 nor 8; -1, 0, 0, 1 do.
 
     No output depends on the decoder's words, so all of them are computed once per sentence, W_o included, up to the state's
@@ -68,26 +68,26 @@ class HardCodedSourceAttention(FixedAttention):
         return Cost(projected + out, products, Held(ahead=args.width_out(read)), HERE)
 
     def forward(self, x: Float[Tensor, "B T D"], ctx: Context) -> Float[Tensor, "B T E"]:
-        told = self._foresee(x.shape[1], ctx)
-        if ctx.record is not None and told.weights is not None:
-            ctx.record(self.path, told.weights)
-        return told.values
+        ahead = self._foresee(x.shape[1], ctx)
+        if ctx.record is not None and ahead.weights is not None:
+            ctx.record(self.path, ahead.weights)
+        return ahead.values
 
     def init_state(self, batch: int, capacity: int, ctx: Context) -> State:
         return self._foresee(capacity, ctx)
 
     def step(self, x: Float[Tensor, "B n D"], state: State, ctx: Context) -> tuple[Tensor, State]:
-        (told, weights), chunk = cast("Foreseen", state), ctx.now
+        (outputs, weights), chunk = cast("Foreseen", state), ctx.now
         if ctx.record is not None and weights is not None:
             rows = torch.arange(len(x), device=x.device) // ctx.beams
-            places = chunk.positions.clamp(max=told.shape[1] - 1)
+            places = chunk.positions.clamp(max=outputs.shape[1] - 1)
             ctx.record(self.path, weights[rows[:, None], :, places].transpose(1, 2))
         if (at := chunk.history.at) is not None:
-            y = told[:, at : at + x.shape[1]]
+            y = outputs[:, at : at + x.shape[1]]
             return y if ctx.beams == 1 else y.repeat_interleave(ctx.beams, 0), state
         sentence = torch.arange(len(x), device=x.device)[:, None] // ctx.beams
-        # Idle positions may count past the capacity; their output is nobody's.
-        return told[sentence, chunk.positions.clamp(max=told.shape[1] - 1)], state
+        # Idle positions may count past the capacity; nobody reads their output.
+        return outputs[sentence, chunk.positions.clamp(max=outputs.shape[1] - 1)], state
 
     def _foresee(self, places: int, ctx: Context) -> Foreseen:
         """The outputs at the first `places` positions of every sentence, and with a recorder the weights."""
@@ -100,11 +100,11 @@ class HardCodedSourceAttention(FixedAttention):
         lengths = None if point.mask is None else point.mask.sum(1)
         weights = self._weights(places, v.shape[1], lengths, v.device).to(kind)
         contexts = torch.matmul(weights, apart).transpose(1, 2).flatten(2)
-        told = None
+        recorded = None
         if ctx.record is not None:
             seen = 1 if point.mask is None else point.mask[:, None, None].to(v.dtype)
-            told = weights.to(v.dtype).expand(len(v), -1, -1, -1) * seen
-        return Foreseen(self.out(contexts.to(v.dtype)), told)
+            recorded = weights.to(v.dtype).expand(len(v), -1, -1, -1) * seen
+        return Foreseen(self.out(contexts.to(v.dtype)), recorded)
 
     def _weights(
         self, places: int, source: int, lengths: Tensor | None, device: torch.device
