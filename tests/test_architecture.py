@@ -48,7 +48,7 @@ LONGEST_FUNCTION, MOST_BRANCHES = 40, 12
 # What a layer's own file may import of its package: the shared parts, never another layer.
 SHARED = {
     *("contract", "state", "history", "stepping", "scan", "banded", "cost"),
-    *("dot", "source", "local", "activations", "drop", "linears", "fixed"),
+    *("dot", "source", "local", "activations", "drop", "linears", "fixed", "gated", "rows"),
 }
 # The files of the package that hold no layer but put layers together or find them.
 ASSEMBLY = {"build", "registry", "chain", "__init__"}

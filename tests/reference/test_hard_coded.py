@@ -9,7 +9,7 @@ from test_layers import WEIGHTS, covers
 from torch import Tensor
 
 from bench import Bench
-from calque.layers import hard_coded_source
+from calque.layers import fixed
 from calque.layers.contract import DECODER, ENCODER
 from calque.layers.hard_coded_source import HardCodedSourceAttention
 
@@ -147,8 +147,8 @@ def fault(plant: Callable[[pytest.MonkeyPatch], None]) -> None:
 
 @fault
 def centre_off_by_one(patch: pytest.MonkeyPatch) -> None:
-    real = hard_coded_source.weigh
-    patch.setattr(hard_coded_source, "weigh", lambda x, *how: real(x - 1, *how))
+    real = fixed.weigh
+    patch.setattr(fixed, "weigh", lambda x, *how: real(x - 1, *how))
 
 
 @fault
@@ -166,13 +166,13 @@ def gamma_of_the_other_direction(patch: pytest.MonkeyPatch) -> None:
 
 @fault
 def border_renormalised(patch: pytest.MonkeyPatch) -> None:
-    real = hard_coded_source.weigh
+    real = fixed.weigh
 
     def whole(x: Tensor, *how: object) -> Tensor:
         w = real(x, *how)  # type: ignore[arg-type]
         return w / w.sum(-1, keepdim=True).clamp(min=1e-30)
 
-    patch.setattr(hard_coded_source, "weigh", whole)
+    patch.setattr(fixed, "weigh", whole)
 
 
 @fault

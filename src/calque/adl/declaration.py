@@ -166,6 +166,10 @@ TOGETHER, FED, BACKWARDS = "together", "fed", "backwards"
 """How a layer runs its bodies: side by side on its input; one position after the other, on the last output too; reversed."""
 
 
+COMPUTED, INPUT, SUM = "computed", "input", "sum"
+"""What a layer's output is: something that it computes; its input as it came; the sum of its bodies' outputs."""
+
+
 class Cost(NamedTuple):
     """What a layer costs, its bodies left out; None: not declared.
 
@@ -174,6 +178,7 @@ class Cost(NamedTuple):
     state       numbers in its decoding state
     reach       what an output sees besides what its bodies see
     bodies      how it runs them
+    output      what its output is
     """
 
     parameters: int = 0
@@ -181,6 +186,7 @@ class Cost(NamedTuple):
     state: Held | None = None
     reach: Reach | None = None
     bodies: str = TOGETHER
+    output: str = COMPUTED
 
 
 @runtime_checkable

@@ -183,7 +183,7 @@ class Pipe(Block):
 
     @property
     def shown(self) -> str | None:
-        """The last width that is told, also at the end of a frame."""
+        """The last width that is shown, also at the end of a frame."""
         for part in reversed(self.parts):
             if isinstance(part, Mark):
                 return part.text
@@ -192,7 +192,7 @@ class Pipe(Block):
         return None
 
     def without_taps(self) -> tuple["Pipe", list[Tap]]:
-        """What stands before the points at its end, and these."""
+        """The parts before the points at its end, and these points."""
         k = len(self.parts)
         while k and isinstance(self.parts[k - 1], Tap):
             k -= 1
@@ -200,10 +200,15 @@ class Pipe(Block):
 
 
 def _gap(before: Block, part: Block) -> float:
-    told = isinstance(before, Mark | Tap)
+    """The space between two parts of a chain."""
+    labelled = isinstance(before, Mark | Tap)
     if part.arrives:
-        return 6 if told else GAP
-    return 0 if isinstance(part, Mark | Tap) else 2 if told else 7 if isinstance(part, FrameBlock) else 4
+        return 6 if labelled else GAP
+    if isinstance(part, Mark | Tap):
+        return 0
+    if labelled:
+        return 2
+    return 7 if isinstance(part, FrameBlock) else 4
 
 
 class FrameBlock(Block):
@@ -256,19 +261,28 @@ class JoinBlock(Block):
         self.name, self.kind, self.about, self.outer = name, kind, about, outer
         split = [b.without_taps() if len(branches) > 1 else (b, list[Tap]()) for b in branches]
         self.bodies, self.taps = [body for body, _ in split], [taps for _, taps in split]
-        lefts = [max(b.left for b in (body, *taps)) for body, taps in split]
-        rights = [max(b.right for b in (body, *taps)) for body, taps in split]
-        axes = [sum(lefts[: k + 1]) + sum(rights[:k]) + k * APART for k in range(len(split))]
+        self._across(arc)
+        self._downwards(arc)
+
+    def _across(self, arc: bool) -> None:
+        """The axes of the branches relative to the join's own, and how far all of it reaches to the sides."""
+        ends = [(body, *taps) for body, taps in zip(self.bodies, self.taps, strict=True)]
+        lefts = [max(b.left for b in blocks) for blocks in ends]
+        rights = [max(b.right for b in blocks) for blocks in ends]
+        axes = [sum(lefts[: k + 1]) + sum(rights[:k]) + k * APART for k in range(len(ends))]
         middle = (axes[0] + axes[-1]) / 2
         self.axes = [axis - middle for axis in axes]
         wide = (axes[-1] - axes[0]) / 2 + 12 if len(axes) > 1 else 0
-        self.half = max(wide, JOIN / 2 if name == "+" else width_of(name, NAME) / 2 + 7)
+        self.half = max(wide, JOIN / 2 if self.name == "+" else width_of(self.name, NAME) / 2 + 7)
         self.left, self.right = max(middle, self.half), max(axes[-1] + rights[-1] - middle, self.half)
-        self.around = self.reach(outer) + ARC if arc else 0
-        self.widen(outer, self.around)
+        self.around = self.reach(self.outer) + ARC if arc else 0
+        self.widen(self.outer, self.around)
+
+    def _downwards(self, arc: bool) -> None:
+        """Where the branches begin and end, where the lines to the join begin, and the height of all of it."""
         self.start = 6 if arc else 0
-        self.top = self.start + (GAP if len(axes) > 1 or arc or any(b.arrives for b in self.bodies) else 0)
-        self.shifts = _clear(self.bodies, outer)
+        self.top = self.start + (GAP if len(self.axes) > 1 or arc or any(b.arrives for b in self.bodies) else 0)
+        self.shifts = _clear(self.bodies, self.outer)
         self.tail = self.top + max(b.height + shift for b, shift in zip(self.bodies, self.shifts, strict=True))
         self.low = self.tail + sum(tap.height for taps in self.taps for tap in taps)
         self.height = self.low + GAP + JOIN

@@ -3,11 +3,10 @@
 from typing import NamedTuple
 
 from calque.adl.check import CheckedDefinition
+from calque.adl.tree import Node
 from calque.diagram.blocks import Block, FeedBlock, FrameBlock, JoinBlock, Leaf, Mark, Pipe, Tap
 from calque.diagram.shapes import HEAD, SMALL, Box, Drawing, Rectangle, TextLine, width_of
 from calque.diagram.view import (
-    IDENTITY,
-    SUM,
     LayerView,
     Repeat,
     Steps,
@@ -101,27 +100,36 @@ def _block(item: LayerView | Repeat, at: DrawingPlace) -> Block | None:
     if isinstance(item, Repeat):
         return FrameBlock(_pipe(item.body, at), f"{several(item.counts)} ×", "repeat", at.outer)
     node = item.first
-    about = "\n".join([node.path, node.text, f"{node.width_in} -> {node.width_out}, {node.parameters:,} parameters"])
-    if node.name == IDENTITY:
+    if item.is_identity:
         return None
-    arguments = argument_texts(item, at.width)
     if not item.bodies:
         read = list(readings(item, at.width))
-        return Leaf(node.name, arguments, item.kind, about, node.path, read, at.columns)
-    bodies = list(item.bodies)
-    arc = item.passes
-    if node.name == SUM and len(bodies) > 1 and any(body.bare for body in bodies):
-        bodies.remove(next(body for body in bodies if body.bare))
+        return Leaf(node.name, argument_texts(item, at.width), item.kind, _about(node), node.path, read, at.columns)
+    if node.cost.bodies == FED:
+        return FeedBlock(_body(item, item.bodies[0], at), at.outer)
+    if node.cost.bodies == BACKWARDS:
+        return FrameBlock(_body(item, item.bodies[0], at), node.name, "reverse", at.outer)
+    return _join(item, at)
+
+
+def _about(node: Node) -> str:
+    """What a box says of its layer where a pointer rests on it."""
+    widths = f"{node.width_in} -> {node.width_out}, {node.parameters:,} parameters"
+    return "\n".join([node.path, node.text, widths])
+
+
+def _join(item: LayerView, at: DrawingPlace) -> JoinBlock:
+    """A layer that joins its bodies; of a residual sum the identity is an arc."""
+    node, bodies, arc = item.first, list(item.bodies), item.passes
+    bare = [body for body in bodies if body.bare]
+    if item.is_sum and len(bodies) > 1 and bare:
+        bodies.remove(bare[0])
         arc = True
     pipes = [_body(item, body, at.beside if len(bodies) > 1 else at) for body in bodies]
-    if node.cost.bodies == FED:
-        return FeedBlock(pipes[0], at.outer)
-    if node.cost.bodies == BACKWARDS:
-        return FrameBlock(pipes[0], node.name, "reverse", at.outer)
-    name = "+" if node.name == SUM and len(pipes) == 1 else " ".join([node.name, *arguments])
-    return JoinBlock(
-        pipes, name, "join" if node.name == SUM or not node.parameters else item.kind, about, arc, at.outer
-    )
+    plus = item.is_sum and len(pipes) == 1
+    name = "+" if plus else " ".join([node.name, *argument_texts(item, at.width)])
+    kind = "join" if item.is_sum or not node.parameters else item.kind
+    return JoinBlock(pipes, name, kind, _about(node), arc, at.outer)
 
 
 def _body(item: LayerView, body: Steps, at: DrawingPlace) -> Pipe:

@@ -63,7 +63,7 @@ class TextLine:
 
 @dataclass(frozen=True)
 class Box:
-    """A layer, or a join: a rectangle with words in it. `kind` colours it, `about` is what a pointer over it is told."""
+    """A layer, or a join: a rectangle with words in it. `kind` colours it, `about` is the text that a pointer over it shows."""
 
     room: Rectangle
     words: tuple[TextLine, ...]
@@ -129,7 +129,7 @@ class Drawing:
 
 
 def wrapped(parts: Sequence[str], columns: int) -> list[str]:
-    """Arguments in lines of `columns` characters; one that is longer by itself is cut at spaces, else stands alone."""
+    """Arguments in lines of `columns` characters; one that is longer by itself is cut at spaces, or has a line of its own."""
     lines: list[str] = []
     words = [w for k, p in enumerate(parts) for w in (p + ("," if k + 1 < len(parts) else "")).split(" ")]
     for word in words:

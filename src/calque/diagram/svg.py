@@ -69,8 +69,8 @@ def _box(box: Box) -> str:
     fill, stroke = FILL[box.kind]
     r = box.room
     place = f'x="{_n(r.x)}" y="{_n(r.y)}" width="{_n(r.w)}" height="{_n(r.h)}" rx="{_n(box.round)}"'
-    told = f"<title>{_text(box.about)}</title>" if box.about else ""
-    return f'<g>{told}<rect {place} fill="{fill}" stroke="{stroke}"/>{"".join(_words(w) for w in box.words)}</g>'
+    tip = f"<title>{_text(box.about)}</title>" if box.about else ""
+    return f'<g>{tip}<rect {place} fill="{fill}" stroke="{stroke}"/>{"".join(_words(w) for w in box.words)}</g>'
 
 
 def _line(line: Route) -> str:

@@ -12,11 +12,9 @@ from typing import Any
 from calque.adl.signature import REQUIRED, Body, Parameter, Point, Setting, Word
 from calque.adl.tree import CheckedChain, Node
 from calque.explain import default_text
-from calque.layers.cost import FED, HERE
+from calque.layers.cost import FED, HERE, INPUT, SUM
 
 COPY = re.compile(r"^(.*)\[(\d+)\]$")
-IDENTITY, SUM = "id", "add"
-"""The layers that are no box: a line, and the sum whose identity is drawn as an arc."""
 
 
 @dataclass(frozen=True)
@@ -46,6 +44,16 @@ class LayerView:
         if reach is not None and (reach.first, reach.last) != (HERE.first, HERE.last):
             return "mixes"
         return "learns" if node.parameters else "plain"
+
+    @property
+    def is_identity(self) -> bool:
+        """Is its output its input? Then it is a line and no box."""
+        return bool(self.first.cost.output == INPUT)
+
+    @property
+    def is_sum(self) -> bool:
+        """Is its output the sum of its bodies' outputs? Then a body that is the identity is drawn as an arc."""
+        return bool(self.first.cost.output == SUM)
 
     @property
     def passes(self) -> bool:
@@ -88,7 +96,7 @@ class Steps:
     @property
     def bare(self) -> bool:
         """Is it the identity, without a label?"""
-        return all(not s.keys and isinstance(s.item, LayerView) and s.item.first.name == IDENTITY for s in self.steps)
+        return all(not s.keys and isinstance(s.item, LayerView) and s.item.is_identity for s in self.steps)
 
 
 @dataclass(frozen=True)
@@ -120,10 +128,10 @@ def _step(stem: str, chains: Sequence[CheckedChain]) -> Step:
     keys: list[str] = []
     for chain in chains:
         named = [name for name in chain.items if _stem(name) == stem]
-        found = [chain.items[name] for name in named]
-        nodes += [item for item in found if isinstance(item, Node)]
-        copies += [item for item in found if isinstance(item, CheckedChain)]
-        counts.append(sum(isinstance(item, CheckedChain) for item in found))
+        items = [chain.items[name] for name in named]
+        nodes += [item for item in items if isinstance(item, Node)]
+        copies += [item for item in items if isinstance(item, CheckedChain)]
+        counts.append(sum(isinstance(item, CheckedChain) for item in items))
         keys += [chain.labels[name] for name in named if name in chain.labels]
     if copies:
         return Step(Repeat(tuple(counts), view(copies)), tuple(keys))
@@ -153,20 +161,24 @@ def several(values: Sequence[object]) -> str:
 
 def argument_texts(layer: LayerView, width: int) -> list[str]:
     """The arguments that are not their defaults, as the language writes them; the width where it is not the model's."""
-    found = []
-    for p in _parameters(layer.first):
-        if isinstance(p.kind, Body | Point):
-            continue
-        values = [_text(_value(node, p)) for node in layer.nodes]
-        usual = str(width) if p.default == Setting("d") else default_text(p.default)
-        told = p.default is REQUIRED or (isinstance(p.default, Setting) and p.default.name != "d")
-        if not told and set(values) == {usual}:
-            continue
-        bare = p.kind.many or (isinstance(p.kind, Word) and p is _parameters(layer.first)[0])
-        by_copy = " by copy" if len(set(values)) > 1 else ""
-        text = several(values) + by_copy
-        found += text.split(", ") if p.kind.many and not by_copy else [text if bare else f"{p.name}={text}"]
-    return found
+    parameters = [p for p in _parameters(layer.first) if not isinstance(p.kind, Body | Point)]
+    return [text for p in parameters for text in _argument_texts(layer, p, width)]
+
+
+def _argument_texts(layer: LayerView, p: Parameter, width: int) -> list[str]:
+    """One argument; of `many` a text for each, none where it is the default."""
+    values = [_text(_value(node, p)) for node in layer.nodes]
+    usual = str(width) if p.default == Setting("d") else default_text(p.default)
+    always = p.default is REQUIRED or (isinstance(p.default, Setting) and p.default.name != "d")
+    if not always and set(values) == {usual}:
+        return []
+    text = several(values)
+    if len(set(values)) > 1:
+        text += " by copy"
+    elif p.kind.many:
+        return text.split(", ")
+    first = isinstance(p.kind, Word) and p is _parameters(layer.first)[0]
+    return [text if first or p.kind.many else f"{p.name}={text}"]
 
 
 def readings(layer: LayerView, width: int) -> Iterator[Reading]:

@@ -1,4 +1,4 @@
-"""The forms of the average that Zhang 2018's table 1 sets beside each other, as layers whose cost can be told.
+"""The forms of the average that Zhang 2018's table 1 sets beside each other, as layers whose cost can be computed.
 
 `average` is computed as a scan, the third of them. The others give the same outputs; no definition names them.
 """

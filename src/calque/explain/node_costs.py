@@ -5,8 +5,8 @@ declares nothing makes the figure unknown, and is named.
 """
 
 import math
-from collections.abc import Iterable
-from dataclasses import dataclass
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, replace
 
 from calque.adl.tree import CheckedChain, Node
 from calque.layers.cost import BACKWARDS, FED, Cost, Held, Products
@@ -63,10 +63,7 @@ def _sum(a: Figures, b: Figures, field: tuple[float, float]) -> Figures:
 def _layer(node: Node) -> Figures:
     cost: Cost = node.cost
     bodies = [figures(part) for part in node.parts.values() if part.side == node.side]
-    fields = [body.field for body in bodies]
-    if cost.reach is not None:
-        fields.append((cost.reach.first, cost.reach.last))
-    known = cost.products is not None and cost.state is not None and bool(fields)
+    known = cost.products is not None and cost.state is not None and (cost.reach is not None or bool(bodies))
     total = Figures(
         cost.parameters,
         cost.products or Products(),
@@ -77,25 +74,26 @@ def _layer(node: Node) -> Figures:
     )
     for body in bodies:
         total = _sum(total, body, (0, 0))
+    total = replace(total, field=_field(cost, bodies), order="n" if cost.bodies == FED else total.order)
+    for part in node.parts.values():
+        if part.side != node.side:
+            total = replace(_sum(total, _remembered(figures(part)), total.field), order=total.order)
+    return total
+
+
+def _field(cost: Cost, bodies: Sequence[Figures]) -> tuple[float, float]:
+    """The earliest and the latest position that a layer sees, itself and through its bodies."""
+    fields = [body.field for body in bodies]
+    if cost.reach is not None:
+        fields.append((cost.reach.first, cost.reach.last))
     first = min((f for f, _ in fields), default=0)
     last = max((f for _, f in fields), default=0)
     if cost.bodies == BACKWARDS:
-        first, last = -last, -first
-    elif cost.bodies == FED:
-        first = -math.inf
-        total = _replaced(total, order="n")
-    total = _replaced(total, field=(first, last))
-    for part in node.parts.values():
-        if part.side != node.side:
-            total = _replaced(_sum(total, _remembered(figures(part)), total.field), order=total.order)
-    return total
+        return -last, -first
+    return (-math.inf if cost.bodies == FED else first), last
 
 
 def _remembered(chain: Figures) -> Figures:
     """A source's chain, which runs once per sentence over its positions and keeps nothing itself."""
     products = Products(memory=chain.products.position, among=chain.products.visible)
     return Figures(chain.parameters, products, Held(), (0, 0), "1", chain.undeclared)
-
-
-def _replaced(f: Figures, field: tuple[float, float] | None = None, order: str | None = None) -> Figures:
-    return Figures(f.parameters, f.products, f.state, field or f.field, order or f.order, f.undeclared)

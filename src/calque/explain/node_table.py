@@ -144,45 +144,57 @@ def short(number: float) -> str:
 
 
 def _summary(model: ModelCosts, precision: str) -> list[str]:
-    checked, n, s = model.checked, model.length, model.source
-    products, held, item = model.decoder.products, model.decoder.state, BYTES[precision]
-    target = products.per_position(n, s) + model.per_place
-    rows = [
-        ("encoder", model.encoder.parameters, model.per_source_token, f"{checked.encoder.width_in} -> "),
-        ("decoder", model.decoder.parameters, target, f"{checked.decoder.width_in} -> "),
+    """The whole: both sides, what surrounds them, a step, its state, a sentence."""
+    n, s = model.length, model.source
+    return [
+        f"products: multiply-adds per token, n = {n} target and S = {s} source tokens; state: bytes in {precision}",
+        _side_line(model, "encoder"),
+        _side_line(model, "decoder"),
+        *_around_lines(model),
+        *_decoding_lines(model, precision),
+        f"hash     {model.checked.hash}",
     ]
-    lines = [
-        f"products: multiply-adds per token, n = {n} target and S = {s} source tokens; state: bytes in {precision}"
-    ]
-    outs = {"encoder": checked.encoder.width_out, "decoder": checked.decoder.width_out}
-    for name, parameters, cost, width in rows:
-        whose = "source" if name == "encoder" else "target"
-        operations, path, _ = model.form[name]
-        form = f"waits {operations:,}" + (f", hops {path:,.0f}" if math.isfinite(path) else "")
-        field = field_text((model.encoder if name == "encoder" else model.decoder).field)
-        lines.append(
-            f"{name:<9}{parameters:>14,} parameters  {short(cost):>6} per {whose} token  sees {field}, {form}, "
-            f"width {width}{outs[name]}"
-        )
-    if model.around.target_size:
-        lines.append(f"{'output':<9}{model.output:>14,} parameters  {short(model.output_products):>6} per target token")
-        lines.append(f"{'input':<9}{model.embeddings:>14,} parameters of embeddings that are not the output layer's")
-        lines.append(f"{'together':<9}{model.parameters:>14,} parameters")
+
+
+def _side_line(model: ModelCosts, name: str) -> str:
+    if name == "encoder":
+        side, chain, whose, cost = model.encoder, model.checked.encoder, "source", model.per_source_token
     else:
-        lines.append(f"{'together':<9}{model.parameters:>14,} without embeddings and output layer")
+        side, chain, whose = model.decoder, model.checked.decoder, "target"
+        cost = side.products.per_position(model.length, model.source) + model.per_place
+    operations, path, _ = model.form[name]
+    form = f"waits {operations:,}" + (f", hops {path:,.0f}" if math.isfinite(path) else "")
+    return (
+        f"{name:<9}{side.parameters:>14,} parameters  {short(cost):>6} per {whose} token  sees {field_text(side.field)}, "
+        f"{form}, width {chain.width_in} -> {chain.width_out}"
+    )
+
+
+def _around_lines(model: ModelCosts) -> list[str]:
+    """Embeddings and output layer, where the vocabularies are known, and the sum."""
+    if not model.around.target_size:
+        return [f"{'together':<9}{model.parameters:>14,} without embeddings and output layer"]
+    return [
+        f"{'output':<9}{model.output:>14,} parameters  {short(model.output_products):>6} per target token",
+        f"{'input':<9}{model.embeddings:>14,} parameters of embeddings that are not the output layer's",
+        f"{'together':<9}{model.parameters:>14,} parameters",
+    ]
+
+
+def _decoding_lines(model: ModelCosts, precision: str) -> list[str]:
+    """A step as a function of t and S, its state, and a whole sentence."""
+    n, s = model.length, model.source
+    products, held, item = model.decoder.products, model.decoder.state, BYTES[precision]
     step = [short(products.position + model.output_products)]
     step += [f"{short(c)} {x}" for c, x in ((products.visible, "t"), (products.source, "S")) if c]
-    lines.append(f"step t   {' + '.join(step)} multiply-adds; at t = {n}: {short(model.step_products(n))}")
     kept = [f"{POSITIONS + held.row * item + held.exact * max(4, item):,}"]
     grows = ((held.place, "(t + 1)"), (held.memory, "S"), (held.ahead, "t"))
     kept += [f"{c * item:,} {x}" for c, x in grows if c]
-    lines.append(
+    place = f"; each place once, {short(model.per_place)}" if model.per_place else ""
+    return [
+        f"step t   {' + '.join(step)} multiply-adds; at t = {n}: {short(model.step_products(n))}",
         f"state    {' + '.join(kept)} bytes for t words; at t = {n}: {model.state_bytes(precision):,}"
-        f" (beams: {ORIGIN} t more a row, S{' and t' * bool(held.ahead)} once)"
-    )
-    lines.append(
+        f" (beams: {ORIGIN} t more a row, S{' and t' * bool(held.ahead)} once)",
         f"sentence {short(model.sentence)} multiply-adds to write {n} words for {s}; the source once, "
-        f"{short(model.per_source_token)} per token"
-        + (f"; each place once, {short(model.per_place)}" if model.per_place else "")
-    )
-    return [*lines, f"hash     {checked.hash}"]
+        f"{short(model.per_source_token)} per token{place}",
+    ]

@@ -1,7 +1,7 @@
 """Over how many operations a signal comes from one position to another, and how many wait for each other.
 
 Counted are the operations that carry a signal from one position to another; the way through the layers at one position is free.
-The same of a whole architecture as Zhang 2018 (table 1) and Vaswani 2017 tell of single layers.
+For a whole architecture, what Zhang 2018 (table 1) and Vaswani 2017 report for single layers.
 """
 
 import math

@@ -65,7 +65,7 @@ class ModelCosts:
 
     @property
     def per_place(self) -> int:
-        """Multiply-adds per target position of what is foreseen before the first word."""
+        """Multiply-adds per target position of what is computed ahead, before the first word."""
         return self.decoder.products.per_place(self.source)
 
     @property
@@ -79,8 +79,9 @@ class ModelCosts:
 
     @property
     def sentence(self) -> float:
-        """Multiply-adds to decode a sentence: the encoder, the memories, what is foreseen of `length` positions, as many steps of
-        one row."""
+        """Multiply-adds to decode a sentence: the encoder, the memories, what is computed ahead for `length`
+        positions, as many steps of one row.
+        """
         steps = sum(self.step_products(t) for t in (1, self.length)) * self.length / 2
         return self.per_source_token * self.source + self.per_place * self.length + steps
 

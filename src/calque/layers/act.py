@@ -9,7 +9,7 @@ from calque.layers.contract import Context, Example, Fault, Parts, Site, Statele
 
 
 class Act(Stateless):
-    """act(h, v) = v(h), element by element; `glu` returns half the width."""
+    """act(h, v) = v(h), element by element (Domhan 2018, section 2.3). [d] -> [d]; `glu`([a; b]) = a * sigmoid(b): [d] -> [d/2]."""
 
     name = "act"
     known_as = ("activation(v)", "nonlinearity(v)")

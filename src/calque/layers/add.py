@@ -6,6 +6,7 @@ from torch import Tensor
 
 from calque.adl.signature import Body, arg
 from calque.layers.contract import BodyArg, Example, Fault, Merge, Site
+from calque.layers.cost import SUM, Cost
 
 
 class Add(Merge):
@@ -25,6 +26,10 @@ class Add(Merge):
         if len(set(widths)) > 1:
             raise Fault("C201", layer="add", widths=widths)
         return widths[0]
+
+    @classmethod
+    def cost(cls, args: Args, site: Site) -> Cost:
+        return super().cost(args, site)._replace(output=SUM)
 
     def merge(self, x: Tensor, outputs: list[Tensor]) -> Tensor:
         return reduce(torch.add, outputs)

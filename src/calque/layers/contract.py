@@ -39,6 +39,9 @@ __all__ = [
     "DECODER",
     "ENCODER",
     "HERE",
+    "NO_CELL",
+    "OWN_CELL",
+    "WHOLE_CELL",
     "BodyArg",
     "Context",
     "Cost",
@@ -61,6 +64,8 @@ __all__ = [
     "StateShape",
     "Stateless",
 ]
+
+NO_CELL, OWN_CELL, WHOLE_CELL = "none", "own", "whole"
 
 
 class Point(NamedTuple):
@@ -149,6 +154,13 @@ class Layer(nn.Module, ABC):
     """How other notations write the layer, for the help of an error; `calque.adl.advice.aliases` says in which form."""
     fixed: ClassVar[bool] = False
     """The attention weights it records follow from positions alone, and need not sum to one at most."""
+
+    undrawn: ClassVar[tuple[str, ...]] = ()
+    """Its own parameters that start as the layer makes them under every scheme of initialisation."""
+    joint: ClassVar[tuple[str, ...]] = ()
+    """Linear parts that initialisation may take as the rows of one matrix, where all of them map the same width."""
+    cell: ClassVar[str] = NO_CELL
+    """Which matrices initialisation takes as one recurrent cell's: `OWN_CELL`, its own; `WHOLE_CELL`, those of its bodies too."""
 
     def __init__(self, args: LayerArguments, site: Site, parts: Parts):
         super().__init__()

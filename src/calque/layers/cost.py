@@ -3,9 +3,12 @@
 from calque.adl.declaration import (
     BACKWARDS,
     BEFORE,
+    COMPUTED,
     EVERYWHERE,
     FED,
     HERE,
+    INPUT,
+    SUM,
     TOGETHER,
     Cost,
     Held,
@@ -13,4 +16,5 @@ from calque.adl.declaration import (
     Reach,
 )
 
-__all__ = ["BACKWARDS", "BEFORE", "EVERYWHERE", "FED", "HERE", "TOGETHER", "Cost", "Held", "Products", "Reach"]
+__all__ = ["BACKWARDS", "BEFORE", "COMPUTED", "EVERYWHERE", "FED", "HERE", "INPUT", "SUM", "TOGETHER"]
+__all__ += ["Cost", "Held", "Products", "Reach"]

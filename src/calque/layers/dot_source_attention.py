@@ -11,18 +11,29 @@ from calque.layers.cost import HERE, Cost, Held, Products
 from calque.layers.dot import compare, head_scale, join, split
 from calque.layers.drop import drop
 from calque.layers.linears import scaled
-from calque.layers.local import (
-    Near,
-    bounds_arg,
-    center_arg,
-    check_window,
-    renorm_arg,
-    window_arg,
-    window_products,
-    windowed,
-)
+from calque.layers.local import Near, WindowArgs
 from calque.layers.source import SourceAttention, weigh, widths
 from calque.layers.state import Memory
+
+
+@dataclass(frozen=True)
+class _DotArgs:
+    """The arguments beside those of the window."""
+
+    heads: int = arg(Int(1, 1024), Setting("heads"), "number of heads; divides the widths it cuts")
+    width: int = arg(
+        Int(),
+        Setting("d"),
+        "width of projected queries, keys and values of all heads together, and of W_o's output",
+    )
+    s: int | None = arg(Int(optional=True), None, "scores are divided by sqrt(s); none: by the root of a head's width")
+    project: str = arg(Word(choices=("all", "q", "none")), "all", "which of queries, keys and values are projected")
+    out: bool = arg(Flag(), True, "project the contexts with W_o")
+    bias: bool = arg(Flag(), False, "biases of all projections")
+    dropout: float = arg(Real(0.0, 1.0, below=True), 0.0, "probability of a zero among the weights")
+    from_: SourceArg | None = arg(Point(optional=True), SourceDefault("end"), "what keys and values are made of")
+    keys: SourceArg | None = arg(Point(optional=True), None, "what keys are made of, with `values`, instead of `from`")
+    values: SourceArg | None = arg(Point(optional=True), None, "what values are made of")
 
 
 class DotSourceAttention(SourceAttention):
@@ -49,6 +60,7 @@ class DotSourceAttention(SourceAttention):
         "encoder_decoder_attention",
         "source_attention",
     )
+    joint = ("q", "k", "v")
     examples = (
         Example("mh_dot_src_att(heads=2)", (DECODER,)),
         Example("mh_dot_src_att(heads=1, width=6, s=8, out=no, bias=yes, from=@end -> norm)", (DECODER,)),
@@ -62,30 +74,7 @@ class DotSourceAttention(SourceAttention):
     )
 
     @dataclass(frozen=True)
-    class Args:
-        heads: int = arg(Int(1, 1024), Setting("heads"), "number of heads; divides the widths it cuts")
-        width: int = arg(
-            Int(),
-            Setting("d"),
-            "width of projected queries, keys and values of all heads together, and of W_o's output",
-        )
-        s: int | None = arg(
-            Int(optional=True), None, "scores are divided by sqrt(s); none: by the root of a head's width"
-        )
-        project: str = arg(Word(choices=("all", "q", "none")), "all", "which of queries, keys and values are projected")
-        out: bool = arg(Flag(), True, "project the contexts with W_o")
-        bias: bool = arg(Flag(), False, "biases of all projections")
-        dropout: float = arg(Real(0.0, 1.0, below=True), 0.0, "probability of a zero among the weights")
-        from_: SourceArg | None = arg(Point(optional=True), SourceDefault("end"), "what keys and values are made of")
-        keys: SourceArg | None = arg(
-            Point(optional=True), None, "what keys are made of, with `values`, instead of `from`"
-        )
-        values: SourceArg | None = arg(Point(optional=True), None, "what values are made of")
-        window: int | None = window_arg()
-        center: str = center_arg()
-        bounds: str = bounds_arg()
-        renorm: bool = renorm_arg()
-
+    class Args(WindowArgs, _DotArgs):
         EITHER: ClassVar = (("from",), ("keys", "values"))
 
     def __init__(self, args: Args, site: Site, parts: Parts):
@@ -98,14 +87,14 @@ class DotSourceAttention(SourceAttention):
         self.out = nn.Linear(context, args.width, bias=args.bias) if args.out else nn.Identity()
         self.heads, self.width, self.dropout = args.heads, site.width, args.dropout
         self.scale = head_scale(args.s, query // args.heads)
-        self.local = windowed(args, site.width, args.heads)
+        self.local = args.local(site.width, args.heads)
         self._asked: Tensor | None = None
         self._told: Tensor | None = None
 
     @classmethod
     def infer(cls, args: Args, site: Site) -> int:
         key, value = widths(args)
-        check_window(args, cls.name)
+        args.check_window(cls.name)
         if args.project == "none" and key != site.width:
             raise Fault("C206", layer=cls.name, expected=key, found=site.width)
         for width in (args.width,) if args.project == "all" else (key, value):
@@ -120,7 +109,7 @@ class DotSourceAttention(SourceAttention):
         asked = 0 if args.project == "none" else query * site.width
         remembered = args.width * (key + value) if args.project == "all" else 0
         out = args.width * context * args.out
-        predicted = window_products(args, site.width, args.heads)
+        predicted = args.window_products(site.width, args.heads)
         biased = {"all": 3 * args.width, "q": query, "none": 0}[args.project] + args.width * args.out
         return Cost(
             asked + remembered + out + predicted + biased * args.bias,

@@ -6,8 +6,9 @@ from jaxtyping import Float
 from torch import Tensor
 
 from calque.adl.signature import Body, Int, Setting, arg
-from calque.layers.contract import DECODER, BodyArg, Context, Example, Fault, Layer, Parts, Site
+from calque.layers.contract import DECODER, WHOLE_CELL, BodyArg, Context, Example, Layer, Parts, Site
 from calque.layers.cost import FED, Cost, Held, Products
+from calque.layers.gated import check_body
 from calque.layers.state import Cell, State, States
 from calque.layers.stepping import begin, proceed
 
@@ -22,6 +23,7 @@ class Feed(Layer):
     name = "feed"
     known_as = ("input_feeding", "input_feed")
     sides = (DECODER,)
+    cell = WHOLE_CELL
     examples = (
         Example("feed(ff)", (DECODER,)),
         Example("feed(rnn -> concat(id, mlp_src_att) -> ff)", (DECODER,)),
@@ -43,9 +45,7 @@ class Feed(Layer):
 
     @classmethod
     def infer(cls, args: Args, site: Site) -> int:
-        if args.body.width != args.width:
-            raise Fault("C202", layer="feed", expected=args.width, found=args.body.width)
-        return args.width
+        return check_body(cls.name, args.body, args.width)
 
     @classmethod
     def cost(cls, args: Args, site: Site) -> Cost:

@@ -1,21 +1,19 @@
-from dataclasses import dataclass
 from typing import cast
 
 import torch
 from jaxtyping import Float
 from jaxtyping import Int as Whole
-from torch import Tensor, nn
+from torch import Tensor
 from torch.nn import functional as F
 
-from calque.adl.signature import Flag, Int, Real, Setting, Word, arg
 from calque.layers.banded import banded
-from calque.layers.contract import DECODER, ENCODER, Context, Example, Fault, Layer, Parts, Site
+from calque.layers.contract import DECODER, ENCODER, Context, Example, Parts, Site
 from calque.layers.cost import Cost, Held, Products, Reach
-from calque.layers.fixed import FORMS, furthest, weigh
+from calque.layers.fixed import FixedArgs, FixedAttention
 from calque.layers.state import State, Window, accumulated
 
 
-class HardCodedSelfAttention(Layer):
+class HardCodedSelfAttention(FixedAttention):
     """hc_self_att(H) = [C_1; ...; C_h] W_o, C_k,i = sum_j w(j - i - o_k) H_j W_v,k: one head per offset o_k, nothing learned
     but the projections (You 2020, equation 2).
 
@@ -32,7 +30,6 @@ class HardCodedSelfAttention(Layer):
 
     name = "hc_self_att"
     known_as = ("hard_coded_attention", "hc_att", "hard_coded_self_attention")
-    fixed = True
     examples = (
         Example("hc_self_att(-1, 1)", (ENCODER,)),
         Example("hc_self_att(-1, 0)", (DECODER,)),
@@ -42,55 +39,35 @@ class HardCodedSelfAttention(Layer):
         Example("hc_self_att(0, sigma=0.4, project=no, width=6)"),
     )
 
-    @dataclass(frozen=True)
-    class Args:
-        offsets: tuple[int, ...] = arg(
-            Int(-1023, 1023, many=True),
-            doc="where each head looks, relative to its position; one or more",
-            known_as=("centers", "positions"),
-        )
-        width: int = arg(
-            Int(), Setting("d"), "width of the projected values of all heads together, and of W_o's output"
-        )
-        form: str = arg(Word(choices=FORMS), "gauss", "what the weights are")
-        sigma: float = arg(Real(0.1, 100.0), 1.0, "gauss and conv: the deviation, in positions", known_as=("std",))
-        reach: int = arg(Int(0, 1023), 1, "conv: positions on either side of a centre")
-        project: bool = arg(Flag(), True, "project the values with W_v; otherwise they are the input")
-        out: bool = arg(Flag(), True, "project the contexts with W_o")
+    Args = FixedArgs
 
-    def __init__(self, args: Args, site: Site, parts: Parts):
-        super().__init__(args, site, parts)
-        values = args.width if args.project else site.width
-        self.v = nn.Linear(site.width, values, bias=False) if args.project else nn.Identity()
-        self.out = nn.Linear(values, args.width, bias=False) if args.out else nn.Identity()
-        self.before = max(0, _reach(args) - min(args.offsets))
-        self.after = 0 if site.side == DECODER else max(0, _reach(args) + max(args.offsets))
+    def __init__(self, args: FixedArgs, site: Site, parts: Parts):
+        super().__init__(args, site, parts, site.width)
+        values = args.value_width(site.width)
+        self.before = max(0, args.furthest - min(args.offsets))
+        self.after = 0 if site.side == DECODER else max(0, args.furthest + max(args.offsets))
         # Not a buffer: a cast of the module would round it.
         self.table = _weights(args, torch.arange(-self.before, self.after + 1), values)
         self.values = values
         self.args, self.causal = args, site.side == DECODER
 
     @classmethod
-    def infer(cls, args: Args, site: Site) -> int:
-        values = args.width if args.project else site.width
-        if values % len(args.offsets):
-            raise Fault("C205", "offsets", heads=len(args.offsets), width=values)
-        return args.width if args.out else values
+    def infer(cls, args: FixedArgs, site: Site) -> int:
+        return args.width_out(site.width)
 
     @classmethod
-    def cost(cls, args: Args, site: Site) -> Cost:
-        values = args.width if args.project else site.width
-        products = site.width * values * args.project + values * args.width * args.out
-        first, last = min(args.offsets) - _reach(args), max(args.offsets) + _reach(args)
+    def cost(cls, args: FixedArgs, site: Site) -> Cost:
+        products = sum(args.projections(site.width))
+        first, last = min(args.offsets) - args.furthest, max(args.offsets) + args.furthest
         reach = Reach(min(first, 0), min(last, 0)) if site.side == DECODER else Reach(first, last)
-        return Cost(products, Products(products), Held(row=max(0, -first) * values), reach)
+        return Cost(products, Products(products), Held(row=max(0, -first) * args.value_width(site.width)), reach)
 
     def forward(self, x: Float[Tensor, "B T D"], ctx: Context) -> Float[Tensor, "B T E"]:
         v = self.v(x)
         if ctx.mask is not None and self.after:  # padding is behind a sentence: who does not look ahead sees none
             v = v * ctx.mask[:, :, None].to(v.dtype)
         if ctx.record is not None:
-            weights = self._told(torch.arange(x.shape[1], device=x.device)[None], x.shape[1], x)
+            weights = self._recorded(torch.arange(x.shape[1], device=x.device)[None], x.shape[1], x)
             ctx.record(self.path, weights if ctx.mask is None else weights * ctx.mask[:, None, None].to(x.dtype))
         return self._attend(F.pad(v, (0, 0, self.before, self.after)))
 
@@ -100,7 +77,7 @@ class HardCodedSelfAttention(Layer):
     def step(self, x: Float[Tensor, "B n D"], state: State, ctx: Context) -> tuple[Tensor, State]:
         seen, after = cast("Window", state).write(self.v(x), ctx.mask)
         if ctx.record is not None:
-            ctx.record(self.path, self._told(ctx.now.positions, ctx.now.visible, x))
+            ctx.record(self.path, self._recorded(ctx.now.positions, ctx.now.visible, x))
         return self._attend(seen), after
 
     def _attend(self, seen: Float[Tensor, "B W D"]) -> Float[Tensor, "B T E"]:
@@ -110,23 +87,20 @@ class HardCodedSelfAttention(Layer):
                 self.table = self.table.to(seen.device, kind)
         return cast("Tensor", self.out(banded(seen, self.table).to(seen.dtype)))
 
-    def _told(self, at: Whole[Tensor, "#B T"], length: int, like: Float[Tensor, "B T D"]) -> Float[Tensor, "B H T S"]:
+    def _recorded(
+        self, at: Whole[Tensor, "#B T"], length: int, like: Float[Tensor, "B T D"]
+    ) -> Float[Tensor, "B H T S"]:
         """The weight of each of `length` positions for the queries at these places."""
         seen, queries = torch.arange(length, device=at.device), at[:, None, :, None]
         away = (seen - queries - torch.tensor(self.args.offsets, device=at.device)[:, None, None]).double()
-        weights = weigh(away, self.args.form, self.args.sigma, self.args.reach)
+        weights = self.args.weights(away)
         if self.causal:
             weights = weights * (seen <= queries)
         return weights.to(like.dtype).expand(len(like), -1, -1, -1)
 
 
-def _reach(args: HardCodedSelfAttention.Args) -> int:
-    """Positions with weights on either side of a centre."""
-    return furthest(args.form, args.sigma, args.reach)
-
-
-def _weights(args: HardCodedSelfAttention.Args, at: Tensor, width: int) -> Float[Tensor, "k D"]:
+def _weights(args: FixedArgs, at: Tensor, width: int) -> Float[Tensor, "k D"]:
     """The weight of the value at each relative position, for every number of the width, in float64."""
     x = (at[:, None] - torch.tensor(args.offsets)).double()
-    w = weigh(x, args.form, args.sigma, args.reach)
+    w = args.weights(x)
     return w.repeat_interleave(width // len(args.offsets), 1)

@@ -3,16 +3,16 @@ from typing import cast
 
 import torch
 from jaxtyping import Float
-from torch import Tensor, nn
+from torch import Tensor
 
-from calque.adl.signature import Flag, Int, Point, Real, Setting, SourceDefault, Word, arg
-from calque.layers.contract import DECODER, Context, Example, Fault, Layer, Parts, Site, SourceArg
+from calque.adl.signature import Flag, Point, SourceDefault, arg
+from calque.layers.contract import DECODER, Context, Example, Fault, Parts, Site, SourceArg
 from calque.layers.cost import HERE, Cost, Held, Products
-from calque.layers.fixed import FORMS, weigh
+from calque.layers.fixed import FixedArgs, FixedAttention
 from calque.layers.state import Foreseen, State, accumulated
 
 
-class HardCodedSourceAttention(Layer):
+class HardCodedSourceAttention(FixedAttention):
     """hc_src_att(H, U) = [C_1; ...; C_h] W_o, C_k,i = sum_j w(j - floor(gamma i) - o_k) U_j W_v,k: one head per offset o_k,
     nothing learned but the projections (You 2020, section 3.2).
 
@@ -21,7 +21,7 @@ class HardCodedSourceAttention(Layer):
     the authors' code, where gamma is 1 by mistake. The weights w are those of `hc_self_att`.
 
     Weights are never made to sum to one: what falls outside the sentence or on padding is lost, and a target much longer than
-    gamma foretells sees nothing. With `clamp` gamma i is at most the sentence's last position. The paper centres on -1, 0 and 1,
+    gamma predicts sees nothing. With `clamp` gamma i is at most the sentence's last position. The paper centres on -1, 0 and 1,
     three heads that divide neither 4 nor 8; -1, 0, 0, 1 do.
 
     No output depends on the decoder's words, so all of them are computed once per sentence, W_o included, up to the state's
@@ -31,7 +31,6 @@ class HardCodedSourceAttention(Layer):
     name = "hc_src_att"
     known_as = ("hard_coded_source_attention", "hard_coded_cross_attention")
     sides = (DECODER,)
-    fixed = True
     examples = (
         Example("res(hc_src_att(-1, 0, 0, 1))", (DECODER,)),
         Example("hc_src_att(0, 1, -2, width=6, floor=no, out=no)", (DECODER,)),
@@ -45,66 +44,50 @@ class HardCodedSourceAttention(Layer):
     )
 
     @dataclass(frozen=True)
-    class Args:
-        offsets: tuple[int, ...] = arg(
-            Int(-1023, 1023, many=True), doc="where each head looks, relative to gamma i; one or more"
-        )
-        width: int = arg(
-            Int(), Setting("d"), "width of the projected values of all heads together, and of W_o's output"
-        )
-        form: str = arg(Word(choices=FORMS), "gauss", "what the weights are")
-        sigma: float = arg(Real(0.1, 100.0), 1.0, "gauss and conv: the deviation, in positions")
-        reach: int = arg(Int(0, 1023), 1, "conv: how far from a centre there are weights, in positions")
-        project: bool = arg(Flag(), True, "project the values with W_v; otherwise they are the source")
-        out: bool = arg(Flag(), True, "project the contexts with W_o")
+    class Args(FixedArgs):
         floor: bool = arg(Flag(), True, "centres are whole; otherwise real")
         clamp: bool = arg(Flag(), False, "let no gamma i lie behind the sentence")
         from_: SourceArg = arg(Point(), SourceDefault("end"), "what values are made of")
 
     def __init__(self, args: Args, site: Site, parts: Parts):
-        super().__init__(args, site, parts)
-        values = _values(args)
-        self.v = nn.Linear(args.from_.width, values, bias=False) if args.project else nn.Identity()
-        self.out = nn.Linear(values, args.width, bias=False) if args.out else nn.Identity()
+        super().__init__(args, site, parts, args.from_.width)
         self.args, self.gamma = args, site.gamma
 
     @classmethod
     def infer(cls, args: Args, site: Site) -> int:
-        values = _values(args)
-        if values % len(args.offsets):
-            raise Fault("C205", "offsets", heads=len(args.offsets), width=values)
+        width = args.width_out(args.from_.width)
         if args.form == "index" and not args.floor:
             raise Fault("C216", "form", layer=cls.name)
-        return args.width if args.out else values
+        return width
 
     @classmethod
     def cost(cls, args: Args, site: Site) -> Cost:
-        values = _values(args)
-        projected, out = args.from_.width * values * args.project, values * args.width * args.out
-        products = Products(memory=projected, ahead=out, across=values)
-        return Cost(projected + out, products, Held(ahead=args.width if args.out else values), HERE)
+        read = args.from_.width
+        projected, out = args.projections(read)
+        products = Products(memory=projected, ahead=out, across=args.value_width(read))
+        return Cost(projected + out, products, Held(ahead=args.width_out(read)), HERE)
 
     def forward(self, x: Float[Tensor, "B T D"], ctx: Context) -> Float[Tensor, "B T E"]:
-        told = self._foresee(x.shape[1], ctx)
-        if ctx.record is not None and told.weights is not None:
-            ctx.record(self.path, told.weights)
-        return told.values
+        ahead = self._foresee(x.shape[1], ctx)
+        if ctx.record is not None and ahead.weights is not None:
+            ctx.record(self.path, ahead.weights)
+        return ahead.values
 
     def init_state(self, batch: int, capacity: int, ctx: Context) -> State:
         return self._foresee(capacity, ctx)
 
     def step(self, x: Float[Tensor, "B n D"], state: State, ctx: Context) -> tuple[Tensor, State]:
-        (told, weights), chunk = cast("Foreseen", state), ctx.now
+        (outputs, weights), chunk = cast("Foreseen", state), ctx.now
         if ctx.record is not None and weights is not None:
             rows = torch.arange(len(x), device=x.device) // ctx.beams
-            places = chunk.positions.clamp(max=told.shape[1] - 1)
+            places = chunk.positions.clamp(max=outputs.shape[1] - 1)
             ctx.record(self.path, weights[rows[:, None], :, places].transpose(1, 2))
         if (at := chunk.history.at) is not None:
-            y = told[:, at : at + x.shape[1]]
+            y = outputs[:, at : at + x.shape[1]]
             return y if ctx.beams == 1 else y.repeat_interleave(ctx.beams, 0), state
         sentence = torch.arange(len(x), device=x.device)[:, None] // ctx.beams
-        # Idle positions may count past the capacity; their output is nobody's.
-        return told[sentence, chunk.positions.clamp(max=told.shape[1] - 1)], state
+        # Idle positions may count past the capacity; nobody reads their output.
+        return outputs[sentence, chunk.positions.clamp(max=outputs.shape[1] - 1)], state
 
     def _foresee(self, places: int, ctx: Context) -> Foreseen:
         """The outputs at the first `places` positions of every sentence, and with a recorder the weights."""
@@ -117,11 +100,11 @@ class HardCodedSourceAttention(Layer):
         lengths = None if point.mask is None else point.mask.sum(1)
         weights = self._weights(places, v.shape[1], lengths, v.device).to(kind)
         contexts = torch.matmul(weights, apart).transpose(1, 2).flatten(2)
-        told = None
+        recorded = None
         if ctx.record is not None:
             seen = 1 if point.mask is None else point.mask[:, None, None].to(v.dtype)
-            told = weights.to(v.dtype).expand(len(v), -1, -1, -1) * seen
-        return Foreseen(self.out(contexts.to(v.dtype)), told)
+            recorded = weights.to(v.dtype).expand(len(v), -1, -1, -1) * seen
+        return Foreseen(self.out(contexts.to(v.dtype)), recorded)
 
     def _weights(
         self, places: int, source: int, lengths: Tensor | None, device: torch.device
@@ -135,9 +118,4 @@ class HardCodedSourceAttention(Layer):
             centres = centres.floor()
         offsets = torch.tensor(self.args.offsets, device=device)[None, :, None, None]
         j = torch.arange(source, dtype=torch.float64, device=device)
-        return weigh(j - centres - offsets, self.args.form, self.args.sigma, self.args.reach)
-
-
-def _values(args: HardCodedSourceAttention.Args) -> int:
-    """The width of the values."""
-    return args.width if args.project else args.from_.width
+        return self.args.weights(j - centres - offsets)

@@ -1,7 +1,8 @@
 from jaxtyping import Float
 from torch import Tensor
 
-from calque.layers.contract import Context, Example, Stateless
+from calque.layers.contract import Context, Example, NoArgs, Site, Stateless
+from calque.layers.cost import INPUT, Cost
 
 
 class Identity(Stateless):
@@ -10,6 +11,10 @@ class Identity(Stateless):
     name = "id"
     known_as = ("identity", "noop", "skip_connection", "embedding", "embed")
     examples = (Example("id"),)
+
+    @classmethod
+    def cost(cls, args: NoArgs, site: Site) -> Cost:
+        return super().cost(args, site)._replace(output=INPUT)
 
     def forward(self, x: Float[Tensor, "B T D"], ctx: Context) -> Float[Tensor, "B T D"]:
         return x

@@ -1,18 +1,17 @@
-from dataclasses import dataclass
 from typing import cast
 
 import torch
 from jaxtyping import Float
-from torch import Tensor, nn
+from torch import Tensor
 
-from calque.adl.signature import Int, arg
-from calque.layers.contract import DECODER, Context, Example, Layer, Parts, Site
-from calque.layers.cost import HERE, Cost, Held, Products
+from calque.layers.contract import DECODER, Context, Example, Site
+from calque.layers.cost import Cost, Held
+from calque.layers.rows import LearnedRows
 from calque.layers.state import Cell, State
 
 
-class LearnedLength(Layer):
-    """learn_length(h_t) = h_t + l_m, l a table of `length` learned rows, m the number of source tokens (Gehring 2017, appendix A).
+class LearnedLength(LearnedRows):
+    """learn_length(h_t) = h_t + l_m, l: [length, d] learned, m the number of source tokens (Gehring 2017, appendix A).
 
     The paper gives the decoder and its attention "a distributed representation of the input length" and does not say how, and
     the released code does not have it. Added to the embedding of the previous word it reaches both. The end symbol counts
@@ -23,17 +22,9 @@ class LearnedLength(Layer):
     sides = (DECODER,)
     examples = (Example("learn_length", (DECODER,)), Example("learn_length(3)", (DECODER,)))
 
-    @dataclass(frozen=True)
-    class Args:
-        length: int = arg(Int(), 1024, "rows of the table")
-
-    def __init__(self, args: Args, site: Site, parts: Parts):
-        super().__init__(args, site, parts)
-        self.table = nn.Parameter(torch.randn(args.length, site.width) * 0.05)
-
     @classmethod
-    def cost(cls, args: Args, site: Site) -> Cost:
-        return Cost(args.length * site.width, Products(), Held(row=site.width), HERE)
+    def cost(cls, args: LearnedRows.Args, site: Site) -> Cost:
+        return super().cost(args, site)._replace(state=Held(row=site.width))
 
     def forward(self, x: Float[Tensor, "B T D"], ctx: Context) -> Float[Tensor, "B T D"]:
         return x + self._row(ctx)[:, None]
@@ -50,4 +41,4 @@ class LearnedLength(Layer):
             m = source.value.new_full((source.value.shape[0],), source.value.shape[1], dtype=torch.int64)
         else:
             m = source.mask.sum(1)
-        return self.table[(m - 1).clamp(0, self.table.shape[0] - 1)]  # a blank sentence has no token at all
+        return self.row(m - 1)  # a blank sentence has no token at all: the first row

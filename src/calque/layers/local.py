@@ -2,7 +2,8 @@
 (Luong 2015, section 3.2).
 """
 
-from typing import Any, NamedTuple, Protocol, runtime_checkable
+from dataclasses import dataclass
+from typing import NamedTuple
 
 import torch
 from jaxtyping import Bool, Float, Int
@@ -18,58 +19,44 @@ MONOTONIC, PREDICT = "monotonic", "predict"
 FLOOR, ROUND, REAL = "floor", "round", "real"
 
 
-@runtime_checkable
-class LocalArgs(Protocol):
-    """The arguments of a layer that can look through a window."""
+@dataclass(frozen=True)
+class WindowArgs:
+    """The arguments of a layer that can look through a window, and what follows from them.
 
-    @property
-    def window(self) -> int | None: ...
-    @property
-    def center(self) -> str: ...
-    @property
-    def bounds(self) -> str: ...
-    @property
-    def renorm(self) -> bool: ...
+    They come last among a layer's arguments: `class Args(WindowArgs, Own)`, since a dataclass takes the fields of its last
+    base first.
+    """
 
-
-def window_arg() -> Any:
-    """How far a window reaches."""
-    return arg(Whole(optional=True), None, "D, positions on either side of a centre that are seen; none: all are")
-
-
-def center_arg() -> Any:
-    """Where it stands."""
-    return arg(Word(choices=(MONOTONIC, PREDICT)), MONOTONIC, "of a window: at min(t, S - 1), or at a predicted p_t")
-
-
-def bounds_arg() -> Any:
-    """What is inside of it."""
-    return arg(
+    window: int | None = arg(
+        Whole(optional=True), None, "D, positions on either side of a centre that are seen; none: all are"
+    )
+    center: str = arg(
+        Word(choices=(MONOTONIC, PREDICT)), MONOTONIC, "of a window: at min(t, S - 1), or at a predicted p_t"
+    )
+    bounds: str = arg(
         Word(choices=(FLOOR, ROUND, REAL)),
         FLOOR,
         "of a predicted p_t: D on either side of floor(p_t), of round(p_t), of p_t",
     )
+    renorm: bool = arg(Flag(), False, "make what the Gaussian of a predicted centre leaves sum to one")
 
+    def check_window(self, layer: str, loses: bool = False) -> None:
+        """Raises `Fault` C209 and C211 for arguments without effect; `loses`: weights sum to less than one in any case."""
+        given = [name for name, plain in (("center", MONOTONIC), ("bounds", FLOOR)) if getattr(self, name) != plain]
+        if self.window is None and (given or (self.renorm and not loses)):
+            name = (given or ["renorm"])[0]
+            raise Fault("C209", name, name=name, layer=layer)
+        if self.window is not None and self.center == MONOTONIC and (given or self.renorm):
+            name = (given or ["renorm"])[0]
+            raise Fault("C211", name, name=name)
 
-def renorm_arg(doc: str = "make what the Gaussian of a predicted centre leaves sum to one") -> Any:
-    """Whether anything is lost."""
-    return arg(Flag(), False, doc)
+    def window_products(self, width: int, heads: int = 1) -> int:
+        """Parameters of W_p and v_p, and multiply-adds per position."""
+        return width * (width + heads) if self.window is not None and self.center == PREDICT else 0
 
-
-def check_window(args: LocalArgs, layer: str, loses: bool = False) -> None:
-    """Raises `Fault` C209 and C211 for arguments that say nothing; `loses`: weights sum to less than one in any case."""
-    given = [name for name, plain in (("center", MONOTONIC), ("bounds", FLOOR)) if getattr(args, name) != plain]
-    if args.window is None and (given or (args.renorm and not loses)):
-        name = (given or ["renorm"])[0]
-        raise Fault("C209", name, name=name, layer=layer)
-    if args.window is not None and args.center == MONOTONIC and (given or args.renorm):
-        name = (given or ["renorm"])[0]
-        raise Fault("C211", name, name=name)
-
-
-def window_products(args: LocalArgs, width: int, heads: int = 1) -> int:
-    """Parameters of W_p and v_p, and multiply-adds per position."""
-    return width * (width + heads) if args.window is not None and args.center == PREDICT else 0
+    def local(self, width: int, heads: int = 1) -> "Local | None":
+        """The window over the source, if there is one."""
+        return None if self.window is None else Local(self, width, heads)
 
 
 class Near(NamedTuple):
@@ -107,7 +94,7 @@ class Local(nn.Module):
     What a window has outside the sentence takes no part in the softmax (footnote 8). No gradient comes through floor.
     """
 
-    def __init__(self, args: LocalArgs, width: int, heads: int = 1):
+    def __init__(self, args: WindowArgs, width: int, heads: int = 1):
         super().__init__()
         self.window, self.bounds, self.renorm = args.window or 0, args.bounds, args.renorm
         self.hidden = self.position = None
@@ -139,8 +126,3 @@ class Local(nn.Module):
             offset = s - centre[..., None]
         outside = offset.abs() > self.window
         return Near(offset, outside if blocked is None else outside | blocked[:, None, None], share, self.renorm)
-
-
-def windowed(args: LocalArgs, width: int, heads: int = 1) -> Local | None:
-    """The window that the arguments ask for, if they do."""
-    return None if args.window is None else Local(args, width, heads)

@@ -5,24 +5,27 @@ from jaxtyping import Float
 from torch import Tensor, nn
 from torch.nn import functional as F
 
-from calque.adl.signature import Int, Point, SourceDefault, arg
+from calque.adl.signature import Flag, Int, Point, SourceDefault, arg
 from calque.layers.contract import DECODER, Example, Fault, Parts, Site, SourceArg
 from calque.layers.cost import HERE, Cost, Held, Products
 from calque.layers.dot import normalised
-from calque.layers.local import (
-    Near,
-    bounds_arg,
-    center_arg,
-    check_window,
-    renorm_arg,
-    window_arg,
-    window_products,
-    windowed,
-)
+from calque.layers.local import Near, WindowArgs
 from calque.layers.source import SourceAttention, weigh
 from calque.layers.state import Memory
 
 LONGEST = 50
+
+
+@dataclass(frozen=True)
+class _LocationArgs:
+    """The arguments beside those of the window."""
+
+    slots: int | None = arg(
+        Int(optional=True),
+        None,
+        f"rows of W_a; none: {LONGEST}, the longest sentences there, or those of the window",
+    )
+    from_: SourceArg = arg(Point(), SourceDefault("end"), "what the contexts are made of")
 
 
 class LocationSourceAttention(SourceAttention):
@@ -46,35 +49,26 @@ class LocationSourceAttention(SourceAttention):
     )
 
     @dataclass(frozen=True)
-    class Args:
-        slots: int | None = arg(
-            Int(optional=True),
-            None,
-            f"rows of W_a; none: {LONGEST}, the longest sentences there, or those of the window",
-        )
-        from_: SourceArg = arg(Point(), SourceDefault("end"), "what the contexts are made of")
-        window: int | None = window_arg()
-        center: str = center_arg()
-        bounds: str = bounds_arg()
-        renorm: bool = renorm_arg(
-            "make weights sum to one that do not: over slots, and behind the Gaussian of a window"
+    class Args(WindowArgs, _LocationArgs):
+        renorm: bool = arg(
+            Flag(), False, "make weights sum to one that do not: over slots, and behind the Gaussian of a window"
         )
 
     def __init__(self, args: Args, site: Site, parts: Parts):
         super().__init__(args, site, parts)
         self.score = nn.Linear(site.width, _slots(args), bias=False)
-        self.local, self.renorm = windowed(args, site.width), args.renorm
+        self.local, self.renorm = args.local(site.width), args.renorm
 
     @classmethod
     def infer(cls, args: Args, site: Site) -> int:
-        check_window(args, cls.name, loses=True)
+        args.check_window(cls.name, loses=True)
         if args.slots is not None and args.window is not None:
             raise Fault("C111", "slots", given=["slots"], others=["window"])
         return args.from_.width
 
     @classmethod
     def cost(cls, args: Args, site: Site) -> Cost:
-        products = site.width * _slots(args) + window_products(args, site.width)
+        products = site.width * _slots(args) + args.window_products(site.width)
         value = args.from_.width
         return Cost(products, Products(products, source=value), Held(memory=value, masks=1), HERE)
 

@@ -8,18 +8,20 @@ from torch import Tensor, nn
 from calque.adl.signature import Int, Point, Setting, SourceDefault, Word, arg
 from calque.layers.contract import DECODER, Example, Fault, Parts, Site, SourceArg
 from calque.layers.cost import HERE, Cost, Held, Products
-from calque.layers.local import (
-    Near,
-    bounds_arg,
-    center_arg,
-    check_window,
-    renorm_arg,
-    window_arg,
-    window_products,
-    windowed,
-)
+from calque.layers.local import Near, WindowArgs
 from calque.layers.source import SourceAttention, weigh, widths
 from calque.layers.state import Memory
+
+
+@dataclass(frozen=True)
+class _MlpArgs:
+    """The arguments beside those of the window."""
+
+    hidden: int = arg(Int(), Setting("d"), "width of the scoring layer", known_as=("width", "units"))
+    from_: SourceArg | None = arg(Point(optional=True), SourceDefault("end"), "what keys and values are made of")
+    keys: SourceArg | None = arg(Point(optional=True), None, "what keys are made of, with `values`, instead of `from`")
+    values: SourceArg | None = arg(Point(optional=True), None, "what values are made of")
+    project: str = arg(Word(choices=("all", "q")), "all", "which of W_q and W_k there are")
 
 
 class MlpSourceAttention(SourceAttention):
@@ -40,19 +42,7 @@ class MlpSourceAttention(SourceAttention):
     )
 
     @dataclass(frozen=True)
-    class Args:
-        hidden: int = arg(Int(), Setting("d"), "width of the scoring layer", known_as=("width", "units"))
-        from_: SourceArg | None = arg(Point(optional=True), SourceDefault("end"), "what keys and values are made of")
-        keys: SourceArg | None = arg(
-            Point(optional=True), None, "what keys are made of, with `values`, instead of `from`"
-        )
-        values: SourceArg | None = arg(Point(optional=True), None, "what values are made of")
-        project: str = arg(Word(choices=("all", "q")), "all", "which of W_q and W_k there are")
-        window: int | None = window_arg()
-        center: str = center_arg()
-        bounds: str = bounds_arg()
-        renorm: bool = renorm_arg()
-
+    class Args(WindowArgs, _MlpArgs):
         EITHER: ClassVar = (("from",), ("keys", "values"))
 
     def __init__(self, args: Args, site: Site, parts: Parts):
@@ -60,12 +50,12 @@ class MlpSourceAttention(SourceAttention):
         self.q = nn.Linear(site.width, args.hidden, bias=False)
         self.k = nn.Linear(widths(args)[0], args.hidden, bias=False) if args.project == "all" else nn.Identity()
         self.score = nn.Linear(args.hidden, 1, bias=False)
-        self.local = windowed(args, site.width)
+        self.local = args.local(site.width)
 
     @classmethod
     def infer(cls, args: Args, site: Site) -> int:
         key, value = widths(args)
-        check_window(args, cls.name)
+        args.check_window(cls.name)
         if args.project == "q" and args.hidden != key:
             raise Fault("C210", "hidden", expected=key, found=args.hidden)
         return value
@@ -73,7 +63,7 @@ class MlpSourceAttention(SourceAttention):
     @classmethod
     def cost(cls, args: Args, site: Site) -> Cost:
         key, value = widths(args)
-        asked = args.hidden * site.width + window_products(args, site.width)
+        asked = args.hidden * site.width + args.window_products(site.width)
         remembered = args.hidden * key if args.project == "all" else 0
         return Cost(
             asked + remembered + args.hidden,

@@ -19,6 +19,7 @@ class Norm(Stateless):
     name = "norm"
     known_as = ("layer_norm", "ln", "normalise", "normalize")
     examples = (Example("norm"),)
+    undrawn = ("gain", "shift")
 
     @dataclass(frozen=True)
     class Args:

@@ -55,7 +55,7 @@ class Position(Layer):
 
     def step(self, x: Float[Tensor, "B n D"], state: State, ctx: Context) -> tuple[Tensor, State]:
         chunk, n = ctx.now, x.shape[1]
-        # Idle positions may count past the bound; their output is nobody's.
+        # Idle positions may count past the bound; nobody reads their output.
         rows = self._rows(chunk.visible + n, x)
         at = chunk.history.at
         return self._add(x, rows[chunk.positions] if at is None else rows[at : at + n]), state

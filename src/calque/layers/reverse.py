@@ -13,8 +13,8 @@ from calque.layers.state import State
 class Reverse(Layer):
     """reverse(l)(h_1 .. h_n) = backwards(l(h_n .. h_1)), n the number of real tokens; encoder only.
 
-    Padding stays behind the sentence. Labels inside read in source order, so that nothing outside can tell a reversed memory
-    by its positions.
+    Padding stays behind the sentence. Labels inside read in source order, so that what reads a point outside cannot see
+    that it was computed backwards.
     """
 
     name = "reverse"

@@ -7,7 +7,7 @@ from jaxtyping import Bool, Float
 from torch import Tensor, nn
 
 from calque.adl.signature import Flag, Int, Point, Real, Setting, Word, arg
-from calque.layers.contract import DECODER, Context, Example, Fault, Layer, Parts, Site, SourceArg, StateShape
+from calque.layers.contract import DECODER, OWN_CELL, Context, Example, Fault, Layer, Parts, Site, SourceArg, StateShape
 from calque.layers.contract import Point as PointValue
 from calque.layers.cost import Cost, Held, Products, Reach
 from calque.layers.state import Cell, State
@@ -39,6 +39,7 @@ class Recurrent(Layer):
         "recurrent",
     )
     reads = ("input", "recurrent")
+    cell = OWN_CELL
     examples = (
         Example("rnn"),
         Example("rnn(6, gru)"),
@@ -101,7 +102,7 @@ class Recurrent(Layer):
     def forward(self, x: Float[Tensor, "B T D"], ctx: Context) -> Float[Tensor, "B T E"]:
         keeps = self.label is not None and ctx.taps is not None
         start = self._start(x.shape[0], ctx._replace(like=x.new_empty(0)))
-        # Behind a sentence the state is nobody's, unless it is handed over.
+        # Nobody reads the state behind a sentence, unless it is handed over.
         if self.kind == "lstm" and not keeps and x.dtype in FUSED:
             return self._fused(x, start)
         y, state = self._run(x, start, ctx.mask if keeps else None)

@@ -37,6 +37,7 @@ class SelfAttention(Layer):
         "att",
         "dot_self_att -> heads=1",
     )
+    joint = ("q", "k", "v")
     examples = (
         Example("mh_dot_self_att(heads=2)"),
         Example("mh_dot_self_att(heads=1, width=6, s=1, out=no, bias=yes)"),

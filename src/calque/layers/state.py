@@ -168,9 +168,9 @@ class Memory(NamedTuple):
 
 
 class Foreseen(NamedTuple):
-    """What each position of a sentence will be told, whatever its words: once per sentence, shared by its beams.
+    """The output at each position of a sentence, which does not depend on its words: once per sentence, shared by its beams.
 
-    `weights` are what it was made with, where they are recorded.
+    `weights` are those that it was computed with, where a recorder asks for them.
     """
 
     values: Float[Tensor, "S C D"]

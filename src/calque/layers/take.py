@@ -8,7 +8,7 @@ from calque.layers.contract import Context, Example, Fault, Parts, Site, Statele
 
 
 class Take(Stateless):
-    """take(h, start, width) = h[start : start + width], a slice of the hidden state."""
+    """take(h, start, width) = h[start : start + width], [d] -> [width]: a slice of the hidden state. No paper names it."""
 
     name = "take"
     known_as = ("slice", "narrow")

@@ -8,14 +8,14 @@ largest fails, and where a law says "no bit" or "not at all", any difference doe
 
 equal    `step` over any partition is `forward`, one row a sentence or several; so are the gradients of parameters, input, sources
 causal   outputs do not depend on later inputs, by perturbation and by gradient
-padding  nothing that stands in padding shows; a row by itself gives the same
+padding  nothing in padding affects the result; a row by itself gives the same
 batch    changing the neighbours changes no bit of a row
 idle     rows that do not advance keep their state
 reorder  `select` and `keep` re-order and drop as the hypotheses' histories say
-state    states tell their bytes and do not meet; layers keep nothing between calls
+state    states report their bytes and share no memory; layers keep nothing between calls
 model    embeddings, both sides and output layer together, on words
 shape    widths, parameters and canonical text are those of the checked tree
-record   a recorder changes nothing, and both forms tell it the same weights
+record   a recorder changes nothing, and both forms give it the same weights
 train    nothing is random when evaluated; in training both forms drop alike
 """
 

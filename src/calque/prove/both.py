@@ -106,7 +106,7 @@ def _number(n: float) -> Tensor:
 
 
 def record(s: ProofCase) -> Iterator[Check]:
-    """With a recorder the outputs are the same; the weights go with a path of the tree, and both forms tell the same ones."""
+    """With a recorder the outputs are the same; the weights come with a path of the tree, and both forms give the same ones."""
     with torch.no_grad():
         told, told_encoder = _Weights(), _Weights()
         sides = {node.path: node.side for node in s.checked.decoder.nodes()}
@@ -140,7 +140,7 @@ def record(s: ProofCase) -> Iterator[Check]:
 
 
 class _Weights:
-    """A recorder that keeps everything it is told."""
+    """A recorder that keeps everything it receives."""
 
     def __init__(self) -> None:
         self.parts: dict[str, list[Tensor]] = {}

@@ -5,13 +5,13 @@ width end in `linear`.
 """
 
 import random
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field, fields
 from typing import Any
 
 from calque.adl.check import check
 from calque.adl.program import prelude
-from calque.adl.signature import REQUIRED, Body, Flag, Int, Parameter, Point, Real, Setting, SourceDefault, Word
+from calque.adl.signature import REQUIRED, Body, Flag, Int, Kind, Parameter, Point, Real, Setting, SourceDefault, Word
 from calque.ground.diagnostics import CalqueError, Text
 from calque.layers.contract import DECODER, ENCODER, BodyArg, Fault, Layer, PointInfo, Registry, Site, SourceArg
 from calque.layers.registry import builtin
@@ -25,7 +25,7 @@ TRIES = 60
 
 @dataclass
 class _Labelled:
-    """A label that has been written: its points, in the order of their indices; one without index where it does not repeat."""
+    """A label in the text so far: its points, in the order of their indices; a single one without index outside repetitions."""
 
     name: str
     repeated: bool
@@ -158,10 +158,7 @@ class _Composer:
                 continue
             values, args, out = made
             written = self.bodies(layer, values, place, layer.body_width(args, site))
-            many = {p.name for p in parameters if p.kind.many}  # by position alone
-            written += [
-                v.text if name in many else f"{name}={v.text}" for name, v in drawn.items() if v.text is not None
-            ]
+            written += [_written(p, drawn[p.name].text) for p in parameters if drawn[p.name].text is not None]
             text = f"{layer.name}({', '.join(written)})" if written else layer.name
             return text, out, layer.final_state(args, site)
         return None
@@ -198,27 +195,22 @@ class _Composer:
     # -- arguments
 
     def argument(self, p: Parameter, width: int) -> "_ArgumentDraw":
-        """A value of a parameter and how it is written; no text where the default stands. Lists are of small numbers."""
+        """A value of a parameter and how it is written; no text for the default. Lists are of small numbers."""
         kind, rng = p.kind, self.rng
         if p.default is not REQUIRED and rng.random() < 0.4:
             return _ArgumentDraw(SETTINGS[p.default.name] if isinstance(p.default, Setting) else p.default)
         if kind.optional and rng.random() < 0.5:
             return _ArgumentDraw(None, "none")
-        value: Any
         if kind.many:
             some = tuple(rng.randint(-2, 2) for _ in range(rng.randint(1, 3)))
             return _ArgumentDraw(some, ", ".join(map(str, some)))
-        if isinstance(kind, Int):
-            value = rng.choice([n for n in (*SIZES, width) if kind.low <= n <= kind.high] or [kind.low])
-        elif isinstance(kind, Real):
-            value = rng.choice([r for r in (0.1, 0.3) if kind.low < r < kind.high] or [kind.high])
-        elif isinstance(kind, Word):
-            value = rng.choice(kind.choices)
-        elif isinstance(kind, Flag):
-            value = rng.random() < 0.5
-            return _ArgumentDraw(value, "yes" if value else "no")
-        else:
+        if isinstance(kind, Flag):
+            flag = rng.random() < 0.5
+            return _ArgumentDraw(flag, "yes" if flag else "no")
+        values = _values(kind, width)
+        if not values:
             return _Nothing(None)
+        value = rng.choice(values)
         return _ArgumentDraw(value, str(value))
 
     def settled(self, layer: type[Layer], drawn: dict[str, "_ArgumentDraw"]) -> Iterator[tuple[str, "_ArgumentDraw"]]:
@@ -230,30 +222,41 @@ class _Composer:
 
     def source(self, p: Parameter, kind: Point, place: _ChainPlace) -> "_ArgumentDraw":
         """A point of the encoder, with a chain behind it at times."""
-        rng = self.rng
-        ready = [(label, k) for label in self.labels for k in range(len(label.points))]
         if place.side == ENCODER or self.end is None:
             return _ArgumentDraw(None) if kind.optional else _Nothing(None)
         if not kind.chain:
-            held = [(label, k) for label, k in ready if label.points[k].state is not None]
-            if not held or (kind.optional and rng.random() < 0.4):
-                return _ArgumentDraw(None) if kind.optional else _Nothing(None)
-            label, k = rng.choice(held)
-            key, text = self.address(label, k, place)
-            return _ArgumentDraw(SourceArg(key, label.points[k], label.points[k].width), text)
-        if isinstance(p.default, SourceDefault) and rng.random() < 0.3:
+            return self.cell(kind, place)
+        if isinstance(p.default, SourceDefault) and self.rng.random() < 0.3:
             return _ArgumentDraw(SourceArg(p.default.label, self.end, self.end.width))
-        counted = [(label, k) for label, k in ready if label.repeated and self.fits(label, place)]
-        ready = counted if counted and rng.random() < 0.6 else ready
-        point, key, text = self.end, "end", "@end"
-        if ready and rng.random() < 0.7:
-            label, k = rng.choice(ready)
-            point, (key, text) = label.points[k], self.address(label, k, place)
+        point, key, text = self.point(place, self.end)
         out = point.width
-        if rng.random() < 0.4:
-            out = rng.choice((*WIDTHS, out))
+        if self.rng.random() < 0.4:
+            out = self.rng.choice((*WIDTHS, out))
             text += f" -> {self.fitted(_ChainPlace(ENCODER, DEPTH, (), False), point.width, out)}"
         return _ArgumentDraw(SourceArg(key, point, out), text)
+
+    def cell(self, kind: Point, place: _ChainPlace) -> "_ArgumentDraw":
+        """A point that has a final state."""
+        cells = [(label, k) for label, k in self.labelled() if label.points[k].state is not None]
+        if not cells or (kind.optional and self.rng.random() < 0.4):
+            return _ArgumentDraw(None) if kind.optional else _Nothing(None)
+        label, k = self.rng.choice(cells)
+        key, text = self.address(label, k, place)
+        return _ArgumentDraw(SourceArg(key, label.points[k], label.points[k].width), text)
+
+    def point(self, place: _ChainPlace, end: PointInfo) -> tuple[PointInfo, str, str]:
+        """Any point, its key and how it is written; in a repetition more often one that has a point for each copy."""
+        points = self.labelled()
+        counted = [(label, k) for label, k in points if label.repeated and self.fits(label, place)]
+        points = counted if counted and self.rng.random() < 0.6 else points
+        if points and self.rng.random() < 0.7:
+            label, k = self.rng.choice(points)
+            return label.points[k], *self.address(label, k, place)
+        return end, "end", "@end"
+
+    def labelled(self) -> list[tuple[_Labelled, int]]:
+        """Every labelled point: its label and its number there, from 0."""
+        return [(label, k) for label in self.labels for k in range(len(label.points))]
 
     def fits(self, label: _Labelled, place: _ChainPlace) -> bool:
         """Does a label have a point for every copy of the repetition around?"""
@@ -278,6 +281,20 @@ class _ArgumentDraw:
 
 class _Nothing(_ArgumentDraw):
     """No value could be drawn."""
+
+
+def _values(kind: Kind, width: int) -> Sequence[int | float | str]:
+    """What a number or a word is drawn from; nothing for other kinds."""
+    if isinstance(kind, Int):
+        return [n for n in (*SIZES, width) if kind.low <= n <= kind.high] or [kind.low]
+    if isinstance(kind, Real):
+        return [r for r in (0.1, 0.3) if kind.low < r < kind.high] or [kind.high]
+    return kind.choices if isinstance(kind, Word) else ()
+
+
+def _written(p: Parameter, text: str | None) -> str:
+    """An argument by name; one that takes many values, by position."""
+    return f"{text}" if p.kind.many else f"{p.name}={text}"
 
 
 def _has_body(layer: type[Layer]) -> bool:

@@ -112,8 +112,8 @@ def _state(s: ProofCase, node: Node, layers: dict[str, Layer], cost: Cost) -> Ch
         return held(layers[of.path].init_state(SENTENCES, capacity, ctx))
 
     own = size(node) - sum(size(part) for part in node.parts.values() if part.side == node.side)
-    told = cost.state.bytes(capacity, s.source.shape[1], 8, SENTENCES, SENTENCES, padded=True) if cost.state else 0
-    return Check(f"bytes of the state of `{node.text}`", torch.tensor([own]), torch.tensor([told]), EXACT)
+    declared = cost.state.bytes(capacity, s.source.shape[1], 8, SENTENCES, SENTENCES, padded=True) if cost.state else 0
+    return Check(f"bytes of the state of `{node.text}`", torch.tensor([own]), torch.tensor([declared]), EXACT)
 
 
 def _reach(s: ProofCase, node: Node, layer: Layer, cost: Cost) -> Iterator[Check]:

@@ -232,7 +232,7 @@ def _reordered(s: ProofCase, masked: bool) -> Iterator[Check]:
 
 
 def value(s: ProofCase) -> Iterator[Check]:
-    """A state is a value: it tells its bytes, two of them do not meet, and a layer keeps nothing between calls."""
+    """A state is a value: it reports its bytes, two of them share no memory, and a layer keeps nothing between calls."""
     length = s.x.shape[1]
     with torch.no_grad():
         other = s.normal(*s.x.shape)

@@ -1,4 +1,4 @@
-"""What a proof says: for every law, whether it held, how far off the worst figure was, and where."""
+"""The outcome of a proof: for every law, whether it holds, how large the largest error is, and where."""
 
 import math
 from collections.abc import Iterable, Sequence
@@ -103,7 +103,7 @@ def describe(fault: Exception) -> str:
 
 
 def merged(name: str, text: str, reports: Sequence[ProofReport]) -> ProofReport:
-    """Several reports as one: a law holds where it holds in all; the first failure of each is told, with its text."""
+    """Several reports as one: a law holds where it holds in all; the first failure of each is reported, with its text."""
     laws = dict.fromkeys(v.law for report in reports for v in report.verdicts)
     verdicts = []
     for law in laws:

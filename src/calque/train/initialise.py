@@ -7,12 +7,8 @@ from itertools import chain
 import torch
 from torch import Tensor, nn
 
-from calque.layers.contract import Layer
-from calque.layers.feed import Feed
+from calque.layers.contract import OWN_CELL, WHOLE_CELL, Layer
 from calque.model import Model
-
-KEPT = ("gain", "shift")
-"""Names of the parameters of normalisation layers, which start as 1 and 0 under every scheme."""
 
 
 def initialise(model: Model, scheme: str, scale: float, seed: int, joint: bool = False) -> None:
@@ -28,7 +24,7 @@ def initialise(model: Model, scheme: str, scale: float, seed: int, joint: bool =
              of all that is no filter)
 
     With `joint`, W_q, W_k and W_v of an attention that have one fan_in share the Glorot bound of the matrix of all their rows.
-    `gain` and `shift` of normalisation layers stay as they are, and under glorot so do vectors that are no biases. A
+    What a layer declares as `undrawn` stays as it is, and under glorot so do vectors that are no biases. A
     matrix that several modules share is drawn once, by the first of them.
     """
     generator = torch.Generator().manual_seed(seed)
@@ -36,7 +32,7 @@ def initialise(model: Model, scheme: str, scale: float, seed: int, joint: bool =
     by_fan_in = _by_fan_in(model) if scheme == "fan-in" else {}
     with torch.no_grad():
         for module, name, weight in _own_parameters(model):
-            if name in KEPT:
+            if isinstance(module, Layer) and name in module.undrawn:
                 continue
             drawn = torch.empty(weight.shape)
             if scheme == "fan-in" and weight is model.output.bias:
@@ -63,27 +59,26 @@ def glorot_bound(weight: Tensor, rows: int | None = None) -> float:
 
 
 def _joint_rows(model: nn.Module) -> dict[nn.Module, int]:
-    """The rows of each q, k and v beside one another, where all three map the same width."""
-    found: dict[nn.Module, int] = {}
-    for module in model.modules():
-        three = [
-            part for name, part in module.named_children() if name in ("q", "k", "v") and isinstance(part, nn.Linear)
-        ]
-        if len(three) == 3 and len({part.in_features for part in three}) == 1:
-            found |= dict.fromkeys(three, sum(part.out_features for part in three))
-    return found
+    """The rows of all matrices that a layer declares as `joint`, for each of them, where all map the same width."""
+    rows: dict[nn.Module, int] = {}
+    for layer in _layers(model):
+        parts = [layer.get_submodule(name) for name in layer.joint]
+        linears = [part for part in parts if isinstance(part, nn.Linear)]
+        if len(linears) == len(parts) and len({part.in_features for part in linears}) == 1:
+            rows |= dict.fromkeys(linears, sum(part.out_features for part in linears))
+    return rows
 
 
 def _by_fan_in(model: Model) -> dict[nn.Module, float]:
-    """1 / sqrt(fan_in) of each matrix and filter of the chains that is no recurrent cell's and fed by none."""
-    # A cell is a layer with a final state to hand over; what is fed its own last output is one as a whole.
-    plain = Layer.final_state.__func__  # type: ignore[attr-defined]  # mypy does not know what a bound classmethod has
-    layers = [m for m in model.modules() if isinstance(m, Layer)]
-    cells = [m for m in layers if type(m).final_state.__func__ is not plain]  # type: ignore[attr-defined]  # a classmethod
-    held = set(chain.from_iterable(m.children() for m in cells))
-    held |= set(chain.from_iterable(m.modules() for m in layers if isinstance(m, Feed)))
+    """1 / sqrt(fan_in) of each matrix and filter of the chains that belongs to no recurrent cell."""
+    in_cells = {m for layer in _layers(model) if layer.cell == OWN_CELL for m in layer.children()}
+    in_cells |= {m for layer in _layers(model) if layer.cell == WHOLE_CELL for m in layer.modules()}
     inner = chain(model.encoder.modules(), model.decoder.modules())
-    return {m: m.weight[0].numel() ** -0.5 for m in inner if isinstance(m, nn.Linear | nn.Conv1d) and m not in held}
+    return {m: m.weight[0].numel() ** -0.5 for m in inner if isinstance(m, nn.Linear | nn.Conv1d) and m not in in_cells}
+
+
+def _layers(model: nn.Module) -> Iterator[Layer]:
+    return (module for module in model.modules() if isinstance(module, Layer))
 
 
 def _own_parameters(model: nn.Module) -> Iterator[tuple[nn.Module, str, nn.Parameter]]:
