@@ -441,7 +441,10 @@ def test_mistakes_in_contrastive_sets(runs: dict[str, Path], tmp_path: Path, fil
     assert codes_of("contrast", runs["rnn-feed"], tmp_path / "set") == [code]
 
 
-def test_the_command_of_a_caption_can_be_called() -> None:
+def test_the_command_of_a_caption_can_be_called(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    for run in ("a b", "c"):
+        (tmp_path / run).mkdir()
     with analysis.analyse.make_context(
         "analyse",
         ["a b", "c", "--out", "o", "--layer", "x#1", "--layer", "y", "--text", "s", "t", "--figure", "curves"],
