@@ -444,7 +444,7 @@ def test_mistakes_in_contrastive_sets(runs: dict[str, Path], tmp_path: Path, fil
 def test_the_command_of_a_caption_can_be_called(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
     for run in ("a b", "c"):
-        Path(run).mkdir()
+        (tmp_path / run).mkdir()
     with analysis.analyse.make_context(
         "analyse",
         ["a b", "c", "--out", "o", "--layer", "x#1", "--layer", "y", "--text", "s", "t", "--figure", "curves"],

@@ -280,6 +280,9 @@ def test_peers_have_what_they_are_asked_for(text: Path) -> None:
         assert done.exit_code == 2
         assert told in done.stderr
     assert set(peers.TRAINED) <= set(peers.PRECISIONS) == set(peer_runner.SYSTEMS)
+    for system, name in peer_runner.SYSTEMS.items():
+        file = Path(peer_runner.__file__).with_name(f"peer_{system}.py")
+        assert f"\nclass {name}:" in file.read_text(encoding="utf-8")
 
 
 def test_a_peer_that_ends_is_told(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 from click.testing import CliRunner, Result
 
-from calque.cli.base import root
+from calque.cli import root
 from calque.ground.diagnostics import CalqueError
 
 LINES = [
@@ -20,8 +20,6 @@ LINES = [
 
 
 def run(*arguments: object) -> Result:
-    import calque.cli  # noqa: F401 - the commands join `root`
-
     return CliRunner().invoke(root, [str(a) for a in arguments])
 
 

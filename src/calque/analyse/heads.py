@@ -2,7 +2,7 @@
 
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from jaxtyping import Float, Int
@@ -12,6 +12,10 @@ from calque.analyse.canvas import Panels, lines_of
 from calque.analyse.drawn import Cell, DrawnFigure, NotDrawn, Table
 from calque.analyse.lengths import scored
 from calque.analyse.runs import KINDS
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+    from matplotlib.image import AxesImage
 
 RADIUS = 5
 """Distances beyond are counted together."""
@@ -103,26 +107,9 @@ def draw_distances(
     canvas = Panels(len(kinds), 2.5)
     widest = max(FEW, *(len(table.where(attention=kind).rows) for kind in kinds))
     for axes, kind in zip(canvas.axes, kinds, strict=True):
-        found = table.where(attention=kind)
-        shares = np.array([row[-len(DISTANCES) :] for row in found.rows], float).T
-        image = axes.imshow(
-            shares, cmap="Blues", vmin=0, vmax=1, aspect="auto", origin="lower", interpolation="nearest"
-        )
-        means = [min(RADIUS, v) + RADIUS for v in found.numbers("mean |distance|")]
-        axes.plot(range(len(means)), means, "o", color="#D55E00", ms=4, label="mean |distance|")
-        layers = found.column("layer")
-        starts = [k for k in range(len(layers)) if not k or layers[k] != layers[k - 1]]
-        for start in starts[1:]:
-            axes.axvline(start - 0.5, color="0.3", lw=0.8)
-        middles = [(a + b - 1) / 2 for a, b in zip(starts, [*starts[1:], len(layers)], strict=True)]
-        axes.set_xticks(middles, [str(k) for k in range(1, len(starts) + 1)])
-        step = range(0, len(DISTANCES), 1)
-        axes.set_yticks(step, [str(k - RADIUS) if 0 < k < 2 * RADIUS else ("≤-5", "≥5")[k > 0] for k in step])
-        axes.set_ylabel("argmax less query")
-        axes.set_xlabel("heads, by layer")
+        image = _panel(axes, table.where(attention=kind))
         axes.set_title(kind)
         axes.set_xlim(-0.5, widest - 0.5)  # a head is as wide in every panel
-        axes.grid(visible=False)
         canvas.figure.colorbar(image, ax=axes, label="share of queries")
     what = (
         f"Where each head's largest weight lies relative to the query, in tokens, over {sentences} sentences of the text with the "
@@ -135,6 +122,25 @@ def draw_distances(
     )
     caption = f"{'' if brief else what}{paths}."
     return DrawnFigure(name, f"Argmax distance per head: {run}", caption, table, *canvas.files(), READING)
+
+
+def _panel(axes: "Axes", table: Table) -> "AxesImage":
+    """The heads of one kind of attention."""
+    shares = np.array([row[-len(DISTANCES) :] for row in table.rows], float).T
+    image = axes.imshow(shares, cmap="Blues", vmin=0, vmax=1, aspect="auto", origin="lower", interpolation="nearest")
+    means = [min(RADIUS, v) + RADIUS for v in table.numbers("mean |distance|")]
+    axes.plot(range(len(means)), means, "o", color="#D55E00", ms=4, label="mean |distance|")
+    layers = table.column("layer")
+    starts = [k for k in range(len(layers)) if not k or layers[k] != layers[k - 1]]
+    for start in starts[1:]:
+        axes.axvline(start - 0.5, color="0.3", lw=0.8)
+    middles = [(a + b - 1) / 2 for a, b in zip(starts, [*starts[1:], len(layers)], strict=True)]
+    axes.set_xticks(middles, [str(k) for k in range(1, len(starts) + 1)])
+    axes.set_yticks(range(len(DISTANCES)), [f"≤-{RADIUS}", *DISTANCES[1:-1], f"≥{RADIUS}"])
+    axes.set_ylabel("argmax less query")
+    axes.set_xlabel("heads, by layer")
+    axes.grid(visible=False)
+    return image
 
 
 def bins_of(shares: Sequence[float | None], count: int = BINS) -> list[list[int]]:

@@ -1,4 +1,4 @@
-"""The figures of the report, one function each: from an analysis to what is drawn, and a word on what is not."""
+"""The sections of the report, one function each: from an analysis to figures, and to notes on what cannot be drawn."""
 
 import math
 import statistics
@@ -17,7 +17,7 @@ from calque.decode.attention import attention_path
 from calque.decode.sentences import Translation
 
 OVERVIEW, ARCHITECTURES, TRANSLATIONS = "overview", "architectures", "translations"
-"""The sections that a report starts with."""
+"""The sections at the top of a report."""
 Found = list[DrawnFigure | str]
 """Figures, and sentences on what does not apply."""
 
@@ -104,57 +104,65 @@ def _decode_time(a: Analysis) -> Found:
     return [timing.draw(table, f"beam {beams(a.subjects)}", a.machine["machine"])]
 
 
+_AXES = {
+    SOURCE: ("source token", "target token"),
+    ENCODER: ("source token looked at", "source token"),
+    DECODER: ("target token looked at", "target token"),
+}
+
+
 def _matrices(a: Analysis) -> Found:
-    given = a.settings.gold is not None
     number = line_of(a)
-    found: Found = []
-    for s, path, head in _layers(a):
-        if path is None:
-            found.append(f"{s.name}: the decoder does not attend to the source")
-            continue
-        weights = s.weights(number)[path]
-        here = s.run.loaded
-        source = here.source.tokens(s.source_ids(a.text.sources[number]))
-        words = s.target_ids(a.text.references[number])
-        # A row of source attention chooses the next word; one of self-attention belongs to the word that is read.
-        chosen = here.target.tokens([*words, EOS])
-        read = ["<s>", *here.target.tokens(words)]
-        rows, columns = {SOURCE: (chosen, source), ENCODER: (source, source), DECODER: (read, read)}[s.kind(path)]
-        what = (
-            f"head {head} of {len(weights)}"
-            if head
-            else f"mean of {len(weights)} heads"
-            if len(weights) > 1
-            else "one head"
-        )
-        links = None
-        if given and s.kind(path) == SOURCE:
-            target_words, source_words = a.pieces(s, number)
-            links = (a.gold[number], source_words, target_words)
-        drawn = matrices.draw(
-            weights[head - 1] if head else weights.mean(0),
-            columns,
-            rows,
-            stem("matrix", s.name, path, str(head or "mean")),
-            f"Attention of {s.name}: {s.layers[path]}, {what}",
-            f"Weights of {s.kind(path)} for line {number + 1} of the text with the reference forced. "
-            + (
-                "A row is the step that chooses the token. "
-                if s.kind(path) == SOURCE
-                else "A row is the token that looks. "
-            )
-            + ("Outlined: links by hand, dotted where only possible." if links else ""),
-            links,
-            {
-                SOURCE: ("source token", "target token"),
-                ENCODER: ("source token looked at", "source token"),
-                DECODER: ("target token looked at", "target token"),
-            }[s.kind(path)],
-        )
-        found.append(drawn)
-    if given:
-        found.append(_gold_matrix(a, number))
-    return found
+    drawn: Found = [
+        f"{run.name}: the decoder does not attend to the source"
+        if path is None
+        else _matrix(a, number, run, path, head)
+        for run, path, head in _layers(a)
+    ]
+    if a.settings.gold is not None:
+        drawn.append(_gold_matrix(a, number))
+    return drawn
+
+
+def _matrix(a: Analysis, number: int, run: AnalysedRun, path: str, head: int | None) -> DrawnFigure:
+    """The weights of a head, or the mean of all, for one line; with the links by hand where they are given."""
+    weights, kind = run.weights(number)[path], run.kind(path)
+    links = None
+    if a.settings.gold is not None and kind == SOURCE:
+        target_words, source_words = a.pieces(run, number)
+        links = (a.gold[number], source_words, target_words)
+    rows, columns = _tokens(a, number, run, kind)
+    row = "the step that chooses the token" if kind == SOURCE else "the token that looks"
+    return matrices.draw(
+        weights[head - 1] if head else weights.mean(0),
+        columns,
+        rows,
+        stem("matrix", run.name, path, str(head or "mean")),
+        f"Attention of {run.name}: {run.layers[path]}, {_heads(head, len(weights))}",
+        f"Weights of {kind} for line {number + 1} of the text with the reference forced. A row is {row}. "
+        + ("Outlined: links by hand, dotted where only possible." if links else ""),
+        links,
+        _AXES[kind],
+    )
+
+
+def _tokens(a: Analysis, number: int, run: AnalysedRun, kind: str) -> tuple[list[str], list[str]]:
+    """The tokens of the rows and of the columns."""
+    codecs = run.run.loaded
+    source = codecs.source.tokens(run.source_ids(a.text.sources[number]))
+    words = run.target_ids(a.text.references[number])
+    if kind == SOURCE:  # a row chooses the next word
+        return codecs.target.tokens([*words, EOS]), source
+    if kind == ENCODER:
+        return source, source
+    read = ["<s>", *codecs.target.tokens(words)]  # a row belongs to the word that is read
+    return read, read
+
+
+def _heads(head: int | None, count: int) -> str:
+    if head:
+        return f"head {head} of {count}"
+    return f"mean of {count} heads" if count > 1 else "one head"
 
 
 def _gold_matrix(a: Analysis, number: int) -> DrawnFigure:
@@ -178,8 +186,8 @@ def line_of(a: Analysis) -> int:
 
 
 def _layers(a: Analysis) -> list[tuple[AnalysedRun, str | None, int | None]]:
-    """Which layers and heads of which runs are drawn: those asked for; else the source attention of each run that is nearest to
-    the links by hand, or the last.
+    """The runs, layers and heads to draw: those asked for; else of each run the source attention with the lowest error rate
+    against the links by hand, or the last one.
     """
     if a.settings.layers:
         asked = [matrices.address(text) for text in a.settings.layers]

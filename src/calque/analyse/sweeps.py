@@ -3,24 +3,23 @@ and 7)."""
 
 import re
 import statistics
-from collections.abc import Mapping, Sequence
-from typing import Any
+from collections.abc import Iterator, Mapping, Sequence
 
 import numpy as np
 
 from calque.analyse.canvas import Panels, lines_of
-from calque.analyse.drawn import DrawnFigure, NotDrawn, Table
+from calque.analyse.drawn import Cell, DrawnFigure, NotDrawn, Table
 from calque.ledger.entry import Entry
 
 SCORES = ("BLEU", "METEOR", "validation perplexity")
 APART = 0.05
-"""Share of a scale that labelled numbers are apart at least."""
+"""The least distance of labelled numbers, as a share of the scale."""
 _NUMBER = re.compile(r"\d+")
 _SETTING = re.compile(r"(\w+)=(\d+(?:\.\d+)?)")
 
 
 def numbers_of(entry: Entry) -> tuple[str, dict[str, float]]:
-    """The family of a cell and its numbers: the settings it names, and the numbers in its row's name, from `#1`.
+    """The family of a cell and its numbers: its settings, and the numbers in the name of its row, counted from `#1`.
 
     `a-6-c-3` is of the family `a-#-c-#` and has #1 = 6 and #2 = 3.
     """
@@ -30,37 +29,44 @@ def numbers_of(entry: Entry) -> tuple[str, dict[str, float]]:
     return _NUMBER.sub("#", row), found
 
 
+_Cells = list[tuple[dict[str, float], float]]
+"""The numbers and the score of each cell of a family."""
+
+
 def sweeps(entries: Sequence[Entry]) -> list[tuple[str, Table]]:
-    """For each number that varies within a family: a table of the cells that it varies in, seeds put together.
+    """For each number that varies within a family: a table of the cells in which it varies, with seeds averaged.
 
     A line is a family with its other numbers, without settings that follow the number (a width matched to a size). `n` counts
     seeds; `deviation` is None for one.
     """
     score = next((name for name in SCORES if any(name in e.figures for e in entries)), None)
-    known = [(*numbers_of(e), float(e.figures[score])) for e in entries if score and score in e.figures]
-    found = []
-    for name in dict.fromkeys(name for _, numbers, _ in known for name in numbers):
-        families: dict[str, list[tuple[dict[str, float], float]]] = {}
-        for family, numbers, value in known:
+    if score is None:
+        return []
+    cells = [(*numbers_of(e), float(e.figures[score])) for e in entries if score in e.figures]
+    tables = []
+    for name in dict.fromkeys(name for _, numbers, _ in cells for name in numbers):
+        families: dict[str, _Cells] = {}
+        for family, numbers, value in cells:
             if name in numbers:
                 place = _line(family, {k: v for k, v in numbers.items() if k != name and k.startswith("#")})
                 families.setdefault(place, []).append((numbers, value))
-        rows: list[tuple[Any, ...]] = []
-        for family, cells in families.items():
-            lines: dict[str, dict[float, list[float]]] = {}
-            follow = _followers(name, [numbers for numbers, _ in cells])
-            for numbers, value in cells:
-                line = _line(family, {k: v for k, v in numbers.items() if k != name and k not in follow})
-                lines.setdefault(line, {}).setdefault(numbers[name], []).append(value)
-            rows += [
-                (line, x, statistics.mean(ys), statistics.stdev(ys) if len(ys) > 1 else None, len(ys))
-                for line, points in lines.items()
-                if len(points) > 1
-                for x, ys in sorted(points.items())
-            ]
-        if rows:
-            found.append((name, Table.of(("line", name, str(score), "deviation", "n"), rows)))
-    return found
+        if rows := [row for family, some in families.items() for row in _points(name, family, some)]:
+            tables.append((name, Table.of(("line", name, score, "deviation", "n"), rows)))
+    return tables
+
+
+def _points(name: str, family: str, cells: _Cells) -> Iterator[tuple[Cell, ...]]:
+    """The rows of a family: the mean score at each value of the number, for each line along which it varies."""
+    follow = _followers(name, [numbers for numbers, _ in cells])
+    lines: dict[str, dict[float, list[float]]] = {}
+    for numbers, value in cells:
+        line = _line(family, {k: v for k, v in numbers.items() if k != name and k not in follow})
+        lines.setdefault(line, {}).setdefault(numbers[name], []).append(value)
+    for line, points in lines.items():
+        if len(points) > 1:
+            for x, scores in sorted(points.items()):
+                deviation = statistics.stdev(scores) if len(scores) > 1 else None
+                yield line, x, statistics.mean(scores), deviation, len(scores)
 
 
 def _followers(name: str, cells: Sequence[Mapping[str, float]]) -> set[str]:
@@ -84,7 +90,7 @@ def _line(family: str, numbers: Mapping[str, float]) -> str:
 
 
 def _apart(values: Sequence[float]) -> list[float]:
-    """Of sorted numbers those that are far enough from the one before to be told apart on a scale."""
+    """The sorted numbers, without those that are too close to the one before for a label of their own."""
     found = list(values[:1])
     for value in values[1:]:
         if value - found[-1] >= APART * (values[-1] - values[0]):
@@ -113,12 +119,12 @@ def draw(name: str, table: Table, where: str) -> DrawnFigure:
     canvas.legend()
     stem = f"sweep-{name.replace('#', 'number-')}"
     seeds = sorted({int(n) for n in table.numbers("n")})
-    told = f"{seeds[0]}" if len(seeds) == 1 else f"{seeds[0]} to {seeds[-1]}"
+    trainings = f"{seeds[0]}" if len(seeds) == 1 else f"{seeds[0]} to {seeds[-1]}"
     return DrawnFigure(
         stem,
         f"{score} against {label}",
-        f"Cells of the ledger {where}; {told} trainings a point, whiskers are their deviations. In names, * stands for the number "
-        "that varies; settings that follow it are left out.",
+        f"Cells of the ledger {where}; {trainings} trainings per point; whiskers are their deviations. In names, * stands for the "
+        "number that varies; settings that follow it are left out.",
         table,
         *canvas.files(),
         f"A line that rises to the right says that more of {label} helps; differences smaller than the whiskers can be chance.",

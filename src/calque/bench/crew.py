@@ -1,4 +1,4 @@
-"""Several processes that decode side by side, each with a share of the batches; what a server of many cores would run."""
+"""Several processes that decode side by side, each with a share of the batches, as on a server of many cores."""
 
 import multiprocessing
 import time
@@ -11,14 +11,14 @@ from calque.decode.workers import end_with_parent, interrupts_blocked
 from calque.ground.diagnostics import Place, error
 
 Open = Callable[[], Callable[..., int]]
-"""Run once in each process: gives what decodes a share and tells the words written. It is pickled."""
+"""Called once in each process, after pickling. It returns the function that decodes a share and returns its number of words."""
 
 
 class Crew:
-    """`workers` processes of `threads` threads. Each opens a model of its own, at first."""
+    """`workers` processes of `threads` threads, each with its own model, which it opens at the start."""
 
     def __init__(self, workers: int, threads: int, open_: Open):
-        """Returns when all are ready. K401 where one ends."""
+        """Returns when all are ready. Raises K401 where one ends."""
         context = multiprocessing.get_context("spawn")
         self._crew = []
         for _ in range(workers):
@@ -32,7 +32,7 @@ class Crew:
             self._answer(pipe)
 
     def run(self, shares: Sequence[Any]) -> tuple[float, int]:
-        """Seconds from the first piece of work to the last end, and words written. A free worker takes the next share."""
+        """Seconds until all shares are decoded, and the number of words written. A free worker takes the next share."""
         began = time.perf_counter()
         left, words = list(reversed(shares)), 0
         idle = [pipe for _, pipe in self._crew]
@@ -51,10 +51,10 @@ class Crew:
 
     def _answer(self, pipe: Connection) -> int:
         try:
-            told: int = pipe.recv()
+            count: int = pipe.recv()
         except (EOFError, OSError):
             raise error("K401", Place("worker"), reason="it ended without an answer") from None
-        return told
+        return count
 
     def __enter__(self) -> Self:
         return self

@@ -1,9 +1,10 @@
-"""Decoding, timed: an architecture with random weights or a trained run, beside itself without states and beside others."""
+"""Times decoding: random weights or a trained run, beside the same model without states and beside other systems."""
 
 import statistics
 import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -14,7 +15,7 @@ from calque.adl.check import CheckedDefinition
 from calque.bench.clock import digits, speeds, waiter
 from calque.bench.crew import Crew
 from calque.bench.inputs import Sentences, batches_of, cut, definition, first_lines, like_file, synthetic
-from calque.bench.limit import limit, step_work
+from calque.bench.limit import Limit, limit, step_work
 from calque.bench.operators import step_counts, stepping
 from calque.bench.peers import Peer
 from calque.bench.uncached import without_states
@@ -32,7 +33,7 @@ from calque.workflow.plugins import registry_of_run
 
 TIMED = (
     "encoder, states, search; for a run also the text of translations; not loading. "
-    "Greedy search at a forced length tells no scores"
+    "Greedy search at a forced length computes no scores"
 )
 LENGTH = 25
 """Words, end symbol included, that random weights are made to write."""
@@ -62,7 +63,7 @@ class DecodeCase:
 
 @dataclass(frozen=True)
 class Opening:
-    """How a worker comes to its model: as `subject` does, in the process that will use it."""
+    """Opens the model of a worker as `subject` does, in the process that uses it."""
 
     name: str
     vocabulary: int
@@ -79,32 +80,34 @@ class DecodePass(NamedTuple):
 
     seconds: float
     tokens: int
-    """of the best hypotheses, end symbols included"""
+    """Of the best hypotheses, end symbols included."""
     steps: int
     step_seconds: float
-    """from the first step of each batch to its end"""
+    """From the first step of each batch to its end."""
 
 
 def subject(name: str, vocabulary: int, source: Path | None, count: int, device: torch.device) -> DecodeCase:
-    """A run folder, an .adl file, or an architecture of the zoo; with sentences of a file, or synthetic ones.
+    """A run folder, an .adl file, or an architecture of the zoo, with `count` sentences of a file or synthetic ones.
 
-    A run reads the file's text; random weights take the lengths of its lines alone. Raises what `definition` and
+    A run translates the text of the file; random weights only take the lengths of its lines. Raises what `definition` and
     `load_model` raise.
     """
     folder = Path(name)
     if not folder.is_dir():
         sentences = like_file(source, count, vocabulary) if source else synthetic(count, vocabulary)
         return random_subject(definition(name), Shape(vocabulary, vocabulary), sentences, device)
-    held = load_model(folder, device, registry=registry_of_run(folder))
-    loaded = Translator(held.model, *held.codecs, held.experiment.decode, held.experiment.data.source_end)
-    size = held.model.shape.source_size
+    model_file = load_model(folder, device, registry=registry_of_run(folder))
+    loaded = Translator(
+        model_file.model, *model_file.codecs, model_file.experiment.decode, model_file.experiment.data.source_end
+    )
+    size = model_file.model.shape.source_size
     if source is None:
-        return DecodeCase(held.model, synthetic(count, size), loaded)
+        return DecodeCase(model_file.model, synthetic(count, size), loaded)
     lines = first_lines(source, count)
     encoded = [np.array([*ids, EOS], np.int64) for ids in loaded.source.encode(lines) if len(ids)]
     if not encoded:
         raise error("D106", Place(str(source)))
-    return DecodeCase(held.model, encoded, loaded)
+    return DecodeCase(model_file.model, encoded, loaded)
 
 
 def random_subject(checked: CheckedDefinition, shape: Shape, sentences: Sentences, device: torch.device) -> DecodeCase:
@@ -116,64 +119,82 @@ def random_subject(checked: CheckedDefinition, shape: Shape, sentences: Sentence
 
 
 def decode(given: DecodeCase, plan: DecodePlan, peers: Sequence[Peer] = (), crew: Crew | None = None) -> dict[str, Any]:
-    """Measures every cell of the plan. The systems take turns, so that all of them see the same machine.
+    """Measures every beam of the plan with every length. The systems take turns, so that all of them see the same machine.
 
-    With a crew it decodes in our stead, `plan.workers` batches at a time; nothing is then told of single steps.
+    A crew decodes in place of this process, `plan.workers` batches at a time; single steps are then not measured.
     """
-    model, device = given.model, given.model.device
     lengths = plan.lengths or ((0,) if given.loaded else (LENGTH,))
-    batches = batches_of(given.sentences, plan.batch, device)
-    known: dict[Any, Any] = {}
-    cells = [(beam, length) for beam in plan.beams for length in lengths]
-    limits = {
-        (beam, length): limit(step_work(model, *batches[0], beam, length or LENGTH), plan.precision, device, known)
-        for beam, length in cells
-    }
-    parameters = sum(p.numel() for p in model.parameters())
-    model = prepare_for_decoding(model, plan.precision)
-    found = []
-    for beam, length in cells:
-        ways = _ways(replace(given, model=model), plan, beam, length, crew)
+    batches = batches_of(given.sentences, plan.batch, given.model.device)
+    searches = [(beam, length) for beam in plan.beams for length in lengths]
+    measured: dict[Any, Any] = {}
+    bounds = [
+        limit(step_work(given.model, *batches[0], beam, length or LENGTH), plan.precision, given.model.device, measured)
+        for beam, length in searches
+    ]
+    about = _conditions(given, plan, batches)  # before int8 replaces parameters
+    case = replace(given, model=prepare_for_decoding(given.model, plan.precision))
+    cells: list[dict[str, Any]] = []
+    for (beam, length), bound in zip(searches, bounds, strict=True):
+        ways = _ways(case, plan, beam, length, crew)
         for peer in peers:
-            ways[peer.name] = lambda peer=peer, b=beam, n=length: _of_peer(peer, given.sentences, plan.batch, b, n)  # type: ignore[misc]  # no type for defaults
-        taken: dict[str, list[DecodePass]] = {name: [] for name in ways}
-        for number in range(plan.repeats + 1):
-            for name, run in ways.items():
-                one = run()
-                if number:  # the first warms up
-                    taken[name].append(one)
-        for name, all_of in taken.items():
-            cell = {"system": name, "beam": beam, "length": length or None, **_figures(all_of, given.sentences)}
-            if name == "calque" and all_of[0].steps:
-                ms = statistics.median(t.step_seconds / t.steps for t in all_of) * 1e3
-                bound = limits[beam, length]
-                cell |= {
-                    "ms_per_step": digits(ms),
-                    "step_limit": bound.told() if bound else None,
-                    "share_of_limit": digits(bound.seconds * 1e3 / ms, 3) if bound else None,
-                    "state_bytes": _state_bytes(model, batches[0], beam, length or LENGTH),
-                    "operators": step_counts(model, beam),
-                }
-            found.append(cell)
+            ways[peer.name] = partial(_of_peer, peer, given.sentences, plan.batch, beam, length)
+        for name, passes in _in_turn(ways, plan.repeats).items():
+            cell = {"system": name, "beam": beam, "length": length or None, **_figures(passes, given.sentences)}
+            if name == "calque" and passes[0].steps:
+                cell |= _step_figures(case.model, batches[0], beam, length or LENGTH, passes, bound)
+            cells.append(cell)
+    return {"timed": TIMED, "conditions": about, "cells": cells}
+
+
+def _in_turn(ways: Mapping[str, Callable[[], DecodePass]], repeats: int) -> dict[str, list[DecodePass]]:
+    """The passes of each system, one after the other in each round; a first round warms up and does not count."""
+    passes: dict[str, list[DecodePass]] = {name: [] for name in ways}
+    for number in range(repeats + 1):
+        for name, run in ways.items():
+            one = run()
+            if number:
+                passes[name].append(one)
+    return passes
+
+
+def _step_figures(
+    model: Model,
+    batch: tuple[torch.Tensor, torch.Tensor],
+    beam: int,
+    length: int,
+    passes: Sequence[DecodePass],
+    bound: Limit | None,
+) -> dict[str, Any]:
+    """What a step takes, beside the least time that the machine needs for its products."""
+    milliseconds = statistics.median(one.step_seconds / one.steps for one in passes) * 1e3
+    return {
+        "ms_per_step": digits(milliseconds),
+        "step_limit": bound.figures() if bound else None,
+        "share_of_limit": digits(bound.seconds * 1e3 / milliseconds, 3) if bound else None,
+        "state_bytes": _state_bytes(model, batch, beam, length),
+        "operators": step_counts(model, beam),
+    }
+
+
+def _conditions(
+    given: DecodeCase, plan: DecodePlan, batches: Sequence[tuple[torch.Tensor, torch.Tensor]]
+) -> dict[str, Any]:
+    """The machine, the model and the sentences that the figures belong to."""
     tokens = sum(map(len, given.sentences))
     padded = sum(source.numel() for source, _ in batches)
     return {
-        "timed": TIMED,
-        "conditions": {
-            **conditions(plan.precision),
-            "device": device.type,
-            "architecture": model.checked.hash,
-            "parameters": parameters,
-            "vocabulary": model.shape.target_size,
-            "weights": "trained" if given.loaded else "random",
-            "batch": plan.batch,
-            "sentences": len(given.sentences),
-            "source_tokens_per_sentence": digits(tokens / len(given.sentences)),
-            "padding_share": digits(1 - tokens / padded, 3),
-            "repeats": plan.repeats,
-            "workers": plan.workers,
-        },
-        "cells": found,
+        **conditions(plan.precision),
+        "device": given.model.device.type,
+        "architecture": given.model.checked.hash,
+        "parameters": sum(p.numel() for p in given.model.parameters()),
+        "vocabulary": given.model.shape.target_size,
+        "weights": "trained" if given.loaded else "random",
+        "batch": plan.batch,
+        "sentences": len(given.sentences),
+        "source_tokens_per_sentence": digits(tokens / len(given.sentences)),
+        "padding_share": digits(1 - tokens / padded, 3),
+        "repeats": plan.repeats,
+        "workers": plan.workers,
     }
 
 
@@ -190,7 +211,7 @@ def _ways(
 
 
 def timed(given: DecodeCase, batch: int, beam: int, length: int, uncached: bool = False) -> DecodePass:
-    """One pass over the sentences, so many to a batch, each with `length` words, or (0, a run) as many as it likes.
+    """One pass over the sentences in batches of `batch`. Each translation has `length` words; with 0, a run ends it itself.
 
     `uncached`: without states, see `calque.bench.uncached`.
     """
@@ -203,11 +224,11 @@ def timed(given: DecodeCase, batch: int, beam: int, length: int, uncached: bool 
     entered: list[float] = []
 
     def around(step: Callable[..., Any]) -> Callable[..., Any]:
-        def noted(*args: Any, **kwargs: Any) -> Any:
+        def timed_step(*args: Any, **kwargs: Any) -> Any:
             entered.append(time.perf_counter())
             return step(*args, **kwargs)
 
-        return noted
+        return timed_step
 
     wait()
     began = time.perf_counter()
@@ -222,14 +243,14 @@ def timed(given: DecodeCase, batch: int, beam: int, length: int, uncached: bool 
 
 
 def _translate(given: DecodeCase, part: Sentences, beam: int, length: int) -> int:
-    """The words of the best hypotheses of a batch, end symbols included."""
+    """The number of words of the best hypotheses of a batch, end symbols included."""
     if given.loaded and not length:
         here = given.loaded
-        # The batch as the run would make it: `translate_batch` closes sources itself.
+        # `translate_batch` appends the end symbol to sources itself.
         words = [Sentence((s[:-1],)) for s in part]
         loaded = replace(here, model=given.model, decode=replace(here.decode, beam=beam))
-        found = translate_batch(loaded, words)
-        return sum(len(best.ids) + 1 for best, *_ in filter(None, found))
+        translations = translate_batch(loaded, words)
+        return sum(len(best.ids) + 1 for best, *_ in filter(None, translations))
     (source, mask), *_ = batches_of(part, len(part), given.model.device)
     settings = SearchSettings(beam, exact_length=length or LENGTH, scores=False)
     written = search(given.model, source, mask, torch.full((len(part),), (length or LENGTH) - 1), settings)
@@ -237,25 +258,25 @@ def _translate(given: DecodeCase, part: Sentences, beam: int, length: int) -> in
 
 
 def _state_bytes(model: Model, batch: tuple[torch.Tensor, torch.Tensor], beam: int, length: int) -> int:
-    """What the states of the largest batch occupy before its last step."""
-    held: list[int] = []
+    """Bytes that the states of the largest batch occupy before its last step."""
+    sizes: list[int] = []
 
     def around(step: Callable[..., Any]) -> Callable[..., Any]:
-        def noted(words: Any, state: Any, *args: Any, **kwargs: Any) -> Any:
-            held.append(state.bytes())
+        def sized_step(words: Any, state: Any, *args: Any, **kwargs: Any) -> Any:
+            sizes.append(state.bytes())
             return step(words, state, *args, **kwargs)
 
-        return noted
+        return sized_step
 
     with stepping(model, around):
         search(model, *batch, torch.full((len(batch[0]),), length - 1), SearchSettings(beam, exact_length=length))
-    return max(held)
+    return max(sizes)
 
 
 def _of_peer(peer: Peer, sentences: Sentences, batch: int, beam: int, length: int) -> DecodePass:
     parts = [[s.tolist() for s in part] for part in cut(sentences, batch)]
-    told = peer.ask({"do": "decode", "batches": parts, "beam": beam, "length": length or LENGTH})
-    return DecodePass(told["seconds"], told["tokens"], 0, 0.0)
+    reply = peer.ask({"do": "decode", "batches": parts, "beam": beam, "length": length or LENGTH})
+    return DecodePass(reply["seconds"], reply["tokens"], 0, 0.0)
 
 
 def _figures(taken: Sequence[DecodePass], sentences: Sentences) -> Mapping[str, Any]:

@@ -41,7 +41,7 @@ class Limit(NamedTuple):
     bound: str
     """`products` or `memory`"""
 
-    def told(self) -> dict[str, Any]:
+    def figures(self) -> dict[str, Any]:
         """For a reader."""
         return {
             "milliseconds": round(self.seconds * 1e3, 4),

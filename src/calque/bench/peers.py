@@ -1,4 +1,4 @@
-"""Other systems beside ours: each runs in a process of its own, under an interpreter that has its packages."""
+"""Other systems to compare with: each runs in a process of its own, under an interpreter that has its packages."""
 
 import contextlib
 import json
@@ -21,9 +21,9 @@ PRECISIONS = {
     "sockeye": ("float32", "int8"),
     "joeynmt": ("float32",),
 }
-"""Peers -> the types they may be asked for, as in `hf:bfloat16`; the first is meant where none is named."""
+"""Peers -> the types of weights that they support, as in `hf:bfloat16`; the first is the default."""
 TRAINED = ("hf", "sockeye")
-"""Those that can take updates."""
+"""The peers that can be trained."""
 _STANDARD = """\
 d = {width}
 heads = {heads}
@@ -34,7 +34,7 @@ decoder = pos -> repeat({layers}, tdec) -> norm
 
 
 class Sizes(NamedTuple):
-    """A Transformer that every system can build; its inner layers are four times as wide."""
+    """A Transformer that every system can build; its inner layers are four times as wide as the others."""
 
     width: int
     heads: int
@@ -44,7 +44,7 @@ class Sizes(NamedTuple):
 
 
 def sizes_of(checked: CheckedDefinition, vocabulary: int) -> Sizes:
-    """The sizes of a standard pre-norm Transformer. X602 where the definition is another architecture."""
+    """The sizes of a standard pre-norm Transformer. Raises X602 where the definition is another architecture."""
     heads, layers, dropout = (
         re.search(p, checked.text) for p in (r"heads=(\d+)", r"repeat\((\d+),", r"dropout\(p=([\d.]+)")
     )
@@ -56,10 +56,10 @@ def sizes_of(checked: CheckedDefinition, vocabulary: int) -> Sizes:
 
 
 class Peer:
-    """A running peer: `ask` gives it a piece of work and waits for what it says."""
+    """A running peer: `ask` sends it a request and waits for its answer."""
 
     def __init__(self, name: str, python: str, sizes: Sizes, threads: int, workers: int = 1):
-        """`name`: of `PRECISIONS`, with a type or without; `workers` batches at a time. X601 where it cannot run."""
+        """`name`: a key of `PRECISIONS`, with a type or without; `workers` batches at a time. Raises X601 where it cannot run."""
         system, _, precision = name.partition(":")
         self.name = name
         precision = precision or PRECISIONS[system][0]
@@ -78,7 +78,7 @@ class Peer:
         self.versions = self.ask({**build, **sizes._asdict()})
 
     def ask(self, what: Mapping[str, Any]) -> dict[str, Any]:
-        """Its answer; X601 where it has none."""
+        """Its answer. Raises X601 where it reports a fault or ends."""
         assert self._process.stdin is not None
         assert self._process.stdout is not None
         answer = ""
@@ -86,17 +86,17 @@ class Peer:
             self._process.stdin.write(json.dumps(what) + "\n")
             self._process.stdin.flush()
             answer = self._process.stdout.readline()
-        except OSError:  # it has ended; there is no answer
+        except OSError:  # the process has ended, so there is no answer
             pass
-        told: dict[str, Any] = json.loads(answer) if answer else {"fault": "its process ended without an answer"}
-        if "fault" in told:
+        reply: dict[str, Any] = json.loads(answer) if answer else {"fault": "its process ended without an answer"}
+        if "fault" in reply:
             self._end()
-            raise error("X601", None, name=self.name, reason=told["fault"])
-        return told
+            raise error("X601", None, name=self.name, reason=reply["fault"])
+        return reply
 
     def _end(self) -> None:
         if self._process.stdin is not None:
-            with contextlib.suppress(OSError):  # what a dead process was to be told
+            with contextlib.suppress(OSError):  # a buffered request cannot reach a process that has ended
                 self._process.stdin.close()
         self._process.wait()
         if self._process.stdout is not None:

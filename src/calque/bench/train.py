@@ -1,4 +1,4 @@
-"""Training, timed by the code that trains, beside another system's loop on the same batches."""
+"""Times training with the code that trains, beside the loops of other systems on the same batches."""
 
 import statistics
 from collections.abc import Sequence
@@ -14,7 +14,8 @@ from calque.bench.clock import digits, speeds
 from calque.bench.inputs import Sentences
 from calque.bench.limit import limit, work_of
 from calque.bench.peers import Peer
-from calque.data.batches import Batch, collate, plan
+from calque.data.batches import Batch, collate
+from calque.data.batches import plan as plan_batches
 from calque.data.corpus import Pairs
 from calque.experiment import TrainSettings
 from calque.ledger.entry import conditions
@@ -25,13 +26,13 @@ from calque.train.timed_updates import TrainingSpeed, measure
 
 LR = 0.0005
 SPAN = 20
-"""Updates over which losses are told as one: batches differ."""
+"""Updates whose losses are averaged: batches differ."""
 TIMED = "updates: forward, loss, backward, optimiser; batches lie ready"
 
 
 @dataclass(frozen=True)
 class TrainPlan:
-    """How often, in how many rounds; systems take turns between rounds."""
+    """How many updates are timed, in how many rounds. Systems take turns: each trains once per round."""
 
     updates: int = 10
     warm_up: int = 2
@@ -41,7 +42,7 @@ class TrainPlan:
 def batches(sources: Sentences, targets: Sentences, settings: TrainSettings) -> list[Batch]:
     """The batches of one epoch; sentences are closed with the end symbol, which `collate` adds itself."""
     pairs = Pairs.of([s[:-1].tolist() for s in sources], [t[:-1].tolist() for t in targets])
-    rows = plan(pairs, settings.batch_tokens, settings.batch_sentences, settings.seed, 0)
+    rows = plan_batches(pairs, settings.batch_tokens, settings.batch_sentences, settings.seed, 0)
     return [collate(pairs, each, True) for each in rows]
 
 
@@ -50,45 +51,22 @@ def train(
     shape: Shape,
     settings: TrainSettings,
     data: list[Batch],
-    how: TrainPlan,
+    plan: TrainPlan,
     peers: Sequence[Peer] = (),
 ) -> dict[str, Any]:
-    """Target tokens a second and what they consist of; the figures of each system over all its updates."""
-    device = pick_device(settings.device)
+    """Target tokens per second and the parts of an update, for each system over all its updates."""
     ours: list[TrainingSpeed] = []
-    theirs: dict[str, list[float]] = {peer.name: [] for peer in peers}
-    losses: dict[str, list[float]] = {peer.name: [] for peer in peers}
-    count = how.warm_up + how.updates
-    for _ in range(how.rounds):
-        ours.append(measure(checked, shape, settings, data, how.updates, how.warm_up))
+    updates: dict[str, list[tuple[float, float]]] = {peer.name: [] for peer in peers}
+    for _ in range(plan.rounds):
+        ours.append(measure(checked, shape, settings, data, plan.updates, plan.warm_up))
         for peer in peers:
-            for number in range(count):
-                told = peer.ask(_asked(data[number % len(data)], settings))
-                if number >= how.warm_up:
-                    theirs[peer.name].append(told["seconds"])
-                    losses[peer.name].append(told["loss"])
-    tokens = [n for m in ours for n in m.target_tokens]
-    seconds = [s for m in ours for s in m.seconds]
-    padded = [n for m in ours for n in m.padded_tokens]
-    found = [
-        {
-            "system": "calque",
-            **_speeds(tokens, seconds, how),
-            "source_tokens_per_second": digits(sum(n for m in ours for n in m.source_tokens) / sum(seconds)),
-            "padded_tokens_per_second": digits(sum(padded) / sum(seconds)),
-            "padding_share": digits(1 - sum(tokens + [n for m in ours for n in m.source_tokens]) / sum(padded), 3),
-            "phases_share": {k: digits(sum(m.phases[k] for m in ours) / sum(seconds), 3) for k in ours[0].phases},
-            "update_milliseconds": digits(statistics.median(seconds) * 1e3),
-            "peak_bytes": max(m.peak_bytes for m in ours),
-            **_losses(ours[0].losses),
-            "skipped": sum(m.skipped for m in ours),
-            **_share(checked, shape, settings, data, ours, device),
-        }
-    ]
-    for peer in peers:
-        same = [data[(how.warm_up + n) % len(data)].target_tokens for n in range(how.updates)] * how.rounds
-        told = _speeds(same, theirs[peer.name], how)
-        found.append({"system": peer.name, **told, **_losses(losses[peer.name][: how.updates])})
+            updates[peer.name] += _peer_updates(peer, data, settings, plan)
+    device = pick_device(settings.device)
+    same = [data[(plan.warm_up + n) % len(data)].target_tokens for n in range(plan.updates)] * plan.rounds
+    systems = [{**_own_figures(ours, plan), **_share(checked, shape, settings, data, ours, device)}]
+    for name, pairs in updates.items():
+        seconds, losses = zip(*pairs, strict=True)
+        systems.append({"system": name, **_speeds(same, seconds, plan), **_losses(losses[: plan.updates])})
     return {
         "timed": TIMED,
         "conditions": {
@@ -100,11 +78,40 @@ def train(
             "vocabulary": shape.target_size,
             "batch_tokens": settings.batch_tokens,
             "accumulate": settings.accumulate,
-            "updates": how.updates,
-            "warm_up": how.warm_up,
-            "rounds": how.rounds,
+            "updates": plan.updates,
+            "warm_up": plan.warm_up,
+            "rounds": plan.rounds,
         },
-        "systems": found,
+        "systems": systems,
+    }
+
+
+def _peer_updates(
+    peer: Peer, data: Sequence[Batch], settings: TrainSettings, plan: TrainPlan
+) -> list[tuple[float, float]]:
+    """Seconds and loss of each update of one round, warm-up left out."""
+    replies = [peer.ask(_request(data[n % len(data)], settings)) for n in range(plan.warm_up + plan.updates)]
+    return [(reply["seconds"], reply["loss"]) for reply in replies[plan.warm_up :]]
+
+
+def _own_figures(rounds: Sequence[TrainingSpeed], plan: TrainPlan) -> dict[str, Any]:
+    """The figures of our own training."""
+    sources = [n for one in rounds for n in one.source_tokens]
+    targets = [n for one in rounds for n in one.target_tokens]
+    padded = [n for one in rounds for n in one.padded_tokens]
+    seconds = [s for one in rounds for s in one.seconds]
+    total = sum(seconds)
+    return {
+        "system": "calque",
+        **_speeds(targets, seconds, plan),
+        "source_tokens_per_second": digits(sum(sources) / total),
+        "padded_tokens_per_second": digits(sum(padded) / total),
+        "padding_share": digits(1 - sum(targets + sources) / sum(padded), 3),
+        "phases_share": {k: digits(sum(one.phases[k] for one in rounds) / total, 3) for k in rounds[0].phases},
+        "update_milliseconds": digits(statistics.median(seconds) * 1e3),
+        "peak_bytes": max(one.peak_bytes for one in rounds),
+        **_losses(rounds[0].losses),
+        "skipped": sum(one.skipped for one in rounds),
     }
 
 
@@ -116,9 +123,9 @@ def _losses(values: Sequence[float]) -> dict[str, Any]:
     return {"losses": [digits(v, 6) for v in values], **({"loss": spans} if spans else {})}
 
 
-def _speeds(tokens: Sequence[int], seconds: Sequence[float], how: TrainPlan) -> dict[str, Any]:
-    """Over rounds: each is the sum of its tokens over the sum of its seconds."""
-    edges = range(0, len(seconds) + 1, how.updates)
+def _speeds(tokens: Sequence[int], seconds: Sequence[float], plan: TrainPlan) -> dict[str, Any]:
+    """The spread over rounds; the speed of a round is the sum of its tokens over the sum of its seconds."""
+    edges = range(0, len(seconds) + 1, plan.updates)
     rates = [sum(seconds[a:b]) / sum(tokens[a:b]) for a, b in pairwise(edges)]
     return {"target_tokens": sum(tokens), "target_tokens_per_second": speeds(1, rates)}
 
@@ -131,7 +138,7 @@ def _share(
     ours: list[TrainingSpeed],
     device: torch.device,
 ) -> dict[str, Any]:
-    """The least time that the machine needs for the products of a middling batch, beside the time it took."""
+    """The least time that the machine needs for the products of a batch of median size, and its share of the time taken."""
     batch = sorted(data, key=lambda b: b.source.numel() + b.target_in.numel())[len(data) // 2]
     model = Model(checked, shape).to(device)
 
@@ -147,17 +154,17 @@ def _share(
         return {"update_limit": None, "share_of_limit": None}
     padded = batch.source.numel() + batch.target_in.numel()
     pace = np.sum([m.seconds for m in ours]) / np.sum([m.padded_tokens for m in ours])
-    return {"update_limit": bound.told(), "share_of_limit": digits(bound.seconds / (pace * padded), 3)}
+    return {"update_limit": bound.figures(), "share_of_limit": digits(bound.seconds / (pace * padded), 3)}
 
 
-def _asked(batch: Batch, settings: TrainSettings) -> dict[str, Any]:
+def _request(batch: Batch, settings: TrainSettings) -> dict[str, Any]:
     sides = ((batch.source, batch.source_mask), (batch.target_out, batch.target_mask))
     pairs = [[row[keep].tolist() for row, keep in zip(ids, mask, strict=True)] for ids, mask in sides]
     return {"do": "train", "pairs": pairs, "smoothing": settings.label_smoothing, "lr": settings.lr}
 
 
 def settings_for(precision: str, threads: int, batch_tokens: int, device: str) -> TrainSettings:
-    """The training settings that matter for speed; the others as an experiment has them."""
+    """The training settings that matter for speed; the others have the defaults of an experiment."""
     chosen = TrainSettings(precision=precision, threads=threads, batch_tokens=batch_tokens, device=device)
-    # A plain rate, which every system can have.
+    # A constant rate, which every system can use.
     return replace(chosen, schedule="constant", lr=LR, warmup_updates=0, warmup_share=0.0)

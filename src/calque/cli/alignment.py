@@ -13,11 +13,13 @@ if TYPE_CHECKING:
     from calque.align.links import Links
 
 CHUNK = 2000
-"""Pairs that are aligned by attention and printed before the next."""
+"""Pairs that are aligned by attention and printed at a time."""
 _Sides = tuple[list[list[str]], list[list[str]]]
 WAYS = ("forward", "backward", "intersection", "union", "grow-diag", "grow-diag-final", "grow-diag-final-and")
 TEXTS = (click.argument("source", type=FILE), click.argument("target", type=FILE))
-CODECS = click.option("--codecs", type=FILE, metavar="RUN", help="Cut text as this run does; default: at spaces.")
+CODECS = click.option(
+    "--codecs", type=FILE, metavar="RUN", help="Split text into tokens as this run does; default: at spaces."
+)
 
 
 @root.command()
@@ -25,7 +27,7 @@ CODECS = click.option("--codecs", type=FILE, metavar="RUN", help="Cut text as th
 @TEXTS[1]
 @click.option("--run", "runs", type=FILE, multiple=True, help="Align by the attention of this run; several are summed.")
 @SET
-@click.option("--symmetrise", type=click.Choice(WAYS), help="Of the text aligner; default: grow-diag-final-and.")
+@click.option("--symmetrise", type=click.Choice(WAYS), help="Rule of the text aligner; default: grow-diag-final-and.")
 @CODECS
 @THREADS
 def align(
@@ -39,9 +41,10 @@ def align(
 ) -> None:
     """Print the links between the words of SOURCE and TARGET, line by line, as s-t from 0 (Pharaoh format).
 
-    Without --run, the two files teach an aligner (IBM models 1 and 2) in both directions. With it, the translations are forced,
-    and each target word is linked to the source word that it attends to most: see align_layer, align_row and align_offset of
-    [decode], which --set replaces. Text to learn from has to be UTF-8; with --run, other bytes are read as `translate` does.
+    Without --run, an aligner (IBM models 1 and 2) learns from the two files in both directions. With it, TARGET is forced as
+    the translation, and each of its words is linked to the source word that it attends to most: see align_layer, align_row and
+    align_offset of [decode], which --set replaces. Text to learn from has to be UTF-8; with --run, other bytes are read as in
+    `translate`.
     """
     from calque.align.links import written
 
@@ -103,9 +106,11 @@ def _by_text(tokens: _Sides, way: str) -> "list[Links]":
 @root.command()
 @click.argument("forward", type=FILE)
 @click.argument("backward", type=FILE)
-@click.option("--by", type=click.Choice(WAYS[2:]), default=WAYS[-1], show_default=True, help="The rule.")
+@click.option(
+    "--by", type=click.Choice(WAYS[2:]), default=WAYS[-1], show_default=True, help="The rule of symmetrisation."
+)
 def symmetrise(forward: Path, backward: Path, by: str) -> None:
-    """Make one alignment of two files of links, both as source-target."""
+    """Combine two files of links, both as source-target, into one alignment."""
     from calque.align.links import SYMMETRISE, read_links, written
 
     both = read_links(forward), read_links(backward)
@@ -120,12 +125,14 @@ def symmetrise(forward: Path, backward: Path, by: str) -> None:
 @TEXTS[1]
 @click.argument("links", type=FILE)
 @CODECS
-@click.option("--minimum", type=click.IntRange(1), default=1, show_default=True, help="Links that a pair has at least.")
+@click.option(
+    "--minimum", type=click.IntRange(1), default=1, show_default=True, help="Leave out word pairs with fewer links."
+)
 def lexicon(source: Path, target: Path, links: Path, codecs: Path | None, minimum: int) -> None:
     """Print p(target word | source word), counted over LINKS: the table of translate --select and --dictionary.
 
-    For --select, --codecs names the run (for `align` too, where text is cut into pieces). For a dictionary, it keeps to words of
-    its vocabularies.
+    For --select, --codecs names the run that translates (for `align` too, where text is split into subwords). For --dictionary,
+    it limits the table to words of the run's vocabularies.
     """
     from calque.align.lexical_table import count_links, rows
     from calque.align.links import check_inside, read_links
@@ -141,7 +148,11 @@ def lexicon(source: Path, target: Path, links: Path, codecs: Path | None, minimu
 @click.argument("links", type=FILE)
 @click.argument("gold", type=FILE)
 @click.option(
-    "--first", type=click.IntRange(0, 1), default=1, show_default=True, help="Number of a first word in GOLD."
+    "--first",
+    type=click.IntRange(0, 1),
+    default=1,
+    show_default=True,
+    help="The number that GOLD gives to a first word.",
 )
 @click.option("--turned", is_flag=True, help="LINKS are target-source where GOLD is source-target.")
 def evaluate_alignment(links: Path, gold: Path, first: int, turned: bool) -> None:

@@ -1,90 +1,121 @@
 """Commands that draw what trained models do."""
 
 import json
+import shlex
 import sys
+from collections.abc import Mapping
+from dataclasses import dataclass
 from pathlib import Path
+from typing import TYPE_CHECKING, Any
 
 import click
 
 from calque.cli.base import FILE, INTERRUPTED, RUNS, THREADS, existing, root, set_threads, tell
 
+if TYPE_CHECKING:
+    from calque.analyse.analysis import AnalysisSettings
+    from calque.analyse.pieces import Piece
+
 EQUAL = ("size", "width")
+
+
+@dataclass(frozen=True)
+class AnalysisOptions:
+    """What `calque analyse` is asked for, beside the runs and the folder of the report."""
+
+    figures: tuple[str, ...]
+    text: tuple[Path, Path] | None
+    lines: int
+    base: str | None
+    buckets: int | None
+    equal: str | None
+    layers: tuple[str, ...]
+    line: int | None
+    gold: Path | None
+    pairs: Path | None
+    most: int | None
+    dictionary: Path | None
+    ledger: tuple[Path, ...]
+
+    def settings(self) -> "AnalysisSettings":
+        """The settings of the analysis, with its defaults."""
+        from calque.analyse.analysis import AnalysisSettings
+
+        return AnalysisSettings(
+            self.text,
+            self.lines,
+            self.base,
+            self.buckets or AnalysisSettings.buckets,
+            self.equal or AnalysisSettings.equal,
+            self.layers,
+            self.line,
+            self.pairs,
+            self.gold,
+            self.ledger,
+            self.most or AnalysisSettings.pairs,
+            self.dictionary,
+        )
+
+    def pieces(self) -> "Mapping[str, Piece]":
+        """The sections asked for by name; empty where the whole report is asked for."""
+        from calque.papers.figure_list import chosen
+
+        return chosen(self.figures, [name for name in ("buckets", "equal") if getattr(self, name) is not None])
+
+    def needs_runs(self) -> bool:
+        """Whether a section needs a run: all do, but those of a ledger and some figures of papers."""
+        from calque.papers.figure_list import paper_figures
+
+        known = paper_figures()
+        return not self.ledger and (
+            not self.figures or any(name not in known or known[name].needs_runs for name in self.figures)
+        )
 
 
 @root.command()
 @click.argument("runs", type=FILE, nargs=-1, metavar="RUN...", callback=existing)
 @click.option("--out", type=FILE, required=True, help="The folder of the report.")
-@click.option("--figure", "figures", multiple=True, metavar="NAME", help="A section or PAPER/figureN alone; repeat.")
+@click.option("--figure", "figures", multiple=True, metavar="NAME", help="Only this section or PAPER/figureN; repeat.")
 @click.option("--text", type=(FILE, FILE), metavar="SOURCE TARGET", help="To translate; default: the runs' test text.")
-@click.option("--lines", type=click.IntRange(1), default=1000, show_default=True, help="Of the text, from the top.")
-@click.option("--base", help="The run that others are set against; default: the first.")
-@click.option("--buckets", type=click.IntRange(1, 100), help="By source length.  [default: 10, or as the paper]")
-@click.option("--equal", type=click.Choice(EQUAL), help="What buckets share.  [default: size, or as the paper]")
+@click.option(
+    "--lines", type=click.IntRange(1), default=1000, show_default=True, help="Read the first N lines of the text."
+)
+@click.option("--base", help="The run that the others are compared with; default: the first.")
+@click.option(
+    "--buckets", type=click.IntRange(1, 100), help="Buckets of source length.  [default: 10, or as the paper]"
+)
+@click.option("--equal", type=click.Choice(EQUAL), help="What all buckets share.  [default: size, or as the paper]")
 @click.option("--layer", "layers", multiple=True, metavar="PATH[#HEAD]", help="Attention to draw; repeat.")
-@click.option("--line", type=click.IntRange(1), help="Whose attention; default: one of about ten words.")
+@click.option(
+    "--line", type=click.IntRange(1), help="The line whose attention is drawn; default: one of about ten words."
+)
 @click.option("--gold", type=FILE, help="Links by hand for the text: i-j sure, ipj possible.")
 @click.option("--contrast", "pairs", type=FILE, help="A contrastive set: a folder, or LingEval97's JSON.")
 @click.option(
-    "--pairs", "most", type=click.IntRange(1), help="Contrastive pairs of each kind of error.  [default: 400]"
+    "--pairs", "most", type=click.IntRange(1), help="Contrastive pairs of each kind of error, at most.  [default: 400]"
 )
 @click.option("--dictionary", type=FILE, help="A lexical table that translates unknown words.")
-@click.option("--ledger", type=FILE, multiple=True, help="A folder of cells, for sweeps; repeat.")
+@click.option("--ledger", type=FILE, multiple=True, help="A folder of ledger entries, for sweeps; repeat.")
 @THREADS
-def analyse(
-    runs: tuple[Path, ...],
-    out: Path,
-    figures: tuple[str, ...],
-    text: tuple[Path, Path] | None,
-    lines: int,
-    base: str | None,
-    buckets: int | None,
-    equal: str | None,
-    layers: tuple[str, ...],
-    line: int | None,
-    gold: Path | None,
-    pairs: Path | None,
-    most: int | None,
-    dictionary: Path | None,
-    ledger: tuple[Path, ...],
-    threads: int | None,
-) -> None:
+def analyse(runs: tuple[Path, ...], out: Path, threads: int | None, **options: Any) -> None:
     """Draw what RUNs do into one HTML report, with pictures and tables beside it.
 
-    Curves, quality by length, decoding time, attention, alignment, contrastive pairs, what quality costs; sections that the data
-    at hand cannot show say why. Of any architecture, several side by side. The report is written anew after each section; a
-    command that was stopped continues when it is given again.
+    It shows learning curves, quality by length, decoding time, attention, alignment, contrastive pairs, and what quality costs,
+    for several runs of any architecture side by side. A section that cannot be drawn from the data at hand says why. The report
+    is written anew after each section; a command that was stopped continues when it is given again.
     """
-    from calque.analyse.analysis import Analysis, AnalysisSettings
+    from calque.analyse.analysis import Analysis
     from calque.analyse.cache import KEPT, AnalysisCache
     from calque.analyse.pieces import PIECES
     from calque.analyse.write_report import REPORT, write_report
-    from calque.papers.figure_list import chosen, paper_figures
 
-    pieces = chosen(figures, [name for name, value in (("buckets", buckets), ("equal", equal)) if value is not None])
-    known = paper_figures()
-    if (
-        not runs
-        and not ledger
-        and (not figures or any(name not in known or known[name].needs_runs for name in figures))
-    ):
+    asked = AnalysisOptions(**options)
+    pieces = asked.pieces()
+    if not runs and asked.needs_runs():
         raise click.UsageError("expected a RUN, or --ledger")
     set_threads(threads)
-    settings = AnalysisSettings(
-        text,
-        lines,
-        base,
-        buckets or AnalysisSettings.buckets,
-        equal or AnalysisSettings.equal,
-        layers,
-        line,
-        pairs,
-        gold,
-        ledger,
-        most or AnalysisSettings.pairs,
-        dictionary,
-    )
     command = _command(click.get_current_context())
-    analysis = Analysis(runs, settings, command, tell, AnalysisCache(out / KEPT))
+    analysis = Analysis(runs, asked.settings(), command, tell, AnalysisCache(out / KEPT))
     before = _written(out / REPORT)
     try:
         path = write_report(analysis, out, pieces or PIECES, alone=bool(pieces))
@@ -96,7 +127,7 @@ def analyse(
 
 
 def _written(path: Path) -> int | None:
-    """When a file was written, None where there is none."""
+    """When a file was written, in nanoseconds; None where there is no file."""
     try:
         return path.stat().st_mtime_ns
     except OSError:
@@ -104,9 +135,7 @@ def _written(path: Path) -> int | None:
 
 
 def _command(context: click.Context) -> str:
-    """The call without --figure, every other value that is not the default written out."""
-    import shlex
-
+    """The command without --figure, with every option whose value is not the default."""
     words = ["calque", "analyse", *map(str, context.params["runs"])]
     for option in context.command.params:
         value = context.params[str(option.name)]
@@ -119,25 +148,27 @@ def _command(context: click.Context) -> str:
 @root.command()
 @RUNS
 @click.argument("pairs", type=FILE, metavar="SET")
-@click.option("--most", type=click.IntRange(1), help="Pairs of each kind of error, evenly spaced; default: all.")
+@click.option(
+    "--most", type=click.IntRange(1), help="Pairs of each kind of error, at most, evenly spaced; default: all."
+)
 @click.option("--json", "as_json", is_flag=True, help="Everything as JSON.")
 @THREADS
 def contrast(runs: tuple[Path, ...], pairs: Path, most: int | None, as_json: bool, threads: int | None) -> None:
-    """Count how often RUNs find the right translation of a contrastive SET likelier than one with an error.
+    """Count how often RUNs give the correct translation of a contrastive SET a higher probability than the one with an error.
 
-    SET is a folder of NAME.src.*, NAME.correct.* and NAME.incorrect.*, or the JSON of LingEval97. The mean cross-entropy per token
-    decides. Accuracy is in per cent, with its 95 % interval.
+    SET is a folder of NAME.src.*, NAME.correct.* and NAME.incorrect.*, or the JSON of LingEval97. The translation
+    with the lower mean cross-entropy per token counts as preferred. Accuracy is in per cent, with its 95 % interval.
     """
     from calque.analyse.contrast import by_distance, by_kind, decide, read_set
     from calque.analyse.runs import names_of
 
     names = names_of(runs)
-    found = read_set(pairs, most)
+    contrastive = read_set(pairs, most)
     set_threads(threads)
     from calque.workflow.api import load
 
-    decided = {name: decide(load(run), found) for name, run in zip(names, runs, strict=True)}
-    tables = [by_kind(found, decided), by_distance(found, decided)]
+    decided = {name: decide(load(run), contrastive) for name, run in zip(names, runs, strict=True)}
+    tables = [by_kind(contrastive, decided), by_distance(contrastive, decided)]
     if as_json:
         click.echo(json.dumps([row for table in tables for row in table.records()], indent=1))
         return

@@ -1,4 +1,4 @@
-"""The group that commands join, and what they share."""
+"""The group of all commands, and what they share."""
 
 import contextlib
 import os
@@ -26,12 +26,12 @@ INTERRUPTED = 128 + signal.SIGINT
 
 
 def tell(text: str) -> None:
-    """A line for the person, not for the pipe."""
+    """Prints a line on stderr, for the person who runs the command."""
     click.echo(text, err=True)
 
 
 def program() -> str:
-    """How this program was called, for a command to type next: `calque` where the shell finds it under that name."""
+    """What to type to call this program again: `calque` where the shell finds it under that name."""
     called = Path(sys.argv[0])
     if called.name == "__main__.py":
         return f"{_typed(Path(sys.executable))} -m calque.cli"
@@ -39,7 +39,7 @@ def program() -> str:
 
 
 def _typed(file: Path) -> str:
-    """What a shell needs to start a program: its name, or its path where the shell would find none or another one."""
+    """What a shell needs to start a program: its name, or its path where that name finds nothing or another program."""
     found = shutil.which(file.name)
     return file.name if found and file.exists() and os.path.samefile(found, file) else shlex.quote(str(file))
 
@@ -48,7 +48,7 @@ class _Root(click.Group):
     """The group of all commands."""
 
     def invoke(self, ctx: click.Context) -> Any:
-        """As the parent's. On Ctrl-C click would first print an empty line."""
+        """As in the parent class, but on Ctrl-C without the empty line that click prints first."""
         try:
             return super().invoke(ctx)
         except KeyboardInterrupt:
@@ -62,7 +62,7 @@ def root() -> None:
 
 
 def existing(ctx: click.Context, param: click.Parameter, value: Path | tuple[Path, ...]) -> Path | tuple[Path, ...]:
-    """The callback of an argument that names run folders or experiment files: X112 where there is nothing of that name."""
+    """The callback of an argument that names run folders or experiment files: raises X112 where one does not exist."""
     for path in value if isinstance(value, tuple) else (value,):
         if path.suffix != ".toml" and not path.exists():
             from calque.workflow.definitions import missing
@@ -76,26 +76,26 @@ RUNS = click.argument("runs", type=FILE, nargs=-1, required=True, metavar="RUN..
 SET = click.option(
     "--set", "overrides", multiple=True, metavar="SECTION.KEY=VALUE", help="Replace a key of the experiment."
 )
-OUT = click.option("--out", type=FILE, help="The run folder; runs/NAME for NAME.toml.")
+OUT = click.option("--out", type=FILE, help="The run folder; default: runs/NAME for NAME.toml.")
 BEAM = click.option("--beam", type=click.IntRange(1, 1000), help="Hypotheses per sentence; 1: greedy.")
-PRECISION = click.option("--precision", type=click.Choice(["float32", "bfloat16", "int8"]), help="Of the weights.")
+PRECISION = click.option("--precision", type=click.Choice(["float32", "bfloat16", "int8"]), help="Type of the weights.")
 THREADS = click.option("--threads", type=click.IntRange(1, 1024), help="Processor threads; default: all.")
 
 
 def terminal_width() -> int:
-    """Columns for text that is wrapped: those of the terminal, 100 at most; 100 in a file or a pipe."""
+    """Columns of wrapped text: those of the terminal, at most 100; 100 in a file or a pipe."""
     return min(WIDTH, max(40, shutil.get_terminal_size((WIDTH, 24)).columns))
 
 
 def ending_in(*endings: str) -> Callable[[click.Context, click.Parameter, Path | None], Path | None]:
-    """The callback of an option whose file is of the kind that its name tells.
+    """The callback of an option whose file has one of these endings, which name its format.
 
-    A pipe or a device tells none, and is taken where there is but one kind.
+    A pipe or a device has no ending; it is accepted where there is only one format.
     """
 
     def check(ctx: click.Context, param: click.Parameter, value: Path | None) -> Path | None:
-        only = len(endings) == 1 and value is not None and value.exists() and not value.is_file()
-        if value is not None and value.suffix.lower() not in endings and not only:
+        device = len(endings) == 1 and value is not None and value.exists() and not value.is_file()
+        if value is not None and value.suffix.lower() not in endings and not device:
             raise click.BadParameter(
                 f"expected a name that ends in {' or '.join(endings)}, found {value.name}", ctx, param
             )
@@ -106,7 +106,7 @@ def ending_in(*endings: str) -> Callable[[click.Context, click.Parameter, Path |
 
 @contextlib.contextmanager
 def _writing(path: Path) -> Iterator[None]:
-    """X408 where the system refuses."""
+    """Raises X408 where the system refuses to write."""
     try:
         yield
     except OSError as e:
@@ -114,7 +114,7 @@ def _writing(path: Path) -> Iterator[None]:
 
 
 def write_out(path: Path, body: str | bytes) -> None:
-    """Writes what a command was asked for into a file, whole or not at all. Raises X408."""
+    """Writes the result of a command into a file, whole or not at all. Raises X408."""
     from calque.ground.files import write_whole
 
     with _writing(path):
@@ -122,7 +122,7 @@ def write_out(path: Path, body: str | bytes) -> None:
 
 
 def write_files(folder: Path, files: Mapping[str, str]) -> None:
-    """Writes files, each whole or not at all, into a folder that is made where it is missing. Raises X408."""
+    """Writes files into a folder, each whole or not at all; makes the folder where it is missing. Raises X408."""
     with _writing(folder):
         folder.mkdir(parents=True, exist_ok=True)
     for name, body in files.items():
@@ -131,7 +131,7 @@ def write_files(folder: Path, files: Mapping[str, str]) -> None:
 
 @contextlib.contextmanager
 def reading() -> Iterator["Repairs"]:
-    """For a command that reads text without learning from it. It continues where a line has to be changed; its status is then 1."""
+    """For a command that reads text without learning from it: a line that is not UTF-8 does not end it, but sets status 1."""
     from calque.data.repair import Repairs
 
     repairs = Repairs(lambda found: tell(render(found)))

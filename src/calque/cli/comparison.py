@@ -3,7 +3,10 @@
 import json
 import shlex
 import sys
+from collections.abc import Mapping
+from dataclasses import dataclass
 from pathlib import Path
+from typing import TYPE_CHECKING, Any
 
 import click
 
@@ -11,72 +14,98 @@ from calque.cli.base import FILE, root, tell, write_files
 from calque.cli.evaluation import SCORING, meteor_settings
 from calque.ground.diagnostics import Place, error
 
+if TYPE_CHECKING:
+    from calque.evaluate.compare import Systems
+    from calque.evaluate.statistics import Measure
+
+
+@dataclass(frozen=True)
+class ComparisonOptions:
+    """How two systems are compared: what is read beside them, and how they are scored."""
+
+    source: Path | None
+    train_text: Path | None
+    samples: int
+    metrics: tuple[str, ...]
+    tokenize: str
+    lowercase: bool
+    language: str | None
+    meteor_version: str
+
+    def systems(self, a: Path, b: Path, references: Path) -> "Systems":
+        """Reads the runs of both systems, the references, and the source where it is given."""
+        from calque.evaluate.compare import Systems
+        from calque.evaluate.scores import read_aligned
+
+        runs_a, runs_b = _runs(a), _runs(b)
+        beside = [self.source] if self.source else []
+        lines, reference = read_aligned([*runs_a, *runs_b, *beside], references)
+        first, both = len(runs_a), len(runs_a) + len(runs_b)
+        sources = lines[both] if self.source else None
+        return Systems(lines[:first], lines[first:both], reference, sources, self.tokenize, self.lowercase)
+
+    def measures(self) -> "list[Measure]":
+        """The metrics, each once."""
+        from calque.evaluate.statistics import measure
+
+        meteor = meteor_settings(self.language, self.meteor_version)
+        names = dict.fromkeys(self.metrics)
+        return [measure(name, tokenize=self.tokenize, lowercase=self.lowercase, meteor=meteor) for name in names]
+
+    def frequencies(self) -> "Mapping[str, int] | None":
+        """How often each word occurs in --train-text. Raises D502 where it has no word."""
+        from calque.data.lines import Lines
+        from calque.evaluate.word_matches import count_words, tokeniser
+
+        if self.train_text is None:
+            return None
+        counts = count_words(map(tokeniser(self.tokenize, self.lowercase), Lines(self.train_text)))
+        if not counts:
+            raise error("D502", Place(str(self.train_text)))
+        return counts
+
 
 @root.command()
 @click.argument("a", type=FILE)
 @click.argument("b", type=FILE)
-@click.option("--references", type=FILE, required=True, help="What both translate.")
-@click.option("--source", type=FILE, help="What was translated, to show beside examples.")
-@click.option("--train-text", type=FILE, help="Text whose words are counted; default: the references.")
-@click.option("--samples", type=click.IntRange(0, 10_000), default=3, show_default=True, help="Examples for each.")
+@click.option("--references", type=FILE, required=True, help="The reference translations.")
+@click.option("--source", type=FILE, help="The source text, shown beside examples.")
+@click.option("--train-text", type=FILE, help="Text in which word frequencies are counted; default: the references.")
+@click.option(
+    "--samples", type=click.IntRange(0, 10_000), default=3, show_default=True, help="Examples for each system."
+)
 @SCORING
-@click.option("--trials", type=click.IntRange(100, 1_000_000), default=10_000, show_default=True, help="Of each test.")
-@click.option("--seed", type=click.IntRange(0), default=1, show_default=True, help="Of the trials.")
+@click.option(
+    "--trials", type=click.IntRange(100, 1_000_000), default=10_000, show_default=True, help="Trials of each test."
+)
+@click.option("--seed", type=click.IntRange(0), default=1, show_default=True, help="Seed of the trials.")
 @click.option("--out", type=FILE, help="A folder for one Markdown page and every table as CSV.")
 @click.option("--json", "as_json", is_flag=True, help="Everything as JSON.")
 def compare(
-    a: Path,
-    b: Path,
-    references: Path,
-    source: Path | None,
-    train_text: Path | None,
-    samples: int,
-    metrics: tuple[str, ...],
-    tokenize: str,
-    lowercase: bool,
-    language: str | None,
-    meteor_version: str,
-    trials: int,
-    seed: int,
-    out: Path | None,
-    as_json: bool,
+    a: Path, b: Path, references: Path, trials: int, seed: int, out: Path | None, as_json: bool, **options: Any
 ) -> None:
-    """Compare the systems A and B: difference, its 95 % interval, and how likely chance makes one as large.
+    """Compare the systems A and B: the difference, its 95 % interval, and how likely chance makes one as large.
 
-    Then where they differ: sentences by difference, by length, words by frequency, n-grams, and the sentences that tell them
-    apart most, by the first metric. A and B are files of translations, or folders that hold one such file for each run (seed)
-    of a system.
+    Then where they differ: sentences by difference, by length, words by frequency, n-grams, and the sentences that differ most
+    by the first metric. A and B are files of translations, or folders with one such file for each run (seed) of a system.
     """
-    from calque.data.lines import Lines
     from calque.evaluate import compare_report
-    from calque.evaluate.compare import Systems, compare_systems
-    from calque.evaluate.scores import read_aligned
-    from calque.evaluate.statistics import measure
-    from calque.evaluate.word_matches import count_words, tokeniser
+    from calque.evaluate.compare import compare_systems
 
-    files = [_runs(system) for system in (a, b)]
-    beside = [source] if source else []
-    lines, reference = read_aligned([*files[0], *files[1], *beside], references)
-    first, both = len(files[0]), len(files[0]) + len(files[1])
-    sources = lines[both] if source else None
-    systems = Systems(lines[:first], lines[first:both], reference, sources, tokenize, lowercase)
-    meteor = meteor_settings(language, meteor_version)
-    named = dict.fromkeys(metrics)
-    made = [measure(name, tokenize=tokenize, lowercase=lowercase, meteor=meteor) for name in named]
-    frequencies = None
-    if train_text:
-        frequencies = count_words(map(tokeniser(tokenize, lowercase), Lines(train_text)))
-        if not frequencies:
-            raise error("D502", Place(str(train_text)))
-    found = compare_systems(systems, made, trials=trials, seed=seed, frequencies=frequencies, examples=samples)
+    asked = ComparisonOptions(**options)
+    systems, measures = asked.systems(a, b, references), asked.measures()
+    frequencies = asked.frequencies()
+    result = compare_systems(
+        systems, measures, trials=trials, seed=seed, frequencies=frequencies, examples=asked.samples
+    )
     if out:
         command = shlex.join(["calque", *sys.argv[1:]])
-        write_files(out, compare_report.files(found, f"{a} and {b}", command))
+        write_files(out, compare_report.files(result, f"{a} and {b}", command))
         tell(f"written: {out / compare_report.MARKDOWN}")
     if as_json:
-        click.echo(json.dumps(compare_report.data(found), indent=1, ensure_ascii=False))
+        click.echo(json.dumps(compare_report.data(result), indent=1, ensure_ascii=False))
     else:
-        click.echo(compare_report.text(found))
+        click.echo(compare_report.text(result))
 
 
 def _runs(system: Path) -> list[Path]:

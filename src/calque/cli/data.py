@@ -10,7 +10,7 @@ from calque.data.public import NAMES
 
 @root.command()
 @click.argument("name", type=click.Choice(NAMES))
-@click.option("--from", "source", type=FILE, help="Take the published files from this folder; touch no network.")
+@click.option("--from", "source", type=FILE, help="Read the published files from this folder; use no network.")
 @click.option(
     "--root",
     "where",
@@ -22,8 +22,8 @@ def data(name: str, source: Path | None, where: Path | None) -> None:
     """Fetch a public corpus, check its sums and build its files below the data root, which is printed.
 
     multi30k: image captions (En, De, Fr, Cs). envi: IWSLT'15 TED talks (En, Vi). tatoeba: short sentences (En, De).
-    meteor: the word lists that METEOR needs. The licence of each is shown first. A call that was cut off goes on where it
-    stopped.
+    meteor: the word lists that METEOR needs. The licence of each is shown first. A call that was
+    interrupted resumes where it stopped.
     """
     from calque.data.public import corpus, data_root
     from calque.data.public_fetch import build

@@ -21,12 +21,17 @@ SETTINGS = click.option("--set", "settings", multiple=True, metavar="NAME=VALUE"
 
 
 def AROUND(command: Any) -> Any:
-    """The options of what surrounds an architecture."""
+    """The options for what surrounds an architecture: vocabularies and shared matrices."""
     size = click.IntRange(1, 10_000_000)
     options = (
-        click.option("--source-vocabulary", type=size, metavar="N", help="Entries; with the other, embeddings count."),
-        click.option("--target-vocabulary", type=size, metavar="N", help="Entries; the output layer counts."),
-        click.option("--tying", type=click.Choice(["three-way", "target", "none"]), help="Which matrices are one."),
+        click.option(
+            "--source-vocabulary",
+            type=size,
+            metavar="N",
+            help="Its entries; with both vocabularies, embeddings are counted.",
+        ),
+        click.option("--target-vocabulary", type=size, metavar="N", help="Its entries; the output layer is counted."),
+        click.option("--tying", type=click.Choice(["three-way", "target", "none"]), help="Which matrices are shared."),
     )
     for option in reversed(options):
         command = option(command)
@@ -34,13 +39,13 @@ def AROUND(command: Any) -> Any:
 
 
 def LENGTHS(command: Any) -> Any:
-    """The options of what costs are told for."""
+    """The options for which costs are computed."""
     count = click.IntRange(1, 10_000)
     kind = click.Choice(["float32", "bfloat16"])
     options = (
         click.option("--length", type=count, default=25, show_default=True, help="Target tokens."),
         click.option("--source-length", type=count, default=25, show_default=True, help="Source tokens."),
-        click.option("--precision", type=kind, default="float32", help="Of the decoding state."),
+        click.option("--precision", type=kind, default="float32", help="Type of the decoding state."),
     )
     for option in reversed(options):
         command = option(command)
@@ -48,7 +53,7 @@ def LENGTHS(command: Any) -> Any:
 
 
 def around(source_vocabulary: int | None, target_vocabulary: int | None, tying: str | None) -> Any:
-    """What surrounds an architecture. Tying is three-way, where the vocabularies are of one size, else of the target's."""
+    """What surrounds an architecture. The default tying is three-way for vocabularies of one size, else that of the target."""
     from calque.explain import Surroundings
 
     one = source_vocabulary is None or source_vocabulary == target_vocabulary
@@ -56,12 +61,12 @@ def around(source_vocabulary: int | None, target_vocabulary: int | None, tying: 
 
 
 def checked_definition(name: str, settings: tuple[str, ...] = (), dialect: str = "calque") -> Any:
-    """The checked definition of a file, or of an architecture that comes with the package; warnings are told."""
+    """The checked definition of a file, or of an architecture that comes with the package; warnings are printed."""
     return _check(*_subject(name, settings, dialect))
 
 
 def _subject(name: str, settings: tuple[str, ...], dialect: str) -> tuple[Any, Any]:
-    """What was named, and the reader of its text. Settings with a dot before their `=` are keys of an experiment."""
+    """The definition of this name, and the reader of its text. Settings with a dot before `=` are keys of an experiment."""
     from calque.adl.dialect import reader
     from calque.adl.settings import parse_settings
     from calque.workflow.definitions import subject
@@ -87,7 +92,7 @@ def _check(found: Any, reader: Any) -> Any:
 @DIALECT
 @click.option("--to-text", is_flag=True, help="Print the canonical text; of another dialect, the translation.")
 def check(file: str, settings: tuple[str, ...], dialect: str, to_text: bool) -> None:
-    """Check a definition or an experiment: prints nothing where it is right, and every error where it is not.
+    """Check a definition or an experiment: prints nothing where it is correct, and all errors where it is not.
 
     FILE is a definition, or an experiment in TOML: its keys, its definition and the files of its corpus are checked. RUN is a run
     folder, whose definition is checked. NAME is an architecture of `calque zoo`. For an experiment, `--set` also takes its keys, as
@@ -117,7 +122,7 @@ def check(file: str, settings: tuple[str, ...], dialect: str, to_text: bool) -> 
 @DIALECT
 @LENGTHS
 @AROUND
-@click.option("--all", "every", is_flag=True, help="Every copy of a repetition by itself.")
+@click.option("--all", "every", is_flag=True, help="Show every copy of a repetition.")
 @click.option("--json", "as_json", is_flag=True, help="Everything as JSON.")
 @click.option(
     "--diagram", type=FILE, callback=ending_in(".svg"), help="Draw the network into this file instead, as SVG."
@@ -134,10 +139,10 @@ def explain(
     diagram: Path | None,
     **sizes: Any,
 ) -> None:
-    """Print what a definition costs before a weight exists.
+    """Print what a definition costs, before any weights exist.
 
-    Of every layer: parameters, multiply-adds per token (products with matrices), bytes of decoding state, the positions
-    that an output sees, operations that wait for each other and the longest path between two positions, as n grows.
+    For every layer: parameters, multiply-adds per token (products with matrices), bytes of decoding state, the positions
+    that an output sees, operations that must run in sequence, and the longest path between two positions, as n grows.
     """
     from calque.explain import explanation, table, whole
 
@@ -157,7 +162,7 @@ def explain(
 @root.command()
 @click.argument("name", required=False)
 def layers(name: str | None) -> None:
-    """List the layers with their equations and the prelude, or explain the one that is NAMEd."""
+    """List the layers with their equations and the prelude, or explain the layer NAME."""
     from calque.adl.program import prelude
     from calque.adl.signature import REPEAT
     from calque.explain.pages import layer_list, layer_page, wrapped

@@ -14,19 +14,26 @@ if TYPE_CHECKING:
 
 
 def SCORING(command: Callable[..., None]) -> Callable[..., None]:
-    """What scores can be told."""
+    """The options of scores."""
     for option in (
-        click.option("--meteor-version", type=click.Choice(["1.5", "1.4"]), default="1.5", help="1.4 is MultEval's."),
-        click.option("--language", help="Of the text, for METEOR: two letters, or other."),
+        click.option(
+            "--meteor-version",
+            type=click.Choice(["1.5", "1.4"]),
+            default="1.5",
+            help="Release of METEOR; MultEval uses 1.4.",
+        ),
+        click.option("--language", help="Language of the text, for METEOR: two letters, or other."),
         click.option("--lowercase", is_flag=True, help="Fold case."),
         click.option(
             "--tokenize",
             type=click.Choice(TOKENISERS),
             default="13a",
             show_default=True,
-            help="For BLEU. With none, METEOR too takes words as they stand; else it normalises by its own rules.",
+            help="Tokenisation of BLEU. With none, METEOR also splits at spaces; else it normalises by its own rules.",
         ),
-        click.option("--metric", "metrics", multiple=True, type=click.Choice(METRICS), default=["bleu"]),
+        click.option(
+            "--metric", "metrics", multiple=True, type=click.Choice(METRICS), default=["bleu"], help="A score; repeat."
+        ),
     ):
         command = option(command)
     return command

@@ -10,19 +10,24 @@ from calque.cli.definition import AROUND, DIALECT, SETTINGS, around, checked_def
 
 @root.command()
 @click.argument("a", metavar="FILE|NAME")
-@click.option("--params-of", required=True, metavar="FILE|NAME|COUNT", help="The definition, or number, to be met.")
-@click.option("--setting", default="d", show_default=True, help="The setting of the first that is solved for.")
-@click.option("--multiple", type=click.IntRange(1), help="Try its multiples alone; default: what heads and halves ask.")
+@click.option(
+    "--params-of",
+    required=True,
+    metavar="FILE|NAME|COUNT",
+    help="The definition, or the number of parameters, to match.",
+)
+@click.option("--setting", default="d", show_default=True, help="The setting of FILE that is solved for.")
+@click.option("--multiple", type=click.IntRange(1), help="Only try multiples of N; default: as heads and halves need.")
 @SETTINGS
 @DIALECT
 @AROUND
 def fit(
     a: str, params_of: str, setting: str, multiple: int | None, settings: tuple[str, ...], dialect: str, **sizes: Any
 ) -> None:
-    """Solve a setting so that one definition learns as many numbers as another.
+    """Solve for a setting, so that one definition has as many parameters as another.
 
-    Prints `NAME=VALUE`, which `--set` of other commands takes, and both counts on the error stream. `--set` is for the first.
-    Without vocabulary sizes embeddings and output layer are left out.
+    Prints `NAME=VALUE`, which `--set` of other commands takes, and both counts on stderr. `--set` applies to FILE.
+    Without vocabulary sizes, embeddings and the output layer are not counted.
     """
     from calque import zoo
     from calque.explain import fit as solved

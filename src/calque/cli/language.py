@@ -15,7 +15,7 @@ from calque.ground.diagnostics import error
 @root.command()
 @click.argument("name", required=False)
 def zoo(name: str | None) -> None:
-    """List the architectures that come with the package, those below NAME, or print the one that is NAMEd."""
+    """List the architectures that come with the package, list those below NAME, or print the architecture NAME."""
     from calque import zoo as held
 
     names = held.names()
@@ -45,7 +45,7 @@ def diff(
     as_json: bool,
     **sizes: Any,
 ) -> None:
-    """Print the edits that turn definition A into definition B, the parameters that each brings, and what both cost.
+    """Print the edits that turn definition A into definition B, the parameters that each edit adds, and the costs of both.
 
     A and B are files or architectures of `calque zoo`.
     """
@@ -74,7 +74,7 @@ def diff(
 def equal(a: str, b: str, settings: tuple[str, ...]) -> None:
     """Say whether definitions A and B compute the same; exit status 1 where they do not.
 
-    Written differently, they may be equal: chains, `id`, `repeat`, definitions and labels do not count.
+    Definitions with different texts can be equal: chains, `id`, `repeat`, definitions and labels do not count.
     """
     one, two = checked_definition(a, settings), checked_definition(b, settings)
     from calque.adl.normal import equal as are_equal

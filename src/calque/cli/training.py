@@ -32,7 +32,7 @@ class _Seconds(click.ParamType):  # type: ignore[type-arg]  # generic in newer v
 
 
 class _New(click.Command):
-    """A table given as the one training file gets an error that says how to cut it."""
+    """Raises X460 where --train gets one file, such as a table; the error says how to split it."""
 
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
         for at, name in enumerate(args):
@@ -49,12 +49,17 @@ class _New(click.Command):
 @click.option(
     "--valid", type=FILE, nargs=2, help="Source and target validation text; else a part of the training text."
 )
-@click.option("--time", "budget", type=_Seconds(), help="Size model and schedule to it: 90s, 20m, 1h30m.")
+@click.option(
+    "--time",
+    "budget",
+    type=_Seconds(),
+    help="The training time, for which model and schedule are sized: 90s, 20m, 1h30m.",
+)
 @click.option("--no-measure", is_flag=True, help="Assume a speed instead of measuring it here, which takes seconds.")
 def new(
     folder: Path, train: tuple[Path, Path], valid: tuple[Path, Path] | None, budget: float | None, no_measure: bool
 ) -> None:
-    """Write a short experiment into a new FOLDER, sized to the corpus and to a budget of time; say why it is so.
+    """Write a short experiment into a new FOLDER, sized to the corpus and to a budget of time; explain the choices.
 
     The keys that people change stand in FOLDER/experiment.toml with a comment each; docs/experiment.md lists all keys.
     """
@@ -143,7 +148,7 @@ def train(run: Path, overrides: tuple[str, ...], out: Path | None, parent: Path 
             call, own = TrainingCall(_limits(overrides)), folder.resolve() == run.resolve()
             result = run_training(experiment, folder, show, tell, call, own, restart)
     if isinstance(result, StoppedTraining):
-        tell(f"stopped after update {result.update}; `calque train {folder}` goes on")
+        tell(f"stopped after update {result.update}; `calque train {folder}` continues")
         sys.exit(128 + result.signal)
     tell(
         f"{result.update} updates in {result.seconds:.0f} s ({result.limit}); "

@@ -10,7 +10,14 @@ from calque.cli.base import FILE, PRECISION, RUN, SET, THREADS, root, set_thread
 @root.command()
 @RUN
 @click.option("--valid", type=FILE, nargs=2, metavar="SOURCE REFERENCE", help="Default: the run's validation text.")
-@click.option("--beam", type=click.IntRange(1, 1000), multiple=True, default=(5, 10), show_default=True, help="To try.")
+@click.option(
+    "--beam",
+    type=click.IntRange(1, 1000),
+    multiple=True,
+    default=(5, 10),
+    show_default=True,
+    help="Beams to try; repeat.",
+)
 @click.option(
     "--word-penalty",
     type=click.FloatRange(-20, 20),
@@ -44,9 +51,9 @@ def tune(
     threads: int | None,
     keep: bool,
 ) -> None:
-    """Translate a development set under every setting of a grid; print BLEU for each, and the best as [decode].
+    """Translate a validation set with every setting of a grid; print the BLEU of each, and the best as [decode].
 
-    RUN/tune.jsonl keeps what has been tried: another call translates only what is new.
+    RUN/tune.jsonl keeps the results: another call translates only with new settings.
     """
     from calque.data.corpus import open_corpus
     from calque.evaluate.scores import read_aligned

@@ -119,8 +119,6 @@ class Int8(Product):
     _short_scale: Tensor
     _plain: Tensor | None
 
-    _zero: Tensor
-
     def __init__(self, weight: Float[Tensor, "E D"], bias: Float[Tensor, " E"] | None, keeps: bool = False):
         weight = weight.detach().float()
         super().__init__(weight, None if bias is None else bias.float(), keeps)

@@ -1,6 +1,6 @@
 """Carrier sentences of the embedded corpus: what English says and where German puts it.
 
-A slot `{kind}`, `{kind2}` or `{kind_form}` is filled by `embedded_slots.SLOTS[kind]`: the digit tells two phrases of
+A slot `{kind}`, `{kind2}` or `{kind_form}` is filled by `calque.demo.slots.SLOTS[kind]`: the digit tells two phrases of
 one kind apart, the form names a case or another shape of the phrase. Both sides of a carrier share their slots.
 
 A German clause is written `subject | finite verb | middle | tail`, from which the three word orders follow (`order`):

@@ -1,6 +1,6 @@
 """The English-German corpus of `calque demo`, made by the program from CLDR (`babel`) and `num2words`.
 
-A carrier sentence (`embedded_carriers`) is filled with phrases (`embedded_slots`) and set in a frame that decides the
+A carrier sentence (`calque.demo.carriers`) is filled with phrases (`calque.demo.slots`) and set in a frame that decides the
 German word order. Each English sentence has one German one and the other way round. Which split a pair is in follows
 from its German text alone, so it depends on neither the seed nor the order of drawing.
 """
@@ -20,8 +20,8 @@ from calque.ground.diagnostics import error
 from calque.ground.files import write_whole
 
 if TYPE_CHECKING:
+    from calque.demo.draw_choices import Draw
     from calque.demo.phrases import Phrase
-    from calque.demo.slots import Draw
 
 Pair = tuple[str, str]
 
@@ -103,7 +103,7 @@ def generate(seed: int = 1, pairs: int = 60_000) -> DemoCorpus:
             importlib.import_module(package)
         except ImportError:
             raise error("X301", package=package, extra="demo") from None
-    from calque.demo.slots import Draw
+    from calque.demo.draw_choices import Draw
 
     draw = Draw(seed)
     english: dict[str, str] = {}

@@ -119,15 +119,34 @@ def own(n: int, noun: Noun) -> Phrase:
     return same(f"my {ordinal(n, 'en')} {noun.en}", f"{possessive} {ordinal(n, 'de')}{MIXED[noun.gender]} {noun.de}")
 
 
+GENDERS = {
+    "length-kilometer": "m",
+    "length-meter": "m",
+    "area-square-meter": "m",
+    "mass-gram": "n",
+    "mass-kilogram": "n",
+    "volume-liter": "m",
+    "volume-milliliter": "m",
+    "speed-kilometer-per-hour": "m",
+    "duration-minute": "f",
+    "duration-hour": "f",
+    "duration-day": "m",
+    "duration-week": "f",
+    "duration-month": "m",
+    "duration-year": "n",
+}
+"""Units of the corpus -> their German genders, which CLDR's patterns leave out."""
+
+
 @functools.cache
-def unit(name: str, gender: str) -> Noun:
-    """A unit of CLDR as a noun, for instance `length-kilometer`; CLDR names it, its gender is given."""
+def unit(name: str) -> Noun:
+    """A unit of CLDR as a noun, for instance `length-kilometer`; its gender is from `GENDERS`."""
     en, en_plural, de, de_plural = (
         format_unit(n, name, "long", locale=language).replace("\xa0", " ").split(" ", 1)[1]
         for language in LANGUAGES
         for n in (1, 2)
     )
-    return Noun(en, en_plural, gender, de, de_plural)
+    return Noun(en, en_plural, GENDERS[name], de, de_plural)
 
 
 @functools.cache

@@ -128,6 +128,7 @@ def _report(
     """Translates the test sentences, shows some, draws the attention of the first one; returns BLEU."""
     from calque.analyse import matrices
     from calque.analyse.forced_attention import attention_matrix
+    from calque.analyse.layer_names import layers_in_words
     from calque.data.vocabulary import EOS
     from calque.evaluate import bleu
     from calque.workflow.api import load
@@ -144,7 +145,8 @@ def _report(
     ids, words = here.source.encode(sources[:1])[0], list(run.candidates(sources[:1])[0][0].ids)
     path, matrix = attention_matrix(here.model, [*ids, EOS], words)
     sides = here.source.tokens([*ids, EOS]), here.target.tokens([*words, EOS])
-    write_whole(picture, matrices.draw(matrix, *sides, picture.stem, path).png)
+    title = layers_in_words(here.model.checked)[path]
+    write_whole(picture, matrices.draw(matrix, *sides, picture.stem, title).png)
     tell(f"attention of the first sentence: {picture}")
     exact = sum(a == b for a, b in zip(hypotheses, references, strict=True))
     score = bleu(hypotheses, references)

@@ -3,28 +3,21 @@
 `SLOTS[kind](draw)` draws a phrase of that kind.
 """
 
-import datetime
-import random
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from decimal import Decimal
-from typing import TypeVar
 
-from babel.dates import format_date
 from babel.numbers import format_percent
 
 from calque.demo import lexicon as words
+from calque.demo import times
+from calque.demo.draw_choices import Draw, Slot
 from calque.demo.phrases import (
     LANGUAGES,
-    Noun,
     Phrase,
     amount,
     announced,
-    both,
     cardinal,
-    clock,
-    clock_of_day,
     currency,
-    day,
     figures,
     full_date,
     numbered,
@@ -36,51 +29,6 @@ from calque.demo.phrases import (
     unit,
     year_words,
 )
-
-T = TypeVar("T")
-Slot = Callable[["Draw"], Phrase]
-
-
-class Draw:
-    """Choices from a seed, through `random.Random.random` alone: the one sequence that Python promises to keep."""
-
-    def __init__(self, seed: int):
-        self._random = random.Random(seed).random
-
-    def between(self, low: int, high: int) -> int:
-        """An integer of `low..high`, both included."""
-        return low + int(self._random() * (high - low + 1))
-
-    def pick(self, items: Sequence[T]) -> T:
-        """One of `items`."""
-        return items[self.between(0, len(items) - 1)]
-
-    def chance(self, p: float) -> bool:
-        """True with probability `p`."""
-        return self._random() < p
-
-
-# The units of the corpus and their German genders, which CLDR's patterns do not tell.
-GENDERS = {
-    "length-kilometer": "m",
-    "length-meter": "m",
-    "area-square-meter": "m",
-    "mass-gram": "n",
-    "mass-kilogram": "n",
-    "volume-liter": "m",
-    "volume-milliliter": "m",
-    "speed-kilometer-per-hour": "m",
-    "duration-minute": "f",
-    "duration-hour": "f",
-    "duration-day": "m",
-    "duration-week": "f",
-    "duration-month": "m",
-    "duration-year": "n",
-}
-
-
-def _unit(name: str) -> Noun:
-    return unit(name, GENDERS[name])
 
 
 def _count(draw: Draw) -> int:
@@ -103,89 +51,12 @@ def _measure(*names: str, high: int = 999) -> Slot:
     """So many of one of these units: one (in words), an integer in words or figures, or a decimal in figures."""
 
     def fill(draw: Draw) -> Phrase:
-        noun = _unit(draw.pick(names))
+        noun = unit(draw.pick(names))
         if draw.chance(0.08):
             return quantity(1, noun, True)
         if draw.chance(0.45):
             return quantity(min(_count(draw), high), noun, True)
         return quantity(_decimal(draw, min(high, 99)) if draw.chance(0.4) else draw.between(2, high), noun, False)
-
-    return fill
-
-
-def _span(draw: Draw) -> Phrase:
-    n = draw.between(1, 12) if draw.chance(0.6) else draw.between(1, 40)
-    noun = _unit(draw.pick(("duration-day", "duration-week", "duration-month", "duration-year")))
-    return quantity(n, noun, n == 1 or draw.chance(0.6))
-
-
-HALVES = (
-    same("half an hour", "eine halbe Stunde", dat="einer halben Stunde"),
-    same("a quarter of an hour", "eine Viertelstunde", dat="einer Viertelstunde"),
-    same("three quarters of an hour", "eine Dreiviertelstunde", dat="einer Dreiviertelstunde"),
-    same("an hour and a half", "anderthalb Stunden", dat="anderthalb Stunden"),
-)
-
-
-def _duration(draw: Draw) -> Phrase:
-    minute, hour = _unit("duration-minute"), _unit("duration-hour")
-    kind = draw.between(0, 9)
-    if kind == 0:
-        return draw.pick(HALVES)
-    if kind == 1:
-        n = draw.between(2, 12)
-        stem = cardinal(n, "de") + "einhalb Stunden"
-        return same(f"{cardinal(n, 'en')} and a half hours", stem, dat=stem)
-    if kind < 5:
-        spelled = draw.chance(0.6)
-        return both(quantity(draw.between(2, 12), hour, spelled), quantity(draw.between(2, 59), minute, spelled))
-    noun, high = draw.pick(((minute, 59), (minute, 59), (hour, 23)))
-    n = draw.between(1, high)
-    return quantity(n, noun, n == 1 or draw.chance(0.6))
-
-
-def _clock(draw: Draw) -> Phrase:
-    minute = 5 * draw.between(0, 11)
-    return clock(draw.between(1, 12), minute) if draw.chance(0.6) else clock_of_day(draw.between(0, 23), minute)
-
-
-def _date(draw: Draw) -> datetime.date:
-    return datetime.date(1900, 1, 1) + datetime.timedelta(days=draw.between(0, 45_000))
-
-
-def _day(draw: Draw) -> Phrase:
-    return day(draw.between(1, 12), draw.between(1, 28), draw.chance(0.6))
-
-
-def _near(past: bool) -> Slot:
-    """When, seen from today: yesterday, last Monday, three days ago - or tomorrow, next Monday, in three days."""
-    en, de, stem = ("last", "letzt", "vor") if past else ("next", "nächst", "in")
-    fixed = words.adverbs(
-        f"""
-        {"yesterday | gestern" if past else "tomorrow | morgen"}
-        {"the day before yesterday | vorgestern" if past else "the day after tomorrow | übermorgen"}
-        {en} week | {de}e Woche
-        {en} month | {de}en Monat
-        {en} year | {de}es Jahr
-        """
-    )
-
-    def fill(draw: Draw) -> Phrase:
-        kind = draw.between(0, 9)
-        if kind < 2:
-            return draw.pick(fixed)
-        if kind < 4:
-            weekday = draw.pick(words.WEEKDAYS)
-            return same(f"{en} {weekday.en['']}", f"{de}en {weekday.de['']}")
-        if kind < 6:
-            span = _span(draw)
-            return same(f"{span.en['']} ago" if past else f"in {span.en['']}", f"{stem} {span.de['dat']}")
-        if kind == 6:
-            month = draw.pick(words.MONTHS)
-            en_part, de_part = draw.pick((("at the beginning of", "Anfang"), ("at the end of", "Ende"), ("in", "im")))
-            return same(f"{en_part} {month.en['']}", f"{de_part} {month.de['']}")
-        date = _day(draw)
-        return same(f"on {date.en['']}", f"am {date.de['']}")
 
     return fill
 
@@ -313,14 +184,6 @@ def _copied(n: int) -> Phrase:
     return same(str(n), str(n))
 
 
-def _short(date: datetime.date) -> Phrase:
-    return same(*(format_date(date, "short", locale=language) for language in LANGUAGES))
-
-
-def _long(date: datetime.date) -> Phrase:
-    return same(*(format_date(date, "long", locale=language) for language in LANGUAGES))
-
-
 SLOTS: Mapping[str, Slot] = {
     "name": _of(words.NAMES),
     "person": _of(words.PERSONS),
@@ -340,17 +203,17 @@ SLOTS: Mapping[str, Slot] = {
     "fraction": _of(words.FRACTIONS),
     "weekday": _of(words.WEEKDAYS),
     "month": _of(words.MONTHS),
-    "clock": _clock,
+    "clock": times.clock_time,
     "timetable": lambda d: timetable(d.between(0, 23), d.between(0, 59)),
     "announced": lambda d: announced(d.between(0, 23), d.between(0, 59)),
-    "day": _day,
-    "date": lambda d: _long(_date(d)),
-    "shortdate": lambda d: _short(_date(d)),
-    "fulldate": lambda d: full_date(_date(d)),
-    "past": _near(past=True),
-    "future": _near(past=False),
-    "duration": _duration,
-    "span": _span,
+    "day": times.day_of_month,
+    "date": lambda d: times.long_date(times.any_date(d)),
+    "shortdate": lambda d: times.short_date(times.any_date(d)),
+    "fulldate": lambda d: full_date(times.any_date(d)),
+    "past": times.near(past=True),
+    "future": times.near(past=False),
+    "duration": times.duration,
+    "span": times.span,
     "price": _price,
     "amount": lambda d: amount(_decimal(d, d.pick((99, 999, 2999)), 2), d.pick(("EUR", "EUR", "USD", "GBP"))),
     "fall": _fall,
@@ -384,7 +247,7 @@ SLOTS: Mapping[str, Slot] = {
     "own": lambda d: own(d.between(1, 40), d.pick(words.ENTRIES)),
     "counted": lambda d: quantity(_count(d) if d.chance(0.9) else 1, d.pick(words.COUNTED), True),
     "ingredient": lambda d: quantity(d.between(1, 12), d.pick(words.INGREDIENTS), True),
-    "road": lambda d: quantity(_large(d) if d.chance(0.5) else _count(d), _unit("length-kilometer"), d.chance(0.5)),
+    "road": lambda d: quantity(_large(d) if d.chance(0.5) else _count(d), unit("length-kilometer"), d.chance(0.5)),
     "way": _measure("length-meter", "length-meter", "length-kilometer", high=500),
     "length": _measure("length-meter"),
     "area": _measure("area-square-meter"),

@@ -94,20 +94,28 @@ def compare_systems(
         compare_statistics(m, a, b, trials=trials, seed=seed) for m, (a, b) in zip(metrics, statistics, strict=True)
     )
     cut = tokeniser(systems.tokenize, systems.lowercase)
-    words_a, words_b = ([[cut(line) for line in run] for run in runs] for runs in (systems.a, systems.b))
     references = [cut(line) for line in systems.references]
     scores = [(sentence_scores(m, a), sentence_scores(m, b)) for m, (a, b) in zip(metrics, statistics, strict=True)]
     gains = [gain(m, a, b) for m, (a, b) in zip(metrics, scores, strict=True)]
     lengths = [len(r) for r in references]
-    tables = [differences(m.name, g) for m, g in zip(metrics, gains, strict=True)]
-    tables += [by_length(m, a, b, lengths) for m, (a, b) in zip(metrics, statistics, strict=True)]
-    tables += [
-        by_order(words_a, words_b, references),
-        by_frequency(words_a, words_b, references, frequencies),
-        *_ngrams(words_a, words_b, references),
+    tables = [
+        *(differences(m.name, g) for m, g in zip(metrics, gains, strict=True)),
+        *(by_length(m, a, b, lengths) for m, (a, b) in zip(metrics, statistics, strict=True)),
+        *_word_tables(systems, references, frequencies),
     ]
     better = [_examples(systems, gains[0], sign, examples) for sign in (1, -1)]
     return ComparisonResult(tests, tuple(tables), _sentences(metrics, scores, lengths), *better)
+
+
+def _word_tables(
+    systems: Systems, references: Sequence[Sentence], frequencies: Mapping[str, int] | None
+) -> Iterator[Table]:
+    """The tables of words and n-grams: by order, by frequency, and those that one system has more often."""
+    cut = tokeniser(systems.tokenize, systems.lowercase)
+    words_a, words_b = ([[cut(line) for line in run] for run in runs] for runs in (systems.a, systems.b))
+    yield by_order(words_a, words_b, references)
+    yield by_frequency(words_a, words_b, references, frequencies)
+    yield from _ngrams(words_a, words_b, references)
 
 
 def sentence_scores(metric: Measure, statistics: Float[np.ndarray, "R N k"]) -> Float[np.ndarray, " N"]:
