@@ -62,7 +62,7 @@ def layers() -> Iterable[str]:
     yield "# Layers\n"
     yield "`calque layers NAME` prints the same at the terminal.\n"
     yield "| layer | |\n|---|---|"
-    signatures = [layer.signature() for _, layer in sorted(builtin().layers.items())]
+    signatures = [layer.signature() for _, layer in sorted(builtin().items())]
     for signature in signatures:
         yield f"| [`{signature.name}`](#{signature.name}) | {cell(signature.doc.strip().splitlines()[0])} |"
     yield ""
