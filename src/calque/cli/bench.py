@@ -251,13 +251,7 @@ def _check_plan(plan: "DecodePlan", given: "DecodeCase", peers: Sequence[str]) -
 @click.option("--like", type=FILE, nargs=2, help="Source and target text whose lengths are taken; default: synthetic.")
 @click.option("--words", is_flag=True, help="Take the words of --like too, so that losses are meaningful.")
 @click.option("--pairs", type=click.IntRange(1), default=5000, show_default=True, help="Sentence pairs, at most.")
-@click.option(
-    "--batch-tokens",
-    type=click.IntRange(1),
-    default=4096,
-    show_default=True,
-    help="Tokens of a batch, as `train.batch_tokens`.",
-)
+@click.option("--batch-tokens", type=click.IntRange(1), default=4096, show_default=True, help="Tokens of a batch.")
 @click.option("--updates", type=click.IntRange(1), default=10, show_default=True, help="Updates of a round.")
 @click.option(
     "--warm-up", type=click.IntRange(0), default=2, show_default=True, help="Updates before those that are measured."
