@@ -1,11 +1,11 @@
 # make install   sets up .venv; every other target does so first
 # make demo      trains a small model on a corpus that it makes itself, and translates: about five minutes on two cores
-# make test      the fast tests: TIMETEST
-# make test-isa  the tests of numbers as on lesser processors, without and with AVX2: TIMEISA
-# make soak      the slow tests: TIMESOAK; make soak PART=2/5: the second of five parts, TIMEPART
-# make lint      format, style, types: TIMELINT
+# make test      the fast tests: about five minutes on two cores
+# make test-isa  the tests of numbers as on lesser processors, without and with AVX2: one and a half minutes
+# make soak      the slow tests; make soak PART=2/5: the second of five parts, about two minutes
+# make lint      format, style, types: half a minute
 # make results   writes the pages of results from the ledger; make diagrams: those of docs/diagrams; make bench: the benchmarks
-# make docs      builds the documentation site in build/site; a broken link is an error: TIMEDOCS
+# make docs      builds the documentation site in build/site; a broken link is an error: seconds
 # make clean     removes what these have made, runs excepted
 #
 # TORCH=cpu      (default) the pinned torch. On an index whose torch carries CUDA, for instance PyPI on Linux, gigabytes are

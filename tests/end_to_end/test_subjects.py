@@ -88,7 +88,7 @@ def test_a_run_is_checked_and_explained(calque: Run, tmp_path: Path) -> None:
     assert text.startswith("adl = 0\nd = 512\n")
     assert "mh_dot_src_att" in calque("explain", run).out
     assert calque("equal", run, run).out == "equal\n"
-    assert "no run folder" in calque("check", tmp_path / "runs").err
+    assert "is not a run folder" in calque("check", tmp_path / "runs").err
 
 
 def test_plugins_of_an_experiment_are_found(calque: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -152,4 +152,4 @@ def test_an_unknown_architecture_has_a_neighbour(calque: Run, name: str, meant: 
 
 
 def test_pages_of_errors_show_no_braces(calque: Run) -> None:
-    assert calque("explain-error", "C301").out.startswith("C301: `...` cannot stand in the decoder")
+    assert calque("explain-error", "C301").out.startswith("C301: `...` cannot be used in the decoder")

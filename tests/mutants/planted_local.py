@@ -102,7 +102,7 @@ def mass_on_missing_slots_given_to_the_padding(patch: Patch) -> None:
 
 @mutant("mh_dot_src_att", "shape")
 def parameters_of_the_centre_forgotten(patch: Patch) -> None:
-    patch.setattr("calque.layers.dot_source_attention.window_products", lambda args, width, heads=1: 0)
+    patch.setattr("calque.layers.local.WindowArgs.window_products", lambda args, width, heads=1: 0)
 
 
 @mutant("location_src_att", "cost")

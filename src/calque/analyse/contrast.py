@@ -180,8 +180,8 @@ def draw_kinds(table: Table, title: str) -> DrawnFigure:
         "planted error; whiskers are 95 % intervals (Wilson).",
         table,
         *canvas.files(),
-        "The further right a mark, the more often the run notices that error; where whiskers overlap widely, runs cannot be told "
-        "apart, and at 50 % a run guesses.",
+        "The further right a mark, the more often the run notices that error; where whiskers overlap widely, runs do not "
+        "differ clearly, and at 50 % a run guesses.",
     )
 
 

@@ -170,7 +170,7 @@ def _figure(section: Section, drawn: DrawnFigure, reading: str, command: str) ->
 
 
 def _picture(drawn: DrawnFigure) -> str:
-    """What a reader of the page without pictures is told stands in the table below."""
+    """The picture as HTML. For readers who cannot see it, the table below it holds its figures."""
     picture = base64.b64encode(drawn.svg).decode()
     alternative = f"Picture: {drawn.title}. Its figures stand in the table below."
     size = ""

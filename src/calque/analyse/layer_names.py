@@ -1,4 +1,4 @@
-"""Layers in words: what stands beside a path, which alone says little to a reader."""
+"""Layers in words: the name of a layer and its block, shown beside its path."""
 
 import re
 from collections import Counter

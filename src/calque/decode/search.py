@@ -174,15 +174,15 @@ def _run(
         done, *moved = torch.stack(counts).tolist()  # the one wait for the device in a step
         if done == len(limit):
             break
-        live = same.expand_as(chosen) if parents is None else parents
         if done * DROP >= len(limit) and not settings.capacity:
             history.copy(rule.stored(), results)
             left = (~rule.done).nonzero()[:, 0]
+            live = same.expand_as(chosen) if parents is None else parents
             state = state.keep(_rows(left, live[left]), left)
             rule.keep(left)
             limit, history.present, chosen = limit[left], history.present[left], chosen[left]
-        elif any(moved):
-            state = state.select(_rows(torch.arange(len(limit), device=device), live))
+        elif any(moved) and parents is not None:
+            state = state.select(_rows(torch.arange(len(limit), device=device), parents))
         hidden, state = scorer.read(chosen.view(-1, 1), state, before + t + 1, beam, None)
         hidden = tuple(z[:, 0] for z in hidden)
     history.copy(rule.stored(), results)

@@ -188,7 +188,7 @@ def swapped(desk: Desk, fault: Diagnostic) -> Iterator[Fix]:
 
 
 def elsewhere(section: str) -> Callable[[Desk, Diagnostic], Iterator[Fix]]:
-    """C301, C302: what stands on the other side only, or around what may stand here."""
+    """C301, C302: a layer of the other side becomes one that may be used on this side, or the chain around it changes."""
 
     def rule(desk: Desk, fault: Diagnostic) -> Iterator[Fix]:
         term = desk.page.term(span_of(fault).start)
