@@ -12,6 +12,7 @@ from calque.adl.check import CheckedDefinition
 from calque.ground.diagnostics import error
 from calque.layers.build import build
 from calque.layers.contract import Context, Point, Recorder, Registry
+from calque.layers.products import Embedding
 from calque.layers.registry import builtin
 from calque.layers.source import SourceAttention
 from calque.layers.state import State
@@ -46,8 +47,8 @@ class Model(nn.Module):
         registry = registry or builtin()
         self.checked, self.shape = checked, shape
         check_shape(checked, shape)
-        self.source_embedding = nn.Embedding(shape.source_size, checked.width)
-        self.target_embedding = nn.Embedding(shape.target_size, checked.width)
+        self.source_embedding = Embedding(shape.source_size, checked.width)
+        self.target_embedding = Embedding(shape.target_size, checked.width)
         self.encoder = build(checked.encoder, registry, shape.gamma)
         self.decoder = build(checked.decoder, registry, shape.gamma)
         self.output = nn.Linear(checked.decoder.width_out, shape.target_size, bias=shape.output_bias)

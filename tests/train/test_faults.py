@@ -188,7 +188,7 @@ def test_an_update_that_is_not_finite_is_skipped_and_counted(tmp_path: Path, mon
         plain(self, loss)
         calls[0] += 1
         if calls[0] in (2, 3):
-            next(m for m in self.masters.values() if m.grad is not None).grad.view(-1)[0] = float("inf")  # type: ignore[union-attr]
+            next(p for p in self.working.values() if p.grad is not None).grad.view(-1)[0] = float("inf")  # type: ignore[union-attr]
 
     monkeypatch.setattr(Updater, "backward", poisoned)
     made = faults.experiment(tmp_path, max_updates=4, validate_every_updates=1, log_every_updates=1)

@@ -10,6 +10,7 @@ from calque.layers.activations import ACTIVATIONS
 from calque.layers.contract import DECODER, ENCODER, Context, Example, Fault, Layer, Parts, Site
 from calque.layers.cost import Cost, Held, Products, Reach
 from calque.layers.linears import linear_of
+from calque.layers.products import linear
 from calque.layers.state import State, Window
 
 
@@ -86,7 +87,7 @@ class Convolution(Layer):
         windows = windows.flatten(2)
         if self.product is not None:
             return self.function(self.product(windows))
-        return self.function(F.linear(windows, self.conv.weight.flatten(1), self.conv.bias))
+        return self.function(linear(windows, self.conv.weight.flatten(1), self.conv.bias))
 
     def fuse(self, exact: bool) -> None:
         self.product = linear_of(self.conv.weight.flatten(1), self.conv.bias)

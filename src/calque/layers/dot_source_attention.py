@@ -12,6 +12,7 @@ from calque.layers.dot import compare, head_scale, join, split
 from calque.layers.drop import drop
 from calque.layers.linears import scaled
 from calque.layers.local import Near, WindowArgs
+from calque.layers.products import Projection
 from calque.layers.source import SourceAttention, weigh, widths
 from calque.layers.state import Memory
 
@@ -81,10 +82,10 @@ class DotSourceAttention(SourceAttention):
         super().__init__(args, site, parts)
         key, value = widths(args)
         query, context = (args.width, args.width) if args.project == "all" else (key, value)
-        self.q = nn.Identity() if args.project == "none" else nn.Linear(site.width, query, bias=args.bias)
-        self.k = nn.Linear(key, args.width, bias=args.bias) if args.project == "all" else nn.Identity()
-        self.v = nn.Linear(value, args.width, bias=args.bias) if args.project == "all" else nn.Identity()
-        self.out = nn.Linear(context, args.width, bias=args.bias) if args.out else nn.Identity()
+        self.q = nn.Identity() if args.project == "none" else Projection(site.width, query, bias=args.bias)
+        self.k = Projection(key, args.width, bias=args.bias) if args.project == "all" else nn.Identity()
+        self.v = Projection(value, args.width, bias=args.bias) if args.project == "all" else nn.Identity()
+        self.out = Projection(context, args.width, bias=args.bias) if args.out else nn.Identity()
         self.heads, self.width, self.dropout = args.heads, site.width, args.dropout
         self.scale = head_scale(args.s, query // args.heads)
         self.local = args.local(site.width, args.heads)

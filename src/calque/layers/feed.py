@@ -9,6 +9,7 @@ from calque.adl.signature import Body, Int, Setting, arg
 from calque.layers.contract import DECODER, WHOLE_CELL, BodyArg, Context, Example, Layer, Parts, Site
 from calque.layers.cost import FED, Cost, Held, Products
 from calque.layers.gated import check_body
+from calque.layers.products import loop
 from calque.layers.state import Cell, State, States
 from calque.layers.stepping import begin, proceed
 
@@ -62,10 +63,11 @@ class Feed(Layer):
     def step(self, x: Float[Tensor, "B n D"], state: State, ctx: Context) -> tuple[Tensor, State]:
         fed, inner = cast("tuple[Cell, State]", cast("States", state).parts)
         outputs = []
-        for t, now in enumerate(torch.split(x, 1, 1)):  # indexing would cost O(T^2) in the gradient
-            mask = None if ctx.mask is None else ctx.mask[:, t : t + 1]
-            seen = torch.cat([fed.values[0][:, None], now], -1)
-            y, inner = self.part("body").step(seen, inner, ctx._replace(mask=mask, chunk=ctx.now.single(t)))
-            fed = fed.write((y[:, 0],), None if mask is None else mask[:, 0])
-            outputs.append(y)
+        with loop():
+            for t, now in enumerate(torch.split(x, 1, 1)):  # indexing would cost O(T^2) in the gradient
+                mask = None if ctx.mask is None else ctx.mask[:, t : t + 1]
+                seen = torch.cat([fed.values[0][:, None], now], -1)
+                y, inner = self.part("body").step(seen, inner, ctx._replace(mask=mask, chunk=ctx.now.single(t)))
+                fed = fed.write((y[:, 0],), None if mask is None else mask[:, 0])
+                outputs.append(y)
         return torch.cat(outputs, 1), States((fed, inner))

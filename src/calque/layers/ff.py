@@ -1,12 +1,13 @@
 from dataclasses import dataclass
 
 from jaxtyping import Float
-from torch import Tensor, nn
+from torch import Tensor
 
 from calque.adl.signature import Int, Real, Setting, arg
 from calque.layers.contract import Context, Example, Parts, Site, Stateless
 from calque.layers.cost import Cost, Products
 from calque.layers.drop import drop
+from calque.layers.products import Projection
 
 
 class FeedForward(Stateless):
@@ -26,7 +27,7 @@ class FeedForward(Stateless):
 
     def __init__(self, args: Args, site: Site, parts: Parts):
         super().__init__(args, site, parts)
-        self.project = nn.Linear(site.width, args.n)
+        self.project = Projection(site.width, args.n)
         self.dropout = args.dropout
 
     @classmethod

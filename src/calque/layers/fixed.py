@@ -10,6 +10,7 @@ from torch import Tensor, nn
 
 from calque.adl.signature import Flag, Int, Real, Setting, Word, arg
 from calque.layers.contract import Fault, Layer, Parts, Site
+from calque.layers.products import Projection
 
 FORMS = ("gauss", "conv", "index")
 DEVIATIONS = 9
@@ -82,5 +83,5 @@ class FixedAttention(Layer):
     def __init__(self, args: FixedArgs, site: Site, parts: Parts, read: int):
         super().__init__(args, site, parts)
         values = args.value_width(read)
-        self.v = nn.Linear(read, values, bias=False) if args.project else nn.Identity()
-        self.out = nn.Linear(values, args.width, bias=False) if args.out else nn.Identity()
+        self.v = Projection(read, values, bias=False) if args.project else nn.Identity()
+        self.out = Projection(values, args.width, bias=False) if args.out else nn.Identity()

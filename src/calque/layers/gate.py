@@ -1,8 +1,9 @@
 import torch
-from torch import Tensor, nn
+from torch import Tensor
 
 from calque.layers.contract import Example, Parts, Site
 from calque.layers.gated import Gated
+from calque.layers.products import Projection
 
 
 class Gate(Gated):
@@ -18,7 +19,7 @@ class Gate(Gated):
 
     def __init__(self, args: Gated.Args, site: Site, parts: Parts):
         super().__init__(args, site, parts)
-        self.gates = nn.Linear(2 * site.width, 2 * site.width)
+        self.gates = Projection(2 * site.width, 2 * site.width)
 
     def merge(self, x: Tensor, outputs: list[Tensor]) -> Tensor:
         (y,) = outputs

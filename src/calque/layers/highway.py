@@ -1,8 +1,9 @@
 import torch
-from torch import Tensor, nn
+from torch import Tensor
 
 from calque.layers.contract import Example, Parts, Site
 from calque.layers.gated import Gated
+from calque.layers.products import Projection
 
 
 class Highway(Gated):
@@ -18,7 +19,7 @@ class Highway(Gated):
 
     def __init__(self, args: Gated.Args, site: Site, parts: Parts):
         super().__init__(args, site, parts)
-        self.gate = nn.Linear(site.width, site.width)
+        self.gate = Projection(site.width, site.width)
 
     def merge(self, x: Tensor, outputs: list[Tensor]) -> Tensor:
         return outputs[0] + torch.sigmoid(self.gate(x)) * (x - outputs[0])

@@ -2,18 +2,19 @@ from dataclasses import dataclass
 from typing import cast
 
 from jaxtyping import Float
-from torch import Tensor, nn
+from torch import Tensor
 
 from calque.adl.signature import Flag, Int, Setting, arg
 from calque.layers.contract import Context, Example, Parts, Site, Stateless
 from calque.layers.cost import Cost, Products
+from calque.layers.products import Projection
 
 
 class Linear(Stateless):
     """linear(h, width) = W h + b, W: [width, d_in] (Domhan 2018, section 2.3)."""
 
     name = "linear"
-    known_as = ("Linear(_, width)", "Dense(width)", "fc", "projection", "proj", "affine")
+    known_as = ("Projection(_, width)", "Dense(width)", "fc", "projection", "proj", "affine")
     examples = (Example("linear"), Example("linear(12)"), Example("linear(bias=no)"))
 
     @dataclass(frozen=True)
@@ -23,7 +24,7 @@ class Linear(Stateless):
 
     def __init__(self, args: Args, site: Site, parts: Parts):
         super().__init__(args, site, parts)
-        self.project = nn.Linear(site.width, args.width, bias=args.bias)
+        self.project = Projection(site.width, args.width, bias=args.bias)
 
     @classmethod
     def infer(cls, args: Args, site: Site) -> int:

@@ -13,6 +13,7 @@ from calque.adl.signature import Flag, Word, arg
 from calque.adl.signature import Int as Whole
 from calque.layers.contract import Fault
 from calque.layers.dot import normalised
+from calque.layers.products import Projection
 from calque.layers.state import accumulated
 
 MONOTONIC, PREDICT = "monotonic", "predict"
@@ -99,8 +100,8 @@ class Local(nn.Module):
         self.window, self.bounds, self.renorm = args.window or 0, args.bounds, args.renorm
         self.hidden = self.position = None
         if args.center == PREDICT:
-            self.hidden = nn.Linear(width, width, bias=False)
-            self.position = nn.Linear(width, heads, bias=False)
+            self.hidden = Projection(width, width, bias=False)
+            self.position = Projection(width, heads, bias=False)
 
     def forward(
         self,

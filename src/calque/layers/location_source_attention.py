@@ -2,7 +2,7 @@ from dataclasses import dataclass
 
 import torch
 from jaxtyping import Float
-from torch import Tensor, nn
+from torch import Tensor
 from torch.nn import functional as F
 
 from calque.adl.signature import Flag, Int, Point, SourceDefault, arg
@@ -10,6 +10,7 @@ from calque.layers.contract import DECODER, Example, Fault, Parts, Site, SourceA
 from calque.layers.cost import HERE, Cost, Held, Products
 from calque.layers.dot import normalised
 from calque.layers.local import Near, WindowArgs
+from calque.layers.products import Projection
 from calque.layers.source import SourceAttention, weigh
 from calque.layers.state import Memory
 
@@ -56,7 +57,7 @@ class LocationSourceAttention(SourceAttention):
 
     def __init__(self, args: Args, site: Site, parts: Parts):
         super().__init__(args, site, parts)
-        self.score = nn.Linear(site.width, _slots(args), bias=False)
+        self.score = Projection(site.width, _slots(args), bias=False)
         self.local, self.renorm = args.local(site.width), args.renorm
 
     @classmethod

@@ -9,6 +9,7 @@ from calque.adl.signature import Int, Point, Setting, SourceDefault, Word, arg
 from calque.layers.contract import DECODER, Example, Fault, Parts, Site, SourceArg
 from calque.layers.cost import HERE, Cost, Held, Products
 from calque.layers.local import Near, WindowArgs
+from calque.layers.products import Projection
 from calque.layers.source import SourceAttention, weigh, widths
 from calque.layers.state import Memory
 
@@ -47,9 +48,9 @@ class MlpSourceAttention(SourceAttention):
 
     def __init__(self, args: Args, site: Site, parts: Parts):
         super().__init__(args, site, parts)
-        self.q = nn.Linear(site.width, args.hidden, bias=False)
-        self.k = nn.Linear(widths(args)[0], args.hidden, bias=False) if args.project == "all" else nn.Identity()
-        self.score = nn.Linear(args.hidden, 1, bias=False)
+        self.q = Projection(site.width, args.hidden, bias=False)
+        self.k = Projection(widths(args)[0], args.hidden, bias=False) if args.project == "all" else nn.Identity()
+        self.score = Projection(args.hidden, 1, bias=False)
         self.local = args.local(site.width)
 
     @classmethod

@@ -4,12 +4,13 @@ from typing import cast
 
 import torch
 from jaxtyping import Bool, Float
-from torch import Tensor, nn
+from torch import Tensor
 
 from calque.adl.signature import Flag, Int, Point, Real, Setting, Word, arg
 from calque.layers.contract import DECODER, OWN_CELL, Context, Example, Fault, Layer, Parts, Site, SourceArg, StateShape
 from calque.layers.contract import Point as PointValue
 from calque.layers.cost import Cost, Held, Products, Reach
+from calque.layers.products import Projection, loop
 from calque.layers.state import Cell, State
 
 GATES = {"lstm": 4, "gru": 3, "tanh": 1}
@@ -69,8 +70,8 @@ class Recurrent(Layer):
     def __init__(self, args: Args, site: Site, parts: Parts):
         super().__init__(args, site, parts)
         rows = GATES[args.cell] * args.width
-        self.input = nn.Linear(site.width, rows, bias=args.bias)
-        self.recurrent = nn.Linear(args.width, rows, bias=False)
+        self.input = Projection(site.width, rows, bias=args.bias)
+        self.recurrent = Projection(args.width, rows, bias=False)
         self.kind, self.width, self.forget, self.label = args.cell, args.width, args.forget, site.label
         self.start = None if args.start is None else args.start.key
 
@@ -127,9 +128,10 @@ class Recurrent(Layer):
         driven = self.input(x).unbind(1)  # one product for all positions; indexing would cost O(T^2) in the gradient
         real = [None] * len(driven) if mask is None else mask.unbind(1)
         outputs = []
-        for now, valid in zip(driven, real, strict=True):
-            state = state.write(self._next(now, state.values), valid)
-            outputs.append(state.values[0])
+        with loop():
+            for now, valid in zip(driven, real, strict=True):
+                state = state.write(self._next(now, state.values), valid)
+                outputs.append(state.values[0])
         return torch.stack(outputs, 1), state
 
     def _fused(self, x: Float[Tensor, "B T D"], start: Cell) -> Float[Tensor, "B T E"]:

@@ -12,6 +12,7 @@ from calque.layers.dot import attend, compare, head_scale, join, normalised, spl
 from calque.layers.drop import drop
 from calque.layers.history import KeysValues
 from calque.layers.linears import scaled, stacked
+from calque.layers.products import Projection
 from calque.layers.state import State
 
 
@@ -56,10 +57,10 @@ class SelfAttention(Layer):
 
     def __init__(self, args: Args, site: Site, parts: Parts):
         super().__init__(args, site, parts)
-        self.q = nn.Linear(site.width, args.width, bias=args.bias)
-        self.k = nn.Linear(site.width, args.width, bias=args.bias)
-        self.v = nn.Linear(site.width, args.width, bias=args.bias)
-        self.out = nn.Linear(args.width, args.width, bias=args.bias) if args.out else nn.Identity()
+        self.q = Projection(site.width, args.width, bias=args.bias)
+        self.k = Projection(site.width, args.width, bias=args.bias)
+        self.v = Projection(site.width, args.width, bias=args.bias)
+        self.out = Projection(args.width, args.width, bias=args.bias) if args.out else nn.Identity()
         self.qkv: nn.Module | None = None
         self.heads, self.width, self.dropout = args.heads, args.width, args.dropout
         self.scale = head_scale(args.s, args.width // args.heads)

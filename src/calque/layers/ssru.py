@@ -3,11 +3,12 @@ from typing import cast
 
 import torch
 from jaxtyping import Float
-from torch import Tensor, nn
+from torch import Tensor
 
 from calque.adl.signature import Int, Setting, arg
 from calque.layers.contract import Context, Example, Layer, Parts, Site
 from calque.layers.cost import BEFORE, Cost, Held, Products
+from calque.layers.products import Projection
 from calque.layers.scan import scan
 from calque.layers.state import Scan, State, accumulated
 
@@ -31,8 +32,8 @@ class SimplestRecurrent(Layer):
 
     def __init__(self, args: Args, site: Site, parts: Parts):
         super().__init__(args, site, parts)
-        self.input = nn.Linear(site.width, args.width, bias=False)
-        self.forget = nn.Linear(site.width, args.width)
+        self.input = Projection(site.width, args.width, bias=False)
+        self.forget = Projection(site.width, args.width)
         self.width = args.width
 
     @classmethod

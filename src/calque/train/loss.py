@@ -7,8 +7,10 @@ import torch
 from jaxtyping import Float, Int
 from torch import Tensor
 from torch.autograd.function import once_differentiable
+from torch.nn import functional as F
 
 from calque.data.batches import Batch
+from calque.layers.products import BLOCK, GRAIN, gradient, in_blocks
 from calque.layers.stepping import cut
 from calque.model import Model
 
@@ -94,7 +96,7 @@ def output_loss(
     The gradients are made together with the loss, a few rows at a time: with q the smoothed distribution and p the
     model's, dL/dlogits = p - q. The likelihood has no gradient. Log-probabilities and sums are float32 at least.
     """
-    plan = chunk_bytes or CHUNK_BYTES[z.device.type], torch.is_grad_enabled()
+    plan = chunk_bytes or CHUNK_BYTES[z.device.type], torch.is_grad_enabled(), in_blocks(z)
     made = _OutputLoss.apply(z, weight, bias, target, smoothing, *plan)  # type: ignore[no-untyped-call]  # torch's own
     return cast("tuple[Tensor, Tensor]", made)
 
@@ -156,30 +158,32 @@ class _OutputLoss(torch.autograd.Function):
         smoothing: float,
         chunk_bytes: int,
         needs: bool,
+        blocks: bool,
     ) -> tuple[Tensor, Tensor]:
-        size, wide = weight.shape[0], _wide(z)
+        size, wide, count = weight.shape[0], _wide(z), len(z)
+        if blocks:
+            z = F.pad(z, (0, 0, 0, -count % GRAIN))
         # Products are made of many rows and softmaxes of few, so that those stay in a cache.
-        rows = min(len(z), max(1, chunk_bytes // (z.element_size() * size)))
+        rows = BLOCK if blocks else max(1, chunk_bytes // (z.element_size() * size))
         tile = min(rows, max(1, TILE_BYTES.get(z.device.type, chunk_bytes) // (wide.itemsize * size)))
         tiles = _TiledLoss(z, bias, smoothing, size, tile, needs)
-        products = z.new_empty(rows, size)
+        products = z.new_empty(min(rows, len(z)), size)
         d_z = torch.empty_like(z) if needs else None
         d_weight: Tensor | None = None
         for start in range(0, len(z), rows):
             part, words = z[start : start + rows], target[start : start + rows]
             product = products[: len(part)]
             torch.mm(part, weight.t(), out=product)
-            for k in range(0, len(part), tile):
-                tiles.add(product[k : k + tile], words[k : k + tile, None])
+            for k in range(0, len(words), tile):
+                tiles.add(product[k : min(k + tile, len(words))], words[k : k + tile, None])
             if d_z is None:
                 continue
+            product[len(words) :] = 0
             torch.mm(product, weight, out=d_z[start : start + len(part)])
-            gradient = product.t() @ part
-            if d_weight is None:
-                d_weight = gradient.to(wide) if rows < len(z) else gradient
-            else:
-                d_weight += gradient
-        ctx.save_for_backward(d_z, d_weight, tiles.d_bias)
+            d_weight = gradient(product, part, d_weight)
+        if d_z is not None:
+            d_z = d_z[:count]
+        ctx.gradients = d_z, d_weight, tiles.d_bias
         ctx.dtypes = weight.dtype, None if bias is None else bias.dtype
         ctx.mark_non_differentiable(tiles.nll)
         return tiles.loss(), tiles.nll
@@ -187,14 +191,14 @@ class _OutputLoss(torch.autograd.Function):
     @staticmethod
     @once_differentiable
     def backward(ctx: Any, d_loss: Tensor, _: Tensor) -> tuple[Tensor | None, ...]:
-        d_z, d_weight, d_bias = ctx.saved_tensors
+        gradients, ctx.gradients = ctx.gradients, None  # handed over, so that others are added to them in place
+        if d_loss.device.type != "cpu" or d_loss != 1:
+            gradients = [None if g is None else g * d_loss.to(g.dtype) for g in gradients]
+        d_z, d_weight, d_bias = gradients
         weight_type, bias_type = ctx.dtypes
         return (
-            d_z * d_loss.to(d_z.dtype),
-            (d_weight * d_loss).to(weight_type),
-            None if d_bias is None else (d_bias * d_loss).to(bias_type),
-            None,
-            None,
-            None,
-            None,
+            d_z,
+            d_weight.to(weight_type),
+            None if d_bias is None else d_bias.to(bias_type),
+            *[None] * 5,
         )

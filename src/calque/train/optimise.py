@@ -1,21 +1,28 @@
 """One update: gradients of several batches summed, scaled, clipped, and applied to float32 weights."""
 
 import math
-from collections.abc import Mapping
-from typing import Any
+from collections.abc import Iterator, Mapping
 
 import torch
 from torch import Tensor, nn
 
 from calque.experiment import TrainSettings
+from calque.layers.products import Embedding
+
+PIECE = 1 << 17
+"""Weights that are updated at a time: few enough for a processor's cache to hold them until they are rounded."""
+AVERAGES = ("exp_avg", "exp_avg_sq")
+"""Adam's running means of a weight's gradient and of its square."""
 
 
 class Updater:
     """The optimiser and the float32 master weights behind a model.
 
-    With precision `bfloat16` the parameters of the model become bfloat16, gradients are added up in float32, the update
-    is applied to float32 masters and rounded back. With `float32` the parameters are their own masters. Weights are
+    With precision `bfloat16` the parameters of the model become bfloat16; gradients of several batches are added up in float32, the
+    update is applied to float32 masters and rounded back. With `float32` the parameters are their own masters. Weights are
     known by the paths of their parameters; a matrix that several modules share is one.
+
+    On a processor embeddings hand over the gradients of the words of a batch from now on, instead of a matrix of all words.
     """
 
     def __init__(self, model: nn.Module, settings: TrainSettings, precision: str):
@@ -25,24 +32,32 @@ class Updater:
         self._factors = _factors(model) if settings.scale_filters else {}
         tables = () if settings.clip_counts_embeddings else _embeddings(model)
         self._counted = [name for name, p in self.working.items() if all(p is not table for table in tables)]
-        if precision == "bfloat16":
+        self._mixed = precision == "bfloat16"
+        if self._mixed:
             self.masters: Mapping[str, Tensor] = {n: p.detach().float().clone() for n, p in self.working.items()}
             for p in self.working.values():
                 p.data = p.data.to(torch.bfloat16)
         else:
             self.masters = self.working
-        self._mixed = precision == "bfloat16"
-        self._optimiser = _optimiser(list(self.masters.values()), settings)
+        self._moments: dict[str, dict[str, Tensor]] = {}
+        self._summed: dict[str, Tensor] = {}
+        self._tables = [m for m in model.modules() if isinstance(m, Embedding) and m.weight.device.type == "cpu"]
+        for table in self._tables:
+            table.rows = []
 
     def backward(self, loss: Tensor) -> None:
         """Adds the gradients of a summed loss to those of the update under way."""
+        earlier = self._gradients()
+        if earlier:
+            self._summed = {name: g.float() for name, g in earlier.items()}
+            self._drop()
         loss.backward()  # type: ignore[no-untyped-call]  # torch leaves it untyped
-        if self._mixed:
-            for name, p in self.working.items():
-                if p.grad is not None:
-                    master = self.masters[name]
-                    master.grad = p.grad.float() if master.grad is None else master.grad.add_(p.grad)
-                    p.grad = None
+        for module in self._tables:
+            self._add_rows(module)
+        for name, total in self._summed.items():
+            if (g := self.working[name].grad) is not None:
+                total.add_(g)
+                self.working[name].grad = None
 
     def step(self, lr: float, divisor: float) -> float:
         """Divides the gradients by `divisor`, clips their norm, updates the weights; returns the norm before clipping.
@@ -51,23 +66,18 @@ class Updater:
         in. Without `clip_counts_embeddings` the norm is that of the others, and all are scaled by it (Luong 2015, the authors'
         code). A gradient that is not finite leaves weights and optimiser as they are, and is counted in `skipped`.
         """
-        for name, factor in self._factors.items():
-            if (gradient := self.masters[name].grad) is not None:
-                gradient.mul_(factor)
-        gradients = [m.grad for m in self.masters.values() if m.grad is not None]
-        whole = norm = _norm(gradients) / divisor
+        gradients = self._gradients()
+        for name in self._factors.keys() & gradients.keys():
+            gradients[name] = gradients[name].float() * self._factors[name]
+        whole = norm = _norm(list(gradients.values())) / divisor
         if len(self._counted) < len(self.masters):
-            norm = _norm([g for name in self._counted if (g := self.masters[name].grad) is not None]) / divisor
+            norm = _norm([gradients[name] for name in self._counted if name in gradients]) / divisor
         clip = self.settings.clip_norm
         if math.isfinite(whole):
-            factor = (clip / norm if clip and norm > clip else 1.0) / divisor
-            if factor != 1.0:
-                torch._foreach_mul_(gradients, factor)
-            for group in self._optimiser.param_groups:
-                group["lr"] = lr
-            self._optimiser.step()
-            if self._mixed:
-                self._round()
+            scale = divisor * (norm / clip if clip and norm > clip else 1.0)
+            with torch.no_grad():
+                for name, gradient in gradients.items():
+                    self._apply(name, gradient, lr, scale)
         else:
             self.skipped += 1
         self.forget()
@@ -75,42 +85,111 @@ class Updater:
 
     def forget(self) -> None:
         """Drops the gradients added up so far."""
-        for p in (*self.working.values(), *self.masters.values()):
-            p.grad = None
+        self._summed = {}
+        self._drop()
+        for table in self._tables:
+            (table.rows or []).clear()
 
     def state(self) -> dict[str, Tensor]:
         """Everything an exact continuation needs, `skipped` apart: `weight/PATH`, and `KEY/PATH` of the optimiser."""
-        found = {f"weight/{name}": m.detach() for name, m in self.masters.items()}
-        for name, m in self.masters.items():
-            for key, value in self._optimiser.state.get(m, {}).items():
-                if value is not None:
-                    found[f"{key}/{name}"] = value
-        return found
+        state = {f"weight/{name}": m.detach() for name, m in self.masters.items()}
+        for name, moments in self._moments.items():
+            state |= {f"{key}/{name}": value for key, value in moments.items()}
+        return state
 
     def load(self, state: Mapping[str, Tensor]) -> None:
         """Continues from what `state` gave. Raises KeyError or RuntimeError where the two do not fit."""
-        names = {id(m): name for name, m in self.masters.items()}
         with torch.no_grad():
             for name, m in self.masters.items():
                 m.copy_(state[f"weight/{name}"])
-            if self._mixed:
-                self._round()
-        keys = [key.split("/", 1) for key in state]
-        known: dict[str, dict[str, Any]] = {}
-        for key, name in keys:
+                if self._mixed:
+                    self.working[name].copy_(m)
+        self._moments = {}
+        for path, value in state.items():
+            key, name = path.split("/", 1)
             if key != "weight" and name in self.masters:
-                known.setdefault(name, {})[key] = state[f"{key}/{name}"].clone()
-        held = self._optimiser.state_dict()
-        order = [names[id(p)] for group in self._optimiser.param_groups for p in group["params"]]
-        held["state"] = {i: known[name] for i, name in enumerate(order) if name in known}
-        self._optimiser.load_state_dict(held)
+                self._moments.setdefault(name, {})[key] = value.clone()
 
-    def _round(self) -> None:
-        torch._foreach_copy_([p.data for p in self.working.values()], list(self.masters.values()))
+    @staticmethod
+    def _add_rows(table: Embedding) -> None:
+        """Adds the gradients of a table's rows to that of the table."""
+        weight, rows = table.weight, table.rows or []
+        if rows and weight.grad is None:
+            weight.grad = torch.zeros_like(weight)
+        for numbers, each in rows:
+            weight.grad.index_add_(0, numbers, each)  # type: ignore[union-attr]  # it has one by now
+        rows.clear()
+
+    def _gradients(self) -> dict[str, Tensor]:
+        """The gradients so far, in the order of the parameters."""
+        each = {name: self._summed.get(name, p.grad) for name, p in self.working.items()}
+        return {name: g for name, g in each.items() if g is not None}
+
+    def _drop(self) -> None:
+        for p in self.working.values():
+            p.grad = None
+
+    def _apply(self, name: str, gradient: Tensor, lr: float, scale: float) -> None:
+        """One weight's update, with its gradient divided by `scale`, piece by piece."""
+        master, working = self.masters[name], self.working[name]
+        parts = [master.detach(), gradient.contiguous(), working.detach()]
+        if self.settings.optimiser == "adam":
+            parts += [(moments := self._moments_of(name))[key] for key in AVERAGES]
+            moments["step"] += 1
+        for weights, part, rounded, *means in _pieces(parts):
+            part = part.float() if part.dtype != weights.dtype else part
+            if self.settings.optimiser == "sgd":
+                weights.add_(part, alpha=-lr / scale)
+            else:
+                self._adam(weights, part, means, moments["step"], lr, scale)
+            if self._mixed:
+                rounded.copy_(weights)
+
+    def _moments_of(self, name: str) -> dict[str, Tensor]:
+        if name not in self._moments:
+            master = self.masters[name]
+            step = torch.zeros((), dtype=torch.float32, device=master.device)
+            self._moments[name] = {"step": step, **{key: torch.zeros_like(master) for key in AVERAGES}}
+        return self._moments[name]
+
+    def _adam(
+        self, weights: Tensor, gradient: Tensor, means: list[Tensor], step: Tensor, lr: float, scale: float
+    ) -> None:
+        """With no decay this is Adam (Kingma and Ba 2015), else AdamW (Loshchilov and Hutter 2019). Changes the gradient."""
+        torch._fused_adamw_(
+            [weights],
+            [gradient],
+            *([mean] for mean in means),
+            [],
+            [step],
+            lr=lr,
+            beta1=self.settings.beta1,
+            beta2=squares_decay(self.settings),
+            weight_decay=self.settings.weight_decay,
+            eps=self.settings.epsilon,
+            amsgrad=False,
+            maximize=False,
+            grad_scale=torch.tensor(scale, dtype=torch.float32, device=weights.device),
+        )
+
+
+def _pieces(tensors: list[Tensor]) -> Iterator[tuple[Tensor, ...]]:
+    """Tensors of one shape, cut at the same places; on an accelerator whole."""
+    if tensors[0].device.type != "cpu" or tensors[0].numel() <= PIECE:
+        yield tuple(tensors)
+        return
+    yield from zip(*(tensor.view(-1).split(PIECE) for tensor in tensors), strict=True)
 
 
 def _norm(gradients: list[Tensor]) -> float:
-    return float(torch.nn.utils.get_total_norm(gradients, foreach=True))
+    """The norm of all numbers, summed in float32 at least."""
+    squares = [_square(part) for g in gradients for (part,) in _pieces([g.contiguous()])]
+    return math.sqrt(float(torch.stack(squares).sum())) if squares else 0.0
+
+
+def _square(numbers: Tensor) -> Tensor:
+    wide = numbers.flatten().to(torch.promote_types(numbers.dtype, torch.float32))
+    return torch.dot(wide, wide)
 
 
 def _factors(model: nn.Module) -> dict[str, float]:
@@ -129,17 +208,3 @@ def squares_decay(settings: TrainSettings) -> float:
     if not settings.beta2_half_life_tokens:
         return settings.beta2
     return float(0.5 ** (settings.batch_tokens * settings.accumulate / settings.beta2_half_life_tokens))
-
-
-def _optimiser(masters: list[Tensor], settings: TrainSettings) -> torch.optim.Optimizer:
-    if settings.optimiser == "sgd":
-        return torch.optim.SGD(masters, settings.lr, fused=True)
-    # With no decay this is Adam (Kingma and Ba 2015), else AdamW (Loshchilov and Hutter 2019).
-    return torch.optim.AdamW(
-        masters,
-        settings.lr,
-        (settings.beta1, squares_decay(settings)),
-        settings.epsilon,
-        settings.weight_decay,
-        fused=True,
-    )

@@ -1,0 +1,230 @@
+"""Products of many rows with a matrix in training, in blocks of few sizes.
+
+On a processor a product in bfloat16 is compiled for its exact sizes, which takes longer than the product itself, and the rows
+of batches hardly ever come in the same number twice. So rows are taken in blocks whose sizes are multiples of `GRAIN`, at most
+`BLOCK`. float32 needs none of this: its library compiles nothing.
+"""
+
+import contextlib
+from collections.abc import Iterator
+from contextvars import ContextVar
+from typing import Any, cast
+
+import torch
+from jaxtyping import Float
+from torch import Tensor
+from torch.autograd.function import once_differentiable
+from torch.nn import functional as F
+
+LARGEST, STEP = 2048, 128
+"""Of products with a matrix: rows of a block at most, and what divides every size. Each block packs the matrix anew."""
+BLOCK, GRAIN = 512, 64
+"""The same for sums over rows, which are faster over fewer rows."""
+FEW = 256
+"""Fewer rows are multiplied as they are: they come from a loop over positions, which takes the same product many times."""
+
+
+def in_blocks(x: Float[Tensor, "*n D"]) -> bool:
+    """Whether a product with the rows of x is made in blocks: many rows, in 16 bits, on a processor, with a gradient."""
+    if x.dtype != torch.bfloat16 or x.device.type != "cpu" or not torch.is_grad_enabled():
+        return False
+    return x.numel() >= FEW * x.shape[-1]
+
+
+def linear(
+    x: Float[Tensor, "*n D"], weight: Float[Tensor, "E D"], bias: Float[Tensor, " E"] | None
+) -> Float[Tensor, "*n E"]:
+    """x W^T + b."""
+    loop = _LOOP.get()
+    if loop is not None and torch.is_grad_enabled():
+        return loop.linear(x, weight, bias)
+    if in_blocks(x):
+        return cast("Tensor", _Linear.apply(x, weight, bias))  # type: ignore[no-untyped-call]  # torch leaves it untyped
+    return F.linear(x, weight, bias)
+
+
+class Projection(torch.nn.Linear):
+    """x W^T + b, in training by `linear`."""
+
+    def forward(self, x: Tensor) -> Tensor:
+        return linear(x, self.weight, self.bias)
+
+
+def multiply(rows: Float[Tensor, "n D"], matrix: Float[Tensor, "D E"], out: Float[Tensor, "n E"]) -> None:
+    """out = rows matrix. The last two blocks overlap: what they share is computed twice, to the same values."""
+    for start, stop in _covering(len(rows)):
+        torch.mm(rows[start:stop], matrix, out=out[start:stop])
+
+
+def gradient(
+    g: Float[Tensor, "n E"], x: Float[Tensor, "n D"], total: Float[Tensor, "E D"] | None = None
+) -> Float[Tensor, "E D"]:
+    """g^T x, added to `total` in place where it is given. Less than `GRAIN` rows at the end are filled up with zeros."""
+    for start, stop in _partition(len(g)):
+        part, seen = g[start:stop], x[start:stop]
+        if missing := -len(part) % GRAIN:
+            part, seen = F.pad(part, (0, 0, 0, missing)), F.pad(seen, (0, 0, 0, missing))
+        total = part.t() @ seen if total is None else total.addmm_(part.t(), seen)
+    return g.t() @ x if total is None else total
+
+
+def _covering(rows: int) -> Iterator[tuple[int, int]]:
+    """Blocks that cover so many rows, at least `FEW`: all that divide well, and the last ones once more with the rest."""
+    start = 0
+    while rows - start >= STEP:
+        size = min(LARGEST, (rows - start) // STEP * STEP)
+        yield start, start + size
+        start += size
+    if start < rows:
+        yield rows - STEP, rows
+
+
+def _partition(rows: int) -> Iterator[tuple[int, int]]:
+    """Blocks that hold each of so many rows once; only the last may be no multiple of `GRAIN`."""
+    start = 0
+    while rows - start >= GRAIN:
+        size = min(BLOCK, (rows - start) // GRAIN * GRAIN)
+        yield start, start + size
+        start += size
+    if start < rows:
+        yield start, rows
+
+
+class _Linear(torch.autograd.Function):
+    @staticmethod
+    def forward(ctx: Any, x: Tensor, weight: Tensor, bias: Tensor | None) -> Tensor:
+        ctx.save_for_backward(x, weight)
+        ctx.biased = bias is not None
+        y = x.new_empty(*x.shape[:-1], len(weight))
+        rows, out = x.flatten(0, -2), y.view(-1, len(weight))
+        for start, stop in _covering(len(rows)):
+            part = out[start:stop]
+            torch.mm(rows[start:stop], weight.t(), out=part)
+            if bias is not None:
+                part += bias
+        return y
+
+    @staticmethod
+    @once_differentiable
+    def backward(ctx: Any, g: Tensor) -> tuple[Tensor | None, ...]:
+        x, weight = ctx.saved_tensors
+        rows = g.reshape(-1, len(weight))
+        d_x = d_weight = d_bias = None
+        if ctx.needs_input_grad[0]:
+            d_x = x.new_empty(x.shape)
+            multiply(rows, weight, d_x.view(len(rows), -1))
+        if ctx.needs_input_grad[1]:
+            d_weight = gradient(rows, x.flatten(0, -2))
+        if ctx.biased and ctx.needs_input_grad[2]:
+            d_bias = rows.sum(0)
+        return d_x, d_weight, d_bias
+
+
+@contextlib.contextmanager
+def loop() -> Iterator[None]:
+    """Inside, products belong to one loop over positions: the gradient of each matrix is summed over all of them at once.
+
+    Otherwise every position would add a matrix of its own to the gradient.
+    """
+    if _LOOP.get() is not None or not torch.is_grad_enabled():
+        yield
+        return
+    token = _LOOP.set(_Loop())
+    try:
+        yield
+    finally:
+        _LOOP.reset(token)
+
+
+class _Loop:
+    """For each matrix, what its gradient will be summed from, and a tensor that stands for it in the graph of gradients."""
+
+    def __init__(self) -> None:
+        self.matrices: dict[int, tuple[Tensor, _Terms]] = {}
+
+    def linear(self, x: Tensor, weight: Tensor, bias: Tensor | None) -> Tensor:
+        if not weight.requires_grad:
+            return F.linear(x, weight, bias)
+        if id(weight) not in self.matrices:
+            terms: _Terms = []
+            self.matrices[id(weight)] = _Summed.apply(weight, bias, terms), terms  # type: ignore[no-untyped-call]  # torch's own
+        stand_in, terms = self.matrices[id(weight)]
+        plain = None if bias is None else bias.detach()
+        return cast("Tensor", _Turn.apply(x, stand_in, weight.detach(), plain, terms))  # type: ignore[no-untyped-call]  # torch's own
+
+
+_Terms = list[tuple[Tensor, Tensor]]
+_LOOP: ContextVar[_Loop | None] = ContextVar("loop", default=None)
+
+
+class _Summed(torch.autograd.Function):
+    """Runs back after all turns of a loop, when they have left their terms."""
+
+    @staticmethod
+    def forward(ctx: Any, weight: Tensor, bias: Tensor | None, terms: _Terms) -> Tensor:
+        ctx.set_materialize_grads(False)
+        ctx.terms, ctx.biased = terms, bias is not None
+        return weight.new_empty(0)
+
+    @staticmethod
+    @once_differentiable
+    def backward(ctx: Any, _: Tensor | None) -> tuple[Tensor | None, Tensor | None, None]:
+        if not ctx.terms:
+            return None, None, None
+        g, x = (torch.cat(parts) for parts in zip(*ctx.terms, strict=True))
+        ctx.terms.clear()
+        return gradient(g, x), g.sum(0) if ctx.biased else None, None
+
+
+class _Turn(torch.autograd.Function):
+    """x W^T + b in one turn of a loop."""
+
+    @staticmethod
+    def forward(ctx: Any, x: Tensor, stand_in: Tensor, weight: Tensor, bias: Tensor | None, terms: _Terms) -> Tensor:
+        ctx.set_materialize_grads(False)
+        ctx.save_for_backward(x, weight)
+        ctx.terms = terms
+        y = x.new_empty(*x.shape[:-1], len(weight))  # written into, so that it is no view, which nobody may change in place
+        rows, out = x.flatten(0, -2), y.view(-1, len(weight))
+        if bias is None:
+            torch.mm(rows, weight.t(), out=out)
+        else:
+            torch.addmm(bias, rows, weight.t(), out=out)
+        return y
+
+    @staticmethod
+    @once_differentiable
+    def backward(ctx: Any, g: Tensor | None) -> tuple[Tensor | None, None, None, None, None]:
+        if g is None:
+            return None, None, None, None, None
+        x, weight = ctx.saved_tensors
+        ctx.terms.append((g.flatten(0, -2), x.flatten(0, -2)))
+        return g @ weight if ctx.needs_input_grad[0] else None, None, None, None, None
+
+
+class Embedding(torch.nn.Embedding):
+    """Rows of a matrix by their numbers.
+
+    Where `rows` is a list, the gradient of the matrix is put there, as numbers and the gradients of their rows: in full it has
+    as many numbers as the matrix, nearly all of them zero.
+    """
+
+    rows: list[tuple[Tensor, Tensor]] | None = None
+
+    def forward(self, numbers: Tensor) -> Tensor:
+        if self.rows is None or not torch.is_grad_enabled():
+            return super().forward(numbers)
+        return cast("Tensor", _Lookup.apply(self.weight, numbers, self.rows))  # type: ignore[no-untyped-call]  # torch leaves it untyped
+
+
+class _Lookup(torch.autograd.Function):
+    @staticmethod
+    def forward(ctx: Any, weight: Tensor, numbers: Tensor, rows: list[tuple[Tensor, Tensor]]) -> Tensor:
+        ctx.numbers, ctx.rows = numbers, rows
+        return F.embedding(numbers, weight)
+
+    @staticmethod
+    @once_differentiable
+    def backward(ctx: Any, g: Tensor) -> tuple[None, None, None]:
+        ctx.rows.append((ctx.numbers.flatten(), g.flatten(0, -2)))
+        return None, None, None
