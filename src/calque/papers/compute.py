@@ -146,15 +146,29 @@ def grows_with(of: Callable[[int, int], float], order: str, offset: bool) -> boo
 
 @dataclass(frozen=True)
 class ComputedPage:
-    """A finished table; `records` are its rows for programs, and `faults` counts the orders that are not as the paper has them."""
+    """A finished table; `records` are its rows for programs, and `faults` counts the orders that are not as the paper has them.
 
-    title: str
+    `options` are those of the command that computes it.
+    """
+
+    paper: str
+    table: ComputedTable
     head: tuple[str, ...]
     rows: Sequence[tuple[str, ...]]
     remarks: tuple[str, ...]
-    command: str
+    options: Sequence[str]
     records: Sequence[Mapping[str, object]]
     faults: int = 0
+
+    @property
+    def title(self) -> str:
+        """The paper, the table, and what it is about."""
+        return f"{read_paper.paper(self.paper).cite}, {place(self.table.name)}: {self.table.title}"
+
+    @property
+    def command(self) -> str:
+        """The command that computes it."""
+        return " ".join(["calque", "reproduce", "compute", self.paper, self.table.name, *self.options])
 
     def write(self, out: Path) -> str:
         """Writes `report.md` and `report.json` into `out`, and returns the table as text. Raises K301 where it cannot."""
@@ -204,21 +218,6 @@ def _numbers(settings: Sequence[str], known: Sequence[str] = ("n", "d")) -> dict
     return numbers
 
 
-def _page(
-    paper: str,
-    table: ComputedTable,
-    head: tuple[str, ...],
-    rows: Sequence[tuple[str, ...]],
-    remarks: tuple[str, ...],
-    words: Sequence[str],
-    records: Sequence[Mapping[str, object]],
-    faults: int = 0,
-) -> ComputedPage:
-    title = f"{read_paper.paper(paper).cite}, {place(table.name)}: {table.title}"
-    command = " ".join(["calque", "reproduce", "compute", paper, table.name, *words])
-    return ComputedPage(title, head, rows, remarks, command, records, faults)
-
-
 def _orders(paper: str, table: ComputedTable, numbers: Mapping[str, tuple[int, ...]]) -> ComputedPage:
     lengths, widths = numbers.get("n", LENGTHS), numbers.get("d", WIDTHS)
     places = [(n, d) for d in widths for n in lengths]
@@ -239,7 +238,7 @@ def _orders(paper: str, table: ComputedTable, numbers: Mapping[str, tuple[int, .
             records.append({"row": row.key, "label": row.label, "column": name, **more, "at": at})
     head = ("layer", "of", "paper", "here", "so?", "exponents", *(f"n={n} d={d}" for n, d in places))
     words = [f"--set {name}={value}" for name, some in numbers.items() for value in some]
-    return _page(paper, table, head, rows, ORDER_REMARKS, words, records, faults)
+    return ComputedPage(paper, table, head, rows, ORDER_REMARKS, words, records, faults)
 
 
 ORDER_REMARKS = (
@@ -276,4 +275,4 @@ def _counts(
         "by which hard-coded attention to the source is centred; of the paper's rows it is computed from its printed lengths.",
     )
     words = ["--corpus", corpus.own_file or corpus.name, *(f"--set {one}" for one in overrides)]
-    return _page(paper, table, ("corpus", *table.columns, "gamma"), rows, remarks, words, records)
+    return ComputedPage(paper, table, ("corpus", *table.columns, "gamma"), rows, remarks, words, records)

@@ -6,7 +6,7 @@ The file of a corpus of one's own has its name, its languages, and the section [
 import hashlib
 import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, fields, replace
 from pathlib import Path
 
 from calque.data.compiled import corpus_digest
@@ -28,10 +28,13 @@ _FILES = {f"data.{split}": f'{split} = ["{split}.en", "{split}.de"]' for split i
 
 @dataclass(frozen=True)
 class TrainingCorpus:
-    """A corpus of two languages; `tokenize` says how scores split words: `none` where spaces already do.
+    """A corpus of two languages, public or the user's own.
 
-    `own_file` and `digest` are empty except for a corpus of the user's: the file that describes it, and twelve digits that name
-    its settings and its text.
+    tokenize  how scores split words: `none` where spaces already do
+    settings  [data] of its experiments; paths are relative to `folder`, or absolute for a corpus of the user's
+    folder    of a public corpus, below the data root
+    plain     of a public corpus: the target side of the test text as it was written, relative to `folder`
+    file      the file that describes a corpus of the user's; empty for a public one
     """
 
     name: str
@@ -39,22 +42,24 @@ class TrainingCorpus:
     source: str
     target: str
     tokenize: str
+    settings: DataSettings
+    folder: str = ""
+    plain: str = ""
+    file: str = ""
 
     @property
     def own_file(self) -> str:
-        """The file of a corpus of the user's."""
-        return ""
+        """The file of a corpus of the user's, without the folders of one machine."""
+        elsewhere = Path(self.file).is_absolute() or self.file.startswith("~")
+        return Path(self.file).name if elsewhere else self.file
 
     @property
     def digest(self) -> str:
-        """The digits of a corpus of the user's."""
-        return ""
-
-    def check(self) -> None:
-        """Reads all text of a corpus of the user's. Raises what is wrong with it."""
-
-    def record(self, out: Path) -> None:
-        """Describes a corpus of the user's in an output folder."""
+        """Twelve digits that name the settings and the text of a corpus of the user's; empty for a public one."""
+        if not self.file:
+            return ""
+        content = f"{self.name} {self.source} {self.target} {self.tokenize} {corpus_digest(self.settings, Path())}"
+        return hashlib.sha256(content.encode()).hexdigest()[:12]
 
     @property
     def language(self) -> str:
@@ -62,99 +67,30 @@ class TrainingCorpus:
         return {"de": "de"}.get(self.target, "other")
 
     def data(self, root: Path) -> DataSettings:
-        """[data] of an experiment, paths absolute."""
-        raise NotImplementedError
-
-    def plain_test(self, root: Path) -> tuple[Path, Path] | None:
-        """The target side of the test text, tokenised and as it was written, where both are known."""
-        raise NotImplementedError
-
-
-@dataclass(frozen=True)
-class PublicTrainingCorpus(TrainingCorpus):
-    """A corpus below the data root: files in `folder`, `{}` in a name is the language. `raw`: `test` in plain text."""
-
-    folder: str
-    train: str
-    valid: str
-    test: str
-    raw: str
-    subwords: str
-    codes: str = ""
-    vocabulary_size: int = 0
-
-    def data(self, root: Path) -> DataSettings:
-        """[data] of an experiment, paths absolute. Raises X703, one for each file that is not there."""
-        folder = (root / self.folder).absolute()
-
-        def files(pattern: str) -> tuple[str, str]:
-            return str(folder / pattern.format(self.source)), str(folder / pattern.format(self.target))
-
-        train, valid, test = map(files, (self.train, self.valid, self.test))
-        codes = str(folder / self.codes) if self.codes else ""
+        """[data] of an experiment, paths absolute. Raises X703, one for each file of a public corpus that is missing."""
+        if self.file:
+            return self.settings
+        folder, here = (root / self.folder).absolute(), self.settings
+        train, valid, test = (
+            tuple(str(folder / file) for file in side) for side in (here.train, here.valid, here.test)
+        )
+        codes = str(folder / here.codes) if here.codes else ""
         missing = [path for path in (*train, *valid, *test, codes) if path and not Path(path).is_file()]
         if missing:
             corpus = {"corpus": self.folder.partition("/")[0]}
             raise CalqueError([Diagnostic("X703", Place(path), corpus) for path in missing])
-        return DataSettings(
-            train=train,
-            valid=valid,
-            test=test,
-            subwords=self.subwords,
-            codes=codes,
-            vocabulary_size=self.vocabulary_size,
-        )
-
-    def plain_test(self, root: Path) -> tuple[Path, Path]:
-        """The target side of the test text, tokenised and as it was written."""
-        folder = root / self.folder
-        return folder / self.test.format(self.target), folder / self.raw.format(self.target)
-
-
-CORPORA: Mapping[str, TrainingCorpus] = {
-    "multi30k": PublicTrainingCorpus(
-        *("multi30k", "Multi30k En-De, test2016", "en", "de", "none"),
-        *("multi30k/tok", "train.{}.gz", "val.{}", "test2016.{}", "../test2016.{}", "codes", "bpe-joint.en-de.codes"),
-    ),
-    "envi": PublicTrainingCorpus(
-        *("envi", "IWSLT'15 En-Vi, tst2013", "en", "vi", "none"),
-        *("iwslt15-envi", "train.{}.gz", "tst2012.{}", "tst2013.{}", "tst2013.raw.{}", "bpe"),
-        vocabulary_size=8000,
-    ),
-}
-
-
-@dataclass(frozen=True)
-class OwnCorpus(TrainingCorpus):
-    """A corpus that `file` describes; paths in `settings` are absolute."""
-
-    file: str
-    settings: DataSettings
-
-    @property
-    def own_file(self) -> str:
-        """The file, without the folders of one machine."""
-        elsewhere = Path(self.file).is_absolute() or self.file.startswith("~")
-        return Path(self.file).name if elsewhere else self.file
-
-    @property
-    def digest(self) -> str:
-        """Twelve digits that name its settings and its text."""
-        content = f"{self.name} {self.source} {self.target} {self.tokenize} {corpus_digest(self.settings, Path())}"
-        return hashlib.sha256(content.encode()).hexdigest()[:12]
-
-    def data(self, root: Path) -> DataSettings:
-        """[data] of an experiment, paths absolute."""
-        return self.settings
+        return replace(here, train=train, valid=valid, test=test, codes=codes)
 
     def plain_test(self, root: Path) -> tuple[Path, Path] | None:
-        """Not known of such a corpus."""
-        return None
+        """The target side of the test text, tokenised and as it was written, where both are known."""
+        folder = root / self.folder
+        return (folder / self.settings.test[1], folder / self.plain) if self.plain else None
 
     def check(self) -> None:
-        """Reads all of its text. Raises what is wrong with it: lines that are not text, or not as many on both sides."""
+        """Reads all text of a corpus of the user's. Raises what is wrong with it: lines that are not text, or not as many on both
+        sides."""
         faults: list[Diagnostic] = []
-        for source, target in (self.settings.train, self.settings.valid, self.settings.test):
+        for source, target in (self.settings.train, self.settings.valid, self.settings.test) if self.file else ():
             try:
                 check_corpus(Path(source), Path(target))
             except CalqueError as fault:
@@ -163,14 +99,39 @@ class OwnCorpus(TrainingCorpus):
             raise CalqueError(faults)
 
     def record(self, out: Path) -> None:
-        """Writes its description into an output folder, so that reports need no other file."""
-        lines = [f"{key} = {literal(getattr(self, key))}" for key in _KEYS]
-        lines += [
-            "",
-            "[data]",
-            *(f"{f.name} = {literal(getattr(self.settings, f.name))}" for f in fields(DataSettings)),
-        ]
-        write_whole(out / COPY, ("\n".join(lines) + "\n").encode())
+        """Describes a corpus of the user's in an output folder, so that reports need no other file."""
+        if self.file:
+            lines = [f"{key} = {literal(getattr(self, key))}" for key in _KEYS]
+            data = [f"{f.name} = {literal(getattr(self.settings, f.name))}" for f in fields(DataSettings)]
+            write_whole(out / COPY, ("\n".join([*lines, "", "[data]", *data]) + "\n").encode())
+
+
+_MULTI30K = DataSettings(
+    train=("train.en.gz", "train.de.gz"),
+    valid=("val.en", "val.de"),
+    test=("test2016.en", "test2016.de"),
+    subwords="codes",
+    codes="bpe-joint.en-de.codes",
+    vocabulary_size=0,
+)
+_ENVI = DataSettings(
+    train=("train.en.gz", "train.vi.gz"),
+    valid=("tst2012.en", "tst2012.vi"),
+    test=("tst2013.en", "tst2013.vi"),
+    subwords="bpe",
+    vocabulary_size=8000,
+)
+CORPORA: Mapping[str, TrainingCorpus] = {
+    corpus.name: corpus
+    for corpus in (
+        TrainingCorpus(
+            *("multi30k", "Multi30k En-De, test2016", "en", "de", "none"), _MULTI30K, "multi30k/tok", "../test2016.de"
+        ),
+        TrainingCorpus(
+            *("envi", "IWSLT'15 En-Vi, tst2013", "en", "vi", "none"), _ENVI, "iwslt15-envi", "tst2013.raw.vi"
+        ),
+    )
+}
 
 
 def corpus_named(option: str) -> TrainingCorpus:
@@ -183,7 +144,7 @@ def corpus_in(out: Path, name: str) -> TrainingCorpus:
     return CORPORA[name] if name in CORPORA else read_corpus(out / COPY, moved=True)
 
 
-def read_corpus(path: Path, moved: bool = False) -> OwnCorpus:
+def read_corpus(path: Path, moved: bool = False) -> TrainingCorpus:
     """The corpus that a file describes; with `moved` its text need not be there.
 
     Raises X852 to X855, and X1 and X2 for what is no TOML or no section [data].
@@ -205,14 +166,14 @@ def read_corpus(path: Path, moved: bool = False) -> OwnCorpus:
     if faults:
         raise CalqueError(faults)
     values = {entry.section: str(entry.value) for entry in own}
-    return OwnCorpus(
+    return TrainingCorpus(
         values["name"],
         values.get("title") or f"{values['name']}, {values['source']}-{values['target']}",
         values["source"],
         values["target"],
         values.get("tokenize", TOKENIZE[0]),
-        str(path),
         data,
+        file=str(path),
     )
 
 

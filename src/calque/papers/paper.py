@@ -94,13 +94,13 @@ class Decoding:
         return self.ensemble if self.unknown or self.selected or self.ensemble > 1 else 0
 
     def __str__(self) -> str:
-        told = {
+        said = {
             f"up to {self.ensemble} models together": self.ensemble > 1,
             "unknown words replaced": self.unknown,
             "words selected": self.selected,
             "nothing kept": self.uncached,
         }
-        return ", ".join(each for each, said in told.items() if said)
+        return ", ".join(words for words, true in said.items() if true)
 
 
 @dataclass(frozen=True)

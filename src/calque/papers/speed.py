@@ -27,9 +27,9 @@ from calque.papers.decoded import selecting
 from calque.papers.metrics import DECODING, TIMED, UPDATING
 from calque.papers.output import OutputFolder
 from calque.papers.paper import Column, PrintedTable, Row
-from calque.papers.plan import Texts, named_rows, rows_of
+from calque.papers.plan import named_rows, rows_of
 from calque.papers.recipes import Budget, settings_text
-from calque.papers.request import RUNS, SPEED, TIME, Request, Tell, claim_folder
+from calque.papers.request import SPEED, TIME, Request, TableCell, Tell, claim_folder
 from calque.run.folder import EXPERIMENT, MODEL
 from calque.run.tensors import writing
 from calque.train.precision import pick_device, processor
@@ -76,13 +76,10 @@ def time_table(folder: OutputFolder, rows: Sequence[str], repeats: int, sentence
     selection = _select(folder, rows, experiment)
     device = pick_device(experiment.train.device)
     with processor(experiment.train.threads):
-        source = Path(folder.corpus.data(folder.root).test[0]) if selection.trained else None
+        source = Path(folder.corpus.data(folder.root).test[0]) if selection.runs else None
         claim_folder(folder.out, request, folder.corpus)
-        if source is not None:
-            cases = selection.trained_cases(folder, source, sentences, experiment.data.vocabulary_size, device)
-        else:
-            cases = selection.random_cases(experiment, sentences, device)
-        figures = _Timing(selection.texts.table, selection.rows, cases, experiment, folder.tell).repeat(repeats)
+        cases = selection.cases(folder, experiment, source, sentences, device)
+        figures = _Timing(folder.table, selection.rows, cases, experiment, folder.tell).repeat(repeats)
         here = conditions(f"{experiment.train.precision} in training, {experiment.decode.precision} in decoding")
     where = {
         **here,
@@ -94,7 +91,7 @@ def time_table(folder: OutputFolder, rows: Sequence[str], repeats: int, sentence
         "repeats": repeats,
         "settings": " ".join(request.settings) or "as in the texts",
         "sizes": request.pair,
-        "keys": settings_text(selection.experiment or experiment),
+        "keys": settings_text(next(map(_experiment, selection.runs.values()), experiment)),
     }
     command = f"--rows {','.join(cases)} --repeats {repeats} --sentences {sentences}"
     return _publish(request, folder.out, command, device.type, _figures(figures), where)
@@ -128,19 +125,9 @@ def _publish(
 class _Selection:
     """The rows to be timed, their definitions, and the run folders of their trained models, if all have one."""
 
-    texts: Texts
     rows: Sequence[Row]
     checked: Mapping[str, CheckedDefinition]
     runs: Mapping[str, Path]
-
-    @property
-    def trained(self) -> bool:
-        return bool(self.runs)
-
-    @property
-    def experiment(self) -> Experiment | None:
-        """That of the first trained model."""
-        return load_experiment(next(iter(self.runs.values())) / EXPERIMENT) if self.trained else None
 
     @property
     def conditions(self) -> dict[str, str | int | float | None]:
@@ -148,45 +135,43 @@ class _Selection:
         return {
             "rows": ", ".join(row.key + " (uncached)" * row.decoding.uncached for row in self.rows),
             "words selected": ", ".join(row.key for row in self.rows if row.decoding.selected) or None,
-            "weights": "trained" if self.trained else "random",
-            "words of a translation": "as the models like" if self.trained else LENGTH,
+            "weights": "trained" if self.runs else "random",
+            "words of a translation": "as the models like" if self.runs else LENGTH,
         }
 
-    def trained_cases(
-        self, folder: OutputFolder, source: Path, sentences: int, size: int, device: torch.device
+    def cases(
+        self, folder: OutputFolder, experiment: Experiment, source: Path | None, sentences: int, device: torch.device
     ) -> dict[str, DecodeCase]:
-        """Trained models, and what they translate."""
-        loaded = {row: subject(str(self.runs[row.key]), size, source, sentences, device) for row in self.rows}
-        return {row.key: _choosing(folder, row, one) for row, one in loaded.items()}
-
-    def random_cases(self, experiment: Experiment, sentences: int, device: torch.device) -> dict[str, DecodeCase]:
-        """Models with random weights, and random words."""
+        """Trained models and sentences of `source`, or models with random weights and random words."""
         size, model = experiment.data.vocabulary_size, experiment.model
-        shape, given = Shape(size, size, model.tying, model.output_bias), synthetic(sentences, size)
-        return {key: random_subject(text, shape, given, device) for key, text in self.checked.items()}
+        if source is None:
+            shape, words = Shape(size, size, model.tying, model.output_bias), synthetic(sentences, size)
+            return {key: random_subject(text, shape, words, device) for key, text in self.checked.items()}
+        cases = {row: subject(str(self.runs[row.key]), size, source, sentences, device) for row in self.rows}
+        for row, case in cases.items():
+            if case.loaded is not None and row.decoding.selected:
+                cases[row] = dataclasses.replace(case, loaded=selecting(folder, case.loaded))
+        return {row.key: case for row, case in cases.items()}
+
+
+def _experiment(run: Path) -> Experiment:
+    return load_experiment(run / EXPERIMENT)
 
 
 def _select(folder: OutputFolder, rows: Sequence[str], experiment: Experiment) -> _Selection:
     """The rows of those names; rows that select words only where all rows are trained."""
-    texts, paper = folder.texts, folder.request.paper
-    chosen = named_rows(texts.table, paper, rows)
-    runs = {row.key: folder.out / RUNS / (row.model_of or row.key) / "1" for row in chosen}
+    table, paper = folder.texts.table, folder.request.paper
+    chosen = named_rows(table, paper, rows)
+    runs = {row.key: folder.run(TableCell(row.model_of or row.key, 1)) for row in chosen}
     if not all((run / f"{MODEL}.json").is_file() for run in runs.values()):
         if selected := ", ".join(row.key for row in chosen if row.decoding.selected):
             folder.tell(
                 f"{selected}: words are selected only for trained rows; with random weights, rows choose among all words"
             )
-        chosen, runs = rows_of(texts.table, paper, rows), {}
+        chosen, runs = rows_of(table, paper, rows), {}
     size, model = experiment.data.vocabulary_size, experiment.model
     around = Surroundings(size, size, model.tying, model.output_bias)
-    return _Selection(texts, chosen, {row.key: texts.definition(row.key, around)[0] for row in chosen}, runs)
-
-
-def _choosing(folder: OutputFolder, row: Row, given: DecodeCase) -> DecodeCase:
-    """A trained row as it is decoded: among all words, or among those that are selected."""
-    if given.loaded is None or not row.decoding.selected:
-        return given
-    return dataclasses.replace(given, loaded=selecting(folder, given.loaded))
+    return _Selection(chosen, {row.key: folder.texts.definition(row.key, around)[0] for row in chosen}, runs)
 
 
 def _about(subjects: Sequence[DecodeCase]) -> dict[str, str | int | float]:
