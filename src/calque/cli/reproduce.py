@@ -6,7 +6,7 @@ import sys
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Concatenate, ParamSpec, TypeVar
+from typing import TYPE_CHECKING, TypeVar
 
 import click
 
@@ -19,7 +19,6 @@ if TYPE_CHECKING:
     from calque.papers.output import OutputFolder
     from calque.papers.report import ReportOptions
 
-Own = ParamSpec("Own")
 Command = TypeVar("Command", bound=Callable[..., None])
 
 
@@ -136,8 +135,9 @@ class CellOptions:
         return ReportOptions(self.pair, self.metric, self.trials)
 
     def folder(self, metrics: tuple[str, ...]) -> "OutputFolder":
-        """The output folder that they ask for; the sizes are those of the pair that the report stands beside, in one of
-        `metrics`. Raises UsageError for options that contradict each other, X701, X707, X708, and what is wrong with a corpus."""
+        """The output folder that they ask for, at the sizes of the pair whose figures are beside ours, in one of `metrics`.
+
+        Raises UsageError for options that contradict each other, X701, X707, X708, and what is wrong with a corpus."""
         from calque.data.public import data_root
         from calque.papers.corpora import corpus_named
         from calque.papers.output import OutputFolder
@@ -170,14 +170,15 @@ class CellOptions:
         return OutputFolder(request, corpus, data_root(self.data_folder), out, tell)
 
 
-def _of_cells(command: Callable[Concatenate[CellOptions, Own], None]) -> Callable[..., None]:
+def _of_cells(command: Callable[..., None]) -> Callable[..., None]:
     """Adds the options of cells, which the command takes as its first argument."""
-    names = [option.name for option in dataclasses.fields(CellOptions)]
+    names = {option.name for option in dataclasses.fields(CellOptions)}
 
     @functools.wraps(command)
-    def call(*positional: Own.args, **given: Own.kwargs) -> None:
-        options = {name: given.pop(name) for name in names if name in given}
-        command(CellOptions(**options), *positional, **given)  # type: ignore[arg-type]
+    def call(**given: object) -> None:
+        params = click.get_current_context().params
+        cells = CellOptions(**{name: value for name, value in params.items() if name in names})
+        command(cells, **{name: value for name, value in given.items() if name not in names})
 
     return _CELL_OPTIONS(call)
 

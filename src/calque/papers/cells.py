@@ -64,7 +64,7 @@ def run_cell(folder: OutputFolder, cell: TableCell) -> str | StoppedTraining:
     """Trains a cell, or resumes it: DONE, or FINISHED, HELD by another process, FAILED, with the reason below `failures`;
     `StoppedTraining` where a signal came.
 
-    The lock of a cell is held by the system for the process: one that was killed has none, whatever file it left.
+    The system holds the lock of a cell for the process: a killed process holds none, whatever file it left.
     """
     name = cell.name(folder.request)
     with writing(folder.out):
@@ -138,7 +138,7 @@ def _translate(folder: OutputFolder, cell: TableCell) -> list[str]:
 
 
 def _share(prepared: PreparedCorpus, folder: Path) -> None:
-    """Lets a run use the corpus of all cells; where there are no links it compiles its own."""
+    """Lets a run use the corpus of all cells; on a system without links the run compiles its own."""
     with writing(folder):
         folder.mkdir(parents=True, exist_ok=True)
     if not (folder / CORPUS).exists():

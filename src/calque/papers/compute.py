@@ -32,7 +32,7 @@ from calque.run.tensors import writing
 from calque.zoo.rows import place
 
 MOST = 100_000
-"""The longest sentence and the widest layer that costs are computed for."""
+"""The longest sentence and the widest layer for which costs are computed."""
 LENGTHS, WIDTHS = (25, 50, 100), (256, 512)
 HEADS = 8
 _GRID = tuple(2**k for k in range(3, 9))
@@ -73,7 +73,7 @@ def _term(text: str) -> Term:
 
 @dataclass(frozen=True)
 class Growth:
-    """What a column of a row computes: `at` by length and width, the exponents of n and d far out, and the order it grows with."""
+    """How a column of a row grows: its values by length and width, its exponents of n and d far out, and its order."""
 
     at: dict[tuple[int, int], float]
     exponents: tuple[float, float]
@@ -83,7 +83,7 @@ class Growth:
 
 
 class CostAt:
-    """What the cost code says of a row at any length and width."""
+    """The costs of a row at any length and width."""
 
     def __init__(self, row: ComputedRow):
         self.row = row
@@ -133,7 +133,7 @@ def _slope(before: float, after: float) -> float:
 def grows_with(of: Callable[[int, int], float], order: str, offset: bool) -> bool:
     """Whether a number is a sum of an order's terms, each with a factor above zero, over a grid of lengths and widths.
 
-    `offset`: besides, a constant may be in it, as where layers that do not wait stand behind one that does.
+    `offset`: a constant may be added, since layers that do not wait may follow one that does.
     """
     places = [(n, d) for n in _GRID for d in _GRID]
     columns = terms_of(order)

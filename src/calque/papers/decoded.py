@@ -37,7 +37,7 @@ IN_SUBWORDS = 'the text is cut into subwords, so that no word is unknown (train 
 
 
 def decode_rows(folder: OutputFolder) -> Iterator[tuple[str, str]]:
-    """Brings cells of rows that are decoded otherwise to what trained cells there are; yields rows it cannot, and why."""
+    """Makes the cells of rows that decode models of trained cells; yields the rows for which it cannot, and why."""
     for row in folder.table.rows:
         if row.model_of is not None:
             try:
@@ -50,7 +50,7 @@ def decode_rows(folder: OutputFolder) -> Iterator[tuple[str, str]]:
 
 
 def _expected(folder: OutputFolder, row: Row) -> list[tuple[int, list[TableCell]]]:
-    """The cells of a row that there should be: seed, and trained cells. An ensemble is one cell."""
+    """The cells that a row should have: seed, and the trained cells that it decodes. An ensemble is one cell."""
     trained = [FinishedCell(folder, e) for e in read_entries(folder.out / CELLS) if MEMBERS not in e.conditions]
     if row.decoding.ensemble == 1:
         cells = [(one.cell.seed, [one.cell]) for one in trained if one.cell.row == row.model_of]

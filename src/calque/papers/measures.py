@@ -162,7 +162,7 @@ def _write_plain(subject: FinishedCell) -> dict[str, str]:
 def error_rate(subject: FinishedCell) -> Measured:
     """The alignment error rate of forced decoding, as a share (Luong 2015, section 5.4), and what it was taken of.
 
-    Text by hand is likened to what the models know: escaped as the corpus is, and without capitals where that has none. Raises
+    The text is made like the corpus: escaped as it is, and without capitals where it has none. Raises
     `NotMeasured`.
     """
     folder = subject.folder

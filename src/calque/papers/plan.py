@@ -19,7 +19,7 @@ from calque.papers.paper import ComputedTable, PrintedTable, Row
 from calque.papers.request import Request, TableCell
 
 HEADS = 8
-"""Of texts that say nothing else."""
+"""Heads of a text that sets no other number."""
 _HEADS = re.compile(r"^heads = .+$", re.MULTILINE)
 
 
@@ -60,13 +60,13 @@ def named_rows(table: PrintedTable, paper: str, names: Sequence[str]) -> list[Ro
 
 
 def rows_of(table: PrintedTable, paper: str, names: Sequence[str]) -> list[Row]:
-    """What is trained of `named_rows`: a row that is another one's model, decoded otherwise, stands for that row. Raises X702."""
+    """The rows to train for `named_rows`: instead of a row that decodes another row's model, that other row. Raises X702."""
     chosen = {row.model_of or row.key for row in named_rows(table, paper, names)}
     return [row for row in table.rows if row.key in chosen]
 
 
 def checked_row(text: Text, settings: Mapping[str, str]) -> tuple[CheckedDefinition, dict[str, str]]:
-    """A row's definition under `settings`, NAME=VALUE by name, and those it took: what nothing in it reads is left out.
+    """A row's definition under `settings`, NAME=VALUE by name, and those of them that it reads.
 
     Raises what `check` raises.
     """
@@ -116,7 +116,7 @@ class Texts:
         self._refuse_unread()
 
     def _refuse_unread(self) -> None:
-        """X222 for a setting that no row of the table reads; a row may do without some, and one at fault says so later."""
+        """Raises X222 for a setting that no row of the table reads; a faulty row raises later, when its own turn comes."""
         read: set[str] = set()
         for row in self.table.rows if self.settings else ():
             try:
@@ -128,7 +128,7 @@ class Texts:
                 raise error("X222", statement.name_span, name=name, near=nearest(name, {*read, *SETTINGS}))
 
     def definition(self, row: str, around: Surroundings) -> tuple[CheckedDefinition, dict[str, str]]:
-        """A row's definition, and the settings it took, NAME=VALUE by name; with a row to match, all of the model counts.
+        """A row's definition, and the settings that it reads, NAME=VALUE by name. A row to match has as many parameters in all.
 
         Raises what `check` raises.
         """

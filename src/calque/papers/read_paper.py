@@ -80,7 +80,7 @@ def _joined_row(where: str, text: Keys, figures: Keys) -> Keys:
 def load_paper(name: str, data: Keys, texts: Mapping[str, str]) -> Paper:
     """A paper from its TOML, as `joined` returns it; `texts` are the architectures of its folder, which rows name with `same`.
 
-    Raises ValueError, with the place, for a key too many or too few, and for what is named and is not there.
+    Raises ValueError, with the place, for a key that is missing or unknown, and for a name of something that does not exist.
     """
     keys = _keys(data, name, "title cite address settings pairs tables claims", "definitions computed keys floors")
     pairs = tuple(

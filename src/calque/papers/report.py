@@ -1,4 +1,4 @@
-"""The report of a table, of trained rows or of timed ones: which column of the paper stands beside them, and its files."""
+"""The report of a table, of trained rows or of timed ones: the column of the paper beside them, and the files."""
 
 import itertools
 import json
@@ -20,7 +20,7 @@ from calque.run.tensors import writing
 
 @dataclass(frozen=True)
 class ReportOptions:
-    """Which column of the paper stands beside our figures, and how many trials test its claims.
+    """The column of the paper beside our figures, and how many trials test its claims.
 
     Without a `metric` it is BLEU, or, where the table has no BLEU, its first metric that is measured here. Without a `pair` it is
     `default`, the pair that the output folder is about, else the first pair with the metric.

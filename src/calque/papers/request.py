@@ -26,7 +26,7 @@ MEMBERS = "members"
 """The condition of a decoded row's cell that names the trained cells it is made of."""
 TRAIN, TIME = "train", "time"
 COMMANDS = (TRAIN, TIME, "compute", "draw", "report")
-"""Of `calque reproduce`. Ledgers of earlier versions name none: rows were timed where `--metric` was a speed."""
+"""The commands of `calque reproduce`. Ledgers of earlier versions name none: rows were timed where `--metric` was a speed."""
 
 
 @dataclass(frozen=True)
@@ -41,7 +41,7 @@ class Request:
     minutes: float | None = None
     updates: int | None = None
     match: str | None = None
-    """The row whose number of parameters the others get."""
+    """The row that all others match in their number of parameters."""
     settings: tuple[str, ...] = ()
     """Of the definitions: NAME=VALUE."""
     overrides: tuple[str, ...] = ()
@@ -81,12 +81,12 @@ class Request:
 
     @property
     def all_overrides(self) -> tuple[str, ...]:
-        """Of the experiments: the paper's keys, then those that were asked for, which have the last word."""
+        """Keys of the experiments: the paper's, then those of the command, which have the last word."""
         return (*self.keys, *self.overrides)
 
     @property
     def other_pair(self) -> list[str]:
-        """Its pair, where the paper takes other sizes for it than for the table's first one, which is meant where none is named."""
+        """Its pair, where the paper uses other sizes for it than for the table's first pair, which is the default."""
         return [] if self.pair is None or self.has_sizes_of(self.printed.pairs[0]) else [self.pair]
 
     @property
@@ -120,7 +120,7 @@ class TableCell:
         return f"{self.row}, seed {self.seed}"
 
     def name(self, request: Request) -> str:
-        """The name of its entry: unlike in all ledgers, where paper, sizes, corpus, recipe or budget differ."""
+        """The name of its entry: two cells of different papers, sizes, corpora, recipes or budgets have different names."""
         budget = [f"{request.minutes:g}", "minutes"] if request.minutes is not None else []
         budget += [str(request.updates), "updates"] if request.updates is not None else []
         row = "-".join([self.row.replace("+", "_"), *request.other_pair])
@@ -144,7 +144,7 @@ def default_folder(paper: str, table: str) -> Path:
 
 
 def claim_folder(out: Path, request: Request, corpus: TrainingCorpus) -> None:
-    """Records in the output folder what it is about. Raises X705 where it is about something else."""
+    """Records the request in the output folder. Raises X705 where the folder has another one."""
     path = out / ABOUT
     with writing(out):
         if path.is_file():
@@ -157,7 +157,7 @@ def claim_folder(out: Path, request: Request, corpus: TrainingCorpus) -> None:
 
 
 def request_in(out: Path) -> Request:
-    """What an output folder is about. Raises X706 where it does not say so."""
+    """The request that an output folder records. Raises X706 where there is none."""
     try:
         asked = json.loads((out / ABOUT).read_bytes())
         for key in ("settings", "overrides", "keys"):
@@ -170,7 +170,7 @@ def request_in(out: Path) -> Request:
 def _options(command: str) -> tuple[list[str], dict[str, list[str]]] | None:
     """The verb, paper and table of a `calque reproduce`, and the values of its options; None for another command.
 
-    A command of an earlier version has no verb, and its options tell which it is.
+    A command of an earlier version has no verb; its options show which one is meant.
     """
     words = shlex.split(command)
     if words[:2] != ["calque", "reproduce"] or len(words) < 4:
@@ -185,7 +185,7 @@ def _options(command: str) -> tuple[list[str], dict[str, list[str]]] | None:
 
 
 def current_form(command: str) -> str:
-    """A recorded command as one types it today; `calque reproduce` without a verb is of an earlier version."""
+    """A recorded command in today's form; one of an earlier version has no verb."""
     if (read := _options(command)) is None or shlex.split(command)[2] in COMMANDS:
         return command
     (verb, paper, table), options = read
@@ -199,7 +199,7 @@ def current_form(command: str) -> str:
 
 
 def request_of(command: str) -> Request | None:
-    """What a recorded command asks for; None for another command than `calque reproduce`."""
+    """The request of a recorded command; None for another command than `calque reproduce`."""
     if (read := _options(command)) is None:
         return None
     (_, paper, table), options = read

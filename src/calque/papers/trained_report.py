@@ -48,7 +48,7 @@ class TrainedRow:
 
 @dataclass(frozen=True)
 class TrainedCells:
-    """Finished cells of a table, and the column of the paper beside which they stand.
+    """Finished cells of a table, and the column of the paper beside them.
 
     failures    the texts of cells that failed
     unmeasured  the figures that are missing, and why
