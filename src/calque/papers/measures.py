@@ -32,27 +32,19 @@ GOLD, CONTRASTIVE = "align-gold", "contrastive-{}{}"
 """Below the data root: `align-gold/deen.de`, `.en`, `.talp`, and a folder or a JSON file of contrastive pairs by languages."""
 PAIRS = 1000
 """Contrastive pairs scored of each kind of error, evenly spaced."""
-ESCAPES = {
-    "&": "&amp;",
-    "|": "&#124;",
-    "<": "&lt;",
-    ">": "&gt;",
-    "'": "&apos;",
-    '"': "&quot;",
-    "[": "&#91;",
-    "]": "&#93;",
-}
-"""What Moses' tokeniser writes for characters that its decoder reads otherwise."""
+ESCAPES = str.maketrans(
+    {"&": "&amp;", "|": "&#124;", "<": "&lt;", ">": "&gt;", "'": "&apos;", '"': "&quot;", "[": "&#91;", "]": "&#93;"}
+)
+"""What Moses' tokeniser writes for characters that have a meaning to its decoder."""
 
 Measured = tuple[Mapping[str, float], Mapping[str, str]]
 """Figures and conditions by name."""
 
 
 def complete(folder: OutputFolder) -> dict[str, str]:
-    """Fills rows that are decoded otherwise, and every column of the table, for all finished cells; returns what is not
-    measured, and why.
+    """Makes the cells of rows that are decoded otherwise, and measures every column of the table that an entry lacks.
 
-    What an entry has is kept.
+    Returns what is not measured, and why.
     """
     if not folder.has_cells:
         return {}
@@ -206,7 +198,7 @@ def _turned(gold: Gold) -> Gold:
 
 def likened(line: str, case: bool) -> str:
     """A tokenised line as the corpora have it."""
-    escaped = "".join(ESCAPES.get(c, c) for c in line)
+    escaped = line.translate(ESCAPES)
     return escaped if case else escaped.lower()
 
 

@@ -2,7 +2,7 @@
 
 import dataclasses
 import statistics
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping, Sequence, Sized
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -24,7 +24,7 @@ from calque.ledger.entry import read as read_entries
 from calque.model import Shape
 from calque.papers import recipes
 from calque.papers.decoded import selecting
-from calque.papers.metrics import DECODING, TIMED, UPDATING
+from calque.papers.metrics import DECODING, TIMED
 from calque.papers.output import OutputFolder
 from calque.papers.paper import Column, PrintedTable, Row
 from calque.papers.plan import named_rows, rows_of
@@ -185,6 +185,8 @@ def _about(subjects: Sequence[DecodeCase]) -> dict[str, str | int | float]:
 
 
 class _Timing:
+    """The rows of a table, timed side by side."""
+
     def __init__(
         self,
         table: PrintedTable,
@@ -202,12 +204,13 @@ class _Timing:
         self.data = _training_data(subjects, self.train) if len(decoding) < len(self.columns) else []
 
     def repeat(self, repeats: int) -> Times:
+        """The figures of all repeats."""
         prepared = {
             key: dataclasses.replace(one, model=prepare_for_decoding(one.model, self.decode.precision))
             for key, one in self.subjects.items()
         }
         for row in self.rows if self.beams else ():
-            self.translate(row, prepared[row.key], self.beams[0])  # warms up
+            self._translate(row, prepared[row.key], self.beams[0])  # warms up
         for number in range(1, repeats + 1):
             trained: dict[str, TrainingSpeed] = {}
             for row in self.rows if self.data else ():
@@ -217,35 +220,37 @@ class _Timing:
                     trained[model.checked.hash] = measure(
                         model.checked, model.shape, settings, self.data, UPDATES, WARM_UP
                     )
-                self.note_training(row.key, trained[model.checked.hash])
+                self._note(row.key, _training_speeds(trained[model.checked.hash]))
             for beam in self.beams:
                 for row in self.rows:
-                    self.note_decoding(row.key, beam, self.translate(row, prepared[row.key], beam))
+                    taken = self._translate(row, prepared[row.key], beam)
+                    self._note(row.key, _decoding_speeds(taken, prepared[row.key].sentences), beam)
             self.tell(f"[{number}/{repeats}] {', '.join(row.key for row in self.rows)}")
         return self.figures
 
-    def translate(self, row: Row, given: DecodeCase, beam: int) -> DecodePass:
+    def _translate(self, row: Row, given: DecodeCase, beam: int) -> DecodePass:
         batch = max(1, self.decode.batch_tokens // (beam * max(map(len, given.sentences))))
         return timed(given, batch, beam, 0 if given.loaded else LENGTH, row.decoding.uncached)
 
-    def note_training(self, row: str, taken: TrainingSpeed) -> None:
-        seconds = sum(taken.seconds)
-        speeds = {"updates/s": UPDATES / seconds, "target-words/s": sum(taken.target_tokens) / seconds}
+    def _note(self, row: str, speeds: Mapping[str, float], beam: int | None = None) -> None:
+        """Adds speeds to the columns of their metrics and, of decoding, of their beam."""
         for column in self.columns:
-            if column.of.kind == UPDATING:
+            if column.metric in speeds and beam in (None, column.beam or self.decode.beam):
                 self.figures[row][column].append(speeds[column.metric])
 
-    def note_decoding(self, row: str, beam: int, taken: DecodePass) -> None:
-        sentences = self.subjects[row].sentences
-        words = sum(len(sentence) - 1 for sentence in sentences)  # the end symbol is none
-        speeds = {
-            "seconds/sentence": taken.seconds / len(sentences),
-            "sentences/s": len(sentences) / taken.seconds,
-            "source-words/s": words / taken.seconds,
-        }
-        for column in self.columns:
-            if column.of.kind == DECODING and (column.beam or self.decode.beam) == beam:
-                self.figures[row][column].append(speeds[column.metric])
+
+def _training_speeds(taken: TrainingSpeed) -> dict[str, float]:
+    seconds = sum(taken.seconds)
+    return {"updates/s": UPDATES / seconds, "target-words/s": sum(taken.target_tokens) / seconds}
+
+
+def _decoding_speeds(taken: DecodePass, sentences: Sequence[Sized]) -> dict[str, float]:
+    words = sum(len(sentence) - 1 for sentence in sentences)  # the end symbol is none
+    return {
+        "seconds/sentence": taken.seconds / len(sentences),
+        "sentences/s": len(sentences) / taken.seconds,
+        "source-words/s": words / taken.seconds,
+    }
 
 
 def _training_data(subjects: Mapping[str, DecodeCase], settings: TrainSettings) -> list[Batch]:

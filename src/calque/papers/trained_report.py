@@ -127,8 +127,8 @@ class TrainedCells:
     @property
     def conditions(self) -> dict[str, tuple[str, ...]]:
         """Under which conditions they were measured."""
-        held = {key: _condition(self.entries, key) for key in (*CONDITIONS, *SOURCES)}
-        return {**held, "data": _unique(str(e.data_hash) for e in self.entries)}
+        values = {key: _condition(self.entries, key) for key in (*CONDITIONS, *SOURCES)}
+        return {**values, "data": _unique(str(e.data_hash) for e in self.entries)}
 
 
 def report_trained(folder: OutputFolder, options: ReportOptions) -> str:
