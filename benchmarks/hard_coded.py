@@ -31,7 +31,7 @@ from calque.explain.totals import Surroundings, whole
 from calque.ledger.entry import conditions, publish
 from calque.model import Model, Shape
 from calque.papers import read_paper
-from calque.papers.row_sizes import checked_row
+from calque.papers.plan import checked_row
 from calque.train.initialise import initialise
 from calque.train.loss import batch_loss
 

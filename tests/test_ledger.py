@@ -16,9 +16,9 @@ import torch
 
 from calque.ground.diagnostics import CalqueError
 from calque.ledger.entry import CONDITIONS, KINDS, Entry, conditions, read, record
+from calque.ledger.theme_pages import theme_page
 from calque.papers.request import request_of
 from calque.papers.results import main, pages
-from calque.papers.theme_pages import theme_page
 
 ROOT = Path(__file__).parent.parent
 

@@ -17,7 +17,8 @@ from calque.analyse.runs import DECODER, ENCODER, SOURCE, names_of, open_subject
 from calque.data.vocabulary import BOS, EOS
 from calque.ground.diagnostics import CalqueError, Text
 from calque.layers.registry import builtin
-from calque.papers.figure_list import OWN, chosen, markdown, paper_figures
+from calque.papers.drawing import chosen
+from calque.papers.figures import OWN, markdown, paper_figures
 from calque.workflow import api
 
 DOCS = Path(__file__).parents[2] / "docs"

@@ -10,17 +10,16 @@ from click.testing import CliRunner, Result
 
 from calque import zoo
 from calque.adl.check import check
-from calque.cli.base import root
+from calque.cli import root
 from calque.diagram import diagram
 from calque.ground.diagnostics import CalqueError
 from calque.layers.registry import builtin
-from calque.papers import paper_figures as papers
-from calque.papers.figure_list import DIAGRAM, paper_figures
-from calque.papers.figures import runs_in
+from calque.papers import drawing as papers
+from calque.papers.drawing import runs_in
+from calque.papers.figures import DIAGRAM, paper_figures
 
 
 def call(*words: object) -> Result:
-    import calque.cli  # noqa: F401 - the commands join `root`
 
     return CliRunner().invoke(root, [str(word) for word in words])
 
@@ -35,7 +34,7 @@ def test_the_mask_is_the_papers() -> None:
 
 def test_hard_coded_heads_are_the_papers() -> None:
     """You 2020, footnote 1."""
-    before, here, behind = papers.hard_coded_weights(len(papers.WORDS))[:, papers.QUERY]
+    before, here, behind = papers.hard_coded_weights(len(papers.WORDS))[:, papers.PLACE]
     assert [round(w, 3) for w in here.tolist()] == pytest.approx([0.054, 0.24, 0.40, 0.24, 0.054], abs=0.0025)
     assert before[:-1].tolist() == here[1:].tolist()
     assert behind[1:].tolist() == here[:-1].tolist()

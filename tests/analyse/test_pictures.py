@@ -17,9 +17,9 @@ from calque.analyse.runs import DECODER, ENCODER, SOURCE
 from calque.bench import length_plot as bench
 from calque.ground.plot import figure, width_of, wrapped
 from calque.ledger.entry import read
-from calque.papers import paper_figures as papers
-from calque.papers.paper_pages import ReproducedTable, paper_page, tables_of
+from calque.papers import drawing as papers
 from calque.papers.picture import Bars, picture
+from calque.papers.results import ReproducedTable, paper_page, tables_of
 from extents import faults
 
 DOCS = Path(__file__).parents[2] / "docs"

@@ -16,9 +16,9 @@ from calque.data.lines import Lines
 from calque.evaluate import bleu
 from calque.ground.diagnostics import CalqueError, help_of
 from calque.ledger import entry as ledger
+from calque.papers.measures import likened
 from calque.papers.metrics import METRICS, TIMED, TRAINED, UNMEASURED
 from calque.papers.read_paper import paper
-from calque.papers.sets import likened
 from calque.workflow.api import load
 from calque.zoo import papers
 

@@ -17,7 +17,7 @@ from calque.cli import root
 from calque.ground.diagnostics import CalqueError
 from calque.ledger import entry as ledger
 from calque.papers.corpora import CORPORA
-from calque.papers.layout import LOCKS
+from calque.papers.request import LOCKS
 
 SMALL = [
     *("--d", 16, "--set", "n=1", "--set", "heads=2", "--set", "train.batch_tokens=64", "--set", "train.threads=1"),

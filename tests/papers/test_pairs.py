@@ -14,8 +14,8 @@ from calque.experiment import load as load_experiment
 from calque.ground.diagnostics import CalqueError
 from calque.layers.registry import builtin
 from calque.ledger import entry as ledger
+from calque.papers.plan import heads_of
 from calque.papers.request import Request
-from calque.papers.row_sizes import heads_of
 from calque.zoo import read
 
 TINY = ["--set", "n=1", "--set", "train.batch_tokens=64", "--set", "train.threads=1", "--updates", 1, "--trials", 100]
@@ -81,7 +81,7 @@ def test_table_3_of_you_2020_is_timed_at_the_sizes_for_wmt(
     call: Call, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Tables 3 and 7 have the same rows, each at its own sizes."""
-    monkeypatch.setattr("calque.papers.timing.LENGTH", 2)
+    monkeypatch.setattr("calque.papers.speed.LENGTH", 2)
     few = [
         "--rows",
         "base-sa",

@@ -6,8 +6,7 @@ from collections.abc import Mapping, Sequence
 import pytest
 
 from calque.papers import claims
-from calque.papers.claims import ClaimVerdict
-from calque.papers.intervals import Ranges
+from calque.papers.claims import ClaimVerdict, Ranges
 from calque.papers.paper import Claim, Column, Figure, PrintedTable, Row
 
 SPEED, SECONDS, AER, RATE, PERPLEXITY = (

@@ -6,7 +6,7 @@ from calque import zoo
 from calque.explain.fit import parameters
 from calque.explain.totals import Surroundings
 from calque.ground.diagnostics import CalqueError, Text
-from calque.papers.row_sizes import by_name, checked_row, matched
+from calque.papers.plan import by_name, checked_row, matched
 
 SMALL = by_name(["d=64", "d=16", "n=2", "heads=4"])
 

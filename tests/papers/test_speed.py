@@ -17,7 +17,7 @@ from calque.ledger import entry as ledger
 from calque.papers import read_paper
 from calque.papers.read_paper import load_paper
 from calque.papers.report import ReportOptions
-from calque.papers.timing import columns_of
+from calque.papers.speed import columns_of
 from calque.workflow.api import load
 
 ROWS = "transformer,aan"
@@ -30,7 +30,7 @@ Call = Callable[..., Result]
 def call(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Call:
 
     monkeypatch.chdir(tmp_path)
-    monkeypatch.setattr("calque.papers.timing.LENGTH", 3)
+    monkeypatch.setattr("calque.papers.speed.LENGTH", 3)
 
     def run(*arguments: object, out: str = "out", spec: tuple[str, ...] = ("zhang2018", "table3")) -> Result:
         given = [*words(spec, arguments, "time"), "--data", str(tmp_path / "corpora"), "--out", str(tmp_path / out)]

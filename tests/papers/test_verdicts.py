@@ -6,10 +6,10 @@ import pytest
 from calque.evaluate.significance import Runs
 from calque.evaluate.statistics import Measure
 from calque.papers import claims
-from calque.papers.claims import ClaimVerdict, claims_of
-from calque.papers.intervals import Resampling, statistics_of
+from calque.papers.claims import ClaimVerdict, Resampling, claims_of
 from calque.papers.paper import Claim, Column, Figure, PrintedTable, Row
 from calque.papers.read_paper import paper
+from calque.papers.trained_report import statistics_of
 
 COLUMN = Column("wmt", "bleu")
 MEAN = Measure(

@@ -58,13 +58,13 @@ class AnalysisOptions:
 
     def pieces(self) -> "Mapping[str, Piece]":
         """The sections asked for by name; empty where the whole report is asked for."""
-        from calque.papers.figure_list import chosen
+        from calque.papers.drawing import chosen
 
         return chosen(self.figures, [name for name in ("buckets", "equal") if getattr(self, name) is not None])
 
     def needs_runs(self) -> bool:
         """Whether a section needs a run: all do, but those of a ledger and some figures of papers."""
-        from calque.papers.figure_list import paper_figures
+        from calque.papers.figures import paper_figures
 
         known = paper_figures()
         return not self.ledger and (

@@ -1,10 +1,12 @@
 """The commands that reproduce a paper's tables and figures."""
 
+import dataclasses
 import functools
 import sys
 from collections.abc import Callable
+from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, TypeVar
 
 import click
 
@@ -14,9 +16,10 @@ from calque.papers.corpora import CORPORA
 from calque.papers.metrics import METRICS, TIMED, TRAINED
 
 if TYPE_CHECKING:
-    from calque.papers.corpora import TrainingCorpus
+    from calque.papers.output import OutputFolder
     from calque.papers.report import ReportOptions
-    from calque.papers.request import Request
+
+Command = TypeVar("Command", bound=Callable[..., None])
 
 
 def _share(ctx: click.Context, param: click.Parameter, value: str) -> tuple[int, int]:
@@ -38,12 +41,10 @@ def _names(ctx: click.Context, param: click.Parameter, value: str) -> list[str]:
     return [name for name in value.split(",") if name]
 
 
-def _together(
-    *options: Callable[[Callable[..., Any]], Callable[..., Any]],
-) -> Callable[[Callable[..., None]], Callable[..., None]]:
+def _together(*options: Callable[[Command], Command]) -> Callable[[Command], Command]:
     """Several options as one decorator, in the order of the help."""
 
-    def add(command: Callable[..., None]) -> Callable[..., None]:
+    def add(command: Command) -> Command:
         for option in reversed(options):
             command = option(command)
         return command
@@ -105,135 +106,127 @@ def reproduce() -> None:
     """
 
 
-def _folder(out: Path | None, paper: str, table: str) -> Path:
-    return out or Path("runs") / "reproduce" / paper / table
+@dataclass(frozen=True)
+class CellOptions:
+    """The options that training and timing have in common, as they are typed."""
+
+    paper: str
+    table: str
+    data_folder: Path | None
+    corpus: str
+    rows: list[str]
+    recipe: str
+    minutes: float | None
+    updates: int | None
+    match: str | None
+    match_to: str | None
+    width: int | None
+    overrides: tuple[str, ...]
+    out: Path | None
+    pair: str | None
+    metric: str | None
+    trials: int = 10_000
+
+    @property
+    def report(self) -> "ReportOptions":
+        """The options of the report."""
+        from calque.papers.report import ReportOptions
+
+        return ReportOptions(self.pair, self.metric, self.trials)
+
+    def folder(self, metrics: tuple[str, ...]) -> "OutputFolder":
+        """The output folder that they ask for, at the sizes of the pair whose figures are beside ours, in one of `metrics`.
+
+        Raises UsageError for options that contradict each other, X701, X707, X708, and what is wrong with a corpus."""
+        from calque.data.public import data_root
+        from calque.papers.corpora import corpus_named
+        from calque.papers.output import OutputFolder
+        from calque.papers.plan import table_of
+        from calque.papers.request import Request, default_folder, divided
+
+        if self.minutes is not None and self.updates is not None:
+            raise click.UsageError("expected one of --minutes and --updates, found both")
+        if self.match_to is not None and self.match is None:
+            raise click.UsageError("--match-to needs --match")
+        printed = table_of(self.paper, self.table)
+        pair, corpus = self.report.column(self.paper, printed, metrics).pair, corpus_named(self.corpus)
+        settings, overrides = divided([*([f"d={self.width}"] if self.width else []), *self.overrides])
+        request = Request(
+            self.paper,
+            self.table,
+            corpus.name,
+            self.recipe,
+            self.minutes,
+            self.updates,
+            (self.match_to or printed.rows[0].key) if self.match else None,
+            settings,
+            overrides,
+            pair,
+            read_paper.paper(self.paper).keys,
+            corpus.own_file,
+            corpus.digest,
+        )
+        out = self.out or default_folder(self.paper, self.table)
+        return OutputFolder(request, corpus, data_root(self.data_folder), out, tell)
 
 
-def _requested(metrics: tuple[str, ...]) -> Callable[[Callable[..., None]], Callable[..., None]]:
-    """Adds the options that all cells have in common, and calls the command with what they ask for.
+def _of_cells(command: Callable[..., None]) -> Callable[..., None]:
+    """Adds the options of cells, which the command takes as its first argument."""
+    names = {option.name for option in dataclasses.fields(CellOptions)}
 
-    The command takes `request`, `text` (the corpus), `options` (of the report), `data` and `folder`, and its own options. The
-    sizes are those of the pair that the report stands beside, in one of `metrics`.
-    """
+    @functools.wraps(command)
+    def call(**given: object) -> None:
+        params = click.get_current_context().params
+        cells = CellOptions(**{name: value for name, value in params.items() if name in names})
+        command(cells, **{name: value for name, value in given.items() if name not in names})
 
-    def add(command: Callable[..., None]) -> Callable[..., None]:
-        @functools.wraps(command)
-        def call(
-            paper: str,
-            table: str,
-            data_folder: Path | None,
-            corpus: str,
-            recipe: str,
-            minutes: float | None,
-            updates: int | None,
-            match: str | None,
-            match_to: str | None,
-            width: int | None,
-            overrides: tuple[str, ...],
-            out: Path | None,
-            pair: str | None,
-            metric: str | None = None,
-            trials: int = 10_000,
-            **own: object,
-        ) -> None:
-            if minutes is not None and updates is not None:
-                raise click.UsageError("expected one of --minutes and --updates, found both")
-            if match_to is not None and match is None:
-                raise click.UsageError("--match-to needs --match")
-            from calque.data.public import data_root
-            from calque.papers.own_corpus import corpus_named
-            from calque.papers.plan import table_of
-            from calque.papers.report import ReportOptions
-            from calque.papers.request import Request, divided
-
-            printed, options = table_of(paper, table), ReportOptions(pair, metric, trials)
-            column = options.column(paper, printed, metrics)
-            text = corpus_named(corpus)
-            settings, keys = divided([*([f"d={width}"] if width else []), *overrides])
-            request = Request(
-                paper,
-                table,
-                text.name,
-                recipe,
-                minutes,
-                updates,
-                (match_to or printed.rows[0].key) if match else None,
-                settings,
-                keys,
-                column.pair,
-                read_paper.paper(paper).keys,
-                text.own_file,
-                text.digest,
-            )
-            data, folder = data_root(data_folder), _folder(out, paper, table)
-            command(request=request, text=text, options=options, data=data, folder=folder, **own)
-
-        return _CELL_OPTIONS(call)
-
-    return add
+    return _CELL_OPTIONS(call)
 
 
 @reproduce.command()
-@_requested(TRAINED)
+@_of_cells
 @click.option("--seeds", type=click.IntRange(1, 1000), default=3, show_default=True, help="Trainings of each row.")
 @click.option("--shard", callback=_share, default="1/1", metavar="I/N", help="Run share I of N of the cells.")
 @click.option(
     "--metric", type=click.Choice(TRAINED), metavar="METRIC", help="Of the report.  [default: bleu, else the first]"
 )
 @_TRIALS
-def train(
-    request: "Request",
-    text: "TrainingCorpus",
-    options: "ReportOptions",
-    data: Path,
-    folder: Path,
-    rows: list[str],
-    seeds: int,
-    shard: tuple[int, int],
-) -> None:
+def train(cells: CellOptions, seeds: int, shard: tuple[int, int]) -> None:
     """Train the rows of a TABLE, several seeds each, and compare them with the paper's figures and claims.
 
     The report is printed, and written beside the cells as Markdown, JSON and a picture. A call that was interrupted resumes
     where it stopped; a row that fails does not stop the others. Exit status 1: a cell failed.
     """
     from calque.papers.cells import train_table
-    from calque.papers.layout import CELLS
-    from calque.papers.plan import Plan, rows_of
+    from calque.papers.plan import rows_of
     from calque.papers.trained_report import report_trained
 
-    chosen = rows_of(request.printed, request.paper, rows)
-    rows_of(request.printed, request.paper, [request.match] if request.match else [])
-    status = train_table(Plan(request, text, data, folder, tell), chosen, seeds, shard)
-    if not any((folder / CELLS).glob("*.json")):
+    folder = cells.folder(TRAINED)
+    chosen = rows_of(folder.table, cells.paper, cells.rows)
+    rows_of(folder.table, cells.paper, [cells.match_to] if cells.match_to else [])
+    status = train_table(folder, chosen, seeds, shard)
+    if not folder.has_cells:
         tell("no cell is finished, so there is no report")
     elif status < 128:
-        click.echo(report_trained(folder, data, options, tell), nl=False)
+        click.echo(report_trained(folder.opened(folder.out, folder.root, tell), cells.report), nl=False)
     sys.exit(status)
 
 
 @reproduce.command()
-@_requested(TIMED)
+@_of_cells
 @click.option(
     "--metric", type=click.Choice(TIMED), metavar="METRIC", help="Of the report.  [default: the table's first]"
 )
 @click.option("--repeats", type=click.IntRange(1, 1000), default=3, show_default=True, help="Timings of each row.")
 @click.option("--sentences", type=click.IntRange(1, 1_000_000), default=64, show_default=True, help="To translate.")
-def time(
-    request: "Request",
-    text: "TrainingCorpus",
-    options: "ReportOptions",
-    data: Path,
-    folder: Path,
-    rows: list[str],
-    repeats: int,
-    sentences: int,
-) -> None:
+def time(cells: CellOptions, repeats: int, sentences: int) -> None:
     """Time the rows of a TABLE in turns: the trained ones of the output folder if it has all of them, else random weights."""
+    from calque.papers.speed import time_table
     from calque.papers.timed_report import report_timing
-    from calque.papers.timing import time_table
 
-    time_table(request, text, data, folder, rows, repeats, sentences, tell)
-    click.echo(report_timing(folder, options, tell), nl=False)
+    folder = cells.folder(TIMED)
+    time_table(folder, cells.rows, repeats, sentences)
+    click.echo(report_timing(folder.opened(folder.out, folder.root, tell), cells.report), nl=False)
 
 
 @reproduce.command()
@@ -255,18 +248,17 @@ def report(
 ) -> None:
     """Measure what finished cells of a TABLE lack, and write the report again; of a speed, the report of the timing."""
     from calque.data.public import data_root
+    from calque.papers.output import OutputFolder
     from calque.papers.plan import table_of
     from calque.papers.report import ReportOptions
-    from calque.papers.request import held_pair
+    from calque.papers.request import default_folder
     from calque.papers.timed_report import report_timing
     from calque.papers.trained_report import report_trained
 
-    printed, folder = table_of(paper, table), _folder(out, paper, table)
-    options = ReportOptions(pair, metric, trials, held_pair(folder))
-    if options.column(paper, printed).metric in TIMED:
-        click.echo(report_timing(folder, options, tell), nl=False)
-    else:
-        click.echo(report_trained(folder, data_root(data_folder), options, tell), nl=False)
+    timed = ReportOptions(pair, metric).column(paper, table_of(paper, table)).metric in TIMED
+    folder = OutputFolder.opened(out or default_folder(paper, table), data_root(data_folder), tell)
+    options = ReportOptions(pair, metric, trials, folder.request.pair)
+    click.echo((report_timing if timed else report_trained)(folder, options), nl=False)
 
 
 @reproduce.command()
@@ -286,15 +278,15 @@ def compute(
     Exit status 1: an order is not as the paper prints it.
     """
     from calque.data.public import data_root
-    from calque.papers.compute import compute_table, write_computed
-    from calque.papers.own_corpus import corpus_named
+    from calque.papers.compute import compute_table
+    from calque.papers.corpora import corpus_named
     from calque.papers.plan import computed_table
-    from calque.papers.request import divided
+    from calque.papers.request import default_folder, divided
 
-    folder, (settings, overrides) = _folder(out, paper, table), divided(values)
+    folder, (settings, overrides) = out or default_folder(paper, table), divided(values)
     computed, text = computed_table(paper, table), corpus_named(corpus)
     page = compute_table(paper, computed, settings, text, overrides, data_root(data_folder), folder, tell)
-    click.echo(write_computed(page, folder), nl=False)
+    click.echo(page.write(folder), nl=False)
     if page.faults:
         sys.exit(1)
 
@@ -315,8 +307,9 @@ def compute(
 def draw(paper: str, figure: str, data_folder: Path | None, folders: tuple[Path, ...], out: Path | None) -> None:
     """Draw a FIGURE of a PAPER, as `calque analyse` does, from trained rows or from architectures alone."""
     from calque.data.public import data_root
-    from calque.papers.figures import draw_figure
+    from calque.papers.drawing import draw_figure
     from calque.papers.plan import figure_of
+    from calque.papers.request import default_folder
 
-    drawn = figure_of(paper, figure)
-    click.echo(draw_figure(drawn, folders, data_root(data_folder), _folder(out, paper, figure), tell))
+    folder = out or default_folder(paper, figure)
+    click.echo(draw_figure(figure_of(paper, figure), folders, data_root(data_folder), folder, tell))

@@ -55,9 +55,6 @@ def tune(
 
     RUN/tune.jsonl keeps the results: another call translates only with new settings.
     """
-    from calque.data.corpus import open_corpus
-    from calque.evaluate.scores import read_aligned
-    from calque.run.folder import CORPUS
     from calque.workflow import tune as tuning
     from calque.workflow.api import load
     from calque.workflow.show import LineProgress
@@ -65,10 +62,7 @@ def tune(
     set_threads(threads)
     given = [*overrides, *([f'decode.precision="{precision}"'] if precision else [])]
     loaded = load(run, overrides=given, dictionary=dictionary)
-    if valid is None:
-        sources, references = open_corpus(run / CORPUS).lines("valid")
-    else:
-        (sources,), references = read_aligned([valid[0]], valid[1])
+    sources, references = _text(run, valid)
     trials = []
     click.echo("beam  word_penalty  align_offset    BLEU")
     grid = tuning.Grid(beam, word_penalty, align_offset)
@@ -78,8 +72,19 @@ def tune(
                 click.echo(f"{one.beam:>4}  {one.word_penalty:>12g}  {one.align_offset:>12}  {one.bleu:>6.2f}")
             trials.append(one)
     best = tuning.best_of(trials)
-    click.echo(
-        f"\n[decode]\nbeam = {best.beam}\nword_penalty = {best.word_penalty!r}\nalign_offset = {best.align_offset}"
-    )
+    values = f"beam = {best.beam}\nword_penalty = {best.word_penalty!r}\nalign_offset = {best.align_offset}"
+    click.echo(f"\n[decode]\n{values}")
     if keep:
         tuning.keep(run, best)
+
+
+def _text(run: Path, valid: tuple[Path, Path] | None) -> tuple[list[str], list[str]]:
+    """Sources and references: of two files, else the validation text of a run."""
+    from calque.data.corpus import open_corpus
+    from calque.evaluate.scores import read_aligned
+    from calque.run.folder import CORPUS
+
+    if valid is None:
+        return open_corpus(run / CORPUS).lines("valid")
+    (sources,), references = read_aligned([valid[0]], valid[1])
+    return sources, references

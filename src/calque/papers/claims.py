@@ -1,13 +1,28 @@
-"""The judge of a paper's claims. What decides a single comparison of rows is an `Evidence` of `calque.papers.intervals`."""
+"""The judge of a paper's claims, and the evidence it decides by: resampled translations, or ranges of single figures."""
 
-from collections.abc import Callable, Sequence
+import math
+import statistics
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Any, Protocol
 
-from calque.evaluate.significance import FAILS, HOLDS, UNDECIDED
+import numpy as np
+from jaxtyping import Float
+
+from calque.evaluate.significance import BLOCK, FAILS, HOLDS, UNDECIDED, Runs, compare_statistics, verdict
+from calque.evaluate.statistics import Measure
 from calque.papers.paper import Claim, Column, Contrast, PrintedTable
 
 UNTESTED = "not tested"
+RELATION = {"above": ">", "not-above": "<=", "about": "~"}
+LEVEL = 0.05
+LEAST = 1e-9
+"""What a figure of 0 counts as in a ratio."""
+ALIKE_POINTS, ALIKE_RATIO = 0.5, 1.05
+"""Within these, single figures count as alike."""
+Scores = tuple[Measure, Mapping[str, Runs]]
+"""A metric, and the statistics of each row's runs."""
+Term = tuple[int, str, Column]
+"""Factor, row and column of a figure in a sum."""
 
 
 @dataclass(frozen=True)
@@ -45,24 +60,193 @@ class ClaimVerdict:
         """Why it is not tested."""
         return self.reason or f"no figure of {', '.join(self.missing)}"
 
+    def as_json(self) -> dict[str, object]:
+        """The verdict for programs."""
+        columns = [str(column) for column in self.claim.columns]
+        return {
+            "claim": {"text": self.claim.text, "section": self.claim.section, "columns": columns},
+            "verdict": self.verdict,
+            "tested": [vars(result) for result in self.tested],
+            "missing": self.missing,
+            "reason": self.reason,
+        }
 
-class Evidence(Protocol):
-    """What was measured here, and the rule by which an interval decides a comparison of rows."""
 
-    @property
-    def rule(self) -> str: ...
+@dataclass(frozen=True)
+class Resampling:
+    """Evidence from stored translations: approximate randomisation and bootstrap intervals (`calque.evaluate.significance`).
+
+    `scores` holds each metric by its name, all of the same sentences. Claims are tested in `column`, beside whose figures they
+    stand; those that compare columns need the scores of all of theirs.
+    """
+
+    scores: Mapping[str, Scores]
+    column: Column
+    trials: int
+    seed: int = 1
+    rule: str = (
+        "Brackets: 95 % bootstrap intervals. p: approximate randomisation, two-sided, level 0.05; differences of gains are "
+        "decided by their interval, `about` and `no gain` by whether theirs lies within 0.5, and what grows from column to "
+        "column by that of the ratio of ratios."
+    )
 
     def columns(self, claim: Claim) -> Sequence[Column]:
-        """The columns in which a claim can be tested."""
+        """The first and the last column of a claim that compares columns, else the one of the report."""
+        return (claim.columns[0], claim.columns[-1]) if claim.kind == "grows" else (self.column,)
 
     def missing(self, claim: Claim, columns: Sequence[Column]) -> tuple[str, ...]:
-        """The rows or columns that a test lacks figures of."""
+        """Rows without translations, else columns that are not scored for every row."""
+        rows = [row for row in claim.compared if row not in self.scores[self.column.metric][1]]
+        scored = {c: self.scores[c.metric][1] if c.metric in self.scores else {} for c in columns}
+        return tuple(rows or (str(c) for c in columns if not set(claim.compared) <= scored[c].keys()))
 
     def difference(self, contrast: Contrast, column: Column, table: PrintedTable) -> ContrastResult:
-        """The test of a comparison in one column."""
+        """Two rows: approximate randomisation and the bootstrap interval.
+
+        A difference of differences has no shuffle under which it vanishes, so there its bootstrap interval decides: all of
+        it above zero, the claim holds; all of it below, it does not.
+        """
+        figures = {row: table.row(row).figure(column) for _, row in contrast.terms}
+        printed = {row: figure.value for row, figure in figures.items() if figure is not None}
+        paper = contrast.value(printed) if printed.keys() == figures.keys() else None
+        measure, runs = self.scores[column.metric]
+        if len(contrast.terms) == 2:
+            a, b = contrast.pair
+            result = compare_statistics(measure, runs[a], runs[b], trials=self.trials, seed=self.seed, level=LEVEL)
+            decided = verdict(RELATION[contrast.relation], result)
+            return ContrastResult(f"{a} - {b}", result.delta, result.interval, result.p, paper, decided)
+        resampled = self._resampled([(row, measure, runs[row]) for _, row in contrast.terms])
+        terms = [factor * score for (factor, _), score in zip(contrast.terms, resampled, strict=True)]
+        interval = _quantiles(np.sum(terms, axis=0))
+        whole = {row: float(measure.score(runs[row].sum((0, 1)))) for _, row in contrast.terms}
+        (_, end), (_, start), (_, b), (_, a) = contrast.terms
+        text = f"({end} - {start}) - ({b} - {a})"
+        return ContrastResult(text, contrast.value(whole), interval, None, paper, _outside(interval, 0))
 
     def growth(self, contrast: Contrast, first: Column, last: Column, table: PrintedTable) -> ContrastResult:
-        """The test whether the first row's advantage is greater in the last column than in the first."""
+        """By how many times the first row's advantage is greater in the last column; its bootstrap interval decides."""
+        a, b = contrast.pair
+        signed = [(sign * way, row, c) for way, c in ((-1, first), (1, last)) for sign, row in ((1, a), (-1, b))]
+        scored = [(row, self.scores[c.metric][0], self.scores[c.metric][1][row]) for _, row, c in signed]
+
+        def ratio(scores: Iterable[Float[np.ndarray, " T"] | float]) -> Float[np.ndarray, " T"]:
+            logs = [np.log(np.maximum(score, LEAST)) for score in scores]
+            return np.asarray(np.exp(sum(sign * log for (sign, _, _), log in zip(signed, logs, strict=True))))
+
+        interval = _quantiles(ratio(self._resampled(scored)))
+        whole = float(ratio(measure.score(runs.sum((0, 1))) for _, measure, runs in scored))
+        printed = [table.row(row).figure(replace(c, pair=self.column.pair)) for _, row, c in signed]
+        paper = float(ratio(figure.value for figure in printed if figure)) if all(printed) else None
+        text = f"{a} against {b}, {last.what} over {first.what}"
+        return ContrastResult(text, whole, interval, None, paper, _outside(interval, 1), True)
+
+    def _resampled(self, scored: Sequence[tuple[str, Measure, Runs]]) -> list[Float[np.ndarray, " T"]]:
+        """Scores of rows on resampled corpora: the same sentences for all rows; the runs of each row are drawn separately."""
+        rng = np.random.default_rng([self.seed, 2])
+        sentences = scored[0][2].shape[1]
+        block, blocks = max(1, BLOCK // sentences), []
+        for start in range(0, self.trials, block):
+            size = min(block, self.trials - start)
+            drawn = rng.multinomial(sentences, np.full(sentences, 1 / sentences), size=size).astype(np.float64)
+            weights: dict[tuple[str, int], Float[np.ndarray, "T runs"]] = {}
+            scores = []
+            for row, measure, runs in scored:
+                if (row, n := len(runs)) not in weights:
+                    weights[row, n] = rng.multinomial(n, np.full(n, 1 / n), size=size)
+                scores.append(measure.score(np.einsum("tr,rtk->tk", weights[row, n], drawn @ runs)))
+            blocks.append(scores)
+        return [np.concatenate(each) for each in zip(*blocks, strict=True)]
+
+
+def _quantiles(drawn: Float[np.ndarray, " T"]) -> tuple[float, float]:
+    low, high = np.quantile(drawn, [LEVEL / 2, 1 - LEVEL / 2])
+    return float(low), float(high)
+
+
+def _outside(interval: tuple[float, float], neutral: float) -> str:
+    low, high = interval
+    return HOLDS if low > neutral else FAILS if high < neutral else UNDECIDED
+
+
+@dataclass(frozen=True)
+class Ranges:
+    """Evidence from single figures: speeds, one for each repeat; perplexities and rates, one for each seed.
+
+    Nothing can be shuffled between two rows, and a few values make no test. So the whole range decides: a claim holds if it
+    holds whichever value of each row is taken, fails if it fails with all of them, and else is undecided. A row with one
+    value decides nothing.
+
+    `values` holds each column that was measured: row -> its values. A column of the paper is tested in those that measure
+    the same, whatever the language pair.
+    """
+
+    values: Mapping[Column, Mapping[str, Sequence[float]]]
+    rule: str = (
+        f"Brackets: from the least to the most favourable choice of a value of each row; a claim holds or fails where "
+        f"all of them agree. `about` and `no gain`: within {ALIKE_RATIO} times, percentages within {ALIKE_POINTS}."
+    )
+
+    def columns(self, claim: Claim) -> Sequence[Column]:
+        """The measured columns that measure what the claim is about."""
+        meant = {column.quantity for column in claim.columns}
+        return [c for c in self.values if c.quantity in meant]
+
+    def missing(self, claim: Claim, columns: Sequence[Column]) -> tuple[str, ...]:
+        """Rows without a figure in one of the columns, else all columns of the claim where too few are measured."""
+        rows = tuple(row for row in claim.compared if not all(row in self.values[c] for c in columns))
+        few = len(columns) < (2 if claim.kind == "grows" else 1)
+        return rows or (tuple(map(str, claim.columns)) if few else ())
+
+    def difference(self, contrast: Contrast, column: Column, table: PrintedTable) -> ContrastResult:
+        """The comparison over the ranges of all rows."""
+        terms = [(factor, row, column) for factor, row in contrast.terms]
+        return self._test(terms, contrast.relation, _rows(contrast), table)
+
+    def growth(self, contrast: Contrast, first: Column, last: Column, table: PrintedTable) -> ContrastResult:
+        """The comparison in the last column against that in the first."""
+        terms = [(way * factor, row, c) for way, c in ((1, last), (-1, first)) for factor, row in contrast.terms]
+        return self._test(terms, contrast.relation, f"{_rows(contrast)}, {last.what} over {first.what}", table)
+
+    def _test(self, terms: Sequence[Term], relation: str, text: str, table: PrintedTable) -> ContrastResult:
+        ratio = not terms[0][2].of.percentage
+        margin = math.log(ALIKE_RATIO) if ratio else ALIKE_POINTS
+        low = middle = high = 0.0
+        for factor, row, column in terms:
+            worth = sorted(factor * _worth(value, column) for value in self.values[column][row])
+            low, middle, high = low + worth[0], middle + statistics.median(worth), high + worth[-1]
+        printed = [(factor, table.row(row).figure(column), column) for factor, row, column in terms]
+        paper = sum(factor * _worth(figure.value, column) for factor, figure, column in printed if figure)
+        known = all(figure is not None for _, figure, _ in printed)
+        alone = any(len(self.values[column][row]) < 2 for _, row, column in terms)
+        decided = UNDECIDED if alone else _decided(relation, low, high, margin)
+        middle, low, high, paper = (math.exp(x) if ratio else x for x in (middle, low, high, paper))
+        return ContrastResult(text, middle, (low, high), None, paper if known else None, decided, ratio)
+
+
+Evidence = Resampling | Ranges
+"""What was measured here, and the rule by which an interval decides a comparison of rows."""
+
+
+def _rows(contrast: Contrast) -> str:
+    if len(contrast.terms) == 2:
+        return "{} against {}".format(*contrast.pair)
+    (_, end), (_, start), (_, b), (_, a) = contrast.terms
+    return f"({end} against {start}) against ({b} against {a})"
+
+
+def _worth(value: float, column: Column) -> float:
+    """A figure on a scale on which more is better and differences count."""
+    scaled = value if column.of.percentage else math.log(max(value, LEAST))
+    return -scaled if column.of.lower else scaled
+
+
+def _decided(relation: str, low: float, high: float, margin: float) -> str:
+    holds, fails = {
+        "above": (low > 0, high < 0),
+        "not-above": (high < margin, low > margin),
+        "about": (-margin < low and high < margin, low > margin or high < -margin),
+    }[relation]
+    return HOLDS if holds else FAILS if fails else UNDECIDED
 
 
 def judge(claim: Claim, table: PrintedTable, evidence: Evidence) -> ClaimVerdict:
@@ -70,64 +254,39 @@ def judge(claim: Claim, table: PrintedTable, evidence: Evidence) -> ClaimVerdict
     columns = evidence.columns(claim)
     if missing := evidence.missing(claim, columns):
         return ClaimVerdict(claim, UNTESTED, missing=missing)
-    if claim.kind == "grows":
-        tested = [evidence.growth(contrast, columns[0], columns[-1], table) for contrast in claim.contrasts]
-    else:
-        tested = [
-            _difference(contrast, columns, k, table, evidence)
-            for contrast in claim.contrasts
-            for k in range(len(columns))
-        ]
+    tested = []
+    for contrast in claim.contrasts:
+        if claim.kind == "grows":
+            tested.append(evidence.growth(contrast, columns[0], columns[-1], table))
+            continue
+        for column in columns:
+            result = evidence.difference(contrast, column, table)
+            named = f"{result.text}, {column.quantity}" if len(columns) > 1 else result.text
+            tested.append(replace(result, text=named))
     verdicts = {one.verdict for one in tested}
-    verdict = FAILS if FAILS in verdicts else HOLDS if verdicts == {HOLDS} else UNDECIDED
-    return ClaimVerdict(claim, verdict, tuple(tested))
-
-
-def _difference(
-    contrast: Contrast, columns: Sequence[Column], k: int, table: PrintedTable, evidence: Evidence
-) -> ContrastResult:
-    """The test of a comparison in one of the columns, which it names where there are several."""
-    result = evidence.difference(contrast, columns[k], table)
-    return replace(result, text=f"{result.text}, {columns[k].quantity}") if len(columns) > 1 else result
+    decided = FAILS if FAILS in verdicts else HOLDS if verdicts == {HOLDS} else UNDECIDED
+    return ClaimVerdict(claim, decided, tuple(tested))
 
 
 def judge_all(
     claims: Sequence[Claim],
     table: PrintedTable,
     obstacle: Callable[[Claim], str],
-    evidence: Callable[[Sequence[Claim]], Evidence],
+    collect: Callable[[Sequence[Claim]], Evidence],
 ) -> tuple[ClaimVerdict, ...]:
-    """The verdicts on claims; `obstacle` says why a claim cannot be tested, if so.
+    """The verdicts on claims; `obstacle` says why a claim cannot be tested, and is empty where it can.
 
-    `evidence` collects what the other claims need. Where there is none of these it is not called, since it may take long.
+    `collect` returns the evidence for the other claims. It is not called where there are none, since it may take long.
     """
-    obstacles = [obstacle(claim) for claim in claims]
-    tested = [claim for claim, why in zip(claims, obstacles, strict=True) if not why]
-    held = evidence(tested) if tested else None
+    obstacles = {claim: obstacle(claim) for claim in claims}
+    tested = [claim for claim in claims if not obstacles[claim]]
+    evidence = collect(tested) if tested else None
     return tuple(
-        ClaimVerdict(claim, UNTESTED, reason=why) if why or held is None else judge(claim, table, held)
-        for claim, why in zip(claims, obstacles, strict=True)
+        judge(claim, table, evidence) if evidence is not None and not why else ClaimVerdict(claim, UNTESTED, reason=why)
+        for claim, why in obstacles.items()
     )
 
 
 def claims_of(claims: Sequence[Claim], table: str, *metrics: str) -> list[Claim]:
     """The claims that a paper makes about a table in those metrics."""
     return [c for c in claims if c.table == table and any(column.metric in metrics for column in c.columns)]
-
-
-def as_json(verdicts: Sequence[ClaimVerdict]) -> list[dict[str, Any]]:
-    """Verdicts for programs."""
-    return [
-        {
-            "claim": {
-                "text": one.claim.text,
-                "section": one.claim.section,
-                "columns": [str(column) for column in one.claim.columns],
-            },
-            "verdict": one.verdict,
-            "tested": [vars(result) for result in one.tested],
-            "missing": one.missing,
-            "reason": one.reason,
-        }
-        for one in verdicts
-    ]

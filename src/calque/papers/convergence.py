@@ -1,4 +1,4 @@
-"""Whether a model has learned enough to say something about its text: the rule for cells, and what follows for claims.
+"""Whether a model has learned enough to test a claim: the rule for cells, and what follows for claims.
 
 A cell is under-trained where validation perplexity was still falling by more than `FALLING` per epoch when training ended, where
 its entry holds no learning curve that could show otherwise, or where its BLEU is below the floor that the paper's file sets for
@@ -11,19 +11,17 @@ from calque.ground.diagnostics import CalqueError
 from calque.ledger.entry import Entry
 from calque.papers.paper import Claim
 from calque.papers.read_paper import paper as paper_of
-from calque.papers.request import Request, request_of
+from calque.papers.request import MEMBERS, Request, TableCell, read_members, request_of
 
 FALLING = 0.01
 """The share of validation perplexity by which it may still fall in an epoch."""
 UNDER_TRAINED = "under-trained"
-MEMBERS = "members"
-"""The condition of a decoded row's cell that names the trained cells it is made of."""
 RULE = (
     f"Under-trained: validation perplexity was still falling by more than {100 * FALLING:g} % per epoch at the end, no learning "
     "curve is recorded, or BLEU is below the floor in the paper's file."
 )
-Known = Mapping[tuple[Request, str, int], Entry]
-"""Cells by what was asked for, row and seed."""
+Cells = Mapping[tuple[Request, TableCell], Entry]
+"""The entries of cells by request, row and seed."""
 
 
 def fall(validations: Sequence[Sequence[float]]) -> float | None:
@@ -41,26 +39,22 @@ def fall(validations: Sequence[Sequence[float]]) -> float | None:
 
 
 def marks(entries: Sequence[Entry]) -> dict[str, str]:
-    """Of cells by the names of their entries: why each is under-trained; those that are not are left out."""
-    with_row = {e.id: request_of(e.command) for e in entries if "row" in e.conditions}
-    requests = {name: request for name, request in with_row.items() if request is not None}
-    cells = [entry for entry in entries if entry.id in requests]
-    known: Known = {(requests[e.id], str(e.conditions["row"]), int(str(e.seed))): e for e in cells}
-    found = {}
-    for entry in cells:
-        request = requests[entry.id]
-        if why := [*_unfinished(entry, request, known), *_low(entry, request)]:
-            found[entry.id] = "; ".join(dict.fromkeys(why))
-    return found
+    """Why cells are under-trained, by the names of their entries; cells that are not are left out."""
+    asked = [(entry, request_of(entry.command)) for entry in entries if "row" in entry.conditions]
+    requested = [(entry, request) for entry, request in asked if request is not None]
+    cells = {(r, TableCell(str(e.conditions["row"]), int(str(e.seed)))): e for e, r in requested}
+    reasons = {e.id: [*_unfinished(e, r, cells), *_low(e, r)] for e, r in requested}
+    return {name: "; ".join(dict.fromkeys(some)) for name, some in reasons.items() if some}
 
 
 def marked_rows(entries: Sequence[Entry]) -> dict[str, str]:
     """The rows of one table's cells that are under-trained, in any seed, and why."""
-    why, found = marks(entries), dict[str, list[str]]()
+    why = marks(entries)
+    rows: dict[str, list[str]] = {}
     for entry in entries:
         if entry.id in why:
-            found.setdefault(str(entry.conditions["row"]), []).append(why[entry.id])
-    return {row: "; ".join(dict.fromkeys(reasons)) for row, reasons in found.items()}
+            rows.setdefault(str(entry.conditions["row"]), []).append(why[entry.id])
+    return {row: "; ".join(dict.fromkeys(reasons)) for row, reasons in rows.items()}
 
 
 def why_untested(claim: Claim, request: Request, under_trained: Mapping[str, str]) -> str:
@@ -73,12 +67,13 @@ def why_untested(claim: Claim, request: Request, under_trained: Mapping[str, str
     return ""
 
 
-def _unfinished(entry: Entry, request: Request, known: Known) -> Iterator[str]:
-    """What the learning curve says; of a row that decodes trained cells, theirs."""
-    if (made_of := entry.conditions.get(MEMBERS)) is not None:
-        for row, _, seed in (one.rpartition(" ") for one in str(made_of).split(", ")):
-            member = known.get((request, row, int(seed)))
-            yield from (f"of {row}: {why}" for why in (_unfinished(member, request, known) if member else [_NO_CURVE]))
+def _unfinished(entry: Entry, request: Request, cells: Cells) -> Iterator[str]:
+    """What the learning curve shows; of a row that decodes trained cells, theirs."""
+    if (members := entry.conditions.get(MEMBERS)) is not None:
+        for member in read_members(str(members)):
+            trained = cells.get((request, member))
+            reasons = [_NO_CURVE] if trained is None else _unfinished(trained, request, cells)
+            yield from (f"of {member.row}: {why}" for why in reasons)
         return
     share = fall(entry.validations)
     if not entry.validations:

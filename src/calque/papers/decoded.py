@@ -1,37 +1,43 @@
 """Rows that are other rows' models decoded otherwise: unknown words replaced, words selected, several models together. Nothing
-is trained."""
+is trained, except lexical tables of the training text, each learned once by our own aligner."""
 
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
+from pathlib import Path
 
-from calque.align.lexical_table import best_of, read_table
+from calque.align.ibm import align_text
+from calque.align.lexical_table import best_of, count_links, read_table, rows
+from calque.align.links import grow_diag_final_and
+from calque.data.codecs import Codec, split
 from calque.data.lines import Lines
 from calque.data.vocabulary import UNK
 from calque.decode.attention import check_attends
+from calque.decode.select import load_selection
 from calque.decode.sentences import Translation
+from calque.decode.translate import Translator
 from calque.decode.unknown import replace_unknown
 from calque.ground.diagnostics import CalqueError
 from calque.ground.files import only
-from calque.ledger.entry import Entry, conditions, publish
+from calque.ledger.entry import Entry, conditions
 from calque.ledger.entry import read as read_entries
-from calque.papers.cells import cell_id
-from calque.papers.convergence import MEMBERS
-from calque.papers.finished import FinishedCell, Folder, NotMeasured, reason, write_members
-from calque.papers.layout import CELLS, LOCKS
-from calque.papers.lexical import dictionary, selecting
+from calque.papers.output import FinishedCell, NotMeasured, OutputFolder
 from calque.papers.paper import Row
-from calque.papers.plan import TableCell
-from calque.papers.scoring import scores, translations, write_lines
+from calque.papers.request import CELLS, LOCKS, MEMBERS, TableCell, write_members
+from calque.papers.scoring import publish_cell, translations, write_lines
+from calque.run.tensors import writing
 from calque.workflow.api import Run
 
+DICTIONARY, LEXICON = "dictionary.txt", "lexicon.txt"
+"""Lexical tables of the training text: of words, and of the entries of the vocabularies."""
+Cut = Callable[[str], Sequence[str]]
 LEAST = 2
 """Models of an ensemble."""
 IN_SUBWORDS = 'the text is cut into subwords, so that no word is unknown (train on `data.subwords="words"`)'
 
 
-def decode_rows(folder: Folder) -> Iterator[tuple[str, str]]:
-    """Brings cells of rows that are decoded otherwise to what trained cells there are; yields rows it cannot, and why."""
+def decode_rows(folder: OutputFolder) -> Iterator[tuple[str, str]]:
+    """Makes the cells of rows that decode models of trained cells; yields the rows for which it cannot, and why."""
     for row in folder.table.rows:
         if row.model_of is not None:
             try:
@@ -40,17 +46,17 @@ def decode_rows(folder: Folder) -> Iterator[tuple[str, str]]:
             except NotMeasured as why:
                 yield row.key, str(why)
             except CalqueError as fault:
-                yield row.key, reason(fault)
+                yield row.key, str(NotMeasured.of(fault))
 
 
-def _expected(folder: Folder, row: Row) -> list[tuple[int, list[TableCell]]]:
-    """The cells of a row that there should be: seed, and trained cells. An ensemble is one cell."""
+def _expected(folder: OutputFolder, row: Row) -> list[tuple[int, list[TableCell]]]:
+    """The cells that a row should have: seed, and the trained cells that it decodes. An ensemble is one cell."""
     trained = [FinishedCell(folder, e) for e in read_entries(folder.out / CELLS) if MEMBERS not in e.conditions]
     if row.decoding.ensemble == 1:
-        found = [(one.cell.seed, [one.cell]) for one in trained if one.cell.row == row.model_of]
-        if not found:
+        cells = [(one.cell.seed, [one.cell]) for one in trained if one.cell.row == row.model_of]
+        if not cells:
             raise NotMeasured(f"no cell of {row.model_of}, whose model it decodes, is finished")
-        return found
+        return cells
     members = _ensemble(trained)[: row.decoding.ensemble]
     if len(members) < LEAST:
         raise NotMeasured(f"expected {LEAST} or more finished cells of rows with attention, found {len(members)}")
@@ -71,85 +77,72 @@ def _ensemble(trained: Sequence[FinishedCell]) -> list[TableCell]:
     return [cell for _, cell in sorted(ranked, key=lambda pair: pair[0])]
 
 
-def _cell(folder: Folder, row: Row, seed: int, members: Sequence[TableCell]) -> None:
-    """Makes the cell, unless it stands there, of the same models."""
-    name = cell_id(folder.request, TableCell(row.key, seed))
-    with only(folder.out / LOCKS / name) as free:
+def _cell(folder: OutputFolder, row: Row, seed: int, members: Sequence[TableCell]) -> None:
+    """Makes the cell, unless there is one of the same models."""
+    cell, made = TableCell(row.key, seed), write_members(members)
+    with only(folder.out / LOCKS / cell.name(folder.request)) as free:
         if not free:
             raise NotMeasured("another process decodes it")
         entries = {entry.id: entry for entry in read_entries(folder.out / CELLS)}
-        made = write_members(members)
-        if name in entries and entries[name].conditions.get(MEMBERS) == made:
+        present = entries.get(cell.name(folder.request))
+        if present is not None and present.conditions.get(MEMBERS) == made:
             return
-        replacing = row.decoding.unknown and row.decoding.ensemble == 1
-        if replacing and not folder.words(members[0]):
+        if row.decoding.unknown and row.decoding.ensemble == 1 and not folder.words(members[0]):
             raise NotMeasured(IN_SUBWORDS)
         folder.tell(f"{row.key}, seed {seed}: {row.decoding}; of {made}")
-        run = folder.load(members, row)
-        model = entries[cell_id(folder.request, members[0])]
-        kept = ("validation perplexity", "parameters") if row.decoding.ensemble == 1 else ()
-        if replacing:
-            lines, replaced = replaced_lines(folder, run, members[0])
-            told = f"{made}, {replaced:,} unknown words replaced"
-        elif row.decoding.selected:
-            lines = Run(selecting(folder, run.loaded), run.experiment).translate(folder.test[0])
-            told = f"{made}, words selected"
-        else:
-            lines, unknown = _together(folder, run, row, members)
-            told = f"{made} together" + unknown
-        _publish(folder, TableCell(row.key, seed), members, lines, model, kept, told)
+        lines, settings = _decode(folder, row, members)
+        _publish(folder, cell, members, lines, entries[members[0].name(folder.request)], f"{made}{settings}")
 
 
-def _together(folder: Folder, run: Run, row: Row, members: Sequence[TableCell]) -> tuple[list[str], str]:
-    """What several models translate, and what became of unknown words."""
-    loaded, told = run.loaded, ""
-    if row.decoding.unknown and folder.words(members[0]):
-        words = best_of(read_table(dictionary(folder)))
-        loaded = replace(loaded, dictionary=words, decode=replace(loaded.decode, replace_unknown=True))
-        told = ", unknown words replaced"
-    elif row.decoding.unknown:
-        told = "; no word is unknown to models of subwords"
-    return Run(loaded, run.experiment).translate(folder.test[0]), told
+def _decode(folder: OutputFolder, row: Row, members: Sequence[TableCell]) -> tuple[list[str], str]:
+    """What the models of a row translate, and how, in words."""
+    run, decoding = folder.load(members, row), row.decoding
+    translator = run.loaded
+    if decoding.unknown and decoding.ensemble == 1:
+        lines, replaced = replaced_lines(folder, run, members[0])
+        return lines, f", {replaced:,} unknown words replaced"
+    if decoding.selected:
+        translator, settings = selecting(folder, translator), ", words selected"
+    elif decoding.unknown and folder.words(members[0]):
+        decode = replace(translator.decode, replace_unknown=True)
+        translator = replace(translator, dictionary=best_of(read_table(dictionary(folder))), decode=decode)
+        settings = " together, unknown words replaced"
+    else:
+        settings = " together" + "; no word is unknown to models of subwords" * decoding.unknown
+    return Run(translator, run.experiment).translate(folder.test[0]), settings
 
 
 def _publish(
-    folder: Folder,
+    folder: OutputFolder,
     cell: TableCell,
     members: Sequence[TableCell],
     lines: Sequence[str],
     model: Entry,
-    kept: Sequence[str],
     settings: str,
 ) -> None:
-    request, row = folder.request, folder.table.row(cell.row)
-    needed = dict.fromkeys([*(one.row for one in members), row.key])
-    write_lines(translations("bleu", folder.out, cell.row, cell.seed), lines)
-    scored = scores(folder.corpus, folder.root, list(lines), folder.test[1])
-    known = ("corpus", "recipe", "keys")
-    where = {
-        **conditions(str(model.conditions["precision"])),
-        "row": cell.row,
-        **{key: model.conditions[key] for key in known},
-        MEMBERS: write_members(members),
-        "settings": settings,
-        **scored.signatures,
-    }
-    publish(
-        folder.out / CELLS,
-        cell_id(request, cell),
-        f"{row.label} ({request.paper} {request.table}), {folder.corpus.title}, seed {cell.seed}",
-        "quality",
-        f"{request.command} --rows {','.join(needed)} --seeds {max(one.seed for one in members)}",
-        {**scored.figures, **{key: model.figures[key] for key in kept if key in model.figures}},
-        where,
-        architecture_hash=model.architecture_hash if row.decoding.ensemble == 1 else None,
-        data_hash=model.data_hash,
-        seed=cell.seed,
-        notes=scored.notes,
+    """Records the cell; of one model it keeps what decoding does not change."""
+    alone = folder.table.row(cell.row).decoding.ensemble == 1
+    kept = ("validation perplexity", "parameters") if alone else ()
+    needed = dict.fromkeys([*(one.row for one in members), cell.row])
+    publish_cell(
+        folder,
+        cell,
+        lines,
+        f"--rows {','.join(needed)} --seeds {max(one.seed for one in members)}",
+        {key: model.figures[key] for key in kept if key in model.figures},
+        {
+            **conditions(str(model.conditions["precision"])),
+            "row": cell.row,
+            **{key: model.conditions[key] for key in ("corpus", "recipe", "keys")},
+            MEMBERS: write_members(members),
+            "settings": settings,
+        },
+        model.architecture_hash if alone else None,
+        model.data_hash,
     )
 
 
-def replaced_lines(folder: Folder, run: Run, cell: TableCell) -> tuple[list[str], int]:
+def replaced_lines(folder: OutputFolder, run: Run, cell: TableCell) -> tuple[list[str], int]:
     """The stored translations of a cell with unknown words replaced, and how many there were: its models are forced once more.
 
     Raises X802 where no layer attends to the source, and what `dictionary` raises.
@@ -158,6 +151,46 @@ def replaced_lines(folder: Folder, run: Run, cell: TableCell) -> tuple[list[str]
     loaded = replace(run.loaded, dictionary=best_of(read_table(dictionary(folder))))
     lines = list(Lines(translations("bleu", folder.out, cell.row, cell.seed)))
     ids = loaded.target.encode(lines)
-    found = [[Translation(line, tuple(some), 0.0, 0.0)] for line, some in zip(lines, ids, strict=True)]
-    replaced = replace_unknown(loaded, folder.test[0], found)
+    stored = [[Translation(line, tuple(some), 0.0, 0.0)] for line, some in zip(lines, ids, strict=True)]
+    replaced = replace_unknown(loaded, folder.test[0], stored)
     return [one[0].text for one in replaced], sum(some.count(UNK) for some in ids)
+
+
+def dictionary(folder: OutputFolder) -> Path:
+    """p(target word | source word), by which unknown words are replaced.
+
+    It knows every word of the text, as Jean 2015's and Gehring 2017's do. Luong's code keeps to words of both vocabularies that
+    were linked ten times; in corpora of these sizes that leaves out the very words that are unknown. Raises X703 where the
+    training text is gone.
+    """
+    return _learned(folder, DICTIONARY, "the dictionary of unknown words", split, split)
+
+
+def selecting(folder: OutputFolder, loaded: Translator) -> Translator:
+    """The models with words selected by p(target entry | source entry) of their vocabularies (Gehring 2017, section 4.4).
+
+    How many words each source word offers is said by [decode]. Raises X703 where the training text is gone.
+    """
+    path = _learned(folder, LEXICON, "the table that words are selected by", _cut(loaded.source), _cut(loaded.target))
+    d = loaded.decode
+    table = (d.select_per_word, d.select_frequent, d.selection == "sentence")
+    return replace(loaded, selection=load_selection(path, loaded.source, loaded.target, *table))
+
+
+def _cut(codec: Codec) -> Cut:
+    return lambda line: codec.tokens(codec.encode([line])[0])
+
+
+def _learned(folder: OutputFolder, name: str, what: str, source: Cut, target: Cut) -> Path:
+    path = folder.out / name
+    with writing(folder.out):
+        (folder.out / LOCKS).mkdir(parents=True, exist_ok=True)
+    with only(folder.out / LOCKS / name, folder.tell):  # what another process learns meanwhile is there then
+        if not path.is_file():
+            train = folder.sample.data.train
+            folder.tell(f"learning {what} from the training text")
+            sources = [source(line) for line in Lines(Path(train[0]))]
+            targets = [target(line) for line in Lines(Path(train[1]))]
+            links = [grow_diag_final_and(*both) for both in zip(*align_text(sources, targets), strict=True)]
+            write_lines(path, rows(count_links(sources, targets, links)))
+    return path

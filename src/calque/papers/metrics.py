@@ -1,10 +1,11 @@
-"""The metrics of the papers' tables. One line of `METRICS` holds all that the toolkit knows of a metric."""
+"""The metrics of the papers' tables. Each line of `METRICS` holds all that the toolkit knows of a metric."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from calque.papers.layout import DETOKENISED, HYPOTHESES, PLAIN_REFERENCE, REFERENCE, REPLACED
-
+HYPOTHESES, REPLACED, DETOKENISED = "hypotheses", "replaced", "detokenised"
+"""Translations, below an output folder: as they are, with unknown words replaced, and as plain text."""
+REFERENCE, PLAIN_REFERENCE = "reference.txt", "reference-plain.txt"
 TEXT, MODEL, DECODING, UPDATING, MEMORY = "translations", "model", "decoding", "training", "memory"
 """How a metric is measured: from the stored translations of a cell, of its model, by timing one of the two, or not at all."""
 LINGEVAL = "lingeval97-"
@@ -16,8 +17,7 @@ class Metric:
     """A metric of a table.
 
     name        as columns and `--metric` write it
-    meaning     what it is, in words
-    unit        of the figure
+    unit        of the figure; empty where it has none
     kind        how it is measured: `TEXT`, `MODEL`, `DECODING`, `UPDATING` or `MEMORY`
     figure      its name in the entries of cells; timings name figures by row and column
     heading     of its column in a report
@@ -30,7 +30,6 @@ class Metric:
     """
 
     name: str
-    meaning: str
     unit: str
     kind: str
     figure: str = ""
@@ -53,44 +52,25 @@ _ONE_MEMORY = (
 METRICS: Mapping[str, Metric] = {
     metric.name: metric
     for metric in (
-        Metric("bleu", "BLEU as the paper computes it", "points", TEXT, "BLEU", "BLEU"),
-        Metric("uncased-bleu", "BLEU of lower-cased text", "points", TEXT, "uncased BLEU", "uncased"),
-        Metric(
-            *("unk-bleu", "BLEU with unknown words replaced by the words that attention aligns", "points", TEXT),
-            *("BLEU, unknown words replaced", "+ unk"),
-            folder=REPLACED,
-        ),
-        Metric(
-            *("nist-bleu", "BLEU of mteval-v13a, on text that is not tokenised", "points", TEXT, "NIST BLEU", "NIST"),
-            folder=DETOKENISED,
-            reference=PLAIN_REFERENCE,
-        ),
-        Metric("meteor", "METEOR", "points", TEXT, "METEOR", "METEOR"),
-        Metric("aer", "alignment error rate", "share", MODEL, "AER", "AER", 3, lower=True),
-        Metric(
-            *("perplexity", "exp of the mean negative log-probability of a target word, end included", "", MODEL),
-            *("validation perplexity", "perplexity"),
-            lower=True,
-        ),
-        Metric(
-            *("accuracy", "contrastive pairs of which the correct sentence scores higher", "%", MODEL, "accuracy"),
-            decimals=1,
-            percentage=True,
-        ),
-        Metric("seconds/sentence", "time to translate a sentence", "s", DECODING, lower=True),
-        Metric("sentences/s", "sentences translated per second", "1/s", DECODING),
-        Metric("source-words/s", "source words translated per second", "1/s", DECODING),
-        Metric("target-words/s", "target words trained on per second", "1/s", UPDATING),
-        Metric("updates/s", "updates of training per second", "1/s", UPDATING),
-        Metric(
-            *(
-                "batch-tokens",
-                "target tokens of the largest batch that fits the memory that the pair names",
-                "",
-                MEMORY,
-            ),
-            obstacle=_ONE_MEMORY,
-        ),
+        Metric("bleu", "points", TEXT, "BLEU", "BLEU"),  # as the paper computes it
+        Metric("uncased-bleu", "points", TEXT, "uncased BLEU", "uncased"),
+        # Unknown words are replaced by the words that attention aligns.
+        Metric("unk-bleu", "points", TEXT, "BLEU, unknown words replaced", "+ unk", folder=REPLACED),
+        # That of mteval-v13a, on text that is not tokenised.
+        Metric("nist-bleu", "points", TEXT, "NIST BLEU", "NIST", folder=DETOKENISED, reference=PLAIN_REFERENCE),
+        Metric("meteor", "points", TEXT, "METEOR", "METEOR"),
+        Metric("aer", "share", MODEL, "AER", "AER", 3, lower=True),
+        # exp of the mean negative log-probability of a target word, end included
+        Metric("perplexity", "", MODEL, "validation perplexity", "perplexity", lower=True),
+        # Of contrastive pairs: those of which the correct sentence scores higher
+        Metric("accuracy", "%", MODEL, "accuracy", decimals=1, percentage=True),
+        Metric("seconds/sentence", "s", DECODING, lower=True),
+        Metric("sentences/s", "1/s", DECODING),
+        Metric("source-words/s", "1/s", DECODING),
+        Metric("target-words/s", "1/s", UPDATING),
+        Metric("updates/s", "1/s", UPDATING),
+        # Target tokens of the largest batch that fits the memory that the pair names.
+        Metric("batch-tokens", "tokens", MEMORY, obstacle=_ONE_MEMORY),
     )
 }
 

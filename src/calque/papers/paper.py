@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from calque.papers.metrics import METRICS, Metric
 
 KINDS = ("above", "below", "not-above", "about", "gain", "grows")
-"""Of claims."""
+"""The kinds of claims."""
 ORDERS = ("complexity", "sequential", "path")
 """How multiply-adds, operations that wait for each other, and the longest path grow with the length n and the width d."""
 COUNTS = ("train pairs", "test pairs", "source length", "target length")
@@ -16,7 +16,7 @@ COUNTS = ("train pairs", "test pairs", "source length", "target length")
 
 @dataclass(frozen=True)
 class LanguagePair:
-    """A language pair and its data; `settings` are the sizes that the paper takes for it, which `Row.texts` apply."""
+    """A language pair; `settings` are the sizes that the paper uses for it, which `Row.texts` apply."""
 
     name: str
     title: str
@@ -36,12 +36,12 @@ class Column:
 
     @property
     def of(self) -> Metric:
-        """What is known of its metric."""
+        """Its metric."""
         return METRICS[self.metric]
 
     @property
     def figure(self) -> str:
-        """What the entries of cells call its figure."""
+        """The name of its figure in the entries of cells."""
         return self.of.figure_of(self.pair)
 
     @property
@@ -51,7 +51,7 @@ class Column:
 
     @property
     def quantity(self) -> str:
-        """As `what`; but the pairs of an accuracy are kinds of error, and no two of them are the same quantity."""
+        """As `what`, except that the pairs of an accuracy are kinds of error, each a quantity of its own."""
         return str(self) if self.of.percentage else self.what
 
     def __str__(self) -> str:
@@ -74,11 +74,11 @@ class Decoding:
     """How the model of a row is decoded.
 
     unknown    unknown words are replaced by the translation of the source word that has the highest weight, or by that word
-    ensemble   so many models together, at most
-    combine    the mean of what, see `calque.decode.scorer.Models`
+    ensemble   how many models decode together, at most
+    combine    what the mean of several models is taken of, see `calque.decode.scorer.Models`
     align_row  whose weights align a word: those of the step that predicts it, 0, or of the one that reads it, 1
-    selected   only words can be chosen that a lexical table of the training text offers for those of the sentence
-    uncached   where speed is measured, nothing is kept: encoder and decoder run at every step, over all words written so far
+    selected   the search chooses among the words that a lexical table of the training text offers for those of the sentence
+    uncached   a timing keeps no states: encoder and decoder run at every step, over all words written so far
     """
 
     unknown: bool = False
@@ -94,22 +94,25 @@ class Decoding:
         return self.ensemble if self.unknown or self.selected or self.ensemble > 1 else 0
 
     def __str__(self) -> str:
-        told = {
+        said = {
             f"up to {self.ensemble} models together": self.ensemble > 1,
             "unknown words replaced": self.unknown,
             "words selected": self.selected,
             "nothing kept": self.uncached,
         }
-        return ", ".join(each for each, said in told.items() if said)
+        return ", ".join(words for words, true in said.items() if true)
 
 
 @dataclass(frozen=True)
 class Row:
-    """A row: `name` is its address `PAPER/TABLE/ROW`, `text` its definition, settings included, at the sizes of the table's first
-    language pair; `texts` has it at the sizes of each pair of the table, `written` as the file has it, at those of no pair.
+    """A row of a table.
 
-    `reading_of` names the row of the same table that this one reads otherwise; it then has no figures of its own. `model_of` names
-    the earlier row of the table whose model, and text, this one decodes otherwise, as `decoding` says; it is then not trained.
+    name        its address `PAPER/TABLE/ROW`
+    text        its definition, settings included, at the sizes of the table's first language pair
+    texts       the same at the sizes of each pair of the table
+    written     the same as the file has it, at the sizes of no pair
+    reading_of  the row of the table of which this one is another interpretation; it then has no figures of its own
+    model_of    the earlier row of the table whose model this one decodes as `decoding` says; it is then not trained
     """
 
     name: str
@@ -124,7 +127,7 @@ class Row:
     written: str = ""
 
     def at(self, pair: str | None) -> str:
-        """Its definition at the sizes of a language pair of its table; without one as the file has it."""
+        """Its definition at the sizes of a language pair of its table; of None, as the file has it."""
         return (self.written or self.text) if pair is None else self.texts.get(pair, self.text)
 
     @property
@@ -167,13 +170,13 @@ class PrintedTable:
 
 @dataclass(frozen=True)
 class Floor:
-    """The least BLEU on a corpus with which a row that the paper scores best of its table counts as a model that has learned."""
+    """The least BLEU on a corpus at which the row that the paper scores best in its table counts as having learned."""
 
     bleu: float
     reason: str
 
     def of(self, row: Row, table: PrintedTable) -> float:
-        """The floor of a row: lower in proportion where the paper itself scores it lower than the table's best row."""
+        """The floor of a row: lower in proportion where the paper scores it lower than the table's best row."""
         for column in table.columns:
             figure = row.figure(column)
             if column.metric == "bleu" and figure is not None:
@@ -240,9 +243,9 @@ class Claim:
 
 @dataclass(frozen=True)
 class ComputedRow:
-    """A row: `figures` as printed, one for each column. Of orders, `decoder` is the layer, and `form` how its average is taken.
+    """A row: `figures` as printed, one for each column. In a table of orders `decoder` is the layer, `form` how it averages.
 
-    `reading_of` names the row that this one reads otherwise; it then has no figures of its own.
+    `reading_of` names the row of which this one is another interpretation; it then has no figures of its own.
     """
 
     key: str

@@ -2,10 +2,15 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING
 
 from calque.ground.plot import POINT, drawn, figure, height_of, width_of, wrapped
 
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+
+Bar = tuple[float | None, float | None]
+"""A value and its deviation."""
 WIDTH = 10.0
 TITLE, LABEL, HEAD, VALUE, CAPTION = 11, 9, 9, 8, 7
 """Sizes of letters: title, labels of rows, titles of panels, values and names of axes, the command."""
@@ -17,12 +22,12 @@ ROW = 0.32
 
 @dataclass(frozen=True)
 class Bars:
-    """What a picture shows: two panels of bars with common labels; values are (value, deviation)."""
+    """What a picture shows: two panels of bars with common labels."""
 
     title: str
     labels: Sequence[str]
-    here: Sequence[tuple[float | None, float | None]]
-    paper: Sequence[tuple[float | None, float | None]]
+    here: Sequence[Bar]
+    paper: Sequence[Bar]
     titles: tuple[str, str]
     axis: str
     command: str
@@ -58,7 +63,7 @@ def picture(bars: Bars) -> bytes:
     return drawn(made, "png")
 
 
-def _bars(axes: Any, values: Sequence[tuple[Any, Any]], colour: str, decimals: int, missing: str) -> None:
+def _bars(axes: "Axes", values: Sequence[Bar], colour: str, decimals: int, missing: str) -> None:
     for k, (mean, deviation) in enumerate(values):
         if mean is None:
             axes.text(0, k, f"  {missing}", va="center", fontsize=VALUE, color="0.35")
@@ -71,7 +76,7 @@ def _bars(axes: Any, values: Sequence[tuple[Any, Any]], colour: str, decimals: i
     axes.set_axisbelow(True)
 
 
-def _make_room(axes: Any) -> None:
+def _make_room(axes: "Axes") -> None:
     """Ends the scale where the widest bar and the figure behind it have their place."""
     from matplotlib.ticker import EngFormatter, MaxNLocator
 

@@ -1,39 +1,26 @@
-"""What is to be reproduced: rows, seeds, and the experiment of each cell."""
+"""What is to be reproduced: the rows of a table by name, their definitions at the sizes asked for, and their cells."""
 
-import functools
-from collections.abc import Sequence
-from dataclasses import dataclass
-from pathlib import Path
+import re
+from collections.abc import Mapping, Sequence
 from typing import NoReturn
 
-from calque.adl.check import CheckedDefinition
+from calque.adl.check import CheckedDefinition, check
+from calque.adl.dialect import reader
 from calque.adl.settings import parse_settings
 from calque.adl.signature import SETTINGS
-from calque.data.compiled import prepare
-from calque.data.corpus import PreparedCorpus
-from calque.experiment import Experiment
-from calque.explain.fit import parameters
+from calque.adl.syntax import Number
+from calque.explain.fit import fit, parameters
 from calque.explain.totals import Surroundings
 from calque.ground.diagnostics import CalqueError, Text, error, nearest
-from calque.papers import read_paper, recipes
-from calque.papers.corpora import TrainingCorpus
-from calque.papers.figure_list import PaperFigure, paper_figures
-from calque.papers.layout import DATA, Tell
+from calque.layers.registry import builtin
+from calque.papers import read_paper
+from calque.papers.figures import PaperFigure, paper_figures
 from calque.papers.paper import ComputedTable, PrintedTable, Row
-from calque.papers.recipes import Budget
-from calque.papers.request import Request
-from calque.papers.row_sizes import by_name, checked_row, matched
+from calque.papers.request import Request, TableCell
 
-
-@dataclass(frozen=True)
-class TableCell:
-    """One training: a row and a seed."""
-
-    row: str
-    seed: int
-
-    def __str__(self) -> str:
-        return f"{self.row}, seed {self.seed}"
+HEADS = 8
+"""Heads of a text that sets no other number."""
+_HEADS = re.compile(r"^heads = .+$", re.MULTILINE)
 
 
 def table_of(paper: str, name: str) -> PrintedTable:
@@ -73,9 +60,49 @@ def named_rows(table: PrintedTable, paper: str, names: Sequence[str]) -> list[Ro
 
 
 def rows_of(table: PrintedTable, paper: str, names: Sequence[str]) -> list[Row]:
-    """What is trained of `named_rows`: a row that is another one's model, decoded otherwise, stands for that row. Raises X702."""
+    """The rows to train for `named_rows`: instead of a row that decodes another row's model, that other row. Raises X702."""
     chosen = {row.model_of or row.key for row in named_rows(table, paper, names)}
     return [row for row in table.rows if row.key in chosen]
+
+
+def checked_row(text: Text, settings: Mapping[str, str]) -> tuple[CheckedDefinition, dict[str, str]]:
+    """A row's definition under `settings`, NAME=VALUE by name, and those of them that it reads.
+
+    Raises what `check` raises.
+    """
+    given = dict(settings)
+    while True:
+        try:
+            return check(text, builtin(), reader("calque", parse_settings(list(given.values())))), given
+        except CalqueError as fault:
+            unread = {str(d.fields.get("name")) for d in fault.diagnostics if d.code in ("C127", "X222")}
+            if not unread & given.keys():
+                raise
+            given = {name: one for name, one in given.items() if name not in unread}
+
+
+def by_name(settings: Sequence[str]) -> dict[str, str]:
+    """NAME=VALUE texts by name, the last of each. Raises X221."""
+    return {name: one for one in settings for name in parse_settings([one])}
+
+
+def heads_of(text: Text, settings: Mapping[str, str]) -> int:
+    """The number of heads, where `settings`, or else the text, name it as a plain number."""
+    written = settings.get("heads") or next(iter(_HEADS.findall(text.body)), None)
+    value = parse_settings([written])["heads"].value if written else None
+    return int(value.value) if isinstance(value, Number) else HEADS
+
+
+def matched(
+    text: Text, settings: Mapping[str, str], target: int, around: Surroundings
+) -> tuple[CheckedDefinition, dict[str, str]]:
+    """A row at the width `d`, a multiple of twice the heads, at which it has nearest to `target` parameters in all.
+
+    Raises what `check` and `calque.explain.fit` raise.
+    """
+    taken = checked_row(text, settings)[1]
+    width = fit(text, target, "d", 2 * heads_of(text, settings), around, tuple(taken.values()))
+    return checked_row(text, {**settings, "d": f"d={width}"})
 
 
 class Texts:
@@ -89,7 +116,7 @@ class Texts:
         self._refuse_unread()
 
     def _refuse_unread(self) -> None:
-        """X222 for a setting that no row of the table reads; a row may do without some, and one at fault says so later."""
+        """Raises X222 for a setting that no row of the table reads; a faulty row raises later, when its own turn comes."""
         read: set[str] = set()
         for row in self.table.rows if self.settings else ():
             try:
@@ -101,7 +128,7 @@ class Texts:
                 raise error("X222", statement.name_span, name=name, near=nearest(name, {*read, *SETTINGS}))
 
     def definition(self, row: str, around: Surroundings) -> tuple[CheckedDefinition, dict[str, str]]:
-        """A row's definition, and the settings it took, NAME=VALUE by name; with a row to match, all of the model counts.
+        """A row's definition, and the settings that it reads, NAME=VALUE by name. A row to match has as many parameters in all.
 
         Raises what `check` raises.
         """
@@ -113,43 +140,6 @@ class Texts:
         if self._target is None:
             self._target = parameters(self.definition(str(self.request.match), around)[0], around)
         return matched(text, self.settings, self._target, around)
-
-
-class Plan:
-    """The experiments of an output folder."""
-
-    def __init__(self, request: Request, corpus: TrainingCorpus, root: Path, out: Path, tell: Tell):
-        """Raises X222, X701, X703, X704, and what is wrong with settings and overrides: all that concerns every cell."""
-        self.request, self.root, self.out, self.tell = request, root, out, tell
-        self.corpus = corpus
-        self.data = corpus.data(root)
-        self.texts = Texts(request)
-        self.table = self.texts.table
-        self.sample = self.experiment("-", 1)
-
-    @functools.cached_property
-    def prepared(self) -> PreparedCorpus:
-        """The corpus, compiled once for all cells, below the output folder."""
-        return prepare(self.sample.data, self.out / DATA, Path(), self.tell)
-
-    def definition(self, row: str) -> tuple[CheckedDefinition, dict[str, str]]:
-        """A row's definition at its size, as `Texts.definition` says."""
-        return self.texts.definition(row, self._around)
-
-    @property
-    def _around(self) -> Surroundings:
-        source, target = self.prepared.codecs
-        model = self.sample.model
-        return Surroundings(source.size, target.size, model.tying, model.output_bias)
-
-    def size(self, checked: CheckedDefinition) -> int:
-        """Parameters of a definition with the vocabularies of the corpus around it."""
-        return parameters(checked, self._around)
-
-    def experiment(self, text: str, seed: int) -> Experiment:
-        """The experiment of a cell, from its definition."""
-        budget = Budget(self.request.minutes, self.request.updates)
-        return recipes.experiment(self.request.recipe, budget, self.data, text, seed, self.request.all_overrides)
 
 
 def cells_of(rows: Sequence[Row], seeds: int, shard: tuple[int, int] = (1, 1)) -> list[TableCell]:

@@ -2,11 +2,11 @@
 
 import dataclasses
 import functools
+import itertools
 import re
 import tomllib
 from collections.abc import Mapping, Sequence
 from importlib import resources
-from typing import Any
 
 from calque import zoo
 from calque.experiment.toml import literal
@@ -27,7 +27,7 @@ from calque.papers.paper import (
     PrintedTable,
     Row,
 )
-from calque.zoo.rows import TableTexts
+from calque.zoo.rows import Keys, TableTexts
 
 _COLUMN = re.compile(r"(?P<pair>\S+) (?P<metric>\S+)(?: beam=(?P<beam>[1-9]\d*))?")
 _FIGURE = re.compile(r"(?P<value>\d+(?:\.\d+)?)(?: ± (?P<deviation>\d+(?:\.\d+)?))?")
@@ -39,13 +39,13 @@ def paper(name: str) -> Paper:
     return load_paper(name, joined(zoo.source(name), printed(name)), zoo.own_texts(name))
 
 
-def printed(name: str) -> dict[str, Any]:
+def printed(name: str) -> Keys:
     """What a paper prints, as its TOML file has it."""
     file = resources.files("calque.papers").joinpath("printed", f"{name}.toml")
     return tomllib.loads(file.read_text(encoding="utf-8"))
 
 
-def joined(texts: Mapping[str, Any], figures: Mapping[str, Any]) -> dict[str, Any]:
+def joined(texts: Keys, figures: Keys) -> Keys:
     """The two files of a paper as one: the rows of each table have the keys of both.
 
     Raises ValueError for a table or row that one of the files does not have, and for language pairs that differ.
@@ -61,32 +61,34 @@ def joined(texts: Mapping[str, Any], figures: Mapping[str, Any]) -> dict[str, An
         tables[key] = {
             "title": table["title"],
             "columns": columns,
-            "rows": {name: _row(f"{key}/{name}", row, rows.get(name, {})) for name, row in table["rows"].items()},
+            "rows": {
+                name: _joined_row(f"{key}/{name}", row, rows.get(name, {})) for name, row in table["rows"].items()
+            },
         }
     if unknown := figures["tables"].keys() - tables.keys():
         raise ValueError(f"{', '.join(sorted(unknown))} is printed and has no texts")
     return {**texts, **figures, "tables": tables}
 
 
-def _row(where: str, text: Mapping[str, Any], figures: Mapping[str, Any]) -> dict[str, Any]:
+def _joined_row(where: str, text: Keys, figures: Keys) -> Keys:
     """A row from both files. `models`, by which the texts know what is not trained, follows from its decoding."""
     if text.get("models", 0) != (models := _decoding(figures.get("decoding", {}), where).models):
         raise ValueError(f"{where}: expected models = {models}, which its decoding needs")
     return {**{key: value for key, value in text.items() if key != "models"}, **figures}
 
 
-def load_paper(name: str, data: Mapping[str, Any], texts: Mapping[str, str]) -> Paper:
+def load_paper(name: str, data: Keys, texts: Mapping[str, str]) -> Paper:
     """A paper from its TOML, as `joined` returns it; `texts` are the architectures of its folder, which rows name with `same`.
 
-    Raises ValueError, with the place, for a key too many or too few, and for what is named and is not there.
+    Raises ValueError, with the place, for a key that is missing or unknown, and for a name of something that does not exist.
     """
     keys = _keys(data, name, "title cite address settings pairs tables claims", "definitions computed keys floors")
     pairs = tuple(
         LanguagePair(pair, *_keys(entry, f"pairs.{pair}", "title settings").values())
         for pair, entry in keys["pairs"].items()
     )
-    reader = _TableReader(TableTexts(name, data, texts))
-    tables = tuple(reader.table(key, entry) for key, entry in keys["tables"].items())
+    expanded = TableTexts(name, data, texts)
+    tables = tuple(_table(key, entry, expanded) for key, entry in keys["tables"].items())
     claims = tuple(_claim(entry, f"claims[{k}]", tables) for k, entry in enumerate(keys["claims"]))
     computed = tuple(load_computed(key, entry) for key, entry in (keys["computed"] or {}).items())
     floors = {
@@ -97,7 +99,7 @@ def load_paper(name: str, data: Mapping[str, Any], texts: Mapping[str, str]) -> 
     return Paper(name, keys["title"], keys["cite"], keys["address"], pairs, tables, claims, computed, known, floors)
 
 
-def _keys(entry: Mapping[str, Any], where: str, needed: str, optional: str = "") -> dict[str, Any]:
+def _keys(entry: Keys, where: str, needed: str, optional: str = "") -> Keys:
     """The values of the keys, needed ones first, None for optional ones that are missing."""
     known = [*needed.split(), *optional.split()]
     wrong = [k for k in entry if k not in known] + [k for k in needed.split() if k not in entry]
@@ -106,57 +108,52 @@ def _keys(entry: Mapping[str, Any], where: str, needed: str, optional: str = "")
     return {k: entry.get(k) for k in known}
 
 
-class _TableReader:
-    """Reads tables: the texts of rows, and beside them what the paper prints."""
-
-    def __init__(self, texts: TableTexts):
-        self.texts = texts
-
-    def table(self, name: str, entry: Mapping[str, Any]) -> PrintedTable:
-        keys = _keys(entry, name, "title columns rows")
-        columns = tuple(_column(text, f"{name}.columns", set(self.texts.sizes)) for text in keys["columns"])
-        rows = tuple(self.row(name, key, row, columns) for key, row in keys["rows"].items())
-        for row in rows:
-            of = row.reading_of
-            if of is not None and of not in {r.key for r in rows if r.figures}:
-                raise ValueError(f"{row.name}: there is no row {of} with figures")
-        return PrintedTable(name, keys["title"], columns, rows)
-
-    def row(self, table: str, key: str, entry: Mapping[str, Any], columns: tuple[Column, ...]) -> Row:
-        where = f"{table}/{key}"
-        keys = _keys(entry, where, "label", "note encoder decoder same settings figures reading_of decoding")
-        decoding = _decoding(keys["decoding"] or {}, where)
-        if (keys["figures"] is None) != (keys["reading_of"] is not None):
-            raise ValueError(f"{where}: either `figures` or `reading_of`")
-        text = self.texts.row(table, key, {**entry, "models": decoding.models}, [column.pair for column in columns])
-        printed = keys["figures"] or []
-        if keys["figures"] is not None and len(printed) != len(columns):
-            raise ValueError(f"{where}: {len(columns)} columns, {len(printed)} figures")
-        figures = (_figure(p, column, where) for column, p in zip(columns, printed, strict=False))
-        return Row(
-            name=text.name,
-            label=text.label,
-            text=text.text,
-            figures=tuple(figure for figure in figures if figure is not None),
-            note=text.note,
-            reading_of=keys["reading_of"],
-            decoding=decoding,
-            model_of=text.model_of,
-            texts=text.texts,
-            written=text.written,
-        )
+def _table(name: str, entry: Keys, texts: TableTexts) -> PrintedTable:
+    """A table: the texts of its rows, and beside them what the paper prints."""
+    keys = _keys(entry, name, "title columns rows")
+    columns = tuple(_column(text, f"{name}.columns", set(texts.sizes)) for text in keys["columns"])
+    rows = tuple(_row(name, key, row, columns, texts) for key, row in keys["rows"].items())
+    for row in rows:
+        if row.reading_of is not None and row.reading_of not in {r.key for r in rows if r.figures}:
+            raise ValueError(f"{row.name}: there is no row {row.reading_of} with figures")
+    return PrintedTable(name, keys["title"], columns, rows)
 
 
-def _decoding(entry: Mapping[str, Any], where: str) -> Decoding:
+def _row(table: str, key: str, entry: Keys, columns: Sequence[Column], texts: TableTexts) -> Row:
+    where = f"{table}/{key}"
+    keys = _keys(entry, where, "label", "note encoder decoder same settings figures reading_of decoding")
+    decoding = _decoding(keys["decoding"] or {}, where)
+    if (keys["figures"] is None) != (keys["reading_of"] is not None):
+        raise ValueError(f"{where}: either `figures` or `reading_of`")
+    text = texts.row(table, key, {**entry, "models": decoding.models}, [column.pair for column in columns])
+    printed = keys["figures"] or []
+    if keys["figures"] is not None and len(printed) != len(columns):
+        raise ValueError(f"{where}: {len(columns)} columns, {len(printed)} figures")
+    figures = (_figure(p, column, where) for column, p in zip(columns, printed, strict=False))
+    return Row(
+        name=text.name,
+        label=text.label,
+        text=text.text,
+        figures=tuple(figure for figure in figures if figure is not None),
+        note=text.note,
+        reading_of=keys["reading_of"],
+        decoding=decoding,
+        model_of=text.model_of,
+        texts=text.texts,
+        written=text.written,
+    )
+
+
+def _decoding(entry: Keys, where: str) -> Decoding:
     """Of a row; what it names differs from the rule."""
     for key, value in entry.items():
         rule = getattr(Decoding(), key, None) if key in _DECODING else None
         if type(value) is not type(rule) or value == rule:
             raise ValueError(f"{where}: `decoding` cannot have {key} = {value}")
-    found = Decoding(**entry)
-    if found.selected and (found.unknown or found.ensemble > 1):
+    decoding = Decoding(**entry)
+    if decoding.selected and (decoding.unknown or decoding.ensemble > 1):
         raise ValueError(f"{where}: `decoding` selects words, or does something else with a trained model")
-    return found
+    return decoding
 
 
 _DECODING = {field.name for field in dataclasses.fields(Decoding)}
@@ -183,28 +180,39 @@ def _figure(text: str, column: Column, where: str) -> Figure | None:
     return Figure(float(match["value"]), spread, column.pair, column.metric, column.beam)
 
 
-def _claim(entry: Mapping[str, Any], where: str, tables: tuple[PrintedTable, ...]) -> Claim:
+def _claim(entry: Keys, where: str, tables: Sequence[PrintedTable]) -> Claim:
     keys = _keys(entry, where, "text section table kind", "rows steps columns")
     table = next((t for t in tables if t.name == keys["table"]), None)
     if table is None or keys["kind"] not in KINDS:
         raise ValueError(f"{where}: no table {keys['table']}, or no kind {keys['kind']}")
-    rows, steps = tuple(keys["rows"] or ()), tuple((a, b) for a, b in keys["steps"] or ())
-    given, other = (steps, rows) if keys["kind"] == "gain" else (rows, steps)
-    known = {row.key for row in table.rows}
-    named = {*rows, *(row for step in steps for row in step)}
-    if len(given) < 2 or other or len(set(given)) < len(given) or not named <= known:
-        raise ValueError(f"{where}: {sorted(named - known)} are no rows, or too few or too many")
-    columns = table.columns
-    if keys["columns"] is not None:
-        columns = tuple(_column(text, where, {c.pair for c in table.columns}) for text in keys["columns"])
-    if not columns or not set(columns) <= set(table.columns):
-        raise ValueError(f"{where}: other columns than the table's")
+    rows, steps = _compared(keys, where, table)
+    columns = _claimed_columns(keys["columns"], where, table)
     if keys["kind"] == "grows" and len(columns) < 2:
         raise ValueError(f"{where}: what grows does so over two columns or more")
     return Claim(keys["text"], keys["section"], table.name, keys["kind"], rows, steps, columns)
 
 
-def load_computed(name: str, entry: Mapping[str, Any]) -> ComputedTable:
+def _compared(keys: Keys, where: str, table: PrintedTable) -> tuple[tuple[str, ...], tuple[tuple[str, str], ...]]:
+    """The rows of a claim, or its steps from row to row."""
+    rows, steps = tuple(keys["rows"] or ()), tuple((a, b) for a, b in keys["steps"] or ())
+    given, other = (steps, rows) if keys["kind"] == "gain" else (rows, steps)
+    unknown = {*rows, *itertools.chain(*steps)} - {row.key for row in table.rows}
+    if len(given) < 2 or other or len(set(given)) < len(given) or unknown:
+        raise ValueError(f"{where}: {sorted(unknown)} are no rows, or too few or too many")
+    return rows, steps
+
+
+def _claimed_columns(written: Sequence[str] | None, where: str, table: PrintedTable) -> tuple[Column, ...]:
+    """The columns that a claim is about; all of the table where it names none."""
+    columns = table.columns
+    if written is not None:
+        columns = tuple(_column(text, where, set(table.pairs)) for text in written)
+    if not columns or not set(columns) <= set(table.columns):
+        raise ValueError(f"{where}: other columns than the table's")
+    return columns
+
+
+def load_computed(name: str, entry: Keys) -> ComputedTable:
     """A table from its TOML. Raises ValueError, with the place, where it is none."""
     columns = tuple(entry.get("columns", ()))
     if set(entry) != {"title", "columns", "rows"} or columns not in (ORDERS, COUNTS):
@@ -217,7 +225,7 @@ def load_computed(name: str, entry: Mapping[str, Any]) -> ComputedTable:
     )
 
 
-def _computed_row(where: str, key: str, entry: Mapping[str, Any], columns: Sequence[str]) -> ComputedRow:
+def _computed_row(where: str, key: str, entry: Keys, columns: Sequence[str]) -> ComputedRow:
     known = {"label", "figures", "reading_of"} | ({"decoder", "form"} if columns == ORDERS else set())
     if set(entry) - known or "label" not in entry or ("figures" in entry) == ("reading_of" in entry):
         raise ValueError(f"{where}: {sorted(set(entry) - known)} not known, or not one of figures and reading_of")

@@ -85,13 +85,13 @@ def experiment(
 
 def settings_text(made: Experiment) -> str:
     """The keys in which an experiment differs from the defaults, paths and definition left out, on one line."""
-    plain, found = Experiment(), []
+    plain, keys = Experiment(), []
     for section in ("data", "model", "train", "decode"):
         for key, value in vars(getattr(made, section)).items():
             own = key in ("seed", "text", "file", "plugins", "parent") or f"{section}.{key}" in _PATHS
             if not own and value != getattr(getattr(plain, section), key):
-                found.append(f"{section}.{key}={literal(value)}")
-    return " ".join(found)
+                keys.append(f"{section}.{key}={literal(value)}")
+    return " ".join(keys)
 
 
 _PATHS = {"data.train", "data.valid", "data.test", "data.codes"}

@@ -1,29 +1,35 @@
-"""The report of a table, of trained rows or of timed ones, and which column of the paper stands beside them."""
+"""The report of a table, of trained rows or of timed ones: the column of the paper beside them, and the files."""
 
-from collections.abc import Mapping, Sequence
+import itertools
+import json
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from calque.ground.diagnostics import Place, error, nearest
-from calque.papers.claims import ClaimVerdict
+from calque.ground.diagnostics import CalqueError, Place, error, nearest, render_all
+from calque.ground.files import write_whole
+from calque.ground.table import aligned, pipes
+from calque.papers.claims import ClaimVerdict, ContrastResult
+from calque.papers.convergence import RULE
 from calque.papers.metrics import TIMED, TRAINED
 from calque.papers.paper import Column, Figure, PrintedTable
-from calque.papers.picture import Bars
-from calque.papers.request import Request
+from calque.papers.picture import Bars, picture
+from calque.papers.request import Request, Tell
+from calque.run.tensors import writing
 
 
 @dataclass(frozen=True)
 class ReportOptions:
-    """Which column of the paper stands beside our figures, and how many trials test its claims.
+    """The column of the paper beside our figures, and how many trials test its claims.
 
     Without a `metric` it is BLEU, or, where the table has no BLEU, its first metric that is measured here. Without a `pair` it is
-    `held`, the pair that the output folder is about, else the first pair with the metric.
+    `default`, the pair that the output folder is about, else the first pair with the metric.
     """
 
     pair: str | None = None
     metric: str | None = None
     trials: int = 10_000
-    held: str | None = None
+    default: str | None = None
 
     def column(self, paper: str, table: PrintedTable, metrics: Sequence[str] = (*TRAINED, *TIMED)) -> Column:
         """The column of a table whose metric is one of `metrics`. Raises X707 and X708."""
@@ -36,7 +42,15 @@ class ReportOptions:
             raise error("X707", None, table=f"{paper}/{table.name}", name=name, near=nearest(name, names), names=names)
         if columns[0].of.obstacle:
             raise error("X708", None, metric=metric, reason=columns[0].of.obstacle)
-        return next((column for column in columns if self.pair is None and column.pair == self.held), columns[0])
+        return next((column for column in columns if self.pair is None and column.pair == self.default), columns[0])
+
+    def column_in(self, out: Path, request: Request, metrics: Sequence[str] = (*TRAINED, *TIMED)) -> Column:
+        """The column beside the rows of an output folder. Raises X707, X708, and X851 where the paper takes other sizes for its
+        pair than these rows have."""
+        column = self.column(request.paper, request.printed, metrics)
+        if not request.has_sizes_of(column.pair):
+            raise error("X851", Place(str(out)), expected=request.pair or "no language pair", found=column.pair)
+        return column
 
 
 @dataclass(frozen=True)
@@ -46,7 +60,6 @@ class Report:
     beside          a sentence that names both corpora
     head, rows      the table, as texts; columns `left` are words
     keys            of each line of the table: the paper's row
-    columns         all of the paper's table
     claims          the verdicts on the paper's claims
     under_trained   rows whose models have not learned enough to test a claim, and why
     remarks         how to read the figures, and under which conditions they were measured
@@ -56,13 +69,11 @@ class Report:
     """
 
     request: Request
-    title: str
     beside: str
     head: tuple[str, ...]
     rows: tuple[tuple[str, ...], ...]
     left: tuple[int, ...]
     keys: tuple[str, ...]
-    columns: tuple[Column, ...]
     claims: tuple[ClaimVerdict, ...]
     under_trained: Mapping[str, str]
     remarks: tuple[str, ...]
@@ -70,12 +81,53 @@ class Report:
     content: Mapping[str, object]
     bars: Bars | None = None
 
+    @property
+    def warnings(self) -> list[str]:
+        """What the top of the report says where rows have not learned."""
+        count, rows = len(self.under_trained), len(set(self.keys))
+        some = "All rows are" if count == rows else f"{count} of {rows} rows are"
+        explained = "Models that have not learned say nothing about a text: claims about them are not tested."
+        return [f"{some} under-trained. {explained}"] * bool(count)
 
-def check_sizes(out: Path, request: Request, column: Column) -> None:
-    """Raises X851 where the rows of a folder have other sizes than the paper takes for the pair of a column."""
-    if not request.has_sizes_of(column.pair):
-        held = request.pair or "no language pair"
-        raise error("X851", Place(str(out)), expected=held, found=column.pair)
+    def text(self) -> str:
+        """The report for a terminal."""
+        table = aligned(self.head, self.rows, self.left)
+        lines = [
+            self.request.title,
+            self.beside,
+            *self.warnings,
+            "",
+            *table,
+            "",
+            "Claims of the paper, tested here:",
+            "",
+        ]
+        for one in self.claims:
+            said_of = _said_of(one, self.request.printed.columns)
+            lines.append(f"  {one.verdict:<13}  {one.claim.text} ({said_of})")
+            lines += [f"{'':17}{line}" for line in [*map(_result, one.tested)] or [one.why]]
+        return "\n".join([*lines, "", *self.remarks, "", self.command]) + "\n"
+
+    def markdown(self, image: str) -> str:
+        """The report as a page, with its picture where it has one."""
+        lines = [f"# {self.request.title}", "", *(f"**{one}**\n" for one in self.warnings), self.beside, ""]
+        lines += [*pipes(self.head, self.rows, self.left), ""]
+        lines += [f"![the figures]({image})", ""] * (self.bars is not None)
+        lines += ["## Claims", "", *claims_table(self.claims, self.request.printed.columns), ""]
+        return "\n".join([*lines, *(f"- {one}" for one in self.remarks), "", f"    {self.command}", ""])
+
+    def write(self, out: Path, name: str, tell: Tell) -> str:
+        """Writes NAME.md, NAME.json, and NAME.png where the report has a picture, into a folder; returns the report as text."""
+        with writing(out):
+            write_whole(out / f"{name}.md", self.markdown(f"{name}.png").encode())
+            content = json.dumps(self.content, indent=1, ensure_ascii=False)
+            write_whole(out / f"{name}.json", (content + "\n").encode())
+            if self.bars is not None:
+                try:
+                    write_whole(out / f"{name}.png", picture(self.bars))
+                except CalqueError as fault:  # matplotlib is not installed
+                    tell(render_all(fault.diagnostics))
+        return self.text()
 
 
 def paper_text(figure: Figure | None) -> str:
@@ -83,3 +135,43 @@ def paper_text(figure: Figure | None) -> str:
     if figure is None:
         return "-"
     return f"{figure.value}" + (f" ± {figure.deviation}" if figure.deviation is not None else "")
+
+
+def under_trained_remarks(reasons: Mapping[str, str]) -> list[str]:
+    """Why rows are under-trained; rows with the same reason share a line."""
+    rows: dict[str, list[str]] = {}
+    for row, reason in reasons.items():
+        rows.setdefault(reason, []).append(row)
+    return [RULE] * bool(rows) + [f"Under-trained: {', '.join(some)}: {reason}." for reason, some in rows.items()]
+
+
+def claims_table(claims: Sequence[ClaimVerdict], columns: Sequence[Column]) -> list[str]:
+    """Claims as a Markdown table; `columns` are all of the paper's table."""
+    rows = [
+        [one.claim.text, _said_of(one, columns), one.verdict, "; ".join(map(_result, one.tested)) or one.why]
+        for one in claims
+    ]
+    return pipes(["claim", "said of", "here", "tested"], rows, range(4))
+
+
+def _said_of(one: ClaimVerdict, columns: Sequence[Column]) -> str:
+    """The section of a claim, and the columns that it is about."""
+    whole = set(one.claim.columns) == set(columns)
+    return f"section {one.claim.section}, of " + ("all columns" if whole else ", ".join(_columns(one.claim.columns)))
+
+
+def _columns(columns: Sequence[Column]) -> Iterator[str]:
+    """Columns in words; those that differ in the beam alone share a name."""
+    for _, some in itertools.groupby(columns, key=lambda c: (c.pair, c.metric)):
+        first, *rest = some
+        yield ", ".join([str(first), *(str(c.beam) for c in rest)])
+
+
+def _result(one: ContrastResult) -> str:
+    low, high = one.interval
+    if one.ratio:
+        paper = "" if one.paper is None else f"; paper {one.paper:.2f}"
+        return f"{one.text} = {one.value:.2f} times as good [{low:.2f}, {high:.2f}]: {one.verdict}{paper}"
+    p = "" if one.p is None else f", p {one.p:.4f}"
+    paper = "" if one.paper is None else f"; paper {one.paper:+.1f}"
+    return f"{one.text} = {one.value:+.2f} [{low:+.2f}, {high:+.2f}]{p}: {one.verdict}{paper}"

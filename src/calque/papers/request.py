@@ -1,12 +1,11 @@
-"""What all cells of an output folder have in common, and the command that asks for it."""
+"""What all cells of an output folder have in common, the command that asks for it, and the names of its cells and files."""
 
 import dataclasses
 import json
 import shlex
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 from calque.adl.settings import parse_settings
 from calque.ground.diagnostics import Place, error
@@ -16,11 +15,18 @@ from calque.papers.corpora import TrainingCorpus
 from calque.papers.metrics import TIMED
 from calque.papers.paper import PrintedTable
 from calque.run.tensors import writing
+from calque.zoo.rows import place
 
+Tell = Callable[[str], None]
+"""Reports one line of progress."""
 ABOUT = "reproduce.json"
+CELLS, RUNS, FAILURES, LOCKS, DATA, SPEED = "cells", "runs", "failures", "locks", "data", "speed"
+"""Folders below an output folder; `speed` holds the entries of timings."""
+MEMBERS = "members"
+"""The condition of a decoded row's cell that names the trained cells it is made of."""
 TRAIN, TIME = "train", "time"
 COMMANDS = (TRAIN, TIME, "compute", "draw", "report")
-"""Of `calque reproduce`. Ledgers of earlier versions name none: rows were timed where `--metric` was a speed."""
+"""The commands of `calque reproduce`. Ledgers of earlier versions name none: rows were timed where `--metric` was a speed."""
 
 
 @dataclass(frozen=True)
@@ -35,7 +41,7 @@ class Request:
     minutes: float | None = None
     updates: int | None = None
     match: str | None = None
-    """The row whose number of parameters the others get."""
+    """The row that all others match in their number of parameters."""
     settings: tuple[str, ...] = ()
     """Of the definitions: NAME=VALUE."""
     overrides: tuple[str, ...] = ()
@@ -75,18 +81,23 @@ class Request:
 
     @property
     def all_overrides(self) -> tuple[str, ...]:
-        """Of the experiments: the paper's keys, then those that were asked for, which have the last word."""
+        """Keys of the experiments: the paper's, then those of the command, which have the last word."""
         return (*self.keys, *self.overrides)
 
     @property
     def other_pair(self) -> list[str]:
-        """Its pair, where the paper takes other sizes for it than for the table's first one, which is meant where none is named."""
+        """Its pair, where the paper uses other sizes for it than for the table's first pair, which is the default."""
         return [] if self.pair is None or self.has_sizes_of(self.printed.pairs[0]) else [self.pair]
 
     @property
     def printed(self) -> PrintedTable:
         """The paper's table."""
         return read_paper.paper(self.paper).table(self.table)
+
+    @property
+    def title(self) -> str:
+        """The paper, the table, and what it is about."""
+        return f"{read_paper.paper(self.paper).cite}, {place(self.table)}: {self.printed.title}"
 
     @property
     def given(self) -> tuple[str, ...]:
@@ -98,13 +109,47 @@ class Request:
         return self.printed.same_sizes(self.pair, pair, self.given)
 
 
+@dataclass(frozen=True)
+class TableCell:
+    """One training: a row and a seed."""
+
+    row: str
+    seed: int
+
+    def __str__(self) -> str:
+        return f"{self.row}, seed {self.seed}"
+
+    def name(self, request: Request) -> str:
+        """The name of its entry: two cells of different papers, sizes, corpora, recipes or budgets have different names."""
+        budget = [f"{request.minutes:g}", "minutes"] if request.minutes is not None else []
+        budget += [str(request.updates), "updates"] if request.updates is not None else []
+        row = "-".join([self.row.replace("+", "_"), *request.other_pair])
+        asked = [request.paper, request.table, row, request.corpus, request.recipe]
+        return "-".join([*asked, *budget, "seed", str(self.seed)])
+
+
+def write_members(cells: Sequence[TableCell]) -> str:
+    """Cells as a condition: `ROW SEED, ROW SEED`."""
+    return ", ".join(f"{cell.row} {cell.seed}" for cell in cells)
+
+
+def read_members(text: str) -> list[TableCell]:
+    """What `write_members` wrote."""
+    return [TableCell(row, int(seed)) for row, _, seed in (one.rpartition(" ") for one in text.split(", "))]
+
+
+def default_folder(paper: str, table: str) -> Path:
+    """Where `calque reproduce` puts a table or figure, unless `--out` names another folder."""
+    return Path("runs") / "reproduce" / paper / table
+
+
 def claim_folder(out: Path, request: Request, corpus: TrainingCorpus) -> None:
-    """Records in the output folder what it is about. Raises X705 where it is about something else."""
+    """Records the request in the output folder. Raises X705 where the folder has another one."""
     path = out / ABOUT
     with writing(out):
         if path.is_file():
-            for key, expected, found in _differences(request_in(out), request):
-                raise error("X705", Place(str(path)), key=key, expected=_shown(expected), found=_shown(found))
+            for key, before, now in _differences(request_in(out), request):
+                raise error("X705", Place(str(path)), key=key, expected=_shown(before), found=_shown(now))
         else:
             out.mkdir(parents=True, exist_ok=True)
             write_whole(path, (json.dumps(dataclasses.asdict(request), indent=1) + "\n").encode())
@@ -112,24 +157,20 @@ def claim_folder(out: Path, request: Request, corpus: TrainingCorpus) -> None:
 
 
 def request_in(out: Path) -> Request:
-    """What an output folder is about. Raises X706 where it does not say so."""
+    """The request that an output folder records. Raises X706 where there is none."""
     try:
-        read = json.loads((out / ABOUT).read_bytes())
-        held: dict[str, Any] = {key: tuple(value) if isinstance(value, list) else value for key, value in read.items()}
-        return Request(**held)
+        asked = json.loads((out / ABOUT).read_bytes())
+        for key in ("settings", "overrides", "keys"):
+            asked[key] = tuple(asked.get(key, ()))
+        return Request(**asked)
     except (OSError, ValueError, TypeError, AttributeError):
         raise error("X706", Place(str(out))) from None
-
-
-def held_pair(out: Path) -> str | None:
-    """The language pair of an output folder, if it has one."""
-    return request_in(out).pair if (out / ABOUT).is_file() else None
 
 
 def _options(command: str) -> tuple[list[str], dict[str, list[str]]] | None:
     """The verb, paper and table of a `calque reproduce`, and the values of its options; None for another command.
 
-    A command of an earlier version has no verb, and its options tell which it is.
+    A command of an earlier version has no verb; its options show which one is meant.
     """
     words = shlex.split(command)
     if words[:2] != ["calque", "reproduce"] or len(words) < 4:
@@ -144,7 +185,7 @@ def _options(command: str) -> tuple[list[str], dict[str, list[str]]] | None:
 
 
 def current_form(command: str) -> str:
-    """A recorded command as one types it today; `calque reproduce` without a verb is of an earlier version."""
+    """A recorded command in today's form; one of an earlier version has no verb."""
     if (read := _options(command)) is None or shlex.split(command)[2] in COMMANDS:
         return command
     (verb, paper, table), options = read
@@ -158,7 +199,7 @@ def current_form(command: str) -> str:
 
 
 def request_of(command: str) -> Request | None:
-    """What a recorded command asks for; None for another command than `calque reproduce`."""
+    """The request of a recorded command; None for another command than `calque reproduce`."""
     if (read := _options(command)) is None:
         return None
     (_, paper, table), options = read
@@ -182,19 +223,19 @@ def request_of(command: str) -> Request | None:
 
 def divided(values: Iterable[str]) -> tuple[tuple[str, ...], tuple[str, ...]]:
     """The values of `--set`: settings of definitions, NAME=VALUE, and keys of experiments, SECTION.KEY=VALUE."""
-    held = tuple(values)
-    settings = tuple(one for one in held if "." not in one.partition("=")[0])
-    return settings, tuple(one for one in held if one not in settings)
+    given = tuple(values)
+    settings = tuple(one for one in given if "." not in one.partition("=")[0])
+    return settings, tuple(one for one in given if one not in settings)
 
 
-def _differences(held: Request, request: Request) -> Iterator[tuple[str, object, object]]:
-    """Key, and both values, of what is not the same; pairs of equal sizes are."""
-    before, now = dataclasses.asdict(held), dataclasses.asdict(request)
+def _differences(recorded: Request, request: Request) -> Iterator[tuple[str, object, object]]:
+    """Key and both values of what is not the same; pairs of equal sizes count as the same."""
+    before, now = dataclasses.asdict(recorded), dataclasses.asdict(request)
     for key in before:
         if key not in ("pair", "file") and before[key] != now[key]:
             yield key, before[key], now[key]
-    if not request.has_sizes_of(held.pair):
-        yield "pair", held.pair, request.pair
+    if not request.has_sizes_of(recorded.pair):
+        yield "pair", recorded.pair, request.pair
 
 
 def _shown(value: object) -> str:

@@ -1,7 +1,6 @@
-"""How translations are scored: the settings of each metric of text."""
+"""How translations are scored, the settings of each metric of text, and the entry of a cell that they make."""
 
-from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 
 from calque.data.lines import Lines
@@ -10,9 +9,11 @@ from calque.evaluate.meteor_metric import MeteorSettings, read_lists
 from calque.evaluate.statistics import Measure, measure
 from calque.ground.diagnostics import CalqueError
 from calque.ground.files import write_whole
+from calque.ledger.entry import publish
 from calque.papers.corpora import TrainingCorpus
-from calque.papers.layout import REFERENCE
-from calque.papers.metrics import METRICS
+from calque.papers.metrics import METRICS, REFERENCE
+from calque.papers.output import OutputFolder
+from calque.papers.request import CELLS, TableCell
 from calque.run.tensors import writing
 
 METEOR_VERSION = "1.4"
@@ -27,12 +28,13 @@ def translations(metric: str, out: Path, row: str, seed: int) -> Path:
     return out / METRICS[metric].folder / row / f"{seed}.txt"
 
 
-def measure_of(metric: str, corpus: TrainingCorpus, root: Path, out: Path) -> Measure:
+def measure_of(metric: str, folder: OutputFolder) -> Measure:
     """A metric of translations; NIST BLEU without case where the corpus has none. Raises what `meteor_settings` raises."""
+    corpus = folder.corpus
     if metric == "meteor":
-        return measure("meteor", tokenize=corpus.tokenize, meteor=meteor_settings(corpus, root))
+        return measure("meteor", tokenize=corpus.tokenize, meteor=meteor_settings(corpus, folder.root))
     if metric == "nist-bleu":
-        return measure("bleu", tokenize=MTEVAL, lowercase=not has_case(list(Lines(out / REFERENCE))))
+        return measure("bleu", tokenize=MTEVAL, lowercase=not has_case(list(Lines(folder.out / REFERENCE))))
     return measure("bleu", tokenize=corpus.tokenize, lowercase=metric == "uncased-bleu")
 
 
@@ -50,27 +52,44 @@ def meteor_settings(corpus: TrainingCorpus, root: Path) -> MeteorSettings:
     return made
 
 
-@dataclass(frozen=True)
-class CellScores:
-    """Scores of a cell's translations by name, their signatures, and a note where one is missing."""
-
-    figures: dict[str, float]
-    signatures: dict[str, str]
-    notes: str = ""
-
-
-def scores(corpus: TrainingCorpus, root: Path, hypotheses: list[str], references: list[str]) -> CellScores:
-    """BLEU, and METEOR where its word lists and its stemmer are installed."""
-    score = bleu(hypotheses, references, tokenize=corpus.tokenize)
-    figures, signatures = {"BLEU": round(score.value, 3)}, {"BLEU signature": score.signature}
+def publish_cell(
+    folder: OutputFolder,
+    cell: TableCell,
+    lines: Sequence[str],
+    command: str,
+    figures: Mapping[str, int | float],
+    where: Mapping[str, str | int | float | None],
+    architecture_hash: str | None,
+    data_hash: str | None,
+    validations: Sequence[Sequence[float]] = (),
+) -> None:
+    """Keeps the translations of a cell, and records its entry: BLEU, METEOR where its word lists and its stemmer are installed,
+    and `figures`, measured under the conditions `where`."""
+    corpus, references = folder.corpus, folder.test[1]
+    write_lines(translations("bleu", folder.out, cell.row, cell.seed), lines)
+    scores, notes = [bleu(list(lines), references, tokenize=corpus.tokenize)], ""
     try:
-        score = meteor(hypotheses, references, meteor_settings(corpus, root), tokenize=corpus.tokenize)
+        settings = meteor_settings(corpus, folder.root)
+        scores.append(meteor(list(lines), references, settings, tokenize=corpus.tokenize))
     except CalqueError as fault:
         if {d.code for d in fault.diagnostics} - {"D520", "X301"}:
             raise
-        return CellScores(figures, signatures, LEFT_OUT)
-    figures["METEOR"], signatures["METEOR signature"] = round(score.value, 3), score.signature
-    return CellScores(figures, signatures)
+        notes = LEFT_OUT
+    scored = dict(zip(("BLEU", "METEOR"), scores, strict=False))
+    publish(
+        folder.out / CELLS,
+        cell.name(folder.request),
+        f"{folder.table.row(cell.row).label} ({folder.request.paper} {folder.request.table}), {corpus.title}, seed {cell.seed}",
+        "quality",
+        f"{folder.request.command} {command}",
+        {**{name: round(score.value, 3) for name, score in scored.items()}, **figures},
+        {**where, **{f"{name} signature": score.signature for name, score in scored.items()}},
+        architecture_hash=architecture_hash,
+        data_hash=data_hash,
+        seed=cell.seed,
+        notes=notes,
+        validations=validations,
+    )
 
 
 def write_lines(path: Path, lines: Iterable[str]) -> None:

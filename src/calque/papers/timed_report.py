@@ -3,22 +3,18 @@
 import dataclasses
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from pathlib import Path
 
 from calque.ledger.entry import Entry
 from calque.ledger.entry import read as read_entries
 from calque.papers import read_paper
-from calque.papers.claims import ClaimVerdict, as_json, claims_of, judge_all
+from calque.papers.claims import ClaimVerdict, Ranges, claims_of, judge_all
 from calque.papers.convergence import UNDER_TRAINED, marked_rows, why_untested
-from calque.papers.intervals import Ranges
-from calque.papers.layout import CELLS, SPEED, Tell
 from calque.papers.metrics import METRICS, TIMED, UNMEASURED
-from calque.papers.paper import Column, Figure, Row
-from calque.papers.render import under_trained_remarks, write_report
-from calque.papers.report import Report, ReportOptions, check_sizes, paper_text
-from calque.papers.request import Request, current_form, request_in
-from calque.papers.timing import measured, times, timing_in
-from calque.zoo.rows import place
+from calque.papers.output import OutputFolder
+from calque.papers.paper import Column, Figure, PrintedTable, Row
+from calque.papers.report import Report, ReportOptions, paper_text, under_trained_remarks
+from calque.papers.request import CELLS, SPEED, Request, current_form
+from calque.papers.speed import Repeats, measured, times, timing_in
 
 HEAD = ("", "", "row", "here", "lowest", "highest", "times", "paper", "times")
 
@@ -48,29 +44,23 @@ class SpeedLine:
         return (self.column.what, self.label, self.row, *(ours + ["-"] * 3)[:3], _ratio(self.times), *paper)
 
 
-def report_timing(out: Path, options: ReportOptions, tell: Tell) -> str:
+def report_timing(folder: OutputFolder, options: ReportOptions) -> str:
     """Writes `speed.md` and `speed.json`, and returns the report as text.
 
     Raises X706 where nothing is timed, X707 and X708 where the table has no such speed, X851 where the paper takes other sizes
     for the pair.
     """
-    request = request_in(out)
-    column = options.column(request.paper, request.printed, TIMED)
-    check_sizes(out, request, column)
-    report = make_report(request, timing_in(out), read_entries(out / CELLS), column)
-    return write_report(report, out, SPEED, tell)
+    request, out = folder.request, folder.out
+    column = options.column_in(out, request, TIMED)
+    return make_report(request, timing_in(out), read_entries(out / CELLS), column).write(out, SPEED, folder.tell)
 
 
 def make_report(request: Request, entry: Entry, cells: Sequence[Entry], column: Column) -> Report:
     """The report of a timing beside the paper's pair that `column` names; `cells` are those whose models were timed, if any."""
     paper, table = read_paper.paper(request.paper), request.printed
-    found = measured(entry, table)
-    here = {
-        c: found.get(dataclasses.replace(c, pair=""), {})
-        for c in table.columns
-        if c.pair == column.pair and c.metric in (*TIMED, *UNMEASURED)
-    }
-    rows = [row for row in table.rows if any(row.key in values for values in found.values())]
+    timed = measured(entry, table)
+    here = _beside(timed, column, table)
+    rows = [row for row in table.rows if any(row.key in values for values in timed.values())]
     under_trained = _under_trained(entry, cells, rows)
     verdicts = judge_all(
         claims_of(paper.claims, table.name, *TIMED, *UNMEASURED),
@@ -79,30 +69,34 @@ def make_report(request: Request, entry: Entry, cells: Sequence[Entry], column: 
         lambda tested: Ranges({c: values for c, values in here.items() if values}),
     )
     lines = [line for c, values in here.items() for line in _lines(c, rows, values, under_trained)]
-    title, pair = f"{paper.cite}, {place(table.name)}: {table.title}", paper.pair(column.pair).title
+    pair = paper.pair(column.pair).title
     return Report(
         request=request,
-        title=title,
         beside=f"The paper's: {pair}.",
         head=HEAD,
         rows=tuple(line.texts for line in lines),
         left=(0, 1, 2),
         keys=tuple(line.row for line in lines),
-        columns=table.columns,
         claims=verdicts,
         under_trained=under_trained,
         remarks=tuple(_remarks(entry, lines, verdicts, under_trained)),
         command=current_form(entry.command),
         content={
-            "title": title,
+            "title": request.title,
             "pair": pair,
             "columns": [dataclasses.asdict(c) for c in table.columns],
             "lines": [dataclasses.asdict(line) for line in lines],
-            "claims": as_json(verdicts),
+            "claims": [one.as_json() for one in verdicts],
             "under_trained": under_trained,
             "entry": dataclasses.asdict(entry),
         },
     )
+
+
+def _beside(timed: Repeats, column: Column, table: PrintedTable) -> Repeats:
+    """The columns of the pair that `column` names, and what was timed for each."""
+    columns = [c for c in table.columns if c.pair == column.pair and c.metric in (*TIMED, *UNMEASURED)]
+    return {c: timed.get(dataclasses.replace(c, pair=""), {}) for c in columns}
 
 
 def _under_trained(entry: Entry, cells: Sequence[Entry], rows: Sequence[Row]) -> dict[str, str]:

@@ -4,8 +4,9 @@ import dataclasses
 import statistics
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from pathlib import Path
-from typing import Any
+from functools import cached_property
+
+import numpy as np
 
 from calque.evaluate.scores import read_aligned
 from calque.evaluate.significance import Runs
@@ -13,33 +14,24 @@ from calque.evaluate.statistics import Measure
 from calque.ground.diagnostics import Place, error
 from calque.ledger.entry import Entry
 from calque.ledger.entry import read as read_entries
-from calque.papers import claims, read_paper
-from calque.papers.claims import Evidence, claims_of, judge_all
+from calque.papers import read_paper
+from calque.papers.claims import ClaimVerdict, Evidence, Ranges, Resampling, claims_of, judge_all
 from calque.papers.convergence import UNDER_TRAINED, marked_rows, why_untested
-from calque.papers.intervals import Ranges, Resampling, statistics_of
-from calque.papers.layout import CELLS, FAILURES, Tell
 from calque.papers.measures import complete
 from calque.papers.metrics import METRICS, SHOWN, TEXTS
-from calque.papers.own_corpus import corpus_in
-from calque.papers.paper import Claim, Column, Figure, Paper, PrintedTable
+from calque.papers.output import OutputFolder
+from calque.papers.paper import Claim, Column, Figure
 from calque.papers.picture import Bars
-from calque.papers.render import under_trained_remarks, write_report
-from calque.papers.report import Report, ReportOptions, check_sizes, paper_text
-from calque.papers.request import Request, request_in
+from calque.papers.report import Report, ReportOptions, paper_text, under_trained_remarks
+from calque.papers.request import CELLS, FAILURES, Request
 from calque.papers.scoring import measure_of, translations
-from calque.zoo.rows import place
 
 CONDITIONS = ("machine", "accelerator", "threads", "precision", "torch", "commit", "sizes", "keys")
 SOURCES = ("NIST BLEU of", "AER of", "accuracy of")
 """Conditions of cells that say what a figure was computed from."""
 NO_TEXT = "its translations are not in the ledger, and a test needs them"
-ByRow = Mapping[str, list[Entry]]
-Collect = Callable[[Sequence[Claim], ByRow], Evidence]
-"""Collects the evidence that claims need, from the cells of rows."""
-
-
-class NoFigure(Exception):
-    """No cell has a figure of the metric."""
+Collect = Callable[[Sequence[Claim]], Evidence]
+"""Collects the evidence that claims need."""
 
 
 @dataclass(frozen=True)
@@ -54,212 +46,252 @@ class TrainedRow:
     paper: Figure | None
 
 
-def report_trained(out: Path, root: Path, options: ReportOptions, tell: Tell) -> str:
+@dataclass(frozen=True)
+class TrainedCells:
+    """Finished cells of a table, and the column of the paper beside them.
+
+    failures    the texts of cells that failed
+    unmeasured  the figures that are missing, and why
+    """
+
+    request: Request
+    entries: Sequence[Entry]
+    column: Column
+    failures: Sequence[str] = ()
+    unmeasured: Mapping[str, str] = dataclasses.field(default_factory=dict)
+
+    @cached_property
+    def by_row(self) -> dict[str, list[Entry]]:
+        """The entries of each row that has some, by seed, in the paper's order."""
+        ordered = sorted(self.entries, key=lambda e: int(str(e.seed)))
+        rows = {
+            row.key: [e for e in ordered if e.conditions.get("row") == row.key] for row in self.request.printed.rows
+        }
+        return {row: some for row, some in rows.items() if some}
+
+    @cached_property
+    def under_trained(self) -> dict[str, str]:
+        """The rows whose models have not learned, and why."""
+        marked = marked_rows(self.entries)
+        return {row: marked[row] for row in self.by_row if row in marked}
+
+    @cached_property
+    def rows(self) -> list[TrainedRow]:
+        """The rows of the report."""
+        return [self._row(key, entries) for key, entries in self.by_row.items()]
+
+    def _row(self, key: str, entries: Sequence[Entry]) -> TrainedRow:
+        figures: dict[str, tuple[float, float | None]] = {}
+        for name in dict.fromkeys(name for entry in entries for name in entry.figures):
+            values = _values(entries, name)
+            figures[name] = statistics.mean(values), statistics.stdev(values) if len(values) > 1 else None
+        printed = self.request.printed.row(key)
+        label = printed.label + f" ({UNDER_TRAINED})" * (key in self.under_trained)
+        seeds = tuple(int(str(entry.seed)) for entry in entries)
+        settings = "; ".join(_condition(entries, "settings"))
+        return TrainedRow(key, label, seeds, figures, settings, printed.figure(self.column))
+
+    @property
+    def corpus(self) -> str:
+        """The text that they were trained on."""
+        return "; ".join(_condition(self.entries, "corpus"))
+
+    @property
+    def pair(self) -> str:
+        """The paper's language pair, in words."""
+        return read_paper.paper(self.request.paper).pair(self.column.pair).title
+
+    @property
+    def printed(self) -> str:
+        """What the report calls the figure of the column."""
+        return self.column.figure if self.column.metric in TEXTS else self.column.metric
+
+    @property
+    def signature(self) -> str:
+        """How translations were scored."""
+        if self.column.metric not in TEXTS:
+            return ""
+        scored = [entry for entry in self.entries if self.column.figure in entry.figures]
+        return "; ".join(one for one in _condition(scored, f"{self.column.figure} signature") if one)
+
+    @property
+    def notes(self) -> list[str]:
+        """The notes of the entries, and rows that earlier versions trained without a key that the paper's file sets."""
+        notes = list(_unique(entry.notes for entry in self.entries if entry.notes))
+        for key in read_paper.paper(self.request.paper).keys:
+            without = (e for e in self.entries if key not in str(e.conditions.get("keys", key)).split())
+            rows = ", ".join(_unique(str(e.conditions["row"]) for e in without))
+            notes += [f"Trained without `{key}`, which the paper's rows need: {rows}."] if rows else []
+        return notes
+
+    @property
+    def conditions(self) -> dict[str, tuple[str, ...]]:
+        """Under which conditions they were measured."""
+        values = {key: _condition(self.entries, key) for key in (*CONDITIONS, *SOURCES)}
+        return {**values, "data": _unique(str(e.data_hash) for e in self.entries)}
+
+
+def report_trained(folder: OutputFolder, options: ReportOptions) -> str:
     """Writes `report.md`, `report.json` and `report.png`, and returns the report as text.
 
     First measures what cells lack, see `calque.papers.measures`. Raises X706 where no cell is finished, X707, X708 where none
     has a figure of the metric, and X851 where the paper takes other sizes for the pair.
     """
-    unmeasured = complete(out, root, tell)
-    request = request_in(out)
-    column = options.column(request.paper, request.printed)
-    check_sizes(out, request, column)
+    unmeasured = complete(folder)
+    request, out = folder.request, folder.out
+    column = options.column_in(out, request)
     failures = tuple(file.read_text(encoding="utf-8") for file in sorted((out / FAILURES).glob("*.txt")))
     if not (entries := read_entries(out / CELLS)):
         raise error("X706", Place(str(out)))
-
-    def collect(tested: Sequence[Claim], by_row: ByRow) -> Evidence:
-        if column.metric not in TEXTS:
-            return _single_figures(by_row, request.printed, column)
-        metrics = [column.metric, *(c.metric for claim in tested if claim.kind == "grows" for c in claim.columns)]
-        scores = {m: _scores(m, request, root, out, by_row) for m in dict.fromkeys(metrics) if m in TEXTS}
-        return Resampling(scores, column, options.trials)
-
-    try:
-        report = make_report(request, entries, column, collect, failures, unmeasured)
-    except NoFigure:
+    cells = TrainedCells(request, entries, column, failures, unmeasured)
+    if not any(column.figure in row.figures for row in cells.rows):
         named = (column.metric, str(column))
         why = next((why for what, why in unmeasured.items() if what.partition(" of ")[0] in named), None)
-        raise error("X708", Place(str(out)), metric=column.metric, reason=why) from None
-    return write_report(report, out, "report", tell)
+        raise error("X708", Place(str(out)), metric=column.metric, reason=why)
+
+    def collect(tested: Sequence[Claim]) -> Evidence:
+        if column.metric not in TEXTS:
+            return _single_figures(cells)
+        metrics = [column.metric, *(c.metric for claim in tested if claim.kind == "grows" for c in claim.columns)]
+        scores = {m: _scores(m, cells, folder) for m in dict.fromkeys(metrics) if m in TEXTS}
+        return Resampling(scores, column, options.trials)
+
+    return make_report(cells, collect).write(out, "report", folder.tell)
 
 
-def _single_figures(by_row: ByRow, table: PrintedTable, column: Column) -> Ranges:
+def _single_figures(cells: TrainedCells) -> Ranges:
     """The figures of each seed, in the columns that measure the same as the report's, or other kinds of error."""
-    columns = [c for c in table.columns if c.metric == column.metric and (c.pair == column.pair or c.of.percentage)]
-    values = {c: {row: _values(entries, c.figure) for row, entries in by_row.items()} for c in columns}
-    held = {c: {row: some for row, some in rows.items() if some} for c, rows in values.items()}
-    return Ranges({c: rows for c, rows in held.items() if rows})
+    column = cells.column
+    values: dict[Column, dict[str, list[float]]] = {}
+    for c in cells.request.printed.columns:
+        if c.metric == column.metric and (c.pair == column.pair or c.of.percentage):
+            rows = {row: _values(entries, c.figure) for row, entries in cells.by_row.items()}
+            values[c] = {row: some for row, some in rows.items() if some}
+    return Ranges({c: rows for c, rows in values.items() if rows})
 
 
-def _scores(metric: str, request: Request, root: Path, out: Path, by_row: ByRow) -> tuple[Measure, Mapping[str, Runs]]:
+def _scores(metric: str, cells: TrainedCells, folder: OutputFolder) -> tuple[Measure, Mapping[str, Runs]]:
     """A metric of translations, and the statistics of the cells that have its figure."""
-    measure = measure_of(metric, corpus_in(out, request.corpus), root, out)
+    measure = measure_of(metric, folder)
+    scored = {row: [e for e in some if METRICS[metric].figure in e.figures] for row, some in cells.by_row.items()}
     files = {
-        row: [translations(metric, out, row, int(str(e.seed))) for e in entries if METRICS[metric].figure in e.figures]
-        for row, entries in by_row.items()
+        row: [translations(metric, folder.out, row, int(str(e.seed))) for e in some]
+        for row, some in scored.items()
+        if some
     }
-    files = {row: some for row, some in files.items() if some}
     lines, references = read_aligned(
-        [file for some in files.values() for file in some], out / METRICS[metric].reference
+        [file for some in files.values() for file in some], folder.out / METRICS[metric].reference
     )
     rest = iter(lines)
     return measure, statistics_of(measure, {row: [next(rest) for _ in some] for row, some in files.items()}, references)
 
 
-def make_report(
-    request: Request,
-    entries: Sequence[Entry],
-    column: Column,
-    collect: Collect | None,
-    failures: Sequence[str] = (),
-    unmeasured: Mapping[str, str] | None = None,
-) -> Report:
-    """The report of cells beside a column of the paper. Without `collect`, translations are missing and no claim is tested.
+def statistics_of(
+    measure: Measure, hypotheses: Mapping[str, Sequence[Sequence[str]]], references: Sequence[str]
+) -> dict[str, Runs]:
+    """The statistics of each row's runs: runs by sentences by statistics."""
+    return {row: np.stack([measure.statistics(run, references) for run in runs]) for row, runs in hypotheses.items()}
 
-    `failures` are the texts of cells that failed, `unmeasured` says why figures are missing. Raises NoFigure.
-    """
-    paper, table = read_paper.paper(request.paper), request.printed
-    held = {row.key: _of_row(entries, row.key) for row in table.rows}
-    by_row = {row: some for row, some in held.items() if some}
-    marked = marked_rows(entries)
-    under_trained = {row: marked[row] for row in by_row if row in marked}
-    lines = tuple(_line(table, row, some, column, row in under_trained) for row, some in by_row.items())
-    if not any(column.figure in line.figures for line in lines):
-        raise NoFigure
+
+def make_report(cells: TrainedCells, collect: Collect | None) -> Report:
+    """The report of cells. Without `collect`, translations are missing and no claim is tested."""
+    request, column, rows = cells.request, cells.column, cells.rows
 
     def obstacle(claim: Claim) -> str:
-        return why_untested(claim, request, under_trained) or NO_TEXT * (collect is None)
+        return why_untested(claim, request, cells.under_trained) or NO_TEXT * (collect is None)
 
-    def evidence(tested: Sequence[Claim]) -> Evidence:
-        assert collect is not None
-        return collect(tested, by_row)
-
-    verdicts = judge_all(claims_of(paper.claims, table.name, column.metric), table, obstacle, evidence)
-    conditions = {key: _condition(entries, key) for key in (*CONDITIONS, *SOURCES)}
-    content = {
-        "asked": dataclasses.asdict(request),
-        "title": f"{paper.cite}, {place(table.name)}: {table.title}",
-        "columns": [dataclasses.asdict(c) for c in table.columns],
-        "corpus": "; ".join(_condition(entries, "corpus")),
-        "column": dataclasses.asdict(column),
-        "pair": paper.pair(column.pair).title,
-        "printed": column.figure if column.metric in TEXTS else column.metric,
-        "metric": column.figure,
-        "lines": [dataclasses.asdict(line) for line in lines],
-        "claims": claims.as_json(verdicts),
-        "failures": failures,
-        "unmeasured": unmeasured or {},
-        "under_trained": under_trained,
-        "signature": _signature(entries, column),
-        "tests": (Resampling if column.metric in TEXTS else Ranges).rule,
-        "notes": [*_unique(entry.notes for entry in entries if entry.notes), *_deviations(paper, entries)],
-        "conditions": {**conditions, "data": _unique(str(e.data_hash) for e in entries)},
-    }
-    return _report(request, column, lines, verdicts, content)
-
-
-def _report(
-    request: Request,
-    column: Column,
-    lines: Sequence[TrainedRow],
-    verdicts: tuple[claims.ClaimVerdict, ...],
-    content: dict[str, Any],
-) -> Report:
-    """The texts of a report, from its content."""
-    rows, seeds = ",".join(line.row for line in lines), max(max(line.seeds) for line in lines)
+    claims = claims_of(read_paper.paper(request.paper).claims, request.table, column.metric)
+    verdicts = judge_all(claims, request.printed, obstacle, collect or (lambda tested: Ranges({})))
+    keys, seeds = ",".join(row.row for row in rows), max(max(row.seeds) for row in rows)
     base = dataclasses.replace(request, pair=None).command
-    command = f"{base} --rows {rows} --seeds {seeds} --pair {column.pair} --metric {column.metric}"
+    command = f"{base} --rows {keys} --seeds {seeds} --pair {column.pair} --metric {column.metric}"
     shown = SHOWN if any(f[0] == column.figure for f in SHOWN) else ((column.figure, column.figure, 1), *SHOWN)
-    shown = tuple(f for f in shown if any(f[0] in line.figures for line in lines))
-    head = ("", "row", "seeds", *(title for _, title, _ in shown), f"paper {content['printed']}", "settings")
+    shown = tuple(f for f in shown if any(f[0] in row.figures for row in rows))
+    head = ("", "row", "seeds", *(title for _, title, _ in shown), f"paper {cells.printed}", "settings")
     return Report(
         request=request,
-        title=content["title"],
-        beside=f"Here: {content['corpus']}. The paper's {content['printed']}: {content['pair']}.",
+        beside=f"Here: {cells.corpus}. The paper's {cells.printed}: {cells.pair}.",
         head=head,
-        rows=tuple(_texts(line, shown) for line in lines),
+        rows=tuple(_texts(row, shown) for row in rows),
         left=(0, 1, len(head) - 1),
-        keys=tuple(line.row for line in lines),
-        columns=request.printed.columns,
+        keys=tuple(row.row for row in rows),
         claims=verdicts,
-        under_trained=content["under_trained"],
-        remarks=tuple(_remarks(lines, verdicts, content)),
+        under_trained=cells.under_trained,
+        remarks=tuple(_remarks(cells, verdicts)),
         command=command,
-        content={"command": command, **content},
-        bars=_bars(lines, column, content, command),
+        content={"command": command, **_content(cells, verdicts)},
+        bars=_bars(cells, command),
     )
 
 
-def _texts(line: TrainedRow, shown: Sequence[tuple[str, str, int]]) -> tuple[str, ...]:
-    cells = [line.label, line.row, str(len(line.seeds))]
+def _content(cells: TrainedCells, verdicts: Sequence[ClaimVerdict]) -> dict[str, object]:
+    """The report for programs."""
+    request, column = cells.request, cells.column
+    return {
+        "asked": dataclasses.asdict(request),
+        "title": request.title,
+        "columns": [dataclasses.asdict(c) for c in request.printed.columns],
+        "corpus": cells.corpus,
+        "column": dataclasses.asdict(column),
+        "pair": cells.pair,
+        "printed": cells.printed,
+        "metric": column.figure,
+        "lines": [dataclasses.asdict(row) for row in cells.rows],
+        "claims": [one.as_json() for one in verdicts],
+        "failures": cells.failures,
+        "unmeasured": cells.unmeasured,
+        "under_trained": cells.under_trained,
+        "signature": cells.signature,
+        "tests": (Resampling if column.metric in TEXTS else Ranges).rule,
+        "notes": cells.notes,
+        "conditions": cells.conditions,
+    }
+
+
+def _texts(row: TrainedRow, shown: Sequence[tuple[str, str, int]]) -> tuple[str, ...]:
+    cells = [row.label, row.row, str(len(row.seeds))]
     for name, _, decimals in shown:
-        mean, deviation = line.figures.get(name, (None, None))
+        mean, deviation = row.figures.get(name, (None, None))
         text = "-" if mean is None else f"{mean:,.{decimals}f}"
         spread = deviation is not None and (decimals > 0 or deviation > 0)
         cells.append(f"{text} ± {deviation:,.{decimals}f}" if spread else text)
-    return (*cells, paper_text(line.paper), line.settings)
+    return (*cells, paper_text(row.paper), row.settings)
 
 
-def _remarks(
-    lines: Sequence[TrainedRow], verdicts: Sequence[claims.ClaimVerdict], content: dict[str, Any]
-) -> list[str]:
-    seeds = [len(line.seeds) for line in lines]
+def _remarks(cells: TrainedCells, verdicts: Sequence[ClaimVerdict]) -> list[str]:
+    seeds = [len(row.seeds) for row in cells.rows]
     tested = any(verdict.tested for verdict in verdicts)
-    remarks = [content["tests"]] * tested
-    remarks += [f"{content['metric']} signature: {content['signature']}."] if content["signature"] else []
+    remarks = [(Resampling if cells.column.metric in TEXTS else Ranges).rule] * tested
+    remarks += [f"{cells.column.figure} signature: {cells.signature}."] * bool(cells.signature)
     if tested and min(seeds) == 1:
         remarks.append("Rows with one seed: the tests hold for these runs, not for what another seed would give.")
     if min(seeds) != max(seeds):
         remarks.append("Rows differ in their number of finished seeds.")
-    remarks += under_trained_remarks(content["under_trained"])
-    remarks += content["notes"]
-    remarks += [f"Not measured: {what}: {why}." for what, why in content["unmeasured"].items()]
-    remarks += [f"{key}: {'; '.join(values)}" for key, values in content["conditions"].items() if values]
-    if content["failures"]:
-        failed = "; ".join(one.split("\n")[1] for one in content["failures"])
+    remarks += [*under_trained_remarks(cells.under_trained), *cells.notes]
+    remarks += [f"Not measured: {what}: {why}." for what, why in cells.unmeasured.items()]
+    remarks += [f"{key}: {'; '.join(values)}" for key, values in cells.conditions.items() if values]
+    if cells.failures:
+        failed = "; ".join(one.split("\n")[1] for one in cells.failures)
         remarks.append(f"Failed cells, with the reason below `failures`: {failed}.")
     return remarks
 
 
-def _bars(lines: Sequence[TrainedRow], column: Column, content: dict[str, Any], command: str) -> Bars:
-    seeds = sorted({len(line.seeds) for line in lines})
+def _bars(cells: TrainedCells, command: str) -> Bars:
+    column, rows = cells.column, cells.rows
+    seeds = sorted({len(row.seeds) for row in rows})
     counted = "–".join(map(str, (seeds[0], seeds[-1])[: len(seeds)]))
-    here = [line.figures.get(column.figure, (None, None)) for line in lines]
-    paper = [(p.value, p.deviation) if (p := line.paper) else (None, None) for line in lines]
+    here = [row.figures.get(column.figure, (None, None)) for row in rows]
+    paper = [(p.value, p.deviation) if (p := row.paper) else (None, None) for row in rows]
     spread = ", mean and deviation over seeds" if any(one is not None for _, one in (*here, *paper)) else ""
     return Bars(
-        content["title"],
-        [line.label for line in lines],
+        cells.request.title,
+        [row.label for row in rows],
         here,
         paper,
-        (f"here: {content['corpus']}, {counted} seed{'s' * (seeds[-1] > 1)} a row", f"paper: {content['pair']}"),
-        f"{content['printed']}{spread}; {'lower' if column.of.lower else 'higher'} is better",
+        (f"here: {cells.corpus}, {counted} seed{'s' * (seeds[-1] > 1)} a row", f"paper: {cells.pair}"),
+        f"{cells.printed}{spread}; {'lower' if column.of.lower else 'higher'} is better",
         command,
     )
-
-
-def _deviations(paper: Paper, entries: Sequence[Entry]) -> list[str]:
-    """Rows that earlier versions trained without a key that the paper's file sets."""
-    remarks = []
-    for key in paper.keys:
-        rows = _unique(
-            str(e.conditions["row"]) for e in entries if key not in str(e.conditions.get("keys", key)).split()
-        )
-        remarks += [f"Trained without `{key}`, which the paper's rows need: {', '.join(rows)}."] if rows else []
-    return remarks
-
-
-def _signature(entries: Sequence[Entry], column: Column) -> str:
-    """How translations were scored."""
-    if column.metric not in TEXTS:
-        return ""
-    scored = [entry for entry in entries if column.figure in entry.figures]
-    return "; ".join(one for one in _condition(scored, f"{column.figure} signature") if one)
-
-
-def _of_row(entries: Sequence[Entry], row: str) -> list[Entry]:
-    return sorted((e for e in entries if e.conditions.get("row") == row), key=lambda e: int(str(e.seed)))
 
 
 def _condition(entries: Sequence[Entry], key: str) -> tuple[str, ...]:
@@ -273,14 +305,3 @@ def _unique(values: Iterable[str]) -> tuple[str, ...]:
 
 def _values(entries: Sequence[Entry], figure: str) -> list[float]:
     return [float(entry.figures[figure]) for entry in entries if figure in entry.figures]
-
-
-def _line(table: PrintedTable, row: str, entries: Sequence[Entry], column: Column, under_trained: bool) -> TrainedRow:
-    figures: dict[str, tuple[float, float | None]] = {}
-    for name in dict.fromkeys(name for entry in entries for name in entry.figures):
-        values = _values(entries, name)
-        figures[name] = statistics.mean(values), statistics.stdev(values) if len(values) > 1 else None
-    printed = table.row(row)
-    seeds = tuple(int(str(entry.seed)) for entry in entries)
-    label = printed.label + f" ({UNDER_TRAINED})" * under_trained
-    return TrainedRow(row, label, seeds, figures, "; ".join(_condition(entries, "settings")), printed.figure(column))

@@ -2,7 +2,7 @@
 
 import dataclasses
 import statistics
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping, Sequence, Sized
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -23,15 +23,13 @@ from calque.ledger.entry import Entry, conditions, publish
 from calque.ledger.entry import read as read_entries
 from calque.model import Shape
 from calque.papers import recipes
-from calque.papers.corpora import TrainingCorpus
-from calque.papers.finished import Folder
-from calque.papers.layout import RUNS, SPEED, Tell
-from calque.papers.lexical import selecting
-from calque.papers.metrics import DECODING, TIMED, UPDATING
+from calque.papers.decoded import selecting
+from calque.papers.metrics import DECODING, TIMED
+from calque.papers.output import OutputFolder
 from calque.papers.paper import Column, PrintedTable, Row
-from calque.papers.plan import Texts, named_rows, rows_of
+from calque.papers.plan import named_rows, rows_of
 from calque.papers.recipes import Budget, settings_text
-from calque.papers.request import TIME, Request, claim_folder
+from calque.papers.request import SPEED, TIME, Request, TableCell, Tell, claim_folder
 from calque.run.folder import EXPERIMENT, MODEL
 from calque.run.tensors import writing
 from calque.train.precision import pick_device, processor
@@ -44,8 +42,12 @@ UPDATES, WARM_UP = 3, 1
 LOWEST, HIGHEST = "lowest", "highest"
 _NO_TEXT = DataSettings(train=("-", "-"), valid=("-", "-"), subwords="words", vocabulary_size=VOCABULARY)
 
-Found = dict[str, dict[Column, list[float]]]
+Times = dict[str, dict[Column, list[float]]]
 """Row -> column, its pair left out -> a figure for each repeat."""
+
+
+Repeats = dict[Column, dict[str, tuple[float, ...]]]
+"""Column -> row -> median, lowest and highest of the repeats; the median alone of one repeat."""
 
 
 def columns_of(table: PrintedTable) -> list[Column]:
@@ -58,62 +60,62 @@ def figure_name(row: str, column: Column, which: str = "") -> str:
     return f"{row}, {column.what}" + (f", {which}" if which else "")
 
 
-def time_table(
-    request: Request,
-    corpus: TrainingCorpus,
-    root: Path,
-    out: Path,
-    rows: Sequence[str],
-    repeats: int,
-    sentences: int,
-    tell: Tell,
-) -> Path:
-    """Times rows of a table, all of them where none is named, and writes the figures as an entry below `out`/speed.
+def time_table(folder: OutputFolder, rows: Sequence[str], repeats: int, sentences: int) -> Path:
+    """Times rows of a table, all of them where none is named, and writes the figures as an entry below its `speed`.
 
     Each repeat times every row, so that all of them see the same machine: some updates of training, on random words, and for
     each beam that the columns name (the recipe's where they name none) a pass over the sentences. Where each row has a trained
-    first seed in `out`, these models translate the corpus as they like; else all weights are random, and each sentence gets 25
+    first seed in the folder, these models translate the corpus as they like; else all weights are random, and each sentence gets 25
     words. Rows that select words do so by a table of the training text; of random weights, which have none, such rows are
     left out for the same models choosing among all words. Precision, batches and threads are those of the recipe.
 
     Raises X222, X701, X702, X705, and what is wrong with settings and overrides, before anything is timed.
     """
+    request = folder.request
     experiment = recipes.experiment(request.recipe, Budget(updates=1), _NO_TEXT, "-", 1, request.all_overrides)
-    selection = _select(request, out, rows, experiment, tell)
+    selection = _select(folder, rows, experiment)
     device = pick_device(experiment.train.device)
     with processor(experiment.train.threads):
-        source = Path(corpus.data(root).test[0]) if selection.trained else None
-        claim_folder(out, request, corpus)
-        if source is not None:
-            folder = Folder(out, root, tell)
-            cases = selection.trained_cases(folder, source, sentences, experiment.data.vocabulary_size, device)
-        else:
-            cases = selection.random_cases(experiment, sentences, device)
-        figures = _Timing(selection.texts.table, selection.rows, cases, experiment, tell).repeat(repeats)
-        where = conditions(f"{experiment.train.precision} in training, {experiment.decode.precision} in decoding")
-    where |= {
+        source = Path(folder.corpus.data(folder.root).test[0]) if selection.runs else None
+        claim_folder(folder.out, request, folder.corpus)
+        cases = selection.cases(folder, experiment, source, sentences, device)
+        figures = _Timing(folder.table, selection.rows, cases, experiment, folder.tell).repeat(repeats)
+        here = conditions(f"{experiment.train.precision} in training, {experiment.decode.precision} in decoding")
+    where = {
+        **here,
         "device": device.type,
-        "threads": experiment.train.threads or where["threads"],
+        "threads": experiment.train.threads or here["threads"],
         **selection.conditions,
         **_about(list(cases.values())),
         "beam": experiment.decode.beam,
         "repeats": repeats,
         "settings": " ".join(request.settings) or "as in the texts",
         "sizes": request.pair,
-        "keys": settings_text(selection.experiment or experiment),
+        "keys": settings_text(next(map(_experiment, selection.runs.values()), experiment)),
     }
-    weights = where["weights"]
-    command = f"{request.command_to(TIME)} --rows {','.join(cases)} --repeats {repeats} --sentences {sentences}"
+    command = f"--rows {','.join(cases)} --repeats {repeats} --sentences {sentences}"
+    return _publish(request, folder.out, command, device.type, _figures(figures), where)
+
+
+def _publish(
+    request: Request,
+    out: Path,
+    options: str,
+    device: str,
+    figures: Mapping[str, float],
+    where: Mapping[str, str | int | float | None],
+) -> Path:
+    """Records the timing of an output folder."""
+    weights = str(where["weights"])
+    name = [request.paper, request.table, *request.other_pair, SPEED, weights, request.recipe, device]
     with writing(out):
         return publish(
             out / SPEED,
-            "-".join(
-                [request.paper, request.table, *request.other_pair, SPEED, str(weights), request.recipe, device.type]
-            ),
-            f"Speed of {request.paper} {request.table}, {weights} weights, {device.type}",
+            "-".join(name),
+            f"Speed of {request.paper} {request.table}, {weights} weights, {device}",
             "speed",
-            command,
-            _figures(figures),
+            f"{request.command_to(TIME)} {options}",
+            figures,
             where,
             notes="Medians of the repeats, in each of which every row was timed. Decoding: encoder, states, search.",
         )
@@ -123,19 +125,9 @@ def time_table(
 class _Selection:
     """The rows to be timed, their definitions, and the run folders of their trained models, if all have one."""
 
-    texts: Texts
     rows: Sequence[Row]
     checked: Mapping[str, CheckedDefinition]
     runs: Mapping[str, Path]
-
-    @property
-    def trained(self) -> bool:
-        return bool(self.runs)
-
-    @property
-    def experiment(self) -> Experiment | None:
-        """That of the first trained model."""
-        return load_experiment(next(iter(self.runs.values())) / EXPERIMENT) if self.trained else None
 
     @property
     def conditions(self) -> dict[str, str | int | float | None]:
@@ -143,45 +135,43 @@ class _Selection:
         return {
             "rows": ", ".join(row.key + " (uncached)" * row.decoding.uncached for row in self.rows),
             "words selected": ", ".join(row.key for row in self.rows if row.decoding.selected) or None,
-            "weights": "trained" if self.trained else "random",
-            "words of a translation": "as the models like" if self.trained else LENGTH,
+            "weights": "trained" if self.runs else "random",
+            "words of a translation": "as the models like" if self.runs else LENGTH,
         }
 
-    def trained_cases(
-        self, folder: Folder, source: Path, sentences: int, size: int, device: torch.device
+    def cases(
+        self, folder: OutputFolder, experiment: Experiment, source: Path | None, sentences: int, device: torch.device
     ) -> dict[str, DecodeCase]:
-        """Trained models, and what they translate."""
-        loaded = {row: subject(str(self.runs[row.key]), size, source, sentences, device) for row in self.rows}
-        return {row.key: _choosing(folder, row, one) for row, one in loaded.items()}
-
-    def random_cases(self, experiment: Experiment, sentences: int, device: torch.device) -> dict[str, DecodeCase]:
-        """Models with random weights, and random words."""
+        """Trained models and sentences of `source`, or models with random weights and random words."""
         size, model = experiment.data.vocabulary_size, experiment.model
-        shape, given = Shape(size, size, model.tying, model.output_bias), synthetic(sentences, size)
-        return {key: random_subject(text, shape, given, device) for key, text in self.checked.items()}
+        if source is None:
+            shape, words = Shape(size, size, model.tying, model.output_bias), synthetic(sentences, size)
+            return {key: random_subject(text, shape, words, device) for key, text in self.checked.items()}
+        cases = {row: subject(str(self.runs[row.key]), size, source, sentences, device) for row in self.rows}
+        for row, case in cases.items():
+            if case.loaded is not None and row.decoding.selected:
+                cases[row] = dataclasses.replace(case, loaded=selecting(folder, case.loaded))
+        return {row.key: case for row, case in cases.items()}
 
 
-def _select(request: Request, out: Path, rows: Sequence[str], experiment: Experiment, tell: Tell) -> _Selection:
+def _experiment(run: Path) -> Experiment:
+    return load_experiment(run / EXPERIMENT)
+
+
+def _select(folder: OutputFolder, rows: Sequence[str], experiment: Experiment) -> _Selection:
     """The rows of those names; rows that select words only where all rows are trained."""
-    texts = Texts(request)
-    chosen = named_rows(texts.table, request.paper, rows)
-    runs = {row.key: out / RUNS / (row.model_of or row.key) / "1" for row in chosen}
+    table, paper = folder.texts.table, folder.request.paper
+    chosen = named_rows(table, paper, rows)
+    runs = {row.key: folder.run(TableCell(row.model_of or row.key, 1)) for row in chosen}
     if not all((run / f"{MODEL}.json").is_file() for run in runs.values()):
         if selected := ", ".join(row.key for row in chosen if row.decoding.selected):
-            tell(
+            folder.tell(
                 f"{selected}: words are selected only for trained rows; with random weights, rows choose among all words"
             )
-        chosen, runs = rows_of(texts.table, request.paper, rows), {}
+        chosen, runs = rows_of(table, paper, rows), {}
     size, model = experiment.data.vocabulary_size, experiment.model
     around = Surroundings(size, size, model.tying, model.output_bias)
-    return _Selection(texts, chosen, {row.key: texts.definition(row.key, around)[0] for row in chosen}, runs)
-
-
-def _choosing(folder: Folder, row: Row, given: DecodeCase) -> DecodeCase:
-    """A trained row as it is decoded: among all words, or among those that are selected."""
-    if given.loaded is None or not row.decoding.selected:
-        return given
-    return dataclasses.replace(given, loaded=selecting(folder, given.loaded))
+    return _Selection(chosen, {row.key: folder.texts.definition(row.key, around)[0] for row in chosen}, runs)
 
 
 def _about(subjects: Sequence[DecodeCase]) -> dict[str, str | int | float]:
@@ -195,6 +185,8 @@ def _about(subjects: Sequence[DecodeCase]) -> dict[str, str | int | float]:
 
 
 class _Timing:
+    """The rows of a table, timed side by side."""
+
     def __init__(
         self,
         table: PrintedTable,
@@ -206,18 +198,19 @@ class _Timing:
         self.rows, self.subjects, self.tell = rows, subjects, tell
         self.train, self.decode = experiment.train, experiment.decode
         self.columns = columns_of(table)
-        self.found: Found = {row.key: {column: [] for column in self.columns} for row in rows}
+        self.figures: Times = {row.key: {column: [] for column in self.columns} for row in rows}
         decoding = [column for column in self.columns if column.of.kind == DECODING]
         self.beams = sorted({column.beam or self.decode.beam for column in decoding})
         self.data = _training_data(subjects, self.train) if len(decoding) < len(self.columns) else []
 
-    def repeat(self, repeats: int) -> Found:
+    def repeat(self, repeats: int) -> Times:
+        """The figures of all repeats."""
         prepared = {
             key: dataclasses.replace(one, model=prepare_for_decoding(one.model, self.decode.precision))
             for key, one in self.subjects.items()
         }
         for row in self.rows if self.beams else ():
-            self.translate(row, prepared[row.key], self.beams[0])  # warms up
+            self._translate(row, prepared[row.key], self.beams[0])  # warms up
         for number in range(1, repeats + 1):
             trained: dict[str, TrainingSpeed] = {}
             for row in self.rows if self.data else ():
@@ -227,35 +220,37 @@ class _Timing:
                     trained[model.checked.hash] = measure(
                         model.checked, model.shape, settings, self.data, UPDATES, WARM_UP
                     )
-                self.note_training(row.key, trained[model.checked.hash])
+                self._note(row.key, _training_speeds(trained[model.checked.hash]))
             for beam in self.beams:
                 for row in self.rows:
-                    self.note_decoding(row.key, beam, self.translate(row, prepared[row.key], beam))
+                    taken = self._translate(row, prepared[row.key], beam)
+                    self._note(row.key, _decoding_speeds(taken, prepared[row.key].sentences), beam)
             self.tell(f"[{number}/{repeats}] {', '.join(row.key for row in self.rows)}")
-        return self.found
+        return self.figures
 
-    def translate(self, row: Row, given: DecodeCase, beam: int) -> DecodePass:
+    def _translate(self, row: Row, given: DecodeCase, beam: int) -> DecodePass:
         batch = max(1, self.decode.batch_tokens // (beam * max(map(len, given.sentences))))
         return timed(given, batch, beam, 0 if given.loaded else LENGTH, row.decoding.uncached)
 
-    def note_training(self, row: str, taken: TrainingSpeed) -> None:
-        seconds = sum(taken.seconds)
-        told = {"updates/s": UPDATES / seconds, "target-words/s": sum(taken.target_tokens) / seconds}
+    def _note(self, row: str, speeds: Mapping[str, float], beam: int | None = None) -> None:
+        """Adds speeds to the columns of their metrics and, of decoding, of their beam."""
         for column in self.columns:
-            if column.of.kind == UPDATING:
-                self.found[row][column].append(told[column.metric])
+            if column.metric in speeds and beam in (None, column.beam or self.decode.beam):
+                self.figures[row][column].append(speeds[column.metric])
 
-    def note_decoding(self, row: str, beam: int, taken: DecodePass) -> None:
-        sentences = self.subjects[row].sentences
-        words = sum(len(sentence) - 1 for sentence in sentences)  # the end symbol is none
-        told = {
-            "seconds/sentence": taken.seconds / len(sentences),
-            "sentences/s": len(sentences) / taken.seconds,
-            "source-words/s": words / taken.seconds,
-        }
-        for column in self.columns:
-            if column.of.kind == DECODING and (column.beam or self.decode.beam) == beam:
-                self.found[row][column].append(told[column.metric])
+
+def _training_speeds(taken: TrainingSpeed) -> dict[str, float]:
+    seconds = sum(taken.seconds)
+    return {"updates/s": UPDATES / seconds, "target-words/s": sum(taken.target_tokens) / seconds}
+
+
+def _decoding_speeds(taken: DecodePass, sentences: Sequence[Sized]) -> dict[str, float]:
+    words = sum(len(sentence) - 1 for sentence in sentences)  # the end symbol is none
+    return {
+        "seconds/sentence": taken.seconds / len(sentences),
+        "sentences/s": len(sentences) / taken.seconds,
+        "source-words/s": words / taken.seconds,
+    }
 
 
 def _training_data(subjects: Mapping[str, DecodeCase], settings: TrainSettings) -> list[Batch]:
@@ -265,10 +260,10 @@ def _training_data(subjects: Mapping[str, DecodeCase], settings: TrainSettings) 
     return batches(sources, targets, settings)[: settings.accumulate * (UPDATES + WARM_UP)]
 
 
-def _figures(found: Found) -> dict[str, float]:
+def _figures(repeats: Times) -> dict[str, float]:
     figures: dict[str, float] = {}
-    first = next(iter(found))
-    for row, columns in found.items():
+    first = next(iter(repeats))
+    for row, columns in repeats.items():
         for column, values in columns.items():
             median = statistics.median(values)
             figures[figure_name(row, column)] = digits(median)
@@ -276,7 +271,7 @@ def _figures(found: Found) -> dict[str, float]:
                 figures[figure_name(row, column, LOWEST)] = digits(min(values))
                 figures[figure_name(row, column, HIGHEST)] = digits(max(values))
             if row != first:
-                ratio = times(median, statistics.median(found[first][column]), column)
+                ratio = times(median, statistics.median(repeats[first][column]), column)
                 figures[figure_name(row, column, f"times as fast as {first}")] = digits(ratio, 3)
     return figures
 
@@ -294,13 +289,13 @@ def timing_in(out: Path) -> Entry:
     return max(entries, key=lambda e: (e.conditions.get("weights") == "trained", e.date))
 
 
-def measured(entry: Entry, table: PrintedTable) -> dict[Column, dict[str, tuple[float, ...]]]:
-    """Column, with no pair -> row -> median, lowest and highest of its repeats; the median alone where there was one."""
-    found: dict[Column, dict[str, tuple[float, ...]]] = {}
+def measured(entry: Entry, table: PrintedTable) -> Repeats:
+    """What an entry has for the columns of a table, each with no pair."""
+    repeats: Repeats = {}
     for column in columns_of(table):
-        found[column] = {}
+        repeats[column] = {}
         for row in table.rows:
             names = [figure_name(row.key, column, which) for which in ("", LOWEST, HIGHEST)]
             if names[0] in entry.figures:
-                found[column][row.key] = tuple(float(entry.figures[n]) for n in names if n in entry.figures)
-    return found
+                repeats[column][row.key] = tuple(float(entry.figures[n]) for n in names if n in entry.figures)
+    return repeats
