@@ -18,7 +18,7 @@ from calque.papers.layout import DATA, Tell
 from calque.papers.paper import ORDERS, ComputedTable
 from calque.papers.recipes import Budget
 from calque.run.tensors import writing
-from calque.zoo.rows import place
+from calque.zoo.row_texts import place
 
 MOST = 100_000
 """The longest sentence and the widest layer that costs are told for."""

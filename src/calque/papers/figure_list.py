@@ -98,7 +98,7 @@ def chosen(asked: Sequence[str], given: Collection[str] = ()) -> "dict[str, Piec
 def piece_of(figure: PaperFigure, given: Collection[str] = ()) -> "Piece":
     """A paper's figure as a section: with its own buckets, and what the paper prints beside."""
     from calque.analyse.pieces import PIECES, Piece
-    from calque.zoo.rows import place
+    from calque.zoo.row_texts import place
 
     own = {name: getattr(figure, name) for name in ("buckets", "equal") if name not in given and getattr(figure, name)}
 

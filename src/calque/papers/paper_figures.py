@@ -19,7 +19,7 @@ from calque.layers.contract import Context
 from calque.layers.registry import builtin
 from calque.papers import read_paper
 from calque.papers.paper import Row
-from calque.zoo.rows import place
+from calque.zoo.row_texts import place
 
 WORDS = ("Jane", "went", "to", "the", "office")
 """The sentence of You 2020, figure 1, and the place of its query."""

@@ -15,7 +15,7 @@ from calque.papers.render import claims_table, under_trained_remarks
 from calque.papers.report import Report, ReportOptions
 from calque.papers.request import Request, request_of
 from calque.papers.theme_pages import GENERATED, code
-from calque.zoo.rows import place
+from calque.zoo.row_texts import place
 
 WORDS = {
     HOLDS: "holds here",

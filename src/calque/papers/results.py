@@ -17,7 +17,7 @@ from calque.papers import read_paper
 from calque.papers.paper_pages import ReproducedTable, paper_page, tables_of
 from calque.papers.picture import picture
 from calque.papers.theme_pages import GENERATED, theme_page
-from calque.zoo.rows import place
+from calque.zoo.row_texts import place
 
 LEDGER = "results"
 

@@ -18,7 +18,7 @@ from calque.papers.render import under_trained_remarks, write_report
 from calque.papers.report import Report, ReportOptions, check_sizes, paper_text
 from calque.papers.request import Request, current_form, request_in
 from calque.papers.timing import measured, times, timing_in
-from calque.zoo.rows import place
+from calque.zoo.row_texts import place
 
 HEAD = ("", "", "row", "here", "lowest", "highest", "times", "paper", "times")
 

@@ -27,7 +27,7 @@ from calque.papers.render import under_trained_remarks, write_report
 from calque.papers.report import Report, ReportOptions, check_sizes, paper_text
 from calque.papers.request import Request, request_in
 from calque.papers.scoring import measure_of, translations
-from calque.zoo.rows import place
+from calque.zoo.row_texts import place
 
 CONDITIONS = ("machine", "accelerator", "threads", "precision", "torch", "commit", "sizes", "keys")
 SOURCES = ("NIST BLEU of", "AER of", "accuracy of")

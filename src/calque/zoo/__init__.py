@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from calque.ground.diagnostics import Text, error, nearest, read_text
-from calque.zoo.rows import RowText, TableTexts
+from calque.zoo.row_texts import RowText, TableTexts
 
 __all__ = ["distinct", "find", "names", "own_texts", "papers", "read", "source"]
 
