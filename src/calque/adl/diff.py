@@ -9,7 +9,7 @@ from collections.abc import Callable, Hashable, Iterator
 from dataclasses import dataclass, replace
 
 from calque.adl.check import CheckedDefinition
-from calque.adl.normal import Item, Items, Normal, NormalSource, Numbering, Place, brief, normal, source_text, word
+from calque.adl.normal import Item, Items, Normal, NormalSource, Numbering, PointPath, brief, normal, source_text, word
 
 _FAR = 10**9
 Run = tuple[int, int]
@@ -56,7 +56,7 @@ class _Diff:
     def __init__(self, a: Normal, b: Normal):
         self.a, self.b = a, b
         self.numbers = Numbering()
-        self.moved: dict[Place, Place] = {}
+        self.moved: dict[PointPath, PointPath] = {}
         self.found: list[Edit] = []
         self.costs: dict[tuple[int, int], int] = {}
         self.steps: dict[tuple[int, int], list[Step]] = {}

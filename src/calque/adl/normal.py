@@ -13,15 +13,15 @@ from calque.adl.declaration import SourceArg
 from calque.adl.signature import Body, Parameter, Point, SourceDefault
 from calque.adl.tree import CheckedChain, Node
 
-Place = tuple[Hashable, ...]
-"""A point of the encoder: the way to its chain, and how many layers of that stand before it."""
+PointPath = tuple[Hashable, ...]
+"""A point of the encoder: the path to its chain, and the number of layers before the point in that chain."""
 
 
 @dataclass(frozen=True, eq=False, slots=True)
 class NormalSource:
     """What a layer reads of the encoder: the point, the chain behind it, and how it was written."""
 
-    place: Place
+    place: PointPath
     chain: "Items"
     text: str
     width: int
@@ -44,7 +44,7 @@ class Item:
     total: int
     size: int
     path: str
-    place: Place
+    place: PointPath
     defaults: tuple[tuple[str, object], ...]
 
 
@@ -53,7 +53,7 @@ class Items:
     """A chain: layers one behind the other, none of them `id` or `repeat`; `first` counts those left out before them."""
 
     items: tuple[Item, ...]
-    place: Place
+    place: PointPath
     first: int = 0
 
     @property
@@ -86,14 +86,14 @@ def normal(checked: CheckedDefinition) -> Normal:
 
 class _Maker:
     def __init__(self) -> None:
-        self.places: dict[str, Place] = {}
+        self.places: dict[str, PointPath] = {}
 
-    def chain(self, chain: CheckedChain, place: Place) -> Items:
+    def chain(self, chain: CheckedChain, place: PointPath) -> Items:
         items: list[Item] = []
         self.flatten(chain, place, items)
         return Items(tuple(items), place)
 
-    def flatten(self, chain: CheckedChain, place: Place, items: list[Item]) -> None:
+    def flatten(self, chain: CheckedChain, place: PointPath, items: list[Item]) -> None:
         for key, part in chain.items.items():
             if isinstance(part, CheckedChain):
                 self.flatten(part, place, items)
@@ -102,7 +102,7 @@ class _Maker:
             if key in chain.labels:
                 self.places[chain.labels[key]] = (*place, len(items))
 
-    def item(self, node: Node, place: Place) -> Item:
+    def item(self, node: Node, place: PointPath) -> Item:
         parameters = node.call.signature.parameters
         points = {p.name for p in parameters if isinstance(p.kind, Point)}
         parts = tuple(
@@ -125,7 +125,7 @@ class _Maker:
             tuple((p.name, p.default) for p in parameters),
         )
 
-    def source(self, node: Node, parameter: Parameter, place: Place) -> NormalSource | None:
+    def source(self, node: Node, parameter: Parameter, place: PointPath) -> NormalSource | None:
         source = _argument(node, parameter)
         if not isinstance(source, SourceArg):
             return None

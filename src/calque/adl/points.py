@@ -9,17 +9,17 @@ from calque.adl.declaration import DECODER, PointInfo
 from calque.ground.diagnostics import Diagnostic, Fix, Span
 
 
-class Place(NamedTuple):
-    """Where a call stands: its side, its path, the numbers of the copies around it, and whether a source's chain holds it."""
+class CallSite(NamedTuple):
+    """The position of a call: its side, its path, the numbers of the copies around it, and whether a source's chain holds it."""
 
     side: str
     path: str
     indices: tuple[int, ...] = ()
     in_source: bool = False
 
-    def below(self, name: str) -> "Place":
-        """The place of an item or a body."""
-        return Place(self.side, f"{self.path}.{name}", self.indices, self.in_source)
+    def below(self, name: str) -> "CallSite":
+        """The position of an item or a body."""
+        return CallSite(self.side, f"{self.path}.{name}", self.indices, self.in_source)
 
 
 class EncoderPoints:
@@ -51,7 +51,7 @@ class EncoderPoints:
                 for part in chains_in(bound):
                     self.collect(part, repeated or call.name == "repeat")
 
-    def key(self, call: Call, place: Place) -> str | None:
+    def key(self, call: Call, place: CallSite) -> str | None:
         """The key of a labelled output, different in each copy; None without a label."""
         if call.label is None:
             return None

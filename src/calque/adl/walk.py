@@ -20,7 +20,7 @@ from calque.adl.declaration import (
     StateShape,
 )
 from calque.adl.faults import Exhausted
-from calque.adl.points import EncoderPoints, Place
+from calque.adl.points import CallSite, EncoderPoints
 from calque.adl.signature import Body, Int, Parameter, Point, Real
 from calque.adl.tree import CheckedChain, Node
 from calque.ground.diagnostics import Diagnostic
@@ -49,18 +49,18 @@ class Walk:
                 self.points.complete = False
             else:
                 self.points.collect(encoder)
-                one = self.chain(encoder, Place(ENCODER, ENCODER), width)
+                one = self.chain(encoder, CallSite(ENCODER, ENCODER), width)
                 if one is not None:
                     self.points.add("end", PointInfo(one.width_out))
             if decoder is not None:
-                two = self.chain(decoder, Place(DECODER, DECODER), width)
+                two = self.chain(decoder, CallSite(DECODER, DECODER), width)
         except Exhausted:
             pass
         return one, two
 
     # -- chains
 
-    def chain(self, calls: CallChain, place: Place, width: int | None) -> CheckedChain | None:
+    def chain(self, calls: CallChain, place: CallSite, width: int | None) -> CheckedChain | None:
         """The checked chain; None where it has a fault, which is recorded. Widths behind a fault are unknown."""
         items: Items = {}
         labels: dict[str, str] = {}
@@ -89,12 +89,12 @@ class Walk:
             return None
         return self.library[item.name].final_state(item.args, Site(item.side, item.width_in, item.path, item.label))
 
-    def single(self, call: Call, place: Place, width: int | None, name: str, key: str | None) -> Items | None:
+    def single(self, call: Call, place: CallSite, width: int | None, name: str, key: str | None) -> Items | None:
         """A layer as the item `name`; None after a fault."""
         node = self.node(call, place.below(name), width, key)
         return None if node is None else {name: node}
 
-    def copies(self, call: Call, place: Place, width: int | None, name: str, key: str | None) -> Items | None:
+    def copies(self, call: Call, place: CallSite, width: int | None, name: str, key: str | None) -> Items | None:
         """The copies of a repetition as items, `id` for none; None after a fault in the number or in a copy."""
         count = numbers_in(call.args["n"])[0]
         n = self.report.number(call, call.signature.parameters[0], count, place.indices)
@@ -107,7 +107,7 @@ class Walk:
         items: Items = {}
         for copy in range(1, int(n) + 1):
             at = f"{name}[{copy}]"
-            inner = Place(place.side, f"{place.path}.{at}", (*place.indices, copy), place.in_source)
+            inner = CallSite(place.side, f"{place.path}.{at}", (*place.indices, copy), place.in_source)
             chain = self.chain(body, inner, width)
             if chain is None:
                 return None  # later copies would only repeat the fault
@@ -116,7 +116,7 @@ class Walk:
 
     # -- layers
 
-    def node(self, call: Call, place: Place, width: int | None, key: str | None) -> Node | None:
+    def node(self, call: Call, place: CallSite, width: int | None, key: str | None) -> Node | None:
         """The checked layer; None after a fault. Every argument is looked at, so that all faults are reported together."""
         if call.signature is HOLE:
             return None
@@ -149,7 +149,7 @@ class Walk:
             self.report.fail(call, "C401", call.span, what="layers with all copies", limit=self.max_nodes, found="more")
             raise Exhausted()
 
-    def on_side(self, call: Call, layer: LayerType, place: Place) -> bool:
+    def on_side(self, call: Call, layer: LayerType, place: CallSite) -> bool:
         """Whether the layer may stand on this side; records a fault where it may not."""
         if place.side in layer.sides:
             return True
@@ -157,7 +157,7 @@ class Walk:
         self.report.fail(call, code, call.span, layer=call.name, side=place.side)
         return False
 
-    def plain(self, call: Call, place: Place, values: dict[str, object]) -> bool:
+    def plain(self, call: Call, place: CallSite, values: dict[str, object]) -> bool:
         """Set the arguments that are neither chains nor sources; whether all numbers are good."""
         good = True
         for parameter in call.signature.parameters:
@@ -177,7 +177,7 @@ class Walk:
         self,
         call: Call,
         layer: LayerType,
-        place: Place,
+        place: CallSite,
         site: Site | None,
         values: dict[str, object],
         parts: dict[str, CheckedChain],
@@ -205,7 +205,7 @@ class Walk:
     # -- sources
 
     def sources(
-        self, call: Call, layer: LayerType, place: Place, values: dict[str, object], parts: dict[str, CheckedChain]
+        self, call: Call, layer: LayerType, place: CallSite, values: dict[str, object], parts: dict[str, CheckedChain]
     ) -> bool:
         """Set the sources; whether all are good."""
         good = True
@@ -226,7 +226,7 @@ class Walk:
         parameter: Parameter,
         has_chain: bool,
         source: CoreSource,
-        place: Place,
+        place: CallSite,
         parts: dict[str, CheckedChain],
     ) -> SourceArg | None:
         """The bound source; None after a fault. The chain behind the point is checked as part of the encoder."""
@@ -241,7 +241,7 @@ class Walk:
         key, point = self.points.find(call, source, place.indices, span)
         width = None if point is None else point.width
         if has_chain:
-            inner = Place(ENCODER, f"{place.path}.{name}", place.indices, in_source=True)
+            inner = CallSite(ENCODER, f"{place.path}.{name}", place.indices, in_source=True)
             chain = self.chain(source.chain, inner, width)
             if chain is not None:
                 parts[name] = chain

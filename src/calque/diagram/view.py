@@ -5,10 +5,10 @@ A layer of the picture is that layer in every copy at once, so that what differs
 
 import re
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, fields
+from dataclasses import dataclass
 from itertools import pairwise
-from typing import Any
 
+from calque.adl.declaration import SourceArg
 from calque.adl.signature import REQUIRED, Body, Parameter, Point, Setting, Word
 from calque.adl.tree import CheckedChain, Node
 from calque.explain import default_text
@@ -184,9 +184,9 @@ def _argument_texts(layer: LayerView, p: Parameter, width: int) -> list[str]:
 def readings(layer: LayerView, width: int) -> Iterator[Reading]:
     """The encoder points that a layer reads."""
     for p in _parameters(layer.first):
-        if not isinstance(p.kind, Point) or _value(layer.first, p) is None:
+        keys = [source.key for node in layer.nodes if isinstance(source := _value(node, p), SourceArg)]
+        if not keys:
             continue
-        keys = [str(_value(node, p).key) for node in layer.nodes]
         chains = [node.parts[p.name] for node in layer.nodes if p.name in node.parts]
         behind = tuple(_chain_lines(view(chains), width)) if chains else ()
         yield Reading(p.name, label_of(keys[0]), _read_words(p.name, keys), behind)
@@ -228,9 +228,9 @@ def _parameters(node: Node) -> tuple[Parameter, ...]:
     return node.call.signature.parameters
 
 
-def _value(node: Node, parameter: Parameter) -> Any:
-    field = next(f.name for f in fields(node.args) if f.name.rstrip("_") == parameter.name)
-    return getattr(node.args, field)
+def _value(node: Node, parameter: Parameter) -> object:
+    name = parameter.name
+    return getattr(node.args, name if hasattr(node.args, name) else f"{name}_")
 
 
 def _text(value: object) -> str:

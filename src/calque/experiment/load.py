@@ -1,15 +1,17 @@
 """Reads an experiment file and reports all of its faults together."""
 
 import os
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
 from pathlib import Path
-from typing import Any
+from typing import TypeVar
 
 from calque.experiment.keys import SECTIONS, DataSettings, DecodeSettings, Experiment, ModelSettings, TrainSettings
 from calque.experiment.rules import contradictions
 from calque.experiment.toml import KeyEntry, parse, parse_override
 from calque.experiment.values import name_faults, setting, value_faults
 from calque.ground.diagnostics import CalqueError, Diagnostic, Place, Span, Text, read_text
+
+T = TypeVar("T")
 
 
 def load(path: Path | str, overrides: Sequence[str | KeyEntry] = (), besides: Collection[str] = ()) -> Experiment:
@@ -49,7 +51,7 @@ class _SettingReader:
     """The settings of all entries without faults, and the faults of the others."""
 
     def __init__(self, entries: Sequence[KeyEntry]):
-        self.values: dict[str, dict[str, Any]] = {name: {} for name in SECTIONS}
+        self.values: dict[str, dict[str, object]] = {name: {} for name in SECTIONS}
         self.places: dict[str, Span | Place] = {}
         self.faults: list[Diagnostic] = []
         self.doubtful: set[str] = set()
@@ -73,11 +75,14 @@ class _SettingReader:
     def experiment(self) -> Experiment:
         """The experiment, with defaults for what has faults."""
         return Experiment(
-            DataSettings(**self.values["data"]),
-            ModelSettings(**self.values["model"]),
-            TrainSettings(**self.values["train"]),
-            DecodeSettings(**self.values["decode"]),
+            self._section(DataSettings, "data"),
+            self._section(ModelSettings, "model"),
+            self._section(TrainSettings, "train"),
+            self._section(DecodeSettings, "decode"),
         )
+
+    def _section(self, make: Callable[..., T], name: str) -> T:
+        return make(**self.values[name])
 
     def contradictions(self, experiment: Experiment, file: Place) -> Iterator[Diagnostic]:
         """X2 for each broken rule between keys that have no fault, at the first of its keys that is written."""

@@ -1,7 +1,6 @@
 """Everything that is known of a definition, as JSON."""
 
 import math
-from typing import Any
 
 from calque.adl.check import CheckedDefinition
 from calque.adl.tree import CheckedChain, Node
@@ -10,7 +9,7 @@ from calque.explain.paths import path_length, path_order, waits
 from calque.explain.totals import BYTES, ModelCosts, whole
 
 
-def explanation(checked: CheckedDefinition, model: ModelCosts | None = None) -> dict[str, Any]:
+def explanation(checked: CheckedDefinition, model: ModelCosts | None = None) -> dict[str, object]:
     """Every node's path, canonical text, widths and figures; those of the sides and of the whole; hash and canonical text.
 
     Products and states are coefficients, named as in `calque.layers.cost`. A number that has no bound is null.
@@ -38,7 +37,7 @@ def explanation(checked: CheckedDefinition, model: ModelCosts | None = None) -> 
     }
 
 
-def _side(chain: CheckedChain, found: Figures, length: int) -> dict[str, Any]:
+def _side(chain: CheckedChain, found: Figures, length: int) -> dict[str, object]:
     return {
         "parameters": found.parameters,
         "d_in": chain.width_in,
@@ -47,7 +46,7 @@ def _side(chain: CheckedChain, found: Figures, length: int) -> dict[str, Any]:
     }
 
 
-def _node(node: Node, length: int) -> dict[str, Any]:
+def _node(node: Node, length: int) -> dict[str, object]:
     found = figures(node)
     own = {
         "path": node.path,
@@ -62,7 +61,7 @@ def _node(node: Node, length: int) -> dict[str, Any]:
     return own if node.label is None else {**own, "label": node.label}
 
 
-def _figures(of: CheckedChain | Node, found: Figures, length: int) -> dict[str, Any]:
+def _figures(of: CheckedChain | Node, found: Figures, length: int) -> dict[str, object]:
     return {
         "products": found.products._asdict(),
         "state": found.state._asdict(),

@@ -11,11 +11,10 @@ import os
 import platform
 import re
 import subprocess
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import date
 from pathlib import Path
-from typing import Any
 
 from calque.ground.diagnostics import CalqueError, Diagnostic, Place, error
 from calque.ground.files import write_whole
@@ -123,10 +122,16 @@ def publish(
     command: str,
     figures: Mapping[str, int | float],
     where: Mapping[str, str | int | float | None],
-    **more: Any,
+    *,
+    architecture_hash: str | None = None,
+    data_hash: str | None = None,
+    seed: int | Sequence[int] | None = None,
+    notes: str = "",
+    validations: Sequence[Sequence[float]] = (),
 ) -> Path:
-    """Records figures under today's date; `more` are further fields of `Entry`. Raises what `record` raises."""
-    return record(folder, Entry(name, title, kind, command, date.today().isoformat(), where, figures, **more))
+    """Records figures under today's date; the keywords are fields of `Entry`. Raises what `record` raises."""
+    names = architecture_hash, data_hash, seed, notes, validations
+    return record(folder, Entry(name, title, kind, command, date.today().isoformat(), where, figures, *names))
 
 
 def read(folder: Path) -> list[Entry]:
@@ -219,7 +224,7 @@ def _are_conditions(value: object) -> bool:
     )
 
 
-_RULES: Mapping[str, tuple[str, Any]] = {
+_RULES: Mapping[str, tuple[str, Callable[[object], object]]] = {
     "id": ("lower-case words joined by hyphens", lambda v: isinstance(v, str) and _ID.fullmatch(v)),
     "title": ("a text", _is_text),
     "kind": ("one of " + ", ".join(KINDS), lambda v: isinstance(v, str) and v in KINDS),

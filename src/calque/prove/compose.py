@@ -7,9 +7,9 @@ width end in `linear`.
 import random
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field, fields
-from typing import Any
 
 from calque.adl.check import check
+from calque.adl.declaration import LayerArguments, StateShape
 from calque.adl.program import prelude
 from calque.adl.signature import REQUIRED, Body, Flag, Int, Kind, Parameter, Point, Real, Setting, SourceDefault, Word
 from calque.ground.diagnostics import CalqueError, Text
@@ -21,6 +21,8 @@ SIZES = (1, 2, 3, 4, 6, 8)
 WIDTHS = (4, 6, 8)
 DEPTH = 3
 TRIES = 60
+_Term = tuple[str, int, StateShape | None]
+"""The text of a term, its width out, and the state that it ends in."""
 
 
 @dataclass
@@ -95,9 +97,9 @@ class _Composer:
         self.labels.append(_Labelled(f"l{len(self.labels)}", bool(place.copies), [point] * count))
         return self.labels[-1].name
 
-    def term(self, place: _ChainPlace, width: int) -> tuple[str, int, Any]:
+    def term(self, place: _ChainPlace, width: int) -> _Term:
         """One term, its width out and the state it ends in."""
-        kinds: list[Callable[[], tuple[str, int, Any] | None]] = [self.layer_of(place, width)] * 6
+        kinds: list[Callable[[], _Term | None]] = [self.layer_of(place, width)] * 6
         if place.depth < DEPTH:
             kinds += [lambda: self.repeat(place, width)] * 2
         kinds.append(lambda: self.named(place, width))
@@ -108,12 +110,12 @@ class _Composer:
                 return made
             del self.labels[labels:]  # what was thrown away has written no label
 
-    def repeat(self, place: _ChainPlace, width: int) -> tuple[str, int, Any]:
+    def repeat(self, place: _ChainPlace, width: int) -> _Term:
         n = self.rng.randint(1, 3)
         inner = _ChainPlace(place.side, place.depth + 1, (*place.copies, n), place.labels)
         return f"repeat({n}, {self.fitted(inner, width, width)})", width, None
 
-    def named(self, place: _ChainPlace, width: int) -> tuple[str, int, Any] | None:
+    def named(self, place: _ChainPlace, width: int) -> _Term | None:
         """A name of the prelude that needs no argument; the checker says whether it may stand here, and how wide it is."""
         names = [s.name for s in prelude() if all(p.default is not None for p in s.parameters or ())]
         name = self.rng.choice(names)
@@ -129,8 +131,8 @@ class _Composer:
 
     # -- layers
 
-    def layer_of(self, place: _ChainPlace, width: int) -> Callable[[], tuple[str, int, Any] | None]:
-        def draw() -> tuple[str, int, Any] | None:
+    def layer_of(self, place: _ChainPlace, width: int) -> Callable[[], _Term | None]:
+        def draw() -> _Term | None:
             layers = [
                 layer
                 for layer in self.registry.values()
@@ -142,7 +144,7 @@ class _Composer:
 
         return draw
 
-    def layer(self, layer: type[Layer], place: _ChainPlace, width: int) -> tuple[str, int, Any] | None:
+    def layer(self, layer: type[Layer], place: _ChainPlace, width: int) -> _Term | None:
         """A term of this layer, or None where no arguments were found that fit."""
         site = Site(place.side, width)
         parameters = [p for p in layer.signature().parameters if not isinstance(p.kind, Body)]
@@ -164,8 +166,8 @@ class _Composer:
         return None
 
     def with_bodies(
-        self, layer: type[Layer], values: dict[str, Any], site: Site
-    ) -> tuple[dict[str, Any], Any, int] | None:
+        self, layer: type[Layer], values: dict[str, object], site: Site
+    ) -> tuple[dict[str, object], LayerArguments, int] | None:
         """The arguments with widths for the bodies that `infer` takes, and the width out."""
         bodies = [p for p in layer.signature().parameters if isinstance(p.kind, Body)]
         numbers = [v for v in values.values() if type(v) is int]
@@ -181,15 +183,16 @@ class _Composer:
                 continue
         return None
 
-    def bodies(self, layer: type[Layer], values: dict[str, Any], place: _ChainPlace, width: int) -> list[str]:
+    def bodies(self, layer: type[Layer], values: dict[str, object], place: _ChainPlace, width: int) -> list[str]:
         """The texts of the bodies, of the widths that were settled."""
         inner = _ChainPlace(place.side, place.depth + 1, place.copies, place.labels)
         written = []
         for p in layer.signature().parameters:
-            if isinstance(p.kind, Body) and p.kind.many:
-                written += [self.fitted(inner, width, b.width) for b in values[p.name]]
-            elif isinstance(p.kind, Body):
-                written.append(f"{p.name}={self.fitted(inner, width, values[p.name].width)}")
+            value = values[p.name]
+            if isinstance(value, BodyArg):
+                written.append(f"{p.name}={self.fitted(inner, width, value.width)}")
+            elif isinstance(p.kind, Body) and isinstance(value, tuple):
+                written += [self.fitted(inner, width, body.width) for body in value]
         return written
 
     # -- arguments
@@ -275,7 +278,7 @@ class _Composer:
 class _ArgumentDraw:
     """An argument: its value, and how it is written unless the default says it."""
 
-    value: Any
+    value: object
     text: str | None = None
 
 

@@ -1,12 +1,13 @@
 """The law of costs: what a layer declares before it is built is what it does and holds when it runs."""
 
 import math
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
-from typing import Any
+from typing import TypeVar
 
 import torch
 from torch import Tensor
+from torch._ops import OpOverload
 from torch.utils._python_dispatch import TorchDispatchMode
 from torch.utils.flop_counter import flop_registry
 
@@ -17,6 +18,7 @@ from calque.prove.case import SENTENCES, ProofCase
 from calque.prove.laws import held
 from calque.prove.outcome import EXACT, Check
 
+T = TypeVar("T")
 WITHIN = 0.02
 STEPS = 3
 
@@ -29,8 +31,10 @@ class Counter(TorchDispatchMode):  # type: ignore[no-untyped-call]  # torch leav
         self.layers, self.products = layers, dict.fromkeys(layers, 0)
         self._running: list[str] = []
 
-    def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
-        out = func(*args, **(kwargs or {}))
+    def __torch_dispatch__(
+        self, func: OpOverload, types: object, args: tuple[object, ...] = (), kwargs: Mapping[str, object] | None = None
+    ) -> object:
+        out: object = func(*args, **(kwargs or {}))
         formula = flop_registry.get(func._overloadpacket)
         if formula is not None and self._running:
             self.products[self._running[-1]] += formula(*args, **(kwargs or {}), out_val=out) // 2
@@ -51,8 +55,8 @@ class Counter(TorchDispatchMode):  # type: ignore[no-untyped-call]  # torch leav
                 for name in names:
                     object.__delattr__(layer, name)
 
-    def _within(self, path: str, run: Callable[..., Any]) -> Callable[..., Any]:
-        def counted(*args: Any, **kwargs: Any) -> Any:
+    def _within(self, path: str, run: Callable[..., T]) -> Callable[..., T]:
+        def counted(*args: object, **kwargs: object) -> T:
             self._running.append(path)
             try:
                 return run(*args, **kwargs)

@@ -7,8 +7,8 @@ checked again. Only what works becomes the `fix` of the diagnostic, from which i
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 
+from calque.adl.advice import argument_values, names, statements, widths
 from calque.adl.advice import marks as syntax
-from calque.adl.advice import names, statements, values, widths
 from calque.adl.advice.aliases import Aliases
 from calque.adl.advice.desk import Desk
 from calque.adl.advice.tokens import TokenPage
@@ -19,7 +19,7 @@ from calque.ground.diagnostics import CalqueError, Diagnostic, Fix, Span, Text, 
 Check = Callable[[Text], tuple[Sequence[Diagnostic], int]]
 """The faults of a text, and how much work it was to find them, in steps."""
 Rule = Callable[[Desk, Diagnostic], Iterator[Fix]]
-RULES: dict[str, Rule] = {**syntax.RULES, **names.RULES, **values.RULES, **statements.RULES, **widths.RULES}
+RULES: dict[str, Rule] = {**syntax.RULES, **names.RULES, **argument_values.RULES, **statements.RULES, **widths.RULES}
 TRIES = 12  # edits that are tried for one fault
 MAX_WORK = 2_000  # steps of checking that are spent on trying edits, in all
 PER_FAULT = 60  # the cost of proposing edits, in such steps
