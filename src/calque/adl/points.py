@@ -23,10 +23,10 @@ class CallSite(NamedTuple):
 
 
 class EncoderPoints:
-    """What is known of each labelled output of the encoder, and of `end`.
+    """The labelled outputs of the encoder, and `end`.
 
-    A label in a repetition names one point for each copy: `block[3]`. `complete` is False once a term is faulty or the encoder
-    cannot be read, since the labels in there are unknown.
+    A label in a repetition names one point for each copy: `block[3]`. `complete` is False where a term is faulty or the encoder
+    cannot be read, since labels may be missing then.
     """
 
     def __init__(self, report: CallReporter):
@@ -37,7 +37,7 @@ class EncoderPoints:
         self._copies: dict[str, int] = {}
 
     def collect(self, chain: CallChain, repeated: bool = False) -> None:
-        """Note every label of the encoder's text, and whether it stands in a repetition."""
+        """Collects every label of the encoder's text, and whether it is in a repetition."""
         for call in chain:
             self.complete = self.complete and call.signature is not HOLE
             if call.label is not None:
@@ -64,13 +64,13 @@ class EncoderPoints:
         return f"{call.label}[{self._copies[call.label]}]"
 
     def add(self, key: str, point: PointInfo | None) -> None:
-        """Set what is known of a point; None: a fault hides it."""
+        """Sets the width and state of a point; None where a fault hides them."""
         self._known[key] = point
 
     def find(
         self, call: Call, source: CoreSource, indices: tuple[int, ...], span: Span
     ) -> tuple[str, PointInfo | None]:
-        """The key of the point that a source names and what is known of it; None after a fault."""
+        """The key of the point that a source names, and the point; None after a fault."""
         label = source.label
         if label != "end" and label not in self._written:
             if self.complete:

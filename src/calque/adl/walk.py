@@ -29,7 +29,7 @@ Items = dict[str, Node | CheckedChain]
 
 
 class Walk:
-    """Checks both sides of a program; `max_nodes` is how many layers, all copies counted, it has at most."""
+    """Checks both sides of a program. `max_nodes` is the largest number of layers, all copies counted."""
 
     def __init__(self, library: Library, faults: list[Diagnostic], max_nodes: int, similar: bool = True):
         self.library, self.faults = library, faults
@@ -61,7 +61,7 @@ class Walk:
     # -- chains
 
     def chain(self, calls: CallChain, place: CallSite, width: int | None) -> CheckedChain | None:
-        """The checked chain; None where it has a fault, which is recorded. Widths behind a fault are unknown."""
+        """The checked chain; None where it has a fault, which is recorded. Widths after a fault are unknown."""
         items: Items = {}
         labels: dict[str, str] = {}
         whole, now = True, width
@@ -117,7 +117,7 @@ class Walk:
     # -- layers
 
     def node(self, call: Call, place: CallSite, width: int | None, key: str | None) -> Node | None:
-        """The checked layer; None after a fault. Every argument is looked at, so that all faults are reported together."""
+        """The checked layer; None after a fault. All arguments are checked, so that all faults are reported together."""
         if call.signature is HOLE:
             return None
         self.count(call)
@@ -138,19 +138,19 @@ class Walk:
             self.report.fail(call, fault.code, call.at(fault.at), **fault.fields)
             return None
         if not isinstance(out, int) or out < 1:
-            raise TypeError(f"`infer` of the layer `{call.name}` gave {out!r}, which is no width")
+            raise TypeError(f"`infer` of the layer `{call.name}` returned {out!r}, which is not a width")
         cost = layer.account(args, site)
         return Node(call.name, place.path, args, width, out, cost, parts, key, place.side, call, place.indices)
 
     def count(self, call: Call) -> None:
-        """Count a layer. Raises `Exhausted` above the limit."""
+        """Counts a layer. Raises `Exhausted` above the limit."""
         self.nodes += 1
         if self.nodes > self.max_nodes:
             self.report.fail(call, "C401", call.span, what="layers with all copies", limit=self.max_nodes, found="more")
             raise Exhausted()
 
     def on_side(self, call: Call, layer: LayerType, place: CallSite) -> bool:
-        """Whether the layer may stand on this side; records a fault where it may not."""
+        """Whether the layer is allowed on this side; records a fault otherwise."""
         if place.side in layer.sides:
             return True
         code = "C301" if place.side == DECODER else "C302"
@@ -158,7 +158,7 @@ class Walk:
         return False
 
     def plain(self, call: Call, place: CallSite, values: dict[str, object]) -> bool:
-        """Set the arguments that are neither chains nor sources; whether all numbers are good."""
+        """Sets the arguments that are neither chains nor sources; whether all numbers are correct."""
         good = True
         for parameter in call.signature.parameters:
             bound = call.args[parameter.name]
@@ -182,7 +182,7 @@ class Walk:
         values: dict[str, object],
         parts: dict[str, CheckedChain],
     ) -> bool:
-        """Set the bodies; whether all are good. `site` is None where the width that they receive is unknown."""
+        """Sets the bodies; whether all are correct. `site` is None where their input width is unknown."""
         parameters = [p for p in call.signature.parameters if isinstance(p.kind, Body)]
         values.update({p.name: () if p.kind.many else BodyArg(0) for p in parameters})  # not known yet
         width = layer.body_width(_args(layer, values), site) if parameters and site else None
@@ -207,7 +207,7 @@ class Walk:
     def sources(
         self, call: Call, layer: LayerType, place: CallSite, values: dict[str, object], parts: dict[str, CheckedChain]
     ) -> bool:
-        """Set the sources; whether all are good."""
+        """Sets the sources; whether all are correct."""
         good = True
         for parameter in call.signature.parameters:
             if isinstance(parameter.kind, Point):
@@ -229,11 +229,11 @@ class Walk:
         place: CallSite,
         parts: dict[str, CheckedChain],
     ) -> SourceArg | None:
-        """The bound source; None after a fault. The chain behind the point is checked as part of the encoder."""
+        """The bound source; None after a fault. The chain after the point is checked as part of the encoder."""
         name = parameter.name
         self.reads_source = self.reads_source or has_chain or place.side == DECODER
         if place.side == ENCODER:
-            # A layer that may not stand in the encoder at all is reported already.
+            # A layer that the encoder must not have at all is reported already.
             if name in call.spans and place.side in layer.sides:
                 self.report.fail(call, "C304", call.at(name), name=name)
             return None
