@@ -1,4 +1,4 @@
-"""The law of costs: what a layer declares before it is built is what it does and holds when it runs."""
+"""The law of costs: the declared cost of a layer is its real cost when it runs."""
 
 import math
 from collections.abc import Callable, Iterator, Mapping
@@ -24,7 +24,7 @@ STEPS = 3
 
 
 class Counter(TorchDispatchMode):  # type: ignore[no-untyped-call]  # torch leaves it untyped
-    """Multiply-adds of every product of matrices, by the layer that asked for it: half of what torch's counter counts."""
+    """Multiply-adds of all matrix products, by layer: half of what torch's counter counts."""
 
     def __init__(self, layers: dict[str, Layer]):
         super().__init__()  # type: ignore[no-untyped-call]  # torch leaves it untyped
@@ -42,7 +42,7 @@ class Counter(TorchDispatchMode):  # type: ignore[no-untyped-call]  # torch leav
 
     @contextmanager
     def counting(self) -> Iterator[None]:
-        """Counts what the layers do within."""
+        """Counts the products of the layers inside the block."""
         names = ("forward", "step", "init_state")
         for path, layer in self.layers.items():
             for name in names:
@@ -67,7 +67,7 @@ class Counter(TorchDispatchMode):  # type: ignore[no-untyped-call]  # torch leav
 
 
 def costs(s: ProofCase) -> Iterator[Check]:
-    """Multiply-adds of both forms, bytes of the state and what an output sees are as declared, layer by layer."""
+    """Multiply-adds of both forms, bytes of the state and visible positions are as declared, layer by layer."""
     source, length = s.source.shape[1], s.x.shape[1]
     layers = dict(s.layers())
     with torch.no_grad():
@@ -98,7 +98,7 @@ def costs(s: ProofCase) -> Iterator[Check]:
 
 
 def _nodes(s: ProofCase) -> Iterator[tuple[Node, bool]]:
-    """Every layer, and whether it stands in the chain of a source."""
+    """Every layer, and whether it is in the chain of a source."""
     for chain in (s.checked.encoder, s.checked.decoder):
         for node in chain.nodes():
             yield node, node.side != chain.side
@@ -121,7 +121,7 @@ def _state(s: ProofCase, node: Node, layers: dict[str, Layer], cost: Cost) -> Ch
 
 
 def _reach(s: ProofCase, node: Node, layer: Layer, cost: Cost) -> Iterator[Check]:
-    """Of an output in the middle no gradient comes to what it does not see."""
+    """An output in the middle has no gradient for positions that it does not see."""
     length = s.x.shape[1]
     x = s.normal(1, length, node.width_in).requires_grad_()
     sources = {key: point._replace(value=point.value[:1], mask=None) for key, point in s.sources.items()}
