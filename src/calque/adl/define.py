@@ -73,9 +73,11 @@ class Expander(NumberReader):
             return (self.made(HOLE, {}, value.span, {}),)
 
     def made(self, signature: Signature, args: Mapping[str, Bound], span: Span, spans: Mapping[str, Span]) -> Call:
+        """A call at the current repetition and definition."""
         return Call(signature, args, None, self.place(span), spans, self.repeats, self.outer)
 
     def labelled(self, chain: CallChain, labels: tuple[Label, ...]) -> CallChain:
+        """A chain with labels on its last layer."""
         if not labels:
             return chain
         calls = list(chain)
@@ -95,6 +97,7 @@ class Expander(NumberReader):
             raise self.limit("layers", MAX_CALLS, span)
 
     def term(self, term: Term, scope: Scope) -> CallChain:
+        """The layers that a term stands for."""
         bound = scope.find(term.name)
         if isinstance(bound, Closure):
             if term.arguments is not None:
@@ -114,6 +117,7 @@ class Expander(NumberReader):
         return (self.primitive(signature, term, scope),)
 
     def definition(self, term: Term, definition: Definition, scope: Scope) -> CallChain:
+        """The body of a definition, expanded with the arguments of a term."""
         with self.inside(term, definition, scope) as inner:
             return self.chain(definition.statement.value, inner)
 

@@ -19,20 +19,20 @@ class KeyRule(NamedTuple):
 
     code: str
     keys: tuple[str, ...]
-    """The keys concerned as `section.key`; the report points at the first of them that the file holds."""
+    """The keys as `section.key`; the report shows the first of them that is in the file."""
     faults: Callable[[Experiment], Sequence[Fields]]
-    """The fields of each report; empty where the experiment keeps the rule."""
+    """The fields of each report; empty where the experiment follows the rule."""
 
 
 def contradictions(experiment: Experiment) -> Iterator[tuple[str, tuple[str, ...], Fields]]:
-    """Code, keys and fields of each fault by the rules."""
+    """Code, keys and fields of each broken rule."""
     for code, keys, faults in RULES:
         for fields in faults(experiment):
             yield code, keys, fields
 
 
 def check(experiment: Experiment, place: Place) -> None:
-    """Raises X2 for each contradiction of an experiment that was put together from two."""
+    """Raises X2 for each contradiction in an experiment, for example one that was combined from two."""
     faults = [Diagnostic(code, place, fields) for code, _, fields in contradictions(experiment)]
     if faults:
         raise CalqueError(faults)
@@ -63,7 +63,7 @@ def _no_pairs(files: Sequence[str]) -> bool:
 
 
 def _repeated_names(x: Experiment) -> list[Fields]:
-    """Names that several further validation texts have; none are looked for where the files are no pairs."""
+    """Names that several further validation texts share; empty where the files are not pairs."""
     names = [] if _no_pairs(x.data.valid_more) else [name for name, _ in x.data.further]
     return [{"name": name} for name in dict.fromkeys(names) if names.count(name) > 1]
 
