@@ -13,6 +13,7 @@ from calque.adl.tree import CheckedChain, Node
 from calque.explain.node_costs import Figures, figures
 from calque.explain.paths import path_order
 from calque.explain.totals import BYTES, ORIGIN, POSITIONS, ModelCosts, whole
+from calque.ground.table import aligned
 
 COLUMNS = 120
 HEAD = ("path", "layer", "width", "parameters", "products", "state", "sees", "waits", "hops")
@@ -41,18 +42,13 @@ def table(
     widths = [max(len(row[k]) for row in cells) for k in range(len(HEAD))]
     room = COLUMNS - sum(widths) - 2 * (len(HEAD) - 1) + widths[1]
     widths[1] = min(widths[1], max(room, 20))
-    lines = [_line(row, widths) for row in cells]
+    cut = [[t if len(t) <= w else t[: w - 1] + "…" for t, w in zip(row, widths, strict=True)] for row in cells]
+    lines = aligned(cut[0], cut[1:], (0, 1))
     unknown = sorted(model.encoder.undeclared | model.decoder.undeclared)
     notes = (
         [f"not declared by {', '.join(f'`{name}`' for name in unknown)}: figures are lower bounds"] if unknown else []
     )
     return "\n".join([*lines, "", *_summary(model, precision), *notes])
-
-
-def _line(row: tuple[str, ...], widths: list[int]) -> str:
-    texts = [t if len(t) <= w else t[: w - 1] + "…" for t, w in zip(row, widths, strict=True)]
-    left = [t.ljust(w) for t, w in zip(texts[:2], widths[:2], strict=True)]
-    return "  ".join([*left, *(t.rjust(w) for t, w in zip(texts[2:], widths[2:], strict=True))]).rstrip()
 
 
 class _NodeRows:

@@ -104,8 +104,8 @@ def _nodes(s: ProofCase) -> Iterator[tuple[Node, bool]]:
             yield node, node.side != chain.side
 
 
-def _products(what: str, found: int, expected: float) -> Check:
-    return Check(f"multiply-adds of {what}", torch.tensor([float(found)]), torch.tensor([float(expected)]), WITHIN)
+def _products(what: str, counted: int, expected: float) -> Check:
+    return Check(f"multiply-adds of {what}", torch.tensor([float(counted)]), torch.tensor([float(expected)]), WITHIN)
 
 
 def _state(s: ProofCase, node: Node, layers: dict[str, Layer], cost: Cost) -> Check:

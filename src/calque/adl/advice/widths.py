@@ -161,14 +161,14 @@ def nothing(desk: Desk, fault: Diagnostic) -> Iterator[Fix]:
 def bounds(desk: Desk, fault: Diagnostic) -> Iterator[Fix]:
     """C403, C404: a percentage as a share, or the nearest bound."""
     at = span_of(fault)
-    low, high, found = (float(str(fault.fields[name])) for name in ("low", "high", "found"))
-    if fault.code == "C404" and 1 < found <= 100:
-        yield rename(desk, at, repr(found / 100))
-    if high == 1 and found == 1:
+    low, high, number = (float(str(fault.fields[name])) for name in ("low", "high", "found"))
+    if fault.code == "C404" and 1 < number <= 100:
+        yield rename(desk, at, repr(number / 100))
+    if high == 1 and number == 1:
         yield rename(desk, at, "0.1")
-    if found > 100 * high:
+    if number > 100 * high:
         yield from without_argument(desk, at.start)
-    bound = high if found > high else low
+    bound = high if number > high else low
     yield rename(desk, at, str(int(bound)) if bound == int(bound) else repr(bound))
     yield from without_argument(desk, at.start)
 
