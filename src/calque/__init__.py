@@ -10,8 +10,12 @@
 Nothing here imports torch, or anything else, before one of these names is used.
 """
 
+import sys
+
 TYPE_CHECKING = False
 if TYPE_CHECKING:
+    from importlib.machinery import ModuleSpec
+
     from calque.decode.sentences import Translation
     from calque.ground.diagnostics import CalqueError
     from calque.workflow.api import Run, build, check, load
@@ -27,6 +31,34 @@ _HOMES = {
     "check": "calque.workflow.api",
     "load": "calque.workflow.api",
 }
+
+
+_MOVED = {
+    "calque.api": "calque.workflow.api",
+    "calque.definitions": "calque.workflow.definitions",
+    "calque.diagnostics": "calque.ground.diagnostics",
+    "calque.plot": "calque.ground.plot",
+    "calque.table": "calque.ground.table",
+}
+"""Modules that plugins and programs may import under their old names."""
+
+
+class _MovedModules:
+    """Finds the modules of `_MOVED` under their old names, with a DeprecationWarning."""
+
+    @staticmethod
+    def find_spec(name: str, path: object = None, target: object = None) -> "ModuleSpec | None":
+        if name not in _MOVED:
+            return None
+        import warnings
+
+        from calque.ground.moved import spec
+
+        warnings.warn(f"{name} is now {_MOVED[name]}", DeprecationWarning, stacklevel=2)
+        return spec(name, _MOVED[name])
+
+
+sys.meta_path.append(_MovedModules)
 
 
 def __getattr__(name: str) -> object:

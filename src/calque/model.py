@@ -1,4 +1,4 @@
-"""A translation model: embeddings, an encoder, a decoder, an output layer, and which of their matrices are one."""
+"""A translation model: embeddings, an encoder, a decoder and an output layer, some of which share a matrix."""
 
 from dataclasses import dataclass
 from typing import cast
@@ -23,7 +23,7 @@ Sources = dict[str, Point]
 
 @dataclass(frozen=True)
 class Shape:
-    """What surrounds an architecture: vocabulary sizes, how the output layer is made, and `gamma`, a constant of the data.
+    """The matrices around an architecture: vocabulary sizes, tying and bias, and `gamma`, a constant of the data.
 
     gamma is the mean length of training sources, in subwords, divided by that of targets (You 2020, section 3.2).
     """
@@ -38,8 +38,8 @@ class Shape:
 class Model(nn.Module):
     """p(y_t | y_<t, x) = softmax(W_o z_t + b_o) (Domhan 2018, equation 1).
 
-    Embeddings are `d` wide and enter the two chains as they are; scaling and dropout stand in the definition. With tying
-    `three-way` the source embedding, the target embedding and W_o are one matrix, with `target` the latter two.
+    Embeddings have width `d` and enter the two chains unchanged; scaling and dropout are part of the definition. With the tying
+    `three-way`, the source embedding, the target embedding and W_o are one matrix; with `target`, the last two.
     """
 
     def __init__(self, checked: CheckedDefinition, shape: Shape, registry: Registry | None = None):
@@ -60,7 +60,7 @@ class Model(nn.Module):
     def encode(
         self, source: Int[Tensor, "B S"], mask: Bool[Tensor, "B S"] | None = None, record: Recorder | None = None
     ) -> Sources:
-        """Every labelled point of the encoder and its `end`, for the decoder to read. `mask`: True at real tokens."""
+        """Every labelled point of the encoder and its `end`, which the decoder reads. `mask`: True at real tokens."""
         taps: Sources = {}
         x = self.source_embedding(source)
         end = self.encoder(x, Context(mask=mask, taps=taps, record=record, like=x.new_empty(0)))
@@ -126,7 +126,7 @@ class Model(nn.Module):
 
 
 def check_shape(checked: CheckedDefinition, shape: Shape) -> None:
-    """Raises the errors of an architecture and its surroundings that do not fit."""
+    """Raises X210 or X211 where the matrices cannot be shared as the tying requires."""
     if shape.tying == "three-way" and shape.source_size != shape.target_size:
         raise error("X210", source=shape.source_size, target=shape.target_size)
     if shape.tying != "none" and checked.decoder.width_out != checked.width:
@@ -139,7 +139,7 @@ def cross_entropy(
     """The summed smoothed loss to train on and the summed negative log-likelihood to report, both in float32.
 
     The smoothed loss gives the reference 1 - smoothing and shares the rest equally among the other V - 1 words
-    (Domhan 2018, section 4.1; the 2018 code leaves the reference out of the share).
+    (Domhan 2018, section 4.1, whose code also excludes the reference).
     """
     logp = F.log_softmax(logits, -1, dtype=torch.float32 if logits.dtype != torch.float64 else torch.float64)
     nll = -logp.gather(-1, target[:, None]).sum()

@@ -12,7 +12,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from calque.data import compiled
+from calque.data import compiled, split_writer
 from calque.data.compiled import open_corpus, prepare
 from calque.experiment import DataSettings
 from calque.ground.diagnostics import CalqueError
@@ -103,7 +103,7 @@ def test_a_pair_at_the_bounds_stays(base):
 
 def test_chunks_do_not_show(base, monkeypatch):
     whole = prepare(SETTINGS, base / "whole", base)
-    monkeypatch.setattr(compiled, "CHUNK", 7)
+    monkeypatch.setattr(split_writer, "CHUNK", 7)
     parts = prepare(SETTINGS, base / "parts", base)
     assert whole.about == parts.about
 
@@ -204,7 +204,7 @@ def test_an_index_of_another_format_is_refused(base):
         open_corpus(base / "out")
 
 
-@pytest.mark.parametrize("step", ["save_codecs", "_encode", "seal"])
+@pytest.mark.parametrize("step", ["save_codecs", "write_split", "seal"])
 @pytest.mark.parametrize("fault", [OSError(28, "No space left on device"), KeyboardInterrupt()])
 def test_failure_in_the_middle_leaves_the_old_corpus(base, monkeypatch, step, fault):
     prepare(SETTINGS, base / "out", base)
@@ -247,7 +247,7 @@ import os, sys
 from dataclasses import replace
 from pathlib import Path
 from calque.ground import files
-from calque.data import compiled
+from calque.data import compiled, split_writer
 from test_compiled import SETTINGS
 base = Path(sys.argv[1])
 if sys.argv[2] == "renames":

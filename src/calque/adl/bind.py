@@ -1,4 +1,4 @@
-"""Which argument is whose: by position in the order of the signature, or by name."""
+"""Arguments bound to parameters: by position in the order of the signature, or by name."""
 
 from calque.adl.faults import Reporter
 from calque.adl.signature import REQUIRED, Signature
@@ -6,7 +6,7 @@ from calque.adl.syntax import Argument, Term, Value
 
 
 class WrittenArgument:
-    """What was written for a parameter: its value, and every argument where it takes many."""
+    """The argument written for a parameter: its value, and all arguments where the parameter takes many."""
 
     __slots__ = ("all", "value")
 
@@ -15,10 +15,10 @@ class WrittenArgument:
 
 
 class Binder(Reporter):
-    """Binds what was written to the parameters of a signature."""
+    """Binds written arguments to the parameters of a signature."""
 
     def bind_names(self, signature: Signature, term: Term) -> tuple[dict[str, WrittenArgument], bool]:
-        """What was written for each parameter, and whether every argument has a parameter and every parameter a value."""
+        """The argument of each parameter, and whether every argument has a parameter and every parameter a value."""
         given: dict[str, WrittenArgument] = {}
         good, position = True, 0
         for argument in term.arguments or ():
@@ -34,14 +34,14 @@ class Binder(Reporter):
         return given, good and self.complete(signature, term, given)
 
     def complete(self, signature: Signature, term: Term, given: dict[str, WrittenArgument]) -> bool:
-        """Whether every parameter without a default has a value; records a fault where one has none."""
+        """Whether every parameter without a default has a value; records a fault otherwise."""
         missing = [p.name for p in signature.parameters if p.default is REQUIRED and p.name not in given]
         if missing:
             self.fail("C107", term.span, layer=signature.name, missing=missing)
         return not missing
 
     def too_many(self, signature: Signature, term: Term, argument: Argument) -> None:
-        """Record the first argument for which there is no parameter."""
+        """Records the first argument that has no parameter."""
         names = [p.name for p in signature.parameters]
         fields: dict[str, object] = {"limit": len(names), "found": len(term.arguments or ()), "names": names or None}
         self.fail("C105", argument.span, None, layer=signature.name, **fields)
@@ -49,7 +49,7 @@ class Binder(Reporter):
     def bind_named(
         self, signature: Signature, argument: Argument, name: str, given: dict[str, WrittenArgument]
     ) -> bool:
-        """Bind an argument that names its parameter; whether there is such a parameter, without a value so far."""
+        """Binds a named argument; whether the parameter exists and has no value yet."""
         names = [p.name for p in signature.parameters]
         if name in names:
             return self.bind(signature, argument, name, given, more=False)
@@ -60,7 +60,7 @@ class Binder(Reporter):
     def bind(
         self, signature: Signature, argument: Argument, name: str, given: dict[str, WrittenArgument], more: bool
     ) -> bool:
-        """Bind an argument to the parameter `name`; whether that may be: `more` allows it to have values already."""
+        """Binds an argument to the parameter `name`; whether it has no value yet, or may have several (`more`)."""
         if name not in given:
             given[name] = WrittenArgument(argument.value, [argument])
         elif more:

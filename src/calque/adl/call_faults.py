@@ -1,4 +1,4 @@
-"""Faults of calls in an expanded definition, and the numbers that their arguments are in one copy of a repetition."""
+"""Faults of calls in an expanded definition, and the values of their numbers in one copy of a repetition."""
 
 from dataclasses import replace
 
@@ -11,7 +11,7 @@ from calque.ground.diagnostics import Diagnostic, Span
 
 
 class CallReporter:
-    """Records the faults of calls in `faults`; `names` looks for similar names."""
+    """Records the faults of calls in `faults`; `names` finds similar names."""
 
     def __init__(self, faults: list[Diagnostic], similar: bool):
         self.faults, self.names = faults, Reporter(faults)
@@ -20,18 +20,18 @@ class CallReporter:
     def fail(
         self, call: Call, code: str, span: Span, related: tuple[tuple[Span, str], ...] = (), /, **fields: object
     ) -> None:
-        """Record a fault."""
+        """Records a fault."""
         self.record(call, Diagnostic(code, span, fields, None, related))
 
     def record(self, call: Call, fault: Diagnostic) -> None:
-        """Record a fault with a note where the definition that holds it is used. Raises `Exhausted` above the limit."""
+        """Records a fault; a note says where the definition around it is used. Raises `Exhausted` above the limit."""
         note = used_at(fault.where, call.outer) if isinstance(fault.where, Span) else ()
         self.faults.append(replace(fault, related=(*fault.related, *note)))
         if len(self.faults) > MAX_FAULTS:
             raise Exhausted()
 
     def whole(self, call: Call, expression: Expression, indices: tuple[int, ...], span: Span) -> int | None:
-        """The number that an expression is in the copy of `indices`; None after a division that is not exact."""
+        """The value of an expression in the copy of `indices`; None after a division that is not exact."""
         try:
             return evaluate(expression, indices)
         except ArithmeticError as e:
@@ -42,7 +42,7 @@ class CallReporter:
     def number(
         self, call: Call, parameter: Parameter, value: Expression | float, indices: tuple[int, ...], k: int = 0
     ) -> int | float | None:
-        """The number that an argument, the k-th of several, is in this copy; None after a fault."""
+        """The value of an argument, the k-th of several, in this copy; None after a fault."""
         span = call.at(f"{parameter.name}.{k}" if parameter.kind.many else parameter.name)
         number = value if isinstance(value, float) else self.whole(call, value, indices, span)
         if number is None:

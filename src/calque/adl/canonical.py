@@ -1,4 +1,4 @@
-"""Canonical text: every argument and default, no definition, one way to write each thing."""
+"""Canonical text: all arguments with their values, no definitions, and one way to write each thing."""
 
 from collections.abc import Mapping
 
@@ -23,7 +23,7 @@ def call_text(call: Call, indices: Indices = None, names: Mapping[int, str] | No
     names = names or {}
     label = f" @ {call.label}" if call.label else ""
     if call.name == "repeat":
-        # The numbers of this copy stand instead of the indices around; the others need names of their own.
+        # Indices of the copies around are written as numbers; the others need different names.
         outer = has_index(call.args["body"], call.depth, len(indices or ()))
         name = f"i{call.depth + 1}" if outer else "i"
         n, body = call.args["n"], call.args["body"]

@@ -1,4 +1,4 @@
-"""The checker: a definition as a checked tree, or every error in it, before a weight exists."""
+"""The checker: it turns a definition into a checked tree, or reports every error in it, before weights exist."""
 
 import hashlib
 from collections.abc import Callable, Mapping
@@ -36,9 +36,7 @@ class CheckedDefinition:
 
 @no_collection()
 def check(text: Text, library: Library, reader: Reader = parse_some) -> CheckedDefinition:
-    """The checked tree of a definition. Raises every error that can be reported together, each with an edit that mends it where
-    there is one.
-    """
+    """The checked tree of a definition. Raises all errors together, each with an edit that corrects it where one is known."""
     signatures = {name: layer.signature() for name, layer in library.items()}
 
     def attempt(text: Text, trial: bool = False) -> _Attempt:
@@ -54,7 +52,7 @@ def check(text: Text, library: Library, reader: Reader = parse_some) -> CheckedD
 
 
 class _Attempt(NamedTuple):
-    """The result of checking a text: its `faults`, or else its warnings, and its work in steps of about ten microseconds."""
+    """The result of checking a text: its faults or, without faults, its warnings; `work` in steps of about ten microseconds."""
 
     checked: CheckedDefinition | None
     faults: list[Diagnostic]
@@ -65,7 +63,7 @@ class _Attempt(NamedTuple):
 def _attempt(
     text: Text, library: Library, signatures: Mapping[str, Signature], reader: Reader, trial: bool
 ) -> _Attempt:
-    """Check a text once. Raises where it is too large. A `trial` has a lower limit and looks for no similar names."""
+    """Checks a text once. Raises where it is too large. A `trial` has a lower limit and does not look for similar names."""
     program = expand(text, signatures, reader, similar=not trial)
     walk = Walk(library, program.faults, MAX_NODES // 3 if trial else MAX_NODES, similar=not trial)
     encoder, decoder = walk.sides(program.encoder, program.decoder, program.width)
@@ -78,7 +76,7 @@ def _attempt(
         values: dict[str, object] = {"what": "parameters", "limit": MAX_PARAMETERS, "found": parameters}
         raise CalqueError(Diagnostic("C401", Span(text, 0, 0), values))
     canonical = program_text(program.width, program.encoder, program.decoder)
-    if len(canonical) > MAX_TOKENS:  # what is stored has to be read again: every token has at least one character
+    if len(canonical) > MAX_TOKENS:  # canonical text has to be readable again; every token has at least one character
         tokenize(Text("canonical text", canonical))
     warnings = program.warnings
     if not walk.reads_source:
@@ -90,8 +88,8 @@ def _attempt(
 def _advised(
     first: _Attempt, text: Text, signatures: Mapping[str, Signature], attempt: Callable[[Text, bool], _Attempt]
 ) -> list[Diagnostic]:
-    """The faults of a text, each with the edit that mends it where there is one."""
-    from calque.adl.advice import advise, desk_for  # faulty texts alone need it
+    """The faults of a text, each with an edit that corrects it where one is known."""
+    from calque.adl.advice import advise, desk_for  # only faulty texts need it
 
     def again(edited: Text) -> tuple[list[Diagnostic], int]:
         other = attempt(edited, True)
@@ -102,7 +100,7 @@ def _advised(
 
 
 def _distinct(faults: list[Diagnostic]) -> list[Diagnostic]:
-    """Each fault once, in the order of the text: every copy of a repetition and every use of a definition repeats it."""
+    """Each fault once, in the order of the text: copies of a repetition and uses of a definition repeat it."""
     seen: dict[tuple[str, object], Diagnostic] = {}
     for fault in faults:
         where = (fault.where.start, fault.where.end) if isinstance(fault.where, Span) else None

@@ -1,4 +1,4 @@
-"""Delayed garbage collection: checking a text makes thousands of small objects, and nearly all of them are kept."""
+"""Delayed garbage collection: checking a text creates thousands of small objects, nearly all of which are kept."""
 
 import gc
 from collections.abc import Iterator
@@ -7,7 +7,7 @@ from contextlib import contextmanager
 
 @contextmanager
 def no_collection() -> Iterator[None]:
-    """No collection inside the block: the objects of a text are bounded in number, and collecting takes as long as the check."""
+    """No collection inside the block: the number of objects is bounded, and collecting would take as long as the check."""
     on = gc.isenabled()
     gc.disable()
     try:

@@ -1,6 +1,6 @@
-"""The expanded tree: definitions and settings are gone, arguments are bound, repetitions stand symbolically.
+"""The expanded tree: definitions and settings are resolved, arguments are bound, repetitions are kept as such.
 
-It is what canonical text prints. Numbers that depend on the copy of a repetition are expressions in its `Index`.
+Canonical text is printed from it. Numbers that depend on the copy of a repetition are expressions in its `Index`.
 """
 
 from collections.abc import Mapping
@@ -31,7 +31,7 @@ Expression = int | Index | Sum
 
 @dataclass(frozen=True, slots=True)
 class CoreSource:
-    """An encoder point and the chain behind it."""
+    """An encoder point and the chain after it."""
 
     label: str
     index: Expression | None
@@ -41,10 +41,10 @@ class CoreSource:
 
 @dataclass(frozen=True, slots=True)
 class Call:
-    """A primitive with every argument bound, defaults filled in. `spans` says where arguments were written.
+    """A layer or `repeat` with every argument bound, defaults included. `spans` are the places of written arguments.
 
-    A call of the signature `HOLE` stands where a faulty term was, so that its neighbours are still checked. `outer` is
-    the outermost call of a user's definition that led here.
+    A call of the signature `HOLE` replaces a faulty term, so that its neighbours are still checked. `outer` is the outermost call
+    of a user's definition that led here.
     """
 
     signature: Signature
@@ -71,7 +71,7 @@ Bound = Expression | float | bool | str | None | CoreSource | CallChain | tuple[
 
 
 def chains_in(bound: "Bound") -> tuple[CallChain, ...]:
-    """The chains of layers that an argument holds: a body or several. A source holds none."""
+    """The chains of layers in an argument: one body or several. A source has none."""
     if not isinstance(bound, tuple) or not bound:
         return ()
     calls = tuple(part for part in bound if isinstance(part, Call))
@@ -79,15 +79,15 @@ def chains_in(bound: "Bound") -> tuple[CallChain, ...]:
 
 
 def numbers_in(bound: "Bound") -> tuple[Expression | float, ...]:
-    """The numbers that an argument holds, one or several."""
+    """The numbers in an argument, one or several."""
     parts = bound if isinstance(bound, tuple) else (bound,)
     return tuple(part for part in parts if isinstance(part, int | float | Index | Sum))
 
 
 def evaluate(expression: Expression, indices: tuple[int, ...]) -> int:
-    """The number an expression is in one copy; `indices[k]` is the copy of the repetition of depth k + 1.
+    """The value of an expression in one copy; `indices[k]` is the copy of the repetition of depth k + 1.
 
-    Raises `ArithmeticError` with the division that is not exact.
+    Raises `ArithmeticError` for a division that is not exact.
     """
     if isinstance(expression, int):
         return expression
@@ -110,7 +110,7 @@ def apply(op: str, a: int, b: int) -> int:
 
 
 def has_index(bound: "Bound | Call", above: int, below: int = 0) -> bool:
-    """Does a value name the index of a repetition of a depth in (`below`, `above`]?"""
+    """Whether a value uses the index of a repetition whose depth is in (`below`, `above`]."""
     if isinstance(bound, Index):
         return below < bound.depth <= above
     if isinstance(bound, Sum):

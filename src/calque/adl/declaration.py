@@ -1,11 +1,11 @@
 """The values that the language and the layers exchange. Nothing here imports torch.
 
-The checker makes a `Site` for every layer, and a `BodyArg` or `SourceArg` for every chain and source among its arguments. The layer
-answers with its width, with a `StateShape` where a label makes its state available, with a `Cost`, or with a `Fault`.
+The checker creates a `Site` for every layer, and a `BodyArg` or `SourceArg` for every chain and source among its arguments. The
+layer returns its width, a `StateShape` where a label makes its state available, and a `Cost`, or it raises a `Fault`.
 
-A cost is known before the layer is built; `calque explain` adds costs up. Multiply-adds are those of products with matrices, of
-weights with inputs, of queries with keys, of attention weights with values: half of what `torch.utils.flop_counter` counts. Work
-element by element (norms, activations, gates, sums, scans, windows of fixed weights) is not counted. None means not declared.
+A cost is known before the layer is built; `calque explain` adds costs up. Multiply-adds are those of matrix products: of weights
+with inputs, of queries with keys, of attention weights with values; half of what `torch.utils.flop_counter` counts. Elementwise
+work (norms, activations, gates, sums, scans, windows of fixed weights) is not counted. None means not declared.
 """
 
 import math
@@ -24,21 +24,21 @@ LayerArguments: TypeAlias = Any
 
 
 class StateShape(NamedTuple):
-    """What a cell hands over at a bridge: the kind of cell and its width."""
+    """The state that a cell passes to another one: the kind of cell and its width."""
 
     kind: str
     width: int
 
 
 class PointInfo(NamedTuple):
-    """What the checker knows of an encoder point: its width and, on a cell, the state it ends in."""
+    """What the checker knows about an encoder point: its width and, for a cell, its final state."""
 
     width: int
     state: StateShape | None = None
 
 
 class SourceArg(NamedTuple):
-    """A bound source: the point's key in `Context.sources`, what is known of it, and the width behind its own chain."""
+    """A bound source: the point's key in `Context.sources`, the point, and the width after the chain that follows it."""
 
     key: str
     point: PointInfo
@@ -46,16 +46,16 @@ class SourceArg(NamedTuple):
 
 
 class BodyArg(NamedTuple):
-    """A bound chain: its width out."""
+    """A bound chain: its output width."""
 
     width: int
 
 
 @dataclass(frozen=True)
 class Site:
-    """Where a layer stands: its side, the width that comes in, its path, and the label it carries.
+    """The position of a layer: its side, its input width, its path, and its label.
 
-    `gamma` is a constant of the data that the model is for: the mean length of its sources divided by that of its targets.
+    `gamma` is a constant of the training data: the mean length of sources divided by the mean length of targets.
     """
 
     side: str
@@ -66,7 +66,7 @@ class Site:
 
 
 class Fault(Exception):
-    """A layer's refusal of its arguments or its site: a code and the values of its sentence; the checker adds the place."""
+    """Raised by a layer whose arguments do not fit each other or the site: a code and its fields; the checker adds the place."""
 
     def __init__(self, code: str, at: str | None = None, **fields: object):
         self.code, self.at, self.fields = code, at, fields
@@ -77,8 +77,8 @@ class Products(NamedTuple):
     """Multiply-adds of one row.
 
     position  per position
-    visible   besides, per position and position that it looks at: n of them in `forward`, t at step t
-    source    besides, per position and source position
+    visible   in addition, per position and visible position: n of them in `forward`, t at step t
+    source    in addition, per position and source position
     memory    once per sentence, per source position
     among     once per sentence, per pair of source positions
     ahead     once per sentence, per target position reserved for it: the capacity of the state
@@ -98,7 +98,7 @@ class Products(NamedTuple):
         return Products(*(a + b for a, b in zip(self, other, strict=True)))
 
     def per_position(self, length: int, source: int) -> int:
-        """Of one position that sees `length` positions and `source` source positions, without what is computed once."""
+        """Of one position that sees `length` positions and `source` source positions, without the parts computed once."""
         return self.position + self.visible * length + self.source * source
 
     def per_source(self, source: int) -> int:
@@ -142,11 +142,11 @@ class Held(NamedTuple):
 
 
 class Reach(NamedTuple):
-    """Which positions of its input an output sees, relative to its own, and how a signal comes from there.
+    """The input positions that an output sees, relative to its own, and the operations between them.
 
     first, last  the earliest and the latest position; infinite where there is no bound
-    sequential   operations that wait for each other over n positions, at least: `1`, `log n` or `n`
-    path         operations between an input and an output as far apart as can be: `1` or `n`
+    sequential   operations over n positions that must run one after the other, at least: `1`, `log n` or `n`
+    path         operations between the most distant input and output: `1` or `n`
     """
 
     first: float = 0
@@ -156,29 +156,29 @@ class Reach(NamedTuple):
 
 
 HERE = Reach()
-"""The position itself alone."""
+"""Only the position itself."""
 BEFORE = Reach(-math.inf, 0)
 """Every position up to its own, each directly."""
 EVERYWHERE = Reach(-math.inf, math.inf)
 """Every position, each directly."""
 
 TOGETHER, FED, BACKWARDS = "together", "fed", "backwards"
-"""How a layer runs its bodies: side by side on its input; one position after the other, on the last output too; reversed."""
+"""How a layer runs its bodies: side by side on its input; position by position, with the last output as input; reversed."""
 
 
 COMPUTED, INPUT, SUM = "computed", "input", "sum"
-"""What a layer's output is: something that it computes; its input as it came; the sum of its bodies' outputs."""
+"""The output of a layer: computed; its unchanged input; the sum of its bodies' outputs."""
 
 
 class Cost(NamedTuple):
-    """What a layer costs, its bodies left out; None: not declared.
+    """The cost of a layer without its bodies; None: not declared.
 
-    parameters  numbers it learns
+    parameters  learned numbers
     products    multiply-adds
     state       numbers in its decoding state
-    reach       what an output sees besides what its bodies see
-    bodies      how it runs them
-    output      what its output is
+    reach       positions that an output sees, apart from those that its bodies see
+    bodies      how it runs its bodies
+    output      how its output is made
     """
 
     parameters: int = 0
@@ -191,7 +191,7 @@ class Cost(NamedTuple):
 
 @runtime_checkable
 class LayerType(Protocol):
-    """What the checker needs of a layer's class; `calque.layers.contract.Layer` describes each member."""
+    """The members of a layer's class that the checker uses; `calque.layers.contract.Layer` describes them."""
 
     @property
     def name(self) -> str: ...

@@ -1,6 +1,6 @@
 """Expansion: settings and definitions disappear, every argument is bound to the signature of its primitive.
 
-Definitions are hygienic: a body sees the names of its own scope. A fault inside a prelude body is shown where the user called it.
+Definitions are hygienic: a body sees the names of its own scope. A fault inside a prelude body is shown at the user's call.
 """
 
 from collections.abc import Iterator, Mapping
@@ -40,7 +40,7 @@ WORDS = ("yes", "no", "none")
 
 
 class Expander(NumberReader):
-    """Expands values in scopes. `entered` notes the user's definitions that are used."""
+    """Expands values in scopes. `entered` are the user's definitions that are used."""
 
     def __init__(self, signatures: Mapping[str, Signature], faults: list[Diagnostic]):
         super().__init__(signatures, faults)
@@ -49,7 +49,7 @@ class Expander(NumberReader):
 
     @property
     def work(self) -> int:
-        """The steps taken so far."""
+        """The steps of the expansion so far."""
         return self.steps + 2 * self.calls + self.numbers
 
     # -- chains
@@ -63,7 +63,7 @@ class Expander(NumberReader):
         raise self.fail("C110", value.span, expected="a layer", found=describe(value))
 
     def attempt(self, value: Value, scope: Scope) -> CallChain:
-        """A chain, or a hole in the place of a faulty one, so that its neighbours are still checked."""
+        """A chain, or a hole instead of a faulty one, so that its neighbours are still checked."""
         try:
             return self.chain(value, scope)
         except Abandoned:
@@ -73,9 +73,11 @@ class Expander(NumberReader):
             return (self.made(HOLE, {}, value.span, {}),)
 
     def made(self, signature: Signature, args: Mapping[str, Bound], span: Span, spans: Mapping[str, Span]) -> Call:
+        """A call at the current repetition and definition."""
         return Call(signature, args, None, self.place(span), spans, self.repeats, self.outer)
 
     def labelled(self, chain: CallChain, labels: tuple[Label, ...]) -> CallChain:
+        """A chain with labels on its last layer."""
         if not labels:
             return chain
         calls = list(chain)
@@ -89,12 +91,13 @@ class Expander(NumberReader):
         return tuple(calls)
 
     def count(self, span: Span) -> None:
-        """One layer more."""
+        """Counts a layer. Raises `Exhausted` above the limit."""
         self.calls += 1
         if self.calls > MAX_CALLS:
             raise self.limit("layers", MAX_CALLS, span)
 
     def term(self, term: Term, scope: Scope) -> CallChain:
+        """The layers that a term stands for."""
         bound = scope.find(term.name)
         if isinstance(bound, Closure):
             if term.arguments is not None:
@@ -114,6 +117,7 @@ class Expander(NumberReader):
         return (self.primitive(signature, term, scope),)
 
     def definition(self, term: Term, definition: Definition, scope: Scope) -> CallChain:
+        """The body of a definition, expanded with the arguments of a term."""
         with self.inside(term, definition, scope) as inner:
             return self.chain(definition.statement.value, inner)
 
@@ -145,7 +149,7 @@ class Expander(NumberReader):
             self.origin, self.outer = before
 
     def primitive(self, signature: Signature, term: Term, scope: Scope) -> Call:
-        """A call of a layer or of `repeat` with every argument bound."""
+        """A call of a layer or of `repeat` with all arguments bound."""
         self.count(term.span)
         given, good = self.bind_names(signature, term)
         args: dict[str, Bound] = {}
@@ -173,7 +177,7 @@ class Expander(NumberReader):
 
     @contextmanager
     def repetition(self, given: Mapping[str, WrittenArgument], scope: Scope) -> Iterator[Scope]:
-        """The scope of a repetition's body, which knows the index."""
+        """The scope of a repetition's body, which contains the index."""
         name = self.index_name(given["index"]) if "index" in given else "i"
         inner = scope.extended({name: Index(self.repeats + 1)})
         if "body" not in given:
@@ -194,7 +198,7 @@ class Expander(NumberReader):
         scope: Scope,
         spans: dict[str, Span],
     ) -> Bound:
-        """The value of an argument, its default where it is left out; `spans` gets where it was written."""
+        """The value of an argument, or its default; the place of a written argument is added to `spans`."""
         if written is None:
             return self.default(parameter)
         spans[parameter.name] = self.place(self.through(written.value, scope)[0].span)
@@ -206,7 +210,7 @@ class Expander(NumberReader):
             return self.bound(parameter, written, scope, signature.name)
 
     def index_name(self, given: WrittenArgument) -> str:
-        """The name of a repetition's index, which has to be fresh."""
+        """The name of a repetition's index. Raises where it is a reserved word."""
         value = given.value
         name = bare_name(value)
         if name is None:
@@ -216,13 +220,13 @@ class Expander(NumberReader):
         return name
 
     def literal_zero(self, value: Value, scope: Scope) -> None:
-        """Raises where `repeat` is written with a literal 0."""
+        """Raises where the count of `repeat` is a literal 0."""
         value, scope = self.through(value, scope)
         if isinstance(value, Number) and value.value == 0:
             raise self.fail("C402", value.span)
 
     def settle(self, signature: Signature, args: dict[str, Bound], spans: Mapping[str, Span], term: Term) -> None:
-        """Keep exactly one of two groups of arguments; the first one's defaults where neither is given."""
+        """Keeps exactly one of two groups of arguments: the one that is given, or the first with its defaults."""
         first, second = signature.either or ((), ())
         one = [name for name in first if name in spans and args[name] is not None]
         other = [name for name in second if args[name] is not None]
@@ -241,7 +245,7 @@ class Expander(NumberReader):
     # -- arguments
 
     def default(self, parameter: Parameter) -> Bound:
-        """The value of an argument that is left out. A missing one without a default is reported already."""
+        """The value of an argument that is left out. One without a default has already been reported."""
         default = parameter.default
         if isinstance(default, Required):
             raise Abandoned()
@@ -299,7 +303,7 @@ class Expander(NumberReader):
         return word == "yes"
 
     def source(self, value: Value, scope: Scope, kind: Point) -> CoreSource:
-        """A point of the encoder and the chain behind it; a parameter or definition that is a source may head it."""
+        """A point of the encoder and the chain after it; it may begin with a parameter or definition that is a source."""
         head, rest = (value.parts[0], value.parts[1:]) if isinstance(value, ChainSyntax) else (value, ())
         inner, inner_scope = self.through(head, scope)
         named = named_source(inner, inner_scope)

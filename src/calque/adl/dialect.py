@@ -1,4 +1,4 @@
-"""The dialects, and statements as text: what a dialect says, said in the language."""
+"""The dialects, and statements as text: a dialect translated into the language."""
 
 from collections.abc import Mapping, Sequence
 
@@ -11,10 +11,10 @@ DIALECTS = ("calque", "acl18")
 
 
 def reader(dialect: str, settings: Mapping[str, Statement] | None = None) -> Reader:
-    """How the texts of a dialect are read, with `settings` in the place of theirs."""
+    """The reader of a dialect; `settings` replace those of the text."""
     given = settings or {}
     if dialect == "acl18":
-        from calque.adl import acl18  # the other dialect alone needs it
+        from calque.adl import acl18  # only this dialect needs it
 
         return lambda text: acl18.read(text, given)
     return overriding(parse_some, given)
@@ -26,7 +26,7 @@ def text_of(statements: Sequence[Statement]) -> str:
 
 
 def statement_text(statement: Statement) -> str:
-    """A statement as it could have been written."""
+    """A statement as text."""
     head = statement.name
     if statement.parameters is not None:
         written = (p.name if p.default is None else f"{p.name}={value_text(p.default)}" for p in statement.parameters)
@@ -35,7 +35,7 @@ def statement_text(statement: Statement) -> str:
 
 
 def value_text(value: Value) -> str:
-    """A value as it could have been written."""
+    """A value as text."""
     if isinstance(value, Number):
         return repr(value.value)
     if isinstance(value, Operation):

@@ -1,29 +1,29 @@
-"""What turns one definition into another: edits at paths, equal ones together, each with the parameters it brings.
+"""The edits that turn one definition into another, at paths; equal edits are put together, each with its parameters.
 
-Chains of the normal forms are aligned at least cost: 2 for each layer that is inserted or deleted, also around others, 3 for a
-layer without chains in the place of another, 1 for each changed argument, 3 at most. Long chains are aligned in a band around their
-diagonal, which is widened until the cost no longer falls.
+Chains of the normal forms are aligned with the least cost: 2 for each layer that is inserted or deleted, also around others; 3 for
+replacing a layer without chains; 1 for each changed argument, 3 at most. Long chains are aligned in a band around the diagonal,
+which is widened until the cost no longer falls.
 """
 
 from collections.abc import Callable, Hashable, Iterator
 from dataclasses import dataclass, replace
 
 from calque.adl.check import CheckedDefinition
-from calque.adl.normal import Item, Items, Normal, NormalSource, Numbering, Place, brief, normal, source_text, word
+from calque.adl.normal import Item, Items, Normal, NormalSource, Numbering, PointPath, brief, normal, source_text, word
 
 _FAR = 10**9
 Run = tuple[int, int]
 Step = tuple[Run, Run]
-"""Layers `[from, to)` of one chain beside those of the other: one and one, one and none, or one around several."""
+"""Layers `[from, to)` of one chain aligned with those of the other: one and one, one and none, or one around several."""
 
 
 @dataclass(frozen=True)
 class Edit:
-    """An edit and every place where it is made.
+    """An edit and all its places.
 
-    `kind` is `insert`, `delete`, `wrap` (a layer around others), `unwrap`, `replace`, `change` (of arguments or sources)
-    or `width` (other parameters, since it receives other widths). `places` are paths in the second definition for insertions,
-    else in the first. `layers` and `parameters` are the differences in number, summed over all places.
+    `kind` is `insert`, `delete`, `wrap` (a layer around others), `unwrap`, `replace`, `change` (of arguments or sources) or `width`
+    (other parameters because the input widths differ). `places` are paths, in the second definition for `insert` and `wrap`, else
+    in the first. `layers` and `parameters` are the differences in number, summed over all places.
     """
 
     kind: str
@@ -48,7 +48,7 @@ class Edit:
 
 
 def diff(a: CheckedDefinition, b: CheckedDefinition) -> tuple[Edit, ...]:
-    """The edits from `a` to `b`; none where the two are equal."""
+    """The edits from `a` to `b`; none where both are equal."""
     return _Diff(normal(a), normal(b)).edits()
 
 
@@ -56,18 +56,18 @@ class _Diff:
     def __init__(self, a: Normal, b: Normal):
         self.a, self.b = a, b
         self.numbers = Numbering()
-        self.moved: dict[Place, Place] = {}
-        self.found: list[Edit] = []
+        self.moved: dict[PointPath, PointPath] = {}
+        self.made: list[Edit] = []
         self.costs: dict[tuple[int, int], int] = {}
         self.steps: dict[tuple[int, int], list[Step]] = {}
 
     def edits(self) -> tuple[Edit, ...]:
         if self.a.width != self.b.width:
-            self.found.append(Edit("change", "d", f"{self.a.width} -> {self.b.width}", ("d",), 0, 0))
+            self.made.append(Edit("change", "d", f"{self.a.width} -> {self.b.width}", ("d",), 0, 0))
         self.chain(self.a.encoder, self.b.encoder)
         self.chain(self.a.decoder, self.b.decoder)
         together: dict[tuple[str, str, str], Edit] = {}
-        for edit in self.found:
+        for edit in self.made:
             key = (edit.kind, edit.what, edit.to)
             before = together.get(key, replace(edit, places=(), layers=0, parameters=0))
             together[key] = replace(
@@ -90,7 +90,7 @@ class _Diff:
         return self.numbers.chain(thing, at) if isinstance(thing, Items) else self.numbers.item(thing, at)
 
     def _aligned(self, source: NormalSource) -> Hashable:
-        if source.text == "@end":  # the end stays the end, whatever comes before it
+        if source.text == "@end":  # `@end` stays the same point, whatever comes before it
             return (*self.b.encoder.place, len(self.b.encoder.items))
         return self.moved.get(source.place, ("gone", source.place))
 
@@ -110,26 +110,26 @@ class _Diff:
                 self.go(item)
             for item in ys if not xs else ():
                 self.come(item)
-            if xs and ys:  # what a layer came around keeps its own outputs
+            if xs and ys:  # layers that are wrapped keep their outputs
                 self.moved.setdefault((*a.place, a.first + to_i), (*b.place, b.first + to_j))
 
     def wrap(self, kind: str, around: Item, chain: Items, run: Run) -> None:
-        """A layer of one side, around a run of the other side's chain."""
+        """Adds the edit for a layer of one definition around a run of layers of the other."""
         held = _run(chain, *run)
         part = self.around(around, held, kind == "wrap")[1]
         inner = dict(around.parts)[part]
         sign = 1 if kind == "wrap" else -1
         more = around.total - sum(item.total for item in inner.items)
         layers = around.size - inner.size
-        self.found.append(Edit(kind, brief(around, part), "", (around.path,), sign * layers, sign * more))
+        self.made.append(Edit(kind, brief(around, part), "", (around.path,), sign * layers, sign * more))
         one, two = (held, inner) if kind == "wrap" else (inner, held)
         self.chain(one, two)
 
     def come(self, item: Item) -> None:
-        self.found.append(Edit("insert", brief(item), "", (item.path,), item.size, item.total))
+        self.made.append(Edit("insert", brief(item), "", (item.path,), item.size, item.total))
 
     def go(self, item: Item) -> None:
-        self.found.append(Edit("delete", brief(item), "", (item.path,), -item.size, -item.total))
+        self.made.append(Edit("delete", brief(item), "", (item.path,), -item.size, -item.total))
 
     def pair(self, a: Item, b: Item) -> None:
         if self.left(a) == self.right(b):
@@ -144,21 +144,21 @@ class _Diff:
             return
         if a.name != b.name:
             layers, parameters = b.size - a.size, b.total - a.total
-            self.found.append(Edit("replace", brief(a), brief(b), (a.path,), layers, parameters))
+            self.made.append(Edit("replace", brief(a), brief(b), (a.path,), layers, parameters))
             return
         changes = [f"{name}: {word(v)} -> {word(w)}" for (name, v), (_, w) in self.changed(a, b)]
         changes += [f"{name}: {_rereading(s, t)}" for name, s, t in self.reread(a, b)]
         own = b.own - a.own
         if changes:
-            self.found.append(Edit("change", a.name, ", ".join(changes), (a.path,), 0, own))
+            self.made.append(Edit("change", a.name, ", ".join(changes), (a.path,), 0, own))
         elif own:
             received = " -> ".join(", ".join(map(str, widths)) for widths in (a.widths, b.widths))
-            self.found.append(Edit("width", a.name, received, (a.path,), 0, own))
+            self.made.append(Edit("width", a.name, received, (a.path,), 0, own))
         for one, two in self.below(a, b):
             self.chains(one, two)
 
     def chains(self, a: Items | None, b: Items | None) -> None:
-        """Edits of a chain below a layer; None where the layer has no such chain."""
+        """Adds the edits of a chain below a layer; None for a layer without that chain."""
         if a is not None and b is not None:
             self.chain(a, b)
             return
@@ -168,7 +168,7 @@ class _Diff:
             self.come(item)
 
     def follow(self, a: Item, b: Item) -> None:
-        """The points inside two equal layers are the same points."""
+        """Records that the points inside two equal layers are the same."""
         for (_, one), (_, two) in zip(a.parts, b.parts, strict=True):
             self.moved[(*one.place, 0)] = (*two.place, 0)
             for k, (x, y) in enumerate(zip(one.items, two.items, strict=True), 1):
@@ -179,7 +179,7 @@ class _Diff:
         return (pair for pair in zip(a.args, b.args, strict=True) if pair[0] != pair[1])
 
     def reread(self, a: Item, b: Item) -> Iterator[tuple[str, NormalSource | None, NormalSource | None]]:
-        """Sources that are other points."""
+        """Sources that read another point."""
         for (name, s), (_, t) in zip(a.sources, b.sources, strict=True):
             if (s is None) != (t is None) or (s and t and self._aligned(s) != t.place):
                 yield name, s, t
@@ -201,7 +201,7 @@ class _Diff:
         return self.costs[self.left(a), self.right(b)]
 
     def exchange(self, a: Item, b: Item) -> int:
-        """The cost of one layer in the place of another."""
+        """The cost of replacing one layer by another."""
         x, y = self.left(a), self.right(b)
         if x == y:
             return 0
@@ -210,7 +210,7 @@ class _Diff:
         return self.costs[x, y]
 
     def cheapest(self, a: Item, b: Item) -> tuple[int, str]:
-        """The cost of one layer in the place of another, and how: as it is, or one around the other."""
+        """The cost of replacing one layer by another, and how: directly, or with one around the other."""
         if a.name == b.name:
             changes = sum(1 for _ in self.changed(a, b)) + sum(1 for _ in self.reread(a, b))
             return min(3, changes) + sum(self.distance(one, two) for one, two in self.below(a, b)), "change"
@@ -222,7 +222,7 @@ class _Diff:
         return min(ways)
 
     def around(self, item: Item, held: Items, comes: bool) -> tuple[int, str]:
-        """The cost of wrapping a chain in a layer, or of unwrapping it, and the part that holds the chain."""
+        """The cost of wrapping a chain in a layer, or of unwrapping it, and the name of the part with the chain."""
         ways = []
         for name, part in item.parts:
             inside = self.distance(held, part) if comes else self.distance(part, held)
@@ -230,7 +230,7 @@ class _Diff:
         return min(ways)
 
     def align(self, a: Items, b: Items) -> list[Step]:
-        """The alignment of two chains at least cost: pairs of places, None where a layer has no partner."""
+        """The alignment of two chains with the least cost."""
         key = self.left(a), self.right(b)
         if key not in self.steps:
             xs, ys = a.items, b.items
@@ -251,10 +251,10 @@ class _Diff:
     def middle(self, xs: tuple[Item, ...], ys: tuple[Item, ...]) -> tuple[int, list[Step]]:
         width, cost, steps = 16, _FAR, list[Step]()
         while True:
-            found, way = self.band(xs, ys, width)
-            if found >= cost:
+            wider, way = self.band(xs, ys, width)
+            if wider >= cost:
                 break
-            cost, steps = found, way
+            cost, steps = wider, way
             if width >= max(len(xs), len(ys)):
                 break
             width *= 4
@@ -267,7 +267,7 @@ class _Diff:
         return cost, steps
 
     def band(self, xs: tuple[Item, ...], ys: tuple[Item, ...], width: int) -> tuple[int, list[Step]]:
-        """The cheapest alignment that strays at most `width` from the diagonal between the two corners."""
+        """The cheapest alignment that is at most `width` away from the diagonal between both corners."""
         n, m = len(xs), len(ys)
         low, high = min(0, m - n) - width, max(0, m - n) + width
         above = [0]

@@ -1,4 +1,4 @@
-"""How the language reports faults: the place to point at inside definitions, and when to stop."""
+"""How the language reports faults: which place is shown for a fault inside a definition, and when the check stops."""
 
 from collections.abc import Iterable
 from itertools import islice
@@ -30,8 +30,8 @@ def used_at(where: Span, call: Span | None) -> tuple[tuple[Span, str], ...]:
 class Reporter:
     """Collects `faults`.
 
-    `similar`: suggest similar names. `origin` is the user's innermost call, shown instead of a place in the prelude; `outer` is the
-    outermost call of a user's definition, shown beside a place in that definition.
+    `similar`: suggest similar names. `origin` is the user's innermost call, which is shown instead of a place in the prelude.
+    `outer` is the outermost call of a user's definition, which is shown together with a place in that definition.
     """
 
     def __init__(self, faults: list[Diagnostic]):
@@ -42,11 +42,11 @@ class Reporter:
         self.similar = True
 
     def place(self, span: Span) -> Span:
-        """Where to point: the user's call while a prelude body is being expanded."""
+        """The place to show: the user's call while the body of a prelude definition is expanded."""
         return self.origin if self.origin is not None and span.text.name == PRELUDE else span
 
     def fail(self, code: str, span: Span, fix: Fix | None = None, **fields: object) -> Abandoned:
-        """Record a fault; the caller raises the result."""
+        """Records a fault; the caller raises the result."""
         where = self.place(span)
         self.faults.append(Diagnostic(code, where, fields, fix, used_at(where, self.outer)))
         if len(self.faults) > MAX_FAULTS:
@@ -54,14 +54,14 @@ class Reporter:
         return Abandoned()
 
     def limit(self, what: str, limit: int, span: Span) -> Exhausted:
-        """Record that the text exceeds a limit."""
+        """Records that the text exceeds a limit."""
         self.fail("C401", span, what=what, limit=limit, found="more")
         return Exhausted()
 
     def near(self, name: str, known: Iterable[str]) -> str | None:
-        """The name most like `name`; none once the comparisons of a text reach their limit.
+        """The known name most similar to `name`; None once the comparisons of a text reach their limit.
 
-        Comparing two names takes time in proportion to the product of their lengths, which is counted.
+        The time of a comparison is proportional to the product of both lengths, which is counted.
         """
         names: dict[str, None] = {}
         for other in islice(known, MAX_NAMES if self.similar else 0):
@@ -73,13 +73,13 @@ class Reporter:
         return nearest(name, names)
 
     def unknown(self, code: str, name: str, span: Span, known: Iterable[str], **fields: object) -> Abandoned:
-        """Record an unknown name, with the known name most like it."""
+        """Records an unknown name, with the most similar known name."""
         near = self.near(name, known)
         fix = Fix(span, near) if near and span.text.name != PRELUDE else None
         return self.fail(code, span, fix, name=name, near=near, **fields)
 
     def nested(self, span: Span) -> "Reporter":
-        """Enter a body, a definition or an argument; the `with` block leaves it."""
+        """Enters a body, a definition or an argument; the end of the `with` block leaves it."""
         if self.nesting >= MAX_EXPANSION:
             raise self.limit("levels of definitions and bodies", MAX_EXPANSION, span)
         self.steps += 1

@@ -1,4 +1,4 @@
-"""How large a text may be. Every limit is tested before the objects that it bounds are made; `docs/spec.md` states them."""
+"""The limits of a text. Each is tested before the objects that it bounds are created; `docs/spec.md` lists them."""
 
 MAX_CHARACTERS = 100_000  # of a text, and of its canonical form
 MAX_TOKENS = 10_000  # names, numbers and marks of a text, and of its canonical form
@@ -8,7 +8,7 @@ MAX_OPERATIONS = 32  # operations within operations, definitions followed
 MAX_EXPANSION = 40  # bodies, definitions and arguments within one another
 MAX_STEPS = 4_000  # bodies, definitions and arguments expanded in all
 MAX_CALLS = 2_000  # layers of the expanded text, each repetition counted once
-MAX_NUMBERS = 25_000  # numbers evaluated in all; above MAX_TOKENS, so that no canonical text reaches it
+MAX_NUMBERS = 25_000  # numbers evaluated in all; more than MAX_TOKENS, so that no canonical text reaches it
 MAX_NUMBER = 10**15
 MAX_DIGITS = 18
 MAX_NODES = 3_000  # layers with all copies

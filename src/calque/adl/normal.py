@@ -1,7 +1,7 @@
-"""The normal form of a checked definition: what it computes, without the ways in which that can be written.
+"""The normal form of a checked definition: what it computes, whichever way it is written.
 
-Definitions, settings and defaults are gone already. Here chains are flat, `id` is nothing, a `repeat` is its copies, and an
-encoder point is a place, whatever its label is called and wherever it stands. `docs/spec.md`, section 12.
+The checked tree has no definitions, settings or defaults any more. In addition, chains are flat here, `id` disappears, a `repeat`
+is its copies, and an encoder point is a path, whatever the name of its label. `docs/spec.md`, section 12.
 """
 
 from collections.abc import Callable, Hashable
@@ -13,15 +13,15 @@ from calque.adl.declaration import SourceArg
 from calque.adl.signature import Body, Parameter, Point, SourceDefault
 from calque.adl.tree import CheckedChain, Node
 
-Place = tuple[Hashable, ...]
-"""A point of the encoder: the way to its chain, and how many layers of that stand before it."""
+PointPath = tuple[Hashable, ...]
+"""A point of the encoder: the path to its chain, and the number of layers before the point in that chain."""
 
 
 @dataclass(frozen=True, eq=False, slots=True)
 class NormalSource:
-    """What a layer reads of the encoder: the point, the chain behind it, and how it was written."""
+    """A source of a layer: the encoder point, the chain after it, and its text."""
 
-    place: Place
+    place: PointPath
     chain: "Items"
     text: str
     width: int
@@ -29,10 +29,10 @@ class NormalSource:
 
 @dataclass(frozen=True, eq=False, slots=True)
 class Item:
-    """A layer. `args` are its arguments but chains and sources; `own` its own parameters, `total` those below it too.
+    """A layer. `args` are its arguments without chains and sources.
 
-    `size` counts the layers, `widths` what it receives: from the layer before it, then from its sources. `place` is the
-    point before it.
+    `own` counts its own parameters, `total` also those of layers below it; `size` counts the layer and those below. `widths` are
+    its input widths: from the layer before it, then from its sources. `place` is the point before it.
     """
 
     name: str
@@ -44,21 +44,21 @@ class Item:
     total: int
     size: int
     path: str
-    place: Place
+    place: PointPath
     defaults: tuple[tuple[str, object], ...]
 
 
 @dataclass(frozen=True, eq=False, slots=True)
 class Items:
-    """A chain: layers one behind the other, none of them `id` or `repeat`; `first` counts those left out before them."""
+    """A chain: layers in a row, none of them `id` or `repeat`; `first` is the number of layers of the chain before these."""
 
     items: tuple[Item, ...]
-    place: Place
+    place: PointPath
     first: int = 0
 
     @property
     def size(self) -> int:
-        """How many layers there are, with those below."""
+        """The number of layers, including those below."""
         return sum(item.size for item in self.items)
 
 
@@ -72,7 +72,7 @@ class Normal:
 
     @property
     def parameters(self) -> int:
-        """How many numbers both sides learn."""
+        """The number of parameters of both sides."""
         return sum(item.total for side in (self.encoder, self.decoder) for item in side.items)
 
 
@@ -86,14 +86,14 @@ def normal(checked: CheckedDefinition) -> Normal:
 
 class _Maker:
     def __init__(self) -> None:
-        self.places: dict[str, Place] = {}
+        self.places: dict[str, PointPath] = {}
 
-    def chain(self, chain: CheckedChain, place: Place) -> Items:
+    def chain(self, chain: CheckedChain, place: PointPath) -> Items:
         items: list[Item] = []
         self.flatten(chain, place, items)
         return Items(tuple(items), place)
 
-    def flatten(self, chain: CheckedChain, place: Place, items: list[Item]) -> None:
+    def flatten(self, chain: CheckedChain, place: PointPath, items: list[Item]) -> None:
         for key, part in chain.items.items():
             if isinstance(part, CheckedChain):
                 self.flatten(part, place, items)
@@ -102,7 +102,7 @@ class _Maker:
             if key in chain.labels:
                 self.places[chain.labels[key]] = (*place, len(items))
 
-    def item(self, node: Node, place: Place) -> Item:
+    def item(self, node: Node, place: PointPath) -> Item:
         parameters = node.call.signature.parameters
         points = {p.name for p in parameters if isinstance(p.kind, Point)}
         parts = tuple(
@@ -125,7 +125,7 @@ class _Maker:
             tuple((p.name, p.default) for p in parameters),
         )
 
-    def source(self, node: Node, parameter: Parameter, place: Place) -> NormalSource | None:
+    def source(self, node: Node, parameter: Parameter, place: PointPath) -> NormalSource | None:
         source = _argument(node, parameter)
         if not isinstance(source, SourceArg):
             return None
@@ -141,11 +141,11 @@ def _argument(node: Node, parameter: Parameter) -> object:
 
 
 class Numbering:
-    """Numbers that are equal where items, or chains, of any number of normal forms are equal."""
+    """Numbers for items and chains of several normal forms: equal ones have the same number."""
 
     def __init__(self) -> None:
         self._known: dict[Hashable, int] = {}
-        self._of: dict[int, tuple[object, int]] = {}  # the object is kept, so that its id stays its own
+        self._of: dict[int, tuple[object, int]] = {}  # the object is kept, so that its id is not reused
 
     def chain(self, chain: Items, at: Callable[[NormalSource], Hashable]) -> int:
         """The number of a chain; `at` names the points of sources."""
@@ -165,7 +165,7 @@ class Numbering:
 
 
 def equal(a: CheckedDefinition, b: CheckedDefinition) -> bool:
-    """Do two definitions compute the same, with parameters of the same shapes in the same order?"""
+    """Whether two definitions compute the same, with parameters of the same shapes in the same order."""
     one, two, numbers = normal(a), normal(b), Numbering()
 
     return one.width == two.width and all(
@@ -175,7 +175,7 @@ def equal(a: CheckedDefinition, b: CheckedDefinition) -> bool:
 
 
 def brief(item: Item, hole: str | None = None) -> str:
-    """A layer's text without the arguments that have their fixed default; of the part `hole`, three dots."""
+    """A layer's text without arguments that have their defaults; the part `hole` becomes three dots."""
     defaults = dict(item.defaults)
     written = ["..." if name == hole else brief_chain(part) for name, part in item.parts]
     written += [f"{name}={word(value)}" for name, value in item.args if defaults.get(name) != value]
@@ -189,17 +189,17 @@ def brief(item: Item, hole: str | None = None) -> str:
 
 
 def brief_chain(chain: Items) -> str:
-    """A chain of such texts."""
+    """The text of a chain of layers, each as in `brief`."""
     return " -> ".join(brief(item) for item in chain.items) or "id"
 
 
 def source_text(source: NormalSource) -> str:
-    """A source with the chain behind it."""
+    """The text of a source with the chain after it."""
     return source.text + (f" -> {brief_chain(source.chain)}" if source.chain.items else "")
 
 
 def word(value: object) -> str:
-    """An argument's value as the language writes it."""
+    """The text of an argument's value."""
     if value is None:
         return "none"
     return ("yes" if value else "no") if isinstance(value, bool) else str(value)

@@ -14,12 +14,12 @@ from calque.ground.diagnostics import Diagnostic, Span
 
 
 def bare_name(value: Value) -> str | None:
-    """The name that a value is: without arguments, without labels."""
+    """The name of a value that is a name without arguments and labels; None for another value."""
     return value.name if isinstance(value, Term) and value.arguments is None and not value.labels else None
 
 
 class NumberReader(Binder):
-    """Works out numbers in scopes. `settings` are the values of `d`, `heads` and `p`; `read` notes the settings that are used."""
+    """Evaluates numbers in scopes. `settings` are the values of `d`, `heads` and `p`; `read` are the settings that are used."""
 
     def __init__(self, signatures: Mapping[str, Signature], faults: list[Diagnostic]):
         super().__init__(faults)
@@ -29,7 +29,7 @@ class NumberReader(Binder):
         self.numbers = self.operations = 0
 
     def through(self, value: Value, scope: Scope) -> tuple[Value, Scope]:
-        """Behind the names of parameters to what was written for them."""
+        """The value that was written for a parameter, where the value is the name of one."""
         while isinstance(value, Term) and value.arguments is None and not value.labels:
             bound = scope.find(value.name)
             if not isinstance(bound, Closure):
@@ -38,7 +38,7 @@ class NumberReader(Binder):
         return value, scope
 
     def real(self, value: Value, scope: Scope, parameter: Parameter) -> float | Expression:
-        """A number that need not be whole."""
+        """A number, whole or not."""
         if isinstance(value, Number):
             return value.value + 0.0  # a negative zero is zero
         word = bare_name(value)
@@ -49,12 +49,12 @@ class NumberReader(Binder):
         return float(number) if isinstance(number, int) else number
 
     def mismatch(self, parameter: Parameter, value: Value) -> Abandoned:
-        """A fault: a value of another kind."""
+        """Records a value of the wrong kind; the caller raises the result."""
         expected = parameter.kind.expects
         return self.fail("C108", value.span, name=parameter.name, expected=expected, found=describe(value))
 
     def setting(self, name: str, scope: Scope) -> int | float | None:
-        """The value of a setting, marked as read."""
+        """The value of a setting, which is marked as read; None for another name."""
         bound = scope.find(name)
         if isinstance(bound, SettingValue):
             self.read.add(bound.name)
@@ -81,7 +81,7 @@ class NumberReader(Binder):
         return number
 
     def named_number(self, name: str, span: Span, scope: Scope) -> Expression | None:
-        """What a name stands for: an index or a setting that is a whole number; None where it stands for something else."""
+        """The meaning of a name: an index or a setting that is a whole number; None for anything else."""
         bound = scope.find(name)
         if isinstance(bound, Index):
             return bound

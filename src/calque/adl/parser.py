@@ -1,4 +1,4 @@
-"""Recursive descent over the tokens. After a fault it continues at the next statement, so that all faults are reported together.
+"""A recursive descent parser. After a fault it continues at the next statement, so that all faults are reported together.
 
 program   = { statement newline }
 statement = NAME [ "(" parameter { "," parameter } ")" ] "=" value
@@ -35,7 +35,7 @@ _CLOSE = {"(": ")", "[": "]"}
 
 
 class _Stop(Exception):
-    """Leaves the current statement; the fault is recorded."""
+    """Ends the current statement; its fault is recorded."""
 
 
 def parse(text: Text) -> list[Statement]:
@@ -47,7 +47,7 @@ def parse(text: Text) -> list[Statement]:
 
 
 class ParseResult(NamedTuple):
-    """The statements that can be read, the faults of the others, and the names that those were to define."""
+    """The statements that can be read, the faults of the others, and the names that the others define."""
 
     statements: list[Statement]
     faults: list[Diagnostic]
@@ -58,7 +58,7 @@ class ParseResult(NamedTuple):
 def parse_some(text: Text) -> ParseResult:
     """The statements of a text that can be read. Raises only where the text is too large."""
     tokens, faults = tokenize(text)
-    # A strange character also upsets the grammar around it; one fault is enough.
+    # A strange character also breaks the grammar around it; one fault is enough.
     strange = [d.where for d in faults if isinstance(d.where, Span)]
     parser = _Parser(tokens, faults)
     statements: list[Statement] = []
@@ -66,7 +66,7 @@ def parse_some(text: Text) -> ParseResult:
     while not parser.at("end") and len(faults) <= MAX_FAULTS:
         if parser.accept("newline"):
             continue
-        start, told = parser.i, len(faults)
+        start, before = parser.i, len(faults)
         try:
             if len(statements) == MAX_STATEMENTS:
                 fields: dict[str, object] = {"what": "statements", "limit": MAX_STATEMENTS, "found": "more"}
@@ -79,7 +79,7 @@ def parse_some(text: Text) -> ParseResult:
             if name.kind == "name":
                 lost.append(name.text)
             if any(name.start <= s.start < parser.now.start for s in strange):
-                del faults[told:]
+                del faults[before:]
     faults.sort(key=lambda d: d.where.start if isinstance(d.where, Span) else 0)
     return ParseResult(statements, faults, lost)
 
@@ -115,7 +115,7 @@ class _Parser:
         related = ((opened.span, f"`{opened.text}` was opened"),) if opened else ()
         fields: dict[str, object] = {"expected": expected}
         if opened is not None and (token.kind in _SHOWN or self.starts_statement(self.i)):
-            # The bracket is never closed: point behind the last token before the new statement.
+            # The bracket is never closed: show the place after the last token before the new statement.
             end = self.tokens[self.i - 1].end
             span, found = Span(token.source, end, end), _SHOWN["end" if token.kind == "end" else "newline"]
             whole = self.tokens[self.i - 1].kind in ("name", "number", ")", "]", ",")
@@ -126,7 +126,7 @@ class _Parser:
         return _Stop()
 
     def starts_statement(self, at: int) -> bool:
-        """Does `NAME =` or `NAME(...) =` stand at the start of a line, whatever brackets are open?"""
+        """Whether a line begins here with `NAME =` or `NAME(...) =`, even inside open brackets."""
         if not (self.tokens[at].kind == "name" and self.tokens[at].first):
             return False
         at += 1
@@ -137,7 +137,7 @@ class _Parser:
         return self.tokens[at].kind == "="
 
     def recover(self, start: int) -> None:
-        """Continue behind the statement that begins at token `start`."""
+        """Continues after the statement that begins at token `start`."""
         self.depth = 0
         while not self.at("end"):
             if self.i > start and self.starts_statement(self.i):
@@ -153,22 +153,22 @@ class _Parser:
             parameters = self.parameters()
         self.expect("=")
         value = self.value()
-        # Behind an open bracket no line ends a statement, but the start of the next one does.
+        # Inside an open bracket the end of a line does not end a statement, but the start of the next one does.
         if not (self.at("newline", "end") or self.starts_statement(self.i)):
             raise self.fail("the end of the statement")
         return Statement(name.text, parameters, value, name.span.to(value.span), name.span)
 
     def parameters(self) -> tuple[DefinitionParameter, ...]:
         opened = self.expect("(")
-        found: list[DefinitionParameter] = []
+        written: list[DefinitionParameter] = []
         while not self.at(")"):
             name = self.expect("name", "a parameter's name", opened)
             default = self.value() if self.accept("=") else None
-            found.append(DefinitionParameter(name.text, default, name.span))
+            written.append(DefinitionParameter(name.text, default, name.span))
             if not self.accept(","):
                 break
         self.expect(")", "`,` or `)`", opened)
-        return tuple(found)
+        return tuple(written)
 
     def value(self) -> Value:
         self.enter()
@@ -274,17 +274,17 @@ class _Parser:
 
     def arguments(self, name: Token) -> tuple[tuple[Argument, ...], Span]:
         opened = self.expect("(")
-        found: list[Argument] = []
+        written: list[Argument] = []
         while not self.at(")"):
             if self.at("name") and self.tokens[self.i + 1].kind == "=":
                 key = self.expect("name")
                 self.expect("=")
                 value = self.value()
-                found.append(Argument(key.text, value, key.span.to(value.span), key.span))
+                written.append(Argument(key.text, value, key.span.to(value.span), key.span))
             else:
                 value = self.value()
-                found.append(Argument(None, value, value.span))
+                written.append(Argument(None, value, value.span))
             if not self.accept(","):
                 break
         closed = self.expect(")", "`,` or `)`", opened)
-        return tuple(found), name.span.to(closed.span)
+        return tuple(written), name.span.to(closed.span)

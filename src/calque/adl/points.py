@@ -9,24 +9,24 @@ from calque.adl.declaration import DECODER, PointInfo
 from calque.ground.diagnostics import Diagnostic, Fix, Span
 
 
-class Place(NamedTuple):
-    """Where a call stands: its side, its path, the numbers of the copies around it, and whether a source's chain holds it."""
+class CallSite(NamedTuple):
+    """The position of a call: its side, its path, the numbers of the copies around it, and whether a source's chain holds it."""
 
     side: str
     path: str
     indices: tuple[int, ...] = ()
     in_source: bool = False
 
-    def below(self, name: str) -> "Place":
-        """The place of an item or a body."""
-        return Place(self.side, f"{self.path}.{name}", self.indices, self.in_source)
+    def below(self, name: str) -> "CallSite":
+        """The position of an item or a body."""
+        return CallSite(self.side, f"{self.path}.{name}", self.indices, self.in_source)
 
 
 class EncoderPoints:
-    """What is known of each labelled output of the encoder, and of `end`.
+    """The labelled outputs of the encoder, and `end`.
 
-    A label in a repetition names one point for each copy: `block[3]`. `complete` is False once a term is faulty or the encoder
-    cannot be read, since the labels in there are unknown.
+    A label in a repetition names one point for each copy: `block[3]`. `complete` is False where a term is faulty or the encoder
+    cannot be read, since labels may be missing then.
     """
 
     def __init__(self, report: CallReporter):
@@ -37,7 +37,7 @@ class EncoderPoints:
         self._copies: dict[str, int] = {}
 
     def collect(self, chain: CallChain, repeated: bool = False) -> None:
-        """Note every label of the encoder's text, and whether it stands in a repetition."""
+        """Collects every label of the encoder's text, and whether it is in a repetition."""
         for call in chain:
             self.complete = self.complete and call.signature is not HOLE
             if call.label is not None:
@@ -51,7 +51,7 @@ class EncoderPoints:
                 for part in chains_in(bound):
                     self.collect(part, repeated or call.name == "repeat")
 
-    def key(self, call: Call, place: Place) -> str | None:
+    def key(self, call: Call, place: CallSite) -> str | None:
         """The key of a labelled output, different in each copy; None without a label."""
         if call.label is None:
             return None
@@ -64,13 +64,13 @@ class EncoderPoints:
         return f"{call.label}[{self._copies[call.label]}]"
 
     def add(self, key: str, point: PointInfo | None) -> None:
-        """Set what is known of a point; None: a fault hides it."""
+        """Sets the width and state of a point; None where a fault hides them."""
         self._known[key] = point
 
     def find(
         self, call: Call, source: CoreSource, indices: tuple[int, ...], span: Span
     ) -> tuple[str, PointInfo | None]:
-        """The key of the point that a source names and what is known of it; None after a fault."""
+        """The key of the point that a source names, and the point; None after a fault."""
         label = source.label
         if label != "end" and label not in self._written:
             if self.complete:

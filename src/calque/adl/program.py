@@ -1,4 +1,4 @@
-"""Statements in order: settings, definitions, the two sides. Their names and their order."""
+"""The statements of a text: settings, definitions and both sides, with rules for their names and their order."""
 
 import functools
 from collections.abc import Callable, Iterable, Mapping
@@ -18,14 +18,14 @@ VERSION = 0
 SIDES = ("encoder", "decoder")
 RESERVED = ("adl", "yes", "no", "none", *SIDES)
 Reader = Callable[[Text], ParseResult]
-"""How statements are read from a text: `parse_some`, or a dialect's own."""
+"""Reads the statements of a text: `parse_some`, or the reader of a dialect."""
 
 
 @dataclass(frozen=True)
 class Program:
     """An expanded definition. A side that could not be expanded is None; its faults are in `faults`.
 
-    `width` is None where the setting `d` is faulty, so that widths are unknown. `work` is the number of steps of the expansion.
+    `width` is None where the setting `d` is faulty and widths are unknown. `work` is the number of steps of the expansion.
     """
 
     width: int | None
@@ -45,7 +45,7 @@ def prelude() -> tuple[Statement, ...]:
 
 
 def prelude_scope() -> Scope:
-    """The prelude's definitions, each seeing those before it."""
+    """The prelude's definitions; each sees those before it."""
     scope = Scope()
     for statement in prelude():
         scope = scope.after(statement.name, Definition(statement, scope, prelude=True))
@@ -96,7 +96,7 @@ class _Program:
         return Program(width, *sides, self.faults, self.warnings, statements, work)
 
     def lose(self, name: str) -> None:
-        """Mark the name of a faulty statement, so that its uses are not reported."""
+        """Marks the name of a faulty statement, so that its uses are not reported."""
         if name in SIDES:
             self.sides[name] = None
         elif name not in self.seen or self.scope.find(name) is None:
@@ -133,7 +133,7 @@ class _Program:
             self.definition(statement)
 
     def used(self, names: Iterable[str], statement: Statement) -> None:
-        """From this statement on, these settings can no longer change."""
+        """Fixes these settings: no later statement may change them."""
         for name in names:
             self.uses.setdefault(name, statement.name_span)
 
@@ -157,25 +157,25 @@ class _Program:
     def setting(self, statement: Statement) -> None:
         name, value = statement.name, statement.value
         before = set(self.expander.read)
-        found: object = value.value if isinstance(value, Number) else None
-        if found is None and isinstance(value, Term):
-            found = self.expander.setting(value.name, self.scope)
-        if found is None:
-            found = self.expander.number(value, self.scope, Parameter(name, Int(), None, ""))
-        if not isinstance(found, int | float):
+        number: object = value.value if isinstance(value, Number) else None
+        if number is None and isinstance(value, Term):
+            number = self.expander.setting(value.name, self.scope)
+        if number is None:
+            number = self.expander.number(value, self.scope, Parameter(name, Int(), None, ""))
+        if not isinstance(number, int | float):
             raise self.fail("C108", value.span, name=name, expected="a number", found="something else")
         if name in SETTINGS:
             kind = SETTINGS[name][1]
-            if isinstance(kind, Int) and not isinstance(found, int):
-                raise self.fail("C108", value.span, name=name, expected=kind.expects, found=f"`{found}`")
-            check_bounds(self.expander, name, kind, found, value.span)
+            if isinstance(kind, Int) and not isinstance(number, int):
+                raise self.fail("C108", value.span, name=name, expected=kind.expects, found=f"`{number}`")
+            check_bounds(self.expander, name, kind, number, value.span)
             if name in self.uses:
                 related = ((self.uses[name], "the first statement that uses it stands"),)
                 self.faults.append(Diagnostic("C126", statement.name_span, {"name": name}, None, related))
                 return
-            self.expander.settings[name] = found
+            self.expander.settings[name] = number
         else:
-            self.scope = self.scope.after(name, SettingValue(name, found, statement.name_span))
+            self.scope = self.scope.after(name, SettingValue(name, number, statement.name_span))
         self.user_settings[name] = statement.name_span
         self.used(SETTINGS.keys() & (self.expander.read - before), statement)
 
@@ -205,7 +205,7 @@ class _Program:
 
 
 def check_bounds(expander: Expander, name: str, kind: object, value: float, span: Span) -> None:
-    """Record and raise a number outside its bounds."""
+    """Records a number outside its bounds, and raises `Abandoned`."""
     fault = out_of_bounds(name, kind, value, span)
     if fault is not None:
         expander.faults.append(fault)
@@ -213,7 +213,7 @@ def check_bounds(expander: Expander, name: str, kind: object, value: float, span
 
 
 def out_of_bounds(name: str, kind: object, value: float, span: Span) -> Diagnostic | None:
-    """The fault of a number outside its bounds."""
+    """The fault of a number outside its bounds; None inside them."""
     if isinstance(kind, Int) and not kind.low <= value <= kind.high:
         return Diagnostic("C403", span, {"name": name, "low": kind.low, "high": kind.high, "found": value})
     if isinstance(kind, Real) and not (kind.low <= value < kind.high or (value == kind.high and not kind.below)):

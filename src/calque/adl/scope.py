@@ -28,7 +28,7 @@ class Definition:
 
 @dataclass(frozen=True, slots=True)
 class Closure:
-    """An argument that is not expanded yet: its text, and the scope in which it was written."""
+    """An argument that is not expanded yet: its value as written, and the scope in which it was written."""
 
     value: Value
     scope: "Scope"
@@ -36,17 +36,17 @@ class Closure:
 
 @dataclass(frozen=True, slots=True)
 class LostName:
-    """The name of a faulty statement. Its fault is reported once; uses of the name are not."""
+    """The name of a faulty statement. The fault is reported once, and uses of the name are not reported."""
 
 
 Binding = SettingValue | Definition | Closure | Index | LostName
 
 
 class Scope:
-    """Bindings on top of an outer scope. A scope never changes once something refers to it.
+    """Bindings in an outer scope. A scope never changes after something refers to it.
 
-    The scopes after each statement of a text share one table, in which every binding carries the number of its statement, so that
-    looking a name up takes as long after two hundred statements as after two.
+    The scopes after each statement of a text share one table, in which every binding has the number of its statement. So the time
+    to look up a name does not grow with the number of statements.
     """
 
     __slots__ = ("_outer", "_seen", "_table")
@@ -56,7 +56,7 @@ class Scope:
         self._seen, self._outer = 1, outer
 
     def find(self, name: str) -> Binding | None:
-        """What a name stands for here."""
+        """The meaning of a name in this scope; None for an unknown name."""
         scope: Scope | None = self
         while scope is not None:
             for number, binding in reversed(scope._table.get(name, ())):
@@ -66,11 +66,11 @@ class Scope:
         return None
 
     def extended(self, bindings: Mapping[str, Binding]) -> "Scope":
-        """This scope with more bindings on top."""
+        """A scope inside this one, with more bindings."""
         return Scope(bindings, self)
 
     def after(self, name: str, binding: Binding) -> "Scope":
-        """The scope after one more statement. Only the newest scope of a text has one."""
+        """The scope after one more statement. Only the newest scope of a text can be continued."""
         scope = Scope.__new__(Scope)
         self._table.setdefault(name, []).append((self._seen, binding))
         scope._table, scope._seen, scope._outer = self._table, self._seen + 1, self._outer
@@ -87,13 +87,13 @@ class Scope:
 
 
 def named_source(value: Value, scope: Scope) -> Definition | None:
-    """The definition that a value names, if its body is a source: headed by `@label` or by what may stand for one."""
-    found = scope.find(value.name) if isinstance(value, Term) and not value.labels else None
-    if not isinstance(found, Definition):
+    """The definition that a value names, if its body is a source: it begins with `@label` or with a name that may be one."""
+    named = scope.find(value.name) if isinstance(value, Term) and not value.labels else None
+    if not isinstance(named, Definition):
         return None
-    body = found.statement.value
+    body = named.statement.value
     head = body.parts[0] if isinstance(body, ChainSyntax) else body
-    parameters = {p.name for p in found.statement.parameters or ()}
-    if isinstance(head, Source) or named_source(head, found.scope):
-        return found
-    return found if isinstance(head, Term) and head.name in parameters and not found.prelude else None
+    parameters = {p.name for p in named.statement.parameters or ()}
+    if isinstance(head, Source) or named_source(head, named.scope):
+        return named
+    return named if isinstance(head, Term) and head.name in parameters and not named.prelude else None

@@ -1,4 +1,4 @@
-"""Settings from outside the text: `--set d=256` stands in the place of `d = 512`."""
+"""Settings from outside the text: `--set d=256` replaces `d = 512`."""
 
 from collections.abc import Mapping, Sequence
 
@@ -11,32 +11,32 @@ from calque.ground.diagnostics import Span, Text, error, nearest
 
 def parse_settings(written: Sequence[str]) -> dict[str, Statement]:
     """The settings of `NAME=VALUE` texts; a later one replaces an earlier one. Raises X221."""
-    found: dict[str, Statement] = {}
+    settings: dict[str, Statement] = {}
     for one in written:
         text = Text("--set", one)
         read = parse_some(text)
         statement = read.statements[0] if len(read.statements) == 1 and not read.faults else None
         if statement is None or statement.parameters is not None or not isinstance(statement.value, Number | Operation):
             raise error("X221", Span(text, 0, len(one)), found=one)
-        found[statement.name] = statement
-    return found
+        settings[statement.name] = statement
+    return settings
 
 
 def overriding(reader: Reader, settings: Mapping[str, Statement]) -> Reader:
-    """A reader after which `settings` stand in the place of those of the text.
+    """A reader that replaces settings of the text by `settings`.
 
-    `d`, `heads` and `p` can be given to any text, other names only where the text sets them: X222, when it is read.
+    `d`, `heads` and `p` can be given to any text, other names only where the text sets them; reading raises X222 otherwise.
     """
 
     def read(text: Text) -> ParseResult:
-        found = reader(text)
-        return found._replace(statements=override(found.statements, settings)) if not found.faults else found
+        result = reader(text)
+        return result if result.faults else result._replace(statements=override(result.statements, settings))
 
     return read if settings else reader
 
 
 def override(statements: list[Statement], settings: Mapping[str, Statement]) -> list[Statement]:
-    """The statements with `settings` in the place of theirs. Raises X222 for one that they do not have."""
+    """The statements with their settings replaced by `settings`. Raises X222 for a setting that they do not have."""
     numbers: set[str] = set()
     kept: list[Statement] = []
     for statement in statements:

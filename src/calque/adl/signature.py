@@ -1,7 +1,7 @@
-"""What a name accepts: parameters with a kind, bounds, a default and a meaning.
+"""The arguments of a layer: parameters with a kind, bounds, a default and a meaning.
 
-A layer states its arguments once, as a frozen dataclass whose fields are made by `arg`; the checker binds against it,
-the command line and the documents print it, and the layer receives an instance of it.
+A layer declares its arguments once, as a frozen dataclass whose fields are made by `arg`. The checker binds arguments by it, the
+command line and the documents print it, and the layer receives an instance of it.
 """
 
 import dataclasses
@@ -12,7 +12,7 @@ from typing import Any, ClassVar, TypeAlias
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Kind:
-    """What a parameter accepts. `optional` kinds accept `none`, `many` ones all remaining positional arguments."""
+    """The values that a parameter accepts. `optional`: also `none`; `many`: all remaining positional arguments."""
 
     optional: bool = False
     many: bool = False
@@ -62,7 +62,7 @@ class Body(Kind):
 
 @dataclass(frozen=True, slots=True)
 class Point(Kind):
-    """A point of the encoder, `@label`, with a chain of layers behind it where `chain` is set."""
+    """A point of the encoder, `@label`; a chain of layers may follow it where `chain` is set."""
 
     chain: bool = True
     expects: ClassVar[str] = "a source such as `@end`"
@@ -120,10 +120,10 @@ class Parameter:
 
 @dataclass(frozen=True)
 class Signature:
-    """The arguments of a name, in positional order.
+    """The arguments of a layer, in positional order.
 
-    `either` lists two groups of which exactly one is given; the first is the one taken when neither is. `known_as` says how other
-    notations write it, for the help of an error: see `calque.adl.advice.aliases`.
+    `either` lists two groups of which exactly one is given; the first is the default. `known_as` are names of the layer in other
+    notations, for the help of an error: see `calque.adl.advice.aliases`.
     """
 
     name: str
@@ -143,7 +143,7 @@ def arg(kind: Kind, default: Default = REQUIRED, doc: str = "", *, known_as: tup
 
 
 def read_signature(name: str, args: type, doc: str, known_as: tuple[str, ...] = ()) -> Signature:
-    """The signature that a dataclass of `arg` fields states."""
+    """The signature that a dataclass of `arg` fields declares."""
     parameters = tuple(Parameter(f.name.rstrip("_"), **f.metadata) for f in dataclasses.fields(args))
     return Signature(name, parameters, doc, getattr(args, "EITHER", None), known_as)
 

@@ -1,4 +1,4 @@
-"""Tokens and the parse tree. It knows punctuation and no layer name."""
+"""Tokens and the parse tree; no layer is named here."""
 
 import re
 from dataclasses import dataclass, field
@@ -18,17 +18,17 @@ class Token(NamedTuple):
 
     @property
     def end(self) -> int:
-        """The offset behind the token."""
+        """The offset after the token."""
         return self.start + len(self.text)
 
     @property
     def span(self) -> Span:
-        """Where the token stands."""
+        """The place of the token."""
         return Span(self.source, self.start, self.end)
 
     @property
     def first(self) -> bool:
-        """Does it stand at the very start of a line?"""
+        """Whether it is at the start of a line, without spaces before it."""
         return self.start == 0 or self.source.body[self.start - 1] == "\n"
 
 
@@ -49,7 +49,7 @@ _KINDS = {"arrow": "->", "name": "name", "number": "number"}  # a mark is its ow
 
 
 def tokenize(text: Text) -> tuple[list[Token], list[Diagnostic]]:
-    """The tokens of a text, newlines kept only where they end a statement, and the faults of characters without a meaning."""
+    """The tokens of a text, with newlines only where they may end a statement, and the faults of unknown characters."""
     body = text.body
     if len(body) > MAX_CHARACTERS:
         raise _too_many("characters", MAX_CHARACTERS, len(body), Span(text, MAX_CHARACTERS, MAX_CHARACTERS + 1))
@@ -76,7 +76,7 @@ def tokenize(text: Text) -> tuple[list[Token], list[Diagnostic]]:
 
 
 def _complete(tokens: list[Token]) -> bool:
-    """Whether a line may end a statement behind these tokens."""
+    """Whether the end of a line may end a statement after these tokens."""
     return bool(tokens) and tokens[-1].kind not in ("newline", "->", "=")
 
 
@@ -121,7 +121,7 @@ class Argument:
 
 @dataclass(frozen=True, slots=True)
 class Term:
-    """`name`, `name(arguments)`, with labels behind: `name(...) @ label`. `arguments` is None without brackets."""
+    """`name` or `name(arguments)`, with labels after it: `name(...) @ label`. `arguments` is None without brackets."""
 
     name: str
     arguments: tuple[Argument, ...] | None
@@ -179,7 +179,7 @@ class Statement:
 
 
 def describe(value: Value) -> str:
-    """What a value is, for a message."""
+    """A value in words, for a message."""
     if isinstance(value, Number):
         return f"`{value.value}`"
     if isinstance(value, Operation):

@@ -1,4 +1,4 @@
-"""The checked tree: every name bound, every width known, every copy of a repetition by itself; nothing built yet."""
+"""The checked tree: every name bound, every width known, every copy of a repetition separate; no module is built yet."""
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
@@ -10,11 +10,15 @@ from calque.adl.declaration import Cost, LayerArguments
 
 @dataclass(frozen=True, slots=True)
 class Node:
-    """One layer where it stands.
+    """One layer at its position.
 
-    `path` is its address (`decoder.1[3].0`), the prefix of its parameters' names; `args` an instance of its class's `Args`;
-    `cost` what its class says the layer itself costs; `parts` its bodies and source chains by name; `label` the key under which
-    its output can be read; `call` is the term as written, `indices` the numbers of this copy.
+    path     its address (`decoder.1[3].0`), the prefix of its parameters' names
+    args     an instance of its class's `Args`
+    cost     the declared cost of the layer itself
+    parts    its bodies and source chains by name
+    label    the key under which its output can be read
+    call     the term as written
+    indices  the numbers of the copies around it
     """
 
     name: str
@@ -31,18 +35,18 @@ class Node:
 
     @property
     def parameters(self) -> int:
-        """The numbers that the layer itself learns, without its parts."""
+        """The number of parameters of the layer itself, without its parts."""
         return self.cost.parameters
 
     @property
     def text(self) -> str:
-        """Its canonical text with the numbers of this copy."""
+        """Its canonical text, with the indices of this copy as numbers."""
         return call_text(self.call, self.indices)
 
 
 @dataclass(frozen=True, slots=True)
 class CheckedChain:
-    """Layers one behind the other. Items are named as in paths: `0`, `1[3]`; a repetition stands here as its copies."""
+    """Layers in a row. Items are named as in paths: `0`, `1[3]`; a repetition is its copies."""
 
     items: Mapping[str, "Node | CheckedChain"]
     labels: Mapping[str, str]
@@ -63,5 +67,5 @@ class CheckedChain:
 
     @property
     def parameters(self) -> int:
-        """The numbers that the layers below learn."""
+        """The number of parameters of all layers below."""
         return sum(node.parameters for node in self.nodes())

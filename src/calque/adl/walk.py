@@ -20,7 +20,7 @@ from calque.adl.declaration import (
     StateShape,
 )
 from calque.adl.faults import Exhausted
-from calque.adl.points import EncoderPoints, Place
+from calque.adl.points import CallSite, EncoderPoints
 from calque.adl.signature import Body, Int, Parameter, Point, Real
 from calque.adl.tree import CheckedChain, Node
 from calque.ground.diagnostics import Diagnostic
@@ -29,7 +29,7 @@ Items = dict[str, Node | CheckedChain]
 
 
 class Walk:
-    """Checks both sides of a program; `max_nodes` is how many layers, all copies counted, it has at most."""
+    """Checks both sides of a program. `max_nodes` is the largest number of layers, all copies counted."""
 
     def __init__(self, library: Library, faults: list[Diagnostic], max_nodes: int, similar: bool = True):
         self.library, self.faults = library, faults
@@ -49,19 +49,19 @@ class Walk:
                 self.points.complete = False
             else:
                 self.points.collect(encoder)
-                one = self.chain(encoder, Place(ENCODER, ENCODER), width)
+                one = self.chain(encoder, CallSite(ENCODER, ENCODER), width)
                 if one is not None:
                     self.points.add("end", PointInfo(one.width_out))
             if decoder is not None:
-                two = self.chain(decoder, Place(DECODER, DECODER), width)
+                two = self.chain(decoder, CallSite(DECODER, DECODER), width)
         except Exhausted:
             pass
         return one, two
 
     # -- chains
 
-    def chain(self, calls: CallChain, place: Place, width: int | None) -> CheckedChain | None:
-        """The checked chain; None where it has a fault, which is recorded. Widths behind a fault are unknown."""
+    def chain(self, calls: CallChain, place: CallSite, width: int | None) -> CheckedChain | None:
+        """The checked chain; None where it has a fault, which is recorded. Widths after a fault are unknown."""
         items: Items = {}
         labels: dict[str, str] = {}
         whole, now = True, width
@@ -89,12 +89,12 @@ class Walk:
             return None
         return self.library[item.name].final_state(item.args, Site(item.side, item.width_in, item.path, item.label))
 
-    def single(self, call: Call, place: Place, width: int | None, name: str, key: str | None) -> Items | None:
+    def single(self, call: Call, place: CallSite, width: int | None, name: str, key: str | None) -> Items | None:
         """A layer as the item `name`; None after a fault."""
         node = self.node(call, place.below(name), width, key)
         return None if node is None else {name: node}
 
-    def copies(self, call: Call, place: Place, width: int | None, name: str, key: str | None) -> Items | None:
+    def copies(self, call: Call, place: CallSite, width: int | None, name: str, key: str | None) -> Items | None:
         """The copies of a repetition as items, `id` for none; None after a fault in the number or in a copy."""
         count = numbers_in(call.args["n"])[0]
         n = self.report.number(call, call.signature.parameters[0], count, place.indices)
@@ -107,7 +107,7 @@ class Walk:
         items: Items = {}
         for copy in range(1, int(n) + 1):
             at = f"{name}[{copy}]"
-            inner = Place(place.side, f"{place.path}.{at}", (*place.indices, copy), place.in_source)
+            inner = CallSite(place.side, f"{place.path}.{at}", (*place.indices, copy), place.in_source)
             chain = self.chain(body, inner, width)
             if chain is None:
                 return None  # later copies would only repeat the fault
@@ -116,8 +116,8 @@ class Walk:
 
     # -- layers
 
-    def node(self, call: Call, place: Place, width: int | None, key: str | None) -> Node | None:
-        """The checked layer; None after a fault. Every argument is looked at, so that all faults are reported together."""
+    def node(self, call: Call, place: CallSite, width: int | None, key: str | None) -> Node | None:
+        """The checked layer; None after a fault. All arguments are checked, so that all faults are reported together."""
         if call.signature is HOLE:
             return None
         self.count(call)
@@ -138,27 +138,27 @@ class Walk:
             self.report.fail(call, fault.code, call.at(fault.at), **fault.fields)
             return None
         if not isinstance(out, int) or out < 1:
-            raise TypeError(f"`infer` of the layer `{call.name}` gave {out!r}, which is no width")
+            raise TypeError(f"`infer` of the layer `{call.name}` returned {out!r}, which is not a width")
         cost = layer.account(args, site)
         return Node(call.name, place.path, args, width, out, cost, parts, key, place.side, call, place.indices)
 
     def count(self, call: Call) -> None:
-        """Count a layer. Raises `Exhausted` above the limit."""
+        """Counts a layer. Raises `Exhausted` above the limit."""
         self.nodes += 1
         if self.nodes > self.max_nodes:
             self.report.fail(call, "C401", call.span, what="layers with all copies", limit=self.max_nodes, found="more")
             raise Exhausted()
 
-    def on_side(self, call: Call, layer: LayerType, place: Place) -> bool:
-        """Whether the layer may stand on this side; records a fault where it may not."""
+    def on_side(self, call: Call, layer: LayerType, place: CallSite) -> bool:
+        """Whether the layer is allowed on this side; records a fault otherwise."""
         if place.side in layer.sides:
             return True
         code = "C301" if place.side == DECODER else "C302"
         self.report.fail(call, code, call.span, layer=call.name, side=place.side)
         return False
 
-    def plain(self, call: Call, place: Place, values: dict[str, object]) -> bool:
-        """Set the arguments that are neither chains nor sources; whether all numbers are good."""
+    def plain(self, call: Call, place: CallSite, values: dict[str, object]) -> bool:
+        """Sets the arguments that are neither chains nor sources; whether all numbers are correct."""
         good = True
         for parameter in call.signature.parameters:
             bound = call.args[parameter.name]
@@ -177,12 +177,12 @@ class Walk:
         self,
         call: Call,
         layer: LayerType,
-        place: Place,
+        place: CallSite,
         site: Site | None,
         values: dict[str, object],
         parts: dict[str, CheckedChain],
     ) -> bool:
-        """Set the bodies; whether all are good. `site` is None where the width that they receive is unknown."""
+        """Sets the bodies; whether all are correct. `site` is None where their input width is unknown."""
         parameters = [p for p in call.signature.parameters if isinstance(p.kind, Body)]
         values.update({p.name: () if p.kind.many else BodyArg(0) for p in parameters})  # not known yet
         width = layer.body_width(_args(layer, values), site) if parameters and site else None
@@ -205,9 +205,9 @@ class Walk:
     # -- sources
 
     def sources(
-        self, call: Call, layer: LayerType, place: Place, values: dict[str, object], parts: dict[str, CheckedChain]
+        self, call: Call, layer: LayerType, place: CallSite, values: dict[str, object], parts: dict[str, CheckedChain]
     ) -> bool:
-        """Set the sources; whether all are good."""
+        """Sets the sources; whether all are correct."""
         good = True
         for parameter in call.signature.parameters:
             if isinstance(parameter.kind, Point):
@@ -226,14 +226,14 @@ class Walk:
         parameter: Parameter,
         has_chain: bool,
         source: CoreSource,
-        place: Place,
+        place: CallSite,
         parts: dict[str, CheckedChain],
     ) -> SourceArg | None:
-        """The bound source; None after a fault. The chain behind the point is checked as part of the encoder."""
+        """The bound source; None after a fault. The chain after the point is checked as part of the encoder."""
         name = parameter.name
         self.reads_source = self.reads_source or has_chain or place.side == DECODER
         if place.side == ENCODER:
-            # A layer that may not stand in the encoder at all is reported already.
+            # A layer that the encoder must not have at all is reported already.
             if name in call.spans and place.side in layer.sides:
                 self.report.fail(call, "C304", call.at(name), name=name)
             return None
@@ -241,7 +241,7 @@ class Walk:
         key, point = self.points.find(call, source, place.indices, span)
         width = None if point is None else point.width
         if has_chain:
-            inner = Place(ENCODER, f"{place.path}.{name}", place.indices, in_source=True)
+            inner = CallSite(ENCODER, f"{place.path}.{name}", place.indices, in_source=True)
             chain = self.chain(source.chain, inner, width)
             if chain is not None:
                 parts[name] = chain

@@ -1,6 +1,6 @@
-"""The command line: one function per command. The product goes to stdout; logs, progress and diagnostics to stderr.
+"""The command line: one function per command. Results go to stdout; logs, progress and diagnostics go to stderr.
 
-Exit status: 0 done, 1 ran and found a fault, 2 usage, definition or configuration, 70 a bug of ours, 130 interrupted.
+Exit status: 0 done, 1 the command ran and reports a fault, 2 usage, definition or configuration, 70 a bug, 130 interrupted.
 
 This module imports nothing but `signal`: Ctrl-C while the commands are being imported is one line, not a traceback.
 """
@@ -36,7 +36,7 @@ def main() -> None:
 
 
 def _leave(number: int, frame: "FrameType | None") -> None:
-    """Ends the process at once: nothing has been started yet that would have to be put in order."""
+    """Ends the process at once: nothing has been started that needs a clean end."""
     os.write(2, b"interrupted\n")
     os._exit(128 + number)
 

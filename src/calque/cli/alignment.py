@@ -41,8 +41,8 @@ def align(
 ) -> None:
     """Print the links between the words of SOURCE and TARGET, line by line, as s-t from 0 (Pharaoh format).
 
-    Without --run, an aligner (IBM models 1 and 2) learns from the two files in both directions. With it, TARGET is forced as
-    the translation, and each of its words is linked to the source word that it attends to most: see align_layer, align_row and
+    Without --run, an aligner (IBM models 1 and 2) learns from the two files in both directions. With --run, the run reads TARGET
+    as the translation, and each of its words is linked to the source word that it attends to most: see align_layer, align_row and
     align_offset of [decode], which --set replaces. Text to learn from has to be UTF-8; with --run, other bytes are read as in
     `translate`.
     """
@@ -138,9 +138,9 @@ def lexicon(source: Path, target: Path, links: Path, codecs: Path | None, minimu
     from calque.align.links import check_inside, read_links
 
     tokens = _tokens(_lines(source, target), codecs)
-    found = read_links(links)
-    check_inside(links, found, [(len(s), len(t)) for s, t in zip(*tokens, strict=True)])
-    for row in rows(count_links(*tokens, found, minimum)):
+    alignment = read_links(links)
+    check_inside(links, alignment, [(len(s), len(t)) for s, t in zip(*tokens, strict=True)])
+    for row in rows(count_links(*tokens, alignment, minimum)):
         click.echo(row)
 
 
@@ -160,11 +160,11 @@ def evaluate_alignment(links: Path, gold: Path, first: int, turned: bool) -> Non
     from calque.align.links import read_gold, read_links
     from calque.evaluate.aer import alignment_error_rate
 
-    found, by_hand = read_links(links), read_gold(gold, first)
-    if len(found) != len(by_hand):
-        where = Place(str(links), min(len(found), len(by_hand)) + 1)
-        raise error("D704", where, expected=len(by_hand), found=len(found))
+    alignment, by_hand = read_links(links), read_gold(gold, first)
+    if len(alignment) != len(by_hand):
+        where = Place(str(links), min(len(alignment), len(by_hand)) + 1)
+        raise error("D704", where, expected=len(by_hand), found=len(alignment))
     if turned:
-        found = [frozenset((s, t) for t, s in some) for some in found]
-    score = alignment_error_rate(found, by_hand)
+        alignment = [frozenset((s, t) for t, s in some) for some in alignment]
+    score = alignment_error_rate(alignment, by_hand)
     click.echo(f"{score} precision {score.detail['precision']:.2f} recall {score.detail['recall']:.2f}")

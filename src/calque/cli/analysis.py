@@ -1,4 +1,4 @@
-"""Commands that draw what trained models do."""
+"""Commands that analyse trained models."""
 
 import json
 import shlex
@@ -6,11 +6,11 @@ import sys
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import click
 
-from calque.cli.base import FILE, INTERRUPTED, RUNS, THREADS, existing, root, set_threads, tell
+from calque.cli.base import FILE, INTERRUPTED, RUNS, THREADS, existing, from_options, root, set_threads, tell
 
 if TYPE_CHECKING:
     from calque.analyse.analysis import AnalysisSettings
@@ -21,7 +21,7 @@ EQUAL = ("size", "width")
 
 @dataclass(frozen=True)
 class AnalysisOptions:
-    """What `calque analyse` is asked for, beside the runs and the folder of the report."""
+    """The options of `calque analyse`."""
 
     figures: tuple[str, ...]
     text: tuple[Path, Path] | None
@@ -57,13 +57,13 @@ class AnalysisOptions:
         )
 
     def pieces(self) -> "Mapping[str, Piece]":
-        """The sections asked for by name; empty where the whole report is asked for."""
+        """The sections that --figure names; empty for the whole report."""
         from calque.papers.drawing import chosen
 
         return chosen(self.figures, [name for name in ("buckets", "equal") if getattr(self, name) is not None])
 
     def needs_runs(self) -> bool:
-        """Whether a section needs a run: all do, but those of a ledger and some figures of papers."""
+        """Whether a section needs a run: all do except those of a ledger and some figures of papers."""
         from calque.papers.figures import paper_figures
 
         known = paper_figures()
@@ -97,25 +97,25 @@ class AnalysisOptions:
 @click.option("--dictionary", type=FILE, help="A lexical table that translates unknown words.")
 @click.option("--ledger", type=FILE, multiple=True, help="A folder of ledger entries, for sweeps; repeat.")
 @THREADS
-def analyse(runs: tuple[Path, ...], out: Path, threads: int | None, **options: Any) -> None:
-    """Draw what RUNs do into one HTML report, with pictures and tables beside it.
+def analyse(runs: tuple[Path, ...], out: Path, threads: int | None, **options: object) -> None:
+    """Analyse RUNs in one HTML report, with pictures and tables beside it.
 
-    It shows learning curves, quality by length, decoding time, attention, alignment, contrastive pairs, and what quality costs,
-    for several runs of any architecture side by side. A section that cannot be drawn from the data at hand says why. The report
-    is written anew after each section; a command that was stopped continues when it is given again.
+    It shows learning curves, quality by length, decoding time, attention, alignment, contrastive pairs, and the cost of quality,
+    for several runs of any architecture side by side. Where the data for a section are missing, the report says which. It is
+    written again after each section; the same command continues an analysis that was stopped.
     """
     from calque.analyse.analysis import Analysis
     from calque.analyse.cache import KEPT, AnalysisCache
     from calque.analyse.pieces import PIECES
     from calque.analyse.write_report import REPORT, write_report
 
-    asked = AnalysisOptions(**options)
-    pieces = asked.pieces()
-    if not runs and asked.needs_runs():
+    chosen = from_options(AnalysisOptions, options)
+    pieces = chosen.pieces()
+    if not runs and chosen.needs_runs():
         raise click.UsageError("expected a RUN, or --ledger")
     set_threads(threads)
     command = _command(click.get_current_context())
-    analysis = Analysis(runs, asked.settings(), command, tell, AnalysisCache(out / KEPT))
+    analysis = Analysis(runs, chosen.settings(), command, tell, AnalysisCache(out / KEPT))
     before = _written(out / REPORT)
     try:
         path = write_report(analysis, out, pieces or PIECES, alone=bool(pieces))
@@ -135,7 +135,7 @@ def _written(path: Path) -> int | None:
 
 
 def _command(context: click.Context) -> str:
-    """The command without --figure, with every option whose value is not the default."""
+    """The command line without --figure and without options that have their defaults."""
     words = ["calque", "analyse", *map(str, context.params["runs"])]
     for option in context.command.params:
         value = context.params[str(option.name)]

@@ -8,7 +8,7 @@ import signal
 import sys
 from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, TypeVar
 
 import click
 
@@ -18,6 +18,7 @@ from calque.ground.version import VERSION
 if TYPE_CHECKING:
     from calque.data.repair import Repairs
 
+T = TypeVar("T")
 FILE = click.Path(path_type=Path)
 WIDTH = 100
 """Columns of help and lists, at most."""
@@ -31,7 +32,7 @@ def tell(text: str) -> None:
 
 
 def program() -> str:
-    """What to type to call this program again: `calque` where the shell finds it under that name."""
+    """What to type to call this program again: `calque` where the shell knows that name."""
     called = Path(sys.argv[0])
     if called.name == "__main__.py":
         return f"{_typed(Path(sys.executable))} -m calque.cli"
@@ -39,15 +40,15 @@ def program() -> str:
 
 
 def _typed(file: Path) -> str:
-    """What a shell needs to start a program: its name, or its path where that name finds nothing or another program."""
-    found = shutil.which(file.name)
-    return file.name if found and file.exists() and os.path.samefile(found, file) else shlex.quote(str(file))
+    """What a shell needs to start a program: its name, or its path where the name starts another program or none."""
+    first = shutil.which(file.name)
+    return file.name if first and file.exists() and os.path.samefile(first, file) else shlex.quote(str(file))
 
 
 class _Root(click.Group):
     """The group of all commands."""
 
-    def invoke(self, ctx: click.Context) -> Any:
+    def invoke(self, ctx: click.Context) -> object:
         """As in the parent class, but on Ctrl-C without the empty line that click prints first."""
         try:
             return super().invoke(ctx)
@@ -131,10 +132,10 @@ def write_files(folder: Path, files: Mapping[str, str]) -> None:
 
 @contextlib.contextmanager
 def reading() -> Iterator["Repairs"]:
-    """For a command that reads text without learning from it: a line that is not UTF-8 does not end it, but sets status 1."""
+    """For a command that reads text without learning from it: lines that are not UTF-8 are repaired, and the exit status is 1."""
     from calque.data.repair import Repairs
 
-    repairs = Repairs(lambda found: tell(render(found)))
+    repairs = Repairs(lambda diagnostic: tell(render(diagnostic)))
     try:
         yield repairs
     finally:
@@ -143,14 +144,13 @@ def reading() -> Iterator["Repairs"]:
         sys.exit(1)
 
 
-def load_run(run: Path, beam: int | None, precision: str | None) -> Any:
-    from calque.workflow.api import load
-
-    given: dict[str, Any] = {"beam": beam, "precision": precision}
-    return load(run, **{k: v for k, v in given.items() if v is not None})
+def from_options(make: Callable[..., T], options: Mapping[str, object]) -> T:
+    """An object whose fields have the names of a command's options."""
+    return make(**options)
 
 
 def set_threads(threads: int | None) -> None:
+    """Sets the number of processor threads of torch; None and 0 leave it."""
     if threads:
         import torch
 

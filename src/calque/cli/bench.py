@@ -1,40 +1,27 @@
-"""Commands that measure. Each prints one JSON object, or a table, with the conditions of the measurement."""
+"""Commands that measure speed. Each prints one JSON object, or a table, with the conditions of the measurement."""
 
 import json
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import ExitStack
-from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import click
 
-from calque.cli.base import FILE, PRECISION, THREADS, ending_in, root, set_threads, tell, write_out
+from calque.cli.base import FILE, PRECISION, THREADS, ending_in, from_options, root, set_threads, tell, write_out
+from calque.cli.peer_options import AGAINST, PEER_PYTHON, PeerOptions
 
 if TYPE_CHECKING:
-    from calque.adl.check import CheckedDefinition
+    from calque.bench.crew import Crew
     from calque.bench.decode import DecodeCase, DecodePlan
     from calque.bench.inputs import Sentences
-    from calque.bench.peers import Peer
 
 DEVICE = click.option(
     "--device", type=click.Choice(["auto", "cpu", "cuda"]), default="auto", show_default=True, help="Where to compute."
 )
 TABLE = click.option("--table", "as_table", is_flag=True, help="A table for a reader, instead of JSON.")
 RECORD = click.option("--record", type=FILE, help="Write the figures as an entry of a ledger, FOLDER/ID.json.")
-AGAINST = click.option(
-    "--against",
-    default="",
-    metavar="NAME[:TYPE],...",
-    help="Also measure other systems, in turn: hf, ctranslate2, sockeye, joeynmt.",
-)
-PEER_PYTHON = click.option(
-    "--peer-python",
-    "pythons",
-    multiple=True,
-    metavar="[NAME=]PYTHON",
-    help="An interpreter that has the other systems, or the NAMEd one; repeat. Default: python3.",
-)
 VOCABULARY = click.option(
     "--vocabulary",
     type=click.IntRange(8),
@@ -63,49 +50,14 @@ def _numbers(ctx: click.Context, param: click.Parameter, value: str | None) -> t
 
 
 def _print(
-    figures: dict[str, Any], title: str, record: Path | None, table: Callable[[dict[str, Any]], str] | None = None
+    figures: Mapping[str, object], title: str, record: Path | None, table: Callable[..., str] | None = None
 ) -> None:
-    """Prints figures as JSON or as a table, and records them where a file is named."""
+    """Prints figures as JSON or as a table, and writes them into the ledger entry `record`."""
     from calque.bench import record as entry
 
     click.echo(json.dumps(figures, indent=1) if table is None else table(figures))
     if record is not None:
         tell(f"recorded: {entry.record(record, title, figures)}")
-
-
-@dataclass(frozen=True)
-class PeerOptions:
-    """The other systems that are measured, and the interpreters that have them."""
-
-    against: str
-    pythons: tuple[str, ...]
-
-    @property
-    def names(self) -> list[str]:
-        """The systems, each with its type where one is given."""
-        return self.against.split(",") if self.against else []
-
-    def start(self, checked: "CheckedDefinition", vocabulary: int, stack: ExitStack, workers: int = 1) -> "list[Peer]":
-        """Starts the systems with a model of the definition's sizes; `stack` ends them. Raises X601 and X602."""
-        if not self.names:
-            return []
-        import torch
-
-        from calque.bench.peers import PRECISIONS, Peer, sizes_of
-
-        for name in self.names:
-            system, _, precision = name.partition(":")
-            if precision not in ("", *PRECISIONS.get(system, ())) or system not in PRECISIONS:
-                known = [f"{s}:{p}" for s, types in PRECISIONS.items() for p in types]
-                raise click.BadParameter(f"expected some of {', '.join(known)}, found {name}", param_hint="--against")
-        sizes, threads = sizes_of(checked, vocabulary), torch.get_num_threads()
-        return [stack.enter_context(Peer(n, self._python(n), sizes, threads, workers)) for n in self.names]
-
-    def _python(self, name: str) -> str:
-        """The interpreter of a system: the one given for it, else the last one given for all."""
-        named = {system: python for system, equals, python in (p.partition("=") for p in self.pythons) if equals}
-        shared = ["python3", *(p for p in self.pythons if "=" not in p)][-1]
-        return named.get(name.partition(":")[0], shared)
 
 
 @bench.command()
@@ -165,7 +117,11 @@ def machine(threads: int | None, device: str, seconds: float, as_table: bool, re
 @THREADS
 @DEVICE
 @click.option("--repeats", type=click.IntRange(1), default=5, show_default=True, help="Repeats; the median is printed.")
-@click.option("--uncached", is_flag=True, help="Also measure encoder and decoder computed anew at each step.")
+@click.option(
+    "--uncached",
+    is_flag=True,
+    help="Also measure a model without states, which computes all positions again at each step.",
+)
 @click.option(
     "--workers",
     type=click.IntRange(1, 64),
@@ -192,30 +148,24 @@ def decode(
     plot: Path | None,
     as_table: bool,
     record: Path | None,
-    **options: Any,
+    **options: object,
 ) -> None:
     """Measure decoding: every --beam with every --length.
 
     TEXT is an .adl file or an architecture of the zoo, with random weights; RUN is a run folder.
     """
-    import torch
-
     from calque.bench import tables
-    from calque.bench.crew import Crew
-    from calque.bench.decode import DecodePlan, Opening, subject
+    from calque.bench.decode import DecodePlan, subject
     from calque.bench.decode import decode as measure
     from calque.train.precision import pick_device
 
     set_threads(threads)
-    plan = DecodePlan(**options)
+    plan = from_options(DecodePlan, options)
     given = subject(name, vocabulary, source, sentences or max(16, 2 * plan.batch), pick_device(device))
     peers = PeerOptions(against, pythons)
     _check_plan(plan, given, peers.names)
     with ExitStack() as stack:
-        crew = None
-        if plan.workers > 1:
-            opening = Opening(str(Path(name).absolute()) if Path(name).exists() else name, vocabulary, plan.precision)
-            crew = stack.enter_context(Crew(plan.workers, torch.get_num_threads(), opening))
+        crew = _start_crew(name, vocabulary, plan, stack)
         running = peers.start(given.model.checked, given.model.shape.target_size, stack, plan.workers)
         figures = measure(given, plan, running, crew)
     _print(figures, f"Decoding, {Path(name).name}", record, tables.decoding if as_table else None)
@@ -227,8 +177,21 @@ def decode(
         tell(f"drawn: {plot}")
 
 
+def _start_crew(name: str, vocabulary: int, plan: "DecodePlan", stack: ExitStack) -> "Crew | None":
+    """Starts the processes of --workers; `stack` ends them. None for one worker, which is this process."""
+    import torch
+
+    from calque.bench.crew import Crew
+    from calque.bench.decode import Opening
+
+    if plan.workers == 1:
+        return None
+    opening = Opening(str(Path(name).absolute()) if Path(name).exists() else name, vocabulary, plan.precision)
+    return stack.enter_context(Crew(plan.workers, torch.get_num_threads(), opening))
+
+
 def _check_plan(plan: "DecodePlan", given: "DecodeCase", peers: Sequence[str]) -> None:
-    """Refuses options that exclude each other."""
+    """Raises a usage error where options exclude each other."""
     import torch
 
     from calque.decode.products import packing_works
@@ -277,7 +240,8 @@ def train(
     pythons: tuple[str, ...],
     as_table: bool,
     record: Path | None,
-    **text: Any,
+    vocabulary: int,
+    **text: object,
 ) -> None:
     """Measure training a TEXT, an .adl file or an architecture of the zoo, on random words or on a text."""
     from calque.bench import tables
@@ -290,8 +254,8 @@ def train(
     if idle := [n for each in peers.names if (n := each.partition(":")[0]) in PRECISIONS and n not in TRAINED]:
         raise click.BadParameter(f"{idle[0]} is not trained here", param_hint="--against")
     set_threads(threads)
-    checked, vocabulary = definition(name), text["vocabulary"]
-    sources, targets = _training_text(**text)
+    checked = definition(name)
+    sources, targets = from_options(partial(_training_text, vocabulary), text)
     settings = measuring.settings_for(precision or "float32", threads or 0, batch_tokens, device)
     data = measuring.batches(sources, targets, settings)
     plan = measuring.TrainPlan(updates, warm_up, repeats)
@@ -302,7 +266,7 @@ def train(
 
 
 def _training_text(
-    like: tuple[Path, Path] | None, words: bool, pairs: int, vocabulary: int
+    vocabulary: int, like: tuple[Path, Path] | None, words: bool, pairs: int
 ) -> "tuple[Sentences, Sentences]":
     """Both sides: the words of `like`, random words in sentences of its lengths, or synthetic sentences."""
     from calque.bench.inputs import like_file, synthetic, words_file

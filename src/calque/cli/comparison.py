@@ -6,11 +6,11 @@ import sys
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import click
 
-from calque.cli.base import FILE, root, tell, write_files
+from calque.cli.base import FILE, from_options, root, tell, write_files
 from calque.cli.evaluation import SCORING, meteor_settings
 from calque.ground.diagnostics import Place, error
 
@@ -82,21 +82,21 @@ class ComparisonOptions:
 @click.option("--out", type=FILE, help="A folder for one Markdown page and every table as CSV.")
 @click.option("--json", "as_json", is_flag=True, help="Everything as JSON.")
 def compare(
-    a: Path, b: Path, references: Path, trials: int, seed: int, out: Path | None, as_json: bool, **options: Any
+    a: Path, b: Path, references: Path, trials: int, seed: int, out: Path | None, as_json: bool, **options: object
 ) -> None:
-    """Compare the systems A and B: the difference, its 95 % interval, and how likely chance makes one as large.
+    """Compare the systems A and B: the difference, its 95 % interval, and how likely chance alone makes one as large.
 
-    Then where they differ: sentences by difference, by length, words by frequency, n-grams, and the sentences that differ most
-    by the first metric. A and B are files of translations, or folders with one such file for each run (seed) of a system.
+    It also shows where they differ: sentences by difference and by length, words by frequency, n-grams, and the sentences that
+    differ most by the first metric. A and B are files of translations, or folders with one file for each run (seed) of a system.
     """
     from calque.evaluate import compare_report
     from calque.evaluate.compare import compare_systems
 
-    asked = ComparisonOptions(**options)
-    systems, measures = asked.systems(a, b, references), asked.measures()
-    frequencies = asked.frequencies()
+    chosen = from_options(ComparisonOptions, options)
+    systems, measures = chosen.systems(a, b, references), chosen.measures()
+    frequencies = chosen.frequencies()
     result = compare_systems(
-        systems, measures, trials=trials, seed=seed, frequencies=frequencies, examples=asked.samples
+        systems, measures, trials=trials, seed=seed, frequencies=frequencies, examples=chosen.samples
     )
     if out:
         command = shlex.join(["calque", *sys.argv[1:]])
@@ -109,6 +109,7 @@ def compare(
 
 
 def _runs(system: Path) -> list[Path]:
+    """The files of translations of a system, one for each run. Raises D521."""
     if not system.is_dir():
         return [system]
     files = sorted(file for file in system.iterdir() if file.is_file() and not file.name.startswith("."))

@@ -22,8 +22,7 @@ def data(name: str, source: Path | None, where: Path | None) -> None:
     """Fetch a public corpus, check its sums and build its files below the data root, which is printed.
 
     multi30k: image captions (En, De, Fr, Cs). envi: IWSLT'15 TED talks (En, Vi). tatoeba: short sentences (En, De).
-    meteor: the word lists that METEOR needs. The licence of each is shown first. A call that was
-    interrupted resumes where it stopped.
+    meteor: the word lists that METEOR needs. The licence is shown first. The same command resumes an interrupted call.
     """
     from calque.data.public import corpus, data_root
     from calque.data.public_fetch import build

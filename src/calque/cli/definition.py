@@ -2,13 +2,20 @@
 
 import json
 import sys
+from collections.abc import Callable
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING
 
 import click
 
-from calque.cli.base import FILE, ending_in, root, tell, terminal_width, write_out
+from calque.cli.base import FILE, ending_in, from_options, root, tell, terminal_width, write_out
 from calque.ground.diagnostics import CalqueError, Place, codes, error, nearest, render_all
+
+if TYPE_CHECKING:
+    from calque.adl.check import CheckedDefinition
+    from calque.adl.program import Reader
+    from calque.explain import Surroundings
+    from calque.workflow.definitions import DefinitionSubject
 
 DEFINITION = click.argument("file", metavar="FILE|RUN|NAME")
 DIALECT = click.option(
@@ -20,8 +27,8 @@ DIALECT = click.option(
 SETTINGS = click.option("--set", "settings", multiple=True, metavar="NAME=VALUE", help="Give a setting another value.")
 
 
-def AROUND(command: Any) -> Any:
-    """The options for what surrounds an architecture: vocabularies and shared matrices."""
+def AROUND(command: Callable[..., None]) -> Callable[..., None]:
+    """The options for vocabularies and shared matrices: they become keywords, which `from_options` gives to `around`."""
     size = click.IntRange(1, 10_000_000)
     options = (
         click.option(
@@ -38,8 +45,8 @@ def AROUND(command: Any) -> Any:
     return command
 
 
-def LENGTHS(command: Any) -> Any:
-    """The options for which costs are computed."""
+def LENGTHS(command: Callable[..., None]) -> Callable[..., None]:
+    """The options of sentence lengths and number type, on which costs depend."""
     count = click.IntRange(1, 10_000)
     kind = click.Choice(["float32", "bfloat16"])
     options = (
@@ -52,35 +59,36 @@ def LENGTHS(command: Any) -> Any:
     return command
 
 
-def around(source_vocabulary: int | None, target_vocabulary: int | None, tying: str | None) -> Any:
-    """What surrounds an architecture. The default tying is three-way for vocabularies of one size, else that of the target."""
+def around(source_vocabulary: int | None, target_vocabulary: int | None, tying: str | None) -> "Surroundings":
+    """The matrices around an architecture. The default tying is three-way for vocabularies of one size, else `target`."""
     from calque.explain import Surroundings
 
     one = source_vocabulary is None or source_vocabulary == target_vocabulary
     return Surroundings(source_vocabulary, target_vocabulary, tying or ("three-way" if one else "target"))
 
 
-def checked_definition(name: str, settings: tuple[str, ...] = (), dialect: str = "calque") -> Any:
-    """The checked definition of a file, or of an architecture that comes with the package; warnings are printed."""
+def checked_definition(name: str, settings: tuple[str, ...] = (), dialect: str = "calque") -> "CheckedDefinition":
+    """The checked definition of a file or of an architecture of the zoo; prints its warnings."""
     return _check(*_subject(name, settings, dialect))
 
 
-def _subject(name: str, settings: tuple[str, ...], dialect: str) -> tuple[Any, Any]:
+def _subject(name: str, settings: tuple[str, ...], dialect: str) -> "tuple[DefinitionSubject, Reader]":
     """The definition of this name, and the reader of its text. Settings with a dot before `=` are keys of an experiment."""
     from calque.adl.dialect import reader
     from calque.adl.settings import parse_settings
     from calque.workflow.definitions import subject
 
     keys = tuple(one for one in settings if "." in one.partition("=")[0])
-    found = subject(name, keys)
-    own = settings if found.experiment is None else tuple(one for one in settings if one not in keys)
-    return found, reader(found.dialect or dialect, parse_settings(own))
+    named = subject(name, keys)
+    own = settings if named.experiment is None else tuple(one for one in settings if one not in keys)
+    return named, reader(named.dialect or dialect, parse_settings(own))
 
 
-def _check(found: Any, reader: Any) -> Any:
+def _check(named: "DefinitionSubject", reader: "Reader") -> "CheckedDefinition":
+    """The checked definition; prints its warnings."""
     from calque.adl.check import check
 
-    checked = check(found.text, found.library, reader)
+    checked = check(named.text, named.library, reader)
     if checked.warnings:
         tell(render_all(checked.warnings))
     return checked
@@ -100,20 +108,20 @@ def check(file: str, settings: tuple[str, ...], dialect: str, to_text: bool) -> 
     """
     from calque.workflow.definitions import missing_files
 
-    found, reader = _subject(file, settings, dialect)
-    faults = missing_files(found.experiment) if found.experiment and not Path(file).is_dir() else []
+    named, reader = _subject(file, settings, dialect)
+    faults = missing_files(named.experiment) if named.experiment and not Path(file).is_dir() else []
     try:
-        checked = _check(found, reader)
+        checked = _check(named, reader)
     except CalqueError as e:
         raise CalqueError([*e.diagnostics, *faults]) from None
     if faults:
         raise CalqueError(faults)
-    if to_text and (found.dialect or dialect) == "calque":
+    if to_text and (named.dialect or dialect) == "calque":
         click.echo(checked.text, nl=False)
     elif to_text:
         from calque.adl.dialect import text_of
 
-        click.echo(text_of(reader(found.text).statements), nl=False)
+        click.echo(text_of(reader(named.text).statements), nl=False)
 
 
 @root.command()
@@ -137,7 +145,7 @@ def explain(
     every: bool,
     as_json: bool,
     diagram: Path | None,
-    **sizes: Any,
+    **sizes: object,
 ) -> None:
     """Print what a definition costs, before any weights exist.
 
@@ -154,9 +162,10 @@ def explain(
         write_out(diagram, drawn(checked, path.name if path.exists() else file))
         click.echo(diagram)
         return
-    model = whole(checked, around(**sizes), length, source_length)
-    found = table(checked, model, precision, every)
-    click.echo(json.dumps(explanation(checked, model), indent=1) if as_json else found)
+    model = whole(checked, from_options(around, sizes), length, source_length)
+    click.echo(
+        json.dumps(explanation(checked, model), indent=1) if as_json else table(checked, model, precision, every)
+    )
 
 
 @root.command()

@@ -2,7 +2,7 @@
 
 from collections.abc import Callable
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import click
 
@@ -40,6 +40,7 @@ def SCORING(command: Callable[..., None]) -> Callable[..., None]:
 
 
 def meteor_settings(language: str | None, version: str) -> "MeteorSettings | None":
+    """The settings of METEOR; None without a language."""
     if language is None:
         return None
     from calque.evaluate.meteor_metric import MeteorSettings
@@ -62,12 +63,19 @@ def evaluate(
 ) -> None:
     """Score HYPOTHESES against REFERENCES, each score with its signature.
 
-    Bytes that are not UTF-8 are read as U+FFFD: the line is reported with its number, and the exit status is 1.
+    Bytes that are not UTF-8 are read as U+FFFD: the number of the line is reported, and the exit status is 1.
     """
     from calque.evaluate import evaluate_files
 
     meteor = meteor_settings(language, meteor_version)
-    settings: dict[str, Any] = {"tokenize": tokenize, "lowercase": lowercase, "meteor_settings": meteor}
     with reading() as repairs:
-        for one in evaluate_files(hypotheses, references, metrics, read=repairs.lines, **settings):
-            click.echo(f"{one.name} {one.value:.2f} {one.signature}")
+        for score in evaluate_files(
+            hypotheses,
+            references,
+            metrics,
+            read=repairs.lines,
+            tokenize=tokenize,
+            lowercase=lowercase,
+            meteor_settings=meteor,
+        ):
+            click.echo(f"{score.name} {score.value:.2f} {score.signature}")

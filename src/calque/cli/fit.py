@@ -1,10 +1,8 @@
 """The command that makes definitions equally large."""
 
-from typing import Any
-
 import click
 
-from calque.cli.base import root, tell
+from calque.cli.base import from_options, root, tell
 from calque.cli.definition import AROUND, DIALECT, SETTINGS, around, checked_definition
 
 
@@ -22,7 +20,7 @@ from calque.cli.definition import AROUND, DIALECT, SETTINGS, around, checked_def
 @DIALECT
 @AROUND
 def fit(
-    a: str, params_of: str, setting: str, multiple: int | None, settings: tuple[str, ...], dialect: str, **sizes: Any
+    a: str, params_of: str, setting: str, multiple: int | None, settings: tuple[str, ...], dialect: str, **sizes: object
 ) -> None:
     """Solve for a setting, so that one definition has as many parameters as another.
 
@@ -33,12 +31,12 @@ def fit(
     from calque.explain import fit as solved
     from calque.explain import parameters
 
-    shape = around(**sizes)
+    shape = from_options(around, sizes)
     if params_of.replace("_", "").isdecimal():
         target = int(params_of)
     else:
         target = parameters(checked_definition(params_of), shape)
     value = solved(zoo.find(a), target, setting, multiple, shape, settings, dialect)
-    found = parameters(checked_definition(a, (*settings, f"{setting}={value}"), dialect), shape)
+    count = parameters(checked_definition(a, (*settings, f"{setting}={value}"), dialect), shape)
     click.echo(f"{setting}={value}")
-    tell(f"{a}: {found:,} parameters; {params_of}: {target:,} ({(found - target) / max(target, 1):+.2%})")
+    tell(f"{a}: {count:,} parameters; {params_of}: {target:,} ({(count - target) / max(target, 1):+.2%})")

@@ -3,11 +3,10 @@
 import json
 import sys
 from dataclasses import asdict
-from typing import Any
 
 import click
 
-from calque.cli.base import root
+from calque.cli.base import from_options, root
 from calque.cli.definition import AROUND, LENGTHS, SETTINGS, around, checked_definition
 from calque.ground.diagnostics import error
 
@@ -16,16 +15,16 @@ from calque.ground.diagnostics import error
 @click.argument("name", required=False)
 def zoo(name: str | None) -> None:
     """List the architectures that come with the package, list those below NAME, or print the architecture NAME."""
-    from calque import zoo as held
+    from calque import zoo as architectures
 
-    names = held.names()
+    names = architectures.names()
     below = [n for n in names if name is None or n.startswith(name.rstrip("/") + "/")]
     if name in names:
-        click.echo(held.read(name).body, nl=False)
+        click.echo(architectures.read(name).body, nl=False)
     elif below:
         click.echo("\n".join(below))
     else:
-        raise error("X220", None, name=name, near=held.nearest_name(str(name)), names=held.papers())
+        raise error("X220", None, name=name, near=architectures.nearest_name(str(name)), names=architectures.papers())
 
 
 @root.command()
@@ -43,7 +42,7 @@ def diff(
     source_length: int,
     precision: str,
     as_json: bool,
-    **sizes: Any,
+    **sizes: object,
 ) -> None:
     """Print the edits that turn definition A into definition B, the parameters that each edit adds, and the costs of both.
 
@@ -53,18 +52,19 @@ def diff(
     from calque.adl.diff import diff as edits_between
     from calque.explain import differences, differences_json, differences_text, whole
 
-    edits, shape = edits_between(one, two), around(**sizes)
+    edits, shape = edits_between(one, two), from_options(around, sizes)
     costs = [whole(checked, shape, length, source_length) for checked in (one, two)]
-    found = differences(costs[0], costs[1], precision)
+    compared = differences(costs[0], costs[1], precision)
     if as_json:
-        told = {"length": length, "source_length": source_length, "precision": precision, **differences_json(found)}
-        click.echo(json.dumps({"equal": not edits, **told, "edits": [asdict(edit) for edit in edits]}, indent=1))
+        given = {"length": length, "source_length": source_length, "precision": precision}
+        report = {"equal": not edits, **given, **differences_json(compared)}
+        click.echo(json.dumps({**report, "edits": [asdict(edit) for edit in edits]}, indent=1))
     elif not edits:
         click.echo("equal")
     else:
         for edit in edits:
             click.echo(f"{edit}" + (f"  [{edit.parameters:+,} parameters]" if edit.parameters else ""))
-        click.echo(f"\n{differences_text(found)}")
+        click.echo(f"\n{differences_text(compared)}")
 
 
 @root.command()
@@ -72,9 +72,10 @@ def diff(
 @click.argument("b")
 @SETTINGS
 def equal(a: str, b: str, settings: tuple[str, ...]) -> None:
-    """Say whether definitions A and B compute the same; exit status 1 where they do not.
+    """Print whether definitions A and B compute the same; exit status 1 where they do not.
 
-    Definitions with different texts can be equal: chains, `id`, `repeat`, definitions and labels do not count.
+    Definitions with different texts can be equal: it does not matter how they write chains, `id`, `repeat`, definitions and
+    labels.
     """
     one, two = checked_definition(a, settings), checked_definition(b, settings)
     from calque.adl.normal import equal as are_equal

@@ -1,4 +1,4 @@
-"""A command as a process: what becomes of faults, interrupts and streams."""
+"""A command as a process: its exit status, its messages, and what it does on Ctrl-C."""
 
 import atexit
 import contextlib
@@ -8,9 +8,9 @@ import pkgutil
 import signal
 import sys
 import traceback
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from types import FrameType
-from typing import Any
+from typing import TYPE_CHECKING
 
 import click
 
@@ -18,6 +18,9 @@ from calque.cli.base import INTERRUPTED, root, tell
 from calque.cli.streams import ReaderGone, open_streams
 from calque.ground.allocation import keep_freed_memory, let_waiting_threads_sleep
 from calque.ground.diagnostics import CalqueError, Place, error, render_all
+
+if TYPE_CHECKING:
+    from signal import _HANDLER
 
 
 def all_commands() -> click.Group:
@@ -104,8 +107,8 @@ class Interrupts:
 
     def __init__(self) -> None:
         self.received = False
-        self._before: Any = None
-        self._hook: Callable[[Any], object] = sys.unraisablehook
+        self._before: _HANDLER = None
+        self._hook = sys.unraisablehook
 
     def __enter__(self) -> "Interrupts":
         self._hook, sys.unraisablehook = sys.unraisablehook, self._unraisable
@@ -123,7 +126,7 @@ class Interrupts:
         self.received = True
         raise KeyboardInterrupt
 
-    def _unraisable(self, lost: Any) -> None:
+    def _unraisable(self, lost: "sys.UnraisableHookArgs") -> None:
         if self.received and issubclass(lost.exc_type, KeyboardInterrupt):
             self._leave()
         self._hook(lost)
@@ -134,6 +137,6 @@ class Interrupts:
 
 
 def _ignore_interrupts() -> None:
-    """The command is done: while the interpreter shuts down, an interrupt would only print a traceback."""
+    """At the end of a command: an interrupt while the interpreter shuts down would only print a traceback."""
     with contextlib.suppress(ValueError):  # not in the main thread
         signal.signal(signal.SIGINT, signal.SIG_IGN)

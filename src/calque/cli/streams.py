@@ -1,4 +1,4 @@
-"""The three standard streams of a command: each is there, is UTF-8, and fails in one known way."""
+"""The three standard streams of a command: each exists, is UTF-8, and fails in one known way."""
 
 import errno
 import io
@@ -6,9 +6,12 @@ import os
 import select
 import sys
 from collections.abc import Callable
-from typing import Any
+from typing import TYPE_CHECKING
 
 from calque.ground.diagnostics import Place, error
+
+if TYPE_CHECKING:
+    from _typeshed import ReadableBuffer
 
 
 class ReaderGone(Exception):
@@ -16,13 +19,13 @@ class ReaderGone(Exception):
 
 
 class _Stdout(io.FileIO):
-    """Descriptor 1. What cannot be written is K301, or `ReaderGone`; after that, nothing more is written and nothing fails."""
+    """Descriptor 1. Raises K301 or `ReaderGone` once where it cannot write; later writes do nothing."""
 
     failed = False
 
-    def write(self, data: Any, /) -> int:
+    def write(self, data: "ReadableBuffer", /) -> int:
         if self.failed:
-            return len(data)
+            return memoryview(data).nbytes
         try:
             return _written(super().write, self, data)
         except BrokenPipeError:
@@ -37,25 +40,25 @@ class _Stdout(io.FileIO):
 class _Stderr(io.FileIO):
     """Descriptor 2. A message that cannot be written is lost; the command continues."""
 
-    def write(self, data: Any, /) -> int:
+    def write(self, data: "ReadableBuffer", /) -> int:
         try:
             return _written(super().write, self, data)
         except OSError:
-            return len(data)
+            return memoryview(data).nbytes
 
 
-def _written(write: Callable[[Any], int | None], file: io.FileIO, data: Any) -> int:
-    """Writes data and returns how much was written; waits where another program has made the stream a non-blocking one."""
+def _written(write: "Callable[[ReadableBuffer], int | None]", file: io.FileIO, data: "ReadableBuffer") -> int:
+    """Writes data and returns the number of bytes; waits where another program has made the stream non-blocking."""
     while (count := write(data)) is None:
         select.select([], [file], [])
     return count
 
 
 def open_streams() -> None:
-    """Makes `sys.stdout` and `sys.stderr` streams of the classes above, and sees that descriptors 0 to 2 are taken.
+    """Makes `sys.stdout` and `sys.stderr` streams of the classes above, and opens descriptors 0 to 2 where they are closed.
 
-    A descriptor that the caller has closed would be given to the next file that is opened, and messages would be written into
-    that file. Streams that somebody else has put into `sys` stay.
+    Otherwise the next file that is opened would get the closed descriptor, and messages would be written into that file. Streams
+    that other code has put into `sys` stay.
     """
     for number in range(3):
         try:

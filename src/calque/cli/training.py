@@ -1,16 +1,19 @@
-"""Commands that make a model: from an experiment to a run."""
+"""Commands that train: from an experiment to a run."""
 
 import json
 import re
 import shlex
 import sys
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING
 
 import click
 
 from calque.cli.base import FILE, OUT, RUN, SET, program, root, tell
 from calque.ground.diagnostics import Place, error, render_all
+
+if TYPE_CHECKING:
+    from calque.experiment import Experiment
 
 LEAST = 30
 """Seconds of the smallest budget."""
@@ -22,8 +25,8 @@ class _Seconds(click.ParamType):  # type: ignore[type-arg]  # generic in newer v
     name = "TIME"
 
     def convert(self, value: object, param: click.Parameter | None, ctx: click.Context | None) -> float:
-        found = re.fullmatch(r"(?:(\d{1,4})h)?(?:(\d{1,6})m)?(?:(\d{1,8})s)?", str(value).strip().lower())
-        seconds = sum(int(n or 0) * unit for n, unit in zip(found.groups(), (3600, 60, 1), strict=True)) if found else 0
+        match = re.fullmatch(r"(?:(\d{1,4})h)?(?:(\d{1,6})m)?(?:(\d{1,8})s)?", str(value).strip().lower())
+        seconds = sum(int(n or 0) * unit for n, unit in zip(match.groups(), (3600, 60, 1), strict=True)) if match else 0
         if not seconds:
             self.fail(f"expected hours, minutes or seconds such as 1h30m, 20m or 90s, found {value!r}", param, ctx)
         if seconds < LEAST:
@@ -55,13 +58,13 @@ class _New(click.Command):
     type=_Seconds(),
     help="The training time, for which model and schedule are sized: 90s, 20m, 1h30m.",
 )
-@click.option("--no-measure", is_flag=True, help="Assume a speed instead of measuring it here, which takes seconds.")
+@click.option("--no-measure", is_flag=True, help="Assume a speed instead of measuring it for some seconds.")
 def new(
     folder: Path, train: tuple[Path, Path], valid: tuple[Path, Path] | None, budget: float | None, no_measure: bool
 ) -> None:
     """Write a short experiment into a new FOLDER, sized to the corpus and to a budget of time; explain the choices.
 
-    The keys that people change stand in FOLDER/experiment.toml with a comment each; docs/experiment.md lists all keys.
+    FOLDER/experiment.toml has the keys that people change, each with a comment; docs/experiment.md lists all keys.
     """
     from calque.workflow.new import new_experiment
     from calque.workflow.new.proposal import lines
@@ -74,7 +77,7 @@ def new(
     click.echo(proposal.file)
 
 
-def _experiment(path: Path, overrides: tuple[str, ...], out: Path | None) -> tuple[Any, Path]:
+def _experiment(path: Path, overrides: tuple[str, ...], out: Path | None) -> "tuple[Experiment, Path]":
     """An experiment and its run folder, from a TOML file or a run folder."""
     from calque.experiment import load
     from calque.run.folder import EXPERIMENT
@@ -87,14 +90,14 @@ def _experiment(path: Path, overrides: tuple[str, ...], out: Path | None) -> tup
 
 
 def _limits(overrides: tuple[str, ...]) -> frozenset[str]:
-    """The keys of [train] among what --set gives that end a training."""
+    """The keys of --set that limit the length of a training."""
     from calque.experiment import LIMITS
 
     return frozenset(key for key in LIMITS if any(given.startswith(f"train.{key}=") for given in overrides))
 
 
 def _repeats(path: Path, overrides: tuple[str, ...], folder: Path) -> bool:
-    """Whether a training is to be repeated in another folder. Raises X440 where its phases would not be one experiment."""
+    """Whether the command repeats a run in another folder. Raises X440 where its phases cannot be one experiment."""
     from calque.train.phases import phases_of
 
     if not path.is_dir() or folder.resolve() == path.resolve():
@@ -123,13 +126,15 @@ def prepare(run: Path, overrides: tuple[str, ...], out: Path | None) -> None:
 @SET
 @OUT
 @click.option("--from", "parent", type=FILE, metavar="RUN", help="Start from the weights of a finished run.")
-@click.option("--restart", is_flag=True, help="Train anew; what the run folder holds is moved to replaced-NNNN in it.")
+@click.option(
+    "--restart", is_flag=True, help="Train from the start; the contents of the run folder move to replaced-NNNN in it."
+)
 def train(run: Path, overrides: tuple[str, ...], out: Path | None, parent: Path | None, restart: bool) -> None:
     """Train an experiment file, or resume a run folder.
 
-    A run folder with --out NEW is trained once more in NEW, phase by phase as it was. When a run is resumed, a limit
-    that --set gives (train.max_updates, max_epochs, max_seconds, patience, min_lr) is for this call alone; every
-    other key that changes becomes a new phase of the run.
+    A run folder with --out NEW is trained once more in NEW, with the same phases. When a run is resumed, a limit of
+    --set (train.max_updates, max_epochs, max_seconds, patience, min_lr) holds for this call alone; every other changed
+    key begins a new phase of the run.
     """
     from calque.train.call import TrainingCall
     from calque.train.loop import StoppedTraining
@@ -164,7 +169,7 @@ def train(run: Path, overrides: tuple[str, ...], out: Path | None, parent: Path 
 @click.option("--count", type=click.IntRange(1), default=5, show_default=True, help="Checkpoints in the mean, at most.")
 @click.option("--out", type=FILE, required=True, help="A new folder for the averaged model.")
 def average(run: Path, best: bool, count: int, out: Path) -> None:
-    """Average checkpoints of a RUN into a model of their own."""
+    """Average checkpoints of a RUN into a new model."""
     from calque.train.averaging import average_run
     from calque.workflow.plugins import registry_of_run
 
@@ -177,7 +182,7 @@ def average(run: Path, best: bool, count: int, out: Path) -> None:
 @click.argument("folder", type=FILE, default=Path("demo"))
 @click.option("--seconds", type=click.FloatRange(min=1), default=360, show_default=True, help="Training time, at most.")
 def demo(folder: Path, seconds: float) -> None:
-    """Train, translate and score on a corpus made here: about five minutes on two processor cores."""
+    """Train, translate and score on a generated corpus: about five minutes on two processor cores."""
     from calque.demo.run import demo as run_demo
 
     status = run_demo(folder, seconds, click.echo, tell, program())

@@ -1,19 +1,21 @@
 """Commands that use a model."""
 
 import contextlib
+import functools
+import os
 import sys
-from collections.abc import Generator, Iterator
+from collections.abc import Callable, Generator, Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import click
 
-from calque.cli.base import BEAM, FILE, PRECISION, RUN, RUNS, SET, THREADS, load_run, reading, root, set_threads
+from calque.cli.base import BEAM, FILE, PRECISION, RUN, RUNS, SET, THREADS, reading, root, set_threads
 from calque.ground.diagnostics import CalqueError, Place, error
 
 if TYPE_CHECKING:
     from calque.data.repair import Repairs
-    from calque.decode.translate import InputLine, Translation
+    from calque.decode.translate import InputLine, Translation, Translator
 
 CHUNK = 2000
 """Lines that are read, computed together and printed before the next are read."""
@@ -27,18 +29,20 @@ CHUNK = 2000
 @THREADS
 @click.option("--n-best", type=click.IntRange(1, 1000), default=1, show_default=True, help="Translations per line.")
 @click.option("--scores", is_flag=True, help="Each line: score, tab, translation.")
-@click.option("--invariant", is_flag=True, help="Bit for bit the same whatever stands around a line; slower.")
-@click.option("--sample", is_flag=True, help="Draw words by chance: N samples per line with --n-best N.")
-@click.option("--seed", type=click.IntRange(0, 2**63 - 1), help="Of samples.")
-@click.option("--prefix", type=FILE, help="What each translation begins with, line by line; lines may be empty.")
-@click.option("--select", type=FILE, help="A lexical table: only words that it offers can be chosen.")
-@click.option("--dictionary", type=FILE, help="A lexical table by which unknown words are replaced, else copied.")
+@click.option("--invariant", is_flag=True, help="The same bits whatever other lines the input has; slower.")
+@click.option("--sample", is_flag=True, help="Sample words at random: N samples per line with --n-best N.")
+@click.option("--seed", type=click.IntRange(0, 2**63 - 1), help="Seed of samples.")
+@click.option("--prefix", type=FILE, help="The first words of each translation, line by line; lines may be empty.")
+@click.option("--select", type=FILE, help="A lexical table: search only among the words that it offers.")
+@click.option(
+    "--dictionary", type=FILE, help="A lexical table that replaces unknown words; a word that it lacks is copied."
+)
 @click.option(
     "--combine",
     type=click.Choice(["probs", "logits", "logprobs"]),
     default="probs",
     show_default=True,
-    help="Several runs: the mean of what.",
+    help="Several runs: what is averaged.",
 )
 @click.option("--workers", type=click.IntRange(1, 256), default=1, show_default=True, help="Processes.")
 def translate(
@@ -62,13 +66,8 @@ def translate(
 
     --set replaces keys of [decode]: word penalty, temperature, top_k, top_p and the others.
 
-    Bytes that are not UTF-8 are read as U+FFFD: the line is translated and reported with its number, and the exit status is 1.
+    Bytes that are not UTF-8 are read as U+FFFD: the line is translated, its number is reported, and the exit status is 1.
     """
-    import functools
-    import os
-
-    from calque.decode.translate import translate_stream
-    from calque.decode.workers import WorkerTask, translate_with_workers
     from calque.experiment import override, setting_entry
     from calque.workflow.api import open_loaded
     from calque.workflow.show import LineProgress
@@ -79,26 +78,44 @@ def translate(
     opened = functools.partial(open_loaded, runs, combine, select, dictionary, decode, scores)
     with reading() as repairs:
         source = _Input(repairs, prefix)
-        every: Generator[list[Translation], None, None]
         progress = LineProgress("translating", _lines_ahead())
-        if workers > 1:
-            work = WorkerTask(opened, n_best, invariant, threads or max(1, (os.cpu_count() or 1) // workers))
-            every = translate_with_workers(work, workers, source, warn=repairs.note, progress=progress)
-        else:
-            set_threads(threads)
-            every = translate_stream(opened(), source, n_best, invariant, source.chunk, repairs.note, progress)
-        with contextlib.closing(every), progress:
-            for found in every:
-                padded = [*found, *[None] * (n_best - len(found))]  # always as many lines as promised
-                for one in padded:
-                    text = "" if one is None else one.text
-                    click.echo(f"{one.score if one else float('-inf'):.6f}\t{text}" if scores else text)
+        translations = _translations(opened, source, n_best, invariant, workers, threads, progress)
+        with contextlib.closing(translations), progress:
+            for hypotheses in translations:
+                _print_hypotheses(hypotheses, n_best, scores)
         source.check()
 
 
+def _translations(
+    open_runs: "Callable[[], Translator]",
+    source: "_Input",
+    n_best: int,
+    invariant: bool,
+    workers: int,
+    threads: int | None,
+    progress: Callable[[int], None],
+) -> "Generator[list[Translation], None, None]":
+    """The hypotheses of each line, by this process or by several workers."""
+    from calque.decode.translate import translate_stream
+    from calque.decode.workers import WorkerTask, translate_with_workers
+
+    warn = source.repairs.note
+    if workers > 1:
+        task = WorkerTask(open_runs, n_best, invariant, threads or max(1, (os.cpu_count() or 1) // workers))
+        return translate_with_workers(task, workers, source, warn=warn, progress=progress)
+    set_threads(threads)
+    return translate_stream(open_runs(), source, n_best, invariant, source.chunk, warn, progress)
+
+
+def _print_hypotheses(hypotheses: "list[Translation]", n_best: int, scores: bool) -> None:
+    """Prints `n_best` lines; those for which there is no hypothesis are empty, with a score of -inf."""
+    for k in range(n_best):
+        score, text = (hypotheses[k].score, hypotheses[k].text) if k < len(hypotheses) else (float("-inf"), "")
+        click.echo(f"{score:.6f}\t{text}" if scores else text)
+
+
 def _lines_ahead() -> int | None:
-    """The lines that stdin still has where it is a file and stderr a terminal that asks for them."""
-    import os
+    """The lines that are left in stdin, for a progress bar; None where stdin is no file or stderr no terminal."""
     import stat
 
     if not sys.stderr.isatty() or sys.stdin is None:
@@ -118,9 +135,8 @@ def _lines_ahead() -> int | None:
 class _Input:
     """The lines of stdin, each with its prefix where there is a file of prefixes.
 
-
-    Where they cannot be read any further the input ends, so that what was read before is translated and printed; `check` then
-    raises the fault.
+    The input ends where a line cannot be read, so that the lines before it are translated and printed; `check` then raises the
+    fault.
     """
 
     def __init__(self, repairs: "Repairs", prefixes: Path | None):
@@ -128,7 +144,7 @@ class _Input:
             raise error("X402", Place("stdin"), reason="it is closed")
         self.repairs, self.prefixes = repairs, prefixes
         self.fault: CalqueError | None = None
-        # Somebody who types a line waits for its translation.
+        # At a terminal each line is translated before the next one is read.
         self.chunk = 1 if sys.stdin.isatty() else CHUNK
 
     def __iter__(self) -> Iterator["InputLine"]:
@@ -151,7 +167,7 @@ class _Input:
             raise error("D605", Place(str(path), number + 1), ended="input", n=number)
 
     def check(self) -> None:
-        """Raises what ended the input before its end."""
+        """Raises the fault that ended the input early, if there is one."""
         if self.fault is not None:
             raise self.fault
 
@@ -165,12 +181,14 @@ class _Input:
 def score(run: Path, source: Path, target: Path, precision: str | None, threads: int | None) -> None:
     """Print the score of each given translation, normalised as `translate --scores` does.
 
-    A line that is not UTF-8 is read and reported as `translate` does.
+    Lines that are not UTF-8 are read and reported as by `translate`.
     """
+    from calque.workflow.api import load
+
     with reading() as repairs:
         sources, targets = repairs.pairs(source, target)
         set_threads(threads)
-        here = load_run(run, None, precision)
+        loaded = load(run) if precision is None else load(run, precision=precision)
         for k in range(0, len(sources), CHUNK):
-            for value in here.score(list(zip(sources[k : k + CHUNK], targets[k : k + CHUNK], strict=True))):
+            for value in loaded.score(list(zip(sources[k : k + CHUNK], targets[k : k + CHUNK], strict=True))):
                 click.echo(f"{value:.6f}")

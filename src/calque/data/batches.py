@@ -1,4 +1,4 @@
-"""Batches: which pairs go together, and their padded tensors."""
+"""Batches: the pairs of each, and their padded tensors."""
 
 from collections.abc import Callable
 from typing import NamedTuple
@@ -12,7 +12,7 @@ from calque.data.corpus import Pairs
 from calque.data.vocabulary import BOS, EOS
 
 NOISE = 2.0
-"""Source lengths are sorted with a random offset of up to so many tokens, so that the batches of epochs differ."""
+"""The largest random number of tokens that is added to source lengths before sorting, so that epochs have different batches."""
 
 
 class Batch(NamedTuple):
@@ -79,9 +79,9 @@ def plan(
 
     A batch of n pairs has n * T <= `batch_tokens` and n * S <= `batch_tokens`, S and T its longest source and target,
     one end symbol each and rounded up to `pad_multiple`; and n <= `batch_sentences`. 0 is no bound. A pair that is too
-    long on its own is a batch of one. Pairs are sorted by target length, then by source length give or take `NOISE`;
-    the batches are shuffled. With `sort_batches`, the pairs are shuffled first, and all this happens apart within each run
-    of `sort_batches * batch_sentences` of them.
+    long is a batch of its own. Pairs are sorted by target length, then by source length with random `NOISE`; the batches are
+    shuffled. With `sort_batches`, the pairs are shuffled first, and each run of `sort_batches * batch_sentences` pairs is sorted
+    and shuffled separately.
     """
     random = np.random.Generator(np.random.PCG64([seed, epoch]))
     source = pairs.source_lengths + random.uniform(-NOISE, NOISE, len(pairs))
@@ -103,7 +103,7 @@ def plan(
 def _fitting(
     sources: NDArray[np.int64], targets: NDArray[np.int64], batch_tokens: int, most: int
 ) -> Callable[[int], int]:
-    """How many pairs from a given one on fit in a batch: pairs of these lengths, at most `most`."""
+    """A function for the number of pairs of these lengths, from a given one on, that fit in a batch; at most `most`."""
     counts = np.arange(1, most + 1)
 
     def fits(start: int) -> int:

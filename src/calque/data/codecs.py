@@ -1,4 +1,4 @@
-"""Codecs: sentences to ids and back, one class per way of cutting them."""
+"""Codecs: sentences to ids and back, one class for each way to split words."""
 
 import functools
 from abc import ABC, abstractmethod
@@ -14,9 +14,9 @@ from calque.ground.diagnostics import Place, error
 from calque.ground.files import write_whole
 
 JOINER = "@@"
-"""Marks a piece that the next one continues, as subword-nmt does."""
+"""Ends a piece that is not the last of its word, as in subword-nmt."""
 _SPACES = " \t\u2581"
-"""What stands between words, and what sentencepiece writes for it."""
+"""White space between words, and the character that sentencepiece writes for it."""
 
 
 class Codec(ABC):
@@ -31,11 +31,11 @@ class Codec(ABC):
 
     @abstractmethod
     def pieces(self, line: str) -> list[str]:
-        """The surface of each id that `encode` gives for this line; unknown pieces as they stand in the text."""
+        """The piece of each id that `encode` gives for this line; unknown pieces as in the text."""
 
     @abstractmethod
     def words(self, line: str) -> list[int]:
-        """For each id that `encode` gives for this line, which of the words of `split(line)` it is a part of, from 0."""
+        """For each id that `encode` gives for this line, the number of its word in `split(line)`, from 0."""
 
     @abstractmethod
     def tokens(self, ids: Sequence[int]) -> list[str]:
@@ -43,7 +43,7 @@ class Codec(ABC):
 
     @abstractmethod
     def decode(self, ids: Sequence[int]) -> str:
-        """The sentence; of the specials only `<unk>` is shown."""
+        """The sentence; special symbols other than `<unk>` are left out."""
 
     @abstractmethod
     def save(self, folder: Path, side: str) -> None:
@@ -88,14 +88,14 @@ class WordCodec(Codec):
 
 
 class MergeCodec(WordCodec):
-    """Words cut by given merges; a piece that the next one continues ends in `@@`."""
+    """Words split by given merges; a piece that is not the last of its word ends in `@@`."""
 
     kind = "codes"
 
     def __init__(self, merges: Merges, vocabulary: Vocabulary):
         super().__init__(vocabulary)
         self.merges = merges
-        # Text repeats its words; the bound keeps a translating process from growing for ever.
+        # Words repeat in text; the limit bounds the memory of a long-running process.
         self._ids = functools.lru_cache(maxsize=1 << 20)(self._word_ids)
 
     def encode(self, lines: Sequence[str]) -> list[list[int]]:
@@ -125,13 +125,13 @@ class MergeCodec(WordCodec):
 class PieceCodec(Codec):
     """A sentencepiece model, `bpe` or `unigram`.
 
-    Text is not normalised beyond white space (runs of spaces become one), so what is decoded is spelt as it was.
+    Only white space is normalised (runs of spaces become one), so that decoding gives the original spelling.
     """
 
     _unk: ClassVar[str] = SPECIALS[UNK]
 
     def __init__(self, model: bytes, kind: str):
-        """Raises RuntimeError where `model` is none of sentencepiece's, ValueError where its specials are not ours."""
+        """Raises RuntimeError where `model` is not a sentencepiece model, ValueError where its special symbols are others."""
         self.kind, self.model = kind, model
         self._processor = SentencePieceProcessor(model_proto=model)
         self.size = int(self._processor.get_piece_size())
@@ -139,21 +139,21 @@ class PieceCodec(Codec):
             raise ValueError(f"its first pieces are not {', '.join(SPECIALS)}")
 
     def encode(self, lines: Sequence[str]) -> list[list[int]]:
-        found: list[list[int]] = self._processor.encode(list(lines), out_type=int)
-        return found
+        ids: list[list[int]] = self._processor.encode(list(lines), out_type=int)
+        return ids
 
     def pieces(self, line: str) -> list[str]:
-        found: list[str] = self._processor.encode(line, out_type=str)
-        return found
+        pieces: list[str] = self._processor.encode(line, out_type=str)
+        return pieces
 
     def words(self, line: str) -> list[int]:
-        # Characters tell: those that stand for spaces, at the heads of pieces or alone, belong to no word.
+        # Words are counted by characters; those that replace spaces, at the start of pieces or alone, belong to no word.
         owner = [k for k, word in enumerate(split(line)) for c in word if c not in _SPACES]
-        found, at = [], 0
+        numbers, at = [], 0
         for piece in self.pieces(line):
-            found.append(owner[min(at, len(owner) - 1)] if owner else 0)
+            numbers.append(owner[min(at, len(owner) - 1)] if owner else 0)
             at += sum(c not in _SPACES for c in piece)
-        return found
+        return numbers
 
     def tokens(self, ids: Sequence[int]) -> list[str]:
         return [str(self._processor.id_to_piece(int(i))) for i in ids]

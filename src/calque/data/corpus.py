@@ -5,7 +5,7 @@ import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import NotRequired, TypeAlias, TypedDict
 
 import numpy as np
 from numpy.typing import NDArray
@@ -23,10 +23,60 @@ FURTHER = "valid."
 DTYPES = ("<u2", "<i4")
 
 
+class SideIndex(TypedDict):
+    """One side of a split: the type of its ids, and their number."""
+
+    dtype: str
+    tokens: int
+
+
+class SplitIndex(TypedDict):
+    """One split."""
+
+    source: SideIndex
+    pairs: int
+    target: SideIndex
+
+
+class FileIndex(TypedDict):
+    """The size and the sha256 of a file."""
+
+    bytes: int
+    sha256: str
+
+
+class CorpusOrigin(TypedDict):
+    """What a corpus was compiled from; older corpora have no `sums`, the checksums of the input files."""
+
+    digest: str
+    settings: dict[str, object]
+    sums: NotRequired[list[str | None]]
+    warnings: dict[str, int]
+
+
+class CorpusIndex(CorpusOrigin):
+    """The contents of `corpus.json`. `seal` is the checksum of the other entries."""
+
+    format: int
+    splits: dict[str, SplitIndex]
+    left_out: dict[str, int]
+    source_size: int
+    target_size: int
+    source_mean: float
+    target_mean: float
+    versions: dict[str, str]
+    files: dict[str, FileIndex]
+    seal: str
+
+
+Ids: TypeAlias = NDArray[np.integer]
+"""Ids as a file has them: two bytes unsigned or four signed."""
+
+
 class Sentences:
     """The sentences of one side, without special symbols: sentence i is `ids[offsets[i] : offsets[i + 1]]`."""
 
-    def __init__(self, ids: NDArray[Any], offsets: NDArray[np.int64]):
+    def __init__(self, ids: Ids, offsets: NDArray[np.int64]):
         self.ids, self.offsets = ids, offsets
         self.lengths: NDArray[np.int64] = np.diff(offsets)
 
@@ -40,17 +90,17 @@ class Sentences:
     def __len__(self) -> int:
         return len(self.lengths)
 
-    def __getitem__(self, i: int) -> NDArray[Any]:
+    def __getitem__(self, i: int) -> Ids:
         return self.ids[self.offsets[i] : self.offsets[i + 1]]
 
     def padded(self, rows: NDArray[np.int64], width: int) -> NDArray[np.int64]:
         """[n, width] ids of these sentences, zeros after their ends; no sentence may be longer than `width`."""
         inside = np.arange(width) < self.lengths[rows][:, None]
-        found = np.zeros((len(rows), width), np.int64)
+        table = np.zeros((len(rows), width), np.int64)
         # True cells in row order are the sentences one after the other.
         at = (self.offsets[rows][:, None] + np.arange(width))[inside]
-        found[inside] = self.ids[at]
-        return found
+        table[inside] = self.ids[at]
+        return table
 
 
 class Pairs:
@@ -67,18 +117,22 @@ class Pairs:
     def __len__(self) -> int:
         return len(self.sources)
 
-    def source(self, i: int) -> NDArray[Any]:
+    def source(self, i: int) -> Ids:
+        """The ids of source i."""
         return self.sources[i]
 
-    def target(self, i: int) -> NDArray[Any]:
+    def target(self, i: int) -> Ids:
+        """The ids of target i."""
         return self.targets[i]
 
     @property
     def source_lengths(self) -> NDArray[np.int64]:
+        """The number of ids of each source."""
         return self.sources.lengths
 
     @property
     def target_lengths(self) -> NDArray[np.int64]:
+        """The number of ids of each target."""
         return self.targets.lengths
 
 
@@ -87,28 +141,28 @@ class PreparedCorpus:
     """A prepared corpus; `about` is its `corpus.json`. Its splits are `train`, `valid`, `test`, and `valid.NAME`."""
 
     folder: Path
-    about: Mapping[str, Any]
+    about: CorpusIndex
     codecs: tuple[Codec, Codec]
     pairs: Mapping[str, Pairs]
 
     @property
     def digest(self) -> str:
-        """Names the settings and the text this was made from."""
-        return str(self.about["digest"])
+        """A hash of the settings and the text that the corpus was made from."""
+        return self.about["digest"]
 
     @property
     def source_mean(self) -> float:
         """Mean length of the training sources in subwords, without end symbol."""
-        return float(self.about["source_mean"])
+        return self.about["source_mean"]
 
     @property
     def target_mean(self) -> float:
         """Mean length of the training targets in subwords, without end symbol."""
-        return float(self.about["target_mean"])
+        return self.about["target_mean"]
 
     @property
     def gamma(self) -> float:
-        """The former divided by the latter (You 2020, section 3.2)."""
+        """The mean source length divided by the mean target length (You 2020, section 3.2)."""
         return self.source_mean / self.target_mean
 
     @property
@@ -117,13 +171,13 @@ class PreparedCorpus:
         return [split.removeprefix(FURTHER) for split in self.pairs if split.startswith(FURTHER)]
 
     def split(self, name: str) -> Pairs:
-        """The pairs of a split; D308 where the corpus was prepared without."""
+        """The pairs of a split. Raises D308 where the corpus has no such split."""
         if name not in self.pairs:
             raise error("D308", Place(str(self.folder)), split=name, splits=list(self.pairs))
         return self.pairs[name]
 
     def lines(self, name: str) -> tuple[list[str], list[str]]:
-        """The text of a split but `train`, one string per pair; D308 for another."""
+        """The text of a split other than `train`, one string per pair. Raises D308 where there is none."""
         if name == "train" or name not in self.pairs:
             raise error("D308", Place(str(self.folder)), split=name, splits=[s for s in self.pairs if s != "train"])
         source, target = (list(Lines(self.folder / f"{name}.{side}.txt")) for side in SIDES)
@@ -133,34 +187,44 @@ class PreparedCorpus:
 def open_corpus(folder: Path, verify: bool = False) -> PreparedCorpus:
     """Maps a prepared corpus; with `verify`, reads all of it and compares checksums.
 
-    Raises D301 (no such corpus), D302 (`corpus.json` damaged), D303 (a file missing or of the wrong size), D304
-    (contents changed; without `verify` where an id is in no vocabulary), D305 (sizes agree but the offsets are no offsets), and
+    Raises D301 (no such corpus), D302 (`corpus.json` is damaged), D303 (a file is missing or has the wrong size), D304
+    (contents changed; without `verify` only where an id is in no vocabulary), D305 (the offsets do not divide the ids), and
     what `load_codecs` raises.
     """
     about = _read_index(folder)
+    _check_files(folder, about["files"], verify)
+    codecs = load_codecs(folder)
+    pairs = {split: _open_split(folder, split, sides, codecs) for split, sides in about["splits"].items()}
+    return PreparedCorpus(folder, about, codecs, pairs)
+
+
+def _check_files(folder: Path, files: Mapping[str, FileIndex], verify: bool) -> None:
+    """Raises D303 and D304 for all files that are not as the index has them."""
     faults = []
-    for name, file in about["files"].items():
+    for name, file in files.items():
         path = folder / name
-        found = path.stat().st_size if path.is_file() else None
-        if found != file["bytes"]:
-            shown = "none" if found is None else found
+        size = path.stat().st_size if path.is_file() else None
+        if size != file["bytes"]:
+            shown = "none" if size is None else size
             faults.append(Diagnostic("D303", Place(str(path)), {"expected": file["bytes"], "found": shown}))
         elif verify and checksum(path) != file["sha256"]:
             faults.append(Diagnostic("D304", Place(str(path))))
     if faults:
         raise CalqueError(faults)
-    codecs = load_codecs(folder)
-    pairs = {}
-    for split, sides in about["splits"].items():
-        source, target = (_sentences(folder / f"{split}.{side}", sides[side]["dtype"]) for side in SIDES)
-        if len(source) != len(target):
-            raise error("D305", Place(str(folder / f"{split}.target.offsets")))
-        for side, sentences, codec in zip(SIDES, (source, target), codecs, strict=True):
-            # An entry that no vocabulary has would end training in the middle.
-            if len(sentences.ids) and not 0 <= int(sentences.ids.min()) <= int(sentences.ids.max()) < codec.size:
-                raise error("D304", Place(str(folder / f"{split}.{side}.ids")))
-        pairs[split] = Pairs(source, target)
-    return PreparedCorpus(folder, about, codecs, pairs)
+
+
+def _open_split(folder: Path, split: str, index: SplitIndex, codecs: tuple[Codec, Codec]) -> Pairs:
+    """Maps one split. Raises D304 and D305."""
+    stems = [folder / f"{split}.{side}" for side in SIDES]
+    source = _sentences(stems[0], index["source"]["dtype"])
+    target = _sentences(stems[1], index["target"]["dtype"])
+    if len(source) != len(target):
+        raise error("D305", Place(f"{stems[1]}.offsets"))
+    for stem, sentences, codec in zip(stems, (source, target), codecs, strict=True):
+        # An entry that no vocabulary has would end training in the middle.
+        if len(sentences.ids) and not 0 <= int(sentences.ids.min()) <= int(sentences.ids.max()) < codec.size:
+            raise error("D304", Place(f"{stem}.ids"))
+    return Pairs(source, target)
 
 
 def checksum(path: Path) -> str:
@@ -169,37 +233,38 @@ def checksum(path: Path) -> str:
         return hashlib.file_digest(file, "sha256").hexdigest()
 
 
-def _read_index(folder: Path) -> dict[str, Any]:
+def _read_index(folder: Path) -> CorpusIndex:
+    """The index of a prepared corpus. Raises D301 and D302."""
     path = folder / INDEX
     if not path.is_file():
         raise error("D301", Place(str(folder)))
     try:
-        about = json.loads(path.read_bytes())
+        about: CorpusIndex = json.loads(path.read_bytes())
         if about["format"] != FORMAT:
             raise error("D302", Place(str(path)), reason=f"expected format {FORMAT}, found {about['format']}")
-        # `seal` covers the index itself, whose entries are trusted from here on.
+        # `seal` covers every entry, so that the entries need no other check.
         if about["seal"] != seal(about):
             raise error("D302", Place(str(path)), reason="its contents changed after it was written")
     except (ValueError, KeyError, TypeError):
         raise error("D302", Place(str(path)), reason="it is not the index of a corpus") from None
-    return dict(about)
+    return about
 
 
-def seal(about: Mapping[str, Any]) -> str:
+def seal(about: Mapping[str, object]) -> str:
     """The checksum of an index, its own entry `seal` left out."""
     rest = {key: value for key, value in about.items() if key != "seal"}
     return hashlib.sha256(json.dumps(rest, sort_keys=True).encode()).hexdigest()
 
 
 def _sentences(stem: Path, dtype: str) -> Sentences:
-    ids, offsets = _map(Path(f"{stem}.ids"), dtype), _map(Path(f"{stem}.offsets"), "<i8")
-    found = Sentences(ids, offsets)
-    if not len(offsets) or offsets[0] != 0 or offsets[-1] != len(ids) or (found.lengths < 0).any():
+    ids, offsets = _map(Path(f"{stem}.ids"), dtype), _map(Path(f"{stem}.offsets"), "<i8").astype(np.int64, copy=False)
+    sentences = Sentences(ids, offsets)
+    if not len(offsets) or offsets[0] != 0 or offsets[-1] != len(ids) or (sentences.lengths < 0).any():
         raise error("D305", Place(f"{stem}.offsets"))
-    return found
+    return sentences
 
 
-def _map(path: Path, dtype: str) -> NDArray[Any]:
+def _map(path: Path, dtype: str) -> Ids:
     if not path.stat().st_size:  # nothing to map
         return np.zeros(0, dtype)
     return np.asarray(np.memmap(path, dtype, "r"))

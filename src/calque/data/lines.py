@@ -1,7 +1,6 @@
-"""Text files: plain or gzip, UTF-8, one sentence per line; and what can be wrong with two of them that belong together.
+"""Text files, plain or gzip, UTF-8, one sentence per line; and the faults of a source and its target.
 
-A line ends at "\\n" and nowhere else: U+0085, U+2028 and their kind are characters of a sentence. One "\\r" before the
-"\\n" is dropped.
+A line ends only at "\\n": U+0085, U+2028 and similar characters are part of a sentence. One "\\r" before the "\\n" is dropped.
 """
 
 import gzip
@@ -19,18 +18,18 @@ from calque.ground.diagnostics import CalqueError, Diagnostic, Place, error
 EXAMPLES = 5
 """How many diagnostics of one code are listed; the rest are counted."""
 LONG = 10_000
-"""Characters from which a line is over-long: no sentence is, a file with lost newlines soon is."""
+"""Characters from which a line is over-long: more than a sentence has, as in a file without newlines."""
 RATIO = 10
-"""How many times longer than the other one side of a pair may be, in characters ..."""
+"""The largest ratio of the lengths of a pair, in characters ..."""
 RATIO_FROM = 100
-"""... once it has this many: short sentences differ for good reasons."""
+"""... where the longer side has this many characters: short sentences may differ more."""
 MARK = "\ufeff"
-"""What some programs write before text in UTF-8; no part of the first word."""
+"""The byte order mark, which some programs write before text in UTF-8."""
 _GZIP = b"\x1f\x8b"
 
 
 class Lines:
-    """The sentences of a file, read anew at each iteration and never held together in memory.
+    """The sentences of a file, which is read again at each iteration and never held in memory.
 
     A byte order mark before the first is dropped.
     Raises D101 (unreadable), D103 (no UTF-8), D105 (damaged gzip) where iteration meets them.
@@ -51,9 +50,9 @@ class Lines:
 
 
 def raw_lines(path: Path, cut: Callable[[BinaryIO], Iterable[bytes]] = iter) -> Iterator[bytes]:
-    """The lines of a file as bytes, newline included; gzip is known by its first two bytes, not by the name.
+    """The lines of a file as bytes with their newlines; gzip is recognised by its first two bytes, not by the name.
 
-    `cut` makes lines of the open file. Raises D101 and D105.
+    `cut` splits the open file into lines. Raises D101 and D105.
     """
     number = 0
     try:
@@ -70,24 +69,24 @@ def raw_lines(path: Path, cut: Callable[[BinaryIO], Iterable[bytes]] = iter) -> 
 
 
 def unreadable(path: Path, fault: OSError) -> CalqueError:
-    """D101. A missing file of a public corpus comes with the command that fetches it."""
+    """The error D101; for a missing file of a public corpus, with the command that fetches it."""
     fields: dict[str, object] = {"reason": _lower(fault.strerror or str(fault))}
     if isinstance(fault, FileNotFoundError):
         from calque.data.public import providing  # slow to load, and few calls need it
 
-        if (found := providing(path)) is not None:
-            fields |= {"corpus": found[0], "root": shlex.quote(str(found[1]))}
+        if (provided := providing(path)) is not None:
+            fields |= {"corpus": provided[0], "root": shlex.quote(str(provided[1]))}
     return CalqueError(Diagnostic("D101", Place(str(path)), fields))
 
 
 @dataclass(frozen=True)
 class CorpusReport:
-    """What `check_corpus` found in a corpus that can be used."""
+    """The result of `check_corpus` for a usable corpus."""
 
     pairs: int
     warnings: tuple[Diagnostic, ...]
     counts: Mapping[str, int]
-    """How often each code occurred, those not listed included."""
+    """How often each code occurred, including warnings that are not listed."""
 
 
 def check_corpus(source: Path, target: Path) -> CorpusReport:
@@ -116,7 +115,7 @@ def check_corpus(source: Path, target: Path) -> CorpusReport:
 
 
 class _Findings:
-    """Diagnostics, of which only the first few of each code are kept."""
+    """Diagnostics; only the first `EXAMPLES` of each code are kept."""
 
     def __init__(self) -> None:
         self.counts: Counter[str] = Counter()
@@ -125,19 +124,19 @@ class _Findings:
     def add(self, code: str, where: Place, severity: str = "error", /, **fields: object) -> None:
         self.append(Diagnostic(code, where, fields, severity=severity))
 
-    def append(self, found: Diagnostic) -> None:
-        self.counts[found.code] += 1
-        if self.counts[found.code] <= EXAMPLES:
-            self.kept.setdefault(found.code, []).append(found)
+    def append(self, diagnostic: Diagnostic) -> None:
+        self.counts[diagnostic.code] += 1
+        if self.counts[diagnostic.code] <= EXAMPLES:
+            self.kept.setdefault(diagnostic.code, []).append(diagnostic)
 
     def listed(self) -> list[Diagnostic]:
         """Errors first, then by code; where examples were left out, D110 follows them."""
-        found = []
+        listed = []
         for code, kept in sorted(self.kept.items()):
-            found += kept
+            listed += kept
             if (more := self.counts[code] - len(kept)) > 0:
-                found.append(Diagnostic("D110", None, {"more": more, "of": code}, severity=kept[0].severity))
-        return sorted(found, key=lambda d: d.severity)
+                listed.append(Diagnostic("D110", None, {"more": more, "of": code}, severity=kept[0].severity))
+        return sorted(listed, key=lambda d: d.severity)
 
 
 class _Side:
@@ -154,13 +153,13 @@ class _Side:
             yield from raw_lines(self.path)
         except CalqueError as fault:
             self.broken = True
-            for found in fault.diagnostics:
-                self.findings.append(found)
+            for diagnostic in fault.diagnostics:
+                self.findings.append(diagnostic)
         if not self.lines and not self.broken:
             self.findings.add("D106", Place(str(self.path)))
 
     def look(self, raw: bytes | None, number: int) -> int:
-        """Checks one line, None past the end; returns its length in characters, 0 where there is nothing to compare."""
+        """Checks one line, None after the end of the file; returns its length in characters, 0 where it cannot be compared."""
         if raw is None:
             return 0
         self.lines = number

@@ -13,10 +13,10 @@ _VERSION = re.compile(r"#version: (0\.[12])(\.0+)*")
 
 
 class Merges:
-    """An ordered list of merges; the earliest that applies anywhere in the word is done first, everywhere in it.
+    """An ordered list of merges. The first merge in the list that applies to a word is applied everywhere in it, then the next.
 
-    In version 0.2 of the format the last character of a word carries `</w>`, in 0.1 (no version line) `</w>` is a
-    symbol of its own; the pieces are those of subword-nmt in both.
+    In version 0.2 of the format `</w>` is part of the last character of a word, in 0.1 (no version line) it is a symbol of its own.
+    The pieces are those of subword-nmt in both versions.
     """
 
     def __init__(self, ranks: dict[tuple[str, str], int], text: str, separate_end: bool):
@@ -24,7 +24,7 @@ class Merges:
 
     @classmethod
     def read(cls, path: Path) -> "Merges":
-        """D101 or D103 where the file cannot be read, D202 for each line that is not two symbols."""
+        """Reads a file. Raises D101 or D103 where it cannot be read, D202 for each line that is not two symbols."""
         lines = list(Lines(path))
         first = _VERSION.fullmatch(lines[0].strip()) if lines else None
         ranks: dict[tuple[str, str], int] = {}

@@ -1,4 +1,4 @@
-"""Public corpora: what each is made of, and where its files lie.
+"""Public corpora: their parts, and the folders of their files.
 
 `corpora/NAME.toml` describes a corpus: its licence, the address and SHA-256 of each input, and the SHA-256 of each file that is
 built from them (of its text: a name in .gz is compressed here, and compressors differ).
@@ -20,7 +20,7 @@ NAMES = ("multi30k", "envi", "tatoeba", "meteor")
 
 @dataclass(frozen=True, slots=True)
 class Input:
-    """A file as it is published."""
+    """A published file."""
 
     url: str
     sha256: str
@@ -28,10 +28,10 @@ class Input:
 
 @dataclass(frozen=True, slots=True)
 class Output:
-    """A file as it is built."""
+    """A built file."""
 
     source: str
-    """The input that it comes from; a name that ends in `*` stands for every input that begins so."""
+    """The input that it is made from; a name that ends in `*` means every input with this beginning."""
     sha256: str
     part: str = ""
     """The part of the input: a file of an archive, a side of a pair, or a set and side of a split."""
@@ -65,7 +65,7 @@ def corpus(name: str) -> PublicCorpus:
 
 
 def providing(path: Path) -> tuple[str, Path] | None:
-    """The corpus that contains a file at `path`, judged by the end of the path, and the data root that the path implies."""
+    """The corpus that contains a file, found by the end of its path, and the data root that the path implies."""
     parts = Path(os.path.abspath(path)).parts
     for name in NAMES:
         for output in corpus(name).outputs:
@@ -76,7 +76,7 @@ def providing(path: Path) -> tuple[str, Path] | None:
 
 
 def _shorter(folder: Path) -> Path:
-    """A folder relative to the current one, where it lies below it."""
+    """A folder relative to the current one, where it is inside it."""
     here = Path.cwd()
     return folder.relative_to(here) if folder.is_relative_to(here) else folder
 

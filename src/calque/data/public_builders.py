@@ -43,15 +43,15 @@ def envi(what: PublicCorpus, names: Sequence[str], inputs: Inputs) -> Made:
                 file = archive.extractfile(out.part)
                 yield name, b"" if file is None else file.read()
         else:
-            found = _SEGMENT.findall(inputs(out.source).decode())
-            # Escapes such as `&amp;` stay, as in the tokenised sets.
-            yield name, _text(segment.strip() for segment in found)
+            segments = _SEGMENT.findall(inputs(out.source).decode())
+            # Escapes such as `&amp;` are kept, as in the tokenised sets.
+            yield name, _text(segment.strip() for segment in segments)
 
 
 def tatoeba(what: PublicCorpus, names: Sequence[str], inputs: Inputs) -> Made:
     """Tatoeba's pairs (English, tab, German), split by the numbers in `split`: `dev`, `test`, and `left_out` of train.
 
-    Text is normalised to NFC, white space of any kind to one space. Training pairs stand in the order of the source.
+    Text is normalised to NFC, white space of any kind to one space. Training pairs keep the order of the source.
     """
     (source,) = {what.outputs[name].source for name in names}
     with zipfile.ZipFile(io.BytesIO(inputs(source))) as archive:
@@ -123,13 +123,13 @@ def _records(body: bytes) -> Iterator[bytes]:
 
 def _example(record: bytes) -> dict[str, list[int]]:
     """The integers of a `tf.train.Example`, by feature."""
-    found = {}
+    numbers = {}
     for _, features in _fields(record):
         for _, entry in _fields(features):
             parts = dict(_fields(entry))
             ((_, values),) = _fields(parts[2])
-            found[parts[1].decode()] = [n for _, packed in _fields(values) for n in _varints(packed)]
-    return found
+            numbers[parts[1].decode()] = [n for _, packed in _fields(values) for n in _varints(packed)]
+    return numbers
 
 
 def _fields(message: bytes) -> Iterator[tuple[int, bytes]]:

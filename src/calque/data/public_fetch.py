@@ -16,15 +16,14 @@ from calque.ground.diagnostics import Place, error
 from calque.ground.files import alone, write_whole
 
 SECONDS = 60
-"""A server that sends nothing for so long counts as unreachable."""
+"""A server that sends nothing for this time counts as unreachable."""
 
 
 def build(what: PublicCorpus, root: Path, source: Path | None, tell: Callable[[str], None]) -> list[Path]:
     """Builds the files of a corpus below `root`, from the network or, with `source`, from a folder of inputs.
 
-    Files with the right sum stay as they are, and inputs that were fetched whole are not fetched again: a second call builds
-    nothing, and a call after an interruption continues. Each file is written whole or not at all. The inputs are deleted at the
-    end.
+    Files with the right sum are kept, and complete inputs are not fetched again: a second call builds nothing, and a call after an
+    interruption continues. Each file is written completely or not at all. The inputs are deleted at the end.
 
     Raises D530 (cannot fetch), D531 (an input has another sum), D532 (an input is not in `source`), D533 (an output has
     another sum), K301 (cannot write, no space).
@@ -100,8 +99,8 @@ def _fetch(url: str) -> bytes:
 
 
 def _check(body: bytes, expected: Input, where: Place) -> None:
-    if (found := _sum(body)) != expected.sha256:
-        raise error("D531", where, expected=expected.sha256[:16], found=found[:16], size=len(body))
+    if (actual := _sum(body)) != expected.sha256:
+        raise error("D531", where, expected=expected.sha256[:16], found=actual[:16], size=len(body))
 
 
 def _sum(body: bytes) -> str:

@@ -1,6 +1,6 @@
-"""Text that is translated, scored or compared, whatever is wrong with it: one bad byte does not cost the other lines.
+"""Faulty text that is translated, scored or compared: one wrong byte does not stop the other lines.
 
-The rule is the same wherever a sentence is only read and nothing is learned from it:
+The rules are the same wherever sentences are only read and nothing is learned from them:
 
 - each byte sequence that is not UTF-8 becomes U+FFFD, the replacement character                       (D120)
 - so do NUL and, in Python, a lone surrogate                                                           (D121)
@@ -20,30 +20,30 @@ from calque.data.lines import EXAMPLES, MARK, chomp, raw_lines
 from calque.ground.diagnostics import Diagnostic, Place, error
 
 LONGEST = 2**20
-"""Bytes of a line that are read. A hundred times the length of a sentence; a file without newlines would fill the memory."""
+"""The largest number of bytes that are read of a line, since a file without newlines would fill the memory."""
 REPLACEMENT = "\ufffd"
 _NO_TEXT = re.compile("[\0\ud800-\udfff]")
 
 
 class Repairs:
-    """Reads lines, and reports those it had to change: the first `EXAMPLES` of each code at once, at the `end` how many more."""
+    """Reads lines and reports changed ones: the first `EXAMPLES` of each code at once, the number of others at the `end`."""
 
     def __init__(self, report: Callable[[Diagnostic], None]):
         self.report = report
         self.faults = 0
-        """Lines that were changed."""
+        """The number of changed lines."""
         self._counts: Counter[str] = Counter()
         self._severity: dict[str, str] = {}
 
-    def note(self, found: Diagnostic) -> None:
-        """Reports a diagnostic, or counts it where enough of its code have been reported."""
-        self._counts[found.code] += 1
-        self._severity[found.code] = found.severity
-        if self._counts[found.code] <= EXAMPLES:
-            self.report(found)
+    def note(self, diagnostic: Diagnostic) -> None:
+        """Reports a diagnostic, or only counts it where `EXAMPLES` of its code have been reported."""
+        self._counts[diagnostic.code] += 1
+        self._severity[diagnostic.code] = diagnostic.severity
+        if self._counts[diagnostic.code] <= EXAMPLES:
+            self.report(diagnostic)
 
     def end(self) -> None:
-        """Reports how many diagnostics were counted only (D110)."""
+        """Reports the number of diagnostics that were only counted (D110)."""
         for code, count in self._counts.items():
             if count > EXAMPLES:
                 fields = {"more": count - EXAMPLES, "of": code}
@@ -70,7 +70,7 @@ class Repairs:
         return sides
 
     def sentences(self, texts: Iterable[str], name: str) -> list[str]:
-        """Sentences of a Python program, read as the lines of a file are."""
+        """Sentences from a Python program, read like the lines of a file."""
         return [
             self._clean(chomp(text.removeprefix(MARK) if number == 1 else text), Place(name, number))
             for number, text in enumerate(texts, 1)
@@ -101,7 +101,7 @@ class Repairs:
 
 
 def bounded(file: BinaryIO) -> Iterator[bytes]:
-    """The lines of a file; of one that is longer than `LONGEST` bytes one byte more, the rest skipped."""
+    """The lines of a file; of a line of more than `LONGEST` bytes, one byte more than that."""
     while raw := file.readline(LONGEST + 1):
         yield raw
         while len(raw) > LONGEST and not raw.endswith(b"\n"):

@@ -1,4 +1,4 @@
-"""Which codec a corpus gets: learning it from training text, writing it into a folder, reading it back."""
+"""The codecs of a corpus: learned from training text, written into a folder, read from it."""
 
 import io
 import json
@@ -29,8 +29,8 @@ def learn(
 ) -> tuple[Codec, Codec]:
     """The codecs of source and target, one object where `settings.joint`.
 
-    `bpe` and `unigram` are trained on the lines; `codes` and `words` count them. The lines are iterated more than once;
-    `settings.codes` is found from `base`. Raises D201 (vocabulary too large for the text), D205 (too small for its
+    `bpe` and `unigram` are trained on the lines; `codes` and `words` count their words. The lines are iterated more than once;
+    `settings.codes` is relative to `base`. Raises D201 (vocabulary too large for the text), D205 (too small for its
     characters), D203, D206, D207, and what `Merges.read` raises.
     """
     merges = read_merges(settings, base)
@@ -42,7 +42,7 @@ def learn(
 
 
 def read_merges(settings: DataSettings, base: Path) -> Merges | None:
-    """The merges of `subwords = "codes"`, None for the other kinds; D203 where no file is named."""
+    """The merges of `subwords = "codes"`, None for the other kinds. Raises D203 where no file is named."""
     if settings.subwords != "codes":
         return None
     if not settings.codes:
@@ -83,11 +83,11 @@ def _train_pieces(settings: DataSettings, sides: tuple[Iterable[str], ...], name
             model_writer=model,
             model_type=settings.subwords,
             vocab_size=size,
-            # Every character where there is room, else sentencepiece's choice for scripts of thousands.
+            # All characters where the vocabulary has room, else sentencepiece's default for large scripts.
             character_coverage=1.0 if len(characters) <= size / 4 else 0.9995,
             normalization_rule_name="identity",
             split_digits=settings.split_digits,
-            num_threads=4,  # the sums of unigram depend on it, so it must not follow the machine
+            num_threads=4,  # constant, because the sums of unigram depend on it
             pad_id=PAD,
             bos_id=BOS,
             eos_id=EOS,
@@ -96,16 +96,16 @@ def _train_pieces(settings: DataSettings, sides: tuple[Iterable[str], ...], name
             minloglevel=3,
         )
     except RuntimeError as fault:
-        if found := _TOO_LARGE.search(str(fault)):
-            raise error("D201", size=size, side=name, largest=int(found[1])) from None
-        if found := _TOO_SMALL.search(str(fault)):
-            raise error("D205", size=size, side=name, smallest=int(found[1])) from None
+        if match := _TOO_LARGE.search(str(fault)):
+            raise error("D201", size=size, side=name, largest=int(match[1])) from None
+        if match := _TOO_SMALL.search(str(fault)):
+            raise error("D205", size=size, side=name, smallest=int(match[1])) from None
         raise error("D206", side=name) from None
     return PieceCodec(model.getvalue(), settings.subwords)
 
 
 def save_codecs(folder: Path, source: Codec, target: Codec) -> None:
-    """Writes both codecs, once where they are one object, and `codec.json`, which says what they are."""
+    """Writes both codecs, once where they are one object, and `codec.json` with their kinds."""
     joint = source is target
     for side, codec in (("joint", source),) if joint else (("source", source), ("target", target)):
         codec.save(folder, side)
@@ -129,7 +129,7 @@ def load_codecs(folder: Path) -> tuple[Codec, Codec]:
 
 
 def _read_kinds(path: Path) -> tuple[bool, list[str]]:
-    """Whether both codecs are one, and the kinds of source and target."""
+    """Whether both sides share a codec, and the kinds of source and target."""
     try:
         about = json.loads(path.read_bytes())
     except OSError as fault:

@@ -14,7 +14,7 @@ SPECIALS = ("<pad>", "<s>", "</s>", "<unk>")
 class Vocabulary:
     """Tokens by id; the first four are `SPECIALS`.
 
-    Text never yields a special id: a word that happens to be spelt `</s>` is unknown like any other stranger.
+    Text never gives a special id: a word that is spelt `</s>` is an unknown word.
     """
 
     def __init__(self, tokens: Iterable[str]):
@@ -32,7 +32,7 @@ class Vocabulary:
         return hash(self.tokens)
 
     def ids(self, tokens: Iterable[str]) -> list[int]:
-        """One id per token, UNK for those that are not here."""
+        """One id per token, UNK for unknown tokens."""
         find = self.lookup.get
         return [find(token, UNK) for token in tokens]
 
@@ -52,7 +52,7 @@ class Vocabulary:
 
     @classmethod
     def load(cls, folder: Path, side: str) -> "Vocabulary":
-        """Reads what `save` wrote; D101 or D103 where it cannot, D204 where the file is no vocabulary."""
+        """Reads what `save` wrote. Raises D101 or D103 where it cannot, D204 where the file is not a vocabulary."""
         path = _file(folder, side)
         tokens = list(Lines(path))
         if tuple(tokens[: len(SPECIALS)]) != SPECIALS:

@@ -1,7 +1,7 @@
-"""The parts of a picture: each knows how far it reaches from its axis, how high it is, and how it is drawn at a place.
+"""The blocks of a picture: each knows its extents from its axis and its height, and draws itself at a place.
 
-The flow goes down an axis. On the outer side of it (left in the encoder, right in the decoder) stand arcs and loops, on the inner
-side widths, labels and what is read. Every part covers what belongs to it, words included, so nothing can overlap.
+The flow goes down an axis. Arcs and loops are on its outer side (left in the encoder, right in the decoder); widths, labels and
+arrows are on the inner side. Every block covers everything that belongs to it, words included, so that blocks do not overlap.
 """
 
 from abc import ABC, abstractmethod
@@ -25,12 +25,12 @@ from calque.diagram.shapes import (
 from calque.diagram.view import Reading
 
 GAP, PAD, ARC, TITLE, JOIN, APART = 13, 9, 13, 17, 16, 16
-"""Between boxes; within frames; from a body to the arc beside it; of a frame's title; height of a join; between branches."""
+"""Space between boxes; inside frames; between a body and its arc; for a frame's title; height of a join; between branches."""
 SOURCE = "#9a4a08"
 
 
 class Block(ABC):
-    """A part: extents to the left and the right of its axis, height, and whether an arrowhead belongs at its entry."""
+    """A part of a picture: extents left and right of its axis, height, and whether its entry has an arrowhead."""
 
     left: float = 0
     right: float = 0
@@ -39,14 +39,14 @@ class Block(ABC):
 
     @abstractmethod
     def draw(self, on: Drawing, x: float, y: float) -> None:
-        """Draws it with its axis at x and its entry at y; its exit is at y + height."""
+        """Draws the block with its axis at x and its entry at y; its exit is at y + height."""
 
     def reach(self, outer: int) -> float:
         """The extent on the outer side, where `outer` is -1 for the left and 1 for the right."""
         return self.left if outer < 0 else self.right
 
     def widen(self, side: int, to: float) -> None:
-        """Reach as far as `to` on one side."""
+        """Extends the block to `to` on one side, where it is smaller."""
         if side < 0:
             self.left = max(self.left, to)
         else:
@@ -54,7 +54,7 @@ class Block(ABC):
 
 
 class IdentityBlock(Block):
-    """The identity: a line."""
+    """The identity, drawn as a line."""
 
     height = 6
 
@@ -63,7 +63,7 @@ class IdentityBlock(Block):
 
 
 class Mark(Block):
-    """The width of what flows here, on the inner side."""
+    """The width of the hidden states here, on the inner side."""
 
     height = 15
 
@@ -78,7 +78,7 @@ class Mark(Block):
 
 
 class Tap(Block):
-    """A labelled point; arrows leave it on the inner side, below its label. The `last` one ends its line."""
+    """A labelled point; arrows leave it on the inner side, below its label. The line ends at the `last` one."""
 
     height = 21
 
@@ -94,7 +94,7 @@ class Tap(Block):
 
 
 class Leaf(Block):
-    """A layer without bodies; the points it reads come in from the left, through the chains behind them."""
+    """A layer without bodies; the points that it reads enter from the left, through the chains after them."""
 
     arrives = True
 
@@ -142,7 +142,7 @@ class Leaf(Block):
             top += slot
 
     def reading(self, on: Drawing, r: Reading, end: float, y: float) -> None:
-        """One point that is read: its words left of the box, the chain behind it between."""
+        """Draws one point that is read: its words left of the box, and the chain after it between both."""
         if r.chain:
             w = max(map(width_of, r.chain)) + 12
             room = Rectangle(end - 16 - w, y - LINE * len(r.chain) / 2 - 1, w, LINE * len(r.chain) + 2)
@@ -159,7 +159,7 @@ class Leaf(Block):
 
 @dataclass
 class Pipe(Block):
-    """Parts one behind the other."""
+    """Blocks in a row."""
 
     parts: list[Block] = field(default_factory=list)
 
@@ -171,7 +171,7 @@ class Pipe(Block):
         self.arrives = self.parts[0].arrives
 
     def gaps(self) -> list[float]:
-        """The spaces before the second part, the third, and so on."""
+        """The spaces before the second block, the third, and so on."""
         pairs = zip(self.parts, self.parts[1:], strict=False)
         return [_gap(before, part) for before, part in pairs]
 
@@ -183,7 +183,7 @@ class Pipe(Block):
 
     @property
     def shown(self) -> str | None:
-        """The last width that is shown, also at the end of a frame."""
+        """The last width that is shown, also inside a frame at the end."""
         for part in reversed(self.parts):
             if isinstance(part, Mark):
                 return part.text
@@ -192,7 +192,7 @@ class Pipe(Block):
         return None
 
     def without_taps(self) -> tuple["Pipe", list[Tap]]:
-        """The parts before the points at its end, and these points."""
+        """The blocks before the labelled points at the end, and these points."""
         k = len(self.parts)
         while k and isinstance(self.parts[k - 1], Tap):
             k -= 1
@@ -212,7 +212,7 @@ def _gap(before: Block, part: Block) -> float:
 
 
 class FrameBlock(Block):
-    """A part with a frame and a title around it."""
+    """A block with a frame and a title around it."""
 
     def __init__(self, body: Pipe, title: str, kind: str, outer: int):
         self.body, self.title, self.kind, self.outer = body, title, kind, outer
@@ -236,7 +236,7 @@ class FrameBlock(Block):
 
 
 class FeedBlock(FrameBlock):
-    """A frame whose output comes back to its entry, one position later."""
+    """A frame whose output returns to its entry one position later."""
 
     def __init__(self, body: Pipe, outer: int):
         seen = Leaf("[y(t-1); x(t)]", (), "join", "the body's output at the position before, and the input")
@@ -255,7 +255,7 @@ class FeedBlock(FrameBlock):
 
 
 class JoinBlock(Block):
-    """Branches side by side that one layer joins; with `arc`, the input joins too, around them."""
+    """Branches side by side that one layer joins; with `arc`, the input joins them too."""
 
     def __init__(self, branches: Sequence[Pipe], name: str, kind: str, about: str, arc: bool, outer: int):
         self.name, self.kind, self.about, self.outer = name, kind, about, outer
@@ -311,7 +311,7 @@ class JoinBlock(Block):
 
 
 def _clear(bodies: Sequence[Pipe], outer: int) -> list[float]:
-    """How far each branch moves down so that arrows between its points or readers and the inner side pass no box of another."""
+    """How far each branch moves down, so that arrows to the inner side cross no box of another branch."""
     shifts = [0.0] * len(bodies)
     taken: list[tuple[float, float]] = []
     for k in sorted(range(len(bodies)), key=lambda k: outer * k):  # from the inner side outwards

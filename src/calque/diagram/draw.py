@@ -1,4 +1,4 @@
-"""A definition drawn: two sides, and arrows from the encoder's points to what reads them."""
+"""A definition drawn: both sides, and arrows from the encoder's points to the layers that read them."""
 
 from typing import NamedTuple
 
@@ -28,11 +28,11 @@ KINDS = {
     "learns": "learns per position",
     "plain": "learns nothing",
 }
-"""Colours of boxes and what they say."""
+"""Kinds of boxes, each with its own colour, and their meanings."""
 
 
 class DrawingPlace(NamedTuple):
-    """Where something is drawn: the outer side, the model's width, and how many characters a box may have across."""
+    """The surroundings of a block: its outer side, the model's width, and the largest number of characters across a box."""
 
     outer: int
     width: int
@@ -40,7 +40,7 @@ class DrawingPlace(NamedTuple):
 
     @property
     def beside(self) -> "DrawingPlace":
-        """The same beside other branches."""
+        """The same, for one of several branches."""
         return self._replace(columns=18)
 
 
@@ -113,13 +113,13 @@ def _block(item: LayerView | Repeat, at: DrawingPlace) -> Block | None:
 
 
 def _about(node: Node) -> str:
-    """What a box says of its layer where a pointer rests on it."""
+    """The text that a pointer over a box shows."""
     widths = f"{node.width_in} -> {node.width_out}, {node.parameters:,} parameters"
     return "\n".join([node.path, node.text, widths])
 
 
 def _join(item: LayerView, at: DrawingPlace) -> JoinBlock:
-    """A layer that joins its bodies; of a residual sum the identity is an arc."""
+    """A layer that joins its bodies; the identity of a residual sum is an arc."""
     node, bodies, arc = item.first, list(item.bodies), item.passes
     bare = [body for body in bodies if body.bare]
     if item.is_sum and len(bodies) > 1 and bare:
@@ -133,7 +133,7 @@ def _join(item: LayerView, at: DrawingPlace) -> JoinBlock:
 
 
 def _body(item: LayerView, body: Steps, at: DrawingPlace) -> Pipe:
-    """A body, with its width where it receives another than the layer does."""
+    """A body, with its input width where it differs from the layer's."""
     pipe = _pipe(body, at)
     if body.widths[0] == item.widths[0]:
         return pipe
@@ -141,7 +141,7 @@ def _body(item: LayerView, body: Steps, at: DrawingPlace) -> Pipe:
 
 
 def _arrows(on: Drawing, edge: float) -> None:
-    """From each point that is read down or up its own line between the sides, to its readers."""
+    """Draws arrows from each point that is read, along its own vertical line between the sides, to the layers that read it."""
     points = {dot.label: dot for dot in on.dots}
     read = sorted({end.label for end in on.endings}, key=lambda label: (points[label].y, label))
     for k, label in enumerate(read):
@@ -152,7 +152,7 @@ def _arrows(on: Drawing, edge: float) -> None:
 
 
 def _legend(on: Drawing, y: float) -> float:
-    """What the colours say, in as many lines as it needs; where it ends."""
+    """Draws the meanings of the colours in one or more lines; returns where they end."""
     used = [kind for kind in KINDS if any(box.kind == kind for box in on.boxes)]
     x: float = MARGIN
     for kind in used:

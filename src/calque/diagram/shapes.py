@@ -1,4 +1,4 @@
-"""What a picture is made of, in points of 1/96 inch, and how wide its words are."""
+"""The shapes of a picture, in units of 1/96 inch, and the width of words."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
@@ -11,7 +11,7 @@ LINE = 13
 
 
 def width_of(text: str, size: float = SMALL) -> float:
-    """How wide a text is at most."""
+    """The largest width of a text."""
     return len(text) * size * CHARACTER
 
 
@@ -25,14 +25,14 @@ class Rectangle:
     h: float
 
     def overlaps(self, other: "Rectangle", slack: float = 0.01) -> bool:
-        """Do they share more than an edge?"""
+        """Whether both share more than an edge."""
         return (
             min(self.x + self.w, other.x + other.w) - max(self.x, other.x) > slack
             and min(self.y + self.h, other.y + other.h) - max(self.y, other.y) > slack
         )
 
     def holds(self, other: "Rectangle", slack: float = 0.01) -> bool:
-        """Is the other within?"""
+        """Whether the other rectangle is inside this one."""
         return (
             self.x - slack <= other.x
             and self.y - slack <= other.y
@@ -55,7 +55,7 @@ class TextLine:
 
     @property
     def room(self) -> Rectangle:
-        """What it covers at most."""
+        """The largest area that it covers."""
         w = width_of(self.text, self.size)
         left = {"start": 0.0, "middle": w / 2, "end": w}[self.anchor]
         return Rectangle(self.x - left, self.y - 0.8 * self.size, w, self.size)
@@ -83,7 +83,7 @@ class Frame:
 
 @dataclass(frozen=True)
 class Route:
-    """A way through corners, which are rounded; `head`: an arrowhead at its end. `kind`: flow, arc, source."""
+    """A line through rounded corners; `head`: an arrowhead at its end. `kind`: flow, arc, source."""
 
     corners: tuple[tuple[float, float], ...]
     head: bool = False
@@ -101,7 +101,7 @@ class Dot:
 
 @dataclass(frozen=True)
 class Ending:
-    """Where the arrow of a reading ends: the label that is read, and the reader's path."""
+    """The end of an arrow to a layer: the label that it reads, and the path of the layer."""
 
     x: float
     y: float
@@ -123,13 +123,13 @@ class Drawing:
     height: float = 0
 
     def line(self, *corners: tuple[float, float], head: bool = False, kind: str = "flow") -> None:
-        """A line, where it has a length."""
+        """Adds a line; one without length is left out."""
         if corners[0] != corners[-1]:
             self.lines.append(Route(corners, head, kind))
 
 
 def wrapped(parts: Sequence[str], columns: int) -> list[str]:
-    """Arguments in lines of `columns` characters; one that is longer by itself is cut at spaces, or has a line of its own."""
+    """Arguments in lines of `columns` characters; a longer one is broken at spaces, or has its own line."""
     lines: list[str] = []
     words = [w for k, p in enumerate(parts) for w in (p + ("," if k + 1 < len(parts) else "")).split(" ")]
     for word in words:

@@ -1,4 +1,4 @@
-"""A picture as SVG: light, printable, the same bytes for the same definition."""
+"""A picture as SVG: small, printable, and with the same bytes for the same definition."""
 
 from html import escape
 
@@ -25,7 +25,7 @@ CORNER, HEADED = 5, 5
 
 
 def svg(on: Drawing, name: str, title: str, description: str) -> str:
-    """The document. `name` makes its identifiers its own, where several stand on a page."""
+    """The document. `name` makes its identifiers unique on a page with several pictures."""
     w, h = _n(on.width), _n(on.height)
     lines = [
         f'<svg xmlns="http://www.w3.org/2000/svg" width="{w}" height="{h}" viewBox="0 0 {w} {h}" role="img" '

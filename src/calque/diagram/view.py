@@ -1,14 +1,14 @@
-"""What a picture shows of a checked tree: the copies of a repetition together, drawn once.
+"""The content of a picture: a checked tree in which the copies of a repetition are one.
 
-A layer of the picture is that layer in every copy at once, so that what differs from copy to copy can be said beside it.
+A layer of the picture is that layer in all copies, so that the differences between copies can be written beside it.
 """
 
 import re
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, fields
+from dataclasses import dataclass
 from itertools import pairwise
-from typing import Any
 
+from calque.adl.declaration import SourceArg
 from calque.adl.signature import REQUIRED, Body, Parameter, Point, Setting, Word
 from calque.adl.tree import CheckedChain, Node
 from calque.explain import default_text
@@ -19,24 +19,24 @@ COPY = re.compile(r"^(.*)\[(\d+)\]$")
 
 @dataclass(frozen=True)
 class LayerView:
-    """A layer, once for each copy that is drawn here, and its bodies."""
+    """A layer in all copies that are drawn here, and its bodies."""
 
     nodes: tuple[Node, ...]
     bodies: tuple["Steps", ...]
 
     @property
     def first(self) -> Node:
-        """That of the first copy."""
+        """The node of the first copy."""
         return self.nodes[0]
 
     @property
     def widths(self) -> tuple[tuple[int, ...], tuple[int, ...]]:
-        """The widths in and out, copy by copy."""
+        """The input widths and the output widths, copy by copy."""
         return tuple(n.width_in for n in self.nodes), tuple(n.width_out for n in self.nodes)
 
     @property
     def kind(self) -> str:
-        """`reads` the source, `mixes` positions, `learns` at each position by itself, or `plain`."""
+        """`reads` the source, `mixes` positions, `learns` at each position separately, or `plain`."""
         node = self.first
         if any(isinstance(p.kind, Point) and p.kind.chain and _value(node, p) is not None for p in _parameters(node)):
             return "reads"
@@ -47,30 +47,30 @@ class LayerView:
 
     @property
     def is_identity(self) -> bool:
-        """Is its output its input? Then it is a line and no box."""
+        """Whether its output is its input; it is then drawn as a line."""
         return bool(self.first.cost.output == INPUT)
 
     @property
     def is_sum(self) -> bool:
-        """Is its output the sum of its bodies' outputs? Then a body that is the identity is drawn as an arc."""
+        """Whether its output is the sum of its bodies' outputs; a body that is the identity is then drawn as an arc."""
         return bool(self.first.cost.output == SUM)
 
     @property
     def passes(self) -> bool:
-        """Does its input join what its bodies give?"""
+        """Whether its input joins the outputs of its bodies."""
         return bool(self.bodies) and self.first.cost.reach is not None and self.first.cost.bodies != FED
 
 
 @dataclass(frozen=True)
 class Repeat:
-    """A repetition: how many copies, in each copy of what is around it, and all of them together."""
+    """A repetition: the number of copies in each copy of the chain around it, and all copies together."""
 
     counts: tuple[int, ...]
     body: "Steps"
 
     @property
     def widths(self) -> tuple[tuple[int, ...], tuple[int, ...]]:
-        """The widths in and out of the whole, where there is one copy at least."""
+        """The input and output widths of the repetitions that have a copy."""
         ends = [0]
         for count in self.counts:
             ends.append(ends[-1] + count)
@@ -88,20 +88,20 @@ class Step:
 
 @dataclass(frozen=True)
 class Steps:
-    """A chain, in every copy at once."""
+    """A chain in all copies."""
 
     steps: tuple[Step, ...]
     widths: tuple[tuple[int, ...], tuple[int, ...]]
 
     @property
     def bare(self) -> bool:
-        """Is it the identity, without a label?"""
+        """Whether it is the identity without a label."""
         return all(not s.keys and isinstance(s.item, LayerView) and s.item.is_identity for s in self.steps)
 
 
 @dataclass(frozen=True)
 class Reading:
-    """An encoder point that a layer reads: the argument, the label, in words what is read, and the chain behind it."""
+    """An encoder point that a layer reads: the argument, the label, the point in words, and the chain after it."""
 
     argument: str
     label: str
@@ -110,7 +110,7 @@ class Reading:
 
 
 def view(chains: Sequence[CheckedChain]) -> Steps:
-    """Chains of one text, copies of each other, as one."""
+    """Chains that are copies of each other, as one."""
     stems = list(dict.fromkeys(_stem(name) for chain in chains for name in chain.items))
     steps = tuple(_step(stem, chains) for stem in stems)
     return Steps(steps, (tuple(c.width_in for c in chains), tuple(c.width_out for c in chains)))
@@ -148,7 +148,7 @@ def label_of(key: str) -> str:
 
 
 def several(values: Sequence[object]) -> str:
-    """The values of copies: one where they agree, else all, or the first ones and the last."""
+    """The values of copies: one where they are equal, otherwise all of them, or the first two and the last."""
     distinct = list(dict.fromkeys(values))
     if len(distinct) == 1:
         return str(distinct[0])
@@ -160,13 +160,13 @@ def several(values: Sequence[object]) -> str:
 
 
 def argument_texts(layer: LayerView, width: int) -> list[str]:
-    """The arguments that are not their defaults, as the language writes them; the width where it is not the model's."""
+    """Arguments that differ from their defaults, as text; the width where it differs from the model's."""
     parameters = [p for p in _parameters(layer.first) if not isinstance(p.kind, Body | Point)]
     return [text for p in parameters for text in _argument_texts(layer, p, width)]
 
 
 def _argument_texts(layer: LayerView, p: Parameter, width: int) -> list[str]:
-    """One argument; of `many` a text for each, none where it is the default."""
+    """The texts of one argument: one for each of `many` values, none for the default."""
     values = [_text(_value(node, p)) for node in layer.nodes]
     usual = str(width) if p.default == Setting("d") else default_text(p.default)
     always = p.default is REQUIRED or (isinstance(p.default, Setting) and p.default.name != "d")
@@ -184,16 +184,16 @@ def _argument_texts(layer: LayerView, p: Parameter, width: int) -> list[str]:
 def readings(layer: LayerView, width: int) -> Iterator[Reading]:
     """The encoder points that a layer reads."""
     for p in _parameters(layer.first):
-        if not isinstance(p.kind, Point) or _value(layer.first, p) is None:
+        keys = [source.key for node in layer.nodes if isinstance(source := _value(node, p), SourceArg)]
+        if not keys:
             continue
-        keys = [str(_value(node, p).key) for node in layer.nodes]
         chains = [node.parts[p.name] for node in layer.nodes if p.name in node.parts]
         behind = tuple(_chain_lines(view(chains), width)) if chains else ()
         yield Reading(p.name, label_of(keys[0]), _read_words(p.name, keys), behind)
 
 
 def _read_words(argument: str, keys: list[str]) -> tuple[str, ...]:
-    """What is read, in a line or two: `@end`; `copy i reads`, `@block[7-i]`."""
+    """The point in one or two lines: `@end`; `copy i reads`, `@block[7-i]`."""
     named = "" if argument == "from" else f"{argument}: "
     if len(set(keys)) == 1:
         return (f"{named}@{keys[0]}",)
@@ -228,9 +228,9 @@ def _parameters(node: Node) -> tuple[Parameter, ...]:
     return node.call.signature.parameters
 
 
-def _value(node: Node, parameter: Parameter) -> Any:
-    field = next(f.name for f in fields(node.args) if f.name.rstrip("_") == parameter.name)
-    return getattr(node.args, field)
+def _value(node: Node, parameter: Parameter) -> object:
+    name = parameter.name
+    return getattr(node.args, name if hasattr(node.args, name) else f"{name}_")
 
 
 def _text(value: object) -> str:

@@ -1,7 +1,7 @@
 """The experiment file: one TOML file is one complete run.
 
 Every key is a typed field of a section in `keys`, with its unit in its name and its meaning beside it. An unknown key is an error
-with a suggestion. The run folder holds the file with every value resolved.
+with a suggestion. The run folder contains the file with all values.
 """
 
 from calque.experiment.keys import DataSettings, DecodeSettings, Experiment, ModelSettings, TrainSettings

@@ -10,14 +10,14 @@ T = TypeVar("T")
 def key(
     default: T, doc: str, *, choices: tuple[str, ...] = (), low: float | None = None, high: float | None = None
 ) -> T:
-    """A documented key: its default, its meaning, and the values that it may have."""
+    """A documented key: its default, its meaning, and its possible values."""
     if isinstance(default, list | dict):
         raise TypeError("defaults are immutable: use a tuple")
     return field(default=default, metadata={"doc": doc, "choices": choices, "low": low, "high": high})
 
 
 def _name(path: str) -> str:
-    """The name of a validation text: that of its file up to the first dot."""
+    """The name of a validation text: the name of its file up to the first dot."""
     name = path.replace("\\", "/").rpartition("/")[2]
     return name.partition(".")[0] or name
 
@@ -268,7 +268,7 @@ class Experiment:
 
 @dataclass(frozen=True, slots=True)
 class Key:
-    """What an experiment file may say of one key."""
+    """One key of an experiment file: its type, meaning and possible values."""
 
     name: str
     kind: object

@@ -1,4 +1,4 @@
-"""docs/experiment.md: every key of an experiment file, from where they are declared.
+"""Writes docs/experiment.md: every key of an experiment file, from its declaration.
 
 python -m calque.experiment.keys_page > docs/experiment.md
 """

@@ -1,9 +1,9 @@
 """Reads an experiment file and reports all of its faults together."""
 
 import os
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
 from pathlib import Path
-from typing import Any
+from typing import TypeVar
 
 from calque.experiment.keys import SECTIONS, DataSettings, DecodeSettings, Experiment, ModelSettings, TrainSettings
 from calque.experiment.rules import contradictions
@@ -11,13 +11,15 @@ from calque.experiment.toml import KeyEntry, parse, parse_override
 from calque.experiment.values import name_faults, setting, value_faults
 from calque.ground.diagnostics import CalqueError, Diagnostic, Place, Span, Text, read_text
 
+T = TypeVar("T")
+
 
 def load(path: Path | str, overrides: Sequence[str | KeyEntry] = (), besides: Collection[str] = ()) -> Experiment:
-    """Reads and checks an experiment file. Sections named in `besides` are left out: they are not those of an experiment.
+    """Reads and checks an experiment file. Sections named in `besides` are ignored: they do not belong to the experiment.
 
-    Each override replaces what the file says: an entry, or `section.key=value` with a TOML value or a string without quotes. Every
-    path in the result is absolute: those of the file start from its folder, those of overrides from the current folder. A
-    `model.file` that is no file there and does not end in `.adl` stays as it is: it may name an architecture of the zoo.
+    Each override replaces a value of the file: an entry, or `section.key=value` with a TOML value or a string without quotes. Every
+    path in the result is absolute: paths of the file start from its folder, those of overrides from the current folder. A
+    `model.file` that does not exist and does not end in `.adl` is unchanged: it may name an architecture of the zoo.
 
     Raises CalqueError with all faults together: X1 for what cannot be read, X2 for keys that contradict one another.
     """
@@ -49,11 +51,11 @@ class _SettingReader:
     """The settings of all entries without faults, and the faults of the others."""
 
     def __init__(self, entries: Sequence[KeyEntry]):
-        self.values: dict[str, dict[str, Any]] = {name: {} for name in SECTIONS}
+        self.values: dict[str, dict[str, object]] = {name: {} for name in SECTIONS}
         self.places: dict[str, Span | Place] = {}
         self.faults: list[Diagnostic] = []
         self.doubtful: set[str] = set()
-        """Keys that a fault was or may have been about: rules between them are not reported as well."""
+        """Keys that a fault may concern: contradictions between them are not reported."""
         for entry in entries:
             for fault in self._read(entry, entries):
                 self.doubtful |= _about(entry, fault)
@@ -71,16 +73,19 @@ class _SettingReader:
         return faults
 
     def experiment(self) -> Experiment:
-        """The experiment, with defaults for what has faults."""
+        """The experiment, with defaults for faulty keys."""
         return Experiment(
-            DataSettings(**self.values["data"]),
-            ModelSettings(**self.values["model"]),
-            TrainSettings(**self.values["train"]),
-            DecodeSettings(**self.values["decode"]),
+            self._section(DataSettings, "data"),
+            self._section(ModelSettings, "model"),
+            self._section(TrainSettings, "train"),
+            self._section(DecodeSettings, "decode"),
         )
 
+    def _section(self, make: Callable[..., T], name: str) -> T:
+        return make(**self.values[name])
+
     def contradictions(self, experiment: Experiment, file: Place) -> Iterator[Diagnostic]:
-        """X2 for each broken rule between keys that have no fault, at the first of its keys that is written."""
+        """X2 for each broken rule between keys without faults, at the first of its keys in the file."""
         for code, keys, fields in contradictions(experiment):
             if self.doubtful.isdisjoint(keys):
                 yield Diagnostic(code, next((self.places[k] for k in keys if k in self.places), file), fields)
@@ -97,13 +102,13 @@ def override(written: str) -> KeyEntry:
 
 
 def setting_entry(section: str, key: str, value: object) -> KeyEntry:
-    """An override from a value of Python; `load` checks it like the values of a file."""
+    """An override from a Python value; `load` checks it like the values of a file."""
     place = Place(f"{section}.{key}")
     return KeyEntry(section, key, list(value) if isinstance(value, tuple) else value, place, place, place, os.getcwd())
 
 
 def _about(entry: KeyEntry, fault: Diagnostic) -> set[str]:
-    """The keys that a faulty entry was, or may have been, about."""
+    """The keys that a faulty entry may concern."""
     sections = [s for s in (entry.section, fault.fields.get("home"), fault.fields.get("nearest")) if s in SECTIONS]
     if entry.key is None or fault.code == "X104":
         return {f"{s}.{k}" for s in sections for k in SECTIONS[str(s)]}

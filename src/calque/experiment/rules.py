@@ -14,25 +14,25 @@ _BUDGET = ("max_updates", "max_epochs", "max_seconds")
 _VALIDATE = ("validate_every_updates", "validate_every_epochs", "validate_every_seconds")
 
 
-class Rule(NamedTuple):
+class KeyRule(NamedTuple):
     """A combination of keys that an experiment must not have."""
 
     code: str
     keys: tuple[str, ...]
-    """The keys concerned as `section.key`; the report points at the first of them that the file holds."""
+    """The keys as `section.key`; the report shows the first of them that is in the file."""
     faults: Callable[[Experiment], Sequence[Fields]]
-    """The fields of each report; empty where the experiment keeps the rule."""
+    """The fields of each report; empty where the experiment follows the rule."""
 
 
 def contradictions(experiment: Experiment) -> Iterator[tuple[str, tuple[str, ...], Fields]]:
-    """Code, keys and fields of each fault by the rules."""
+    """Code, keys and fields of each broken rule."""
     for code, keys, faults in RULES:
         for fields in faults(experiment):
             yield code, keys, fields
 
 
 def check(experiment: Experiment, place: Place) -> None:
-    """Raises X2 for each contradiction of an experiment that was put together from two."""
+    """Raises X2 for each contradiction in an experiment, for example one that was combined from two."""
     faults = [Diagnostic(code, place, fields) for code, _, fields in contradictions(experiment)]
     if faults:
         raise CalqueError(faults)
@@ -63,7 +63,7 @@ def _no_pairs(files: Sequence[str]) -> bool:
 
 
 def _repeated_names(x: Experiment) -> list[Fields]:
-    """Names that several further validation texts have; none are looked for where the files are no pairs."""
+    """Names that several further validation texts share; empty where the files are not pairs."""
     names = [] if _no_pairs(x.data.valid_more) else [name for name, _ in x.data.further]
     return [{"name": name} for name in dict.fromkeys(names) if names.count(name) > 1]
 
@@ -81,62 +81,62 @@ def _unvalidated(x: Experiment, used: bool | int, key: str) -> list[Fields]:
 
 
 RULES = (
-    Rule("X201", ("data.train",), lambda x: _no_pair(x.data.train, "data.train")),
-    Rule("X201", ("data.valid",), lambda x: _no_pair(x.data.valid, "data.valid")),
-    Rule("X201", ("data.test",), lambda x: _no_pair(x.data.test, "data.test") if x.data.test else []),
-    Rule("X216", ("data.valid_more",), lambda x: _if(_no_pairs(x.data.valid_more), found=_given(x.data.valid_more))),
-    Rule("X217", ("data.valid_more",), _repeated_names),
-    Rule("X202", ("model.file", "model.text"), lambda x: _if(not x.model.file and not x.model.text.strip())),
-    Rule("X203", ("model.file", "model.text"), lambda x: _if(x.model.file and x.model.text)),
-    Rule("X204", ("data.subwords", "data.codes"), lambda x: _if(x.data.subwords == "codes" and not x.data.codes)),
-    Rule(
+    KeyRule("X201", ("data.train",), lambda x: _no_pair(x.data.train, "data.train")),
+    KeyRule("X201", ("data.valid",), lambda x: _no_pair(x.data.valid, "data.valid")),
+    KeyRule("X201", ("data.test",), lambda x: _no_pair(x.data.test, "data.test") if x.data.test else []),
+    KeyRule("X216", ("data.valid_more",), lambda x: _if(_no_pairs(x.data.valid_more), found=_given(x.data.valid_more))),
+    KeyRule("X217", ("data.valid_more",), _repeated_names),
+    KeyRule("X202", ("model.file", "model.text"), lambda x: _if(not x.model.file and not x.model.text.strip())),
+    KeyRule("X203", ("model.file", "model.text"), lambda x: _if(x.model.file and x.model.text)),
+    KeyRule("X204", ("data.subwords", "data.codes"), lambda x: _if(x.data.subwords == "codes" and not x.data.codes)),
+    KeyRule(
         *("X205", ("data.codes", "data.subwords")),
         lambda x: _if(x.data.subwords != "codes" and x.data.codes, found=x.data.subwords),
     ),
-    Rule(
+    KeyRule(
         *("X801", ("decode.replace_unknown", "data.subwords")),
         lambda x: _if(x.decode.replace_unknown and x.data.subwords != "words", found=x.data.subwords),
     ),
-    Rule("X206", _train(*LIMITS), lambda x: _if(_none(x, LIMITS), keys=LIMITS)),
-    Rule(
+    KeyRule("X206", _train(*LIMITS), lambda x: _if(_none(x, LIMITS), keys=LIMITS)),
+    KeyRule(
         *("X207", _train("batch_tokens", "batch_sentences")),
         lambda x: _if(not x.train.batch_tokens and not x.train.batch_sentences),
     ),
-    Rule(
+    KeyRule(
         *("X208", _train("schedule", *_BUDGET)),
         lambda x: _if(x.train.schedule == "linear" and _none(x, _BUDGET), keys=_BUDGET),
     ),
-    Rule(
+    KeyRule(
         *("X430", _train("warmup_share", *_BUDGET)),
         lambda x: _if(x.train.warmup_share and _none(x, _BUDGET), keys=_BUDGET),
     ),
-    Rule(
+    KeyRule(
         *("X431", _train("beta2_half_life_tokens", "batch_tokens")),
         lambda x: _if(x.train.beta2_half_life_tokens and not x.train.batch_tokens),
     ),
-    Rule(
+    KeyRule(
         *("X432", _train("beta2_half_life_tokens", "bptt_words")),
         lambda x: _if(x.train.beta2_half_life_tokens and x.train.bptt_words, found=x.train.bptt_words),
     ),
-    Rule(
+    KeyRule(
         *("X209", _train("normalise", "batch_sentences")),
         lambda x: _uncounted(x, x.train.normalise == "batch", "train.normalise"),
     ),
-    Rule(
+    KeyRule(
         *("X209", _train("sort_batches", "batch_sentences")),
         lambda x: _uncounted(x, x.train.sort_batches, "train.sort_batches"),
     ),
-    Rule(
+    KeyRule(
         *("X212", _train("bptt_words", "accumulate")),
         lambda x: _if(x.train.bptt_words and x.train.accumulate > 1, found=x.train.accumulate),
     ),
-    Rule("X213", _train("min_lr", "lr"), lambda x: _if(_low_rate(x), lr=x.train.lr, found=x.train.min_lr)),
-    Rule(
+    KeyRule("X213", _train("min_lr", "lr"), lambda x: _if(_low_rate(x), lr=x.train.lr, found=x.train.min_lr)),
+    KeyRule(
         *("X215", _train("min_lr", "schedule")),
         lambda x: _if(x.train.min_lr and not _low_rate(x) and x.train.schedule == "constant"),
     ),
-    Rule("X214", _train("patience", *_VALIDATE), lambda x: _unvalidated(x, x.train.patience, "train.patience")),
-    Rule(
+    KeyRule("X214", _train("patience", *_VALIDATE), lambda x: _unvalidated(x, x.train.patience, "train.patience")),
+    KeyRule(
         *("X214", _train("schedule", *_VALIDATE)),
         lambda x: _unvalidated(x, x.train.schedule in ("plateau", "anneal"), "train.schedule"),
     ),

@@ -1,4 +1,4 @@
-"""The text side of the experiment file: its keys with their places, and values as TOML. Knows no key by name."""
+"""The text of an experiment file: its keys with their places, and values as TOML. No key is named here."""
 
 import json
 import os
@@ -16,7 +16,7 @@ EXPERIMENT = "experiment.toml"
 
 @dataclass(frozen=True, slots=True)
 class KeyEntry:
-    """One `section.key = value` as somebody wrote it; `key` is None for a section that is not a table."""
+    """One `section.key = value` as written; `key` is None for a section that is empty or not a table."""
 
     section: str
     key: str | None
@@ -40,34 +40,34 @@ _OVERRIDE = re.compile(rf"({_NAME})\.({_NAME})=(.*)", re.DOTALL)
 
 
 def parse(text: Text) -> list[KeyEntry]:
-    """The entries of a TOML text in the order of its sections; X103 where it is no TOML.
+    """The entries of a TOML text in the order of its sections. Raises X103 where it is not TOML.
 
-    `text` has no carriage returns before newlines: TOML reads those as newlines, and places must agree.
+    `text` must have no carriage returns before newlines: TOML reads both as a newline, and the places would be wrong.
     """
     document = _loads(text.body, text)
     places = _locate(text)
-    found = []
+    entries = []
     folder = os.path.dirname(os.path.abspath(text.name))
     anywhere = Place(text.name)
     for section, content in document.items():
         section_at, at = places.get((section, ""), (anywhere, anywhere))
         if not isinstance(content, dict):
-            found.append(KeyEntry(section, None, content, section_at, section_at, at, folder))
+            entries.append(KeyEntry(section, None, content, section_at, section_at, at, folder))
             continue
         for key, value in content.items():
-            # Quoted and nested spellings of a key are not looked for: the line of the section must do.
+            # Quoted and nested spellings of a key are not located; the line of the section is shown instead.
             line = text.line_column(section_at.start)[0] if isinstance(section_at, Span) else None
             key_at, value_at = places.get((section, key), (Place(text.name, line),) * 2)
-            found.append(KeyEntry(section, key, value, section_at, key_at, value_at, folder))
+            entries.append(KeyEntry(section, key, value, section_at, key_at, value_at, folder))
         if not content:
-            found.append(KeyEntry(section, None, content, section_at, section_at, at, folder))
-    return found
+            entries.append(KeyEntry(section, None, content, section_at, section_at, at, folder))
+    return entries
 
 
 def parse_override(written: str, is_text: Callable[[str, str], bool]) -> KeyEntry:
-    """The entry of one `--set section.key=value`; X109 where it is none. Its paths start from the current folder.
+    """The entry of one `--set section.key=value`. Raises X109 or X111. Its paths start from the current folder.
 
-    The value is TOML. For a key that `is_text`, a value without quotes is the string itself: a shell would take quotes away.
+    The value is TOML. For a key that `is_text`, a value without quotes is the string itself, since a shell removes quotes.
     """
     text = Text("--set", written)
     match = _OVERRIDE.fullmatch(written)
@@ -106,7 +106,7 @@ def _loads(body: str, text: Text) -> dict[str, object]:
 
 
 def _locate(text: Text) -> dict[tuple[str, str], tuple[Span, Span]]:
-    """(section, key) -> spans of the key and of the first line of its value; key "" is the section itself."""
+    """(section, key) -> spans of the key and of the first line of its value; the key "" is the section itself."""
     blanked = _OPAQUE.sub(lambda m: (" " if m[0][0] == "#" else '"') * len(m[0]), text.body)
     places: dict[tuple[str, str], tuple[Span, Span]] = {}
     section, offset, depth = "", 0, 0
@@ -132,7 +132,7 @@ def _locate(text: Text) -> dict[tuple[str, str], tuple[Span, Span]]:
 
 
 def literal(value: object) -> str:
-    """A value as TOML: text, number, truth value or a list of texts. Text of several lines is written as such."""
+    """A value as TOML: text, number, boolean or a list of texts. Text of several lines is written on several lines."""
     if isinstance(value, bool):
         return "true" if value else "false"
     if isinstance(value, int | float):
@@ -148,7 +148,7 @@ def literal(value: object) -> str:
 
 
 def _string(body: str) -> str:
-    # JSON's escapes are TOML's, save that TOML wants the delete character escaped too.
+    # JSON's escapes are TOML's, but TOML also requires an escape for the delete character.
     return json.dumps(body, ensure_ascii=False).replace("\x7f", "\\u007f")
 
 

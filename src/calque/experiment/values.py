@@ -1,4 +1,4 @@
-"""One entry of an experiment file: what is wrong with its name or its value, and the setting that it becomes."""
+"""One entry of an experiment file: faults of its name and its value, and the setting that it becomes."""
 
 import math
 import os
@@ -14,7 +14,7 @@ _PATHS = {
     *("model.file", "model.plugins", "model.parent"),
 }
 _MODULES = "model.plugins"
-"""A list of paths that may also hold names of modules: what does not end in `.py`."""
+"""A list of paths and of module names; a module name does not end in `.py`."""
 _NAMED = "model.file"
 """A path that may instead be the name of an architecture of the zoo."""
 _LARGEST = 2**63 - 1  # TOML's whole numbers have 64 bits; tomllib reads longer ones
@@ -29,7 +29,7 @@ _KINDS = {
 
 
 def name_faults(entry: KeyEntry, entries: Sequence[KeyEntry]) -> Iterator[Diagnostic]:
-    """What is wrong with the names of an entry: X104 (section), X105 (key), X106 (a section that is not a table)."""
+    """The faults of the names of an entry: X104 (section), X105 (key), X106 (a section that is not a table)."""
     if entry.section not in SECTIONS:
         bare = entry.key is None and not isinstance(entry.value, dict)
         home = _home(entry.section) if bare else None
@@ -53,12 +53,12 @@ def _home(key: str) -> str | None:
 
 
 def _nearest_new(name: str, known: Mapping[str, object], written: set[str] | set[str | None]) -> str | None:
-    """The known name most like `name` that the file does not hold yet."""
+    """The known name most similar to `name` that is not in the file yet."""
     return nearest(name, [other for other in known if other not in written])
 
 
 def value_faults(key: Key, entry: KeyEntry) -> list[Diagnostic]:
-    """What is wrong with the value of an entry: X106 (type), X107 (choice), X108 (bounds), X110 (characters)."""
+    """The faults of the value of an entry: X106 (type), X107 (choice), X108 (bounds), X110 (characters)."""
     name = f"{entry.section}.{entry.key}"
     problems = _number_problems if key.kind in (int, float) else _text_problems
     return [
@@ -102,7 +102,7 @@ def _within(key: Key, value: float) -> bool:
 
 
 def setting(key: Key, entry: KeyEntry) -> object:
-    """The setting that an entry without faults becomes: lists as tuples, paths absolute."""
+    """The setting of an entry without faults: lists become tuples, paths become absolute."""
     value = entry.value
     if key.kind is float and isinstance(value, int):
         return float(value)
@@ -122,7 +122,7 @@ def _path(name: str, written: str, folder: str) -> str:
 
 
 def _with_fix(code: str, at: Span | Place, fields: Fields, form: Callable[[str], str] = str) -> Diagnostic:
-    """A diagnostic that offers the nearest name, where there is one, in place of what was written."""
+    """A diagnostic with an edit that writes the most similar name, where there is one."""
     meant = fields.get("nearest")
     fix = Fix(at, form(str(meant))) if meant and isinstance(at, Span) else None
     return Diagnostic(code, at, fields, fix)

@@ -20,7 +20,7 @@ def differences(before: Experiment, after: Experiment) -> dict[str, tuple[object
 
 
 def to_toml(experiment: Experiment, *, comments: bool = False) -> str:
-    """The whole experiment as TOML, every key written: `load` of it gives an equal one.
+    """The whole experiment as TOML with every key; `load` reads an equal experiment from it.
 
     With `comments`, each section and each key follows a comment with its meaning.
     """
@@ -37,7 +37,7 @@ def to_toml(experiment: Experiment, *, comments: bool = False) -> str:
 
 
 def _meaning(key: Key) -> str:
-    """What a key means, with the values that it may have where the text does not name them all."""
+    """The meaning of a key, with its choices where the text does not name all of them."""
     complete = all(choice in key.doc for choice in key.choices)
     return key.doc if complete else key.doc + "; one of " + ", ".join(key.choices)
 
@@ -49,5 +49,5 @@ def write(experiment: Experiment, path: Path | str, *, comments: bool = True, he
 
 
 def digest(experiment: Experiment) -> str:
-    """A name for an experiment: the first twelve hexadecimal digits of the SHA-256 of its TOML."""
+    """The first twelve hexadecimal digits of the SHA-256 of an experiment's TOML."""
     return hashlib.sha256(to_toml(experiment).encode("utf-8")).hexdigest()[:12]

@@ -1,4 +1,4 @@
-"""What is known of a definition before a weight exists: its figures, as values, as JSON and as a table."""
+"""The costs of a definition, computed before weights exist: as values, as JSON and as a table."""
 
 from calque.explain.differences import differences, differences_json, differences_text
 from calque.explain.fit import fit, parameters

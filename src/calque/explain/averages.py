@@ -1,6 +1,6 @@
-"""The forms of the average that Zhang 2018's table 1 sets beside each other, as layers whose cost can be computed.
+"""The forms of the average that table 1 of Zhang 2018 compares, as layers whose cost can be computed.
 
-`average` is computed as a scan, the third of them. The others give the same outputs; no definition names them.
+The layer `average` is the third form, a scan. The other two give the same outputs; definitions cannot name them.
 """
 
 from collections.abc import Mapping
@@ -16,7 +16,7 @@ from calque.layers.registry import builtin
 
 
 class SummedAverage(Average):
-    """One addition after the other: n of them wait (equation 5, over a whole sentence)."""
+    """A sum, one addition after the other: n sequential operations (equation 5, over a whole sentence)."""
 
     @classmethod
     def cost(cls, args: NoArgs, site: Site) -> Cost:
@@ -31,7 +31,7 @@ class SummedAverage(Average):
 
 
 class MaskedAverage(Average):
-    """The product with a matrix of 1/j (section 3.1, figure 3): nothing waits, and there are n^2 d multiply-adds more."""
+    """The product with a matrix of 1/j (section 3.1, figure 3): no sequential operations, n^2 d more multiply-adds."""
 
     @classmethod
     def cost(cls, args: NoArgs, site: Site) -> Cost:
@@ -42,7 +42,7 @@ class MaskedAverage(Average):
 
 
 def mask(n: int) -> Float[Tensor, "n n"]:
-    """Row j, from 1, has 1/j up to column j, and zeros behind it."""
+    """Row j, from 1, has 1/j up to column j and zeros after it."""
     return torch.ones(n, n, dtype=torch.float64).tril() / torch.arange(1, n + 1)[:, None]
 
 
@@ -51,7 +51,7 @@ FORMS: Mapping[str, type[Layer]] = {"sum": SummedAverage, "mask": MaskedAverage}
 
 
 def registry_of(form: str) -> Registry:
-    """The layers of the package, the average in a form; an empty one is as it is computed."""
+    """The layers of the package with a form of the average; the empty name is the scan."""
     layers = dict(builtin())
     if form:
         layers[Average.name] = FORMS[form]

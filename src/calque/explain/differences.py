@@ -1,4 +1,4 @@
-"""The figures of two definitions side by side, and what the second costs more."""
+"""The costs of two definitions side by side, and their differences."""
 
 import math
 from collections.abc import Sequence
@@ -6,6 +6,7 @@ from dataclasses import dataclass
 
 from calque.explain.node_table import field_text
 from calque.explain.totals import ModelCosts
+from calque.ground.table import aligned
 
 Figure = float | tuple[float, float]
 """A number, or the first and the last position that is seen; infinite where there is no bound."""
@@ -13,7 +14,7 @@ Figure = float | tuple[float, float]
 
 @dataclass(frozen=True)
 class Difference:
-    """One figure of two definitions: its name in JSON, in words, and both values."""
+    """One cost of two definitions: its name in JSON, its name in words, and both values."""
 
     key: str
     words: str
@@ -22,17 +23,17 @@ class Difference:
 
     @property
     def more(self) -> float | None:
-        """How much more the second has; None of fields, and where one has no bound."""
+        """The second value minus the first; None for fields and for values without a bound."""
         if isinstance(self.a, tuple) or isinstance(self.b, tuple) or math.isinf(self.a) or math.isinf(self.b):
             return None
         return self.b - self.a
 
 
 def differences(a: ModelCosts, b: ModelCosts, precision: str = "float32") -> list[Difference]:
-    """Parameters, multiply-adds, state, and of each side the field, operations in sequence and path length.
+    """Parameters, multiply-adds, state, and for each side the field, sequential operations and path length.
 
-    Multiply-adds per token are those of the forward pass in training (an update takes about three times as many) and of the
-    decoding step whose number is `length`; the state is that of one row after as many words.
+    Multiply-adds per token are those of the forward pass in training (an update takes about three times as many) and those of
+    decoding step number `length`; the state is that of one row after `length` words.
     """
     return [
         Difference(key, words, x, y)
@@ -60,19 +61,15 @@ def _all(of: ModelCosts, precision: str) -> Sequence[tuple[str, str, Figure]]:
     return rows
 
 
-def differences_text(found: Sequence[Difference]) -> str:
-    """The figures as aligned text; the last column says what the second has more, where that is a number."""
-    more = [(d, d.more) for d in found]
-    cells = [("", "A", "B", "B - A")]
-    cells += [(d.words, _text(d.a), _text(d.b), f"{m:+,.0f}" if m else "") for d, m in more]
-    widths = [max(len(row[k]) for row in cells) for k in range(4)]
-    lines = ["  ".join([row[0].ljust(widths[0]), *(row[k].rjust(widths[k]) for k in (1, 2, 3))]) for row in cells]
-    return "\n".join(line.rstrip() for line in lines)
+def differences_text(rows: Sequence[Difference]) -> str:
+    """The costs as an aligned table; the last column is the difference, where it is a number."""
+    cells = [(d.words, _text(d.a), _text(d.b), f"{d.more:+,.0f}" if d.more else "") for d in rows]
+    return "\n".join(aligned(("", "A", "B", "B - A"), cells))
 
 
-def differences_json(found: Sequence[Difference]) -> dict[str, list[object]]:
-    """Both values by name; a number that has no bound is null."""
-    return {d.key: [_json(d.a), _json(d.b)] for d in found}
+def differences_json(rows: Sequence[Difference]) -> dict[str, list[object]]:
+    """Both values by name; a number without a bound is null."""
+    return {d.key: [_json(d.a), _json(d.b)] for d in rows}
 
 
 def _text(figure: Figure) -> str:

@@ -1,4 +1,4 @@
-"""A setting solved so that one definition learns as many numbers as another: the control that size-matched rows need."""
+"""Solves for a setting so that a definition has a given number of parameters, for comparisons at equal size."""
 
 from collections.abc import Callable
 
@@ -13,11 +13,11 @@ from calque.layers.declared import declared
 LARGEST = 1 << 20
 STEPS = 256
 UNFIT = ("C117", "C2", "C403", "C404")
-"""Codes of texts that one value of a setting makes wrong and another does not: widths, divisions, bounds."""
+"""Codes of faults that depend on the value of a setting: widths, divisions, bounds."""
 
 
 def parameters(checked: CheckedDefinition, around: Surroundings | None = None) -> int:
-    """Numbers that a definition learns, with the embeddings and the output layer where their sizes are given."""
+    """The number of parameters of a definition, with embeddings and output layer where their sizes are given."""
     return whole(checked, around).parameters
 
 
@@ -31,10 +31,10 @@ def fit(
     dialect: str = "calque",
     library: Library | None = None,
 ) -> int:
-    """The value of a whole-number setting with which a definition learns nearest to `target` numbers; the smaller of two.
+    """The value of a whole-number setting whose number of parameters is nearest to `target`; the smaller of two equally near ones.
 
-    Only multiples of `multiple` are tried; where it is not given, of the smallest number with which widths can be cut into
-    heads and halves. Raises X230 where parameters do not grow so far with the setting, X231 where no value suits the definition.
+    Only multiples of `multiple` are tried, by default of the smallest number for which widths can be divided into heads and halves.
+    Raises X230 where the setting does not change the parameters enough, X231 where no value suits the definition.
     """
     library = library or declared()
 
@@ -50,8 +50,8 @@ def fit(
             raise error("X230", None, name=setting, found=last, target=target)
     while high - low > 1:
         middle = (low + high) // 2
-        found = _count(count, middle * step)
-        if found is not None and found < target:
+        size = _count(count, middle * step)
+        if size is not None and size < target:
             low = middle
         else:
             high = middle
@@ -62,7 +62,7 @@ def fit(
 
 
 def _count(count: Callable[[int], int], value: int) -> int | None:
-    """None where the limits of a definition are passed."""
+    """The parameters at a value; None above the limits of a definition."""
     try:
         return count(value)
     except CalqueError as fault:
@@ -78,10 +78,10 @@ def _step(count: Callable[[int], int], setting: str) -> int:
         try:
             for k in (1, 2, 3, 5):
                 count(k * step)
-        except CalqueError as found:
-            if not all(d.code.startswith(UNFIT) for d in found.diagnostics):
+        except CalqueError as e:
+            if not all(d.code.startswith(UNFIT) for d in e.diagnostics):
                 raise
-            fault = found
+            fault = e
         else:
             return step
     codes = sorted({d.code for d in fault.diagnostics}) if fault else []

@@ -1,7 +1,6 @@
-"""Everything that is known of a definition, as JSON."""
+"""All costs of a definition as JSON."""
 
 import math
-from typing import Any
 
 from calque.adl.check import CheckedDefinition
 from calque.adl.tree import CheckedChain, Node
@@ -10,10 +9,10 @@ from calque.explain.paths import path_length, path_order, waits
 from calque.explain.totals import BYTES, ModelCosts, whole
 
 
-def explanation(checked: CheckedDefinition, model: ModelCosts | None = None) -> dict[str, Any]:
-    """Every node's path, canonical text, widths and figures; those of the sides and of the whole; hash and canonical text.
+def explanation(checked: CheckedDefinition, model: ModelCosts | None = None) -> dict[str, object]:
+    """Path, canonical text, widths and costs of every node; costs of the sides and of the whole; hash and canonical text.
 
-    Products and states are coefficients, named as in `calque.layers.cost`. A number that has no bound is null.
+    Products and states are coefficients, named as in `calque.layers.cost`. A number without a bound is null.
     """
     model = model or whole(checked)
     lengths = {"encoder": model.source, "decoder": model.length}
@@ -38,38 +37,38 @@ def explanation(checked: CheckedDefinition, model: ModelCosts | None = None) -> 
     }
 
 
-def _side(chain: CheckedChain, found: Figures, length: int) -> dict[str, Any]:
+def _side(chain: CheckedChain, costs: Figures, length: int) -> dict[str, object]:
     return {
-        "parameters": found.parameters,
+        "parameters": costs.parameters,
         "d_in": chain.width_in,
         "d_out": chain.width_out,
-        **_figures(chain, found, length),
+        **_figures(chain, costs, length),
     }
 
 
-def _node(node: Node, length: int) -> dict[str, Any]:
-    found = figures(node)
+def _node(node: Node, length: int) -> dict[str, object]:
+    costs = figures(node)
     own = {
         "path": node.path,
         "name": node.name,
         "text": node.text,
         "d_in": node.width_in,
         "d_out": node.width_out,
-        "parameters": found.parameters,
+        "parameters": costs.parameters,
         "own_parameters": node.parameters,
-        **_figures(node, found, length),
+        **_figures(node, costs, length),
     }
     return own if node.label is None else {**own, "label": node.label}
 
 
-def _figures(of: CheckedChain | Node, found: Figures, length: int) -> dict[str, Any]:
+def _figures(of: CheckedChain | Node, costs: Figures, length: int) -> dict[str, object]:
     return {
-        "products": found.products._asdict(),
-        "state": found.state._asdict(),
-        "field": [_bounded(end) for end in found.field],
-        "sequential": {"order": found.order, "operations": waits(of, length)},
+        "products": costs.products._asdict(),
+        "state": costs.state._asdict(),
+        "field": [_bounded(end) for end in costs.field],
+        "sequential": {"order": costs.order, "operations": waits(of, length)},
         "hops": {"order": path_order(of), "operations": _bounded(path_length(of, length))},
-        "undeclared": sorted(found.undeclared),
+        "undeclared": sorted(costs.undeclared),
     }
 
 

@@ -1,7 +1,7 @@
-"""The figures of a layer or a chain with everything in it: what its parts' costs come to together.
+"""The costs of a layer or a chain, with everything in it.
 
-Costs add up along chains and over branches. Fields add up along a chain, and of branches the widest counts. A layer that
-declares nothing makes the figure unknown, and is named.
+Costs add up along chains and over branches. Fields add up along a chain; the field of branches is that of the widest. A layer that
+declares no cost makes the figure unknown, and its name is given.
 """
 
 import math
@@ -16,14 +16,14 @@ ORDERS = ("1", "log n", "n")
 
 @dataclass(frozen=True)
 class Figures:
-    """What a part of a definition costs and how far it sees.
+    """The costs of a part of a definition, and the positions that it sees.
 
-    parameters   numbers it learns
+    parameters   learned numbers
     products     multiply-adds of a row
     state        numbers in its decoding state
-    field        the earliest and the latest position that an output sees, relative to its own; None: its own output is none
-    order        operations that wait for each other over n positions, at least: `1`, `log n` or `n`
-    undeclared   names of layers whose products, state or reach are not known: those figures are lower bounds
+    field        the earliest and the latest position that an output sees, relative to its own
+    order        sequential operations over n positions, at least: `1`, `log n` or `n`
+    undeclared   names of layers whose products, state or reach are unknown; the figures are then lower bounds
     """
 
     parameters: int
@@ -94,6 +94,6 @@ def _field(cost: Cost, bodies: Sequence[Figures]) -> tuple[float, float]:
 
 
 def _remembered(chain: Figures) -> Figures:
-    """A source's chain, which runs once per sentence over its positions and keeps nothing itself."""
+    """The costs of a source's chain, which runs once per sentence and has no state."""
     products = Products(memory=chain.products.position, among=chain.products.visible)
     return Figures(chain.parameters, products, Held(), (0, 0), "1", chain.undeclared)

@@ -1,6 +1,6 @@
-"""The figures of a definition for a person: a line for each node, then the whole, within 120 columns.
+"""The costs of a definition as a table of at most 120 columns: a line for each node, then the totals.
 
-Copies of a repetition that cost the same stand once, with how many there are.
+Equal copies of a repetition have one line, with their number.
 """
 
 import math
@@ -13,6 +13,7 @@ from calque.adl.tree import CheckedChain, Node
 from calque.explain.node_costs import Figures, figures
 from calque.explain.paths import path_order
 from calque.explain.totals import BYTES, ORIGIN, POSITIONS, ModelCosts, whole
+from calque.ground.table import aligned
 
 COLUMNS = 120
 HEAD = ("path", "layer", "width", "parameters", "products", "state", "sees", "waits", "hops")
@@ -21,7 +22,7 @@ COPY = re.compile(r"^(.*)\[(\d+)\]$")
 
 @dataclass(frozen=True)
 class NodeRow:
-    """A node's line: its path and depth, what is written, its figures as text."""
+    """A node's line: its path and depth, its term, and its costs as text."""
 
     path: str
     depth: int
@@ -32,7 +33,7 @@ class NodeRow:
 def table(
     checked: CheckedDefinition, model: ModelCosts | None = None, precision: str = "float32", every: bool = False
 ) -> str:
-    """The figures as aligned text. With `every`, each copy of a repetition has lines of its own."""
+    """The costs as an aligned table. With `every`, each copy of a repetition has its own lines."""
     model = model or whole(checked)
     rows = [
         row for chain in (checked.encoder, checked.decoder) for row in _NodeRows(model, precision, every).chain(chain)
@@ -41,7 +42,8 @@ def table(
     widths = [max(len(row[k]) for row in cells) for k in range(len(HEAD))]
     room = COLUMNS - sum(widths) - 2 * (len(HEAD) - 1) + widths[1]
     widths[1] = min(widths[1], max(room, 20))
-    lines = [_line(row, widths) for row in cells]
+    cut = [[t if len(t) <= w else t[: w - 1] + "…" for t, w in zip(row, widths, strict=True)] for row in cells]
+    lines = aligned(cut[0], cut[1:], (0, 1))
     unknown = sorted(model.encoder.undeclared | model.decoder.undeclared)
     notes = (
         [f"not declared by {', '.join(f'`{name}`' for name in unknown)}: figures are lower bounds"] if unknown else []
@@ -49,18 +51,12 @@ def table(
     return "\n".join([*lines, "", *_summary(model, precision), *notes])
 
 
-def _line(row: tuple[str, ...], widths: list[int]) -> str:
-    texts = [t if len(t) <= w else t[: w - 1] + "…" for t, w in zip(row, widths, strict=True)]
-    left = [t.ljust(w) for t, w in zip(texts[:2], widths[:2], strict=True)]
-    return "  ".join([*left, *(t.rjust(w) for t, w in zip(texts[2:], widths[2:], strict=True))]).rstrip()
-
-
 class _NodeRows:
     def __init__(self, model: ModelCosts, precision: str, every: bool):
         self.model, self.item, self.every = model, BYTES[precision], every
 
     def chain(self, chain: CheckedChain, depth: int = 0) -> Iterator[NodeRow]:
-        """The lines of a chain. Neighbouring copies with the same lines become one."""
+        """The lines of a chain. Neighbouring copies with equal lines are joined."""
         copies: list[tuple[str, list[NodeRow], str, str]] = []
         for name, item in chain.items.items():
             made = list(self.chain(item, depth) if isinstance(item, CheckedChain) else self.node(item, depth))
@@ -92,26 +88,26 @@ class _NodeRows:
             yield replace(row, path=row.path.replace(f"{stem}[{first}]", f"{stem}[{first}-{last}]", 1))
 
     def node(self, node: Node, depth: int) -> Iterator[NodeRow]:
-        found = figures(node)
+        costs = figures(node)
         label = re.sub(r"\[\d+\]$", "", node.label or "")
         text = node.name if node.parts else node.text.split(" @ ")[0]
         width = str(node.width_in) if node.width_in == node.width_out else f"{node.width_in} -> {node.width_out}"
-        yield NodeRow(node.path, depth, text + (f" @ {label}" if label else ""), (width, *self.cells(node, found)))
+        yield NodeRow(node.path, depth, text + (f" @ {label}" if label else ""), (width, *self.cells(node, costs)))
         for part in node.parts.values():
             yield from self.chain(part, depth + 1)
 
-    def cells(self, node: Node, found: Figures) -> tuple[str, ...]:
+    def cells(self, node: Node, costs: Figures) -> tuple[str, ...]:
         n = self.model.source if node.side == "encoder" else self.model.length
-        products = found.products.per_position(n, self.model.source) + found.products.per_place(self.model.source)
-        held = found.state.bytes(self.model.length, self.model.source, self.item) if node.side == "decoder" else 0
-        unknown = node.name in found.undeclared
-        mixes = found.field != (0, 0)
+        products = costs.products.per_position(n, self.model.source) + costs.products.per_place(self.model.source)
+        held = costs.state.bytes(self.model.length, self.model.source, self.item) if node.side == "decoder" else 0
+        unknown = node.name in costs.undeclared
+        mixes = costs.field != (0, 0)
         return (
-            f"{found.parameters:,}" if found.parameters else "",
+            f"{costs.parameters:,}" if costs.parameters else "",
             "?" if unknown else short(products) if products else "",
             "?" if unknown else short(held) if held else "",
-            field_text(found.field) if mixes else "",
-            found.order if mixes else "",
+            field_text(costs.field) if mixes else "",
+            costs.order if mixes else "",
             _path(node) if mixes else "",
         )
 
@@ -130,7 +126,7 @@ def _path(of: Node | CheckedChain) -> str:
 
 
 def field_text(field: tuple[float, float]) -> str:
-    """`-2..0`, the positions that are seen; `-∞` where there is no bound."""
+    """The visible positions as `-2..0`; `-∞` where there is no bound."""
     first, last = (("-∞" if end < 0 else "+∞") if math.isinf(end) else f"{end:+.0f}" if end else "0" for end in field)
     return f"{first}..{last}"
 
@@ -144,7 +140,7 @@ def short(number: float) -> str:
 
 
 def _summary(model: ModelCosts, precision: str) -> list[str]:
-    """The whole: both sides, what surrounds them, a step, its state, a sentence."""
+    """The totals: both sides, embeddings and output layer, a step, its state, a sentence."""
     n, s = model.length, model.source
     return [
         f"products: multiply-adds per token, n = {n} target and S = {s} source tokens; state: bytes in {precision}",
@@ -171,7 +167,7 @@ def _side_line(model: ModelCosts, name: str) -> str:
 
 
 def _around_lines(model: ModelCosts) -> list[str]:
-    """Embeddings and output layer, where the vocabularies are known, and the sum."""
+    """Embeddings and output layer, where the vocabulary sizes are known, and the sum."""
     if not model.around.target_size:
         return [f"{'together':<9}{model.parameters:>14,} without embeddings and output layer"]
     return [

@@ -16,7 +16,7 @@ def _parameter(name: str, default: object) -> str:
 
 
 def default_text(default: object) -> str:
-    """A default as the language writes it."""
+    """The text of a default value."""
     if isinstance(default, Setting):
         return default.name
     if isinstance(default, SourceDefault):
@@ -29,7 +29,7 @@ def default_text(default: object) -> str:
 
 
 def layer_list(signatures: Iterable[Signature], width: int) -> str:
-    """Each signature with the first paragraph of its page below it, in lines of at most `width` columns."""
+    """Each signature, followed by the first paragraph of its page, in lines of at most `width` columns."""
     lines = []
     for signature in sorted(signatures, key=lambda s: s.name):
         lines += wrapped(signature_text(signature), width)
@@ -39,7 +39,7 @@ def layer_list(signatures: Iterable[Signature], width: int) -> str:
 
 
 def wrapped(text: str, width: int, first: str = "") -> list[str]:
-    """A text in lines of at most `width` columns, all but the first indented; words that are longer stay whole."""
+    """A text in lines of at most `width` columns, all but the first indented; longer words stay whole."""
     return textwrap.wrap(
         text, width, initial_indent=first, subsequent_indent="    ", break_long_words=False, break_on_hyphens=False
     )

@@ -1,7 +1,7 @@
-"""Over how many operations a signal comes from one position to another, and how many wait for each other.
+"""The number of operations between two positions, and the number of sequential operations.
 
-Counted are the operations that carry a signal from one position to another; the way through the layers at one position is free.
-For a whole architecture, what Zhang 2018 (table 1) and Vaswani 2017 report for single layers.
+Only operations that carry a signal from one position to another count, not the layers at one position. Zhang 2018 (table 1) and
+Vaswani 2017 report these figures for single layers; here they are computed for whole architectures.
 """
 
 import math
@@ -19,10 +19,10 @@ GROWTH = ("1", "n", "none")
 
 
 def path_length(of: CheckedChain | Node, length: int) -> float:
-    """The most operations on the shortest way between two of `length` positions.
+    """The largest number of operations on the shortest path between two of `length` positions.
 
-    A direction in which nothing is seen at all, such as the future, does not count. Infinite where else two positions do not
-    see each other.
+    A direction in which nothing is visible, such as the future, does not count. Otherwise the path is infinite where two positions
+    do not see each other.
     """
     start = np.full(length, math.inf)
     start[0] = 0
@@ -30,7 +30,7 @@ def path_length(of: CheckedChain | Node, length: int) -> float:
 
 
 def path_order(of: CheckedChain | Node) -> str:
-    """How that grows with the number n of positions: `1` or `n`; `none` where not all of them see each other."""
+    """The growth of the path length with the number n of positions: `1` or `n`; `none` where some do not see each other."""
     return max((_order(of, side) for side in _directions(of)), key=GROWTH.index, default="none")
 
 
@@ -40,8 +40,8 @@ def _directions(of: CheckedChain | Node) -> list[int]:
 
 
 def waits(chain: CheckedChain | Node, length: int) -> int:
-    """The longest chain of operations over `length` positions each of which needs the one before: a layer is one operation,
-    a scan as many as its depth when summed by halves, a recurrence one per position.
+    """The longest sequence of operations over `length` positions of which each needs the one before: one for a layer, the
+    logarithm of `length` for a scan, `length` for a recurrence.
     """
     if isinstance(chain, CheckedChain):
         return sum(waits(item, length) for item in chain.items.values())
@@ -57,7 +57,7 @@ def waits(chain: CheckedChain | Node, length: int) -> int:
 
 
 def _through(of: CheckedChain | Node, before: Distances, side: int) -> Distances:
-    """`before[k]` operations carry a signal over k positions up to here; as many do behind `of`."""
+    """`before[k]` is the number of operations over k positions before `of`; the result is that after `of`."""
     if isinstance(of, CheckedChain):
         for item in of.items.values():
             before = _through(item, before, side)
@@ -76,19 +76,19 @@ def _through(of: CheckedChain | Node, before: Distances, side: int) -> Distances
 
 
 def _looped(after: Distances, bodies: list[CheckedChain]) -> Distances:
-    """An output comes back one position later, one operation further, and goes through a body again, any number of times."""
+    """The distances of input feeding: an output returns one position and one operation later, any number of times."""
     n = len(after)
     start = np.full(n, math.inf)
     start[0] = 0
     through = np.minimum.reduce([_through(body, start, LEFT) for body in bodies])[: n - 1]
     ends = np.flatnonzero(np.isfinite(through))
     once = through[: ends[-1] + 1] + 1 if len(ends) else through[:0]  # over 1, 2, ... positions
-    found = after.copy()
+    nearest = after.copy()
     for k in range(1, n):
         over = once[: min(k, len(once))]
         if len(over):
-            found[k] = min(found[k], (over + found[k - len(over) : k][::-1]).min())
-    return found
+            nearest[k] = min(nearest[k], (over + nearest[k - len(over) : k][::-1]).min())
+    return nearest
 
 
 def _carried(reach: Reach, before: Distances, side: int) -> Distances:
@@ -109,7 +109,7 @@ def _carried(reach: Reach, before: Distances, side: int) -> Distances:
 
 
 def _stepwise(before: Distances) -> Distances:
-    """A recurrence: any number of positions, each one operation."""
+    """The distances of a recurrence: any number of positions, one operation each."""
     at = np.arange(len(before))
     return np.asarray(np.minimum(before, np.minimum.accumulate(before - at) + at))
 

@@ -1,4 +1,4 @@
-"""A whole model's figures: the two sides and what surrounds them, the embeddings and the output layer."""
+"""The costs of a whole model: both sides, the embeddings and the output layer."""
 
 from dataclasses import dataclass
 
@@ -7,15 +7,15 @@ from calque.explain.node_costs import Figures, figures
 from calque.explain.paths import path_length, path_order, waits
 
 POSITIONS = 8
-"""Bytes of the history of a row: one 64-bit number, shared by all layers. With several hypotheses to a sentence, each row
-keeps besides for every position, in 16 bits, whose it was."""
+"""Bytes of the history of a row: one 64-bit number, shared by all layers."""
 ORIGIN = 2
+"""With several hypotheses per sentence, bytes per row and position for the row that it comes from."""
 BYTES = {"float64": 8, "float32": 4, "bfloat16": 2}
 
 
 @dataclass(frozen=True)
 class Surroundings:
-    """What surrounds an architecture, as `calque.model.Shape` has it. A size of None is not known and nothing is counted."""
+    """The matrices around an architecture, as in `calque.model.Shape`. A size of None is unknown, and nothing is counted for it."""
 
     source_size: int | None = None
     target_size: int | None = None
@@ -25,7 +25,7 @@ class Surroundings:
 
 @dataclass(frozen=True)
 class ModelCosts:
-    """A definition and its figures at sentences of `length` and `source` positions."""
+    """A definition and its costs for sentences of `length` target and `source` source positions."""
 
     checked: CheckedDefinition
     encoder: Figures
@@ -36,7 +36,7 @@ class ModelCosts:
 
     @property
     def embeddings(self) -> int:
-        """Parameters of the embeddings that no other matrix is."""
+        """Parameters of embeddings that are not shared with the output layer."""
         around, width = self.around, self.checked.width
         source = 0 if around.tying == "three-way" and around.target_size else (around.source_size or 0)
         target = 0 if around.tying != "none" else (around.target_size or 0)
@@ -44,13 +44,13 @@ class ModelCosts:
 
     @property
     def output(self) -> int:
-        """Parameters of the output layer, which with tying are the target embedding's too."""
+        """Parameters of the output layer; with tying, they are also those of the target embedding."""
         out = self.checked.decoder.width_out
         return (self.around.target_size or 0) * (out + self.around.output_bias)
 
     @property
     def parameters(self) -> int:
-        """All of them."""
+        """All parameters."""
         return self.encoder.parameters + self.decoder.parameters + self.embeddings + self.output
 
     @property
@@ -60,17 +60,17 @@ class ModelCosts:
 
     @property
     def per_source_token(self) -> int:
-        """Multiply-adds per source token: of the encoder, and of what the decoder makes of it once."""
+        """Multiply-adds per source token: of the encoder, and of the decoder's memories."""
         return self.encoder.products.per_position(self.source, 0) + self.decoder.products.per_source(self.source)
 
     @property
     def per_place(self) -> int:
-        """Multiply-adds per target position of what is computed ahead, before the first word."""
+        """Multiply-adds per target position before the first word."""
         return self.decoder.products.per_place(self.source)
 
     @property
     def per_target_token(self) -> int:
-        """Multiply-adds per target token of a sentence of `length`, all positions at once; a third of an update's."""
+        """Multiply-adds per target token of a sentence of `length`, all positions at once; a third of those of an update."""
         return self.step_products(self.length) + self.per_place
 
     def step_products(self, t: int) -> int:
@@ -79,21 +79,19 @@ class ModelCosts:
 
     @property
     def sentence(self) -> float:
-        """Multiply-adds to decode a sentence: the encoder, the memories, what is computed ahead for `length`
-        positions, as many steps of one row.
-        """
+        """Multiply-adds to decode a sentence: the encoder, the memories, and `length` steps of one row."""
         steps = sum(self.step_products(t) for t in (1, self.length)) * self.length / 2
         return self.per_source_token * self.source + self.per_place * self.length + steps
 
     def state_bytes(
         self, precision: str = "float32", capacity: int | None = None, rows: int = 1, beams: int = 1
     ) -> int:
-        """Bytes of the decoding state of `rows` rows, `beams` to a sentence, history included, sources without padding."""
+        """Bytes of the decoding state of `rows` rows, `beams` per sentence, with the history, without padding of sources."""
         return state_bytes(self.decoder, capacity or self.length, self.source, precision, rows, beams)
 
     @property
     def form(self) -> dict[str, tuple[int, float, str]]:
-        """Per side: operations that wait for each other, the path between two positions, and how that grows."""
+        """For each side: sequential operations, the path length, and its growth."""
         sides = {"encoder": (self.checked.encoder, self.source), "decoder": (self.checked.decoder, self.length)}
         return {name: (waits(c, n), path_length(c, n), path_order(c)) for name, (c, n) in sides.items()}
 
@@ -107,7 +105,7 @@ def state_bytes(
     beams: int = 1,
     padded: bool = False,
 ) -> int:
-    """Bytes of the state of a decoder for at most `capacity` positions, the rows' shared history included."""
+    """Bytes of the state of a decoder for at most `capacity` positions, with the history that its layers share."""
     item, sentences = BYTES[precision], rows // beams
     history = rows * (POSITIONS + (ORIGIN * capacity if beams > 1 else 0))
     return history + of.state.bytes(capacity, source, item, rows, sentences, padded)
@@ -116,7 +114,7 @@ def state_bytes(
 def whole(
     checked: CheckedDefinition, around: Surroundings | None = None, length: int = 25, source: int = 25
 ) -> ModelCosts:
-    """The figures of a definition."""
+    """The costs of a definition."""
     return ModelCosts(
         checked, figures(checked.encoder), figures(checked.decoder), around or Surroundings(), length, source
     )

@@ -1,4 +1,4 @@
-"""How the process holds memory. For programs: a library leaves its host's allocator alone."""
+"""Memory and threads of the process. For programs only: a library must not change its host's allocator."""
 
 import ctypes
 import os
@@ -9,10 +9,10 @@ LARGEST = 2**30
 
 
 def keep_freed_memory() -> bool:
-    """Freed blocks stay with the process, up to 1 GB each, and are used again; says whether the system has such a setting.
+    """Keeps freed blocks of up to 1 GB in the process for later use; whether the system has such a setting.
 
-    As it stands glibc returns every block over 32 MB at once, and takes and clears it anew at the next step, which can cost more
-    than the product that fills it.
+    By default glibc returns every block over 32 MB to the system, and requests and clears it again at the next step, which can take
+    longer than the product that fills it.
     """
     if not sys.platform.startswith("linux"):
         return False
@@ -24,14 +24,14 @@ def keep_freed_memory() -> bool:
 
 
 SPINS = "1000"
-"""How often a waiting thread looks before it sleeps: the number that OpenMP itself takes where threads outnumber processors."""
+"""How often a waiting thread checks before it sleeps: OpenMP's own number where there are more threads than processors."""
 
 
 def let_waiting_threads_sleep() -> None:
-    """Makes threads that wait for one another sleep soon; for programs, before torch is imported.
+    """Makes waiting threads sleep soon; for programs, before torch is imported.
 
-    By default they look for milliseconds. Beside other programs each then waits for a thread that is not running, and training on
-    two threads takes several times as long as on one. What the environment says already stays.
+    By default they check for milliseconds. Where other programs run, each then waits for a thread that is not running, and training
+    on two threads takes several times as long as on one. Existing environment variables are kept.
     """
     if not {"OMP_WAIT_POLICY", "GOMP_SPINCOUNT"} & os.environ.keys():
         os.environ["GOMP_SPINCOUNT"] = SPINS

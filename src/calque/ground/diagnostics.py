@@ -1,7 +1,7 @@
-"""Errors as data: what went wrong, where, and with which values; the sentence is made only when it is shown.
+"""Errors as data: a code, a place and values; the sentence is made only when it is shown.
 
-A `Diagnostic` is a code, the values its sentence needs, and a place. Sentences, help and the long explanation of a code
-stand in `codes/*.toml`, one file per family, and are read only when a diagnostic is rendered or explained.
+Sentences, helps and pages of all codes are in `codes/*.toml`, one file per subject, and are read only when a diagnostic is rendered
+or explained.
 
 Families: S syntax, C1 names and arguments, C2 widths, C3 sides, C4 limits, X experiment file, D data, K model file.
 """
@@ -45,7 +45,7 @@ class Span:
 
 @dataclass(frozen=True, slots=True)
 class Place:
-    """A place outside a held text: a file, perhaps a line of it (from 1)."""
+    """A file, and possibly a line of it (from 1)."""
 
     file: str
     line: int | None = None
@@ -53,7 +53,7 @@ class Place:
 
 @dataclass(frozen=True, slots=True)
 class Fix:
-    """A replacement that makes this diagnostic go away; a test applies every one that is offered."""
+    """A replacement that removes the diagnostic."""
 
     span: Span
     replacement: str
@@ -61,7 +61,7 @@ class Fix:
 
 @dataclass(frozen=True, slots=True)
 class Diagnostic:
-    """One fault. `fields` fill the message of `code`; `related` points at a second place with a label."""
+    """One fault. `fields` fill the message of `code`; `related` are other places with labels."""
 
     code: str
     where: Span | Place | None = None
@@ -72,7 +72,7 @@ class Diagnostic:
 
 
 class CalqueError(Exception):
-    """One or more diagnostics. The only exception that bad input raises."""
+    """One or more diagnostics. Faulty input raises no other exception."""
 
     def __init__(self, diagnostics: Diagnostic | Iterable[Diagnostic]):
         self.diagnostics: tuple[Diagnostic, ...] = (
@@ -99,7 +99,7 @@ _FIELD = re.compile(r"\{[a-z_]+\}")
 
 @dataclass(frozen=True, slots=True)
 class Code:
-    """The entry of one code: its message template, its helps (the first whose fields are all known is shown), its page."""
+    """One code: its message template, its helps (the first whose fields are all known is shown) and its page."""
 
     code: str
     message: str
@@ -114,16 +114,16 @@ class Code:
 
 @functools.cache
 def codes() -> Mapping[str, Code]:
-    """Every code there is, by name."""
-    found: dict[str, Code] = {}
+    """All codes by name."""
+    known: dict[str, Code] = {}
     for file in sorted(resources.files("calque").joinpath("codes").iterdir(), key=lambda f: f.name):
         if file.name.endswith(".toml"):
             for name, entry in tomllib.loads(file.read_text(encoding="utf-8")).items():
                 helps = entry.get("help", [])
-                found[name] = Code(
+                known[name] = Code(
                     name, entry["message"], (helps,) if isinstance(helps, str) else tuple(helps), entry["page"].strip()
                 )
-    return found
+    return known
 
 
 def message(diagnostic: Diagnostic) -> str:
@@ -132,9 +132,9 @@ def message(diagnostic: Diagnostic) -> str:
 
 
 def help_of(diagnostic: Diagnostic) -> str | None:
-    """What to write: the first help of the code whose fields the diagnostic carries; one that has an edit names it.
+    """The help of a diagnostic: the first help of its code whose fields it has.
 
-    A help that does not name the edit, `{near}` or `{fix}`, stands back behind it.
+    A diagnostic with an edit uses only helps that name the edit (`{near}`, `{fix}`), or else the edit in words.
     """
     words = _words(diagnostic)
     if diagnostic.fix is not None:
@@ -149,7 +149,7 @@ def help_of(diagnostic: Diagnostic) -> str | None:
 
 
 _NAMING = ("near", "nearest", "add", "fix")
-"""Fields of a help that name the edit."""
+"""The fields with which a help names the edit."""
 
 
 def sentence(fix: Fix) -> str:
@@ -181,13 +181,13 @@ def _word(value: object) -> str:
 
 
 def printable(text: str, limit: int = 200) -> str:
-    """`text` safe for a terminal: control characters escaped, cut after `limit` characters."""
+    """`text` for a terminal: control characters are escaped, and it is cut after `limit` characters."""
     shown = "".join(c if c.isprintable() else c.encode("unicode_escape").decode() for c in text[: limit + 1])
     return shown if len(shown) <= limit else shown[:limit] + "…"
 
 
 def render(diagnostic: Diagnostic) -> str:
-    """The diagnostic as shown to a person: message, place with caret, help."""
+    """The diagnostic as text: message, place with caret, help."""
     lines = [f"{diagnostic.severity}[{diagnostic.code}]: {message(diagnostic)}"]
     where = diagnostic.where
     if isinstance(where, Place):
@@ -209,7 +209,7 @@ def _snippet(span: Span) -> tuple[list[str], int]:
     line, column = span.text.line_column(span.start)
     body = span.text.body.split("\n")[line - 1]
     gutter = len(str(line))
-    # A very long line is shown through a window, so that the caret stays in sight.
+    # Only a part of a very long line is shown, so that the caret is visible.
     shift = max(0, column - 1 - 60) if len(body) > 140 else 0
     shown = "".join(c if c.isprintable() else " " for c in body[shift : shift + 140])
     length = max(1, min(span.end, span.start + len(body) - column + 1) - span.start)
@@ -224,21 +224,20 @@ def _snippet(span: Span) -> tuple[list[str], int]:
 
 
 def nearest(word: str, names: Iterable[str]) -> str | None:
-    """The name most like `word`, or None where none is like it."""
-    found = difflib.get_close_matches(word[:64], list(names), n=1, cutoff=0.6)
-    return found[0] if found else None
+    """The name most similar to `word`, or None where none is similar."""
+    return next(iter(difflib.get_close_matches(word[:64], list(names), n=1, cutoff=0.6)), None)
 
 
 def apply_fix(fix: Fix) -> str:
-    """The text after the replacement."""
+    """The text with the replacement."""
     body = fix.span.text.body
     return body[: fix.span.start] + fix.replacement + body[fix.span.end :]
 
 
 def read_text(path: Path | str, missing: str, undecodable: str) -> Text:
-    """A UTF-8 file as `Text`, a byte order mark dropped.
+    """A UTF-8 file as `Text`, without its byte order mark.
 
-    A file that cannot be read is the error `missing`, one that is not UTF-8 is `undecodable`.
+    Raises the code `missing` for a file that cannot be read, and `undecodable` for one that is not UTF-8.
     """
     try:
         return Text(str(path), Path(path).read_bytes().decode("utf-8-sig"))
@@ -249,5 +248,5 @@ def read_text(path: Path | str, missing: str, undecodable: str) -> Text:
 
 
 def render_all(diagnostics: Sequence[Diagnostic]) -> str:
-    """Several diagnostics, an empty line between."""
+    """Several diagnostics, with an empty line between them."""
     return "\n\n".join(render(d) for d in diagnostics)

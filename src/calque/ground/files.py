@@ -1,4 +1,4 @@
-"""Files and folders that are written whole or not at all."""
+"""Files and folders that are written completely or not at all."""
 
 import contextlib
 import fcntl
@@ -16,16 +16,16 @@ _DAY = 86400.0
 
 
 def write_whole(path: Path, body: bytes) -> None:
-    """Writes a file whole or not at all: a temporary name in its folder, fsync of file and folder, rename.
+    """Writes a file completely or not at all: under a temporary name in its folder, fsync of file and folder, rename.
 
-    A link is followed and stays one. A pipe or a device cannot be renamed over: it is written to as it is. Temporary files
-    that killed processes left of the same file are deleted.
+    A link is followed and kept. A pipe or a device cannot be replaced and is written directly. Temporary files of the same file
+    from killed processes are deleted.
     """
     if path.exists() and not (path.is_file() or path.is_dir()):
         path.write_bytes(body)
         return
     path = Path(os.path.realpath(path))
-    with contextlib.suppress(OSError):  # a failure to list the folder shows below, if it matters
+    with contextlib.suppress(OSError):  # a folder that cannot be listed fails below, if at all
         sweep(path.parent, re.escape(path.name))
     with staged(path, body) as temporary:
         os.replace(temporary, path)
@@ -34,9 +34,9 @@ def write_whole(path: Path, body: bytes) -> None:
 
 @contextlib.contextmanager
 def staged(path: Path, body: bytes) -> Iterator[Path]:
-    """A file with these contents under a temporary name beside `path`, safely on the disk; the caller renames it.
+    """A file with these contents under a temporary name beside `path`, complete on disk; the caller renames it.
 
-    It is locked until the block ends, when it is deleted if it is still there: see `sweep`.
+    It is locked until the end of the block, where it is deleted if it still exists: see `sweep`.
     """
     handle, temporary = _locked_temporary(path)
     try:
@@ -57,19 +57,19 @@ def _locked_temporary(path: Path) -> tuple[int, Path]:
             fcntl.flock(handle, fcntl.LOCK_EX)
         if os.fstat(handle).st_nlink:
             return handle, Path(name)
-        os.close(handle)  # a sweep took it before it was locked
+        os.close(handle)  # a sweep deleted it before it was locked
 
 
 def sweep(folder: Path, name: str = r".+") -> None:
-    """Deletes the temporary files that killed processes left of files whose names match `name`, a regular expression.
+    """Deletes temporary files of killed processes, for files whose names match the regular expression `name`.
 
-    The system frees a lock when its process ends, however that happens: a file whose lock is free is nobody's any more. On a
-    file system without locks only the files of more than a day ago are deleted.
+    The system frees the locks of a process when it ends, so that a file with a free lock is in no use. On a file system without
+    locks, only files older than a day are deleted.
     """
     pattern = re.compile(rf"\.({name})\.{_RANDOM}")
     with os.scandir(folder) as entries:
-        found = [Path(e.path) for e in entries if pattern.fullmatch(e.name) and e.is_file(follow_symlinks=False)]
-    for path in found:
+        paths = [Path(e.path) for e in entries if pattern.fullmatch(e.name) and e.is_file(follow_symlinks=False)]
+    for path in paths:
         with contextlib.suppress(FileNotFoundError), open(path, "rb") as file:
             if _abandoned(file.fileno()):
                 path.unlink()
@@ -86,7 +86,7 @@ def _abandoned(handle: int) -> bool:
 
 
 def sync_folder(folder: Path) -> None:
-    """Makes the names in a folder survive a power cut."""
+    """Writes the names in a folder to disk, so that they survive a power failure."""
     handle = os.open(folder, os.O_RDONLY)
     try:
         os.fsync(handle)
@@ -96,13 +96,13 @@ def sync_folder(folder: Path) -> None:
 
 @contextlib.contextmanager
 def made(folder: Path) -> Iterator[None]:
-    """Makes a folder and its parents; those that were missing are removed again where an error leaves them empty."""
+    """Makes a folder and its parents; after an error, new folders that are empty are removed again."""
     missing = [path for path in (folder, *folder.parents) if not path.exists()]
     folder.mkdir(parents=True, exist_ok=True)
     try:
         yield
     except BaseException:
-        with contextlib.suppress(OSError):  # the first that is not empty ends it
+        with contextlib.suppress(OSError):  # ends at the first that is not empty
             for path in missing:
                 path.rmdir()
         raise
@@ -110,9 +110,9 @@ def made(folder: Path) -> Iterator[None]:
 
 @contextlib.contextmanager
 def alone(folder: Path, tell: Callable[[str], None]) -> Iterator[None]:
-    """Holds a lock on the parent of `folder`: processes of one training may all come here, the first does the work.
+    """Holds a lock on the parent of `folder`, so that only one of several processes works there at a time.
 
-    What a process that was killed left beside `folder` is cleared first.
+    Temporary folders of a killed process are deleted first.
     """
     with made(folder.parent):
         handle = os.open(folder.parent, os.O_RDONLY)
@@ -126,9 +126,9 @@ def alone(folder: Path, tell: Callable[[str], None]) -> Iterator[None]:
 
 @contextlib.contextmanager
 def only(path: Path, tell: Callable[[str], None] | None = None) -> Iterator[bool]:
-    """Holds a lock on a file, made where it is missing, and says whether it was free; where locks are unknown it was.
+    """Holds a lock on a file, which is created where it is missing; gives whether the lock was free.
 
-    With `tell` it waits until the lock is free, and reports that it waits.
+    With `tell` it waits until the lock is free, and reports that it waits. On a file system without locks, every lock is free.
     """
     handle = os.open(path, os.O_RDWR | os.O_CREAT, 0o644)
     try:
@@ -138,7 +138,7 @@ def only(path: Path, tell: Callable[[str], None] | None = None) -> Iterator[bool
 
 
 def _lock(handle: int, tell: Callable[[str], None] | None) -> bool:
-    """Whether an open file could be locked; with `tell` it is waited for."""
+    """Whether an open file could be locked; with `tell` it waits for the lock."""
     try:
         fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
     except BlockingIOError:
@@ -153,9 +153,9 @@ def _lock(handle: int, tell: Callable[[str], None] | None) -> bool:
 
 @contextlib.contextmanager
 def replacing(folder: Path) -> Iterator[Path]:
-    """An empty folder that takes the place of `folder` when all went well, and disappears when not. Use inside `alone`.
+    """An empty folder that replaces `folder` at the end of the block, and is deleted after an error. Use inside `alone`.
 
-    Between two renames `folder` is missing for a moment; who is killed there finds it put back by the next `alone`.
+    Between two renames `folder` is missing for a moment; after a process was killed there, the next `alone` restores it.
     """
     temporary, old = _beside(folder, "new"), _beside(folder, "old")
     temporary.mkdir()
@@ -177,7 +177,7 @@ def replacing(folder: Path) -> Iterator[Path]:
 
 
 def clear_beside(folder: Path) -> None:
-    """Clears what a process that was killed in `replacing` left beside a folder, unless one is at work there now."""
+    """Deletes temporary folders of a process that was killed in `replacing`, unless another process works there."""
     if any(_beside(folder, part).exists() for part in ("new", "old")):
         handle = os.open(folder.parent, os.O_RDONLY)
         try:

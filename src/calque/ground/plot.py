@@ -1,6 +1,6 @@
-"""Pictures by matplotlib, which is an extra: an empty figure, and words that fit into it.
+"""Pictures by matplotlib, an optional package: an empty figure, and a layout in which no words overlap.
 
-Widths and heights are in inches, sizes of letters in points. Words are measured with the renderer that draws them.
+Widths and heights are in inches, font sizes in points. Words are measured with the renderer that draws them.
 """
 
 import io
@@ -9,9 +9,17 @@ import math
 import re
 import warnings
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from calque.ground.diagnostics import error
+
+if TYPE_CHECKING:
+    from matplotlib.artist import Artist
+    from matplotlib.axes import Axes
+    from matplotlib.axis import Axis
+    from matplotlib.figure import Figure
+    from matplotlib.text import Text
+    from matplotlib.transforms import Bbox
 
 POINT = 1 / 72
 LINE = 1.3
@@ -19,16 +27,16 @@ LINE = 1.3
 MARGIN = 0.06
 """Between words and the edge of the picture."""
 LABELS, LEAST = 0.4, 1.5
-"""Share of the width of a picture that the labels of its rows may take, and inches that they may take in any picture."""
+"""The share of a picture's width that row labels may take, and the inches that they may take in any picture."""
 ROUNDS = 6
-"""A change of one label can move others: the layout is settled in so many rounds at most."""
+"""A change of one label can move others: the layout is repeated at most so often."""
 EVEN = 4
-"""Texts of fewer lines are broken into lines of like width."""
+"""Texts of fewer lines are broken into lines of similar width."""
 COLORBAR = "<colorbar>"
 _BREAKS = re.compile(r"[^,/+=_-]*[,/+=_-]+|[^,/+=_-]+")
 
 
-def figure(width: float, height: float) -> Any:
+def figure(width: float, height: float) -> "Figure":
     """An empty figure whose parts are laid out by matplotlib. Raises X301 without matplotlib."""
     try:
         from matplotlib.backends.backend_agg import FigureCanvasAgg
@@ -40,7 +48,7 @@ def figure(width: float, height: float) -> Any:
     return made
 
 
-def drawn(figure: Any, kind: str) -> bytes:
+def drawn(figure: "Figure", kind: str) -> bytes:
     """The file of a figure, svg or png."""
     settle(figure)
     body = io.BytesIO()
@@ -48,13 +56,24 @@ def drawn(figure: Any, kind: str) -> bytes:
     return body.getvalue()
 
 
-def width_of(figure: Any, text: str, size: float, family: str | None = None) -> float:
+def width_of(figure: "Figure", text: str, size: float, family: str | None = None) -> float:
     """The width of the widest line of a text."""
     from matplotlib.font_manager import FontProperties
 
-    font, renderer = FontProperties(size=size, family=family), figure.canvas.get_renderer()
+    font, renderer = FontProperties(size=size, family=family), _renderer(figure)
     lines = text.split("\n")
     return float(max(renderer.get_text_width_height_descent(line, font, False)[0] for line in lines) / figure.dpi)
+
+
+def _renderer(figure: "Figure") -> Any:
+    """The renderer of the canvas; matplotlib leaves it untyped."""
+    canvas: Any = figure.canvas
+    return canvas.get_renderer()
+
+
+def _size(text: "Text") -> float:
+    """The font size of a text in points."""
+    return float(text.get_fontsize())
 
 
 def height_of(lines: int, size: float) -> float:
@@ -62,10 +81,10 @@ def height_of(lines: int, size: float) -> float:
     return lines * size * POINT * LINE
 
 
-def wrapped(figure: Any, text: str, width: float, size: float, family: str | None = None) -> list[str]:
+def wrapped(figure: "Figure", text: str, width: float, size: float, family: str | None = None) -> list[str]:
     """A text in lines that are at most as wide as `width`, broken at spaces.
 
-    A word that is too wide by itself is broken behind punctuation, and between letters where it has none.
+    A single word that is too wide is broken after punctuation, or between letters where it has none.
     """
     width = 0.97 * width  # letters are rounded to pixels, and other resolutions round differently
     lines = _lines(figure, text, width, size, family)
@@ -75,7 +94,7 @@ def wrapped(figure: Any, text: str, width: float, size: float, family: str | Non
     return lines
 
 
-def _lines(figure: Any, text: str, width: float, size: float, family: str | None) -> list[str]:
+def _lines(figure: "Figure", text: str, width: float, size: float, family: str | None) -> list[str]:
     def fits(some: str) -> bool:
         return width_of(figure, some, size, family) <= width
 
@@ -104,15 +123,15 @@ def _broken(word: str, fits: Callable[[str], bool]) -> list[str]:
     return lines
 
 
-def settle(figure: Any) -> None:
-    """Lays a figure out so that no words overlap and none leave it.
+def settle(figure: "Figure") -> None:
+    """Lays out a figure so that no words overlap or leave it.
 
-    Long titles and labels are wrapped, labels that touch each other turned, and the figure grows where that is not enough.
+    It wraps long titles and labels, turns labels that touch each other, and enlarges the figure where that is not enough.
     """
     from matplotlib.text import Text
 
     for text in figure.findobj(Text):
-        text.set_parse_math(False)  # a `$` in a name stands for itself
+        text.set_parse_math(False)  # a `$` in a name is a dollar sign
     _wrap_rows(figure)
     for _ in range(ROUNDS):
         if _collapses(figure):
@@ -125,8 +144,8 @@ def settle(figure: Any) -> None:
     _collapses(figure)
 
 
-def _collapses(figure: Any) -> bool:
-    """Lays out; whether labels leave no place for the panels."""
+def _collapses(figure: "Figure") -> bool:
+    """Lays out the figure; whether labels leave no space for the panels."""
     with warnings.catch_warnings():
         warnings.filterwarnings("error", message="constrained_layout not applied")
         try:
@@ -136,8 +155,8 @@ def _collapses(figure: Any) -> bool:
     return False
 
 
-def add_legend(figure: Any, handles: Mapping[str, Any], size: float) -> None:
-    """A legend above all panels, as many names in a row as fit; the figure grows by its rows behind the first."""
+def add_legend(figure: "Figure", handles: "Mapping[str, Artist]", size: float) -> None:
+    """A legend above all panels, with as many names in a row as fit; the figure grows by each row after the first."""
     width, height = figure.get_size_inches()
     em = size * POINT
     names = [wrapped(figure, name, width - 5 * em, size) for name in handles]
@@ -152,7 +171,7 @@ def add_legend(figure: Any, handles: Mapping[str, Any], size: float) -> None:
     )
 
 
-def shown_ticks(axis: Any) -> list[Any]:
+def shown_ticks(axis: "Axis") -> "list[Text]":
     """The labels of an axis that are drawn."""
     low, high = sorted(axis.get_view_interval())
     slack = 1e-9 * (high - low)
@@ -163,23 +182,22 @@ def shown_ticks(axis: Any) -> list[Any]:
     ]
 
 
-def _panels(figure: Any) -> list[Any]:
+def _panels(figure: "Figure") -> "list[Axes]":
     return [axes for axes in figure.axes if axes.get_visible()]
 
 
-def _extents(figure: Any, texts: Sequence[Any]) -> list[Any]:
-    renderer = figure.canvas.get_renderer()
+def _extents(figure: "Figure", texts: "Sequence[Text]") -> "list[Bbox]":
+    renderer = _renderer(figure)
     return [text.get_window_extent(renderer).transformed(figure.dpi_scale_trans.inverted()) for text in texts]
 
 
-def _room(axes: Any, across: bool) -> tuple[float, float]:
-    """The centre of a panel, and how wide words may be that are centred on it, in one direction."""
-    whole = axes.figure
-    to_inches = whole.dpi_scale_trans.inverted()
-    boxes = {one: one.get_window_extent().transformed(to_inches) for one in _panels(whole)}
+def _room(figure: "Figure", axes: "Axes", across: bool) -> tuple[float, float]:
+    """The centre of a panel in one direction, and the largest width of words that are centred on it."""
+    to_inches = figure.dpi_scale_trans.inverted()
+    boxes = {one: one.get_window_extent().transformed(to_inches) for one in _panels(figure)}
     here = boxes.pop(axes)
     first, last, other_first, other_last = ("x0", "x1", "y0", "y1") if across else ("y0", "y1", "x0", "x1")
-    low, high = MARGIN, whole.get_size_inches()[0 if across else 1] - MARGIN
+    low, high = MARGIN, figure.get_size_inches()[0 if across else 1] - MARGIN
     for one, box in boxes.items():
         beside = min(getattr(box, other_last), getattr(here, other_last)) > max(
             getattr(box, other_first), getattr(here, other_first)
@@ -194,41 +212,41 @@ def _room(axes: Any, across: bool) -> tuple[float, float]:
     return centre, max(0.5, 2 * min(centre - low, high - centre))
 
 
-def _wrap_titles(figure: Any) -> bool:
-    """Breaks titles and names of axes that are wider than the place around their panel."""
+def _wrap_titles(figure: "Figure") -> bool:
+    """Breaks titles and axis labels that are wider than the space around their panel."""
     changed = False
     for axes in _panels(figure):
         for text, across in ((axes.title, True), (axes.xaxis.label, True), (axes.yaxis.label, False)):
-            width = _room(axes, across)[1]
-            if text.get_text() and width_of(figure, text.get_text(), text.get_fontsize()) > width:
-                lines = wrapped(figure, text.get_text(), width, text.get_fontsize())
+            width = _room(figure, axes, across)[1]
+            if text.get_text() and width_of(figure, text.get_text(), _size(text)) > width:
+                lines = wrapped(figure, text.get_text(), width, _size(text))
                 changed |= _replace(text, "\n".join(lines))
     return changed
 
 
-def _replace(text: Any, new: str) -> bool:
+def _replace(text: "Text", new: str) -> bool:
     if text.get_text() == new:
         return False
     text.set_text(new)
     return True
 
 
-def _wrap_rows(figure: Any) -> bool:
-    """Breaks the labels of rows that take too much of the width."""
+def _wrap_rows(figure: "Figure") -> bool:
+    """Breaks row labels that take too much of the width."""
     changed = False
     width = max(LEAST, LABELS * figure.get_size_inches()[0])
     for axes in _panels(figure):
         labels = shown_ticks(axes.yaxis)
-        if any(width_of(figure, one.get_text(), one.get_fontsize()) > width for one in labels):
-            texts = ["\n".join(wrapped(figure, one.get_text(), width, one.get_fontsize())) for one in labels]
+        if any(width_of(figure, one.get_text(), _size(one)) > width for one in labels):
+            texts = ["\n".join(wrapped(figure, one.get_text(), width, _size(one))) for one in labels]
             changed |= texts != [one.get_text() for one in labels]
             low, high = sorted(axes.yaxis.get_view_interval())
             axes.set_yticks([at for at in axes.get_yticks() if low <= at <= high], texts)
     return changed
 
 
-def _turn_columns(figure: Any) -> bool:
-    """Turns the labels of columns that touch each other; of a scale of numbers, takes every second one."""
+def _turn_columns(figure: "Figure") -> bool:
+    """Turns column labels that touch each other; on a numeric scale, keeps every second one."""
     changed = False
     for axes in _panels(figure):
         labels = shown_ticks(axes.xaxis)
@@ -240,21 +258,21 @@ def _turn_columns(figure: Any) -> bool:
             changed = True
         elif any(one.get_rotation() != 90 for one in labels):
             axes.tick_params(axis="x", rotation=90)
-            longest = max(width_of(figure, one.get_text(), one.get_fontsize()) for one in labels)
+            longest = max(width_of(figure, one.get_text(), _size(one)) for one in labels)
             width, height = figure.get_size_inches()
             figure.set_size_inches(width, height + longest)  # panels stay as high as they were
             changed = True
     return changed
 
 
-def _is_fixed(axis: Any) -> bool:
+def _is_fixed(axis: "Axis") -> bool:
     from matplotlib.ticker import FixedLocator
 
     return isinstance(axis.get_major_locator(), FixedLocator)
 
 
-def _grow(figure: Any) -> bool:
-    """Makes a figure larger until labels beside each other have their place."""
+def _grow(figure: "Figure") -> bool:
+    """Enlarges a figure until neighbouring labels have enough space."""
     by = [1.0, 1.0]
     for axes in _panels(figure):
         for direction, axis in enumerate((axes.xaxis, axes.yaxis)):
@@ -267,8 +285,8 @@ def _grow(figure: Any) -> bool:
     return True
 
 
-def _tightness(figure: Any, axis: Any, direction: int) -> float:
-    """How many times as far from each other the labels of an axis should be; 1 where they are far enough."""
+def _tightness(figure: "Figure", axis: "Axis", direction: int) -> float:
+    """The factor by which labels of an axis should be further apart; 1 where they are far enough."""
     boxes = _extents(figure, shown_ticks(axis))
     if direction == 0 and any(one.get_rotation() != 90 for one in shown_ticks(axis)):
         return 1.0

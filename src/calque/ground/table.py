@@ -1,4 +1,4 @@
-"""Tables of figures: one kind of them for every report, as text, Markdown, CSV and records."""
+"""Tables of figures for all reports, as text, Markdown, CSV and records."""
 
 import csv
 import io
@@ -7,14 +7,14 @@ from collections.abc import Callable, Collection, Iterable, Sequence
 from dataclasses import dataclass, replace
 
 Cell = str | int | float | None
-"""None: there is no such figure."""
+"""None: a missing figure."""
 
 
 @dataclass(frozen=True)
 class Table:
-    """Rows of figures; units stand in the names of the columns.
+    """Rows of figures; the names of the columns contain the units.
 
-    The first `left` columns are words. `name` is what its file is called, and `title` what stands above it, where it has any.
+    The first `left` columns are words. `name` is the name of its file, and `title` its heading; both may be empty.
     """
 
     columns: tuple[str, ...]
@@ -29,12 +29,12 @@ class Table:
         return cls(tuple(columns), tuple(tuple(row) for row in rows), left=left)
 
     def column(self, name: str) -> list[Cell]:
-        """The figures of a column, from the top."""
+        """The figures of a column."""
         k = self.columns.index(name)
         return [row[k] for row in self.rows]
 
     def numbers(self, name: str) -> list[float]:
-        """A column of figures as numbers; nan where there is none. Raises ValueError for a text."""
+        """A column of figures as numbers; nan for a missing one. Raises ValueError for a text."""
         return [math.nan if cell is None else float(cell) for cell in self.column(name)]
 
     def where(self, **wanted: Cell) -> "Table":
@@ -70,7 +70,7 @@ class Table:
 
 
 def aligned(head: Sequence[str], rows: Sequence[Sequence[str]], left: Collection[int] = (0,)) -> list[str]:
-    """The lines of a table for a terminal; the columns of `left` stand to the left."""
+    """The lines of a table for a terminal; the columns in `left` are left-aligned."""
     widths = [max(len(row[k]) for row in (head, *rows)) for k in range(len(head))]
     return [
         "  ".join(
@@ -81,12 +81,12 @@ def aligned(head: Sequence[str], rows: Sequence[Sequence[str]], left: Collection
 
 
 def barred(text: str) -> str:
-    """A text that is Markdown already, as a cell: in one line, its bars no borders."""
+    """Markdown as the text of a cell: on one line, with its bars escaped."""
     return " ".join(text.split()).replace("|", "\\|")
 
 
 def escaped(text: str) -> str:
-    """A text that Markdown leaves as it is, in one line."""
+    """A text on one line, with all marks of Markdown escaped."""
     return "".join("\\" + c if c in "\\`*_{}[]<>#|~$" else c for c in " ".join(text.split()))
 
 
@@ -96,13 +96,13 @@ def pipes(
     left: Collection[int] = (0,),
     cell: Callable[[str], str] = barred,
 ) -> list[str]:
-    """The lines of a table of Markdown; the columns of `left` stand to the left."""
+    """The lines of a Markdown table; the columns in `left` are left-aligned."""
     rule = ["---" if k in left else "---:" for k in range(len(head))]
     return ["| " + " | ".join(row) + " |" for row in (map(cell, head), rule, *(map(cell, row) for row in rows))]
 
 
 def pairs(named: Sequence[tuple[str, str]]) -> list[str]:
-    """Names and what they stand for, one below the other."""
+    """Names and their texts, one pair on each line."""
     wide = max((len(name) for name, _ in named), default=0)
     return [f"{name.ljust(wide)}  {text}".rstrip() for name, text in named]
 

@@ -1,6 +1,6 @@
 """The ledger of results: every published figure is a committed JSON file, from which `make results` writes the pages of results.
 
-A file holds one set of figures measured together: what was run, under which conditions, and what came out.
+A file has one set of figures that were measured together, with the command and the conditions.
 """
 
 import dataclasses
@@ -11,11 +11,10 @@ import os
 import platform
 import re
 import subprocess
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import date
 from pathlib import Path
-from typing import Any
 
 from calque.ground.diagnostics import CalqueError, Diagnostic, Place, error
 from calque.ground.files import write_whole
@@ -28,9 +27,9 @@ KINDS = {
     "law": "Laws",
     "robustness": "Robustness",
 }
-"""Kind of figures -> its heading, in the order of the page."""
+"""Heading of each kind of figures, in the order of the page."""
 CONDITIONS = ("machine", "cores", "threads", "precision", "torch", "python", "commit")
-"""The conditions that no entry may leave out; further ones may follow."""
+"""The conditions that every entry has; others may follow."""
 _ID = re.compile(r"[a-z0-9]+([-_.][a-z0-9]+)*")
 _NUMBERS = re.compile(r"\[\s+([-+.,\deE\s]+?)\s+\]")
 """A list of numbers, one on each line."""
@@ -41,10 +40,10 @@ _ABSOLUTE = re.compile(r"(?<![\w.:/])[/~]/?\w[\w.-]*/\w")
 class Entry:
     """One set of figures.
 
-    `id` is the name of its file without `.json`; `command` is what anybody types to measure again; `date` is
-    YYYY-MM-DD. `figures` maps a name, unit included, to a finite number. `architecture_hash`, `data_hash`, `seed` are
-    None where the figures depend on none; several seeds are a list. `validations` is the learning curve of a training: update,
-    epoch and perplexity of each validation.
+    `id` is the name of its file without `.json`; `command` measures the figures again; `date` is YYYY-MM-DD. `figures` maps a
+    name with its unit to a finite number. `architecture_hash`, `data_hash` and `seed` are None where the figures do not depend on
+    one; several seeds are a list. `validations` is the learning curve of a training: update, epoch and perplexity of each
+    validation.
     """
 
     id: str
@@ -87,30 +86,32 @@ def _processor() -> str:
         described = Path("/proc/cpuinfo").read_text(encoding="utf-8", errors="replace")
     except OSError:
         described = ""
-    found = re.search(r"^model name\s*:\s*(.+)$", described, re.MULTILINE)
-    return " ".join(found[1].split()) if found else platform.machine()
+    model = re.search(r"^model name\s*:\s*(.+)$", described, re.MULTILINE)
+    return " ".join(model[1].split()) if model else platform.machine()
 
 
 def _commit() -> str:
-    # Only a checkout that tracks this very file knows which commit it is of.
+    # Only a checkout that tracks this file has a meaningful commit.
     git = ["git", "-C", str(Path(__file__).parent)]
     try:
         subprocess.run([*git, "ls-files", "--error-unmatch", Path(__file__).name], check=True, capture_output=True)
-        told = subprocess.run([*git, "describe", "--always", "--dirty", "--exclude=*"], check=True, capture_output=True)
+        described = subprocess.run(
+            [*git, "describe", "--always", "--dirty", "--exclude=*"], check=True, capture_output=True
+        )
     except (OSError, subprocess.CalledProcessError):
         return "unknown"
-    return told.stdout.decode().strip()
+    return described.stdout.decode().strip()
 
 
 def record(folder: Path, entry: Entry) -> Path:
-    """Checks an entry and writes it to `folder/ID.json`, whole or not at all; D504 where it is at fault."""
+    """Checks an entry and writes it to `folder/ID.json`, completely or not at all. Raises D504 for a faulty entry."""
     path = folder / f"{entry.id}.json"
     content = {f.name: getattr(entry, f.name) for f in dataclasses.fields(Entry)}
     if faults := list(_faults(path, content)):
         raise CalqueError(faults)
     folder.mkdir(parents=True, exist_ok=True)
     written = json.dumps(content, indent=2, ensure_ascii=False)
-    written = _NUMBERS.sub(lambda found: "[" + " ".join(found[1].split()) + "]", written)
+    written = _NUMBERS.sub(lambda numbers: "[" + " ".join(numbers[1].split()) + "]", written)
     write_whole(path, (written + "\n").encode("utf-8"))
     return path
 
@@ -123,16 +124,22 @@ def publish(
     command: str,
     figures: Mapping[str, int | float],
     where: Mapping[str, str | int | float | None],
-    **more: Any,
+    *,
+    architecture_hash: str | None = None,
+    data_hash: str | None = None,
+    seed: int | Sequence[int] | None = None,
+    notes: str = "",
+    validations: Sequence[Sequence[float]] = (),
 ) -> Path:
-    """Records figures under today's date; `more` are further fields of `Entry`. Raises what `record` raises."""
-    return record(folder, Entry(name, title, kind, command, date.today().isoformat(), where, figures, **more))
+    """Records figures under today's date; the keywords are fields of `Entry`. Raises what `record` raises."""
+    names = architecture_hash, data_hash, seed, notes, validations
+    return record(folder, Entry(name, title, kind, command, date.today().isoformat(), where, figures, *names))
 
 
 def read(folder: Path) -> list[Entry]:
-    """The entries of a folder by kind and id; a folder that is not there has none. Raises all D503 and D504 at once."""
+    """The entries of a folder by kind and id; none for a missing folder. Raises all D503 and D504 together."""
     faults: list[Diagnostic] = []
-    found: list[Entry] = []
+    entries: list[Entry] = []
     for path in sorted(folder.glob("*.json")):
         try:
             content = json.loads(path.read_bytes())
@@ -143,10 +150,10 @@ def read(folder: Path) -> list[Entry]:
         faults += wrong
         if not wrong:
             curve = tuple(map(tuple, content.get("validations", ())))
-            found.append(Entry(**{**content, "validations": curve}))
+            entries.append(Entry(**{**content, "validations": curve}))
     if faults:
         raise CalqueError(faults)
-    return sorted(found, key=lambda e: (list(KINDS).index(e.kind), e.id))
+    return sorted(entries, key=lambda e: (list(KINDS).index(e.kind), e.id))
 
 
 def _faults(path: Path, content: object) -> Iterator[Diagnostic]:
@@ -219,7 +226,7 @@ def _are_conditions(value: object) -> bool:
     )
 
 
-_RULES: Mapping[str, tuple[str, Any]] = {
+_RULES: Mapping[str, tuple[str, Callable[[object], object]]] = {
     "id": ("lower-case words joined by hyphens", lambda v: isinstance(v, str) and _ID.fullmatch(v)),
     "title": ("a text", _is_text),
     "kind": ("one of " + ", ".join(KINDS), lambda v: isinstance(v, str) and v in KINDS),

@@ -29,7 +29,7 @@ from calque.papers.paper import ORDERS, ComputedRow, ComputedTable
 from calque.papers.recipes import Budget
 from calque.papers.request import DATA, Tell
 from calque.run.tensors import writing
-from calque.zoo.rows import place
+from calque.zoo.row_texts import place
 
 MOST = 100_000
 """The longest sentence and the widest layer for which costs are computed."""

@@ -34,7 +34,7 @@ from calque.papers.figures import DIAGRAM, MASK, QUERY, SWEEPS, PaperFigure, pap
 from calque.papers.paper import Row
 from calque.papers.request import CELLS, RUNS, Tell, default_folder, request_in
 from calque.run.folder import ARCHITECTURE, MODEL
-from calque.zoo.rows import place
+from calque.zoo.row_texts import place
 
 WORDS = ("Jane", "went", "to", "the", "office")
 """The sentence of You 2020, figure 1, and the place of its query."""

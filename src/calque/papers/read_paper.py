@@ -27,7 +27,7 @@ from calque.papers.paper import (
     PrintedTable,
     Row,
 )
-from calque.zoo.rows import Keys, TableTexts
+from calque.zoo.row_texts import Keys, TableTexts
 
 _COLUMN = re.compile(r"(?P<pair>\S+) (?P<metric>\S+)(?: beam=(?P<beam>[1-9]\d*))?")
 _FIGURE = re.compile(r"(?P<value>\d+(?:\.\d+)?)(?: ± (?P<deviation>\d+(?:\.\d+)?))?")

@@ -15,7 +15,7 @@ from calque.papers.corpora import TrainingCorpus
 from calque.papers.metrics import TIMED
 from calque.papers.paper import PrintedTable
 from calque.run.tensors import writing
-from calque.zoo.rows import place
+from calque.zoo.row_texts import place
 
 Tell = Callable[[str], None]
 """Reports one line of progress."""

@@ -25,7 +25,7 @@ from calque.papers.picture import picture
 from calque.papers.report import Report, ReportOptions, claims_table, under_trained_remarks
 from calque.papers.request import SPEED, Request, request_of
 from calque.papers.trained_report import TrainedCells
-from calque.zoo.rows import place
+from calque.zoo.row_texts import place
 
 LEDGER = "results"
 INTRODUCTION = (

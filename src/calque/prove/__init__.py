@@ -3,20 +3,20 @@
     report = prove_layer(MyLayer, with_plugins((my_module,)))
     print(report)
 
-Everything runs in float64 with random parameters, on sentences of unequal lengths; a figure off by more than 1e-9 of the
-largest fails, and where a law says "no bit" or "not at all", any difference does. The laws:
+Everything runs in float64 with random parameters, on sentences of unequal lengths. A difference of more than 1e-9 of the largest
+number breaks a law; where a law says "no bit" or "nothing", any difference does. The laws:
 
-equal    `step` over any partition is `forward`, one row a sentence or several; so are the gradients of parameters, input, sources
+equal    `step` over any partition is `forward`, with one row per sentence or several; gradients are equal too
 causal   outputs do not depend on later inputs, by perturbation and by gradient
 padding  nothing in padding affects the result; a row by itself gives the same
 batch    changing the neighbours changes no bit of a row
 idle     rows that do not advance keep their state
-reorder  `select` and `keep` re-order and drop as the hypotheses' histories say
+reorder  after `select` and `keep`, outputs are those of each row's own history
 state    states report their bytes and share no memory; layers keep nothing between calls
-model    embeddings, both sides and output layer together, on words
+model    embeddings, both sides and output layer work together, on words
 shape    widths, parameters and canonical text are those of the checked tree
 record   a recorder changes nothing, and both forms give it the same weights
-train    nothing is random when evaluated; in training both forms drop alike
+train    nothing is random in evaluation; in training the dropout of both forms has the same distribution
 """
 
 from calque.prove.compose import random_program

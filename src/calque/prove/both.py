@@ -1,4 +1,4 @@
-"""The laws of an encoder, and those that hold on either side: shape, record, train, and the model as a whole."""
+"""The laws of an encoder, and those of both sides: shape, record, train, and the whole model."""
 
 from collections.abc import Iterator
 
@@ -28,7 +28,7 @@ CROWD = 1024
 
 
 def encoder_padding(s: ProofCase) -> Iterator[Check]:
-    """Where the mask is False any finite value may stand; every label and every final state is as without padding."""
+    """Values where the mask is False have no effect; labelled points and final states are as without padding."""
     x = s.source.clone().requires_grad_()
     end = s.encode(x, s.source_mask)["end"].value
     weight = s.normal(*end.shape) * s.source_mask[:, :, None]
@@ -53,14 +53,16 @@ def _same(what: str, found: Sources, expected: Sources, mask: Tensor, tolerance:
 
 
 def encoder_batch(s: ProofCase) -> Iterator[Check]:
-    """At equal shapes, changing the neighbours, their lengths included, changes no bit of a row; gradients off."""
+    """With equal shapes, other neighbours of other lengths change no bit of a row; without gradients."""
     with torch.no_grad():
         for row in range(SENTENCES):
             x, mask = 2 * s.normal(*s.source.shape), s.prefixes(*s.source_mask.shape)
             x[row], mask[row] = s.source[row], s.source_mask[row]
             n = int(mask[row].sum())
-            found, expected = sentence(s.encode(x, mask), row, n), sentence(s.sources, row, n)
-            yield from _same(f"row {row}, other neighbours", found, expected, torch.ones(1, n, dtype=torch.bool), EXACT)
+            beside, expected = sentence(s.encode(x, mask), row, n), sentence(s.sources, row, n)
+            yield from _same(
+                f"row {row}, other neighbours", beside, expected, torch.ones(1, n, dtype=torch.bool), EXACT
+            )
         order = torch.randperm(SENTENCES, generator=s.generator)
         turned = s.encode(s.source[order], s.source_mask[order])
         yield from _same(
@@ -69,7 +71,7 @@ def encoder_batch(s: ProofCase) -> Iterator[Check]:
 
 
 def shape(s: ProofCase) -> Iterator[Check]:
-    """Widths and parameters are those of the checked tree, path by path, and the canonical text says it all."""
+    """Widths and parameters are those of the checked tree, path by path; the canonical text gives the same tree."""
     seen: dict[str, int] = {}
     layers = s.layers()
     hooks = [
@@ -106,32 +108,32 @@ def _number(n: float) -> Tensor:
 
 
 def record(s: ProofCase) -> Iterator[Check]:
-    """With a recorder the outputs are the same; the weights come with a path of the tree, and both forms give the same ones."""
+    """A recorder does not change outputs; recorded weights have a path of the tree, and both forms record the same weights."""
     with torch.no_grad():
-        told, told_encoder = _Weights(), _Weights()
+        whole, encoder = _Weights(), _Weights()
         sides = {node.path: node.side for node in s.checked.decoder.nodes()}
         fixed = {layer.path for layer in s.layers().values() if layer.fixed}
-        sources = s.encode(s.source, s.source_mask, told_encoder)
+        sources = s.encode(s.source, s.source_mask, encoder)
         yield from _same("recorded", sources, s.sources, s.source_mask)
-        y = s.forward(s.x, s.sources, record=told)
+        y = s.forward(s.x, s.sources, record=whole)
         yield Check("forward, recorded", y, s.forward(s.x, s.sources))
         for beams in (1, BEAMS):
             x = s.x.repeat_interleave(beams, 0)
             stepped = _Weights()
             z = s.stepped(x, s.sources, s.chunks(x.shape[1]), beams, stepped)
             yield Check("step, recorded", z, y.repeat_interleave(beams, 0))
-            for path in told.paths | stepped.paths:
+            for path in whole.paths | stepped.paths:
                 # A source's chain is read once for all hypotheses of a sentence.
                 rows = 1 if sides.get(path) == ENCODER else beams
-                expected = told.weights(path, x.shape[1]).repeat_interleave(rows, 0)
+                expected = whole.weights(path, x.shape[1]).repeat_interleave(rows, 0)
                 yield Check(
                     f"weights of `{path}`, {beams} rows a sentence", stepped.weights(path, x.shape[1]), expected
                 )
-    for chain, found in ((s.checked.encoder, told_encoder), (s.checked.decoder, told)):
-        for path in found.paths:
+    for chain, recorded in ((s.checked.encoder, encoder), (s.checked.decoder, whole)):
+        for path in recorded.paths:
             known = any(path == node.path for node in chain.nodes())
             yield Check(f"`{path}` is a path of the tree", _number(known), _number(1), EXACT)
-            weights = found.weights(path, 0)
+            weights = recorded.weights(path, 0)
             yield Check(f"weights of `{path}` are not negative", weights.clamp(max=0), torch.zeros_like(weights), EXACT)
             if path in fixed:
                 continue
@@ -140,7 +142,7 @@ def record(s: ProofCase) -> Iterator[Check]:
 
 
 class _Weights:
-    """A recorder that keeps everything it receives."""
+    """A recorder that keeps all weights."""
 
     def __init__(self) -> None:
         self.parts: dict[str, list[Tensor]] = {}
@@ -153,14 +155,14 @@ class _Weights:
         return set(self.parts)
 
     def weights(self, path: str, least: int) -> Tensor:
-        """[rows, heads, T, S] of all calls, S the largest of them and at least `least`."""
+        """The weights of all calls, [rows, heads, T, S], with the largest S, at least `least`."""
         parts = self.parts.get(path, [torch.zeros(0, 0, 0, 0)])
         width = max(least, *(p.shape[3] for p in parts))
         return torch.cat([torch.nn.functional.pad(p, (0, width - p.shape[3])) for p in parts], 2)
 
 
 def train(s: ProofCase) -> Iterator[Check]:
-    """Nothing is random when evaluated; in training both forms drop alike: equal mean and mean square over a crowd of rows."""
+    """Nothing is random in evaluation; in training both forms have equal mean and mean square over many rows."""
     with torch.no_grad():
         sources = s.encode(s.source, s.source_mask)
         yield Check("encoder, twice", s.encode(s.source, s.source_mask)["end"].value, sources["end"].value, EXACT)
@@ -173,13 +175,13 @@ def train(s: ProofCase) -> Iterator[Check]:
     for what, power in (("mean", 1), ("mean square", 2)):
         a, b = stepped**power, whole**power
         noise = ((a.var(0) + b.var(0)) / CROWD).sqrt() + 1e-9 * (1 + b.abs().amax(0))
-        # Seven deviations: chance does not come here.
+        # Seven standard deviations: practically never by chance.
         excess = ((a.mean(0) - b.mean(0)).abs() / noise - 7).clamp(min=0)
         yield Check(f"{what} in training, step against forward", excess, torch.zeros_like(excess), EXACT)
 
 
 def model(s: ProofCase) -> Iterator[Check]:
-    """The model on words: encode and decode against steps of its beams, re-ordered, a finished sentence dropped."""
+    """The model on words: all positions at once against steps, with hypotheses re-ordered and a finished sentence dropped."""
     m, length = s.model, 5
     source = s.words(SENTENCES, s.source.shape[1], SOURCE_WORDS)
     words = s.words(SENTENCES * BEAMS, length, TARGET_WORDS)

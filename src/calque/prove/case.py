@@ -1,4 +1,4 @@
-"""What is put to the proof: the model of a text in float64, every parameter random, and the inputs it is given."""
+"""The case of a proof: the model of a text in float64 with random parameters, and its inputs."""
 
 from collections.abc import Callable, Mapping
 
@@ -20,9 +20,9 @@ Sources = dict[str, Point]
 
 
 class ProofCase:
-    """A model and what it reads: hidden states of a batch of sentences, for both sides, with prefix masks.
+    """A model and its inputs: hidden states of a batch of sentences for both sides, with masks of prefixes.
 
-    All draws come from one generator, so a seed names a proof. `x` and `source` are [B, T, d] and [B, S, d].
+    All random numbers come from one generator, so that the seed determines the case. `x` is [B, T, d], `source` [B, S, d].
     """
 
     def __init__(self, checked: CheckedDefinition, registry: Registry, seed: int):
@@ -54,7 +54,7 @@ class ProofCase:
         return int(self.integers(low, high))
 
     def prefixes(self, rows: int, length: int) -> Bool[Tensor, "B T"]:
-        """A mask of prefixes: the first row whole, the second cut, none empty."""
+        """A mask of prefixes: the first row is complete, the second is shorter, none is empty."""
         lengths = self.integers(1, length, rows)
         lengths[0] = length
         lengths[1] = self.integer(1, length - 1)
@@ -68,11 +68,11 @@ class ProofCase:
         return sizes
 
     def partitions(self, length: int) -> dict[str, list[int]]:
-        """Every sort of partition: one by one, whole, chunks drawn at random."""
+        """Each kind of partition: one by one, whole, random chunks."""
         return {"one by one": [1] * length, "whole": [length], "in chunks": self.chunks(length)}
 
     def randomise(self) -> None:
-        """No parameter keeps the value it was initialised with, and none is near zero as a whole; gains and biases included."""
+        """Gives all parameters, gains and biases included, random values that are not all near zero."""
         for p in self.model.parameters():
             if p.dim() > 1:
                 p.data = self.normal(*p.shape) / p[0].numel() ** 0.5
@@ -83,7 +83,7 @@ class ProofCase:
     # -- runs
 
     def encode(self, x: Float[Tensor, "B S D"], mask: Tensor | None, record: Recorder | None = None) -> Sources:
-        """Every labelled point and the end, as `Model.encode` makes them of words."""
+        """Every labelled point and the end, as by `Model.encode`."""
         taps: Sources = {}
         end = self.model.encoder(x, Context(mask=mask, taps=taps, record=record, like=x.new_empty(0)))
         taps["end"] = Point(end, mask)
@@ -112,14 +112,14 @@ class ProofCase:
         mask: Tensor | None = None,
         record: Recorder | None = None,
     ) -> tuple[Tensor, State]:
-        """The decoder's next positions. The sources are gone: a state has all it needs of them."""
+        """The decoder's next positions. The context has no sources: the state has everything that is needed of them."""
         ctx = Context(beams=beams, record=record, like=x.new_empty(0))
         return proceed(self.model.decoder, x, state, ctx, mask, visible)
 
     def stepped(
         self, x: Tensor, sources: Sources, chunks: list[int], beams: int = 1, record: Recorder | None = None
     ) -> Tensor:
-        """The decoder, a chunk after the other. The bound on what is visible is now exact, now the capacity."""
+        """The decoder, chunk by chunk. `visible` is at random the exact number of positions or the capacity."""
         length = x.shape[1]
         state, at, outputs = self.start(sources, beams, length, record), 0, []
         for n in chunks:
@@ -139,12 +139,12 @@ class ProofCase:
 
 
 def _tamed(t: Tensor) -> Tensor:
-    """Of size one at most. A random encoder may multiply by 10^9, and a softmax of such scores is rounding, no function."""
+    """Scaled to a mean square of at most 1: a random encoder may multiply by 10^9, which makes a softmax depend on rounding."""
     return t / max(1.0, float(t.square().mean().sqrt())) if t.is_floating_point() else t
 
 
 def map_points(sources: Sources, change: Callable[[Tensor], Tensor]) -> Sources:
-    """The points with every tensor changed: values, masks, states."""
+    """The points with `change` applied to every tensor: values, masks, states."""
     return {
         key: Point(
             change(p.value),
@@ -156,12 +156,12 @@ def map_points(sources: Sources, change: Callable[[Tensor], Tensor]) -> Sources:
 
 
 def widened(sources: Sources, beams: int) -> Sources:
-    """Every sentence once for each of its beams, as `forward` reads them."""
+    """Every sentence repeated for each of its hypotheses, as `forward` reads them."""
     return map_points(sources, lambda t: t.repeat_interleave(beams, 0))
 
 
 def sentence(sources: Sources, row: int, length: int) -> Sources:
-    """One sentence by itself, cut to its real tokens."""
+    """One sentence without its padding."""
     return {
         key: Point(
             p.value[row : row + 1, :length], None, None if p.state is None else tuple(s[row : row + 1] for s in p.state)

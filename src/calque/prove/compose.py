@@ -1,15 +1,15 @@
-"""Random definitions, drawn from the registry: signatures say what arguments there are, `infer` says which of them fit.
+"""Random definitions from the layers of a registry: signatures give the arguments, and `infer` says whether they fit.
 
-Nothing here lists layers. Arguments are drawn until the layer's own `infer` takes them; bodies and sources that have the wrong
-width end in `linear`.
+No layer is named here. Arguments are drawn until the layer's own `infer` accepts them; bodies and sources of the wrong width end in
+`linear`.
 """
 
 import random
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field, fields
-from typing import Any
 
 from calque.adl.check import check
+from calque.adl.declaration import LayerArguments, StateShape
 from calque.adl.program import prelude
 from calque.adl.signature import REQUIRED, Body, Flag, Int, Kind, Parameter, Point, Real, Setting, SourceDefault, Word
 from calque.ground.diagnostics import CalqueError, Text
@@ -21,11 +21,13 @@ SIZES = (1, 2, 3, 4, 6, 8)
 WIDTHS = (4, 6, 8)
 DEPTH = 3
 TRIES = 60
+_Term = tuple[str, int, StateShape | None]
+"""The text of a term, its width out, and the state that it ends in."""
 
 
 @dataclass
 class _Labelled:
-    """A label in the text so far: its points, in the order of their indices; a single one without index outside repetitions."""
+    """A label in the text so far, with its points in the order of their indices; outside repetitions a single one without index."""
 
     name: str
     repeated: bool
@@ -34,7 +36,7 @@ class _Labelled:
 
 @dataclass(frozen=True)
 class _ChainPlace:
-    """Where a chain stands. `copies` are the numbers of the repetitions around; `labels` whether labels may be written."""
+    """The position of a chain. `copies` are the counts of the repetitions around it; `labels`: labels are allowed."""
 
     side: str
     depth: int = 0
@@ -43,7 +45,7 @@ class _ChainPlace:
 
 
 def random_program(seed: int, registry: Registry | None = None) -> str:
-    """A definition that checks, the same for the same seed and registry."""
+    """A correct definition, the same for the same seed and registry."""
     return _Composer(random.Random(seed), registry or builtin()).program()
 
 
@@ -73,7 +75,7 @@ class _Composer:
     # -- chains
 
     def chain(self, place: _ChainPlace, width: int, terms: int) -> tuple[str, int]:
-        """Some terms one behind the other, and the width out."""
+        """Terms in a row, and their output width."""
         written = []
         for _ in range(terms):
             text, width, state = self.term(place, width)
@@ -83,21 +85,21 @@ class _Composer:
         return " -> ".join(written), width
 
     def fitted(self, place: _ChainPlace, width: int, out: int) -> str:
-        """A chain of a certain width out."""
-        text, found = self.chain(place, width, self.rng.randint(1, 2))
-        return text if found == out else f"{text} -> linear({out})"
+        """A chain with the output width `out`."""
+        text, last = self.chain(place, width, self.rng.randint(1, 2))
+        return text if last == out else f"{text} -> linear({out})"
 
     def label(self, place: _ChainPlace, point: PointInfo) -> str:
-        """A new label. In a repetition it stands for a point of every copy, all alike."""
+        """A new label. In a repetition it has an equal point in every copy."""
         count = 1
         for n in place.copies:
             count *= n
         self.labels.append(_Labelled(f"l{len(self.labels)}", bool(place.copies), [point] * count))
         return self.labels[-1].name
 
-    def term(self, place: _ChainPlace, width: int) -> tuple[str, int, Any]:
-        """One term, its width out and the state it ends in."""
-        kinds: list[Callable[[], tuple[str, int, Any] | None]] = [self.layer_of(place, width)] * 6
+    def term(self, place: _ChainPlace, width: int) -> _Term:
+        """A term."""
+        kinds: list[Callable[[], _Term | None]] = [self.layer_of(place, width)] * 6
         if place.depth < DEPTH:
             kinds += [lambda: self.repeat(place, width)] * 2
         kinds.append(lambda: self.named(place, width))
@@ -106,15 +108,15 @@ class _Composer:
             made = self.rng.choice(kinds)()
             if made is not None:
                 return made
-            del self.labels[labels:]  # what was thrown away has written no label
+            del self.labels[labels:]  # labels of the discarded term
 
-    def repeat(self, place: _ChainPlace, width: int) -> tuple[str, int, Any]:
+    def repeat(self, place: _ChainPlace, width: int) -> _Term:
         n = self.rng.randint(1, 3)
         inner = _ChainPlace(place.side, place.depth + 1, (*place.copies, n), place.labels)
         return f"repeat({n}, {self.fitted(inner, width, width)})", width, None
 
-    def named(self, place: _ChainPlace, width: int) -> tuple[str, int, Any] | None:
-        """A name of the prelude that needs no argument; the checker says whether it may stand here, and how wide it is."""
+    def named(self, place: _ChainPlace, width: int) -> _Term | None:
+        """A name of the prelude without arguments; the checker says whether it fits here, and its width."""
         names = [s.name for s in prelude() if all(p.default is not None for p in s.parameters or ())]
         name = self.rng.choice(names)
         before = f"linear({width}) -> {name}"
@@ -129,8 +131,8 @@ class _Composer:
 
     # -- layers
 
-    def layer_of(self, place: _ChainPlace, width: int) -> Callable[[], tuple[str, int, Any] | None]:
-        def draw() -> tuple[str, int, Any] | None:
+    def layer_of(self, place: _ChainPlace, width: int) -> Callable[[], _Term | None]:
+        def draw() -> _Term | None:
             layers = [
                 layer
                 for layer in self.registry.values()
@@ -142,11 +144,11 @@ class _Composer:
 
         return draw
 
-    def layer(self, layer: type[Layer], place: _ChainPlace, width: int) -> tuple[str, int, Any] | None:
-        """A term of this layer, or None where no arguments were found that fit."""
+    def layer(self, layer: type[Layer], place: _ChainPlace, width: int) -> _Term | None:
+        """A term of this layer; None where no drawn arguments fit."""
         site = Site(place.side, width)
         parameters = [p for p in layer.signature().parameters if not isinstance(p.kind, Body)]
-        # Sources stay; numbers and words are drawn until they suit them.
+        # Sources are drawn once; numbers and words are drawn until they fit them.
         sources = {p.name: self.source(p, p.kind, place) for p in parameters if isinstance(p.kind, Point)}
         sources.update(self.settled(layer, sources))
         for _ in range(TRIES):
@@ -164,9 +166,9 @@ class _Composer:
         return None
 
     def with_bodies(
-        self, layer: type[Layer], values: dict[str, Any], site: Site
-    ) -> tuple[dict[str, Any], Any, int] | None:
-        """The arguments with widths for the bodies that `infer` takes, and the width out."""
+        self, layer: type[Layer], values: dict[str, object], site: Site
+    ) -> tuple[dict[str, object], LayerArguments, int] | None:
+        """The arguments, with widths of bodies that `infer` accepts, and the output width."""
         bodies = [p for p in layer.signature().parameters if isinstance(p.kind, Body)]
         numbers = [v for v in values.values() if type(v) is int]
         widths = [self.rng.choice(WIDTHS), site.width, *numbers]
@@ -181,21 +183,22 @@ class _Composer:
                 continue
         return None
 
-    def bodies(self, layer: type[Layer], values: dict[str, Any], place: _ChainPlace, width: int) -> list[str]:
-        """The texts of the bodies, of the widths that were settled."""
+    def bodies(self, layer: type[Layer], values: dict[str, object], place: _ChainPlace, width: int) -> list[str]:
+        """The texts of the bodies, with the widths in `values`."""
         inner = _ChainPlace(place.side, place.depth + 1, place.copies, place.labels)
         written = []
         for p in layer.signature().parameters:
-            if isinstance(p.kind, Body) and p.kind.many:
-                written += [self.fitted(inner, width, b.width) for b in values[p.name]]
-            elif isinstance(p.kind, Body):
-                written.append(f"{p.name}={self.fitted(inner, width, values[p.name].width)}")
+            value = values[p.name]
+            if isinstance(value, BodyArg):
+                written.append(f"{p.name}={self.fitted(inner, width, value.width)}")
+            elif isinstance(p.kind, Body) and isinstance(value, tuple):
+                written += [self.fitted(inner, width, body.width) for body in value]
         return written
 
     # -- arguments
 
     def argument(self, p: Parameter, width: int) -> "_ArgumentDraw":
-        """A value of a parameter and how it is written; no text for the default. Lists are of small numbers."""
+        """A value of a parameter and its text; None as text for the default. Lists have small numbers."""
         kind, rng = p.kind, self.rng
         if p.default is not REQUIRED and rng.random() < 0.4:
             return _ArgumentDraw(SETTINGS[p.default.name] if isinstance(p.default, Setting) else p.default)
@@ -214,14 +217,14 @@ class _Composer:
         return _ArgumentDraw(value, str(value))
 
     def settled(self, layer: type[Layer], drawn: dict[str, "_ArgumentDraw"]) -> Iterator[tuple[str, "_ArgumentDraw"]]:
-        """Of two groups of arguments, one."""
+        """Leaves out one of two groups of arguments, of which exactly one is given."""
         either = layer.signature().either
         if either is not None and not any(drawn[name].value is None for group in either for name in group):
             for name in either[self.rng.randint(0, 1)]:
                 yield name, _ArgumentDraw(None)
 
     def source(self, p: Parameter, kind: Point, place: _ChainPlace) -> "_ArgumentDraw":
-        """A point of the encoder, with a chain behind it at times."""
+        """A point of the encoder, sometimes with a chain after it."""
         if place.side == ENCODER or self.end is None:
             return _ArgumentDraw(None) if kind.optional else _Nothing(None)
         if not kind.chain:
@@ -236,7 +239,7 @@ class _Composer:
         return _ArgumentDraw(SourceArg(key, point, out), text)
 
     def cell(self, kind: Point, place: _ChainPlace) -> "_ArgumentDraw":
-        """A point that has a final state."""
+        """A point with a final state."""
         cells = [(label, k) for label, k in self.labelled() if label.points[k].state is not None]
         if not cells or (kind.optional and self.rng.random() < 0.4):
             return _ArgumentDraw(None) if kind.optional else _Nothing(None)
@@ -245,7 +248,7 @@ class _Composer:
         return _ArgumentDraw(SourceArg(key, label.points[k], label.points[k].width), text)
 
     def point(self, place: _ChainPlace, end: PointInfo) -> tuple[PointInfo, str, str]:
-        """Any point, its key and how it is written; in a repetition more often one that has a point for each copy."""
+        """A point, its key and its text; in a repetition more often a label with a point for each copy."""
         points = self.labelled()
         counted = [(label, k) for label, k in points if label.repeated and self.fits(label, place)]
         points = counted if counted and self.rng.random() < 0.6 else points
@@ -255,15 +258,15 @@ class _Composer:
         return end, "end", "@end"
 
     def labelled(self) -> list[tuple[_Labelled, int]]:
-        """Every labelled point: its label and its number there, from 0."""
+        """Every labelled point: its label and its number, from 0."""
         return [(label, k) for label in self.labels for k in range(len(label.points))]
 
     def fits(self, label: _Labelled, place: _ChainPlace) -> bool:
-        """Does a label have a point for every copy of the repetition around?"""
+        """Whether a label has a point for every copy of the repetition around the place."""
         return bool(place.copies) and place.copies[-1] <= len(label.points)
 
     def address(self, label: _Labelled, k: int, place: _ChainPlace) -> tuple[str, str]:
-        """A point's key and how it is written: in a repetition with enough points, at times by the copy's number."""
+        """A point's key and its text; in a repetition with enough points, sometimes by the copy's number."""
         if not label.repeated:
             return label.name, f"@{label.name}"
         if self.fits(label, place) and self.rng.random() < 0.7:
@@ -273,9 +276,9 @@ class _Composer:
 
 @dataclass(frozen=True)
 class _ArgumentDraw:
-    """An argument: its value, and how it is written unless the default says it."""
+    """An argument: its value and its text; None as text for the default."""
 
-    value: Any
+    value: object
     text: str | None = None
 
 
@@ -284,7 +287,7 @@ class _Nothing(_ArgumentDraw):
 
 
 def _values(kind: Kind, width: int) -> Sequence[int | float | str]:
-    """What a number or a word is drawn from; nothing for other kinds."""
+    """The values that are drawn for a number or a word; none for other kinds."""
     if isinstance(kind, Int):
         return [n for n in (*SIZES, width) if kind.low <= n <= kind.high] or [kind.low]
     if isinstance(kind, Real):
@@ -293,7 +296,7 @@ def _values(kind: Kind, width: int) -> Sequence[int | float | str]:
 
 
 def _written(p: Parameter, text: str | None) -> str:
-    """An argument by name; one that takes many values, by position."""
+    """The text of an argument: by name, or by position where the parameter takes many values."""
     return f"{text}" if p.kind.many else f"{p.name}={text}"
 
 

@@ -1,12 +1,13 @@
-"""The law of costs: what a layer declares before it is built is what it does and holds when it runs."""
+"""The law of costs: the declared cost of a layer is its real cost when it runs."""
 
 import math
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
-from typing import Any
+from typing import TypeVar
 
 import torch
 from torch import Tensor
+from torch._ops import OpOverload
 from torch.utils._python_dispatch import TorchDispatchMode
 from torch.utils.flop_counter import flop_registry
 
@@ -17,20 +18,23 @@ from calque.prove.case import SENTENCES, ProofCase
 from calque.prove.laws import held
 from calque.prove.outcome import EXACT, Check
 
+T = TypeVar("T")
 WITHIN = 0.02
 STEPS = 3
 
 
 class Counter(TorchDispatchMode):  # type: ignore[no-untyped-call]  # torch leaves it untyped
-    """Multiply-adds of every product of matrices, by the layer that asked for it: half of what torch's counter counts."""
+    """Multiply-adds of all matrix products, by layer: half of what torch's counter counts."""
 
     def __init__(self, layers: dict[str, Layer]):
         super().__init__()  # type: ignore[no-untyped-call]  # torch leaves it untyped
         self.layers, self.products = layers, dict.fromkeys(layers, 0)
         self._running: list[str] = []
 
-    def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
-        out = func(*args, **(kwargs or {}))
+    def __torch_dispatch__(
+        self, func: OpOverload, types: object, args: tuple[object, ...] = (), kwargs: Mapping[str, object] | None = None
+    ) -> object:
+        out: object = func(*args, **(kwargs or {}))
         formula = flop_registry.get(func._overloadpacket)
         if formula is not None and self._running:
             self.products[self._running[-1]] += formula(*args, **(kwargs or {}), out_val=out) // 2
@@ -38,7 +42,7 @@ class Counter(TorchDispatchMode):  # type: ignore[no-untyped-call]  # torch leav
 
     @contextmanager
     def counting(self) -> Iterator[None]:
-        """Counts what the layers do within."""
+        """Counts the products of the layers inside the block."""
         names = ("forward", "step", "init_state")
         for path, layer in self.layers.items():
             for name in names:
@@ -51,8 +55,8 @@ class Counter(TorchDispatchMode):  # type: ignore[no-untyped-call]  # torch leav
                 for name in names:
                     object.__delattr__(layer, name)
 
-    def _within(self, path: str, run: Callable[..., Any]) -> Callable[..., Any]:
-        def counted(*args: Any, **kwargs: Any) -> Any:
+    def _within(self, path: str, run: Callable[..., T]) -> Callable[..., T]:
+        def counted(*args: object, **kwargs: object) -> T:
             self._running.append(path)
             try:
                 return run(*args, **kwargs)
@@ -63,7 +67,7 @@ class Counter(TorchDispatchMode):  # type: ignore[no-untyped-call]  # torch leav
 
 
 def costs(s: ProofCase) -> Iterator[Check]:
-    """Multiply-adds of both forms, bytes of the state and what an output sees are as declared, layer by layer."""
+    """Multiply-adds of both forms, bytes of the state and visible positions are as declared, layer by layer."""
     source, length = s.source.shape[1], s.x.shape[1]
     layers = dict(s.layers())
     with torch.no_grad():
@@ -94,14 +98,14 @@ def costs(s: ProofCase) -> Iterator[Check]:
 
 
 def _nodes(s: ProofCase) -> Iterator[tuple[Node, bool]]:
-    """Every layer, and whether it stands in the chain of a source."""
+    """Every layer, and whether it is in the chain of a source."""
     for chain in (s.checked.encoder, s.checked.decoder):
         for node in chain.nodes():
             yield node, node.side != chain.side
 
 
-def _products(what: str, found: int, expected: float) -> Check:
-    return Check(f"multiply-adds of {what}", torch.tensor([float(found)]), torch.tensor([float(expected)]), WITHIN)
+def _products(what: str, counted: int, expected: float) -> Check:
+    return Check(f"multiply-adds of {what}", torch.tensor([float(counted)]), torch.tensor([float(expected)]), WITHIN)
 
 
 def _state(s: ProofCase, node: Node, layers: dict[str, Layer], cost: Cost) -> Check:
@@ -117,7 +121,7 @@ def _state(s: ProofCase, node: Node, layers: dict[str, Layer], cost: Cost) -> Ch
 
 
 def _reach(s: ProofCase, node: Node, layer: Layer, cost: Cost) -> Iterator[Check]:
-    """Of an output in the middle no gradient comes to what it does not see."""
+    """An output in the middle has no gradient for positions that it does not see."""
     length = s.x.shape[1]
     x = s.normal(1, length, node.width_in).requires_grad_()
     sources = {key: point._replace(value=point.value[:1], mask=None) for key, point in s.sources.items()}

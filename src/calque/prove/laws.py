@@ -1,6 +1,6 @@
-"""The laws of `calque.layers.contract.Layer` for a decoder: what its two forms owe each other and everybody else.
+"""The laws of `calque.layers.contract.Layer` for a decoder.
 
-A law is a function of a subject that yields checks. Laws of the encoder, and those common to both sides, stand in `both`.
+A law is a function of a case that yields checks. `both` has the laws of the encoder, and those of both sides.
 """
 
 import functools
@@ -18,7 +18,7 @@ ROUNDING = 1e-12
 
 
 def equal(s: ProofCase) -> Iterator[Check]:
-    """`step`, fed any partition of x, concatenates to `forward(x)`, for one row a sentence and for several; so do gradients."""
+    """The outputs of `step` over any partition of x are `forward(x)`, with one row per sentence or several; so are gradients."""
     length = s.x.shape[1]
     for beams, differentiated in ((1, "in chunks"), (BEAMS, "one by one")):
         x = s.normal(SENTENCES * beams, length, s.checked.width)
@@ -29,10 +29,10 @@ def equal(s: ProofCase) -> Iterator[Check]:
                 yield Check(f"step {name}{how}", s.stepped(x, s.tamed, chunks, beams), expected)
         chunks = s.partitions(length)[differentiated]
         weight = s.normal(*expected.shape)
-        found = _gradients(s, x, weight, functools.partial(s.stepped, chunks=chunks, beams=beams))
-        wanted = _gradients(s, x, weight, functools.partial(_whole, s, beams))
-        for key, gradient in wanted.items():
-            yield Check(f"gradient of {key}, step {differentiated}{how}", found[key], gradient)
+        stepped = _gradients(s, x, weight, functools.partial(s.stepped, chunks=chunks, beams=beams))
+        whole = _gradients(s, x, weight, functools.partial(_whole, s, beams))
+        for key, gradient in whole.items():
+            yield Check(f"gradient of {key}, step {differentiated}{how}", stepped[key], gradient)
 
 
 def _whole(s: ProofCase, beams: int, x: Tensor, sources: Sources) -> Tensor:
@@ -40,7 +40,7 @@ def _whole(s: ProofCase, beams: int, x: Tensor, sources: Sources) -> Tensor:
 
 
 def _gradients(s: ProofCase, x: Tensor, weight: Tensor, run: Callable[[Tensor, Sources], Tensor]) -> dict[str, Tensor]:
-    """The gradients of the weighted sum of outputs: of the input, of every source point, of every parameter."""
+    """The gradients of the weighted sum of outputs by the input, every source point and every parameter."""
     x = x.clone().requires_grad_()
     leaves = {
         key: Point(
@@ -63,7 +63,7 @@ def _gradients(s: ProofCase, x: Tensor, weight: Tensor, run: Callable[[Tensor, S
 
 
 def causal(s: ProofCase) -> Iterator[Check]:
-    """Output t does not depend on input > t: by perturbation and by gradient, at two cuts."""
+    """Output t does not depend on inputs after t: by perturbation and by gradient, at two positions."""
     length = s.x.shape[1]
     x = s.x.clone().requires_grad_()
     y = s.forward(x, s.sources)
@@ -85,7 +85,7 @@ def causal(s: ProofCase) -> Iterator[Check]:
 
 
 def padding(s: ProofCase) -> Iterator[Check]:
-    """Where a mask is False any finite value may stand: in the input and in the sources. A row alone gives the same."""
+    """Values where a mask is False have no effect, in the input and in the sources. A row alone gives the same result."""
     x, sources = s.x.clone().requires_grad_(), map_points(s.sources, torch.clone)
     read = [p.value.requires_grad_() for p in sources.values()]
     clean = s.forward(x, sources, s.mask)
@@ -117,7 +117,7 @@ def padding(s: ProofCase) -> Iterator[Check]:
 
 
 def batch(s: ProofCase) -> Iterator[Check]:
-    """At equal shapes, changing the neighbours, their lengths included, changes no bit of a row; gradients off."""
+    """With equal shapes, other neighbours of other lengths change no bit of a row; without gradients."""
     with torch.no_grad():
         here = map_points(s.sources, Tensor.contiguous)  # a point may be a view: other strides, other kernels
         before = s.forward(s.x, here, s.mask)
@@ -138,7 +138,7 @@ def batch(s: ProofCase) -> Iterator[Check]:
 
 
 def _with_neighbours(s: ProofCase, neighbours: Tensor) -> tuple[Tensor, Sources, Tensor]:
-    """The subject's inputs with everything of these rows changed."""
+    """The inputs of the case with these rows replaced."""
 
     def mix(t: Tensor, other: Tensor) -> Tensor:
         return torch.where(neighbours.view(-1, *[1] * (t.dim() - 1)), other, t)
@@ -151,9 +151,10 @@ def _with_neighbours(s: ProofCase, neighbours: Tensor) -> tuple[Tensor, Sources,
 
 
 def _ragged(s: ProofCase, x: Tensor, sources: Sources, takes: Tensor, beams: int, exact: bool) -> Tensor:
-    """Steps in which row r takes its next `takes[k, r]` inputs and idles on poison besides; zeros where it never came.
+    """Steps in which row r takes its next `takes[k, r]` inputs, with poison at its masked positions.
 
-    The result is [rows, T, E], an output where its input stood. The bound on what is visible is exact, or the capacity.
+    The result is [rows, T, E], each output at the position of its input, and zeros for inputs that no step took. `visible` is
+    exact, or the capacity.
     """
     rows, length, width = x.shape
     n = 3
@@ -168,13 +169,13 @@ def _ragged(s: ProofCase, x: Tensor, sources: Sources, takes: Tensor, beams: int
         y, state = s.step(chunk, state, max(1, int(done.max())) if exact else length, beams, mask)
         places.append((every * length + positions)[mask])
         outputs.append(y[mask])
-    found = torch.cat(outputs)
-    result = found.new_zeros(rows * length, found.shape[1]).index_copy(0, torch.cat(places), found)
+    taken = torch.cat(outputs)
+    result = taken.new_zeros(rows * length, taken.shape[1]).index_copy(0, torch.cat(places), taken)
     return result.view(rows, length, -1)
 
 
 def idle(s: ProofCase) -> Iterator[Check]:
-    """Rows that advance by different amounts, and steps in which a row, or every row, does not advance at all."""
+    """Rows that do not advance keep their state, while other rows advance by different amounts."""
     flip = bool(s.seed % 2)
     for beams, gradients in ((1, flip), (BEAMS, not flip)):
         rows = SENTENCES * beams
@@ -185,21 +186,21 @@ def idle(s: ProofCase) -> Iterator[Check]:
         takes[3] = 0  # and all
         takes[4, 1] = 3
         with torch.set_grad_enabled(gradients):
-            found = _ragged(s, x, s.sources, takes, beams, exact=True)
+            stepped = _ragged(s, x, s.sources, takes, beams, exact=True)
             expected = s.forward(x, widened(s.sources, beams))
         reached = torch.arange(x.shape[1]) < takes.sum(0)[:, None]
-        yield Check(f"ragged steps, {beams} rows a sentence", found[reached].detach(), expected[reached].detach())
+        yield Check(f"ragged steps, {beams} rows a sentence", stepped[reached].detach(), expected[reached].detach())
 
 
 def reorder(s: ProofCase) -> Iterator[Check]:
-    """Hypotheses permuted and doubled within their sentences, sentences dropped: outputs stay those of each row's history."""
+    """Where hypotheses are permuted or copied and sentences dropped, outputs are those of each row's own history."""
     for gradients, masked in ((False, False), (False, True), (True, bool(s.seed % 2))):
         with torch.set_grad_enabled(gradients):
             yield from _reordered(s, masked)
 
 
 def _reordered(s: ProofCase, masked: bool) -> Iterator[Check]:
-    """With a mask, true everywhere, nobody knows on the host how far the rows are."""
+    """The checks of `reorder`; with a mask, true everywhere, the number of positions is not known on the host."""
     length, sources = s.x.shape[1], s.sources
     state = s.start(sources, BEAMS, length)
     alive = torch.arange(SENTENCES)
@@ -232,7 +233,7 @@ def _reordered(s: ProofCase, masked: bool) -> Iterator[Check]:
 
 
 def value(s: ProofCase) -> Iterator[Check]:
-    """A state is a value: it reports its bytes, two of them share no memory, and a layer keeps nothing between calls."""
+    """A state is a value: it reports its bytes, two states share no memory, and layers keep nothing between calls."""
     length = s.x.shape[1]
     with torch.no_grad():
         other = s.normal(*s.x.shape)
@@ -247,12 +248,12 @@ def value(s: ProofCase) -> Iterator[Check]:
         for name, x in both.items():
             yield Check(f"{name} of two decodings in turns", torch.cat(outputs[name], 1), before[name])
             yield Check(f"the {name} forward again", s.forward(x, s.sources), before[name], EXACT)
-            told, real = float(states[name].bytes()), float(held(states[name]))
-            yield Check("bytes of a state", torch.tensor([told]), torch.tensor([real]), EXACT)
+            reported, real = float(states[name].bytes()), float(held(states[name]))
+            yield Check("bytes of a state", torch.tensor([reported]), torch.tensor([real]), EXACT)
 
 
 def held(state: State) -> int:
-    """Bytes of the tensors in a state. Raises `TypeError` where it holds anything but tuples, tensors, numbers and None."""
+    """Bytes of the tensors in a state. Raises `TypeError` for anything but tuples, tensors, numbers and None."""
     if isinstance(state, Tensor):
         return state.numel() * state.element_size()
     if isinstance(state, tuple):

@@ -14,7 +14,7 @@ EXACT = 0.0
 
 
 class Check(NamedTuple):
-    """Two tensors that a law says are equal, within `tolerance` of the larger of 1 and the largest expected number."""
+    """Two tensors that a law requires to be equal, within `tolerance` of the larger of 1 and the largest expected number."""
 
     what: str
     found: Tensor
@@ -24,7 +24,7 @@ class Check(NamedTuple):
 
 @dataclass(frozen=True)
 class Verdict:
-    """How one law fared. `error` is the largest relative error met, `message` one line about the first failure."""
+    """The result for one law. `error` is the largest relative error, `message` one line about the first failure."""
 
     law: str
     passed: bool
@@ -34,7 +34,7 @@ class Verdict:
 
 @dataclass(frozen=True)
 class ProofReport:
-    """What was proved of a layer or of a text; `side` is `encoder`, `decoder` or both of them."""
+    """The results of all laws for a layer or a text; `side` is `encoder`, `decoder` or both."""
 
     name: str
     text: str
@@ -44,12 +44,12 @@ class ProofReport:
 
     @property
     def passed(self) -> bool:
-        """Did every law hold?"""
+        """Whether every law holds."""
         return all(v.passed for v in self.verdicts)
 
     @property
     def failed(self) -> tuple[str, ...]:
-        """The names of the laws that were broken."""
+        """The names of the broken laws."""
         return tuple(v.law for v in self.verdicts if not v.passed)
 
     def __str__(self) -> str:
@@ -61,7 +61,7 @@ class ProofReport:
 
 
 def judge(law: str, checks: Iterable[Check]) -> Verdict:
-    """The verdict over a law's checks. An exception is a failure of the law, never of the proof."""
+    """The verdict on a law from its checks. An exception breaks the law; it does not end the proof."""
     worst, message = 0.0, ""
     try:
         for check in checks:
@@ -103,14 +103,14 @@ def describe(fault: Exception) -> str:
 
 
 def merged(name: str, text: str, reports: Sequence[ProofReport]) -> ProofReport:
-    """Several reports as one: a law holds where it holds in all; the first failure of each is reported, with its text."""
+    """Several reports as one: a law holds where it holds in all of them; its first failure is reported with the text."""
     laws = dict.fromkeys(v.law for report in reports for v in report.verdicts)
     verdicts = []
     for law in laws:
-        found = [(r, v) for r in reports for v in r.verdicts if v.law == law]
-        first = next(((r, v) for r, v in found if not v.passed), None)
+        results = [(r, v) for r in reports for v in r.verdicts if v.law == law]
+        first = next(((r, v) for r, v in results if not v.passed), None)
         message = "" if first is None else f"{first[1].message} [{_shown(first[0].text)}]"
-        verdicts.append(Verdict(law, first is None, max(v.error for _, v in found), message))
+        verdicts.append(Verdict(law, first is None, max(v.error for _, v in results), message))
     sides = ", ".join(dict.fromkeys(r.side for r in reports))
     return ProofReport(name, text, sides, tuple(verdicts), sum(r.seconds for r in reports))
 

@@ -45,7 +45,7 @@ LAWS: Mapping[str, tuple[tuple[str, Law], ...]] = {
 
 
 def prove_text(text: str, registry: Registry, seed: int = 0, side: str = "both", name: str = "text") -> ProofReport:
-    """Every law over a whole definition, for one draw of parameters and inputs.
+    """Checks every law for a whole definition, with one set of random parameters and inputs.
 
     `side` restricts the proof to the laws of `encoder` or `decoder`. Raises `CalqueError` where the text has faults.
     """
@@ -62,19 +62,19 @@ def prove_text(text: str, registry: Registry, seed: int = 0, side: str = "both",
 
 
 def _checks(law: Law, checked: CheckedDefinition, registry: Registry, seed: int) -> Iterator[Check]:
-    # A subject of its own for each law: no law sees what another has left in the modules.
+    # A separate case for each law: modules keep nothing from one law to the next.
     yield from law(ProofCase(checked, registry, seed))
 
 
 def definition(example: Example, side: str) -> str:
-    """The whole definition that puts an example on a side. The width is 8; examples name every other size themselves."""
+    """The whole definition with an example on one side. The width is 8; examples give all other sizes themselves."""
     if side == ENCODER:
         return f"d = 8\nencoder = {example.text}\ndecoder = id\n"
     return f"d = 8\nencoder = {example.encoder}\ndecoder = {example.text}\n"
 
 
 def prove_layer(layer: type[Layer], registry: Registry) -> ProofReport:
-    """Every law over every example of a layer, on each of its sides. Without an example nothing is proved, and that fails."""
+    """Checks every law for every example of a layer, on each of its sides. A layer without examples fails."""
     reports = []
     for example in layer.examples:
         for side in example.sides:
@@ -92,6 +92,6 @@ def prove_layer(layer: type[Layer], registry: Registry) -> ProofReport:
 
 
 def prove_module(module: ModuleType) -> list[ProofReport]:
-    """A report on every layer a module defines, beside the layers of this package."""
+    """A report on every layer that a module defines, together with the layers of this package."""
     registry = with_plugins((module,))
     return [prove_layer(layer, registry) for layer in layers_in(module)]

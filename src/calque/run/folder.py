@@ -1,4 +1,4 @@
-"""The run folder: what training writes, and who may write there.
+"""The run folder: the files that training writes, and the lock that keeps other trainings out.
 
 experiment.toml      the experiment, every value resolved
 architecture.adl     the canonical definition
@@ -39,9 +39,9 @@ MODEL = "model"
 
 @contextlib.contextmanager
 def sole_training(folder: Path) -> Iterator[None]:
-    """Makes the run folder and keeps every other training out of it. Raises K203 (one is there), K301.
+    """Makes the run folder and keeps every other training out of it. Raises K203 (another training runs there), K301.
 
-    An error removes what was made here, as far as it is empty.
+    After an error, folders that were made here and are empty are removed.
     """
     new = not (folder / LOCK).exists()
     with contextlib.ExitStack() as stack:
@@ -61,7 +61,7 @@ def sole_training(folder: Path) -> Iterator[None]:
 
 
 def clear(folder: Path) -> None:
-    """Deletes what killed processes left in a run folder, for commands that only read it: what cannot be deleted stays."""
+    """Deletes temporary files of killed processes, for commands that only read the folder; errors are ignored."""
     with contextlib.suppress(OSError):
         if _leftovers(folder):
             with only(folder / LOCK) as free:
@@ -74,7 +74,7 @@ def _leftovers(folder: Path) -> bool:
 
 
 def _clear(folder: Path) -> None:
-    """Deletes what killed processes left; the caller holds the lock of the folder."""
+    """Deletes temporary files of killed processes; the caller holds the lock of the folder."""
     clear_beside(folder / CORPUS)
     for part in (folder, folder / CODECS, folder / PHASES, folder / CHECKPOINTS):
         if part.is_dir():
@@ -87,7 +87,7 @@ def _clear(folder: Path) -> None:
 
 
 def start_run(folder: Path, experiment: Experiment, checked: CheckedDefinition, codecs: tuple[Codec, Codec]) -> None:
-    """Makes the run folder and writes all that is known before training. Raises K301."""
+    """Makes the run folder and writes everything that is known before training. Raises K301."""
     write_definition(folder, checked, codecs)
     with writing(folder):
         write_experiment(experiment, folder / EXPERIMENT)

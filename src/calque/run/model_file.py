@@ -1,4 +1,4 @@
-"""The model file of a run: `model.safetensors` with `model.json`, and how a trained model comes back without a flag."""
+"""The model file of a run: `model.safetensors` with `model.json`, and loading a trained model from it."""
 
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass
@@ -66,7 +66,7 @@ def load_weights(model: nn.Module, weights: Mapping[str, Tensor], place: Place, 
 
 
 def shape_text(t: Tensor | None) -> str:
-    """A shape as diagnostics name it; none for a tensor that is missing."""
+    """A shape as diagnostics print it; `none` for a missing tensor."""
     return "none" if t is None else "[" + ", ".join(map(str, t.shape)) + "]"
 
 
@@ -76,12 +76,12 @@ def save_model(
     weights: Mapping[str, Tensor],
     experiment: Experiment,
     data: str,
-    figures: Mapping[str, Any],
-    origin: Mapping[str, Any] | None = None,
+    figures: Mapping[str, object],
+    origin: Mapping[str, object] | None = None,
 ) -> None:
     """Writes the final model of a run: `weights` by path, `data` the digest of the corpus. Raises K301.
 
-    `origin`: the phases of its training and the parent that it started from, where there are some.
+    `origin`: the phases of its training, and the parent that it started from, where it has them.
     """
     codecs = codec_sums(folder / CODECS)
     about = {
@@ -105,7 +105,7 @@ def codec_sums(folder: Path) -> dict[str, str]:
 def check_codecs(folder: Path, meta: Mapping[str, Any]) -> None:
     """Raises K101 or K105 where the codecs of a run folder are not those that its `model.json` names."""
     for name, expected in meta["codecs"].items():
-        if name.startswith("."):  # a temporary file, which older versions took for a part of the codecs
+        if name.startswith("."):  # a temporary file, which older versions listed by mistake
             continue
         path = folder / CODECS / name
         if not path.is_file():
@@ -122,8 +122,8 @@ def load_model(
 ) -> TrainedModel:
     """The model of a run folder, in evaluation mode. `registry` is needed only for layers that are not Calque's own.
 
-    Raises K101 to K106 for a folder that is not whole, K107 where the definition no longer means what it did, and what
-    `check`, `load_codecs` and `experiment.load` raise.
+    Raises K101 to K106 for a damaged folder, K107 where the definition has changed its meaning, and what `check`, `load_codecs`
+    and `experiment.load` raise.
     """
     clear(folder)
     weights, meta = read_tensors(folder / MODEL)
@@ -135,7 +135,7 @@ def load_model(
     checked = check(stored, registry)
     if checked.hash != meta["architecture_hash"] and not kept(stored, checked.text):
         raise error("K107", Place(str(folder)), expected=meta["architecture_hash"], found=checked.hash)
-    with torch.random.fork_rng(devices=[]):  # the first values, replaced below, are no one's random numbers
+    with torch.random.fork_rng(devices=[]):  # the initial values are replaced below and must not use up random numbers
         model = Model(checked, Shape(**meta["shape"]), registry)
     # The file stays mapped: processes that load one model share its memory.
     load_weights(model, weights, Place(f"{folder / MODEL}.safetensors"), share=True)

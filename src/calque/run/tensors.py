@@ -1,4 +1,4 @@
-"""Tensors with a description: STEM.safetensors and STEM.json, written as one and checked when read."""
+"""Tensors with a description: STEM.safetensors and STEM.json, written together and checked when read."""
 
 import contextlib
 import json
@@ -20,7 +20,7 @@ FORMAT = 1
 
 @contextlib.contextmanager
 def writing(path: Path) -> Iterator[None]:
-    """K301 where the system refuses to write below `path`."""
+    """Raises K301 where the system refuses to write below `path`."""
     try:
         yield
     except OSError as fault:
@@ -28,7 +28,7 @@ def writing(path: Path) -> Iterator[None]:
 
 
 def restore_pair(stem: Path, aside: Path) -> None:
-    """Completes or undoes the replacement of a pair that was killed: of its old and its new JSON, the one of its weights stays.
+    """Completes or undoes an interrupted replacement of a pair: of its old and new JSON, the one that fits the weights stays.
 
     `aside` is a JSON under a temporary name.
     """
@@ -42,11 +42,11 @@ def restore_pair(stem: Path, aside: Path) -> None:
         aside.unlink(missing_ok=True)
 
 
-def write_tensors(stem: Path, tensors: Mapping[str, Tensor], about: Mapping[str, Any]) -> None:
-    """Writes STEM.safetensors and STEM.json, which names the contents and their checksum.
+def write_tensors(stem: Path, tensors: Mapping[str, Tensor], about: Mapping[str, object]) -> None:
+    """Writes STEM.safetensors and STEM.json, which describes the contents and has their checksum.
 
-    The JSON comes last and makes the pair valid. Both are whole on the disk before a pair that stood there is touched, and its
-    JSON goes first, so that no moment shows parts of two pairs. Raises K301.
+    The JSON is written last and makes the pair valid. Both are complete on disk before an earlier pair is touched; the earlier
+    JSON is removed first, so that the files of two pairs are never mixed. Raises K301.
     """
     weights, index = _pair(stem)
     temporary, old = (weights.with_name(f".{weights.name}.tmp"), index.with_name(f".{index.name}.old"))
@@ -54,13 +54,13 @@ def write_tensors(stem: Path, tensors: Mapping[str, Tensor], about: Mapping[str,
         weights.parent.mkdir(parents=True, exist_ok=True)
         try:
             save_file({name: t.detach().cpu().contiguous() for name, t in tensors.items()}, temporary)
-            os.chmod(temporary, 0o644)  # as `write_whole` leaves files; safetensors writes for the owner alone
+            os.chmod(temporary, 0o644)  # as `write_whole` does; safetensors gives access to the owner alone
             with open(temporary, "rb") as file:
                 os.fsync(file.fileno())
-            found = {"bytes": temporary.stat().st_size, "sha256": checksum(temporary)}
-            with staged(index, _sealed({**about, **found})) as new:
+            contents = {"bytes": temporary.stat().st_size, "sha256": checksum(temporary)}
+            with staged(index, _sealed({**about, **contents})) as new:
                 _replace_pair((temporary, new), (weights, index), old)
-        except SafetensorError as fault:  # a full disk arrives as one
+        except SafetensorError as fault:  # also raised for a full disk
             raise error("K301", Place(str(weights)), reason=str(fault).lower()) from None
         finally:
             temporary.unlink(missing_ok=True)
@@ -68,7 +68,7 @@ def write_tensors(stem: Path, tensors: Mapping[str, Tensor], about: Mapping[str,
 
 
 def _replace_pair(new: tuple[Path, Path], pair: tuple[Path, Path], old: Path) -> None:
-    """Puts weights and JSON that are whole on the disk under their names."""
+    """Renames weights and JSON, which are complete on disk, to their names."""
     weights, index = pair
     try:
         if index.exists():
@@ -84,15 +84,15 @@ def _replace_pair(new: tuple[Path, Path], pair: tuple[Path, Path], old: Path) ->
     sync_folder(weights.parent)
 
 
-def rewrite_about(stem: Path, about: Mapping[str, Any]) -> None:
+def rewrite_about(stem: Path, about: Mapping[str, object]) -> None:
     """Replaces the description of existing tensors in one step. Raises K301 and what `read_about` raises."""
     kept = {key: value for key, value in read_about(stem).items() if key in ("bytes", "sha256")}
     with writing(index := _pair(stem)[1]):
         write_whole(index, _sealed({**about, **kept}))
 
 
-def _sealed(about: Mapping[str, Any]) -> bytes:
-    whole = {"format": FORMAT, **about}
+def _sealed(about: Mapping[str, object]) -> bytes:
+    whole: dict[str, object] = {"format": FORMAT, **about}
     whole["seal"] = seal(json.loads(json.dumps(whole)))
     return (json.dumps(whole, indent=1, allow_nan=False) + "\n").encode()
 

@@ -1,8 +1,8 @@
 """Architectures of the papers, as texts. `names()` lists them, `distinct()` those that differ, `read(name)` gives one.
 
-A paper is a file `PAPER.toml` with the rows of its tables, a folder `PAPER` with the architectures it names, or both. What is in
-the folder is called `PAPER/NAME`, the row of a table `PAPER/TABLE/ROW`, at the sizes that the paper takes for the table's first
-language pair, and `PAPER/TABLE/ROW@PAIR` at those of another of its pairs. What papers print is in `calque.papers`.
+A paper is a file `PAPER.toml` with the rows of its tables, a folder `PAPER` with architectures, or both. An architecture of the
+folder is called `PAPER/NAME`. The row of a table is called `PAPER/TABLE/ROW` at the sizes of the table's first language pair, and
+`PAPER/TABLE/ROW@PAIR` at those of another pair. The printed figures are in `calque.papers`.
 """
 
 import functools
@@ -10,10 +10,9 @@ import tomllib
 from importlib import resources
 from importlib.resources.abc import Traversable
 from pathlib import Path
-from typing import Any
 
 from calque.ground.diagnostics import Text, error, nearest, read_text
-from calque.zoo.rows import RowText, TableTexts
+from calque.zoo.row_texts import Keys, RowText, TableTexts
 
 __all__ = ["distinct", "find", "names", "own_texts", "papers", "read", "source"]
 
@@ -24,8 +23,8 @@ def names() -> list[str]:
 
 
 def distinct() -> list[str]:
-    """Every architecture once, sorted: of those with one text, notes and the sizes of language pairs apart, the first by name,
-    files before rows.
+    """Every architecture once, sorted. Of architectures whose texts differ only in notes and in the sizes of language pairs, only
+    the first by name is listed; files come before rows.
     """
     first: dict[str, str] = {}
     files, rows = _files(), _rows()
@@ -37,12 +36,12 @@ def distinct() -> list[str]:
 
 
 def papers() -> list[str]:
-    """Every paper whose tables are here, sorted."""
+    """Every paper with tables, sorted."""
     return sorted(f.name.removesuffix(".toml") for f in _folder().iterdir() if f.name.endswith(".toml"))
 
 
-def source(name: str) -> dict[str, Any]:
-    """The TOML file of a paper: its texts. Raises X220 where there is none of that name."""
+def source(name: str) -> Keys:
+    """The TOML file of a paper. Raises X220 where no paper has that name."""
     if name not in papers():
         raise error("X220", None, name=name, near=nearest(name, papers()), names=papers())
     return tomllib.loads(_folder().joinpath(f"{name}.toml").read_text(encoding="utf-8"))
@@ -55,9 +54,10 @@ def own_texts(name: str) -> dict[str, str]:
 
 
 def read(name: str) -> Text:
-    """The text of an architecture; of a row that is another's model, decoded otherwise, that model's.
+    """The text of an architecture; for a row that decodes the model of another row, the text of that model.
 
-    Raises X220 where there is none of that name, or several: an ensemble; X850 where `@PAIR` is no language pair of the table.
+    Raises X220 where no architecture has that name or where the row is an ensemble; X850 where `@PAIR` is no language pair of the
+    table.
     """
     files = _files()
     if name in files:
@@ -75,7 +75,8 @@ def read(name: str) -> Text:
 def find(name: str) -> Text:
     """The text of a file, or of an architecture where there is no such file.
 
-    Raises X220 for a name that begins like those here or can be no path, X402 or X403 for another that cannot be read.
+    Raises X220 for an unknown name that cannot be a path or begins with the name of a paper, X402 or X403 for a file that cannot
+    be read.
     """
     first, slash, _ = name.partition("/")
     bare = not slash and not Path(name).suffix
@@ -85,7 +86,7 @@ def find(name: str) -> Text:
 
 
 def nearest_name(name: str) -> str | None:
-    """The architecture that a name may have been meant to be; the paper may be left out, as in `transformer`."""
+    """The architecture with the most similar name; the paper may be left out, as in `transformer`."""
     known = [*sorted(_files()), *sorted(_rows(otherwise=True))]
     last = name.rpartition("/")[2].lower()
     by_last: dict[str, str] = {}
@@ -104,7 +105,7 @@ def _folder() -> Traversable:
 
 
 def _rows(otherwise: bool = False) -> dict[str, RowText]:
-    """Rows that are trained; with `otherwise` also those that decode one model of another row in another way."""
+    """Rows that are trained; with `otherwise`, also rows that decode the model of another row in another way."""
     return {row.name: row for row in _all_rows() if row.models == 0 or (otherwise and row.models == 1)}
 
 

@@ -1,4 +1,4 @@
-"""The layers of the research code: their arguments in order, and what each is in the language."""
+"""The layers of the research code: their arguments in order, and their translations into the language."""
 
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -19,7 +19,7 @@ D, P, E, M = (
 
 @dataclass(frozen=True)
 class DialectParameter:
-    """An argument of a layer: what it takes, a kind or the words there are; its default; is it without effect?"""
+    """An argument of a layer: its kind or its words, its default, and whether it is ignored."""
 
     name: str
     takes: str | tuple[str, ...]
@@ -82,16 +82,16 @@ SIGNATURES: dict[str, tuple[DialectParameter, ...]] = {
     ),
     "birnn": (*_CELL, _NORM_STATES, _FORGET),
 }
-# Layers that the research code has and the language cannot say, and names that its grammar has and its code has not.
+# Layers of the research code that the language does not have, and names of its grammar that its code does not have.
 MISSING = ("qrnn", "pool")
 NEVER = ("parallel", "parallel_add", "subsample")
 
 
 @dataclass(frozen=True)
 class BoundLayer:
-    """A layer with the value of each argument. `width` is what it receives, `embedding` the width where none is written.
+    """A layer with the value of each argument. `width` is its input width, `embedding` the width where none is written.
 
-    `refuse` and `remark` record an argument that has no counterpart, and one that means something a little different.
+    `refuse` records an argument without a counterpart, `remark` an argument whose meaning differs a little.
     """
 
     layer: StringLayer
@@ -106,16 +106,16 @@ class BoundLayer:
         return self.values[name]
 
     def whole(self, name: str) -> int:
-        """The whole number that an argument is."""
+        """The value of an argument that is a whole number; 0 for another."""
         number = self.values[name].number
         return number if isinstance(number, int) else 0
 
     def drop(self) -> tuple[Term, ...]:
-        """The dropout behind the layer."""
+        """The dropout after the layer."""
         return dropout(self["dropout"], self.layer.span)
 
     def sized(self, name: str, value: int, span: Span) -> dict[str, Value]:
-        """A width, left out where it is the default."""
+        """A width as an argument; none where it is the default."""
         return {} if value == self.embedding else {name: Value(value, span)}
 
 
@@ -130,7 +130,7 @@ def dropout(rate: Value, span: Span) -> Terms:
 
 
 def activation(name: str, span: Span, bound: BoundLayer) -> Terms:
-    """The activation, where the language has it; `swish1(x)` = x * sigmoid(x) is a GLU of x beside itself."""
+    """The activation, where the language has it; `swish1(x)` = x * sigmoid(x) is a GLU of [x; x]."""
     if name == "none":
         return ()
     if name == "softrelu":

@@ -40,7 +40,7 @@ _OPTIONS = {"d": 512, "p": 0.1, "num_embed": None, "max_seq_len": None}
 
 
 def read(text: Text, settings: Mapping[str, Statement] | None = None) -> ParseResult:
-    """The statements that a file of the dialect means; `settings` replace those of the file."""
+    """A file of the dialect as statements of the language; `settings` replace those of the file."""
     if len(text.body) > MAX_CHARACTERS:
         where = Span(text, MAX_CHARACTERS, MAX_CHARACTERS + 1)
         given: dict[str, object] = {"what": "characters", "limit": MAX_CHARACTERS, "found": len(text.body)}
@@ -76,7 +76,7 @@ class _Reader:
         return ParseResult(made, self.faults[:MAX_FAULTS], lost, tuple(self.warnings))
 
     def override(self, settings: Mapping[str, Statement]) -> None:
-        """Replace the file's settings. Raises X222 for an unknown name, S205 for a value that is no number."""
+        """Replaces settings of the file. Raises X222 for an unknown name, S205 for a value that is not a number."""
         for name, statement in settings.items():
             given, known = statement.value, sorted({*_OPTIONS, *self.numbers})
             if name not in known:
@@ -185,8 +185,8 @@ class _Reader:
             self.fault("S210", span, layer=layer, expected=expected, found=found)
 
     def width_of_embeddings(self) -> int:
-        found = self.numbers.get("num_embed") or self.numbers.get("d")
-        return int(found.number or 0) if found else 512
+        width = self.numbers.get("num_embed") or self.numbers.get("d")
+        return int(width.number or 0) if width else 512
 
     # -- arguments
 
@@ -207,7 +207,7 @@ class _Reader:
                 fix = Fix(at, near) if near else None
                 self.fault("S203", at, fix, layer=layer.name, name=argument.name, near=near, names=names or None)
                 raise StringFault()
-            if argument.name is not None:  # the last one counts, as in the original
+            if argument.name is not None:  # the last of several counts, as in the original
                 given[argument.name] = argument
         return {p.name: self.value(p, given.get(p.name), layer) for p in parameters}
 
@@ -234,9 +234,9 @@ class _Reader:
                 value = str(value)
             return Value(value if isinstance(value, int | float | str) else None, layer.span, default=True)
         self.used.add(name)
-        held = self.numbers.get(name)
-        if held is not None:
-            return Value(held.value, layer.span, default=True)
+        setting = self.numbers.get(name)
+        if setting is not None:
+            return Value(setting.value, layer.span, default=True)
         value = self.width_of_embeddings() if name == "num_embed" else _OPTIONS[name]
         if value is None:
             self.fault("S211", layer.span, layer=layer.name, name=name)

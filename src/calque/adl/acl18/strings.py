@@ -6,8 +6,8 @@ layer = ("res" | "highway") "(" chain ")"
       | NAME [ "(" argument { "," argument } ")" ]
 argument = [ NAME "=" ] ( DECIMAL | WHOLE | "True" | "False" | WORD )
 
-White space may stand anywhere, where the original has it behind commas alone; `$NAME`, which its commands leave to the shell,
-is a number.
+White space is allowed everywhere; the original allows it only after commas. `$NAME`, which the original leaves to the shell, is a
+number.
 """
 
 import re
@@ -25,7 +25,7 @@ WITH_CHAIN = ("res", "highway")
 
 
 class StringFault(Exception):
-    """Leaves the string at hand; what is wrong is recorded."""
+    """Ends the reading of a string; its fault is recorded."""
 
 
 class StringToken(NamedTuple):
@@ -47,7 +47,7 @@ class StringArgument:
 
 @dataclass(frozen=True)
 class StringLayer:
-    """A layer with its arguments, or with the chain it holds; `count` is that of `repeat`."""
+    """A layer with its arguments, or with the chain inside it; `count` is the number of `repeat`."""
 
     name: str
     span: Span
@@ -58,7 +58,7 @@ class StringLayer:
 
 
 def parse(text: Text, start: int, end: int, faults: list[Diagnostic]) -> tuple[StringLayer, ...]:
-    """The layers of the string at `[start, end)`. Raises Fault where it cannot be read."""
+    """The layers of the string at `[start, end)`. Raises StringFault where it cannot be read."""
     parser = _StringParser(_tokens(text, start, end, faults), faults)
     chain = parser.chain()
     if parser.now.kind != "end":

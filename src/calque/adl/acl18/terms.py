@@ -1,4 +1,4 @@
-"""Values of the strings, and terms of the language made of them; each stands where it was written in the string."""
+"""Values of the strings, and terms of the language made from them, with their places in the string."""
 
 from dataclasses import dataclass, replace
 
@@ -9,7 +9,7 @@ from calque.ground.diagnostics import Span
 
 @dataclass(frozen=True)
 class Value:
-    """The value of an argument: a number, or a word (`True` and `False` are words). `default`: it was left out."""
+    """The value of an argument: a number, or a word (`True` and `False` are words). `default`: the argument was left out."""
 
     value: int | float | str | None
     span: Span
@@ -17,7 +17,7 @@ class Value:
 
     @property
     def missing(self) -> bool:
-        """Is there no value, not even a default?"""
+        """Whether there is neither a value nor a default."""
         return self.value is None
 
     @property
@@ -32,15 +32,15 @@ class Value:
 
     @property
     def zero(self) -> bool:
-        """Is it a rate at which nothing is dropped?"""
+        """Whether it is a dropout rate of zero or below."""
         return self.number is not None and self.number <= 0
 
     def clipped(self) -> "Value":
-        """A rate that is not negative."""
+        """The rate, at least zero."""
         return replace(self, value=0) if self.zero else self
 
     def syntax(self) -> syntax.Value:
-        """The value as the language's own."""
+        """The value in the language's parse tree."""
         if self.value is None or isinstance(self.value, str):
             return Term(str(self.value), None, (), self.span, self.span)
         return Number(self.value, self.span)
@@ -52,7 +52,7 @@ def word(name: str, span: Span) -> Value:
 
 
 def chain(terms: tuple[Term, ...]) -> syntax.Value:
-    """Terms one behind the other; one alone is itself."""
+    """Terms in a row; a single term stays as it is."""
     return terms[0] if len(terms) == 1 else ChainSyntax(terms, terms[0].span.to(terms[-1].span))
 
 

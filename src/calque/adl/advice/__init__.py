@@ -1,14 +1,14 @@
-"""Help that fixes: for a fault, an edit of the text after which it is gone.
+"""Edits that correct faults, for the help of an error.
 
-Rules propose edits, by the code of the fault and the names of other notations. Each edit is tried: it is applied, and the text is
-checked again. Only what works becomes the `fix` of the diagnostic, from which its help is written. So rules may guess freely.
+Rules propose edits, by the code of the fault and the names of other notations. Each edit is applied, and the text is checked again.
+Only an edit that works becomes the `fix` of the diagnostic, from which its help is written. So rules may guess.
 """
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 
+from calque.adl.advice import argument_values, names, statements, widths
 from calque.adl.advice import marks as syntax
-from calque.adl.advice import names, statements, values, widths
 from calque.adl.advice.aliases import Aliases
 from calque.adl.advice.desk import Desk
 from calque.adl.advice.tokens import TokenPage
@@ -17,9 +17,9 @@ from calque.adl.syntax import Statement
 from calque.ground.diagnostics import CalqueError, Diagnostic, Fix, Span, Text, apply_fix
 
 Check = Callable[[Text], tuple[Sequence[Diagnostic], int]]
-"""The faults of a text, and how much work it was to find them, in steps."""
+"""The faults of a text, and the work of the check in steps."""
 Rule = Callable[[Desk, Diagnostic], Iterator[Fix]]
-RULES: dict[str, Rule] = {**syntax.RULES, **names.RULES, **values.RULES, **statements.RULES, **widths.RULES}
+RULES: dict[str, Rule] = {**syntax.RULES, **names.RULES, **argument_values.RULES, **statements.RULES, **widths.RULES}
 TRIES = 12  # edits that are tried for one fault
 MAX_WORK = 2_000  # steps of checking that are spent on trying edits, in all
 PER_FAULT = 60  # the cost of proposing edits, in such steps
@@ -31,15 +31,15 @@ SIDES = ("adl", "encoder", "decoder")
 def advise(desk: Desk, faults: Sequence[Diagnostic], check: Check, work: int) -> list[Diagnostic]:
     """The faults, each with an edit that works where there is one. `work` is the work of the first check.
 
-    A fault's own edit is tried as well, and removed where it does not work. Once the work for all faults reaches its limit, faults
-    keep their own edits untried.
+    A fault's own edit is tried too, and removed where it does not work. Once the work reaches its limit, the remaining faults keep
+    their own edits untried.
     """
     trial = _Trial(desk, faults, check, work)
     return [trial.advised(fault) for fault in faults]
 
 
 def proposals(desk: Desk, fault: Diagnostic) -> Iterator[Fix]:
-    """Edits that may mend a fault, most likely ones first."""
+    """Edits that may correct a fault, the most likely first."""
     seen: set[tuple[int, int, str]] = set()
     rule = RULES.get(fault.code)
     for fix in (*(rule(desk, fault) if rule else ()), *((fault.fix,) if fault.fix else ())):
@@ -56,7 +56,7 @@ class _Trial:
         self.before = {_key(fault, 0, 0) for fault in faults}
 
     def advised(self, fault: Diagnostic) -> Diagnostic:
-        """The fault with the best edit that was tried; without its own edit where that was tried and does not work."""
+        """The fault with the best edit that works; without its own edit where that was tried and does not work."""
         if not isinstance(fault.where, Span) or fault.where.text is not self.desk.page.text:
             return fault
         self.left -= PER_FAULT
@@ -67,7 +67,7 @@ class _Trial:
         return _without_fix(fault) if refused else fault
 
     def best(self, fault: Diagnostic) -> tuple[Fix | None, int]:
-        """The edit that works and causes the fewest faults elsewhere, and how many edits were tried."""
+        """The edit that works and causes the fewest new faults, and the number of edits that were tried."""
         best: tuple[int, Fix] | None = None
         tried = 0
         for fix in proposals(self.desk, fault) if self.affordable else ():
@@ -83,11 +83,11 @@ class _Trial:
 
     @property
     def affordable(self) -> bool:
-        """Whether enough work is left for checking one more edit."""
+        """Whether the work that is left suffices for one more edit."""
         return self.last <= self.left
 
     def new_faults(self, fault: Diagnostic, fix: Fix) -> int | None:
-        """How many faults an edit causes elsewhere; None where it does not work."""
+        """The number of new faults that an edit causes; None where it does not work."""
         after = self.faults_after(fix)
         start, end = fix.span.start, fix.span.start + len(fix.replacement)
         shift = len(fix.replacement) - (fix.span.end - fix.span.start)
@@ -99,7 +99,7 @@ class _Trial:
         new = [
             one
             for one, key in zip(after, keys, strict=True)
-            # A new warning is no reason against mending an error.
+            # A new warning does not count against an edit that corrects an error.
             if key not in self.before and (one.severity == "error" or fault.severity != "error")
         ]
         if any(isinstance(one.where, Span) and one.where.end >= start and one.where.start <= end for one in new):
@@ -107,7 +107,7 @@ class _Trial:
         return len(new)
 
     def faults_after(self, fix: Fix) -> Sequence[Diagnostic]:
-        """The faults of the text with an edit."""
+        """The faults of the text after an edit."""
         try:
             after, work = self.check(Text(fix.span.text.name, apply_fix(fix)))
         except CalqueError as e:
@@ -118,13 +118,13 @@ class _Trial:
 
 
 def _key(fault: Diagnostic, after: int, shift: int) -> tuple[str, int]:
-    """Code and place of a fault, the place as it was before an edit."""
+    """Code and place of a fault, the place in the text before the edit."""
     place = fault.where.start if isinstance(fault.where, Span) else 0
     return fault.code, place - shift if place >= after else place
 
 
 def _with_fix(fault: Diagnostic, fix: Fix) -> Diagnostic:
-    """The fault with this edit, and without a mention of another one."""
+    """The fault with this edit, and without fields that mention another one."""
     near = fault.fields.get("near")
     same = fault.fix is not None and fault.fix.replacement == fix.replacement and fault.fix.span == fix.span
     if near is None or same:
@@ -137,6 +137,6 @@ def _without_fix(fault: Diagnostic) -> Diagnostic:
 
 
 def desk_for(text: Text, signatures: Mapping[str, Signature], statements: Iterable[Statement]) -> Desk:
-    """What rules need of a text: `statements` are those of the prelude and its own."""
+    """The desk for a text; `statements` are those of the prelude and of the text."""
     definitions = {s.name: tuple(p.name for p in s.parameters or ()) for s in statements if s.name not in SIDES}
     return Desk(TokenPage(text), Aliases(signatures, definitions))

@@ -1,8 +1,8 @@
-"""The names of other notations: what layers say they are known as, and the table `words.toml`.
+"""The names of other notations: `known_as` of the layers, and the table `words.toml`.
 
-An alias is written as the call that it stands for: `NAME`, `NAME(PARAMETERS)`, or either with ` -> ARGUMENTS` behind. Parameters
-say what positional arguments of that call mean here, `_` that one has no meaning here; the arguments are added. So the alias
-`GRU(_, width) -> cell=gru` of the layer `rnn` makes `nn.GRU(256, 512)` into `rnn(512, gru)`. Case and underscores do not count.
+An alias is a call of the other notation: `NAME`, `NAME(PARAMETERS)`, or either followed by ` -> ARGUMENTS`. PARAMETERS are
+the names here of positional arguments there, `_` for an argument without a counterpart; ARGUMENTS are added. So the alias
+`GRU(_, width) -> cell=gru` of the layer `rnn` turns `nn.GRU(256, 512)` into `rnn(512, gru)`. Case and underscores are ignored.
 """
 
 import functools
@@ -16,7 +16,7 @@ from calque.adl.signature import Parameter, Signature
 
 @dataclass(frozen=True, slots=True)
 class Alias:
-    """What stands for a name of another notation: `parameters` is None where its arguments keep their order, `added` text."""
+    """The counterpart of a name of another notation: `parameters` is None where arguments keep their order."""
 
     target: str
     parameters: tuple[str, ...] | None = None
@@ -24,12 +24,12 @@ class Alias:
 
 
 def plain(name: str) -> str:
-    """A name without what does not count."""
+    """A name in lower case without underscores."""
     return name.replace("_", "").lower()
 
 
 def read_alias(written: str, target: str) -> tuple[str, Alias]:
-    """An alias and the name that it is for, as `plain` has it."""
+    """The name of another notation, as by `plain`, and its alias."""
     call, _, added = written.partition(" -> ")
     name, bracket, inside = call.partition("(")
     parameters = tuple(p.strip() for p in inside.rstrip(")").split(",")) if bracket else None
@@ -46,19 +46,19 @@ def words() -> Mapping[str, Mapping[str, str | list[str]]]:
 
 @functools.cache
 def lists(section: str) -> Mapping[str, tuple[str, ...]]:
-    """A section that gives a list for each entry."""
+    """A section with a list for each entry."""
     return {name: tuple(entry) for name, entry in words()[section].items()}
 
 
 @functools.cache
 def singles(section: str) -> Mapping[str, str]:
-    """A section that gives one word for each entry."""
+    """A section with one word for each entry."""
     return {name: str(entry) for name, entry in words()[section].items()}
 
 
 @functools.cache
 def listed(section: str) -> Mapping[str, tuple[str, ...]]:
-    """A section of lists inverted: what a word may mean, in the order of the section."""
+    """A section of lists inverted: the possible meanings of a word, in the order of the section."""
     meanings: dict[str, tuple[str, ...]] = {}
     for meant, entry in lists(section).items():
         for word in (meant, *entry):
@@ -67,10 +67,10 @@ def listed(section: str) -> Mapping[str, tuple[str, ...]]:
 
 
 class Aliases:
-    """All names of other notations for the layers of a library and the prelude's definitions."""
+    """The names of other notations for the layers of a library and the prelude's definitions."""
 
     def __init__(self, signatures: Mapping[str, Signature], definitions: Mapping[str, tuple[str, ...]]):
-        """`definitions` are the names of the text's definitions and the prelude's, with their parameters."""
+        """`definitions` are the definitions of the text and of the prelude, each with its parameters."""
         self.signatures, self.definitions = signatures, definitions
         self._aliases: dict[str, list[Alias]] = {}
         for name, signature in signatures.items():
@@ -86,7 +86,7 @@ class Aliases:
             self._aliases.setdefault(name, []).append(alias)
 
     def of(self, name: str) -> Iterator[Alias]:
-        """What a name may stand for; then words of arguments, as `lstm` of `cell`."""
+        """The possible counterparts of a name; then words of arguments, such as `lstm` of `cell`."""
         yield from self._aliases.get(plain(name), ())
         for signature in self.signatures.values():
             for parameter in signature.parameters:
@@ -95,7 +95,7 @@ class Aliases:
                         yield Alias(signature.name, (), f"{parameter.name}={word}")
 
     def names(self) -> Iterator[str]:
-        """Every name that is known, as `plain` has it."""
+        """Every known name, as by `plain`."""
         yield from self._aliases
 
     def parameters(self, name: str) -> tuple[str, ...]:

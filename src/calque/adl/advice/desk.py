@@ -1,4 +1,4 @@
-"""What every rule has at hand: the text and the names of other notations."""
+"""The data that every rule uses: the text, and the names of other notations."""
 
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -10,25 +10,25 @@ from calque.ground.diagnostics import Diagnostic, Fix, Span
 
 @dataclass(frozen=True, slots=True)
 class Desk:
-    """A text that has faults, and the names that it may have meant."""
+    """A faulty text, and names of other notations."""
 
     page: TokenPage
     aliases: Aliases
 
 
 def span_of(fault: Diagnostic) -> Span:
-    """Where a fault of a text is."""
+    """The place of a fault in the text."""
     assert isinstance(fault.where, Span)
     return fault.where
 
 
 def rename(desk: Desk, at: Span, name: str) -> Fix:
-    """The edit that writes something else at a place."""
+    """The edit that replaces the text at a place."""
     return desk.page.fix(at.start, at.end, name)
 
 
 def without_argument(desk: Desk, offset: int) -> Iterator[Fix]:
-    """The edit that takes out the argument that holds a place."""
-    found = desk.page.argument(offset)
-    if found is not None:
-        yield desk.page.without(*found)
+    """The edit that removes the argument at a place."""
+    argument = desk.page.argument(offset)
+    if argument is not None:
+        yield desk.page.without(*argument)

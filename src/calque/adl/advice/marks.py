@@ -1,4 +1,4 @@
-"""Rules for marks: what other notations write for `->`, `=` and `#`, and what is missing or too much."""
+"""Rules for punctuation: `->`, `=` and `#` in other notations, and missing or surplus marks."""
 
 import re
 from collections.abc import Iterator
@@ -13,7 +13,7 @@ TIMES = re.compile(r"[x×]?([0-9]+)[x×]?")
 
 
 def character(desk: Desk, fault: Diagnostic) -> Iterator[Fix]:
-    """S101: a character that is no part of the language."""
+    """S101: a character that is not part of the language."""
     at = span_of(fault)
     yield from dotted(desk, at.start)
     yield from pairs(desk, at.start)
@@ -23,7 +23,7 @@ def character(desk: Desk, fault: Diagnostic) -> Iterator[Fix]:
 
 
 def grammar(desk: Desk, fault: Diagnostic) -> Iterator[Fix]:
-    """S102: a text that is well spelt and does not follow the grammar."""
+    """S102: correct tokens that do not follow the grammar."""
     at = span_of(fault)
     page = desk.page
     if fault.fix is not None:
@@ -50,14 +50,14 @@ def grammar(desk: Desk, fault: Diagnostic) -> Iterator[Fix]:
 
 
 def prose(desk: Desk, offset: int) -> Iterator[Fix]:
-    """A line of plain words is a comment."""
+    """A line of ordinary words becomes a comment."""
     statement = desk.page.statement(offset)
     if "=" not in desk.page.cut(statement) and "->" not in desk.page.cut(statement):
         yield desk.page.fix(statement.start, statement.start, "# ")
 
 
 def arrow(desk: Desk, fault: Diagnostic) -> Iterator[Fix]:
-    """S103: a number before `->` is a width, or a count that multiplies what follows."""
+    """S103: a number before `->` is a width, or the number of copies of the next layer."""
     at = span_of(fault)
     yield from times(desk, at.start, at.end)
     yield desk.page.fix(at.start, at.end, f"linear({desk.page.cut(at)})")
@@ -79,7 +79,7 @@ def marks(desk: Desk, start: int, end: int) -> Iterator[Fix]:
 
 
 def pairs(desk: Desk, start: int) -> Iterator[Fix]:
-    """Quotes around a word go."""
+    """Remove quotes around a word."""
     body = desk.page.body
     for opening, closing in singles("pairs").items():
         if body.startswith(opening, start):
@@ -90,7 +90,7 @@ def pairs(desk: Desk, start: int) -> Iterator[Fix]:
 
 
 def braces(desk: Desk, start: int) -> Iterator[Fix]:
-    """Braces are round brackets here."""
+    """Round brackets instead of braces."""
     body = desk.page.body
     if body.startswith("{", start) and (end := body.find("}", start)) >= 0:
         inside = body[start + 1 : end].strip()
@@ -143,7 +143,7 @@ def multiplied(desk: Desk, k: int | None) -> Iterator[Fix]:
 
 
 def _copies_of_ending(desk: Desk, k: int, count: str, end: int) -> Iterator[Fix]:
-    """`repeat` of the term that ends in token k; the count that is written behind it goes up to `end`."""
+    """`repeat` of the term that ends with token k; the count after it ends at `end`."""
     first = desk.page.term_ending(k)
     if first is not None:
         start = desk.page.tokens[first].start
@@ -151,7 +151,7 @@ def _copies_of_ending(desk: Desk, k: int, count: str, end: int) -> Iterator[Fix]
 
 
 def _copies_of_beginning(desk: Desk, count: Token, offset: int) -> Iterator[Fix]:
-    """`repeat` of the term that begins at a place, behind its count."""
+    """`repeat` of the term that begins at a place after its count."""
     term = desk.page.term(offset)
     if term is not None:
         yield desk.page.fix(count.start, term.at.end, f"repeat({count.text}, {desk.page.cut(term.at)})")
@@ -177,7 +177,7 @@ def _bare(written: str) -> str:
 
 
 def unwrapped(desk: Desk, k: int | None) -> Iterator[Fix]:
-    """Brackets around a chain go, and with a number before them they are the body of `repeat`."""
+    """Remove brackets around a chain; with a number beside them they are the body of `repeat`."""
     page = desk.page
     pair = _brackets(desk, k)
     if pair is None:
@@ -197,7 +197,7 @@ def unwrapped(desk: Desk, k: int | None) -> Iterator[Fix]:
 
 
 def _brackets(desk: Desk, k: int | None) -> tuple[int, int] | None:
-    """The round brackets that open at a token, else the innermost ones around it."""
+    """The round brackets that open at a token, or the innermost ones around it."""
     if k is None:
         return None
     page = desk.page

@@ -21,7 +21,7 @@ def layer(desk: Desk, fault: Diagnostic) -> Iterator[Fix]:
 
 
 def term_fixes(desk: Desk, term: TermTokens, start: int) -> Iterator[Fix]:
-    """What may stand for a term whose name is unknown; the edit begins at `start`."""
+    """Replacements of a term with an unknown name; the edits begin at `start`."""
     if plain(term.name) in lists("chains")["names"] and term.arguments:
         yield desk.page.fix(start, term.at.end, " -> ".join(desk.page.cut(a.at) for a in term.arguments))
     yield from _aliased(desk, term, start, list(desk.aliases.of(term.name)))
@@ -43,17 +43,17 @@ def _aliased(desk: Desk, term: TermTokens, start: int, aliases: Sequence[Alias])
 
 
 Given = list[tuple[str | None, str]]
-"""Arguments as names, None for one given by position, and values."""
+"""Arguments: the name, None by position, and the value."""
 
 
 def call(desk: Desk, alias: Alias, arguments: tuple[ArgumentTokens, ...]) -> str:
-    """The call of another notation as it is written here; arguments without a counterpart are left out."""
+    """A call of another notation in the language; arguments without a counterpart are left out."""
     given: Given = []
     position = 0
     behind = ""
     order = alias.parameters
     if order and order[0] == "_" and sum(argument.name is None for argument in arguments) == 1:
-        order = None  # one number is the width here, as in many other notations
+        order = None  # a single number is the width, as in many other notations
     for argument in arguments:
         value = word(desk.page.cut(argument.value))
         if argument.name is None:
@@ -73,21 +73,21 @@ def call(desk: Desk, alias: Alias, arguments: tuple[ArgumentTokens, ...]) -> str
 
 
 def _positional(order: tuple[str, ...] | None, position: int, value: str) -> Given:
-    """What a positional argument becomes: a named one where the alias gives an order, nothing where it has no meaning here."""
+    """A positional argument in the language: named where the alias has an order, left out where it has no counterpart."""
     if order is None:
         return [(None, value)]
     return [(order[position], value)] if position < len(order) and order[position] != "_" else []
 
 
 def _written(known: tuple[str, ...], given: Given) -> Iterator[str]:
-    """Arguments as text, without the names of those that stand at their own position."""
+    """Arguments as text, without names where the position suffices."""
     for k, (name, value) in enumerate(given):
         in_order = k < len(known) and known[k] == name and all(n in (None, *known[:k]) for n, _ in given[:k])
         yield value if name is None or in_order else f"{name}={value}"
 
 
 def word(value: str) -> str:
-    """A value of another notation as the language writes it: `True` is `yes`, quotes go."""
+    """A value of another notation in the language: `True` is `yes`, and quotes are removed."""
     bare = value.strip("\"'")
     if not re.fullmatch(r"[A-Za-z_]\w*", bare):
         return bare
@@ -96,13 +96,13 @@ def word(value: str) -> str:
 
 
 def written_behind(name: str, value: str) -> str:
-    """An argument that is a layer of its own here, such as `dropout=0.1`."""
+    """The layer for an argument that is a layer of its own here, such as `dropout=0.1`."""
     meant = listed("behind").get(plain(name), ())
     return f" -> {meant[0]}({value})" if meant else ""
 
 
 def number(desk: Desk, fault: Diagnostic) -> Iterator[Fix]:
-    """C102: a number that is called otherwise; a word where a number is expected."""
+    """C102: a number with another name; a word where a number is expected."""
     at = span_of(fault)
     name = str(fault.fields["name"])
     for meant in (*listed("settings").get(plain(name), ()), *listed("words").get(plain(name), ())):
@@ -112,12 +112,12 @@ def number(desk: Desk, fault: Diagnostic) -> Iterator[Fix]:
 
 
 def argument(desk: Desk, fault: Diagnostic) -> Iterator[Fix]:
-    """C104: an argument that is called otherwise, or that is a layer of its own, or that does not exist."""
+    """C104: an argument with another name, one that is a layer of its own, or one that does not exist."""
     at, name = span_of(fault), str(fault.fields["name"])
-    found = desk.page.argument(at.start)
-    if found is None:
+    place = desk.page.argument(at.start)
+    if place is None:
         return
-    term, number = found
+    term, number = place
     owner = str(fault.fields["layer"])
     written = (term.arguments or ())[number]
     value = word(desk.page.cut(written.value))
@@ -137,11 +137,11 @@ def argument(desk: Desk, fault: Diagnostic) -> Iterator[Fix]:
 
 
 def too_many(desk: Desk, fault: Diagnostic) -> Iterator[Fix]:
-    """C105: chains are joined by `->`, not by commas; what is too much is left out."""
-    found = desk.page.argument(span_of(fault).start)
-    if found is None:
+    """C105: join chains by `->` instead of commas, or remove the surplus arguments."""
+    place = desk.page.argument(span_of(fault).start)
+    if place is None:
         return
-    term, number = found
+    term, number = place
     arguments = term.arguments or ()
     if number:
         yield desk.page.fix(arguments[number - 1].at.end, arguments[number].at.start, " -> ")
@@ -152,12 +152,12 @@ def too_many(desk: Desk, fault: Diagnostic) -> Iterator[Fix]:
 
 
 def twice(desk: Desk, fault: Diagnostic) -> Iterator[Fix]:
-    """C106: remove the later one."""
+    """C106: remove the later argument."""
     yield from without_argument(desk, span_of(fault).start)
 
 
 def needed(desk: Desk, fault: Diagnostic) -> Iterator[Fix]:
-    """C107: the chain behind a layer may be its body; a word has a usual value."""
+    """C107: the chain after a layer may be its body; a word has a usual value."""
     at = span_of(fault)
     term = desk.page.term(at.start)
     if term is None:
@@ -179,16 +179,16 @@ def needed(desk: Desk, fault: Diagnostic) -> Iterator[Fix]:
 
 def swapped(desk: Desk, fault: Diagnostic) -> Iterator[Fix]:
     """Two arguments in the other order, as in `repeat(tenc, 6)`."""
-    found = desk.page.argument(span_of(fault).start)
-    if found is None or len(found[0].arguments or ()) != 2:
+    place = desk.page.argument(span_of(fault).start)
+    if place is None or len(place[0].arguments or ()) != 2:
         return
-    one, two = found[0].arguments or ()
+    one, two = place[0].arguments or ()
     if one.name is None and two.name is None:
         yield desk.page.fix(one.at.start, two.at.end, f"{desk.page.cut(two.at)}, {desk.page.cut(one.at)}")
 
 
 def elsewhere(section: str) -> Callable[[Desk, Diagnostic], Iterator[Fix]]:
-    """C301, C302: a layer of the other side becomes one that may be used on this side, or the chain around it changes."""
+    """C301, C302: replace a layer of the other side by one that is allowed on this side, or by its only argument."""
 
     def rule(desk: Desk, fault: Diagnostic) -> Iterator[Fix]:
         term = desk.page.term(span_of(fault).start)

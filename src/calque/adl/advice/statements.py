@@ -16,13 +16,13 @@ OTHER_SIDE = {
 
 
 def line(desk: Desk, start: int) -> Fix:
-    """The edit that takes a statement out, its lines with it."""
+    """The edit that removes a statement with its lines."""
     whole = desk.page.line_of(desk.page.statement(start))
     return desk.page.fix(whole.start, whole.end, "")
 
 
 def missing_side(desk: Desk, fault: Diagnostic) -> Iterator[Fix]:
-    """C120: rename a statement that may be the side; else add one that fits the other side."""
+    """C120: rename a statement that may be the side, or add one that fits the other side."""
     sides = fault.fields.get("sides")
     known = [str(side) for side in sides] if isinstance(sides, list | tuple) else []
     end = span_of(fault).start
@@ -34,7 +34,7 @@ def missing_side(desk: Desk, fault: Diagnostic) -> Iterator[Fix]:
 
 
 def taken(desk: Desk, fault: Diagnostic) -> Iterator[Fix]:
-    """C121: a number given to the name of a layer is meant for a setting."""
+    """C121: a number assigned to the name of a layer is meant for a setting."""
     at = span_of(fault)
     for meant in listed("settings").get(plain(str(fault.fields["name"])), ()):
         yield rename(desk, at, meant)
@@ -56,12 +56,12 @@ def parameters(desk: Desk, fault: Diagnostic) -> Iterator[Fix]:
 
 
 def version(desk: Desk, fault: Diagnostic) -> Iterator[Fix]:
-    """C125: the version there is."""
+    """C125: the existing version."""
     yield rename(desk, span_of(fault), str(fault.fields["version"]))
 
 
 def late(desk: Desk, fault: Diagnostic) -> Iterator[Fix]:
-    """C126: the setting moves before the first statement that uses it."""
+    """C126: move the setting before the first statement that uses it."""
     if not fault.related:
         return
     page = desk.page
@@ -73,7 +73,7 @@ def late(desk: Desk, fault: Diagnostic) -> Iterator[Fix]:
 
 
 def unread(desk: Desk, fault: Diagnostic) -> Iterator[Fix]:
-    """C127: a setting that is called otherwise, or one that is not needed."""
+    """C127: a setting with another name, or an unnecessary one."""
     at, name = span_of(fault), str(fault.fields["name"])
     meant = listed("settings").get(plain(name), ())
     near = difflib.get_close_matches(name, list(SETTINGS), n=1, cutoff=0.7)
@@ -100,7 +100,7 @@ def label_end(desk: Desk, fault: Diagnostic) -> Iterator[Fix]:
 
 
 def two_labels(desk: Desk, fault: Diagnostic) -> Iterator[Fix]:
-    """C128: the later label gets a name of its own."""
+    """C128: give the later label another name."""
     label = str(fault.fields["label"])
     at = span_of(fault)
     for match in re.finditer(rf"@\s*({re.escape(label)})\b", desk.page.body[at.start : at.end]):

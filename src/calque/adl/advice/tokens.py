@@ -1,4 +1,4 @@
-"""A text as tokens, for edits: where a term, its arguments, a statement begin and end. The text need not be valid."""
+"""A text as tokens, for edits: where terms, arguments and statements begin and end. The text may be faulty."""
 
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -39,7 +39,7 @@ class TermTokens:
 
 
 class TokenPage:
-    """A text that is to be edited."""
+    """A text to edit."""
 
     def __init__(self, text: Text):
         self.text, self.body = text, text.body
@@ -58,27 +58,22 @@ class TokenPage:
         return Fix(Span(self.text, start, end), replacement)
 
     def spaced(self, start: int, end: int, replacement: str) -> Fix:
-        """The same, with a space on either side where the text has none."""
+        """As `fix`, with a space on each side where the text has none."""
         before = "" if start == 0 or self.body[start - 1].isspace() else " "
         after = "" if end == len(self.body) or self.body[end].isspace() else " "
         return self.fix(start, end, f"{before}{replacement}{after}")
 
     def token(self, offset: int) -> int | None:
-        """The number of the token that begins there."""
+        """The number of the token that begins at a place."""
         return self._index.get(offset)
 
     def before(self, offset: int) -> int | None:
-        """The number of the last token that ends there or earlier."""
-        found = None
-        for k, token in enumerate(self.tokens):
-            if token.end > offset:
-                break
-            found = k
-        return found
+        """The number of the last token that ends at a place or before it."""
+        return max((k for k, token in enumerate(self.tokens) if token.end <= offset), default=None)
 
     @cached_property
     def _partner(self) -> dict[int, int]:
-        """Of every bracket that has one, the number of the other, either way."""
+        """For each bracket of a pair, the number of the other bracket."""
         opened: list[int] = []
         partner: dict[int, int] = {}
         for k, token in enumerate(self.tokens):
@@ -99,7 +94,7 @@ class TokenPage:
         return max(pairs, default=None)
 
     def term(self, offset: int) -> TermTokens | None:
-        """The term whose name begins there."""
+        """The term whose name begins at a place."""
         k = self.token(offset)
         if k is None or self.tokens[k].kind != "name":
             return None
@@ -117,7 +112,7 @@ class TokenPage:
         return TermTokens(name.text, TokenPiece(offset, self.tokens[end].end), arguments, self.tokens[last].end)
 
     def term_ending(self, k: int) -> int | None:
-        """The number of the token that the term which ends in token k begins with."""
+        """The number of the first token of the term that ends with token k."""
         if self.tokens[k].kind == ")":
             opened = self.partner(k)
             if opened is None or opened == 0:
@@ -126,14 +121,14 @@ class TokenPage:
         return k if self.tokens[k].kind in ("name", "number") else None
 
     def calling(self, k: int) -> TermTokens | None:
-        """The term among whose arguments token k stands."""
+        """The term that has token k in its arguments."""
         pair = self.around(k)
         if pair is None or pair[0] == 0:
             return None
         return self.term(self.tokens[pair[0] - 1].start)
 
     def parts(self, first: int, last: int, marks: tuple[str, ...] = (",",)) -> Iterator[tuple[int, int]]:
-        """The tokens [first, last) cut at marks outside of brackets, as ranges that are not empty."""
+        """The tokens [first, last) split at marks outside brackets, as ranges that are not empty."""
         begin = k = first
         while k < last:
             kind = self.tokens[k].kind
@@ -157,7 +152,7 @@ class TokenPage:
                 yield ArgumentTokens(None, at, at)
 
     def argument(self, offset: int) -> tuple[TermTokens, int] | None:
-        """The innermost term with an argument that holds this place, and the argument's number."""
+        """The innermost term with an argument at this place, and the argument's number."""
         k = self.token(offset)
         term = self.calling(k) if k is not None else None
         if term is None:
@@ -166,7 +161,7 @@ class TokenPage:
         return None if number is None else (term, number)
 
     def without(self, term: TermTokens, number: int) -> Fix:
-        """The edit that takes an argument out, and with the last one the brackets."""
+        """The edit that removes an argument, and the brackets where it is the only one."""
         arguments = term.arguments or ()
         if len(arguments) == 1:
             return self.fix(term.at.start + len(term.name), term.at.end, "")
@@ -182,7 +177,7 @@ class TokenPage:
         return self.fix(end, end, f", {written}")
 
     def statement(self, offset: int) -> TokenPiece:
-        """The statement that holds a place, without the end of its line."""
+        """The statement at a place, without the end of its line."""
         start, end = 0, len(self.body)
         for token in self.tokens:
             if token.kind == "newline":

@@ -12,7 +12,7 @@ WHOLE = re.compile(r"(?<![\w.])[0-9]+(?![\w.])")
 
 
 def literals(desk: Desk, number: int, replacements: Iterator[int] | list[int], near: int) -> Iterator[Fix]:
-    """The places where a number is written, those nearest to a place first, with other numbers there."""
+    """Edits that replace a number wherever it is written, the places nearest to `near` first."""
     places = [m for m in WHOLE.finditer(desk.page.body) if int(m[0]) == number]
     others = list(replacements)
     for match in sorted(places, key=lambda m: abs(m.start() - near)):
@@ -25,7 +25,7 @@ def literals(desk: Desk, number: int, replacements: Iterator[int] | list[int], n
 
 
 def adds(desk: Desk, fault: Diagnostic) -> Iterator[Fix]:
-    """C201: the chain of another width ends in `linear`."""
+    """C201: end the chain of another width in `linear`."""
     widths = fault.fields.get("widths")
     numbers = [int(w) for w in widths] if isinstance(widths, list | tuple) else []
     at = span_of(fault)
@@ -34,14 +34,14 @@ def adds(desk: Desk, fault: Diagnostic) -> Iterator[Fix]:
     if not arguments or not numbers:
         return
     for expected in dict.fromkeys((numbers[0], *numbers)):
-        # Through `res` and its relatives the one argument is the second chain.
+        # In `res` and similar definitions the one argument is the second chain.
         for argument in reversed(arguments):
             for layer in ("linear", f"linear({expected})"):
                 yield _behind(desk, argument.value, layer)
 
 
 def _behind(desk: Desk, chain: TokenPiece, layer: str) -> Fix:
-    """The edit that adds a layer to a chain; a short chain is written again, so that the help shows where."""
+    """The edit that adds a layer to a chain; the edit repeats a short chain, so that the help shows it."""
     written = desk.page.cut(chain)
     if len(written) <= 40:
         return desk.page.fix(chain.start, chain.end, f"{written} -> {layer}")
@@ -49,7 +49,7 @@ def _behind(desk: Desk, chain: TokenPiece, layer: str) -> Fix:
 
 
 def body_width(desk: Desk, fault: Diagnostic) -> Iterator[Fix]:
-    """C202: the body ends in `linear`."""
+    """C202: end the body in `linear`."""
     term = desk.page.term(span_of(fault).start)
     if term is not None and term.arguments:
         body = next((a for a in term.arguments if a.name == "body"), term.arguments[0])
@@ -74,7 +74,7 @@ def too_far(desk: Desk, fault: Diagnostic) -> Iterator[Fix]:
 
 
 def heads(desk: Desk, fault: Diagnostic) -> Iterator[Fix]:
-    """C205: the nearest number of heads that divides the width; of two alike the larger one."""
+    """C205: the nearest number of heads that divides the width; the larger of two that are equally near."""
     at = span_of(fault)
     number, width = int(str(fault.fields["heads"])), int(str(fault.fields["width"]))
     divisors = sorted(
@@ -94,7 +94,7 @@ def heads(desk: Desk, fault: Diagnostic) -> Iterator[Fix]:
 
 
 def unprojected(desk: Desk, fault: Diagnostic) -> Iterator[Fix]:
-    """C206: queries that are projected have any width."""
+    """C206: project the queries, which may then have any width."""
     term = desk.page.term(span_of(fault).start)
     for argument in (term.arguments or ()) if term else ():
         if argument.name == "project":
@@ -102,7 +102,7 @@ def unprojected(desk: Desk, fault: Diagnostic) -> Iterator[Fix]:
 
 
 def stateless(desk: Desk, fault: Diagnostic) -> Iterator[Fix]:
-    """C207: the label moves to the cell in the brackets before it; else a start from zeros, which is also for C208."""
+    """C207: move the label to the cell in the brackets before it. C207, C208: start from zeros."""
     label = str(fault.fields.get("label", "")).partition("[")[0]
     tokens = desk.page.tokens
     for k in range(1, len(tokens) - 1):
@@ -114,10 +114,10 @@ def stateless(desk: Desk, fault: Diagnostic) -> Iterator[Fix]:
 
 
 def window(desk: Desk, fault: Diagnostic) -> Iterator[Fix]:
-    """C209: what is about a window needs one."""
-    found = desk.page.argument(span_of(fault).start)
-    if found is not None:
-        yield desk.page.with_argument(found[0], "window=10")
+    """C209: an argument of a window needs a window."""
+    place = desk.page.argument(span_of(fault).start)
+    if place is not None:
+        yield desk.page.with_argument(place[0], "window=10")
 
 
 def hidden(desk: Desk, fault: Diagnostic) -> Iterator[Fix]:
@@ -130,21 +130,21 @@ def hidden(desk: Desk, fault: Diagnostic) -> Iterator[Fix]:
 
 
 def centre(desk: Desk, fault: Diagnostic) -> Iterator[Fix]:
-    """C211: what is about a predicted centre needs one."""
-    found = desk.page.argument(span_of(fault).start)
-    if found is not None:
-        yield desk.page.with_argument(found[0], "center=predict")
+    """C211: an argument of a predicted centre needs a predicted centre."""
+    place = desk.page.argument(span_of(fault).start)
+    if place is not None:
+        yield desk.page.with_argument(place[0], "center=predict")
 
 
 def removed(desk: Desk, fault: Diagnostic) -> Iterator[Fix]:
     """C216, C304: remove the argument, or the one that it contradicts."""
-    found = desk.page.argument(span_of(fault).start)
-    if found is None:
+    place = desk.page.argument(span_of(fault).start)
+    if place is None:
         return
-    for number, argument in enumerate(found[0].arguments or ()):
+    for number, argument in enumerate(place[0].arguments or ()):
         if argument.name == "floor":
-            yield desk.page.without(found[0], number)
-    yield desk.page.without(*found)
+            yield desk.page.without(place[0], number)
+    yield desk.page.without(*place)
 
 
 def even(desk: Desk, fault: Diagnostic) -> Iterator[Fix]:
@@ -154,21 +154,21 @@ def even(desk: Desk, fault: Diagnostic) -> Iterator[Fix]:
 
 
 def nothing(desk: Desk, fault: Diagnostic) -> Iterator[Fix]:
-    """C402: one copy at least."""
+    """C402: at least one copy."""
     yield rename(desk, span_of(fault), "1")
 
 
 def bounds(desk: Desk, fault: Diagnostic) -> Iterator[Fix]:
     """C403, C404: a percentage as a share, or the nearest bound."""
     at = span_of(fault)
-    low, high, found = (float(str(fault.fields[name])) for name in ("low", "high", "found"))
-    if fault.code == "C404" and 1 < found <= 100:
-        yield rename(desk, at, repr(found / 100))
-    if high == 1 and found == 1:
+    low, high, number = (float(str(fault.fields[name])) for name in ("low", "high", "found"))
+    if fault.code == "C404" and 1 < number <= 100:
+        yield rename(desk, at, repr(number / 100))
+    if high == 1 and number == 1:
         yield rename(desk, at, "0.1")
-    if found > 100 * high:
+    if number > 100 * high:
         yield from without_argument(desk, at.start)
-    bound = high if found > high else low
+    bound = high if number > high else low
     yield rename(desk, at, str(int(bound)) if bound == int(bound) else repr(bound))
     yield from without_argument(desk, at.start)
 

@@ -48,14 +48,14 @@ def not_a_layer(desk: Desk, fault: Diagnostic) -> Iterator[Fix]:
 
 
 def word(desk: Desk, fault: Diagnostic) -> Iterator[Fix]:
-    """C114: one of a few words, spelt otherwise."""
+    """C114: one of a few words, with another spelling."""
     at = span_of(fault)
-    found = desk.page.cut(at)
+    written = plain(desk.page.cut(at))
     choices = fault.fields.get("choices")
     known = choices if isinstance(choices, tuple | list) else ()
-    definitions = listed("definitions").get(plain(found), ())
+    meanings = (*listed("words").get(written, ()), *listed("definitions").get(written, ()))
     for choice in known:
-        if plain(str(choice)) in (plain(found), *map(plain, (*listed("words").get(plain(found), ()), *definitions))):
+        if plain(str(choice)) in (written, *map(plain, meanings)):
             yield rename(desk, at, str(choice))
     if fault.fix is not None:
         yield fault.fix
@@ -63,19 +63,19 @@ def word(desk: Desk, fault: Diagnostic) -> Iterator[Fix]:
 
 
 def one_chain(desk: Desk, fault: Diagnostic) -> Iterator[Fix]:
-    """C109: a single chain needs no joining; the sum of one chain and its input is `res`."""
-    found = desk.page.argument(span_of(fault).start)
-    if found is None or not found[0].arguments:
+    """C109: a single chain needs no joining; the sum of a chain and its input is `res`."""
+    place = desk.page.argument(span_of(fault).start)
+    if place is None or not place[0].arguments:
         return
-    term = found[0]
-    inside = desk.page.cut(found[0].arguments[0].value)
+    term = place[0]
+    inside = desk.page.cut(place[0].arguments[0].value)
     if term.name == "add":
         yield desk.page.fix(term.at.start, term.at.end, f"res({inside})")
     yield desk.page.fix(term.at.start, term.at.end, inside)
 
 
 def exclude(desk: Desk, fault: Diagnostic) -> Iterator[Fix]:
-    """C111: remove one of two that exclude each other."""
+    """C111: remove one of two arguments that exclude each other."""
     yield from without_argument(desk, span_of(fault).start)
 
 
@@ -89,7 +89,7 @@ def both(desk: Desk, fault: Diagnostic) -> Iterator[Fix]:
 
 
 def state_chain(desk: Desk, fault: Diagnostic) -> Iterator[Fix]:
-    """C118: remove the chain behind a state."""
+    """C118: remove the chain after a state."""
     at = span_of(fault)
     head, arrow, _ = desk.page.cut(at).partition("->")
     if arrow:
@@ -97,7 +97,7 @@ def state_chain(desk: Desk, fault: Diagnostic) -> Iterator[Fix]:
 
 
 def point(desk: Desk, fault: Diagnostic) -> Iterator[Fix]:
-    """C129: a point of the encoder that is called otherwise."""
+    """C129: a point of the encoder with another name."""
     at = span_of(fault)
     if fault.fix is not None:
         yield fault.fix
@@ -107,7 +107,7 @@ def point(desk: Desk, fault: Diagnostic) -> Iterator[Fix]:
 
 
 def index_missing(desk: Desk, fault: Diagnostic) -> Iterator[Fix]:
-    """C130: in a repetition the copy of the same number, elsewhere the first one."""
+    """C130: inside a repetition the copy with the same number, elsewhere the first copy."""
     at = span_of(fault)
     match = re.match(r"@\s*\w+", desk.page.body[at.start :])
     if match is not None:
@@ -116,7 +116,7 @@ def index_missing(desk: Desk, fault: Diagnostic) -> Iterator[Fix]:
 
 
 def index_extra(desk: Desk, fault: Diagnostic) -> Iterator[Fix]:
-    """C131: no index where there is one point."""
+    """C131: remove the index of a single point."""
     at = span_of(fault)
     match = re.match(r"@\s*\w+(\s*\[[^\]]*\])", desk.page.body[at.start :])
     if match is not None:
@@ -124,7 +124,7 @@ def index_extra(desk: Desk, fault: Diagnostic) -> Iterator[Fix]:
 
 
 def index_range(desk: Desk, fault: Diagnostic) -> Iterator[Fix]:
-    """C132: the nearest copy there is."""
+    """C132: the nearest existing copy."""
     at = span_of(fault)
     match = re.match(r"@\s*\w+\s*\[([^\]]*)\]", desk.page.body[at.start :])
     count, index = (int(str(fault.fields[name])) for name in ("count", "index"))

@@ -1,4 +1,4 @@
-"""The rows of a paper's tables as texts. What the paper prints beside them is in `calque.papers`."""
+"""The rows of a paper's tables as texts. The printed figures are in `calque.papers`."""
 
 import re
 import textwrap
@@ -16,9 +16,9 @@ Keys = Mapping[str, Any]
 class RowText:
     """A row as a definition.
 
-    texts     at the sizes that the paper takes for each language pair of the table; those of the first pair come first
-    written   as the file has it, at the sizes of no pair
-    model_of  the earlier row of the table whose model this one decodes in another way; None for a row that is trained
+    texts     the text for each language pair of the table, at the sizes that the paper uses for it; the first pair comes first
+    written   the text with the settings of the file alone
+    model_of  the earlier row of the table whose model this row decodes in another way; None for a row that is trained
     models    how many of these models decode together
     """
 
@@ -48,7 +48,7 @@ class TableTexts:
         self.own: dict[str, set[str]] = {}
 
     def row(self, table: str, key: str, entry: Keys, pairs: Collection[str]) -> RowText:
-        """A row of a table with columns of these language pairs. Raises ValueError, with the place."""
+        """A row of a table with columns for these language pairs. Raises ValueError with the name of the row."""
         where = f"{table}/{key}"
         same, sides = entry.get("same"), [entry.get("encoder"), entry.get("decoder")]
         if (same is None) == (None in sides) or (same is not None and sides != [None, None]):
@@ -66,7 +66,7 @@ class TableTexts:
         return RowText(name, entry["label"], note, texts, comment + body, model if models else None, models)
 
     def _body(self, where: str, entry: Keys) -> str:
-        """The text of a row with its own settings, at the sizes of no pair; later rows can take it over."""
+        """The text of a row with its own settings, before the sizes of a pair; later rows can take it over."""
         same, own = entry.get("same"), entry.get("settings", {})
         if same is None:
             body = self._with_statements(f"encoder = {entry['encoder']}\ndecoder = {entry['decoder']}\n")
@@ -85,13 +85,13 @@ class TableTexts:
         return body
 
     def _sized(self, body: str, pair: str, own: Collection[str]) -> str:
-        """A text at the sizes of a pair; settings of the row itself, or of the row whose text it takes over, keep their values."""
+        """A text at the sizes of a pair; settings that the row or the row before it gives keep their values."""
         for name, value in self.sizes[pair].items():
             body = body if name in own else _with(body, name, value) or body
         return body
 
     def _with_statements(self, sides: str) -> str:
-        """The text of two sides: before them the settings and definitions that they read."""
+        """The text of both sides, after the settings and definitions that they use."""
         for head, value in reversed(self.statements.items()):
             name = head.partition("(")[0]
             if name in SETTINGS or re.search(rf"\b{name}\b", sides):
@@ -100,7 +100,7 @@ class TableTexts:
 
 
 def place(table: str) -> str:
-    """Where a table stands in its paper, as one says it: `table 3` of `table3`, `section 5.3` of `section5.3`."""
+    """The name of a table in prose: `table 3` for `table3`, `section 5.3` for `section5.3`."""
     return re.sub(r"^([a-z]+)(?=\d)", r"\1 ", table)
 
 
