@@ -143,6 +143,18 @@ def align(
     n, m = np.array([len(x) for x in f]), np.array([len(x) for x in e])
     shapes = _PairShapes(m, n)
     words, blocks = _blocks(f, e, shapes, m * (n + 1))
+    theta, tension, history = _train(words, blocks, shapes, settings)
+    prior = shapes.prior(tension, settings.null)
+    best = np.concatenate([_best(theta[b.pair] * prior[b.place], b) for b in blocks])
+    for k, row in zip(usable, np.split(best, np.cumsum(m)[:-1]), strict=True):
+        sources[k] = row.tolist()
+    return AlignedDirection(sources, tension, tuple(history))
+
+
+def _train(
+    words: Whole, blocks: Sequence[_Block], shapes: _PairShapes, settings: AlignerSettings
+) -> tuple[Floats, float, list[float]]:
+    """EM: theta of every pair of words, lambda, and log p(e | f) before each iteration. Model 1 has lambda = 0."""
     theta = np.full(len(words), 1 / len(np.unique(words & _LOW)))
     tension, history = 0.0, []
     first_of_word = np.flatnonzero(np.diff(words >> 32, prepend=-1))
@@ -155,11 +167,7 @@ def align(
         theta = _normalised(counts, first_of_word, size, settings.alpha)
         if iteration >= settings.model1:
             tension = shapes.fit(cells, tension)
-    prior = shapes.prior(tension, settings.null)
-    best = np.concatenate([_best(theta[b.pair] * prior[b.place], b) for b in blocks])
-    for k, row in zip(usable, np.split(best, np.cumsum(m)[:-1]), strict=True):
-        sources[k] = row.tolist()
-    return AlignedDirection(sources, tension, tuple(history))
+    return theta, tension, history
 
 
 def _expect(theta: Floats, prior: Floats, blocks: Sequence[_Block]) -> tuple[Floats, Floats, float]:

@@ -66,14 +66,14 @@ class Analysis:
     settings: AnalysisSettings
     command: str
     tell: Tell = field(default=lambda _: None)
-    kept: AnalysisCache = field(default_factory=AnalysisCache)
+    cache: AnalysisCache = field(default_factory=AnalysisCache)
 
     @cached_property
     def subjects(self) -> list[AnalysedRun]:
         """The runs. Raises `NotDrawn` where none is given, and what `open_subjects` raises."""
         if not self.folders:
             raise NotDrawn("no run is given")
-        return open_subjects(self.folders, self.settings.text, self.settings.lines, self.kept)
+        return open_subjects(self.folders, self.settings.text, self.settings.lines, self.cache)
 
     @property
     def text(self) -> ReferenceText:
@@ -170,7 +170,7 @@ class Analysis:
         for subject in self.subjects:
             source = [subject.fingerprint, [list(vars(pair).values()) for pair in self.pairs]]
             name = stem("contrast", subject.name)
-            found[subject.name], _ = self.kept.part(name, source, partial(decide, subject.run, self.pairs))
+            found[subject.name], _ = self.cache.part(name, source, partial(decide, subject.run, self.pairs))
             self.tell(f"{subject.name}: {len(self.pairs):,} contrastive pairs")
         return found
 

@@ -5,7 +5,7 @@ import statistics
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 
-from calque.analyse import contrast, curves, gold, heads, lengths, matrices, pareto, sides, sweeps, timing
+from calque.analyse import contrast, curves, decode_time, gold, heads, lengths, matrices, pareto, sides, sweeps
 from calque.analyse import unknown_words as unknown
 from calque.analyse.analysis import Analysis
 from calque.analyse.drawn import DrawnFigure, NotDrawn, Table
@@ -100,8 +100,8 @@ def _differences(a: Analysis) -> Found:
 
 def _decode_time(a: Analysis) -> Found:
     systems = {s.name: (lambda line, s=s: s.run.translate([line])[0]) for s in a.subjects}
-    table = timing.decode_times(a.text.sources, systems, a.settings.buckets, a.settings.equal)
-    return [timing.draw(table, f"beam {beams(a.subjects)}", a.machine["machine"])]
+    table = decode_time.decode_times(a.text.sources, systems, a.settings.buckets, a.settings.equal)
+    return [decode_time.draw(table, f"beam {beams(a.subjects)}", a.machine["machine"])]
 
 
 _AXES = {

@@ -46,8 +46,8 @@ class ReferenceText:
 class AnalysedRun:
     """A run by its short name. What it translates is computed when first asked for, and kept."""
 
-    def __init__(self, name: str, folder: Path, text: ReferenceText, kept: AnalysisCache | None = None):
-        self.name, self.folder, self.text, self.kept = name, folder, text, kept or AnalysisCache()
+    def __init__(self, name: str, folder: Path, text: ReferenceText, cache: AnalysisCache | None = None):
+        self.name, self.folder, self.text, self.cache = name, folder, text, cache or AnalysisCache()
         self.run = api.load(folder)
 
     @cached_property
@@ -95,7 +95,7 @@ class AnalysedRun:
             return [found, time.perf_counter() - began]
 
         source = [self.fingerprint, self.text.sources, torch.get_num_threads()]
-        (found, seconds), _ = self.kept.part(stem("translations", self.name), source, make)
+        (found, seconds), _ = self.cache.part(stem("translations", self.name), source, make)
         return [Translation(text, tuple(ids), score, logp) for text, ids, score, logp in found], seconds
 
     @property
@@ -177,15 +177,16 @@ def names_of(folders: Sequence[Path]) -> list[str]:
     for k, one in enumerate(parts):
         if one in parts[:k]:
             raise error("X820", Place(str(folders[k])))
-    found = []
-    for one in parts:
-        depth = 1
-        while depth < len(one) and (
-            one[-depth].isdigit() or any(one[-depth:] == other[-depth:] for other in parts if other != one)
-        ):
-            depth += 1
-        found.append("/".join(one[-depth:]))
-    return found
+    return [_short_name(one, [other for other in parts if other != one]) for one in parts]
+
+
+def _short_name(parts: tuple[str, ...], others: Sequence[tuple[str, ...]]) -> str:
+    """As few of the last parts of a path as no other path ends in, of which the first is no number."""
+    for depth in range(1, len(parts)):
+        tail = parts[-depth:]
+        if not tail[0].isdigit() and all(other[-depth:] != tail for other in others):
+            return "/".join(tail)
+    return "/".join(parts)
 
 
 def common_text(folders: Sequence[Path], given: tuple[Path, Path] | None, lines: int) -> ReferenceText:
@@ -223,12 +224,12 @@ def _own_text(folder: Path) -> tuple[str, tuple[list[str], list[str]]]:
 
 
 def open_subjects(
-    folders: Sequence[Path], given: tuple[Path, Path] | None, lines: int, kept: AnalysisCache | None = None
+    folders: Sequence[Path], given: tuple[Path, Path] | None, lines: int, cache: AnalysisCache | None = None
 ) -> list[AnalysedRun]:
     """The runs of these folders on one text. Raises what `names_of`, `common_text` and `calque.load` raise."""
     names = names_of(folders)
     text = common_text(folders, given, lines)
-    found = [AnalysedRun(name, folder, text, kept) for name, folder in zip(names, folders, strict=True)]
+    found = [AnalysedRun(name, folder, text, cache) for name, folder in zip(names, folders, strict=True)]
     codecs: dict[str, tuple[Codec, Codec]] = {}
     for subject in found:
         # Runs of one corpus cut words alike: what one has cut, the others need not cut again.

@@ -154,10 +154,12 @@ class _History:
 def _run(
     scorer: Scorer, max_length: Tensor, settings: SearchSettings, prefix: _Prefix | None, lines: Tensor
 ) -> tuple[FinishedHypotheses, _History]:
+    """The search: the finished hypotheses of every sentence, and the steps that lead to them."""
     beam, exact, device = settings.beam, settings.exact_length, scorer.like.device
-    limit, before, lengths = _limits(max_length, exact, prefix, device)
-    longest = exact - 1 if exact else int(max_length.max())
-    state = scorer.start(settings.capacity or before + longest + 1, beam)
+    if exact:
+        max_length = torch.full_like(max_length, exact - 1)
+    limit, before, lengths = _limits(max_length.to(device), prefix)
+    state = scorer.start(settings.capacity or before + int(max_length.max()) + 1, beam)
     hidden, state, logp = _begin(scorer, state, len(limit), beam, prefix)
     rule = _rule(settings, SearchStart(scorer.like, limit, lines.to(device), lengths, logp, scorer.normalised))
     results = FinishedHypotheses(*(torch.zeros_like(x) for x in rule.stored()))
@@ -170,8 +172,7 @@ def _run(
         seen = _look(scorer, rule, hidden, state, beam, t, UNK if t < exact else EOS, closing)
         chosen, parents = rule.advance(seen, t, closing)
         history.steps.append((history.present, chosen, parents))
-        counts = [rule.done.sum()] if parents is None else [rule.done.sum(), (parents != same).sum()]
-        done, *moved = torch.stack(counts).tolist()  # the one wait for the device in a step
+        done, parents = _progress(rule.done, parents, same)
         if done == len(limit):
             break
         if done * DROP >= len(limit) and not settings.capacity:
@@ -181,19 +182,35 @@ def _run(
             state = state.keep(_rows(left, live[left]), left)
             rule.keep(left)
             limit, history.present, chosen = limit[left], history.present[left], chosen[left]
-        elif any(moved) and parents is not None:
+        elif parents is not None:
             state = state.select(_rows(torch.arange(len(limit), device=device), parents))
         hidden, state = scorer.read(chosen.view(-1, 1), state, before + t + 1, beam, None)
-        hidden = tuple(z[:, 0] for z in hidden)
+        hidden = _next(hidden)
     history.copy(rule.stored(), results)
     return results, history
 
 
+def _progress(
+    done: Bool[Tensor, " b"], parents: Int[Tensor, "b K"] | None, same: Int[Tensor, " K"]
+) -> tuple[int, Int[Tensor, "b K"] | None]:
+    """How many sentences are done, and the parents, None where every hypothesis extends itself.
+
+    The one wait for the device in a step.
+    """
+    counts = [done.sum()] if parents is None else [done.sum(), (parents != same).sum()]
+    finished, *moved = torch.stack(counts).tolist()
+    return finished, parents if any(moved) else None
+
+
+def _next(hidden: Hidden) -> Hidden:
+    """z of the only position that was read."""
+    return tuple(z[:, 0] for z in hidden)
+
+
 def _limits(
-    max_length: Tensor, exact: int, prefix: _Prefix | None, device: torch.device
+    limit: Int[Tensor, " B"], prefix: _Prefix | None
 ) -> tuple[Int[Tensor, " B"], int, Int[Tensor, " B"] | None]:
     """M of each sentence, at least its prefix; the longest prefix; the lengths of the prefixes."""
-    limit = (torch.full_like(max_length, exact - 1) if exact else max_length).to(device)
     if prefix is None:
         return limit, 0, None
     return torch.maximum(limit, prefix.lengths), prefix.longest, prefix.lengths
@@ -207,7 +224,7 @@ def _begin(
     words = torch.full((sentences, 1), BOS, device=device)
     if prefix is None:
         hidden, state = scorer.read(words.repeat_interleave(beam, 0), state, 1, beam, None)
-        return tuple(z[:, 0] for z in hidden), state, None
+        return _next(hidden), state, None
     words = torch.cat([words, prefix.words], 1).repeat_interleave(beam, 0)
     mask = None if prefix.mask is None else prefix.mask.repeat_interleave(beam, 0)
     hidden, state = scorer.read(words, state, prefix.longest + 1, beam, mask)

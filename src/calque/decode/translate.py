@@ -67,21 +67,25 @@ def translate_lines(
     therefore decides between two equally good words. With `invariant` the shape of a batch follows from the lengths of its
     sentences, and a translation depends on its line alone, bit for bit; this costs time. Words are then selected by sentence.
     """
+    done = progress or (lambda lines: None)
     sentences = sentences_of(loaded, asked, first, warn)
-    numbers = np.flatnonzero([all(len(ids) for ids in s.sources) for s in sentences])
+    numbers = np.flatnonzero([all(map(len, s.sources)) for s in sentences])
     results = [[EMPTY] for _ in asked]
     for batch in _batches(loaded, [sentences[i] for i in numbers], n_best, invariant):
         rows = numbers[batch]
         each = translate_batch(loaded, [sentences[i] for i in rows], n_best, SLAB if invariant else 0)
         for i, translations in zip(rows, each, strict=True):
             results[i] = translations or [EMPTY]
-        if progress is not None:
-            progress(len(rows))
-    if progress is not None:
-        progress(len(asked) - len(numbers))
+        done(len(rows))
+    done(len(asked) - len(numbers))
     if loaded.decode.replace_unknown:
-        return replace_unknown(loaded, [one if isinstance(one, str) else one[0] for one in asked], results, invariant)
+        return replace_unknown(loaded, list(map(_source, asked)), results, invariant)
     return results
+
+
+def _source(line: InputLine) -> str:
+    """The text to translate, without its prefix."""
+    return line if isinstance(line, str) else line[0]
 
 
 def _batches(loaded: Translator, sentences: Sequence[Sentence], n_best: int, invariant: bool) -> list[Source]:

@@ -154,22 +154,17 @@ def verdict(relation: str, comparison: Comparison, *, margin: float = 0.5) -> st
 
     An absence is never shown by a large p alone: that is `undecided`, unless the interval is short enough.
     """
-    low, high = comparison.interval
-    better = comparison.delta
-    if not comparison.higher_is_better:
-        low, high, better = -high, -low, -better
-    if relation in ("<", "<="):
+    if relation not in RELATIONS:
+        raise ValueError(f"expected one of {RELATIONS}, found {relation}")
+    (low, high), better = comparison.interval, comparison.delta
+    # From here on positive means: in favour of the claim. Lower scores and the relations < and <= each turn the sign.
+    if comparison.higher_is_better == relation.startswith("<"):
         low, high, better = -high, -low, -better
     if relation in (">", "<"):
         if comparison.p >= comparison.level or better == 0:
             return UNDECIDED
         return HOLDS if better > 0 else FAILS
+    holds, fails = low > -margin, high < -margin
     if relation == "~":
-        if -margin < low and high < margin:
-            return HOLDS
-        return FAILS if low > margin or high < -margin else UNDECIDED
-    if relation in (">=", "<="):
-        if low > -margin:
-            return HOLDS
-        return FAILS if high < -margin else UNDECIDED
-    raise ValueError(f"expected one of {RELATIONS}, found {relation}")
+        holds, fails = holds and high < margin, fails or low > margin
+    return HOLDS if holds else FAILS if fails else UNDECIDED
