@@ -47,7 +47,6 @@ LONGEST_FILE, MEDIAN_FILE = 350, 120
 LONGEST_FUNCTION, MOST_BRANCHES = 40, 12
 # Functions that still are longer or decide more.
 OVER = {
-    "bench/decode.py:decode",
     "cli/bench.py:decode",
     "cli/reproduce.py:_requested",
     "cli/reproduce.py:add",

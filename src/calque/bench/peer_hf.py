@@ -45,7 +45,6 @@ class HuggingFace:
         )
         self.model = transformers.MarianMTModel(config).to(getattr(torch, size["precision"])).eval()
         self.optimiser: Any = None
-        self.versions = {"transformers": transformers.__version__, "torch": torch.__version__}
 
     def _padded(self, rows: "Rows") -> Any:
         width = max(map(len, rows))

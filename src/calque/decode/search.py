@@ -98,8 +98,8 @@ def search_with(
     with torch.inference_mode():
         prefix = _prefix(prefixes, width, scorer) if prefixes is not None and any(map(len, prefixes)) else None
         lines = torch.arange(len(max_length)) if lines is None else lines
-        stored, history = _run(scorer, max_length, settings, prefix, lines)
-        return _read(stored, history, settings.n_best, scorer.candidates, prefixes)
+        history = _run(scorer, max_length, settings, prefix, lines)
+        return _read(history, settings.n_best, scorer.candidates, prefixes)
 
 
 class _Prefix(NamedTuple):
@@ -124,28 +124,33 @@ def _prefix(prefixes: Sequence[Sequence[int]], width: int, scorer: Scorer) -> _P
 
 
 class _History:
-    """The words of every step, of the sentences then present, and which live hypotheses they extended."""
+    """The words of every step, of the sentences then present, and which live hypotheses they extended.
 
-    def __init__(self, sentences: int, beam: int, device: torch.device):
-        self.present = torch.arange(sentences, device=device)
+    `finished`: the finished hypotheses of all sentences.
+    """
+
+    def __init__(self, beam: int, stored: FinishedHypotheses):
+        self.finished = FinishedHypotheses(*map(torch.zeros_like, stored))
+        sentences = len(stored.end)
+        self.present = torch.arange(sentences, device=stored.end.device)
         self.shape = (sentences, beam)
         self.steps: list[tuple[Tensor, Tensor, Tensor | None]] = []
 
     def trace(self, stored: FinishedHypotheses) -> Int[Tensor, "T B K"]:
         """The words of stored hypotheses, position by position; past their ends anything."""
-        slot, found = stored.slot, []
+        slot, words_at = stored.slot, []
         for i in reversed(range(len(self.steps))):
             present, words, parents = self.steps[i]
             inside = stored.end >= i + 2
-            found.append(self._all(present, words).gather(1, slot))
+            words_at.append(self._all(present, words).gather(1, slot))
             if parents is not None:
                 slot = torch.where(inside, self._all(present, parents).gather(1, slot), slot)
-        return torch.stack(found[::-1])
+        return torch.stack(words_at[::-1])
 
-    def copy(self, stored: FinishedHypotheses, results: FinishedHypotheses) -> None:
-        """Put the finished hypotheses of the sentences present where they belong."""
-        for result, now in zip(results, stored, strict=True):
-            result.index_copy_(0, self.present, now)
+    def finish(self, stored: FinishedHypotheses) -> None:
+        """Copies the finished hypotheses of the sentences present."""
+        for values, of_present in zip(self.finished, stored, strict=True):
+            values.index_copy_(0, self.present, of_present)
 
     def _all(self, present: Tensor, x: Tensor) -> Tensor:
         return x.new_zeros(self.shape).index_copy_(0, present, x)
@@ -153,8 +158,8 @@ class _History:
 
 def _run(
     scorer: Scorer, max_length: Tensor, settings: SearchSettings, prefix: _Prefix | None, lines: Tensor
-) -> tuple[FinishedHypotheses, _History]:
-    """The search: the finished hypotheses of every sentence, and the steps that lead to them."""
+) -> _History:
+    """The search: its steps, and the finished hypotheses of every sentence."""
     beam, exact, device = settings.beam, settings.exact_length, scorer.like.device
     if exact:
         max_length = torch.full_like(max_length, exact - 1)
@@ -162,10 +167,9 @@ def _run(
     state = scorer.start(settings.capacity or before + int(max_length.max()) + 1, beam)
     hidden, state, logp = _begin(scorer, state, len(limit), beam, prefix)
     rule = _rule(settings, SearchStart(scorer.like, limit, lines.to(device), lengths, logp, scorer.normalised))
-    results = FinishedHypotheses(*(torch.zeros_like(x) for x in rule.stored()))
+    history = _History(beam, rule.stored())
     limit = limit if lengths is None else limit - lengths
     closes = {n + 1 for n in limit.tolist()}
-    history = _History(len(limit), beam, device)
     same = torch.arange(beam, device=device)
     for t in range(1, max(closes) + 1):
         closing = limit < t if t in closes else None
@@ -176,7 +180,7 @@ def _run(
         if done == len(limit):
             break
         if done * DROP >= len(limit) and not settings.capacity:
-            history.copy(rule.stored(), results)
+            history.finish(rule.stored())
             left = (~rule.done).nonzero()[:, 0]
             live = same.expand_as(chosen) if parents is None else parents
             state = state.keep(_rows(left, live[left]), left)
@@ -186,8 +190,8 @@ def _run(
             state = state.select(_rows(torch.arange(len(limit), device=device), parents))
         hidden, state = scorer.read(chosen.view(-1, 1), state, before + t + 1, beam, None)
         hidden = _next(hidden)
-    history.copy(rule.stored(), results)
-    return results, history
+    history.finish(rule.stored())
+    return history
 
 
 def _progress(
@@ -273,20 +277,17 @@ def _rows(sentences: Int[Tensor, " c"], parents: Int[Tensor, "c K"]) -> Int[Tens
 
 
 def _read(
-    stored: FinishedHypotheses,
-    history: _History,
-    n_best: int,
-    candidates: Candidates,
-    prefixes: Sequence[Sequence[int]] | None,
+    history: _History, n_best: int, candidates: Candidates, prefixes: Sequence[Sequence[int]] | None
 ) -> Hypotheses:
-    stored = FinishedHypotheses(*(x[:, :n_best] for x in stored))
+    """The finished hypotheses as Python values, with their words."""
+    stored = FinishedHypotheses(*(x[:, :n_best] for x in history.finished))
     words = candidates.words(history.trace(stored)).permute(1, 2, 0).tolist()
     scores, logps, ends = stored.score.tolist(), stored.logp.tolist(), stored.end.tolist()
-    found = Hypotheses([], [], [])
+    hypotheses = Hypotheses([], [], [])
     for b in range(len(scores)):
         full = [k for k in range(len(scores[b])) if scores[b][k] != -torch.inf]
         before = [] if prefixes is None else list(prefixes[b])
-        found.tokens.append([before + words[b][k][: ends[b][k] - 1] for k in full])
-        found.scores.append([scores[b][k] for k in full])
-        found.logps.append([logps[b][k] for k in full])
-    return found
+        hypotheses.tokens.append([before + words[b][k][: ends[b][k] - 1] for k in full])
+        hypotheses.scores.append([scores[b][k] for k in full])
+        hypotheses.logps.append([logps[b][k] for k in full])
+    return hypotheses
