@@ -1,6 +1,5 @@
 """Learning curves: the logs of runs over updates, target tokens and seconds (Luong 2015, figure 5; Zhang 2018, figure 5)."""
 
-import json
 import math
 from collections.abc import Mapping, Sequence
 from itertools import cycle
@@ -8,7 +7,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from calque.analyse.canvas import DASHES, Panels, lines_of
-from calque.analyse.drawn import DrawnFigure, NotDrawn, Table
+from calque.analyse.drawn import Cell, DrawnFigure, NotDrawn, Table
+from calque.ground.json_lines import json_lines
 from calque.run.folder import LOG
 
 if TYPE_CHECKING:
@@ -16,33 +16,23 @@ if TYPE_CHECKING:
 
 AXES = (("update", "updates"), ("tokens", "target tokens"), ("seconds", "training seconds"))
 TRAIN = "training"
+LogLine = Mapping[str, Any]
+"""A line of a run's log."""
 
 
-def read_log(folder: Path) -> list[dict[str, Any]]:
-    """The lines of a run's log; a torn last line, of a training that is under way, is left out."""
-    found = []
-    try:
-        text = (folder / LOG).read_text(encoding="utf-8", errors="replace")
-    except OSError:
-        return []
-    for line in text.split("\n"):
-        try:
-            values = json.loads(line)
-        except ValueError:
-            continue
-        if isinstance(values, dict):
-            found.append(values)
-    return found
+def read_log(folder: Path) -> Sequence[LogLine]:
+    """The lines of a run's log, without the incomplete last line of a training that still runs."""
+    return json_lines(folder / LOG)
 
 
-def learning_curves(logs: Mapping[str, Sequence[Mapping[str, Any]]]) -> Table:
+def learning_curves(logs: Mapping[str, Sequence[LogLine]]) -> Table:
     """The negative log-likelihood per token, in nats, of each run and set of text.
 
-    Tokens are target tokens trained on, end symbols included: the sum over the log's windows of rate times seconds; between two
-    lines they grow with the seconds. Seconds are those of training, validation left out. A validation line may name its set.
+    Tokens are the target tokens trained on, end symbols included: the sum over the log's windows of rate times seconds; between
+    two lines they grow with the seconds. Seconds are those of training, without validation. A validation line may name its set.
     """
     columns = ("run", "set", "update", "tokens", "seconds", "nll", "bleu")
-    rows: list[tuple[Any, ...]] = []
+    rows: list[tuple[Cell, ...]] = []
     for run, lines in logs.items():
         clock = _clock(lines)
         for line in lines:
@@ -54,13 +44,13 @@ def learning_curves(logs: Mapping[str, Sequence[Mapping[str, Any]]]) -> Table:
     return Table.of(columns, rows)
 
 
-def mean_speed(lines: Sequence[Mapping[str, Any]]) -> float | None:
+def mean_speed(lines: Sequence[LogLine]) -> float | None:
     """Target tokens per second of training, over the whole log; None without a line of training."""
     seconds, tokens = _clock(lines)[-1]
     return tokens / seconds if seconds else None
 
 
-def _clock(lines: Sequence[Mapping[str, Any]]) -> list[tuple[float, float]]:
+def _clock(lines: Sequence[LogLine]) -> list[tuple[float, float]]:
     """Seconds, and the target tokens trained on until then, at each line of training."""
     clock = [(0.0, 0.0)]
     for line in lines:
@@ -71,7 +61,7 @@ def _clock(lines: Sequence[Mapping[str, Any]]) -> list[tuple[float, float]]:
 
 
 def _at(clock: Sequence[tuple[float, float]], seconds: float) -> float:
-    """Tokens after so many seconds: linear between two lines, and behind the last one at its pace."""
+    """Tokens after so many seconds: linear between two lines, and after the last one at its speed."""
     after = next((k for k, (s, _) in enumerate(clock) if s >= seconds and k), len(clock) - 1)
     if after == 0:
         return 0.0
@@ -88,7 +78,7 @@ def draw(table: Table) -> DrawnFigure:
     for axes, (name, label) in zip(canvas.axes, AXES, strict=True):
         _panel(axes, table, name, sets)
         axes.set_xlabel(label)
-        canvas.counted(axes)
+        canvas.shorten_counts(axes)
     canvas.legend()
     named = f"s {', '.join(sets)}" if len(sets) > 1 else ""
     return DrawnFigure(
@@ -100,7 +90,7 @@ def draw(table: Table) -> DrawnFigure:
         table,
         *canvas.files(),
         "The lower a line, the better the run predicts the text; where a thin line falls while the line with marks rises, the run "
-        "overfits, and where both still fall at the end, it was stopped too early.",
+        "overfits, and where both still fall at the end, training ended too early.",
     )
 
 

@@ -120,7 +120,9 @@ def draw(name: str, table: Table, where: str) -> DrawnFigure:
     for line in table.each("line"):
         points = table.where(line=line)
         spread = np.nan_to_num(points.numbers("deviation"))
-        axes.errorbar(points.column(name), points.column(score), spread, label=line, lw=1.3, capsize=2, **style[line])
+        axes.errorbar(
+            points.numbers(name), points.numbers(score), spread, label=str(line), lw=1.3, capsize=2, **style[line]
+        )
     label = f"number {name[1:]} in the row's name" if name.startswith("#") else name
     axes.set_xlabel(label)
     if len(values := sorted(set(table.numbers(name)))) < 15:
