@@ -1,23 +1,23 @@
-"""Search over `Model.step`: tensor operations only, no Python per sentence or word inside a step.
+"""Search over `Model.step`: a step consists of tensor operations, without Python loops over sentences or words.
 
 The rule, for a sentence with limit M (words, end symbol left out) and a beam of K, at step t = 1, 2, ...:
 
-1. Candidates are the K live hypotheses, each extended by every word but PAD and BOS; at t = M + 1 by EOS alone. At
-   t = 1 there is one live hypothesis, the empty one. The best 2K by log-probability and word penalty, which every word
-   has but EOS, are looked at; equals in the order of the live hypothesis, then of the word's id.
-2. Those among the best K that end in EOS are finished. The K best finished ones by score are stored, of equals the
-   older.
-3. The best K that do not end in EOS are live. One that ends in EOS but is not among the best K is dropped.
+1. Candidates are the K live hypotheses, each extended by every word except PAD and BOS; at t = M + 1 by EOS alone. At
+   t = 1 there is one live hypothesis, the empty one. The best 2K by log-probability and word penalty (of every word
+   except EOS) are considered; equals in the order of the live hypotheses, then of the words' ids.
+2. Those among the best K that end in EOS are finished. The K best finished ones by score are stored; of equals the
+   older ones.
+3. The best K that do not end in EOS are live. A candidate that ends in EOS but is not among the best K is dropped.
 4. The sentence is done when t = M + 1, or
    none          the n_best-th stored hypothesis is as good as the best live one can become within M words;
    length, gnmt  K hypotheses are stored (Gehring et al. 2017).
 
 The score of a finished hypothesis of T words, EOS included, is s = logp + word_penalty * (T - 1) (none), s / T^alpha
-(length), s / ((5 + T)/6)^alpha (gnmt). With K = 1 this is greedy search, which is done at its first EOS. Every decision is
-made within a sentence, so that what it becomes does not depend on its batch.
+(length), s / ((5 + T)/6)^alpha (gnmt). With K = 1 this is greedy search, which is done at its first EOS. Every decision
+concerns one sentence, so that its translation does not depend on its batch.
 
-A sentence with a forced prefix of P words starts at t = P + 1, its log-probability counted; where P > M, at its limit. In
-the program t counts from the end of the prefix, so that all sentences of a batch go in step.
+A sentence with a forced prefix of P words starts at t = P + 1, with the log-probability of the prefix; where P > M, at its limit.
+In the program t counts from the end of the prefix, so that all sentences of a batch have the same t.
 
 Sampling (`calque.decode.sample`) has K live hypotheses from t = 1 on, each extended by a drawn word, in the order of their numbers.
 
@@ -34,7 +34,7 @@ from torch import Tensor
 from calque.data.vocabulary import BOS, EOS, PAD, UNK
 from calque.decode.beam import Beam
 from calque.decode.greedy import Greedy
-from calque.decode.rule import FinishedHypotheses, Looked, Rule, Sampling, SearchSettings, SearchStart, in_parts
+from calque.decode.rule import FinishedHypotheses, Looked, Sampling, SearchRule, SearchSettings, SearchStart, in_parts
 from calque.decode.sample import Sample
 from calque.decode.scorer import ALL, Candidates, Hidden, Models, Scorer, SourceBatch
 from calque.layers.state import State
@@ -92,8 +92,8 @@ def search_with(
     lines: Int[Tensor, " B"] | None = None,
     width: int = 0,
 ) -> Hypotheses:
-    """As `search`, with any scorer. `lines`, from 0 by default, are the numbers that samples are drawn by; `width` is what
-    prefixes are padded to at least.
+    """As `search`, with any scorer. `lines`, by default from 0, are the numbers from which samples are drawn; prefixes are padded
+    to at least `width`.
     """
     with torch.inference_mode():
         prefix = _prefix(prefixes, width, scorer) if prefixes is not None and any(map(len, prefixes)) else None
@@ -103,10 +103,10 @@ def search_with(
 
 
 class _Prefix(NamedTuple):
-    """Ragged prefixes, padded behind."""
+    """Prefixes of different lengths, padded at the end."""
 
     words: Int[Tensor, "B P"]
-    """places, as the search knows words"""
+    """places of words among the candidates"""
     lengths: Int[Tensor, " B"]
     longest: int
     mask: Bool[Tensor, "B P+1"] | None
@@ -137,7 +137,7 @@ class _History:
         self.steps: list[tuple[Tensor, Tensor, Tensor | None]] = []
 
     def trace(self, stored: FinishedHypotheses) -> Int[Tensor, "T B K"]:
-        """The words of stored hypotheses, position by position; past their ends anything."""
+        """The words of stored hypotheses, position by position; after their ends they have no meaning."""
         slot, words_at = stored.slot, []
         for i in reversed(range(len(self.steps))):
             present, words, parents = self.steps[i]
@@ -223,7 +223,7 @@ def _limits(
 def _begin(
     scorer: Scorer, state: State, sentences: int, beam: int, prefix: _Prefix | None
 ) -> tuple[Hidden, State, Tensor | None]:
-    """z before the first word to choose, the state behind what was read, and the log-probability of the prefixes."""
+    """z before the first word to choose, the state after the prefixes, and the log-probability of the prefixes."""
     device = scorer.like.device
     words = torch.full((sentences, 1), BOS, device=device)
     if prefix is None:
@@ -243,7 +243,7 @@ def _begin(
 
 def _look(
     scorer: Scorer,
-    rule: Rule,
+    rule: SearchRule,
     hidden: Hidden,
     state: State,
     beam: int,
@@ -251,7 +251,7 @@ def _look(
     first: int,
     closing: Bool[Tensor, " b"] | None,
 ) -> Looked:
-    """What the rule needs of the logits, some sentences at a time."""
+    """The part of the logits that the rule needs, computed for some sentences at a time."""
     sentences = len(hidden[0]) // beam
     some = max(1, LOGITS_BYTES[scorer.like.device.type] // (4 * beam * scorer.size))
     if some >= sentences:
@@ -263,7 +263,7 @@ def _look(
     return tuple(torch.cat(each) for each in zip(*parts, strict=True))
 
 
-def _rule(settings: SearchSettings, begin: SearchStart) -> Rule:
+def _rule(settings: SearchSettings, begin: SearchStart) -> SearchRule:
     if settings.sampling is not None:
         return Sample(settings, begin)
     return (Greedy if settings.beam == 1 else Beam)(settings, begin)

@@ -117,7 +117,7 @@ def translate_stream(
     warn: Callable[[Diagnostic], None] | None = None,
     progress: Callable[[int], None] | None = None,
 ) -> Generator[list[Translation], None, None]:
-    """The translations of each line as they come, in constant memory: `chunk` lines are read, then translated."""
+    """The translations of each line in constant memory: reads `chunk` lines, translates them, and continues."""
     for first, some in chunks(asked, chunk):
         yield from translate_lines(loaded, some, n_best, invariant, first, warn, progress)
 
@@ -162,7 +162,7 @@ def translate_batch(
 
 
 def force(loaded: Translator, lines: Sequence[str], targets: Sequence[Sequence[int]]) -> Scores:
-    """log p of given translations under an ensemble: whole targets as prefixes. `calque.decode.score` is faster for one model."""
+    """log p of given translations by an ensemble, with whole targets as prefixes. `calque.decode.score` is faster for one model."""
     whole = replace(loaded, decode=replace(loaded.decode, max_source_tokens=0))
     sentences = sentences_of(whole, list(zip(lines, targets, strict=True)))
     lengths = np.array([sum(lengths_of(loaded, s)) for s in sentences], np.int64)
@@ -172,8 +172,8 @@ def force(loaded: Translator, lines: Sequence[str], targets: Sequence[Sequence[i
         sourced = [as_batch(member, [s.sources[m] for s in here]) for m, member in enumerate(loaded.members)]
         prefixes = [s.prefix for s in here]
         limits = torch.tensor([len(ids) for ids in prefixes])
-        found = search_with(Models(sourced, loaded.combine), limits, SearchSettings(1, "none"), prefixes)
-        logp[torch.from_numpy(rows)] = torch.tensor([logps[0] for logps in found.logps])
+        hypotheses = search_with(Models(sourced, loaded.combine), limits, SearchSettings(1, "none"), prefixes)
+        logp[torch.from_numpy(rows)] = torch.tensor([logps[0] for logps in hypotheses.logps])
     return Scores(logp, torch.tensor([len(ids) + 1 for ids in targets], dtype=torch.int64))
 
 
