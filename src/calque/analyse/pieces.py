@@ -30,18 +30,6 @@ class Piece:
     draw: Callable[[Analysis], Found]
 
 
-def _overview(a: Analysis) -> Found:
-    return [headline(a)]
-
-
-def _architectures(a: Analysis) -> Found:
-    return list(diagrams(a))
-
-
-def _translations(a: Analysis) -> Found:
-    return [sides.side_by_side(a.text.sources, a.text.references, a.translations)]
-
-
 def _pareto(a: Analysis) -> Found:
     subjects, text = a.subjects, a.text
     rows = []
@@ -72,10 +60,6 @@ def _pareto(a: Analysis) -> Found:
 def _threads(a: Analysis) -> str:
     count = a.machine["threads"]
     return f"{count} thread{'s' * (count != 1)}"
-
-
-def _curves(a: Analysis) -> Found:
-    return [curves.draw(curves.learning_curves({s.name: curves.read_log(s.folder) for s in a.subjects}))]
 
 
 def _lengths(a: Analysis) -> Found:
@@ -256,10 +240,6 @@ def _aer(a: Analysis) -> Found:
     return [gold.draw_aer(table, len(a.linked), words), *notes]
 
 
-def _contrast(a: Analysis) -> Found:
-    return [contrast.draw_kinds(contrast.by_kind(a.pairs, a.decided), _contrast_title(a))]
-
-
 def _contrast_distance(a: Analysis) -> Found:
     if all(pair.distance is None for pair in a.pairs):
         raise NotDrawn("no pair of the contrastive set is annotated with a distance")
@@ -303,11 +283,17 @@ def _sweeps(a: Analysis) -> Found:
 
 
 PIECES: dict[str, Piece] = {
-    OVERVIEW: Piece("Headline numbers", _overview),
-    ARCHITECTURES: Piece("Architectures", _architectures),
-    TRANSLATIONS: Piece("Translations side by side", _translations),
+    OVERVIEW: Piece("Headline numbers", lambda a: [headline(a)]),
+    ARCHITECTURES: Piece("Architectures", lambda a: [*diagrams(a)]),
+    TRANSLATIONS: Piece(
+        "Translations side by side",
+        lambda a: [sides.side_by_side(a.text.sources, a.text.references, a.translations)],
+    ),
     "pareto": Piece("Quality, speed, size and memory", _pareto),
-    "curves": Piece("Learning curves", _curves),
+    "curves": Piece(
+        "Learning curves",
+        lambda a: [curves.draw(curves.learning_curves({s.name: curves.read_log(s.folder) for s in a.subjects}))],
+    ),
     "lengths": Piece("Quality and output length by source length", _lengths),
     "length-differences": Piece("BLEU difference by reference length", _differences),
     "decode-time": Piece("Decoding time by source length", _decode_time),
@@ -315,7 +301,10 @@ PIECES: dict[str, Piece] = {
     "distances": Piece("Argmax distance per head", _distances),
     "off-diagonality": Piece("BLEU by off-diagonality", _off_diagonality),
     "aer": Piece("Alignment error rate per layer and head", _aer),
-    "contrast": Piece("Contrastive accuracy by kind of error", _contrast),
+    "contrast": Piece(
+        "Contrastive accuracy by kind of error",
+        lambda a: [contrast.draw_kinds(contrast.by_kind(a.pairs, a.decided), _contrast_title(a))],
+    ),
     "contrast-distance": Piece("Contrastive accuracy by distance", _contrast_distance),
     "unknown-words": Piece("Unknown words", _unknown),
     "sweeps": Piece("Depth, heads and other numbers", _sweeps),

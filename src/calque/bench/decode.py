@@ -16,7 +16,7 @@ from calque.adl.check import CheckedDefinition
 from calque.bench.clock import Spread, digits, in_turn, speeds, waiter
 from calque.bench.crew import Crew
 from calque.bench.inputs import Sentences, batches_of, cut, definition, first_lines, like_file, synthetic
-from calque.bench.limit import Limit, LimitFigures, Roofline, step_work
+from calque.bench.limit import Limit, Roofline, step_work
 from calque.bench.operators import Step, step_counts, stepping
 from calque.bench.peers import Peer
 from calque.bench.uncached import without_states
@@ -101,7 +101,7 @@ class DecodeCell(TypedDict):
     source_tokens_per_second: Spread
     sentences_per_second: Spread
     ms_per_step: NotRequired[float]
-    step_limit: NotRequired[LimitFigures | None]
+    step_limit: NotRequired[dict[str, str | int | float] | None]
     share_of_limit: NotRequired[float | None]
     state_bytes: NotRequired[int]
     operators: NotRequired[dict[str, dict[str, int]]]

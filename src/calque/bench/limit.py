@@ -2,16 +2,16 @@
 
 import math
 from collections import Counter
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
-from typing import NamedTuple, Protocol, TypedDict
+from typing import NamedTuple
 
 import torch
 from torch import Tensor
-from torch.utils._python_dispatch import TorchDispatchMode
 from torch.utils.flop_counter import FlopCounterMode
 
 from calque.bench.machine import BYTES, ProductShape, bandwidth, fastest
+from calque.bench.observe import OperatorObserver
 from calque.model import Model
 
 _BUDGET = 0.08
@@ -32,16 +32,6 @@ class CountedWork(NamedTuple):
         return sum(n * p.inner * p.outer for p, n in self.products.items())
 
 
-class LimitFigures(TypedDict):
-    """A limit as JSON."""
-
-    milliseconds: float
-    multiply_adds: int
-    product_gflops: float
-    weight_bytes: int
-    bound: str
-
-
 class Limit(NamedTuple):
     """The least time of some work, and what it follows from."""
 
@@ -52,7 +42,7 @@ class Limit(NamedTuple):
     bound: str
     """`products` or `memory`"""
 
-    def figures(self) -> LimitFigures:
+    def figures(self) -> dict[str, str | int | float]:
         """The limit as JSON, rounded."""
         return {
             "milliseconds": round(self.seconds * 1e3, 4),
@@ -63,42 +53,18 @@ class Limit(NamedTuple):
         }
 
 
-class _Named(Protocol):
-    __name__: str
-
-
-class Operator(Protocol):
-    """An operator as torch dispatches it."""
-
-    overloadpacket: _Named
-
-    def __call__(self, *args: object, **kwargs: object) -> object: ...
-
-
-class _ProductShapes(TorchDispatchMode):  # type: ignore[no-untyped-call]  # torch leaves it untyped
-    def __init__(self) -> None:
-        super().__init__()  # type: ignore[no-untyped-call]  # torch leaves it untyped
-        self.counts: Counter[ProductShape] = Counter()
-
-    def __torch_dispatch__(
-        self,
-        func: Operator,
-        types: Sequence[type],
-        args: Sequence[object] = (),
-        kwargs: Mapping[str, object] | None = None,
-    ) -> object:
-        if func.overloadpacket.__name__ in ("mm", "addmm", "addmm_"):
-            a, b = [t for t in args if isinstance(t, Tensor)][-2:]
-            self.counts[ProductShape(a.shape[0], a.shape[1], b.shape[1])] += 1
-        return func(*args, **(kwargs or {}))
-
-
 def work_of(run: Callable[[], object]) -> CountedWork:
     """Counts what `run` computes."""
-    shapes = _ProductShapes()
-    with FlopCounterMode(display=False) as counter, shapes:
+    products: Counter[ProductShape] = Counter()
+
+    def observe(name: str, arguments: Sequence[object], _: object) -> None:
+        if name in ("mm", "addmm", "addmm_"):
+            a, b = [t for t in arguments if isinstance(t, Tensor)][-2:]
+            products[ProductShape(a.shape[0], a.shape[1], b.shape[1])] += 1
+
+    with FlopCounterMode(display=False) as counter, OperatorObserver(observe):
         run()
-    return CountedWork(counter.get_total_flops() // 2, shapes.counts)
+    return CountedWork(counter.get_total_flops() // 2, products)
 
 
 @dataclass

@@ -14,12 +14,11 @@ from typing import NamedTuple, Self
 import torch
 from torch import Tensor
 from torch.overrides import TorchFunctionMode
-from torch.utils._python_dispatch import TorchDispatchMode
 
 from calque import zoo
 from calque.adl.check import check
 from calque.bench.inputs import batches_of, synthetic
-from calque.bench.limit import Operator
+from calque.bench.observe import OperatorObserver
 from calque.decode.prepare import prepare_for_decoding
 from calque.decode.products import packing_works
 from calque.decode.rule import SearchSettings
@@ -67,47 +66,37 @@ class _Readings(TorchFunctionMode):
         return func(*args, **(kwargs or {}))
 
 
-class Counting(TorchDispatchMode):  # type: ignore[no-untyped-call]  # torch leaves it untyped
-    """Counts while it is entered."""
+class Counting:
+    """Counts calls, allocations and waits inside a `with`."""
 
     def __init__(self) -> None:
-        super().__init__()  # type: ignore[no-untyped-call]  # torch leaves it untyped
-        self._readings = _Readings()
+        self._readings, self._operators = _Readings(), OperatorObserver(self._observe)
         self._calls = self._allocations = self._waits = 0
 
     def __enter__(self) -> Self:
         self._readings.__enter__()  # type: ignore[no-untyped-call]  # torch leaves it untyped
-        super().__enter__()  # type: ignore[no-untyped-call]  # torch leaves it untyped
+        self._operators.__enter__()  # type: ignore[no-untyped-call]  # torch leaves it untyped
         return self
 
     def __exit__(self, *fault: object) -> None:
-        super().__exit__(*fault)  # type: ignore[no-untyped-call]  # torch leaves it untyped
+        self._operators.__exit__(*fault)  # type: ignore[no-untyped-call]  # torch leaves it untyped
         self._readings.__exit__(*fault)  # type: ignore[no-untyped-call]  # torch leaves it untyped
 
     def now(self) -> Counts:
         """The counts so far."""
         return Counts(self._calls, self._allocations, self._waits + self._readings.count)
 
-    def __torch_dispatch__(
-        self,
-        func: Operator,
-        types: Sequence[type],
-        args: Sequence[object] = (),
-        kwargs: Mapping[str, object] | None = None,
-    ) -> object:
-        result = func(*args, **(kwargs or {}))
-        given = list(_tensors((args, (kwargs or {}).values())))
+    def _observe(self, name: str, arguments: Sequence[object], result: object) -> None:
+        given = list(_tensors(arguments))
         before = {_storage(t) for t in given}
-        name = func.overloadpacket.__name__
         masked = name in ("index", "index_put", "index_put_") and any(t.dtype == torch.bool for t in given[1:])
         self._calls += 1
         self._allocations += any(_storage(t) not in before for t in _tensors((result,)))
         self._waits += name in _WAITS or masked
-        return result
 
 
 def _tensors(values: Iterable[object]) -> Iterator[Tensor]:
-    """The tensors among the arguments or the results of an operator, which may stand in lists."""
+    """The tensors among the arguments or the results of an operator, also those in lists."""
     for value in values:
         if isinstance(value, Tensor):
             yield value

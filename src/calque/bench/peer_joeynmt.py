@@ -59,7 +59,7 @@ class JoeyNMT:
                 eos_index=self.EOS,
                 is_train=False,
             )
-            found, _, _ = search(
+            written, _, _ = search(
                 model=self.model,
                 batch=inputs,
                 max_output_length=length,
@@ -71,5 +71,5 @@ class JoeyNMT:
                 return_prob="none",
                 generate_unk=True,
             )
-            count += len(rows) * min(length, found.shape[1])
+            count += len(rows) * min(length, written.shape[1])
         return count

@@ -12,7 +12,7 @@ import torch
 from calque.adl.check import CheckedDefinition
 from calque.bench.clock import Spread, digits, speeds
 from calque.bench.inputs import Sentences
-from calque.bench.limit import LimitFigures, Roofline, work_of
+from calque.bench.limit import Roofline, work_of
 from calque.bench.peers import Peer
 from calque.data.batches import Batch, collate
 from calque.data.batches import plan as plan_batches
@@ -55,7 +55,7 @@ class SystemFigures(TypedDict):
     update_milliseconds: NotRequired[float]
     peak_bytes: NotRequired[int]
     skipped: NotRequired[int]
-    update_limit: NotRequired[LimitFigures | None]
+    update_limit: NotRequired[dict[str, str | int | float] | None]
     share_of_limit: NotRequired[float | None]
 
 
@@ -168,7 +168,7 @@ def _limit(
     data: list[Batch],
     ours: list[TrainingSpeed],
     device: torch.device,
-) -> tuple[LimitFigures | None, float | None]:
+) -> tuple[dict[str, str | int | float] | None, float | None]:
     """The least time that the machine needs for the products of a batch of median size, and its share of the time taken."""
     batch = sorted(data, key=lambda b: b.source.numel() + b.target_in.numel())[len(data) // 2]
     model = Model(checked, shape).to(device)

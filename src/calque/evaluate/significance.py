@@ -98,15 +98,15 @@ def bootstrap(metric: Measure, a: Runs, b: Runs, trials: int, rng: np.random.Gen
     the seed. With few runs it underestimates that effect.
     """
     sentences = a.shape[1]
-    found = []
+    blocks = []
     for size in _blocks(trials, sentences):
         drawn = rng.multinomial(sentences, np.full(sentences, 1 / sentences), size=size).astype(np.float64)
         sums = []
         for runs in (a, b):
             weight = rng.multinomial(len(runs), np.full(len(runs), 1 / len(runs)), size=size)
             sums.append(np.einsum("tr,rtk->tk", weight, drawn @ runs))
-        found.append(_delta(metric, *sums))
-    return np.concatenate(found)
+        blocks.append(_delta(metric, *sums))
+    return np.concatenate(blocks)
 
 
 def shuffle(metric: Measure, a: Runs, b: Runs, trials: int, rng: np.random.Generator) -> Float[np.ndarray, " T"]:
@@ -122,13 +122,13 @@ def shuffle(metric: Measure, a: Runs, b: Runs, trials: int, rng: np.random.Gener
     everything = pool.sum((0, 1))
     runs, sentences, k = pool.shape
     flat = pool.transpose(1, 0, 2).reshape(sentences * runs, k)
-    found = []
+    blocks = []
     for size in _blocks(trials, sentences * runs):
         keys = rng.random((size, sentences, runs), dtype=np.float32)
         ours = keys.argsort(-1) < len(a)  # a random rank for each run; the first ones go to a
         mine = ours.reshape(size, -1).astype(np.float64) @ flat
-        found.append(_delta(metric, mine, everything - mine))
-    return np.concatenate(found)
+        blocks.append(_delta(metric, mine, everything - mine))
+    return np.concatenate(blocks)
 
 
 def _blocks(trials: int, width: int) -> list[int]:

@@ -25,6 +25,7 @@ class _TerminalBar:
         self.bar: Progress | None = None
 
     def start(self, total: float | None) -> None:
+        """Shows the bar, where stderr is a terminal; without a total it has no percentage."""
         if not (self.wanted and sys.stderr.isatty()):
             return
         from rich.console import Console
@@ -45,10 +46,12 @@ class _TerminalBar:
         self.bar.add_task(escape(self.title), total=total, status="")
 
     def update(self, completed: float, status: str) -> None:
+        """Moves the bar, and shows the status beside it."""
         if self.bar is not None:
             self.bar.update(self.bar.task_ids[0], completed=completed, status=status)
 
     def stop(self) -> None:
+        """Removes or freezes the bar."""
         if self.bar is not None:
             self.bar.stop()
 
