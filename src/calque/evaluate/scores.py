@@ -31,6 +31,21 @@ class Score:
         return f"{self.name} {self.value:.2f} {self.signature}"
 
 
+def sacrebleu_metric(name: str, tokenize: str = "13a", lowercase: bool = False) -> Any:
+    """sacrebleu's BLEU, chrF or TER, by its name in `METRICS`; `tokenize` is for BLEU."""
+    from sacrebleu.metrics.bleu import BLEU
+    from sacrebleu.metrics.chrf import CHRF
+    from sacrebleu.metrics.ter import TER
+
+    if name == "bleu":  # `force`: no warning of text that looks tokenised
+        return BLEU(tokenize=tokenize, lowercase=lowercase, force=tokenize == "none")
+    if name == "chrf":
+        return CHRF(lowercase=lowercase)
+    if name == "ter":
+        return TER(case_sensitive=not lowercase)
+    raise ValueError(f"no such metric: {name}")
+
+
 def bleu(
     hypotheses: Sequence[str], references: Sequence[str], *, tokenize: str = "13a", lowercase: bool = False
 ) -> Score:
@@ -43,18 +58,12 @@ def bleu(
 
     `detail`: precisions (of n = 1..4, in per cent), bp, ratio (h/r), hypothesis_length, reference_length.
     """
-    from sacrebleu.metrics.bleu import BLEU
-
-    # `force`: sacrebleu does not warn of text that looks tokenised.
-    metric = BLEU(tokenize=tokenize, lowercase=lowercase, force=tokenize == "none")
-    return _score(metric, hypotheses, references)
+    return _score(sacrebleu_metric("bleu", tokenize, lowercase), hypotheses, references)
 
 
 def chrf(hypotheses: Sequence[str], references: Sequence[str], *, lowercase: bool = False) -> Score:
     """chrF2: 100 (1 + 4) P R / (4 P + R) over character n-grams, n = 1..6, white space left out (Popović 2015)."""
-    from sacrebleu.metrics.chrf import CHRF
-
-    return _score(CHRF(lowercase=lowercase), hypotheses, references)
+    return _score(sacrebleu_metric("chrf", lowercase=lowercase), hypotheses, references)
 
 
 def ter(hypotheses: Sequence[str], references: Sequence[str], *, lowercase: bool = False) -> Score:
@@ -62,9 +71,7 @@ def ter(hypotheses: Sequence[str], references: Sequence[str], *, lowercase: bool
 
     `detail`: edits, reference_length.
     """
-    from sacrebleu.metrics.ter import TER
-
-    return _score(TER(case_sensitive=not lowercase), hypotheses, references)
+    return _score(sacrebleu_metric("ter", lowercase=lowercase), hypotheses, references)
 
 
 def meteor(

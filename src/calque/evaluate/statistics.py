@@ -7,13 +7,13 @@ sacrebleu's own results.
 
 import logging
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
-from typing import Any
+from dataclasses import dataclass
 
 import numpy as np
 from jaxtyping import Float
 
 from calque.evaluate.meteor_metric import MeteorSettings
+from calque.evaluate.scores import sacrebleu_metric
 from calque.ground.diagnostics import error
 
 Sums = Float[np.ndarray, "*B k"]
@@ -53,23 +53,9 @@ def measure(
             raise error("X322")
         made = meteor.make(tokenize, lowercase)
         return Measure("METEOR", made.statistics, made.score, lambda: made.signature)
-    if metric == "bleu":
-        from sacrebleu.metrics.bleu import BLEU
+    scorer = sacrebleu_metric(metric, tokenize, lowercase)
+    name, score, by_itself = _FORMULAS[metric]
 
-        bleu = BLEU(tokenize=tokenize, lowercase=lowercase, force=tokenize == "none")
-        return replace(_sacrebleu("BLEU", bleu, _bleu), by_itself=_sentence_bleu)
-    if metric == "chrf":
-        from sacrebleu.metrics.chrf import CHRF
-
-        return _sacrebleu("chrF2", CHRF(lowercase=lowercase), _chrf)
-    if metric == "ter":
-        from sacrebleu.metrics.ter import TER
-
-        return _sacrebleu("TER", TER(case_sensitive=not lowercase), _ter, higher_is_better=False)
-    raise ValueError(f"no such metric: {metric}")
-
-
-def _sacrebleu(name: str, metric: Any, score: Callable[[Sums], CorpusScores], higher_is_better: bool = True) -> Measure:
     def statistics(hypotheses: Sequence[str], references: Sequence[str]) -> Float[np.ndarray, "N k"]:
         if len(hypotheses) != len(references):  # sacrebleu would silently take the shorter of the two
             raise ValueError(f"expected as many hypotheses as references: {len(hypotheses)} and {len(references)}")
@@ -77,12 +63,13 @@ def _sacrebleu(name: str, metric: Any, score: Callable[[Sums], CorpusScores], hi
         level = log.level
         log.setLevel(logging.ERROR)  # `evaluate` gives its advice about tokenisation once
         try:
-            extracted = metric._extract_corpus_statistics(list(hypotheses), [list(references)])
+            extracted = scorer._extract_corpus_statistics(list(hypotheses), [list(references)])
         finally:
             log.setLevel(level)
         return np.asarray(extracted, dtype=np.float64)
 
-    return Measure(name, statistics, score, lambda: str(metric.get_signature().format()), higher_is_better)
+    signature = scorer.get_signature
+    return Measure(name, statistics, score, lambda: str(signature().format()), metric != "ter", by_itself)
 
 
 def _bleu(sums: Sums) -> CorpusScores:
@@ -121,3 +108,11 @@ def _ter(sums: Sums) -> CorpusScores:
     edits, length = sums[..., 0], sums[..., 1]
     with np.errstate(divide="ignore", invalid="ignore"):
         return np.where(length > 0, 100 * edits / length, np.where(edits > 0, 100.0, 0.0))
+
+
+_FORMULAS: dict[str, tuple[str, Callable[[Sums], CorpusScores], Callable[[Sums], CorpusScores] | None]] = {
+    "bleu": ("BLEU", _bleu, _sentence_bleu),
+    "chrf": ("chrF2", _chrf, None),
+    "ter": ("TER", _ter, None),
+}
+"""By metric: the name, the score from sums of statistics, and the score of a single sentence where that is another one."""

@@ -5,15 +5,15 @@ from collections import Counter
 from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
+from calque.evaluate.scores import sacrebleu_metric
+
 Sentence = tuple[str, ...]
 Gram = tuple[str, ...]
 
 
 def tokeniser(tokenize: str = "13a", lowercase: bool = False) -> Callable[[str], Sentence]:
     """The function by which BLEU cuts a line into words."""
-    from sacrebleu.metrics.bleu import BLEU
-
-    metric = BLEU(tokenize=tokenize, lowercase=lowercase, force=True)
+    metric = sacrebleu_metric("bleu", tokenize, lowercase)
     return lambda line: tuple(metric._preprocess_segment(line).split())
 
 
