@@ -11,7 +11,7 @@ import scipy.stats
 import torch
 
 from calque.align.links import Gold
-from calque.analyse import curves, gold, heads, lengths, pareto, sweeps, timing
+from calque.analyse import curves, decode_time, gold, heads, lengths, pareto, sweeps
 from calque.analyse import unknown_words as unknown
 from calque.analyse.contrast import ContrastivePair, by_distance, by_kind, wilson
 from calque.analyse.drawn import Table
@@ -228,7 +228,7 @@ def test_times_are_taken_in_turn() -> None:
         return translate
 
     lines = sentences(20, 1)
-    table = timing.decode_times(lines, {"a": system(1.0), "b": system(3.0)}, 4, per_bucket=5, clock=lambda: now[0])
+    table = decode_time.decode_times(lines, {"a": system(1.0), "b": system(3.0)}, 4, per_bucket=5, clock=lambda: now[0])
     assert table.column("seconds") == pytest.approx(
         [pace * mean for pace in (1.0, 3.0) for mean in table.where(run="a").numbers("mean")]
     )

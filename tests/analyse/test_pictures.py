@@ -10,7 +10,7 @@ import torch
 from matplotlib.figure import Figure
 
 from calque.align.links import Gold
-from calque.analyse import contrast, curves, gold, heads, lengths, matrices, pareto, sweeps, timing
+from calque.analyse import contrast, curves, decode_time, gold, heads, lengths, matrices, pareto, sweeps
 from calque.analyse import unknown_words as unknown
 from calque.analyse.drawn import DrawnFigure, Table
 from calque.analyse.runs import DECODER, ENCODER, SOURCE
@@ -126,7 +126,7 @@ def draw_differences(names: Sequence[str]) -> DrawnFigure:
 
 def draw_times(names: Sequence[str]) -> DrawnFigure:
     columns = ("from", "to", "mean", "sentences", "seconds", "deviation", "output words")
-    return timing.draw(runs_table(names, columns, 3), "beam 5", "machine")
+    return decode_time.draw(runs_table(names, columns, 3), "beam 5", "machine")
 
 
 def draw_distances(names: Sequence[str]) -> DrawnFigure:

@@ -6,10 +6,10 @@ Of a source sentence f_1..f_n and a target sentence e_1..e_m, every target word 
     delta(0 | i, m, n) = p0
     delta(j | i, m, n) = (1 - p0) exp(-lambda |i/m - j/n|) / Z_lambda(i, m, n),   j = 1..n
 
-In model 1 lambda is 0: every source word is as likely. EM, all cells (i, j) of all pairs at once: given lambda, the posteriors of a
-pair are closed formulas; the expected counts give theta, and lambda is the tension at which they are most likely (the likelihood is
-concave in it). The paper takes a few steps of gradient ascent for lambda, here it is solved; and the paper sums Z in constant time
-by its series, here the cells of each pair of lengths (m, n) are computed once for all pairs that have them.
+In model 1 lambda is 0: all source words are equally likely. EM runs over all cells (i, j) of all pairs at once. Given lambda, the
+posteriors of a pair have closed formulas; the expected counts give theta, and lambda is the tension at which they are most likely
+(the likelihood is concave in it). The paper takes a few steps of gradient ascent for lambda; here it is solved. The paper sums Z in
+constant time by a series; here the cells of each pair of lengths (m, n) are computed once for all pairs with these lengths.
 """
 
 import itertools
@@ -27,18 +27,18 @@ Floats = NDArray[np.float64]
 Whole = NDArray[np.int64]
 
 BLOCK = 4_000_000
-"""Cells whose posteriors are held together: what bounds memory."""
+"""The posteriors of so many cells are in memory together."""
 
 
 @dataclass(frozen=True)
 class AlignerSettings:
-    """How to train.
+    """The settings of training.
 
     model1, model2   iterations of each model
     null             p0, the probability of the null word
-    tension          lambda before it is learned
-    alpha            of the Dirichlet prior over each theta(. | f), whose mean is taken in the logarithm (variational Bayes, section
-                     2.2 of the paper), over the words that occur with f; 0: maximum likelihood
+    tension          the initial lambda
+    alpha            parameter of the Dirichlet prior over each theta(. | f), on the words that occur with f; the posterior mean is
+                     that of the logarithm (variational Bayes, section 2.2 of the paper); 0: maximum likelihood
     """
 
     model1: int = 5
@@ -55,16 +55,16 @@ class AlignedDirection:
     sources: list[list[int]]
     tension: float
     logp: tuple[float, ...]
-    """log p(e | f) of the corpus before each iteration, natural, length left out; with a prior no bound but near it"""
+    """log p(e | f) of the corpus before each iteration, natural, without lengths; with a prior only near the bound"""
 
     def links(self, turned: bool = False) -> list[Links]:
-        """Links (source, target); with `turned`, of a model that was trained from target to source, all the same."""
+        """Links (source, target); `turned`: the model was trained from target to source."""
         pairs = [[(s, t) for t, s in enumerate(row) if s >= 0] for row in self.sources]
         return [frozenset((t, s) for s, t in row) if turned else frozenset(row) for row in pairs]
 
 
 class _PairShapes:
-    """The cells of every pair of lengths (m, n) that there is: row i of such a pair is the null cell, then j = 1..n."""
+    """The cells of all pairs of lengths (m, n) that occur. Row i of such a pair has the null cell, then j = 1..n."""
 
     def __init__(self, targets: Whole, sources: Whole):
         kinds, self.of_pair = np.unique(np.stack([targets, sources], 1), axis=0, return_inverse=True)
@@ -99,11 +99,11 @@ class _PairShapes:
             low, high = (tension, high) if slope > 0 else (low, tension)
             curve = float(mass @ spread)
             step = tension + slope / curve if curve > 0 else np.inf
-            # Newton's step, and halving where it leaves what is still possible.
-            following = step if low < step < high else (low + high) / 2
-            if abs(following - tension) < 1e-9:
+            # Newton's step; the middle of the interval where the step leaves it.
+            step = step if low < step < high else (low + high) / 2
+            if abs(step - tension) < 1e-9:
                 break
-            tension = following
+            tension = step
         return tension
 
     def _within(self, tension: float) -> Floats:
@@ -114,12 +114,12 @@ class _PairShapes:
 
 _LOW = (1 << 32) - 1
 LARGEST = 100.0
-"""Tension: no two cells of a sentence below 100 words are then alike."""
+"""The largest tension: with it, any two cells of a sentence of fewer than 100 words differ clearly."""
 
 
 @dataclass(frozen=True)
 class _Block:
-    """Some pairs, as cells one after the other: for each pair and target word, the null cell and one for each source word."""
+    """The cells of some pairs of sentences: for each pair and target word, the null cell and one for each source word."""
 
     pair: Int[np.ndarray, " C"]
     """number of the pair of words of each cell"""
@@ -133,7 +133,7 @@ class _Block:
 def align(
     source: Sequence[Sequence[int]], target: Sequence[Sequence[int]], settings: AlignerSettings = AlignerSettings()
 ) -> AlignedDirection:
-    """Trains on pairs of sentences, given as numbers of words from 0, and aligns them. Empty sentences have no link."""
+    """Trains on pairs of sentences, whose words are numbers from 0, and aligns them. Empty sentences have no links."""
     usable = np.array([k for k, (f, e) in enumerate(zip(source, target, strict=True)) if f and e], np.int64)
     sources: list[list[int]] = [[-1] * len(e) for e in target]
     if not len(usable):
@@ -143,6 +143,18 @@ def align(
     n, m = np.array([len(x) for x in f]), np.array([len(x) for x in e])
     shapes = _PairShapes(m, n)
     words, blocks = _blocks(f, e, shapes, m * (n + 1))
+    theta, tension, history = _train(words, blocks, shapes, settings)
+    prior = shapes.prior(tension, settings.null)
+    best = np.concatenate([_best(theta[b.pair] * prior[b.place], b) for b in blocks])
+    for k, row in zip(usable, np.split(best, np.cumsum(m)[:-1]), strict=True):
+        sources[k] = row.tolist()
+    return AlignedDirection(sources, tension, tuple(history))
+
+
+def _train(
+    words: Whole, blocks: Sequence[_Block], shapes: _PairShapes, settings: AlignerSettings
+) -> tuple[Floats, float, list[float]]:
+    """EM: theta of every pair of words, lambda, and log p(e | f) before each iteration. Model 1 has lambda = 0."""
     theta = np.full(len(words), 1 / len(np.unique(words & _LOW)))
     tension, history = 0.0, []
     first_of_word = np.flatnonzero(np.diff(words >> 32, prepend=-1))
@@ -155,11 +167,7 @@ def align(
         theta = _normalised(counts, first_of_word, size, settings.alpha)
         if iteration >= settings.model1:
             tension = shapes.fit(cells, tension)
-    prior = shapes.prior(tension, settings.null)
-    best = np.concatenate([_best(theta[b.pair] * prior[b.place], b) for b in blocks])
-    for k, row in zip(usable, np.split(best, np.cumsum(m)[:-1]), strict=True):
-        sources[k] = row.tolist()
-    return AlignedDirection(sources, tension, tuple(history))
+    return theta, tension, history
 
 
 def _expect(theta: Floats, prior: Floats, blocks: Sequence[_Block]) -> tuple[Floats, Floats, float]:
@@ -202,7 +210,7 @@ def _digamma(x: Floats) -> Floats:
 
 
 def _best(score: Floats, block: _Block) -> Whole:
-    """The best column of each row, less 1: of equals the first, so no word before the others."""
+    """The best column of each row, minus 1; of equals the first, so the null word before the others."""
     highest = np.repeat(np.maximum.reduceat(score, block.row), block.cells)
     at = np.flatnonzero(score == highest)
     rows = np.repeat(np.arange(len(block.row)), block.cells)[at]
@@ -210,14 +218,14 @@ def _best(score: Floats, block: _Block) -> Whole:
 
 
 def _blocks(f: Sequence[Whole], e: Sequence[Whole], shapes: _PairShapes, cells: Whole) -> tuple[Whole, list[_Block]]:
-    """The pairs of words that occur together, as numbers of source word and target word, ascending; and all cells."""
+    """The pairs of words that occur together, each as one number, ascending; and the blocks of all cells."""
     where = np.concatenate([[0], np.cumsum(cells)])
     cuts = [0]
     while cuts[-1] < len(f):
         cuts.append(max(cuts[-1] + 1, int(np.searchsorted(where, where[cuts[-1]] + BLOCK, "right")) - 1))
-    # Twice the work, but never all cells at once.
-    some = [np.unique(_keys(f[a:b], e[a:b])[0]) for a, b in itertools.pairwise(cuts)]
-    words = np.unique(np.concatenate(some))
+    # Computes the keys twice, but never holds all cells.
+    keys_of = [np.unique(_keys(f[a:b], e[a:b])[0]) for a, b in itertools.pairwise(cuts)]
+    words = np.unique(np.concatenate(keys_of))
     blocks = []
     for a, b in itertools.pairwise(cuts):
         keys, lengths = _keys(f[a:b], e[a:b])
@@ -230,15 +238,15 @@ def _blocks(f: Sequence[Whole], e: Sequence[Whole], shapes: _PairShapes, cells: 
 
 
 def _keys(f: Sequence[Whole], e: Sequence[Whole]) -> tuple[Whole, Whole]:
-    """Source word and target word of every cell in one number, and the cells of each row."""
-    found = []
+    """The source word and the target word of every cell as one number, and the number of cells of each row."""
+    keys = []
     for source, target in zip(f, e, strict=True):
         columns = np.concatenate([[0], source]) << 32
-        found.append((columns[None, :] | target[:, None]).ravel())
-    return np.concatenate(found), np.repeat([len(source) + 1 for source in f], [len(target) for target in e])
+        keys.append((columns[None, :] | target[:, None]).ravel())
+    return np.concatenate(keys), np.repeat([len(source) + 1 for source in f], [len(target) for target in e])
 
 
 def _counted(lengths: Whole) -> Whole:
-    """0, 1, ... for each length, one after the other."""
+    """0, 1, ..., length - 1 for each length, concatenated."""
     ends = np.cumsum(lengths)
     return np.asarray(np.arange(ends[-1]) - np.repeat(ends - lengths, lengths), np.int64)

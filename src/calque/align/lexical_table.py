@@ -1,7 +1,7 @@
 """The lexical table: p(target word | source word), counted over links.
 
-A table is text, a line for each pair: source token, target token, probability in (0, 1], separated by spaces or tabs. It offers
-words to `translate --select` and translates unknown ones for `translate --dictionary`.
+A table is a text with a line for each pair: source token, target token, probability in (0, 1], separated by spaces or tabs. It
+gives `translate --select` the words to choose from, and `translate --dictionary` the translations of unknown words.
 """
 
 from collections import Counter, defaultdict
@@ -17,7 +17,7 @@ from calque.ground.diagnostics import CalqueError, Diagnostic, Place, error
 Table = dict[tuple[str, str], float]
 """Probability by source and target token."""
 Check = Callable[[str, str, Place], None]
-"""Raises what is wrong with a pair."""
+"""Raises the error of a pair that has one."""
 
 
 def count_links(
@@ -37,7 +37,7 @@ def count_links(
 
 
 def rows(table: Table) -> Iterator[str]:
-    """The lines of a table: by source token, the most probable target tokens first."""
+    """The lines of a table, by source token, the most probable target tokens first."""
     for (source, target), p in sorted(table.items(), key=lambda row: (row[0][0], -row[1], row[0][1])):
         yield f"{source}\t{target}\t{p:.6g}"
 
@@ -45,10 +45,10 @@ def rows(table: Table) -> Iterator[str]:
 def read_table(path: Path, check: Check | None = None) -> Table:
     """Reads a table.
 
-    Raises D101, D103 or D105 (unreadable), and for each bad line D601 (not three fields), D602 (no probability), D604 (a pair that
-    stands there already) or what `check` raises: the first few, and how many more there are.
+    Raises D101, D103 or D105 (unreadable), and for each wrong line D601 (not three fields), D602 (no probability), D604 (a repeated
+    pair) or what `check` raises: the first few, and the number of the others.
     """
-    found: Table = {}
+    table: Table = {}
     faults: list[Diagnostic] = []
     bad = 0
     for number, line in enumerate(Lines(path), 1):
@@ -57,9 +57,9 @@ def read_table(path: Path, check: Check | None = None) -> Table:
             source, target, probability = _row(line, place)
             if check is not None:
                 check(source, target, place)
-            if (source, target) in found:
+            if (source, target) in table:
                 raise error("D604", place, source=source, target=target)
-            found[source, target] = probability
+            table[source, target] = probability
         except CalqueError as fault:
             bad += 1
             if bad <= EXAMPLES:
@@ -68,11 +68,11 @@ def read_table(path: Path, check: Check | None = None) -> Table:
         faults.append(Diagnostic("D110", Place(str(path)), {"more": bad - EXAMPLES, "of": "D601 to D604"}))
     if faults:
         raise CalqueError(faults)
-    return found
+    return table
 
 
 def best_of(table: Table) -> dict[str, str]:
-    """The most probable target word of each source word, of equals the first in the order of code points; `<unk>` is no word."""
+    """The most probable target word of each source word; of equals the first by code points; never a special symbol."""
     ranked: dict[str, list[tuple[float, str]]] = defaultdict(list)
     for (source, target), probability in table.items():
         if target not in SPECIALS:
@@ -88,6 +88,6 @@ def _row(line: str, place: Place) -> tuple[str, str, float]:
         probability = float(fields[2])
     except ValueError:
         probability = 0.0
-    if not 0 < probability <= 1:  # not a number is not above 0
+    if not 0 < probability <= 1:  # false for nan too
         raise error("D602", place, found=fields[2])
     return fields[0], fields[1], probability

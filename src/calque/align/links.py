@@ -1,7 +1,7 @@
-"""Links between the words of two sentences, their files, and how two directions become one alignment.
+"""Links between the words of two sentences, their files, and the symmetrisation of two directions.
 
-A link (s, t) joins source word s and target word t, both from 0. A Pharaoh file has a line for each pair of sentences, its links
-as `s-t` between spaces.
+A link (s, t) joins source word s and target word t, both counted from 0. A Pharaoh file has a line for each pair of sentences,
+with its links as `s-t`, separated by spaces.
 """
 
 import re
@@ -19,26 +19,26 @@ _LINK = re.compile(r"(\d{1,9})([-p])(\d{1,9})", re.ASCII)
 
 
 class Gold(NamedTuple):
-    """What people linked: `sure` is a part of `possible`."""
+    """Links by hand: `sure` is a subset of `possible`."""
 
     sure: Links
     possible: Links
 
 
 def written(links: Iterable[tuple[int, int]]) -> str:
-    """A line of a Pharaoh file, in the order of source words."""
+    """Links as a line of a Pharaoh file, in the order of source words."""
     return " ".join(f"{s}-{t}" for s, t in sorted(links))
 
 
 def read_links(path: Path) -> list[Links]:
-    """A Pharaoh file. Raises D101, D103 or D105 (unreadable), and D701 for what is no link, the first few."""
+    """Reads a Pharaoh file. Raises D101, D103 or D105 (unreadable), and D701 for fields that are no link, the first few."""
     return [gold.sure for gold in _read(path, "-", 0)]
 
 
 def read_gold(path: Path, first: int = 1) -> list[Gold]:
-    """Links by hand, `s-t` sure and `spt` possible; words are numbered from `first`.
+    """Reads links by hand, `s-t` sure and `spt` possible; words are numbered from `first`.
 
-    Raises D101, D103 or D105 (unreadable), D701 for what is no link and D702 for a word below `first`, the first few.
+    Raises D101, D103 or D105 (unreadable), D701 for fields that are no link and D702 for a word below `first`, the first few.
     """
     return list(_read(path, "-p", first))
 
@@ -66,7 +66,7 @@ def _read(path: Path, kinds: str, first: int) -> Iterator[Gold]:
 
 
 def check_inside(path: Path, links: Sequence[Links], lengths: Sequence[tuple[int, int]]) -> None:
-    """D704 where there are not as many lines as pairs of sentences, D703 where a link leaves its sentences."""
+    """Raises D704 where the numbers of lines and of pairs differ, D703 where a link points outside its sentences."""
     if len(links) != len(lengths):
         where = Place(str(path), min(len(links), len(lengths)) + 1)
         raise error("D704", where, expected=len(lengths), found=len(links))
@@ -77,41 +77,47 @@ def check_inside(path: Path, links: Sequence[Links], lengths: Sequence[tuple[int
 
 
 def intersection(forward: Links, backward: Links) -> Links:
-    """What both directions say."""
+    """The links of both directions."""
     return forward & backward
 
 
 def union(forward: Links, backward: Links) -> Links:
-    """What either direction says."""
+    """The links of either direction."""
     return forward | backward
 
 
+class _Growing:
+    """A set of links that grows, and the words that it links."""
+
+    def __init__(self, links: Links):
+        self.links = set(links)
+        self.sources, self.targets = {s for s, _ in links}, {t for _, t in links}
+
+    def add(self, s: int, t: int) -> None:
+        """Adds a link."""
+        self.links.add((s, t))
+        self.sources.add(s)
+        self.targets.add(t)
+
+
 def grow_diag(forward: Links, backward: Links) -> Links:
-    """The intersection, grown (Koehn, Och and Marcu 2003): while there is one, a link of the union joins that touches a link, at a
-    side or a corner, and has a word that has no link yet. Links are visited by target word, then source word, those that joined on
-    the way included.
+    """The intersection, grown (Koehn, Och and Marcu 2003).
+
+    A link of the union joins where it touches a link, at a side or a corner, and one of its words has no link yet; until none
+    joins. Links are visited by target word, then source word, including those that joined earlier in the same pass.
     """
-    every = forward | backward
-    found = set(forward & backward)
-    sources, targets = {s for s, _ in found}, {t for _, t in found}
-    order = sorted(every, key=lambda link: link[::-1])
-    grows = bool(every - found)
-    while grows:
-        grows = False
+    union = forward | backward
+    order = sorted(union, key=_by_target)
+    grown = _Growing(forward & backward)
+    size = -1
+    while size < len(grown.links):
+        size = len(grown.links)
         for s, t in order:
-            if (
-                s,
-                t,
-            ) not in found:  # as it stands now: what joins during a pass is visited in it where it stands behind
-                continue
-            for ds, dt in _NEIGHBOURS:
-                near = s + ds, t + dt
-                if near in every and near not in found and (near[0] not in sources or near[1] not in targets):
-                    found.add(near)
-                    sources.add(near[0])
-                    targets.add(near[1])
-                    grows = True
-    return frozenset(found)
+            if (s, t) in grown.links:
+                for near in ((s + ds, t + dt) for ds, dt in _NEIGHBOURS):
+                    if near in union and (near[0] not in grown.sources or near[1] not in grown.targets):
+                        grown.add(*near)
+    return frozenset(grown.links)
 
 
 def grow_diag_final(forward: Links, backward: Links) -> Links:
@@ -124,16 +130,18 @@ def grow_diag_final_and(forward: Links, backward: Links) -> Links:
     return _final(forward, backward, lambda s, t: s and t)
 
 
-def _final(forward: Links, backward: Links, wanted: Callable[[bool, bool], bool]) -> Links:
-    found = set(grow_diag(forward, backward))
-    sources, targets = {s for s, _ in found}, {t for _, t in found}
+def _final(forward: Links, backward: Links, joins: Callable[[bool, bool], bool]) -> Links:
+    """`joins`: whether a link joins, from whether its source word and its target word have no link yet."""
+    grown = _Growing(grow_diag(forward, backward))
     for direction in (forward, backward):
-        for s, t in sorted(direction, key=lambda link: link[::-1]):
-            if wanted(s not in sources, t not in targets):
-                found.add((s, t))
-                sources.add(s)
-                targets.add(t)
-    return frozenset(found)
+        for s, t in sorted(direction, key=_by_target):
+            if joins(s not in grown.sources, t not in grown.targets):
+                grown.add(s, t)
+    return frozenset(grown.links)
+
+
+def _by_target(link: tuple[int, int]) -> tuple[int, int]:
+    return link[::-1]
 
 
 # As in the published description: sides first, then corners.
@@ -148,6 +156,6 @@ SYMMETRISE: dict[str, Callable[[Links, Links], Links]] = {
     "grow-diag-final": grow_diag_final,
     "grow-diag-final-and": grow_diag_final_and,
 }
-"""Ways to make one alignment of two: `forward` has one source word for each target word, `backward` one target word for each
+"""Ways to make one alignment from two: `forward` has one source word for each target word, `backward` one target word for each
 source word.
 """

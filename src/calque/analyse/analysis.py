@@ -1,4 +1,4 @@
-"""What an analysis is about, and what several of its figures share, computed when first asked for."""
+"""The subject of an analysis, and the values that several of its figures share. Each is computed when it is first needed."""
 
 import contextlib
 from collections.abc import Callable, Sequence
@@ -25,23 +25,28 @@ from calque.run.tensors import read_about
 ATTENDED = 200
 """Sentences whose attention is recorded for figures over all heads of all runs."""
 PAIRS = 400
-"""Contrastive pairs scored of each kind of error."""
+"""Contrastive pairs of each kind of error that are scored."""
 
 ONE_BASED = ".talp"
-"""The ending of files of links that count words from 1."""
+"""The ending of files whose links count words from 1."""
 
 Tell = Callable[[str], None]
 
 
 @dataclass(frozen=True)
 class AnalysisSettings:
-    """What the figures can be told; paths are None where the data is not at hand.
+    """The options of the figures; paths are None where there is no such data.
 
-    lines     of the text that are translated, from the top
-    buckets   by source length, `equal` in size or width
-    layers    attention layers to draw, PATH or PATH#HEAD
-    line      of the text whose attention is drawn, from 1; None: one of about ten words
-    pairs     contrastive pairs of each kind that are scored, evenly spaced
+    text        files of the source and the reference; None: the runs' own test text
+    lines       lines of the text that are translated, from the top
+    base        the run that others are compared with
+    buckets     number of buckets by source length, `equal` in size or width
+    layers      attention layers to draw, PATH or PATH#HEAD
+    line        line of the text whose attention is drawn, from 1; None: one of about ten words
+    contrast    contrastive set, of which at most `pairs` of each kind are scored, evenly spaced
+    gold        links by hand
+    ledger      folders of ledger entries
+    dictionary  lexical table that translates unknown words
     """
 
     text: tuple[Path, Path] | None = None
@@ -60,44 +65,44 @@ class AnalysisSettings:
 
 @dataclass
 class Analysis:
-    """Runs, settings, and the command that asked."""
+    """Run folders, settings, and the command that draws them. `tell` reports progress."""
 
     folders: Sequence[Path]
     settings: AnalysisSettings
     command: str
     tell: Tell = field(default=lambda _: None)
-    kept: AnalysisCache = field(default_factory=AnalysisCache)
+    cache: AnalysisCache = field(default_factory=AnalysisCache)
 
     @cached_property
     def subjects(self) -> list[AnalysedRun]:
         """The runs. Raises `NotDrawn` where none is given, and what `open_subjects` raises."""
         if not self.folders:
             raise NotDrawn("no run is given")
-        return open_subjects(self.folders, self.settings.text, self.settings.lines, self.kept)
+        return open_subjects(self.folders, self.settings.text, self.settings.lines, self.cache)
 
     @property
     def text(self) -> ReferenceText:
-        """What they translate."""
+        """The text that all runs translate."""
         return self.subjects[0].text
 
     @cached_property
     def base(self) -> AnalysedRun:
-        """The run that others are set against: the named one, else the first. Raises X832."""
+        """The run that others are compared with: the named one, else the first. Raises X832."""
         wanted = self.settings.base
         if wanted is None:
             return self.subjects[0]
-        found = [s for s in self.subjects if wanted == s.name or Path(wanted).resolve() == s.folder.resolve()]
-        if not found:
-            raise error("X832", None, name=wanted, names=[s.name for s in self.subjects])
-        return found[0]
+        for subject in self.subjects:
+            if wanted == subject.name or Path(wanted).resolve() == subject.folder.resolve():
+                return subject
+        raise error("X832", None, name=wanted, names=[s.name for s in self.subjects])
 
     @property
     def tokenize(self) -> str:
-        """How BLEU cuts words: as the base's own text wants it."""
+        """The tokenisation with which BLEU is computed: that of the base."""
         return self.base.tokenize
 
     def check(self) -> None:
-        """Raises what is wrong with the settings, before anything takes time."""
+        """Raises all errors of the settings before anything takes time."""
         if self.folders:
             known = {path: heads for s in self.subjects for path, heads in s.attentions.items()}
             for path, head in map(address, self.settings.layers):
@@ -126,25 +131,25 @@ class Analysis:
 
     @cached_property
     def translations(self) -> dict[str, list[str]]:
-        """What each run makes of the text."""
-        found = {}
+        """The translations of the text by each run."""
+        translations = {}
         for subject in self.subjects:
-            found[subject.name] = subject.translations
+            translations[subject.name] = subject.translations
             self.tell(f"{subject.name}: {len(self.text.sources):,} lines in {subject.decoding_seconds:.0f} s")
-        return found
+        return translations
 
     @cached_property
     def scores(self) -> dict[str, tuple[Score, Score]]:
         """BLEU and chrF of each run."""
         references = self.text.references
         return {
-            name: (bleu(found, references, tokenize=self.tokenize), chrf(found, references))
-            for name, found in self.translations.items()
+            name: (bleu(lines, references, tokenize=self.tokenize), chrf(lines, references))
+            for name, lines in self.translations.items()
         }
 
     @cached_property
     def attended(self) -> list[int]:
-        """The lines whose attention is counted: evenly spaced."""
+        """The lines whose attention is counted, evenly spaced."""
         return list(spread_over(len(self.text.sources), ATTENDED))
 
     def trained(self, subject: AnalysedRun) -> dict[str, Any]:
@@ -152,60 +157,60 @@ class Analysis:
         return dict(read_about(subject.folder / MODEL)["figures"])
 
     @cached_property
-    def machine(self) -> dict[str, Any]:
-        """What all of it ran on."""
-        return dict(conditions())
+    def machine(self) -> dict[str, str | int | float | None]:
+        """The machine of this process."""
+        return conditions()
 
     @cached_property
     def pairs(self) -> list[ContrastivePair]:
-        """The contrastive pairs. Raises `NotDrawn` without a set."""
+        """The contrastive pairs. Raises `NotDrawn` where no set is given."""
         if self.settings.contrast is None:
             raise NotDrawn("no contrastive set is given (--contrast)")
         return read_set(self.settings.contrast, self.settings.pairs)
 
     @cached_property
     def decided(self) -> dict[str, list[bool]]:
-        """Which pairs each run gets right."""
-        found = {}
+        """For each run, whether it gets each pair right."""
+        decisions = {}
         for subject in self.subjects:
             source = [subject.fingerprint, [list(vars(pair).values()) for pair in self.pairs]]
             name = stem("contrast", subject.name)
-            found[subject.name], _ = self.kept.part(name, source, partial(decide, subject.run, self.pairs))
+            decisions[subject.name], _ = self.cache.part(name, source, partial(decide, subject.run, self.pairs))
             self.tell(f"{subject.name}: {len(self.pairs):,} contrastive pairs")
-        return found
+        return decisions
 
     @cached_property
     def gold(self) -> list[Gold]:
-        """Links by hand of the text's lines. Raises `NotDrawn` without, and what `read_gold` and `check_inside` raise."""
+        """The links by hand of the lines. Raises `NotDrawn` where none are given, and what `read_gold` and `check_inside` raise."""
         path = self.settings.gold
         if path is None:
             raise NotDrawn("no links by hand are given (--gold)")
-        found = read_gold(path, int(path.suffix == ONE_BASED))
-        check_inside(path, [gold.possible for gold in found], self.text.lengths)
-        return found[: len(self.text.sources)]
+        links = read_gold(path, int(path.suffix == ONE_BASED))
+        check_inside(path, [gold.possible for gold in links], self.text.lengths)
+        return links[: len(self.text.sources)]
 
     @cached_property
     def linked(self) -> list[int]:
-        """The lines that error rates are counted over: those with words on both sides, evenly spaced."""
+        """The lines over which error rates are computed: those with words on both sides, evenly spaced."""
         full = [k for k, lengths in enumerate(self.text.lengths[: len(self.text.sources)]) if all(lengths)]
         return [full[k] for k in spread_over(len(full), ATTENDED)]
 
     @cached_property
     def aligned(self) -> dict[str, HeadLinks]:
-        """What the source attention of each run links."""
-        found: dict[str, HeadLinks] = {}
+        """The links of the source attention of each run."""
+        aligned: dict[str, HeadLinks] = {}
         for subject in self.subjects:
             if not subject.sources_read:
                 continue
-            one = found[subject.name] = HeadLinks()
+            links = aligned[subject.name] = HeadLinks()
             for k in self.linked:
                 weights = {p: w for p, w in subject.weights(k).items() if subject.kind(p) == SOURCE}
-                one.add(weights, *self.pieces(subject, k))
-        return found
+                links.add(weights, *self.pieces(subject, k))
+        return aligned
 
     @cached_property
     def fingerprint(self) -> str:
-        """Names all that figures are made from: runs, their logs, text, settings, the files these name, and the machine."""
+        """A hash of everything that figures are made from: runs, their logs, text, settings and their files, the machine."""
         given = vars(self.settings).values()
         files = [
             contents(path)
@@ -220,7 +225,7 @@ class Analysis:
 
     @cached_property
     def dictionary(self) -> dict[str, str]:
-        """What unknown words are translated by; empty where no table is given. Raises what `read_table` raises."""
+        """The translations of unknown words; empty where no table is given. Raises what `read_table` raises."""
         path = self.settings.dictionary
         return {} if path is None else best_of(read_table(path))
 

@@ -10,7 +10,7 @@ def architecture(checked: CheckedDefinition, name: str, title: str, caption: str
     sides = (("encoder", checked.encoder), ("decoder", checked.decoder))
     table = Table.of(("side", "width", "parameters"), ((k, s.width_out, s.parameters) for k, s in sides))
     reading = (
-        "Both sides flow downwards; a frame n × is a repetition, an arc into + the identity of a residual sum, an arrow from a dot "
-        "goes to what reads that point, and a loop is input feeding."
+        "Both sides flow downwards. A frame n × is a repetition, an arc into + the identity of a residual sum, an arrow from a dot "
+        "goes to the layers that read this point, and a loop is input feeding."
     )
     return DrawnFigure(name, title, caption, table, diagram(checked, title).encode(), reading=reading)

@@ -1,4 +1,4 @@
-"""What an analysis has finished: files below its folder, each with the fingerprint of what it was made from."""
+"""Finished parts of an analysis: files below its folder, each with the fingerprint of what it was made from."""
 
 import base64
 import contextlib
@@ -6,9 +6,9 @@ import hashlib
 import json
 from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import Any
+from typing import TypedDict, TypeVar, cast
 
-from calque.analyse.drawn import DrawnFigure, Table
+from calque.analyse.drawn import Cell, DrawnFigure, Table
 from calque.data.corpus import checksum
 from calque.ground.files import write_whole
 from calque.ground.version import VERSION
@@ -17,37 +17,54 @@ from calque.run.tensors import writing
 KEPT = "kept"
 """The folder, below that of the report."""
 FORMAT = 2
+T = TypeVar("T")
+
+
+class FigureRecord(TypedDict):
+    """A figure as JSON; the pictures are text, PNG in base 64."""
+
+    name: str
+    title: str
+    caption: str
+    columns: Sequence[str]
+    rows: Sequence[Sequence[Cell]]
+    svg: str
+    png: str
+    reading: str
 
 
 class AnalysisCache:
-    """Parts by name; without a folder nothing is kept. A part that was made from something else is made anew."""
+    """Parts by name; without a folder nothing is kept. A part is computed again where its fingerprint has changed."""
 
     def __init__(self, folder: Path | None = None):
         self.folder = folder
 
-    def part(self, name: str, source: Any, make: Callable[[], Any]) -> tuple[Any, bool]:
-        """The part, of plain values as JSON has them, and whether it was there. Raises K301, and what `make` raises."""
+    def part(self, name: str, source: object, make: Callable[[], T]) -> tuple[T, bool]:
+        """The part, and whether the cache held it: plain values, in which JSON turns tuples into lists.
+
+        `source` holds plain values too: what the part is made from. Raises K301, and what `make` raises.
+        """
         if self.folder is None:
             return make(), False
-        path, wanted = self.folder / f"{name}.json", fingerprint([FORMAT, VERSION, source])
-        with contextlib.suppress(OSError, ValueError, KeyError, TypeError):  # damaged files are written anew
-            held = json.loads(path.read_bytes())
-            if held["from"] == wanted:
-                return held["part"], True
+        path, key = self.folder / f"{name}.json", fingerprint([FORMAT, VERSION, source])
+        with contextlib.suppress(OSError, ValueError, KeyError, TypeError):  # a damaged file is replaced
+            content = json.loads(path.read_bytes())
+            if content["from"] == key:
+                return cast("T", content["part"]), True
         part = make()
         with writing(path):
             self.folder.mkdir(parents=True, exist_ok=True)
-            write_whole(path, json.dumps({"from": wanted, "part": part}).encode())
+            write_whole(path, json.dumps({"from": key, "part": part}).encode())
         return part, False
 
 
-def fingerprint(value: Any) -> str:
-    """Names plain values."""
+def fingerprint(value: object) -> str:
+    """A hash of plain values."""
     return hashlib.sha256(json.dumps(value, sort_keys=True, default=str).encode()).hexdigest()
 
 
-def contents(path: Path | None) -> Any:
-    """What a file, or a folder with all below it, holds: names and checksums; None for nothing."""
+def contents(path: Path | None) -> str | dict[str, str] | None:
+    """The checksum of a file, or those of all files below a folder, by name; None where there is nothing."""
     if path is None or not path.exists():
         return None
     if path.is_dir():
@@ -55,38 +72,36 @@ def contents(path: Path | None) -> Any:
     return checksum(path)
 
 
-def plain(found: Sequence[DrawnFigure | str]) -> list[Any]:
-    """Figures and notes as plain values; `drawn` reads them."""
-    return [
-        one
-        if isinstance(one, str)
-        else {
-            "name": one.name,
-            "title": one.title,
-            "caption": one.caption,
-            "columns": one.table.columns,
-            "rows": one.table.rows,
-            "svg": one.svg.decode(),
-            "png": base64.b64encode(one.png).decode(),
-            "reading": one.reading,
-        }
-        for one in found
-    ]
+def to_json(section: Sequence[DrawnFigure | str]) -> list[FigureRecord | str]:
+    """The figures and notes of a section as plain values; `from_json` reads them."""
+    return [item if isinstance(item, str) else _record(item) for item in section]
 
 
-def drawn(values: Sequence[Any]) -> list[DrawnFigure | str]:
-    """The inverse of `plain`."""
-    return [
-        one
-        if isinstance(one, str)
-        else DrawnFigure(
-            one["name"],
-            one["title"],
-            one["caption"],
-            Table.of(one["columns"], one["rows"]),
-            one["svg"].encode(),
-            base64.b64decode(one["png"]),
-            one["reading"],
-        )
-        for one in values
-    ]
+def _record(figure: DrawnFigure) -> FigureRecord:
+    return {
+        "name": figure.name,
+        "title": figure.title,
+        "caption": figure.caption,
+        "columns": figure.table.columns,
+        "rows": figure.table.rows,
+        "svg": figure.svg.decode(),
+        "png": base64.b64encode(figure.png).decode(),
+        "reading": figure.reading,
+    }
+
+
+def from_json(values: Sequence[FigureRecord | str]) -> list[DrawnFigure | str]:
+    """The inverse of `to_json`."""
+    return [item if isinstance(item, str) else _figure(item) for item in values]
+
+
+def _figure(record: FigureRecord) -> DrawnFigure:
+    return DrawnFigure(
+        record["name"],
+        record["title"],
+        record["caption"],
+        Table.of(record["columns"], record["rows"]),
+        record["svg"].encode(),
+        base64.b64decode(record["png"]),
+        record["reading"],
+    )

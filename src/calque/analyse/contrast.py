@@ -1,21 +1,25 @@
-"""Contrastive pairs: how often a model finds the right translation likelier than one with a planted error (Sennrich 2017; You 2020,
-table 4 and figure 5)."""
+"""Contrastive pairs: how often a model prefers the right translation to one with a planted error (Sennrich 2017; You 2020, table 4
+and figure 5)."""
 
 import json
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from calque.analyse.canvas import Panels, styles_of
-from calque.analyse.drawn import DrawnFigure, Table
+from calque.analyse.canvas import Panels, Style, styles_of
+from calque.analyse.drawn import Cell, DrawnFigure, Table
+from calque.analyse.runs import spread_over
 from calque.data.lines import Lines
 from calque.ground.diagnostics import Place, error
 from calque.workflow.api import Run
 
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+
 FARTHEST = 15
-"""Greater distances are counted together, as by the authors of LingEval97."""
+"""Greater distances are one group, as in LingEval97."""
 AGREEMENT = "subj_verb_agreement"
 Z95 = 1.959963984540054
 """The normal quantile of a 95 % interval."""
@@ -23,7 +27,7 @@ Z95 = 1.959963984540054
 
 @dataclass(frozen=True)
 class ContrastivePair:
-    """A source, its translation, and one with an error; `distance` in words between what has to agree, where it is known."""
+    """A source, its translation, and one with an error; `distance`: words between the two that must agree, where it is known."""
 
     kind: str
     source: str
@@ -33,11 +37,11 @@ class ContrastivePair:
 
 
 def read_set(path: Path, most: int | None = None) -> list[ContrastivePair]:
-    """A contrastive set: a folder or a JSON file. Of more than `most` pairs of a kind, so many are taken, evenly spaced.
+    """A contrastive set: a folder or a JSON file. At most `most` pairs of each kind are taken, evenly spaced.
 
     A folder holds for each kind of error NAME.src.LANGUAGE, NAME.correct.LANGUAGE and NAME.incorrect.LANGUAGE, plain or gzip,
     line by line (distil-lingeval). A JSON file is a list of objects with `source`, `reference` and `errors`, each of which has
-    `type`, `contrastive` and perhaps `distance` (LingEval97). Raises X824, X825, X826 and, for what cannot be read, D1.
+    `type`, `contrastive` and perhaps `distance` (LingEval97). Raises X824, X825, X826 and, where a file cannot be read, D1.
     """
     pairs = _read_folder(path) if path.is_dir() else _read_json(path)
     if not pairs:
@@ -45,16 +49,11 @@ def read_set(path: Path, most: int | None = None) -> list[ContrastivePair]:
     by_kind: dict[str, list[ContrastivePair]] = {}
     for pair in pairs:
         by_kind.setdefault(pair.kind, []).append(pair)
-    return [
-        some[k * len(some) // n]
-        for some in by_kind.values()
-        for n in [min(len(some), most or len(some))]
-        for k in range(n)
-    ]
+    return [kind[k] for kind in by_kind.values() for k in spread_over(len(kind), most or len(kind))]
 
 
 def _read_folder(folder: Path) -> list[ContrastivePair]:
-    found: list[ContrastivePair] = []
+    pairs: list[ContrastivePair] = []
     for file in sorted(folder.glob("*.src.*")):
         name = file.name.partition(".src.")[0]
         sides = [list(Lines(file))]
@@ -65,8 +64,8 @@ def _read_folder(folder: Path) -> list[ContrastivePair]:
             sides.append(list(Lines(other[0])))
             if len(sides[-1]) != len(sides[0]):
                 raise error("X825", Place(str(other[0])), part=part, expected=len(sides[0]), found=len(sides[-1]))
-        found += [ContrastivePair(name, *lines) for lines in zip(*sides, strict=True)]
-    return found
+        pairs += [ContrastivePair(name, *lines) for lines in zip(*sides, strict=True)]
+    return pairs
 
 
 def _read_json(path: Path) -> list[ContrastivePair]:
@@ -91,7 +90,7 @@ def _read_json(path: Path) -> list[ContrastivePair]:
         raise error("X826", Place(str(path)), reason=reason) from None
 
 
-def _text(entry: Mapping[str, Any], key: str) -> str:
+def _text(entry: Mapping[str, object], key: str) -> str:
     if not isinstance(value := entry[key], str):
         raise TypeError
     return value
@@ -118,23 +117,21 @@ def wilson(correct: int, total: int) -> tuple[float, float]:
     share, z2 = correct / total, Z95**2
     middle = (share + z2 / (2 * total)) / (1 + z2 / total)
     half = Z95 / (1 + z2 / total) * math.sqrt(share * (1 - share) / total + z2 / (4 * total**2))
-    # Rounding must not carry an end beyond the share.
+    # Rounding must not move an end past the share.
     return 100 * min(share, middle - half), 100 * max(share, middle + half)
 
 
-def _rows(
-    pairs: Sequence[ContrastivePair], decided: Mapping[str, Sequence[bool]], keys: Sequence[Any]
-) -> list[tuple[Any, ...]]:
-    """For each run and each key in their order: run, key, pairs, right ones, percentage, interval."""
-    rows: list[tuple[Any, ...]] = []
+def _rows(decided: Mapping[str, Sequence[bool]], keys: Sequence[tuple[Cell, ...] | None]) -> list[tuple[Cell, ...]]:
+    """For each run and each key of pairs, in their order: run, key, pairs, right ones, percentage, interval."""
+    rows: list[tuple[Cell, ...]] = []
     for run, right in decided.items():
-        found: dict[Any, list[bool]] = {}
+        groups: dict[tuple[Cell, ...], list[bool]] = {}
         for key, one in zip(keys, right, strict=True):
             if key is not None:
-                found.setdefault(key, []).append(one)
-        for key, some in found.items():
-            share = 100 * (sum(some) / len(some))
-            rows.append((run, *key, len(some), sum(some), share, *wilson(sum(some), len(some))))
+                groups.setdefault(key, []).append(one)
+        for key, group in groups.items():
+            correct, total = sum(group), len(group)
+            rows.append((run, *key, total, correct, 100 * (correct / total), *wilson(correct, total)))
     return rows
 
 
@@ -143,18 +140,19 @@ _FIGURES = ("pairs", "right", "accuracy %", "low %", "high %")
 
 def by_kind(pairs: Sequence[ContrastivePair], decided: Mapping[str, Sequence[bool]]) -> Table:
     """Accuracy of each run by kind of error, with its 95 % interval; the last row of each run is over all pairs."""
-    rows = _rows(pairs, decided, [(p.kind,) for p in pairs])
-    rows += _rows(pairs, decided, [("all",)] * len(pairs))
-    runs: list[object] = [*decided]
+    rows = _rows(decided, [(p.kind,) for p in pairs])
+    rows += _rows(decided, [("all",)] * len(pairs))
+    runs: list[Cell] = [*decided]
     return Table.of(("run", "error", *_FIGURES), sorted(rows, key=lambda row: runs.index(row[0])), left=2)
 
 
 def by_distance(pairs: Sequence[ContrastivePair], decided: Mapping[str, Sequence[bool]]) -> Table:
     """Accuracy by kind of error and distance, for pairs that have one, the nearest first; FARTHEST + 1 stands for all beyond."""
     order = sorted(range(len(pairs)), key=lambda i: (pairs[i].kind, pairs[i].distance or 0))
+    keys: list[tuple[Cell, ...] | None]
     keys = [None if (d := pairs[i].distance) is None else (pairs[i].kind, min(d, FARTHEST + 1)) for i in order]
     chosen = {run: [right[i] for i in order] for run, right in decided.items()}
-    return Table.of(("run", "error", "distance", *_FIGURES), _rows([pairs[i] for i in order], chosen, keys), left=2)
+    return Table.of(("run", "error", "distance", *_FIGURES), _rows(chosen, keys), left=2)
 
 
 def draw_kinds(table: Table, title: str) -> DrawnFigure:
@@ -165,9 +163,9 @@ def draw_kinds(table: Table, title: str) -> DrawnFigure:
     (axes,) = canvas.axes
     style = styles_of(runs)
     for k, run in enumerate(runs):
-        found = table.where(run=run)
-        place = [kinds.index(kind) + 0.6 * (k + 0.5) / len(runs) - 0.3 for kind in found.column("error")]
-        _whiskers(axes, found, place, str(run), style[run], across=True)
+        part = table.where(run=run)
+        place = [kinds.index(kind) + 0.6 * (k + 0.5) / len(runs) - 0.3 for kind in part.column("error")]
+        _whiskers(axes, part, place, str(run), style[run], across=True)
     axes.set_yticks(range(len(kinds)), [str(kind).replace("_", " ").replace(".", ", ") for kind in kinds])
     axes.invert_yaxis()
     axes.axvline(50, color="0.4", lw=0.8, ls="--")
@@ -193,9 +191,9 @@ def draw_distances(table: Table, title: str) -> DrawnFigure:
     style = styles_of(runs)
     for axes, kind in zip(canvas.axes, kinds, strict=True):
         for k, run in enumerate(runs):
-            found = table.where(run=run, error=kind)
-            place = [d + 0.12 * (k - (len(runs) - 1) / 2) for d in found.numbers("distance")]
-            _whiskers(axes, found, place, str(run), style[run], across=False)
+            part = table.where(run=run, error=kind)
+            place = [d + 0.12 * (k - (len(runs) - 1) / 2) for d in part.numbers("distance")]
+            _whiskers(axes, part, place, str(run), style[run], across=False)
         far = int(max(table.where(error=kind).numbers("distance")))
         ticks = range(1, far + 1, 1 + far // 10)
         axes.set_xticks(ticks, [f">{FARTHEST}" if t > FARTHEST else str(t) for t in ticks])
@@ -214,8 +212,9 @@ def draw_distances(table: Table, title: str) -> DrawnFigure:
     )
 
 
-def _whiskers(axes: Any, found: Table, place: list[float], label: str, style: dict[str, str], across: bool) -> None:
-    value, low, high = (found.numbers(name) for name in ("accuracy %", "low %", "high %"))
+def _whiskers(axes: "Axes", part: Table, place: list[float], label: str, style: Style, across: bool) -> None:
+    """Accuracies with their intervals, `across` the picture or upwards."""
+    value, low, high = (part.numbers(name) for name in ("accuracy %", "low %", "high %"))
     spread = [
         [a - b for a, b in zip(value, low, strict=True)],
         [b - a for a, b in zip(value, high, strict=True)],

@@ -1,45 +1,38 @@
 """Learning curves: the logs of runs over updates, target tokens and seconds (Luong 2015, figure 5; Zhang 2018, figure 5)."""
 
-import json
 import math
 from collections.abc import Mapping, Sequence
 from itertools import cycle
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from calque.analyse.canvas import DASHES, Panels, lines_of
-from calque.analyse.drawn import DrawnFigure, NotDrawn, Table
+from calque.analyse.drawn import Cell, DrawnFigure, NotDrawn, Table
+from calque.ground.json_lines import json_lines
 from calque.run.folder import LOG
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
 
 AXES = (("update", "updates"), ("tokens", "target tokens"), ("seconds", "training seconds"))
 TRAIN = "training"
+LogLine = Mapping[str, Any]
+"""A line of a run's log."""
 
 
-def read_log(folder: Path) -> list[dict[str, Any]]:
-    """The lines of a run's log; a torn last line, of a training that is under way, is left out."""
-    found = []
-    try:
-        text = (folder / LOG).read_text(encoding="utf-8", errors="replace")
-    except OSError:
-        return []
-    for line in text.split("\n"):
-        try:
-            values = json.loads(line)
-        except ValueError:
-            continue
-        if isinstance(values, dict):
-            found.append(values)
-    return found
+def read_log(folder: Path) -> Sequence[LogLine]:
+    """The lines of a run's log, without the incomplete last line of a training that still runs."""
+    return json_lines(folder / LOG)
 
 
-def learning_curves(logs: Mapping[str, Sequence[Mapping[str, Any]]]) -> Table:
+def learning_curves(logs: Mapping[str, Sequence[LogLine]]) -> Table:
     """The negative log-likelihood per token, in nats, of each run and set of text.
 
-    Tokens are target tokens trained on, end symbols included: the sum over the log's windows of rate times seconds; between two
-    lines they grow with the seconds. Seconds are those of training, validation left out. A validation line may name its set.
+    Tokens are the target tokens trained on, end symbols included: the sum over the log's windows of rate times seconds; between
+    two lines they grow with the seconds. Seconds are those of training, without validation. A validation line may name its set.
     """
     columns = ("run", "set", "update", "tokens", "seconds", "nll", "bleu")
-    rows: list[tuple[Any, ...]] = []
+    rows: list[tuple[Cell, ...]] = []
     for run, lines in logs.items():
         clock = _clock(lines)
         for line in lines:
@@ -51,13 +44,13 @@ def learning_curves(logs: Mapping[str, Sequence[Mapping[str, Any]]]) -> Table:
     return Table.of(columns, rows)
 
 
-def mean_speed(lines: Sequence[Mapping[str, Any]]) -> float | None:
+def mean_speed(lines: Sequence[LogLine]) -> float | None:
     """Target tokens per second of training, over the whole log; None without a line of training."""
     seconds, tokens = _clock(lines)[-1]
     return tokens / seconds if seconds else None
 
 
-def _clock(lines: Sequence[Mapping[str, Any]]) -> list[tuple[float, float]]:
+def _clock(lines: Sequence[LogLine]) -> list[tuple[float, float]]:
     """Seconds, and the target tokens trained on until then, at each line of training."""
     clock = [(0.0, 0.0)]
     for line in lines:
@@ -68,7 +61,7 @@ def _clock(lines: Sequence[Mapping[str, Any]]) -> list[tuple[float, float]]:
 
 
 def _at(clock: Sequence[tuple[float, float]], seconds: float) -> float:
-    """Tokens after so many seconds: linear between two lines, and behind the last one at its pace."""
+    """Tokens after so many seconds: linear between two lines, and after the last one at its speed."""
     after = next((k for k, (s, _) in enumerate(clock) if s >= seconds and k), len(clock) - 1)
     if after == 0:
         return 0.0
@@ -81,41 +74,46 @@ def draw(table: Table) -> DrawnFigure:
     if not table.rows:
         raise NotDrawn("no run has a log with a validation")
     canvas = Panels(len(AXES), 2.1)
-    runs, sets = table.each("run"), [s for s in table.each("set") if s != TRAIN]
-    # One text: dashes tell runs apart; several: they tell texts apart, and marks the runs.
-    dashes = dict(zip(sets, cycle(DASHES), strict=False)) if len(sets) > 1 else {}
-    style = lines_of(runs)
+    sets = [str(name) for name in table.each("set") if name != TRAIN]
     for axes, (name, label) in zip(canvas.axes, AXES, strict=True):
-        for run in runs:
-            thin = table.where(run=run, set=TRAIN)
-            axes.plot(thin.column(name), thin.column("nll"), color=style[run]["color"], lw=0.6, alpha=0.5)
-            for one in sets:
-                found = table.where(run=run, set=one)
-                axes.plot(
-                    found.column(name),
-                    found.column("nll"),
-                    label=str(run) if len(sets) < 2 else f"{run}, {one}",
-                    markersize=3,
-                    markevery=max(1, len(found.rows) // 12),
-                    lw=1.3,
-                    **({**style[run], "linestyle": dashes[one]} if dashes else style[run]),
-                )
+        _panel(axes, table, name, sets)
         axes.set_xlabel(label)
-        axes.set_ylabel("cost, nats per token")
-        values = sorted(v for v in table.numbers("nll") if math.isfinite(v))
-        axes.set_ylim(values[0] - 0.1, values[int(0.98 * (len(values) - 1))] + 0.2)
-        axes.set_xlim(left=0)
-        canvas.counted(axes)
+        canvas.shorten_counts(axes)
     canvas.legend()
-    told = f"s {', '.join(map(str, sets))}" if len(sets) > 1 else ""
+    named = f"s {', '.join(sets)}" if len(sets) > 1 else ""
     return DrawnFigure(
         "curves",
         "Learning curves",
         "Negative log-likelihood per target token, end symbols included (its exponential is the perplexity), over updates, target "
-        f"tokens and seconds of training. Lines with marks: validation text{told}; thin lines: training text, with dropout and "
+        f"tokens and seconds of training. Lines with marks: validation text{named}; thin lines: training text, with dropout and "
         "without label smoothing. Each run has its own vocabulary: costs compare only where the subwords are the same.",
         table,
         *canvas.files(),
         "The lower a line, the better the run predicts the text; where a thin line falls while the line with marks rises, the run "
-        "overfits, and where both still fall at the end, it was stopped too early.",
+        "overfits, and where both still fall at the end, training ended too early.",
     )
+
+
+def _panel(axes: "Axes", table: Table, name: str, sets: Sequence[str]) -> None:
+    """The curves of all runs over one axis. Of one validation text, dashes mark the run; of several, the text."""
+    dashes = dict(zip(sets, cycle(DASHES), strict=False)) if len(sets) > 1 else {}
+    styles = lines_of(table.each("run"))
+    for run in table.each("run"):
+        style = styles[run]
+        thin = table.where(run=run, set=TRAIN)
+        axes.plot(thin.numbers(name), thin.numbers("nll"), color=style["color"], lw=0.6, alpha=0.5)
+        for text in sets:
+            curve = table.where(run=run, set=text)
+            axes.plot(
+                curve.numbers(name),
+                curve.numbers("nll"),
+                label=f"{run}, {text}" if dashes else str(run),
+                markersize=3,
+                markevery=max(1, len(curve.rows) // 12),
+                lw=1.3,
+                **{**style, **({"linestyle": dashes[text]} if dashes else {})},
+            )
+    axes.set_ylabel("cost, nats per token")
+    costs = sorted(v for v in table.numbers("nll") if math.isfinite(v))
+    axes.set_ylim(costs[0] - 0.1, costs[int(0.98 * (len(costs) - 1))] + 0.2)
+    axes.set_xlim(left=0)

@@ -1,4 +1,4 @@
-"""What a piece of the analysis gives: a table of figures, and the picture of it."""
+"""Figures of the analysis: a table, and its picture."""
 
 from dataclasses import dataclass
 
@@ -10,8 +10,8 @@ from calque.ground.table import Table as Table
 class DrawnFigure:
     """A figure of the report.
 
-    `name` is the stem of its files; `svg` and `png` are empty where the table is all. `caption` says what is shown, and `reading`
-    in one sentence how to read it.
+    `name` is the stem of its files; `svg` and `png` are empty where there is no picture. `caption` says what is shown, and
+    `reading` in one sentence how to read it.
     """
 
     name: str
@@ -23,10 +23,10 @@ class DrawnFigure:
     reading: str = ""
 
     def files(self) -> dict[str, bytes]:
-        """What stands beside the report, by ending."""
+        """The files beside the report, by ending."""
         pictures = {"svg": self.svg, "png": self.png}
         return {"csv": self.table.csv().encode(), **{kind: body for kind, body in pictures.items() if body}}
 
 
 class NotDrawn(Exception):
-    """Why a figure cannot be drawn from the data at hand: a clause for the report."""
+    """A figure cannot be drawn from this data; the message is a clause for the report."""

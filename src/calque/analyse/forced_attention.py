@@ -1,4 +1,4 @@
-"""What a model attends to: the weights of forced decoding."""
+"""The attention weights of a model while a translation is forced."""
 
 from collections.abc import Sequence
 
@@ -15,19 +15,19 @@ def attention_weights(
 ) -> dict[str, Float[Tensor, "heads T S"]]:
     """The weights of every attention layer, by its path, encoder first, while `target` is forced.
 
-    `source` is what the encoder reads (its end symbol included, where the model is used to one), `target` is without
-    begin and end symbols. Row t of a decoder layer is there when word t + 1 is chosen, so its last row chooses the end.
+    `source` is what the encoder reads (with the end symbol, where the model was trained with it); `target` has neither begin nor
+    end symbol. Row t of a decoder layer chooses word t + 1, so its last row chooses the end symbol.
     """
-    found: dict[str, list[Tensor]] = {}
+    recorded: dict[str, list[Tensor]] = {}
 
     def record(path: str, weights: Tensor) -> None:
-        found.setdefault(path, []).append(weights[0].float().cpu())
+        recorded.setdefault(path, []).append(weights[0].float().cpu())
 
     with torch.inference_mode():
         sources = model.encode(torch.tensor([list(source)], device=model.device), record=record)
         model.decode(torch.tensor([[BOS, *target]], device=model.device), sources, record=record)
     # Inside `feed` layers report position by position.
-    return {path: _stack(chunks) for path, chunks in found.items()}
+    return {path: _stack(chunks) for path, chunks in recorded.items()}
 
 
 def attention_matrix(
@@ -35,8 +35,8 @@ def attention_matrix(
 ) -> tuple[str, Tensor]:
     """The path of a layer and its weights: [T, S], averaged over heads, or [heads, T, S].
 
-    Without a path: the last layer that attends to the source. `source` and `target` as in `attention_weights`. Raises
-    LookupError where there is no such layer; `Model.source_attentions` names those there are.
+    Without a path: the last layer that attends to the source. `source` and `target` are as in `attention_weights`. Raises
+    LookupError where there is no such layer; `Model.source_attentions` lists their paths.
     """
     if path is None:
         paths = model.source_attentions()

@@ -1,4 +1,4 @@
-"""How far the argmax of attention is from links by hand (Luong 2015, section 5.4 and table 6)."""
+"""The distance of attention's argmax from links by hand (Luong 2015, section 5.4 and table 6)."""
 
 from collections.abc import Mapping, Sequence
 
@@ -17,7 +17,7 @@ def word_weights(
 ) -> Float[Tensor, "*heads words words"]:
     """Weights from target words to source words, summed over the pieces of either.
 
-    `target` and `source` name the word of each piece; rows and columns behind them (end symbols) are left out.
+    `target` and `source` give the number of each piece's word; the rows and columns after them (end symbols) are left out.
     """
     sides = []
     for words in (target, source):
@@ -39,7 +39,7 @@ class HeadLinks:
     """The links of every head of every source attention, and of the mean of its heads, sentence by sentence."""
 
     ROWS = ("chooses", "reads")
-    """Which row of the weights stands for a target word: that of the step that chooses it, or of the next, which reads it."""
+    """The row of the weights that belongs to a target word: that of the step that chooses it, or of the next, which reads it."""
 
     def __init__(self) -> None:
         self.links: dict[tuple[str, str, str], list[Links]] = {}
@@ -47,7 +47,7 @@ class HeadLinks:
     def add(
         self, weights: Mapping[str, Float[Tensor, "heads T S"]], target: Sequence[int], source: Sequence[int]
     ) -> None:
-        """A sentence whose reference was forced: layers by path, T one more than there are target pieces."""
+        """Adds a sentence whose reference was forced: the weights of layers by path; T is the number of target pieces plus one."""
         for path, one in weights.items():
             every = torch.cat([one.mean(0, keepdim=True), one])
             for row, shift in zip(self.ROWS, (0, 1), strict=True):
@@ -79,10 +79,10 @@ def draw_aer(table: Table, sentences: int, words: Mapping[str, Mapping[str, str]
     for axes, run in zip(canvas.axes, runs, strict=True):
         layers = table.where(run=run).each("layer")
         for k, layer in enumerate(layers):
+            part = table.where(run=run, layer=layer)
             for place, name in ((-0.2, table.columns[3]), (0.2, table.columns[4])):
-                found = table.where(run=run, layer=layer)
-                mean = found.where(head="mean").column(name)
-                heads = [v for v, head in zip(found.column(name), found.column("head"), strict=True) if head != "mean"]
+                mean = part.where(head="mean").numbers(name)
+                heads = [v for v, head in zip(part.numbers(name), part.column("head"), strict=True) if head != "mean"]
                 axes.bar(k + place, mean, 0.38, alpha=0.5, label=name[7:], **fill[name])
                 axes.plot([k + place] * len(heads), heads, ls="none", ms=3, **style[name])
         axes.set_xticks(range(len(layers)), [str(k + 1) for k in range(len(layers))])

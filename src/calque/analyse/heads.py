@@ -2,7 +2,7 @@
 
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 from jaxtyping import Float, Int
@@ -12,15 +12,16 @@ from calque.analyse.canvas import Panels, lines_of
 from calque.analyse.drawn import Cell, DrawnFigure, NotDrawn, Table
 from calque.analyse.lengths import scored
 from calque.analyse.runs import KINDS
+from calque.evaluate.statistics import measure
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.image import AxesImage
 
 RADIUS = 5
-"""Distances beyond are counted together."""
+"""Greater distances are one group."""
 FEW = 8
-"""Heads that a panel has place for at least."""
+"""A panel has room for so many heads at least."""
 OFF = 2
 """Steps from the query at which a token is off the diagonal."""
 BINS = 5
@@ -33,10 +34,10 @@ DISTANCES = (_ENDS[0], *map(str, range(1 - RADIUS, RADIUS)), _ENDS[1])
 
 
 def argmax_distances(weights: Float[Tensor, "heads T S"]) -> Int[Tensor, "heads T"]:
-    """The position of the largest weight of each query, the first of equals, less that of the query.
+    """The position of the largest weight of each query, the first of equals, minus that of the query.
 
-    In the decoder both are positions of its input. In source attention the query is target position t, and the distance is
-    in positions as they are counted on both sides.
+    In the decoder both are positions of its input. In source attention the query is a target position; positions are counted on
+    each side.
     """
     import torch
 
@@ -46,8 +47,8 @@ def argmax_distances(weights: Float[Tensor, "heads T S"]) -> Int[Tensor, "heads 
 def off_diagonality(layers: Iterable[Float[Tensor, "heads T S"]]) -> float | None:
     """The share of tokens, over all heads and layers given, whose argmax is two steps away or more; None without a token.
 
-    You 2020, section 6.2, defines it for a token's attention and leaves open how heads and layers are put together; here each of
-    them counts.
+    You 2020, section 6.2, defines it for a token's attention and does not say how to combine heads and layers; here each counts
+    alike.
     """
     off = total = 0
     for weights in layers:
@@ -58,7 +59,7 @@ def off_diagonality(layers: Iterable[Float[Tensor, "heads T S"]]) -> float | Non
 
 
 class DistanceCounts:
-    """How often each head of each layer looks how far, over sentences."""
+    """Counts of the distances at which each head of each layer looks, over sentences."""
 
     def __init__(self) -> None:
         self.by_head: dict[tuple[str, int], Counter[int]] = {}
@@ -75,11 +76,11 @@ class DistanceCounts:
 def distance_table(counted: Mapping[str, DistanceCounts], kinds: Mapping[str, Mapping[str, str]]) -> Table:
     """A row for each head: the mean absolute and mean signed distance, and the share of queries at each distance.
 
-    `kinds` names, for each run and path, which attention that is.
+    `kinds` gives the kind of attention for each run and path.
     """
     rows: list[tuple[Cell, ...]] = []
-    for run, found in counted.items():
-        for (path, head), counts in found.by_head.items():
+    for run, distances in counted.items():
+        for (path, head), counts in distances.by_head.items():
             if not (total := sum(counts.values())):
                 continue
             absolute = sum(abs(d) * n for d, n in counts.items()) / total
@@ -98,7 +99,7 @@ def draw_distances(
 ) -> DrawnFigure:
     """A panel for each kind of attention: a column for each head, a row for each distance, dark where heads look.
 
-    `words`: the layers in words, by path. `brief`: another caption, before this one, has said what is drawn.
+    `words`: the layers in words, by path. `brief`: a caption before this one explains the picture.
     """
     table = table.where(run=run)
     kinds = [kind for kind in KINDS if kind in table.column("attention")]
@@ -144,12 +145,12 @@ def _panel(axes: "Axes", table: Table) -> "AxesImage":
 
 
 def bins_of(shares: Sequence[float | None], count: int = BINS) -> list[list[int]]:
-    """The numbers of the sentences in each bin of [0, 1], bins of one width; 1 belongs to the last."""
-    found: list[list[int]] = [[] for _ in range(count)]
+    """The numbers of the sentences in each bin of [0, 1]. Bins have one width; 1 belongs to the last."""
+    bins: list[list[int]] = [[] for _ in range(count)]
     for i, share in enumerate(shares):
         if share is not None:
-            found[min(int(share * count), count - 1)].append(i)
-    return found
+            bins[min(int(share * count), count - 1)].append(i)
+    return bins
 
 
 def by_off_diagonality(
@@ -159,12 +160,13 @@ def by_off_diagonality(
     tokenize: str = "13a",
 ) -> Table:
     """BLEU of each run in bins of sentences by off-diagonality, for each kind of attention in `shares`; no empty bins."""
-    rows: list[tuple[Any, ...]] = []
-    for kind, found in shares.items():
-        parts = bins_of(found)
+    rows: list[tuple[Cell, ...]] = []
+    metric = measure("bleu", tokenize=tokenize)
+    for kind, shares_of_sentences in shares.items():
+        parts = bins_of(shares_of_sentences)
         used = [k for k, part in enumerate(parts) if part]
         for run, hypotheses in systems.items():
-            bleu = scored(hypotheses, references, [parts[k] for k in used], tokenize)[0]
+            bleu = scored(hypotheses, references, [parts[k] for k in used], metric)
             rows += [(kind, run, k / BINS, (k + 1) / BINS, len(parts[k]), b) for k, b in zip(used, bleu, strict=True)]
     return Table.of(("attention", "run", "from", "to", "sentences", "BLEU"), rows)
 
@@ -178,12 +180,13 @@ def draw_off_diagonality(table: Table, base: str) -> DrawnFigure:
     runs = table.each("run")
     style = lines_of(runs)
     for axes, kind in zip(canvas.axes, kinds, strict=True):
-        found = table.where(attention=kind)
-        bins = found.where(run=runs[0])
+        part = table.where(attention=kind)
+        bins = part.where(run=runs[0])
         place = {start: k for k, start in enumerate(bins.column("from"))}
         for run in runs:
-            one = found.where(run=run)
-            axes.plot([place[v] for v in one.column("from")], one.column("BLEU"), label=run, lw=1.3, ms=5, **style[run])
+            line = part.where(run=run)
+            at = [place[v] for v in line.column("from")]
+            axes.plot(at, line.numbers("BLEU"), label=str(run), lw=1.3, ms=5, **style[run])
         ends = zip(bins.numbers("from"), bins.numbers("to"), bins.column("sentences"), strict=True)
         axes.set_xticks(range(len(place)), [f"{100 * a:.0f}–{100 * b:.0f}%\nn={n}" for a, b, n in ends])
         axes.set_xlim(-0.4, len(place) - 0.6)

@@ -1,4 +1,4 @@
-"""The report as a page: one file of HTML with all pictures in it, which needs no network."""
+"""The report as a page: one HTML file that contains all pictures and needs no network."""
 
 import base64
 import html
@@ -17,19 +17,19 @@ from calque.ground.diagnostics import printable
 from calque.ground.version import VERSION
 
 SHOWN_ROWS = 60
-"""Rows of a table that stand in the page; all of them are in its CSV."""
+"""The page shows so many rows of a table; its CSV has all."""
 OPEN_ROWS = 24
-"""Longer tables are folded."""
+"""Tables with more rows are folded."""
 WHOLE = 24
-"""Letters of a cell that is not broken."""
+"""A cell of at most so many letters is not broken."""
 LETTERS = 600
-"""Of a sentence in the page; its table has all."""
+"""The page shows so many letters of a sentence; its CSV has all."""
 NAMED = 4
-"""Runs that the title names."""
+"""The title names so many runs."""
 BESIDE = 3
-"""Runs whose translations fit beside each other on paper."""
+"""The translations of so many runs fit beside each other on paper."""
 ENLARGED = 1.6
-"""Pixels of a point of a picture, where the page is wide enough; a diagram's width is in pixels."""
+"""Pixels for each point of a picture, where the page is wide enough; the width of a diagram is in pixels."""
 UNFINISHED = "<p class=note>This report is not finished: run the same command again to continue.</p>\n"
 PAGE = """<!doctype html>
 <html lang="en">
@@ -53,7 +53,7 @@ _WIDTH = re.compile(rb'<svg [^>]*?width="([\d.]+)(pt)?"')
 
 @dataclass(frozen=True)
 class Section:
-    """A piece: what was drawn, and what does not apply."""
+    """A section: its figures, and notes on figures that cannot be drawn."""
 
     name: str
     title: str
@@ -62,7 +62,7 @@ class Section:
 
 
 def page(analysis: Analysis, sections: Iterable[Section], missing: Sequence[str] = ()) -> str:
-    """The report: headline numbers first, where they were asked for; tables are linked beside it.
+    """The report: headline numbers first, where it has them; tables are files beside it.
 
     `missing`: titles of sections that are not made yet.
     """
@@ -91,7 +91,7 @@ def page(analysis: Analysis, sections: Iterable[Section], missing: Sequence[str]
 
 
 def title_of(analysis: Analysis, titles: Sequence[str]) -> str:
-    """What the page is called: its only section, and the runs it is about."""
+    """The title of the page: its only section, where it has one, and its runs."""
     names = [s.name for s in analysis.subjects] if analysis.folders else []
     if len(names) > NAMED:
         names = [*names[: NAMED - 1], f"{len(names) - NAMED + 1} more"]
@@ -102,7 +102,7 @@ def title_of(analysis: Analysis, titles: Sequence[str]) -> str:
 
 
 def _about(a: Analysis) -> str:
-    """Date, text and corpus."""
+    """Date, text, corpus and base."""
     facts = {"Date": _text(date.today().isoformat())}
     if a.folders:
         text, own = a.text, a.base.run.experiment.data.test
@@ -136,11 +136,11 @@ def _runs(a: Analysis) -> str:
 
 def _section(a: Analysis, section: Section) -> str:
     notes = "".join(f"<p class=note>{_text(_sentence(note))}</p>\n" for note in section.notes)
-    # One call makes all figures of a section: the first caption has it.
+    # One command draws all figures of a section: the first caption shows it.
     commands = [f"{a.command} --figure {section.name}", *[""] * len(section.drawn)]
-    # What several figures have in common is said once.
-    said = [one.reading for one in section.drawn]
-    readings = ["" if reading in said[:k] else reading for k, reading in enumerate(said)]
+    # A reading that several figures share is printed once.
+    every = [one.reading for one in section.drawn]
+    readings = ["" if reading in every[:k] else reading for k, reading in enumerate(every)]
     shown = [_figure(section, *one) for one in zip(section.drawn, readings, commands, strict=False)]
     kind = "architectures" if section.name == ARCHITECTURES else "several" if len(shown) > 1 else "single"
     name = _text(section.name)
@@ -160,27 +160,27 @@ def _figure(section: Section, drawn: DrawnFigure, reading: str, command: str) ->
         table = _translations(drawn.table)
     else:
         table = _table(drawn.table, plain=section.name == OVERVIEW)
-    said = (
+    caption = (
         f"<figcaption><p>{title}{_caption(drawn.caption)}</p>{reading}"
         f"<p class=files>{files}{f'<br>{_command(command)}' if command else ''}</p></figcaption>\n"
     )
-    parts = f"{_picture(drawn)}{said}{table}" if drawn.svg else f"{table}{said}"
+    parts = f"{_picture(drawn)}{caption}{table}" if drawn.svg else f"{table}{caption}"
     kind = "pictured" if drawn.svg else "tabled"
     return f'<figure class={kind} id="figure-{_text(drawn.name)}">\n{parts}</figure>\n'
 
 
 def _picture(drawn: DrawnFigure) -> str:
-    """The picture as HTML. For readers who cannot see it, the table below it holds its figures."""
+    """The picture as HTML. For readers who cannot see it, the table below has its figures."""
     picture = base64.b64encode(drawn.svg).decode()
-    alternative = f"Picture: {drawn.title}. Its figures stand in the table below."
+    alternative = f"Picture: {drawn.title}. Its figures are in the table below."
     size = ""
-    if found := _WIDTH.search(drawn.svg[:2000]):
-        size = f' width="{round((ENLARGED if found[2] else 1) * float(found[1]))}"'
+    if width := _WIDTH.search(drawn.svg[:2000]):
+        size = f' width="{round((ENLARGED if width[2] else 1) * float(width[1]))}"'
     return f'<img alt="{_text(alternative)}"{size} src="data:image/svg+xml;base64,{picture}">\n'
 
 
 def _table(table: Table, plain: bool = False) -> str:
-    """A table, folded where it is long; `plain`: without a fold."""
+    """A table, folded where it is long; `plain`: never folded."""
     head = "".join(f"<th>{_text(name)}</th>" for name in table.columns)
     rows = "".join("<tr>" + "".join(_cell(cell) for cell in row) + "</tr>\n" for row in table.rows[:SHOWN_ROWS])
     more = f"<p>{len(table.rows) - SHOWN_ROWS:,} more rows in the CSV.</p>" if len(table.rows) > SHOWN_ROWS else ""
@@ -196,21 +196,22 @@ def _translations(table: Table) -> str:
     names = [str(name) for name in table.columns[len(FIXED) :]]
     head = "".join(f"<th>{_text(name)}</th>" for name in ("line", "source", "reference", *names))
     rows = []
-    for line, score, source, reference, *found in table.rows:
+    for line, score, source, reference, *translations in table.rows:
         place = f"{line}<br> <small>chrF {float(score or 0):.0f}</small>"
         cells = [
             f'<td class=n data-name="line">{place}</td>',
-            _said("source", _cut(source)),
-            _said("reference", _cut(reference)),
+            _sentence_cell("source", _cut(source)),
+            _sentence_cell("reference", _cut(reference)),
         ]
-        cells += [_said(name, _marked(str(reference), str(one))) for name, one in zip(names, found, strict=True)]
+        marked = [_marked(str(reference), str(translation)) for translation in translations]
+        cells += map(_sentence_cell, names, marked)
         rows.append(f"<tr>{''.join(cells)}</tr>\n")
     kind = "sides many" if len(names) > BESIDE else "sides"
     shown = f'<table class="{kind}"><thead><tr>{head}</tr></thead>\n<tbody>{"".join(rows)}</tbody></table>'
     return f"<div class=scroll>{shown}</div>\n"
 
 
-def _said(name: str, body: str) -> str:
+def _sentence_cell(name: str, body: str) -> str:
     return f'<td dir=auto data-name="{_text(name)}">{body}</td>'
 
 
@@ -219,7 +220,7 @@ def _cut(text: Cell) -> str:
 
 
 def _marked(reference: str, hypothesis: str) -> str:
-    """A translation: what the reference does not have is marked, and a caret stands where words of it are missing."""
+    """A translation; words that the reference lacks are marked, and a caret shows where words of it are missing."""
     parts = []
     for words, kind in differences(printable(reference, LETTERS), printable(hypothesis, LETTERS)):
         if kind == MISSING:
@@ -251,11 +252,11 @@ def _text(text: str) -> str:
 
 
 def _caption(text: str) -> str:
-    """A caption, `code` in it as such."""
+    """A caption, with `code` as HTML."""
     parts = _text(text).split("`")
     return "".join(f"<code>{part}</code>" if k % 2 else part for k, part in enumerate(parts))
 
 
 def _command(command: str) -> str:
-    """A command whose words are broken only where one alone is too wide."""
+    """A command that is broken between words; a single word only where it is too wide."""
     return "<code>" + " ".join(f"<span>{_text(word)}</span>" for word in command.split(" ")) + "</code>"

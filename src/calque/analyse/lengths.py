@@ -2,14 +2,13 @@
 figure 4)."""
 
 from collections.abc import Mapping, Sequence
-from typing import Any
 
 import numpy as np
 
 from calque.analyse.canvas import Panels, fills_of, lines_of
-from calque.analyse.drawn import DrawnFigure, NotDrawn, Table
+from calque.analyse.drawn import Cell, DrawnFigure, NotDrawn, Table
 from calque.data.codecs import split
-from calque.evaluate.statistics import measure
+from calque.evaluate.statistics import Measure, measure
 
 EQUAL = ("size", "width")
 
@@ -20,32 +19,31 @@ def words(line: str) -> int:
 
 
 def buckets(lengths: Sequence[int], count: int, equal: str = "size") -> list[list[int]]:
-    """The numbers of sentences, put by length into at most `count` buckets, the shortest first; none is empty.
+    """The numbers of the sentences in at most `count` buckets by length, the shortest first; none is empty.
 
-    `size`: as many sentences in each, one more in the first ones where it does not divide; sentences of one length stand in the
-    order of the text. `width`: from the shortest to the longest in ranges of one width.
+    `size`: buckets of equal size, the first ones larger by one where that does not divide; sentences of one length are in the
+    order of the text. `width`: ranges of equal width from the shortest to the longest.
     """
     order = sorted(range(len(lengths)), key=lambda i: lengths[i])
     if not order:
         return []
     if equal == "size":
-        found = [part.tolist() for part in np.array_split(order, min(count, len(order)))]
+        parts = [part.tolist() for part in np.array_split(order, min(count, len(order)))]
     else:
         low, high = lengths[order[0]], lengths[order[-1]]
         width = (high - low + 1) / count
-        found = [[] for _ in range(count)]
+        parts = [[] for _ in range(count)]
         for i in order:
-            found[int((lengths[i] - low) / width)].append(i)
-    return [part for part in found if part]
+            parts[int((lengths[i] - low) / width)].append(i)
+    return [part for part in parts if part]
 
 
-def scored(hypotheses: Sequence[str], references: Sequence[str], parts: Sequence[Sequence[int]], tokenize: str) -> Any:
-    """BLEU and chrF of each part of a corpus, each part a corpus of its own: two lists."""
-    found = []
-    for metric in (measure("bleu", tokenize=tokenize), measure("chrf")):
-        statistics = metric.statistics(hypotheses, references)
-        found.append([float(metric.score(statistics[list(part)].sum(0))) for part in parts])
-    return found
+def scored(
+    hypotheses: Sequence[str], references: Sequence[str], parts: Sequence[Sequence[int]], metric: Measure
+) -> list[float]:
+    """The score of each part of a text as a corpus of its own."""
+    statistics = metric.statistics(hypotheses, references)
+    return [float(metric.score(statistics[list(part)].sum(0))) for part in parts]
 
 
 def by_source_length(
@@ -56,12 +54,13 @@ def by_source_length(
     equal: str = "size",
     tokenize: str = "13a",
 ) -> Table:
-    """BLEU, chrF and mean length of each system's output, by length of the source in words. None: nothing to score."""
+    """BLEU, chrF and mean length of each system's output, by length of the source in words."""
     lengths = [words(line) for line in sources]
     parts = buckets(lengths, count, equal)
-    rows: list[tuple[Any, ...]] = []
+    metrics = (measure("bleu", tokenize=tokenize), measure("chrf"))
+    rows: list[tuple[Cell, ...]] = []
     for name, hypotheses in systems.items():
-        bleu, chrf = scored(hypotheses, references, parts, tokenize)
+        bleu, chrf = (scored(hypotheses, references, parts, metric) for metric in metrics)
         for part, b, c in zip(parts, bleu, chrf, strict=True):
             n = len(part)
             mean = sum(lengths[i] for i in part) / n
@@ -82,11 +81,12 @@ def differences(
     """BLEU of each system less that of `base`, by length of the reference in words."""
     lengths = [words(line) for line in references]
     parts = buckets(lengths, count, equal)
-    scores = {name: scored(lines, references, parts, tokenize)[0] for name, lines in systems.items()}
+    metric = measure("bleu", tokenize=tokenize)
+    scores = {name: scored(lines, references, parts, metric) for name, lines in systems.items()}
     rows = [
         (name, lengths[part[0]], lengths[part[-1]], len(part), bleu, bleu - scores[base][k])
-        for name, found in scores.items()
-        for k, (part, bleu) in enumerate(zip(parts, found, strict=True))
+        for name, scores_of_parts in scores.items()
+        for k, (part, bleu) in enumerate(zip(parts, scores_of_parts, strict=True))
     ]
     return Table.of(("run", "from", "to", "sentences", "BLEU", f"BLEU less that of {base}"), rows)
 
@@ -98,13 +98,11 @@ def draw(table: Table, equal: str) -> DrawnFigure:
     style = lines_of(runs)
     for axes, name in zip(canvas.axes, ("BLEU", "chrF", "output words"), strict=True):
         for run in runs:
-            found = table.where(run=run)
-            axes.plot(found.column("mean"), found.column(name), label=run, markersize=4, lw=1.3, **style[run])
+            part = table.where(run=run)
+            axes.plot(part.numbers("mean"), part.numbers(name), label=str(run), markersize=4, lw=1.3, **style[run])
         if name == "output words":
-            found = table.where(run=runs[0])
-            axes.plot(
-                found.column("mean"), found.column("reference words"), color="0.4", ls="--", lw=1, label="reference"
-            )
+            mean, reference = part.numbers("mean"), part.numbers("reference words")
+            axes.plot(mean, reference, color="0.4", ls="--", lw=1, label="reference")
         axes.set_ylabel({"output words": "words of output"}.get(name, name))
         axes.set_xlabel("source words, mean of the bucket")
         axes.set_ylim(bottom=0)
@@ -136,7 +134,7 @@ def draw_differences(table: Table, base: str) -> DrawnFigure:
     name = table.columns[-1]
     for k, run in enumerate(runs):
         at = [x + (k - (len(runs) - 1) / 2) * width for x in range(len(bins.rows))]
-        axes.bar(at, table.where(run=run).column(name), width, label=run, **style[run])
+        axes.bar(at, table.where(run=run).numbers(name), width, label=str(run), **style[run])
     ends = zip(bins.column("from"), bins.column("to"), bins.column("sentences"), strict=True)
     axes.set_xticks(range(len(bins.rows)), [f"{a}–{b}\nn={n}" for a, b, n in ends])
     axes.axhline(0, color="black", lw=0.8)

@@ -1,8 +1,8 @@
-"""Attention matrices of any layer and head, links by hand in them (Luong 2015, figure 7; Gehring 2017, figures 4 and 5)."""
+"""Attention matrices of any layer and head, with links by hand (Luong 2015, figure 7; Gehring 2017, figures 4 and 5)."""
 
 import re
 from collections.abc import Sequence
-from typing import Any
+from typing import TYPE_CHECKING
 
 from jaxtyping import Float
 from torch import Tensor
@@ -12,6 +12,9 @@ from calque.analyse.canvas import Panels
 from calque.analyse.drawn import DrawnFigure, Table
 from calque.ground.diagnostics import printable
 from calque.ground.plot import figure, width_of
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
 
 _ADDRESS = re.compile(r"(?P<path>[^#]+)(#(?P<head>\d+))?")
 _CELL = 0.21
@@ -44,13 +47,13 @@ def draw(
     gold: tuple[Gold, Sequence[int], Sequence[int]] | None = None,
     axes_names: tuple[str, str] = ("source token", "target token"),
 ) -> DrawnFigure:
-    """White 0, dark 1. `gold`: links of words, and the word of each source piece and of each target piece.
+    """A picture of weights, white 0 and dark 1. `gold`: links of words, and the word of each source piece and of each target piece.
 
-    Sure links are outlined, possible ones dotted. `axes_names` are those of columns and rows. The title stands in a picture that
-    has no caption. Raises X301 without matplotlib.
+    Sure links are outlined, possible ones dotted. `axes_names` are those of columns and rows. A picture without a caption has its
+    title above it. Raises X301 without matplotlib.
     """
     rows, columns = weights.shape
-    # Long tokens take their place beside the rows and below the columns.
+    # Long tokens need room beside the rows and below the columns.
     measure = figure(1, 1)
     across, down = (width_of(measure, "\n".join(map(shown_token, some)), 8) for some in (target, source))
     canvas = Panels(1, 0.9 + down + _CELL * rows, 1.3 + across + _CELL * columns)
@@ -72,15 +75,15 @@ def draw(
 
 def gold_weights(gold: Gold, source: Sequence[int], target: Sequence[int], like: Tensor) -> Float[Tensor, "T S"]:
     """Links of words on the grid of pieces: 1 where sure, a half where possible; end symbols have none."""
-    found = like.new_zeros(like.shape)
+    weights = like.new_zeros(like.shape)
     for t, word in enumerate(target):
         for s, other in enumerate(source):
             if (other, word) in gold.possible:
-                found[t, s] = 1.0 if (other, word) in gold.sure else 0.5
-    return found
+                weights[t, s] = 1.0 if (other, word) in gold.sure else 0.5
+    return weights
 
 
-def _outline(axes: Any, gold: Gold, source: Sequence[int], target: Sequence[int]) -> None:
+def _outline(axes: "Axes", gold: Gold, source: Sequence[int], target: Sequence[int]) -> None:
     from matplotlib.patches import Rectangle
 
     for s, t in gold.possible:
@@ -93,5 +96,5 @@ def _outline(axes: Any, gold: Gold, source: Sequence[int], target: Sequence[int]
 
 
 def shown_token(token: str) -> str:
-    """A token as it stands beside a row or below a column."""
+    """A token as the picture shows it, shortened."""
     return printable(token, 16)

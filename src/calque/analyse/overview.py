@@ -1,4 +1,4 @@
-"""What a report starts with: the headline numbers of its runs, and their architectures."""
+"""The first sections of a report: the headline numbers of its runs, and their architectures."""
 
 from typing import TYPE_CHECKING
 
@@ -54,22 +54,22 @@ def headline(a: "Analysis") -> DrawnFigure:
 
 def beams(subjects: list[AnalysedRun]) -> str:
     """The beam of all runs, or that of each."""
-    found = {s.name: s.run.loaded.decode.beam for s in subjects}
-    if len(set(found.values())) == 1:
-        return f"{next(iter(found.values()))}"
-    return ", ".join(f"{beam} ({name})" for name, beam in found.items())
+    widths = {s.name: s.run.loaded.decode.beam for s in subjects}
+    if len(set(widths.values())) == 1:
+        return f"{next(iter(widths.values()))}"
+    return ", ".join(f"{beam} ({name})" for name, beam in widths.items())
 
 
 def diagrams(a: "Analysis") -> list[DrawnFigure]:
-    """The diagram of each architecture, once where runs share one."""
+    """The diagram of each architecture; one that several runs share is drawn once."""
     groups: dict[str, list[AnalysedRun]] = {}
     for s in a.subjects:
         groups.setdefault(s.checked.hash, []).append(s)
-    found = []
+    figures = []
     for some in groups.values():
         title = ", ".join(s.name for s in some)
         caption = (
             f"Drawn from the run's definition: `calque explain {some[0].folder} --diagram out.svg` draws it again."
         )
-        found.append(architecture(some[0].checked, stem("architecture", some[0].name), title, caption))
-    return found
+        figures.append(architecture(some[0].checked, stem("architecture", some[0].name), title, caption))
+    return figures

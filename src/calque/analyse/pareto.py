@@ -1,4 +1,4 @@
-"""What quality costs: speed, size and memory of runs side by side, and which of them no other one beats."""
+"""Quality against cost: speed, size and memory of runs, and the runs that no other beats."""
 
 from collections.abc import Sequence
 
@@ -18,7 +18,7 @@ READING = (
 
 
 def front(costs: Sequence[float], qualities: Sequence[float]) -> list[bool]:
-    """Which points no other beats: none is as cheap and as good, and better in one of the two."""
+    """Whether no other point beats each one. A point beats another if it is as cheap and as good, and better in one of the two."""
     points = list(zip(costs, qualities, strict=True))
     return [not any(c <= cost and q >= good and (c, q) != (cost, good) for c, q in points) for cost, good in points]
 
@@ -35,7 +35,7 @@ def draw(table: Table, caption: str) -> DrawnFigure:
         best = sorted((c, q) for c, q, on in zip(costs, quality, front(costs, quality), strict=True) if on)
         axes.plot([c for c, _ in best], [q for _, q in best], color="0.6", lw=1, zorder=0)
         for run, c, q in zip(runs, costs, quality, strict=True):
-            axes.plot([c], [q], label=run, ls="none", ms=7, **style[run])
+            axes.plot([c], [q], label=str(run), ls="none", ms=7, **style[run])
         axes.set_xlim(0, 1.1 * max(costs))
         axes.set_ylabel("BLEU")
         axes.set_xlabel(label)

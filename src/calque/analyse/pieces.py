@@ -1,11 +1,11 @@
-"""The sections of the report, one function each: from an analysis to figures, and to notes on what cannot be drawn."""
+"""The sections of the report. Each is a function from an analysis to figures, and to notes on figures that cannot be drawn."""
 
 import math
 import statistics
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 
-from calque.analyse import contrast, curves, gold, heads, lengths, matrices, pareto, sides, sweeps, timing
+from calque.analyse import contrast, curves, decode_time, gold, heads, lengths, matrices, pareto, sides, sweeps
 from calque.analyse import unknown_words as unknown
 from calque.analyse.analysis import Analysis
 from calque.analyse.drawn import DrawnFigure, NotDrawn, Table
@@ -19,7 +19,7 @@ from calque.decode.sentences import Translation
 OVERVIEW, ARCHITECTURES, TRANSLATIONS = "overview", "architectures", "translations"
 """The sections at the top of a report."""
 Found = list[DrawnFigure | str]
-"""Figures, and sentences on what does not apply."""
+"""Figures, and notes on figures that cannot be drawn."""
 
 
 @dataclass(frozen=True)
@@ -30,30 +30,13 @@ class Piece:
     draw: Callable[[Analysis], Found]
 
 
-def _overview(a: Analysis) -> Found:
-    return [headline(a)]
-
-
-def _architectures(a: Analysis) -> Found:
-    return list(diagrams(a))
-
-
-def _translations(a: Analysis) -> Found:
-    return [sides.side_by_side(a.text.sources, a.text.references, a.translations)]
-
-
 def _pareto(a: Analysis) -> Found:
     subjects, text = a.subjects, a.text
     rows = []
     for s in subjects:
-        of = [
-            statistics.mean(len(ids) for ids in map(f, some))
-            for f, some in (
-                (s.target_ids, text.references),
-                (s.source_ids, text.sources),
-            )
-        ]
-        figures, trained = s.figures(round(of[0]) + 1, round(of[1])), a.trained(s)
+        target = statistics.mean(len(s.target_ids(line)) for line in text.references)
+        source = statistics.mean(len(s.source_ids(line)) for line in text.sources)
+        figures, trained = s.figures(round(target) + 1, round(source)), a.trained(s)
         bleu, chrf = a.scores[s.name]
         per_line = s.decoding_seconds / len(text.sources)
         rows.append(
@@ -79,10 +62,6 @@ def _threads(a: Analysis) -> str:
     return f"{count} thread{'s' * (count != 1)}"
 
 
-def _curves(a: Analysis) -> Found:
-    return [curves.draw(curves.learning_curves({s.name: curves.read_log(s.folder) for s in a.subjects}))]
-
-
 def _lengths(a: Analysis) -> Found:
     equal = a.settings.equal
     count = a.settings.buckets
@@ -100,8 +79,8 @@ def _differences(a: Analysis) -> Found:
 
 def _decode_time(a: Analysis) -> Found:
     systems = {s.name: (lambda line, s=s: s.run.translate([line])[0]) for s in a.subjects}
-    table = timing.decode_times(a.text.sources, systems, a.settings.buckets, a.settings.equal)
-    return [timing.draw(table, f"beam {beams(a.subjects)}", a.machine["machine"])]
+    table = decode_time.decode_times(a.text.sources, systems, a.settings.buckets, a.settings.equal)
+    return [decode_time.draw(table, f"beam {beams(a.subjects)}", str(a.machine["machine"]))]
 
 
 _AXES = {
@@ -113,19 +92,19 @@ _AXES = {
 
 def _matrices(a: Analysis) -> Found:
     number = line_of(a)
-    drawn: Found = [
+    figures: Found = [
         f"{run.name}: the decoder does not attend to the source"
         if path is None
         else _matrix(a, number, run, path, head)
         for run, path, head in _layers(a)
     ]
     if a.settings.gold is not None:
-        drawn.append(_gold_matrix(a, number))
-    return drawn
+        figures.append(_gold_matrix(a, number))
+    return figures
 
 
 def _matrix(a: Analysis, number: int, run: AnalysedRun, path: str, head: int | None) -> DrawnFigure:
-    """The weights of a head, or the mean of all, for one line; with the links by hand where they are given."""
+    """The weights of one head, or the mean of all heads, for a line; with links by hand where they are given."""
     weights, kind = run.weights(number)[path], run.kind(path)
     links = None
     if a.settings.gold is not None and kind == SOURCE:
@@ -176,31 +155,31 @@ def _gold_matrix(a: Analysis, number: int) -> DrawnFigure:
 
 
 def line_of(a: Analysis) -> int:
-    """The line whose attention is drawn: the one asked for, else the first whose length is nearest to ten words."""
+    """The line whose attention is drawn: that of the settings, else the first whose length is nearest to ten words."""
     count = len(a.text.sources)
     if (line := a.settings.line) is not None:
         if line > count:
-            raise NotDrawn(f"the text has {count} lines, and attention is asked for of line {line}")
+            raise NotDrawn(f"the text has {count} lines, and --line is {line}")
         return line - 1
     return min(range(count), key=lambda k: abs(lengths.words(a.text.sources[k]) - 10))
 
 
 def _layers(a: Analysis) -> list[tuple[AnalysedRun, str | None, int | None]]:
-    """The runs, layers and heads to draw: those asked for; else of each run the source attention with the lowest error rate
+    """The runs, layers and heads to draw: those of the settings; else of each run the source attention with the lowest error rate
     against the links by hand, or the last one.
     """
     if a.settings.layers:
-        asked = [matrices.address(text) for text in a.settings.layers]
-        return [(s, path, head) for path, head in asked for s in a.subjects if path in s.attentions]
-    found: list[tuple[AnalysedRun, str | None, int | None]] = []
+        chosen = [matrices.address(text) for text in a.settings.layers]
+        return [(s, path, head) for path, head in chosen for s in a.subjects if path in s.attentions]
+    layers: list[tuple[AnalysedRun, str | None, int | None]] = []
     for s in a.subjects:
         paths = [path for path in s.attentions if s.kind(path) == SOURCE]
         if a.settings.gold is not None and len(paths) > 1:
             table = _error_rates(a).where(run=s.name, head="mean")
             rates = [2.0 if math.isnan(v) else v for v in table.numbers(table.columns[3])]
             paths = [str(table.column("layer")[rates.index(min(rates))])]
-        found.append((s, paths[-1] if paths else None, None))
-    return found
+        layers.append((s, paths[-1] if paths else None, None))
+    return layers
 
 
 def _distances(a: Analysis) -> Found:
@@ -211,18 +190,16 @@ def _distances(a: Analysis) -> Found:
             counted[s.name].add(s.weights(k))
         kinds[s.name] = s.kinds
     table = heads.distance_table(counted, kinds)
-    found: Found = []
+    section: Found = []
     for s in a.subjects:
         try:
-            name, before = stem("distances", s.name), any(isinstance(one, DrawnFigure) for one in found)
-            found.append(heads.draw_distances(table, s.name, len(a.attended), name, s.layers, brief=before))
+            name, brief = stem("distances", s.name), any(isinstance(item, DrawnFigure) for item in section)
+            section.append(heads.draw_distances(table, s.name, len(a.attended), name, s.layers, brief))
         except NotDrawn as why:
-            found.append(str(why))
-        if fixed := [path for path in s.attentions if path in s.fixed]:
-            found.append(
-                f"{s.name}: hard-coded, so the same for every text: {'; '.join(s.layers[path] for path in fixed)}"
-            )
-    return found
+            section.append(str(why))
+        if fixed := "; ".join(s.layers[path] for path in s.attentions if path in s.fixed):
+            section.append(f"{s.name}: hard-coded, so the same for every text: {fixed}")
+    return section
 
 
 def _off_diagonality(a: Analysis) -> Found:
@@ -246,7 +223,7 @@ def _off_diagonality(a: Analysis) -> Found:
 
 
 def _learned(s: AnalysedRun) -> list[str]:
-    """The self-attention whose weights depend on the text."""
+    """The paths of the self-attention whose weights depend on the text."""
     return [path for path in s.attentions if s.kind(path) != SOURCE and path not in s.fixed]
 
 
@@ -263,10 +240,6 @@ def _aer(a: Analysis) -> Found:
     return [gold.draw_aer(table, len(a.linked), words), *notes]
 
 
-def _contrast(a: Analysis) -> Found:
-    return [contrast.draw_kinds(contrast.by_kind(a.pairs, a.decided), _contrast_title(a))]
-
-
 def _contrast_distance(a: Analysis) -> Found:
     if all(pair.distance is None for pair in a.pairs):
         raise NotDrawn("no pair of the contrastive set is annotated with a distance")
@@ -279,7 +252,7 @@ def _contrast_title(a: Analysis) -> str:
 
 
 def _unknown(a: Analysis) -> Found:
-    found: dict[str, tuple[list[Translation], list[unknown.UnknownWord]]] = {}
+    runs: dict[str, tuple[list[Translation], list[unknown.UnknownWord]]] = {}
     notes: Found = []
     for s in a.subjects:
         here = replace(s.run.loaded, dictionary=a.dictionary)
@@ -289,32 +262,38 @@ def _unknown(a: Analysis) -> Found:
             notes.append(f"{s.name}: no attention aligns its words with the source")
         else:
             words = unknown.unknown_words(here, a.text.sources, a.text.references, s.translated)
-            found[s.name] = s.translated, words
-    if not found:
+            runs[s.name] = s.translated, words
+    if not runs:
         return notes
     path = a.settings.dictionary
-    counts = unknown.draw(unknown.table(found), len(a.text.sources), path.name if path else None)
-    shown = unknown.examples({name: words for name, (_, words) in found.items()})
+    counts = unknown.draw(unknown.table(runs), len(a.text.sources), path.name if path else None)
+    shown = unknown.examples({name: words for name, (_, words) in runs.items()})
     if shown.rows:
-        about = "Some of the unknown words of each run, evenly spaced, and the translations after all are replaced"
-        return [counts, DrawnFigure("unknown-examples", "Unknown words, examples", f"{about}.", shown), *notes]
+        caption = "Some of the unknown words of each run, evenly spaced, and the translations after all replacements."
+        return [counts, DrawnFigure("unknown-examples", "Unknown words, examples", caption, shown), *notes]
     return [counts, *notes]
 
 
 def _sweeps(a: Analysis) -> Found:
-    found = sweeps.sweeps(a.cells)
-    if not found:
+    tables = sweeps.sweeps(a.cells)
+    if not tables:
         raise NotDrawn("no number varies among the cells of the ledger")
     where = ", ".join(folder.name for folder in a.settings.ledger)
-    return [sweeps.draw(name, table, where) for name, table in found]
+    return [sweeps.draw(name, table, where) for name, table in tables]
 
 
 PIECES: dict[str, Piece] = {
-    OVERVIEW: Piece("Headline numbers", _overview),
-    ARCHITECTURES: Piece("Architectures", _architectures),
-    TRANSLATIONS: Piece("Translations side by side", _translations),
+    OVERVIEW: Piece("Headline numbers", lambda a: [headline(a)]),
+    ARCHITECTURES: Piece("Architectures", lambda a: [*diagrams(a)]),
+    TRANSLATIONS: Piece(
+        "Translations side by side",
+        lambda a: [sides.side_by_side(a.text.sources, a.text.references, a.translations)],
+    ),
     "pareto": Piece("Quality, speed, size and memory", _pareto),
-    "curves": Piece("Learning curves", _curves),
+    "curves": Piece(
+        "Learning curves",
+        lambda a: [curves.draw(curves.learning_curves({s.name: curves.read_log(s.folder) for s in a.subjects}))],
+    ),
     "lengths": Piece("Quality and output length by source length", _lengths),
     "length-differences": Piece("BLEU difference by reference length", _differences),
     "decode-time": Piece("Decoding time by source length", _decode_time),
@@ -322,7 +301,10 @@ PIECES: dict[str, Piece] = {
     "distances": Piece("Argmax distance per head", _distances),
     "off-diagonality": Piece("BLEU by off-diagonality", _off_diagonality),
     "aer": Piece("Alignment error rate per layer and head", _aer),
-    "contrast": Piece("Contrastive accuracy by kind of error", _contrast),
+    "contrast": Piece(
+        "Contrastive accuracy by kind of error",
+        lambda a: [contrast.draw_kinds(contrast.by_kind(a.pairs, a.decided), _contrast_title(a))],
+    ),
     "contrast-distance": Piece("Contrastive accuracy by distance", _contrast_distance),
     "unknown-words": Piece("Unknown words", _unknown),
     "sweeps": Piece("Depth, heads and other numbers", _sweeps),

@@ -1,4 +1,4 @@
-"""Runs under analysis: their names, the text they are tested on, and what is computed once for all figures."""
+"""Runs under analysis: their names, the text that they translate, and values that several figures share."""
 
 import re
 import time
@@ -6,7 +6,6 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
-from typing import Any
 
 import torch
 from torch import Tensor
@@ -35,7 +34,7 @@ KINDS = (ENCODER, DECODER, SOURCE)
 
 @dataclass(frozen=True)
 class ReferenceText:
-    """A text to translate, its reference, and where it is from; `lengths`, in words, are those of all pairs, uncut."""
+    """A text to translate, its reference, and a title; `lengths`, in words, are of all pairs, also those beyond the lines taken."""
 
     title: str
     sources: tuple[str, ...]
@@ -44,15 +43,15 @@ class ReferenceText:
 
 
 class AnalysedRun:
-    """A run by its short name. What it translates is computed when first asked for, and kept."""
+    """A run by its short name. Its translations are computed when they are first needed, and cached."""
 
-    def __init__(self, name: str, folder: Path, text: ReferenceText, kept: AnalysisCache | None = None):
-        self.name, self.folder, self.text, self.kept = name, folder, text, kept or AnalysisCache()
+    def __init__(self, name: str, folder: Path, text: ReferenceText, cache: AnalysisCache | None = None):
+        self.name, self.folder, self.text, self.cache = name, folder, text, cache or AnalysisCache()
         self.run = api.load(folder)
 
     @cached_property
     def fingerprint(self) -> str:
-        """Names its weights and its settings."""
+        """A hash of its weights and its settings."""
         return fingerprint([read_about(self.folder / MODEL)["sha256"], contents(self.folder / EXPERIMENT)])
 
     @property
@@ -62,7 +61,7 @@ class AnalysedRun:
 
     @cached_property
     def corpus(self) -> str:
-        """What it was trained on: the names of the files, and the number of pairs and the digest where its data is there."""
+        """Its training corpus: the names of the files; with its compiled data also the number of pairs and the digest."""
         data = self.run.experiment.data
         names = " and ".join(Path(name).name for name in data.train)
         try:
@@ -73,30 +72,30 @@ class AnalysedRun:
 
     @property
     def tokenize(self) -> str:
-        """How BLEU cuts the words of its text."""
+        """The tokenisation with which BLEU is computed."""
         return tokenisation(self.run.experiment.data)
 
     @cached_property
     def parameters(self) -> int:
-        """Numbers that were trained, shared ones once."""
+        """Trained numbers, shared ones counted once."""
         return sum(p.numel() for p in self.run.model.parameters())
 
     def figures(self, length: int, source: int) -> ModelCosts:
-        """What `calque explain` knows of it for sentences of these lengths."""
+        """Its costs for sentences of these lengths, as `calque explain` computes them."""
         shape = self.run.model.shape
         around = Surroundings(shape.source_size, shape.target_size, shape.tying, shape.output_bias)
         return whole(self.checked, around, length, source)
 
     @cached_property
     def _decoded(self) -> tuple[list[Translation], float]:
-        def make() -> Any:
+        def decode() -> tuple[list[Translation], float]:
             began = time.perf_counter()
-            found = [best[0] for best in self.run.candidates(self.text.sources)]
-            return [found, time.perf_counter() - began]
+            translations = [best[0] for best in self.run.candidates(self.text.sources)]
+            return translations, time.perf_counter() - began
 
         source = [self.fingerprint, self.text.sources, torch.get_num_threads()]
-        (found, seconds), _ = self.kept.part(stem("translations", self.name), source, make)
-        return [Translation(text, tuple(ids), score, logp) for text, ids, score, logp in found], seconds
+        (translations, seconds), _ = self.cache.part(stem("translations", self.name), source, decode)
+        return [Translation(text, tuple(ids), score, logp) for text, ids, score, logp in translations], seconds
 
     @property
     def translated(self) -> list[Translation]:
@@ -106,38 +105,38 @@ class AnalysedRun:
     @property
     def translations(self) -> list[str]:
         """The best translation of each line of the text."""
-        return [found.text for found in self.translated]
+        return [translation.text for translation in self.translated]
 
     @property
     def decoding_seconds(self) -> float:
-        """How long all translations took, batches and threads as the run has them."""
+        """The time of all translations, with the batches of the run and the threads of this process."""
         return self._decoded[1]
 
     def source_ids(self, line: str) -> list[int]:
-        """What the encoder reads."""
+        """The ids that the encoder reads."""
         here = self.run.loaded
         return [*here.source.encode([line])[0], *([EOS] if here.source_end else [])]
 
     def target_ids(self, line: str) -> list[int]:
-        """What is forced, without begin and end symbols."""
+        """The ids that are forced, without begin and end symbols."""
         return list(self.run.loaded.target.encode([line])[0])
 
     def weights(self, number: int) -> dict[str, Tensor]:
-        """The attention weights of a line of the text while its reference is forced, by path; nothing for an empty side."""
+        """The attention weights of a line while its reference is forced, by path; none where a side is empty."""
         source = self.source_ids(self.text.sources[number])
         target = self.target_ids(self.text.references[number])
         return attention_weights(self.run.model, source, target) if source and target else {}
 
     @cached_property
     def kinds(self) -> dict[str, str]:
-        """Which of `KINDS` each attention layer is; one in the chain of a source is the encoder's."""
+        """The kind of each attention layer, one of `KINDS`; a layer in the chain of a source argument belongs to the encoder."""
         nodes = {node.path: node for chain in (self.checked.encoder, self.checked.decoder) for node in chain.nodes()}
-        found = {}
+        kinds = {}
         for path in self.attentions:
             node = nodes[path]
             reads = any(isinstance(value, SourceArg) for value in vars(node.args).values())
-            found[path] = ENCODER if node.side == OF_ENCODER else SOURCE if reads else DECODER
-        return found
+            kinds[path] = ENCODER if node.side == OF_ENCODER else SOURCE if reads else DECODER
+        return kinds
 
     @cached_property
     def layers(self) -> dict[str, str]:
@@ -145,7 +144,7 @@ class AnalysedRun:
         return layers_in_words(self.checked)
 
     def kind(self, path: str) -> str:
-        """Which of `KINDS` an attention layer is."""
+        """The kind of an attention layer, one of `KINDS`."""
         return self.kinds[path]
 
     @property
@@ -166,9 +165,9 @@ class AnalysedRun:
 
 
 def names_of(folders: Sequence[Path]) -> list[str]:
-    """Short names: the last parts of each path, as many as tell all apart and say more than a number. Raises X820.
+    """Short names: the last parts of each path, as many as make them differ, and not a number alone. Raises X820.
 
-    A number that all paths end in is left out where the rest tells them apart.
+    A number at the end of all paths is left out where the rest of them differs.
     """
     parts = [folder.resolve().parts for folder in folders]
     shorter = [one[:-1] for one in parts]
@@ -177,21 +176,22 @@ def names_of(folders: Sequence[Path]) -> list[str]:
     for k, one in enumerate(parts):
         if one in parts[:k]:
             raise error("X820", Place(str(folders[k])))
-    found = []
-    for one in parts:
-        depth = 1
-        while depth < len(one) and (
-            one[-depth].isdigit() or any(one[-depth:] == other[-depth:] for other in parts if other != one)
-        ):
-            depth += 1
-        found.append("/".join(one[-depth:]))
-    return found
+    return [_short_name(one, [other for other in parts if other != one]) for one in parts]
+
+
+def _short_name(parts: tuple[str, ...], others: Sequence[tuple[str, ...]]) -> str:
+    """As few of the last parts of a path as no other path ends in, of which the first is no number."""
+    for depth in range(1, len(parts)):
+        tail = parts[-depth:]
+        if not tail[0].isdigit() and all(other[-depth:] != tail for other in others):
+            return "/".join(tail)
+    return "/".join(parts)
 
 
 def common_text(folders: Sequence[Path], given: tuple[Path, Path] | None, lines: int) -> ReferenceText:
     """The first `lines` lines of the given files, else of the runs' own test text (validation text where there is none).
 
-    Raises X821 where a run's folder holds none, X822 where runs have different ones, and what `check_corpus` raises.
+    Raises X821 where a run's folder holds no text, X822 where runs have different ones, and what `check_corpus` raises.
     """
     if given is not None:
         check_corpus(*given)
@@ -223,24 +223,24 @@ def _own_text(folder: Path) -> tuple[str, tuple[list[str], list[str]]]:
 
 
 def open_subjects(
-    folders: Sequence[Path], given: tuple[Path, Path] | None, lines: int, kept: AnalysisCache | None = None
+    folders: Sequence[Path], given: tuple[Path, Path] | None, lines: int, cache: AnalysisCache | None = None
 ) -> list[AnalysedRun]:
     """The runs of these folders on one text. Raises what `names_of`, `common_text` and `calque.load` raise."""
     names = names_of(folders)
     text = common_text(folders, given, lines)
-    found = [AnalysedRun(name, folder, text, kept) for name, folder in zip(names, folders, strict=True)]
+    subjects = [AnalysedRun(name, folder, text, cache) for name, folder in zip(names, folders, strict=True)]
     codecs: dict[str, tuple[Codec, Codec]] = {}
-    for subject in found:
-        # Runs of one corpus cut words alike: what one has cut, the others need not cut again.
-        here = subject.run.loaded
-        known = fingerprint(read_about(subject.folder / MODEL)["codecs"])
-        source, target = codecs.setdefault(known, (here.source, here.target))
-        subject.run.loaded = replace(here, source=source, target=target)
-    return found
+    for subject in subjects:
+        # Runs of one corpus cut words alike. They share codecs, and so the codecs' caches.
+        loaded = subject.run.loaded
+        key = fingerprint(read_about(subject.folder / MODEL)["codecs"])
+        source, target = codecs.setdefault(key, (loaded.source, loaded.target))
+        subject.run.loaded = replace(loaded, source=source, target=target)
+    return subjects
 
 
 def stem(*parts: str) -> str:
-    """The name of a file, of names of any letters."""
+    """A file name made from names with any letters."""
     return re.sub(r"[^\w.+-]+", "-", "-".join(parts)).strip("-")
 
 

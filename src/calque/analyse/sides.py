@@ -1,4 +1,4 @@
-"""Translations side by side: which lines are shown, and where a translation differs from its reference."""
+"""Translations side by side: the choice of lines, and where a translation differs from its reference."""
 
 from collections.abc import Iterator, Mapping, Sequence
 from difflib import SequenceMatcher
@@ -13,7 +13,7 @@ SAME, OTHER, MISSING = "same", "other", "missing"
 
 
 def chosen(scores: Sequence[float], count: int = COUNT) -> list[int]:
-    """At most `count` lines, evenly spaced in the order of their scores, from the lowest to the highest; equals as in the text."""
+    """At most `count` lines, evenly spaced in the order of their scores, the lowest first; equals in the order of the text."""
     order = sorted(range(len(scores)), key=lambda line: (scores[line], line))
     count = min(count, len(order))
     return [order[(2 * k + 1) * len(order) // (2 * count)] for k in range(count)]

@@ -4,6 +4,7 @@ and 7)."""
 import re
 import statistics
 from collections.abc import Iterator, Mapping, Sequence
+from typing import NamedTuple
 
 import numpy as np
 
@@ -18,19 +19,23 @@ _NUMBER = re.compile(r"\d+")
 _SETTING = re.compile(r"(\w+)=(\d+(?:\.\d+)?)")
 
 
+class SweepCell(NamedTuple):
+    """A cell of the ledger: its family, the numbers that may vary within it, and its score."""
+
+    family: str
+    numbers: dict[str, float]
+    score: float
+
+
 def numbers_of(entry: Entry) -> tuple[str, dict[str, float]]:
     """The family of a cell and its numbers: its settings, and the numbers in the name of its row, counted from `#1`.
 
     `a-6-c-3` is of the family `a-#-c-#` and has #1 = 6 and #2 = 3.
     """
     row = str(entry.conditions.get("row") or entry.id)
-    found = {f"#{k}": float(n) for k, n in enumerate(_NUMBER.findall(row), 1)}
-    found |= {name: float(n) for name, n in _SETTING.findall(str(entry.conditions.get("settings", "")))}
-    return _NUMBER.sub("#", row), found
-
-
-_Cells = list[tuple[dict[str, float], float]]
-"""The numbers and the score of each cell of a family."""
+    numbers = {f"#{k}": float(n) for k, n in enumerate(_NUMBER.findall(row), 1)}
+    numbers |= {name: float(n) for name, n in _SETTING.findall(str(entry.conditions.get("settings", "")))}
+    return _NUMBER.sub("#", row), numbers
 
 
 def sweeps(entries: Sequence[Entry]) -> list[tuple[str, Table]]:
@@ -42,26 +47,32 @@ def sweeps(entries: Sequence[Entry]) -> list[tuple[str, Table]]:
     score = next((name for name in SCORES if any(name in e.figures for e in entries)), None)
     if score is None:
         return []
-    cells = [(*numbers_of(e), float(e.figures[score])) for e in entries if score in e.figures]
+    cells = [SweepCell(*numbers_of(e), float(e.figures[score])) for e in entries if score in e.figures]
     tables = []
-    for name in dict.fromkeys(name for _, numbers, _ in cells for name in numbers):
-        families: dict[str, _Cells] = {}
-        for family, numbers, value in cells:
-            if name in numbers:
-                place = _line(family, {k: v for k, v in numbers.items() if k != name and k.startswith("#")})
-                families.setdefault(place, []).append((numbers, value))
-        if rows := [row for family, some in families.items() for row in _points(name, family, some)]:
+    for name in dict.fromkeys(name for cell in cells for name in cell.numbers):
+        families = _families(name, cells).items()
+        if rows := [row for family, members in families for row in _points(name, family, members)]:
             tables.append((name, Table.of(("line", name, score, "deviation", "n"), rows)))
     return tables
 
 
-def _points(name: str, family: str, cells: _Cells) -> Iterator[tuple[Cell, ...]]:
+def _families(name: str, cells: Sequence[SweepCell]) -> dict[str, list[SweepCell]]:
+    """The cells that have a number, grouped by family and by the other numbers of their rows' names."""
+    families: dict[str, list[SweepCell]] = {}
+    for cell in cells:
+        if name in cell.numbers:
+            others = {k: v for k, v in cell.numbers.items() if k != name and k.startswith("#")}
+            families.setdefault(_line(cell.family, others), []).append(cell)
+    return families
+
+
+def _points(name: str, family: str, cells: Sequence[SweepCell]) -> Iterator[tuple[Cell, ...]]:
     """The rows of a family: the mean score at each value of the number, for each line along which it varies."""
-    follow = _followers(name, [numbers for numbers, _ in cells])
+    follow = _followers(name, [cell.numbers for cell in cells])
     lines: dict[str, dict[float, list[float]]] = {}
-    for numbers, value in cells:
-        line = _line(family, {k: v for k, v in numbers.items() if k != name and k not in follow})
-        lines.setdefault(line, {}).setdefault(numbers[name], []).append(value)
+    for cell in cells:
+        line = _line(family, {k: v for k, v in cell.numbers.items() if k != name and k not in follow})
+        lines.setdefault(line, {}).setdefault(cell.numbers[name], []).append(cell.score)
     for line, points in lines.items():
         if len(points) > 1:
             for x, scores in sorted(points.items()):
@@ -71,14 +82,14 @@ def _points(name: str, family: str, cells: _Cells) -> Iterator[tuple[Cell, ...]]
 
 def _followers(name: str, cells: Sequence[Mapping[str, float]]) -> set[str]:
     """The settings that differ among cells and have one value for each value of `name`."""
-    found = set()
+    followers = set()
     for other in {key for cell in cells for key in cell if key != name and not key.startswith("#")}:
         values: dict[float, set[float | None]] = {}
         for cell in cells:
             values.setdefault(cell[name], set()).add(cell.get(other))
         if len(set().union(*values.values())) > 1 and all(len(some) == 1 for some in values.values()):
-            found.add(other)
-    return found
+            followers.add(other)
+    return followers
 
 
 def _line(family: str, numbers: Mapping[str, float]) -> str:
@@ -90,12 +101,12 @@ def _line(family: str, numbers: Mapping[str, float]) -> str:
 
 
 def _apart(values: Sequence[float]) -> list[float]:
-    """The sorted numbers, without those that are too close to the one before for a label of their own."""
-    found = list(values[:1])
+    """Sorted numbers, less those that are too close to the one before to have a label."""
+    labelled = list(values[:1])
     for value in values[1:]:
-        if value - found[-1] >= APART * (values[-1] - values[0]):
-            found.append(value)
-    return found
+        if value - labelled[-1] >= APART * (values[-1] - values[0]):
+            labelled.append(value)
+    return labelled
 
 
 def draw(name: str, table: Table, where: str) -> DrawnFigure:
@@ -107,9 +118,11 @@ def draw(name: str, table: Table, where: str) -> DrawnFigure:
     (axes,) = canvas.axes
     style = lines_of(table.each("line"))
     for line in table.each("line"):
-        found = table.where(line=line)
-        spread = np.nan_to_num(found.numbers("deviation"))
-        axes.errorbar(found.column(name), found.column(score), spread, label=line, lw=1.3, capsize=2, **style[line])
+        points = table.where(line=line)
+        spread = np.nan_to_num(points.numbers("deviation"))
+        axes.errorbar(
+            points.numbers(name), points.numbers(score), spread, label=str(line), lw=1.3, capsize=2, **style[line]
+        )
     label = f"number {name[1:]} in the row's name" if name.startswith("#") else name
     axes.set_xlabel(label)
     if len(values := sorted(set(table.numbers(name)))) < 15:

@@ -1,4 +1,4 @@
-"""Unknown words: how many each run writes, and what takes their place (Luong 2015, section 4; Gehring 2017, section 4.4)."""
+"""Unknown words: how many each run writes, and what replaces them (Luong 2015, section 4; Gehring 2017, section 4.4)."""
 
 from collections import Counter
 from collections.abc import Mapping, Sequence
@@ -6,6 +6,7 @@ from dataclasses import dataclass
 
 from calque.analyse.canvas import Panels, fills_of
 from calque.analyse.drawn import DrawnFigure, Table
+from calque.analyse.runs import spread_over
 from calque.data.codecs import split
 from calque.data.vocabulary import EOS, PAD
 from calque.decode.sentences import Translation, Translator
@@ -29,12 +30,12 @@ class UnknownWord:
 
 
 def unknown_words(
-    loaded: Translator, sources: Sequence[str], references: Sequence[str], found: Sequence[Translation]
+    loaded: Translator, sources: Sequence[str], references: Sequence[str], translations: Sequence[Translation]
 ) -> list[UnknownWord]:
     """The unknown words of a run's translations, in the order of the text, lines from 1."""
-    each = [[one] for one in found]
-    made = replacements(loaded, sources, each)
-    texts = [one.text for (one,) in replaced(loaded, each, made)]
+    each = [[one] for one in translations]
+    changes = replacements(loaded, sources, each)
+    texts = [one.text for (one,) in replaced(loaded, each, changes)]
     return [
         UnknownWord(
             r.line + 1,
@@ -44,15 +45,15 @@ def unknown_words(
             r.word is not None and r.word in split(references[r.line]),
             texts[r.line],
         )
-        for r in made
+        for r in changes
     ]
 
 
 def table(runs: Mapping[str, tuple[Sequence[Translation], Sequence[UnknownWord]]]) -> Table:
-    """A row for each run: words, unknown ones, how these are replaced, and how many of the words put in the reference has."""
+    """A row for each run: words, unknown ones, how these are replaced, and how many replacements are in the reference."""
     rows = []
-    for run, (found, unknown) in runs.items():
-        words = sum(i not in (PAD, EOS) for one in found for i in one.ids)
+    for run, (translations, unknown) in runs.items():
+        words = sum(i not in (PAD, EOS) for one in translations for i in one.ids)
         how = Counter(one.how for one in unknown)
         right = [sum(one.right for one in unknown if one.how == name) for name in HOW[:2]]
         share = 100 * len(unknown) / words if words else None
@@ -65,25 +66,24 @@ def examples(runs: Mapping[str, Sequence[UnknownWord]]) -> Table:
     """Some of each run's unknown words, evenly spaced."""
     rows = []
     for run, unknown in runs.items():
-        count = min(EXAMPLES, len(unknown))
-        for one in (unknown[k * len(unknown) // count] for k in range(count)):
-            told = {True: "yes", False: "no"}[one.right] if one.word is not None else None
-            rows.append((run, one.line, one.source, one.how, one.word, told, one.translation))
+        for one in (unknown[k] for k in spread_over(len(unknown), EXAMPLES)):
+            right = None if one.word is None else "yes" if one.right else "no"
+            rows.append((run, one.line, one.source, one.how, one.word, right, one.translation))
     columns = ("run", "line", "aligned with", "how", "becomes", "in the reference", "translation")
     return Table.of(columns, rows)
 
 
-def draw(found: Table, lines: int, dictionary: str | None) -> DrawnFigure:
+def draw(counts: Table, lines: int, dictionary: str | None) -> DrawnFigure:
     """A bar for each run, in parts by what becomes of its unknown words."""
-    runs = found.each("run")
+    runs = counts.each("run")
     canvas = Panels(1, 0.9 + 0.3 * len(runs))
     (axes,) = canvas.axes
     left = [0.0] * len(runs)
-    for name, fill in fills_of(found.columns[4:7]).items():
-        values = found.numbers(str(name))
-        axes.barh(range(len(runs)), values, 0.6, left, label=name, **fill)
+    for name, fill in fills_of(counts.columns[4:7]).items():
+        values = counts.numbers(str(name))
+        axes.barh(range(len(runs)), values, 0.6, left, label=str(name), **fill)
         left = [a + b for a, b in zip(left, values, strict=True)]
-    axes.set_yticks(range(len(runs)), runs)
+    axes.set_yticks(range(len(runs)), [str(run) for run in runs])
     axes.invert_yaxis()
     axes.grid(axis="y", visible=False)
     axes.set_xlabel("unknown words")
@@ -91,9 +91,9 @@ def draw(found: Table, lines: int, dictionary: str | None) -> DrawnFigure:
     caption = (
         f"Unknown words in the translations of {lines:,} lines. Each is aligned with the source word that is attended to most, and "
         f"becomes its translation in {dictionary or 'a dictionary (--dictionary; none is given)'}, or else that word itself; it is "
-        "left where the end symbol is attended to most. The table also counts the replacements that stand in the reference."
+        "left where the end symbol is attended to most. The table also counts the replacements that the reference has."
     )
     reading = "The longer a bar, the more words the run could not write itself; its parts say what replaced them."
     return DrawnFigure(
-        "unknown-words", "UnknownWord words and what becomes of them", caption, found, *canvas.files(), reading
+        "unknown-words", "Unknown words and their replacements", caption, counts, *canvas.files(), reading
     )

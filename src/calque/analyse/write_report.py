@@ -3,8 +3,8 @@
 from collections.abc import Mapping
 from pathlib import Path
 
-from calque.analyse import cache as kept
 from calque.analyse.analysis import Analysis
+from calque.analyse.cache import from_json, to_json
 from calque.analyse.drawn import DrawnFigure, NotDrawn
 from calque.analyse.html import Section, page
 from calque.analyse.pieces import PIECES, Piece
@@ -14,53 +14,63 @@ from calque.ground.files import staged, sweep, write_whole
 from calque.run.tensors import writing
 
 REPORT = "report.html"
+NOT_DRAWN = "Not drawn: "
 
 
 def make_section(analysis: Analysis, name: str, piece: Piece) -> Section:
-    """A piece, as it was kept or made now. Raises CalqueError for what was asked for wrongly."""
-    there = False
+    """A section: from the cache, or drawn now. Raises CalqueError for wrong settings."""
+    before = False
     try:
-        part, there = analysis.kept.part(
-            stem("section", name), [name, analysis.fingerprint], lambda: kept.plain(piece.draw(analysis))
+        part, before = analysis.cache.part(
+            stem("section", name), [name, analysis.fingerprint], lambda: to_json(piece.draw(analysis))
         )
-        made = kept.drawn(part)
+        content = from_json(part)
     except NotDrawn as why:
-        made = [f"Not drawn: {why}."]
-    drawn = tuple(one for one in made if isinstance(one, DrawnFigure))
-    analysis.tell(f"{piece.title}: {len(drawn)} drawn{' before' * there}")
-    return Section(name, piece.title, drawn, tuple(one for one in made if isinstance(one, str)))
+        content = [f"{NOT_DRAWN}{why}."]
+    figures = tuple(item for item in content if isinstance(item, DrawnFigure))
+    analysis.tell(f"{piece.title}: {len(figures)} drawn{' before' * before}")
+    return Section(name, piece.title, figures, tuple(item for item in content if isinstance(item, str)))
 
 
 def write_report(analysis: Analysis, out: Path, pieces: Mapping[str, Piece] = PIECES, alone: bool = False) -> Path:
     """Writes each section's files, and after each of them `report.html`, into `out`; returns the path of the report.
 
-    `alone`: figures that were asked for by name; X830 where none of them can be drawn. Raises K301 for what cannot be written.
+    `alone`: the figures were named; X830 where none of them can be drawn. Raises K301 where `out` cannot be written.
     """
     analysis.check()
-    with writing(out):  # told before hours of work, not after
-        new = not out.exists()
-        out.mkdir(parents=True, exist_ok=True)
-        with staged(out / REPORT, b""):
-            pass
-        if new:  # nothing may come to be drawn
-            out.rmdir()
-        for folder in (out, analysis.kept.folder):  # of an analysis that was killed
-            if folder is not None and folder.is_dir():
-                sweep(folder)
+    _check_writable(analysis, out)  # before hours of work, not after
     sections: list[Section] = []
     missing = [piece.title for piece in pieces.values()]
     for name, piece in pieces.items():
         sections.append(make_section(analysis, name, piece))
         missing = missing[1:]
-        if alone and not any(section.drawn for section in sections):
-            continue
-        with writing(out):
-            out.mkdir(parents=True, exist_ok=True)
-            for drawn in sections[-1].drawn:
-                for kind, body in drawn.files().items():
-                    write_whole(out / f"{drawn.name}.{kind}", body)
-            write_whole(out / REPORT, page(analysis, sections, missing).encode())
+        if not alone or any(section.drawn for section in sections):
+            _write(out, sections[-1], page(analysis, sections, missing))
     if alone and not any(section.drawn for section in sections):
-        reason = "; ".join(note.removeprefix("Not drawn: ").rstrip(".") for s in sections for note in s.notes)
+        reason = "; ".join(note.removeprefix(NOT_DRAWN).rstrip(".") for s in sections for note in s.notes)
         raise error("X830", None, name=", ".join(s.name for s in sections), reason=reason)
     return out / REPORT
+
+
+def _check_writable(analysis: Analysis, out: Path) -> None:
+    """Raises K301 where `out` cannot be written. Removes the incomplete files that a killed analysis left."""
+    with writing(out):
+        new = not out.exists()
+        out.mkdir(parents=True, exist_ok=True)
+        with staged(out / REPORT, b""):
+            pass
+        if new:  # perhaps nothing can be drawn
+            out.rmdir()
+        for folder in (out, analysis.cache.folder):
+            if folder is not None and folder.is_dir():
+                sweep(folder)
+
+
+def _write(out: Path, section: Section, report: str) -> None:
+    """Writes the files of a section, and the report so far."""
+    with writing(out):
+        out.mkdir(parents=True, exist_ok=True)
+        for figure in section.drawn:
+            for kind, body in figure.files().items():
+                write_whole(out / f"{figure.name}.{kind}", body)
+        write_whole(out / REPORT, report.encode())

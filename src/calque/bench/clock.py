@@ -1,16 +1,25 @@
-"""How times are taken and told."""
+"""How times are measured and rounded."""
 
 import statistics
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from typing import TypedDict, TypeVar
 
 import torch
 
-Spread = dict[str, float]
+T = TypeVar("T")
+
+
+class Spread(TypedDict):
+    """A figure over several repeats."""
+
+    median: float
+    slowest: float
+    fastest: float
 
 
 def best(run: Callable[[], object], budget: float, wait: Callable[[], object] = lambda: None) -> float:
-    """The shortest of the times, in seconds, that `run` takes within `budget` seconds, after one call that is not counted."""
+    """The shortest time of a call, in seconds: `run` is called once uncounted, then again and again for `budget` seconds."""
     run()
     wait()
     began, shortest = time.perf_counter(), float("inf")
@@ -24,8 +33,14 @@ def best(run: Callable[[], object], budget: float, wait: Callable[[], object] = 
             return shortest
 
 
+def in_turn(ways: Mapping[str, Callable[[], T]], repeats: int) -> dict[str, list[T]]:
+    """The results of each way, called one after the other in each round; a first round warms up and does not count."""
+    rounds = [{name: run() for name, run in ways.items()} for _ in range(repeats + 1)]
+    return {name: [results[name] for results in rounds[1:]] for name in ways}
+
+
 def speeds(amount: float, seconds: Sequence[float]) -> Spread:
-    """`amount` a second: of all repeats the median, the slowest and the fastest."""
+    """`amount` per second, from the seconds of each repeat."""
     median = statistics.median(seconds)
     return {
         "median": digits(amount / median),
@@ -35,10 +50,10 @@ def speeds(amount: float, seconds: Sequence[float]) -> Spread:
 
 
 def digits(value: float, kept: int = 4) -> float:
-    """`value` to so many significant digits: no clock gives more."""
+    """`value`, rounded to so many significant digits: no clock gives more."""
     return float(f"{value:.{kept}g}")
 
 
 def waiter(device: torch.device) -> Callable[[], object]:
-    """Waits for what was asked of the device."""
+    """A function that waits until the device has finished its work."""
     return torch.cuda.synchronize if device.type == "cuda" else lambda: None

@@ -5,12 +5,15 @@ import time
 from collections.abc import Callable, Sequence
 from multiprocessing.connection import Connection, wait
 from types import TracebackType
-from typing import Any, Self
+from typing import Self
 
+from calque.bench.inputs import Sentences
 from calque.decode.workers import end_with_parent, interrupts_blocked
 from calque.ground.diagnostics import Place, error
 
-Open = Callable[[], Callable[..., int]]
+Share = tuple[Sentences, int, int]
+"""Sentences that are decoded together, the beam, and the length of translations."""
+Open = Callable[[], Callable[[Sentences, int, int], int]]
 """Called once in each process, after pickling. It returns the function that decodes a share and returns its number of words."""
 
 
@@ -18,7 +21,7 @@ class Crew:
     """`workers` processes of `threads` threads, each with its own model, which it opens at the start."""
 
     def __init__(self, workers: int, threads: int, open_: Open):
-        """Returns when all are ready. Raises K401 where one ends."""
+        """Starts the processes and returns when all are ready. Raises K401 where one ends."""
         context = multiprocessing.get_context("spawn")
         self._crew = []
         for _ in range(workers):
@@ -31,22 +34,22 @@ class Crew:
         for _, pipe in self._crew:
             self._answer(pipe)
 
-    def run(self, shares: Sequence[Any]) -> tuple[float, int]:
+    def run(self, shares: Sequence[Share]) -> tuple[float, int]:
         """Seconds until all shares are decoded, and the number of words written. A free worker takes the next share."""
         began = time.perf_counter()
-        left, words = list(reversed(shares)), 0
+        waiting, words = list(reversed(shares)), 0
         idle = [pipe for _, pipe in self._crew]
         at_work: set[Connection] = set()
-        while left or at_work:
-            while left and idle:
+        while waiting or at_work:
+            while waiting and idle:
                 pipe = idle.pop()
-                pipe.send(left.pop())
+                pipe.send(waiting.pop())
                 at_work.add(pipe)
-            for ready in wait(list(at_work)):
-                done = next(pipe for pipe in at_work if pipe is ready)
-                words += self._answer(done)
-                at_work.remove(done)
-                idle.append(done)
+            ready = wait(list(at_work))
+            for pipe in [pipe for pipe in at_work if pipe in ready]:
+                words += self._answer(pipe)
+                at_work.remove(pipe)
+                idle.append(pipe)
         return time.perf_counter() - began, words
 
     def _answer(self, pipe: Connection) -> int:

@@ -2,21 +2,22 @@
 
 import statistics
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, NotRequired, TypedDict
 
 import numpy as np
 import torch
+from torch import Tensor
 
 from calque.adl.check import CheckedDefinition
-from calque.bench.clock import digits, speeds, waiter
+from calque.bench.clock import Spread, digits, in_turn, speeds, waiter
 from calque.bench.crew import Crew
 from calque.bench.inputs import Sentences, batches_of, cut, definition, first_lines, like_file, synthetic
-from calque.bench.limit import Limit, limit, step_work
-from calque.bench.operators import step_counts, stepping
+from calque.bench.limit import Limit, Roofline, step_work
+from calque.bench.operators import Step, step_counts, stepping
 from calque.bench.peers import Peer
 from calque.bench.uncached import without_states
 from calque.data.vocabulary import EOS
@@ -25,6 +26,7 @@ from calque.decode.rule import SearchSettings
 from calque.decode.search import search
 from calque.decode.translate import Sentence, Translator, translate_batch
 from calque.ground.diagnostics import Place, error
+from calque.layers.state import State
 from calque.ledger.entry import conditions
 from calque.model import Model, Shape
 from calque.run.model_file import load_model
@@ -35,13 +37,14 @@ TIMED = (
     "encoder, states, search; for a run also the text of translations; not loading. "
     "Greedy search at a forced length computes no scores"
 )
+OURS = "calque"
 LENGTH = 25
 """Words, end symbol included, that random weights are made to write."""
 
 
 @dataclass(frozen=True)
 class DecodePlan:
-    """What is measured: every beam with every length. A length of 0 is the natural one, which only a run has."""
+    """What is measured: every beam with every length. With length 0 a run ends its translations itself."""
 
     batch: int = 64
     beams: tuple[int, ...] = (1,)
@@ -54,7 +57,7 @@ class DecodePlan:
 
 @dataclass(frozen=True)
 class DecodeCase:
-    """A model as it was built or loaded, and the sentences it translates, closed with the end symbol."""
+    """A model as it was built or loaded, and the sentences that it translates, each with its end symbol."""
 
     model: Model
     sentences: Sentences
@@ -70,9 +73,9 @@ class Opening:
     precision: str
 
     def __call__(self) -> Callable[[Sentences, int, int], int]:
-        given = subject(self.name, self.vocabulary, None, 1, torch.device("cpu"))
-        given = replace(given, model=prepare_for_decoding(given.model, self.precision))
-        return lambda part, beam, length: _translate(given, part, beam, length)
+        case = subject(self.name, self.vocabulary, None, 1, torch.device("cpu"))
+        case = replace(case, model=prepare_for_decoding(case.model, self.precision))
+        return lambda part, beam, length: _translate(case, part, beam, length)
 
 
 class DecodePass(NamedTuple):
@@ -81,9 +84,27 @@ class DecodePass(NamedTuple):
     seconds: float
     tokens: int
     """Of the best hypotheses, end symbols included."""
-    steps: int
-    step_seconds: float
+    steps: int = 0
+    step_seconds: float = 0.0
     """From the first step of each batch to its end."""
+
+
+class DecodeCell(TypedDict):
+    """The figures of one system with one beam and one length; None: each translation ends as its model likes."""
+
+    system: str
+    beam: int
+    length: int | None
+    target_tokens: int
+    seconds: float
+    target_tokens_per_second: Spread
+    source_tokens_per_second: Spread
+    sentences_per_second: Spread
+    ms_per_step: NotRequired[float]
+    step_limit: NotRequired[dict[str, str | int | float] | None]
+    share_of_limit: NotRequired[float | None]
+    state_bytes: NotRequired[int]
+    operators: NotRequired[dict[str, dict[str, int]]]
 
 
 def subject(name: str, vocabulary: int, source: Path | None, count: int, device: torch.device) -> DecodeCase:
@@ -118,80 +139,72 @@ def random_subject(checked: CheckedDefinition, shape: Shape, sentences: Sentence
     return DecodeCase(model.to(device).eval().requires_grad_(False), sentences)
 
 
-def decode(given: DecodeCase, plan: DecodePlan, peers: Sequence[Peer] = (), crew: Crew | None = None) -> dict[str, Any]:
+def decode(case: DecodeCase, plan: DecodePlan, peers: Sequence[Peer] = (), crew: Crew | None = None) -> dict[str, Any]:
     """Measures every beam of the plan with every length. The systems take turns, so that all of them see the same machine.
 
     A crew decodes in place of this process, `plan.workers` batches at a time; single steps are then not measured.
     """
-    lengths = plan.lengths or ((0,) if given.loaded else (LENGTH,))
-    batches = batches_of(given.sentences, plan.batch, given.model.device)
+    lengths = plan.lengths or ((0,) if case.loaded else (LENGTH,))
+    first, *_ = batches = batches_of(case.sentences, plan.batch, case.model.device)
     searches = [(beam, length) for beam in plan.beams for length in lengths]
-    measured: dict[Any, Any] = {}
-    bounds = [
-        limit(step_work(given.model, *batches[0], beam, length or LENGTH), plan.precision, given.model.device, measured)
-        for beam, length in searches
-    ]
-    about = _conditions(given, plan, batches)  # before int8 replaces parameters
-    case = replace(given, model=prepare_for_decoding(given.model, plan.precision))
-    cells: list[dict[str, Any]] = []
+    # Both are of the model as it was built: int8 replaces parameters.
+    roofline = Roofline(case.model.device, plan.precision)
+    bounds = [roofline.limit(step_work(case.model, *first, beam, length or LENGTH)) for beam, length in searches]
+    about = _conditions(case, plan, batches)
+    case = replace(case, model=prepare_for_decoding(case.model, plan.precision))
+    cells: list[DecodeCell] = []
     for (beam, length), bound in zip(searches, bounds, strict=True):
         ways = _ways(case, plan, beam, length, crew)
-        for peer in peers:
-            ways[peer.name] = partial(_of_peer, peer, given.sentences, plan.batch, beam, length)
-        for name, passes in _in_turn(ways, plan.repeats).items():
-            cell = {"system": name, "beam": beam, "length": length or None, **_figures(passes, given.sentences)}
-            if name == "calque" and passes[0].steps:
-                cell |= _step_figures(case.model, batches[0], beam, length or LENGTH, passes, bound)
+        ways |= {peer.name: partial(_of_peer, peer, case.sentences, plan.batch, beam, length) for peer in peers}
+        for name, passes in in_turn(ways, plan.repeats).items():
+            cell = _cell(name, beam, length, passes, case.sentences)
+            if name == OURS and passes[0].steps:
+                _add_step(cell, case.model, first, passes, bound)
             cells.append(cell)
     return {"timed": TIMED, "conditions": about, "cells": cells}
 
 
-def _in_turn(ways: Mapping[str, Callable[[], DecodePass]], repeats: int) -> dict[str, list[DecodePass]]:
-    """The passes of each system, one after the other in each round; a first round warms up and does not count."""
-    passes: dict[str, list[DecodePass]] = {name: [] for name in ways}
-    for number in range(repeats + 1):
-        for name, run in ways.items():
-            one = run()
-            if number:
-                passes[name].append(one)
-    return passes
-
-
-def _step_figures(
-    model: Model,
-    batch: tuple[torch.Tensor, torch.Tensor],
-    beam: int,
-    length: int,
-    passes: Sequence[DecodePass],
-    bound: Limit | None,
-) -> dict[str, Any]:
-    """What a step takes, beside the least time that the machine needs for its products."""
-    milliseconds = statistics.median(one.step_seconds / one.steps for one in passes) * 1e3
+def _cell(name: str, beam: int, length: int, passes: Sequence[DecodePass], sentences: Sentences) -> DecodeCell:
+    """The speeds of a system."""
+    seconds = [one.seconds for one in passes]
     return {
-        "ms_per_step": digits(milliseconds),
-        "step_limit": bound.figures() if bound else None,
-        "share_of_limit": digits(bound.seconds * 1e3 / milliseconds, 3) if bound else None,
-        "state_bytes": _state_bytes(model, batch, beam, length),
-        "operators": step_counts(model, beam),
+        "system": name,
+        "beam": beam,
+        "length": length or None,
+        "target_tokens": passes[0].tokens,
+        "seconds": digits(statistics.median(seconds)),
+        "target_tokens_per_second": speeds(passes[0].tokens, seconds),
+        "source_tokens_per_second": speeds(sum(map(len, sentences)), seconds),
+        "sentences_per_second": speeds(len(sentences), seconds),
     }
 
 
-def _conditions(
-    given: DecodeCase, plan: DecodePlan, batches: Sequence[tuple[torch.Tensor, torch.Tensor]]
-) -> dict[str, Any]:
+def _add_step(
+    cell: DecodeCell, model: Model, batch: tuple[Tensor, Tensor], passes: Sequence[DecodePass], bound: Limit | None
+) -> None:
+    """Adds what a step takes, beside the least time that the machine needs for its products."""
+    milliseconds = statistics.median(one.step_seconds / one.steps for one in passes) * 1e3
+    cell["ms_per_step"] = digits(milliseconds)
+    cell["step_limit"] = bound.figures() if bound else None
+    cell["share_of_limit"] = digits(bound.seconds * 1e3 / milliseconds, 3) if bound else None
+    cell["state_bytes"] = _state_bytes(model, batch, cell["beam"], cell["length"] or LENGTH)
+    cell["operators"] = step_counts(model, cell["beam"])
+
+
+def _conditions(case: DecodeCase, plan: DecodePlan, batches: Sequence[tuple[Tensor, Tensor]]) -> dict[str, object]:
     """The machine, the model and the sentences that the figures belong to."""
-    tokens = sum(map(len, given.sentences))
+    tokens = sum(map(len, case.sentences))
     padded = sum(source.numel() for source, _ in batches)
     return {
         **conditions(plan.precision),
-        "device": given.model.device.type,
-        "architecture": given.model.checked.hash,
-        "parameters": sum(p.numel() for p in given.model.parameters()),
-        "vocabulary": given.model.shape.target_size,
-        "weights": "trained" if given.loaded else "random",
+        "device": case.model.device.type,
+        "architecture": case.model.checked.hash,
+        "parameters": sum(p.numel() for p in case.model.parameters()),
+        "vocabulary": case.model.shape.target_size,
+        "weights": "trained" if case.loaded else "random",
         "batch": plan.batch,
-        "sentences": len(given.sentences),
-        "source_tokens_per_sentence": digits(tokens / len(given.sentences)),
+        "sentences": len(case.sentences),
+        "source_tokens_per_sentence": digits(tokens / len(case.sentences)),
         "padding_share": digits(1 - tokens / padded, 3),
         "repeats": plan.repeats,
         "workers": plan.workers,
@@ -199,32 +212,33 @@ def _conditions(
 
 
 def _ways(
-    given: DecodeCase, plan: DecodePlan, beam: int, length: int, crew: Crew | None
+    case: DecodeCase, plan: DecodePlan, beam: int, length: int, crew: Crew | None
 ) -> dict[str, Callable[[], DecodePass]]:
+    """Our ways to decode, by name: with the crew, or in this process with states and, where asked for, without."""
     if crew is not None:
-        shares = [(part, beam, length) for part in cut(given.sentences, plan.batch)]
-        return {"calque": lambda: DecodePass(*crew.run(shares), 0, 0.0)}
-    ways: dict[str, Callable[[], DecodePass]] = {"calque": lambda: timed(given, plan.batch, beam, length)}
+        shares = [(part, beam, length) for part in cut(case.sentences, plan.batch)]
+        return {OURS: lambda: DecodePass(*crew.run(shares))}
+    ways: dict[str, Callable[[], DecodePass]] = {OURS: lambda: timed(case, plan.batch, beam, length)}
     if plan.uncached:
-        ways["calque uncached"] = lambda: timed(given, plan.batch, beam, length, uncached=True)
+        ways["calque uncached"] = lambda: timed(case, plan.batch, beam, length, uncached=True)
     return ways
 
 
-def timed(given: DecodeCase, batch: int, beam: int, length: int, uncached: bool = False) -> DecodePass:
+def timed(case: DecodeCase, batch: int, beam: int, length: int, uncached: bool = False) -> DecodePass:
     """One pass over the sentences in batches of `batch`. Each translation has `length` words; with 0, a run ends it itself.
 
     `uncached`: without states, see `calque.bench.uncached`.
     """
     if uncached:
-        with without_states(given.model):
-            return timed(given, batch, beam, length)
-    model, wait = given.model, waiter(given.model.device)
+        with without_states(case.model):
+            return timed(case, batch, beam, length)
+    model, wait = case.model, waiter(case.model.device)
     steps = tokens = 0
     step_seconds = 0.0
     entered: list[float] = []
 
-    def around(step: Callable[..., Any]) -> Callable[..., Any]:
-        def timed_step(*args: Any, **kwargs: Any) -> Any:
+    def around(step: Step) -> Step:
+        def timed_step(*args: object, **kwargs: object) -> tuple[Tensor, State]:
             entered.append(time.perf_counter())
             return step(*args, **kwargs)
 
@@ -233,36 +247,34 @@ def timed(given: DecodeCase, batch: int, beam: int, length: int, uncached: bool 
     wait()
     began = time.perf_counter()
     with stepping(model, around):
-        for part in cut(given.sentences, batch):
+        for part in cut(case.sentences, batch):
             entered.clear()
-            tokens += _translate(given, part, beam, length)
+            tokens += _translate(case, part, beam, length)
             wait()
             steps += len(entered)
             step_seconds += time.perf_counter() - entered[0] if entered else 0.0
     return DecodePass(time.perf_counter() - began, tokens, steps, step_seconds)
 
 
-def _translate(given: DecodeCase, part: Sentences, beam: int, length: int) -> int:
+def _translate(case: DecodeCase, part: Sentences, beam: int, length: int) -> int:
     """The number of words of the best hypotheses of a batch, end symbols included."""
-    if given.loaded and not length:
-        here = given.loaded
+    if case.loaded and not length:
+        loaded = replace(case.loaded, model=case.model, decode=replace(case.loaded.decode, beam=beam))
         # `translate_batch` appends the end symbol to sources itself.
-        words = [Sentence((s[:-1],)) for s in part]
-        loaded = replace(here, model=given.model, decode=replace(here.decode, beam=beam))
-        translations = translate_batch(loaded, words)
+        translations = translate_batch(loaded, [Sentence((s[:-1],)) for s in part])
         return sum(len(best.ids) + 1 for best, *_ in filter(None, translations))
-    (source, mask), *_ = batches_of(part, len(part), given.model.device)
+    (source, mask), *_ = batches_of(part, len(part), case.model.device)
     settings = SearchSettings(beam, exact_length=length or LENGTH, scores=False)
-    written = search(given.model, source, mask, torch.full((len(part),), (length or LENGTH) - 1), settings)
-    return sum(len(each[0]) + 1 for each in written.tokens)
+    written = search(case.model, source, mask, torch.full((len(part),), (length or LENGTH) - 1), settings)
+    return sum(len(best) + 1 for best, *_ in written.tokens)
 
 
-def _state_bytes(model: Model, batch: tuple[torch.Tensor, torch.Tensor], beam: int, length: int) -> int:
+def _state_bytes(model: Model, batch: tuple[Tensor, Tensor], beam: int, length: int) -> int:
     """Bytes that the states of the largest batch occupy before its last step."""
     sizes: list[int] = []
 
-    def around(step: Callable[..., Any]) -> Callable[..., Any]:
-        def sized_step(words: Any, state: Any, *args: Any, **kwargs: Any) -> Any:
+    def around(step: Step) -> Step:
+        def sized_step(words: Tensor, state: State, *args: object, **kwargs: object) -> tuple[Tensor, State]:
             sizes.append(state.bytes())
             return step(words, state, *args, **kwargs)
 
@@ -274,17 +286,7 @@ def _state_bytes(model: Model, batch: tuple[torch.Tensor, torch.Tensor], beam: i
 
 
 def _of_peer(peer: Peer, sentences: Sentences, batch: int, beam: int, length: int) -> DecodePass:
+    """The pass of another system; it measures its own time."""
     parts = [[s.tolist() for s in part] for part in cut(sentences, batch)]
     reply = peer.ask({"do": "decode", "batches": parts, "beam": beam, "length": length or LENGTH})
-    return DecodePass(reply["seconds"], reply["tokens"], 0, 0.0)
-
-
-def _figures(taken: Sequence[DecodePass], sentences: Sentences) -> Mapping[str, Any]:
-    seconds = [t.seconds for t in taken]
-    return {
-        "target_tokens": taken[0].tokens,
-        "seconds": digits(statistics.median(seconds)),
-        "target_tokens_per_second": speeds(taken[0].tokens, seconds),
-        "source_tokens_per_second": speeds(sum(map(len, sentences)), seconds),
-        "sentences_per_second": speeds(len(sentences), seconds),
-    }
+    return DecodePass(reply["seconds"], reply["tokens"])

@@ -1,4 +1,4 @@
-"""What is measured: an architecture with random weights or a trained run, and the sentences it is given."""
+"""The inputs of a measurement: a definition, and sentences."""
 
 import itertools
 from collections import Counter
@@ -28,20 +28,20 @@ def definition(name: str) -> CheckedDefinition:
 
 
 def synthetic(count: int, vocabulary: int, seed: int = 1) -> Sentences:
-    """So many sentences of random words; their lengths are drawn once from a log-normal distribution."""
+    """So many sentences of random words, with lengths from a log-normal distribution."""
     random = np.random.Generator(np.random.PCG64(seed))
     lengths = np.clip(np.rint(random.lognormal(np.log(MEDIAN), SPREAD, count)), 1, LONGEST).astype(int)
     return _random_words(lengths.tolist(), vocabulary, random)
 
 
 def like_file(file: Path, count: int, vocabulary: int, seed: int = 1) -> Sentences:
-    """Random words, as many in a sentence as the first `count` lines of a file have between white space."""
+    """Random words in sentences as long as the first `count` lines of a file, split at white space."""
     lengths = [max(1, len(line.split())) for line in first_lines(file, count)]
     return _random_words(lengths, vocabulary, np.random.Generator(np.random.PCG64(seed)))
 
 
 def words_file(file: Path, count: int, vocabulary: int) -> Sentences:
-    """The first `count` lines of a file, what stands between white space as words; those too rare for the vocabulary are <unk>."""
+    """The first `count` lines of a file, split at white space; words that are too rare for the vocabulary become <unk>."""
     lines = [line.split() for line in first_lines(file, count)]
     known = Counter(word for line in lines for word in line).most_common(vocabulary - len(SPECIALS))
     ids = {word: number for number, (word, _) in enumerate(known, len(SPECIALS))}
@@ -50,10 +50,10 @@ def words_file(file: Path, count: int, vocabulary: int) -> Sentences:
 
 def first_lines(file: Path, count: int) -> list[str]:
     """The first `count` lines of a text. Raises what `Lines` raises; D106 where there is none."""
-    found = list(itertools.islice(Lines(file), count))
-    if not found:
+    lines = list(itertools.islice(Lines(file), count))
+    if not lines:
         raise error("D106", Place(str(file)))
-    return found
+    return lines
 
 
 def _random_words(lengths: Sequence[int], vocabulary: int, random: np.random.Generator) -> Sentences:

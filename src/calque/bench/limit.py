@@ -2,25 +2,26 @@
 
 import math
 from collections import Counter
-from collections.abc import Callable
-from typing import Any, NamedTuple
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from typing import NamedTuple
 
 import torch
 from torch import Tensor
-from torch.utils._python_dispatch import TorchDispatchMode
 from torch.utils.flop_counter import FlopCounterMode
 
-from calque.bench.machine import ProductShape, bandwidth, fastest
+from calque.bench.machine import BYTES, ProductShape, bandwidth, fastest
+from calque.bench.observe import OperatorObserver
 from calque.model import Model
 
-BYTES = {"float32": 4, "bfloat16": 2, "int8": 1}
 _BUDGET = 0.08
+"""Seconds for the measurement of one shape."""
 _OF_NOTE = 0.002
 """Products below this share of the work are taken to be as fast as the others: there may be many shapes of them."""
 
 
 class CountedWork(NamedTuple):
-    """What was counted: all multiply-adds, and of products with matrices how often which shape was taken."""
+    """All multiply-adds of some work, and how often it takes a product of each shape."""
 
     multiply_adds: int
     products: Counter[ProductShape]
@@ -41,8 +42,8 @@ class Limit(NamedTuple):
     bound: str
     """`products` or `memory`"""
 
-    def figures(self) -> dict[str, Any]:
-        """For a reader."""
+    def figures(self) -> dict[str, str | int | float]:
+        """The limit as JSON, rounded."""
         return {
             "milliseconds": round(self.seconds * 1e3, 4),
             "multiply_adds": self.multiply_adds,
@@ -52,52 +53,58 @@ class Limit(NamedTuple):
         }
 
 
-class _ProductShapes(TorchDispatchMode):  # type: ignore[no-untyped-call]  # torch leaves it untyped
-    def __init__(self) -> None:
-        super().__init__()  # type: ignore[no-untyped-call]  # torch leaves it untyped
-        self.found: Counter[ProductShape] = Counter()
-
-    def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
-        if func.overloadpacket.__name__ in ("mm", "addmm", "addmm_"):
-            a, b = [t for t in args if isinstance(t, Tensor)][-2:]
-            self.found[ProductShape(a.shape[0], a.shape[1], b.shape[1])] += 1
-        return func(*args, **(kwargs or {}))
-
-
 def work_of(run: Callable[[], object]) -> CountedWork:
     """Counts what `run` computes."""
-    shapes = _ProductShapes()
-    with FlopCounterMode(display=False) as counter, shapes:
+    products: Counter[ProductShape] = Counter()
+
+    def observe(name: str, arguments: Sequence[object], _: object) -> None:
+        if name in ("mm", "addmm", "addmm_"):
+            a, b = [t for t in arguments if isinstance(t, Tensor)][-2:]
+            products[ProductShape(a.shape[0], a.shape[1], b.shape[1])] += 1
+
+    with FlopCounterMode(display=False) as counter, OperatorObserver(observe):
         run()
-    return CountedWork(counter.get_total_flops() // 2, shapes.found)
+    return CountedWork(counter.get_total_flops() // 2, products)
 
 
-def limit(work: CountedWork, precision: str, device: torch.device, speeds: dict[Any, Any]) -> Limit | None:
-    """The larger of two times: multiply-adds at the speed of these products; their weights at the speed of memory.
+@dataclass
+class Roofline:
+    """The speeds of a device at one precision; each is measured when it is first needed."""
 
-    None where the machine has no kernel of this precision. `speeds` keeps what was measured for the next call.
-    """
-    total = sum(n * p.operations for p, n in work.products.items())
-    operations = seconds = 0.0
-    for product, n in work.products.items():
-        if n * product.operations < _OF_NOTE * total:
-            continue
-        if (product, precision) not in speeds:
-            speeds[product, precision] = fastest(product, precision, device, _BUDGET)
-        if (found := speeds[product, precision]) is None:
+    device: torch.device
+    precision: str
+    seconds: dict[ProductShape, float | None] = field(default_factory=dict)
+    """Of a product, by the fastest kernel; None where the machine has no kernel of this precision."""
+    memory: float | None = None
+    """Bytes a second that a sum, or a product of one row, reads."""
+
+    def limit(self, work: CountedWork) -> Limit | None:
+        """The larger of two times: multiply-adds at the speed of these products; their weights at the speed of memory.
+
+        None where the machine has no kernel of this precision.
+        """
+        total = sum(n * p.operations for p, n in work.products.items())
+        operations = seconds = 0.0
+        for product, n in work.products.items():
+            if n * product.operations < _OF_NOTE * total:
+                continue
+            if product not in self.seconds:
+                self.seconds[product] = fastest(product, self.precision, self.device, _BUDGET)
+            if (each := self.seconds[product]) is None:
+                return None
+            operations, seconds = operations + n * product.operations, seconds + n * each
+        if not seconds:
             return None
-        operations, seconds = operations + n * product.operations, seconds + n * found[1]
-    if not seconds:
-        return None
-    if "bandwidth" not in speeds:
-        speeds["bandwidth"] = max(bandwidth(device, _BUDGET)[k] for k in ("read", "row product")) * 1e9
-    weight_bytes = work.weights * BYTES[precision]
-    ways = {
-        "products": 2 * work.multiply_adds * seconds / operations,
-        "memory": weight_bytes / speeds["bandwidth"],
-    }
-    bound = max(ways, key=lambda k: ways[k])
-    return Limit(ways[bound], work.multiply_adds, operations / seconds / 1e9, weight_bytes, bound)
+        if self.memory is None:
+            measured = bandwidth(self.device, _BUDGET)
+            self.memory = max(measured["read"], measured["row product"]) * 1e9
+        weight_bytes = work.weights * BYTES[self.precision]
+        times = {
+            "products": 2 * work.multiply_adds * seconds / operations,
+            "memory": weight_bytes / self.memory,
+        }
+        bound = max(times, key=lambda name: times[name])
+        return Limit(times[bound], work.multiply_adds, operations / seconds / 1e9, weight_bytes, bound)
 
 
 def step_work(model: Model, source: Tensor, mask: Tensor, beam: int, length: int) -> CountedWork:

@@ -5,23 +5,24 @@ in a cache, as the layers of a model do not: for few rows this is a measure of m
 """
 
 import functools
-from collections.abc import Callable, Iterable, Sequence
-from typing import Any, NamedTuple
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import Any, NamedTuple, TypedDict
 
 import torch
 from torch import Tensor
 from torch.nn import functional as F
 
 from calque.bench.clock import best, digits, waiter
+from calque.ground.table import aligned
 
 ROWS = (1, 16, 64, 320)
 WEIGHTS = ((512, 512), (512, 2048), (512, 32000))
 """Inner and outer sizes of a base Transformer's products."""
 _BYTES, _COPIES = 120_000_000, 24
-"""Weights of one shape: so many that they fill more than a cache, within reason."""
+"""All weights of one shape together fill more than a cache, but they are at most so many."""
 
 Kernel = Callable[[Tensor, list[Tensor]], list[Callable[[], Tensor]]]
-"""Of an input and weights, both float32, the products to be timed."""
+"""From an input and weights, both float32, to the products that are timed."""
 
 
 def _plain(dtype: torch.dtype) -> Kernel:
@@ -35,8 +36,8 @@ def _plain(dtype: torch.dtype) -> Kernel:
 def _packed(dtype: torch.dtype) -> Kernel:
     def make(x: Tensor, weights: list[Tensor]) -> list[Callable[[], Tensor]]:
         x, ops = x.to(dtype), torch.ops.mkldnn
-        held = [ops._reorder_linear_weight(w.to(dtype), len(x)) for w in weights]
-        return [functools.partial(ops._linear_pointwise, x, w, None, "none", [], "") for w in held]
+        packed = [ops._reorder_linear_weight(w.to(dtype), len(x)) for w in weights]
+        return [functools.partial(ops._linear_pointwise, x, w, None, "none", [], "") for w in packed]
 
     return make
 
@@ -44,10 +45,10 @@ def _packed(dtype: torch.dtype) -> Kernel:
 def _int8(x: Tensor, weights: list[Tensor]) -> list[Callable[[], Tensor]]:
     ops, outer = torch.ops.onednn, len(weights[0])
     ones, zeros = torch.ones(outer), torch.zeros(outer, dtype=torch.int32)
-    held = [ops.qlinear_prepack((w * 20).to(torch.int8), list(x.shape)) for w in weights]
+    packed = [ops.qlinear_prepack((w * 20).to(torch.int8), list(x.shape)) for w in weights]
     x = (x * 20 + 128).clamp(0, 255).to(torch.uint8)
-    rest: tuple[Any, ...] = (ones, zeros, None, 1.0, 0, torch.float32, "none", [], "")
-    return [functools.partial(ops.qlinear_pointwise, x, 1.0, 128, w, *rest) for w in held]
+    rest: tuple[object, ...] = (ones, zeros, None, 1.0, 0, torch.float32, "none", [], "")
+    return [functools.partial(ops.qlinear_pointwise, x, 1.0, 128, w, *rest) for w in packed]
 
 
 KERNELS: dict[str, tuple[str, Kernel]] = {
@@ -57,9 +58,10 @@ KERNELS: dict[str, tuple[str, Kernel]] = {
     "bfloat16 packed": ("bfloat16", _packed(torch.bfloat16)),
     "int8": ("int8", _int8),
 }
-"""Ways to take a product -> the precision of its weights, and the maker of calls. Those but the plain ones exist on a
-processor alone, and not on every one."""
-_BITS = {"float32": 4, "bfloat16": 2, "int8": 1}
+"""Ways to take a product -> the precision of its weights, and the maker of calls. Packed and int8 ones exist on some processors
+only."""
+BYTES = {"float32": 4, "bfloat16": 2, "int8": 1}
+"""Of a weight, by precision."""
 
 
 class ProductShape(NamedTuple):
@@ -79,7 +81,7 @@ def product_seconds(product: ProductShape, kernel: str, device: torch.device, bu
     """The shortest time of a product, or None where this torch or this machine has no such kernel."""
     rows, inner, outer = product
     precision, make = KERNELS[kernel]
-    copies = max(1, min(_COPIES, _BYTES // (inner * outer * _BITS[precision])))
+    copies = max(1, min(_COPIES, _BYTES // (inner * outer * BYTES[precision])))
     with torch.inference_mode():
         x = torch.randn(rows, inner, device=device)
         weights = [torch.randn(outer, inner, device=device) for _ in range(copies)]
@@ -96,16 +98,11 @@ def product_seconds(product: ProductShape, kernel: str, device: torch.device, bu
         return best(turn, budget, waiter(device)) / len(calls)
 
 
-def fastest(
-    product: ProductShape, precision: str, device: torch.device, budget: float = 0.1
-) -> tuple[str, float] | None:
-    """The fastest kernel of a precision and its seconds; None where there is none."""
-    found = [
-        (seconds, kernel)
-        for kernel, (held, _) in KERNELS.items()
-        if held == precision and (seconds := product_seconds(product, kernel, device, budget)) is not None
-    ]
-    return (min(found)[1], min(found)[0]) if found else None
+def fastest(product: ProductShape, precision: str, device: torch.device, budget: float = 0.1) -> float | None:
+    """The seconds of the fastest kernel of a precision; None where the machine has none."""
+    kernels = [kernel for kernel, (weights, _) in KERNELS.items() if weights == precision]
+    seconds = [product_seconds(product, kernel, device, budget) for kernel in kernels]
+    return min((s for s in seconds if s is not None), default=None)
 
 
 def bandwidth(device: torch.device, budget: float = 0.1, size: int = 256_000_000) -> dict[str, float]:
@@ -144,22 +141,40 @@ def overhead(device: torch.device, budget: float = 0.1, calls: int = 500) -> dic
         return {name: digits(best(many(w), budget, waiter(device)) / calls * 1e6, 3) for name, w in ways.items()}
 
 
+class ProductFigures(TypedDict):
+    """The speed of a product of one shape, by kernel."""
+
+    rows: int
+    inner: int
+    outer: int
+    gflops: dict[str, float | None]
+    microseconds: dict[str, float | None]
+
+
+class MachineLimits(TypedDict):
+    """What this machine can do."""
+
+    products: list[ProductFigures]
+    overhead_microseconds: dict[str, float]
+    bandwidth_gigabytes_per_second: dict[str, float]
+
+
 def machine(
     device: torch.device,
     budget: float = 0.2,
     rows: Sequence[int] = ROWS,
     weights: Iterable[tuple[int, int]] = WEIGHTS,
     size: int = 256_000_000,
-) -> dict[str, Any]:
-    """Every limit of this machine, each measured for `budget` seconds; a kernel that is not there is null."""
-    products = []
+) -> MachineLimits:
+    """Every limit of this machine, each measured for `budget` seconds; null for a kernel that it lacks."""
+    products: list[ProductFigures] = []
     for inner, outer in weights:
         for m in rows:
             product = ProductShape(m, inner, outer)
             seconds = {kernel: product_seconds(product, kernel, device, budget) for kernel in KERNELS}
             figures = {k: None if s is None else digits(product.operations / s / 1e9) for k, s in seconds.items()}
             micro = {k: None if s is None else digits(s * 1e6) for k, s in seconds.items()}
-            products.append({**product._asdict(), "gflops": figures, "microseconds": micro})
+            products.append({"rows": m, "inner": inner, "outer": outer, "gflops": figures, "microseconds": micro})
     return {
         "products": products,
         "overhead_microseconds": overhead(device, budget),
@@ -167,22 +182,16 @@ def machine(
     }
 
 
-def table(limits: dict[str, Any]) -> str:
-    """The limits for a reader: products in GFLOP/s, a multiply-add being two operations."""
-    head = ["rows x inner x outer", *KERNELS]
-    lines = [
+def table(limits: Mapping[str, Any]) -> str:
+    """`MachineLimits` for a reader: products in GFLOP/s, a multiply-add being two operations."""
+    rows = [
         [
             f"{p['rows']} x {p['inner']} x {p['outer']}",
             *("-" if v is None else f"{v:.4g}" for v in p["gflops"].values()),
         ]
         for p in limits["products"]
     ]
-    widths = [max(len(line[i]) for line in [head, *lines]) for i in range(len(head))]
-    text = ["products, GFLOP/s", ""]
-    text += [
-        "  ".join(c.ljust(w) if i == 0 else c.rjust(w) for i, (c, w) in enumerate(zip(row, widths, strict=True)))
-        for row in [head, *lines]
-    ]
+    text = ["products, GFLOP/s", "", *aligned(["rows x inner x outer", *KERNELS], rows)]
     for title, key, unit in (
         ("operators, from Python", "overhead_microseconds", "µs"),
         ("memory", "bandwidth_gigabytes_per_second", "GB/s"),

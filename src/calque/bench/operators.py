@@ -6,25 +6,26 @@ stands in storage of its own. A wait is a call that needs a value on the host: t
 
 import json
 import re
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from itertools import pairwise
-from typing import Any, NamedTuple, Self
+from typing import NamedTuple, Self
 
 import torch
 from torch import Tensor
 from torch.overrides import TorchFunctionMode
-from torch.utils._python_dispatch import TorchDispatchMode
 
 from calque import zoo
 from calque.adl.check import check
 from calque.bench.inputs import batches_of, synthetic
+from calque.bench.observe import OperatorObserver
 from calque.decode.prepare import prepare_for_decoding
 from calque.decode.products import packing_works
 from calque.decode.rule import SearchSettings
 from calque.decode.search import search
 from calque.ground.diagnostics import Text
 from calque.layers.registry import builtin
+from calque.layers.state import State
 from calque.model import Model, Shape
 
 BEAMS = (1, 5)
@@ -33,6 +34,8 @@ WORDS, SENTENCES, VOCABULARY, WIDTH = 12, 4, 1000, 64
 _WAITS = {"item", "_local_scalar_dense", "nonzero", "masked_select", "_unique2", "equal", "is_nonzero"}
 _READERS = (Tensor.tolist, Tensor.numpy)
 """Ways to read values that the dispatcher does not see on a processor."""
+Step = Callable[..., tuple[Tensor, State]]
+"""`Model.step`."""
 
 
 class Counts(NamedTuple):
@@ -52,46 +55,48 @@ class _Readings(TorchFunctionMode):
         super().__init__()
         self.count = 0
 
-    def __torch_function__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+    def __torch_function__(
+        self,
+        func: Callable[..., object],
+        types: Sequence[type],
+        args: Sequence[object] = (),
+        kwargs: Mapping[str, object] | None = None,
+    ) -> object:
         self.count += func in _READERS
         return func(*args, **(kwargs or {}))
 
 
-class Counting(TorchDispatchMode):  # type: ignore[no-untyped-call]  # torch leaves it untyped
-    """Counts while it is entered."""
+class Counting:
+    """Counts calls, allocations and waits inside a `with`."""
 
     def __init__(self) -> None:
-        super().__init__()  # type: ignore[no-untyped-call]  # torch leaves it untyped
-        self._readings = _Readings()
+        self._readings, self._operators = _Readings(), OperatorObserver(self._observe)
         self._calls = self._allocations = self._waits = 0
 
     def __enter__(self) -> Self:
         self._readings.__enter__()  # type: ignore[no-untyped-call]  # torch leaves it untyped
-        super().__enter__()  # type: ignore[no-untyped-call]  # torch leaves it untyped
+        self._operators.__enter__()  # type: ignore[no-untyped-call]  # torch leaves it untyped
         return self
 
-    def __exit__(self, *fault: Any) -> None:
-        super().__exit__(*fault)  # type: ignore[no-untyped-call]  # torch leaves it untyped
+    def __exit__(self, *fault: object) -> None:
+        self._operators.__exit__(*fault)  # type: ignore[no-untyped-call]  # torch leaves it untyped
         self._readings.__exit__(*fault)  # type: ignore[no-untyped-call]  # torch leaves it untyped
 
     def now(self) -> Counts:
         """The counts so far."""
         return Counts(self._calls, self._allocations, self._waits + self._readings.count)
 
-    def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
-        found = func(*args, **(kwargs or {}))
-        given = list(_tensors((args, (kwargs or {}).values())))
+    def _observe(self, name: str, arguments: Sequence[object], result: object) -> None:
+        given = list(_tensors(arguments))
         before = {_storage(t) for t in given}
-        name = func.overloadpacket.__name__
-        picked = name in ("index", "index_put", "index_put_") and any(t.dtype == torch.bool for t in given[1:])
+        masked = name in ("index", "index_put", "index_put_") and any(t.dtype == torch.bool for t in given[1:])
         self._calls += 1
-        self._allocations += any(_storage(t) not in before for t in _tensors((found,)))
-        self._waits += name in _WAITS or picked
-        return found
+        self._allocations += any(_storage(t) not in before for t in _tensors((result,)))
+        self._waits += name in _WAITS or masked
 
 
-def _tensors(values: Iterable[Any]) -> Iterator[Tensor]:
-    """The tensors among the arguments or the results of an operator, which may stand in lists."""
+def _tensors(values: Iterable[object]) -> Iterator[Tensor]:
+    """The tensors among the arguments or the results of an operator, also those in lists."""
     for value in values:
         if isinstance(value, Tensor):
             yield value
@@ -107,18 +112,18 @@ def _storage(t: Tensor) -> int:
 
 
 @contextmanager
-def stepping(model: Model, around: Callable[[Callable[..., Any]], Callable[..., Any]]) -> Iterator[None]:
-    """Replaces `model.step` by `around` of it, for a while."""
-    held = vars(model)
-    plain = held.get("step")
-    held["step"] = around(model.step)
+def stepping(model: Model, around: Callable[[Step], Step]) -> Iterator[None]:
+    """Replaces `model.step` by `around` of it, inside a `with`."""
+    attributes = vars(model)
+    before = attributes.get("step")
+    attributes["step"] = around(model.step)
     try:
         yield
     finally:
-        if plain is None:
-            del held["step"]
+        if before is None:
+            del attributes["step"]
         else:
-            held["step"] = plain
+            attributes["step"] = before
 
 
 def step_counts(model: Model, beam: int, words: int = WORDS, sentences: int = SENTENCES) -> dict[str, dict[str, int]]:
@@ -127,12 +132,12 @@ def step_counts(model: Model, beam: int, words: int = WORDS, sentences: int = SE
     left: list[Counts] = []
     counting = Counting()
 
-    def around(step: Callable[..., Any]) -> Callable[..., Any]:
-        def counted(*args: Any, **kwargs: Any) -> Any:
+    def around(step: Step) -> Step:
+        def counted(*args: object, **kwargs: object) -> tuple[Tensor, State]:
             entered.append(counting.now())
-            found = step(*args, **kwargs)
+            result = step(*args, **kwargs)
             left.append(counting.now())
-            return found
+            return result
 
         return counted
 
@@ -157,16 +162,16 @@ def architecture_counts(name: str) -> dict[str, dict[str, dict[str, int]]]:
     return {f"beam {beam}": step_counts(model, beam) for beam in BEAMS}
 
 
-def every_count() -> dict[str, Any]:
+def every_count() -> dict[str, object]:
     """The counts of every architecture of the zoo, of equal ones once, and what they depend on."""
     return {**depends_on(), "architectures": {n: architecture_counts(n) for n in zoo.distinct()}}
 
 
-def depends_on() -> dict[str, Any]:
+def depends_on() -> dict[str, str | bool]:
     """Where these differ, counts cannot be compared: the torch, and whether it packs weights on this processor."""
     return {"torch": torch.__version__.split("+")[0], "packed": packing_works(torch.float32)}
 
 
-def to_text(counts: dict[str, Any]) -> str:
+def to_text(counts: Mapping[str, object]) -> str:
     """As the committed file holds them."""
     return json.dumps(counts, indent=1) + "\n"

@@ -8,7 +8,7 @@ if TYPE_CHECKING:
 
 
 class CTranslate2:
-    """`Translator.translate_batch` on a model specified here, so that no converter is needed."""
+    """`Translator.translate_batch` on a model that is specified here: no converter is needed."""
 
     def __init__(self, size: "PeerSize"):
         import ctranslate2
@@ -33,10 +33,9 @@ class CTranslate2:
                 intra_threads=size["threads"],
                 compute_type=precision,
             )
-        self.versions = {"ctranslate2": ctranslate2.__version__}
 
     def decode(self, batches: "list[Rows]", beam: int, length: int) -> int:
-        """The number of words written; the model decodes as many batches at a time as it has workers."""
+        """The number of words written. The model decodes as many batches at a time as it has workers."""
         translations = [
             self.model.translate_batch(
                 [[self.words[i] for i in row] for row in batch],

@@ -45,7 +45,6 @@ class HuggingFace:
         )
         self.model = transformers.MarianMTModel(config).to(getattr(torch, size["precision"])).eval()
         self.optimiser: Any = None
-        self.versions = {"transformers": transformers.__version__, "torch": torch.__version__}
 
     def _padded(self, rows: "Rows") -> Any:
         width = max(map(len, rows))
@@ -58,7 +57,7 @@ class HuggingFace:
     def _one(self, batch: "Rows", beam: int, length: int) -> int:
         ids = self._padded(batch)
         with self.torch.inference_mode():
-            found = self.model.generate(
+            written = self.model.generate(
                 input_ids=ids,
                 attention_mask=(ids != self.pad).long(),
                 num_beams=beam,
@@ -66,7 +65,7 @@ class HuggingFace:
                 min_new_tokens=length,
                 max_new_tokens=length,
             )
-        return int((found.size(1) - 1) * found.size(0))
+        return int((written.size(1) - 1) * written.size(0))
 
     def train(self, pairs: "list[Rows]", smoothing: float, lr: float) -> float:
         """One update on a batch of sources and targets; returns the mean loss of a token."""

@@ -1,6 +1,5 @@
 """JoeyNMT beside ours. Runs where Calque need not be installed."""
 
-from importlib.metadata import version
 from types import SimpleNamespace
 from typing import TYPE_CHECKING
 
@@ -9,7 +8,7 @@ if TYPE_CHECKING:
 
 
 class JoeyNMT:
-    """JoeyNMT: `search` on a model of its own making."""
+    """`joeynmt.search.search` on a model that JoeyNMT builds."""
 
     UNK, PAD, BOS, EOS = range(4)
 
@@ -39,7 +38,6 @@ class JoeyNMT:
         drawn = {"initializer": "xavier_uniform", "embed_initializer": "xavier_uniform"}
         tied = {"tied_embeddings": True, "tied_softmax": True}
         self.model = build_model({**drawn, **tied, "encoder": side, "decoder": side}, words, words).eval()
-        self.versions = {"joeynmt": version("joeynmt"), "torch": torch.__version__}
 
     def decode(self, batches: "list[Rows]", beam: int, length: int) -> int:
         """The number of words written."""
@@ -61,7 +59,7 @@ class JoeyNMT:
                 eos_index=self.EOS,
                 is_train=False,
             )
-            found, _, _ = search(
+            written, _, _ = search(
                 model=self.model,
                 batch=inputs,
                 max_output_length=length,
@@ -73,5 +71,5 @@ class JoeyNMT:
                 return_prob="none",
                 generate_unk=True,
             )
-            count += len(rows) * min(length, found.shape[1])
+            count += len(rows) * min(length, written.shape[1])
         return count

@@ -18,7 +18,7 @@ Rows = list[list[int]]
 
 
 class PeerSize(TypedDict):
-    """What `build` asks for: the sizes of the model, its type, its threads, and how many batches it decodes at a time."""
+    """The request `build`: the sizes of the model, its type, its threads, and how many batches it decodes at a time."""
 
     width: int
     heads: int
@@ -31,9 +31,7 @@ class PeerSize(TypedDict):
 
 
 class PeerSystem(Protocol):
-    """A system with a model of the asked size; those of `calque.bench.peers.TRAINED` also have `train`."""
-
-    versions: dict[str, str]
+    """A system with a model of the requested size; those of `calque.bench.peers.TRAINED` also have `train`."""
 
     def __init__(self, size: PeerSize): ...
 
@@ -56,29 +54,29 @@ def build(system: str, size: PeerSize) -> PeerSystem:
     return built
 
 
-def answer(system: Any, asked: dict[str, Any]) -> dict[str, Any]:
-    """Does a piece of work and times it, in seconds."""
+def answer(system: Any, request: dict[str, Any]) -> dict[str, float]:
+    """Does what a request asks for and times it, in seconds."""
     began = time.perf_counter()
-    if asked["do"] == "decode":
-        tokens = system.decode(asked["batches"], asked["beam"], asked["length"])
+    if request["do"] == "decode":
+        tokens = system.decode(request["batches"], request["beam"], request["length"])
         return {"seconds": time.perf_counter() - began, "tokens": tokens}
-    loss = system.train(asked["pairs"], asked["smoothing"], asked["lr"])
+    loss = system.train(request["pairs"], request["smoothing"], request["lr"])
     return {"seconds": time.perf_counter() - began, "loss": loss}
 
 
 def main() -> None:
-    """Answers until the input ends."""
+    """Answers requests until the input ends."""
     answers = os.fdopen(os.dup(1), "w")
     os.dup2(2, 1)  # what a library prints is not an answer
     system = None
     for line in sys.stdin:
-        asked = json.loads(line)
+        request = json.loads(line)
+        reply: dict[str, float] | dict[str, str] = {}
         try:
-            if asked["do"] == "build":
-                system = build(asked["system"], asked)
-                reply: dict[str, Any] = system.versions
+            if request["do"] == "build":
+                system = build(request["system"], request)
             else:
-                reply = answer(system, asked)
+                reply = answer(system, request)
         except Exception as e:
             reply = {"fault": f"{type(e).__name__}: {e}"}
         answers.write(json.dumps(reply) + "\n")

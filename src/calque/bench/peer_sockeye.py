@@ -10,10 +10,9 @@ if TYPE_CHECKING:
 
 
 class Sockeye:
-    """Sockeye 3: `Translator.translate`, and its loss in a plain loop over its traced model, as its trainer traces it."""
+    """Sockeye 3: `Translator.translate`; for training a plain loop with its loss over its model, traced as its trainer does."""
 
     def __init__(self, size: "PeerSize"):
-        import sockeye
         import torch
         from sockeye import constants, data_io, encoder, model, transformer
 
@@ -45,7 +44,6 @@ class Sockeye:
         self.model: Any = None
         self.translators: dict[tuple[int, int, int], Any] = {}
         self.trained: Any = None
-        self.versions = {"sockeye": sockeye.__version__, "torch": torch.__version__}
 
     def _translator(self, beam: int, batch: int, length: int) -> Any:
         """A translator for each kind of search, built when it is first needed."""
@@ -78,7 +76,7 @@ class Sockeye:
         return self.translators[key]
 
     def _inference_model(self) -> Any:
-        """A random model for inference, which lays projections out otherwise: its parameters pass through a file."""
+        """A random model for inference. Its projections are laid out otherwise, so its parameters pass through a file."""
         from sockeye import model
 
         with tempfile.TemporaryDirectory() as folder:

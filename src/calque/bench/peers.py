@@ -34,7 +34,7 @@ decoder = pos -> repeat({layers}, tdec) -> norm
 
 
 class Sizes(NamedTuple):
-    """A Transformer that every system can build; its inner layers are four times as wide as the others."""
+    """The sizes of a Transformer that every system can build; its inner layers are four times as wide as the others."""
 
     width: int
     heads: int
@@ -75,15 +75,15 @@ class Peer:
         except OSError as e:
             raise error("X601", None, name=name, reason=f"`{python}`: {(e.strerror or str(e)).lower()}") from None
         build = {"do": "build", "system": system, "precision": precision, "threads": threads, "workers": workers}
-        self.versions = self.ask({**build, **sizes._asdict()})
+        self.ask({**build, **sizes._asdict()})
 
-    def ask(self, what: Mapping[str, Any]) -> dict[str, Any]:
-        """Its answer. Raises X601 where it reports a fault or ends."""
+    def ask(self, request: Mapping[str, object]) -> dict[str, Any]:
+        """The answer to a request. Raises X601 where the peer reports a fault or ends."""
         assert self._process.stdin is not None
         assert self._process.stdout is not None
         answer = ""
         try:
-            self._process.stdin.write(json.dumps(what) + "\n")
+            self._process.stdin.write(json.dumps(request) + "\n")
             self._process.stdin.flush()
             answer = self._process.stdout.readline()
         except OSError:  # the process has ended, so there is no answer

@@ -9,13 +9,13 @@ from typing import Any
 from calque.ledger.entry import publish
 
 _LABELS = ("system", "beam", "length", "rows", "inner", "outer")
-"""What tells one cell of a list from another."""
+"""The keys that distinguish the cells of a list."""
 
 
-def record(path: Path, title: str, found: Mapping[str, Any]) -> Path:
-    """Writes `found` to FOLDER/ID.json, every number under a name of its own. Raises what `calque.ledger.entry.record` raises."""
-    parts = {key: value for key, value in found.items() if key not in ("conditions", "timed")}
-    where = {k: v for k, v in found["conditions"].items() if k != "architecture"}
+def record(path: Path, title: str, figures: Mapping[str, Any]) -> Path:
+    """Writes a measurement to FOLDER/ID.json, every number under a name of its own. Raises what `publish` raises."""
+    parts = {key: value for key, value in figures.items() if key not in ("conditions", "timed")}
+    where = {k: v for k, v in figures["conditions"].items() if k != "architecture"}
     return publish(
         path.parent,
         path.name.removesuffix(".json"),
@@ -24,13 +24,13 @@ def record(path: Path, title: str, found: Mapping[str, Any]) -> Path:
         command(sys.argv[1:]),
         dict(_numbers(parts, "")),
         where,
-        architecture_hash=found["conditions"].get("architecture"),
-        notes=f"Timed: {found['timed']}.",
+        architecture_hash=figures["conditions"].get("architecture"),
+        notes=f"Timed: {figures['timed']}.",
     )
 
 
 def command(arguments: list[str]) -> str:
-    """The line that measures again, without where its figures were written."""
+    """The command that measures again, without --record."""
     kept = list(arguments)
     while "--record" in kept:
         at = kept.index("--record")
@@ -39,13 +39,14 @@ def command(arguments: list[str]) -> str:
 
 
 def _numbers(value: object, name: str) -> Iterator[tuple[str, int | float]]:
+    """Every number below a value, with a name joined from the labels and keys that lead to it."""
     if isinstance(value, Mapping):
         label = ", ".join(f"{key} {value[key]}" for key in _LABELS if value.get(key) is not None)
         for key, part in value.items():
             if key not in _LABELS:
                 yield from _numbers(part, ", ".join(filter(None, (name, label, key.replace("_", " ")))))
     elif isinstance(value, list):
-        # A list of numbers is a curve, which is no figure.
+        # A list of numbers is a curve; entries hold single figures.
         for part in value:
             if isinstance(part, Mapping):
                 yield from _numbers(part, "")

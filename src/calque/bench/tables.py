@@ -1,26 +1,20 @@
-"""Measurements as tables for a reader. What is not in a table is in the JSON."""
+"""Measurements as tables for a reader. The JSON has more."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
+from calque.bench.clock import Spread
+from calque.bench.decode import DecodeCell
+from calque.bench.train import SystemFigures
 from calque.ground.table import Cell, Table
 
 _CONDITIONS = ("machine", "device", "cores", "threads", "workers", "precision", "torch", "commit")
 
 
-def decoding(found: Mapping[str, Any]) -> str:
-    """Speed of every system, beam and length: medians over the repeats, and the slowest and fastest of them."""
-    columns = [
-        "system",
-        "beam",
-        "length",
-        "target tokens/s",
-        "slowest",
-        "fastest",
-        "sentences/s",
-        "ms/step",
-        "of limit",
-    ]
+def decoding(figures: Mapping[str, Any]) -> str:
+    """Speed of every system, beam and length: the median over the repeats, and the slowest and fastest of them."""
+    head = ("system", "beam", "length", "target tokens/s", "slowest", "fastest", "sentences/s", "ms/step", "of limit")
+    cells: Sequence[DecodeCell] = figures["cells"]
     rows = [
         [
             cell["system"],
@@ -31,18 +25,19 @@ def decoding(found: Mapping[str, Any]) -> str:
             _number(cell.get("ms_per_step")),
             _share(cell.get("share_of_limit")),
         ]
-        for cell in found["cells"]
+        for cell in cells
     ]
-    about = found["conditions"]
+    about = figures["conditions"]
     size = f"{about['parameters']:,} parameters, {about['weights']} weights, vocabulary {about['vocabulary']:,}"
     work = f"{about['sentences']} sentences of {about['source_tokens_per_sentence']:g} tokens, batch {about['batch']}"
-    return _page(found, f"{size}; {work}", columns, rows)
+    return _page(figures, f"{size}; {work}", head, rows)
 
 
-def training(found: Mapping[str, Any]) -> str:
+def training(figures: Mapping[str, Any]) -> str:
     """Speed of every system, and where the time of an update goes."""
-    phases = list(found["systems"][0].get("phases_share", {}))
-    columns = ["system", "target tokens/s", "slowest", "fastest", "ms/update", "of limit", "peak MB", *phases]
+    systems: Sequence[SystemFigures] = figures["systems"]
+    phases = list(systems[0].get("phases_share", {}))
+    head = ["system", "target tokens/s", "slowest", "fastest", "ms/update", "of limit", "peak MB", *phases]
     rows = [
         [
             one["system"],
@@ -52,23 +47,25 @@ def training(found: Mapping[str, Any]) -> str:
             _number(one["peak_bytes"] / 1e6 if "peak_bytes" in one else None),
             *(_share(one.get("phases_share", {}).get(phase)) for phase in phases),
         ]
-        for one in found["systems"]
+        for one in systems
     ]
-    about = found["conditions"]
+    about = figures["conditions"]
     size = f"{about['parameters']:,} parameters, vocabulary {about['vocabulary']:,}"
     work = (
         f"{about['rounds']} rounds of {about['updates']} updates, at most {about['batch_tokens']:,} tokens in a batch"
     )
-    return _page(found, f"{size}; {work}", columns, rows)
+    return _page(figures, f"{size}; {work}", head, rows)
 
 
-def _page(found: Mapping[str, Any], about: str, columns: list[str], rows: list[list[Cell]]) -> str:
-    where = "; ".join(f"{k} {found['conditions'][k]}" for k in _CONDITIONS if found["conditions"].get(k) is not None)
-    return "\n".join([Table.of(columns, rows).text(), "", about, f"timed: {found['timed']}", where])
+def _page(figures: Mapping[str, Any], about: str, head: Sequence[str], rows: Sequence[Sequence[Cell]]) -> str:
+    """The table, and below it what was measured, how and where."""
+    conditions = figures["conditions"]
+    where = "; ".join(f"{k} {conditions[k]}" for k in _CONDITIONS if conditions.get(k) is not None)
+    return "\n".join([Table.of(head, rows).text(), "", about, f"timed: {figures['timed']}", where])
 
 
-def _spread(speeds: Mapping[str, float]) -> list[Cell]:
-    return [_number(speeds[key]) for key in ("median", "slowest", "fastest")]
+def _spread(speeds: Spread) -> list[Cell]:
+    return [_number(speeds["median"]), _number(speeds["slowest"]), _number(speeds["fastest"])]
 
 
 def _number(value: float | None) -> Cell:

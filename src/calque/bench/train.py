@@ -4,15 +4,15 @@ import statistics
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from itertools import pairwise
-from typing import Any
+from typing import Any, NotRequired, TypedDict
 
 import numpy as np
 import torch
 
 from calque.adl.check import CheckedDefinition
-from calque.bench.clock import digits, speeds
+from calque.bench.clock import Spread, digits, speeds
 from calque.bench.inputs import Sentences
-from calque.bench.limit import limit, work_of
+from calque.bench.limit import Roofline, work_of
 from calque.bench.peers import Peer
 from calque.data.batches import Batch, collate
 from calque.data.batches import plan as plan_batches
@@ -21,7 +21,7 @@ from calque.experiment import TrainSettings
 from calque.ledger.entry import conditions
 from calque.model import Model, Shape
 from calque.train.loss import batch_loss
-from calque.train.precision import pick_device
+from calque.train.precision import pick_device, processor
 from calque.train.timed_updates import TrainingSpeed, measure
 
 LR = 0.0005
@@ -37,6 +37,26 @@ class TrainPlan:
     updates: int = 10
     warm_up: int = 2
     rounds: int = 3
+
+
+class SystemFigures(TypedDict):
+    """The figures of one system over all its updates; those of the parts of an update are of Calque alone."""
+
+    system: str
+    target_tokens: int
+    target_tokens_per_second: Spread
+    losses: list[float]
+    loss: NotRequired[dict[str, float]]
+    """The mean of each `SPAN` updates."""
+    source_tokens_per_second: NotRequired[float]
+    padded_tokens_per_second: NotRequired[float]
+    padding_share: NotRequired[float]
+    phases_share: NotRequired[dict[str, float]]
+    update_milliseconds: NotRequired[float]
+    peak_bytes: NotRequired[int]
+    skipped: NotRequired[int]
+    update_limit: NotRequired[dict[str, str | int | float] | None]
+    share_of_limit: NotRequired[float | None]
 
 
 def batches(sources: Sentences, targets: Sentences, settings: TrainSettings) -> list[Batch]:
@@ -62,11 +82,10 @@ def train(
         for peer in peers:
             updates[peer.name] += _peer_updates(peer, data, settings, plan)
     device = pick_device(settings.device)
-    same = [data[(plan.warm_up + n) % len(data)].target_tokens for n in range(plan.updates)] * plan.rounds
-    systems = [{**_own_figures(ours, plan), **_share(checked, shape, settings, data, ours, device)}]
-    for name, pairs in updates.items():
-        seconds, losses = zip(*pairs, strict=True)
-        systems.append({"system": name, **_speeds(same, seconds, plan), **_losses(losses[: plan.updates])})
+    own = _own_figures(ours, plan)
+    own["update_limit"], own["share_of_limit"] = _limit(checked, shape, settings, data, ours, device)
+    tokens = [data[(plan.warm_up + n) % len(data)].target_tokens for n in range(plan.updates)] * plan.rounds
+    systems = [own, *(_peer_figures(name, tokens, pairs, plan) for name, pairs in updates.items())]
     return {
         "timed": TIMED,
         "conditions": {
@@ -94,7 +113,15 @@ def _peer_updates(
     return [(reply["seconds"], reply["loss"]) for reply in replies[plan.warm_up :]]
 
 
-def _own_figures(rounds: Sequence[TrainingSpeed], plan: TrainPlan) -> dict[str, Any]:
+def _peer_figures(
+    name: str, tokens: Sequence[int], pairs: Sequence[tuple[float, float]], plan: TrainPlan
+) -> SystemFigures:
+    """The figures of another system, from the seconds and the loss of each of its updates."""
+    seconds, losses = zip(*pairs, strict=True)
+    return _system(name, tokens, seconds, losses[: plan.updates], plan)
+
+
+def _own_figures(rounds: Sequence[TrainingSpeed], plan: TrainPlan) -> SystemFigures:
     """The figures of our own training."""
     sources = [n for one in rounds for n in one.source_tokens]
     targets = [n for one in rounds for n in one.target_tokens]
@@ -102,42 +129,46 @@ def _own_figures(rounds: Sequence[TrainingSpeed], plan: TrainPlan) -> dict[str, 
     seconds = [s for one in rounds for s in one.seconds]
     total = sum(seconds)
     return {
-        "system": "calque",
-        **_speeds(targets, seconds, plan),
+        **_system("calque", targets, seconds, rounds[0].losses, plan),
         "source_tokens_per_second": digits(sum(sources) / total),
         "padded_tokens_per_second": digits(sum(padded) / total),
         "padding_share": digits(1 - sum(targets + sources) / sum(padded), 3),
         "phases_share": {k: digits(sum(one.phases[k] for one in rounds) / total, 3) for k in rounds[0].phases},
         "update_milliseconds": digits(statistics.median(seconds) * 1e3),
         "peak_bytes": max(one.peak_bytes for one in rounds),
-        **_losses(rounds[0].losses),
         "skipped": sum(one.skipped for one in rounds),
     }
 
 
-def _losses(values: Sequence[float]) -> dict[str, Any]:
-    """The smoothed loss of a target token at every update, and its mean over each `SPAN` updates."""
-    spans = {
-        f"updates to {n}": digits(statistics.mean(values[n - SPAN : n])) for n in range(SPAN, len(values) + 1, SPAN)
-    }
-    return {"losses": [digits(v, 6) for v in values], **({"loss": spans} if spans else {})}
+def _system(
+    name: str, tokens: Sequence[int], seconds: Sequence[float], losses: Sequence[float], plan: TrainPlan
+) -> SystemFigures:
+    """Speed, the spread being that over rounds, and the smoothed loss of a target token at every update of the first round.
 
-
-def _speeds(tokens: Sequence[int], seconds: Sequence[float], plan: TrainPlan) -> dict[str, Any]:
-    """The spread over rounds; the speed of a round is the sum of its tokens over the sum of its seconds."""
+    The speed of a round is the sum of its tokens over the sum of its seconds.
+    """
     edges = range(0, len(seconds) + 1, plan.updates)
     rates = [sum(seconds[a:b]) / sum(tokens[a:b]) for a, b in pairwise(edges)]
-    return {"target_tokens": sum(tokens), "target_tokens_per_second": speeds(1, rates)}
+    figures: SystemFigures = {
+        "system": name,
+        "target_tokens": sum(tokens),
+        "target_tokens_per_second": speeds(1, rates),
+        "losses": [digits(v, 6) for v in losses],
+    }
+    ends = range(SPAN, len(losses) + 1, SPAN)
+    if ends:
+        figures["loss"] = {f"updates to {n}": digits(statistics.mean(losses[n - SPAN : n])) for n in ends}
+    return figures
 
 
-def _share(
+def _limit(
     checked: CheckedDefinition,
     shape: Shape,
     settings: TrainSettings,
     data: list[Batch],
     ours: list[TrainingSpeed],
     device: torch.device,
-) -> dict[str, Any]:
+) -> tuple[dict[str, str | int | float] | None, float | None]:
     """The least time that the machine needs for the products of a batch of median size, and its share of the time taken."""
     batch = sorted(data, key=lambda b: b.source.numel() + b.target_in.numel())[len(data) // 2]
     model = Model(checked, shape).to(device)
@@ -145,19 +176,16 @@ def _share(
     def forward_and_back() -> None:
         batch_loss(model, batch, settings.label_smoothing)[0].backward()  # type: ignore[no-untyped-call]  # torch leaves it untyped
 
-    before = torch.get_num_threads()
-    if settings.threads:
-        torch.set_num_threads(settings.threads)
-    bound = limit(work_of(forward_and_back), ours[0].precision, device, {})
-    torch.set_num_threads(before)
+    with processor(settings.threads):
+        bound = Roofline(device, ours[0].precision).limit(work_of(forward_and_back))
     if bound is None:
-        return {"update_limit": None, "share_of_limit": None}
+        return None, None
     padded = batch.source.numel() + batch.target_in.numel()
     pace = np.sum([m.seconds for m in ours]) / np.sum([m.padded_tokens for m in ours])
-    return {"update_limit": bound.figures(), "share_of_limit": digits(bound.seconds / (pace * padded), 3)}
+    return bound.figures(), digits(bound.seconds / (pace * padded), 3)
 
 
-def _request(batch: Batch, settings: TrainSettings) -> dict[str, Any]:
+def _request(batch: Batch, settings: TrainSettings) -> dict[str, object]:
     sides = ((batch.source, batch.source_mask), (batch.target_out, batch.target_mask))
     pairs = [[row[keep].tolist() for row, keep in zip(ids, mask, strict=True)] for ids, mask in sides]
     return {"do": "train", "pairs": pairs, "smoothing": settings.label_smoothing, "lr": settings.lr}

@@ -1,8 +1,8 @@
-"""Decoding without anything kept: encoder and decoder run anew at every step, as in Zhang et al. 2018, table 3."""
+"""Decoding without states: encoder and decoder run anew at every step, as in Zhang et al. 2018, table 3."""
 
 from collections.abc import Iterator
 from contextlib import contextmanager
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import torch
 from torch import Tensor
@@ -13,7 +13,7 @@ from calque.layers.state import State, size
 from calque.model import Model, Sources
 
 READ = ""
-"""Where `Sources` hold the sentences themselves: no label of a definition is empty."""
+"""The label under which `Sources` hold the sentences themselves: no label of a definition is empty."""
 
 
 class Prefix(NamedTuple):
@@ -38,9 +38,9 @@ def _pick(point: Point, rows: Tensor) -> Point:
 
 @contextmanager
 def without_states(model: Model) -> Iterator[None]:
-    """`model.step` encodes the sentence of each hypothesis and runs `model.decode` over its prefix, for a while.
+    """Inside a `with`, `model.step` encodes the sentence of each hypothesis and runs `model.decode` over its prefix.
 
-    The same function, of which nothing is kept but the words. Zhang's baseline did so: its graph held encoder and decoder.
+    It computes the same function and keeps the words alone. Zhang's baseline did so: its graph held encoder and decoder.
     """
     encoded = model.encode
 
@@ -52,7 +52,7 @@ def without_states(model: Model) -> Iterator[None]:
         rows = read.value.shape[0] * beams
         return Prefix(read, torch.empty(rows, 0, dtype=torch.int64, device=read.value.device))
 
-    def step(words: Tensor, state: Prefix, visible: int, beams: int = 1, *_: Any) -> tuple[Tensor, State]:
+    def step(words: Tensor, state: Prefix, visible: int, beams: int = 1, *_: object) -> tuple[Tensor, State]:
         words = torch.cat([state.words, words], 1)
         every = torch.arange(len(words) // beams, device=words.device).repeat_interleave(beams)
         read = _pick(state.read, every)
@@ -60,9 +60,9 @@ def without_states(model: Model) -> Iterator[None]:
         mask = torch.ones_like(source, dtype=torch.bool) if read.mask is None else read.mask
         return model.decode(words, encode(model, source, mask))[:, -1:], Prefix(state.read, words)
 
-    held = vars(model)
-    held.update(encode=remembering, init_state=init_state, step=step)
+    attributes = vars(model)
+    attributes.update(encode=remembering, init_state=init_state, step=step)
     try:
         yield
     finally:
-        del held["encode"], held["init_state"], held["step"]
+        del attributes["encode"], attributes["init_state"], attributes["step"]

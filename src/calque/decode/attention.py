@@ -1,4 +1,4 @@
-"""Alignment by attention: what each target word looks at while a translation is forced."""
+"""Alignment by attention: the source words that each target word attends to while a translation is forced."""
 
 from collections.abc import Sequence
 from dataclasses import replace
@@ -18,9 +18,9 @@ from calque.ground.diagnostics import error
 
 
 def attention_path(member: Translator) -> str | None:
-    """The path of the layer that aligns: `decode.align_layer`, or the last that reads the source; None where none does.
+    """The path of the layer that aligns: `decode.align_layer`, or the last source attention; None where there is none.
 
-    Raises X803 where the named layer is none that reads the source.
+    Raises X803 where the named layer is no source attention.
     """
     paths = member.model.source_attentions()
     named = member.decode.align_layer
@@ -30,7 +30,7 @@ def attention_path(member: Translator) -> str | None:
 
 
 def check_attends(loaded: Translator) -> None:
-    """X802 where no model of an ensemble reads the source by attention; raises what `attention_path` does."""
+    """Raises X802 where no model of an ensemble has source attention, and what `attention_path` raises."""
     if not [path for member in loaded.members if (path := attention_path(member)) is not None]:
         raise error("X802")
 
@@ -38,16 +38,16 @@ def check_attends(loaded: Translator) -> None:
 def attend(
     loaded: Translator, lines: Sequence[str], targets: Sequence[Sequence[int]], alone: bool = False
 ) -> list[Float[Tensor, "T W+1"]]:
-    """What each target token attends to, in words of the source line; the last column is the end symbol.
+    """The attention of each target token to the words of the source line; the last column is the end symbol.
 
     The weights are the mean over the heads of a layer, see `attention_path`, at the step `decode.align_row`, summed over the pieces
     of a source word and over the models of an ensemble that have such a layer (Luong 2015's code). `targets` are ids without begin
-    and end symbols. `alone`: each pair in a batch of its own, so that no other pair can change a bit.
+    and end symbols. `alone`: each pair has a batch of its own, so that its result does not depend on the others, to the bit.
     """
     sentences = sentences_of(loaded, list(zip(lines, targets, strict=True)))
     lengths = np.array([sum(lengths_of(loaded, s)) for s in sentences], np.int64)
     plan = [np.array([i]) for i in range(len(lines))] if alone else decode_plan(lengths, loaded.decode.batch_tokens)
-    found = [torch.zeros(len(ids), len(split(line)) + 1) for line, ids in zip(lines, targets, strict=True)]
+    attention = [torch.zeros(len(ids), len(split(line)) + 1) for line, ids in zip(lines, targets, strict=True)]
     for number, member in enumerate(loaded.members):
         if (path := attention_path(member)) is None:
             continue
@@ -56,16 +56,16 @@ def attend(
             weights = _weights(member, path, [sentences[i] for i in rows], number, alone)
             for i, some in zip(rows, weights, strict=True):
                 read = len(sentences[i].sources[number])
-                columns = [*member.source.words(lines[i])[:read], *[found[i].shape[1] - 1] * member.source_end]
+                columns = [*member.source.words(lines[i])[:read], *[attention[i].shape[1] - 1] * member.source_end]
                 own = some[row : row + len(targets[i]), : len(columns)]
-                found[i].index_add_(1, torch.tensor(columns, dtype=torch.int64), own)
-    return found
+                attention[i].index_add_(1, torch.tensor(columns, dtype=torch.int64), own)
+    return attention
 
 
 def _weights(
     member: Translator, path: str, sentences: Sequence[Sentence], number: int, whole: bool
 ) -> Float[Tensor, "B T+1 S"]:
-    """Mean over heads; row t is there when word t + 1 is chosen."""
+    """The mean over the heads of a layer; row t belongs to the step that chooses word t + 1."""
     kept: list[Tensor] = []
 
     def record(where: str, weights: Tensor) -> None:
@@ -84,10 +84,10 @@ def _weights(
 
 
 def align_lines(loaded: Translator, sources: Sequence[str], targets: Sequence[str]) -> list[Links]:
-    """One source word for each target word: the one attended to most, `decode.align_offset` words on.
+    """One source word for each target word: the one with the most attention, shifted by `decode.align_offset`.
 
-    Weights are summed over the pieces of either word; the end symbol is left out, as in Luong 2015, table 6. A target word that
-    the offset leads outside has no link. Raises X802 and X803.
+    Weights are summed over the pieces of both words; the end symbol is left out, as in Luong 2015, table 6. A target word has no
+    link where the offset leads outside the line. Raises X802 and X803.
     """
     check_attends(loaded)
     whole = replace(loaded, decode=replace(loaded.decode, max_source_tokens=0))

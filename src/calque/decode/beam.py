@@ -6,14 +6,14 @@ from torch import Tensor
 
 from calque.data.vocabulary import EOS
 from calque.decode.best_words import best_words, first_of_best
-from calque.decode.rule import FinishedHypotheses, Looked, Rule, SearchSettings, SearchStart, score_of
+from calque.decode.rule import FinishedHypotheses, Looked, SearchRule, SearchSettings, SearchStart, score_of
 
 
-class Beam(Rule):
+class Beam(SearchRule):
     """The rule of `calque.decode.search` for K > 1. A slot whose log-probability is -inf is empty.
 
-    Live hypotheses are compared by log-probability alone, since all of a sentence have as many words. Against them an end
-    symbol, which has no word penalty w, stands with its log-probability less w.
+    Live hypotheses are compared by log-probability alone, since all of a sentence have the same number of words. An end symbol,
+    which has no word penalty w, is compared with them by its log-probability minus w.
     """
 
     def __init__(self, settings: SearchSettings, begin: SearchStart):
@@ -45,14 +45,14 @@ class Beam(Rule):
         parents, words = order // each, words.view(-1, beam * each).gather(1, order)
         ends = words == EOS
         self._store(logp[:, :beam].masked_fill(~ends[:, :beam], -torch.inf), parents[:, :beam], t)
-        # No row offers the end twice, so K of the 2K candidates at least go on.
+        # No row has two end symbols, so at least K of the 2K candidates continue.
         on = ends.to(torch.uint8).sort(stable=True, dim=1).indices[:, :beam]
         self.live = logp.gather(1, on)
         self._stop(t, closing)
         return words.gather(1, on), parents.gather(1, on)
 
     def _store(self, logp: Float[Tensor, "b K"], parents: Tensor, t: int) -> None:
-        """Merge new finished hypotheses into the store; of equal ones the older come first."""
+        """Merges new finished hypotheses into the store; of equal ones the older come first."""
         if self.settings.word_penalty:
             logp = logp + self.settings.word_penalty
         length = t if self.prefix is None else t + self.prefix[:, None]
@@ -67,14 +67,14 @@ class Beam(Rule):
         else:
             now = self.finished.score[:, -1] > -torch.inf
         self.done = self.done | now if closing is None else self.done | now | closing
-        # A finished sentence that still stands in the batch has no live hypothesis: nothing enters its store any more.
+        # A finished sentence that is still in the batch has no live hypothesis: its store no longer changes.
         self.live = self.live.masked_fill(self.done[:, None], -torch.inf)
 
     def _highest(self, t: int) -> Float[Tensor, " b"]:
-        """What no continuation of a live hypothesis can exceed."""
+        """The upper bound of the continuations of live hypotheses."""
         if not (reward := self.settings.word_penalty):
             return self.live[:, 0]
-        # A penalty takes from every further word; a reward may come with each up to the limit.
+        # A penalty lowers every further word; a reward may come with each word up to the limit.
         words = self.limit if reward > 0 else t if self.prefix is None else t + self.prefix
         return self.live[:, 0] + (reward * words.to(self.live.dtype) if isinstance(words, Tensor) else reward * words)
 
@@ -91,7 +91,7 @@ class Beam(Rule):
 
 
 def _only_end(values: Tensor, words: Tensor, end: Tensor, closing: Tensor) -> tuple[Tensor, Tensor]:
-    """The candidates of a step, the end symbol alone in rows that close."""
+    """The candidates of a step; in rows that close, the end symbol alone."""
     values, words = values.masked_fill(closing[:, None], -torch.inf), words.clone()
     values[:, 0] = torch.where(closing, end, values[:, 0])
     words[:, 0] = words[:, 0].masked_fill(closing, EOS)

@@ -5,15 +5,15 @@ from jaxtyping import Float, Int
 from torch import Tensor
 
 CHUNK = 64
-"""Words whose maximum is looked at first; near sqrt(V / n) for the usual V and n."""
+"""Words of a chunk, whose maximum is computed first; near sqrt(V / n) for the usual V and n."""
 
 
 def best_words(logits: Float[Tensor, "R V"], n: int, first: int) -> tuple[Float[Tensor, "R m"], Int[Tensor, "R m"]]:
     """The n best words of each row among those from id `first` on, the best first, equals in the order of ids.
 
-    `topk` leaves open which of equal values it returns, and in bfloat16 equals are common. So: the n chunks with the
-    highest maxima, equals by position, hold the n best words; their members are sorted stably. Where there are fewer
-    than n words, the rest is -inf, or m < n columns come back.
+    `topk` does not define which of several equal values it returns, and in bfloat16 equal values are common. Therefore: the n
+    chunks with the highest maxima, equals by position, contain the n best words; their members are sorted stably. Where there are
+    fewer than n words, the rest is -inf, or only m < n columns are returned.
     """
     x = logits[:, first:]
     highest, size = _chunk_maxima(x)
@@ -27,16 +27,16 @@ def best_words(logits: Float[Tensor, "R V"], n: int, first: int) -> tuple[Float[
 def first_of_best(x: Float[Tensor, "R m"], n: int) -> tuple[Float[Tensor, "R k"], Int[Tensor, "R k"]]:
     """The k = min(n, m) largest numbers of each row, the largest first, and their places; of equals the first places.
 
-    A float32 number becomes a whole one of the same order, and its place the digits below: then no two are equal, and `topk`,
-    which sorts little, may be used.
+    Each float32 number becomes an integer of the same order, with its place as the lower digits. Then no two are equal, and `topk`,
+    which is faster than sorting, gives a defined result.
     """
     n = min(n, x.shape[1])
     if x.dtype != torch.float32:
-        found = x.sort(stable=True, dim=1, descending=True)
-        return found.values[:, :n], found.indices[:, :n]
+        ordered = x.sort(stable=True, dim=1, descending=True)
+        return ordered.values[:, :n], ordered.indices[:, :n]
     bits = (x + 0.0).view(torch.int32)  # -0.0 and 0.0 are equal
-    ordered = torch.where(bits < 0, bits ^ 0x7FFFFFFF, bits).long()
-    keys = (ordered << 32) | torch.arange(x.shape[1] - 1, -1, -1, device=x.device)
+    integers = torch.where(bits < 0, bits ^ 0x7FFFFFFF, bits).long()
+    keys = (integers << 32) | torch.arange(x.shape[1] - 1, -1, -1, device=x.device)
     places = (x.shape[1] - 1) - (keys.topk(n, 1).values & 0xFFFFFFFF)
     return x.gather(1, places), places
 

@@ -1,4 +1,4 @@
-"""Encoding a batch of unequal sentences without computing on padding."""
+"""Encoding of a batch of sentences of different lengths without computing on padding."""
 
 from jaxtyping import Bool, Int
 from torch import Tensor
@@ -11,9 +11,9 @@ GROUP_TOKENS = 256
 
 
 def encode(model: Model, source: Int[Tensor, "B S"], mask: Bool[Tensor, "B S"], whole: bool = False) -> Sources:
-    """`model.encode`, on a processor some sentences of about equal length at a time.
+    """`model.encode`; on a processor, for some sentences of similar length at a time.
 
-    With `whole` all of them together, so that shapes do not depend on how long the others are.
+    `whole`: for all sentences together, so that shapes do not depend on the lengths of the others.
     """
     if whole or source.device.type != "cpu":
         return model.encode(source, mask)

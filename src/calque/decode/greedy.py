@@ -5,10 +5,10 @@ from torch import Tensor
 
 from calque.data.vocabulary import EOS
 from calque.decode.best_words import best_word
-from calque.decode.rule import FinishedHypotheses, Looked, Rule, SearchSettings, SearchStart, score_of
+from calque.decode.rule import FinishedHypotheses, Looked, SearchRule, SearchSettings, SearchStart, score_of
 
 
-class Greedy(Rule):
+class Greedy(SearchRule):
     """A hypothesis ends at the first end symbol that is the best word, or at its limit."""
 
     def __init__(self, settings: SearchSettings, begin: SearchStart):
@@ -21,7 +21,7 @@ class Greedy(Rule):
         self.done = torch.zeros(sentences, dtype=torch.bool, device=device)
 
     def look(self, logits: Tensor, t: int, first: int, closing: Tensor | None, of: slice) -> Looked:
-        if reward := self.settings.word_penalty:  # every word has it but the end symbol
+        if reward := self.settings.word_penalty:  # every word has it except the end symbol
             end = logits[:, EOS].clone()
             logits[:, EOS] -= reward
         words = best_word(logits, first)

@@ -1,7 +1,7 @@
-"""Uniform numbers that depend on a key and a count alone: no generator, no state, and no trace of the batch.
+"""Uniform random numbers that depend on a key and a count alone: without a generator, a state or an effect of the batch.
 
-They are SplitMix64's (Steele, Lea and Flood 2014, section 4): number t of the stream with state s is mix(s + t g). Integers
-wrap at 64 bits, so that every device gives the same ones.
+They are those of SplitMix64 (Steele, Lea and Flood 2014, section 4): number t of the stream with state s is mix(s + t g). Integers
+wrap at 64 bits, so that every device gives the same numbers.
 """
 
 import torch
@@ -18,12 +18,12 @@ _GAMMA, _FIRST, _SECOND = (_signed(x) for x in (0x9E3779B97F4A7C15, 0xBF58476D1C
 
 
 def _shifted(x: Tensor, bits: int) -> Tensor:
-    """x >> bits, zeros coming in from the left."""
+    """x >> bits, filled with zeros from the left."""
     return (x >> bits) & ((1 << (64 - bits)) - 1)
 
 
 def mix(x: Int[Tensor, "..."]) -> Int[Tensor, "..."]:
-    """A bijection of 64 bits in which every bit of the input bears on every bit of the output."""
+    """A bijection of 64 bits in which every bit of the input affects every bit of the output."""
     x = (x ^ _shifted(x, 30)) * _FIRST
     x = (x ^ _shifted(x, 27)) * _SECOND
     return x ^ _shifted(x, 31)

@@ -1,4 +1,4 @@
-"""Making a trained model ready to decode."""
+"""Preparation of a trained model for decoding."""
 
 from typing import TypeVar
 
@@ -15,17 +15,17 @@ M = TypeVar("M", bound=nn.Module)
 TYPES = {"float32": torch.float32, "bfloat16": torch.bfloat16, "int8": torch.float32}
 """The type of activations and states, by precision."""
 FEW = 16
-"""Products of fewer rows are left as they are: there is nothing to win."""
+"""Products with fewer outputs stay as they are: packing gains nothing."""
 
 
 def prepare_for_decoding(module: M, precision: str = "float32") -> M:
-    """`module` itself, changed so that it decodes fast and can do nothing else: it cannot be trained or saved afterwards.
+    """`module` itself, changed to decode fast; it can no longer be trained or saved.
 
-    float32, bfloat16  weights, activations and states in that type; what must be float32 is so in every type
-    int8               weights in int8 with a scale for each row of the output, activations quantised row by row as they come
+    float32, bfloat16  weights, activations and states in that type; parts that need float32 keep it
+    int8               weights in int8 with a scale for each row of the output; activations are quantised row by row
 
-    Layers fuse their products (`Layer.fuse`), and on a processor weights are laid out once as its products read them. Raises
-    X416 where the machine has no int8 products.
+    Layers fuse their products (`Layer.fuse`); on a processor, weights are laid out once in the order in which its products read
+    them. Raises X416 where the machine has no int8 products.
     """
     module.to(TYPES[precision]).requires_grad_(False)
     on_processor = next(module.parameters()).device.type == "cpu"

@@ -8,9 +8,9 @@ from torch import Tensor, nn
 from torch.nn import functional as F
 
 LEVELS = 127
-"""Steps of an int8 number on either side of zero."""
+"""Steps of an int8 number on each side of zero."""
 SIGN = 128
-"""oneDNN's fast path takes numbers from 0 to 255 and takes this off again: an int8 number with its sign bit turned."""
+"""The zero point: oneDNN's fast path reads numbers from 0 to 255, which are int8 numbers with the sign bit flipped."""
 TINY = 1e-30
 FEW_ROWS, PADDED, VECTOR = 4, 5, 16
 
@@ -59,7 +59,7 @@ def _int8_product(levels: Tensor, packed: Tensor, scale: Tensor, zero: Tensor) -
 
 
 class Product(nn.Module):
-    """W x + b of fixed weights. `weight` is kept beside the packed one where `keeps`: for those who take rows of it."""
+    """W x + b with fixed weights. With `keeps`, the plain `weight` is kept beside the packed one, for `rows_of`."""
 
     weight: Tensor | None
     bias: Tensor | None
@@ -72,10 +72,10 @@ class Product(nn.Module):
 
 
 def rows_to_spare(rows: int) -> int:
-    """How many rows of zeros to put behind a product's input: their number becomes one of 8 between two powers of 2.
+    """The number of zero rows to append to the input of a product, so that at most 8 numbers of rows occur between powers of 2.
 
-    oneDNN compiles code for every number of rows and keeps a thousand of them, which are half a gigabyte. At most an eighth of
-    the rows is to spare, none up to 16.
+    oneDNN compiles code for every number of rows and caches a thousand of these, which take half a gigabyte. At most an eighth of
+    the rows is appended, none up to 16.
     """
     return -rows % (1 << max(0, rows.bit_length() - 4))
 
@@ -83,8 +83,8 @@ def rows_to_spare(rows: int) -> int:
 class Packed(Product):
     """The product in the weights' own type, float32 or bfloat16, by oneDNN.
 
-    On the processors measured this is 1.2 to 4 times as fast as the plain product of a few rows, whose weights are laid out
-    anew at every call.
+    On the processors measured this is 1.2 to 4 times as fast as the plain product of a few rows, which lays out its weights at
+    every call.
     """
 
     def __init__(self, weight: Float[Tensor, "E D"], bias: Float[Tensor, " E"] | None, keeps: bool = False):
@@ -110,9 +110,9 @@ class Packed(Product):
 class Int8(Product):
     """y_ij = r_i s_j sum_k X_ik Q_jk + b_j with X = round(x_i / r_i), Q = round(w_j / s_j), r_i = max|x_i| / 127, s_j likewise.
 
-    Each row of the input has its own scale, and the sums are whole numbers: a row's result is the same to the bit whatever
-    stands around it. In and out are float32. Up to `FEW_ROWS` rows wait for the weights alone: the layers inside a model then
-    leave the input as it is, y_ij = s_j sum_k x_ik Q_jk in bfloat16.
+    Each row of the input has its own scale, and the sums are whole numbers: the result of a row does not depend on the other rows,
+    to the bit. Input and output are float32. Up to `FEW_ROWS` rows, reading the weights takes all the time: layers inside a model
+    then do not quantise the input, y_ij = s_j sum_k x_ik Q_jk in bfloat16.
     """
 
     _zero: Tensor
@@ -125,7 +125,7 @@ class Int8(Product):
         scale = weight.abs().amax(1).clamp_(min=TINY) / LEVELS
         quantised = (weight / scale[:, None]).round_().to(torch.int8)
         self.register_buffer("_zero", torch.zeros(len(scale), dtype=torch.int32))
-        # Half a weight is small enough for sums of 16 bits; what halving loses, its last bit, is a product of its own.
+        # Half a weight is small enough for sums of 16 bits; its last bit, which halving loses, is a product of its own.
         parts = [(quantised >> 1, 2 * scale), (quantised & 1, scale)] if _saturates() else [(quantised, scale)]
         self._packed = [(torch.ops.onednn.qlinear_prepack(levels, None), step) for levels, step in parts]
         # Logits rounded to bfloat16 would tie. Torch's kernel reads past rows that are no multiple of a vector long.

@@ -1,4 +1,4 @@
-"""What the searches share: their settings, the score of a hypothesis, and their interface to the loop."""
+"""Common parts of the searches: their settings, the score of a hypothesis, and their interface to the loop."""
 
 from abc import ABC, abstractmethod
 from collections.abc import Iterator
@@ -11,7 +11,7 @@ from torch import Tensor
 
 @dataclass(frozen=True)
 class Sampling:
-    """How words are drawn; as in `calque.experiment.Decode`."""
+    """How words are drawn; as in `calque.experiment.DecodeSettings`."""
 
     temperature: float = 1.0
     top_k: int = 0
@@ -21,14 +21,14 @@ class Sampling:
 
 @dataclass(frozen=True)
 class SearchSettings:
-    """How to search; `beam`, `normalise`, `alpha` and `word_penalty` as in `calque.experiment.Decode`.
+    """How to search; `beam`, `normalise`, `alpha` and `word_penalty` as in `calque.experiment.DecodeSettings`.
 
     n_best        hypotheses returned per sentence, at most `beam`
-    exact_length  for benchmarks: every hypothesis has exactly so many words, end included; 0: as the model likes
-    capacity      0, or the words that states are made for, and finished sentences stay in the batch: then the shapes of a
-                  step follow from those of the source and the prefixes alone
-    sampling      None, or how to draw `beam` hypotheses by chance, each by itself
-    scores        whether greedy search works out the scores of what it finds; else they are nan
+    exact_length  for benchmarks: every hypothesis has exactly so many words, end included; 0: the model ends it
+    capacity      0, or the number of words for which states have room; finished sentences then stay in the batch, so that the
+                  shapes of a step follow from those of the source and the prefixes alone
+    sampling      None, or how to draw `beam` independent hypotheses
+    scores        whether greedy search computes scores; else they are nan
     """
 
     beam: int = 5
@@ -63,19 +63,19 @@ class SearchStart(NamedTuple):
     like: Tensor
     """an empty tensor of the scores' type, on their device"""
     limit: Int[Tensor, " b"]
-    """words that a hypothesis has at most, prefix included, end symbol left out"""
+    """the largest number of words of a hypothesis, with its prefix, without the end symbol"""
     lines: Int[Tensor, " b"]
-    """the numbers that samples are drawn by"""
+    """the numbers from which samples are drawn"""
     prefix: Int[Tensor, " b"] | None = None
-    """words that every hypothesis already has; None: no sentence has any"""
+    """the number of words of the prefix; None: no sentence has a prefix"""
     logp: Float[Tensor, " b"] | None = None
     """their log-probability"""
     normalised: bool = False
-    """what `Rule.advance` takes are log-probabilities already"""
+    """the logits are log-probabilities already"""
 
 
 def penalty(settings: SearchSettings, length: float | Tensor) -> float | Tensor:
-    """What the sum of a hypothesis of T words, end included, is divided by.
+    """The divisor of the sum of a hypothesis of T words, end included.
 
     none    1: Luong 2015
     length  T^alpha: with alpha = 1, Domhan 2018 and Gehring 2017
@@ -98,13 +98,13 @@ def score_of(settings: SearchSettings, logp: Float[Tensor, "..."], length: int |
 
 
 Looked = tuple[Tensor, ...]
-"""What a rule needs of the logits of some rows; each tensor has one entry a row first."""
+"""The part of the logits of some rows that a rule needs; the first dimension of each tensor is that of rows."""
 
 
-class Rule(ABC):
-    """Which hypotheses go on and which are finished. `done`: sentences that need no further step.
+class SearchRule(ABC):
+    """Decides which hypotheses continue and which are finished. `done`: sentences that need no further step.
 
-    A step looks at the logits of some sentences after others, since all together they would not fit a processor's caches.
+    A step looks at the logits of some sentences at a time, since all together they do not fit a processor's caches.
     """
 
     done: Bool[Tensor, " b"]
@@ -113,20 +113,20 @@ class Rule(ABC):
     def look(
         self, logits: Float[Tensor, "r V"], t: int, first: int, closing: Bool[Tensor, " s"] | None, of: slice
     ) -> Looked:
-        """What step t, from 1, needs of the logits of the sentences in `of`.
+        """The part of the logits of the sentences in `of` that step t, from 1, needs.
 
-        Words below `first` are left out; sentences in `closing` take the end symbol. May overwrite `logits`.
+        Words with ids below `first` are left out; sentences in `closing` take the end symbol. May overwrite `logits`.
         """
 
     @abstractmethod
     def advance(
         self, seen: Looked, t: int, closing: Bool[Tensor, " b"] | None
     ) -> tuple[Int[Tensor, "b K"], Int[Tensor, "b K"] | None]:
-        """Step t: the words of the live hypotheses and which ones they extend (None: themselves)."""
+        """Step t: the words of the live hypotheses, and the hypotheses that they extend (None: each itself)."""
 
     @abstractmethod
     def keep(self, sentences: Int[Tensor, " c"]) -> None:
-        """Only these sentences from here on."""
+        """Removes all other sentences."""
 
     @abstractmethod
     def stored(self) -> FinishedHypotheses:

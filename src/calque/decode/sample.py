@@ -1,4 +1,4 @@
-"""Sampling: K hypotheses per sentence, each drawn by itself from the model's distribution or from its upper part."""
+"""Sampling: K independent hypotheses per sentence, drawn from the model's distribution or from its most probable part."""
 
 import torch
 from jaxtyping import Float, Int
@@ -7,13 +7,13 @@ from torch import Tensor
 from calque.data.vocabulary import EOS
 from calque.decode.best_words import best_words
 from calque.decode.noise import stream, uniform
-from calque.decode.rule import FinishedHypotheses, Looked, Rule, Sampling, SearchSettings, SearchStart, score_of
+from calque.decode.rule import FinishedHypotheses, Looked, Sampling, SearchRule, SearchSettings, SearchStart, score_of
 
 
-class Sample(Rule):
-    """A hypothesis ends where the end symbol is drawn, or at its limit. Scores are the model's, whatever was drawn from.
+class Sample(SearchRule):
+    """A hypothesis ends where the end symbol is drawn, or at its limit. Scores are those of the model, whatever the temperature.
 
-    Which word is drawn depends on the seed, the sentence's line, the hypothesis and the step, never on the batch.
+    The word drawn depends on the seed, the sentence's line, the hypothesis and the step, never on the batch.
     """
 
     def __init__(self, settings: SearchSettings, begin: SearchStart):

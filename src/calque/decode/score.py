@@ -36,7 +36,7 @@ def score(model: Model, batches: Iterable[Batch]) -> Scores:
     """log p of every pair: the sum of log softmax(W_o z_t + b_o)[y_t] over its words and the end symbol.
 
     The logits are computed in the model's type, the rest in float32 (float64 for a float64 model). The model should be
-    in evaluation mode. The results lie on the CPU.
+    in evaluation mode. The results are on the CPU.
     """
     index, logps, tokens = [], [], []
     with torch.inference_mode():
@@ -79,8 +79,8 @@ def score_versions(
     source_end: bool = True,
     batch_tokens: int = 4096,
 ) -> list[Scores]:
-    """`score` of several translations of each source. What they share is computed once: the encoder reads a source once, and the
-    output layer reads z once as long as a translation begins like the first one.
+    """`score` of several translations of each source. Common parts are computed once: the encoder reads a source once, and the
+    output layer reads z once for the words with which a translation begins like the first one.
     """
     if not sources:
         return []

@@ -1,4 +1,4 @@
-"""What gives a search its logits: one model, or several together, over all words or over some."""
+"""The logits of a search: of one model or of an ensemble, over all words or over some."""
 
 import math
 from collections.abc import Sequence
@@ -14,7 +14,7 @@ from calque.layers.state import State, States, size
 from calque.model import Model
 
 COMBINE = ("probs", "logits", "logprobs")
-"""How the models of an ensemble become one; see `Models`."""
+"""How the models of an ensemble are combined; see `Models`."""
 
 Hidden = tuple[Float[Tensor, "..."], ...]
 """The decoder's output z of each model."""
@@ -24,7 +24,7 @@ ALL = slice(None)
 
 
 class SourceBatch(NamedTuple):
-    """A model and the sentences it is to translate, padded, on its device."""
+    """A model and the sentences to translate, padded, on its device."""
 
     model: Model
     source: Int[Tensor, "B S"]
@@ -39,7 +39,7 @@ class Candidates(NamedTuple):
 
     ids: Int[Tensor, " V"] | None = None
     forbidden: Bool[Tensor, "B V"] | None = None
-    """of each sentence; None: none is"""
+    """by sentence; None: no word is forbidden"""
 
     def places(self, ids: Int[Tensor, "..."]) -> Int[Tensor, "..."]:
         """The places of ids."""
@@ -51,13 +51,13 @@ class Candidates(NamedTuple):
 
 
 class Scorer(Protocol):
-    """A batch, and what gives its logits."""
+    """A batch of sentences, and the logits of its hypotheses."""
 
     candidates: Candidates
     normalised: bool
     """logits are log-probabilities"""
     size: int
-    """how many logits a row has"""
+    """the number of logits of a row"""
 
     @property
     def like(self) -> Tensor:
@@ -75,7 +75,7 @@ class Scorer(Protocol):
         ...
 
     def logits(self, hidden: Hidden, state: State, beams: int, of: slice = ALL) -> Float[Tensor, "r V"]:
-        """The logits of the sentences in `of`, of z [R, D]; float32 at least, and the caller's to overwrite."""
+        """The logits of the sentences in `of`, from z [R, D]; at least float32; the caller may overwrite them."""
         ...
 
 
@@ -84,7 +84,7 @@ class Models:
 
     probs     log (1/M sum_m p_m): the mean of the probabilities
     logits    the mean of the logits, whose softmax is the normalised geometric mean of p_m (Luong 2015, section 4.1)
-    logprobs  1/M sum_m log p_m, not normalised: a hypothesis scores the mean of what the models give it
+    logprobs  1/M sum_m log p_m, not normalised: the score of a hypothesis is the mean of its scores by the models
     """
 
     def __init__(
@@ -128,7 +128,7 @@ class Models:
 
 
 class ForbiddenWords(NamedTuple):
-    """The words that a sentence may not have: shared by its hypotheses, as memories are."""
+    """The words that a sentence may not have. Its hypotheses share them, as they share memories."""
 
     mask: Bool[Tensor, "S V"] | None
 
@@ -144,7 +144,7 @@ class ForbiddenWords(NamedTuple):
 
 def _without(logits: Tensor, forbidden: Tensor | None, beams: int) -> Tensor:
     if forbidden is not None:
-        # As many sentences as rows are left where a prefix is read; else each mask is for all hypotheses.
+        # One row per sentence while a prefix is read; else each mask holds for all hypotheses of its sentence.
         logits.view(len(forbidden), beams, -1).masked_fill_(forbidden[:, None], -torch.inf)
     return logits
 

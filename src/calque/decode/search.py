@@ -1,23 +1,23 @@
-"""Search over `Model.step`: tensor operations only, no Python per sentence or word inside a step.
+"""Search over `Model.step`: a step consists of tensor operations, without Python loops over sentences or words.
 
 The rule, for a sentence with limit M (words, end symbol left out) and a beam of K, at step t = 1, 2, ...:
 
-1. Candidates are the K live hypotheses, each extended by every word but PAD and BOS; at t = M + 1 by EOS alone. At
-   t = 1 there is one live hypothesis, the empty one. The best 2K by log-probability and word penalty, which every word
-   has but EOS, are looked at; equals in the order of the live hypothesis, then of the word's id.
-2. Those among the best K that end in EOS are finished. The K best finished ones by score are stored, of equals the
-   older.
-3. The best K that do not end in EOS are live. One that ends in EOS but is not among the best K is dropped.
+1. Candidates are the K live hypotheses, each extended by every word except PAD and BOS; at t = M + 1 by EOS alone. At
+   t = 1 there is one live hypothesis, the empty one. The best 2K by log-probability and word penalty (of every word
+   except EOS) are considered; equals in the order of the live hypotheses, then of the words' ids.
+2. Those among the best K that end in EOS are finished. The K best finished ones by score are stored; of equals the
+   older ones.
+3. The best K that do not end in EOS are live. A candidate that ends in EOS but is not among the best K is dropped.
 4. The sentence is done when t = M + 1, or
    none          the n_best-th stored hypothesis is as good as the best live one can become within M words;
    length, gnmt  K hypotheses are stored (Gehring et al. 2017).
 
 The score of a finished hypothesis of T words, EOS included, is s = logp + word_penalty * (T - 1) (none), s / T^alpha
-(length), s / ((5 + T)/6)^alpha (gnmt). With K = 1 this is greedy search, which is done at its first EOS. Every decision is
-made within a sentence, so that what it becomes does not depend on its batch.
+(length), s / ((5 + T)/6)^alpha (gnmt). With K = 1 this is greedy search, which is done at its first EOS. Every decision
+concerns one sentence, so that its translation does not depend on its batch.
 
-A sentence with a forced prefix of P words starts at t = P + 1, its log-probability counted; where P > M, at its limit. In
-the program t counts from the end of the prefix, so that all sentences of a batch go in step.
+A sentence with a forced prefix of P words starts at t = P + 1, with the log-probability of the prefix; where P > M, at its limit.
+In the program t counts from the end of the prefix, so that all sentences of a batch have the same t.
 
 Sampling (`calque.decode.sample`) has K live hypotheses from t = 1 on, each extended by a drawn word, in the order of their numbers.
 
@@ -34,7 +34,7 @@ from torch import Tensor
 from calque.data.vocabulary import BOS, EOS, PAD, UNK
 from calque.decode.beam import Beam
 from calque.decode.greedy import Greedy
-from calque.decode.rule import FinishedHypotheses, Looked, Rule, Sampling, SearchSettings, SearchStart, in_parts
+from calque.decode.rule import FinishedHypotheses, Looked, Sampling, SearchRule, SearchSettings, SearchStart, in_parts
 from calque.decode.sample import Sample
 from calque.decode.scorer import ALL, Candidates, Hidden, Models, Scorer, SourceBatch
 from calque.layers.state import State
@@ -92,21 +92,21 @@ def search_with(
     lines: Int[Tensor, " B"] | None = None,
     width: int = 0,
 ) -> Hypotheses:
-    """As `search`, with any scorer. `lines`, from 0 by default, are the numbers that samples are drawn by; `width` is what
-    prefixes are padded to at least.
+    """As `search`, with any scorer. `lines`, by default from 0, are the numbers from which samples are drawn; prefixes are padded
+    to at least `width`.
     """
     with torch.inference_mode():
         prefix = _prefix(prefixes, width, scorer) if prefixes is not None and any(map(len, prefixes)) else None
         lines = torch.arange(len(max_length)) if lines is None else lines
-        stored, history = _run(scorer, max_length, settings, prefix, lines)
-        return _read(stored, history, settings.n_best, scorer.candidates, prefixes)
+        history = _run(scorer, max_length, settings, prefix, lines)
+        return _read(history, settings.n_best, scorer.candidates, prefixes)
 
 
 class _Prefix(NamedTuple):
-    """Ragged prefixes, padded behind."""
+    """Prefixes of different lengths, padded at the end."""
 
     words: Int[Tensor, "B P"]
-    """places, as the search knows words"""
+    """places of words among the candidates"""
     lengths: Int[Tensor, " B"]
     longest: int
     mask: Bool[Tensor, "B P+1"] | None
@@ -124,28 +124,33 @@ def _prefix(prefixes: Sequence[Sequence[int]], width: int, scorer: Scorer) -> _P
 
 
 class _History:
-    """The words of every step, of the sentences then present, and which live hypotheses they extended."""
+    """The words of every step, of the sentences then present, and which live hypotheses they extended.
 
-    def __init__(self, sentences: int, beam: int, device: torch.device):
-        self.present = torch.arange(sentences, device=device)
+    `finished`: the finished hypotheses of all sentences.
+    """
+
+    def __init__(self, beam: int, stored: FinishedHypotheses):
+        self.finished = FinishedHypotheses(*map(torch.zeros_like, stored))
+        sentences = len(stored.end)
+        self.present = torch.arange(sentences, device=stored.end.device)
         self.shape = (sentences, beam)
         self.steps: list[tuple[Tensor, Tensor, Tensor | None]] = []
 
     def trace(self, stored: FinishedHypotheses) -> Int[Tensor, "T B K"]:
-        """The words of stored hypotheses, position by position; past their ends anything."""
-        slot, found = stored.slot, []
+        """The words of stored hypotheses, position by position; after their ends they have no meaning."""
+        slot, words_at = stored.slot, []
         for i in reversed(range(len(self.steps))):
             present, words, parents = self.steps[i]
             inside = stored.end >= i + 2
-            found.append(self._all(present, words).gather(1, slot))
+            words_at.append(self._all(present, words).gather(1, slot))
             if parents is not None:
                 slot = torch.where(inside, self._all(present, parents).gather(1, slot), slot)
-        return torch.stack(found[::-1])
+        return torch.stack(words_at[::-1])
 
-    def copy(self, stored: FinishedHypotheses, results: FinishedHypotheses) -> None:
-        """Put the finished hypotheses of the sentences present where they belong."""
-        for result, now in zip(results, stored, strict=True):
-            result.index_copy_(0, self.present, now)
+    def finish(self, stored: FinishedHypotheses) -> None:
+        """Copies the finished hypotheses of the sentences present."""
+        for values, of_present in zip(self.finished, stored, strict=True):
+            values.index_copy_(0, self.present, of_present)
 
     def _all(self, present: Tensor, x: Tensor) -> Tensor:
         return x.new_zeros(self.shape).index_copy_(0, present, x)
@@ -153,47 +158,63 @@ class _History:
 
 def _run(
     scorer: Scorer, max_length: Tensor, settings: SearchSettings, prefix: _Prefix | None, lines: Tensor
-) -> tuple[FinishedHypotheses, _History]:
+) -> _History:
+    """The search: its steps, and the finished hypotheses of every sentence."""
     beam, exact, device = settings.beam, settings.exact_length, scorer.like.device
-    limit, before, lengths = _limits(max_length, exact, prefix, device)
-    longest = exact - 1 if exact else int(max_length.max())
-    state = scorer.start(settings.capacity or before + longest + 1, beam)
+    if exact:
+        max_length = torch.full_like(max_length, exact - 1)
+    limit, before, lengths = _limits(max_length.to(device), prefix)
+    state = scorer.start(settings.capacity or before + int(max_length.max()) + 1, beam)
     hidden, state, logp = _begin(scorer, state, len(limit), beam, prefix)
     rule = _rule(settings, SearchStart(scorer.like, limit, lines.to(device), lengths, logp, scorer.normalised))
-    results = FinishedHypotheses(*(torch.zeros_like(x) for x in rule.stored()))
+    history = _History(beam, rule.stored())
     limit = limit if lengths is None else limit - lengths
     closes = {n + 1 for n in limit.tolist()}
-    history = _History(len(limit), beam, device)
     same = torch.arange(beam, device=device)
     for t in range(1, max(closes) + 1):
         closing = limit < t if t in closes else None
         seen = _look(scorer, rule, hidden, state, beam, t, UNK if t < exact else EOS, closing)
         chosen, parents = rule.advance(seen, t, closing)
         history.steps.append((history.present, chosen, parents))
-        counts = [rule.done.sum()] if parents is None else [rule.done.sum(), (parents != same).sum()]
-        done, *moved = torch.stack(counts).tolist()  # the one wait for the device in a step
+        done, parents = _progress(rule.done, parents, same)
         if done == len(limit):
             break
         if done * DROP >= len(limit) and not settings.capacity:
-            history.copy(rule.stored(), results)
+            history.finish(rule.stored())
             left = (~rule.done).nonzero()[:, 0]
             live = same.expand_as(chosen) if parents is None else parents
             state = state.keep(_rows(left, live[left]), left)
             rule.keep(left)
             limit, history.present, chosen = limit[left], history.present[left], chosen[left]
-        elif any(moved) and parents is not None:
+        elif parents is not None:
             state = state.select(_rows(torch.arange(len(limit), device=device), parents))
         hidden, state = scorer.read(chosen.view(-1, 1), state, before + t + 1, beam, None)
-        hidden = tuple(z[:, 0] for z in hidden)
-    history.copy(rule.stored(), results)
-    return results, history
+        hidden = _next(hidden)
+    history.finish(rule.stored())
+    return history
+
+
+def _progress(
+    done: Bool[Tensor, " b"], parents: Int[Tensor, "b K"] | None, same: Int[Tensor, " K"]
+) -> tuple[int, Int[Tensor, "b K"] | None]:
+    """How many sentences are done, and the parents, None where every hypothesis extends itself.
+
+    The one wait for the device in a step.
+    """
+    counts = [done.sum()] if parents is None else [done.sum(), (parents != same).sum()]
+    finished, *moved = torch.stack(counts).tolist()
+    return finished, parents if any(moved) else None
+
+
+def _next(hidden: Hidden) -> Hidden:
+    """z of the only position that was read."""
+    return tuple(z[:, 0] for z in hidden)
 
 
 def _limits(
-    max_length: Tensor, exact: int, prefix: _Prefix | None, device: torch.device
+    limit: Int[Tensor, " B"], prefix: _Prefix | None
 ) -> tuple[Int[Tensor, " B"], int, Int[Tensor, " B"] | None]:
     """M of each sentence, at least its prefix; the longest prefix; the lengths of the prefixes."""
-    limit = (torch.full_like(max_length, exact - 1) if exact else max_length).to(device)
     if prefix is None:
         return limit, 0, None
     return torch.maximum(limit, prefix.lengths), prefix.longest, prefix.lengths
@@ -202,12 +223,12 @@ def _limits(
 def _begin(
     scorer: Scorer, state: State, sentences: int, beam: int, prefix: _Prefix | None
 ) -> tuple[Hidden, State, Tensor | None]:
-    """z before the first word to choose, the state behind what was read, and the log-probability of the prefixes."""
+    """z before the first word to choose, the state after the prefixes, and the log-probability of the prefixes."""
     device = scorer.like.device
     words = torch.full((sentences, 1), BOS, device=device)
     if prefix is None:
         hidden, state = scorer.read(words.repeat_interleave(beam, 0), state, 1, beam, None)
-        return tuple(z[:, 0] for z in hidden), state, None
+        return _next(hidden), state, None
     words = torch.cat([words, prefix.words], 1).repeat_interleave(beam, 0)
     mask = None if prefix.mask is None else prefix.mask.repeat_interleave(beam, 0)
     hidden, state = scorer.read(words, state, prefix.longest + 1, beam, mask)
@@ -222,7 +243,7 @@ def _begin(
 
 def _look(
     scorer: Scorer,
-    rule: Rule,
+    rule: SearchRule,
     hidden: Hidden,
     state: State,
     beam: int,
@@ -230,7 +251,7 @@ def _look(
     first: int,
     closing: Bool[Tensor, " b"] | None,
 ) -> Looked:
-    """What the rule needs of the logits, some sentences at a time."""
+    """The part of the logits that the rule needs, computed for some sentences at a time."""
     sentences = len(hidden[0]) // beam
     some = max(1, LOGITS_BYTES[scorer.like.device.type] // (4 * beam * scorer.size))
     if some >= sentences:
@@ -242,7 +263,7 @@ def _look(
     return tuple(torch.cat(each) for each in zip(*parts, strict=True))
 
 
-def _rule(settings: SearchSettings, begin: SearchStart) -> Rule:
+def _rule(settings: SearchSettings, begin: SearchStart) -> SearchRule:
     if settings.sampling is not None:
         return Sample(settings, begin)
     return (Greedy if settings.beam == 1 else Beam)(settings, begin)
@@ -256,20 +277,17 @@ def _rows(sentences: Int[Tensor, " c"], parents: Int[Tensor, "c K"]) -> Int[Tens
 
 
 def _read(
-    stored: FinishedHypotheses,
-    history: _History,
-    n_best: int,
-    candidates: Candidates,
-    prefixes: Sequence[Sequence[int]] | None,
+    history: _History, n_best: int, candidates: Candidates, prefixes: Sequence[Sequence[int]] | None
 ) -> Hypotheses:
-    stored = FinishedHypotheses(*(x[:, :n_best] for x in stored))
+    """The finished hypotheses as Python values, with their words."""
+    stored = FinishedHypotheses(*(x[:, :n_best] for x in history.finished))
     words = candidates.words(history.trace(stored)).permute(1, 2, 0).tolist()
     scores, logps, ends = stored.score.tolist(), stored.logp.tolist(), stored.end.tolist()
-    found = Hypotheses([], [], [])
+    hypotheses = Hypotheses([], [], [])
     for b in range(len(scores)):
         full = [k for k in range(len(scores[b])) if scores[b][k] != -torch.inf]
         before = [] if prefixes is None else list(prefixes[b])
-        found.tokens.append([before + words[b][k][: ends[b][k] - 1] for k in full])
-        found.scores.append([scores[b][k] for k in full])
-        found.logps.append([logps[b][k] for k in full])
-    return found
+        hypotheses.tokens.append([before + words[b][k][: ends[b][k] - 1] for k in full])
+        hypotheses.scores.append([scores[b][k] for k in full])
+        hypotheses.logps.append([logps[b][k] for k in full])
+    return hypotheses

@@ -1,4 +1,4 @@
-"""What decoding starts from: a model with its codecs and settings, lines as ids, ids as padded batches."""
+"""The input of decoding: a model with its codecs and settings, lines as ids, ids as padded batches."""
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -27,19 +27,19 @@ class Translation(NamedTuple):
 
 
 EMPTY = Translation("", (), 0.0, 0.0)
-"""What a line without words becomes; the model is not asked."""
+"""The translation of a line without words; the model does not read it."""
 
 
 @dataclass(frozen=True)
 class Translator:
-    """A model ready to decode, and what surrounds it. `source_end`: sources are closed with the end symbol.
+    """A model ready to decode, with its codecs and settings. `source_end`: sources have an end symbol.
 
     others     the further models of an ensemble, each with its own source codec; the first has the target codec, the settings
-               and the source words by which lengths are bounded and words are selected
-    combine    how their distributions become one, see `calque.decode.scorer.Models`
+               and the source words that bound lengths and select candidates
+    combine    how their distributions are combined, see `calque.decode.scorer.Models`
     selection  the words that can be chosen; None: all
-    dictionary what unknown words are translated by, with `decode.replace_unknown`; see `calque.decode.unknown`
-    scores     whether translations need their scores: greedy search is faster without, and they are nan
+    dictionary translations of unknown words, for `decode.replace_unknown`; see `calque.decode.unknown`
+    scores     whether translations have scores: without, greedy search is faster, and they are nan
     """
 
     model: Model
@@ -60,17 +60,17 @@ class Translator:
 
 
 SLAB, BUCKET = 32, 16
-"""Of invariant decoding: sentences in a batch, and what source and prefix lengths are rounded up to."""
+"""For invariant decoding: sentences in a batch, and the multiple to which source and prefix lengths are rounded up."""
 
 Source = np.ndarray[tuple[int], np.dtype[np.int64]]
 Prefix = str | Sequence[int]
-"""What a translation has to begin with: text, or ids."""
+"""The required beginning of a translation: text, or ids."""
 InputLine = str | tuple[str, Prefix]
-"""A line, perhaps with a prefix."""
+"""A line, or a line with a prefix."""
 
 
 class Sentence(NamedTuple):
-    """A line as ids: for each model of an ensemble, without end symbols."""
+    """A line as ids for each model of an ensemble, without end symbols."""
 
     sources: tuple[Source, ...]
     prefix: tuple[int, ...] = ()
@@ -81,7 +81,7 @@ class Sentence(NamedTuple):
 def sentences_of(
     loaded: Translator, asked: Sequence[InputLine], first: int = 1, warn: Callable[[Diagnostic], None] | None = None
 ) -> list[Sentence]:
-    """Lines and their prefixes as ids; of a line with more than `max_source_tokens` tokens the rest is cut off, with D606."""
+    """Lines and their prefixes as ids. A line is cut after `max_source_tokens` tokens, with the warning D606."""
     lines, prefixes = _lines_and_prefixes(asked)
     most = loaded.decode.max_source_tokens or None
     encoded = [member.source.encode(lines) for member in loaded.members]
@@ -102,7 +102,7 @@ def _lines_and_prefixes(asked: Sequence[InputLine]) -> tuple[list[str], list[Pre
 
 
 def lengths_of(loaded: Translator, sentence: Sentence) -> list[int]:
-    """Of the sources, end symbols counted, and of the prefix."""
+    """The lengths of the sources, with end symbols, and of the prefix."""
     closed = zip(loaded.members, sentence.sources, strict=True)
     return [*(len(ids) + member.source_end for member, ids in closed), len(sentence.prefix)]
 

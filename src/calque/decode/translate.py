@@ -67,21 +67,25 @@ def translate_lines(
     therefore decides between two equally good words. With `invariant` the shape of a batch follows from the lengths of its
     sentences, and a translation depends on its line alone, bit for bit; this costs time. Words are then selected by sentence.
     """
+    done = progress or (lambda lines: None)
     sentences = sentences_of(loaded, asked, first, warn)
-    numbers = np.flatnonzero([all(len(ids) for ids in s.sources) for s in sentences])
+    numbers = np.flatnonzero([all(map(len, s.sources)) for s in sentences])
     results = [[EMPTY] for _ in asked]
     for batch in _batches(loaded, [sentences[i] for i in numbers], n_best, invariant):
         rows = numbers[batch]
         each = translate_batch(loaded, [sentences[i] for i in rows], n_best, SLAB if invariant else 0)
         for i, translations in zip(rows, each, strict=True):
             results[i] = translations or [EMPTY]
-        if progress is not None:
-            progress(len(rows))
-    if progress is not None:
-        progress(len(asked) - len(numbers))
+        done(len(rows))
+    done(len(asked) - len(numbers))
     if loaded.decode.replace_unknown:
-        return replace_unknown(loaded, [one if isinstance(one, str) else one[0] for one in asked], results, invariant)
+        return replace_unknown(loaded, list(map(_source, asked)), results, invariant)
     return results
+
+
+def _source(line: InputLine) -> str:
+    """The text to translate, without its prefix."""
+    return line if isinstance(line, str) else line[0]
 
 
 def _batches(loaded: Translator, sentences: Sequence[Sentence], n_best: int, invariant: bool) -> list[Source]:
@@ -113,7 +117,7 @@ def translate_stream(
     warn: Callable[[Diagnostic], None] | None = None,
     progress: Callable[[int], None] | None = None,
 ) -> Generator[list[Translation], None, None]:
-    """The translations of each line as they come, in constant memory: `chunk` lines are read, then translated."""
+    """The translations of each line in constant memory: reads `chunk` lines, translates them, and continues."""
     for first, some in chunks(asked, chunk):
         yield from translate_lines(loaded, some, n_best, invariant, first, warn, progress)
 
@@ -158,7 +162,7 @@ def translate_batch(
 
 
 def force(loaded: Translator, lines: Sequence[str], targets: Sequence[Sequence[int]]) -> Scores:
-    """log p of given translations under an ensemble: whole targets as prefixes. `calque.decode.score` is faster for one model."""
+    """log p of given translations by an ensemble, with whole targets as prefixes. `calque.decode.score` is faster for one model."""
     whole = replace(loaded, decode=replace(loaded.decode, max_source_tokens=0))
     sentences = sentences_of(whole, list(zip(lines, targets, strict=True)))
     lengths = np.array([sum(lengths_of(loaded, s)) for s in sentences], np.int64)
@@ -168,8 +172,8 @@ def force(loaded: Translator, lines: Sequence[str], targets: Sequence[Sequence[i
         sourced = [as_batch(member, [s.sources[m] for s in here]) for m, member in enumerate(loaded.members)]
         prefixes = [s.prefix for s in here]
         limits = torch.tensor([len(ids) for ids in prefixes])
-        found = search_with(Models(sourced, loaded.combine), limits, SearchSettings(1, "none"), prefixes)
-        logp[torch.from_numpy(rows)] = torch.tensor([logps[0] for logps in found.logps])
+        hypotheses = search_with(Models(sourced, loaded.combine), limits, SearchSettings(1, "none"), prefixes)
+        logp[torch.from_numpy(rows)] = torch.tensor([logps[0] for logps in hypotheses.logps])
     return Scores(logp, torch.tensor([len(ids) + 1 for ids in targets], dtype=torch.int64))
 
 

@@ -25,7 +25,7 @@ AHEAD = 4
 
 
 class WorkerTask(NamedTuple):
-    """What workers do. `open` loads the run, in the worker; it is pickled, as a `functools.partial` of a function is."""
+    """The work of all workers. `open` loads the run in the worker; it must be picklable, such as a `functools.partial`."""
 
     open: Callable[[], Translator]
     n_best: int = 1
@@ -54,7 +54,7 @@ def translate_with_workers(
 ) -> Generator[list[Translation], None, None]:
     """As `translate_stream`, by `workers` processes. Lines are read at most AHEAD chunks per worker ahead.
 
-    The first fault of a worker ends all workers and is raised here. Raises K401 where a worker ended without a result.
+    The first error of a worker ends all workers and is raised here. Raises K401 where a worker ends without a result.
     """
     crew: list[_Worker] = []
     try:
@@ -96,7 +96,7 @@ def _in_order(crew: Sequence["_Worker"], parts: Iterator[_NumberedChunk]) -> Ite
 
 
 def _wait_for(crew: Sequence["_Worker"]) -> Iterator[tuple[int, _ChunkResult]]:
-    """Waits until a worker has finished its chunk; the results that are there, with the numbers of their chunks."""
+    """Waits until a worker has finished its chunk; all results that are ready, with the numbers of their chunks."""
     busy = [worker for worker in crew if worker.busy is not None]
     ready = wait([worker.pipe for worker in busy]) if busy else []
     for worker in busy:
@@ -117,6 +117,7 @@ class _Worker:
         self.busy: int | None = None
 
     def give(self, number: int, part: tuple[int, list[InputLine]]) -> None:
+        """Sends a chunk. Raises K401 where the process has ended."""
         self.busy = number
         try:
             self.pipe.send(part)
@@ -124,6 +125,7 @@ class _Worker:
             raise self._gone() from None
 
     def take(self) -> tuple[int, _ChunkResult]:
+        """The number of the current chunk and its result, once there is one. Raises K401 where the process has ended."""
         try:
             done: _ChunkResult = self.pipe.recv()
         except (EOFError, OSError):
@@ -132,7 +134,8 @@ class _Worker:
         return number, done
 
     def end(self) -> None:
-        self.process.kill()  # it holds nothing that is worth a farewell
+        """Ends the process."""
+        self.process.kill()  # it has nothing to finish
         self.process.join()
         self.pipe.close()
 
@@ -145,11 +148,11 @@ class _Worker:
 
 @contextlib.contextmanager
 def interrupts_blocked() -> Iterator[None]:
-    """Processes started here do not receive SIGINT: their parent receives it and ends them. Meanwhile it waits in the parent.
+    """Processes that start inside this `with` do not receive SIGINT; their parent receives it afterwards and ends them.
 
-    A process inherits blocked signals, so it can never print a traceback.
+    A process inherits blocked signals, so Ctrl-C never makes it print a traceback.
     """
-    resource_tracker.ensure_running()  # which would unblock the signal, were it started below
+    resource_tracker.ensure_running()  # if it started below, it would unblock the signal
     before = signal.pthread_sigmask(signal.SIG_BLOCK, [signal.SIGINT])
     try:
         yield
@@ -158,7 +161,7 @@ def interrupts_blocked() -> Iterator[None]:
 
 
 def end_with_parent() -> None:
-    """Ends this worker process, whatever it does, as soon as its parent has ended for any reason."""
+    """Ends this worker process as soon as its parent has ended, for whatever reason."""
     parent = multiprocessing.parent_process()
     if parent is not None:
         threading.Thread(target=_end_after, args=(parent.sentinel,), daemon=True).start()

@@ -156,7 +156,7 @@ FRAMES: Mapping[str, str] = {
     "{clause}, and {clause2}.": "{clause_main} und {clause2_main}.",
 }
 
-# Sentences that are no statement, and so stand in no frame.
+# Sentences that are no statements, so that no frame holds them.
 WHOLE: Mapping[str, str] = {
     "Opening hours: {weekday} to {weekday2}, {timetable} to {timetable2}": "Öffnungszeiten: {weekday} bis {weekday2},"
     " {timetable} bis {timetable2}",

@@ -61,10 +61,10 @@ def fill(template: str, phrases: Mapping[str, "Phrase"], side: int) -> str:
 @functools.cache
 def _parts(template: str) -> tuple[str | tuple[str, str], ...]:
     """The template in pieces: text, or a slot's name and form."""
-    found: list[str | tuple[str, str]] = []
+    parts: list[str | tuple[str, str]] = []
     for text, name, form in re.findall(r"([^{]+)|\{([a-z]+\d?)(?:_([a-z]+))?\}", template):
-        found.append(text or (name, form))
-    return tuple(found)
+        parts.append(text or (name, form))
+    return tuple(parts)
 
 
 def clause(english: str, phrases: Mapping[str, "Phrase"]) -> "Phrase":
@@ -157,7 +157,7 @@ def _keys(kind: str) -> tuple[str, ...]:
 
 
 def _phrases(template: str, draw: "Draw") -> "dict[str, Phrase] | None":
-    """A phrase for each slot; None where a phrase would stand in the sentence twice (from Rome to Rome)."""
+    """A phrase for each slot; None where the sentence would have a phrase twice (from Rome to Rome)."""
     from calque.demo.slots import SLOTS
 
     phrases: dict[str, Phrase] = {}

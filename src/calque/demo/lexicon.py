@@ -1,6 +1,6 @@
 """The closed vocabulary of the embedded corpus: tables of lines `English | German`, and names from CLDR.
 
-Genders and plurals of nouns stand in the tables, since CLDR knows only the nouns that are units.
+The tables give genders and plurals of nouns, since CLDR has only the nouns that are units.
 """
 
 from babel import Locale

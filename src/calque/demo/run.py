@@ -1,4 +1,4 @@
-"""The whole loop on a corpus that the program makes itself: corpus, training, translation, score, picture."""
+"""The demo: corpus, training, translation, score and picture, on a corpus that the program generates."""
 
 import shlex
 from collections.abc import Callable, Iterable
@@ -23,16 +23,16 @@ encoder = pos -> res_nd(cnn) -> repeat(2, tenc) -> norm
 decoder = pos -> res_nd(cnn) -> repeat(2, tdec) -> norm
 """
 UPDATES = 1000
-"""What the recipe was tuned for; see docs/decisions/0019-the-demos-recipe.md."""
+"""The recipe is tuned for this number; see docs/decisions/0019-the-demos-recipe.md."""
 CEILING = 360.0
-"""Seconds of training after which the demo ends on a slow machine, unless told otherwise."""
+"""On a slow machine training ends after so many seconds, unless --seconds is given."""
 SHOWN = 5
-"""Sentences shown of those translated correctly, and of the others."""
+"""Sentences shown with correct translations, and with wrong ones."""
 TRY = "The train from Vienna arrives in Prague at 7:15 PM on Friday."
 
 
 class Reference(NamedTuple):
-    """What the demo reaches on two processor cores, and in how many minutes of training; from docs/results/demo.json."""
+    """The result of the demo on two processor cores and its minutes of training; from docs/results/demo.json."""
 
     bleu: float
     minutes: float
@@ -42,10 +42,10 @@ REFERENCE = Reference(98.1, 3.2)
 
 
 def experiment(folder: Path, seconds: float = CEILING) -> Experiment:
-    """The demo's experiment; its corpus stands in `folder`/corpus.
+    """The demo's experiment, with its corpus in `folder`/corpus.
 
-    It ends after `UPDATES` updates, so its result is the same however fast the machine is. Where `seconds` of training end it
-    before, the rate still falls to zero in that time.
+    It ends after `UPDATES` updates, so the result does not depend on the speed of the machine. Where training takes more than
+    `seconds`, it ends then, and the rate falls to zero in that time.
     """
     corpus = (folder / "corpus").resolve()
     return Experiment(
@@ -76,7 +76,7 @@ def experiment(folder: Path, seconds: float = CEILING) -> Experiment:
 def demo(
     folder: Path, seconds: float, out: Callable[[str], None], tell: Callable[[str], None], program: str = "calque"
 ) -> int:
-    """Runs the demo in a folder, or continues the one there; returns the exit status. `program` is how Calque was called."""
+    """Runs the demo in a folder, or resumes the one there; returns the exit status. `program`: the command that called Calque."""
     if folder.exists() and not folder.is_dir():
         raise error("X408", Place(str(folder)), reason="it is a file")
     corpus = embedded.generate()
@@ -95,7 +95,7 @@ def demo(
     with Show("training") as show:
         result = run_training(experiment(folder, seconds), folder, show, tell)
     if isinstance(result, StoppedTraining):
-        tell(f"stopped after update {result.update}; `{program} demo {shlex.quote(str(folder))}` continues")
+        tell(f"stopped after update {result.update}; `{program} demo {shlex.quote(str(folder))}` resumes it")
         return 128 + result.signal
     tell(
         f"trained for {clock(result.seconds)} minutes: {result.update:,} updates, validation perplexity {result.perplexity:.3f}"
@@ -113,7 +113,7 @@ def following(program: str, folder: Path) -> str:
 
 
 def ceiling(result: FinishedTraining, score: float, program: str, folder: Path) -> str:
-    """What a person reads whose machine was too slow for the whole recipe."""
+    """The message on a machine that is too slow for the whole recipe."""
     again = f"{program} demo {shlex.quote(str(folder))} --seconds {2 * max(1, round(result.seconds))}"
     return (
         f"stopped after {clock(result.seconds)} minutes of training at BLEU {score:.1f}, update {result.update:,} of {UPDATES:,}; "
@@ -157,14 +157,14 @@ def _report(
 
 
 def examples(sources: Iterable[str], references: Iterable[str], hypotheses: Iterable[str]) -> list[str]:
-    """The first translations that equal their reference and the first that do not, each called so, as lines of text."""
+    """The first correct translations and the first wrong ones, each with its label, as lines of text."""
     both: dict[bool, list[list[str]]] = {True: [], False: []}
     for source, reference, hypothesis in zip(sources, references, hypotheses, strict=True):
         correct = hypothesis == reference
-        expected, found = (reference, hypothesis) if correct else differences(reference, hypothesis)
+        expected, translation = (reference, hypothesis) if correct else differences(reference, hypothesis)
         lines = [f"{'correct' if correct else 'wrong':<9}source       {source}"]
         lines += [] if correct else [f"{'':9}reference    {expected}"]
-        both[correct].append([*lines, f"{'':9}translation  {found}", ""])
+        both[correct].append([*lines, f"{'':9}translation  {translation}", ""])
     shown = [line for block in both[True][:SHOWN] for line in block]
     if both[False]:
         shown += ["[ ] stand around what differs in wrong translations", ""]

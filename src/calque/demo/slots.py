@@ -1,4 +1,4 @@
-"""The slots of the embedded corpus: which phrases can stand in a carrier sentence, and how often.
+"""The slots of the embedded corpus: the phrases that can fill them in a carrier sentence, and how often each does.
 
 `SLOTS[kind](draw)` draws a phrase of that kind.
 """
@@ -32,7 +32,7 @@ from calque.demo.phrases import (
 
 
 def _count(draw: Draw) -> int:
-    """A number that can stand before a noun; words ending in -eins cannot, so 101, 201, ... are left out."""
+    """A number before a noun. German numbers that end in -eins cannot precede one, so 101, 201, ... are left out."""
     n = draw.pick((draw.between(2, 12), draw.between(2, 99), draw.between(2, 99), 10 * draw.between(2, 99)))
     return n + 1 if n > 100 and n % 100 == 1 else n
 

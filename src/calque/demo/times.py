@@ -21,6 +21,7 @@ from calque.demo.phrases import (
 
 
 def span(draw: Draw) -> Phrase:
+    """So many days, weeks, months or years."""
     n = draw.between(1, 12) if draw.chance(0.6) else draw.between(1, 40)
     noun = unit(draw.pick(("duration-day", "duration-week", "duration-month", "duration-year")))
     return quantity(n, noun, n == 1 or draw.chance(0.6))
@@ -35,6 +36,7 @@ HALVES = (
 
 
 def duration(draw: Draw) -> Phrase:
+    """Hours and minutes."""
     minute, hour = unit("duration-minute"), unit("duration-hour")
     kind = draw.between(0, 9)
     if kind == 0:
@@ -52,20 +54,23 @@ def duration(draw: Draw) -> Phrase:
 
 
 def clock_time(draw: Draw) -> Phrase:
+    """A time by the clock, of twelve hours or with the part of the day."""
     minute = 5 * draw.between(0, 11)
     return clock(draw.between(1, 12), minute) if draw.chance(0.6) else clock_of_day(draw.between(0, 23), minute)
 
 
 def any_date(draw: Draw) -> datetime.date:
+    """A date between 1900 and 2023."""
     return datetime.date(1900, 1, 1) + datetime.timedelta(days=draw.between(0, 45_000))
 
 
 def day_of_month(draw: Draw) -> Phrase:
+    """A day and its month."""
     return day(draw.between(1, 12), draw.between(1, 28), draw.chance(0.6))
 
 
 def near(past: bool) -> Slot:
-    """When, seen from today: yesterday, last Monday, three days ago - or tomorrow, next Monday, in three days."""
+    """A time relative to today: yesterday, last Monday, three days ago; or tomorrow, next Monday, in three days."""
     en, de, stem = ("last", "letzt", "vor") if past else ("next", "nächst", "in")
     fixed = words.adverbs(
         f"""
@@ -98,8 +103,10 @@ def near(past: bool) -> Slot:
 
 
 def short_date(date: datetime.date) -> Phrase:
+    """A date in figures, in the order of each language."""
     return same(*(format_date(date, "short", locale=language) for language in LANGUAGES))
 
 
 def long_date(date: datetime.date) -> Phrase:
+    """A date with the name of its month."""
     return same(*(format_date(date, "long", locale=language) for language in LANGUAGES))

@@ -1,7 +1,7 @@
 """Where two systems differ: sentence by sentence, by length, by order and frequency of words, n-gram by n-gram, in examples.
 
-Systems are lists of runs. Of several runs sentence scores and counts of n-grams are means, everything else takes them as one
-corpus; examples show the first run.
+Systems are lists of runs. For several runs, scores of sentences and counts of n-grams are means; everything else treats the runs
+as one corpus. Examples show the first run.
 """
 
 from bisect import bisect_right
@@ -30,17 +30,17 @@ from calque.evaluate.word_matches import (
 from calque.ground.table import Cell, Table
 
 STEPS = (5, 10, 20, 40)
-"""Where buckets of differences end, in points."""
+"""The upper ends of buckets of differences, in points."""
 LENGTHS = (10, 20, 30, 40, 50, 60)
-"""Where buckets of lengths begin, in words."""
+"""The lower ends of buckets of lengths, in words."""
 MOST = 15
-"""N-grams of each system."""
+"""At most so many n-grams of each system are shown."""
 TIE = 1e-9
 
 
 @dataclass(frozen=True)
 class ComparedSentence:
-    """A sentence and what the first runs made of it. `line` counts from 1; `gain` is how much better a is."""
+    """A sentence and its translations by the first runs. `line` counts from 1; `gain` is how much better a is."""
 
     line: int
     gain: float
@@ -52,7 +52,7 @@ class ComparedSentence:
 
 @dataclass(frozen=True)
 class ComparisonResult:
-    """Tests, tables, scores of every sentence, and the examples in which a, and in which b, is better most."""
+    """Tests, tables, scores of every sentence, and the examples in which a, or b, is better by most."""
 
     comparisons: tuple[Comparison, ...]
     tables: tuple[Table, ...]
@@ -63,7 +63,7 @@ class ComparisonResult:
 
 @dataclass(frozen=True)
 class Systems:
-    """What is compared: runs of a and b, references, the words of each, and sources where they are known."""
+    """The texts to compare: runs of a and of b, references, sources where they are known, and how words are cut."""
 
     a: Sequence[Sequence[str]]
     b: Sequence[Sequence[str]]
@@ -82,9 +82,9 @@ def compare_systems(
     frequencies: Mapping[str, int] | None = None,
     examples: int = 3,
 ) -> ComparisonResult:
-    """Everything at once. `frequencies` count words of a training text; those of the references where it is None.
+    """All tests, tables and examples. `frequencies` are counts of words in a training text; None: in the references.
 
-    Examples, `examples` for each system, are those that the first metric tells apart most. Raises what the metrics raise.
+    For each system, `examples` sentences with the largest differences by the first metric. Raises what the metrics raise.
     """
     statistics = [
         tuple(np.stack([m.statistics(run, systems.references) for run in runs]) for runs in (systems.a, systems.b))
@@ -119,19 +119,17 @@ def _word_tables(
 
 
 def sentence_scores(metric: Measure, statistics: Float[np.ndarray, "R N k"]) -> Float[np.ndarray, " N"]:
-    """The score of each sentence by itself, the mean over runs."""
-    found: Float[np.ndarray, " N"] = np.asarray(metric.sentence(statistics), dtype=np.float64).mean(0)
-    return found
+    """The score of each single sentence, the mean over runs."""
+    return np.asarray(metric.sentence(statistics).mean(0), np.float64)
 
 
 def gain(metric: Measure, a: Float[np.ndarray, " N"], b: Float[np.ndarray, " N"]) -> Float[np.ndarray, " N"]:
     """How much better a is than b, in points of the metric."""
-    more: Float[np.ndarray, " N"] = a - b if metric.higher_is_better else b - a
-    return more
+    return np.asarray(a - b if metric.higher_is_better else b - a, np.float64)
 
 
 def differences(metric: str, gains: Float[np.ndarray, " N"]) -> Table:
-    """How many sentences differ by how much; a bucket holds its upper end."""
+    """Counts of sentences by difference; a bucket includes its upper end."""
     names = [f"by up to {STEPS[0]}", *(f"by {lo} to {hi}" for lo, hi in pairwise(STEPS))]
     names.append(f"by more than {STEPS[-1]}")
     counts = [[0] * len(names), [0] * len(names)]
@@ -143,13 +141,13 @@ def differences(metric: str, gains: Float[np.ndarray, " N"]) -> Table:
     rows += [(f"B better {name}", count) for name, count in zip(names, counts[1], strict=True)]
     shares = tuple((name, count, 100 * count / len(gains)) for name, count in rows)
     title = f"Sentences by difference of {metric}, in points"
-    return Table(("difference", "sentences", "%"), shares, f"differences-{_slug(metric)}", title)
+    return Table(("difference", "sentences", "%"), shares, f"differences-{metric.lower()}", title)
 
 
 def by_length(
     metric: Measure, a: Float[np.ndarray, "R N k"], b: Float[np.ndarray, "R N k"], lengths: Sequence[int]
 ) -> Table:
-    """Corpus scores of the sentences whose reference has as many words."""
+    """Corpus scores of the sentences in buckets by the length of the reference."""
     buckets = np.asarray([bisect_right(LENGTHS, n) for n in lengths])
     rows: list[tuple[Cell, ...]] = []
     for k in range(len(LENGTHS) + 1):
@@ -159,7 +157,7 @@ def by_length(
             rows.append((bucket_name(LENGTHS, k), int(there.sum()), x, y, x - y))
     head = ("words", "sentences", "A", "B", "A - B")
     title = f"{metric.name} by words of the reference" + ("" if metric.higher_is_better else ", less is better")
-    return Table(head, tuple(rows), f"lengths-{_slug(metric.name)}", title)
+    return Table(head, tuple(rows), f"lengths-{metric.name.lower()}", title)
 
 
 Runs = Sequence[Sequence[Sentence]]
@@ -170,27 +168,27 @@ def by_order(a: Runs, b: Runs, references: Sequence[Sentence]) -> Table:
     """Precision and recall of n-grams of each order."""
     rows = []
     for n in range(1, ORDERS + 1):
-        found = [overlaps(_pairs(runs, references), n, len).get(n, Overlap()) for runs in (a, b)]
-        rows.append((str(n), *_figures(*found)))
+        both = [overlaps(_pairs(runs, references), n, len).get(n, Overlap()) for runs in (a, b)]
+        rows.append((str(n), *_figures(*both)))
     return Table(("n", *_HEAD), tuple(rows), "orders", "N-grams of the references, by order")
 
 
 def by_frequency(
     a: Runs, b: Runs, references: Sequence[Sentence], frequencies: Mapping[str, int] | None = None
 ) -> Table:
-    """Precision and recall of words, by how often they stand in the training text, or else in the references."""
+    """Precision and recall of words, by their frequency in the training text, or else in the references."""
     where = "the references" if frequencies is None else "the training text"
     known = count_words(references) if frequencies is None else frequencies
 
     def bucket(gram: Gram) -> int:
         return frequency_bucket(known.get(gram[0], 0))
 
-    found = [overlaps(_pairs(runs, references), 1, bucket) for runs in (a, b)]
+    both = [overlaps(_pairs(runs, references), 1, bucket) for runs in (a, b)]
     total = overlaps(_pairs([references], references), 1, bucket)
     rows = []
     for k in range(len(FREQUENCIES) + 1):
-        if any(k in one for one in found) or k in total:
-            figures = _figures(*(one.get(k, Overlap()) for one in found))
+        if any(k in one for one in both) or k in total:
+            figures = _figures(*(one.get(k, Overlap()) for one in both))
             rows.append((bucket_name(FREQUENCIES, k), total.get(k, Overlap()).reference, *figures))
     return Table(("seen", "words", *_HEAD), tuple(rows), "frequencies", f"Words, by their frequency in {where}")
 
@@ -207,12 +205,11 @@ def _figures(a: Overlap, b: Overlap) -> tuple[Cell, ...]:
 
 def _ngrams(a: Runs, b: Runs, references: Sequence[Sentence]) -> Iterator[Table]:
     """The n-grams of the references that one system has and the other lacks most."""
-    for name, which, found in zip(
-        "ab", "AB", salient(matches(a, references, ORDERS), matches(b, references, ORDERS), MOST), strict=True
-    ):
-        rows = tuple((" ".join(s.gram), _whole(s.a), _whole(s.b)) for s in found)
-        title = f"N-grams of the references that {which} has more often"
-        yield Table(("n-gram", "A", "B"), rows, f"ngrams-{name}", title)
+    both = salient(matches(a, references, ORDERS), matches(b, references, ORDERS), MOST)
+    for name, grams in zip("AB", both, strict=True):
+        rows = tuple((" ".join(s.gram), _whole(s.a), _whole(s.b)) for s in grams)
+        title = f"N-grams of the references that {name} has more often"
+        yield Table(("n-gram", "A", "B"), rows, f"ngrams-{name.lower()}", title)
 
 
 def _whole(number: float) -> Cell:
@@ -248,7 +245,3 @@ def _examples(systems: Systems, gains: Float[np.ndarray, " N"], sign: int, most:
         )
         for k in order[:most]
     )
-
-
-def _slug(metric: str) -> str:
-    return metric.lower()

@@ -1,10 +1,10 @@
 """METEOR (Denkowski and Lavie 2011, 2014) with its exact and stem modules, as releases 1.4 and 1.5 compute it.
 
-The two have the same parameters, normalisation and search. They differ in the function words: 1.4, which MultEval runs, takes
-the list of the language scored; 1.5 takes the English one for every language, because its command line sets the list before
-it reads the language. And they are called differently: MultEval gives words as they are (`normalise="none"`), the README of
-1.5 advises `-norm`. The synonym and paraphrase modules need large resources and are left out: the signature says so, and such
-a score is not comparable with one of all modules.
+The two have the same parameters, normalisation and search. They differ in the function words: 1.4, which MultEval runs, uses the
+list of the scored language; 1.5 uses the English one for every language, because its command line sets the list before it reads
+the language. They are also called differently: MultEval passes words unchanged (`normalise="none"`), the README of 1.5 recommends
+`-norm`. The synonym and paraphrase modules need large resources and are left out. The signature shows that; such a score is not
+comparable with one of all modules.
 """
 
 import functools
@@ -12,10 +12,10 @@ import hashlib
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 from jaxtyping import Float
+from numpy.typing import NDArray
 
 from calque.evaluate.meteor_align import EXACT, align
 from calque.evaluate.meteor_text import ANY, NORMALISED, NUMBER, normalise, words
@@ -25,6 +25,7 @@ NORMALISATIONS = ("norm", "lower", "none")
 VERSIONS = ("1.5", "1.4")
 STATISTICS = 11
 """Numbers per sentence: see `statistics`."""
+Sums = NDArray[np.float64]
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,11 +39,11 @@ class Language:
     gamma: float = 0.7
     delta: float = 0.5
     stem_weight: float = 0.5
-    """Of a stem match; an exact match counts 1."""
+    """The weight of a stem match; an exact match counts 1."""
 
     @property
     def listed(self) -> bool:
-        """Whether function words count otherwise than content words, so that the score needs their list."""
+        """Whether function words have another weight than content words, so that the score needs their list."""
         return self.delta != 0.5
 
 
@@ -69,9 +70,9 @@ LANGUAGES: Mapping[str, Language] = {
 
 @dataclass(frozen=True)
 class Lists:
-    """Function words, and words that keep their full stop; `name` is what the signature calls them.
+    """Function words, and words that keep their full stop; `name` is their name in the signature.
 
-    They belong to METEOR and come under its licence, not with this package: `calque data meteor` fetches them.
+    They are part of METEOR, under its licence, and not of this package: `calque data meteor` downloads them.
     """
 
     words: frozenset[str] = frozenset()
@@ -87,24 +88,24 @@ def language_of(code: str) -> Language:
 
 
 def read_lists(code: str, folder: Path, *, version: str = "1.5", normalise: str = "norm") -> Lists:
-    """What a language needs of the lists in a folder: `LANGUAGE.words`, and `LANGUAGE.prefixes` where text is normalised.
+    """The lists of a language from a folder: `LANGUAGE.words`, and `LANGUAGE.prefixes` where text is normalised.
 
     Languages without tuned parameters count function and content words alike and need none. Raises D520 where a file is
     missing, X403 where it is not UTF-8.
     """
     language = language_of(code)
-    found, prefixes, name = frozenset[str](), dict[str, str](), "none"
+    function_words, prefixes, name = frozenset[str](), dict[str, str](), "none"
     if language.listed:
         whose = code if version == "1.4" else "en"
         text, original = _read(folder / f"{LANGUAGES[whose].name}.words", code)
-        found = frozenset(line for line in text.split("\n") if line)
+        function_words = frozenset(line for line in text.split("\n") if line)
         name = whose if original else hashlib.sha256(text.encode()).hexdigest()[:8]
     if normalise == "norm" and code in NORMALISED:
         text, _ = _read(folder / f"{language.name}.prefixes", code)
         for line in text.split("\n"):
             if (parts := line.split()) and not parts[0].startswith("#"):
                 prefixes[parts[0]] = NUMBER if parts[1:2] == ["#NUMERIC_ONLY#"] else ANY
-    return Lists(found, prefixes, name)
+    return Lists(function_words, prefixes, name)
 
 
 def _read(path: Path, code: str) -> tuple[str, bool]:
@@ -202,13 +203,13 @@ class Meteor:
         lengths = [len(hypothesis), len(reference), sum(function[0]), sum(function[1])]
         return [*lengths, *counts, 0 if whole else chunks]
 
-    def parts(self, sums: Float[np.ndarray, "*B 11"]) -> tuple[Any, Any, Any, Any]:
+    def parts(self, sums: Sums) -> tuple[Sums, Sums, Sums, Sums]:
         """Precision, recall, penalty and score (from 0 to 100) of sums of statistics."""
         here = self.language
         h, r, hf, rf, ec, ef, hc, hs, rc, rs, chunks = np.moveaxis(np.asarray(sums, np.float64), -1, 0)
 
-        def weigh(content: Any, function: Any) -> Any:
-            return here.delta * content + (1 - here.delta) * function
+        def weigh(content: Sums, function: Sums) -> Sums:
+            return np.asarray(here.delta * content + (1 - here.delta) * function)
 
         exact = weigh(ec, ef)
         matches = ec + ef + hc + hs
@@ -219,24 +220,25 @@ class Meteor:
             penalty = here.gamma * (chunks / matches) ** here.beta
             score = 100 * np.maximum(mean * (1 - penalty), 0)
         none = matches == 0
-        return tuple(np.where(none, 0.0, x) for x in (precision, recall, penalty, score))  # type: ignore[return-value]  # there are four
+        precision, recall, penalty, score = (np.where(none, 0.0, x) for x in (precision, recall, penalty, score))
+        return precision, recall, penalty, score
 
-    def score(self, sums: Float[np.ndarray, "*B 11"]) -> Any:
+    def score(self, sums: Sums) -> Sums:
         """The score of sums of statistics."""
         return self.parts(sums)[-1]
 
 
 @dataclass(frozen=True, slots=True)
 class MeteorSettings:
-    """What METEOR needs besides the text: its language, the release, and the lists (default: those of the data root)."""
+    """The settings of METEOR: language, release, and lists (by default those of the data root)."""
 
     language: str
     version: str = "1.5"
     lists: Lists | None = None
 
     def make(self, tokenize: str = "13a", lowercase: bool = False) -> Meteor:
-        """The scorer for text that is scored with these settings of BLEU: `tokenize="none"` says that words stand between
-        spaces and are taken as they are, or lower-cased; any other has METEOR normalise the text by its own rules.
+        """The scorer for text with these settings of BLEU. With `tokenize="none"`, words between spaces are taken unchanged, or in
+        lower case; with any other, METEOR normalises the text by its own rules.
 
         Raises X320, X321, X301, and what `read_lists` does.
         """
@@ -264,6 +266,6 @@ def _stemmer(name: str) -> tuple[Callable[[str], str], str]:
 
 
 def _german(stem: Callable[[str], str], word: str) -> str:
-    """The German stemmer before Snowball 2.0, which METEOR has: plurals in -nisse keep both s."""
-    found = stem(word)
-    return found + "s" if found.endswith("nis") and word.endswith(("nisse", "nissen", "nisses")) else found
+    """The German stemmer before Snowball 2.0, as in METEOR: plurals in -nisse keep both s."""
+    root = stem(word)
+    return root + "s" if root.endswith("nis") and word.endswith(("nisse", "nissen", "nisses")) else root

@@ -1,24 +1,25 @@
 """The text normalisation of METEOR's option `-norm`: a tokeniser of the Moses family that splits hyphenated words and
 drops the full stops of acronyms, then lower case.
 
-Written from what releases 1.4 and 1.5 do (they do the same): where a rule consumes its neighbours, so that the next match
-starts after them, ours does too, since scores depend on it.
+It reproduces releases 1.4 and 1.5, which do the same: where a rule consumes its neighbours, so that the next match starts after
+them, this one does too, since scores depend on it.
 """
 
 import re
 from collections.abc import Callable, Mapping
+from itertools import zip_longest
 
 NORMALISED = ("en", "cs", "fr", "es", "de", "ru")
 """The languages that the original can normalise."""
 ANY, NUMBER = "any", "number"
-"""Before what a prefix keeps its full stop."""
+"""The words before which a prefix keeps its full stop."""
 
 _LETTER = "A-Za-zŠŽšžŸÀ-ÖØ-öø-ž\u0400-\u0527\ua640-\ua66e\ua67e-\ua697\u1d00-\u1d7f"
 _WORD = "0-9" + _LETTER
 _SPACES = re.compile("[ \u2000-\u200a\u202f\u205f\u3000\u00a0]+")
 _BREAK = re.compile("[ \t\n\r\f]+")
 _DOTS = "\ue000"
-"""Stands for one full stop of a run of several, which is a token of its own and never taken apart."""
+"""Replaces each full stop in a run of several, which is one token and is never split."""
 
 _BEFORE: list[tuple[re.Pattern[str], str | Callable[[re.Match[str]], str]]] = [
     (re.compile(rf"([^{_WORD} \t\n\x0b\f\r.'`,\-‘’])"), r" \1 "),
@@ -57,20 +58,17 @@ def words(line: str) -> list[str]:
 
 
 def normalise(line: str, language: str, prefixes: Mapping[str, str]) -> str:
-    """A line as `-norm` rewrites it before scoring, lower-cased.
+    """A line after METEOR's normalisation `-norm`, in lower case.
 
-    `prefixes`: words that keep their full stop (`ANY`), or keep it before a number (`NUMBER`); so does every word before
-    one that begins with a small letter, and an acronym loses its stops ("U.S." is "US").
+    `prefixes`: words that keep their full stop (`ANY`), or keep it before a number (`NUMBER`). Every word before one that begins
+    with a small letter keeps it too; an acronym loses its stops ("U.S." becomes "US").
     """
     text = f" {line} "
     for pattern, with_what in [*_BEFORE, *_APOSTROPHES.get(language, _APOSTROPHE)]:
         text = pattern.sub(with_what, text)
     tokens = words(text)
-    found = []
-    for here, token in enumerate(tokens):
-        after = tokens[here + 1] if here + 1 < len(tokens) else ""
-        found.append(_full_stop(token, after, prefixes))
-    text = " ".join(found).replace(_DOTS, ".")
+    text = " ".join(_full_stop(*pair, prefixes) for pair in zip_longest(tokens, tokens[1:], fillvalue=""))
+    text = text.replace(_DOTS, ".")
     return _SPACES.sub(" ", text).strip(" ").lower()
 
 

@@ -20,15 +20,30 @@ TOKENISERS = ("13a", "intl", "none")
 
 @dataclass(frozen=True, slots=True)
 class Score:
-    """A figure from 0 to 100 (TER may exceed 100, and less is better), the settings it stands for, and its parts."""
+    """A score from 0 to 100 (TER may exceed 100, and less is better), the signature of its settings, and its parts."""
 
     name: str
     value: float
     signature: str
-    detail: Mapping[str, Any]
+    detail: Mapping[str, float | tuple[float, ...]]
 
     def __str__(self) -> str:
         return f"{self.name} {self.value:.2f} {self.signature}"
+
+
+def sacrebleu_metric(name: str, tokenize: str = "13a", lowercase: bool = False) -> Any:
+    """sacrebleu's BLEU, chrF or TER, by its name in `METRICS`; `tokenize` is for BLEU."""
+    from sacrebleu.metrics.bleu import BLEU
+    from sacrebleu.metrics.chrf import CHRF
+    from sacrebleu.metrics.ter import TER
+
+    if name == "bleu":  # `force`: no warning of text that looks tokenised
+        return BLEU(tokenize=tokenize, lowercase=lowercase, force=tokenize == "none")
+    if name == "chrf":
+        return CHRF(lowercase=lowercase)
+    if name == "ter":
+        return TER(case_sensitive=not lowercase)
+    raise ValueError(f"no such metric: {name}")
 
 
 def bleu(
@@ -43,18 +58,12 @@ def bleu(
 
     `detail`: precisions (of n = 1..4, in per cent), bp, ratio (h/r), hypothesis_length, reference_length.
     """
-    from sacrebleu.metrics.bleu import BLEU
-
-    # Forced: text that looks tokenised is what the caller says it is.
-    metric = BLEU(tokenize=tokenize, lowercase=lowercase, force=tokenize == "none")
-    return _score(metric, hypotheses, references)
+    return _score(sacrebleu_metric("bleu", tokenize, lowercase), hypotheses, references)
 
 
 def chrf(hypotheses: Sequence[str], references: Sequence[str], *, lowercase: bool = False) -> Score:
     """chrF2: 100 (1 + 4) P R / (4 P + R) over character n-grams, n = 1..6, white space left out (Popović 2015)."""
-    from sacrebleu.metrics.chrf import CHRF
-
-    return _score(CHRF(lowercase=lowercase), hypotheses, references)
+    return _score(sacrebleu_metric("chrf", lowercase=lowercase), hypotheses, references)
 
 
 def ter(hypotheses: Sequence[str], references: Sequence[str], *, lowercase: bool = False) -> Score:
@@ -62,9 +71,7 @@ def ter(hypotheses: Sequence[str], references: Sequence[str], *, lowercase: bool
 
     `detail`: edits, reference_length.
     """
-    from sacrebleu.metrics.ter import TER
-
-    return _score(TER(case_sensitive=not lowercase), hypotheses, references)
+    return _score(sacrebleu_metric("ter", lowercase=lowercase), hypotheses, references)
 
 
 def meteor(
@@ -137,23 +144,23 @@ def evaluate_files(
 def read_aligned(
     hypotheses: Sequence[Path], references: Path, read: Callable[[Path], Iterable[str]] = Lines
 ) -> tuple[list[list[str]], list[str]]:
-    """The lines of several files that all translate what `references` does. Raises D501, D502, D1 as `evaluate_files`."""
+    """The lines of several translations of one text, and of its references. Raises D501, D502, D1 as `evaluate_files`."""
     reference_lines = list(read(references))
-    found = []
+    translations = []
     for path in hypotheses:
         lines = list(read(path))
         if len(lines) != len(reference_lines):
             place = Place(str(path), min(len(lines), len(reference_lines)) + 1)
             raise error("D501", place, expected=len(reference_lines), found=len(lines), reference=references)
-        found.append(lines)
+        translations.append(lines)
     if not reference_lines:
         raise error("D502", Place(str(references)))
-    return found, reference_lines
+    return translations, reference_lines
 
 
 def _as_many(hypotheses: Sequence[str], references: Sequence[str]) -> None:
     if not hypotheses or len(hypotheses) != len(references):
-        # sacrebleu would score the shorter of the two without a word.
+        # sacrebleu would silently score the shorter of the two.
         raise ValueError(
             f"expected as many hypotheses as references, and one at least: {len(hypotheses)} and {len(references)}"
         )
@@ -161,16 +168,16 @@ def _as_many(hypotheses: Sequence[str], references: Sequence[str]) -> None:
 
 def _score(metric: Any, hypotheses: Sequence[str], references: Sequence[str]) -> Score:
     _as_many(hypotheses, references)
-    found = metric.corpus_score(list(hypotheses), [list(references)])
-    detail: dict[str, Any] = {}
-    if found.name == "BLEU":
+    score = metric.corpus_score(list(hypotheses), [list(references)])
+    detail: dict[str, float | tuple[float, ...]] = {}
+    if score.name == "BLEU":
         detail = {
-            "precisions": tuple(found.precisions),
-            "bp": found.bp,
-            "ratio": found.ratio,
-            "hypothesis_length": found.sys_len,
-            "reference_length": found.ref_len,
+            "precisions": tuple(score.precisions),
+            "bp": score.bp,
+            "ratio": score.ratio,
+            "hypothesis_length": score.sys_len,
+            "reference_length": score.ref_len,
         }
-    if found.name == "TER":
-        detail = {"edits": found.num_edits, "reference_length": found.ref_length}
-    return Score(found.name, float(found.score), metric.get_signature().format(), detail)
+    if score.name == "TER":
+        detail = {"edits": score.num_edits, "reference_length": score.ref_length}
+    return Score(score.name, float(score.score), metric.get_signature().format(), detail)

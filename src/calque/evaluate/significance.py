@@ -1,22 +1,21 @@
 """Whether one system is better than another by more than chance: paired bootstrap, approximate randomisation, verdicts.
 
-All of it works on per-sentence sufficient statistics, and a system may be several runs of one recipe (seeds). A system's score
-here is that of its runs taken as one corpus, as in MultEval (Clark et al. 2011).
+Everything is computed from per-sentence sufficient statistics. A system may be several runs of one recipe (seeds); its score here
+is that of all its runs as one corpus, as in MultEval (Clark et al. 2011).
 """
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 from jaxtyping import Float
 
-from calque.evaluate.statistics import Measure
+from calque.evaluate.statistics import CorpusScores, Measure, Sums
 
 HOLDS, FAILS, UNDECIDED = "holds", "does not hold", "undecided"
 RELATIONS = (">", "<", "~", ">=", "<=")
 BLOCK = 1 << 22
-"""Numbers drawn at a time."""
+"""So many random numbers are drawn at a time."""
 
 Runs = Float[np.ndarray, "R N k"]
 
@@ -32,7 +31,7 @@ class Comparison:
     """Scores of the runs of a."""
     b: tuple[float, ...]
     delta: float
-    """Score of a less that of b, the runs of each taken as one corpus."""
+    """The score of a minus that of b, the runs of each as one corpus."""
     p: float
     """Approximate randomisation, two-sided."""
     p_bootstrap: float
@@ -40,7 +39,7 @@ class Comparison:
     interval: tuple[float, float]
     """Of delta, by bootstrap."""
     level: float
-    """What `interval` may miss."""
+    """The probability that `interval` misses the difference."""
     trials: int
     seed: int
 
@@ -67,7 +66,7 @@ def compare_rows(
 def compare_statistics(
     metric: Measure, a: Runs, b: Runs, *, trials: int = 10_000, seed: int = 1, level: float = 0.05
 ) -> Comparison:
-    """`compare_rows` for statistics that were taken before: runs by sentences by statistics."""
+    """`compare_rows` from statistics: runs by sentences by statistics."""
     delta = _delta(metric, a.sum((0, 1)), b.sum((0, 1)))
     sign = np.sign(delta)
     resampled = bootstrap(metric, a, b, trials, np.random.default_rng([seed, 0]))
@@ -95,41 +94,41 @@ def compare_statistics(
 def bootstrap(metric: Measure, a: Runs, b: Runs, trials: int, rng: np.random.Generator) -> Float[np.ndarray, " T"]:
     """Differences on resampled corpora (Koehn 2004): sentences are drawn with replacement, the same ones for both systems.
 
-    Of a system of several runs these are drawn with replacement too, each system's for itself, so that the spread holds
-    what the seed does to the score. With few runs it is the lower bound of that.
+    The runs of a system are drawn with replacement too, independently for each system, so that the spread includes the effect of
+    the seed. With few runs it underestimates that effect.
     """
     sentences = a.shape[1]
-    found = []
+    blocks = []
     for size in _blocks(trials, sentences):
         drawn = rng.multinomial(sentences, np.full(sentences, 1 / sentences), size=size).astype(np.float64)
         sums = []
         for runs in (a, b):
             weight = rng.multinomial(len(runs), np.full(len(runs), 1 / len(runs)), size=size)
             sums.append(np.einsum("tr,rtk->tk", weight, drawn @ runs))
-        found.append(_delta(metric, *sums))
-    return np.concatenate(found)
+        blocks.append(_delta(metric, *sums))
+    return np.concatenate(blocks)
 
 
 def shuffle(metric: Measure, a: Runs, b: Runs, trials: int, rng: np.random.Generator) -> Float[np.ndarray, " T"]:
-    """Differences had chance dealt the hypotheses (Noreen 1989; Riezler and Maxwell 2005).
+    """Differences if chance had assigned the hypotheses (Noreen 1989; Riezler and Maxwell 2005).
 
-    Were the systems one, each sentence's hypotheses could stand under either name: for each sentence all runs of both are
-    shuffled, and a gets as many as it has runs, b the rest. With one run each this is the swap with probability 1/2.
+    If both systems were one, either could have written each hypothesis. So all runs of both are shuffled for each sentence, and a
+    gets as many as it has runs, b the rest. With one run each, that is a swap with probability 1/2.
 
-    MultEval (Clark et al. 2011) shuffles within a sentence in the same way, but draws what it deals to b apart from what it
-    deals to a, so that a hypothesis may stand under both names; here b gets exactly what a has not.
+    MultEval (Clark et al. 2011) also shuffles within a sentence, but draws for b independently of a, so that both can get the same
+    hypothesis; here b gets exactly the hypotheses that a does not get.
     """
     pool = np.concatenate([a, b])
     everything = pool.sum((0, 1))
     runs, sentences, k = pool.shape
     flat = pool.transpose(1, 0, 2).reshape(sentences * runs, k)
-    found = []
+    blocks = []
     for size in _blocks(trials, sentences * runs):
         keys = rng.random((size, sentences, runs), dtype=np.float32)
-        ours = keys.argsort(-1) < len(a)  # a random place for each run; the first ones are a's
+        ours = keys.argsort(-1) < len(a)  # a random rank for each run; the first ones go to a
         mine = ours.reshape(size, -1).astype(np.float64) @ flat
-        found.append(_delta(metric, mine, everything - mine))
-    return np.concatenate(found)
+        blocks.append(_delta(metric, mine, everything - mine))
+    return np.concatenate(blocks)
 
 
 def _blocks(trials: int, width: int) -> list[int]:
@@ -138,38 +137,34 @@ def _blocks(trials: int, width: int) -> list[int]:
     return [min(most, trials - done) for done in range(0, trials, most)]
 
 
-def _delta(metric: Measure, a: Any, b: Any) -> Any:
-    return metric.score(a) - metric.score(b)
+def _delta(metric: Measure, a: Sums, b: Sums) -> CorpusScores:
+    difference: CorpusScores = metric.score(a) - metric.score(b)
+    return difference
 
 
 def verdict(relation: str, comparison: Comparison, *, margin: float = 0.5) -> str:
-    """What a comparison says of the claim "a RELATION b": `holds`, `does not hold` or `undecided`.
+    """The verdict of a comparison on the claim "a RELATION b": `holds`, `does not hold` or `undecided`.
 
-    Relations speak of quality, also where a lower score is better.
+    Relations are about quality, also where a lower score is better.
 
-        a > b   holds where a is better and p < level, does not where b is better and p < level; `<` the other way round
-        a ~ b   holds where the whole interval lies within the margin, does not where all of it lies outside
-        a >= b  (not worse) holds where the interval stays above -margin, does not where it stays below it
+        a > b   holds where a is better and p < level, does not hold where b is better and p < level; `<` the other way round
+        a ~ b   holds where the whole interval is within the margin, does not hold where all of it is outside
+        a >= b  (not worse) holds where the interval is above -margin, does not hold where it is below -margin
         a <= b  (no gain) the other way round
 
-    An absence is never shown by a large p alone: that is `undecided`, unless the interval is short enough.
+    A large p alone never shows that there is no difference: then the claim is `undecided`, unless the interval is short enough.
     """
-    low, high = comparison.interval
-    better = comparison.delta
-    if not comparison.higher_is_better:
-        low, high, better = -high, -low, -better
-    if relation in ("<", "<="):
+    if relation not in RELATIONS:
+        raise ValueError(f"expected one of {RELATIONS}, found {relation}")
+    (low, high), better = comparison.interval, comparison.delta
+    # From here on positive means: in favour of the claim. Lower scores and the relations < and <= each turn the sign.
+    if comparison.higher_is_better == relation.startswith("<"):
         low, high, better = -high, -low, -better
     if relation in (">", "<"):
         if comparison.p >= comparison.level or better == 0:
             return UNDECIDED
         return HOLDS if better > 0 else FAILS
+    holds, fails = low > -margin, high < -margin
     if relation == "~":
-        if -margin < low and high < margin:
-            return HOLDS
-        return FAILS if low > margin or high < -margin else UNDECIDED
-    if relation in (">=", "<="):
-        if low > -margin:
-            return HOLDS
-        return FAILS if high < -margin else UNDECIDED
-    raise ValueError(f"expected one of {RELATIONS}, found {relation}")
+        holds, fails = holds and high < margin, fails or low > margin
+    return HOLDS if holds else FAILS if fails else UNDECIDED

@@ -1,21 +1,23 @@
-"""Scores from sums of per-sentence statistics, for many sums at once: what resampling needs.
+"""Scores from sums of per-sentence statistics, for many sums at once, as resampling needs them.
 
-Statistics are sacrebleu's for BLEU, chrF and TER and ours for METEOR; a corpus is scored from the sum over its sentences, so a
-resampled corpus costs one product of matrices. The formulas are sacrebleu's, over arrays; tests hold them to its own.
+Statistics are sacrebleu's for BLEU, chrF and TER and our own for METEOR. The score of a corpus follows from the sum over its
+sentences, so a resampled corpus costs one product of matrices. The formulas are sacrebleu's, over arrays; tests compare them with
+sacrebleu's own results.
 """
 
 import logging
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
-from typing import Any
+from dataclasses import dataclass
 
 import numpy as np
 from jaxtyping import Float
 
 from calque.evaluate.meteor_metric import MeteorSettings
+from calque.evaluate.scores import sacrebleu_metric
 from calque.ground.diagnostics import error
 
 Sums = Float[np.ndarray, "*B k"]
+CorpusScores = Float[np.ndarray, "*B"]
 ORDERS = 4
 """BLEU's n-grams."""
 
@@ -26,16 +28,16 @@ class Measure:
 
     name: str
     statistics: Callable[[Sequence[str], Sequence[str]], Float[np.ndarray, "N k"]]
-    score: Callable[[Sums], Any]
-    """From sums of statistics (..., k) to scores (...), 0 to 100."""
+    score: Callable[[Sums], CorpusScores]
+    """From sums of statistics to scores, 0 to 100."""
     signature: Callable[[], str]
-    """The settings; complete once statistics were taken."""
+    """The settings; complete after the first statistics."""
     higher_is_better: bool = True
-    by_itself: Callable[[Sums], Any] | None = None
-    """The score of a sentence by itself, where it is another function; see `sentence`."""
+    by_itself: Callable[[Sums], CorpusScores] | None = None
+    """The score of a single sentence, where that is another function; see `sentence`."""
 
-    def sentence(self, statistics: Sums) -> Any:
-        """Scores of sentences by themselves, as sacrebleu's `sentence_score`: BLEU leaves out orders that no n-gram has."""
+    def sentence(self, statistics: Sums) -> CorpusScores:
+        """Scores of single sentences, as sacrebleu's `sentence_score`: BLEU leaves out the orders without n-grams."""
         return (self.by_itself or self.score)(statistics)
 
 
@@ -51,45 +53,32 @@ def measure(
             raise error("X322")
         made = meteor.make(tokenize, lowercase)
         return Measure("METEOR", made.statistics, made.score, lambda: made.signature)
-    if metric == "bleu":
-        from sacrebleu.metrics.bleu import BLEU
+    scorer = sacrebleu_metric(metric, tokenize, lowercase)
+    name, score, by_itself = _FORMULAS[metric]
 
-        bleu = BLEU(tokenize=tokenize, lowercase=lowercase, force=tokenize == "none")
-        return replace(_sacrebleu("BLEU", bleu, _bleu), by_itself=_sentence_bleu)
-    if metric == "chrf":
-        from sacrebleu.metrics.chrf import CHRF
-
-        return _sacrebleu("chrF2", CHRF(lowercase=lowercase), _chrf)
-    if metric == "ter":
-        from sacrebleu.metrics.ter import TER
-
-        return _sacrebleu("TER", TER(case_sensitive=not lowercase), _ter, higher_is_better=False)
-    raise ValueError(f"no such metric: {metric}")
-
-
-def _sacrebleu(name: str, metric: Any, score: Callable[[Sums], Any], higher_is_better: bool = True) -> Measure:
     def statistics(hypotheses: Sequence[str], references: Sequence[str]) -> Float[np.ndarray, "N k"]:
-        if len(hypotheses) != len(references):  # sacrebleu would take the shorter of the two without a word
+        if len(hypotheses) != len(references):  # sacrebleu would silently take the shorter of the two
             raise ValueError(f"expected as many hypotheses as references: {len(hypotheses)} and {len(references)}")
         log = logging.getLogger("sacrebleu")
         level = log.level
-        log.setLevel(logging.ERROR)  # its advice about tokenisation is given once, by `evaluate`
+        log.setLevel(logging.ERROR)  # `evaluate` gives its advice about tokenisation once
         try:
-            found = metric._extract_corpus_statistics(list(hypotheses), [list(references)])
+            extracted = scorer._extract_corpus_statistics(list(hypotheses), [list(references)])
         finally:
             log.setLevel(level)
-        return np.asarray(found, dtype=np.float64)
+        return np.asarray(extracted, dtype=np.float64)
 
-    return Measure(name, statistics, score, lambda: str(metric.get_signature().format()), higher_is_better)
+    signature = scorer.get_signature
+    return Measure(name, statistics, score, lambda: str(signature().format()), metric != "ter", by_itself)
 
 
-def _bleu(sums: Sums) -> Any:
+def _bleu(sums: Sums) -> CorpusScores:
     """Sums: tokens of hypothesis and reference; matching n-grams, n = 1..4; n-grams of the hypothesis."""
     return np.where((sums[..., 2 + ORDERS :] > 0).all(-1), _sentence_bleu(sums), 0.0)
 
 
-def _sentence_bleu(sums: Sums) -> Any:
-    """The same over the orders of which the hypothesis has n-grams."""
+def _sentence_bleu(sums: Sums) -> CorpusScores:
+    """The same over the orders for which the hypothesis has n-grams."""
     hypothesis, reference = sums[..., 0], sums[..., 1]
     correct, total = sums[..., 2 : 2 + ORDERS], sums[..., 2 + ORDERS :]
     used = total > 0
@@ -102,7 +91,7 @@ def _sentence_bleu(sums: Sums) -> Any:
     return np.where(correct.any(-1), score, 0.0)
 
 
-def _chrf(sums: Sums) -> Any:
+def _chrf(sums: Sums) -> CorpusScores:
     """Sums: for each order of character n-grams those of the hypothesis, of the reference, and the matching ones."""
     hypothesis, reference, match = (sums[..., part::3] for part in range(3))
     used = (hypothesis > 0) & (reference > 0)
@@ -114,8 +103,16 @@ def _chrf(sums: Sums) -> Any:
     return np.where(precision + recall > 0, score, 0.0)
 
 
-def _ter(sums: Sums) -> Any:
+def _ter(sums: Sums) -> CorpusScores:
     """Sums: edits, and words of the reference."""
     edits, length = sums[..., 0], sums[..., 1]
     with np.errstate(divide="ignore", invalid="ignore"):
         return np.where(length > 0, 100 * edits / length, np.where(edits > 0, 100.0, 0.0))
+
+
+_FORMULAS: dict[str, tuple[str, Callable[[Sums], CorpusScores], Callable[[Sums], CorpusScores] | None]] = {
+    "bleu": ("BLEU", _bleu, _sentence_bleu),
+    "chrf": ("chrF2", _chrf, None),
+    "ter": ("TER", _ter, None),
+}
+"""By metric: the name, the score from sums of statistics, and the score of a single sentence where that is another one."""

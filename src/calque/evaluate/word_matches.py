@@ -1,30 +1,30 @@
-"""Which words and n-grams of the references hypotheses have: by order, by frequency, and each by itself."""
+"""The words and n-grams of the references that hypotheses have: by order, by frequency, and one by one."""
 
 from bisect import bisect_right
 from collections import Counter
-from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
+
+from calque.evaluate.scores import sacrebleu_metric
 
 Sentence = tuple[str, ...]
 Gram = tuple[str, ...]
 
 
 def tokeniser(tokenize: str = "13a", lowercase: bool = False) -> Callable[[str], Sentence]:
-    """How BLEU cuts a line into words."""
-    from sacrebleu.metrics.bleu import BLEU
-
-    metric = BLEU(tokenize=tokenize, lowercase=lowercase, force=True)
+    """The function by which BLEU cuts a line into words."""
+    metric = sacrebleu_metric("bleu", tokenize, lowercase)
     return lambda line: tuple(metric._preprocess_segment(line).split())
 
 
 def grams(words: Sentence, n: int) -> Counter[Gram]:
-    """The n-grams of a sentence, and how often each stands there."""
+    """The n-grams of a sentence, with their counts."""
     return Counter(words[k : k + n] for k in range(len(words) - n + 1))
 
 
 @dataclass(frozen=True)
 class Overlap:
-    """N-grams of hypotheses and of references, and those of both: each as often as in the one that has it less often."""
+    """Counts of n-grams: of hypotheses, of references, and matched; a match counts as often as both have it."""
 
     matched: int = 0
     hypothesis: int = 0
@@ -54,14 +54,14 @@ def overlaps(
     counts: dict[Hashable, list[int]] = {}
     for hypothesis, reference in pairs:
         ours, theirs = grams(hypothesis, n), grams(reference, n)
-        for k, found in enumerate((ours & theirs, ours, theirs)):
-            for gram, count in found.items():
+        for k, counter in enumerate((ours & theirs, ours, theirs)):
+            for gram, count in counter.items():
                 counts.setdefault(group(gram), [0, 0, 0])[k] += count
     return {key: Overlap(*three) for key, three in counts.items()}
 
 
 FREQUENCIES = (1, 2, 3, 4, 5, 10, 100, 1000)
-"""Where buckets of frequency begin; before them, words that were never seen."""
+"""The lower ends of buckets of frequency; before them is the bucket of unseen words."""
 
 
 def frequency_bucket(count: int) -> int:
@@ -79,18 +79,15 @@ def bucket_name(starts: Sequence[int], k: int) -> str:
 
 
 def count_words(lines: Iterable[Sentence]) -> Counter[str]:
-    """How often each word stands in a text."""
-    found: Counter[str] = Counter()
-    for words in lines:
-        found.update(words)
-    return found
+    """The counts of the words of a text."""
+    return Counter(word for words in lines for word in words)
 
 
 @dataclass(frozen=True)
 class Salient:
-    """An n-gram, and how often each system's hypotheses match it in a reference, runs averaged.
+    """An n-gram, and how often each system's hypotheses match it in a reference, as a mean over runs.
 
-    `share` is (a + 1) / (a + b + 2): a's share of the matches, one more given to each.
+    `share` is (a + 1) / (a + b + 2): a's share of the matches, smoothed by one for each.
     """
 
     gram: Gram
@@ -99,30 +96,22 @@ class Salient:
 
     @property
     def share(self) -> float:
-        """Above 1/2 where a matches it more often."""
+        """More than 1/2 where a matches it more often."""
         return (self.a + 1) / (self.a + self.b + 2)
 
 
 def matches(runs: Sequence[Sequence[Sentence]], references: Sequence[Sentence], orders: int) -> Mapping[Gram, float]:
     """How often each n-gram, n up to `orders`, is matched, per run."""
-    found: Counter[Gram] = Counter()
-    for n, (hypothesis, reference) in _with_orders(runs, references, orders):
-        for gram, count in (grams(hypothesis, n) & grams(reference, n)).items():
-            found[gram] += count
-    return {gram: count / len(runs) for gram, count in found.items()}
-
-
-def _with_orders(
-    runs: Sequence[Sequence[Sentence]], references: Sequence[Sentence], orders: int
-) -> Iterator[tuple[int, tuple[Sentence, Sentence]]]:
+    counts: Counter[Gram] = Counter()
     for run in runs:
-        for pair in zip(run, references, strict=True):
+        for hypothesis, reference in zip(run, references, strict=True):
             for n in range(1, orders + 1):
-                yield n, pair
+                counts.update(grams(hypothesis, n) & grams(reference, n))
+    return {gram: count / len(runs) for gram, count in counts.items()}
 
 
 def salient(a: Mapping[Gram, float], b: Mapping[Gram, float], most: int) -> tuple[list[Salient], list[Salient]]:
-    """The n-grams that a has most over b by `share`, and those that b has most over a; of equal ones the longer first."""
+    """The n-grams that a matches more than b, and those that b matches more than a, by `share`; of equal ones the longer first."""
     every = [Salient(gram, a.get(gram, 0.0), b.get(gram, 0.0)) for gram in {**a, **b}]
     ours = sorted((s for s in every if s.a > s.b), key=lambda s: (-s.share, -len(s.gram), s.gram))
     theirs = sorted((s for s in every if s.b > s.a), key=lambda s: (s.share, -len(s.gram), s.gram))

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from matplotlib.artist import Artist
     from matplotlib.axes import Axes
     from matplotlib.axis import Axis
-    from matplotlib.figure import Figure
+    from matplotlib.figure import Figure, SubFigure
     from matplotlib.text import Text
     from matplotlib.transforms import Bbox
 
@@ -56,7 +56,7 @@ def drawn(figure: "Figure", kind: str) -> bytes:
     return body.getvalue()
 
 
-def width_of(figure: "Figure", text: str, size: float, family: str | None = None) -> float:
+def width_of(figure: "Figure | SubFigure", text: str, size: float, family: str | None = None) -> float:
     """The width of the widest line of a text."""
     from matplotlib.font_manager import FontProperties
 
@@ -65,7 +65,7 @@ def width_of(figure: "Figure", text: str, size: float, family: str | None = None
     return float(max(renderer.get_text_width_height_descent(line, font, False)[0] for line in lines) / figure.dpi)
 
 
-def _renderer(figure: "Figure") -> Any:
+def _renderer(figure: "Figure | SubFigure") -> Any:
     """The renderer of the canvas; matplotlib leaves it untyped."""
     canvas: Any = figure.canvas
     return canvas.get_renderer()

@@ -82,7 +82,7 @@ class DotSourceAttention(SourceAttention):
         super().__init__(args, site, parts)
         key, value = widths(args)
         query, context = (args.width, args.width) if args.project == "all" else (key, value)
-        self.q = nn.Identity() if args.project == "none" else Projection(site.width, query, bias=args.bias)
+        self.q: nn.Module = nn.Identity() if args.project == "none" else Projection(site.width, query, bias=args.bias)
         self.k = Projection(key, args.width, bias=args.bias) if args.project == "all" else nn.Identity()
         self.v = Projection(value, args.width, bias=args.bias) if args.project == "all" else nn.Identity()
         self.out = Projection(context, args.width, bias=args.bias) if args.out else nn.Identity()

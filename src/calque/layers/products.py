@@ -184,7 +184,8 @@ class _Turn(torch.autograd.Function):
         ctx.set_materialize_grads(False)
         ctx.save_for_backward(x, weight)
         ctx.terms = terms
-        y = x.new_empty(*x.shape[:-1], len(weight))  # written into, so that it is no view, which nobody may change in place
+        # Written into, not a view: nobody may change a view in place that comes from here.
+        y = x.new_empty(*x.shape[:-1], len(weight))
         rows, out = x.flatten(0, -2), y.view(-1, len(weight))
         if bias is None:
             torch.mm(rows, weight.t(), out=out)

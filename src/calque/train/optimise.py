@@ -159,7 +159,8 @@ class Updater:
         torch._fused_adamw_(
             [weights],
             [gradient],
-            *([mean] for mean in means),
+            [means[0]],
+            [means[1]],
             [],
             [step],
             lr=lr,
@@ -178,7 +179,7 @@ def _pieces(tensors: list[Tensor]) -> Iterator[tuple[Tensor, ...]]:
     if tensors[0].device.type != "cpu" or tensors[0].numel() <= PIECE:
         yield tuple(tensors)
         return
-    yield from zip(*(tensor.view(-1).split(PIECE) for tensor in tensors), strict=True)
+    yield from zip(*(torch.split(tensor.view(-1), PIECE) for tensor in tensors), strict=True)
 
 
 def _norm(gradients: list[Tensor]) -> float:

@@ -1,11 +1,11 @@
-"""The Python API: check and build a text, load a run, translate, score."""
+"""The Python API: check and build a definition, load a run, translate, score."""
 
 import warnings
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from itertools import zip_longest
 from pathlib import Path
-from typing import Any, overload
+from typing import cast, overload
 
 import numpy as np
 import torch
@@ -37,7 +37,7 @@ from calque.workflow.plugins import registry_of_run
 
 
 def check(text: str) -> CheckedDefinition:
-    """The checked tree of a definition. Raises `CalqueError` with all faults together."""
+    """The checked tree of a definition. Raises `CalqueError` with all errors together."""
     return check_text(Text("text", text.removeprefix(MARK)), builtin())
 
 
@@ -71,16 +71,18 @@ class Run:
     def translate(self, lines: str, prefixes: Prefix | None = None) -> str: ...  # type: ignore[overload-overlap]  # a string is a sequence of strings too
     @overload
     def translate(self, lines: Iterable[str], prefixes: Iterable[Prefix] | None = None) -> list[str]: ...
-    def translate(self, lines: str | Iterable[str], prefixes: Any = None) -> str | list[str]:
+    def translate(
+        self, lines: str | Iterable[str], prefixes: Prefix | Iterable[Prefix] | None = None
+    ) -> str | list[str]:
         """The best translation of each sentence; of one string, which is one sentence, its best translation.
 
-        Each translation begins with its prefix, if given, as text or ids: one for one sentence, else as many as sentences.
+        `prefixes`, text or ids, are the beginnings of the translations: one for one sentence, else as many as sentences.
 
         Sentences are read as the command line reads lines: without a byte order mark before the first and without line ends;
         NUL and lone surrogates become U+FFFD, with a warning (D121). Raises TypeError where a sentence is not a string, ValueError
         where there are not as many prefixes as sentences.
         """
-        best = [some[0].text for some in self._candidates(lines, 1, prefixes)]
+        best = [translations[0].text for translations in self._candidates(lines, 1, prefixes)]
         return best[0] if isinstance(lines, str) else best
 
     @overload
@@ -92,14 +94,14 @@ class Run:
         self, lines: Iterable[str], n_best: int = 1, prefixes: Iterable[Prefix] | None = None
     ) -> list[list[Translation]]: ...
     def candidates(
-        self, lines: str | Iterable[str], n_best: int = 1, prefixes: Any = None
+        self, lines: str | Iterable[str], n_best: int = 1, prefixes: Prefix | Iterable[Prefix] | None = None
     ) -> list[Translation] | list[list[Translation]]:
         """The `n_best` translations of each sentence with their scores, the best first; with `sample`, as many samples.
 
         Of one string, which is one sentence, the list of its translations. Sentences and prefixes are as in `translate`.
         """
-        found = self._candidates(lines, n_best, prefixes)
-        return found[0] if isinstance(lines, str) else found
+        translations = self._candidates(lines, n_best, prefixes)
+        return translations[0] if isinstance(lines, str) else translations
 
     @overload
     def score(self, pairs: tuple[str, str]) -> float: ...
@@ -108,22 +110,22 @@ class Run:
     def score(self, pairs: tuple[str, str] | Iterable[tuple[str, str]]) -> float | list[float]:
         """The score of given translations, normalised as the search does it; of one pair (source, target), its score.
 
-        The target is cut into subwords anew, so a translation whose text can be cut in several ways may score differently
-        from the cut that the search found. Raises TypeError for what is no pair of strings.
+        The target text is cut into subwords. A translation that the search wrote with another cut may have another score there.
+        Raises TypeError where an element is no pair of strings.
         """
         here = self.loaded
         settings = SearchSettings(
             normalise=here.decode.normalise, alpha=here.decode.alpha, word_penalty=here.decode.word_penalty
         )
         one = _is_pair(pairs)
-        found = self._forced(_pairs([pairs] if one else pairs))
-        scores: list[float] = score_of(settings, found.logp, found.tokens).tolist()
+        forced = self._forced(_pairs([pairs] if one else pairs))
+        scores: list[float] = score_of(settings, forced.logp, forced.tokens).tolist()
         return scores[0] if one else scores
 
     def cross_entropies(self, versions: Mapping[str, str | Iterable[str]]) -> list[list[float]]:
         """The mean cross-entropy per token, end symbol included, in nats, of several translations of each source.
 
-        One string is one translation. Faster than `score` of each: what translations of a source share is computed once.
+        One string is one translation. This is faster than `score`: common parts of the translations of a source are computed once.
         """
         here, sources = self.loaded, _sentences(versions, "sources")
         texts = [_sentences([some] if isinstance(some, str) else some, "targets") for some in versions.values()]
@@ -137,13 +139,15 @@ class Run:
             each = score_versions(here.model, read, targets, here.source_end, here.decode.batch_tokens)
         return [(-one.logp / one.tokens).tolist() for one in each]
 
-    def _candidates(self, lines: str | Iterable[str], n_best: int, prefixes: Any) -> list[list[Translation]]:
+    def _candidates(
+        self, lines: str | Iterable[str], n_best: int, prefixes: Prefix | Iterable[Prefix] | None
+    ) -> list[list[Translation]]:
         sentences = _sentences([lines] if isinstance(lines, str) else lines, "lines")
         asked: Sequence[InputLine] = sentences
         if prefixes is not None:
             if isinstance(prefixes, str) and not isinstance(lines, str):
                 raise TypeError("expected a prefix for each of the sentences, found one string")
-            every = [prefixes] if isinstance(lines, str) else list(prefixes)
+            every = cast("list[Prefix]", [prefixes] if isinstance(lines, str) else list(prefixes))
             if len(every) != len(sentences):
                 raise ValueError(f"expected as many prefixes as sentences: {len(every)} and {len(sentences)}")
             asked = list(zip(sentences, map(_prefix, every), strict=True))
@@ -232,7 +236,7 @@ def open_loaded(
     overrides: Sequence[str | KeyEntry],
     scores: bool,
 ) -> Translator:
-    """What `load` makes ready. For worker processes, which receive the name of this function and its arguments."""
+    """The model that `load` loads. For worker processes, which receive the name of this function and its arguments."""
     run = load(folders, combine=combine, select=select, dictionary=dictionary, overrides=overrides)
     return replace(run.loaded, scores=scores)
 
@@ -245,7 +249,7 @@ def _load(path: Path, overrides: Sequence[KeyEntry]) -> Run:
 
 
 def _check_vocabularies(first: Path, one: Codec, other: Path, its: Codec) -> None:
-    """X415 where ids do not mean the same."""
+    """Raises X415 where an id stands for different tokens."""
     if one is not its:
         pairs = zip_longest(one.tokens(range(one.size)), its.tokens(range(its.size)), fillvalue="nothing")
         for number, (a, b) in enumerate(pairs):
@@ -269,12 +273,12 @@ def _is_pair(given: object) -> bool:
     return isinstance(given, tuple) and len(given) == 2 and all(isinstance(side, str) for side in given)
 
 
-def _pairs(pairs: Iterable[Any]) -> tuple[list[str], list[str]]:
-    """The sentences of both sides. Raises TypeError for what is no pair of strings."""
+def _pairs(pairs: Iterable[object]) -> tuple[list[str], list[str]]:
+    """The sentences of both sides. Raises TypeError where an element is no pair of strings."""
     sources, targets = [], []
     for number, pair in enumerate(pairs, 1):
         if isinstance(pair, str) or not isinstance(pair, Sequence) or len(pair) != 2:
-            # A string of two characters would pass for a pair of sentences.
+            # A string of two characters has the length of a pair.
             raise TypeError(f"expected pairs of source and target, found {pair!r} as number {number}")
         sources.append(pair[0])
         targets.append(pair[1])
@@ -289,5 +293,5 @@ def _prefix(prefix: Prefix) -> Prefix:
     return prefix
 
 
-def _warn(found: Diagnostic) -> None:
-    warnings.warn(render(found), stacklevel=4)
+def _warn(warning: Diagnostic) -> None:
+    warnings.warn(render(warning), stacklevel=4)

@@ -1,4 +1,4 @@
-"""What the commands about a definition take: a file, an architecture of the zoo, an experiment file or a run folder."""
+"""The arguments of commands about a definition: a file, an architecture of the zoo, an experiment file or a run folder."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -13,7 +13,7 @@ from calque.ground.diagnostics import CalqueError, Diagnostic, Place, Text, erro
 
 @dataclass(frozen=True)
 class DefinitionSubject:
-    """A definition and the layers that it may name. `experiment` is the one that it belongs to, if it belongs to one."""
+    """A definition and the layers that it may name. `experiment` is the one that it belongs to, if there is one."""
 
     text: Text
     library: Any
@@ -22,9 +22,9 @@ class DefinitionSubject:
 
 
 def definition(experiment: Experiment) -> Text:
-    """The architecture's text: of the file or the architecture of the zoo that the experiment names, or its own.
+    """The definition of an experiment: its own text, a file or an architecture of the zoo.
 
-    Raises X220 for an unknown name that begins like those of the zoo, X402 or X403 for a file that cannot be read.
+    Raises X220 for an unknown name that begins with a paper of the zoo, X402 or X403 for a file that cannot be read.
     """
     if experiment.model.file:
         return zoo.find(experiment.model.file)
@@ -32,9 +32,9 @@ def definition(experiment: Experiment) -> Text:
 
 
 def subject(name: str, overrides: Sequence[str]) -> DefinitionSubject:
-    """What `name` names. Layers are declarations without torch, unless an experiment has plugins.
+    """The definition with this name. Layers are declarations without torch, unless an experiment has plugins.
 
-    Raises what `load` and `definition` raise, X112 where there is nothing of that name, X113 for a folder that is no run.
+    Raises what `load` and `definition` raise, X112 for an unknown name, X113 for a folder that is no run.
     """
     from calque.layers.declared import declared
 
@@ -68,7 +68,7 @@ def missing(path: Path) -> CalqueError:
 
 
 def _nearest(path: Path) -> str | None:
-    """What may have been meant: a folder or a file beside it, a run, an architecture."""
+    """A similar name: a folder or a file beside it, a run, an architecture."""
     if (Path("runs") / path).is_dir():
         return str(Path("runs") / path)
     try:
@@ -82,7 +82,7 @@ def _nearest(path: Path) -> str | None:
 
 
 def missing_files(experiment: Experiment) -> list[Diagnostic]:
-    """D101 for every file of the corpus that is not there."""
+    """D101 for every missing file of the corpus."""
     data = experiment.data
     files = dict.fromkeys((*data.train, *data.valid, *data.valid_more, *data.test, data.codes))
     return [

@@ -19,15 +19,15 @@ PLUGIN = "calque_plugin."
 
 
 def load_plugin(name: str) -> ModuleType:
-    """A module of layers: a file ending in .py, or an importable name.
+    """A module of layers: a file whose name ends in .py, or an importable name.
 
-    Raises X401 where it cannot be imported, X411 where one of its layers has a name that the language has taken.
+    Raises X401 where it cannot be imported, X411 where one of its layers has a name that the language already uses.
     """
     try:
         module = _from_file(name) if name.endswith(".py") else importlib.import_module(name)
     except CalqueError:
         raise
-    except (Exception, SystemExit) as e:  # whatever a person's module does when it is run
+    except (Exception, SystemExit) as e:  # a module can raise anything
         raise error("X401", Place(name), reason=f"{type(e).__name__}: {e}") from None
     _check_layers(module, name, {*builtin(), REPEAT.name, *SETTINGS, *(s.name for s in prelude())})
     return module
@@ -46,7 +46,7 @@ def _from_file(name: str) -> ModuleType:
 
 def _check_layers(module: ModuleType, file: str, taken: set[str]) -> None:
     for layer in layers_in(module):
-        if layer.name in taken and builtin().get(layer.name) is not layer:  # a module of the library may be named
+        if layer.name in taken and builtin().get(layer.name) is not layer:  # a plugin may be a module of the library
             raise error("X411", Place(file), name=layer.name)
         try:
             layer.signature()

@@ -1,11 +1,10 @@
 """A training repeated as it happened: `calque train RUN --out NEW`.
 
-Each phase is trained with its own experiment and ends after the update after which the first training went over to the next;
-validations happen after the same updates. What the first training decided by time, by a signal or by the limits of one call is
-decided by its record. With the same processor, threads and version of torch the weights are the same bit for bit.
+Each phase has its own experiment and ends at the same update as in the first training; validations happen after the same updates.
+The record replaces all decisions that the first training made by time, by a signal or by the limits of one call. With the same
+processor, threads and version of torch the weights are the same bit for bit.
 """
 
-import json
 import shutil
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -15,6 +14,7 @@ from typing import Any
 from calque.data.compiled import corpus_digest, link_corpus
 from calque.data.corpus import INDEX, open_corpus
 from calque.ground.diagnostics import CalqueError, Place, error
+from calque.ground.json_lines import json_lines
 from calque.run.folder import CORPUS, LOG, MODEL, sole_training
 from calque.run.tensors import read_about, writing
 from calque.train.call import ReplayPlan, TrainingCall
@@ -31,19 +31,19 @@ Tell = Callable[[str], None]
 
 @dataclass(frozen=True)
 class Record:
-    """What a run folder says of its training."""
+    """The record of a training in its run folder."""
 
     run: Path
     phases: list[Phase]
     validations: dict[int, frozenset[int]]
-    """By phase. One that a signal prevented is made up for in the next phase, under its settings."""
+    """The updates of validations, by phase. A validation that a signal prevented happens in the next phase, with its settings."""
     machines: list[dict[str, Any]]
-    """Of each call, what decides how sums are rounded."""
+    """The conditions of each call that decide how sums are rounded."""
     end: int | None
     """The last update of a finished training."""
     limit: str
     reached: int
-    """The last update that is recorded."""
+    """The last recorded update."""
     corpus: str
     """The digest of its corpus."""
     parent: dict[str, Any]
@@ -55,9 +55,9 @@ def read_record(run: Path) -> Record:
     if not phases:
         raise error("K205", Place(str(run)), reason="it was trained by a version that recorded no phases", run=run)
     if unknown := next((p for p in phases if not p.known), None):
-        reason = f"what held before update {phases[phases.index(unknown) + 1].update} was not recorded"
+        reason = f"the settings before update {phases[phases.index(unknown) + 1].update} were not recorded"
         raise error("K205", Place(str(run)), reason=reason, run=run)
-    state, model = _about(run)
+    state, model = _about(lambda: newest_state(run)), _about(lambda: read_about(run / MODEL))
     lines = _log(run)
     validations = _validations(lines)
     figures: dict[str, Any] = model.get("figures", {})
@@ -80,51 +80,36 @@ def read_record(run: Path) -> Record:
 
 
 def _validations(lines: list[dict[str, Any]]) -> dict[int, frozenset[int]]:
-    found: dict[int, frozenset[int]] = {}
+    validations: dict[int, frozenset[int]] = {}
     phase = 1
     for line in lines:
         if line.get("kind") == "start":
             phase = line["phase"]
         elif line.get("kind") == "valid" and "set" not in line:
-            found[phase] = found.get(phase, frozenset()) | {line["update"]}
-    return found
+            validations[phase] = validations.get(phase, frozenset()) | {line["update"]}
+    return validations
 
 
-def _about(run: Path) -> tuple[dict[str, Any], dict[str, Any]]:
-    """What the newest state and the model say of themselves; a finished run may have lost its state."""
-    found: list[dict[str, Any]] = []
-    reads: list[Callable[[], dict[str, Any]]] = [lambda: newest_state(run), lambda: read_about(run / MODEL)]
-    for read in reads:
-        try:
-            found.append(read())
-        except CalqueError:
-            found.append({})
-    return found[0], found[1]
+def _about(read: Callable[[], dict[str, Any]]) -> dict[str, Any]:
+    """The description in a state or model file; empty where it cannot be read. A finished run may have no state."""
+    try:
+        return read()
+    except CalqueError:
+        return {}
 
 
 def _log(run: Path) -> list[dict[str, Any]]:
-    try:
-        text = (run / LOG).read_text(encoding="utf-8", errors="replace")
-    except OSError:
-        return []
-    found = []
-    for line in text.split("\n"):
-        try:
-            values = json.loads(line)
-        except ValueError:  # torn, or empty
-            continue
-        if isinstance(values, dict) and isinstance(values.get("update"), int):
-            found.append(values)
-    return found
+    """The lines of a run's log that name an update."""
+    return [line for line in json_lines(run / LOG) if isinstance(line.get("update"), int)]
 
 
 def repeat(
     run: Path, folder: Path, watcher: Watcher, tell: Tell, restart: bool = False
 ) -> FinishedTraining | StoppedTraining:
-    """Repeats in `folder` the training of `run`; continues a repetition that was stopped there.
+    """Repeats the training of `run` in `folder`; resumes a repetition that was stopped there.
 
-    An unfinished run is repeated up to its last recorded update, and then trained as its last experiment says. Raises K205
-    where the record of `run` does not suffice, K206 where `folder` holds something else, and what `run_training` raises.
+    An unfinished run is repeated up to its last recorded update, and then trained by its last experiment. Raises K205 where the
+    record of `run` is not enough, K206 where `folder` holds something else, and what `run_training` raises.
     """
     record = read_record(run)
     _check_parent(record)
@@ -153,7 +138,7 @@ def repeat(
 
 
 def _repeated(record: Record, folder: Path) -> int:
-    """How many phases `folder` has begun to repeat. Raises K206 where it holds something else."""
+    """The number of phases that `folder` has begun to repeat. Raises K206 where it holds something else."""
     state, done = newest_state(folder), phases_of(folder)
     same = all(
         a.update == b.update and not changes(a.experiment, b.experiment)
@@ -165,7 +150,7 @@ def _repeated(record: Record, folder: Path) -> int:
 
 
 def _forget_corpus(data: Path) -> None:
-    """Makes room for the corpus of another run; that of the one that was moved aside went with it."""
+    """Removes the corpus, to make room for that of the repeated run."""
     with writing(data):
         if data.is_symlink():
             data.unlink()
@@ -174,20 +159,20 @@ def _forget_corpus(data: Path) -> None:
 
 
 def _check_parent(record: Record) -> None:
-    """Raises K205 where the parent that the run started from is not there as it was."""
+    """Raises K205 where the run's parent is gone or has changed."""
     path = record.phases[0].experiment.model.parent
     if not path:
         return
     try:
-        found = named(Path(path))["sha256"]
+        weights = named(Path(path))["sha256"]
     except CalqueError:
         raise error("K205", Place(str(record.run)), reason=f"its parent {path} is gone", run=record.run) from None
-    if found != record.parent.get("sha256"):
+    if weights != record.parent.get("sha256"):
         raise error("K205", Place(str(record.run)), reason=f"its parent {path} was trained again", run=record.run)
 
 
 def _take_corpus(record: Record, folder: Path) -> None:
-    """Gives `folder` the compiled corpus of the run. Raises K205 where that is gone and the text is another now."""
+    """Links the compiled corpus of the run into `folder`. Raises K205 where that is gone and the text has changed."""
     source = record.run / CORPUS
     if (source / INDEX).is_file():
         with writing(folder):
@@ -200,7 +185,7 @@ def _take_corpus(record: Record, folder: Path) -> None:
 
 
 def _compare(record: Record, folder: Path, tell: Tell) -> None:
-    """Tells whether the repetition gave the same weights, and where it did not what may be why."""
+    """Reports whether the repetition gave the same weights and, if not, the possible reasons."""
     try:
         before, now = (read_about(one / MODEL) for one in (record.run, folder))
     except CalqueError:
@@ -212,6 +197,6 @@ def _compare(record: Record, folder: Path, tell: Tell) -> None:
         return
     keys = ("device", "threads", "processor", "torch")
     here = [v for v in _log(folder) if v.get("kind") == "start"][-1]
-    unlike = {k: sorted({str(m.get(k)) for m in record.machines} - {str(here.get(k))}) for k in keys}
-    why = "; ".join(f"{k} {', '.join(values)} there, {here.get(k)} here" for k, values in unlike.items() if values)
-    tell(f"the weights are not bit for bit those of {record.run}: {why or 'the record tells no difference'}")
+    others = {k: sorted({str(m.get(k)) for m in record.machines} - {str(here.get(k))}) for k in keys}
+    why = "; ".join(f"{k} {', '.join(values)} there, {here.get(k)} here" for k, values in others.items() if values)
+    tell(f"the weights are not bit for bit those of {record.run}: {why or 'the record shows no difference'}")

@@ -36,11 +36,11 @@ def run_training(
     own: bool = False,
     restart: bool = False,
 ) -> FinishedTraining | StoppedTraining:
-    """Checks the definition, prepares the corpus and trains, all into `folder`; continues the run that it holds.
+    """Checks the definition, prepares the corpus and trains, all into `folder`; resumes the run that it holds.
 
-    `own`: the experiment is that of the run folder itself, whose compiled corpus is used even where its text changed or is gone.
-    `restart`: what the folder holds is moved aside first, and nothing is continued. Raises what `check`, `prepare` and `train`
-    raise; nothing in the folder is touched before K201 to K204.
+    `own`: the experiment is that of the run folder itself; its compiled corpus is used even where the text has changed or is gone.
+    `restart`: moves the contents of the folder aside and starts anew. Raises what `check`, `prepare` and `train` raise; K201 to
+    K204 are raised before anything in the folder changes.
     """
     say = tell or (lambda line: None)
     registry = registry_of(experiment.model)
@@ -55,7 +55,7 @@ def run_training(
         if restart:
             move_aside(folder, say)
         prepared = _corpus(experiment.data, folder, state, given, own, say)
-    # A run folder is used from other folders than the one it was started in.
+    # The run may be used from another working directory.
     plugins = tuple(str(Path(name).resolve()) if name.endswith(".py") else name for name in experiment.model.plugins)
     model = replace(experiment.model, file="", text=checked.text, dialect="calque", plugins=plugins)
     resolved = replace(experiment, model=model)
@@ -68,7 +68,7 @@ def run_training(
 def _with_parent(
     experiment: Experiment, folder: Path, state: Mapping[str, Any], say: Callable[[str], None]
 ) -> tuple[Experiment, GivenCodecs | None]:
-    """The experiment, and the codecs that it takes over: of its parent or, where it has begun, of the run itself."""
+    """The experiment, and the codecs that it takes over: from its parent or, once it has begun, from the run itself."""
     before = load(folder / EXPERIMENT) if state and (folder / EXPERIMENT).is_file() else None
     if before is not None:
         refuse_another_parent(folder, state, before.model.parent, experiment.model.parent)
@@ -99,9 +99,9 @@ def _corpus(
     own: bool,
     say: Callable[[str], None],
 ) -> PreparedCorpus:
-    """The corpus of a run: compiled from its text, or compiled before where the run is its own experiment or text is gone.
+    """The corpus of a run, compiled from its text. With `own`, or where the text is gone, the one compiled before.
 
-    Raises K201 before anything that is compiled is replaced.
+    Raises K201 before it replaces a compiled corpus.
     """
     digest = corpus_digest(data, Path(), given)
     if own or digest is None:
@@ -113,9 +113,9 @@ def _corpus(
             held = None
         if held is not None:
             if digest is None:
-                say(f"the text of the corpus is not where it was; {folder / CORPUS} holds it compiled")
+                say(f"the text of the corpus is gone; the compiled one in {folder / CORPUS} is used")
             elif digest != held.digest:
-                say(f"the text of the corpus has changed; {folder / CORPUS} holds it compiled as it was")
+                say(f"the text of the corpus has changed; the compiled one in {folder / CORPUS} is used")
             return held
     if digest is not None:
         refuse_another(folder, state, {"corpus": digest})
@@ -125,7 +125,7 @@ def _corpus(
 def prepare_corpus(
     data: DataSettings, folder: Path, tell: Callable[[str], None] | None = None, parent: str = ""
 ) -> PreparedCorpus:
-    """The run's corpus, compiled below its folder. Raises K201 where the folder holds a run with another corpus, which stays.
+    """Compiles the corpus of a run below its folder. Raises K201 where the folder holds a run with another corpus.
 
     `parent`: the run whose codecs it takes over, unless [data] asks for its own.
     """
@@ -138,7 +138,7 @@ def prepare_corpus(
 
 
 def _corpus_held(folder: Path) -> Mapping[str, Any]:
-    """The identity of the corpus that a run folder was trained on; empty where nothing was."""
+    """The identity of the corpus that the run in a folder was trained on; empty where there is no run."""
     try:
         return newest_state(folder)
     except CalqueError:  # no state, or a damaged one

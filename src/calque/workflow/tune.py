@@ -3,16 +3,17 @@
 import hashlib
 import itertools
 import json
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
-from typing import Any
+from typing import TypedDict, cast
 
-from calque.decode.translate import Translator, translate_lines
+from calque.decode.translate import Translation, Translator, translate_lines
 from calque.decode.unknown import replace_unknown
 from calque.evaluate import bleu
 from calque.experiment import load
 from calque.ground.files import write_whole
+from calque.ground.json_lines import json_lines
 from calque.run.folder import EXPERIMENT, MODEL
 from calque.run.tensors import read_about, writing
 from calque.train.phases import write_run_experiment
@@ -20,12 +21,12 @@ from calque.workflow.api import Run
 from calque.workflow.validation import tokenisation
 
 JOURNAL = "tune.jsonl"
-"""What has been tried, in the run folder."""
+"""The finished trials, in the run folder."""
 
 
 @dataclass(frozen=True)
 class Grid:
-    """What to try; the values of Gehring 2017. Offsets concern runs that replace unknown words; others try their own."""
+    """The values to try, those of Gehring 2017. Offsets matter to runs that replace unknown words; others keep their own."""
 
     beam: tuple[int, ...] = (5, 10)
     word_penalty: tuple[float, ...] = (0.0, -0.5, -1.0, -1.5)
@@ -34,7 +35,7 @@ class Grid:
 
 @dataclass(frozen=True)
 class Trial:
-    """Keys of [decode], and the BLEU of the development set under them."""
+    """Keys of [decode], and the BLEU of the development set with them."""
 
     beam: int
     word_penalty: float
@@ -42,8 +43,18 @@ class Trial:
     bleu: float
 
 
+class JournalEntry(TypedDict):
+    """A finished trial. `about` is a hash of everything else that its BLEU depends on."""
+
+    about: str
+    beam: int
+    word_penalty: float
+    align_offset: int
+    bleu: float
+
+
 def searches(grid: Grid) -> int:
-    """How often a development set is translated, at most: once for each beam and penalty."""
+    """How often the development set is translated at most: once for each beam and penalty."""
     return len(grid.beam) * len(grid.word_penalty)
 
 
@@ -55,38 +66,52 @@ def tune(
     grid: Grid = Grid(),
     progress: Callable[[int], None] = lambda lines: None,
 ) -> Iterator[Trial]:
-    """Every trial of the grid, in its order, as it is finished; what the run's journal holds is not done again.
+    """Every trial of the grid, in its order, as soon as it is finished; the trials in the run's journal are not repeated.
 
-    The journal knows a trial by the model, the text, the dictionary and the other settings. The text is translated once for each
-    beam and penalty: an offset only changes what replaces unknown words. `progress` is called with numbers of lines, which sum to
-    `searches` times the text.
+    The journal identifies a trial by the model, the text, the dictionary and the other settings. The text is translated once for
+    each beam and penalty, since an offset changes the replacements of unknown words alone. `progress` is called with numbers of
+    lines, whose sum is `searches` times the text.
     """
     loaded = replace(run.loaded, decode=replace(run.loaded.decode, sample=False), scores=False)
-    replacing = loaded.decode.replace_unknown
-    offsets = grid.align_offset if replacing else (loaded.decode.align_offset,)
-    about = _about(folder, loaded, sources, references)
+    offsets = grid.align_offset if loaded.decode.replace_unknown else (loaded.decode.align_offset,)
+    about, tokenize = _about(folder, loaded, sources, references), tokenisation(run.experiment.data)
     journal = folder / JOURNAL
-    held = _held(journal)
+    entries = _read(journal)
     for beam, penalty in itertools.product(grid.beam, grid.word_penalty):
-        base = replace(loaded.decode, beam=beam, word_penalty=penalty, replace_unknown=False)
-        found = None
+        searched = replace(loaded, decode=replace(loaded.decode, beam=beam, word_penalty=penalty))
+        translations = None
         for offset in offsets:
-            keys = {"about": about, "beam": beam, "word_penalty": penalty, "align_offset": offset}
-            score = next((one["bleu"] for one in held if {**one, "bleu": 0} == {**keys, "bleu": 0}), None)
+            key = (about, beam, penalty, offset)
+            score = next((entry["bleu"] for entry in entries if _key(entry) == key), None)
             if score is None:
-                if found is None:
-                    _write(journal, held)  # so that a journal that cannot be written is reported before the work
-                    found = translate_lines(replace(loaded, decode=base), sources, progress=progress)
-                best = [each[:1] for each in found]
-                if replacing:
-                    best = replace_unknown(replace(loaded, decode=replace(base, align_offset=offset)), sources, best)
-                lines = [each[0].text for each in best]
-                score = bleu(lines, references, tokenize=tokenisation(run.experiment.data)).value
-                held.append({**keys, "bleu": score})
-                _write(journal, held)
+                if translations is None:
+                    _write(journal, entries)  # a journal that cannot be written is reported before the work
+                    translations = _translate(searched, sources, progress)
+                lines = _with_offset(searched, sources, translations, offset)
+                score = bleu(lines, references, tokenize=tokenize).value
+                entries.append(
+                    {"about": about, "beam": beam, "word_penalty": penalty, "align_offset": offset, "bleu": score}
+                )
+                _write(journal, entries)
             yield Trial(beam, penalty, offset, score)
-        if found is None:  # all of it was in the journal
+        if translations is None:  # the journal had all of them
             progress(len(sources))
+
+
+def _translate(loaded: Translator, sources: Sequence[str], progress: Callable[[int], None]) -> list[list[Translation]]:
+    """The best translation of each line, in which unknown words are left."""
+    searched = replace(loaded, decode=replace(loaded.decode, replace_unknown=False))
+    return [each[:1] for each in translate_lines(searched, sources, progress=progress)]
+
+
+def _with_offset(
+    loaded: Translator, sources: Sequence[str], translations: Sequence[Sequence[Translation]], offset: int
+) -> list[str]:
+    """The translations as text. Unknown words are replaced with this offset where the settings replace them."""
+    if loaded.decode.replace_unknown:
+        shifted = replace(loaded, decode=replace(loaded.decode, align_offset=offset, replace_unknown=False))
+        translations = replace_unknown(shifted, sources, translations)
+    return [each[0].text for each in translations]
 
 
 def best_of(trials: Sequence[Trial]) -> Trial:
@@ -95,7 +120,7 @@ def best_of(trials: Sequence[Trial]) -> Trial:
 
 
 def keep(folder: Path, trial: Trial) -> None:
-    """Writes the keys of a trial into the run's experiment, by which it translates from then on. Raises K301."""
+    """Writes the keys of a trial into the run's experiment; the run translates with them from now on. Raises K301."""
     file = folder / EXPERIMENT
     experiment = load(file)
     keys = {key: value for key, value in asdict(trial).items() if key != "bleu"}
@@ -104,32 +129,27 @@ def keep(folder: Path, trial: Trial) -> None:
 
 
 def _about(folder: Path, loaded: Translator, sources: Sequence[str], references: Sequence[str]) -> str:
+    """A hash of everything that a score depends on, besides the keys of a trial."""
     fixed = replace(loaded.decode, beam=1, word_penalty=0.0, align_offset=0)
-    words: Mapping[str, str] = loaded.dictionary
-    what: list[Any] = [
+    about = [
         read_about(folder / MODEL)["sha256"],
         asdict(fixed),
-        dict(words),
+        dict(loaded.dictionary),
         list(sources),
         list(references),
     ]
-    return hashlib.sha256(json.dumps(what, sort_keys=True).encode()).hexdigest()[:16]
+    return hashlib.sha256(json.dumps(about, sort_keys=True).encode()).hexdigest()[:16]
 
 
-def _write(journal: Path, held: Sequence[Mapping[str, Any]]) -> None:
+def _key(entry: JournalEntry) -> tuple[object, ...]:
+    return entry.get("about"), entry.get("beam"), entry.get("word_penalty"), entry.get("align_offset")
+
+
+def _write(journal: Path, entries: Sequence[JournalEntry]) -> None:
     with writing(journal):
-        write_whole(journal, "".join(json.dumps(one) + "\n" for one in held).encode())
+        write_whole(journal, "".join(json.dumps(entry) + "\n" for entry in entries).encode())
 
 
-def _held(journal: Path) -> list[dict[str, Any]]:
-    if not journal.is_file():
-        return []
-    found = []
-    for line in journal.read_text(encoding="utf-8", errors="replace").splitlines():
-        try:
-            one = json.loads(line)
-        except ValueError:  # damaged: that trial is done again
-            continue
-        if isinstance(one, dict) and isinstance(one.get("bleu"), float):
-            found.append(one)
-    return found
+def _read(journal: Path) -> list[JournalEntry]:
+    """The entries of a journal; a damaged line is left out, so that its trial is repeated."""
+    return [cast("JournalEntry", line) for line in json_lines(journal) if isinstance(line.get("bleu"), float)]

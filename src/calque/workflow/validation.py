@@ -1,4 +1,4 @@
-"""Translations at each validation of a training: for BLEU, and as samples to look at."""
+"""Translations at each validation of a training: for BLEU, and as samples for the reader."""
 
 from collections.abc import Callable, Sequence
 from dataclasses import replace
@@ -13,13 +13,13 @@ from calque.train.log import SampleTranslation, Translated
 SAMPLES = 2
 """Validation sentences whose translations are shown at each validation."""
 SAMPLED = 100
-"""Samples come from so many first sentences where none are translated for BLEU."""
+"""Without BLEU, samples come from so many first sentences."""
 GLANCE = (5, 20)
-"""Fewest and most words of a sample, where the text has such sentences."""
+"""A sample has so many words, fewest and most, where the text has such sentences."""
 
 
 def validation_translator(prepared: PreparedCorpus, experiment: Experiment) -> Callable[[Model], Translated]:
-    """Translates the first validation sentences greedily: for BLEU, where it is asked for, and for samples to look at."""
+    """Translates the first validation sentences greedily: for BLEU, where the experiment wants it, and for samples."""
     count = experiment.train.validate_bleu_sentences
     sources, references = (lines[: count or SAMPLED] for lines in prepared.lines("valid"))
     shown = samples_of(sources)
@@ -30,16 +30,16 @@ def validation_translator(prepared: PreparedCorpus, experiment: Experiment) -> C
 
     def translate(model: Model) -> Translated:
         loaded = Translator(model, *prepared.codecs, decode, experiment.data.source_end)
-        found = first_best(loaded, sources)
-        samples = tuple(SampleTranslation(sources[n], references[n], found[n]) for n in shown)
-        score = bleu(found, references, tokenize=tokenisation(experiment.data)).value if count else None
+        translations = first_best(loaded, sources)
+        samples = tuple(SampleTranslation(sources[n], references[n], translations[n]) for n in shown)
+        score = bleu(translations, references, tokenize=tokenisation(experiment.data)).value if count else None
         return Translated(score, samples)
 
     return translate
 
 
 def samples_of(sources: Sequence[str]) -> Sequence[int]:
-    """The numbers of the sentences to show: the first of a length that a person reads at a glance, else the first with words."""
+    """The numbers of the sentences to show: the first ones of a length in `GLANCE`, else the first ones with words."""
     words = [len(line.split()) for line in sources]
     fitting = [n for n, count in enumerate(words) if GLANCE[0] <= count <= GLANCE[1]]
     others = [n for n, count in enumerate(words) if count and n not in set(fitting)]
@@ -52,5 +52,5 @@ def first_best(loaded: Translator, lines: Sequence[str]) -> list[str]:
 
 
 def tokenisation(data: DataSettings) -> str:
-    """How BLEU cuts words: 13a on plain text, none on text that was tokenised before."""
+    """The tokenisation with which BLEU is computed: 13a for plain text, none for text that is tokenised already."""
     return "none" if data.subwords in ("codes", "words") else "13a"

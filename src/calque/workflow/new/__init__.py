@@ -1,4 +1,4 @@
-"""A first experiment for a corpus: sizes that suit its pairs, a schedule that suits the time, and the reasons for both."""
+"""A first experiment for a corpus: sizes that fit its pairs, a schedule that fits the time, and the reasons for both."""
 
 import shutil
 from collections.abc import Sequence
@@ -13,35 +13,35 @@ from calque.ground.diagnostics import CalqueError, Place, error
 from calque.ground.files import write_whole
 from calque.workflow.new.choices import Choice, CorpusFigures, choose, vocabulary
 from calque.workflow.new.holdout import hold_out
-from calque.workflow.new.pace import Assumed, MeasuredPace, text_of, weights
+from calque.workflow.new.pace import AssumedPace, MeasuredPace, text_of, weights
 from calque.workflow.new.proposal import Proposal, brief_toml
 from calque.workflow.new.survey import Survey, crossed, sample_of, survey
 
 __all__ = ["Proposal", "new_experiment"]
 
 BLEU_SENTENCES = 100
-"""Translated greedily at each validation."""
+"""So many sentences are translated greedily at each validation."""
 
 
 def new_experiment(
     folder: Path, train: Sequence[Path], valid: Sequence[Path], budget: float | None = None, measured: bool = True
 ) -> Proposal:
-    """Writes `experiment.toml` and `model.adl` into a new folder, for a budget of so many seconds if given.
+    """Writes `experiment.toml` and `model.adl` into a new folder, for a budget in seconds if one is given.
 
-    Without validation files one pair in twenty, 1,000 at most, is held out of training by its content; the two parts are
-    written beside the experiment. The pace of training is measured here, which takes some seconds, unless `measured` is false.
-    Raises X405 (the folder is not empty), X408 (it cannot be written; nothing is left of it), X413 (one pair alone), and what the
-    check of the corpora raises.
+    Without validation files one pair in twenty, at most 1,000, is held out of training, chosen by its content; both parts are
+    written beside the experiment. The pace of training is measured, which takes some seconds, unless `measured` is false. Raises
+    X405 (the folder is not empty), X408 (it cannot be written; it is removed), X413 (all pairs are the same), and what the check of
+    the corpora raises.
     """
     try:
         if folder.is_dir() and any(folder.iterdir()):
             raise error("X405", Place(str(folder)), name=folder)
-        found = survey(train[0], train[1])
-        warnings = list(found.warnings)
+        surveyed = survey(train[0], train[1])
+        warnings = list(surveyed.warnings)
         held = check_corpus(valid[0], valid[1]) if valid else None
         if held is not None:
             warnings += held.warnings
-            if (swapped := crossed(found.sample, valid)) is not None:
+            if (swapped := crossed(surveyed.sample, valid)) is not None:
                 warnings.append(swapped)
         folder.mkdir(parents=True, exist_ok=True)
     except OSError as e:
@@ -49,11 +49,11 @@ def new_experiment(
     try:
         held_out = held.pairs if held else 0
         if not valid:
-            train, valid, held_out = hold_out(folder, train, found.pairs)
-            pairs = found.pairs - held_out
-            found = replace(found, pairs=pairs, sample=sample_of(train, pairs))
-        found = replace(found, warnings=tuple(warnings))
-        return _propose(folder, (train, valid), held_out, found, budget, measured)
+            train, valid, held_out = hold_out(folder, train, surveyed.pairs)
+            pairs = surveyed.pairs - held_out
+            surveyed = replace(surveyed, pairs=pairs, sample=sample_of(train, pairs))
+        surveyed = replace(surveyed, warnings=tuple(warnings))
+        return _propose(folder, (train, valid), held_out, surveyed, budget, measured)
     except BaseException as e:
         shutil.rmtree(folder, ignore_errors=True)
         if isinstance(e, OSError):
@@ -65,17 +65,19 @@ def _propose(
     folder: Path,
     files: tuple[Sequence[Path], Sequence[Path]],
     held_out: int,
-    found: Survey,
+    surveyed: Survey,
     budget: float | None,
     measured: bool,
 ) -> Proposal:
-    entries, codec = _fitting(found.sample, vocabulary(found.pairs))
-    sentences = [[ids[: DataSettings().max_tokens] for ids in codec.encode(side)] for side in found.sample]
+    entries, codec = _fitting(surveyed.sample, vocabulary(surveyed.pairs))
+    sentences = [[ids[: DataSettings().max_tokens] for ids in codec.encode(side)] for side in surveyed.sample]
     both = [(source, target) for source, target in zip(*sentences, strict=True) if source and target]
     pairs = Pairs.of([source for source, _ in both], [target for _, target in both])
     length = float(pairs.target_lengths.mean()) + 1
-    corpus = CorpusFigures(found.pairs, found.pairs * length, held_out * length, min(held_out, BLEU_SENTENCES) * length)
-    pace = MeasuredPace(pairs, codec.size, TrainSettings(clip_norm=1.0)) if measured else Assumed(codec.size)
+    corpus = CorpusFigures(
+        surveyed.pairs, surveyed.pairs * length, held_out * length, min(held_out, BLEU_SENTENCES) * length
+    )
+    pace = MeasuredPace(pairs, codec.size, TrainSettings(clip_norm=1.0)) if measured else AssumedPace(codec.size)
     choice = choose(corpus, budget, pace)
     write_whole(folder / "model.adl", text_of(choice.size, choice.dropout).encode())
     experiment = Experiment(
@@ -87,20 +89,20 @@ def _propose(
         folder=folder,
         experiment=experiment,
         choice=choice,
-        counts=(found.pairs, held_out),
-        words=found.words,
+        counts=(surveyed.pairs, held_out),
+        words=surveyed.words,
         subwords=(float(pairs.source_lengths.mean()), float(pairs.target_lengths.mean())),
         weights=weights(choice.size, codec.size),
         budget=budget,
         measured=pace if isinstance(pace, MeasuredPace) else None,
-        warnings=found.warnings,
+        warnings=surveyed.warnings,
     )
     write_whole(folder / "experiment.toml", brief_toml(proposal).encode())
     return proposal
 
 
 def _schedule(corpus: CorpusFigures, choice: Choice) -> TrainSettings:
-    """A rate that falls in a straight line to zero at the end of the budget; the best checkpoint is the model."""
+    """A rate that falls linearly to zero at the end of the budget; the best checkpoint becomes the model."""
     updates = max(1, round(choice.passes * corpus.tokens / choice.batch))
     often = (
         {"validate_every_updates": 0, "validate_every_seconds": float(round(choice.seconds / choice.validations))}
@@ -125,7 +127,7 @@ def _schedule(corpus: CorpusFigures, choice: Choice) -> TrainSettings:
 
 
 def _rounded(value: float) -> int:
-    """To two digits."""
+    """The value to two digits."""
     return int(float(f"{value:.2g}"))
 
 
@@ -134,11 +136,11 @@ def _fitting(sample: tuple[list[str], list[str]], wanted: int) -> tuple[int, Cod
     try:
         return wanted, learn(DataSettings(vocabulary_size=wanted), *sample)[0]
     except CalqueError as fault:
-        (found,) = fault.diagnostics
-        bound = {"D201": "largest", "D205": "smallest"}.get(found.code)
+        (diagnostic,) = fault.diagnostics
+        bound = {"D201": "largest", "D205": "smallest"}.get(diagnostic.code)
         if bound is None:
             raise
-        fitting = int(str(found.fields[bound]))
+        fitting = int(str(diagnostic.fields[bound]))
         return fitting, learn(DataSettings(vocabulary_size=fitting), *sample)[0]
 
 

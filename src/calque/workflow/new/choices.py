@@ -1,4 +1,4 @@
-"""Which model and which schedule suit a corpus and a budget of time: rules, without a measurement of their own."""
+"""The rules by which a model and a schedule are chosen for a corpus and a budget of time."""
 
 import math
 from collections.abc import Callable
@@ -12,22 +12,24 @@ class Size:
     width: int
     blocks: int
     pairs: int
-    """The corpus, in pairs, from which it is proposed."""
+    """The smallest corpus, in pairs, for which it is proposed."""
     tokens: float
-    """The target tokens, repeated ones included, that a budget must have room for before it is proposed."""
+    """The smallest number of target tokens, repeated ones included, for which a budget must have room."""
     lr: float
 
     @property
     def heads(self) -> int:
+        """Attention heads of a width of 64, at least 4 of them."""
         return max(4, self.width // 64)
 
     @property
     def text(self) -> str:
+        """The size in words."""
         return f"{self.blocks} + {self.blocks} blocks of width {self.width}"
 
 
-# From small to large; the largest is the base model of Vaswani et al. (2017). The numbers of tokens are a judgement. For the second
-# size it rests on a training: 600 batches of Multi30k English-German, 0.55 million target tokens, gave BLEU 20.8 on test2016.
+# From small to large; the largest is the base model of Vaswani et al. (2017). The numbers of tokens are estimates; that of the
+# second is based on a training: 600 batches of Multi30k English-German, 0.55 million target tokens, gave BLEU 20.8 on test2016.
 SIZES = (
     Size(128, 2, 0, 0, 0.003),
     Size(256, 2, 0, 3e5, 0.002),
@@ -35,22 +37,22 @@ SIZES = (
     Size(512, 6, 400_000, 100e6, 0.0007),
 )
 VOCABULARIES = ((10_000, 2_000), (50_000, 4_000), (400_000, 8_000), (2_000_000, 16_000), (math.inf, 32_000))
-"""Entries for corpora of up to so many pairs."""
+"""(pairs, entries): the vocabulary for corpora of up to so many pairs."""
 PASSES = ((50_000, 30), (400_000, 20), (2_000_000, 10), (math.inf, 5))
-"""Passes over corpora of up to so many pairs, where no budget of time is given."""
+"""(pairs, passes): passes over corpora of up to so many pairs, where no budget of time is given."""
 MOST_PASSES = 100
-"""More passes over a text only teach it by heart."""
+"""With more passes a model only memorises the text."""
 UPDATES = 10_000
-"""A batch grows as long as the budget still has so many updates."""
+"""The batch is the largest with which the budget has so many updates."""
 BATCHES = (1024, 2048, 4096, 8192)
 TRAINING_SHARE = 0.9
-"""Of a budget of time; the rest is for compiling the corpus, validations and the end."""
+"""The share of a budget of time for training; the rest is for compiling the corpus, validations and the end."""
 VALIDATION_SHARE = 0.06
-"""Of the time of training, for validations; at least `VALIDATIONS[0]` of them are made."""
+"""The share of the training time for validations; there are at least `VALIDATIONS[0]`."""
 VALIDATIONS = 3, 20
-"""At least, and at most."""
+"""The smallest and the largest number of validations."""
 STEP = 4
-"""The tokens that training does in the time of one greedy step for one sentence, on a processor, 200 sentences together."""
+"""Tokens trained on in the time of one greedy step for one sentence, on a processor, with 200 sentences in a batch."""
 
 Pace = Callable[[Size, int], float]
 """Target tokens a second of a size, in batches of so many tokens."""
@@ -58,7 +60,7 @@ Pace = Callable[[Size, int], float]
 
 @dataclass(frozen=True)
 class CorpusFigures:
-    """What the rules read of a corpus."""
+    """The figures of a corpus that the rules need."""
 
     pairs: int
     tokens: float
@@ -66,17 +68,17 @@ class CorpusFigures:
     valid: float
     """Target tokens of the validation text."""
     translated: float
-    """Those of its sentences that each validation translates."""
+    """Target tokens of the sentences that each validation translates."""
 
     @property
     def validation(self) -> float:
-        """What a validation costs, in target tokens of training: one pass forward, and a search step for each word."""
+        """The cost of a validation, in target tokens of training: one forward pass, and a search step for each word."""
         return self.valid / 3 + STEP * self.translated
 
 
 @dataclass(frozen=True)
 class Choice:
-    """Sizes and limits of an experiment, and what follows from them."""
+    """Sizes and limits of an experiment, with the figures that follow from them."""
 
     size: Size
     batch: int
@@ -85,27 +87,28 @@ class Choice:
     passes: float
     """Over the corpus, at this pace."""
     seconds: float
-    """Of training, validations left out."""
+    """Of training, without validations."""
     timed: bool
-    """Ended by the clock, else after `passes`."""
+    """Whether the clock ends it; else it ends after `passes`."""
     validations: int
-    """As many as take a small share of the time."""
+    """The number of validations, which take a small share of the time."""
     larger: Size | None = None
-    """What a longer budget would have allowed."""
+    """The size that a longer budget would allow."""
 
     @property
     def dropout(self) -> float:
+        """More dropout for more passes over the corpus."""
         return 0.1 if self.passes <= 10 else 0.2 if self.passes <= 30 else 0.3
 
 
 def vocabulary(pairs: int) -> int:
-    """Entries of a vocabulary for a corpus, before what its text allows."""
+    """Entries of the vocabulary for a corpus of so many pairs; its text may allow fewer or need more."""
     wanted = next(entries for most, entries in VOCABULARIES if pairs <= most)
     return min(wanted, max(300, pairs // 2))
 
 
 def choose(corpus: CorpusFigures, budget: float | None, pace: Pace) -> Choice:
-    """The largest size that the corpus feeds and the budget, in seconds, trains; without a budget the largest for the corpus."""
+    """The largest size for which the corpus and the budget, in seconds, are enough; without a budget, the corpus alone decides."""
     fed = [size for size in SIZES if size.pairs <= corpus.pairs]
     if budget is None:
         size = fed[-1]
@@ -132,7 +135,7 @@ def choose(corpus: CorpusFigures, budget: float | None, pace: Pace) -> Choice:
 
 
 def _validations(corpus: CorpusFigures, tokens: float, seconds: float = math.inf) -> int:
-    """In a training on so many tokens: no more than one a minute of a budget."""
+    """The number of validations in a training on so many tokens: at most one per minute of a budget."""
     least, most = VALIDATIONS
     return round(min(most, max(least, min(seconds / 60, VALIDATION_SHARE * tokens / corpus.validation))))
 

@@ -1,4 +1,4 @@
-"""Validation text for a corpus that comes without: a part of it, chosen by content."""
+"""Validation text for a corpus that has none: a part of it, chosen by content."""
 
 import hashlib
 from collections.abc import Sequence
@@ -9,11 +9,11 @@ from calque.ground.diagnostics import Place, error
 from calque.ground.files import write_whole
 
 HELD_OUT = 1_000
-"""Pairs held out, at most; one in twenty of a smaller corpus."""
+"""At most so many pairs are held out; one in twenty of a smaller corpus."""
 
 
 def hold_out(folder: Path, files: Sequence[Path], pairs: int) -> tuple[list[Path], list[Path], int]:
-    """Splits a corpus by content, so that a pair that occurs twice lands on one side: training, validation, pairs held out.
+    """Splits a corpus by content, so that equal pairs are in one part. Returns training, validation, and the pairs held out.
 
     The parts are written into `folder`. Raises X413 where all pairs are the same.
     """

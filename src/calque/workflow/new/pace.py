@@ -1,4 +1,4 @@
-"""How fast this machine trains a size: a few updates of it on the corpus' own sentences."""
+"""The pace at which this machine trains a size, from a few updates on sentences of the corpus."""
 
 import statistics
 import time
@@ -15,11 +15,11 @@ from calque.model import Shape
 from calque.workflow.new.choices import Size
 
 ASSUMED = 20e9
-"""Multiply-adds a second where nothing is measured: about what two cores without matrix units reach."""
+"""Multiply-adds per second where nothing is measured: about those of two cores without matrix units."""
 SECONDS = 3.0
-"""For the updates of one measurement, warm-up left out."""
+"""Seconds for the updates of one measurement, without warm-up."""
 UPDATES = 12
-"""At most, for one measurement."""
+"""The largest number of updates of one measurement."""
 
 
 def text_of(size: Size, dropout: float) -> str:
@@ -32,34 +32,35 @@ def text_of(size: Size, dropout: float) -> str:
 
 
 def checked_of(size: Size, dropout: float = 0.1) -> CheckedDefinition:
+    """The checked tree of a size."""
     return check(Text("model.adl", text_of(size, dropout)), builtin())
 
 
 def weights(size: Size, vocabulary: int) -> int:
-    """Parameters of the whole model, one vocabulary for both sides."""
+    """Parameters of the whole model, with one vocabulary for both sides."""
     return parameters(checked_of(size), Surroundings(vocabulary, vocabulary))
 
 
-class Assumed:
-    """A pace that nobody measured, from the number of weights."""
+class AssumedPace:
+    """A pace that is not measured, but follows from the number of weights."""
 
     def __init__(self, vocabulary: int):
         self.vocabulary = vocabulary
 
     def __call__(self, size: Size, batch: int) -> float:
-        # Two passes back for one forward, and a multiply-add per weight.
+        # The backward pass costs twice the forward one, which takes a multiply-add per weight.
         return ASSUMED / (3 * weights(size, self.vocabulary))
 
 
 @dataclass
 class MeasuredPace:
-    """The pace of sizes in training, measured once each."""
+    """The pace of sizes in training, each measured once."""
 
     pairs: Pairs
     vocabulary: int
     settings: TrainSettings
     spent: float = 0.0
-    """Seconds that measuring took, starts of models included."""
+    """Seconds spent on measurements, including the starts of models."""
     updates: int = 0
     precision: str = ""
     _known: dict[tuple[Size, int], float] = field(default_factory=dict)
@@ -72,7 +73,7 @@ class MeasuredPace:
         return self._known[size, batch]
 
     def _measure(self, size: Size, batch: int) -> float:
-        """A larger batch is measured only where the one of the smallest says that it takes seconds."""
+        """Target tokens per second; a larger batch takes the pace of the smallest one where its measurement would take long."""
         from calque.train.timed_updates import measure
 
         smallest = next((n for (s, _), n in self._known.items() if s == size), None)
@@ -86,9 +87,9 @@ class MeasuredPace:
         settings = replace(settings, precision=first.precision)
         updates = max(1, min(UPDATES, int(SECONDS / first.seconds[0])))
         self.updates = updates
-        found = measure(checked_of(size), shape, settings, batches, updates, 1)
-        # The median: one update that waits for another process does not distort it.
-        return statistics.median(n / s for n, s in zip(found.target_tokens, found.seconds, strict=True))
+        speed = measure(checked_of(size), shape, settings, batches, updates, 1)
+        # The median: an update that waits for another process does not distort it.
+        return statistics.median(n / s for n, s in zip(speed.target_tokens, speed.seconds, strict=True))
 
     def _batches(self, batch: int) -> list[Batch]:
         rows = plan(self.pairs, batch, 0, self.settings.seed, 0)

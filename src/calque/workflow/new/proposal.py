@@ -1,4 +1,4 @@
-"""What `calque new` proposes: as a short experiment file with a comment on each key, and as ten lines with their reasons."""
+"""The proposal of `calque new`: as a short experiment file with a comment on each key, and as ten lines with reasons."""
 
 from collections.abc import Iterator
 from pathlib import Path
@@ -34,11 +34,11 @@ SHOWN = {
     "decode.beam": "hypotheses per sentence; 1: greedy, fast",
 }
 ALWAYS = ("data.train", "data.valid", "data.vocabulary_size", "model.file", "decode.beam")
-"""The keys of these that are written even with their defaults."""
+"""The keys that are written even with their defaults."""
 
 
 class Proposal(NamedTuple):
-    """An experiment and what it was derived from."""
+    """An experiment and the figures from which it follows."""
 
     folder: Path
     experiment: Experiment
@@ -46,9 +46,9 @@ class Proposal(NamedTuple):
     counts: tuple[int, int]
     """Pairs for training and for validation."""
     words: tuple[float, float]
-    """Mean words between white space, source and target."""
+    """Mean number of words of source and target, split at white space."""
     subwords: tuple[float, float]
-    """Mean subwords, source and target."""
+    """Mean number of subwords of source and target."""
     weights: int
     budget: float | None
     """Seconds, if given."""
@@ -58,13 +58,14 @@ class Proposal(NamedTuple):
 
     @property
     def file(self) -> Path:
+        """The experiment file."""
         return self.folder / "experiment.toml"
 
 
 def brief_toml(proposal: Proposal) -> str:
     """The experiment with the keys that people change, each below a comment; `load` gives an equal experiment.
 
-    Keys that are not written have their defaults.
+    Other keys have their defaults.
     """
     head = (
         f"Written by `calque new` for {proposal.counts[0]:,} pairs. Keys that are not here have their defaults: "
@@ -85,7 +86,7 @@ def brief_toml(proposal: Proposal) -> str:
 
 
 def lines(proposal: Proposal) -> Iterator[str]:
-    """Ten lines: what is proposed, and why."""
+    """Ten lines: the proposal and its reasons."""
     width = max(len(name) for name, _ in _reasons(proposal))
     return (f"{name:<{width}}  {text}" for name, text in _reasons(proposal))
 

@@ -1,4 +1,4 @@
-"""What a corpus is like before anything is learned from it: its size, its lengths, and the faults that ruin a first training."""
+"""The survey of a corpus before training: its size, its lengths, and the faults that ruin a first training."""
 
 from collections import Counter
 from collections.abc import Iterator, Sequence
@@ -14,33 +14,33 @@ from calque.data.lines import Lines, check_corpus
 from calque.ground.diagnostics import Diagnostic, Place
 
 SAMPLE = 10_000
-"""Pairs, spread evenly over the corpus, on which a vocabulary is tried and lengths are measured."""
+"""Pairs, evenly spaced over the corpus, from which a vocabulary is learned and lengths are measured."""
 FEW = 5_000
-"""Pairs below which a corpus is called too small (D132): see the page of the code for where the number comes from."""
+"""A corpus of fewer pairs is too small (D132); the page of the code explains the number."""
 COPIES = 0.05
-"""Share of pairs whose two sides are equal from which they are reported (D130)."""
+"""From this share of pairs with equal sides on, they are reported (D130)."""
 TABS = 0.5
-"""Share of lines with a tab from which a side is taken for a table (D131)."""
+"""From this share of lines with a tab on, a side counts as a table (D131)."""
 UNRELATED = 0.3
-"""Rank correlation of the lengths of both sides below which the lines are taken to have lost each other (D134)."""
+"""With a lower rank correlation of the lengths of both sides, the lines do not belong together (D134)."""
 ENOUGH = 200
-"""Pairs from which a correlation of lengths says something."""
+"""A correlation of lengths is meaningful from so many pairs on."""
 
 
 @dataclass(frozen=True)
 class Survey:
-    """What one reading of a corpus finds."""
+    """The figures and the faults of a corpus."""
 
     pairs: int
     words: tuple[float, float]
-    """Mean words between white space of the sample, source and target."""
+    """Mean number of words in the sample of source and target, split at white space."""
     sample: tuple[list[str], list[str]]
     """Up to `SAMPLE` pairs, spread evenly over the corpus."""
     warnings: tuple[Diagnostic, ...]
 
 
 def survey(source: Path, target: Path) -> Survey:
-    """Checks the corpus as `check_corpus` does, then looks for what makes a training useless. Raises what `check_corpus` raises.
+    """Checks the corpus with `check_corpus`, then looks for faults that make a training useless. Raises what `check_corpus` raises.
 
     Warnings: equal sides (D130), tables (D131), too few pairs (D132), lines that do not belong together (D134).
     """
@@ -58,8 +58,8 @@ def survey(source: Path, target: Path) -> Survey:
         warnings.append(
             _warning("D130", target, share=f"{copies / checked.pairs:.0%}", n=f"{copies:,}", source=str(source))
         )
-    elif len(sample[0]) >= ENOUGH and (found := correlation(*sample)) < UNRELATED:
-        warnings.append(_warning("D134", target, found=f"{found:.2f}", least=UNRELATED, source=str(source)))
+    elif len(sample[0]) >= ENOUGH and (related := correlation(*sample)) < UNRELATED:
+        warnings.append(_warning("D134", target, found=f"{related:.2f}", least=UNRELATED, source=str(source)))
     if checked.pairs < FEW:
         warnings.append(_warning("D132", source, n=f"{checked.pairs:,}", least=f"{FEW:,}"))
     return Survey(checked.pairs, (words[0], words[1]), sample, tuple(warnings))
@@ -79,7 +79,7 @@ def _tables(files: Sequence[Path], tabs: Sequence[int], lines: int) -> Iterator[
 
 
 def crossed(train: tuple[Sequence[str], Sequence[str]], files: Sequence[Path]) -> Diagnostic | None:
-    """The warning D133 where the source of validation text has the words of the training target, and the other way round."""
+    """The warning D133 where the sides of the validation text are exchanged, judged by the words of the training text."""
     known = [{word for line in side for word in line.split()} for side in train]
     tried = [Counter(word for line in islice(Lines(file), 2000) for word in line.split()) for file in files]
 
@@ -100,7 +100,7 @@ def correlation(source: Sequence[str], target: Sequence[str]) -> float:
 
 
 def _ranks(values: NDArray[np.int64]) -> NDArray[np.float64]:
-    """Ranks, the mean of theirs for equal values."""
+    """Ranks; equal values have the mean of their ranks."""
     _, place, counts = np.unique(values, return_inverse=True, return_counts=True)
     ranks: NDArray[np.float64] = np.cumsum(counts) - (counts - 1) / 2
     return ranks[place]

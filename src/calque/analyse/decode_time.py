@@ -3,13 +3,13 @@
 import statistics
 import time
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any
 
 import numpy as np
 
 from calque.analyse.canvas import Panels, lines_of
-from calque.analyse.drawn import DrawnFigure, Table
+from calque.analyse.drawn import Cell, DrawnFigure, Table
 from calque.analyse.lengths import buckets, words
+from calque.analyse.runs import spread_over
 from calque.train.precision import processor
 
 PER_BUCKET = 6
@@ -26,34 +26,32 @@ def decode_times(
 ) -> Table:
     """The mean seconds of sentences in buckets by source length, one sentence at a time on one thread.
 
-    The systems take turns, sentence by sentence, so that what the machine does besides touches all of them alike; each has
-    translated a sentence before.
+    The systems take turns, sentence by sentence, so that other work of the machine affects all of them alike. Each translates one
+    sentence first, which does not count.
     """
     parts = buckets([words(line) for line in sources], count, equal)
-    chosen = [
-        [part[k * len(part) // min(per_bucket, len(part))] for k in range(min(per_bucket, len(part)))] for part in parts
-    ]
-    rows: list[tuple[Any, ...]] = []
+    chosen = [[part[k] for k in spread_over(len(part), per_bucket)] for part in parts]
+    rows: list[tuple[Cell, ...]] = []
     with processor(1):
         for translate in systems.values():
             translate(sources[chosen[0][0]])
         for part in chosen:
             taken: dict[str, list[float]] = {name: [] for name in systems}
-            made: dict[str, list[int]] = {name: [] for name in systems}
+            written: dict[str, list[int]] = {name: [] for name in systems}
             for i in part:
                 for name, translate in systems.items():
                     began = clock()
-                    found = translate(sources[i])
+                    translation = translate(sources[i])
                     taken[name].append(clock() - began)
-                    made[name].append(words(found))
+                    written[name].append(words(translation))
             lengths = [words(sources[i]) for i in part]
             for name in systems:
                 spread = statistics.stdev(taken[name]) if len(part) > 1 else None
-                mean, out = statistics.mean(taken[name]), statistics.mean(made[name])
+                mean, out = statistics.mean(taken[name]), statistics.mean(written[name])
                 rows.append((name, min(lengths), max(lengths), statistics.mean(lengths), len(part), mean, spread, out))
     columns = ("run", "from", "to", "mean", "sentences", "seconds", "deviation", "output words")
-    rows.sort(key=lambda row: list(systems).index(row[0]))
-    return Table.of(columns, rows)
+    order: list[Cell] = [*systems]
+    return Table.of(columns, sorted(rows, key=lambda row: order.index(row[0])))
 
 
 def draw(table: Table, beam: str, machine: str) -> DrawnFigure:
@@ -63,12 +61,10 @@ def draw(table: Table, beam: str, machine: str) -> DrawnFigure:
     runs = table.each("run")
     style = lines_of(runs)
     for run in runs:
-        found = table.where(run=run)
-        spread = np.nan_to_num(found.numbers("deviation"))
-        seconds = found.column("seconds")
-        axes.errorbar(
-            found.column("mean"), seconds, spread, label=run, lw=1.3, ms=4, elinewidth=0.6, capsize=2, **style[run]
-        )
+        part = table.where(run=run)
+        spread = np.nan_to_num(part.numbers("deviation"))
+        place, seconds = part.numbers("mean"), part.numbers("seconds")
+        axes.errorbar(place, seconds, spread, label=str(run), lw=1.3, ms=4, elinewidth=0.6, capsize=2, **style[run])
     axes.set_xlabel("source words, mean of the bucket")
     axes.set_ylabel("seconds per sentence")
     axes.set_ylim(bottom=0)
