@@ -184,7 +184,7 @@ def test_a_run_continues_without_its_text(calque: Run, run: Path, monkeypatch: p
     gone(run.parent)
     done = calque("train", half) if by == "run" else calque("train", made, "--out", half)
     assert done.status == 0, done
-    assert "the text of the corpus is not where it was" in done.err
+    assert "the text of the corpus is gone" in done.err
     assert weights(half) == weights(run)
 
 

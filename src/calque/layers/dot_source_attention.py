@@ -12,7 +12,7 @@ from calque.layers.dot import compare, head_scale, join, split
 from calque.layers.drop import drop
 from calque.layers.linears import scaled
 from calque.layers.local import Near, WindowArgs
-from calque.layers.products import Projection
+from calque.layers.products import Projection, in_blocks, linear_of_all
 from calque.layers.source import SourceAttention, weigh, widths
 from calque.layers.state import Memory
 
@@ -120,13 +120,19 @@ class DotSourceAttention(SourceAttention):
         )
 
     def remember(self, keys: Float[Tensor, "S N D"], values: Float[Tensor, "S N E"]) -> tuple[Tensor, Tensor]:
-        k, v = split(self.k(keys), self.heads), split(self.v(values), self.heads)
+        k, v = (split(x, self.heads) for x in self._project(keys, values))
         few = len(keys) == 1 and 2 * self.heads * keys.shape[1] <= self.width
         if few and self._asked is not None and self._told is not None:
             columns, rows = torch.matmul(k[0], self._asked), torch.matmul(v[0], self._told)
             return columns.flatten(0, 1).t().contiguous()[None], rows.flatten(0, 1)[None]
         # Laid out once as the product with queries reads them; every step would copy them again.
         return k.transpose(2, 3).contiguous(), v.contiguous()
+
+    def _project(self, keys: Tensor, values: Tensor) -> tuple[Tensor, Tensor]:
+        if keys is values and isinstance(self.k, Projection) and isinstance(self.v, Projection) and in_blocks(keys):
+            k, v = linear_of_all(keys, self.k, self.v)
+            return k, v
+        return self.k(keys), self.v(values)
 
     def look(self, x: Float[Tensor, "S T D"], memory: Memory, near: Near | None) -> tuple[Tensor, Tensor]:
         if memory.keys.dim() == 3:

@@ -12,7 +12,7 @@ from calque.layers.dot import attend, compare, head_scale, join, normalised, spl
 from calque.layers.drop import drop
 from calque.layers.history import KeysValues
 from calque.layers.linears import scaled, stacked
-from calque.layers.products import Projection
+from calque.layers.products import Projection, in_blocks, linear_of_all
 from calque.layers.state import State
 
 
@@ -115,6 +115,9 @@ class SelfAttention(Layer):
     def _project(self, x: Tensor) -> tuple[Tensor, Tensor, Tensor]:
         if self.qkv is not None:
             q, k, v = self.qkv(x).chunk(3, -1)
+            return q, k, v
+        if in_blocks(x):
+            q, k, v = linear_of_all(x, self.q, self.k, self.v)
             return q, k, v
         return self.q(x), self.k(x), self.v(x)
 

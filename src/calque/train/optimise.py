@@ -39,6 +39,7 @@ class Updater:
                 p.data = p.data.to(torch.bfloat16)
         else:
             self.masters = self.working
+        self._buffer = torch.empty(PIECE)
         self._moments: dict[str, dict[str, Tensor]] = {}
         self._summed: dict[str, Tensor] = {}
         self._tables = [m for m in model.modules() if isinstance(m, Embedding) and m.weight.device.type == "cpu"]
@@ -69,9 +70,9 @@ class Updater:
         gradients = self._gradients()
         for name in self._factors.keys() & gradients.keys():
             gradients[name] = gradients[name].float() * self._factors[name]
-        whole = norm = _norm(list(gradients.values())) / divisor
+        whole = norm = self._norm(list(gradients.values())) / divisor
         if len(self._counted) < len(self.masters):
-            norm = _norm([gradients[name] for name in self._counted if name in gradients]) / divisor
+            norm = self._norm([gradients[name] for name in self._counted if name in gradients]) / divisor
         clip = self.settings.clip_norm
         if math.isfinite(whole):
             scale = divisor * (norm / clip if clip and norm > clip else 1.0)
@@ -137,13 +138,30 @@ class Updater:
             parts += [(moments := self._moments_of(name))[key] for key in AVERAGES]
             moments["step"] += 1
         for weights, part, rounded, *means in _pieces(parts):
-            part = part.float() if part.dtype != weights.dtype else part
+            part = self._widened(part, weights.dtype)
             if self.settings.optimiser == "sgd":
                 weights.add_(part, alpha=-lr / scale)
             else:
                 self._adam(weights, part, means, moments["step"], lr, scale)
             if self._mixed:
                 rounded.copy_(weights)
+
+    def _norm(self, gradients: list[Tensor]) -> float:
+        """The norm of all numbers, summed in float32 at least."""
+        squares = []
+        for gradient in gradients:
+            for (piece,) in _pieces([gradient.contiguous()]):
+                wide = self._widened(piece, torch.promote_types(piece.dtype, torch.float32)).flatten()
+                squares.append(torch.dot(wide, wide))
+        return math.sqrt(float(torch.stack(squares).sum())) if squares else 0.0
+
+    def _widened(self, part: Tensor, dtype: torch.dtype) -> Tensor:
+        """A piece in this type; on a processor in memory that is used again for the next one."""
+        if part.dtype == dtype:
+            return part
+        if part.device.type != "cpu":
+            return part.to(dtype)
+        return self._buffer[: part.numel()].view(part.shape).copy_(part)
 
     def _moments_of(self, name: str) -> dict[str, Tensor]:
         if name not in self._moments:
@@ -180,17 +198,6 @@ def _pieces(tensors: list[Tensor]) -> Iterator[tuple[Tensor, ...]]:
         yield tuple(tensors)
         return
     yield from zip(*(torch.split(tensor.view(-1), PIECE) for tensor in tensors), strict=True)
-
-
-def _norm(gradients: list[Tensor]) -> float:
-    """The norm of all numbers, summed in float32 at least."""
-    squares = [_square(part) for g in gradients for (part,) in _pieces([g.contiguous()])]
-    return math.sqrt(float(torch.stack(squares).sum())) if squares else 0.0
-
-
-def _square(numbers: Tensor) -> Tensor:
-    wide = numbers.flatten().to(torch.promote_types(numbers.dtype, torch.float32))
-    return torch.dot(wide, wide)
 
 
 def _factors(model: nn.Module) -> dict[str, float]:

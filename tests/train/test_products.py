@@ -1,0 +1,102 @@
+"""Products in blocks, gradients summed over loops, and gradients of embeddings: each equals the plain one."""
+
+import pytest
+import torch
+from torch import Tensor
+from torch.nn import functional as F
+
+from calque.layers.products import (
+    FEW,
+    GRAIN,
+    STEP,
+    Embedding,
+    Projection,
+    gradient,
+    linear,
+    linear_of_all,
+    loop,
+    multiply,
+)
+
+
+def grads(y: Tensor, *of: Tensor) -> tuple[Tensor, ...]:
+    weight = torch.linspace(-1, 1, y.numel()).view(y.shape).to(y.dtype)
+    return torch.autograd.grad((y * weight).sum(), of)
+
+
+def close(a: Tensor, b: Tensor) -> bool:
+    """Equal up to two roundings to bfloat16 of the largest number."""
+    return bool((a.float() - b.float()).abs().max() <= 2**-7 * b.float().abs().max())
+
+
+@pytest.mark.parametrize("rows", [FEW, FEW + 1, 3 * STEP, 700, 1009, 2048 + 3 * STEP + 5])
+def test_blocks_give_the_product_and_its_gradients(rows: int) -> None:
+    torch.manual_seed(rows)
+    x, w, b = (torch.randn(*shape).bfloat16().requires_grad_() for shape in ((rows, 48), (40, 48), (40,)))
+    blocks, plain = linear(x, w, b), F.linear(x, w, b)
+    assert type(blocks.grad_fn).__name__ == "_LinearBackward"
+    assert close(blocks, plain)
+    assert all(close(*pair) for pair in zip(grads(blocks, x, w, b), grads(plain, x, w, b), strict=True))
+
+
+def test_few_sizes_are_multiplied_whatever_the_number_of_rows(monkeypatch: pytest.MonkeyPatch) -> None:
+    sizes: set[int] = set()
+    mm = torch.mm
+    monkeypatch.setattr(torch, "mm", lambda a, *rest, **named: sizes.add(len(a)) or mm(a, *rest, **named))
+    for rows in range(FEW, 1300, 7):
+        multiply(torch.ones(rows, 2), torch.ones(2, 2), torch.empty(rows, 2))
+    assert all(size % STEP == 0 for size in sizes)
+    assert len(sizes) <= 1300 // STEP
+
+
+@pytest.mark.parametrize("rows", [1, GRAIN - 1, GRAIN, 1000])
+def test_sums_over_rows_in_blocks(rows: int) -> None:
+    g, x = torch.randn(rows, 3, dtype=torch.float64), torch.randn(rows, 5, dtype=torch.float64)
+    assert torch.allclose(gradient(g, x), g.t() @ x)
+    assert torch.allclose(gradient(g, x, torch.ones(3, 5, dtype=torch.float64)), 1 + g.t() @ x)
+
+
+def test_one_product_for_several_matrices() -> None:
+    parts = [Projection(6, 4, bias=bias) for bias in (True, True)]
+    x = torch.randn(2, 3, 6)
+    assert all(torch.allclose(y, part(x)) for y, part in zip(linear_of_all(x, *parts), parts, strict=True))
+
+
+def test_a_loop_sums_its_gradients_once() -> None:
+    used, unused = Projection(4, 4).double(), Projection(4, 4).double()
+    start = torch.randn(3, 4, dtype=torch.float64, requires_grad=True)
+
+    def run() -> Tensor:
+        h, outputs = start, []
+        for _ in range(5):
+            h = torch.tanh(used(h))
+            outputs.append(h)
+            unused(h)
+        return torch.stack(outputs)
+
+    of = (start, used.weight, used.bias)
+    plain = grads(run(), *of)
+    with loop():
+        looped = run()
+    assert all(torch.allclose(*pair) for pair in zip(grads(looped, *of), plain, strict=True))
+    assert unused.weight.grad is None
+
+
+def test_a_loop_may_end_before_its_gradient_is_taken_twice() -> None:
+    part = Projection(4, 4).double()
+    x = torch.randn(3, 4, dtype=torch.float64)
+    with loop():
+        y = part(x).sum() + part(2 * x).sum()
+    first = torch.autograd.grad(y, part.weight, retain_graph=True)[0]
+    assert torch.allclose(first, torch.autograd.grad(y, part.weight)[0])
+
+
+def test_an_embedding_hands_over_the_gradients_of_its_rows() -> None:
+    table, numbers = Embedding(7, 3), torch.tensor([[1, 5, 1]])
+    (dense,) = grads(table(numbers), table.weight)
+    table.rows = []
+    y = table(numbers)
+    (y * torch.linspace(-1, 1, y.numel()).view(y.shape)).sum().backward()
+    ((which, rows),) = table.rows
+    assert table.weight.grad is None
+    assert torch.allclose(torch.zeros(7, 3).index_add_(0, which, rows), dense)
