@@ -12,7 +12,7 @@ from calque.adl.check import CheckedDefinition
 from calque.ground.diagnostics import error
 from calque.layers.build import build
 from calque.layers.contract import Context, Point, Recorder, Registry
-from calque.layers.products import Embedding
+from calque.layers.projections import Embedding
 from calque.layers.registry import builtin
 from calque.layers.source import SourceAttention
 from calque.layers.state import State

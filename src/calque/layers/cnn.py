@@ -10,7 +10,7 @@ from calque.layers.activations import ACTIVATIONS
 from calque.layers.contract import DECODER, ENCODER, Context, Example, Fault, Layer, Parts, Site
 from calque.layers.cost import Cost, Held, Products, Reach
 from calque.layers.linears import linear_of
-from calque.layers.products import linear
+from calque.layers.projections import linear
 from calque.layers.state import State, Window
 
 

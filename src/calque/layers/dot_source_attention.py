@@ -12,7 +12,7 @@ from calque.layers.dot import compare, head_scale, join, split
 from calque.layers.drop import drop
 from calque.layers.linears import scaled
 from calque.layers.local import Near, WindowArgs
-from calque.layers.products import Projection, in_blocks, linear_of_all
+from calque.layers.projections import Projection, in_blocks, linear_of_all
 from calque.layers.source import SourceAttention, weigh, widths
 from calque.layers.state import Memory
 

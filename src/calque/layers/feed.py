@@ -9,7 +9,7 @@ from calque.adl.signature import Body, Int, Setting, arg
 from calque.layers.contract import DECODER, WHOLE_CELL, BodyArg, Context, Example, Layer, Parts, Site
 from calque.layers.cost import FED, Cost, Held, Products
 from calque.layers.gated import check_body
-from calque.layers.products import loop
+from calque.layers.projections import loop
 from calque.layers.state import Cell, State, States
 from calque.layers.stepping import begin, proceed
 

@@ -7,7 +7,7 @@ from calque.adl.signature import Int, Real, Setting, arg
 from calque.layers.contract import Context, Example, Parts, Site, Stateless
 from calque.layers.cost import Cost, Products
 from calque.layers.drop import drop
-from calque.layers.products import Projection
+from calque.layers.projections import Projection
 
 
 class FeedForward(Stateless):

@@ -10,7 +10,7 @@ from torch import Tensor, nn
 
 from calque.adl.signature import Flag, Int, Real, Setting, Word, arg
 from calque.layers.contract import Fault, Layer, Parts, Site
-from calque.layers.products import Projection
+from calque.layers.projections import Projection
 
 FORMS = ("gauss", "conv", "index")
 DEVIATIONS = 9

@@ -3,7 +3,7 @@ from torch import Tensor
 
 from calque.layers.contract import Example, Parts, Site
 from calque.layers.gated import Gated
-from calque.layers.products import Projection
+from calque.layers.projections import Projection
 
 
 class Gate(Gated):

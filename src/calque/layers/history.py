@@ -152,6 +152,7 @@ class KeysValues(NamedTuple):
 
     @staticmethod
     def new(batch: int, beams: int, heads: int, capacity: int, width: int, like: Tensor) -> "KeysValues":
+        """Nothing yet, with room for `capacity` positions."""
         # Zeros, not garbage: a masked weight of 0 times a stale NaN would be NaN.
         keys = like.new_zeros(batch // beams, heads, width, capacity + 1, beams)
         return KeysValues(keys, like.new_zeros(batch // beams, heads, capacity + 1, beams, width))

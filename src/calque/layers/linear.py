@@ -7,7 +7,7 @@ from torch import Tensor
 from calque.adl.signature import Flag, Int, Setting, arg
 from calque.layers.contract import Context, Example, Parts, Site, Stateless
 from calque.layers.cost import Cost, Products
-from calque.layers.products import Projection
+from calque.layers.projections import Projection
 
 
 class Linear(Stateless):

@@ -13,7 +13,7 @@ from calque.adl.signature import Flag, Word, arg
 from calque.adl.signature import Int as Whole
 from calque.layers.contract import Fault
 from calque.layers.dot import normalised
-from calque.layers.products import Projection
+from calque.layers.projections import Projection
 from calque.layers.state import accumulated
 
 MONOTONIC, PREDICT = "monotonic", "predict"

@@ -10,7 +10,7 @@ from calque.layers.contract import DECODER, Example, Fault, Parts, Site, SourceA
 from calque.layers.cost import HERE, Cost, Held, Products
 from calque.layers.dot import normalised
 from calque.layers.local import Near, WindowArgs
-from calque.layers.products import Projection
+from calque.layers.projections import Projection
 from calque.layers.source import SourceAttention, weigh
 from calque.layers.state import Memory
 

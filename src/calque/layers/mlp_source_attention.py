@@ -9,7 +9,7 @@ from calque.adl.signature import Int, Point, Setting, SourceDefault, Word, arg
 from calque.layers.contract import DECODER, Example, Fault, Parts, Site, SourceArg
 from calque.layers.cost import HERE, Cost, Held, Products
 from calque.layers.local import Near, WindowArgs
-from calque.layers.products import Projection
+from calque.layers.projections import Projection
 from calque.layers.source import SourceAttention, weigh, widths
 from calque.layers.state import Memory
 

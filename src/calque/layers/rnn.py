@@ -10,7 +10,7 @@ from calque.adl.signature import Flag, Int, Point, Real, Setting, Word, arg
 from calque.layers.contract import DECODER, OWN_CELL, Context, Example, Fault, Layer, Parts, Site, SourceArg, StateShape
 from calque.layers.contract import Point as PointValue
 from calque.layers.cost import Cost, Held, Products, Reach
-from calque.layers.products import Projection, loop
+from calque.layers.projections import Projection, loop
 from calque.layers.state import Cell, State
 
 GATES = {"lstm": 4, "gru": 3, "tanh": 1}

@@ -12,7 +12,7 @@ from calque.layers.dot import attend, compare, head_scale, join, normalised, spl
 from calque.layers.drop import drop
 from calque.layers.history import KeysValues
 from calque.layers.linears import scaled, stacked
-from calque.layers.products import Projection, in_blocks, linear_of_all
+from calque.layers.projections import Projection, in_blocks, linear_of_all
 from calque.layers.state import State
 
 

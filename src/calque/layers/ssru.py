@@ -8,7 +8,7 @@ from torch import Tensor
 from calque.adl.signature import Int, Setting, arg
 from calque.layers.contract import Context, Example, Layer, Parts, Site
 from calque.layers.cost import BEFORE, Cost, Held, Products
-from calque.layers.products import Projection
+from calque.layers.projections import Projection
 from calque.layers.scan import scan
 from calque.layers.state import Scan, State, accumulated
 

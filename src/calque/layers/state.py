@@ -77,6 +77,7 @@ class Window(NamedTuple):
 
     @staticmethod
     def new(batch: int, length: int, like: Tensor, width: int) -> "Window":
+        """Zeros, which stand before the first position."""
         return Window(like.new_zeros(batch, length, width))
 
     def write(self, x: Float[Tensor, "B n D"], mask: Bool[Tensor, "B n"] | None) -> tuple[Tensor, "Window"]:
@@ -126,6 +127,7 @@ class Scan(NamedTuple):
 
     @staticmethod
     def new(batch: int, like: Tensor, width: int) -> "Scan":
+        """The sum of nothing."""
         return Scan(like.new_zeros(batch, width, dtype=accumulated(like.dtype)))
 
     def write(self, h: Float[Tensor, "B n D"], mask: Bool[Tensor, "B n"] | None) -> "Scan":

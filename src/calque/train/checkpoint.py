@@ -123,7 +123,7 @@ class Checkpoints:
 
 
 def newest_state(run: Path) -> dict[str, Any]:
-    """What the newest state of a run folder says of itself, empty in a new folder.
+    """What the newest state of a run folder records beside its tensors; empty in a new folder.
 
     Raises K202, K204, and what `read_about` raises.
     """

@@ -11,7 +11,7 @@ from calque.ground.diagnostics import Place
 from calque.run.model_file import load_weights, save_model
 from calque.train.call import TrainingTask
 from calque.train.checkpoint import Checkpoint, average, best
-from calque.train.state import TrainingState
+from calque.train.training_state import TrainingState
 from calque.train.validate import Validator
 
 

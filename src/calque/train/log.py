@@ -27,7 +27,7 @@ class Progress:
     tokens_per_second: float
     """Target tokens, end symbols included."""
     fraction: float | None
-    """The share of the nearest limit that is used up; None where only patience limits."""
+    """How much of the nearest limit is used, from 0 to 1; None where patience is the only limit."""
     eta_seconds: float | None
     """Seconds until that limit at the present pace, validation included."""
 
@@ -42,10 +42,10 @@ class SampleTranslation:
 
 
 class Translated(NamedTuple):
-    """The translations at a validation."""
+    """What a validation translated, and how good it is."""
 
     bleu: float | None
-    """None where none is asked for."""
+    """None where the experiment asks for none."""
     samples: tuple[SampleTranslation, ...]
     """The same sentences each time."""
 
@@ -72,6 +72,7 @@ class LogWindow:
         self.seconds = 0.0
 
     def add(self, done: UpdateSums) -> None:
+        """Adds the sums of an update."""
         self.loss, self.nll = self.loss + done.loss, self.nll + done.nll
         self.source, self.target = self.source + done.source_tokens, self.target + done.target_tokens
 
@@ -127,6 +128,7 @@ class Log:
         self._file.flush()
 
     def close(self) -> None:
+        """Closes the files; nothing can be written afterwards."""
         self._file.close()
         if self._events is not None:
             self._events.close()
@@ -138,12 +140,12 @@ def _json(values: dict[str, Any]) -> str:
 
 
 def _lines(path: Path) -> list[dict[str, Any]]:
-    found = []
+    lines = []
     for line in path.read_text(encoding="utf-8", errors="replace").split("\n") if path.exists() else ():
         try:
             values = json.loads(line)
         except ValueError:
             continue
         if isinstance(values, dict) and isinstance(values.get("update"), int):
-            found.append(values)
-    return found
+            lines.append(values)
+    return lines

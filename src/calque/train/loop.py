@@ -30,7 +30,7 @@ from calque.train.progress import ProgressReporter
 from calque.train.run_identity import identity, refuse_another, written
 from calque.train.schedule import horizon, rate, warm_up
 from calque.train.standing import Interrupted, Signals, random_states, restore_random_states
-from calque.train.state import TrainingState
+from calque.train.training_state import TrainingState
 from calque.train.update import update
 from calque.train.validate import Validator
 

@@ -10,7 +10,7 @@ from torch.autograd.function import once_differentiable
 from torch.nn import functional as F
 
 from calque.data.batches import Batch
-from calque.layers.products import BLOCK, GRAIN, gradient, in_blocks
+from calque.layers.projections import BLOCK, GRAIN, gradient, in_blocks
 from calque.layers.stepping import cut
 from calque.model import Model
 

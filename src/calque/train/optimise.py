@@ -7,7 +7,7 @@ import torch
 from torch import Tensor, nn
 
 from calque.experiment import TrainSettings
-from calque.layers.products import Embedding
+from calque.layers.projections import Embedding
 
 PIECE = 1 << 17
 """Weights that are updated at a time: few enough for a processor's cache to hold them until they are rounded."""

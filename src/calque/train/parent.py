@@ -19,7 +19,7 @@ from calque.run.model_file import check_codecs, codec_sums
 from calque.run.tensors import read_about, read_tensors
 
 TAKEN = ("subwords", "codes", "vocabulary_size", "minimum_count", "split_digits", "joint")
-"""The keys of [data] that come with codecs."""
+"""The keys of [data] that describe codecs."""
 _SOURCE = "source_embedding.weight"
 _TARGET = ("target_embedding.weight", "output.weight")
 _VOCABULARY = {_SOURCE: 0, **dict.fromkeys(_TARGET, 1), "output.bias": 1}
@@ -44,13 +44,13 @@ class WeightMatch:
 
 
 def named(folder: Path) -> dict[str, str]:
-    """What tells a parent from others: the hash of its architecture and the checksum of its weights. Raises K101 to K103."""
+    """What identifies a parent: the hash of its architecture and the checksum of its weights. Raises K101 to K103."""
     about = read_about(folder / MODEL)
     return {"run": str(folder), "architecture_hash": about["architecture_hash"], "sha256": about["sha256"]}
 
 
 def codecs_of(data: DataSettings, folder: Path) -> tuple[DataSettings, GivenCodecs]:
-    """The codecs of a run folder, and [data] with the keys that they come with. Raises K101, and what `load_codecs` raises."""
+    """The codecs of a run folder, and [data] with the keys that describe them. Raises K101, and what `load_codecs` raises."""
     if not (folder / EXPERIMENT).is_file():
         raise error("K101", Place(str(folder)), name=EXPERIMENT)
     theirs = load(folder / EXPERIMENT).data
@@ -89,12 +89,12 @@ def start_from(model: Model, codecs: tuple[Codec, Codec], folder: Path) -> Weigh
 
 def _every_name(weights: Mapping[str, Tensor], tying: str) -> dict[str, Tensor]:
     """Weights under every name that they have in the model: a shared matrix is stored once."""
-    found = dict(weights)
+    by_name = dict(weights)
     if tying == "three-way":
-        found |= dict.fromkeys(_TARGET, weights[_SOURCE])
+        by_name |= dict.fromkeys(_TARGET, weights[_SOURCE])
     elif tying == "target":
-        found[_TARGET[1]] = weights[_TARGET[0]]
-    return found
+        by_name[_TARGET[1]] = weights[_TARGET[0]]
+    return by_name
 
 
 def _misfit(names: Iterable[str], p: Tensor, theirs: Mapping[str, Tensor], same: list[bool]) -> str | None:
@@ -119,7 +119,7 @@ def _same(one: Codec, other: Codec) -> bool:
 def begin_from(
     model: Model, codecs: tuple[Codec, Codec], experiment: Experiment, tell: Callable[[str], None]
 ) -> tuple[dict[str, Any], dict[str, Any]]:
-    """Takes over what fits from the parent that an experiment names, and tells what does not.
+    """Takes over what fits from the parent that an experiment names, and reports what does not fit.
 
     Returns what the run remembers of its parent, which it does not need any more, and the same with every path for the log.
     """
@@ -146,8 +146,8 @@ def refuse_another_parent(run: Path, state: Mapping[str, Any], before: str, aske
         return
     expected = (state.get("parent") or {}).get("sha256", "none")
     try:
-        found = named(Path(asked))["sha256"]
+        given = named(Path(asked))["sha256"]
     except CalqueError:
-        found = asked
-    if found != expected:
-        raise error("K201", Place(str(run)), what="parent", expected=expected, found=found)
+        given = asked
+    if given != expected:
+        raise error("K201", Place(str(run)), what="parent", expected=expected, found=given)

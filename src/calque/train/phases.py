@@ -52,18 +52,18 @@ class Phase:
 
 def phases_of(run: Path) -> list[Phase]:
     """The phases of a run folder, in order."""
-    found = []
+    phases = []
     for path in (run / PHASES).iterdir() if (run / PHASES).is_dir() else ():
         if match := _NAME.fullmatch(path.name):
             known = match[2] == "from"
-            found.append(Phase(int(match[1]), int(match[3]) if known else 0, known, path))
-    return sorted(found, key=lambda phase: phase.number)
+            phases.append(Phase(int(match[1]), int(match[3]) if known else 0, known, path))
+    return sorted(phases, key=lambda phase: phase.number)
 
 
 def changes(before: Experiment, after: Experiment) -> dict[str, tuple[Any, Any]]:
     """The keys of [data], [model] and [train] with another value: what makes a new phase."""
-    found = differences(before, after)
-    return {k: v for k, v in found.items() if k not in _ELSEWHERE and not k.startswith("decode.")}
+    changed = differences(before, after)
+    return {k: v for k, v in changed.items() if k not in _ELSEWHERE and not k.startswith("decode.")}
 
 
 class PhaseHistory:
@@ -84,8 +84,8 @@ class PhaseHistory:
             self.before = self.phases[-1].experiment
         elif self._unrecorded:
             self.before = load(run / EXPERIMENT)
-        found = update is not None and (run / EXPERIMENT).is_file()
-        self._found = load(run / EXPERIMENT) if found else None
+        continues = update is not None and (run / EXPERIMENT).is_file()
+        self._recorded = load(run / EXPERIMENT) if continues else None
 
     def settle(self, asked: Experiment, call: Iterable[str]) -> Experiment:
         """The experiment of the run from now on; `call` names keys of [train] that hold for this call alone, and are not recorded.
@@ -99,17 +99,17 @@ class PhaseHistory:
         now = replace(
             asked, train=replace(asked.train, **recorded), model=replace(asked.model, parent=before.model.parent)
         )
-        for key, (expected, found) in changes(before, now).items():
+        for key, (expected, given) in changes(before, now).items():
             if key in FIXED:
-                raise error("K201", Place(str(self.run)), what=f"`{key}`", expected=expected, found=found)
+                raise error("K201", Place(str(self.run)), what=f"`{key}`", expected=expected, found=given)
         check(now, Place(str(self.run)))
         return now
 
     def news(self, now: Experiment) -> dict[str, tuple[Any, Any]]:
         """What changes with this call: the keys of a new phase, and those of [decode], which are of no phase."""
-        found = changes(self.before, now) if self.before else {}
-        decode = differences(self._found, now) if self._found else {}
-        return {**found, **{key: both for key, both in decode.items() if key.startswith("decode.")}}
+        changed = changes(self.before, now) if self.before else {}
+        decode = differences(self._recorded, now) if self._recorded else {}
+        return {**changed, **{key: both for key, both in decode.items() if key.startswith("decode.")}}
 
     def begin(self, now: Experiment) -> None:
         """Writes the experiment and, where it changed, a new phase. Raises K301.
@@ -157,7 +157,7 @@ class PhaseHistory:
         tell: Callable[[str], None],
         more: Mapping[str, Any],
     ) -> None:
-        """Writes the phases that the log does not know, and the beginning of a call, into the log; tells what changes."""
+        """Writes the phases that the log does not know, and the beginning of a call, into the log; reports what changes."""
         with contextlib.ExitStack() as stack:
             stack.callback(log.close)  # unless all went well
             for line in self.events():

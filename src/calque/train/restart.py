@@ -23,7 +23,7 @@ _COPIED = (EXPERIMENT, ARCHITECTURE, CODECS)
 
 
 def move_aside(run: Path, tell: Callable[[str], None]) -> None:
-    """Moves the training that a run folder holds into a folder below it, of which it says what it is. Raises K301.
+    """Moves the training that a run folder holds into a folder below it, and reports what it moved. Raises K301.
 
     Nothing is deleted, and a call that was killed is completed by the next. The caller holds the lock of the folder.
     """

@@ -28,11 +28,11 @@ class TrainingPosition:
     epoch: int = 0
     """Epochs finished."""
     group: int = 0
-    """Updates done of the epoch under way, in the present layout."""
+    """Updates done in the current epoch, in the present layout."""
     layout: Layout = field(default_factory=Layout)
     """How that epoch is cut into updates."""
     earlier: list[tuple[Layout, int]] = field(default_factory=list)
-    """Layouts that it began with, in order, and the updates done in each."""
+    """Earlier layouts of that epoch, in order, and the updates done in each."""
     seconds: float = 0.0
     """Training time, validation left out."""
     skipped: int = 0
@@ -51,7 +51,7 @@ class TrainingPosition:
         return max(1, self.epoch + (self.group > 0 or bool(self.earlier)))
 
     def epochs(self, updates: int) -> float:
-        """Epochs done, with the share of the one under way, of which there are `updates` in the present layout."""
+        """Epochs done, with the share of the current one, which has `updates` updates in the present layout."""
         before = sum(count for _, count in self.earlier)
         return self.epoch + (before + self.group) / (before + updates)
 
@@ -83,20 +83,21 @@ class TrainingPosition:
         self.layout = layout
 
     def to_json(self) -> dict[str, Any]:
+        """The fields as JSON can hold them."""
         best, since, drops = self.plateau
         # JSON has no infinity.
         return {**asdict(self), "plateau": [best if math.isfinite(best) else None, since, drops]}
 
     @classmethod
     def from_json(cls, values: Mapping[str, Any]) -> "TrainingPosition":
-        """Raises KeyError or TypeError for what `to_json` did not give; a counter that is not there is as at the start."""
+        """Raises KeyError or TypeError for what `to_json` did not give; a counter that is missing starts at its default."""
         plain = {f.name for f in fields(cls)} - _NESTED
-        found = cls(**{name: value for name, value in values.items() if name in plain})
-        found.layout = layout_of(values["layout"])
-        found.earlier = [(layout_of(layout), int(count)) for layout, count in values["earlier"]]
+        position = cls(**{name: value for name, value in values.items() if name in plain})
+        position.layout = layout_of(values["layout"])
+        position.earlier = [(layout_of(layout), int(count)) for layout, count in values["earlier"]]
         best, since, drops = values["plateau"]
-        found.plateau = Plateau(math.inf if best is None else best, since, drops)
-        return found
+        position.plateau = Plateau(math.inf if best is None else best, since, drops)
+        return position
 
 
 def random_states(device: torch.device) -> dict[str, Tensor]:
@@ -115,7 +116,7 @@ def restore_random_states(states: Mapping[str, Tensor], device: torch.device) ->
 
 
 class Interrupted(BaseException):
-    """A signal came during work that can be given up. Like KeyboardInterrupt it is not an error."""
+    """A signal came during work that can be abandoned. Like KeyboardInterrupt it is not an error."""
 
 
 class Signals:

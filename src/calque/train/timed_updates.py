@@ -60,33 +60,45 @@ def measure(
         precision = probe_precision(device) if settings.precision == "auto" else settings.precision
         updater, model = _fresh(checked, shape, settings, registry, device, precision)
         groups = [batches[i : i + settings.accumulate] for i in range(0, len(batches), settings.accumulate)]
+        taken = [groups[number % len(groups)] for number in range(warm_up + updates)]
         seconds: list[float] = []
         sums: list[UpdateSums] = []
         phases = Phases(device)
-        for number in range(warm_up + updates):
+        for number, group in enumerate(taken):
             if number == warm_up:
                 _forget_peak(device)
                 phases = Phases(device)
-            group = groups[number % len(groups)]
             began = time.perf_counter()
             one = update(model, updater, group, settings, rate(settings, number + 1, 1, Plateau()), phases)
             phases("other")
             if number >= warm_up:
                 seconds.append(time.perf_counter() - began)
                 sums.append(one)
-        padded = [_padded(groups[number % len(groups)]) for number in range(warm_up, warm_up + updates)]
-        return TrainingSpeed(
-            seconds=tuple(seconds),
-            phases=phases.seconds,
-            source_tokens=tuple(one.source_tokens for one in sums),
-            target_tokens=tuple(one.target_tokens for one in sums),
-            padded_tokens=tuple(padded),
-            losses=tuple(float(one.loss) / one.target_tokens for one in sums),
-            skipped=updater.skipped,
-            peak_bytes=_peak(device),
-            parameters=sum(m.numel() for m in updater.masters.values()),
-            precision=precision,
-        )
+        padded = tuple(_padded(group) for group in taken[warm_up:])
+        return _speed(seconds, sums, padded, phases, updater, device, precision)
+
+
+def _speed(
+    seconds: list[float],
+    sums: list[UpdateSums],
+    padded: tuple[int, ...],
+    phases: Phases,
+    updater: Updater,
+    device: torch.device,
+    precision: str,
+) -> TrainingSpeed:
+    return TrainingSpeed(
+        seconds=tuple(seconds),
+        phases=phases.seconds,
+        source_tokens=tuple(one.source_tokens for one in sums),
+        target_tokens=tuple(one.target_tokens for one in sums),
+        padded_tokens=padded,
+        losses=tuple(float(one.loss) / one.target_tokens for one in sums),
+        skipped=updater.skipped,
+        peak_bytes=_peak(device),
+        parameters=sum(m.numel() for m in updater.masters.values()),
+        precision=precision,
+    )
 
 
 def _fresh(

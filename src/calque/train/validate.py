@@ -13,7 +13,7 @@ from calque.train.call import TrainingTask
 from calque.train.log import Log, Translated, Validation
 from calque.train.loss import batch_loss
 from calque.train.standing import Interrupted, Signals
-from calque.train.state import TrainingState
+from calque.train.training_state import TrainingState
 
 
 class Validator:

@@ -5,7 +5,7 @@ import torch
 from torch import Tensor
 from torch.nn import functional as F
 
-from calque.layers.products import (
+from calque.layers.projections import (
     FEW,
     GRAIN,
     STEP,
