@@ -40,8 +40,8 @@ ORDER = (
     "papers",
     "cli",
 )
-MOST_ENTRIES = 25
-"""At the top of the package, `py.typed` included."""
+MOST_ENTRIES = 26
+"""At the top of the package, `py.typed`, `__init__` and `__main__` included."""
 MOST_ARROWS = 160
 LONGEST_FILE, MEDIAN_FILE = 350, 120
 LONGEST_FUNCTION, MOST_BRANCHES = 40, 12
@@ -100,7 +100,7 @@ def branches(function: ast.AST) -> int:
 
 
 def test_every_room_has_a_place_in_the_order() -> None:
-    assert {room(file) for file in FILES} - {"__init__"} == set(ORDER)
+    assert {room(file) for file in FILES} - {"__init__", "__main__"} == set(ORDER)
     entries = [path.name for path in ROOT.iterdir() if path.name != "__pycache__"]
     assert len(entries) <= MOST_ENTRIES, sorted(entries)
 

@@ -70,7 +70,7 @@ def test_an_epoch_has_every_pair_once(tmp_path: Path, monkeypatch: pytest.Monkey
             seen.append(rows)
         return collate(pairs, rows, *rest)
 
-    monkeypatch.setattr("calque.train.loop.collate", noting)
+    monkeypatch.setattr("calque.train.shared_update.collate", noting)
     made = faults.experiment(
         tmp_path, pairs=150, batch_tokens=100, max_updates=0, max_epochs=2, validate_every_updates=50
     )

@@ -10,10 +10,11 @@ from typing import TYPE_CHECKING
 import click
 
 from calque.cli.base import FILE, OUT, RUN, SET, program, root, tell
-from calque.ground.diagnostics import Place, error, render_all
+from calque.ground.diagnostics import CalqueError, Place, error, render_all
 
 if TYPE_CHECKING:
     from calque.experiment import Experiment
+    from calque.train.ranks import Ranks
 
 LEAST = 30
 """Seconds of the smallest budget."""
@@ -138,6 +139,7 @@ def train(run: Path, overrides: tuple[str, ...], out: Path | None, parent: Path 
     """
     from calque.train.call import TrainingCall
     from calque.train.loop import StoppedTraining
+    from calque.train.ranks import from_environment
     from calque.workflow.repeat import repeat
     from calque.workflow.show import Show
     from calque.workflow.steps import run_training
@@ -146,12 +148,19 @@ def train(run: Path, overrides: tuple[str, ...], out: Path | None, parent: Path 
         overrides = (*overrides, f"model.parent={json.dumps(str(parent), ensure_ascii=False)}")
     experiment, folder = _experiment(run, overrides, out)
     again = _repeats(run, overrides, folder)
+    ranks = from_environment(experiment.train.device)
+    if not ranks.alone and again:
+        raise click.UsageError("a run is repeated by one process: call it without torchrun")
+    if not ranks.leads:
+        _follow(ranks)
+        return
     with Show(folder.name) as show:
         if again:
             result = repeat(run, folder, show, tell, restart)
         else:
-            call, own = TrainingCall(_limits(overrides)), folder.resolve() == run.resolve()
-            result = run_training(experiment, folder, show, tell, call, own, restart)
+            call, own = TrainingCall(_limits(overrides), ranks=ranks), folder.resolve() == run.resolve()
+            with ranks.leading():
+                result = run_training(experiment, folder, show, tell, call, own, restart)
     if isinstance(result, StoppedTraining):
         tell(f"stopped after update {result.update}; `calque train {folder}` continues")
         sys.exit(128 + result.signal)
@@ -161,6 +170,21 @@ def train(run: Path, overrides: tuple[str, ...], out: Path | None, parent: Path 
     )
     tell(f"next: calque translate {shlex.quote(str(folder))} < input.txt > output.txt")
     click.echo(folder)
+
+
+def _follow(ranks: "Ranks") -> None:
+    """The work of a process that does not lead."""
+    from calque.train.ranks import silent
+    from calque.workflow.steps import follow_training
+
+    try:
+        follow_training(ranks)
+    except CalqueError as fault:
+        if not silent(ranks, fault):
+            raise
+        sys.exit(fault.exit_code)
+    finally:
+        ranks.close()
 
 
 @root.command()

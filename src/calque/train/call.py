@@ -10,6 +10,7 @@ from calque.experiment import Experiment
 from calque.layers.contract import Registry
 from calque.model import Model
 from calque.train.log import Translated, Watcher
+from calque.train.ranks import ALONE, Ranks
 from calque.train.standing import TrainingPosition
 
 
@@ -41,6 +42,8 @@ class TrainingCall:
     limits: frozenset[str] = frozenset()
     """Keys of [train] that limit this call alone, where it continues a run: the run's own limits stay."""
     plan: ReplayPlan | None = None
+    ranks: Ranks = ALONE
+    """The processes that train together, of which this one leads."""
     tell: Callable[[str], None] = field(default=lambda line: None)
     """Called with a line for each change in a run that is continued, and for what is taken over from a parent."""
 

@@ -2,6 +2,7 @@
 
 import math
 from collections.abc import Sequence
+from contextlib import nullcontext
 from dataclasses import asdict, dataclass
 from typing import Any
 
@@ -34,15 +35,17 @@ def finish(
     task: TrainingTask, state: TrainingState, validator: Validator, phases: Sequence[dict[str, Any]], limit: str
 ) -> FinishedTraining:
     """Averages checkpoints, measures the mean and writes it as the model of the run. Raises `Interrupted` after a signal."""
-    standing, checkpoints = state.standing, state.checkpoints
+    standing, checkpoints, ranks = state.standing, state.checkpoints, task.call.ranks
 
     def mean(chosen: Sequence[Checkpoint]) -> tuple[dict[str, Tensor], float]:
         """The mean of checkpoints, which the model then holds, and its validation perplexity."""
         weights = average([checkpoints.path(c.update) for c in chosen])
         load_weights(state.model, weights, Place(str(checkpoints.folder)))
+        ranks.send("weights")
+        ranks.share(dict(state.model.named_parameters()))
         return weights, validator.perplexity()
 
-    with validator.signals.yielding():
+    with validator.signals.yielding() if ranks.alone else nullcontext():
         chosen = checkpoints.averaged()
         weights, value = mean(chosen)
         # Checkpoints that lie far apart, as in a short training, may have a mean that is worse than one of them.

@@ -10,7 +10,6 @@ from typing import Any
 import torch
 
 from calque.adl.check import CheckedDefinition
-from calque.data.batches import collate
 from calque.data.corpus import PreparedCorpus
 from calque.experiment import Experiment, TrainSettings
 from calque.layers.contract import Registry
@@ -29,9 +28,9 @@ from calque.train.precision import conditions, pick_device, probe_precision, pro
 from calque.train.progress import ProgressReporter
 from calque.train.run_identity import identity, refuse_another, written
 from calque.train.schedule import horizon, rate, warm_up
-from calque.train.standing import Interrupted, Signals, random_states, restore_random_states
+from calque.train.shared_update import shared_update
+from calque.train.standing import Interrupted, Signals
 from calque.train.training_state import TrainingState
-from calque.train.update import update
 from calque.train.validate import Validator
 
 __all__ = ["FinishedTraining", "StoppedTraining", "train"]
@@ -68,9 +67,11 @@ def train(
     with sole_training(folder), processor(experiment.train.threads), Signals() as signals:
         loop = _open(task, signals)
         try:
-            return loop.run()
+            result = loop.run()
         finally:
             loop.log.close()
+        loop.ranks.send("end")
+        return result
 
 
 def _open(task: TrainingTask, signals: Signals) -> "_Loop":
@@ -100,6 +101,8 @@ def _open(task: TrainingTask, signals: Signals) -> "_Loop":
     if (figures := about.get("checkpoint")) is not None:
         state.save_checkpoint(figures)  # a kill after the state was saved may have prevented it
     write_definition(folder, task.checked, prepared.codecs)
+    call.ranks.send("begin", experiment, folder.resolve(), {n: t.cpu() for n, t in state.updater.state().items()})
+    call.ranks.begin()
     news = history.news(experiment)
     history.begin(experiment)
     with writing(folder):
@@ -140,6 +143,7 @@ class _Loop:
     ):
         self.task, self.limits, self.state, self.history, self.log = task, limits, state, history, log
         self.settings, self.standing, self.signals = task.experiment.train, state.standing, signals
+        self.ranks = task.call.ranks
         self.progress = ProgressReporter(task, limits, state.standing, log)
         self.validator = Validator(task, state, log, signals)
         self.groups: list[Group] = []
@@ -219,16 +223,15 @@ class _Loop:
         """One update, the next of the plan. A signal before the optimiser's step undoes it."""
         began = time.perf_counter()
         state, standing = self.state, self.standing
-        pairs, source_end = self.task.prepared.split("train"), self.task.experiment.data.source_end
         self._plan()
         lr = self._rate()
-        group = (collate(pairs, rows, source_end) for rows in self.groups[standing.group])
-        before = random_states(state.model.device)
+        group = self.groups[standing.group]
+        self.ranks.send("update", group, standing.update, lr)
+        yielding = self.signals.yielding if self.ranks.alone else contextlib.nullcontext
         try:
-            sums = update(state.model, state.updater, group, self.settings, lr, yielding=self.signals.yielding)
+            sums = shared_update(self.task, state.model, state.updater, group, standing.update, lr, yielding)
         except Interrupted:
             state.updater.forget()
-            restore_random_states(before, state.model.device)
             return
         self.progress.add(sums, lr)
         standing.skipped = state.updater.skipped

@@ -8,6 +8,7 @@ from torch import Tensor, nn
 
 from calque.experiment import TrainSettings
 from calque.layers.projections import Embedding
+from calque.train.ranks import Ranks
 
 PIECE = 1 << 17
 """Weights that are updated at a time: few enough for a processor's cache to hold them until they are rounded."""
@@ -50,7 +51,7 @@ class Updater:
         """Adds the gradients of a summed loss to those of the update under way."""
         earlier = self._gradients()
         if earlier:
-            self._summed = {name: g.float() for name, g in earlier.items()}
+            self._summed = {name: g.to(self.masters[name].dtype) for name, g in earlier.items()}
             self._drop()
         loss.backward()  # type: ignore[no-untyped-call]  # torch leaves it untyped
         for module in self._tables:
@@ -59,6 +60,22 @@ class Updater:
             if (g := self.working[name].grad) is not None:
                 total.add_(g)
                 self.working[name].grad = None
+
+    def sum(self, ranks: Ranks) -> None:
+        """Makes the gradients so far the sums of those of all ranks. A weight that no rank has used has none."""
+        mine = self._gradients()
+        used = torch.tensor([name in mine for name in self.working], dtype=torch.int32)
+        flat = torch.cat([self._wide(name, mine.get(name)).flatten() for name in self.working])
+        used = used.to(flat.device)
+        ranks.sum(used, flat)
+        parts = torch.split(flat, [p.numel() for p in self.working.values()])
+        sums = zip(self.working.items(), parts, used.tolist(), strict=True)
+        self._summed = {name: part.view(p.shape) for (name, p), part, count in sums if count}
+        self._drop()
+
+    def _wide(self, name: str, gradient: Tensor | None) -> Tensor:
+        master = self.masters[name]
+        return torch.zeros_like(master) if gradient is None else gradient.to(master.dtype)
 
     def step(self, lr: float, divisor: float) -> float:
         """Divides the gradients by `divisor`, clips their norm, updates the weights; returns the norm before clipping.

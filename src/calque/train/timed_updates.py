@@ -17,6 +17,7 @@ from calque.train.initialise import initialise
 from calque.train.optimise import Updater
 from calque.train.precision import pick_device, probe_precision, processor
 from calque.train.schedule import Plateau, rate
+from calque.train.shared_update import batch_seed
 from calque.train.update import Phases, UpdateSums, update
 
 
@@ -69,7 +70,8 @@ def measure(
                 _forget_peak(device)
                 phases = Phases(device)
             began = time.perf_counter()
-            one = update(model, updater, group, settings, rate(settings, number + 1, 1, Plateau()), phases)
+            seeds = [batch_seed(settings.seed, number, n) for n in range(len(group))]
+            one = update(model, updater, group, settings, rate(settings, number + 1, 1, Plateau()), phases, seeds=seeds)
             phases("other")
             if number >= warm_up:
                 seconds.append(time.perf_counter() - began)

@@ -3,6 +3,7 @@
 import time
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import AbstractContextManager, nullcontext
+from itertools import repeat
 from typing import NamedTuple
 
 import torch
@@ -13,6 +14,7 @@ from calque.experiment import TrainSettings
 from calque.model import Model
 from calque.train.loss import Part, parts
 from calque.train.optimise import Updater
+from calque.train.ranks import ALONE, Ranks
 
 PHASES = ("data", "forward", "loss", "backward", "optimiser", "other")
 """The phases of an update; `other` is the time between two updates."""
@@ -58,8 +60,8 @@ class _Gradient:
         self.updater, self.settings, self.mark = updater, settings, mark
         self.loss: Tensor | float = 0.0
         self.nll: Tensor | float = 0.0
-        self.sentences = self.tokens = 0
-        """Target tokens are those since the last step of the optimiser."""
+        self.sentences = self.tokens = self.source = self.target = 0
+        """`tokens` are the target tokens since the last step of the optimiser."""
 
     def add(self, part: Part) -> None:
         """Back-propagates the loss of a part."""
@@ -68,6 +70,22 @@ class _Gradient:
         self.mark("backward")
         self.loss, self.nll = self.loss + part.loss.detach(), self.nll + part.nll
         self.tokens += part.tokens
+
+    def count(self, batch: Batch) -> None:
+        """Counts a batch whose first part has been added."""
+        self.sentences += len(batch.index)
+        self.source, self.target = self.source + batch.source_tokens, self.target + batch.target_tokens
+
+    def sum(self, ranks: Ranks, device: torch.device) -> None:
+        """Makes gradient, losses and counts those of all ranks."""
+        if ranks.alone:
+            return
+        own = [float(self.loss), float(self.nll), self.tokens, self.sentences, self.source, self.target]
+        sums = torch.tensor(own, dtype=torch.float64, device=device)
+        ranks.sum(sums)
+        self.updater.sum(ranks)
+        self.loss, self.nll = sums[0], sums[1]
+        self.tokens, self.sentences, self.source, self.target = (int(n) for n in sums[2:])
 
     def apply(self, lr: float) -> float:
         """A step of the optimiser; returns the norm of the gradient before clipping."""
@@ -79,6 +97,12 @@ class _Gradient:
         self.mark("optimiser")
         return norm
 
+    def sums(self, norm: float) -> UpdateSums:
+        """What was added up."""
+        assert isinstance(self.loss, Tensor)
+        assert isinstance(self.nll, Tensor)
+        return UpdateSums(self.loss, self.nll, self.source, self.target, norm)
+
 
 def update(
     model: Model,
@@ -88,29 +112,34 @@ def update(
     lr: float,
     mark: Mark = no_mark,
     yielding: Callable[[], AbstractContextManager[None]] = nullcontext,
+    seeds: Iterable[int] | None = None,
+    ranks: Ranks = ALONE,
 ) -> UpdateSums:
     """Adds up the gradients of the batches, at least one, and applies them with the rate `lr`.
 
     With `bptt_words` there is one batch. The gradient of each of its parts is applied on its own; where sentences count, by those
     of the whole batch. The work before the first step of the optimiser runs inside `yielding()`, which may end it by an
     exception: weights and optimiser are then unchanged.
+
+    `seeds`: a number for each batch, from which its dropout follows alone. With several `ranks` each gives its own batches, perhaps
+    none, and all have the sums and weights of the whole update.
     """
     model.train()
     gradient = _Gradient(updater, settings, mark)
-    source = target = 0
     rest: Iterator[Part] = iter(())
     with yielding():
-        for batch in batches:
+        for batch, seed in zip(batches, repeat(None) if seeds is None else seeds, strict=False):
             mark("data")
+            ranks.progress()
+            if seed is not None:
+                torch.manual_seed(seed)
             rest = parts(model, batch, settings.label_smoothing, settings.bptt_words, mark)
             gradient.add(next(rest))
-            source, target = source + batch.source_tokens, target + batch.target_tokens
-            gradient.sentences += len(batch.index)
+            gradient.count(batch)
     mark("data")
+    gradient.sum(ranks, model.device)
     norm = gradient.apply(lr)
     for part in rest:
         gradient.add(part)
         norm = gradient.apply(lr)
-    assert isinstance(gradient.loss, Tensor)
-    assert isinstance(gradient.nll, Tensor)
-    return UpdateSums(gradient.loss, gradient.nll, source, target, norm)
+    return gradient.sums(norm)

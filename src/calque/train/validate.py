@@ -2,16 +2,19 @@
 
 import math
 import time
+from contextlib import nullcontext
 
 import torch
 
 from calque.data.batches import collate, plan
 from calque.data.corpus import FURTHER
+from calque.model import Model
 from calque.run.folder import LOG
 from calque.run.tensors import writing
 from calque.train.call import TrainingTask
 from calque.train.log import Log, Translated, Validation
 from calque.train.loss import batch_loss
+from calque.train.ranks import Ranks
 from calque.train.standing import Interrupted, Signals
 from calque.train.training_state import TrainingState
 
@@ -21,33 +24,24 @@ class Validator:
 
     def __init__(self, task: TrainingTask, state: TrainingState, log: Log, signals: Signals):
         self.task, self.state, self.log, self.signals = task, state, log, signals
+        self.ranks = task.call.ranks
 
     def perplexity(self, split: str = "valid") -> float:
         """Perplexity on the pairs of a validation text, end symbols included."""
-        model, pairs = self.state.model, self.task.prepared.split(split)
-        data, train = self.task.experiment.data, self.task.experiment.train
-        model.eval()
-        nll, tokens = torch.zeros((), dtype=torch.float64, device=model.device), 0
-        with torch.no_grad():
-            for rows in plan(pairs, train.batch_tokens, train.batch_sentences, 0, 0):
-                batch = collate(pairs, rows, data.source_end)
-                nll += batch_loss(model, batch, 0.0)[1]
-                tokens += batch.target_tokens
-        return perplexity(float(nll), tokens)
+        self.ranks.send("perplexity", split)
+        return split_perplexity(self.state.model, self.task, split, self.ranks)
 
     def translate(self) -> Translated:
         """BLEU and sample translations by the present weights."""
-        if self.task.translate is None:
-            return Translated(None, ())
-        with torch.no_grad():
-            return self.task.translate(self.state.model.eval())
+        self.ranks.send("translate")
+        return translated(self.state.model, self.task)
 
     def validate(self) -> None:
         """Measures, saves the state and a checkpoint, informs the watcher. After a signal it returns and has changed nothing."""
         state, standing = self.state, self.state.standing
         began = time.perf_counter()
         try:
-            with self.signals.yielding():
+            with self.signals.yielding() if self.ranks.alone else nullcontext():
                 value, translated = self.perplexity(), self.translate()
                 others = {name: self.perplexity(FURTHER + name) for name in self.task.prepared.further}
         except Interrupted:
@@ -69,10 +63,34 @@ class Validator:
             "perplexity": value if math.isfinite(value) else None,
         }
         # The state first, with all that the checkpoint needs: after a kill between the two the next call makes the checkpoint.
-        state.save(figures)
-        state.save_checkpoint(figures)
+        with self.ranks.busy():
+            state.save(figures)
+            state.save_checkpoint(figures)
         if self.task.watcher is not None:
             self.task.watcher(Validation(standing.update, value, translated.bleu, best, translated.samples))
+
+
+def split_perplexity(model: Model, task: TrainingTask, split: str, ranks: Ranks) -> float:
+    """Perplexity on the pairs of a text, whose batches the ranks share."""
+    pairs, data, train = task.prepared.split(split), task.experiment.data, task.experiment.train
+    model.eval()
+    sums = torch.zeros(2, dtype=torch.float64, device=model.device)
+    with torch.no_grad():
+        for rows in ranks.own(plan(pairs, train.batch_tokens, train.batch_sentences, 0, 0)):
+            ranks.progress()
+            batch = collate(pairs, rows, data.source_end)
+            sums[0] += batch_loss(model, batch, 0.0)[1]
+            sums[1] += batch.target_tokens
+    ranks.sum(sums)
+    return perplexity(float(sums[0]), int(sums[1]))
+
+
+def translated(model: Model, task: TrainingTask) -> Translated:
+    """BLEU and sample translations, where the task has a translator."""
+    if task.translate is None:
+        return Translated(None, ())
+    with torch.no_grad():
+        return task.translate(model.eval())
 
 
 def perplexity(nll: float, tokens: int) -> float:

@@ -8,18 +8,20 @@ from typing import Any
 
 from calque.adl.check import check
 from calque.adl.dialect import reader
-from calque.data.compiled import GivenCodecs, PreparedCorpus, compiled_before, corpus_digest, prepare
+from calque.data.compiled import GivenCodecs, PreparedCorpus, compiled_before, corpus_digest, open_corpus, prepare
 from calque.experiment import DataSettings, Experiment, load
 from calque.experiment import check as check_experiment
-from calque.ground.diagnostics import CalqueError, Place, render_all
+from calque.ground.diagnostics import CalqueError, Place, error, render_all
 from calque.run.folder import CORPUS, EXPERIMENT, MODEL, sole_training
 from calque.run.model_file import check_codecs
 from calque.run.tensors import read_about
-from calque.train.call import TrainingCall
+from calque.train.call import TrainingCall, TrainingTask
 from calque.train.checkpoint import newest_state
+from calque.train.follower import follow
 from calque.train.log import Watcher
 from calque.train.loop import FinishedTraining, StoppedTraining, train
 from calque.train.parent import codecs_of, refuse_another_parent
+from calque.train.ranks import Ranks
 from calque.train.restart import complete_move, move_aside
 from calque.train.run_identity import identity, refuse_another
 from calque.workflow.definitions import definition
@@ -42,7 +44,8 @@ def run_training(
     `restart`: moves the contents of the folder aside and starts anew. Raises what `check`, `prepare` and `train` raise; K201 to
     K204 are raised before anything in the folder changes.
     """
-    say = tell or (lambda line: None)
+    say, call = tell or (lambda line: None), call or TrainingCall()
+    _refuse_idle_ranks(experiment, call.ranks)
     registry = registry_of(experiment.model)
     checked = check(definition(experiment), registry, reader(experiment.model.dialect))
     if checked.warnings:
@@ -59,10 +62,29 @@ def run_training(
     plugins = tuple(str(Path(name).resolve()) if name.endswith(".py") else name for name in experiment.model.plugins)
     model = replace(experiment.model, file="", text=checked.text, dialect="calque", plugins=plugins)
     resolved = replace(experiment, model=model)
-    translator = validation_translator(prepared, resolved)
-    return train(
-        resolved, folder, prepared, checked, registry, watcher, translator, replace(call or TrainingCall(), tell=say)
-    )
+    translator = validation_translator(prepared, resolved, call.ranks)
+    return train(resolved, folder, prepared, checked, registry, watcher, translator, replace(call, tell=say))
+
+
+def follow_training(ranks: Ranks) -> None:
+    """Trains together with the process that leads, until its training ends. Raises what `follow` raises."""
+    follow(ranks, _followed_task)
+
+
+def _followed_task(experiment: Experiment, folder: Path, ranks: Ranks) -> TrainingTask:
+    registry = registry_of(experiment.model)
+    checked = check(definition(experiment), registry, reader(experiment.model.dialect))
+    prepared = open_corpus(folder / CORPUS)
+    translator = validation_translator(prepared, experiment, ranks)
+    call = TrainingCall(ranks=ranks)
+    return TrainingTask(experiment, folder, prepared, checked, registry, None, translator, call)
+
+
+def _refuse_idle_ranks(experiment: Experiment, ranks: Ranks) -> None:
+    """Raises X442 where there are more processes than batches in an update."""
+    batches = 1 if experiment.train.bptt_words else experiment.train.accumulate
+    if ranks.count > batches:
+        raise error("X442", None, ranks=ranks.count, batches=batches)
 
 
 def _with_parent(

@@ -9,6 +9,7 @@ from calque.evaluate import bleu
 from calque.experiment import DataSettings, Experiment
 from calque.model import Model
 from calque.train.log import SampleTranslation, Translated
+from calque.train.ranks import ALONE, Ranks
 
 SAMPLES = 2
 """Validation sentences whose translations are shown at each validation."""
@@ -18,8 +19,13 @@ GLANCE = (5, 20)
 """A sample has so many words, fewest and most, where the text has such sentences."""
 
 
-def validation_translator(prepared: PreparedCorpus, experiment: Experiment) -> Callable[[Model], Translated]:
-    """Translates the first validation sentences greedily: for BLEU, where the experiment wants it, and for samples."""
+def validation_translator(
+    prepared: PreparedCorpus, experiment: Experiment, ranks: Ranks = ALONE
+) -> Callable[[Model], Translated]:
+    """Translates the first validation sentences greedily: for BLEU, where the experiment wants it, and for samples.
+
+    The ranks share the sentences.
+    """
     count = experiment.train.validate_bleu_sentences
     sources, references = (lines[: count or SAMPLED] for lines in prepared.lines("valid"))
     shown = samples_of(sources)
@@ -30,7 +36,7 @@ def validation_translator(prepared: PreparedCorpus, experiment: Experiment) -> C
 
     def translate(model: Model) -> Translated:
         loaded = Translator(model, *prepared.codecs, decode, experiment.data.source_end)
-        translations = first_best(loaded, sources)
+        translations = ranks.join(first_best(loaded, ranks.own(sources), lambda lines: ranks.progress()))
         samples = tuple(SampleTranslation(sources[n], references[n], translations[n]) for n in shown)
         score = bleu(translations, references, tokenize=tokenisation(experiment.data)).value if count else None
         return Translated(score, samples)
@@ -46,9 +52,11 @@ def samples_of(sources: Sequence[str]) -> Sequence[int]:
     return sorted([*fitting, *others][:SAMPLES])
 
 
-def first_best(loaded: Translator, lines: Sequence[str]) -> list[str]:
+def first_best(
+    loaded: Translator, lines: Sequence[str], progress: Callable[[int], None] = lambda lines: None
+) -> list[str]:
     """The best translation of each line."""
-    return [best[0].text for best in translate_lines(loaded, lines)]
+    return [best[0].text for best in translate_lines(loaded, lines, progress=progress)]
 
 
 def tokenisation(data: DataSettings) -> str:

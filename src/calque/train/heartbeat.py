@@ -1,0 +1,129 @@
+"""Notices that another process of a training is frozen, stuck or gone, and ends this one.
+
+Every process writes its beat into the store that `torchrun` keeps: how often it has looked, how much it has done, and whether it
+waits for the others. Who neither works nor waits hangs.
+"""
+
+import contextlib
+import os
+import signal
+import socket
+import sys
+import threading
+import time
+from collections.abc import Iterator
+from typing import Protocol, cast
+
+from torch import distributed
+
+from calque.ground.diagnostics import error, render_all
+
+EVERY = 1.0
+"""Seconds between two beats."""
+LIMIT = float(os.environ.get("CALQUE_HANG_SECONDS", "20"))
+"""Seconds without progress after which a process counts as hanging."""
+
+
+class Store(Protocol):
+    """What is used of torch's store."""
+
+    def set(self, key: str, value: str) -> None: ...
+    def get(self, key: str) -> bytes: ...
+    def check(self, keys: list[str]) -> bool: ...
+
+
+def connect(hosts: bool) -> Store:
+    """The store that all processes share, apart for each attempt; `hosts`: this process keeps it where `torchrun` does not."""
+    place = os.environ["MASTER_ADDR"], int(os.environ["MASTER_PORT"])
+    kept = os.environ.get("TORCHELASTIC_USE_AGENT_STORE") == "True"
+    store = distributed.TCPStore(*place, is_master=hosts and not kept, wait_for_workers=False)  # type: ignore[attr-defined]  # torch's own
+    attempt = os.environ.get("TORCHELASTIC_RESTART_COUNT", "0")
+    return cast("Store", distributed.PrefixStore(f"calque/{attempt}", store))  # type: ignore[attr-defined]  # torch's own
+
+
+class Heartbeat:
+    """The beats of this process, and its view of the others."""
+
+    def __init__(self, rank: int, total: int):
+        self.rank, self.total = rank, total
+        self._done = 0
+        self._uncounted = True
+        self._looks = 0
+        self._changed: dict[int, tuple[str, float]] = {}
+        self._stop = threading.Event()
+        self._store = connect(hosts=False)  # of its own: the group's is busy while an operation waits
+        self._store.set(f"place/{rank}", f"{socket.gethostname()} {os.getpid()}")
+        threading.Thread(target=self._run, daemon=True).start()
+
+    def progress(self) -> None:
+        """Notes that this process is at work."""
+        self._done += 1
+
+    @contextlib.contextmanager
+    def uncounted(self) -> Iterator[None]:
+        """While this process waits for the others, or is at work that shows no progress: only its looks are seen."""
+        before, self._uncounted = self._uncounted, True
+        try:
+            yield
+        finally:
+            self._uncounted = before
+            self._done += 1
+
+    def count(self) -> None:
+        """From now on progress is expected."""
+        self._uncounted = False
+
+    def stop(self) -> None:
+        """No more beats: the training is at its end."""
+        self._stop.set()
+        with contextlib.suppress(Exception):
+            self._store.set(f"beat/{self.rank}", "end")
+
+    def lost(self) -> int | None:
+        """The process whose beats have ended, as far as some seconds show."""
+        until = time.monotonic() + 6 * EVERY
+        while time.monotonic() < until:
+            late = [(when, rank) for rank, (_, when) in self._changed.items() if rank != self.rank]
+            if late and time.monotonic() - min(late)[0] > 3 * EVERY:
+                return min(late)[1]
+            time.sleep(EVERY / 4)
+        return None
+
+    def _run(self) -> None:
+        while not self._stop.wait(EVERY):
+            self._looks += 1
+            try:
+                beat = f"{self._done}:{self._looks if self._uncounted else 0}"
+                self._store.set(f"beat/{self.rank}", beat)
+                hanging = [rank for rank in range(self.total) if rank != self.rank and self._hangs(rank)]
+            except Exception:  # the store is gone: so is whoever kept it
+                return
+            if hanging:
+                self._end(hanging)
+
+    def _end(self, hanging: list[int]) -> None:
+        """Ends this process, and those that hang where they run on the same machine; one process says so."""
+        host, _ = self._place(self.rank)
+        places = [self._place(rank) for rank in hanging]
+        if self.rank == min(set(range(self.total)) - set(hanging)):
+            print(render_all(error("K404", None, rank=hanging[0], seconds=round(LIMIT)).diagnostics), file=sys.stderr)
+            sys.stderr.flush()
+        for other, number in places:
+            if other == host:
+                with contextlib.suppress(OSError):
+                    os.kill(int(number), signal.SIGKILL)
+        os._exit(1)  # before the connection that breaks now is reported as well
+
+    def _place(self, rank: int) -> tuple[str, str]:
+        host, _, number = str(self._store.get(f"place/{rank}").decode()).rpartition(" ")
+        return host, number
+
+    def _hangs(self, rank: int) -> bool:
+        key = f"beat/{rank}"
+        beat = self._store.get(key).decode() if self._store.check([key]) else ""
+        now = time.monotonic()
+        before, since = self._changed.get(rank, ("", now))
+        if beat != before or rank not in self._changed:
+            self._changed[rank] = beat, now
+            return False
+        return beat != "end" and now - since > LIMIT
