@@ -6,7 +6,7 @@ import sys
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
 
@@ -34,6 +34,16 @@ def _corpus(ctx: click.Context, param: click.Parameter, value: str) -> str:
     """A public corpus, or a file."""
     if value not in CORPORA and not value.endswith(".toml"):
         raise click.BadParameter(f"expected one of {', '.join(CORPORA)}, or a file FILE.toml, found {value}")
+    return value
+
+
+def _recipe(ctx: click.Context, param: click.Parameter, value: str) -> str:
+    """A recipe of Calque, or a file whose name is none of theirs."""
+    known, file = recipes.names(), Path(value).name
+    if value not in known and not (recipes.FILE_NAME.fullmatch(file) and file.removesuffix(".toml") not in known):
+        raise click.BadParameter(
+            f"expected one of {', '.join(known)}, or FILE.toml in lower case with another name, found {value}"
+        )
     return value
 
 
@@ -70,17 +80,7 @@ _PAIR = click.option(
 _TRIALS = click.option(
     "--trials", type=click.IntRange(100, 1_000_000), default=10_000, show_default=True, help="Trials of each test."
 )
-_CELL_OPTIONS = _together(
-    _PAPER,
-    _TABLE,
-    _DATA,
-    _CORPUS,
-    click.option("--rows", callback=_names, default="", help="Rows of the table, joined by commas; default: all."),
-    click.option(
-        "--recipe", type=click.Choice(recipes.names()), default="budget", show_default=True, help="How to train."
-    ),
-    click.option("--minutes", type=click.FloatRange(0, min_open=True), help="Training time of each cell."),
-    click.option("--updates", type=click.IntRange(1), help="Updates of each cell."),
+_SIZES = _together(
     click.option(
         "--match", type=click.Choice(["params"]), help="Choose `d` of each row so that all have as many parameters."
     ),
@@ -93,6 +93,31 @@ _CELL_OPTIONS = _together(
         metavar="NAME=VALUE",
         help="Set d, heads, p, n of the rows, or, as SECTION.KEY=VALUE, a key of the experiment.",
     ),
+)
+
+
+def _recipe_option(default: str, text: str) -> Callable[[Command], Command]:
+    """The option that names a recipe."""
+    help_text = f"{text}: {', '.join(recipes.names())}, or a file, such as `calque reproduce tune` writes."
+    return click.option(
+        "--recipe", callback=_recipe, default=default, show_default=True, metavar="NAME|FILE.toml", help=help_text
+    )
+
+
+_CELL_OPTIONS = _together(
+    _PAPER,
+    _TABLE,
+    _DATA,
+    _CORPUS,
+    click.option("--rows", callback=_names, default="", help="Rows of the table, joined by commas; default: all."),
+    _recipe_option("budget", "How to train"),
+    click.option("--minutes", type=click.FloatRange(0, min_open=True), help="Training time of each cell."),
+    click.option("--updates", type=click.IntRange(1), help="Updates of each cell."),
+    click.option("--epochs", type=click.IntRange(1), help="Epochs of each cell."),
+    click.option(
+        "--patience", type=click.IntRange(1), help="End after so many epochs without a better validation perplexity."
+    ),
+    _SIZES,
     _OUT,
     _PAIR,
 )
@@ -106,9 +131,9 @@ def reproduce() -> None:
     """
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class CellOptions:
-    """The options that training and timing have in common, as they are typed."""
+    """The options that training, timing and tuning have in common, as they are typed."""
 
     paper: str
     table: str
@@ -116,15 +141,17 @@ class CellOptions:
     corpus: str
     rows: list[str]
     recipe: str
-    minutes: float | None
+    minutes: float | None = None
     updates: int | None
+    epochs: int | None
+    patience: int | None = None
     match: str | None
     match_to: str | None
     width: int | None
     overrides: tuple[str, ...]
     out: Path | None
     pair: str | None
-    metric: str | None
+    metric: str | None = None
     trials: int = 10_000
 
     @property
@@ -139,13 +166,14 @@ class CellOptions:
 
         Raises UsageError for options that contradict each other, X701, X707, X708, and what is wrong with a corpus."""
         from calque.data.public import data_root
+        from calque.ground.files import portable
         from calque.papers.corpora import corpus_named
         from calque.papers.output import OutputFolder
         from calque.papers.plan import table_of
-        from calque.papers.request import Request, default_folder, divided
+        from calque.papers.request import Request, default_folder, divided, with_recipe
 
-        if self.minutes is not None and self.updates is not None:
-            raise click.UsageError("expected one of --minutes and --updates, found both")
+        if sum(amount is not None for amount in (self.minutes, self.updates, self.epochs)) > 1:
+            raise click.UsageError("expected one of --minutes, --updates and --epochs, found several")
         if self.match_to is not None and self.match is None:
             raise click.UsageError("--match-to needs --match")
         printed = table_of(self.paper, self.table)
@@ -155,19 +183,23 @@ class CellOptions:
             self.paper,
             self.table,
             corpus.name,
-            self.recipe,
+            Path(self.recipe).name.removesuffix(".toml"),
             self.minutes,
             self.updates,
             (self.match_to or printed.rows[0].key) if self.match else None,
-            settings,
+            with_recipe(recipes.row_settings(self.recipe), settings),
             overrides,
             pair,
             read_paper.paper(self.paper).keys,
             corpus.own_file,
             corpus.digest,
+            self.epochs,
+            self.patience,
+            "" if self.recipe in recipes.names() else portable(self.recipe),
+            recipes.digest(self.recipe),
         )
         out = self.out or default_folder(self.paper, self.table)
-        return OutputFolder(request, corpus, data_root(self.data_folder), out, tell)
+        return OutputFolder(request, corpus, data_root(self.data_folder), out, tell, self.recipe)
 
 
 def _of_cells(command: Callable[..., None]) -> Callable[..., None]:
@@ -210,6 +242,84 @@ def train(cells: CellOptions, seeds: int, shard: tuple[int, int]) -> None:
     elif status < 128:
         click.echo(report_trained(folder.opened(folder.out, folder.root, tell), cells.report), nl=False)
     sys.exit(status)
+
+
+@reproduce.command()
+@_PAPER
+@_TABLE
+@click.argument("row")
+@_DATA
+@_CORPUS
+@_recipe_option("linear", "What is tried is changed in it")
+@click.option("--updates", type=click.IntRange(1), help="Updates of each trial of the first rung.")
+@click.option("--epochs", type=click.IntRange(1), help="Epochs of each trial of the first rung.")
+@click.option("--eta", type=click.IntRange(2), default=3, show_default=True, help="Budgets grow so, 1/ETA is kept.")
+@click.option("--rungs", type=click.IntRange(1, 20), default=3, show_default=True, help="Rungs, at most.")
+@click.option(
+    "--lr",
+    type=click.FloatRange(0, min_open=True),
+    multiple=True,
+    default=(0.0005, 0.001, 0.002, 0.004),
+    show_default=True,
+    help="Peaks of the rate to try; repeat.",
+)
+@click.option(
+    "--warmup-share",
+    type=click.FloatRange(0, 0.99),
+    multiple=True,
+    default=(0.1, 0.3),
+    show_default=True,
+    help="Shares of the budget over which the rate rises, to try.",
+)
+@click.option(
+    "--dropout",
+    type=click.FloatRange(0, 0.99),
+    multiple=True,
+    help="To try.  [default: 0.1, 0.3; none where the row has no such setting or --set gives it]",
+)
+@_SIZES
+@click.option("--out", type=FILE, help="The output folder.  [default: runs/tune/PAPER/TABLE]")
+@_PAIR
+def tune(
+    paper: str,
+    table: str,
+    row: str,
+    recipe: str,
+    eta: int,
+    rungs: int,
+    lr: tuple[float, ...],
+    warmup_share: tuple[float, ...],
+    dropout: tuple[float, ...],
+    out: Path | None,
+    **cells: Any,
+) -> None:
+    """Find a recipe for a ROW of a TABLE on a corpus: a grid, tried on validation perplexity by successive halving.
+
+    Each rung trains the settings that are left anew, with ETA times the budget, and keeps the best 1/ETA. The table of all trials
+    is printed, and the best setting written as a recipe file, which `calque reproduce train --recipe` takes. A call that was
+    interrupted resumes; finished trials are not repeated. Exit status 1: no setting learned anything.
+    """
+    from calque.papers.found_recipe import trials_table, write_recipe
+    from calque.papers.halving import tuning_of
+    from calque.papers.plan import named_rows, table_of
+    from calque.papers.request import tuning_folder
+    from calque.papers.trials import SettingGrid, setting_of
+
+    if (cells["updates"] is None) == (cells["epochs"] is None):
+        raise click.UsageError("expected one of --updates and --epochs, the budget of the first rung")
+    named_rows(table_of(paper, table), paper, [row])
+    folder = out or tuning_folder(paper, table)
+    options = CellOptions(paper=paper, table=table, rows=[row], recipe=recipe, out=folder, **cells)
+    tuning = tuning_of(options.folder(TRAINED), row, SettingGrid(lr, warmup_share, dropout), eta, rungs)
+    if (stopped := tuning.run()) is not None:
+        sys.exit(128 + stopped.signal)
+    click.echo("\n".join(trials_table(tuning)))
+    if tuning.winner is None:
+        tell("no setting has learned anything, so there is no recipe")
+        sys.exit(1)
+    for edge in tuning.grid.edges(setting_of(tuning.winner)):
+        tell(f"{edge}: the best may lie beyond it; a call with more values repeats no trial")
+    click.echo(f"\n{write_recipe(tuning, tuning.winner)}")
 
 
 @reproduce.command()

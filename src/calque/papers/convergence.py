@@ -11,6 +11,7 @@ from calque.ground.diagnostics import CalqueError
 from calque.ledger.entry import Entry
 from calque.papers.paper import Claim
 from calque.papers.read_paper import paper as paper_of
+from calque.papers.recipes import Budget
 from calque.papers.request import MEMBERS, Request, TableCell, read_members, request_of
 
 FALLING = 0.01
@@ -88,8 +89,7 @@ _NO_CURVE = "no learning curve is recorded that would show convergence"
 
 
 def _end(request: Request) -> str:
-    plain = request.minutes is None and request.updates is None
-    return "as the recipe says" if plain else f"after {request.budget}"
+    return "as the recipe says" if request.limits == Budget() else f"after {request.budget}"
 
 
 def _low(entry: Entry, request: Request) -> Iterator[str]:
