@@ -4,7 +4,6 @@ Rung k trains each setting that is left with eta^k times the budget, and keeps t
 training with a schedule of its own: a rate that has fallen to zero cannot be continued (docs/decisions/0036).
 """
 
-import contextlib
 import math
 import shlex
 import shutil
@@ -27,7 +26,7 @@ from calque.papers.request import LOCKS, RUNS, TUNE
 from calque.papers.trials import JOURNAL, Journal, SettingGrid, TrialRecord, TrialSetting, about, loss_of, setting_of
 from calque.run.folder import CHECKPOINTS, LOG
 from calque.run.tensors import writing
-from calque.train.loop import StoppedTraining
+from calque.train.loop import FinishedTraining, StoppedTraining
 
 DIVERGED = "diverged"
 """Why a training whose validation perplexity is not finite has none."""
@@ -46,7 +45,7 @@ _NOT_OF_A_TRIAL = {"K203", "K301"}
 
 
 @dataclass(frozen=True)
-class Trial:
+class TrialRun:
     """A setting with the budget of a rung, ready to be trained."""
 
     rung: int
@@ -144,13 +143,13 @@ class Tuning:
         """The best 1/eta, rounded up, of those that have a perplexity."""
         return [one for one in ranked[: math.ceil(len(ranked) / self.eta)] if one["perplexity"] is not None]
 
-    def _trial(self, rung: int, setting: TrialSetting) -> Trial:
+    def _trial(self, rung: int, setting: TrialSetting) -> TrialRun:
         budget = self.budget(rung)
         checked, settings = self.folder.definition(self.row, self.row_settings(setting))
         experiment = self.folder.experiment(checked.text, SEED, budget, setting.keys)
-        return Trial(rung + 1, setting, budget, checked, tuple(settings.values()), experiment)
+        return TrialRun(rung + 1, setting, budget, checked, tuple(settings.values()), experiment)
 
-    def _rung(self, trials: Sequence[Trial]) -> StoppedTraining | None:
+    def _rung(self, trials: Sequence[TrialRun]) -> StoppedTraining | None:
         """Trains the trials of a rung, and ranks them."""
         tell = self.folder.tell
         records: list[TrialRecord] = []
@@ -171,7 +170,7 @@ class Tuning:
         self.ranks.append(sorted(records, key=loss_of))
         return None
 
-    def _run(self, trial: Trial) -> Path:
+    def _run(self, trial: TrialRun) -> Path:
         return (
             self.folder.out
             / RUNS
@@ -180,31 +179,29 @@ class Tuning:
             / trial.budget.words.replace(" ", "-").replace(",", "")
         )
 
-    def _train(self, trial: Trial, name: str) -> TrialRecord | StoppedTraining:
+    def _train(self, trial: TrialRun, name: str) -> TrialRecord | StoppedTraining:
         """Trains a trial as a cell is trained; whatever it raises, the others are worth trying."""
         run, folder = self._run(trial), self.folder
         if not (run / CHECKPOINTS).is_dir():  # of a trial whose line of the journal is lost
             shutil.rmtree(run, ignore_errors=True)
-        failure, update, seconds, perplexity = "", 0, 0.0, math.nan
         try:
             done = train_run(folder, trial.experiment, run, str(trial))
-            if isinstance(done, StoppedTraining):
-                return done
-            update, seconds, perplexity = done.update, done.seconds, done.perplexity
         except CalqueError as fault:
             if {d.code for d in fault.diagnostics} & _NOT_OF_A_TRIAL:
                 raise
-            failure = render_all(fault.diagnostics).split("\n")[0]
+            return self._record(trial, name, None, render_all(fault.diagnostics).split("\n")[0])
         except Exception as fault:
             folder.tell(traceback.format_exc())
-            failure = f"{type(fault).__name__}: {fault}"
-        if not failure and not math.isfinite(perplexity):
-            failure = DIVERGED
-        curve: Sequence[Sequence[float]] = ()
-        with contextlib.suppress(OSError, ValueError, KeyError):
-            curve = validations(run / LOG, folder.prepared, trial.experiment.train)
-        train, setting = trial.experiment.train, trial.setting
-        here = conditions(train.precision)
+            return self._record(trial, name, None, f"{type(fault).__name__}: {fault}")
+        if isinstance(done, StoppedTraining):
+            return done
+        return self._record(trial, name, done, "" if math.isfinite(done.perplexity) else DIVERGED)
+
+    def _record(self, trial: TrialRun, name: str, done: FinishedTraining | None, failure: str) -> TrialRecord:
+        """The line of a trial in the journal."""
+        folder, train, setting = self.folder, trial.experiment.train, trial.setting
+        here, update = conditions(train.precision), done.update if done else 0
+        log = self._run(trial) / LOG
         return {
             "about": name,
             "row": self.row,
@@ -213,18 +210,18 @@ class Tuning:
             "warmup_share": setting.warmup_share,
             "dropout": setting.dropout,
             "budget": trial.budget.words,
-            "perplexity": None if failure else round(perplexity, 4),
+            "perplexity": None if failure or done is None else round(done.perplexity, 4),
             "failure": failure,
             "updates": update,
             "epochs": round(update / updates_per_epoch(folder.prepared, train), 2),
-            "seconds": round(seconds, 1),
+            "seconds": round(done.seconds, 1) if done else 0.0,
             "keys": settings_text(trial.experiment),
             "settings": " ".join(trial.settings) or "as in the text",
             "architecture": trial.checked.hash,
             "parameters": folder.size(trial.checked),
             "corpus": folder.corpus.title,
             "data": folder.prepared.digest[:12],
-            "validations": curve,
+            "validations": validations(log, folder.prepared, train) if log.is_file() else [],
             "command": self.command,
             "conditions": {**here, "threads": train.threads or here["threads"]},
         }
