@@ -92,7 +92,7 @@ def _head(tuning: Tuning, winner: TrialRecord) -> str:
     minutes = sum(one["seconds"] for one in trials) / 60
     how = (
         f"Each rung trained its settings anew with {tuning.eta} times the budget of the one before and kept the best "
-        f"1/{tuning.eta}: {len(trials)} trials, {minutes:,.0f} minutes of training, one seed. The rate rises over the share "
+        f"1/{tuning.eta}: {len(trials)} trials, {minutes:,.1f} minutes of training, one seed. The rate rises over the share "
         "`warmup_share` of the budget and falls to zero at its end, so this recipe has no end of its own: give epochs, updates or "
         "minutes."
     )
