@@ -58,7 +58,7 @@ def measure(
     with processor(settings.threads):
         device = pick_device(settings.device)
         precision = probe_precision(device) if settings.precision == "auto" else settings.precision
-        updater, model = _fresh(checked, shape, settings, registry, device, precision)
+        updater, model = fresh(checked, shape, settings, registry, device, precision)
         groups = [batches[i : i + settings.accumulate] for i in range(0, len(batches), settings.accumulate)]
         seconds: list[float] = []
         sums: list[UpdateSums] = []
@@ -89,7 +89,7 @@ def measure(
         )
 
 
-def _fresh(
+def fresh(
     checked: CheckedDefinition,
     shape: Shape,
     settings: TrainSettings,
@@ -97,6 +97,7 @@ def _fresh(
     device: torch.device,
     precision: str,
 ) -> tuple[Updater, Model]:
+    """A model with the first weights of a training, and its optimiser."""
     torch.manual_seed(settings.seed)
     model = Model(checked, shape, registry).to(device)
     initialise(model, "glorot", 0.0, settings.seed)
