@@ -55,8 +55,8 @@ def code(found: Result) -> str:
 
 
 def test_a_grid_has_every_combination_once_and_knows_its_edges() -> None:
-    grid = SettingGrid((0.1, 0.2, 0.1), (0.0, 0.3), (0.1,))
-    assert len(grid.settings) == 4
+    grid = SettingGrid((0.1, 0.2, 0.1, 0.15), (0.0, 0.3, 0.1), (0.1, 0.2))
+    assert len(grid.settings) == 18
     assert SettingGrid((1.0,), (0.1,)).settings == [TrialSetting(1.0, 0.1, None)]
     assert grid.edges(TrialSetting(0.2, 0.0, 0.1)) == ["--lr 0.2 is the highest tried"]
     assert grid.edges(TrialSetting(0.1, 0.3, 0.1)) == [
@@ -228,6 +228,20 @@ def test_a_signal_stops_it_and_the_next_call_resumes(
     (tmp_path / "out").rename(tmp_path / "stopped")
     assert tune(call).stdout == resumed.stdout
     assert [{**one, "seconds": 0} for one in journal(tmp_path)] == told
+
+
+def test_limits_and_schedule_of_the_base_recipe_do_not_end_a_trial(call: Call, tmp_path: Path) -> None:
+    """Gehring's recipe anneals and ends below a rate; Luong's ends after ten epochs."""
+    grid = ["--lr", 0.01, "--lr", 0.02, "--warmup-share", 0.1, "--dropout", 0.1]
+    found = call("rnn", "--recipe", "gehring2017", "--updates", 3, "--rungs", 1, *grid, *SMALL)
+    assert found.exit_code == 0, found.output
+    assert [one["updates"] for one in journal(tmp_path)] == [3, 3]
+    luong = call("rnn", "--recipe", "luong2015", "--epochs", 12, "--rungs", 1, *grid, *SMALL, out="luong")
+    assert luong.exit_code == 0, luong.output
+    assert {one["epochs"] for one in Journal(tmp_path / "luong" / "tune.jsonl").records()} == {12.0}
+    recipe = tomllib.loads((tmp_path / "luong" / "rnn-multi30k.toml").read_text())
+    assert (recipe["train"]["schedule"], recipe["data"]["max_tokens"]) == ("linear", 50)
+    assert "max_epochs" not in recipe["train"]
 
 
 def test_what_cannot_be_tuned(call: Call, tmp_path: Path) -> None:

@@ -34,7 +34,7 @@ DROPOUTS = ("p", "drop")
 """The settings that rows call their dropout."""
 DEFAULT_DROPOUT = (0.1, 0.3)
 CHOSEN = {
-    *("train.lr", "train.warmup_share", "train.warmup_updates", "train.schedule", "train.final_lr"),
+    *("train.lr", "train.warmup_share", "train.warmup_updates", "train.schedule", "train.final_lr", "train.min_lr"),
     *("train.max_updates", "train.max_epochs", "train.max_seconds"),
 }
 """Keys that a tuning chooses itself."""
@@ -146,7 +146,13 @@ class Tuning:
     def _trial(self, rung: int, setting: TrialSetting) -> TrialRun:
         budget = self.budget(rung)
         checked, settings = self.folder.definition(self.row, self.row_settings(setting))
-        experiment = self.folder.experiment(checked.text, SEED, budget, setting.keys)
+        # Limits of the recipe itself would end some trials before their budget, and bend their schedules.
+        limits = (
+            f"train.max_updates={budget.updates or 0}",
+            f"train.max_epochs={budget.epochs or 0}",
+            "train.max_seconds=0.0",
+        )
+        experiment = self.folder.experiment(checked.text, SEED, budget, (*setting.keys, *limits))
         return TrialRun(rung + 1, setting, budget, checked, tuple(settings.values()), experiment)
 
     def _rung(self, trials: Sequence[TrialRun]) -> StoppedTraining | None:

@@ -44,7 +44,7 @@ class TrialSetting:
     def keys(self) -> tuple[str, ...]:
         """The keys of its experiment, SECTION.KEY=VALUE: the rate falls in a straight line to zero at the end of the budget."""
         tried = (f"train.lr={self.lr!r}", f"train.warmup_share={self.warmup_share!r}")
-        return (*tried, "train.warmup_updates=0", 'train.schedule="linear"', "train.final_lr=0.0")
+        return (*tried, "train.warmup_updates=0", 'train.schedule="linear"', "train.final_lr=0.0", "train.min_lr=0.0")
 
 
 @dataclass(frozen=True)
@@ -62,11 +62,11 @@ class SettingGrid:
         return [TrialSetting(*one) for one in dict.fromkeys(product)]
 
     def edges(self, setting: TrialSetting) -> list[str]:
-        """The values of a setting beyond which the grid tries nothing, in words; the least warm-up and dropout are no edge at 0."""
+        """The values beyond which the grid tries nothing, in words: of keys with three values or more; 0 is no edge."""
         words = []
         for name, values in (("lr", self.lr), ("warmup-share", self.warmup_share), ("dropout", self.dropout)):
             chosen = getattr(setting, name.replace("-", "_"))
-            if len(set(values)) > 1 and chosen and chosen in (min(values), max(values)):
+            if len(set(values)) > 2 and chosen and chosen in (min(values), max(values)):
                 words.append(f"--{name} {chosen:g} is the {'lowest' if chosen == min(values) else 'highest'} tried")
         return words
 
