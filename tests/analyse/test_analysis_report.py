@@ -349,7 +349,7 @@ def test_layers_and_heads_are_drawn_by_path(runs: dict[str, Path], tmp_path: Pat
 
 def test_sweeps_need_no_run(extra: dict[str, Path], tmp_path: Path) -> None:
     calque("analyse", "--ledger", extra["ledger"], "--figure", "you2020/figure3", "--out", tmp_path)
-    assert "base,1,10,,1\nbase,2,20,,1\n" in (tmp_path / "sweep-n.csv").read_text()
+    assert "base,1,10,,1,1\nbase,2,20,,1,1\n" in (tmp_path / "sweep-n.csv").read_text()
 
 
 def test_contrast_prints_a_table_and_json(

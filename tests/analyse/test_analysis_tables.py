@@ -3,6 +3,7 @@
 import itertools
 import math
 import random
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -236,8 +237,12 @@ def test_times_are_taken_in_turn() -> None:
     assert table.column("output words") == table.column("mean")
 
 
-def cell(row: str, settings: str, value: float, seed: int = 1) -> Entry:
-    return Entry("x", "x", "quality", "x", "2026-01-01", {"row": row, "settings": settings}, {"BLEU": value}, seed=seed)
+FLAT, STEEP = [(1, 1.0, 9.0), (2, 2.0, 8.99)], [(1, 1.0, 9.0), (2, 2.0, 8.0)]
+
+
+def cell(row: str, settings: str, value: float, seed: int = 1, curve: list[tuple[int, float, float]] = FLAT) -> Entry:
+    where, figures = {"row": row, "settings": settings}, {"BLEU": value}
+    return Entry("x", "x", "quality", "x", "2026-01-01", where, figures, seed=seed, validations=curve)
 
 
 def test_sweeps_of_a_setting_and_of_numbers_in_rows() -> None:
@@ -249,7 +254,10 @@ def test_sweeps_of_a_setting_and_of_numbers_in_rows() -> None:
     ]
     assert found["n"].column("n")[-1:] == [2]
     rows = dict(sweeps.sweeps([cell(f"a-{i}-c-{j}", "", 10 * i + j) for i in (3, 6) for j in (1, 2)]))
-    assert rows["#1"].where(line="a-*-c-2").rows == (("a-*-c-2", 3.0, 32.0, None, 1), ("a-*-c-2", 6.0, 62.0, None, 1))
+    assert rows["#1"].where(line="a-*-c-2").rows == (
+        ("a-*-c-2", 3.0, 32.0, None, 1, 0),
+        ("a-*-c-2", 6.0, 62.0, None, 1, 0),
+    )
     assert rows["#2"].each("line") == ["a-3-c-*", "a-6-c-*"]
     assert sweeps.sweeps([cell("base", "d=64", 1.0)]) == []
     # A width matched to a size goes with the number it follows; one that is chosen freely makes lines of its own.
@@ -258,6 +266,17 @@ def test_sweeps_of_a_setting_and_of_numbers_in_rows() -> None:
     free = dict(sweeps.sweeps([cell(f"heads-{k}", f"d={d}", k) for k in (1, 2) for d in (8, 16)]))
     assert free["#1"].each("line") == ["heads-* d=8", "heads-* d=16"]
     assert free["d"].each("line") == ["heads-1", "heads-2"]
+
+
+def test_sweeps_mark_points_whose_trainings_had_not_converged() -> None:
+    curves = {1: FLAT, 2: STEEP, 3: []}
+    table = dict(sweeps.sweeps([cell("base", f"n={n}", n, s, curves[n]) for n in curves for s in (0, 1)]))["n"]
+    assert table.column("not converged") == [0, 2, 2]
+    drawn = sweeps.draw("n", table, "here")
+    assert "Hollow points: 4 trainings had not converged" in drawn.caption
+    assert (
+        "Hollow" not in sweeps.draw("n", replace(table, rows=tuple((*row[:-1], 0) for row in table.rows)), "").caption
+    )
     assert sweeps.sweeps([]) == []
 
 

@@ -183,8 +183,8 @@ def draw_unknown(names: Sequence[str]) -> DrawnFigure:
 
 
 def draw_sweeps(names: Sequence[str]) -> DrawnFigure:
-    rows = [(name, x, 20.0 + k, 0.4, 3) for k, name in enumerate(names) for x in (64, 1024, 1030, 1036, 65536)]
-    return sweeps.draw("#1", Table.of(("line", "#1", "BLEU", "deviation", "n"), rows), "ledger")
+    rows = [(name, x, 20.0 + k, 0.4, 3, k % 2) for k, name in enumerate(names) for x in (64, 1024, 1030, 1036, 65536)]
+    return sweeps.draw("#1", Table.of(("line", "#1", "BLEU", "deviation", "n", "not converged"), rows), "ledger")
 
 
 def draw_matrix(names: Sequence[str]) -> DrawnFigure:

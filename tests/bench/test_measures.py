@@ -1,24 +1,32 @@
 """What measurements compute beside times: limits, work, sentences, states, entries. No figure of a clock is held."""
 
 import json
+from collections import Counter
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
 import pytest
 import torch
 
+import calque
 from calque.bench import record as entry
 from calque.bench.clock import best, digits, speeds
 from calque.bench.inputs import batches_of, cut, definition, like_file, synthetic
 from calque.bench.limit import CountedWork, Roofline, step_work, work_of
 from calque.bench.machine import KERNELS, ProductShape, machine, table
 from calque.bench.peers import sizes_of
+from calque.bench.train import settings_for
 from calque.bench.uncached import without_states
+from calque.data.batches import collate
+from calque.data.corpus import Pairs
 from calque.data.vocabulary import EOS, PAD
 from calque.decode.rule import SearchSettings
 from calque.decode.search import search
 from calque.ground.diagnostics import CalqueError
-from calque.model import Model
+from calque.model import Model, Shape
+from calque.train.timed_updates import fresh
+from calque.train.update import update
 
 CPU = torch.device("cpu")
 
@@ -50,6 +58,43 @@ def test_work_is_counted_by_the_shapes_of_products() -> None:
     assert work.weights == 2 * 35
 
 
+def test_results_to_write_into_are_no_factors() -> None:
+    """The training code writes its products into memory that it has: the third tensor is the result, not a weight."""
+    x, w, out = torch.ones(3, 5), torch.ones(5, 7), torch.empty(3, 7)
+
+    def run() -> None:
+        torch.mm(x, w, out=out)
+        torch.addmm(torch.ones(7), x, w, out=out)
+        out.addmm_(x, w)
+        torch.bmm(x[None], w[None])
+
+    work = work_of(run)
+    assert dict(work.products) == {ProductShape(3, 5, 7): 3}
+    assert work.multiply_adds == 4 * 3 * 5 * 7
+
+
+@pytest.mark.parametrize("precision", ["float32", "bfloat16"])
+def test_the_products_of_an_update_follow_from_the_architecture(precision: str) -> None:
+    """By arithmetic: a cell's matrices forward, and twice back; fused, and as a loop over positions."""
+    d, size, b, t = 24, 40, 4, 6
+    text = f"d = {d}\nencoder = rnn\ndecoder = rnn -> mlp_src_att\n"
+    settings = replace(settings_for(precision, 1, 1000, "cpu"), label_smoothing=0.0)
+    pairs = Pairs.of([[5] * (t - 1)] * b, [[6] * (t - 1)] * b)
+    updater, model = fresh(calque.check(text), Shape(size, size), settings, None, CPU, precision)
+    batch = collate(pairs, np.arange(b), True)
+    work = work_of(lambda: update(model, updater, [batch], settings, 0.001))
+    rows = b * t
+    # Of each of the two cells: all x_t and every h_t-1 times a matrix of 4 d rows; back, all x_t, and every h_t-1 but, where no
+    # gradient of the start is made, the first.
+    assert work.products[ProductShape(rows, d, 4 * d)] == 2
+    assert work.products[ProductShape(b, d, 4 * d)] == 2 * t
+    assert work.products[ProductShape(rows, 4 * d, d)] == 2
+    assert work.products[ProductShape(b, 4 * d, d)] in (2 * t, 2 * (t - 1))
+    # The output layer, and the gradient of what it reads.
+    assert work.products[ProductShape(rows, d, size)] == work.products[ProductShape(rows, size, d)] == 1
+    assert work.multiply_adds >= sum(n * p.operations // 2 for p, n in work.products.items())
+
+
 def test_the_work_of_a_step_follows_from_the_architecture(model: Model) -> None:
     """By arithmetic: 8 d^2 of q, k, v, output and inner layers, 2 d^2 of a source attention's, for each block; V d at last."""
     (source, mask), *_ = batches_of(synthetic(2, 40), 2, CPU)
@@ -62,7 +107,7 @@ def test_the_work_of_a_step_follows_from_the_architecture(model: Model) -> None:
     assert each * (source.shape[1] + 5) <= attention <= each * (source.shape[1] + 3 * 5)
 
 
-def test_the_limit_is_the_larger_of_arithmetic_and_memory() -> None:
+def test_the_limit_is_the_larger_of_arithmetic_and_memory(monkeypatch: pytest.MonkeyPatch) -> None:
     product = ProductShape(2, 10, 10)
     work = work_of(lambda: torch.ones(2, 10) @ torch.ones(10, 10))
     known: dict[ProductShape, float | None] = {product: 1e-3}
@@ -74,6 +119,18 @@ def test_the_limit_is_the_larger_of_arithmetic_and_memory() -> None:
     assert slow is not None
     assert slow.bound == "memory"
     assert slow.seconds == pytest.approx(0.4)
+    # In training weights may be in a cache; what has no shape, or no time was left for, is as fast as the fastest product.
+    training = Roofline(CPU, "float32", known, memory=1e3, training=True).limit(work)
+    assert training is not None
+    assert training.seconds == pytest.approx(1e-3)
+    other = ProductShape(1, 10, 10)
+    both = CountedWork(200 + 100 + 50, Counter({product: 1, other: 1}))
+    monkeypatch.setattr("calque.bench.limit._TOTAL", -1.0)
+    assert (short := Roofline(CPU, "float32", dict(known), training=True).limit(both)) is not None
+    assert short.seconds == pytest.approx(1e-3 * (1 + 150 / 200))
+    slow_one: dict[ProductShape, float | None] = {**known, other: 2e-3}
+    assert (whole := Roofline(CPU, "float32", slow_one, training=True).limit(both)) is not None
+    assert whole.seconds == pytest.approx(1e-3 * (1 + 2 + 50 / 200))
     assert Roofline(CPU, "float32", {product: None}).limit(work) is None
     assert Roofline(CPU, "float32", known).limit(CountedWork(0, type(work.products)())) is None
 

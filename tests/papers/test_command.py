@@ -17,7 +17,7 @@ from calque.cli import root
 from calque.ground.diagnostics import CalqueError
 from calque.ledger import entry as ledger
 from calque.papers.corpora import CORPORA
-from calque.papers.request import LOCKS
+from calque.papers.request import LOCKS, request_of
 
 SMALL = [
     *("--d", 16, "--set", "n=1", "--set", "heads=2", "--set", "train.batch_tokens=64", "--set", "train.threads=1"),
@@ -117,6 +117,22 @@ def test_a_row_that_fails_is_told_and_loses_no_other(call: Call, tmp_path: Path)
     assert "failed: self-combined, seed 1" in found.stderr.split("\n")
     assert "Failed cells" in found.stdout
     assert "n/3" in next((tmp_path / "out" / "failures").iterdir()).read_text(encoding="utf-8")
+
+
+def test_equal_epochs_and_until_convergence(call: Call, tmp_path: Path) -> None:
+    small = SMALL[:-4]
+    common = ["--rows", "rnn", "--seeds", 1, *small, "--trials", 100]
+    assert call(*common, "--epochs", 2, "--updates", 3).exit_code == 2
+    found = call(*common, "--epochs", 3, "--patience", 1, "--set", "train.lr=1e-9")
+    assert found.exit_code == 0, found.output
+    (one,) = ledger.read(tmp_path / "out" / "cells")
+    assert one.id == "domhan2018-table3-rnn-multi30k-budget-3-epochs-patience-1-seed-1"
+    assert "--epochs 3 --patience 1" in one.command
+    assert [epoch for _, epoch, _ in one.validations] == [float(n) for n in range(1, len(one.validations) + 1)]
+    asked = request_of(one.command)
+    assert asked is not None
+    assert (asked.epochs, asked.patience, asked.command) == (3, 1, one.command.partition(" --rows")[0])
+    assert code(call(*common, "--epochs", 2)) == "X705"
 
 
 def test_where_every_cell_fails_there_is_no_report(call: Call, tmp_path: Path) -> None:

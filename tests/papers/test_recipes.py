@@ -147,6 +147,31 @@ def test_a_budget_in_minutes() -> None:
     assert adapted(train, Budget()) == {}
 
 
+def test_a_budget_in_epochs_and_one_until_convergence_validate_by_epochs() -> None:
+    train = TrainSettings(warmup_updates=300, validate_every_updates=300, validate_every_seconds=60.0)
+    by_epoch = {"validate_every_epochs": 1, "validate_every_updates": 0, "validate_every_seconds": 0.0}
+    assert adapted(train, Budget(epochs=12)) == {"max_epochs": 12, **by_epoch}
+    assert adapted(train, Budget(patience=3)) == {**by_epoch, "patience": 3}
+    both = adapted(train, Budget(updates=1000, patience=3))
+    assert both == {"max_updates": 1000, "warmup_updates": 100, **by_epoch, "patience": 3}
+    assert Budget(epochs=1, patience=3).words == "1 epoch or 3 epochs without a better perplexity"
+
+
+def test_a_recipe_may_be_a_file_with_settings_of_rows(tmp_path: Path) -> None:
+    file = tmp_path / "own.toml"
+    file.write_text('[settings]\np = 0.3\n[train]\nschedule = "linear"\nwarmup_share = 0.2\nlr = 0.004\n')
+    assert recipes.row_settings(str(file)) == ("p=0.3",)
+    assert recipes.row_settings("linear") == ()
+    made = recipes.experiment(str(file), Budget(epochs=4), DATA, TEXT, 1).train
+    assert (made.lr, made.warmup_share, made.max_epochs) == (0.004, 0.2, 4)
+    assert recipes.digest("linear") == ""
+    assert len(recipes.digest(str(file))) == 12
+    file.write_text("[train")
+    with pytest.raises(CalqueError) as raised:
+        recipes.row_settings(str(file))
+    assert [d.code for d in raised.value.diagnostics] == ["X103"]
+
+
 def test_overrides_have_the_last_word() -> None:
     given = ("train.warmup_updates=7", "train.max_updates=4", 'train.precision="float32"')
     made = recipes.experiment("budget", Budget(updates=50), DATA, TEXT, 1, given).train

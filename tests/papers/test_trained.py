@@ -13,9 +13,10 @@ from calque.cli import root
 from calque.data.corpus import open_corpus
 from calque.experiment import load as load_experiment
 from calque.ledger import entry as ledger
+from calque.ledger.convergence import fall
 from calque.ledger.entry import Entry
 from calque.papers import read_paper
-from calque.papers.convergence import fall, marked_rows, marks, why_untested
+from calque.papers.convergence import label_of, marked_rows, marks, why_untested
 from calque.papers.request import Request, current_form, request_of
 from calque.papers.results import pages, tables_of, write_pages
 from calque.train.order import layout, updates
@@ -88,10 +89,16 @@ def test_the_rule() -> None:
     assert marks([cell("rnn", floor - 0.1, FLAT)])["domhan2018-table3-rnn-1"] == "BLEU 32.2 is below the floor of 32.3"
     assert marks([cell("transformer", 35.9, FLAT)])
     why = marks([cell("transformer", 40, STEEP)])["domhan2018-table3-transformer-1"]
-    assert why == "validation perplexity was still falling by 1.2 % per epoch"
+    assert why == "not converged: validation perplexity was still falling by 1.2 % per epoch"
     assert "no learning curve is recorded" in marks([cell("rnn", 40, [])])["domhan2018-table3-rnn-1"]
     # One seed that has not learned is enough to mark the row.
     assert set(marked_rows([cell("rnn", 40, FLAT), cell("rnn", 40, STEEP, 2), cell("rnn+mh", 40, FLAT)])) == {"rnn"}
+
+
+def test_the_mark_of_a_row() -> None:
+    assert label_of(marks([cell("transformer", 35, STEEP)])["domhan2018-table3-transformer-1"]) == "not converged"
+    assert label_of(marks([cell("transformer", 35, FLAT)])["domhan2018-table3-transformer-1"]) == "below the floor"
+    assert label_of(marks([cell("transformer", 40, [])])["domhan2018-table3-transformer-1"]) == "not converged"
 
 
 def test_a_row_decoded_otherwise_is_as_its_models_are() -> None:
@@ -99,7 +106,7 @@ def test_a_row_decoded_otherwise_is_as_its_models_are() -> None:
     one = cell("rnn+mh", 40, [], members="rnn 1")
     assert marks([learned, one]) == {}
     found = marks([cell("rnn", 40, STEEP), one])
-    assert found[one.id] == "of rnn: validation perplexity was still falling by 1.2 % per epoch"
+    assert found[one.id] == "of rnn: not converged: validation perplexity was still falling by 1.2 % per epoch"
     assert "no learning curve" in marks([one])[one.id]  # its models are not there
 
 
@@ -131,11 +138,16 @@ def test_a_table_of_models_that_have_not_learned(call: Call, tmp_path: Path) -> 
     # Head, rows, claims, reasons; on the page, in JSON, at the terminal.
     page = (out / "report.md").read_text(encoding="utf-8")
     assert page.split("\n")[2].startswith("**All rows are under-trained.")
-    assert "| RNN (under-trained) | rnn |" in page
+    assert "| RNN (not converged) | rnn |" in page
     assert "| not tested | rnn+mh, rnn are under-trained |" in page
-    assert "- Under-trained: rnn: validation perplexity was still falling by" in page
+    assert "- Under-trained: rnn: not converged: validation perplexity was still falling by" in page
     assert not {"holds", "does not hold", "undecided"} & {cell.strip() for cell in page.split("|")}
     assert "All rows are under-trained." in found.stdout
+    # The learning curves of all rows, as a picture and for programs.
+    assert "![learning curves](report-curves.png)" in page
+    assert (out / "report-curves.png").read_bytes().startswith(b"\x89PNG")
+    curves = json.loads((out / "report.json").read_text(encoding="utf-8"))["validations"]
+    assert curves["rnn"]["1"] == [list(point) for point in one.validations]
     told = json.loads((out / "report.json").read_text(encoding="utf-8"))
     assert set(told["under_trained"]) == {"rnn", "rnn+mh"}
     assert {claim["verdict"] for claim in told["claims"]} == {"not tested"}
@@ -169,7 +181,7 @@ def test_timings_of_trained_models_that_have_not_learned(call: Call, tmp_path: P
     page = (tmp_path / "out" / "speed.md").read_text(encoding="utf-8")
     assert "**All rows are under-trained." in page
     assert "hc-sa, base are under-trained" in page
-    assert "BASE (under-trained)" in page
+    assert "BASE (not converged)" in page
 
 
 def test_a_command_read_back_is_what_was_asked_for() -> None:
@@ -221,10 +233,12 @@ def test_no_page_has_a_verdict_on_models_that_have_not_learned() -> None:
     made = pages(entries)
     for paper, tables in tables_of(entries).items():
         for table in tables:
-            for row in table.report.under_trained:
+            for row, reason in table.report.under_trained.items():
                 label = table.report.request.printed.row(row).label
                 lines = [
-                    line for line in made[f"results/{paper}.md"].split("\n") if f"{label} (under-trained) |" in line
+                    line
+                    for line in made[f"results/{paper}.md"].split("\n")
+                    if f"{label} ({label_of(reason)}) |" in line
                 ]
                 assert lines
                 assert all("nothing: under-trained" in line for line in lines)
@@ -264,7 +278,7 @@ def test_pages_of_a_ledger_and_of_one_that_lost_entries(tmp_path: Path) -> None:
     assert "1 of 2 trained rows are" in page
     assert "![the figures as bars](domhan2018-table3.png)" in page
     assert "rnn+mh is under-trained" in page
-    assert "| RNN + mh (under-trained) | rnn+mh | 1 | 40.00 |" in page
+    assert "| RNN + mh (not converged) | rnn+mh | 1 | 40.00 |" in page
     assert "| 10 minutes | nothing: under-trained |" in page
     assert "| 10 minutes | order only: other text than the paper's |" in page
     assert "1 of 2 rows under-trained" in (tmp_path / "results.md").read_text(encoding="utf-8")

@@ -1,8 +1,9 @@
 """How fast the machine could do the arithmetic of a piece of work: its products at the speed measured for their shapes."""
 
 import math
+import time
 from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
@@ -15,15 +16,18 @@ from calque.bench.observe import OperatorObserver
 from calque.model import Model
 
 _BUDGET = 0.08
-"""Seconds for the measurement of one shape."""
-_OF_NOTE = 0.002
-"""Products below this share of the work are taken to be as fast as the others: there may be many shapes of them."""
+"""Seconds for the measurement of one shape by one kernel."""
+_TOTAL = 20.0
+"""Seconds for the measurement of all shapes, the most important first; the others count at the highest speed measured."""
+_FACTORS = {"mm": (0, 1), "addmm": (1, 2), "addmm_": (1, 2)}
+"""Where the factors of a product stand among the arguments of an operator; results to write into may follow them."""
 
 
 class CountedWork(NamedTuple):
     """All multiply-adds of some work, and how often it takes a product of each shape."""
 
     multiply_adds: int
+    """Products of batches of matrices and convolutions included, which have no shapes here."""
     products: Counter[ProductShape]
 
     @property
@@ -42,6 +46,11 @@ class Limit(NamedTuple):
     bound: str
     """`products` or `memory`"""
 
+    def over(self, parts: int) -> "Limit":
+        """The mean of so many parts of the work."""
+        whole = (self.seconds / parts, self.multiply_adds // parts, self.gflops, self.weight_bytes // parts)
+        return Limit(*whole, self.bound)
+
     def figures(self) -> dict[str, str | int | float]:
         """The limit as JSON, rounded."""
         return {
@@ -58,18 +67,48 @@ def work_of(run: Callable[[], object]) -> CountedWork:
     products: Counter[ProductShape] = Counter()
 
     def observe(name: str, arguments: Sequence[object], _: object) -> None:
-        if name in ("mm", "addmm", "addmm_"):
-            a, b = [t for t in arguments if isinstance(t, Tensor)][-2:]
+        tensors = [t for t in arguments if isinstance(t, Tensor)]
+        if name in _FACTORS:
+            a, b = (tensors[k] for k in _FACTORS[name])
             products[ProductShape(a.shape[0], a.shape[1], b.shape[1])] += 1
+        elif name.startswith("mkldnn_rnn_layer"):
+            x, w, u = tensors[:3]
+            for product, n in _recurrent(x, w, u, name.endswith("backward")):
+                products[product] += n
 
     with FlopCounterMode(display=False) as counter, OperatorObserver(observe):
         run()
-    return CountedWork(counter.get_total_flops() // 2, products)
+    by_operator = counter.get_flop_counts().get("Global", {})
+    others = sum(n for operator, n in by_operator.items() if str(operator).rpartition(".")[2] not in _FACTORS)
+    shaped = sum(n * p.operations for p, n in products.items())
+    return CountedWork((shaped + others) // 2, products)
+
+
+def _recurrent(x: Tensor, w: Tensor, u: Tensor, back: bool) -> Iterator[tuple[ProductShape, int]]:
+    """The products of a fused layer of cells on x [T, B, D], W the matrix of x_t and U that of h_t-1, and how often it takes each.
+
+    Back, those of the gradients: of h_t-1 at each step, of all x_t, of W and of U.
+    """
+    steps, batch, inner = x.shape
+    (gates, width), rows = u.shape, steps * batch
+    if not back:
+        yield ProductShape(rows, inner, gates), 1
+        yield ProductShape(batch, width, gates), steps
+        return
+    yield ProductShape(batch, gates, width), steps
+    yield ProductShape(rows, gates, inner), 1
+    yield ProductShape(gates, rows, inner), 1
+    yield ProductShape(gates, rows, width), 1
 
 
 @dataclass
 class Roofline:
-    """The speeds of a device at one precision; each is measured when it is first needed."""
+    """The speeds of a device at one precision; each is measured when it is first needed.
+
+    In decoding the weights of a step come from memory, as many others are read between two uses. In training (`training`) a product
+    may find its factors in a cache, as those of a recurrence do, and lies in any of three layouts: each shape is timed with what is
+    best for it.
+    """
 
     device: torch.device
     precision: str
@@ -77,34 +116,41 @@ class Roofline:
     """Of a product, by the fastest kernel; None where the machine has no kernel of this precision."""
     memory: float | None = None
     """Bytes a second that a sum, or a product of one row, reads."""
+    training: bool = False
 
     def limit(self, work: CountedWork) -> Limit | None:
-        """The larger of two times: multiply-adds at the speed of these products; their weights at the speed of memory.
+        """The least time of some work; None where the machine has no kernel of this precision.
 
-        None where the machine has no kernel of this precision.
+        Each product takes the time that was measured for its shape; shapes for which no time was left, and what has no shape, the
+        time at the highest speed of all measured shapes. In decoding it is at least the time in which memory gives the weights.
         """
-        total = sum(n * p.operations for p, n in work.products.items())
-        operations = seconds = 0.0
-        for product, n in work.products.items():
-            if n * product.operations < _OF_NOTE * total:
-                continue
-            if product not in self.seconds:
-                self.seconds[product] = fastest(product, self.precision, self.device, _BUDGET)
-            if (each := self.seconds[product]) is None:
-                return None
-            operations, seconds = operations + n * product.operations, seconds + n * each
-        if not seconds:
+        seconds = self._product_seconds(work)
+        if seconds is None:
             return None
-        if self.memory is None:
-            measured = bandwidth(self.device, _BUDGET)
-            self.memory = max(measured["read"], measured["row product"]) * 1e9
         weight_bytes = work.weights * BYTES[self.precision]
-        times = {
-            "products": 2 * work.multiply_adds * seconds / operations,
-            "memory": weight_bytes / self.memory,
-        }
+        times = {"products": seconds}
+        if not self.training:
+            if self.memory is None:
+                measured = bandwidth(self.device, _BUDGET)
+                self.memory = max(measured["read"], measured["row product"]) * 1e9
+            times["memory"] = weight_bytes / self.memory
         bound = max(times, key=lambda name: times[name])
-        return Limit(times[bound], work.multiply_adds, operations / seconds / 1e9, weight_bytes, bound)
+        gflops = 2 * work.multiply_adds / seconds / 1e9
+        return Limit(times[bound], work.multiply_adds, gflops, weight_bytes, bound)
+
+    def _product_seconds(self, work: CountedWork) -> float | None:
+        """The time of all products of some work."""
+        order = sorted(work.products, key=lambda p: -work.products[p] * p.operations)
+        until = time.monotonic() + _TOTAL
+        for product in order:
+            if product not in self.seconds and (time.monotonic() < until or not self.seconds):
+                self.seconds[product] = fastest(product, self.precision, self.device, _BUDGET, self.training)
+        known = {product: each for product in order if (each := self.seconds.get(product)) is not None}
+        if not known or len(known) < len(self.seconds.keys() & set(order)):
+            return None
+        speed = max(product.operations / each for product, each in known.items())
+        rest = 2 * work.multiply_adds - sum(work.products[p] * p.operations for p in known)
+        return sum(work.products[p] * each for p, each in known.items()) + rest / speed
 
 
 def step_work(model: Model, source: Tensor, mask: Tensor, beam: int, length: int) -> CountedWork:

@@ -64,6 +64,28 @@ BYTES = {"float32": 4, "bfloat16": 2, "int8": 1}
 """Of a weight, by precision."""
 
 
+def _written(layout: str, dtype: torch.dtype) -> Kernel:
+    """Products as training takes them, into a result that is there already: x W^T; x V with V = W^T as it lies; Y^T V."""
+
+    def make(x: Tensor, weights: list[Tensor]) -> list[Callable[[], Tensor]]:
+        x = x.to(dtype)
+        out = x.new_empty(len(x), len(weights[0]))
+        first = x.t().contiguous().t() if layout == "t()" else x
+        seconds = [w.to(dtype).t() if layout == "x W^T" else w.to(dtype).t().contiguous() for w in weights]
+        return [functools.partial(torch.mm, first, second, out=out) for second in seconds]
+
+    return make
+
+
+_LAYOUTS = ("x W^T", "x V", "t()")
+TRAINING_KERNELS = {
+    f"{name} {layout}": (name, _written(layout, dtype))
+    for name, dtype in (("float32", torch.float32), ("bfloat16", torch.bfloat16))
+    for layout in _LAYOUTS
+}
+"""Further ways, of training."""
+
+
 class ProductShape(NamedTuple):
     """x [rows, inner] times a weight [outer, inner]."""
 
@@ -77,11 +99,16 @@ class ProductShape(NamedTuple):
         return 2 * self.rows * self.inner * self.outer
 
 
-def product_seconds(product: ProductShape, kernel: str, device: torch.device, budget: float = 0.1) -> float | None:
-    """The shortest time of a product, or None where this torch or this machine has no such kernel."""
+def product_seconds(
+    product: ProductShape, kernel: str, device: torch.device, budget: float = 0.1, warm: bool = False
+) -> float | None:
+    """The shortest time of a product, or None where this torch or this machine has no such kernel.
+
+    A `warm` product takes one weight again and again, which stays in a cache where it fits into one.
+    """
     rows, inner, outer = product
-    precision, make = KERNELS[kernel]
-    copies = max(1, min(_COPIES, _BYTES // (inner * outer * BYTES[precision])))
+    precision, make = {**KERNELS, **TRAINING_KERNELS}[kernel]
+    copies = 1 if warm else max(1, min(_COPIES, _BYTES // (inner * outer * BYTES[precision])))
     with torch.inference_mode():
         x = torch.randn(rows, inner, device=device)
         weights = [torch.randn(outer, inner, device=device) for _ in range(copies)]
@@ -98,10 +125,13 @@ def product_seconds(product: ProductShape, kernel: str, device: torch.device, bu
         return best(turn, budget, waiter(device)) / len(calls)
 
 
-def fastest(product: ProductShape, precision: str, device: torch.device, budget: float = 0.1) -> float | None:
-    """The seconds of the fastest kernel of a precision; None where the machine has none."""
-    kernels = [kernel for kernel, (weights, _) in KERNELS.items() if weights == precision]
-    seconds = [product_seconds(product, kernel, device, budget) for kernel in kernels]
+def fastest(
+    product: ProductShape, precision: str, device: torch.device, budget: float = 0.1, training: bool = False
+) -> float | None:
+    """The seconds of the fastest kernel of a precision; None where the machine has none. In `training`, of more kernels, warm."""
+    ways = {**KERNELS, **(TRAINING_KERNELS if training else {})}
+    kernels = [kernel for kernel, (weights, _) in ways.items() if weights == precision]
+    seconds = [product_seconds(product, kernel, device, budget, training) for kernel in kernels]
     return min((s for s in seconds if s is not None), default=None)
 
 

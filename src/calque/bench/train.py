@@ -1,30 +1,33 @@
 """Times training with the code that trains, beside the loops of other systems on the same batches."""
 
+import functools
 import statistics
+from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from itertools import pairwise
 from typing import Any, NotRequired, TypedDict
 
-import numpy as np
 import torch
 
 from calque.adl.check import CheckedDefinition
 from calque.bench.clock import Spread, digits, speeds
 from calque.bench.inputs import Sentences
-from calque.bench.limit import Roofline, work_of
+from calque.bench.limit import CountedWork, Roofline, work_of
 from calque.bench.peers import Peer
 from calque.data.batches import Batch, collate
 from calque.data.batches import plan as plan_batches
 from calque.data.corpus import Pairs
 from calque.experiment import TrainSettings
 from calque.ledger.entry import conditions
-from calque.model import Model, Shape
-from calque.train.loss import batch_loss
+from calque.model import Shape
 from calque.train.precision import pick_device, processor
-from calque.train.timed_updates import TrainingSpeed, measure
+from calque.train.timed_updates import TrainingSpeed, fresh, measure
+from calque.train.update import update
 
 LR = 0.0005
+COUNTED = 3
+"""Of the updates timed, those whose products are counted."""
 SPAN = 20
 """Updates whose losses are averaged: batches differ."""
 TIMED = "updates: forward, loss, backward, optimiser; batches lie ready"
@@ -83,7 +86,7 @@ def train(
             updates[peer.name] += _peer_updates(peer, data, settings, plan)
     device = pick_device(settings.device)
     own = _own_figures(ours, plan)
-    own["update_limit"], own["share_of_limit"] = _limit(checked, shape, settings, data, ours, device)
+    own["update_limit"], own["share_of_limit"] = _limit(checked, shape, settings, data, plan, ours, device)
     tokens = [data[(plan.warm_up + n) % len(data)].target_tokens for n in range(plan.updates)] * plan.rounds
     systems = [own, *(_peer_figures(name, tokens, pairs, plan) for name, pairs in updates.items())]
     return {
@@ -166,23 +169,28 @@ def _limit(
     shape: Shape,
     settings: TrainSettings,
     data: list[Batch],
+    plan: TrainPlan,
     ours: list[TrainingSpeed],
     device: torch.device,
 ) -> tuple[dict[str, str | int | float] | None, float | None]:
-    """The least time that the machine needs for the products of a batch of median size, and its share of the time taken."""
-    batch = sorted(data, key=lambda b: b.source.numel() + b.target_in.numel())[len(data) // 2]
-    model = Model(checked, shape).to(device)
+    """The least time of an update by its products, the mean of some of those timed, and its share of the time that these took.
 
-    def forward_and_back() -> None:
-        batch_loss(model, batch, settings.label_smoothing)[0].backward()  # type: ignore[no-untyped-call]  # torch leaves it untyped
-
+    What is counted is the same code on the same batches and in the same precision: the products that occur.
+    """
+    groups = [data[i : i + settings.accumulate] for i in range(0, len(data), settings.accumulate)]
+    some = sorted({round(k * (plan.updates - 1) / max(1, COUNTED - 1)) for k in range(COUNTED)})
+    work = CountedWork(0, Counter())
     with processor(settings.threads):
-        bound = Roofline(device, ours[0].precision).limit(work_of(forward_and_back))
+        updater, model = fresh(checked, shape, settings, None, device, ours[0].precision)
+        for number in some:
+            group = groups[(plan.warm_up + number) % len(groups)]
+            each = work_of(functools.partial(update, model, updater, group, settings, settings.lr))
+            work = CountedWork(work.multiply_adds + each.multiply_adds, work.products + each.products)
+        bound = Roofline(device, ours[0].precision, training=True).limit(work)
     if bound is None:
         return None, None
-    padded = batch.source.numel() + batch.target_in.numel()
-    pace = np.sum([m.seconds for m in ours]) / np.sum([m.padded_tokens for m in ours])
-    return bound.figures(), digits(bound.seconds / (pace * padded), 3)
+    taken = sum(statistics.mean(one.seconds[number] for one in ours) for number in some)
+    return bound.over(len(some)).figures(), digits(bound.seconds / taken, 3)
 
 
 def _request(batch: Batch, settings: TrainSettings) -> dict[str, object]:

@@ -1,25 +1,26 @@
 """The commands that reproduce a paper's tables and figures."""
 
-import dataclasses
-import functools
 import sys
-from collections.abc import Callable
-from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, TypeVar
+from typing import Any
 
 import click
 
 from calque.cli.base import FILE, root, tell
-from calque.papers import read_paper, recipes
-from calque.papers.corpora import CORPORA
+from calque.cli.reproduce_options import (
+    CORPUS,
+    DATA,
+    OUT,
+    PAIR,
+    PAPER,
+    SIZES,
+    TABLE,
+    TRIALS,
+    CellOptions,
+    of_cells,
+    recipe_option,
+)
 from calque.papers.metrics import METRICS, TIMED, TRAINED
-
-if TYPE_CHECKING:
-    from calque.papers.output import OutputFolder
-    from calque.papers.report import ReportOptions
-
-Command = TypeVar("Command", bound=Callable[..., None])
 
 
 def _share(ctx: click.Context, param: click.Parameter, value: str) -> tuple[int, int]:
@@ -30,74 +31,6 @@ def _share(ctx: click.Context, param: click.Parameter, value: str) -> tuple[int,
     return int(first), int(of)
 
 
-def _corpus(ctx: click.Context, param: click.Parameter, value: str) -> str:
-    """A public corpus, or a file."""
-    if value not in CORPORA and not value.endswith(".toml"):
-        raise click.BadParameter(f"expected one of {', '.join(CORPORA)}, or a file FILE.toml, found {value}")
-    return value
-
-
-def _names(ctx: click.Context, param: click.Parameter, value: str) -> list[str]:
-    return [name for name in value.split(",") if name]
-
-
-def _together(*options: Callable[[Command], Command]) -> Callable[[Command], Command]:
-    """Several options as one decorator, in the order of the help."""
-
-    def add(command: Command) -> Command:
-        for option in reversed(options):
-            command = option(command)
-        return command
-
-    return add
-
-
-_PAPER = click.argument("paper")
-_TABLE = click.argument("table")
-_OUT = click.option("--out", type=FILE, help="The output folder.  [default: runs/reproduce/PAPER/TABLE]")
-_DATA = click.option("--data", "data_folder", type=FILE, help="The data root.  [default: $CALQUE_DATA, else data]")
-_CORPUS = click.option(
-    "--corpus",
-    callback=_corpus,
-    default="multi30k",
-    show_default=True,
-    metavar="NAME|FILE.toml",
-    help=f"The text: {', '.join(CORPORA)}, or your own, which a file describes.",
-)
-_PAIR = click.option(
-    "--pair", help="The paper's language pair: its sizes, and its figures beside ours; default: the table's first."
-)
-_TRIALS = click.option(
-    "--trials", type=click.IntRange(100, 1_000_000), default=10_000, show_default=True, help="Trials of each test."
-)
-_CELL_OPTIONS = _together(
-    _PAPER,
-    _TABLE,
-    _DATA,
-    _CORPUS,
-    click.option("--rows", callback=_names, default="", help="Rows of the table, joined by commas; default: all."),
-    click.option(
-        "--recipe", type=click.Choice(recipes.names()), default="budget", show_default=True, help="How to train."
-    ),
-    click.option("--minutes", type=click.FloatRange(0, min_open=True), help="Training time of each cell."),
-    click.option("--updates", type=click.IntRange(1), help="Updates of each cell."),
-    click.option(
-        "--match", type=click.Choice(["params"]), help="Choose `d` of each row so that all have as many parameters."
-    ),
-    click.option("--match-to", metavar="ROW", help="As many as this row; default: the table's first."),
-    click.option("--d", "width", type=click.IntRange(1), help="The width: --set d=D."),
-    click.option(
-        "--set",
-        "overrides",
-        multiple=True,
-        metavar="NAME=VALUE",
-        help="Set d, heads, p, n of the rows, or, as SECTION.KEY=VALUE, a key of the experiment.",
-    ),
-    _OUT,
-    _PAIR,
-)
-
-
 @root.group()
 def reproduce() -> None:
     """Reproduce a PAPER's TABLE: train or time its rows, and compare them with the paper's figures and claims.
@@ -106,91 +39,14 @@ def reproduce() -> None:
     """
 
 
-@dataclass(frozen=True)
-class CellOptions:
-    """The options that training and timing have in common, as they are typed."""
-
-    paper: str
-    table: str
-    data_folder: Path | None
-    corpus: str
-    rows: list[str]
-    recipe: str
-    minutes: float | None
-    updates: int | None
-    match: str | None
-    match_to: str | None
-    width: int | None
-    overrides: tuple[str, ...]
-    out: Path | None
-    pair: str | None
-    metric: str | None
-    trials: int = 10_000
-
-    @property
-    def report(self) -> "ReportOptions":
-        """The options of the report."""
-        from calque.papers.report import ReportOptions
-
-        return ReportOptions(self.pair, self.metric, self.trials)
-
-    def folder(self, metrics: tuple[str, ...]) -> "OutputFolder":
-        """The output folder that they ask for, at the sizes of the pair whose figures are beside ours, in one of `metrics`.
-
-        Raises UsageError for options that contradict each other, X701, X707, X708, and what is wrong with a corpus."""
-        from calque.data.public import data_root
-        from calque.papers.corpora import corpus_named
-        from calque.papers.output import OutputFolder
-        from calque.papers.plan import table_of
-        from calque.papers.request import Request, default_folder, divided
-
-        if self.minutes is not None and self.updates is not None:
-            raise click.UsageError("expected one of --minutes and --updates, found both")
-        if self.match_to is not None and self.match is None:
-            raise click.UsageError("--match-to needs --match")
-        printed = table_of(self.paper, self.table)
-        pair, corpus = self.report.column(self.paper, printed, metrics).pair, corpus_named(self.corpus)
-        settings, overrides = divided([*([f"d={self.width}"] if self.width else []), *self.overrides])
-        request = Request(
-            self.paper,
-            self.table,
-            corpus.name,
-            self.recipe,
-            self.minutes,
-            self.updates,
-            (self.match_to or printed.rows[0].key) if self.match else None,
-            settings,
-            overrides,
-            pair,
-            read_paper.paper(self.paper).keys,
-            corpus.own_file,
-            corpus.digest,
-        )
-        out = self.out or default_folder(self.paper, self.table)
-        return OutputFolder(request, corpus, data_root(self.data_folder), out, tell)
-
-
-def _of_cells(command: Callable[..., None]) -> Callable[..., None]:
-    """Adds the options of cells, which the command takes as its first argument."""
-    names = {option.name for option in dataclasses.fields(CellOptions)}
-
-    @functools.wraps(command)
-    def call(**given: object) -> None:
-        params = click.get_current_context().params
-        cells = CellOptions(**{name: value for name, value in params.items() if name in names})
-        command(cells, **{name: value for name, value in given.items() if name not in names})
-
-    return _CELL_OPTIONS(call)
-
-
 @reproduce.command()
-@_of_cells
+@of_cells
 @click.option("--seeds", type=click.IntRange(1, 1000), default=3, show_default=True, help="Trainings of each row.")
 @click.option("--shard", callback=_share, default="1/1", metavar="I/N", help="Run share I of N of the cells.")
 @click.option(
     "--metric", type=click.Choice(TRAINED), metavar="METRIC", help="Of the report.  [default: bleu, else the first]"
 )
-@_TRIALS
+@TRIALS
 def train(cells: CellOptions, seeds: int, shard: tuple[int, int]) -> None:
     """Train the rows of a TABLE, several seeds each, and compare them with the paper's figures and claims.
 
@@ -213,7 +69,85 @@ def train(cells: CellOptions, seeds: int, shard: tuple[int, int]) -> None:
 
 
 @reproduce.command()
-@_of_cells
+@PAPER
+@TABLE
+@click.argument("row")
+@DATA
+@CORPUS
+@recipe_option("linear", "What is tried is changed in it")
+@click.option("--updates", type=click.IntRange(1), help="Updates of each trial of the first rung.")
+@click.option("--epochs", type=click.IntRange(1), help="Epochs of each trial of the first rung.")
+@click.option("--eta", type=click.IntRange(2), default=3, show_default=True, help="Budgets grow so, 1/ETA is kept.")
+@click.option("--rungs", type=click.IntRange(1, 20), default=3, show_default=True, help="Rungs, at most.")
+@click.option(
+    "--lr",
+    type=click.FloatRange(0, min_open=True),
+    multiple=True,
+    default=(0.0005, 0.001, 0.002, 0.004),
+    show_default=True,
+    help="Peaks of the rate to try; repeat.",
+)
+@click.option(
+    "--warmup-share",
+    type=click.FloatRange(0, 0.99),
+    multiple=True,
+    default=(0.1, 0.3),
+    show_default=True,
+    help="Shares of the budget over which the rate rises, to try.",
+)
+@click.option(
+    "--dropout",
+    type=click.FloatRange(0, 0.99),
+    multiple=True,
+    help="To try.  [default: 0.1, 0.3; none where the row has no such setting or --set gives it]",
+)
+@SIZES
+@click.option("--out", type=FILE, help="The output folder.  [default: runs/tune/PAPER/TABLE]")
+@PAIR
+def tune(
+    paper: str,
+    table: str,
+    row: str,
+    recipe: str,
+    eta: int,
+    rungs: int,
+    lr: tuple[float, ...],
+    warmup_share: tuple[float, ...],
+    dropout: tuple[float, ...],
+    out: Path | None,
+    **cells: Any,
+) -> None:
+    """Find a recipe for a ROW of a TABLE on a corpus: a grid, tried on validation perplexity by successive halving.
+
+    Each rung trains the settings that are left anew, with ETA times the budget, and keeps the best 1/ETA. The table of all trials
+    is printed, and the best setting written as a recipe file, which `calque reproduce train --recipe` takes. A call that was
+    interrupted resumes; finished trials are not repeated. Exit status 1: no setting learned anything.
+    """
+    from calque.papers.found_recipe import trials_table, write_recipe
+    from calque.papers.halving import tuning_of
+    from calque.papers.plan import named_rows, table_of
+    from calque.papers.request import tuning_folder
+    from calque.papers.trials import SettingGrid, setting_of
+
+    if (cells["updates"] is None) == (cells["epochs"] is None):
+        raise click.UsageError("expected one of --updates and --epochs, the budget of the first rung")
+    named_rows(table_of(paper, table), paper, [row])
+    folder = out or tuning_folder(paper, table)
+    options = CellOptions(paper=paper, table=table, rows=[row], recipe=recipe, out=folder, **cells)
+    tuning = tuning_of(options.folder(TRAINED), row, SettingGrid(lr, warmup_share, dropout), eta, rungs)
+    if (stopped := tuning.run()) is not None:
+        sys.exit(128 + stopped.signal)
+    click.echo("\n".join(trials_table(tuning)))
+    if tuning.winner is None:
+        tell("no setting has learned anything, so there is no recipe")
+        sys.exit(1)
+    for edge in tuning.grid.edges(setting_of(tuning.winner)):
+        tell(f"{edge}: the best may lie beyond it; a call with more values repeats no trial")
+    click.echo(f"\n{write_recipe(tuning, tuning.winner)}")
+
+
+@reproduce.command()
+@of_cells
 @click.option(
     "--metric", type=click.Choice(TIMED), metavar="METRIC", help="Of the report.  [default: the table's first]"
 )
@@ -230,13 +164,13 @@ def time(cells: CellOptions, repeats: int, sentences: int) -> None:
 
 
 @reproduce.command()
-@_PAPER
-@_TABLE
-@_DATA
-@_OUT
-@_PAIR
+@PAPER
+@TABLE
+@DATA
+@OUT
+@PAIR
 @click.option("--metric", type=click.Choice(list(METRICS)), metavar="METRIC", help="[default: bleu, else the first]")
-@_TRIALS
+@TRIALS
 def report(
     paper: str,
     table: str,
@@ -262,14 +196,14 @@ def report(
 
 
 @reproduce.command()
-@_PAPER
-@_TABLE
-@_DATA
-@_CORPUS
+@PAPER
+@TABLE
+@DATA
+@CORPUS
 @click.option(
     "--set", "values", multiple=True, metavar="NAME=VALUE", help="n=LENGTH, d=WIDTH, or SECTION.KEY=VALUE; repeat."
 )
-@_OUT
+@OUT
 def compute(
     paper: str, table: str, data_folder: Path | None, corpus: str, values: tuple[str, ...], out: Path | None
 ) -> None:
@@ -292,9 +226,9 @@ def compute(
 
 
 @reproduce.command()
-@_PAPER
+@PAPER
 @click.argument("figure")
-@_DATA
+@DATA
 @click.option(
     "--from",
     "folders",

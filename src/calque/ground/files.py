@@ -32,6 +32,11 @@ def write_whole(path: Path, body: bytes) -> None:
     sync_folder(path.parent)
 
 
+def portable(path: str) -> str:
+    """A path without the folders of one machine: a relative one as it is, of any other the name of the file."""
+    return Path(path).name if Path(path).is_absolute() or path.startswith("~") else path
+
+
 @contextlib.contextmanager
 def staged(path: Path, body: bytes) -> Iterator[Path]:
     """A file with these contents under a temporary name beside `path`, complete on disk; the caller renames it.

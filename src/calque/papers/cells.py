@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from calque.data.corpus import PreparedCorpus
-from calque.experiment import TrainSettings
+from calque.experiment import Experiment, TrainSettings
 from calque.ground.diagnostics import CalqueError, render_all
 from calque.ground.files import only, write_whole
 from calque.ledger.entry import conditions
@@ -18,7 +18,7 @@ from calque.papers.output import OutputFolder
 from calque.papers.paper import Row
 from calque.papers.plan import cells_of
 from calque.papers.recipes import settings_text
-from calque.papers.request import CELLS, FAILURES, LOCKS, TableCell, claim_folder
+from calque.papers.request import CELLS, FAILURES, LOCKS, TableCell
 from calque.papers.scoring import publish_cell, write_lines
 from calque.run.folder import CORPUS, LOG
 from calque.run.tensors import writing
@@ -39,7 +39,7 @@ def train_table(folder: OutputFolder, rows: Sequence[Row], seeds: int, shard: tu
     tell, out = folder.tell, folder.out
     _ = folder.texts, folder.sample  # what is wrong with these concerns every cell
     folder.corpus.check()
-    claim_folder(out, folder.request, folder.corpus)
+    folder.claim()
     failed: list[TableCell] = []
     locked: list[TableCell] = []
     cells = cells_of(rows, seeds, shard)
@@ -98,9 +98,7 @@ def _train(folder: OutputFolder, cell: TableCell) -> str | StoppedTraining:
     checked, settings = folder.definition(cell.row)
     experiment = folder.experiment(checked.text, cell.seed)
     run = folder.run(cell)
-    _share(folder.prepared, run)
-    with Show(str(cell)) as show:
-        result = run_training(experiment, run, show, None)
+    result = train_run(folder, experiment, run, str(cell))
     if isinstance(result, StoppedTraining):
         return result
     here = conditions(experiment.train.precision)
@@ -125,6 +123,15 @@ def _train(folder: OutputFolder, cell: TableCell) -> str | StoppedTraining:
         validations(run / LOG, folder.prepared, experiment.train),
     )
     return DONE
+
+
+def train_run(
+    folder: OutputFolder, experiment: Experiment, run: Path, title: str
+) -> FinishedTraining | StoppedTraining:
+    """Trains the model of a cell or of a trial in its run folder, on the corpus of the output folder, or resumes it."""
+    _share(folder.prepared, run)
+    with Show(title) as show:
+        return run_training(experiment, run, show, None)
 
 
 def _translate(folder: OutputFolder, cell: TableCell) -> list[str]:
@@ -158,15 +165,21 @@ def _figures(done: FinishedTraining, run: Path) -> dict[str, int | float]:
     return figures
 
 
+def updates_per_epoch(prepared: PreparedCorpus, train: TrainSettings) -> int:
+    """How many updates the first epoch of a training has."""
+    return len(updates(prepared.split("train"), 0, layout(train)))
+
+
 def validations(log: Path, prepared: PreparedCorpus, train: TrainSettings) -> list[tuple[int, float, float]]:
     """Update, epoch and perplexity of each validation of a log."""
-    an_epoch = len(updates(prepared.split("train"), 0, layout(train)))
+    an_epoch = updates_per_epoch(prepared, train)
     points = {}
     for line in log.read_text(encoding="utf-8").splitlines():
         values = json.loads(line)
-        if values["kind"] == "valid" and "set" not in values and math.isfinite(values["perplexity"]):
+        perplexity = values.get("perplexity")  # null where it was infinite
+        if values["kind"] == "valid" and "set" not in values and perplexity is not None and math.isfinite(perplexity):
             at = int(values["update"])
-            points[at] = at, round(at / an_epoch, 3), round(values["perplexity"], 4)
+            points[at] = at, round(at / an_epoch, 3), round(perplexity, 4)
     return [points[at] for at in sorted(points)]
 
 

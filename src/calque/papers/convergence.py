@@ -1,41 +1,32 @@
 """Whether a model has learned enough to test a claim: the rule for cells, and what follows for claims.
 
-A cell is under-trained where validation perplexity was still falling by more than `FALLING` per epoch when training ended, where
-its entry holds no learning curve that could show otherwise, or where its BLEU is below the floor that the paper's file sets for
-the corpus.
+A cell is under-trained where it had not converged: validation perplexity was still falling by more than `FALLING` per epoch when
+training ended, or its entry holds no learning curve that could show otherwise; or where its BLEU is below the floor that the
+paper's file sets for the corpus.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
 
 from calque.ground.diagnostics import CalqueError
+from calque.ledger.convergence import FALLING, NO_CURVE, NOT_CONVERGED, why_not_converged
 from calque.ledger.entry import Entry
 from calque.papers.paper import Claim
 from calque.papers.read_paper import paper as paper_of
+from calque.papers.recipes import Budget
 from calque.papers.request import MEMBERS, Request, TableCell, read_members, request_of
 
-FALLING = 0.01
-"""The share of validation perplexity by which it may still fall in an epoch."""
-UNDER_TRAINED = "under-trained"
+UNDER_TRAINED, BELOW_FLOOR = "under-trained", "below the floor"
 RULE = (
-    f"Under-trained: validation perplexity was still falling by more than {100 * FALLING:g} % per epoch at the end, no learning "
-    "curve is recorded, or BLEU is below the floor in the paper's file."
+    f"Under-trained: {NOT_CONVERGED}, since validation perplexity was still falling by more than {100 * FALLING:g} % per epoch at "
+    f"the end or no learning curve is recorded; or {BELOW_FLOOR} for BLEU in the paper's file."
 )
 Cells = Mapping[tuple[Request, TableCell], Entry]
 """The entries of cells by request, row and seed."""
 
 
-def fall(validations: Sequence[Sequence[float]]) -> float | None:
-    """By what share the lowest perplexity so far fell per epoch at the end of training; None where fewer than two were taken.
-
-    The end is the last epoch; where validations are further apart, what lies between the last two.
-    """
-    if len(validations) < 2:
-        return None
-    end = validations[-1][1]
-    earlier = [point for point in validations[:-1] if point[1] <= end - 1] or [validations[0]]
-    lowest_then, lowest = min(point[2] for point in earlier), min(point[2] for point in validations)
-    epochs = end - earlier[-1][1]
-    return 1 - (lowest / lowest_then) ** (1 / epochs) if epochs > 0 else None
+def label_of(reason: str) -> str:
+    """The mark of an under-trained row: that it had not converged, or else what its figures lack."""
+    return BELOW_FLOOR if BELOW_FLOOR in reason and NOT_CONVERGED not in reason else NOT_CONVERGED
 
 
 def marks(entries: Sequence[Entry]) -> dict[str, str]:
@@ -74,22 +65,17 @@ def _unfinished(entry: Entry, request: Request, cells: Cells) -> Iterator[str]:
             trained = cells.get((request, member))
             reasons = [_NO_CURVE] if trained is None else _unfinished(trained, request, cells)
             yield from (f"of {member.row}: {why}" for why in reasons)
-        return
-    share = fall(entry.validations)
-    if not entry.validations:
+    elif not entry.validations:
         yield f"{_NO_CURVE}, and training ended {_end(request)}"
-    elif share is None:
-        yield "a single validation does not show whether perplexity still falls"
-    elif share > FALLING:
-        yield f"validation perplexity was still falling by {100 * share:.1f} % per epoch"
+    elif why := why_not_converged(entry.validations):
+        yield f"{NOT_CONVERGED}: {why}"
 
 
-_NO_CURVE = "no learning curve is recorded that would show convergence"
+_NO_CURVE = f"{NOT_CONVERGED} as far as is known: {NO_CURVE}"
 
 
 def _end(request: Request) -> str:
-    plain = request.minutes is None and request.updates is None
-    return "as the recipe says" if plain else f"after {request.budget}"
+    return "as the recipe says" if request.limits == Budget() else f"after {request.budget}"
 
 
 def _low(entry: Entry, request: Request) -> Iterator[str]:
@@ -103,4 +89,4 @@ def _low(entry: Entry, request: Request) -> Iterator[str]:
     floor = None if request.file else paper.floors.get(request.corpus)
     bleu = entry.figures.get("BLEU")
     if floor is not None and bleu is not None and bleu < (least := floor.of(row, table)):
-        yield f"BLEU {bleu:.1f} is below the floor of {least:.1f}"
+        yield f"BLEU {bleu:.1f} is {BELOW_FLOOR} of {least:.1f}"

@@ -15,7 +15,7 @@ from calque.experiment import DataSettings
 from calque.experiment import load as load_experiment
 from calque.experiment.toml import KeyEntry, literal, parse
 from calque.ground.diagnostics import CalqueError, Diagnostic, Place, Span, Text, nearest, read_text
-from calque.ground.files import write_whole
+from calque.ground.files import portable, write_whole
 
 COPY = "corpus.toml"
 """In an output folder: the corpus of its cells, paths absolute."""
@@ -50,8 +50,7 @@ class TrainingCorpus:
     @property
     def own_file(self) -> str:
         """The file of a corpus of the user's, without the folders of one machine."""
-        elsewhere = Path(self.file).is_absolute() or self.file.startswith("~")
-        return Path(self.file).name if elsewhere else self.file
+        return portable(self.file)
 
     @property
     def digest(self) -> str:

@@ -20,8 +20,20 @@ from calque.papers.corpora import TrainingCorpus, corpus_in
 from calque.papers.paper import PrintedTable, Row
 from calque.papers.plan import Texts
 from calque.papers.recipes import Budget
-from calque.papers.request import CELLS, DATA, MEMBERS, RUNS, Request, TableCell, Tell, read_members, request_in
+from calque.papers.request import (
+    CELLS,
+    DATA,
+    MEMBERS,
+    RUNS,
+    Request,
+    TableCell,
+    Tell,
+    claim_folder,
+    read_members,
+    request_in,
+)
 from calque.run.folder import ARCHITECTURE, EXPERIMENT
+from calque.run.tensors import writing
 from calque.workflow.api import Run, load
 from calque.workflow.plugins import registry_of_run
 
@@ -43,19 +55,27 @@ def _reason(one: Diagnostic) -> str:
 
 @dataclass(frozen=True)
 class OutputFolder:
-    """An output folder, `out`, and the data root."""
+    """An output folder, `out`, and the data root. `recipe` is the name of a recipe, or a file."""
 
     request: Request
     corpus: TrainingCorpus
     root: Path
     out: Path
     tell: Tell
+    recipe: str
 
     @classmethod
     def opened(cls, out: Path, root: Path, tell: Tell) -> "OutputFolder":
         """A folder that has cells. Raises X706."""
         request = request_in(out)
-        return cls(request, corpus_in(out, request.corpus), root, out, tell)
+        recipe = str(out / recipes.COPY) if request.recipe_file else request.recipe
+        return cls(request, corpus_in(out, request.corpus), root, out, tell, recipe)
+
+    def claim(self) -> None:
+        """Records what is asked for in the folder. Raises X705 where it holds something else, and what is wrong with the text."""
+        claim_folder(self.out, self.request, self.corpus)
+        with writing(self.out):
+            recipes.record(self.recipe, self.out)
 
     @property
     def table(self) -> PrintedTable:
@@ -84,9 +104,11 @@ class OutputFolder:
         """The corpus, compiled once for all cells, below the output folder."""
         return prepare(self.sample.data, self.out / DATA, Path(), self.tell)
 
-    def definition(self, row: str) -> tuple[CheckedDefinition, dict[str, str]]:
-        """A row's definition at its size, as `Texts.definition` says."""
-        return self.texts.definition(row, self._around)
+    def definition(self, row: str, more: Sequence[str] = ()) -> tuple[CheckedDefinition, dict[str, str]]:
+        """A row's definition at its size, as `Texts.definition` says; `more` are further settings, which have the last word."""
+        request = self.request
+        texts = Texts(replace(request, settings=(*request.settings, *more))) if more else self.texts
+        return texts.definition(row, self._around)
 
     @property
     def _around(self) -> Surroundings:
@@ -98,10 +120,11 @@ class OutputFolder:
         """Parameters of a definition with the vocabularies of the corpus around it."""
         return parameters(checked, self._around)
 
-    def experiment(self, text: str, seed: int) -> Experiment:
-        """The experiment of a cell, from its definition."""
-        budget, data = Budget(self.request.minutes, self.request.updates), self.corpus.data(self.root)
-        return recipes.experiment(self.request.recipe, budget, data, text, seed, self.request.all_overrides)
+    def experiment(self, text: str, seed: int, budget: Budget | None = None, tried: Sequence[str] = ()) -> Experiment:
+        """The experiment of a cell, from its definition; of a trial, with its own budget and the keys that it tries."""
+        request, data = self.request, self.corpus.data(self.root)
+        overrides = (*request.keys, *tried, *request.overrides)
+        return recipes.experiment(self.recipe, budget or request.limits, data, text, seed, overrides)
 
     # What is trained
 

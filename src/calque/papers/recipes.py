@@ -1,15 +1,31 @@
-"""Recipes by name, and how each follows a budget."""
+"""Recipes, by name or as files of the user's, and how each follows a budget.
 
+A recipe is the sections of an experiment, without text and definition. A file may have a section [settings] too: settings of the
+rows, such as `p = 0.3`.
+"""
+
+import contextlib
+import hashlib
 import math
-from collections.abc import Mapping
+import re
+import tomllib
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from importlib import resources
 from importlib.resources.abc import Traversable
 from pathlib import Path
 
 from calque.experiment import DataSettings, Experiment, TrainSettings, load
-from calque.experiment.toml import literal
-from calque.ground.diagnostics import CalqueError, error
+from calque.experiment.toml import literal, parse
+from calque.ground.diagnostics import CalqueError, Text, error, read_text
+from calque.ground.files import write_whole
+
+SETTINGS = "settings"
+"""The section of a recipe file with settings of the rows."""
+COPY = "recipe.toml"
+"""In an output folder: the recipe of its cells, where it is a file of the user's."""
+FILE_NAME = re.compile(r"[a-z0-9]+([-_.][a-z0-9]+)*\.toml")
+"""Names of recipe files: they become part of the names of cells."""
 
 WARMUP_SHARE, CHECKPOINTS = 10, 20
 """Of a budget in updates: warm-up is a tenth of it, a checkpoint comes after each twentieth."""
@@ -19,10 +35,24 @@ WARMUP_PER_MINUTE, CHECK_PER_MINUTE = 30, 10
 
 @dataclass(frozen=True)
 class Budget:
-    """What a cell may take: minutes of training time, or updates; neither: as much as the recipe says."""
+    """What a cell may take: minutes of training time, updates, or epochs; none of them: as much as the recipe says.
+
+    With `patience` it ends earlier, after so many epochs in a row without a better validation perplexity.
+    """
 
     minutes: float | None = None
     updates: int | None = None
+    epochs: int | None = None
+    patience: int | None = None
+
+    @property
+    def words(self) -> str:
+        """The budget in words; empty where it sets no limit."""
+        words = [f"{self.minutes:g} minutes"] if self.minutes is not None else []
+        words += [f"{self.updates:,} updates"] if self.updates is not None else []
+        words += [f"{self.epochs:,} epoch{'s' * (self.epochs > 1)}"] if self.epochs is not None else []
+        words += [f"{self.patience} epochs without a better perplexity"] if self.patience is not None else []
+        return " or ".join(words)
 
 
 def names() -> list[str]:
@@ -30,8 +60,37 @@ def names() -> list[str]:
     return sorted(f.name.removesuffix(".toml") for f in _folder().iterdir() if f.name.endswith(".toml"))
 
 
+def recipe_text(recipe: str) -> Text:
+    """The TOML of a recipe, a name or FILE.toml. Raises X101 and X102 for a file that cannot be read."""
+    if recipe in names():
+        return Text(recipe, _folder().joinpath(f"{recipe}.toml").read_text(encoding="utf-8"))
+    return read_text(recipe, "X101", "X102")
+
+
+def row_settings(recipe: str) -> tuple[str, ...]:
+    """The settings of the rows that a recipe has, each NAME=VALUE. Raises what is wrong with its TOML."""
+    text = recipe_text(recipe)
+    parse(Text(text.name, text.body.replace("\r\n", "\n")))
+    keys = tomllib.loads(text.body).get(SETTINGS, {})
+    return tuple(f"{name}={value}" for name, value in keys.items()) if isinstance(keys, dict) else ()
+
+
+def digest(recipe: str) -> str:
+    """Twelve digits that name the text of a file of the user's; empty for a recipe of Calque."""
+    return "" if recipe in names() else hashlib.sha256(recipe_text(recipe).body.encode()).hexdigest()[:12]
+
+
+def record(recipe: str, out: Path) -> None:
+    """Copies a file of the user's into an output folder, so that later calls need no other."""
+    if recipe not in names():
+        write_whole(out / COPY, recipe_text(recipe).body.encode())
+
+
 def adapted(train: TrainSettings, budget: Budget) -> Mapping[str, int | float]:
     """The keys of [train] that a budget changes, with their values.
+
+    N epochs: max_epochs = N. A budget in epochs, or a patience, has a checkpoint at the end of each epoch and no others, so that
+    patience counts epochs. How many updates an epoch has is not known before, so warm-up in updates stays.
 
     N updates: max_updates = N, warm-up at most N/10, checkpoints at least every N/20. M minutes: max_seconds = 60 M,
     warm-up at most 30 M updates, checkpoints at least every 10 M updates, since how many updates there will be is not
@@ -39,6 +98,11 @@ def adapted(train: TrainSettings, budget: Budget) -> Mapping[str, int | float]:
     beside it. Peak rates, decays, checkpoints by epochs, and patience, which counts checkpoints, stay as they are; a linear
     schedule falls to the end of the budget, minutes included.
     """
+    if budget.patience is not None:
+        rest = adapted(train, Budget(budget.minutes, budget.updates, budget.epochs))
+        return {**rest, **_BY_EPOCH, "patience": budget.patience}
+    if budget.epochs is not None:
+        return {"max_epochs": budget.epochs, **_BY_EPOCH}
     if budget.updates is not None:
         limit: dict[str, int | float] = {"max_updates": budget.updates}
         warmup, every = budget.updates / WARMUP_SHARE, budget.updates / CHECKPOINTS
@@ -61,7 +125,9 @@ def adapted(train: TrainSettings, budget: Budget) -> Mapping[str, int | float]:
 def experiment(
     recipe: str, budget: Budget, data: DataSettings, text: str, seed: int, overrides: tuple[str, ...] = ()
 ) -> Experiment:
-    """A recipe under a budget, for a definition on a corpus; `overrides`, `section.key=value`, have the last word.
+    """A recipe, by name or FILE.toml, under a budget, for a definition on a corpus.
+
+    `overrides`, `section.key=value`, have the last word.
 
     Raises X704 where neither the budget nor the recipe nor `overrides` names an end, and what `experiment.load` raises.
     """
@@ -69,14 +135,13 @@ def experiment(
         f"data.{key}={literal(value)}" for key, value in vars(data).items() if value != getattr(DataSettings(), key)
     ]
     given.append(f"model.text={literal(text)}")
-    with resources.as_file(_folder()) as folder:
-        file = Path(folder) / f"{recipe}.toml"
+    with _file(recipe) as file:
         # An end for this reading alone: what the budget changes is not known before.
-        train = load(file, [*given, "train.max_updates=1"]).train
+        train = load(file, [*given, "train.max_updates=1"], besides=(SETTINGS,)).train
         changed = {**adapted(train, budget), "seed": seed}
         written = [f"train.{key}={literal(value)}" for key, value in changed.items()]
         try:
-            return load(file, [*given, *written, *overrides])
+            return load(file, [*given, *written, *overrides], besides=(SETTINGS,))
         except CalqueError as fault:
             if [d.code for d in fault.diagnostics] != ["X206"]:
                 raise
@@ -95,6 +160,21 @@ def settings_text(made: Experiment) -> str:
 
 
 _PATHS = {"data.train", "data.valid", "data.test", "data.codes"}
+_BY_EPOCH: Mapping[str, int | float] = {
+    "validate_every_epochs": 1,
+    "validate_every_updates": 0,
+    "validate_every_seconds": 0.0,
+}
+
+
+@contextlib.contextmanager
+def _file(recipe: str) -> Iterator[Path]:
+    """The file of a recipe."""
+    if recipe not in names():
+        yield Path(recipe)
+        return
+    with resources.as_file(_folder()) as folder:
+        yield Path(folder) / f"{recipe}.toml"
 
 
 def _folder() -> Traversable:

@@ -1,8 +1,9 @@
 """The report of a table, of trained rows or of timed ones: the column of the paper beside them, and the files."""
 
+import functools
 import itertools
 import json
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -11,6 +12,7 @@ from calque.ground.files import write_whole
 from calque.ground.table import aligned, pipes
 from calque.papers.claims import ClaimVerdict, ContrastResult
 from calque.papers.convergence import RULE
+from calque.papers.learning import LearningCurves
 from calque.papers.metrics import TIMED, TRAINED
 from calque.papers.paper import Column, Figure, PrintedTable
 from calque.papers.picture import Bars, picture
@@ -66,6 +68,7 @@ class Report:
     command         what measures all of it again
     content         the report for programs
     bars            its picture, where it has one
+    curves          the learning curves of its rows, where they have some
     """
 
     request: Request
@@ -80,6 +83,7 @@ class Report:
     command: str
     content: Mapping[str, object]
     bars: Bars | None = None
+    curves: LearningCurves | None = None
 
     @property
     def warnings(self) -> list[str]:
@@ -108,25 +112,33 @@ class Report:
             lines += [f"{'':17}{line}" for line in [*map(_result, one.tested)] or [one.why]]
         return "\n".join([*lines, "", *self.remarks, "", self.command]) + "\n"
 
-    def markdown(self, image: str) -> str:
-        """The report as a page, with its picture where it has one."""
+    def markdown(self, image: str, curves: str) -> str:
+        """The report as a page, with its pictures where it has some."""
         lines = [f"# {self.request.title}", "", *(f"**{one}**\n" for one in self.warnings), self.beside, ""]
         lines += [*pipes(self.head, self.rows, self.left), ""]
         lines += [f"![the figures]({image})", ""] * (self.bars is not None)
+        lines += ["## Learning curves", "", f"![learning curves]({curves})", ""] * (self.curves is not None)
         lines += ["## Claims", "", *claims_table(self.claims, self.request.printed.columns), ""]
         return "\n".join([*lines, *(f"- {one}" for one in self.remarks), "", f"    {self.command}", ""])
 
     def write(self, out: Path, name: str, tell: Tell) -> str:
-        """Writes NAME.md, NAME.json, and NAME.png where the report has a picture, into a folder; returns the report as text."""
+        """Writes NAME.md, NAME.json, and the pictures that the report has, NAME.png and NAME-curves.png, into a folder.
+
+        Returns the report as text."""
+        pictures: dict[str, Callable[[], bytes]] = {}
+        if self.bars is not None:
+            pictures[f"{name}.png"] = functools.partial(picture, self.bars)
+        if self.curves is not None:
+            pictures[f"{name}-curves.png"] = self.curves.picture
         with writing(out):
-            write_whole(out / f"{name}.md", self.markdown(f"{name}.png").encode())
+            write_whole(out / f"{name}.md", self.markdown(f"{name}.png", f"{name}-curves.png").encode())
             content = json.dumps(self.content, indent=1, ensure_ascii=False)
             write_whole(out / f"{name}.json", (content + "\n").encode())
-            if self.bars is not None:
-                try:
-                    write_whole(out / f"{name}.png", picture(self.bars))
-                except CalqueError as fault:  # matplotlib is not installed
-                    tell(render_all(fault.diagnostics))
+            try:
+                for file, draw in pictures.items():
+                    write_whole(out / file, draw())
+            except CalqueError as fault:  # matplotlib is not installed
+                tell(render_all(fault.diagnostics))
         return self.text()
 
 

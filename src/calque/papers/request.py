@@ -14,6 +14,7 @@ from calque.papers import read_paper
 from calque.papers.corpora import TrainingCorpus
 from calque.papers.metrics import TIMED
 from calque.papers.paper import PrintedTable
+from calque.papers.recipes import Budget
 from calque.run.tensors import writing
 from calque.zoo.row_texts import place
 
@@ -24,8 +25,8 @@ CELLS, RUNS, FAILURES, LOCKS, DATA, SPEED = "cells", "runs", "failures", "locks"
 """Folders below an output folder; `speed` holds the entries of timings."""
 MEMBERS = "members"
 """The condition of a decoded row's cell that names the trained cells it is made of."""
-TRAIN, TIME = "train", "time"
-COMMANDS = (TRAIN, TIME, "compute", "draw", "report")
+TRAIN, TIME, TUNE = "train", "time", "tune"
+COMMANDS = (TRAIN, TIME, TUNE, "compute", "draw", "report")
 """The commands of `calque reproduce`. Ledgers of earlier versions name none: rows were timed where `--metric` was a speed."""
 
 
@@ -54,6 +55,13 @@ class Request:
     """Of a corpus of the user's: the file that describes it."""
     text: str = ""
     """Of a corpus of the user's: digest of its settings and its text."""
+    epochs: int | None = None
+    patience: int | None = None
+    """Epochs in a row without a better validation perplexity, after which a cell ends."""
+    recipe_file: str = ""
+    """Of a recipe of the user's: its file."""
+    recipe_text: str = ""
+    """Of a recipe of the user's: digest of its text."""
 
     @property
     def command(self) -> str:
@@ -63,16 +71,19 @@ class Request:
     @property
     def budget(self) -> str:
         """The budget of a cell, in words."""
-        if self.minutes is not None:
-            return f"{self.minutes:g} minutes"
-        return f"{self.updates:,} updates" if self.updates is not None else "the recipe's"
+        return self.limits.words or "the recipe's"
+
+    @property
+    def limits(self) -> Budget:
+        """The budget of a cell."""
+        return Budget(self.minutes, self.updates, self.epochs, self.patience)
 
     def command_to(self, verb: str) -> str:
         """The command that trains or times it, without folders, rows and seeds."""
         words = ["calque", "reproduce", verb, self.paper, self.table, "--corpus", self.file or self.corpus]
-        words += ["--recipe", self.recipe]
-        words += ["--minutes", f"{self.minutes:g}"] if self.minutes is not None else []
-        words += ["--updates", str(self.updates)] if self.updates is not None else []
+        words += ["--recipe", self.recipe_file or self.recipe]
+        for name, amount in dataclasses.asdict(self.limits).items():
+            words += [f"--{name}", f"{amount:g}" if name == "minutes" else str(amount)] if amount is not None else []
         words += ["--match", "params", "--match-to", self.match] if self.match is not None else []
         words += ["--pair", *self.other_pair] if self.other_pair else []
         for one in (*self.settings, *self.overrides):
@@ -123,6 +134,8 @@ class TableCell:
         """The name of its entry: two cells of different papers, sizes, corpora, recipes or budgets have different names."""
         budget = [f"{request.minutes:g}", "minutes"] if request.minutes is not None else []
         budget += [str(request.updates), "updates"] if request.updates is not None else []
+        budget += [str(request.epochs), "epochs"] if request.epochs is not None else []
+        budget += ["patience", str(request.patience)] if request.patience is not None else []
         row = "-".join([self.row.replace("+", "_"), *request.other_pair])
         asked = [request.paper, request.table, row, request.corpus, request.recipe]
         return "-".join([*asked, *budget, "seed", str(self.seed)])
@@ -167,6 +180,11 @@ def request_in(out: Path) -> Request:
         raise error("X706", Place(str(out))) from None
 
 
+def tuning_folder(paper: str, table: str) -> Path:
+    """Where `calque reproduce tune` puts the trials of a table's rows, unless `--out` names another folder."""
+    return Path("runs") / "tune" / paper / table
+
+
 def _options(command: str) -> tuple[list[str], dict[str, list[str]]] | None:
     """The verb, paper and table of a `calque reproduce`, and the values of its options; None for another command.
 
@@ -205,12 +223,12 @@ def request_of(command: str) -> Request | None:
     (_, paper, table), options = read
     one = {name: values[-1] for name, values in options.items()}
     settings, overrides = divided(options.get("set", ()))
-    corpus = one.get("corpus", "multi30k")
+    corpus, recipe = one.get("corpus", "multi30k"), one.get("recipe", "budget")
     return Request(
         paper,
         table,
         Path(corpus).stem,
-        one.get("recipe", "budget"),
+        recipe.removesuffix(".toml").rpartition("/")[2],
         float(one["minutes"]) if "minutes" in one else None,
         int(one["updates"]) if "updates" in one else None,
         one.get("match-to"),
@@ -218,6 +236,9 @@ def request_of(command: str) -> Request | None:
         overrides,
         one.get("pair"),
         file=corpus if corpus.endswith(".toml") else "",
+        epochs=int(one["epochs"]) if "epochs" in one else None,
+        patience=int(one["patience"]) if "patience" in one else None,
+        recipe_file=recipe if recipe.endswith(".toml") else "",
     )
 
 
@@ -228,11 +249,17 @@ def divided(values: Iterable[str]) -> tuple[tuple[str, ...], tuple[str, ...]]:
     return settings, tuple(one for one in given if one not in settings)
 
 
+def with_recipe(recipe: Sequence[str], settings: Sequence[str]) -> tuple[str, ...]:
+    """The settings of a command, and before them those of its recipe that it does not give itself, all NAME=VALUE."""
+    given = {one.partition("=")[0].strip() for one in settings}
+    return (*(one for one in recipe if one.partition("=")[0] not in given), *settings)
+
+
 def _differences(recorded: Request, request: Request) -> Iterator[tuple[str, object, object]]:
     """Key and both values of what is not the same; pairs of equal sizes count as the same."""
     before, now = dataclasses.asdict(recorded), dataclasses.asdict(request)
     for key in before:
-        if key not in ("pair", "file") and before[key] != now[key]:
+        if key not in ("pair", "file", "recipe_file") and before[key] != now[key]:
             yield key, before[key], now[key]
     if not request.has_sizes_of(recorded.pair):
         yield "pair", recorded.pair, request.pair

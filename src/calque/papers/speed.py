@@ -29,7 +29,7 @@ from calque.papers.output import OutputFolder
 from calque.papers.paper import Column, PrintedTable, Row
 from calque.papers.plan import named_rows, rows_of
 from calque.papers.recipes import Budget, settings_text
-from calque.papers.request import SPEED, TIME, Request, TableCell, Tell, claim_folder
+from calque.papers.request import SPEED, TIME, Request, TableCell, Tell
 from calque.run.folder import EXPERIMENT, MODEL
 from calque.run.tensors import writing
 from calque.train.precision import pick_device, processor
@@ -72,12 +72,12 @@ def time_table(folder: OutputFolder, rows: Sequence[str], repeats: int, sentence
     Raises X222, X701, X702, X705, and what is wrong with settings and overrides, before anything is timed.
     """
     request = folder.request
-    experiment = recipes.experiment(request.recipe, Budget(updates=1), _NO_TEXT, "-", 1, request.all_overrides)
+    experiment = recipes.experiment(folder.recipe, Budget(updates=1), _NO_TEXT, "-", 1, request.all_overrides)
     selection = _select(folder, rows, experiment)
     device = pick_device(experiment.train.device)
     with processor(experiment.train.threads):
         source = Path(folder.corpus.data(folder.root).test[0]) if selection.runs else None
-        claim_folder(folder.out, request, folder.corpus)
+        folder.claim()
         cases = selection.cases(folder, experiment, source, sentences, device)
         figures = _Timing(folder.table, selection.rows, cases, experiment, folder.tell).repeat(repeats)
         here = conditions(f"{experiment.train.precision} in training, {experiment.decode.precision} in decoding")

@@ -8,7 +8,7 @@ from calque.ledger.entry import Entry
 from calque.ledger.entry import read as read_entries
 from calque.papers import read_paper
 from calque.papers.claims import ClaimVerdict, Ranges, claims_of, judge_all
-from calque.papers.convergence import UNDER_TRAINED, marked_rows, why_untested
+from calque.papers.convergence import label_of, marked_rows, why_untested
 from calque.papers.metrics import METRICS, TIMED, UNMEASURED
 from calque.papers.output import OutputFolder
 from calque.papers.paper import Column, Figure, PrintedTable, Row
@@ -123,7 +123,7 @@ def _lines(
         yield SpeedLine(
             column,
             row.key,
-            row.label + f" ({UNDER_TRAINED})" * (row.key in under_trained),
+            row.label + (f" ({label_of(under_trained[row.key])})" if row.key in under_trained else ""),
             ours,
             times(ours[0], values[first.key][0], column) if ours else None,
             theirs,

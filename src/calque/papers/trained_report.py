@@ -16,7 +16,8 @@ from calque.ledger.entry import Entry
 from calque.ledger.entry import read as read_entries
 from calque.papers import read_paper
 from calque.papers.claims import ClaimVerdict, Evidence, Ranges, Resampling, claims_of, judge_all
-from calque.papers.convergence import UNDER_TRAINED, marked_rows, why_untested
+from calque.papers.convergence import label_of, marked_rows, why_untested
+from calque.papers.learning import LearningCurves
 from calque.papers.measures import complete
 from calque.papers.metrics import METRICS, SHOWN, TEXTS
 from calque.papers.output import OutputFolder
@@ -86,7 +87,8 @@ class TrainedCells:
             values = _values(entries, name)
             figures[name] = statistics.mean(values), statistics.stdev(values) if len(values) > 1 else None
         printed = self.request.printed.row(key)
-        label = printed.label + f" ({UNDER_TRAINED})" * (key in self.under_trained)
+        reason = self.under_trained.get(key)
+        label = printed.label + (f" ({label_of(reason)})" if reason else "")
         seeds = tuple(int(str(entry.seed)) for entry in entries)
         settings = "; ".join(_condition(entries, "settings"))
         return TrainedRow(key, label, seeds, figures, settings, printed.figure(self.column))
@@ -221,6 +223,7 @@ def make_report(cells: TrainedCells, collect: Collect | None) -> Report:
         command=command,
         content={"command": command, **_content(cells, verdicts)},
         bars=_bars(cells, command),
+        curves=_curves(cells),
     )
 
 
@@ -241,6 +244,7 @@ def _content(cells: TrainedCells, verdicts: Sequence[ClaimVerdict]) -> dict[str,
         "failures": cells.failures,
         "unmeasured": cells.unmeasured,
         "under_trained": cells.under_trained,
+        "validations": {row: {str(e.seed): e.validations for e in some} for row, some in cells.by_row.items()},
         "signature": cells.signature,
         "tests": (Resampling if column.metric in TEXTS else Ranges).rule,
         "notes": cells.notes,
@@ -292,6 +296,12 @@ def _bars(cells: TrainedCells, command: str) -> Bars:
         f"{cells.printed}{spread}; {'lower' if column.of.lower else 'higher'} is better",
         command,
     )
+
+
+def _curves(cells: TrainedCells) -> LearningCurves | None:
+    """The learning curves of all rows that were trained, one for each seed; None where none has more than a point."""
+    curves = {row.label: [e.validations for e in cells.by_row[row.row] if len(e.validations) > 1] for row in cells.rows}
+    return LearningCurves({label: some for label, some in curves.items() if some}) if any(curves.values()) else None
 
 
 def _condition(entries: Sequence[Entry], key: str) -> tuple[str, ...]:

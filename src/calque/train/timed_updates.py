@@ -59,7 +59,7 @@ def measure(
     with processor(settings.threads):
         device = pick_device(settings.device)
         precision = probe_precision(device) if settings.precision == "auto" else settings.precision
-        updater, model = _fresh(checked, shape, settings, registry, device, precision)
+        updater, model = fresh(checked, shape, settings, registry, device, precision)
         groups = [batches[i : i + settings.accumulate] for i in range(0, len(batches), settings.accumulate)]
         taken = [groups[number % len(groups)] for number in range(warm_up + updates)]
         seconds: list[float] = []
@@ -103,7 +103,7 @@ def _speed(
     )
 
 
-def _fresh(
+def fresh(
     checked: CheckedDefinition,
     shape: Shape,
     settings: TrainSettings,
@@ -111,6 +111,7 @@ def _fresh(
     device: torch.device,
     precision: str,
 ) -> tuple[Updater, Model]:
+    """A model with the first weights of a training, and its optimiser."""
     torch.manual_seed(settings.seed)
     model = Model(checked, shape, registry).to(device)
     initialise(model, "glorot", 0.0, settings.seed)
