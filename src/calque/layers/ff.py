@@ -6,7 +6,7 @@ from torch import Tensor
 from calque.adl.signature import Int, Real, Setting, arg
 from calque.layers.contract import Context, Example, Parts, Site, Stateless
 from calque.layers.cost import Cost, Products
-from calque.layers.drop import drop
+from calque.layers.drop import relu_and_drop
 from calque.layers.projections import Projection
 
 
@@ -39,4 +39,4 @@ class FeedForward(Stateless):
         return Cost(args.n * (site.width + 1), Products(args.n * site.width))
 
     def forward(self, x: Float[Tensor, "B T D"], ctx: Context) -> Float[Tensor, "B T E"]:
-        return drop(self.project(x).relu_(), self.dropout, self.training)
+        return relu_and_drop(self.project(x), self.dropout, self.training)
