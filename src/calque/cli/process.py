@@ -16,11 +16,15 @@ import click
 
 from calque.cli.base import INTERRUPTED, root, tell
 from calque.cli.streams import ReaderGone, open_streams
-from calque.ground.allocation import keep_freed_memory, let_waiting_threads_sleep
+from calque.ground.allocation import keep_few_compiled_products, keep_freed_memory, let_waiting_threads_sleep
 from calque.ground.diagnostics import CalqueError, Place, error, render_all
 
 if TYPE_CHECKING:
     from signal import _HANDLER
+
+
+TRAINING = ("train ", "reproduce ", "demo", "bench train")
+"""Commands that train."""
 
 
 def all_commands() -> click.Group:
@@ -35,6 +39,8 @@ def run(arguments: Sequence[str], catching: bool) -> int:
     """Runs a command and returns its exit status. `catching`: Ctrl-C ends it, with one line."""
     keep_freed_memory()
     let_waiting_threads_sleep()
+    if " ".join(arguments[:2]).startswith(TRAINING):
+        keep_few_compiled_products()
     open_streams()
     commands = all_commands()
     with Interrupts() if catching else contextlib.nullcontext() as interrupts:
