@@ -24,7 +24,7 @@ def keep_freed_memory() -> bool:
 
 
 COMPILED = "256"
-"""How many compiled products are kept. By default 1,024 are; each takes up to two megabytes, and training seldom needs an old one."""
+"""How many compiled products are kept instead of 1,024: each takes up to two megabytes, and training seldom needs an old one."""
 
 
 def keep_few_compiled_products() -> None:
