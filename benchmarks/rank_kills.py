@@ -132,7 +132,7 @@ def main() -> None:
     if given.record:
         command = f"python benchmarks/rank_kills.py --kills {given.kills}"
         title = "Processes killed and frozen in a training by three"
-        notes = "A third of the losses are frozen processes, which are noticed after 20 seconds; one process ends the run of 600 updates."
+        notes = "A third of the losses are frozen processes, noticed after 20 seconds. One process ends the run of 600 updates."
         publish(ROOT / "docs" / "results", given.record, title, "robustness", command, figures, where, notes=notes)
     print(json.dumps({"torch": torch.__version__, "figures": figures}, indent=1))
 
