@@ -16,9 +16,9 @@ from calque.ledger import entry as ledger
 from calque.ledger.convergence import fall
 from calque.ledger.entry import Entry
 from calque.papers import read_paper
-from calque.papers.convergence import label_of, marked_rows, marks, why_untested
 from calque.papers.request import Request, current_form, request_of
 from calque.papers.results import pages, tables_of, write_pages
+from calque.papers.under_trained import label_of, marked_rows, marks, why_untested
 from calque.train.order import layout, updates
 
 ROOT = Path(__file__).parents[2]

@@ -11,12 +11,12 @@ from calque.ground.diagnostics import CalqueError, Place, error, nearest, render
 from calque.ground.files import write_whole
 from calque.ground.table import aligned, pipes
 from calque.papers.claims import ClaimVerdict, ContrastResult
-from calque.papers.convergence import RULE
 from calque.papers.learning import LearningCurves
 from calque.papers.metrics import TIMED, TRAINED
 from calque.papers.paper import Column, Figure, PrintedTable
 from calque.papers.picture import Bars, picture
 from calque.papers.request import Request, Tell
+from calque.papers.under_trained import RULE
 from calque.run.tensors import writing
 
 

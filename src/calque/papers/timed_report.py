@@ -8,13 +8,13 @@ from calque.ledger.entry import Entry
 from calque.ledger.entry import read as read_entries
 from calque.papers import read_paper
 from calque.papers.claims import ClaimVerdict, Ranges, claims_of, judge_all
-from calque.papers.convergence import label_of, marked_rows, why_untested
 from calque.papers.metrics import METRICS, TIMED, UNMEASURED
 from calque.papers.output import OutputFolder
 from calque.papers.paper import Column, Figure, PrintedTable, Row
 from calque.papers.report import Report, ReportOptions, paper_text, under_trained_remarks
 from calque.papers.request import CELLS, SPEED, Request, current_form
 from calque.papers.speed import Repeats, measured, times, timing_in
+from calque.papers.under_trained import label_of, marked_rows, why_untested
 
 HEAD = ("", "", "row", "here", "lowest", "highest", "times", "paper", "times")
 

@@ -16,7 +16,6 @@ from calque.ledger.entry import Entry
 from calque.ledger.entry import read as read_entries
 from calque.papers import read_paper
 from calque.papers.claims import ClaimVerdict, Evidence, Ranges, Resampling, claims_of, judge_all
-from calque.papers.convergence import label_of, marked_rows, why_untested
 from calque.papers.learning import LearningCurves
 from calque.papers.measures import complete
 from calque.papers.metrics import METRICS, SHOWN, TEXTS
@@ -26,6 +25,7 @@ from calque.papers.picture import Bars
 from calque.papers.report import Report, ReportOptions, paper_text, under_trained_remarks
 from calque.papers.request import CELLS, FAILURES, Request
 from calque.papers.scoring import measure_of, translations
+from calque.papers.under_trained import label_of, marked_rows, why_untested
 
 CONDITIONS = ("machine", "accelerator", "threads", "precision", "torch", "commit", "sizes", "keys")
 SOURCES = ("NIST BLEU of", "AER of", "accuracy of")
