@@ -32,6 +32,8 @@ def measure(source: Path, family: str, precision: str, given: argparse.Namespace
     how = ["--precision", precision, "--threads", str(given.threads), "--device", "cpu"]
     size = ["--batch-tokens", str(given.batch_tokens)]
     command = [sys.executable, "-m", "calque.cli", "bench", "train", str(FAMILIES / f"{family}.adl")]
+    if source == ROOT / "src":
+        how.append("--no-limit")
     done = subprocess.run(
         [*command, *text, *size, *amount, *how],
         env={**os.environ, "PYTHONPATH": str(source)},

@@ -40,6 +40,8 @@ class TrainPlan:
     updates: int = 10
     warm_up: int = 2
     rounds: int = 3
+    limit: bool = True
+    """Measure the machine's own limit too, which takes half a minute."""
 
 
 class SystemFigures(TypedDict):
@@ -86,7 +88,8 @@ def train(
             updates[peer.name] += _peer_updates(peer, data, settings, plan)
     device = pick_device(settings.device)
     own = _own_figures(ours, plan)
-    own["update_limit"], own["share_of_limit"] = _limit(checked, shape, settings, data, plan, ours, device)
+    if plan.limit:
+        own["update_limit"], own["share_of_limit"] = _limit(checked, shape, settings, data, plan, ours, device)
     tokens = [data[(plan.warm_up + n) % len(data)].target_tokens for n in range(plan.updates)] * plan.rounds
     systems = [own, *(_peer_figures(name, tokens, pairs, plan) for name, pairs in updates.items())]
     return {

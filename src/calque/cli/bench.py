@@ -220,6 +220,7 @@ def _check_plan(plan: "DecodePlan", given: "DecodeCase", peers: Sequence[str]) -
     "--warm-up", type=click.IntRange(0), default=2, show_default=True, help="Updates before those that are measured."
 )
 @click.option("--repeats", type=click.IntRange(1), default=3, show_default=True, help="Rounds, systems in turn.")
+@click.option("--limit/--no-limit", default=True, help="Measure the machine's own limit too: half a minute.")
 @PRECISION
 @THREADS
 @DEVICE
@@ -236,6 +237,7 @@ def train(
     updates: int,
     warm_up: int,
     repeats: int,
+    limit: bool,
     against: str,
     pythons: tuple[str, ...],
     as_table: bool,
@@ -258,7 +260,7 @@ def train(
     sources, targets = from_options(partial(_training_text, vocabulary), text)
     settings = measuring.settings_for(precision or "float32", threads or 0, batch_tokens, device)
     data = measuring.batches(sources, targets, settings)
-    plan = measuring.TrainPlan(updates, warm_up, repeats)
+    plan = measuring.TrainPlan(updates, warm_up, repeats, limit)
     with ExitStack() as stack:
         running = peers.start(checked, vocabulary, stack)
         figures = measuring.train(checked, Shape(vocabulary, vocabulary), settings, data, plan, running)
