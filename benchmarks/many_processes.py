@@ -128,6 +128,7 @@ def main() -> None:
     where |= {"batch_tokens": BATCH_TOKENS, "threads": 1}
     if given.record:
         command = f"python benchmarks/many_processes.py --like train.en train.de --processes {' '.join(map(str, given.processes))}"
+        command += f" --precision {given.precision} --updates {given.updates} --rounds {given.rounds}"
         publish(
             *(ROOT / "docs" / "results", given.record, "Training by several processes of one machine", "speed"),
             *(command, figures, where),

@@ -92,7 +92,8 @@ def main() -> None:
     where = {**conditions(" and ".join(given.precisions)), **chosen, "vocabulary": VOCABULARY}
     if given.record:
         command = f"python benchmarks/training_ratio.py --like train.en train.de --threads {given.threads} "
-        command += f"--batch-tokens {given.batch_tokens} --updates {given.updates} --rounds {given.rounds}"
+        command += f"--batch-tokens {given.batch_tokens} --updates {given.updates} --rounds {given.rounds} "
+        command += f"--families {' '.join(given.families)} --precisions {' '.join(given.precisions)}"
         title = f"Training compared with commit {given.against}, batches of {given.batch_tokens} tokens"
         notes = "Words of Multi30k English-German. Versions take turns, each round in a new process."
         publish(ROOT / "docs" / "results", given.record, title, "speed", command, figures, where, notes=notes)

@@ -1,8 +1,8 @@
-"""Products of many rows with a matrix in training, in blocks of few sizes.
+"""Linear maps and embeddings as training needs them.
 
-On a processor a product in bfloat16 is compiled for its exact sizes, which takes longer than the product itself, and the rows
-of batches hardly ever come in the same number twice. So rows are taken in blocks whose sizes are multiples of `GRAIN`, at most
-`BLOCK`. float32 needs none of this: its library compiles nothing.
+On a processor a product in bfloat16 is compiled for its exact sizes and kept, up to two megabytes each, and the rows of batches
+hardly ever come in the same number twice. So many rows are taken in blocks of few sizes. float32 needs none of this: its
+library compiles nothing. In a loop over positions the gradient of each matrix is summed once, over all positions.
 """
 
 import contextlib
@@ -57,17 +57,22 @@ def linear_of_all(x: Float[Tensor, "*n D"], *parts: Projection) -> tuple[Float[T
     return joint.chunk(len(parts), -1)
 
 
-def multiply(rows: Float[Tensor, "n D"], matrix: Float[Tensor, "D E"], out: Float[Tensor, "n E"]) -> None:
-    """out = rows matrix. The last two blocks overlap: what they share is computed twice, to the same values."""
-    for start, stop in _covering(len(rows)):
-        torch.mm(rows[start:stop], matrix, out=out[start:stop])
+def multiply(
+    rows: Float[Tensor, "n D"], matrix: Float[Tensor, "D E"], out: Float[Tensor, "n E"], bias: Tensor | None = None
+) -> None:
+    """out = rows matrix + bias, for at least `STEP` rows. The last block may repeat rows of the one before, to the same values."""
+    for start, stop in _blocks(len(rows), LARGEST, STEP):
+        start = min(start, stop - STEP)
+        part = torch.mm(rows[start:stop], matrix, out=out[start:stop])
+        if bias is not None:
+            part += bias
 
 
 def gradient(
     g: Float[Tensor, "n E"], x: Float[Tensor, "n D"], total: Float[Tensor, "E D"] | None = None
 ) -> Float[Tensor, "E D"]:
     """g^T x, added to `total` in place where it is given. Less than `GRAIN` rows at the end are filled up with zeros."""
-    for start, stop in _partition(len(g)):
+    for start, stop in _blocks(len(g), BLOCK, GRAIN):
         part, seen = g[start:stop], x[start:stop]
         if missing := -len(part) % GRAIN:
             part, seen = F.pad(part, (0, 0, 0, missing)), F.pad(seen, (0, 0, 0, missing))
@@ -75,26 +80,13 @@ def gradient(
     return g.t() @ x if total is None else total
 
 
-def _covering(rows: int) -> Iterator[tuple[int, int]]:
-    """Blocks that cover so many rows, at least `FEW`: all that divide well, and the last ones once more with the rest."""
+def _blocks(rows: int, largest: int, divisor: int) -> Iterator[tuple[int, int]]:
+    """Blocks that hold each of so many rows once, at most `largest`; only the last may be no multiple of `divisor`."""
     start = 0
-    while rows - start >= STEP:
-        size = min(LARGEST, (rows - start) // STEP * STEP)
+    while start < rows:
+        size = min(largest, (rows - start) // divisor * divisor) or rows - start
         yield start, start + size
         start += size
-    if start < rows:
-        yield rows - STEP, rows
-
-
-def _partition(rows: int) -> Iterator[tuple[int, int]]:
-    """Blocks that hold each of so many rows once; only the last may be no multiple of `GRAIN`."""
-    start = 0
-    while rows - start >= GRAIN:
-        size = min(BLOCK, (rows - start) // GRAIN * GRAIN)
-        yield start, start + size
-        start += size
-    if start < rows:
-        yield start, rows
 
 
 class _Linear(torch.autograd.Function):
@@ -103,12 +95,7 @@ class _Linear(torch.autograd.Function):
         ctx.save_for_backward(x, weight)
         ctx.biased = bias is not None
         y = x.new_empty(*x.shape[:-1], len(weight))
-        rows, out = x.flatten(0, -2), y.view(-1, len(weight))
-        for start, stop in _covering(len(rows)):
-            part = out[start:stop]
-            torch.mm(rows[start:stop], weight.t(), out=part)
-            if bias is not None:
-                part += bias
+        multiply(x.flatten(0, -2), weight.t(), y.view(-1, len(weight)), bias)
         return y
 
     @staticmethod

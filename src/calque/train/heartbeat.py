@@ -1,10 +1,11 @@
 """Notices that another process of a training is frozen, stuck or gone, and ends this one.
 
-Every process writes its beat into the store that `torchrun` keeps: how often it has looked, how much it has done, and whether it
-waits for the others. Who neither works nor waits hangs.
+Every process writes its beat into the store that `torchrun` keeps: what it has done, and while it waits for the others, or is at
+work that shows no progress, how often it has looked. A beat that does not change for too long is that of a process that hangs.
 """
 
 import contextlib
+import math
 import os
 import signal
 import socket
@@ -20,8 +21,23 @@ from calque.ground.diagnostics import error, render_all
 
 EVERY = 1.0
 """Seconds between two beats."""
-LIMIT = float(os.environ.get("CALQUE_HANG_SECONDS", "20"))
-"""Seconds without progress after which a process counts as hanging."""
+VARIABLE, LIMIT = "CALQUE_HANG_SECONDS", 20.0
+"""Seconds without progress after which a process counts as hanging; the variable sets others."""
+LONGEST, FIRST = 5.0, 3
+"""A process may take so many times the longest time that it has needed between two signs of progress, and is not judged by
+progress before it has shown so many."""
+
+
+def limit() -> float:
+    """The limit in seconds. Raises X443 where the variable holds no number of seconds."""
+    text = os.environ.get(VARIABLE, str(LIMIT))
+    try:
+        seconds = float(text)
+    except ValueError:
+        seconds = math.nan
+    if not 1 <= seconds < math.inf:
+        raise error("X443", None, name=VARIABLE, found=text)
+    return seconds
 
 
 class Store(Protocol):
@@ -44,11 +60,11 @@ def connect(hosts: bool) -> Store:
 class Heartbeat:
     """The beats of this process, and its view of the others."""
 
-    def __init__(self, rank: int, total: int):
-        self.rank, self.total = rank, total
-        self._done = 0
+    def __init__(self, rank: int, total: int, seconds: float):
+        self.rank, self.total, self.limit = rank, total, seconds
+        self._done = self._shown = self._looks = 0
         self._uncounted = True
-        self._looks = 0
+        self._last, self._longest = time.monotonic(), 0.0
         self._changed: dict[int, tuple[str, float]] = {}
         self._stop = threading.Event()
         self._store = connect(hosts=False)  # of its own: the group's is busy while an operation waits
@@ -57,17 +73,26 @@ class Heartbeat:
 
     def progress(self) -> None:
         """Notes that this process is at work."""
-        self._done += 1
+        self._note()
+        self._shown += 1
+
+    def _note(self) -> None:
+        """Ends a piece of work: how long it took says how long the next one may take."""
+        now = time.monotonic()
+        if not self._uncounted:
+            self._longest = max(self._longest, now - self._last)
+        self._last, self._done = now, self._done + 1
 
     @contextlib.contextmanager
     def uncounted(self) -> Iterator[None]:
         """While this process waits for the others, or is at work that shows no progress: only its looks are seen."""
+        self._note()
         before, self._uncounted = self._uncounted, True
         try:
             yield
         finally:
+            self._note()
             self._uncounted = before
-            self._done += 1
 
     def count(self) -> None:
         """From now on progress is expected."""
@@ -89,13 +114,22 @@ class Heartbeat:
             time.sleep(EVERY / 4)
         return None
 
+    def beat(self) -> None:
+        """Writes the beat of this process: what it has done, its looks where only they count, and the seconds it may take."""
+        self._looks += 1
+        unjudged = self._uncounted or self._shown < FIRST
+        allowed = self.limit if unjudged else max(self.limit, LONGEST * self._longest)
+        self._store.set(f"beat/{self.rank}", f"{self._done}:{self._looks if unjudged else 0}:{allowed}")
+
+    def hanging(self) -> list[int]:
+        """The other processes that hang."""
+        return [rank for rank in range(self.total) if rank != self.rank and self._hangs(rank)]
+
     def _run(self) -> None:
         while not self._stop.wait(EVERY):
-            self._looks += 1
             try:
-                beat = f"{self._done}:{self._looks if self._uncounted else 0}"
-                self._store.set(f"beat/{self.rank}", beat)
-                hanging = [rank for rank in range(self.total) if rank != self.rank and self._hangs(rank)]
+                self.beat()
+                hanging = self.hanging()
             except Exception:  # the store is gone: so is whoever kept it
                 return
             if hanging:
@@ -106,7 +140,9 @@ class Heartbeat:
         host, _ = self._place(self.rank)
         places = [self._place(rank) for rank in hanging]
         if self.rank == min(set(range(self.total)) - set(hanging)):
-            print(render_all(error("K404", None, rank=hanging[0], seconds=round(LIMIT)).diagnostics), file=sys.stderr)
+            print(
+                render_all(error("K404", None, rank=hanging[0], seconds=round(self.limit)).diagnostics), file=sys.stderr
+            )
             sys.stderr.flush()
         for other, number in places:
             if other == host:
@@ -126,4 +162,4 @@ class Heartbeat:
         if beat != before or rank not in self._changed:
             self._changed[rank] = beat, now
             return False
-        return beat != "end" and now - since > LIMIT
+        return beat != "end" and now - since > float(beat.rpartition(":")[2] or self.limit)

@@ -86,7 +86,7 @@ class Updater:
         """
         gradients = self._gradients()
         for name in self._factors.keys() & gradients.keys():
-            gradients[name] = gradients[name].float() * self._factors[name]
+            gradients[name] = gradients[name].to(self.masters[name].dtype) * self._factors[name]
         whole = norm = self._norm(list(gradients.values())) / divisor
         if len(self._counted) < len(self.masters):
             norm = self._norm([gradients[name] for name in self._counted if name in gradients]) / divisor
@@ -126,7 +126,8 @@ class Updater:
         for path, value in state.items():
             key, name = path.split("/", 1)
             if key != "weight" and name in self.masters:
-                self._moments.setdefault(name, {})[key] = value.clone()
+                moments = self._moments.setdefault(name, {})
+                moments[key] = value.to(self.masters[name].device, copy=True)
 
     @staticmethod
     def _add_rows(table: Embedding) -> None:

@@ -16,7 +16,7 @@ import torch
 from torch import Tensor, distributed
 
 from calque.ground.diagnostics import CalqueError, error
-from calque.train.heartbeat import Heartbeat, connect
+from calque.train.heartbeat import Heartbeat, connect, limit
 
 T = TypeVar("T")
 PATIENCE = datetime.timedelta(minutes=30)
@@ -128,11 +128,15 @@ ALONE = Ranks()
 def from_environment(device: str) -> Ranks:
     """The process that `torchrun` started, joined with the others; `ALONE` for any other.
 
-    With nccl where training is on an accelerator (one of each process), else with gloo. Raises K403 where the others do not come.
+    With nccl where training is on an accelerator (one of each process), else with gloo. Raises K403 where the others do not come,
+    X443.
     """
-    count = int(os.environ.get("WORLD_SIZE", "1"))
-    if count == 1 or "RANK" not in os.environ:
+    if not {"RANK", "WORLD_SIZE", "MASTER_ADDR", "MASTER_PORT"} <= os.environ.keys():
         return ALONE
+    count = int(os.environ["WORLD_SIZE"])
+    if count == 1:
+        return ALONE
+    seconds = limit()
     on_cuda = device != "cpu" and torch.cuda.is_available()
     if on_cuda:
         torch.cuda.set_device(int(os.environ.get("LOCAL_RANK", "0")))
@@ -149,7 +153,7 @@ def from_environment(device: str) -> Ranks:
         )
     except (RuntimeError, distributed.DistError):
         raise error("K403", None, rank="?") from None
-    return Ranks(rank, count, Heartbeat(rank, count))
+    return Ranks(rank, count, Heartbeat(rank, count, seconds))
 
 
 def silent(ranks: Ranks, fault: CalqueError) -> bool:

@@ -89,7 +89,7 @@ def translated(model: Model, task: TrainingTask) -> Translated:
     """BLEU and sample translations, where the task has a translator."""
     if task.translate is None:
         return Translated(None, ())
-    with torch.no_grad():
+    with torch.no_grad(), task.call.ranks.busy():
         return task.translate(model.eval())
 
 

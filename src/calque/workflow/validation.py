@@ -36,7 +36,7 @@ def validation_translator(
 
     def translate(model: Model) -> Translated:
         loaded = Translator(model, *prepared.codecs, decode, experiment.data.source_end)
-        translations = ranks.join(first_best(loaded, ranks.own(sources), lambda lines: ranks.progress()))
+        translations = ranks.join(first_best(loaded, ranks.own(sources)))
         samples = tuple(SampleTranslation(sources[n], references[n], translations[n]) for n in shown)
         score = bleu(translations, references, tokenize=tokenisation(experiment.data)).value if count else None
         return Translated(score, samples)
@@ -52,11 +52,9 @@ def samples_of(sources: Sequence[str]) -> Sequence[int]:
     return sorted([*fitting, *others][:SAMPLES])
 
 
-def first_best(
-    loaded: Translator, lines: Sequence[str], progress: Callable[[int], None] = lambda lines: None
-) -> list[str]:
+def first_best(loaded: Translator, lines: Sequence[str]) -> list[str]:
     """The best translation of each line."""
-    return [best[0].text for best in translate_lines(loaded, lines, progress=progress)]
+    return [best[0].text for best in translate_lines(loaded, lines)]
 
 
 def tokenisation(data: DataSettings) -> str:
