@@ -5,8 +5,8 @@
 generates the text with the generator of `calque demo` (several seeds, pairs that repeat are kept), prepares it, plans an epoch, and
 trains a very small model until its first update, each in processes of its own. Memory is the peak of the sum over all of these
 processes, sampled five times a second: resident (with pages that processes share, and mapped files), and proportional (shared pages
-counted once). Beside the speed of `prepare` stands that of sentencepiece alone, which encodes lines that are in memory already. Figures of finished
-stages stay in FOLDER/figures.json, and a call that is repeated continues after them. Prints one JSON object.
+counted once). Beside the speed of `prepare` stands that of sentencepiece alone, which encodes lines that are in memory already.
+Figures of finished stages stay in FOLDER/figures.json, and a call that is repeated continues after them. Prints one JSON object.
 """
 
 import argparse

@@ -26,7 +26,7 @@ from calque.data.scripts import classes, dominant, name_of
 from calque.data.stream import PairStream
 from calque.data.survey import BLOCK, TextSurvey, look_at
 from calque.experiment import DataSettings
-from calque.experiment.keys import TrainingText
+from calque.experiment.training_text import TrainingText
 from calque.ground.diagnostics import CalqueError
 from calque.train.order import Layout, layout_of, updates
 
@@ -147,6 +147,45 @@ MIXED = replace(
 )
 
 
+def test_an_interrupted_call_is_continued(base: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Interrupted after 13 more blocks each time, until it is through; what was not secured is done again."""
+    want = contents(prepare(MIXED, base / "whole", base).folder)
+    monkeypatch.setattr(compiled, "PARALLEL", 1)
+    monkeypatch.setattr(compiled, "usable_cores", lambda: 1)
+    monkeypatch.setattr(survey, "BLOCK", 30)
+    monkeypatch.setattr(split_writer, "CHUNK", 20)
+    add, left, secured = blocks.Pace.add, 0, 0
+
+    def count(pace: blocks.Pace, *arguments: float) -> None:
+        nonlocal left
+        left -= 1
+        if left < 0:
+            raise KeyboardInterrupt
+        add(pace, *arguments)  # type: ignore[arg-type]
+
+    def due(pace: blocks.Pace) -> bool:
+        nonlocal secured
+        secured += 1
+        return secured % 3 == 0
+
+    monkeypatch.setattr(blocks.Pace, "add", count)
+    monkeypatch.setattr(blocks.Pace, "commit_due", due)
+    said: list[str] = []
+    for _ in range(20):
+        left = 13
+        try:
+            made = prepare(MIXED, base / "out", base, said.append)
+            break
+        except KeyboardInterrupt:
+            assert not (base / "out").exists()
+    assert said.count("continuing what an earlier call began") >= 3
+    assert said.count("learning words") == 0
+    assert sum(line.startswith("learning words from") for line in said) == 1
+    assert contents(made.folder) == want
+    assert not [path for path in base.iterdir() if path.name.startswith(".")]
+
+
+@pytest.mark.slow
 def test_a_killed_call_is_continued(base: Path) -> None:
     """Killed after 18 more blocks each time, until it is through; the result is that of one call."""
     want = contents(prepare(MIXED, base / "whole", base).folder)
@@ -161,7 +200,7 @@ def test_a_killed_call_is_continued(base: Path) -> None:
             break
     assert done.returncode == 0, done.stderr
     assert len(said) > 2
-    assert "out: continuing what an earlier call began" in said[1]
+    assert "continuing what an earlier call began" in said[1]
     assert sum("learning words" in text for text in said) == 1
     assert contents(base / "out") == want
     assert not [path for path in base.iterdir() if path.name.startswith(".")]

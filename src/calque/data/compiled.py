@@ -77,23 +77,21 @@ def prepare(
                 known.remember()
                 tell(f"{folder.name}: up to date")
                 return _report_means(ready, tell)
+            origin = CorpusOrigin(digest=digest, settings=dataclasses.asdict(settings), sums=sums, warnings={})
             with part_folder(unfinished, digest, size_of(files["train"]) >= PARALLEL, tell) as part:
-                if part.secured:
-                    tell(f"{folder.name}: continuing what an earlier call began")
-                origin: CorpusOrigin = {
-                    "digest": digest,
-                    "settings": dataclasses.asdict(settings),
-                    "sums": sums,
-                    "warnings": {},
-                }
                 Compilation(settings, files, base, part, tell, given).run(origin)
-                with replacing(folder) as temporary:
-                    for path in part.made.iterdir():
-                        os.replace(path, temporary / path.name)
+                _replace(folder, part)
             known.remember()
     except OSError as fault:
         raise error("D310", Place(str(folder)), reason=(fault.strerror or str(fault)).lower()) from None
     return _report_means(open_corpus(folder, verify=True), tell)
+
+
+def _replace(folder: Path, part: PartFolder) -> None:
+    """Makes the files of a part folder those of the corpus."""
+    with replacing(folder) as temporary:
+        for path in part.made.iterdir():
+            os.replace(path, temporary / path.name)
 
 
 def _report_means(corpus: PreparedCorpus, tell: Tell) -> PreparedCorpus:
@@ -177,6 +175,8 @@ def _ready(folder: Path, digest: str) -> PreparedCorpus | None:
 def part_folder(path: Path, digest: str, large: bool, tell: Tell) -> Iterator[PartFolder]:
     """A folder for unfinished work, deleted at the end of the block; after a kill or a full disk it is kept if secured."""
     part = PartFolder(path, digest, large)
+    if part.secured:
+        tell("continuing what an earlier call began")
     try:
         yield part
     except BaseException as fault:
@@ -277,8 +277,8 @@ class Compilation:
             suitable = int((excluded[:learned] == 0).sum())
             wanted = min(suitable, self.settings.learn_pairs or suitable)
             source, target = self._sample(excluded, suitable, wanted, learned)
-            of = f" from {wanted:,} of {learned:,} training pairs, evenly spread" if wanted < learned else ""
-            self.tell(f"learning {self.settings.subwords}{of}")
+            of = f" from {wanted:,} of {learned:,} training pairs" if wanted < learned else ""
+            self.tell(f"learning {self.settings.subwords}{of}{', evenly spread' * (wanted < suitable)}")
             codecs, learned = learn(self.settings, source, target, self.base), wanted
         save_codecs(self.part.made, *codecs)
         self.part.stage(learned=learned)

@@ -4,6 +4,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, fields
 from typing import TypeVar
 
+from calque.experiment.training_text import TrainingText, name_of
+
 T = TypeVar("T")
 
 
@@ -14,26 +16,6 @@ def key(
     if isinstance(default, list | dict):
         raise TypeError("defaults are immutable: use a tuple")
     return field(default=default, metadata={"doc": doc, "choices": choices, "low": low, "high": high})
-
-
-def _name(path: str) -> str:
-    """The name of a validation text: the name of its file up to the first dot."""
-    name = path.replace("\\", "/").rpartition("/")[2]
-    return name.partition(".")[0] or name
-
-
-@dataclass(frozen=True)
-class TrainingText:
-    """One of several training texts: a table in `train` of [data]."""
-
-    source: str
-    target: str
-    weight: float = 1.0
-    """Its share of the pairs of every epoch, relative to those of the others."""
-    valid: tuple[str, ...] = ()
-    """Source and target files of a validation text of its own."""
-    name: str = ""
-    """What its validation text is called; else the name of its source file up to the first dot."""
 
 
 LEAVE_OUT = ("duplicates", "copies", "script")
@@ -102,9 +84,9 @@ class DataSettings:
     def further(self) -> list[tuple[str, tuple[str, str]]]:
         """The names and the files of the further validation texts, those of the training texts last."""
         files = self.valid_more
-        further = [(_name(source), (source, target)) for source, target in zip(files[::2], files[1::2], strict=False)]
+        further = [(name_of(source), (source, target)) for source, target in zip(files[::2], files[1::2], strict=False)]
         own = [text for text in self.texts if len(text.valid) == 2]
-        return further + [(text.name or _name(text.source), (text.valid[0], text.valid[1])) for text in own]
+        return further + [(text.own_name, (text.valid[0], text.valid[1])) for text in own]
 
     @property
     def texts(self) -> tuple[TrainingText, ...]:

@@ -4,8 +4,8 @@ import math
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import fields
 
-from calque.experiment.keys import TrainingText
 from calque.experiment.rules import Fields
+from calque.experiment.training_text import TrainingText
 from calque.ground.diagnostics import nearest
 
 HEAVIEST = 1e6
@@ -26,20 +26,32 @@ def table_problems(tables: list[object], kind: Callable[[object], str]) -> Itera
 
 
 def _problems(text: str, key: str, value: object, kind: Callable[[object], str]) -> Iterator[tuple[str, Fields]]:
+    rules = {"weight": _weight, "valid": _pair}
     if key not in _KEYS:
         yield "X218", {"found": key, "nearest": nearest(key, _KEYS)}
-    elif key == "weight":
-        if isinstance(value, bool) or not isinstance(value, int | float):
-            yield "X106", {"key": f"{text}: {key}", "expected": "a number", "found": kind(value)}
-        elif not (math.isfinite(value) and 0 < value <= HEAVIEST):
-            yield "X108", {"key": f"{text}: {key}", "bounds": f"above 0, at most {HEAVIEST:,.0f}", "found": value}
-    elif key == "valid":
-        if not (isinstance(value, list) and len(value) == 2 and all(isinstance(file, str) and file for file in value)):
-            yield "X106", {"key": f"{text}: {key}", "expected": "two files, source and target", "found": kind(value)}
-    elif not (isinstance(value, str) and value):
-        yield "X106", {"key": f"{text}: {key}", "expected": "a string", "found": kind(value)}
-    elif any(c == "\0" or "\ud800" <= c <= "\udfff" for c in value):
-        yield "X110", {"found": "a character that no file name can have"}
+    elif (problem := rules.get(key, _string)(value)) is not None:
+        code, expected = problem
+        found = value if code == "X108" else kind(value)
+        yield code, {"key": f"{text}: {key}", "expected": expected, "bounds": expected, "found": found}
+
+
+def _weight(value: object) -> tuple[str, str] | None:
+    if isinstance(value, bool) or not isinstance(value, int | float):
+        return "X106", "a number"
+    within = math.isfinite(value) and 0 < value <= HEAVIEST
+    return None if within else ("X108", f"a number above 0, at most {HEAVIEST:,.0f}")
+
+
+def _pair(value: object) -> tuple[str, str] | None:
+    files = value if isinstance(value, list) else []
+    return None if len(files) == 2 and not any(map(_string, files)) else ("X106", "two files, source and target")
+
+
+def _string(value: object) -> tuple[str, str] | None:
+    if not isinstance(value, str) or not value:
+        return "X106", "a string that is not empty"
+    # No file can have such a name.
+    return ("X106", "a string without NUL") if any(c == "\0" or "\ud800" <= c <= "\udfff" for c in value) else None
 
 
 def text_of(table: Mapping[str, object], path: Callable[[str], str]) -> TrainingText:

@@ -138,19 +138,20 @@ def literal(value: object) -> str:
     if isinstance(value, int | float):
         return repr(value)
     if isinstance(value, tuple):
-        return (
-            "["
-            + ", ".join(
-                _table(v) if is_dataclass(v) else _string(v) if isinstance(v, str) else literal(v) for v in value
-            )
-            + "]"
-        )
+        return "[" + ", ".join(map(_part, value)) + "]"
     body = str(value)
     if "\n" not in body:
         return _string(body)
     if "'''" not in body and not body.endswith("'") and all(c in "\t\n" or c.isprintable() for c in body):
         return f"'''\n{body}'''"
     return '"""\n' + "\n".join(_string(line)[1:-1] for line in body.split("\n")) + '"""'
+
+
+def _part(value: object) -> str:
+    """An element of a list, on one line."""
+    if isinstance(value, str):
+        return _string(value)
+    return _table(value) if is_dataclass(value) else literal(value)
 
 
 def _table(value: object) -> str:

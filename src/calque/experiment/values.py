@@ -93,6 +93,10 @@ def _text_problems(key: Key, value: object) -> Iterator[tuple[str, Fields]]:
         # No file can have such a name, and no file can hold such text.
         elif bad := next((c for c in part if c == "\0" or "\ud800" <= c <= "\udfff"), None):
             yield "X110", {"found": f"U+{ord(bad):04X}"}
+    yield from _choice_problems(key, value)
+
+
+def _choice_problems(key: Key, value: object) -> Iterator[tuple[str, Fields]]:
     for part in value if isinstance(value, list) else [value]:
         if key.choices and isinstance(part, str) and part not in key.choices:
             meant = nearest(part, key.choices) if isinstance(value, str) else None

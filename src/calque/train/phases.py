@@ -107,7 +107,12 @@ class PhaseHistory:
             if key in FIXED or (key == "data.stream_window" and before.data.stream):
                 raise error("K201", Place(str(self.run)), what=f"`{key}`", expected=expected, found=given, run=self.run)
         if bool(before.data.stream) != bool(now.data.stream):
-            fields = {"what": "`data.stream`", "expected": before.data.stream, "found": now.data.stream, "run": self.run}
+            fields = {
+                "what": "`data.stream`",
+                "expected": before.data.stream,
+                "found": now.data.stream,
+                "run": self.run,
+            }
             raise CalqueError(Diagnostic("K201", Place(str(self.run)), fields))
         check(now, Place(str(self.run)))
         return now
