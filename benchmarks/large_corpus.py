@@ -30,6 +30,7 @@ SHARD = 250_000
 OWN = 400_000
 """Lines that sentencepiece encodes alone."""
 MEGABYTE = 2**20
+MILLION = 1_000_000
 EXPERIMENT = """\
 [data]
 train = ["train.en", "train.de"]
@@ -188,7 +189,29 @@ def start(folder: Path, pairs: int) -> dict[str, float]:
     return {**figures, "training: resident MB": peak[0]}
 
 
-STAGES: tuple[Callable[[Path, int], dict[str, float]], ...] = (generate, prepare, sentencepiece, plan, start)
+def parallel(folder: Path, pairs: int) -> dict[str, float]:
+    """`calque prepare` on the first million pairs, with one core and with all; nothing where there is one core."""
+    cores = usable_cores()
+    figures: dict[str, float] = {}
+    small = folder / "million"
+    small.mkdir(exist_ok=True)
+    for name in ("train.en", "train.de", "valid.en", "valid.de", "experiment.toml"):
+        with open(folder / name, "rb") as text, open(small / name, "wb") as part:
+            part.writelines(islice(text, MILLION))
+    every = os.sched_getaffinity(0)
+    for count in (1, cores) if cores > 1 else ():
+        os.sched_setaffinity(0, sorted(every)[:count])
+        run = ["-m", "calque", "prepare", str(small / "experiment.toml"), "--out", str(small / f"run-{count}")]
+        _, seconds, peak = watched(run)
+        name = f"a million pairs on {count} core{'s' if count > 1 else ''}"
+        figures |= {f"{name}: s": seconds, f"{name}: resident MB": peak[0]}
+    os.sched_setaffinity(0, every)
+    return figures
+
+
+STAGES: tuple[Callable[[Path, int], dict[str, float]], ...] = (
+    *(generate, prepare, sentencepiece, plan, start, parallel),
+)
 
 
 def main() -> None:

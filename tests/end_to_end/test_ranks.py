@@ -181,7 +181,7 @@ def test_several_texts_and_a_stream_are_shared_too(tmp_path: Path, kind: str) ->
     if kind == "mixture":
         files = [tiny.text(tmp_path, name, pairs, seed) for name, pairs, seed in (("web", 60, 5), ("talks", 25, 6))]
         tables = [
-            "{{ source = '{}', target = '{}', weight = {} }}".format(*names, weight)
+            "{{ source = '{}', target = '{}', weight = {} }}".format(*(tmp_path / name for name in names), weight)
             for names, weight in zip(files, (1, 2), strict=True)
         ]
         more, text = ["--set", f"data.train=[{', '.join(tables)}]"], ""
