@@ -29,12 +29,12 @@ from calque.data.corpus import (
 from calque.data.inputs import Files, GivenCodecs, deciding_keys, digest_of, files_of, sums_of
 from calque.data.lines import Lines, check_corpus, raw_lines
 from calque.data.part_folder import PartFolder
-from calque.data.split_writer import CHUNK, Excluded, TrainingWork, texts_of, write_split
+from calque.data.split_writer import CHUNK, TrainingWork, texts_of, write_split
 from calque.data.subwords import learn, load_codecs, read_merges, save_codecs
 from calque.data.sums import Sums, checksum
 from calque.data.survey import FILE, TextSurvey, survey_texts
 from calque.data.unsuitable import FILE as LEFT_OUT
-from calque.data.unsuitable import find_unsuitable, report_lines
+from calque.data.unsuitable import find_unsuitable, left_out, report_lines, suitable
 from calque.experiment import DataSettings
 from calque.ground.diagnostics import CalqueError, Diagnostic, Place, error, render
 from calque.ground.files import alone, replacing
@@ -218,22 +218,22 @@ class Compilation:
         if self.part.large or any(found.values()):
             for line in report_lines(survey, found, self.settings.leave_out):
                 self.tell(line)
-        excluded: Excluded = np.load(self.part.path / LEFT_OUT, mmap_mode="r")
+        excluded = self.part.path / LEFT_OUT
         codecs, learned = self._codecs(survey.pairs, excluded)
         pace = Pace(self.tell, "train: encoding", sum(self.part.state.get("train", {}).get("lines", [0])))
         work = TrainingWork(self.part, pace, survey.pairs, excluded, self.workers)
         splits: dict[str, SplitIndex] = {}
-        left_out: dict[str, int] = {}
+        counts: dict[str, int] = {}
         for split, texts in self.files.items():
             own = work if split == "train" else None
             splits[split], out = write_split(self.settings, split, texts, codecs, self.part.made, own)
             reasons = "".join(f", {n:,} left out ({reason})" for reason, n in out.items() if n)
             self.tell(f"{split}: {splits[split]['pairs']:,} pairs{reasons}")
-            left_out |= out
+            counts |= out
         origin["found"] = found
         if learned < sum(survey.pairs):
             origin["learned"] = learned
-        self._write_index(origin, splits, left_out, codecs)
+        self._write_index(origin, splits, counts, codecs)
 
     def _check(self) -> tuple[TextSurvey, dict[str, int]]:
         """Raises all faults of all files together; reports the warnings and returns the number of each code."""
@@ -266,7 +266,7 @@ class Compilation:
             raise CalqueError(faults)
         return survey, dict(counts)
 
-    def _codecs(self, pairs: Sequence[int], excluded: Excluded) -> tuple[tuple[Codec, Codec], int]:
+    def _codecs(self, pairs: Sequence[int], excluded: Path) -> tuple[tuple[Codec, Codec], int]:
         """The codecs, given or learned from the training text, and the number of pairs that they were learned from."""
         if "learned" in self.part.state:
             return load_codecs(self.part.made), self.part.state["learned"]
@@ -274,17 +274,17 @@ class Compilation:
         if self.given is not None:
             codecs = self.given.codecs
         else:
-            suitable = int((excluded[:learned] == 0).sum())
-            wanted = min(suitable, self.settings.learn_pairs or suitable)
-            source, target = self._sample(excluded, suitable, wanted, learned)
+            fitting = suitable(excluded)
+            wanted = min(fitting, self.settings.learn_pairs or fitting)
+            source, target = self._sample(excluded, fitting, wanted, learned)
             of = f" from {wanted:,} of {learned:,} training pairs" if wanted < learned else ""
-            self.tell(f"learning {self.settings.subwords}{of}{', evenly spread' * (wanted < suitable)}")
+            self.tell(f"learning {self.settings.subwords}{of}{', evenly spread' * (wanted < fitting)}")
             codecs, learned = learn(self.settings, source, target, self.base), wanted
         save_codecs(self.part.made, *codecs)
         self.part.stage(learned=learned)
         return codecs, learned
 
-    def _sample(self, excluded: Excluded, suitable: int, wanted: int, total: int) -> tuple[Lines, Lines]:
+    def _sample(self, excluded: Path, fitting: int, wanted: int, total: int) -> tuple[Lines, Lines]:
         """So many suitable pairs, evenly spread over all texts: the text itself, or files in the part folder."""
         if len(self.texts) == 1 and wanted == total:
             return Lines(self.texts[0][0]), Lines(self.texts[0][1])
@@ -293,9 +293,9 @@ class Compilation:
         with open(names[0], "w", encoding="utf-8") as source, open(names[1], "w", encoding="utf-8") as target:
             for paths in self.texts:
                 for block in blocks(raw_lines(paths[0]), raw_lines(paths[1]), CHUNK):
-                    fit = np.array(excluded[at : at + len(block.source)]) == 0
+                    fit = left_out(excluded, at, len(block.source)) == 0
                     numbers = seen + np.cumsum(fit)
-                    chosen = np.flatnonzero(fit & (numbers * wanted // suitable > (numbers - 1) * wanted // suitable))
+                    chosen = np.flatnonzero(fit & (numbers * wanted // fitting > (numbers - 1) * wanted // fitting))
                     at, seen = at + len(block.source), seen + int(fit.sum())
                     for file, lines in zip((source, target), texts_of(block), strict=True):
                         file.writelines(f"{lines[n]}\n" for n in chosen)
@@ -305,19 +305,19 @@ class Compilation:
         self,
         origin: CorpusOrigin,
         splits: dict[str, SplitIndex],
-        left_out: dict[str, int],
+        counts: dict[str, int],
         codecs: tuple[Codec, Codec],
     ) -> None:
         """Writes `corpus.json`. Raises D309."""
         train, folder = splits["train"], self.part.made
         if not train["pairs"]:
-            lengths = {reason: left_out.pop(reason) for reason in ("blank", "long", "ratio")}
-            raise CalqueError(Diagnostic("D309", None, {**lengths, "others": sum(left_out.values())}))
+            lengths = {reason: counts.pop(reason) for reason in ("blank", "long", "ratio")}
+            raise CalqueError(Diagnostic("D309", None, {**lengths, "others": sum(counts.values())}))
         index: CorpusIndex = {
             **origin,
             "format": FORMAT,
             "splits": splits,
-            "left_out": left_out,
+            "left_out": counts,
             "source_size": codecs[0].size,
             "target_size": codecs[1].size,
             "source_mean": train["source"]["tokens"] / train["pairs"],

@@ -4,6 +4,7 @@ import hashlib
 import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from pathlib import Path
 from typing import Any, NotRequired, TypeAlias, TypedDict
 
@@ -88,7 +89,11 @@ class Sentences:
 
     def __init__(self, ids: Ids, offsets: NDArray[np.int64]):
         self.ids, self.offsets = ids, offsets
-        self.lengths: NDArray[np.int32] = _lengths(offsets)
+
+    @cached_property
+    def lengths(self) -> NDArray[np.int32]:
+        """The number of ids of each sentence."""
+        return _lengths(self.offsets)
 
     @classmethod
     def of(cls, sentences: Sequence[Sequence[int]]) -> "Sentences":
@@ -98,7 +103,7 @@ class Sentences:
         return cls(np.array([i for s in sentences for i in s], np.int32), offsets)
 
     def __len__(self) -> int:
-        return len(self.lengths)
+        return max(0, len(self.offsets) - 1)
 
     def __getitem__(self, i: int) -> Ids:
         return self.ids[self.offsets[i] : self.offsets[i + 1]]
@@ -239,8 +244,8 @@ def _check_files(folder: Path, files: Mapping[str, FileIndex], verify: bool) -> 
 def _open_split(folder: Path, split: str, index: SplitIndex, codecs: tuple[Codec | None, Codec | None]) -> Pairs:
     """Maps one split; looks at the ids where codecs are given. Raises D304 and D305."""
     stems = [folder / f"{split}.{side}" for side in SIDES]
-    source = _sentences(stems[0], index["source"]["dtype"])
-    target = _sentences(stems[1], index["target"]["dtype"])
+    source = _sentences(stems[0], index["source"]["dtype"], look=codecs[0] is not None)
+    target = _sentences(stems[1], index["target"]["dtype"], look=codecs[1] is not None)
     if len(source) != len(target):
         raise error("D305", Place(f"{stems[1]}.offsets"))
     for stem, sentences, codec in zip(stems, (source, target), codecs, strict=True):
@@ -282,10 +287,11 @@ def seal(about: Mapping[str, object]) -> str:
     return hashlib.sha256(json.dumps(rest, sort_keys=True).encode()).hexdigest()
 
 
-def _sentences(stem: Path, dtype: str) -> Sentences:
+def _sentences(stem: Path, dtype: str, look: bool) -> Sentences:
+    """Maps a side; `look`: at all of its offsets. Raises D305."""
     ids, offsets = _map(Path(f"{stem}.ids"), dtype), _map(Path(f"{stem}.offsets"), "<i8").astype(np.int64, copy=False)
     sentences = Sentences(ids, offsets)
-    if not len(offsets) or offsets[0] != 0 or offsets[-1] != len(ids) or (sentences.lengths < 0).any():
+    if not len(offsets) or offsets[0] != 0 or offsets[-1] != len(ids) or (look and (sentences.lengths < 0).any()):
         raise error("D305", Place(f"{stem}.offsets"))
     return sentences
 

@@ -17,7 +17,7 @@ from calque.data.corpus import DTYPES, SIDES, SideIndex, SplitIndex
 from calque.data.lines import MARK, chomp, raw_lines
 from calque.data.part_folder import PartFolder
 from calque.data.subwords import load_codecs
-from calque.data.unsuitable import REASONS
+from calque.data.unsuitable import REASONS, left_out
 from calque.experiment import DataSettings
 from calque.ground.processes import in_order
 
@@ -26,7 +26,7 @@ CHUNK = 8192
 LENGTHS = ("blank", "long", "ratio")
 """Reasons to leave out a training pair that follow from the lengths of its sides in subwords."""
 Excluded = NDArray[np.uint8]
-"""For each training pair of all texts 0, or from 1 the number of the reason in `REASONS` to leave it out."""
+"""For each pair 0, or from 1 the number of the reason in `REASONS` to leave it out."""
 
 
 @dataclass(frozen=True)
@@ -37,7 +37,8 @@ class TrainingWork:
     pace: Pace
     pairs: Sequence[int]
     """The pairs of each text."""
-    excluded: Excluded
+    excluded: Path
+    """The file that names the pairs to leave out: see `calque.data.unsuitable`."""
     workers: int = 1
 
 
@@ -62,7 +63,7 @@ class Encoder:
         """The block without the pairs that are excluded or, in training, have unsuitable lengths."""
         block, excluded = item
         codecs = self.codecs or _own_codecs(self.folder)
-        left_out = {reason: int((excluded == n).sum()) for n, reason in enumerate(REASONS, 1)}
+        counts = {reason: int((excluded == n).sum()) for n, reason in enumerate(REASONS, 1)}
         left = (excluded == 0).tolist()
         ids, lengths = [], []
         for codec, lines in zip(codecs, texts_of(block), strict=True):
@@ -70,12 +71,12 @@ class Encoder:
             lengths.append(np.fromiter(map(len, ids[-1]), np.int64, len(ids[-1])))
         kept = np.ones(len(ids[0]), bool)
         if self.training:
-            kept = keep(self.settings, lengths[0], lengths[1], left_out)
+            kept = keep(self.settings, lengths[0], lengths[1], counts)
         packed = tuple(
             np.fromiter(chain.from_iterable(compress(side, kept)), dtype_of(codec), int(count[kept].sum())).tobytes()
             for side, codec, count in zip(ids, codecs, lengths, strict=True)
         )
-        return EncodedBlock((packed[0], packed[1]), (lengths[0][kept], lengths[1][kept]), left_out)
+        return EncodedBlock((packed[0], packed[1]), (lengths[0][kept], lengths[1][kept]), counts)
 
 
 @functools.cache
@@ -210,16 +211,16 @@ def _encoded(
             for block in blocks(raw_lines(paths[0]), raw_lines(paths[1]), CHUNK, skip=done[k]):
                 at = begins[k] + block.number - 1
                 sizes.append(len(block.source))
-                yield block, np.array(work.excluded[at : at + len(block.source)])
+                yield block, left_out(work.excluded, at, len(block.source))
 
         for number, encoded in enumerate(in_order(encoder, items(), work.workers)):
             yield k, encoded, sizes[number]
 
 
 def keep(
-    settings: DataSettings, source: NDArray[np.int64], target: NDArray[np.int64], left_out: dict[str, int]
+    settings: DataSettings, source: NDArray[np.int64], target: NDArray[np.int64], counts: dict[str, int]
 ) -> NDArray[np.bool_]:
-    """Which training pairs are kept, by their lengths; counts the others in `left_out` under the first reason that applies."""
+    """Which training pairs are kept, by their lengths; adds the others to `counts` under the first reason that applies."""
     shorter, longer = np.minimum(source, target), np.maximum(source, target)
     kept = np.ones(len(source), bool)
     rules = {
@@ -228,6 +229,6 @@ def keep(
         "ratio": (longer > settings.max_ratio * shorter) & (settings.max_ratio > 0),
     }
     for reason, out in rules.items():
-        left_out[reason] = left_out.get(reason, 0) + int((out & kept).sum())
+        counts[reason] = counts.get(reason, 0) + int((out & kept).sum())
         kept &= ~out
     return kept

@@ -24,27 +24,36 @@ BUCKET = 1 << 23
 def find_unsuitable(marks: Path, survey: TextSurvey, leave_out: Sequence[str], file: Path) -> dict[str, int]:
     """How many pairs each reason applies to. Writes one byte for each pair: 0, or the number of the reason to leave it out."""
     total = sum(survey.pairs)
-    reasons = np.lib.format.open_memmap(file, "w+", np.uint8, (max(1, total),))
-    counts = dict.fromkeys(REASONS, 0)
     own = [own_scripts(side) for side in survey.scripts]
     duplicates = np.zeros(-(-total // 8), np.uint8)  # a bit for each pair
-    counts["duplicates"] = _mark_duplicates(marks, total, duplicates)
-    for at, part in _parts(marks):
-        span = slice(at, at + len(part))
-        found = {
-            "duplicates": np.unpackbits(duplicates[at // 8 : -(-span.stop // 8)], count=len(part)).astype(bool),
-            "copies": part["copy"] > 0,
-            "script": ~(own[0][part["source"]] & own[1][part["target"]]),
-        }
-        for reason in REASONS[1:]:
-            counts[reason] += int(found[reason].sum())
-        out = np.zeros(len(part), np.uint8)
-        for number, reason in reversed(list(enumerate(REASONS, 1))):
-            if reason in leave_out:
-                out[found[reason]] = number
-        reasons[span] = out
-    reasons.flush()
+    counts = {**dict.fromkeys(REASONS, 0), "duplicates": _mark_duplicates(marks, total, duplicates)}
+    with open(file, "wb") as written:
+        for at, part in _parts(marks):
+            bits = duplicates[at // 8 : -(-(at + len(part)) // 8)]
+            found = {
+                "duplicates": np.unpackbits(bits, count=len(part)).astype(bool),
+                "copies": part["copy"] > 0,
+                "script": ~(own[0][part["source"]] & own[1][part["target"]]),
+            }
+            for reason in REASONS[1:]:
+                counts[reason] += int(found[reason].sum())
+            out = np.zeros(len(part), np.uint8)
+            for number, reason in reversed(list(enumerate(REASONS, 1))):
+                if reason in leave_out:
+                    out[found[reason]] = number
+            written.write(out.tobytes())
     return counts
+
+
+def left_out(file: Path, start: int, count: int) -> NDArray[np.uint8]:
+    """What `find_unsuitable` wrote of so many pairs; read, not mapped, so that it takes no memory."""
+    return np.fromfile(file, np.uint8, count, offset=start)
+
+
+def suitable(file: Path) -> int:
+    """How many pairs are not left out."""
+    size = file.stat().st_size
+    return sum(int((left_out(file, at, PART) == 0).sum()) for at in range(0, size, PART))
 
 
 def _parts(marks: Path) -> Iterator[tuple[int, NDArray[np.void]]]:
