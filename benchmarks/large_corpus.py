@@ -12,6 +12,7 @@ Figures of finished stages stay in FOLDER/figures.json, and a call that is repea
 import argparse
 import json
 import os
+import resource
 import subprocess
 import sys
 import time
@@ -49,16 +50,17 @@ precision = "float32"
 device = "cpu"
 """
 PLAN = """\
-import json, resource, sys, time
+import json, sys, time
 from pathlib import Path
 from calque.data.corpus import open_corpus
 from calque.train.order import Layout, updates
 began = time.perf_counter()
 pairs = open_corpus(Path(sys.argv[1]), verify=True).split("train")
-opened = time.perf_counter()
+opened, used = time.perf_counter(), time.process_time()
 groups = updates(pairs, 0, Layout(4096, 0, 1, 1, 0))
 done = time.perf_counter()
-print(json.dumps({"open": opened - began, "plan": done - opened, "updates": len(groups), "pairs": len(pairs)}))
+used = time.process_time() - used
+print(json.dumps({"open": opened - began, "plan": done - opened, "used": used, "updates": len(groups)}))
 """
 START = """\
 import sys, time
@@ -66,11 +68,11 @@ began = float(sys.argv[1])
 from calque.train.loop import _Loop
 run, update = _Loop.run, _Loop._update
 def noted(self):
-    print("ready", time.time() - began, flush=True)
+    print("ready", time.time() - began, time.process_time(), flush=True)
     return run(self)
 def updated(self):
     update(self)
-    print("update", time.time() - began, flush=True)
+    print("update", time.time() - began, time.process_time(), flush=True)
 _Loop.run, _Loop._update = noted, updated
 from calque.cli import main
 sys.argv = ["calque", "train", *sys.argv[2:]]
@@ -149,12 +151,20 @@ def watched(command: list[str]) -> tuple[str, float, tuple[float, float]]:
     return printed, seconds, (peak[0] / MEGABYTE, peak[1] / MEGABYTE)
 
 
+def busy_seconds() -> float:
+    """Processor time of all processes that this one has waited for."""
+    used = resource.getrusage(resource.RUSAGE_CHILDREN)
+    return used.ru_utime + used.ru_stime
+
+
 def prepare(folder: Path, pairs: int) -> dict[str, float]:
     """`calque prepare`."""
+    before = busy_seconds()
     _, seconds, peak = watched(
         ["-m", "calque", "prepare", str(folder / "experiment.toml"), "--out", str(folder / "run")]
     )
     figures = {"prepare: s": seconds, "prepare: lines/s": 2 * pairs / seconds}
+    figures["prepare: processor s"] = busy_seconds() - before
     return {**figures, "prepare: resident MB": peak[0], "prepare: proportional MB": peak[1]}
 
 
@@ -177,15 +187,19 @@ def plan(folder: Path, pairs: int) -> dict[str, float]:
     """An epoch of updates."""
     printed, _, peak = watched(["-c", PLAN, str(folder / "run" / "data")])
     found = json.loads(printed)
-    return {"plan: s": found["plan"], "plan: updates": found["updates"], "plan: resident MB": peak[0]}
+    figures = {"plan: s": found["plan"], "plan: processor s": found["used"], "plan: updates": found["updates"]}
+    return {**figures, "plan: resident MB": peak[0]}
 
 
 def start(folder: Path, pairs: int) -> dict[str, float]:
     """`calque train` on the prepared corpus: until the training loop begins, and until its first update."""
     run = [str(folder / "experiment.toml"), "--out", str(folder / "run"), "--restart"]
     printed, _, peak = watched(["-c", START, str(time.time()), *run])
-    found = {line.split()[0]: float(line.split()[1]) for line in printed.splitlines() if line[:5] in ("ready", "updat")}
-    figures = {"start of training: s": found["ready"], "start to first update, planning included: s": found["update"]}
+    lines = (line.split() for line in printed.splitlines() if line[:5] in ("ready", "updat"))
+    found = {name: (float(wall), float(used)) for name, wall, used in lines}
+    figures: dict[str, float] = {}
+    for key, name in (("ready", "start of training"), ("update", "start to first update, planning included")):
+        figures |= {f"{name}: s": found[key][0], f"{name}: processor s": found[key][1]}
     return {**figures, "training: resident MB": peak[0]}
 
 

@@ -216,6 +216,10 @@ def test_progress_names_speed_and_time_left(monkeypatch: pytest.MonkeyPatch) -> 
     assert len(said) == 2
     assert said[1].startswith("train: 3,000 pairs, 30%, ")
     assert said[1].endswith(" left")
+    continued = blocks.Pace(said.append, "train", 5000)
+    for k in range(6, 9):
+        continued.add(1000, k / 10)
+    assert said[-1].startswith("train: 8,000 pairs, 80%, ")
 
 
 def test_work_for_other_text_is_not_continued(base: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -15,6 +15,10 @@ NOISE = 2.0
 """The largest random number of tokens that is added to source lengths before sorting, so that epochs have different batches."""
 
 
+_PART = 1 << 20
+"""Values that are compared at a time, so that no memory is used for the whole."""
+
+
 class PairLengths(Protocol):
     """Sentence pairs of which only the lengths matter."""
 
@@ -117,9 +121,17 @@ def _sorted(source: NDArray[np.float64], target: NDArray[np.integer]) -> NDArray
     """The order by target and, where that is the same, by source: `np.lexsort((source, target))`, faster for short lengths."""
     if not len(target) or int(target.max()) >= 1 << 16:
         return np.lexsort((source, target))
-    order = np.argsort(source, kind="stable")
+    order = np.argsort(source)  # several times as fast as a stable sort, and the same where no two are equal
+    if _any_equal(source, order):
+        order = np.argsort(source, kind="stable")
     # Numbers of 16 bits are sorted by counting.
     return order[np.argsort(target.astype(np.uint16)[order], kind="stable")]
+
+
+def _any_equal(values: NDArray[np.float64], order: NDArray[np.int64]) -> bool:
+    """Whether two of the values, which are sorted in this order, are equal."""
+    parts = (values[order[at : at + _PART + 1]] for at in range(0, len(order), _PART))
+    return any(bool((part[1:] == part[:-1]).any()) for part in parts)
 
 
 def _width(lengths: NDArray[np.integer], order: NDArray[np.int64], multiple: int) -> NDArray[np.int32]:

@@ -245,7 +245,9 @@ class Compilation:
         except CalqueError as fault:
             faults += fault.diagnostics
         warnings: list[Diagnostic] = []
-        survey = survey_texts(self.texts, self.part, Pace(self.tell, "train: reading"), self.workers)
+        held = self.part.state.get("survey", {"pairs": [], "lines": 0})
+        pace = Pace(self.tell, "train: reading", sum(held["pairs"]) + held["lines"])
+        survey = survey_texts(self.texts, self.part, pace, self.workers)
         try:
             warnings += survey.findings.warnings()
             counts.update(survey.findings.counts)
