@@ -44,8 +44,8 @@ __all__ = ["GivenCodecs", "Pairs", "PreparedCorpus", "Sentences", "open_corpus",
 
 PARALLEL = 1 << 25
 """Bytes of training text from which on several processes work on it, and the work can be continued after a kill."""
-WORKERS = 16
-"""Processes, at most: more would need more memory than a corpus needs."""
+WORKERS = 8
+"""Processes, at most: one that reads the text keeps hardly more at work, and each needs about 90 megabytes."""
 
 Tell = Callable[[str], None]
 """Called with a line of progress, or a rendered warning."""
