@@ -181,9 +181,11 @@ def part_folder(path: Path, digest: str, large: bool, tell: Tell) -> Iterator[Pa
         yield part
     except BaseException as fault:
         part.close()
-        if isinstance(fault, CalqueError) or not part.secured:
+        if not part.secured:
             part.remove()
-        else:
+        elif not isinstance(
+            fault, CalqueError
+        ):  # which may be an interrupt of sentencepiece, too: kept, but not promised
             tell("what is done is kept: the same command continues")
         raise
     part.remove()
