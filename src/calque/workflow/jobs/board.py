@@ -20,6 +20,7 @@ SUMMARY = 60.0
 _ORDER = (TaskState.FAILED, TaskState.RUNNING, TaskState.HELD, TaskState.QUEUED, TaskState.DONE)
 """Which are shown where a terminal has too few lines."""
 _COLOURS = {TaskState.FAILED: "red", TaskState.RUNNING: "green", TaskState.HELD: "cyan", TaskState.DONE: "dim"}
+SUBMITTED = "submitted"
 HEAD = ("cell", "state", "done", "perplexity", "BLEU", "left", "where")
 
 
@@ -55,9 +56,9 @@ class Board:
 
     def _changed(self, one: Progress) -> None:
         outcome = f": {one.outcome}" if one.outcome else ""
-        self.line(
-            f"[{self._count(TaskState.DONE)}/{len(self._sweep.progress)}] {one.task.job.title}: {state_of(one)}{outcome}"
-        )
+        where = f"[{self._count(TaskState.DONE)}/{len(self._sweep.progress)}]"
+        state = "started" if state_of(one) == SUBMITTED and self._sweep.executor.capacity else state_of(one)
+        self.line(f"{where} {one.task.job.title}: {state}{outcome}")
 
     def _looked(self) -> None:
         if self._live is not None:
@@ -97,9 +98,9 @@ class Board:
 
 
 def state_of(one: Progress) -> str:
-    """The state of a task, in words; `submitted` as long as its process has not begun."""
+    """The state of a task, in words; SUBMITTED as long as its process has not begun."""
     if one.state is TaskState.RUNNING and one.holder is None:
-        return "submitted"
+        return SUBMITTED
     return one.state.value
 
 

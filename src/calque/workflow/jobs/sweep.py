@@ -84,10 +84,10 @@ class Sweep:
         look = 0.0
         with Signals() as signals:
             while True:
+                self._collect()
                 if signals.received is not None:
                     self.executor.stop()
                     return signals.received
-                self._collect()
                 if time.monotonic() >= look:
                     self._look()
                     look = time.monotonic() + LOOK
