@@ -24,6 +24,7 @@ from calque.cli.reproduce_options import (
 from calque.papers.metrics import METRICS, TIMED, TRAINED
 
 if TYPE_CHECKING:
+    from calque.papers.halving import Tuning
     from calque.workflow.jobs.spec import ExecutorSpec
 
 
@@ -139,12 +140,11 @@ def tune(
     is printed, and the best setting written as a recipe file, which `calque reproduce train --recipe` takes. A call that was
     interrupted resumes; finished trials are not repeated. Exit status 1: no setting learned anything.
     """
-    from calque.papers.found_recipe import trials_table, write_recipe
     from calque.papers.halving import tuning_of
     from calque.papers.plan import named_rows, table_of
     from calque.papers.request import tuning_folder
     from calque.papers.side_by_side import ahead_by
-    from calque.papers.trials import SettingGrid, setting_of
+    from calque.papers.trials import SettingGrid
 
     if (cells["updates"] is None) == (cells["epochs"] is None):
         raise click.UsageError("expected one of --updates and --epochs, the budget of the first rung")
@@ -155,6 +155,14 @@ def tune(
     tuning = tuning_of(options.folder(TRAINED), row, SettingGrid(lr, warmup_share, dropout), eta, rungs, ahead)
     if (stopped := tuning.run()) is not None:
         sys.exit(128 + stopped.signal)
+    _print_recipe(tuning)
+
+
+def _print_recipe(tuning: "Tuning") -> None:
+    """Prints what a tuning has found, and writes the recipe."""
+    from calque.papers.found_recipe import trials_table, write_recipe
+    from calque.papers.trials import setting_of
+
     click.echo("\n".join(trials_table(tuning)))
     if tuning.winner is None:
         tell("no setting has learned anything, so there is no recipe")
