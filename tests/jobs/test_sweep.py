@@ -119,12 +119,21 @@ def test_it_is_given_up_only_where_nothing_is_saved_between_losses(tmp_path: Pat
     assert "lost 3 times" in sweep.progress["b"].outcome
 
 
-def test_a_task_without_a_result_has_failed(tmp_path: Path) -> None:
-    executor = Scripted(tmp_path, None, a=[0])
-    (task,) = tasks(tmp_path, "a")
-    sweep = Sweep([dataclasses.replace(task, outcome=lambda: None)], executor)
+@pytest.mark.parametrize("capacity", [None, 1])
+def test_a_result_may_come_into_sight_late_and_one_that_never_does_is_a_failure(
+    tmp_path: Path, capacity: int | None, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    executor = Scripted(tmp_path, capacity, a=[0], b=[0])
+    late, never = tasks(tmp_path, "a", "b")
+    answers = iter([None] * 5 + ["BLEU 1.00"])
+    late = dataclasses.replace(late, outcome=lambda: next(answers))
+    never = dataclasses.replace(never, outcome=lambda: None)
+    monkeypatch.setattr(sweeps, "VISIBLE", 0.5)
+    sweep = Sweep([late, never], executor)
     assert sweep.run() is None
-    assert "without a result" in sweep.progress["a"].outcome
+    assert states(sweep) == {"a": TaskState.DONE, "b": TaskState.FAILED}
+    assert "without a result" in sweep.progress["b"].outcome
+    assert executor.started == ["a", "b"]
 
 
 def test_what_another_call_works_on_is_left_to_it_until_that_ends(

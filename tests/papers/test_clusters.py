@@ -13,14 +13,14 @@ from typing import Any
 import pytest
 from click.testing import CliRunner
 from reproduced import words
-from test_side_by_side import ENVIRONMENT, SMALL, SPEC, at_work, gone, resumed, start, wait, weights
+from test_side_by_side import ENVIRONMENT, SMALL, SPEC, UPDATES, at_work, gone, resumed, start, wait, weights
 
 from calque.cli import root
 from calque.ground.diagnostics import CalqueError
 from calque.ledger import entry as ledger
 from calque.workflow.jobs.spec import read_executor
 
-COMMON = ["--rows", "rnn", "--seeds", 2, "--updates", 400, "--trials", 100, *SMALL]
+COMMON = ["--rows", "rnn", "--seeds", 2, "--updates", UPDATES, "--trials", 100, *SMALL]
 
 
 def alone(folder: Path, corpora: Path) -> Path:
@@ -59,7 +59,7 @@ def cluster(monkeypatch: pytest.MonkeyPatch) -> Iterator[Any]:
 def test_a_ray_cluster_that_loses_a_process_and_a_node(cluster: Any, corpora: Path, tmp_path: Path) -> None:
     process = start(tmp_path, corpora, *COMMON, "--executor", f"ray:{cluster.address}")
     out = tmp_path / "out"
-    first, second = at_work(out, 400, 1), at_work(out, 400, 2)
+    first, second = at_work(out, UPDATES, 1), at_work(out, UPDATES, 2)
     assert first.pid != second.pid
     os.kill(first.pid, signal.SIGKILL)
     # The node goes with all its processes except that of the cell, which notices it.
@@ -76,7 +76,7 @@ def test_a_ray_cluster_that_loses_a_process_and_a_node(cluster: Any, corpora: Pa
 @pytest.mark.slow
 def test_a_call_by_ray_that_is_stopped_saves_and_resumes(cluster: Any, corpora: Path, tmp_path: Path) -> None:
     process = start(tmp_path, corpora, *COMMON, "--executor", f"ray:{cluster.address}")
-    holders = [at_work(tmp_path / "out", 400, seed) for seed in (1, 2)]
+    holders = [at_work(tmp_path / "out", UPDATES, seed) for seed in (1, 2)]
     process.send_signal(signal.SIGINT)
     _, err = process.communicate(timeout=90)
     assert process.returncode == 130, err
@@ -127,7 +127,7 @@ def test_a_preempted_job_is_queued_again_and_resumes(corpora: Path, tmp_path: Pa
     pytest.importorskip("submitit", reason="needs calque[slurm]")
     process = start(tmp_path, corpora, *COMMON, "--executor", "slurm:cluster=local,time=30")
     out = tmp_path / "out"
-    working = at_work(out, 400, 1)
+    working = at_work(out, UPDATES, 1)
     starter = int(Path(f"/proc/{working.pid}/stat").read_text().rpartition(")")[2].split()[1])
     assert starter in tasks_of(process.pid)
     os.kill(starter, signal.SIGUSR2)  # as Slurm says that a job is preempted, or that its time is over
@@ -144,12 +144,12 @@ def test_a_preempted_job_is_queued_again_and_resumes(corpora: Path, tmp_path: Pa
 @pytest.mark.slow
 def test_jobs_of_a_scheduler_go_on_without_the_call_and_the_next_one_finds_them(corpora: Path, tmp_path: Path) -> None:
     pytest.importorskip("submitit", reason="needs calque[slurm]")
-    process = start(tmp_path, corpora, *COMMON, "--executor", "slurm:cluster=local,time=30")
-    working = [at_work(tmp_path / "out", 400, seed) for seed in (1, 2)]
+    told = tmp_path / "told.txt"  # the jobs keep a pipe open
+    process = start(tmp_path, corpora, *COMMON, "--executor", "slurm:cluster=local,time=30", err=told)
+    working = [at_work(tmp_path / "out", UPDATES, seed) for seed in (1, 2)]
     process.send_signal(signal.SIGTERM)
-    _, err = process.communicate(timeout=60)
-    assert process.returncode == 143
-    assert "2 of 2 unfinished jobs stay with slurm" in err
+    assert process.wait(60) == 143
+    assert "2 of 2 unfinished jobs stay with slurm" in told.read_text()
     assert not any(gone(holder.pid) for holder in working)
     process = start(tmp_path, corpora, *COMMON, "--executor", "local:2")
     _, err = process.communicate(timeout=300)

@@ -122,7 +122,7 @@ def time_left(sweep: Sweep) -> float | None:
 
 def _row(one: Progress) -> tuple[str, ...]:
     done, left, note = _number(one, "done"), _number(one, "left"), one.note
-    working = one.state in (TaskState.RUNNING, TaskState.HELD)
+    working = one.state in (TaskState.RUNNING, TaskState.HELD) and one.holder is not None
     perplexity, bleu = _number(one, "perplexity"), _number(one, "bleu")
     update = note.get("update")
     return (
@@ -132,7 +132,7 @@ def _row(one: Progress) -> tuple[str, ...]:
         "" if perplexity is None else f"{perplexity:.2f}",
         "" if bleu is None else f"{bleu:.1f}",
         clock(left) if working and left is not None else "",
-        one.outcome or ("" if not working or one.holder is None else f"{one.holder.host}, update {update or 0}"),
+        one.outcome or (f"{one.holder.host}, update {update or 0}" if working and one.holder else ""),
     )
 
 

@@ -2,6 +2,7 @@
 
 import logging
 import os
+import socket
 import time
 from collections.abc import Mapping
 from typing import Any
@@ -10,6 +11,8 @@ from calque.ground.diagnostics import error
 from calque.workflow.jobs.command import GRACE, Job, JobCommand, finish
 from calque.workflow.jobs.spec import ExecutorSpec
 
+REACHED = 20.0
+"""Seconds in which a cluster must answer."""
 RETRIES = 3
 """How often Ray itself repeats a task that lost its node."""
 
@@ -30,6 +33,7 @@ class RayExecutor:
             import ray
         except ImportError:
             raise error("X301", None, package="ray", extra="ray") from None
+        _refuse_silent(spec.target)
         try:
             ray.init(address=spec.target or None, log_to_driver=False, logging_level=logging.ERROR)
         except (ConnectionError, ValueError, RuntimeError, OSError) as fault:
@@ -77,6 +81,18 @@ class RayExecutor:
             return int(self._ray.get(task))
         except self._ray.exceptions.RayError:
             return None
+
+
+def _refuse_silent(address: str) -> None:
+    """Raises K410 where nothing answers at HOST:PORT: Ray itself tries for minutes."""
+    host, colon, port = address.removeprefix("ray://").rpartition(":")
+    if not (colon and port.isdigit()):
+        return
+    try:
+        socket.create_connection((host, int(port)), timeout=REACHED).close()
+    except (OSError, OverflowError) as fault:
+        reason = f"nothing answers at {address} ({getattr(fault, 'strerror', None) or fault})"
+        raise error("K410", None, what="Ray", reason=reason) from None
 
 
 def run_job(command: JobCommand) -> int:

@@ -5,6 +5,8 @@ call ends; a later one finds those that are waiting, by their numbers, and those
 """
 
 import contextlib
+import os
+import signal
 import subprocess
 import time
 from collections.abc import Callable, Mapping
@@ -13,7 +15,7 @@ from typing import Any
 
 from calque.ground.diagnostics import error
 from calque.ground.files import write_whole
-from calque.workflow.jobs.command import GRACE, Job, JobCommand, finish
+from calque.workflow.jobs.command import GRACE, Job, JobCommand
 from calque.workflow.jobs.spec import SLURM, ExecutorSpec
 
 TIME = 4 * 60
@@ -106,6 +108,8 @@ class SlurmTask:
     def __call__(self) -> int:
         """Runs the command; returns its exit status."""
         self._process = self.command.start()
+        while not _ended(self._process.pid):  # a signal comes between two looks, and calls `checkpoint`
+            time.sleep(0.2)
         status = self._process.wait()
         if status in (143, -15):  # by Slurm, which is about to end or to requeue this job
             time.sleep(GRACE)
@@ -116,8 +120,26 @@ class SlurmTask:
         import submitit
 
         if self._process is not None:
-            finish(self._process)
+            _save(self._process.pid)
         return submitit.helpers.DelayedSubmission(SlurmTask(self.command))
+
+
+def _ended(pid: int) -> bool:
+    """Whether a child of this process has ended; its exit status is left for who waits for it."""
+    try:
+        return os.waitid(os.P_PID, pid, os.WEXITED | os.WNOHANG | os.WNOWAIT) is not None
+    except ChildProcessError:
+        return True
+
+
+def _save(pid: int) -> None:
+    """Asks a child to save its state and end, and waits for that. The handler of a signal calls it, while the child is waited for: it
+    must not take the locks of `subprocess`."""
+    with contextlib.suppress(ProcessLookupError):
+        os.kill(pid, signal.SIGTERM)
+    until = time.monotonic() + GRACE
+    while not _ended(pid) and time.monotonic() < until:
+        time.sleep(0.05)
 
 
 def _parameters(spec: ExecutorSpec) -> dict[str, object]:

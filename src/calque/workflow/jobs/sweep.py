@@ -17,6 +17,8 @@ TICK = 0.3
 """Seconds between two looks at the executor."""
 LOOK = 2.0
 """Seconds between two looks at the folders."""
+VISIBLE = 60.0
+"""Seconds until a file that another machine has written is seen here, at most: shared file systems take their time."""
 AGAIN = 20.0
 """Seconds until a task is tried again whose process found that another one works on it."""
 
@@ -55,6 +57,8 @@ class Progress:
     ended: float = 0.0
     later: float = 0.0
     """It is not tried again before."""
+    silent: float | None = None
+    """Its command has ended as a finished one does, and until then its result may come into sight."""
     losses: int = 0
     saved: object = None
     """The saved state, when its process was lost last."""
@@ -115,15 +119,15 @@ class Sweep:
             elif status is None or status < 0 or status >= 128:
                 self._lose(one)
             elif status == 0:
-                self._fail(one, "its command ended without a result")
+                one.silent = time.monotonic() + VISIBLE
             else:
                 self._fail(one, f"its command ended with status {status}")
 
     def _lose(self, one: Progress) -> None:
         """Its process was killed, or its machine is gone: another one takes it up, unless that comes to nothing again and again."""
         saved = one.note.get("saved")
-        one.losses = 1 if saved != one.saved else one.losses + 1
-        one.saved = saved
+        one.losses = 1 if saved not in (None, one.saved) else one.losses + 1
+        one.saved = one.saved if saved is None else saved
         if one.losses >= LOSSES:
             self._fail(one, f"its process was lost {one.losses} times without a new saved state")
         else:
@@ -133,10 +137,13 @@ class Sweep:
         """The folders of what is not finished."""
         for one in self.some(TaskState.RUNNING, TaskState.HELD, TaskState.QUEUED):
             # With a number of workers, one is free only when its process has ended.
-            if (one.state is not TaskState.RUNNING or self.executor.capacity is None) and self._finished(one):
+            ended = one.state is not TaskState.RUNNING or self.executor.capacity is None or one.silent is not None
+            if ended and self._finished(one):
                 continue
             one.holder = one.observer.holder()
-            if one.state is TaskState.HELD and one.holder is None and time.monotonic() >= one.later:
+            if one.silent is not None and time.monotonic() > one.silent:
+                self._fail(one, "its command ended without a result")
+            elif one.state is TaskState.HELD and one.holder is None and time.monotonic() >= one.later:
                 self._move(one, TaskState.QUEUED)
             elif one.state is TaskState.QUEUED and one.holder is not None:
                 self._move(one, TaskState.HELD)
