@@ -99,7 +99,8 @@ class Board:
 
 def state_of(one: Progress) -> str:
     """The state of a task, in words; SUBMITTED as long as its process has not begun."""
-    if one.state is TaskState.RUNNING and one.holder is None:
+    last = one.observer.last
+    if one.state is TaskState.RUNNING and one.holder is None and (last is None or not last.free):
         return SUBMITTED
     return one.state.value
 

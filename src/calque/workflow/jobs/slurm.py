@@ -133,8 +133,10 @@ def _ended(pid: int) -> bool:
 
 
 def _save(pid: int) -> None:
-    """Asks a child to save its state and end, and waits for that. The handler of a signal calls it, while the child is waited for: it
-    must not take the locks of `subprocess`."""
+    """Asks a child to save its state and end, and waits for that.
+
+    The handler of a signal calls it while the child is waited for, so it takes no lock of `subprocess`.
+    """
     with contextlib.suppress(ProcessLookupError):
         os.kill(pid, signal.SIGTERM)
     until = time.monotonic() + GRACE
