@@ -50,13 +50,29 @@ def cluster(monkeypatch: pytest.MonkeyPatch) -> Iterator[Any]:
     monkeypatch.setenv("PYTHONPATH", ENVIRONMENT["PYTHONPATH"])
     from ray.cluster_utils import Cluster
 
-    node = {"num_cpus": 1, "object_store_memory": 80_000_000}
-    made = Cluster(initialize_head=True, head_node_args={**node, "include_dashboard": False})
-    made.other = made.add_node(**node)
+    made = _started(Cluster)
     try:
         yield made
     finally:
         made.shutdown()
+
+
+def _started(cluster: Any) -> Any:
+    """Ray gives its own processes half a minute to start, which is too short where others use all cores: then once more."""
+    node = {"num_cpus": 1, "object_store_memory": 80_000_000}
+    for attempt in range(3):
+        made = None
+        try:
+            made = cluster(initialize_head=True, head_node_args={**node, "include_dashboard": False})
+            made.other = made.add_node(**node)
+        except Exception:
+            if made is not None:
+                made.shutdown()
+            if attempt == 2:
+                raise
+        else:
+            return made
+    return None
 
 
 @pytest.mark.slow

@@ -245,7 +245,7 @@ def test_a_killed_process_is_replaced_and_a_failing_row_stops_no_other(
     process = start(tmp_path, corpora, *common, "--executor", "local:1")
     out, err = process.communicate(timeout=300)
     assert process.returncode == 1
-    assert "error[K409]: 1 of 3 cells failed: rnn, seed 3 (its command ended with status 1; out/logs/" in err
+    assert "error[K409]: 1 of 3 cells failed: `rnn, seed 3: its command ended with status 1: out/logs/" in err
     assert "Traceback" not in err
     assert "RNN" in out
     assert "in the way" not in (tmp_path / "out" / "logs" / f"{name(UPDATES, 3)}.txt").read_text()

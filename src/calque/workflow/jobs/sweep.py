@@ -184,5 +184,5 @@ def failures(sweep: Sweep) -> CalqueError | None:
     """K409, with the tasks that failed and where they tell why; None where none failed."""
     if not (failed := sweep.some(TaskState.FAILED)):
         return None
-    names = "; ".join(f"{one.task.job.title} ({one.outcome}; {one.task.job.log})" for one in failed)
+    names = [f"{one.task.job.title}: {one.outcome}: {one.task.job.log}" for one in failed]
     return error("K409", None, count=len(failed), total=len(sweep.progress), names=names)
