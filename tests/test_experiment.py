@@ -22,6 +22,7 @@ from calque.experiment import (
     to_toml,
     write,
 )
+from calque.experiment.training_text import TrainingText
 from calque.ground.diagnostics import CalqueError, Place, Span, apply_fix, codes, render
 
 GOOD = """\
@@ -216,6 +217,57 @@ def test_each_fault_has_its_code_and_place(tmp_path: Path, old: str, new: str, f
     assert faults(file(tmp_path, head + new + tail)) == found
 
 
+TABLES = """\
+train = [
+    { source = "a.en", target = "a.de", weight = 3 },
+    { source = "web/b.en.gz", target = "/abs/b.de", valid = ["v.en", "v.de"] },
+    { source = "talks/b.en", target = "talks/b.de", weight = 0.5, valid = ["w.en", "w.de"], name = "talks" },
+]
+"""
+
+
+def test_several_training_texts(tmp_path: Path) -> None:
+    body = "[data]\n" + TABLES + GOOD[GOOD.index("valid =") :]
+    found = load(file(tmp_path, body)).data
+    assert found.weights == (3.0, 1.0, 0.5)
+    assert found.texts[1] == TrainingText(
+        f"{tmp_path}/web/b.en.gz", "/abs/b.de", 1.0, (f"{tmp_path}/v.en", f"{tmp_path}/v.de")
+    )
+    assert [name for name, _ in found.further] == ["b", "talks"]
+    assert found.train_files[:2] == (f"{tmp_path}/a.en", f"{tmp_path}/a.de")
+    one = load(file(tmp_path, GOOD)).data
+    assert (one.weights, [text.source for text in one.texts]) == ((), [f"{tmp_path}/a.en"])
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "code"),
+    [
+        ("weight = 3", "weigth = 3", "X218"),
+        (', target = "a.de"', "", "X219"),
+        ("weight = 3", "weight = 0", "X108"),
+        ("weight = 3", 'weight = "3"', "X106"),
+        ("weight = 3", "weight = inf", "X108"),
+        ('source = "a.en"', "source = 3", "X106"),
+        ('source = "a.en"', 'source = "a\\u0000"', "X106"),
+        ('valid = ["v.en", "v.de"]', 'valid = ["v.en"]', "X106"),
+        ('{ source = "a.en", target = "a.de", weight = 3 }', '"a.en"', "X106"),
+        (', name = "talks"', "", "X217"),
+    ],
+)
+def test_faults_of_several_training_texts(tmp_path: Path, old: str, new: str, code: str) -> None:
+    body = "[data]\n" + TABLES.replace(old, new) + GOOD[GOOD.index("valid =") :]
+    assert [fault for fault, _ in faults(file(tmp_path, body))] == [code]
+
+
+def test_a_stream_has_no_epochs_and_needs_no_limit(tmp_path: Path) -> None:
+    path = file(tmp_path, GOOD)
+    assert load(path, ["data.stream=-", "train.max_updates=0"]).data.stream == "-"
+    assert load(path, ["data.stream=pipe"]).data.stream == f"{Path.cwd()}/pipe"
+    assert [code for code, _ in faults(path, "data.stream=-", "train.max_epochs=3")] == ["X223"]
+    assert [code for code, _ in faults(path, "data.stream=-", 'train.schedule="epoch"')] == ["X223"]
+    assert [code for code, _ in faults(path, "data.leave_out=['copys']")] == ["X107"]
+
+
 def test_unreadable_files(tmp_path: Path) -> None:
     assert faults(tmp_path / "none.toml") == [("X101", None)]
     assert faults(tmp_path) == [("X101", None)]
@@ -268,7 +320,8 @@ texts = st.one_of(
 def value(described: "dataclasses.Field[Any]") -> st.SearchStrategy[Any]:
     low, high = described.metadata["low"], described.metadata["high"]
     if described.metadata["choices"]:
-        return st.sampled_from(described.metadata["choices"])
+        choice = st.sampled_from(described.metadata["choices"])
+        return choice if described.type is str else st.lists(choice, max_size=3).map(tuple)
     if described.type is bool:
         return st.booleans()
     if described.type is int:
@@ -286,8 +339,12 @@ def experiments(draw: st.DrawFn) -> Experiment:
             f.name: draw(value(f)) for f in dataclasses.fields(part)
         }
     pair = st.tuples(paths, paths)
-    made["data"] |= {"train": draw(pair), "valid": draw(pair), "test": draw(pair | st.just(()))}
-    made["data"]["valid_more"] = draw(pair | st.just(()))
+    weights = st.floats(0.001, 1e6) | st.integers(1, 9).map(float)
+    table = st.builds(TrainingText, paths, paths, weights, pair | st.just(()), names | st.just(""))
+    several = st.lists(table, min_size=1, max_size=3, unique_by=lambda text: text.own_name).map(tuple)
+    made["data"] |= {"train": draw(pair | several), "valid": draw(pair), "test": draw(pair | st.just(()))}
+    plain = isinstance(made["data"]["train"][0], str)  # else names might occur twice
+    made["data"]["valid_more"] = draw(pair | st.just(())) if plain else ()
     made["data"]["codes"] = draw(paths) if made["data"]["subwords"] == "codes" else ""
     made["model"]["parent"] = draw(paths | st.just(""))
     made["model"]["plugins"] = draw(
@@ -299,6 +356,9 @@ def experiments(draw: st.DrawFn) -> Experiment:
     made["train"] |= {key: draw(st.integers(1, 10**6)) for key in positive}
     made["train"] |= {"accumulate": 1} if draw(st.booleans()) else {"bptt_words": 0}
     made["train"] |= {"beta2_half_life_tokens": 0.0} if made["train"]["bptt_words"] else {}
+    made["data"]["stream"] = draw(st.sampled_from(["", "-", "/a/pipe"]))
+    if made["data"]["stream"]:
+        made["train"] |= {"max_epochs": 0, "validate_every_epochs": 0, "schedule": "constant"}
     falls = made["train"]["schedule"] != "constant" and made["train"]["min_lr"] < made["train"]["lr"]
     made["train"] |= {} if falls else {"min_lr": 0.0}
     return Experiment(

@@ -9,7 +9,7 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
-from calque.data.batches import collate, decode_plan, plan
+from calque.data.batches import _sorted, collate, decode_plan, plan
 from calque.data.corpus import Pairs
 from calque.data.vocabulary import BOS, EOS, PAD
 
@@ -152,3 +152,12 @@ def test_sorted_within_runs_of_batches():
     again, other = (plan(pairs, 0, 8, 1, epoch, sort_batches=10) for epoch in (0, 1))
     assert all(np.array_equal(a, b) for a, b in zip(batches, again, strict=True))
     assert {frozenset(b.tolist()) for b in batches} != {frozenset(b.tolist()) for b in other}
+
+
+def test_the_fast_order_is_that_of_a_stable_sort():
+    random = np.random.default_rng(1)
+    for size, step in ((0, 1), (1, 1), (2000, 1), (2000, 1e-6)):
+        target = random.integers(1, 9, size)
+        source = np.round(random.uniform(0, 9, size) / step) * step
+        for high in (0, 70_000):
+            assert (_sorted(source, target + high) == np.lexsort((source, target))).all()

@@ -7,7 +7,7 @@ import subprocess
 import sys
 import time
 from pathlib import Path
-from typing import Any
+from typing import Any, TextIO
 
 import pytest
 import tiny
@@ -19,7 +19,9 @@ ENVIRONMENT = {**os.environ, "OMP_NUM_THREADS": "1", "PYTHONPATH": os.pathsep.jo
 FLOAT64 = Path(__file__).with_name("float64_updates.py")
 
 
-def torchrun(processes: int, *command: object, options: tuple[str, ...] = ()) -> "subprocess.Popen[str]":
+def torchrun(
+    processes: int, *command: object, options: tuple[str, ...] = (), stdin: TextIO | None = None
+) -> "subprocess.Popen[str]":
     start = [
         sys.executable,
         "-m",
@@ -30,7 +32,12 @@ def torchrun(processes: int, *command: object, options: tuple[str, ...] = ()) ->
         *options,
     ]
     return subprocess.Popen(
-        [*start, *map(str, command)], stderr=subprocess.PIPE, stdout=subprocess.PIPE, text=True, env=ENVIRONMENT
+        [*start, *map(str, command)],
+        stdin=stdin,
+        stderr=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        text=True,
+        env=ENVIRONMENT,
     )
 
 
@@ -164,4 +171,35 @@ def test_two_nodes_train_the_model_of_one_process(tmp_path: Path) -> None:
     command = ["-m", "calque", "train", str(experiment), "--out", str(tmp_path / "two")]
     nodes = [subprocess.Popen([*base, *meeting, *command], env=ENVIRONMENT, stderr=subprocess.DEVNULL) for _ in (0, 1)]
     assert [node.wait(timeout=120) for node in nodes] == [0, 0]
+    assert close(tmp_path / "one", tmp_path / "two")
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("kind", ["mixture", "stream"])
+def test_several_texts_and_a_stream_are_shared_too(tmp_path: Path, kind: str) -> None:
+    """Two processes, then one that continues, train the model of one."""
+    if kind == "mixture":
+        files = [tiny.text(tmp_path, name, pairs, seed) for name, pairs, seed in (("web", 60, 5), ("talks", 25, 6))]
+        tables = [
+            "{{ source = '{}', target = '{}', weight = {} }}".format(*(tmp_path / name for name in names), weight)
+            for names, weight in zip(files, (1, 2), strict=True)
+        ]
+        more, text = ["--set", f"data.train=[{', '.join(tables)}]"], ""
+    else:
+        pairs = zip(
+            *((tmp_path / name).read_text().splitlines() for name in tiny.text(tmp_path, "web", 300, 5)), strict=True
+        )
+        more, text = (
+            ["--set", "data.stream=-", "--set", "data.stream_window=70"],
+            "".join(f"{a}\t{b}\n" for a, b in pairs),
+        )
+    experiment = shared(tmp_path, max_updates=14)
+    for run, processes, limit in (("one", 1, 14), ("two", 2, 5), ("two", 1, 14)):
+        command = ["-m", "calque", "train", experiment, "--out", tmp_path / run, *more]
+        command += ["--set", f"train.max_updates={limit}"]
+        (tmp_path / "stream").write_text(text)
+        with open(tmp_path / "stream", encoding="utf-8") as stdin:
+            process = torchrun(processes, *command, stdin=stdin)
+            _, err = process.communicate(timeout=180)
+        assert process.returncode == 0, err
     assert close(tmp_path / "one", tmp_path / "two")

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import TypedDict, TypeVar, cast
 
 from calque.analyse.drawn import Cell, DrawnFigure, Table
-from calque.data.corpus import checksum
+from calque.data.sums import checksum
 from calque.ground.files import write_whole
 from calque.ground.version import VERSION
 from calque.run.tensors import writing

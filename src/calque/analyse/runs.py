@@ -63,7 +63,7 @@ class AnalysedRun:
     def corpus(self) -> str:
         """Its training corpus: the names of the files; with its compiled data also the number of pairs and the digest."""
         data = self.run.experiment.data
-        names = " and ".join(Path(name).name for name in data.train)
+        names = " and ".join(Path(name).name for name in data.train_files)
         try:
             prepared = open_corpus(self.folder / CORPUS)
         except CalqueError:

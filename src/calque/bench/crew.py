@@ -8,8 +8,8 @@ from types import TracebackType
 from typing import Self
 
 from calque.bench.inputs import Sentences
-from calque.decode.workers import end_with_parent, interrupts_blocked
 from calque.ground.diagnostics import Place, error
+from calque.ground.processes import end_with_parent, interrupts_blocked
 
 Share = tuple[Sentences, int, int]
 """Sentences that are decoded together, the beam, and the length of translations."""

@@ -129,6 +129,8 @@ class PieceCodec(Codec):
     """
 
     _unk: ClassVar[str] = SPECIALS[UNK]
+    threads = -1
+    """With which several lines are encoded; -1: one for each core."""
 
     def __init__(self, model: bytes, kind: str):
         """Raises RuntimeError where `model` is not a sentencepiece model, ValueError where its special symbols are others."""
@@ -139,7 +141,7 @@ class PieceCodec(Codec):
             raise ValueError(f"its first pieces are not {', '.join(SPECIALS)}")
 
     def encode(self, lines: Sequence[str]) -> list[list[int]]:
-        ids: list[list[int]] = self._processor.encode(list(lines), out_type=int)
+        ids: list[list[int]] = self._processor.encode(list(lines), out_type=int, num_threads=self.threads)
         return ids
 
     def pieces(self, line: str) -> list[str]:

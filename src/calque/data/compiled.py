@@ -1,19 +1,21 @@
 """Compiling a corpus: check the text, learn the codecs, leave out unsuitable training pairs, write ids."""
 
+import contextlib
 import dataclasses
-import hashlib
 import importlib.metadata
 import json
 import os
 import shutil
 from collections import Counter
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 
+import numpy as np
+
+from calque.data.blocks import Pace, blocks
 from calque.data.codecs import Codec
 from calque.data.corpus import (
     FORMAT,
-    FURTHER,
     INDEX,
     CorpusIndex,
     CorpusOrigin,
@@ -21,30 +23,32 @@ from calque.data.corpus import (
     PreparedCorpus,
     Sentences,
     SplitIndex,
-    checksum,
     open_corpus,
     seal,
 )
-from calque.data.lines import Lines, check_corpus
-from calque.data.split_writer import write_split
-from calque.data.subwords import learn, read_merges, save_codecs
+from calque.data.inputs import Files, GivenCodecs, deciding_keys, digest_of, files_of, sums_of
+from calque.data.lines import Lines, check_corpus, raw_lines
+from calque.data.part_folder import PartFolder
+from calque.data.split_writer import CHUNK, TrainingWork, texts_of, write_split
+from calque.data.subwords import learn, load_codecs, read_merges, save_codecs
+from calque.data.sums import Sums, checksum
+from calque.data.survey import FILE, TextSurvey, survey_texts
+from calque.data.unsuitable import FILE as LEFT_OUT
+from calque.data.unsuitable import find_unsuitable, left_out, report_lines, suitable
 from calque.experiment import DataSettings
 from calque.ground.diagnostics import CalqueError, Diagnostic, Place, error, render
 from calque.ground.files import alone, replacing
+from calque.ground.processes import usable_cores
 
-__all__ = ["Pairs", "PreparedCorpus", "Sentences", "open_corpus", "prepare"]
+__all__ = ["GivenCodecs", "Pairs", "PreparedCorpus", "Sentences", "open_corpus", "prepare"]
+
+PARALLEL = 1 << 25
+"""Bytes of training text from which on several processes work on it, and the work can be continued after a kill."""
+WORKERS = 8
+"""Processes, at most: one that reads the text keeps hardly more at work, and each needs about 90 megabytes."""
 
 Tell = Callable[[str], None]
 """Called with a line of progress, or a rendered warning."""
-Files = dict[str, tuple[Path, Path]]
-
-
-@dataclasses.dataclass(frozen=True)
-class GivenCodecs:
-    """Codecs of another corpus, and `sums`, the checksums of their files."""
-
-    codecs: tuple[Codec, Codec]
-    sums: Mapping[str, str]
 
 
 def prepare(
@@ -61,27 +65,33 @@ def prepare(
     """
     tell: Tell = report or (lambda line: None)
     folder = folder.resolve()
-    files = _files(settings, base)
+    files = files_of(settings, base)
     try:
         with alone(folder, tell):
-            sums = _sums(settings, files, base, given)
-            digest = _digest(settings, files, sums, given)
+            known = Sums(folder)
+            sums = sums_of(settings, files, base, given, known)
+            digest = digest_of(settings, files, sums, given)
+            unfinished = folder.with_name(f".{folder.name}.part")
             if ready := _ready(folder, digest):
+                shutil.rmtree(unfinished, ignore_errors=True)
+                known.remember()
                 tell(f"{folder.name}: up to date")
                 return _report_means(ready, tell)
-            warnings = _check(settings, files, base, tell, given)
-            with replacing(folder) as temporary:
-                codecs = given.codecs if given else _learn(settings, files, base, tell)
-                origin: CorpusOrigin = {
-                    "digest": digest,
-                    "settings": dataclasses.asdict(settings),
-                    "sums": sums,
-                    "warnings": warnings,
-                }
-                _compile(settings, files, codecs, temporary, origin, tell)
+            origin = CorpusOrigin(digest=digest, settings=dataclasses.asdict(settings), sums=sums, warnings={})
+            with part_folder(unfinished, digest, size_of(files["train"]) >= PARALLEL, tell) as part:
+                Compilation(settings, files, base, part, tell, given).run(origin)
+                _replace(folder, part)
+            known.remember()
     except OSError as fault:
         raise error("D310", Place(str(folder)), reason=(fault.strerror or str(fault)).lower()) from None
-    return _report_means(open_corpus(folder), tell)
+    return _report_means(open_corpus(folder, verify=True), tell)
+
+
+def _replace(folder: Path, part: PartFolder) -> None:
+    """Makes the files of a part folder those of the corpus."""
+    with replacing(folder) as temporary:
+        for path in part.made.iterdir():
+            os.replace(path, temporary / path.name)
 
 
 def _report_means(corpus: PreparedCorpus, tell: Tell) -> PreparedCorpus:
@@ -91,11 +101,18 @@ def _report_means(corpus: PreparedCorpus, tell: Tell) -> PreparedCorpus:
     return corpus
 
 
-def corpus_digest(settings: DataSettings, base: Path, given: GivenCodecs | None = None) -> str | None:
-    """The digest of the corpus that `prepare` would compile; None where a file cannot be read."""
-    files = _files(settings, base)
-    sums = _sums(settings, files, base, given)
-    return None if None in sums else _digest(settings, files, sums, given)
+def corpus_digest(
+    settings: DataSettings, base: Path, given: GivenCodecs | None = None, folder: Path | None = None
+) -> str | None:
+    """The digest of the corpus that `prepare` would compile; None where a file cannot be read.
+
+    `folder`: a prepared corpus, in which the checksums of large files may be remembered.
+    """
+    files = files_of(settings, base)
+    known = Sums(folder.resolve() if folder is not None else None)
+    sums = sums_of(settings, files, base, given, known)
+    known.remember()
+    return None if None in sums else digest_of(settings, files, sums, given)
 
 
 def compiled_before(
@@ -109,14 +126,17 @@ def compiled_before(
     if not (folder / INDEX).is_file():
         return None
     corpus = open_corpus(folder, verify=True)
-    about, files = corpus.about, _files(settings, base)
-    held = {key: value for key, value in about["settings"].items() if key not in _ELSEWHERE}
-    now = json.loads(json.dumps(dataclasses.asdict(settings)))
-    if list(about["splits"]) != list(files) or any(now.get(key) != value for key, value in held.items()):
+    about, files = corpus.about, files_of(settings, base)
+    held = {**deciding_keys(DataSettings()), **about["settings"]}  # older corpora have fewer keys
+    if list(about["splits"]) != list(files) or any(
+        held[key] != value for key, value in deciding_keys(settings).items()
+    ):
         return None
     # Older corpora know only the digest of all. Merges are in the codecs, so only texts are compared.
-    before = about.get("sums", [])[: 2 * len(files)]
-    texts = _sums(settings, files, base, None)
+    before = about.get("sums", [])[: 2 * sum(map(len, files.values()))]
+    known = Sums(folder.resolve())
+    texts = sums_of(settings, files, base, None, known)
+    known.remember()
     differ = any(one is not None and one != then for then, one in zip(before, texts, strict=False))
     if differ and not whatever_text:
         return None
@@ -140,54 +160,6 @@ def link_corpus(source: Path, folder: Path) -> None:
                         shutil.copy2(path, temporary / path.name)
 
 
-_ELSEWHERE = {"train", "valid", "valid_more", "test", "codes", "source_end", "vocabulary"}
-"""Keys that `_digest` leaves out: paths, and keys that do not change how text is compiled."""
-
-
-def _files(settings: DataSettings, base: Path) -> Files:
-    """The two files of each split, in order. Raises D306."""
-    files: Files = {}
-    faults = []
-    for split in ("train", "valid", "test"):
-        names: tuple[str, ...] = getattr(settings, split)
-        if len(names) == 2:
-            files[split] = base / names[0], base / names[1]
-        elif names or split == "train":
-            faults.append(Diagnostic("D306", None, {"key": f"data.{split}", "found": len(names)}))
-    if len(settings.valid_more) % 2:
-        faults.append(Diagnostic("D306", None, {"key": "data.valid_more", "found": len(settings.valid_more)}))
-    for name, (source, target) in settings.further:
-        files[FURTHER + name] = base / source, base / target
-    if faults:
-        raise CalqueError(faults)
-    return files
-
-
-def _sums(settings: DataSettings, files: Files, base: Path, given: GivenCodecs | None) -> list[str | None]:
-    """The checksum of each input file; None for one that cannot be read: `_check` reports it."""
-    paths = [path for pair in files.values() for path in pair]
-    if settings.subwords == "codes" and settings.codes and given is None:
-        paths.append(base / settings.codes)
-    sums: list[str | None] = []
-    for path in paths:
-        try:
-            sums.append(checksum(path))
-        except OSError:
-            sums.append(None)
-    return sums
-
-
-def _digest(settings: DataSettings, files: Files, sums: Sequence[str | None], given: GivenCodecs | None) -> str:
-    """A hash of everything that decides the result: settings, the bytes of the files, and given codecs."""
-    read = dataclasses.asdict(dataclasses.replace(settings, train=(), valid=(), test=(), codes="", source_end=True))
-    del read["valid_more"]  # `files` has the names of these texts
-    del read["vocabulary"]  # `given` has the codecs of another corpus
-    parts = [FORMAT, read, list(files), [one for one in sums if one is not None]]
-    if given is not None:
-        parts.append(dict(given.sums))
-    return hashlib.sha256(json.dumps(parts, sort_keys=True).encode()).hexdigest()
-
-
 def _ready(folder: Path, digest: str) -> PreparedCorpus | None:
     """The corpus of this digest where `folder` holds it already. Raises D307."""
     if folder.exists() and not (folder / INDEX).exists() and (not folder.is_dir() or any(folder.iterdir())):
@@ -199,71 +171,166 @@ def _ready(folder: Path, digest: str) -> PreparedCorpus | None:
     return corpus if corpus.digest == digest else None
 
 
-def _check(settings: DataSettings, files: Files, base: Path, tell: Tell, given: GivenCodecs | None) -> dict[str, int]:
-    """Raises all faults of all files together; reports the warnings and returns the number of each code."""
-    faults: list[Diagnostic] = []
-    counts: Counter[str] = Counter()
+@contextlib.contextmanager
+def part_folder(path: Path, digest: str, large: bool, tell: Tell) -> Iterator[PartFolder]:
+    """A folder for unfinished work, deleted at the end of the block; after a kill or a full disk it is kept if secured."""
+    part = PartFolder(path, digest, large)
+    if part.secured:
+        tell("continuing what an earlier call began")
     try:
-        if given is None:
-            read_merges(settings, base)
-    except CalqueError as fault:
-        faults += fault.diagnostics
-    for source, target in files.values():
+        yield part
+    except BaseException as fault:
+        part.close()
+        if not part.secured:
+            part.remove()
+        elif not isinstance(
+            fault, CalqueError
+        ):  # which may be an interrupt of sentencepiece, too: kept, but not promised
+            tell("what is done is kept: the same command continues")
+        raise
+    part.remove()
+
+
+def size_of(texts: Sequence[tuple[Path, Path]]) -> int:
+    """The bytes of texts as they lie on the disk."""
+    return sum(path.stat().st_size for text in texts for path in text if path.is_file())
+
+
+class Compilation:
+    """The stages of compiling a corpus into a part folder. A stage that an earlier call finished is not repeated."""
+
+    def __init__(
+        self, settings: DataSettings, files: Files, base: Path, part: PartFolder, tell: Tell, given: GivenCodecs | None
+    ):
+        self.settings, self.files, self.base, self.part, self.tell, self.given = (
+            settings,
+            files,
+            base,
+            part,
+            tell,
+            given,
+        )
+        self.texts = files["train"]
+        self.workers = min(usable_cores(), WORKERS) if part.large else 1
+
+    def run(self, origin: CorpusOrigin) -> None:
+        """All stages. Raises what `prepare` raises."""
+        survey, origin["warnings"] = self._check()
+        found = find_unsuitable(self.part.path / FILE, survey, self.settings.leave_out, self.part.path / LEFT_OUT)
+        if self.part.large or any(found.values()):
+            for line in report_lines(survey, found, self.settings.leave_out):
+                self.tell(line)
+        excluded = self.part.path / LEFT_OUT
+        codecs, learned = self._codecs(survey.pairs, excluded)
+        pace = Pace(self.tell, "train: encoding", sum(self.part.state.get("train", {}).get("lines", [0])))
+        work = TrainingWork(self.part, pace, survey.pairs, excluded, self.workers)
+        splits: dict[str, SplitIndex] = {}
+        counts: dict[str, int] = {}
+        for split, texts in self.files.items():
+            own = work if split == "train" else None
+            splits[split], out = write_split(self.settings, split, texts, codecs, self.part.made, own)
+            reasons = "".join(f", {n:,} left out ({reason})" for reason, n in out.items() if n)
+            self.tell(f"{split}: {splits[split]['pairs']:,} pairs{reasons}")
+            counts |= out
+        origin["found"] = found
+        if learned < sum(survey.pairs):
+            origin["learned"] = learned
+        self._write_index(origin, splits, counts, codecs)
+
+    def _check(self) -> tuple[TextSurvey, dict[str, int]]:
+        """Raises all faults of all files together; reports the warnings and returns the number of each code."""
+        faults: list[Diagnostic] = []
+        counts: Counter[str] = Counter()
         try:
-            report = check_corpus(source, target)
+            if self.given is None:
+                read_merges(self.settings, self.base)
         except CalqueError as fault:
             faults += fault.diagnostics
-            continue
-        counts.update(report.counts)
-        for warning in report.warnings:
-            tell(render(warning))
-    if faults:
-        raise CalqueError(faults)
-    return dict(counts)
+        warnings: list[Diagnostic] = []
+        held = self.part.state.get("survey", {"pairs": [], "lines": 0})
+        pace = Pace(self.tell, "train: reading", sum(held["pairs"]) + held["lines"])
+        survey = survey_texts(self.texts, self.part, pace, self.workers)
+        try:
+            warnings += survey.findings.warnings()
+            counts.update(survey.findings.counts)
+        except CalqueError as fault:
+            faults += fault.diagnostics
+        for split, texts in self.files.items():
+            for source, target in texts if split != "train" else ():
+                try:
+                    report = check_corpus(source, target)
+                except CalqueError as fault:
+                    faults += fault.diagnostics
+                    continue
+                counts.update(report.counts)
+                warnings += report.warnings
+        for warning in warnings:
+            self.tell(render(warning))
+        if faults:
+            raise CalqueError(faults)
+        return survey, dict(counts)
 
+    def _codecs(self, pairs: Sequence[int], excluded: Path) -> tuple[tuple[Codec, Codec], int]:
+        """The codecs, given or learned from the training text, and the number of pairs that they were learned from."""
+        if "learned" in self.part.state:
+            return load_codecs(self.part.made), self.part.state["learned"]
+        learned = sum(pairs)
+        if self.given is not None:
+            codecs = self.given.codecs
+        else:
+            fitting = suitable(excluded)
+            wanted = min(fitting, self.settings.learn_pairs or fitting)
+            source, target = self._sample(excluded, fitting, wanted, learned)
+            of = f" from {wanted:,} of {learned:,} training pairs" if wanted < learned else ""
+            self.tell(f"learning {self.settings.subwords}{of}{', evenly spread' * (wanted < fitting)}")
+            codecs, learned = learn(self.settings, source, target, self.base), wanted
+        save_codecs(self.part.made, *codecs)
+        self.part.stage(learned=learned)
+        return codecs, learned
 
-def _learn(settings: DataSettings, files: Files, base: Path, tell: Tell) -> tuple[Codec, Codec]:
-    """The codecs of both sides, learned from the training text."""
-    source, target = (Lines(path) for path in files["train"])
-    tell(f"learning {settings.subwords}")
-    return learn(settings, source, target, base)
+    def _sample(self, excluded: Path, fitting: int, wanted: int, total: int) -> tuple[Lines, Lines]:
+        """So many suitable pairs, evenly spread over all texts: the text itself, or files in the part folder."""
+        if len(self.texts) == 1 and wanted == total:
+            return Lines(self.texts[0][0]), Lines(self.texts[0][1])
+        names = self.part.path / "sample.source", self.part.path / "sample.target"
+        at = seen = 0
+        with open(names[0], "w", encoding="utf-8") as source, open(names[1], "w", encoding="utf-8") as target:
+            for paths in self.texts:
+                for block in blocks(raw_lines(paths[0]), raw_lines(paths[1]), CHUNK):
+                    fit = left_out(excluded, at, len(block.source)) == 0
+                    numbers = seen + np.cumsum(fit)
+                    chosen = np.flatnonzero(fit & (numbers * wanted // fitting > (numbers - 1) * wanted // fitting))
+                    at, seen = at + len(block.source), seen + int(fit.sum())
+                    for file, lines in zip((source, target), texts_of(block), strict=True):
+                        file.writelines(f"{lines[n]}\n" for n in chosen)
+        return Lines(names[0]), Lines(names[1])
 
-
-def _compile(
-    settings: DataSettings,
-    files: Files,
-    codecs: tuple[Codec, Codec],
-    folder: Path,
-    origin: CorpusOrigin,
-    tell: Tell,
-) -> None:
-    """Fills an empty folder with codecs, splits and the index. Raises D309."""
-    save_codecs(folder, *codecs)
-    splits: dict[str, SplitIndex] = {}
-    left_out: dict[str, int] = {}
-    for split, paths in files.items():
-        splits[split], out = write_split(settings, split, paths, codecs, folder)
-        reasons = "".join(f", {n:,} left out ({reason})" for reason, n in out.items() if n)
-        tell(f"{split}: {splits[split]['pairs']:,} pairs{reasons}")
-        left_out |= out
-    train = splits["train"]
-    if not train["pairs"]:
-        raise CalqueError(Diagnostic("D309", None, left_out))
-    source, target = codecs
-    index: CorpusIndex = {
-        **origin,
-        "format": FORMAT,
-        "splits": splits,
-        "left_out": left_out,
-        "source_size": source.size,
-        "target_size": target.size,
-        "source_mean": train["source"]["tokens"] / train["pairs"],
-        "target_mean": train["target"]["tokens"] / train["pairs"],
-        "versions": {name: importlib.metadata.version(name) for name in ("numpy", "sentencepiece")},
-        "files": {
-            path.name: {"bytes": path.stat().st_size, "sha256": checksum(path)} for path in sorted(folder.iterdir())
-        },
-        "seal": "",
-    }
-    index["seal"] = seal(index)
-    (folder / INDEX).write_text(json.dumps(index, indent=1) + "\n", encoding="utf-8")
+    def _write_index(
+        self,
+        origin: CorpusOrigin,
+        splits: dict[str, SplitIndex],
+        counts: dict[str, int],
+        codecs: tuple[Codec, Codec],
+    ) -> None:
+        """Writes `corpus.json`. Raises D309."""
+        train, folder = splits["train"], self.part.made
+        if not train["pairs"]:
+            lengths = {reason: counts.pop(reason) for reason in ("blank", "long", "ratio")}
+            raise CalqueError(Diagnostic("D309", None, {**lengths, "others": sum(counts.values())}))
+        index: CorpusIndex = {
+            **origin,
+            "format": FORMAT,
+            "splits": splits,
+            "left_out": counts,
+            "source_size": codecs[0].size,
+            "target_size": codecs[1].size,
+            "source_mean": train["source"]["tokens"] / train["pairs"],
+            "target_mean": train["target"]["tokens"] / train["pairs"],
+            "versions": {name: importlib.metadata.version(name) for name in ("numpy", "sentencepiece")},
+            "files": {
+                path.name: {"bytes": path.stat().st_size, "sha256": checksum(path)} for path in sorted(folder.iterdir())
+            },
+            "seal": "",
+        }
+        index["seal"] = seal(index)
+        (folder / INDEX).write_text(json.dumps(index, indent=1) + "\n", encoding="utf-8")

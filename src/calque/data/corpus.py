@@ -4,8 +4,9 @@ import hashlib
 import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from pathlib import Path
-from typing import NotRequired, TypeAlias, TypedDict
+from typing import Any, NotRequired, TypeAlias, TypedDict
 
 import numpy as np
 from numpy.typing import NDArray
@@ -13,6 +14,7 @@ from numpy.typing import NDArray
 from calque.data.codecs import Codec
 from calque.data.lines import Lines
 from calque.data.subwords import load_codecs
+from calque.data.sums import Sums
 from calque.ground.diagnostics import CalqueError, Diagnostic, Place, error
 
 FORMAT = 1
@@ -31,11 +33,12 @@ class SideIndex(TypedDict):
 
 
 class SplitIndex(TypedDict):
-    """One split."""
+    """One split; `parts` are the pairs of each of several training texts, which are one after the other."""
 
     source: SideIndex
     pairs: int
     target: SideIndex
+    parts: NotRequired[list[int]]
 
 
 class FileIndex(TypedDict):
@@ -46,12 +49,18 @@ class FileIndex(TypedDict):
 
 
 class CorpusOrigin(TypedDict):
-    """What a corpus was compiled from; older corpora have no `sums`, the checksums of the input files."""
+    """What a corpus was compiled from; older corpora have no `sums`, the checksums of the input files.
+
+    `found` counts unsuitable training pairs, left out or not; `learned` are the pairs of the sample from which the codecs were
+    learned, where there was one.
+    """
 
     digest: str
     settings: dict[str, object]
     sums: NotRequired[list[str | None]]
     warnings: dict[str, int]
+    found: NotRequired[dict[str, int]]
+    learned: NotRequired[int]
 
 
 class CorpusIndex(CorpusOrigin):
@@ -69,6 +78,8 @@ class CorpusIndex(CorpusOrigin):
     seal: str
 
 
+_PART = 1 << 20
+"""Sentences or ids that are read at a time, so that no memory is used for the whole."""
 Ids: TypeAlias = NDArray[np.integer]
 """Ids as a file has them: two bytes unsigned or four signed."""
 
@@ -78,7 +89,11 @@ class Sentences:
 
     def __init__(self, ids: Ids, offsets: NDArray[np.int64]):
         self.ids, self.offsets = ids, offsets
-        self.lengths: NDArray[np.int64] = np.diff(offsets)
+
+    @cached_property
+    def lengths(self) -> NDArray[np.int32]:
+        """The number of ids of each sentence."""
+        return _lengths(self.offsets)
 
     @classmethod
     def of(cls, sentences: Sequence[Sequence[int]]) -> "Sentences":
@@ -88,7 +103,7 @@ class Sentences:
         return cls(np.array([i for s in sentences for i in s], np.int32), offsets)
 
     def __len__(self) -> int:
-        return len(self.lengths)
+        return max(0, len(self.offsets) - 1)
 
     def __getitem__(self, i: int) -> Ids:
         return self.ids[self.offsets[i] : self.offsets[i + 1]]
@@ -104,10 +119,11 @@ class Sentences:
 
 
 class Pairs:
-    """The sentence pairs of one split."""
+    """The sentence pairs of one split. `parts`: how many are of each training text, where there are several."""
 
-    def __init__(self, source: Sentences, target: Sentences):
+    def __init__(self, source: Sentences, target: Sentences, parts: Sequence[int] | None = None):
         self.sources, self.targets = source, target
+        self.parts = list(parts) if parts else [len(source)]
 
     @classmethod
     def of(cls, source: Sequence[Sequence[int]], target: Sequence[Sequence[int]]) -> "Pairs":
@@ -126,12 +142,12 @@ class Pairs:
         return self.targets[i]
 
     @property
-    def source_lengths(self) -> NDArray[np.int64]:
+    def source_lengths(self) -> NDArray[np.int32]:
         """The number of ids of each source."""
         return self.sources.lengths
 
     @property
-    def target_lengths(self) -> NDArray[np.int64]:
+    def target_lengths(self) -> NDArray[np.int32]:
         """The number of ids of each target."""
         return self.targets.lengths
 
@@ -184,8 +200,16 @@ class PreparedCorpus:
         return source, target
 
 
+def _lengths(offsets: NDArray[np.int64]) -> NDArray[np.int32]:
+    """The differences of offsets, computed in parts: an array of the size of the whole would be twice as large."""
+    lengths = np.empty(max(0, len(offsets) - 1), np.int32)
+    for at in range(0, len(lengths), _PART):
+        lengths[at : at + _PART] = np.diff(offsets[at : at + _PART + 1])
+    return lengths
+
+
 def open_corpus(folder: Path, verify: bool = False) -> PreparedCorpus:
-    """Maps a prepared corpus; with `verify`, reads all of it and compares checksums.
+    """Maps a prepared corpus; with `verify`, compares checksums, for which it reads what `Sums` does not remember.
 
     Raises D301 (no such corpus), D302 (`corpus.json` is damaged), D303 (a file is missing or has the wrong size), D304
     (contents changed; without `verify` only where an id is in no vocabulary), D305 (the offsets do not divide the ids), and
@@ -194,43 +218,50 @@ def open_corpus(folder: Path, verify: bool = False) -> PreparedCorpus:
     about = _read_index(folder)
     _check_files(folder, about["files"], verify)
     codecs = load_codecs(folder)
-    pairs = {split: _open_split(folder, split, sides, codecs) for split, sides in about["splits"].items()}
+    # What has the right checksum needs no look at its ids.
+    ids = (None, None) if verify else codecs
+    pairs = {split: _open_split(folder, split, sides, ids) for split, sides in about["splits"].items()}
     return PreparedCorpus(folder, about, codecs, pairs)
 
 
 def _check_files(folder: Path, files: Mapping[str, FileIndex], verify: bool) -> None:
     """Raises D303 and D304 for all files that are not as the index has them."""
     faults = []
+    sums = Sums(folder)
     for name, file in files.items():
         path = folder / name
         size = path.stat().st_size if path.is_file() else None
         if size != file["bytes"]:
             shown = "none" if size is None else size
             faults.append(Diagnostic("D303", Place(str(path)), {"expected": file["bytes"], "found": shown}))
-        elif verify and checksum(path) != file["sha256"]:
+        elif verify and sums.of(path) != file["sha256"]:
             faults.append(Diagnostic("D304", Place(str(path))))
+    sums.remember()
     if faults:
         raise CalqueError(faults)
 
 
-def _open_split(folder: Path, split: str, index: SplitIndex, codecs: tuple[Codec, Codec]) -> Pairs:
-    """Maps one split. Raises D304 and D305."""
+def _open_split(folder: Path, split: str, index: SplitIndex, codecs: tuple[Codec | None, Codec | None]) -> Pairs:
+    """Maps one split; looks at the ids where codecs are given. Raises D304 and D305."""
     stems = [folder / f"{split}.{side}" for side in SIDES]
-    source = _sentences(stems[0], index["source"]["dtype"])
-    target = _sentences(stems[1], index["target"]["dtype"])
+    source = _sentences(stems[0], index["source"]["dtype"], look=codecs[0] is not None)
+    target = _sentences(stems[1], index["target"]["dtype"], look=codecs[1] is not None)
     if len(source) != len(target):
         raise error("D305", Place(f"{stems[1]}.offsets"))
     for stem, sentences, codec in zip(stems, (source, target), codecs, strict=True):
         # An entry that no vocabulary has would end training in the middle.
-        if len(sentences.ids) and not 0 <= int(sentences.ids.min()) <= int(sentences.ids.max()) < codec.size:
+        if codec is not None and not _within(Path(f"{stem}.ids"), sentences.ids.dtype, codec.size):
             raise error("D304", Place(f"{stem}.ids"))
-    return Pairs(source, target)
+    return Pairs(source, target, index.get("parts"))
 
 
-def checksum(path: Path) -> str:
-    """The sha256 of a file's bytes."""
+def _within(path: Path, dtype: np.dtype[Any], size: int) -> bool:
+    """Whether all ids of a file are in a vocabulary. They are read, not mapped, so that they take no memory."""
     with open(path, "rb") as file:
-        return hashlib.file_digest(file, "sha256").hexdigest()
+        while len(ids := np.fromfile(file, dtype, _PART)):
+            if not 0 <= int(ids.min()) <= int(ids.max()) < size:
+                return False
+    return True
 
 
 def _read_index(folder: Path) -> CorpusIndex:
@@ -256,10 +287,11 @@ def seal(about: Mapping[str, object]) -> str:
     return hashlib.sha256(json.dumps(rest, sort_keys=True).encode()).hexdigest()
 
 
-def _sentences(stem: Path, dtype: str) -> Sentences:
+def _sentences(stem: Path, dtype: str, look: bool) -> Sentences:
+    """Maps a side; `look`: at all of its offsets. Raises D305."""
     ids, offsets = _map(Path(f"{stem}.ids"), dtype), _map(Path(f"{stem}.offsets"), "<i8").astype(np.int64, copy=False)
     sentences = Sentences(ids, offsets)
-    if not len(offsets) or offsets[0] != 0 or offsets[-1] != len(ids) or (sentences.lengths < 0).any():
+    if not len(offsets) or offsets[0] != 0 or offsets[-1] != len(ids) or (look and (sentences.lengths < 0).any()):
         raise error("D305", Place(f"{stem}.offsets"))
     return sentences
 

@@ -1,18 +1,17 @@
-"""Text files, plain or gzip, UTF-8, one sentence per line; and the faults of a source and its target.
+"""Text files, plain or compressed, UTF-8, one sentence per line; and the faults of a source and its target.
 
 A line ends only at "\\n": U+0085, U+2028 and similar characters are part of a sentence. One "\\r" before the "\\n" is dropped.
 """
 
-import gzip
 import shlex
-import zlib
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import zip_longest
 from pathlib import Path
-from typing import BinaryIO, cast
+from typing import BinaryIO
 
+from calque.data.packed import DAMAGE, unpacked
 from calque.ground.diagnostics import CalqueError, Diagnostic, Place, error
 
 EXAMPLES = 5
@@ -25,14 +24,13 @@ RATIO_FROM = 100
 """... where the longer side has this many characters: short sentences may differ more."""
 MARK = "\ufeff"
 """The byte order mark, which some programs write before text in UTF-8."""
-_GZIP = b"\x1f\x8b"
 
 
 class Lines:
     """The sentences of a file, which is read again at each iteration and never held in memory.
 
     A byte order mark before the first is dropped.
-    Raises D101 (unreadable), D103 (no UTF-8), D105 (damaged gzip) where iteration meets them.
+    Raises D101 (unreadable), D103 (no UTF-8), D105 (damaged file) where iteration meets them.
     """
 
     def __init__(self, path: Path):
@@ -49,23 +47,45 @@ class Lines:
             yield chomp(text.removeprefix(MARK) if number == 1 else text)
 
 
-def raw_lines(path: Path, cut: Callable[[BinaryIO], Iterable[bytes]] = iter) -> Iterator[bytes]:
-    """The lines of a file as bytes with their newlines; gzip is recognised by its first two bytes, not by the name.
+class RawLines:
+    """The lines of a file as bytes with their newlines, once; a compressed file is unpacked as it is read.
 
-    `cut` splits the open file into lines. Raises D101 and D105.
+    `cut` splits the open file into lines. Raises D101 and D105 where iteration meets them.
     """
-    number = 0
-    try:
-        with open(path, "rb") as file:
-            # A gzip reader is an iterator of lines like the file it unpacks.
-            packed = file.peek(2)[:2] == _GZIP
-            lines = cast(BinaryIO, gzip.GzipFile(fileobj=file)) if packed else file
-            for number, raw in enumerate(cut(lines), 1):  # noqa: B007 - read by the handlers below
-                yield raw
-    except (EOFError, gzip.BadGzipFile, zlib.error) as fault:
-        raise error("D105", Place(str(path), number + 1), reason=_lower(str(fault))) from None
-    except OSError as fault:
-        raise unreadable(path, fault) from None
+
+    def __init__(self, path: Path, cut: Callable[[BinaryIO], Iterable[bytes]] = iter):
+        self.path, self._cut = path, cut
+        self._file: BinaryIO | None = None
+        self._size = 0
+
+    @property
+    def read(self) -> int:
+        """How many bytes of the file have been read, as it lies on the disk."""
+        return self._size if self._file is None or self._file.closed else self._file.tell()
+
+    def __iter__(self) -> Iterator[bytes]:
+        number, kind = 0, ""
+        try:
+            with open(self.path, "rb") as file:
+                self._file = file
+                kind, lines = unpacked(file)
+                for number, raw in enumerate(self._cut(lines), 1):  # noqa: B007 - read by the handlers below
+                    yield raw
+                self._size, self._file = file.tell() if file.seekable() else 0, None
+        except DAMAGE as fault:
+            raise self._damaged(kind, number, fault) from None
+        except OSError as fault:
+            if fault.errno is None and kind:
+                raise self._damaged(kind, number, fault) from None
+            raise unreadable(self.path, fault) from None
+
+    def _damaged(self, kind: str, number: int, fault: Exception) -> CalqueError:
+        return error("D105", Place(str(self.path), number + 1), kind=kind, reason=_lower(str(fault)))
+
+
+def raw_lines(path: Path, cut: Callable[[BinaryIO], Iterable[bytes]] = iter) -> Iterator[bytes]:
+    """The lines of a file, as `RawLines`."""
+    return iter(RawLines(path, cut))
 
 
 def unreadable(path: Path, fault: OSError) -> CalqueError:
@@ -92,29 +112,40 @@ class CorpusReport:
 def check_corpus(source: Path, target: Path) -> CorpusReport:
     """Reads both sides once and reports every fault with its file and line.
 
-    Errors: unreadable (D101), unequal line counts (D102), invalid UTF-8 (D103), NUL (D104), damaged gzip (D105), no
+    Errors: unreadable (D101), unequal line counts (D102), invalid UTF-8 (D103), NUL (D104), damaged file (D105), no
     line (D106). Warnings: CRLF (D111), blank (D112), over-long (D113), lengths far apart (D114). `EXAMPLES` of each
     code are listed, D110 says how many more there are. Raises all errors, the warnings with them, as one CalqueError.
     """
-    findings = _Findings()
-    sides = _Side(source, findings), _Side(target, findings)
-    for number, (left, right) in enumerate(zip_longest(*(side.read() for side in sides)), 1):
-        lengths = sides[0].look(left, number), sides[1].look(right, number)
-        if max(lengths) >= RATIO_FROM and max(lengths) > RATIO * min(lengths) > 0:
-            at = Place(str(source), number)
-            findings.add("D114", at, "warning", source=lengths[0], target=lengths[1], other=str(target))
+    findings = Findings()
+    sides = CheckedSide(source, findings), CheckedSide(target, findings)
+    offsets = [0, 0]
+    for number, pair in enumerate(zip_longest(*(side.read() for side in sides)), 1):
+        check_pair(sides, pair, number, offsets)
+        for k, raw in enumerate(pair):
+            offsets[k] += len(raw or b"")
+    check_counts(sides, findings)
+    return CorpusReport(sides[0].lines, findings.warnings(), dict(findings.counts))
+
+
+def check_pair(
+    sides: "Sequence[CheckedSide]", pair: Sequence[bytes | None], number: int, offsets: Sequence[int]
+) -> None:
+    """Checks line `number` of both sides, None after the end of a file. `offsets`: where the lines begin in their texts."""
+    lengths = [side.look(raw, number, offset) for side, raw, offset in zip(sides, pair, offsets, strict=True)]
+    if max(lengths) >= RATIO_FROM and max(lengths) > RATIO * min(lengths) > 0:
+        at, other = Place(str(sides[0].path), number), str(sides[1].path)
+        sides[0].findings.add("D114", at, "warning", source=lengths[0], target=lengths[1], other=other)
+
+
+def check_counts(sides: "Sequence[CheckedSide]", findings: "Findings") -> None:
+    """D102 where two sides that were read to their ends have not as many lines."""
     counts = [side.lines for side in sides]
     if counts[0] != counts[1] and not any(side.broken for side in sides):
-        shorter = sides[counts[0] > counts[1]].path
-        where = Place(str(shorter), min(counts) + 1)
-        findings.add("D102", where, source=str(source), n=counts[0], target=str(target), m=counts[1])
-    listed = findings.listed()
-    if any(d.severity == "error" for d in listed):
-        raise CalqueError(listed)
-    return CorpusReport(counts[0], tuple(listed), dict(findings.counts))
+        where = Place(str(sides[counts[0] > counts[1]].path), min(counts) + 1)
+        findings.add("D102", where, source=str(sides[0].path), n=counts[0], target=str(sides[1].path), m=counts[1])
 
 
-class _Findings:
+class Findings:
     """Diagnostics; only the first `EXAMPLES` of each code are kept."""
 
     def __init__(self) -> None:
@@ -129,6 +160,21 @@ class _Findings:
         if self.counts[diagnostic.code] <= EXAMPLES:
             self.kept.setdefault(diagnostic.code, []).append(diagnostic)
 
+    def merge(self, kept: Iterable[Diagnostic], counts: Mapping[str, int]) -> None:
+        """Adds what was found in another part of the text, after this one."""
+        for diagnostic in kept:
+            listed = self.kept.setdefault(diagnostic.code, [])
+            if len(listed) < EXAMPLES:
+                listed.append(diagnostic)
+        self.counts.update(counts)
+
+    def warnings(self) -> tuple[Diagnostic, ...]:
+        """The warnings. Raises all errors, the warnings with them, where there is one."""
+        listed = self.listed()
+        if any(d.severity == "error" for d in listed):
+            raise CalqueError(listed)
+        return tuple(listed)
+
     def listed(self) -> list[Diagnostic]:
         """Errors first, then by code; where examples were left out, D110 follows them."""
         listed = []
@@ -139,18 +185,20 @@ class _Findings:
         return sorted(listed, key=lambda d: d.severity)
 
 
-class _Side:
+class CheckedSide:
     """One file while it is checked."""
 
-    def __init__(self, path: Path, findings: _Findings):
+    def __init__(self, path: Path, findings: Findings):
         self.path, self.findings = path, findings
-        self.lines = self.offset = 0
+        self.raw = RawLines(path)
+        self.lines = 0
         self.broken = False
 
     def read(self) -> Iterator[bytes]:
         """The raw lines, up to where the file can be read."""
         try:
-            yield from raw_lines(self.path)
+            for self.lines, line in enumerate(self.raw, 1):  # noqa: B020 - the count is what remains
+                yield line
         except CalqueError as fault:
             self.broken = True
             for diagnostic in fault.diagnostics:
@@ -158,12 +206,10 @@ class _Side:
         if not self.lines and not self.broken:
             self.findings.add("D106", Place(str(self.path)))
 
-    def look(self, raw: bytes | None, number: int) -> int:
+    def look(self, raw: bytes | None, number: int, offset: int) -> int:
         """Checks one line, None after the end of the file; returns its length in characters, 0 where it cannot be compared."""
         if raw is None:
             return 0
-        self.lines = number
-        offset, self.offset = self.offset, self.offset + len(raw)
         try:
             text = raw.decode()
         except UnicodeDecodeError as fault:

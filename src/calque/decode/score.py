@@ -100,7 +100,7 @@ def score_versions(
             logp, numbers = _logp_of_versions(model, collate(alone, rows, source_end), groups, targets, flat)
             logps.append(logp)
             index.append(numbers)
-    order, counts = torch.cat(index).argsort(), torch.from_numpy(targets.target_lengths + 1)
+    order, counts = torch.cat(index).argsort(), torch.from_numpy(targets.target_lengths + 1).long()
     cuts = list(map(len, versions))
     both = zip(torch.split(torch.cat(logps)[order], cuts), torch.split(counts, cuts), strict=True)
     return [Scores(*one) for one in both]

@@ -2,14 +2,11 @@
 mapped into the memory of all.
 """
 
-import contextlib
 import multiprocessing
 import os
 import signal
-import threading
 import traceback
 from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
-from multiprocessing import resource_tracker
 from multiprocessing.connection import Connection, wait
 from multiprocessing.context import SpawnProcess
 from typing import NamedTuple, cast
@@ -17,6 +14,7 @@ from typing import NamedTuple, cast
 from calque.decode.translate import InputLine, Translation, Translator, chunks, translate_lines
 from calque.ground.allocation import keep_freed_memory
 from calque.ground.diagnostics import CalqueError, Diagnostic, Place, error
+from calque.ground.processes import end_with_parent, interrupts_blocked
 
 CHUNK = 250
 """Lines that a worker translates at a time."""
@@ -144,32 +142,6 @@ class _Worker:
         code = self.process.exitcode or 0
         how = f"signal {signal.Signals(-code).name}" if code < 0 else f"exit status {code}"
         return error("K401", Place("worker"), reason=how)
-
-
-@contextlib.contextmanager
-def interrupts_blocked() -> Iterator[None]:
-    """Processes that start inside this `with` do not receive SIGINT; their parent receives it afterwards and ends them.
-
-    A process inherits blocked signals, so Ctrl-C never makes it print a traceback.
-    """
-    resource_tracker.ensure_running()  # if it started below, it would unblock the signal
-    before = signal.pthread_sigmask(signal.SIG_BLOCK, [signal.SIGINT])
-    try:
-        yield
-    finally:
-        signal.pthread_sigmask(signal.SIG_SETMASK, before)
-
-
-def end_with_parent() -> None:
-    """Ends this worker process as soon as its parent has ended, for whatever reason."""
-    parent = multiprocessing.parent_process()
-    if parent is not None:
-        threading.Thread(target=_end_after, args=(parent.sentinel,), daemon=True).start()
-
-
-def _end_after(sentinel: int) -> None:
-    wait([sentinel])
-    os._exit(0)
 
 
 def _serve(pipe: Connection, work: WorkerTask) -> None:

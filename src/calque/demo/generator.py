@@ -10,7 +10,7 @@ import hashlib
 import importlib
 import re
 import unicodedata
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -98,11 +98,7 @@ def generate(seed: int = 1, pairs: int = 60_000) -> DemoCorpus:
 
     With the default 60,000: 1,000 in test, 500 in valid. Raises X301 where `babel` or `num2words` is missing.
     """
-    for package in ("babel", "num2words"):
-        try:
-            importlib.import_module(package)
-        except ImportError:
-            raise error("X301", package=package, extra="demo") from None
+    _check_packages()
     from calque.demo.draw_choices import Draw
 
     draw = Draw(seed)
@@ -114,6 +110,26 @@ def generate(seed: int = 1, pairs: int = 60_000) -> DemoCorpus:
             english[pair[0]] = pair[1]
             german.add(pair[1])
     return _split(english)
+
+
+def endless_pairs(seed: int) -> Iterator[Pair]:
+    """Pairs without end, in the order of drawing; some occur more than once. Raises X301 as `generate`."""
+    _check_packages()
+    from calque.demo.draw_choices import Draw
+
+    draw = Draw(seed)
+    while True:
+        if (pair := _drawn(draw)) is not None:
+            yield pair
+
+
+def _check_packages() -> None:
+    """Raises X301 where `babel` or `num2words` is missing."""
+    for package in ("babel", "num2words"):
+        try:
+            importlib.import_module(package)
+        except ImportError:
+            raise error("X301", package=package, extra="demo") from None
 
 
 def _split(pairs: Mapping[str, str]) -> DemoCorpus:

@@ -4,6 +4,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, fields
 from typing import TypeVar
 
+from calque.experiment.training_text import TrainingText, name_of
+
 T = TypeVar("T")
 
 
@@ -16,17 +18,18 @@ def key(
     return field(default=default, metadata={"doc": doc, "choices": choices, "low": low, "high": high})
 
 
-def _name(path: str) -> str:
-    """The name of a validation text: the name of its file up to the first dot."""
-    name = path.replace("\\", "/").rpartition("/")[2]
-    return name.partition(".")[0] or name
+LEAVE_OUT = ("duplicates", "copies", "script")
 
 
 @dataclass(frozen=True)
 class DataSettings:
     """[data]: which text, and how it becomes ids."""
 
-    train: tuple[str, ...] = key((), "source and target training files, plain or .gz, one sentence per line")
+    train: tuple[str, ...] | tuple[TrainingText, ...] = key(
+        (),
+        "source and target training files, one sentence per line, plain or compressed (gz, bz2, xz, zst); or several texts that "
+        "are mixed, each a table: { source, target, weight, valid = [source, target], name }; the last three may be left out",
+    )
     valid: tuple[str, ...] = key((), "source and target validation files")
     test: tuple[str, ...] = key((), "source and target test files, prepared beside the others")
     valid_more: tuple[str, ...] = key(
@@ -55,11 +58,54 @@ class DataSettings:
         0.0, "training pairs whose lengths differ by more than this factor are left out; 0: no bound", low=0
     )
 
+    leave_out: tuple[str, ...] = key(
+        (),
+        "training pairs that are left out: duplicates (all but the first of equal pairs), copies (source = target), script (a side "
+        "is in the script of another language); all are counted by `calque prepare`",
+        choices=LEAVE_OUT,
+    )
+    learn_pairs: int = key(
+        1_000_000,
+        "vocabularies and subwords are learned from so many training pairs, evenly spread over the text; 0: from all",
+        low=0,
+    )
+    stream: str = key(
+        "",
+        "training takes its pairs from here, in this order: lines of source, tab, target that another program writes, in a pipe or "
+        "a file; -: standard input. `train` is then the text from which vocabularies are learned",
+    )
+    stream_window: int = key(
+        100_000,
+        "lines of the stream that are read, sorted and shuffled together; they are what an epoch is elsewhere",
+        low=1,
+    )
+
     @property
     def further(self) -> list[tuple[str, tuple[str, str]]]:
-        """The names and the files of the further validation texts."""
+        """The names and the files of the further validation texts, those of the training texts last."""
         files = self.valid_more
-        return [(_name(source), (source, target)) for source, target in zip(files[::2], files[1::2], strict=False)]
+        further = [(name_of(source), (source, target)) for source, target in zip(files[::2], files[1::2], strict=False)]
+        own = [text for text in self.texts if len(text.valid) == 2]
+        return further + [(text.own_name, (text.valid[0], text.valid[1])) for text in own]
+
+    @property
+    def texts(self) -> tuple[TrainingText, ...]:
+        """The training texts, one where `train` is two files."""
+        tables = tuple(text for text in self.train if isinstance(text, TrainingText))
+        files = [file for file in self.train if isinstance(file, str)]
+        return tables or (TrainingText(files[0], files[1]),) if tables or len(files) == 2 else ()
+
+    @property
+    def train_files(self) -> tuple[str, ...]:
+        """The files of the training texts, source and target in turn."""
+        if len(self.texts) == 0:
+            return tuple(file for file in self.train if isinstance(file, str))
+        return tuple(file for text in self.texts for file in (text.source, text.target))
+
+    @property
+    def weights(self) -> tuple[float, ...]:
+        """The weights of several training texts; empty where there is one."""
+        return tuple(text.weight for text in self.texts) if len(self.texts) > 1 else ()
 
 
 @dataclass(frozen=True)

@@ -50,16 +50,30 @@ def _none(x: Experiment, keys: Sequence[str]) -> bool:
     return not any(getattr(x.train, key) for key in keys)
 
 
-def _given(files: Sequence[str]) -> int:
+def _given(files: Sequence[object]) -> int:
     return sum(file != "" for file in files)
 
 
-def _no_pair(files: Sequence[str], key: str) -> list[Fields]:
+def _no_pair(files: Sequence[object], key: str) -> list[Fields]:
     return _if(len(files) != 2 or "" in files, key=key, found=_given(files))
 
 
 def _no_pairs(files: Sequence[str]) -> bool:
     return len(files) % 2 == 1 or "" in files
+
+
+def _tables(x: Experiment) -> bool:
+    return any(not isinstance(text, str) for text in x.data.train)
+
+
+def _passes(x: Experiment) -> list[Fields]:
+    """The keys that count passes over a text, with a stream, which has none."""
+    used = {
+        "train.max_epochs": x.train.max_epochs,
+        "train.validate_every_epochs": x.train.validate_every_epochs,
+        "train.schedule": x.train.schedule == "epoch",
+    }
+    return [{"key": key} for key, value in used.items() if value and x.data.stream]
 
 
 def _repeated_names(x: Experiment) -> list[Fields]:
@@ -81,11 +95,12 @@ def _unvalidated(x: Experiment, used: bool | int, key: str) -> list[Fields]:
 
 
 RULES = (
-    KeyRule("X201", ("data.train",), lambda x: _no_pair(x.data.train, "data.train")),
+    KeyRule("X201", ("data.train",), lambda x: [] if _tables(x) else _no_pair(x.data.train, "data.train")),
     KeyRule("X201", ("data.valid",), lambda x: _no_pair(x.data.valid, "data.valid")),
     KeyRule("X201", ("data.test",), lambda x: _no_pair(x.data.test, "data.test") if x.data.test else []),
     KeyRule("X216", ("data.valid_more",), lambda x: _if(_no_pairs(x.data.valid_more), found=_given(x.data.valid_more))),
-    KeyRule("X217", ("data.valid_more",), _repeated_names),
+    KeyRule("X217", ("data.valid_more", "data.train"), _repeated_names),
+    KeyRule("X223", ("data.stream", *_train("max_epochs", "validate_every_epochs", "schedule")), _passes),
     KeyRule("X202", ("model.file", "model.text"), lambda x: _if(not x.model.file and not x.model.text.strip())),
     KeyRule("X203", ("model.file", "model.text"), lambda x: _if(x.model.file and x.model.text)),
     KeyRule("X204", ("data.subwords", "data.codes"), lambda x: _if(x.data.subwords == "codes" and not x.data.codes)),
@@ -97,7 +112,7 @@ RULES = (
         *("X801", ("decode.replace_unknown", "data.subwords")),
         lambda x: _if(x.decode.replace_unknown and x.data.subwords != "words", found=x.data.subwords),
     ),
-    KeyRule("X206", _train(*LIMITS), lambda x: _if(_none(x, LIMITS), keys=LIMITS)),
+    KeyRule("X206", _train(*LIMITS), lambda x: _if(not x.data.stream and _none(x, LIMITS), keys=LIMITS)),
     KeyRule(
         *("X207", _train("batch_tokens", "batch_sentences")),
         lambda x: _if(not x.train.batch_tokens and not x.train.batch_sentences),

@@ -6,7 +6,7 @@ import re
 import textwrap
 import tomllib
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, fields, is_dataclass
 
 from calque.ground.diagnostics import CalqueError, Place, Span, Text, error
 
@@ -132,19 +132,32 @@ def _locate(text: Text) -> dict[tuple[str, str], tuple[Span, Span]]:
 
 
 def literal(value: object) -> str:
-    """A value as TOML: text, number, boolean or a list of texts. Text of several lines is written on several lines."""
+    """A value as TOML: text, number, boolean or a list of texts or tables. Text of several lines is written on several lines."""
     if isinstance(value, bool):
         return "true" if value else "false"
     if isinstance(value, int | float):
         return repr(value)
     if isinstance(value, tuple):
-        return "[" + ", ".join(_string(str(v)) for v in value) + "]"
+        return "[" + ", ".join(map(_part, value)) + "]"
     body = str(value)
     if "\n" not in body:
         return _string(body)
     if "'''" not in body and not body.endswith("'") and all(c in "\t\n" or c.isprintable() for c in body):
         return f"'''\n{body}'''"
     return '"""\n' + "\n".join(_string(line)[1:-1] for line in body.split("\n")) + '"""'
+
+
+def _part(value: object) -> str:
+    """An element of a list, on one line."""
+    if isinstance(value, str):
+        return _string(value)
+    return _table(value) if is_dataclass(value) else literal(value)
+
+
+def _table(value: object) -> str:
+    """A dataclass as an inline table, without the keys that have their defaults."""
+    own = [(f.name, getattr(value, f.name)) for f in fields(value) if getattr(value, f.name) != f.default]  # type: ignore[arg-type]  # a dataclass
+    return "{ " + ", ".join(f"{name} = {literal(part)}" for name, part in own) + " }"
 
 
 def _string(body: str) -> str:

@@ -6,13 +6,18 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 
 from calque.experiment.keys import SECTIONS, Key
 from calque.experiment.rules import Fields
+from calque.experiment.texts import table_problems, text_of
 from calque.experiment.toml import KeyEntry, literal
 from calque.ground.diagnostics import Diagnostic, Fix, Place, Span, nearest
 
 _PATHS = {
     *("data.train", "data.valid", "data.valid_more", "data.test", "data.codes"),
-    *("model.file", "model.plugins", "model.parent"),
+    *("data.stream", "model.file", "model.plugins", "model.parent"),
 }
+_TEXTS = "data.train"
+"""Two paths, or tables that name them."""
+_STREAM = "data.stream"
+"""A path, or `-` for standard input."""
 _MODULES = "model.plugins"
 """A list of paths and of module names; a module name does not end in `.py`."""
 _NAMED = "model.file"
@@ -61,8 +66,16 @@ def value_faults(key: Key, entry: KeyEntry) -> list[Diagnostic]:
     """The faults of the value of an entry: X106 (type), X107 (choice), X108 (bounds), X110 (characters)."""
     name = f"{entry.section}.{entry.key}"
     problems = _number_problems if key.kind in (int, float) else _text_problems
+    if name == _TEXTS and isinstance(entry.value, list) and any(isinstance(part, dict) for part in entry.value):
+        found = table_problems(entry.value, _kind)
+    else:
+        found = problems(key, entry.value)
+    # Within a table only its place is known.
     return [
-        _with_fix(code, entry.value_at, {"key": name, **fields}, literal) for code, fields in problems(key, entry.value)
+        _with_fix(code, entry.value_at, {"key": name, **fields}, literal)
+        if code != "X218"
+        else Diagnostic(code, entry.value_at, fields)
+        for code, fields in found
     ]
 
 
@@ -80,8 +93,14 @@ def _text_problems(key: Key, value: object) -> Iterator[tuple[str, Fields]]:
         # No file can have such a name, and no file can hold such text.
         elif bad := next((c for c in part if c == "\0" or "\ud800" <= c <= "\udfff"), None):
             yield "X110", {"found": f"U+{ord(bad):04X}"}
-    if key.choices and value not in key.choices:
-        yield "X107", {"choices": key.choices, "found": value, "nearest": nearest(str(value), key.choices)}
+    yield from _choice_problems(key, value)
+
+
+def _choice_problems(key: Key, value: object) -> Iterator[tuple[str, Fields]]:
+    for part in value if isinstance(value, list) else [value]:
+        if key.choices and isinstance(part, str) and part not in key.choices:
+            meant = nearest(part, key.choices) if isinstance(value, str) else None
+            yield "X107", {"choices": key.choices, "found": part, "nearest": meant}
 
 
 def _number_problems(key: Key, value: object) -> Iterator[tuple[str, Fields]]:
@@ -107,6 +126,8 @@ def setting(key: Key, entry: KeyEntry) -> object:
     if key.kind is float and isinstance(value, int):
         return float(value)
     name = f"{entry.section}.{entry.key}"
+    if name == _TEXTS and isinstance(value, list) and any(isinstance(part, dict) for part in value):
+        return tuple(text_of(part, lambda written: _path(name, written, entry.folder)) for part in value)
     if isinstance(value, list):
         return tuple(_path(name, part, entry.folder) if name in _PATHS else part for part in value)
     return _path(name, str(value), entry.folder) if name in _PATHS else value
@@ -115,6 +136,8 @@ def setting(key: Key, entry: KeyEntry) -> object:
 def _path(name: str, written: str, folder: str) -> str:
     path = os.path.normpath(os.path.join(folder, written)) if written else ""
     if name == _MODULES and not path.endswith(".py"):
+        return written
+    if name == _STREAM and written == "-":
         return written
     if name == _NAMED and not written.endswith(".adl") and not os.path.exists(path):
         return written

@@ -71,7 +71,7 @@ class TrainingCorpus:
             return self.settings
         folder, here = (root / self.folder).absolute(), self.settings
         train, valid, test = (
-            tuple(str(folder / file) for file in side) for side in (here.train, here.valid, here.test)
+            tuple(str(folder / file) for file in side) for side in (here.train_files, here.valid, here.test)
         )
         codes = str(folder / here.codes) if here.codes else ""
         missing = [path for path in (*train, *valid, *test, codes) if path and not Path(path).is_file()]
@@ -89,7 +89,8 @@ class TrainingCorpus:
         """Reads all text of a corpus of the user's. Raises what is wrong with it: lines that are not text, or not as many on both
         sides."""
         faults: list[Diagnostic] = []
-        for source, target in (self.settings.train, self.settings.valid, self.settings.test) if self.file else ():
+        texts = [(text.source, text.target) for text in self.settings.texts]
+        for source, target in (*texts, self.settings.valid, self.settings.test) if self.file else ():
             try:
                 check_corpus(Path(source), Path(target))
             except CalqueError as fault:
@@ -222,7 +223,7 @@ _RULES: Mapping[str, Sequence[tuple[str, Callable[[object], bool]]]] = {
 def _absent(data: DataSettings, text: Text, entries: Sequence[KeyEntry]) -> Iterator[Diagnostic]:
     places: Mapping[str, Span | Place] = {str(e.key): e.value_at for e in entries if e.section == "data"}
     for key in ("train", "valid", "test", "codes"):
-        value = getattr(data, key)
+        value = data.train_files if key == "train" else getattr(data, key)
         for path in [value] if isinstance(value, str) else value:
             if path and not Path(path).is_file():
                 yield Diagnostic("X855", places.get(key, Place(text.name)), {"key": f"data.{key}", "found": path})

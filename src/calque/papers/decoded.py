@@ -187,10 +187,10 @@ def _learned(folder: OutputFolder, name: str, what: str, source: Cut, target: Cu
         (folder.out / LOCKS).mkdir(parents=True, exist_ok=True)
     with only(folder.out / LOCKS / name, folder.tell):  # what another process learns meanwhile is there then
         if not path.is_file():
-            train = folder.sample.data.train
+            texts = folder.sample.data.texts
             folder.tell(f"learning {what} from the training text")
-            sources = [source(line) for line in Lines(Path(train[0]))]
-            targets = [target(line) for line in Lines(Path(train[1]))]
+            sources = [source(line) for text in texts for line in Lines(Path(text.source))]
+            targets = [target(line) for text in texts for line in Lines(Path(text.target))]
             links = [grow_diag_final_and(*both) for both in zip(*align_text(sources, targets), strict=True)]
             write_lines(path, rows(count_links(sources, targets, links)))
     return path

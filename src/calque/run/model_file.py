@@ -11,8 +11,8 @@ from torch import Tensor, nn
 from calque.adl.check import check
 from calque.adl.compatibility import kept
 from calque.data.codecs import Codec
-from calque.data.corpus import checksum
 from calque.data.subwords import load_codecs
+from calque.data.sums import checksum
 from calque.experiment import Experiment, digest, load
 from calque.experiment.toml import EXPERIMENT
 from calque.ground.diagnostics import CalqueError, Diagnostic, Place, Text, error

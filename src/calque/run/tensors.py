@@ -11,7 +11,8 @@ from safetensors import SafetensorError
 from safetensors.torch import load_file, save_file
 from torch import Tensor
 
-from calque.data.corpus import checksum, seal
+from calque.data.corpus import seal
+from calque.data.sums import checksum
 from calque.ground.diagnostics import Place, error
 from calque.ground.files import staged, sync_folder, write_whole
 

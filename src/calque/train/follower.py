@@ -6,6 +6,7 @@ from typing import Any
 
 import torch
 
+from calque.data.corpus import Pairs
 from calque.experiment import Experiment
 from calque.model import Model, Shape
 from calque.train.call import TrainingTask
@@ -36,8 +37,12 @@ def follow(ranks: Ranks, open_task: OpenTask) -> None:
             model, updater = _model(task)
             updater.load(state)
             ranks.begin()
+            window: Pairs | None = None
             while (received := ranks.receive())[0] != "end":
-                _carry_out(received[0], received[1:], task, model, updater)
+                if received[0] == "window":
+                    window = received[1]
+                else:
+                    _carry_out(received[0], received[1:], task, model, updater, window)
 
 
 def _model(task: TrainingTask) -> tuple[Model, Updater]:
@@ -49,11 +54,13 @@ def _model(task: TrainingTask) -> tuple[Model, Updater]:
     return model, Updater(model, settings, settings.precision)
 
 
-def _carry_out(step: str, details: Sequence[Any], task: TrainingTask, model: Model, updater: Updater) -> None:
+def _carry_out(
+    step: str, details: Sequence[Any], task: TrainingTask, model: Model, updater: Updater, window: Pairs | None
+) -> None:
     ranks = task.call.ranks
     if step == "update":
         group, number, lr = details
-        shared_update(task, model, updater, group, number, lr)
+        shared_update(task, model, updater, group, number, lr, pairs=window)
     elif step == "perplexity":
         split_perplexity(model, task, details[0], ranks)
     elif step == "translate":

@@ -18,10 +18,11 @@ from calque.run.folder import LOG, sole_training, write_definition
 from calque.run.tensors import writing
 from calque.train.call import TrainingCall, TrainingTask
 from calque.train.checkpoint import Checkpoints
+from calque.train.feed import Feed, feed_of
 from calque.train.finish import FinishedTraining, finish
 from calque.train.initialise import initialise
 from calque.train.log import Log, Translated, Watcher
-from calque.train.order import Group, layout, updates
+from calque.train.order import Group
 from calque.train.parent import begin_from
 from calque.train.phases import PhaseHistory
 from calque.train.precision import conditions, pick_device, probe_precision, processor
@@ -96,7 +97,8 @@ def _open(task: TrainingTask, signals: Signals) -> "_Loop":
     state = TrainingState(model, experiment.train, checkpoints, names, parent)
     if stored is not None:
         state.resume(*stored)
-    state.standing.lay_out(layout(experiment.train))
+    feed = feed_of(replace(task, experiment=experiment))
+    state.standing.lay_out(feed.layout)
     checkpoints.open(state.standing.update)
     if (figures := about.get("checkpoint")) is not None:
         state.save_checkpoint(figures)  # a kill after the state was saved may have prevented it
@@ -108,7 +110,7 @@ def _open(task: TrainingTask, signals: Signals) -> "_Loop":
     with writing(folder):
         log = Log(folder / LOG, experiment.train.tensorboard, state.standing.update if stored else -1)
         history.write(log, news, requested.train, call.tell, {**conditions(device), **origin})
-    return _Loop(replace(task, experiment=experiment), requested.train, state, history, log, signals)
+    return _Loop(replace(task, experiment=experiment), requested.train, state, history, log, signals, feed)
 
 
 def _with_precision(experiment: Experiment, state: Mapping[str, Any], device: torch.device) -> Experiment:
@@ -140,7 +142,9 @@ class _Loop:
         history: PhaseHistory,
         log: Log,
         signals: Signals,
+        feed: Feed,
     ):
+        self.feed = feed
         self.task, self.limits, self.state, self.history, self.log = task, limits, state, history, log
         self.settings, self.standing, self.signals = task.experiment.train, state.standing, signals
         self.ranks = task.call.ranks
@@ -158,6 +162,11 @@ class _Loop:
             if self.signals.received is not None:
                 return self._stop(self.signals.received)
             if (limit := self._limit()) is not None:
+                break
+            if not self._ready():
+                continue
+            if self.feed.ended:
+                limit = "stream"
                 break
             self._update()
         if self.task.call.plan is not None and not limit:  # the next part of a repetition follows
@@ -198,21 +207,29 @@ class _Loop:
         }
         return next((key for key, hit in reached.items() if hit), None)
 
+    def _ready(self) -> bool:
+        """Whether the next update is planned; not where a signal came before."""
+        try:
+            self._plan()
+        except Interrupted:
+            return False
+        return True
+
     def _plan(self) -> None:
-        """Plans the updates of the current epoch, unless that is done."""
+        """Plans the updates of the current epoch, unless that is done or there is none. Raises `Interrupted` after a signal."""
         standing = self.standing
-        while self.planned != standing.epoch or not self.groups:
-            pairs = self.task.prepared.split("train")
-            self.groups = updates(pairs, standing.epoch, standing.layout, standing.earlier)
-            self.planned = standing.epoch
-            if not self.groups:  # every pair has been used, in earlier layouts
+        while (self.planned != standing.epoch or not self.groups) and not self.feed.ended:
+            with self.ranks.busy():
+                groups = self.feed.updates(standing, self.signals.yielding)
+            self.groups, self.planned = groups, standing.epoch
+            if not groups and not self.feed.ended:  # every pair has been used, in earlier layouts
                 self._end_epoch()
 
     def _end(self) -> float:
         """The update at which the run's own budget will be spent, as far as its counters show."""
         self._plan()
         now = self.standing
-        return horizon(self.settings, now.update, now.epochs(len(self.groups)), now.seconds)
+        return horizon(self.settings, now.update, now.epochs(max(1, len(self.groups))), now.seconds)
 
     def _rate(self) -> float:
         """The rate of the next update. It follows the run's own limits: a limit of one call does not bend the schedule."""
@@ -229,7 +246,8 @@ class _Loop:
         self.ranks.send("update", group, standing.update, lr)
         yielding = self.signals.yielding if self.ranks.alone else contextlib.nullcontext
         try:
-            sums = shared_update(self.task, state.model, state.updater, group, standing.update, lr, yielding)
+            details = group, standing.update, lr, yielding, self.feed.pairs
+            sums = shared_update(self.task, state.model, state.updater, *details)
         except Interrupted:
             state.updater.forget()
             return

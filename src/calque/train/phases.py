@@ -16,7 +16,7 @@ from typing import Any
 from calque.experiment import Experiment, TrainSettings, check, differences, digest, load, to_toml
 from calque.experiment import write as write_experiment
 from calque.experiment.toml import literal
-from calque.ground.diagnostics import Place, error
+from calque.ground.diagnostics import CalqueError, Diagnostic, Place, error
 from calque.ground.files import sync_folder, write_whole
 from calque.run.folder import EXPERIMENT, PHASES
 from calque.run.tensors import writing
@@ -27,10 +27,12 @@ FIXED = ("model.initialisation", "model.initial_scale", "model.joint_projections
 """Keys that decide how weights begin: they cannot change afterwards."""
 _ELSEWHERE = {
     *("data.train", "data.valid", "data.valid_more", "data.test", "data.codes", "data.vocabulary"),
-    *("model.file", "model.text", "model.dialect", "model.plugins", "model.parent"),
+    *("data.stream", "model.file", "model.text", "model.dialect", "model.plugins", "model.parent"),
 }
 """Keys that may differ between calls although nothing changed: the architecture, the corpus and the parent of a run are compared
 by what they hold, not by their paths."""
+_WEIGHTS = "data.train: weights"
+"""What changes where the weights of several texts do."""
 
 
 @dataclass(frozen=True)
@@ -63,6 +65,8 @@ def phases_of(run: Path) -> list[Phase]:
 def changes(before: Experiment, after: Experiment) -> dict[str, tuple[Any, Any]]:
     """The keys of [data], [model] and [train] with another value: what makes a new phase."""
     changed = differences(before, after)
+    if before.data.weights != after.data.weights:
+        changed[_WEIGHTS] = before.data.weights, after.data.weights
     return {k: v for k, v in changed.items() if k not in _ELSEWHERE and not k.startswith("decode.")}
 
 
@@ -100,8 +104,16 @@ class PhaseHistory:
             asked, train=replace(asked.train, **recorded), model=replace(asked.model, parent=before.model.parent)
         )
         for key, (expected, given) in changes(before, now).items():
-            if key in FIXED:
-                raise error("K201", Place(str(self.run)), what=f"`{key}`", expected=expected, found=given)
+            if key in FIXED or (key == "data.stream_window" and before.data.stream):
+                raise error("K201", Place(str(self.run)), what=f"`{key}`", expected=expected, found=given, run=self.run)
+        if bool(before.data.stream) != bool(now.data.stream):
+            fields = {
+                "what": "`data.stream`",
+                "expected": before.data.stream,
+                "found": now.data.stream,
+                "run": self.run,
+            }
+            raise CalqueError(Diagnostic("K201", Place(str(self.run)), fields))
         check(now, Place(str(self.run)))
         return now
 

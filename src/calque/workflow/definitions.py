@@ -84,7 +84,7 @@ def _nearest(path: Path) -> str | None:
 def missing_files(experiment: Experiment) -> list[Diagnostic]:
     """D101 for every missing file of the corpus."""
     data = experiment.data
-    files = dict.fromkeys((*data.train, *data.valid, *data.valid_more, *data.test, data.codes))
+    files = dict.fromkeys((*data.train_files, *data.valid, *data.valid_more, *data.test, data.codes))
     return [
         Diagnostic("D101", Place(file), {"reason": "no such file or directory"})
         for file in files

@@ -125,7 +125,7 @@ def _corpus(
 
     Raises K201 before it replaces a compiled corpus.
     """
-    digest = corpus_digest(data, Path(), given)
+    digest = corpus_digest(data, Path(), given, folder / CORPUS)
     if own or digest is None:
         try:
             held = compiled_before(data, folder / CORPUS, Path(), own)
@@ -154,7 +154,7 @@ def prepare_corpus(
     given = None
     if parent and data.vocabulary == "parent":
         data, given = codecs_of(data, Path(parent))
-    if (digest := corpus_digest(data, Path(), given)) is not None:
+    if (digest := corpus_digest(data, Path(), given, folder / CORPUS)) is not None:
         refuse_another(folder, _corpus_held(folder), {"corpus": digest})
     return prepare(data, folder / CORPUS, Path(), tell, given)
 

@@ -1,0 +1,82 @@
+"""Text files as bytes: plain, gzip, bzip2, xz or zstandard, unpacked as they are read. The first bytes decide, not the name."""
+
+import bz2
+import gzip
+import importlib
+import io
+import lzma
+import zlib
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any, BinaryIO, cast
+
+from calque.ground.diagnostics import error
+
+BUFFER = 1 << 18
+"""Unpacked bytes from which lines are cut."""
+DAMAGE = (EOFError, gzip.BadGzipFile, zlib.error, lzma.LZMAError)
+"""What the libraries raise for damaged files; bzip2 raises an OSError without a number."""
+
+
+class _Zstandard(io.RawIOBase):
+    """The text of an open zstandard file, of one frame or several. Raises EOFError where the file was cut short."""
+
+    def __init__(self, file: BinaryIO):
+        try:
+            self._library: Any = importlib.import_module("zstandard")
+        except ImportError:
+            raise error("X301", package="zstandard", extra="zst") from None
+        self._file, self._frame, self._rest, self._text = file, None, b"", b""
+
+    def readable(self) -> bool:
+        return True
+
+    def readinto(self, into: Any) -> int:
+        while not self._text and self._unpack():
+            pass
+        count = min(len(into), len(self._text))
+        into[:count], self._text = self._text[:count], self._text[count:]
+        return count
+
+    def _unpack(self) -> bool:
+        """Unpacks more of the file; False at its end."""
+        packed = self._rest or self._file.read(BUFFER // 4)
+        self._rest = b""
+        if not packed:
+            if self._frame is not None:
+                raise EOFError("compressed file ended before the end of its last frame")
+            return False
+        if self._frame is None:
+            self._frame = self._library.ZstdDecompressor().decompressobj()
+        frame = cast(Any, self._frame)
+        try:
+            self._text = frame.decompress(packed)
+        except self._library.ZstdError as fault:
+            raise EOFError(str(fault)) from None
+        if frame.eof:
+            self._rest, self._frame = frame.unused_data, None
+        return True
+
+
+_KINDS: dict[bytes, tuple[str, Callable[[BinaryIO], Any]]] = {
+    b"\x1f\x8b": ("gzip", lambda file: gzip.GzipFile(fileobj=file)),
+    b"BZh": ("bzip2", bz2.BZ2File),
+    b"\xfd7zXZ\0": ("xz", lzma.LZMAFile),
+    b"\x28\xb5\x2f\xfd": ("zstandard", _Zstandard),
+}
+
+
+def unpacked(file: io.BufferedReader) -> tuple[str, BinaryIO]:
+    """The kind of an open file, empty for a plain one, and its text. Raises X301 where the library for it is missing."""
+    head = file.peek(8)[:8]
+    for start, (kind, unpack) in _KINDS.items():
+        if head.startswith(start):
+            return kind, cast(BinaryIO, io.BufferedReader(unpack(cast(BinaryIO, file)), BUFFER))
+    return "", cast(BinaryIO, file)
+
+
+def kind_of(path: Path) -> str:
+    """The kind of a file, empty for a plain one. Raises OSError."""
+    with open(path, "rb") as file:
+        head = file.read(8)
+    return next((kind for start, (kind, _) in _KINDS.items() if head.startswith(start)), "")

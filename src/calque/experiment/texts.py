@@ -1,0 +1,66 @@
+"""The tables of `data.train`: several training texts, each with a weight."""
+
+import math
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import fields
+
+from calque.experiment.rules import Fields
+from calque.experiment.training_text import TrainingText
+from calque.ground.diagnostics import nearest
+
+HEAVIEST = 1e6
+_KEYS = tuple(field.name for field in fields(TrainingText))
+
+
+def table_problems(tables: list[object], kind: Callable[[object], str]) -> Iterator[tuple[str, Fields]]:
+    """Code and fields of each fault: X106 (type), X108 (weight), X218 (unknown key), X219 (no source or target)."""
+    for number, table in enumerate(tables, 1):
+        if not isinstance(table, dict):
+            yield "X106", {"expected": "tables alone in the list", "found": kind(table)}
+            continue
+        for key, value in table.items():
+            yield from _problems(f"data.train {number}", str(key), value, kind)
+        for key in ("source", "target"):
+            if key not in table:
+                yield "X219", {"number": number, "missing": key}
+
+
+def _problems(text: str, key: str, value: object, kind: Callable[[object], str]) -> Iterator[tuple[str, Fields]]:
+    rules = {"weight": _weight, "valid": _pair}
+    if key not in _KEYS:
+        yield "X218", {"found": key, "nearest": nearest(key, _KEYS)}
+    elif (problem := rules.get(key, _string)(value)) is not None:
+        code, expected = problem
+        found = value if code == "X108" else kind(value)
+        yield code, {"key": f"{text}: {key}", "expected": expected, "bounds": expected, "found": found}
+
+
+def _weight(value: object) -> tuple[str, str] | None:
+    if isinstance(value, bool) or not isinstance(value, int | float):
+        return "X106", "a number"
+    within = math.isfinite(value) and 0 < value <= HEAVIEST
+    return None if within else ("X108", f"a number above 0, at most {HEAVIEST:,.0f}")
+
+
+def _pair(value: object) -> tuple[str, str] | None:
+    files = value if isinstance(value, list) else []
+    return None if len(files) == 2 and not any(map(_string, files)) else ("X106", "two files, source and target")
+
+
+def _string(value: object) -> tuple[str, str] | None:
+    if not isinstance(value, str) or not value:
+        return "X106", "a string that is not empty"
+    # No file can have such a name.
+    return ("X106", "a string without NUL") if any(c == "\0" or "\ud800" <= c <= "\udfff" for c in value) else None
+
+
+def text_of(table: Mapping[str, object], path: Callable[[str], str]) -> TrainingText:
+    """The training text of a table without faults; `path` makes paths absolute."""
+    valid = table.get("valid", ())
+    return TrainingText(
+        path(str(table["source"])),
+        path(str(table["target"])),
+        float(str(table.get("weight", 1.0))),
+        tuple(path(str(file)) for file in valid) if isinstance(valid, list) else (),
+        str(table.get("name", "")),
+    )
