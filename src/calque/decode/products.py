@@ -176,6 +176,10 @@ class Native(Product):
     def forward(self, x: Float[Tensor, "... D"]) -> Float[Tensor, "... E"]:
         return self.kernels.product(x, self._packed, self.bias)
 
+    def forward_relu(self, x: Float[Tensor, "... D"]) -> Float[Tensor, "... E"]:
+        """max(0, W x + b)."""
+        return self.kernels.product(x, self._packed, self.bias, relu=True)
+
     def best(self, x: Float[Tensor, "R D"], n: int, first: int, end: int, reward: float, total: bool) -> Best:
         """The n best of the output, see `Kernels.best`."""
         return self.kernels.best(x, self._packed, self.bias, n, first, end, reward, total)

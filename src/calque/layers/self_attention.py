@@ -101,10 +101,12 @@ class SelfAttention(Layer):
         rows, n, _ = x.shape
         chunk = ctx.now
         q, k, v = self._project(x)
-        after = cast("KeysValues", state).write(k, v, chunk)
+        before = cast("KeysValues", state)
         if ctx.record is None and (kernels := chunk.kernels(x)) is not None:
-            contexts = kernels.attend(q[:, 0], *after, chunk.visible, 1 / self.scale, chunk.history.origin)
-            return cast("Tensor", self.out(contexts[:, None])), after
+            new = k[:, 0], v[:, 0]
+            contexts = kernels.attend(q[:, 0], *before, chunk.visible, 1 / self.scale, new, chunk.history.origin)
+            return cast("Tensor", self.out(contexts[:, None])), before
+        after = before.write(k, v, chunk)
         # The hypotheses of a sentence are queries of one memory, each of which looks at its own past alone.
         queries = split(q.reshape(rows // chunk.beams, chunk.beams * n, -1), self.heads)
         keys, values = after.visible(chunk)

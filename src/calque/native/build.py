@@ -30,6 +30,7 @@ INSTRUCTIONS: dict[str, tuple[tuple[str, ...], tuple[str, ...]]] = {
         ("-march=x86-64-v4", "-mavx512vnni", "-mavx512bf16"),
     ),
     "avx512-vnni": ((*_AVX512, "avx512_vnni"), ("-march=x86-64-v4", "-mavx512vnni")),
+    "avx512": (_AVX512, ("-march=x86-64-v4",)),
     "avx2": (("avx2", "fma", "f16c", "bmi2"), ("-march=x86-64-v3",)),
 }
 """Sets of instructions, the fastest first: the processor's flags that each needs, and the compiler's options."""

@@ -134,6 +134,13 @@ inline Floats exp_of(Floats x) {
     return (Floats)((Ints)p + (__builtin_convertvector(n, Ints) << 23));
 }
 
+// Products of bytes without tiles take the input as numbers from 0 to 255: moved up by 128.
+#if !defined(__AMX_INT8__) && defined(__AVX512F__)
+constexpr bool MOVED = true;
+#else
+constexpr bool MOVED = false;
+#endif
+
 // ---------------------------------------------------------------------------------------------------------------------
 // Rows of the input, laid out in tiles: [rows / 16][width / tile][16][64 bytes], zeros where there is nothing.
 
@@ -185,6 +192,8 @@ Rows<int8_t> quantised(const T* x, int64_t count, int64_t width) {
                 Bytes b = __builtin_convertvector(__builtin_convertvector(v, Ints), Bytes);
                 std::memcpy(line + part * STRIP, &b, STRIP);
             }
+            if (MOVED)
+                for (auto& x : line) x = int8_t(x ^ 0x80);
             std::memcpy(line_of(rows, i, tile), line, TILE_BYTES);
         }
     }
@@ -278,51 +287,75 @@ inline void sums_of(const Rows<Item>& rows, int64_t block, int blocks, const cha
 #else
 struct Tiles {};
 
-inline Ints times(Ints sum, const int8_t* a, const int8_t* w) {  // four terms of each of 16 columns
-    uint32_t four;
-    std::memcpy(&four, a, 4);
+// The sums of a strip: 16 numbers of 32 bits.
+#ifdef __AVX512F__
+constexpr int AT_ONCE = 8;  // rows
+struct Sums {
+    __m512i v = _mm512_setzero_si512();
+    void add(__m512i a, const int8_t* w) {  // four terms of each; the input is moved up by 128
 #ifdef __AVX512VNNI__
-    // The input moved up by 128, which the caller takes away again.
-    __m512i up = _mm512_set1_epi32(four ^ 0x80808080u);
-    return (Ints)_mm512_dpbusd_epi32((__m512i)sum, up, _mm512_loadu_si512(w));
+        v = _mm512_dpbusd_epi32(v, a, _mm512_loadu_si512(w));
 #else
-    __m256i in = _mm256_cvtepi8_epi16(_mm_set1_epi32(four));
-    Ints result;
-    for (int part = 0; part < 4; part++) {
-        __m256i pairs = _mm256_madd_epi16(in, _mm256_cvtepi8_epi16(_mm_loadu_si128((const __m128i*)(w + part * 16))));
-        __m128i lo = _mm256_castsi256_si128(pairs), hi = _mm256_extracti128_si256(pairs, 1);
-        __m128i four_sums = _mm_hadd_epi32(lo, hi);
-        std::memcpy((char*)&result + part * 16, &four_sums, 16);
+        __m512i b = _mm512_loadu_si512(w), low = _mm512_set1_epi32(0x00ff00ff);
+        __m512i even = _mm512_srai_epi16(_mm512_slli_epi16(b, 8), 8), odd = _mm512_srai_epi16(b, 8);
+        v = _mm512_add_epi32(v, _mm512_madd_epi16(_mm512_and_si512(a, low), even));
+        v = _mm512_add_epi32(v, _mm512_madd_epi16(_mm512_srli_epi16(a, 8), odd));
+#endif
     }
-    return sum + result;
-#endif
-}
-
-inline Floats times(Floats sum, const Half* a, const Half* w) {  // two terms of each of 16 columns
-    uint32_t two;
-    std::memcpy(&two, a, 4);
+    void add(__m512i a, const Half* w) {  // two terms of each
+        __m512 sum = _mm512_castsi512_ps(v);
+        __m512i b = _mm512_loadu_si512(w);
 #ifdef __AVX512BF16__
-    return (Floats)_mm512_dpbf16_ps((__m512)sum, (__m512bh)_mm512_set1_epi32(two), (__m512bh)_mm512_loadu_si512(w));
+        sum = _mm512_dpbf16_ps(sum, (__m512bh)a, (__m512bh)b);
 #else
-    Ints pairs;
-    std::memcpy(&pairs, w, sizeof pairs);
-    Half first{uint16_t(two)}, second{uint16_t(two >> 16)};
-    sum += (Floats)(pairs << 16) * one(&first);
-    return sum + (Floats)(pairs & int32_t(0xffff0000)) * one(&second);
+        const __m512i high = _mm512_set1_epi32(int32_t(0xffff0000));
+        sum = _mm512_fmadd_ps((__m512)_mm512_slli_epi32(a, 16), (__m512)_mm512_slli_epi32(b, 16), sum);
+        sum = _mm512_fmadd_ps((__m512)_mm512_and_si512(a, high), (__m512)_mm512_and_si512(b, high), sum);
 #endif
-}
+        v = _mm512_castps_si512(sum);
+    }
+};
+inline __m512i spread(const char* terms) { return _mm512_set1_epi32(*(const int32_t*)terms); }
+#else
+constexpr int AT_ONCE = 2;
+struct Sums {
+    __m256i v[2] = {_mm256_setzero_si256(), _mm256_setzero_si256()};
+    void add(__m256i a, const int8_t* w) {
+        // Neither side has -128, so that two terms fit 16 bits.
+        for (int half = 0; half < 2; half++) {
+            __m256i b = _mm256_sign_epi8(_mm256_loadu_si256((const __m256i*)w + half), a);
+            __m256i two = _mm256_maddubs_epi16(_mm256_abs_epi8(a), b);
+            v[half] = _mm256_add_epi32(v[half], _mm256_madd_epi16(two, _mm256_set1_epi16(1)));
+        }
+    }
+    void add(__m256i a, const Half* w) {
+        const __m256i high = _mm256_set1_epi32(int32_t(0xffff0000));
+        for (int half = 0; half < 2; half++) {
+            __m256i b = _mm256_loadu_si256((const __m256i*)w + half);
+            __m256 sum = _mm256_castsi256_ps(v[half]);
+            sum = _mm256_fmadd_ps((__m256)_mm256_slli_epi32(a, 16), (__m256)_mm256_slli_epi32(b, 16), sum);
+            sum = _mm256_fmadd_ps((__m256)_mm256_and_si256(a, high), (__m256)_mm256_and_si256(b, high), sum);
+            v[half] = _mm256_castps_si256(sum);
+        }
+    }
+};
+inline __m256i spread(const char* terms) { return _mm256_set1_epi32(*(const int32_t*)terms); }
+#endif
 
-template <int R, class Item, class Sum, class Vector>
+template <int R, class Item, class Sum>
 inline void few_sums(const Rows<Item>& rows, int64_t row, const char* w, const char* w2, Sum* sums) {
-    Vector acc[R][2] = {};
+    Sums acc[R][2];
     for (int64_t t = 0; t < rows.tiles; t++) {
         const char* a = line_of(rows, row, t);
-        for (int k = 0; k < 16; k++)
+        for (int k = 0; k < TILE_BYTES; k += 4) {
+            const Item *one = (const Item*)(w + t * TILE + k * 16), *two = (const Item*)(w2 + t * TILE + k * 16);
+#pragma GCC unroll 8
             for (int r = 0; r < R; r++) {
-                const Item* terms = (const Item*)(a + r * TILE_BYTES + k * 4);
-                acc[r][0] = times(acc[r][0], terms, (const Item*)(w + t * TILE + k * 64));
-                acc[r][1] = times(acc[r][1], terms, (const Item*)(w2 + t * TILE + k * 64));
+                const auto terms = spread(a + r * TILE_BYTES + k);
+                acc[r][0].add(terms, one);
+                acc[r][1].add(terms, two);
             }
+        }
     }
     for (int r = 0; r < R; r++) {
         std::memcpy(sums + (row % 16 + r) * STRIP, &acc[r][0], 64);
@@ -332,21 +365,14 @@ inline void few_sums(const Rows<Item>& rows, int64_t row, const char* w, const c
 
 template <class Item, class Sum>
 inline void sums_of(const Rows<Item>& rows, int64_t block, int blocks, const char* w, int64_t next, int strips, Sum* sums) {
-    typedef std::conditional_t<sizeof(Item) == 1, Ints, Floats> Vector;
     const char* w2 = w + (strips > 1 ? next : 0);
     for (int b = 0; b < blocks; b++) {
         int64_t row = (block + b) * 16, last = std::min(row + 16, rows.count);
         Sum* here = sums + b * 16 * STRIP;
-        for (; row + 4 <= last; row += 4) few_sums<4, Item, Sum, Vector>(rows, row, w, w2, here);
-        for (; row < last; row++) few_sums<1, Item, Sum, Vector>(rows, row, w, w2, here);
+        for (; row + AT_ONCE <= last; row += AT_ONCE) few_sums<AT_ONCE>(rows, row, w, w2, here);
+        for (; row < last; row++) few_sums<1>(rows, row, w, w2, here);
     }
 }
-#endif
-
-#if !defined(__AMX_INT8__) && defined(__AVX512VNNI__)
-constexpr bool MOVED = true;
-#else
-constexpr bool MOVED = false;
 #endif
 
 // Weights: for each strip its tiles; in int8 then the scales and, if the input is moved up, 128 times the sums of its rows.
@@ -525,8 +551,21 @@ struct Attention {
     int64_t rows, per, heads, width, value_width, visible, q_next;
     int64_t key_sentence, key_head, value_sentence, value_head;  // numbers from one to the next
     int64_t beams, origin_next;  // origin [sentence][beams][origin_next]: whose slot holds each position
+    int64_t new_next;  // of `new_keys` and `new_values`, from row to row
     float scale;
 };
+
+// The last visible position of a row, which is its own, written where it belongs.
+template <class T>
+void write_row(const Attention& a, int64_t row, T* keys, T* values, const T* new_keys, const T* new_values) {
+    const int64_t sentence = row / a.per, slot = (a.visible - 1) * a.beams + row % a.per;
+    for (int64_t h = 0; h < a.heads; h++) {
+        std::memcpy(keys + sentence * a.key_sentence + h * a.key_head + slot * a.width,
+                    new_keys + row * a.new_next + h * a.width, size_t(a.width) * sizeof(T));
+        std::memcpy(values + sentence * a.value_sentence + h * a.value_head + slot * a.value_width,
+                    new_values + row * a.new_next + h * a.value_width, size_t(a.value_width) * sizeof(T));
+    }
+}
 
 template <class T>
 void attend_row(const Attention& a, int64_t row, const T* q, const T* keys, const T* values, const int16_t* origin,
@@ -597,13 +636,36 @@ void attend_row(const Attention& a, int64_t row, const T* q, const T* keys, cons
 }
 
 template <class T>
-void attend(const Attention& a, const T* q, const T* keys, const T* values, const int16_t* origin, const uint8_t* blocked,
-            T* out, int threads) {
+void attend(const Attention& a, const T* q, T* keys, T* values, const T* new_keys, const T* new_values,
+            const int16_t* origin, const uint8_t* blocked, T* out, int threads) {
 #pragma omp parallel for num_threads(threads) schedule(static) if (threads > 1)
     for (int part = 0; part < threads; part++) {
         std::vector<float> space;
-        for (int64_t row = a.rows * part / threads; row < a.rows * (part + 1) / threads; row++)
+        for (int64_t row = a.rows * part / threads; row < a.rows * (part + 1) / threads; row++) {
+            if (new_keys) write_row(a, row, keys, values, new_keys, new_values);
             attend_row(a, row, q, keys, values, origin, blocked, out, space);
+        }
+    }
+}
+
+template <class T>
+void norm(const T* x, int64_t rows, int64_t width, const T* gain, const T* shift, float epsilon, T* out, int threads) {
+#pragma omp parallel for num_threads(threads) schedule(static) if (threads > 1)
+    for (int64_t row = 0; row < rows; row++) {
+        const T* in = x + row * width;
+        Floats sum{}, squares{};
+        for (int64_t d = 0; d < width; d += STRIP) sum += load_some(in + d, int(width - d));
+        const float mean = sum_of(sum) / width;
+        for (int64_t d = 0; d < width; d += STRIP) {
+            Floats apart = load_some(in + d, int(width - d), mean) - mean;
+            squares += apart * apart;
+        }
+        const float scale = 1.0f / std::sqrt(sum_of(squares) / width + epsilon);
+        for (int64_t d = 0; d < width; d += STRIP) {
+            const int n = int(width - d);
+            Floats y = (load_some(in + d, n) - mean) * scale;
+            store_some(out + row * width + d, y * load_some(gain + d, n) + load_some(shift + d, n), n);
+        }
     }
 }
 
@@ -663,11 +725,16 @@ void calque_best(const void* x, int type, int64_t rows, const char* packed, int 
     if (item == 2 && type == 2) BEST(Half, Half);
 }
 
-void calque_attend(const Attention* a, int type, const void* q, const void* keys, const void* values,
-                   const int16_t* origin, const uint8_t* blocked, void* out, int threads) {
-    if (type == 4)
-        attend(*a, (const float*)q, (const float*)keys, (const float*)values, origin, blocked, (float*)out, threads);
-    else
-        attend(*a, (const Half*)q, (const Half*)keys, (const Half*)values, origin, blocked, (Half*)out, threads);
+void calque_attend(const Attention* a, int type, const void* q, void* keys, void* values, const void* new_keys,
+                   const void* new_values, const int16_t* origin, const uint8_t* blocked, void* out, int threads) {
+#define ATTEND(T) \
+    attend(*a, (const T*)q, (T*)keys, (T*)values, (const T*)new_keys, (const T*)new_values, origin, blocked, (T*)out, threads)
+    type == 4 ? ATTEND(float) : ATTEND(Half);
+}
+
+void calque_norm(const void* x, int type, int64_t rows, int64_t width, const void* gain, const void* shift, float epsilon,
+                 void* y, int threads) {
+#define NORM(T) norm((const T*)x, rows, width, (const T*)gain, (const T*)shift, epsilon, (T*)y, threads)
+    type == 4 ? NORM(float) : NORM(Half);
 }
 }

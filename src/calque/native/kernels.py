@@ -24,6 +24,7 @@ class _Attention(ctypes.Structure):
         *((name, c_int64) for name in ("key_sentence", "key_head", "value_sentence", "value_head")),
         ("beams", c_int64),
         ("origin_next", c_int64),
+        ("new_next", c_int64),
         ("scale", c_float),
     )
 
@@ -72,8 +73,10 @@ class Kernels:
         self._product.argtypes = (*weight, c_int, c_void_p, c_int)
         search = (c_int, c_int64, c_int64, c_float, c_int)
         self._best.argtypes = (*weight, *search, c_void_p, c_void_p, c_void_p, c_void_p, c_int)
-        self._attend.argtypes = (c_void_p, c_int, *(c_void_p,) * 6, c_int)
-        for function in (self._pack, self._product, self._best, self._attend):
+        self._attend.argtypes = (c_void_p, c_int, *(c_void_p,) * 8, c_int)
+        self._norm = loaded.calque_norm
+        self._norm.argtypes = (c_void_p, c_int, c_int64, c_int64, c_void_p, c_void_p, c_float, c_void_p, c_int)
+        for function in (self._norm, self._pack, self._product, self._best, self._attend):
             function.restype = None
 
     def pack(self, weight: Float[Tensor, "E D"], int8: bool) -> PackedWeight:
@@ -143,13 +146,14 @@ class Kernels:
         values: Float[Tensor, "S H C B V"],
         visible: int,
         scale: float,
+        new: tuple[Float[Tensor, "R HK"], Float[Tensor, "R HV"]] | None = None,
         origin: Int[Tensor, "S B C"] | None = None,
         blocked: Bool[Tensor, "S C"] | None = None,
     ) -> Float[Tensor, "R HV"]:
-        """softmax(q k) v over the first `visible` positions, one query a row.
+        """softmax(scale q k) v over the first `visible` positions, one query a row.
 
-        Position t of a row lies in slot `origin`, else in slot 0; those in `blocked` have no weight. Keys and values have
-        contiguous heads.
+        Position t of a row lies in slot `origin`, else in slot 0; those in `blocked` have no weight. `new`: the key and the value
+        of each row's last visible position, which are written into its own slot first.
         """
         sentences, heads, _, beams, width = keys.shape
         rows, value_width = len(q), values.shape[4]
@@ -158,13 +162,29 @@ class Kernels:
         arguments = _Attention(
             *(rows, rows // sentences, heads, width, value_width, visible, q.stride(0)),
             *(keys.stride(0), keys.stride(1), values.stride(0), values.stride(1)),
-            *(beams, 0 if origin is None else origin.shape[2], scale),
+            *(beams, 0 if origin is None else origin.shape[2], 0 if new is None else new[0].stride(0), scale),
         )
+        new_keys, new_values = new or (None, None)
         self._attend(
             *(ctypes.addressof(arguments), _TYPES[q.dtype], q.data_ptr(), keys.data_ptr(), values.data_ptr()),
+            *(_address(new_keys), _address(new_values)),
             *(_address(origin), _address(hidden), out.data_ptr(), torch.get_num_threads()),
         )
         return out
+
+
+    def norm(
+        self, x: Float[Tensor, "... D"], gain: Float[Tensor, " D"], shift: Float[Tensor, " D"], epsilon: float
+    ) -> Float[Tensor, "... D"]:
+        """gain (x - mean) / sqrt(var + epsilon) + shift over the width; sums are float32."""
+        x = x.contiguous()
+        y = torch.empty_like(x)
+        width = x.shape[-1]
+        self._norm(
+            *(x.data_ptr(), _TYPES[x.dtype], x.numel() // width, width, gain.data_ptr(), shift.data_ptr(), epsilon),
+            *(y.data_ptr(), torch.get_num_threads()),
+        )
+        return y
 
 
 @functools.cache
