@@ -14,7 +14,7 @@ from calque.native.kernels import kernels
 M = TypeVar("M", bound=nn.Module)
 
 TYPES = {"float32": torch.float32, "bfloat16": torch.bfloat16, "int8": torch.float32}
-"""The type of activations and states, by precision."""
+"""The type of activations and states, by precision; of int8 with kernels of Calque's own, bfloat16."""
 FEW = 16
 """Products with fewer outputs stay as they are: packing gains nothing."""
 
@@ -23,13 +23,14 @@ def prepare_for_decoding(module: M, precision: str = "float32") -> M:
     """`module` itself, changed to decode fast; it can no longer be trained or saved.
 
     float32, bfloat16  weights, activations and states in that type; parts that need float32 keep it
-    int8               weights in int8 with a scale for each row of the output; activations are quantised row by row
+    int8               weights in int8 with a scale for each row of the output; activations are quantised row by row. Between
+                       products they are bfloat16 where Calque's own kernels run, float32 where torch's do
 
     Layers fuse their products (`Layer.fuse`); on a processor, weights are laid out once in the order in which its products read
     them. Raises X416 where the machine has no int8 products.
     """
     on_processor = next(module.parameters()).device.type == "cpu"
-    product = _product(precision) if on_processor else None
+    product = product_for(precision) if on_processor else None
     module.requires_grad_(False)
     module.to(torch.bfloat16 if product is NativeInt8 else TYPES[precision])
     if precision == "int8" and product is None:
@@ -42,7 +43,7 @@ def prepare_for_decoding(module: M, precision: str = "float32") -> M:
     return module.eval()
 
 
-def _product(precision: str) -> type[Product] | None:
+def product_for(precision: str) -> type[Product] | None:
     """The fastest product that this processor has; None where torch's own has to do."""
     if precision != "float32" and kernels() is not None:
         return NativeInt8 if precision == "int8" else NativeBfloat16

@@ -133,7 +133,6 @@ class Models:
         each = [_without(logits.to(self.like.dtype), forbidden, beams) for logits in each]
         return each[0] if len(each) == 1 else _combined(each, self.combine)
 
-
     def best(self, hidden: Hidden, state: State, first: int, wanted: Wanted) -> Best | None:
         output = self._outputs[0]
         forbidden = cast("ForbiddenWords", cast("States", state).parts[-1]).mask

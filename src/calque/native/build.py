@@ -52,7 +52,7 @@ def library() -> tuple[ctypes.CDLL, str] | None:
 
 def available() -> list[str]:
     """The sets of instructions that this processor has, the fastest first; none where there is no compiler."""
-    if compiler() is None or torch.version.cuda is not None and not _flags():
+    if compiler() is None:
         return []
     return [name for name, (needs, _) in INSTRUCTIONS.items() if _flags().issuperset(needs)]
 

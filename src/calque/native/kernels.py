@@ -127,9 +127,7 @@ class Kernels:
         """The n best of W x + b from word `first` on, where the logit of `end` counts as less by `reward`."""
         x = x.contiguous()
         rows = len(x)
-        best = Best(
-            torch.empty(rows, n), torch.empty(rows, n, dtype=torch.int64), torch.empty(rows), torch.empty(rows)
-        )
+        best = Best(torch.empty(rows, n), torch.empty(rows, n, dtype=torch.int64), torch.empty(rows), torch.empty(rows))
         data, item, scale, sums = weight.addresses
         self._best(
             *(x.data_ptr(), _TYPES[x.dtype], rows, data, item, scale, sums, _address(bias), weight.out, weight.width),
@@ -171,7 +169,6 @@ class Kernels:
             *(_address(origin), _address(hidden), out.data_ptr(), torch.get_num_threads()),
         )
         return out
-
 
     def norm(
         self, x: Float[Tensor, "... D"], gain: Float[Tensor, " D"], shift: Float[Tensor, " D"], epsilon: float
