@@ -159,12 +159,17 @@ def test_norm(native: Kernels, dtype: torch.dtype, width: int) -> None:
 @pytest.fixture
 def forgotten() -> Iterator[None]:
     """What was found out about compiler and kernels is found out again, inside and afterwards."""
-    caches = (build.library, build.compiler, kernels.kernels)
+    caches = (build.library, build.compiler, kernels._loaded)
     for cache in caches:
         cache.cache_clear()
     yield
     for cache in caches:
         cache.cache_clear()
+
+
+def test_there_are_none_inside_without_kernels() -> None:
+    with kernels.without_kernels():
+        assert kernels.kernels() is None
 
 
 @pytest.mark.usefixtures("forgotten")

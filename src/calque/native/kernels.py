@@ -1,7 +1,10 @@
 """The kernels as functions of tensors. Each is the same function as torch's operators, which stand beside it where it is used."""
 
+import contextlib
 import ctypes
 import functools
+from collections.abc import Iterator
+from contextvars import ContextVar
 from ctypes import c_float, c_int, c_int64, c_void_p
 from typing import NamedTuple
 
@@ -184,9 +187,26 @@ class Kernels:
         return y
 
 
-@functools.cache
+_OFF: ContextVar[bool] = ContextVar("off", default=False)
+
+
+@contextlib.contextmanager
+def without_kernels() -> Iterator[None]:
+    """Inside, torch computes everything."""
+    token = _OFF.set(True)
+    try:
+        yield
+    finally:
+        _OFF.reset(token)
+
+
 def kernels() -> Kernels | None:
     """The kernels for this processor; None where there are none."""
+    return None if _OFF.get() else _loaded()
+
+
+@functools.cache
+def _loaded() -> Kernels | None:
     loaded = library()
     return None if loaded is None else Kernels(*loaded)
 
