@@ -132,6 +132,14 @@ def test_attention(native: Kernels, dtype: torch.dtype, width: int, beams: int) 
     )
 
 
+def test_heads_of_queries_share_keys(native: Kernels) -> None:
+    keys, values = torch.randn(2, 3, 2, 9, 1, 16)
+    q = torch.randn(3, 6 * 16)
+    got = native.attend(q, keys, values, 9, 0.25)
+    each = [x.repeat_interleave(3, 1).contiguous() for x in (keys, values)]
+    assert torch.equal(got, native.attend(q, *each, 9, 0.25))
+
+
 def test_attention_looks_past_padding(native: Kernels) -> None:
     keys, values = torch.randn(2, 2, 1, 18, 1, 16)
     blocked = torch.zeros(2, 18, dtype=torch.bool)

@@ -94,6 +94,15 @@ class Chunk:
         return kernels_for(x) if self.n == 1 and self.blocked is None else None
 
     @functools.cached_property
+    def distance(self) -> Int[Tensor, "#S 1 q V"]:
+        """The position of each of the `visible` keys minus that of each input."""
+        keys = torch.arange(self.visible, device=self.history.positions.device)
+        if self.history.at is None:
+            return (keys - self.positions[:, :, None]).view(-1, 1, self.beams * self.n, self.visible)
+        queries = torch.arange(self.history.at, self.history.at + self.n, device=keys.device).repeat(self.beams)
+        return (keys - queries[:, None])[None, None]
+
+    @functools.cached_property
     def _origin(self) -> Int[Tensor, "S 1 q V 1"] | None:
         if self.history.origin is None:
             return None

@@ -551,7 +551,8 @@ struct Attention {
     int64_t rows, per, heads, width, value_width, visible, q_next;
     int64_t key_sentence, key_head, value_sentence, value_head;  // numbers from one to the next
     int64_t beams, origin_next;  // origin [sentence][beams][origin_next]: whose slot holds each position
-    int64_t new_next;  // of `new_keys` and `new_values`, from row to row
+    int64_t new_key_next, new_value_next;  // numbers from row to row
+    int64_t group;                         // heads of queries that share one of keys and values
     float scale;
 };
 
@@ -559,11 +560,11 @@ struct Attention {
 template <class T>
 void write_row(const Attention& a, int64_t row, T* keys, T* values, const T* new_keys, const T* new_values) {
     const int64_t sentence = row / a.per, slot = (a.visible - 1) * a.beams + row % a.per;
-    for (int64_t h = 0; h < a.heads; h++) {
+    for (int64_t h = 0; h < a.heads / a.group; h++) {
         std::memcpy(keys + sentence * a.key_sentence + h * a.key_head + slot * a.width,
-                    new_keys + row * a.new_next + h * a.width, size_t(a.width) * sizeof(T));
+                    new_keys + row * a.new_key_next + h * a.width, size_t(a.width) * sizeof(T));
         std::memcpy(values + sentence * a.value_sentence + h * a.value_head + slot * a.value_width,
-                    new_values + row * a.new_next + h * a.value_width, size_t(a.value_width) * sizeof(T));
+                    new_values + row * a.new_value_next + h * a.value_width, size_t(a.value_width) * sizeof(T));
     }
 }
 
@@ -576,11 +577,11 @@ void attend_row(const Attention& a, int64_t row, const T* q, const T* keys, cons
     space.resize(visible + a.width + a.value_width + 4 * STRIP);
     float *score = space.data(), *query = score + visible + STRIP, *context = query + a.width + STRIP;
     for (int64_t h = 0; h < a.heads; h++) {
-        const T* k = keys + sentence * a.key_sentence + h * a.key_head;
-        const T* v = values + sentence * a.value_sentence + h * a.value_head;
+        const T* k = keys + sentence * a.key_sentence + h / a.group * a.key_head;
+        const T* v = values + sentence * a.value_sentence + h / a.group * a.value_head;
         for (int64_t d = 0; d < a.width; d += STRIP)
             store(query + d, load_some(q + row * a.q_next + h * a.width + d, int(a.width - d)) * a.scale);
-        for (int64_t b = 0; b < visible * a.beams * a.width * int64_t(sizeof(T)); b += TILE_BYTES) {  // of the next head
+        for (int64_t b = 0; h % a.group == 0 && b < visible * a.beams * a.width * int64_t(sizeof(T)); b += TILE_BYTES) {  // of the next head
             _mm_prefetch((const char*)(k + a.key_head) + b, _MM_HINT_T0);
             _mm_prefetch((const char*)(v + a.value_head) + b, _MM_HINT_T0);
         }

@@ -27,7 +27,9 @@ class _Attention(ctypes.Structure):
         *((name, c_int64) for name in ("key_sentence", "key_head", "value_sentence", "value_head")),
         ("beams", c_int64),
         ("origin_next", c_int64),
-        ("new_next", c_int64),
+        ("new_key_next", c_int64),
+        ("new_value_next", c_int64),
+        ("group", c_int64),
         ("scale", c_float),
     )
 
@@ -143,8 +145,8 @@ class Kernels:
     def attend(
         self,
         q: Float[Tensor, "R HK"],
-        keys: Float[Tensor, "S H C B K"],
-        values: Float[Tensor, "S H C B V"],
+        keys: Float[Tensor, "S G C B K"],
+        values: Float[Tensor, "S G C B V"],
         visible: int,
         scale: float,
         new: tuple[Float[Tensor, "R HK"], Float[Tensor, "R HV"]] | None = None,
@@ -154,16 +156,18 @@ class Kernels:
         """softmax(scale q k) v over the first `visible` positions, one query a row.
 
         Position t of a row lies in slot `origin`, else in slot 0; those in `blocked` have no weight. `new`: the key and the value
-        of each row's last visible position, which are written into its own slot first.
+        of each row's last visible position, which are written into its own slot first. H heads of queries may share G of keys.
         """
-        sentences, heads, _, beams, width = keys.shape
-        rows, value_width = len(q), values.shape[4]
+        sentences, shared, _, beams, width = keys.shape
+        rows, heads, value_width = len(q), q.shape[1] // width, values.shape[4]
         out = q.new_empty(rows, heads * value_width)
         hidden = None if blocked is None else blocked.contiguous()
         arguments = _Attention(
             *(rows, rows // sentences, heads, width, value_width, visible, q.stride(0)),
             *(keys.stride(0), keys.stride(1), values.stride(0), values.stride(1)),
-            *(beams, 0 if origin is None else origin.shape[2], 0 if new is None else new[0].stride(0), scale),
+            *(beams, 0 if origin is None else origin.shape[2]),
+            *((0, 0) if new is None else (new[0].stride(0), new[1].stride(0))),
+            *(heads // shared, scale),
         )
         new_keys, new_values = new or (None, None)
         self._attend(
