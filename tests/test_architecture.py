@@ -21,6 +21,7 @@ ORDER = (
     "adl",
     "experiment",
     "data",
+    "native",
     "layers",
     "model",
     "zoo",
@@ -40,7 +41,7 @@ ORDER = (
     "papers",
     "cli",
 )
-MOST_ENTRIES = 26
+MOST_ENTRIES = 27
 """At the top of the package, `py.typed`, `__init__` and `__main__` included."""
 MOST_ARROWS = 160
 LONGEST_FILE, MEDIAN_FILE = 350, 120
@@ -53,8 +54,8 @@ SHARED = {
 }
 # The files of the package that hold no layer but put layers together or find them.
 ASSEMBLY = {"build", "registry", "chain", "__init__"}
-# What the language offers to layers: how arguments are declared, and the values that both exchange; to `build`, the checked tree.
-FOR_LAYERS = {"calque.adl.signature", "calque.adl.declaration"}
+# What layers take from other rooms: how the language lets them declare arguments, the values that both exchange, kernels.
+FOR_LAYERS = {"calque.adl.signature", "calque.adl.declaration", "calque.native.kernels"}
 
 
 def room(file: Path) -> str:

@@ -11,7 +11,7 @@ from torch import Tensor, nn
 import calque
 import rounding
 from calque import zoo
-from calque.decode import products
+from calque.decode import prepare, products
 from calque.decode.prepare import prepare_for_decoding
 from calque.decode.products import Int8, Packed, Plain, Product, packing_works, rows_of, rows_to_spare
 from calque.layers.contract import Layer
@@ -266,6 +266,7 @@ def test_the_errors_allowed_have_no_room_for_fewer_bits(name: str, monkeypatch: 
     assert error(few_steps(rounded(3)), exact) > allowed(model, "bfloat16")
     if packing_works(torch.int8):
         monkeypatch.setattr(products, "LEVELS", 7)
+        monkeypatch.setattr(prepare, "kernels", lambda: None)
         coarse = prepare_for_decoding(copy.deepcopy(model), "int8")
         assert error(few_steps(coarse), exact) > allowed(model, "int8")
 

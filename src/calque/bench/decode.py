@@ -29,6 +29,7 @@ from calque.ground.diagnostics import Place, error
 from calque.layers.state import State
 from calque.ledger.entry import conditions
 from calque.model import Model, Shape
+from calque.native.kernels import kernels
 from calque.run.model_file import load_model
 from calque.train.initialise import initialise
 from calque.workflow.plugins import registry_of_run
@@ -198,6 +199,7 @@ def _conditions(case: DecodeCase, plan: DecodePlan, batches: Sequence[tuple[Tens
     return {
         **conditions(plan.precision),
         "device": case.model.device.type,
+        "kernels": None if (own := kernels()) is None else own.instructions,
         "architecture": case.model.checked.hash,
         "parameters": sum(p.numel() for p in case.model.parameters()),
         "vocabulary": case.model.shape.target_size,

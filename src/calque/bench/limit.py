@@ -14,6 +14,7 @@ from torch.utils.flop_counter import FlopCounterMode
 from calque.bench.machine import BYTES, ProductShape, bandwidth, fastest
 from calque.bench.observe import OperatorObserver
 from calque.model import Model
+from calque.native.kernels import without_kernels
 
 _BUDGET = 0.08
 """Seconds for the measurement of one shape by one kernel."""
@@ -76,7 +77,8 @@ def work_of(run: Callable[[], object]) -> CountedWork:
             for product, n in _recurrent(x, w, u, name.endswith("backward")):
                 products[product] += n
 
-    with FlopCounterMode(display=False) as counter, OperatorObserver(observe):
+    # Kernels compute the same products, where nothing counts them.
+    with without_kernels(), FlopCounterMode(display=False) as counter, OperatorObserver(observe):
         run()
     by_operator = counter.get_flop_counts().get("Global", {})
     others = sum(n for operator, n in by_operator.items() if str(operator).rpartition(".")[2] not in _FACTORS)

@@ -14,6 +14,7 @@ from torch.nn import functional as F
 
 from calque.bench.clock import best, digits, waiter
 from calque.ground.table import aligned
+from calque.native.kernels import kernels
 
 ROWS = (1, 16, 64, 320)
 WEIGHTS = ((512, 512), (512, 2048), (512, 32000))
@@ -51,15 +52,28 @@ def _int8(x: Tensor, weights: list[Tensor]) -> list[Callable[[], Tensor]]:
     return [functools.partial(ops.qlinear_pointwise, x, 1.0, 128, w, *rest) for w in packed]
 
 
+def _native(int8: bool) -> Kernel:
+    def make(x: Tensor, weights: list[Tensor]) -> list[Callable[[], Tensor]]:
+        own = kernels()
+        if own is None or x.device.type != "cpu":
+            raise NotImplementedError
+        x = x.to(torch.bfloat16)
+        return [functools.partial(own.product, x, own.pack(w, int8), None) for w in weights]
+
+    return make
+
+
 KERNELS: dict[str, tuple[str, Kernel]] = {
     "float32": ("float32", _plain(torch.float32)),
     "float32 packed": ("float32", _packed(torch.float32)),
     "bfloat16": ("bfloat16", _plain(torch.bfloat16)),
     "bfloat16 packed": ("bfloat16", _packed(torch.bfloat16)),
+    "bfloat16 own": ("bfloat16", _native(int8=False)),
     "int8": ("int8", _int8),
+    "int8 own": ("int8", _native(int8=True)),
 }
-"""Ways to take a product -> the precision of its weights, and the maker of calls. Packed and int8 ones exist on some processors
-only."""
+"""Ways to take a product -> the precision of its weights, and the maker of calls. Packed, int8 and Calque's own ones exist
+on some processors only."""
 BYTES = {"float32": 4, "bfloat16": 2, "int8": 1}
 """Of a weight, by precision."""
 

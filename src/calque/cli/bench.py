@@ -192,13 +192,11 @@ def _start_crew(name: str, vocabulary: int, plan: "DecodePlan", stack: ExitStack
 
 def _check_plan(plan: "DecodePlan", given: "DecodeCase", peers: Sequence[str]) -> None:
     """Raises a usage error where options exclude each other."""
-    import torch
-
-    from calque.decode.products import packing_works
+    from calque.decode.prepare import product_for
 
     on_processor = given.model.device.type == "cpu"
-    if plan.precision == "int8" and not (on_processor and packing_works(torch.int8)):
-        raise click.UsageError("int8 products need a processor and a torch with oneDNN")
+    if plan.precision == "int8" and not (on_processor and product_for("int8")):
+        raise click.UsageError("int8 products need a processor, and a compiler for kernels or a torch with oneDNN")
     if peers and given.loaded and not plan.lengths:
         raise click.UsageError("systems of --against have random weights, which need a --length")
     alone = [name for name in peers if not name.startswith("ctranslate2")]

@@ -6,7 +6,8 @@ from torch import Tensor
 
 from calque.data.vocabulary import EOS
 from calque.decode.best_words import best_words, first_of_best
-from calque.decode.rule import FinishedHypotheses, Looked, SearchRule, SearchSettings, SearchStart, score_of
+from calque.decode.rule import FinishedHypotheses, Looked, SearchRule, SearchSettings, SearchStart, Wanted, score_of
+from calque.native.kernels import Best
 
 
 class Beam(SearchRule):
@@ -18,6 +19,7 @@ class Beam(SearchRule):
 
     def __init__(self, settings: SearchSettings, begin: SearchStart):
         self.settings, self.prefix, self.normalised = settings, begin.prefix, begin.normalised
+        self.wanted = None if begin.normalised else Wanted(2 * settings.beam, settings.word_penalty, total=True)
         self.limit, like = begin.limit, begin.like
         shape = (len(begin.limit), settings.beam)
         self.live = like.new_full(shape, -torch.inf)
@@ -27,6 +29,13 @@ class Beam(SearchRule):
             like.new_full(shape, -torch.inf), like.new_full(shape, -torch.inf), empty, empty
         )
         self.done = torch.zeros(len(begin.limit), dtype=torch.bool, device=like.device)
+
+    def choose(self, best: Best, closing: Tensor | None) -> Looked:
+        values, words = best.logits - best.total[:, None], best.words
+        if closing is not None:
+            end = best.end - self.settings.word_penalty - best.total
+            values, words = _only_end(values, words, end, closing.repeat_interleave(self.settings.beam))
+        return values, words
 
     def look(self, logits: Tensor, t: int, first: int, closing: Tensor | None, of: slice) -> Looked:
         logp = logits if self.normalised else logits.log_softmax(1)

@@ -5,7 +5,8 @@ from torch import Tensor
 
 from calque.data.vocabulary import EOS
 from calque.decode.best_words import best_word
-from calque.decode.rule import FinishedHypotheses, Looked, SearchRule, SearchSettings, SearchStart, score_of
+from calque.decode.rule import FinishedHypotheses, Looked, SearchRule, SearchSettings, SearchStart, Wanted, score_of
+from calque.native.kernels import Best
 
 
 class Greedy(SearchRule):
@@ -14,11 +15,20 @@ class Greedy(SearchRule):
     def __init__(self, settings: SearchSettings, begin: SearchStart):
         self.settings, self.prefix, self.normalised = settings, begin.prefix, begin.normalised
         sentences, device = len(begin.limit), begin.like.device
+        self.wanted = None if begin.normalised else Wanted(1, settings.word_penalty, settings.scores)
         self.logp = begin.like.new_zeros(sentences) if begin.logp is None else begin.logp
         if not settings.scores:
             self.logp = torch.full_like(self.logp, torch.nan)
         self.end = torch.zeros(sentences, dtype=torch.int64, device=device)
         self.done = torch.zeros(sentences, dtype=torch.bool, device=device)
+
+    def choose(self, best: Best, closing: Tensor | None) -> Looked:
+        words = best.words[:, 0]
+        if closing is not None:
+            words = words.masked_fill(closing, EOS)
+        if not self.settings.scores:
+            return (words,)
+        return words, torch.where(words == EOS, best.end, best.logits[:, 0]) - best.total
 
     def look(self, logits: Tensor, t: int, first: int, closing: Tensor | None, of: slice) -> Looked:
         if reward := self.settings.word_penalty:  # every word has it except the end symbol

@@ -5,15 +5,16 @@ from typing import TypeVar
 import torch
 from torch import nn
 
-from calque.decode.products import Int8, Packed, packing_works
+from calque.decode.products import Int8, NativeBfloat16, NativeInt8, Packed, Product, packing_works
 from calque.ground.diagnostics import error
 from calque.layers.contract import Layer
 from calque.model import Model
+from calque.native.kernels import kernels
 
 M = TypeVar("M", bound=nn.Module)
 
 TYPES = {"float32": torch.float32, "bfloat16": torch.bfloat16, "int8": torch.float32}
-"""The type of activations and states, by precision."""
+"""The type of activations and states, by precision; of int8 with kernels of Calque's own, bfloat16."""
 FEW = 16
 """Products with fewer outputs stay as they are: packing gains nothing."""
 
@@ -22,25 +23,36 @@ def prepare_for_decoding(module: M, precision: str = "float32") -> M:
     """`module` itself, changed to decode fast; it can no longer be trained or saved.
 
     float32, bfloat16  weights, activations and states in that type; parts that need float32 keep it
-    int8               weights in int8 with a scale for each row of the output; activations are quantised row by row
+    int8               weights in int8 with a scale for each row of the output; activations are quantised row by row. Between
+                       products they are bfloat16 where Calque's own kernels run, float32 where torch's do
 
     Layers fuse their products (`Layer.fuse`); on a processor, weights are laid out once in the order in which its products read
     them. Raises X416 where the machine has no int8 products.
     """
-    module.to(TYPES[precision]).requires_grad_(False)
     on_processor = next(module.parameters()).device.type == "cpu"
-    quantised = precision == "int8"
-    if quantised and not (on_processor and packing_works(torch.int8)):
+    product = product_for(precision) if on_processor else None
+    module.requires_grad_(False)
+    module.to(torch.bfloat16 if product is NativeInt8 else TYPES[precision])
+    if precision == "int8" and product is None:
         raise error("X416", None, device="processor" if on_processor else "accelerator")
     for layer in module.modules():
         if isinstance(layer, Layer):
             layer.fuse(exact=precision == "float32")
-    if on_processor and (quantised or packing_works(TYPES[precision])):
-        _pack(module, Int8 if quantised else Packed)
+    if product is not None:
+        _pack(module, product)
     return module.eval()
 
 
-def _pack(module: nn.Module, product: type[Packed] | type[Int8]) -> None:
+def product_for(precision: str) -> type[Product] | None:
+    """The fastest product that this processor has; None where torch's own has to do."""
+    if precision != "float32" and kernels() is not None:
+        return NativeInt8 if precision == "int8" else NativeBfloat16
+    if not packing_works(torch.int8 if precision == "int8" else TYPES[precision]):
+        return None
+    return Int8 if precision == "int8" else Packed
+
+
+def _pack(module: nn.Module, product: type[Product]) -> None:
     for name, part in list(module.named_children()):
         if isinstance(part, nn.Linear) and part.out_features >= FEW:
             # Selections take rows of the output layer, whose plain weight with tying is the embedding anyway.

@@ -1,11 +1,14 @@
 """Matrix products for decoding: weights laid out once for the processor, in float32, bfloat16 or int8."""
 
 import functools
+from typing import ClassVar
 
 import torch
 from jaxtyping import Float, Int
 from torch import Tensor, nn
 from torch.nn import functional as F
+
+from calque.native.kernels import Best, Kernels, kernels
 
 LEVELS = 127
 """Steps of an int8 number on each side of zero."""
@@ -150,6 +153,48 @@ class Int8(Product):
 
     def _finish(self, y: Tensor, x: Tensor) -> Tensor:
         return (y if self.bias is None else y.add_(self.bias)).view(*x.shape[:-1], -1)
+
+
+class Native(Product):
+    """The product by a kernel of Calque's own: W x + b in sums of 32 bits, whatever the number of rows.
+
+    bfloat16  weights and inputs are rounded to bfloat16, sums are float32
+    int8      y_ij as `Int8` computes it, for every number of rows
+    """
+
+    int8: ClassVar[bool]
+
+    def __init__(self, weight: Float[Tensor, "E D"], bias: Float[Tensor, " E"] | None, keeps: bool = False):
+        super().__init__(weight, None if bias is None else bias.float(), keeps)
+        found = kernels()
+        if found is None:
+            raise RuntimeError("there are no kernels for this processor")
+        self.kernels: Kernels = found
+        # Not a buffer: it can neither be cast nor copied to another device.
+        self._packed = found.pack(weight.detach(), self.int8)
+
+    def forward(self, x: Float[Tensor, "... D"]) -> Float[Tensor, "... E"]:
+        return self.kernels.product(x, self._packed, self.bias)
+
+    def forward_relu(self, x: Float[Tensor, "... D"]) -> Float[Tensor, "... E"]:
+        """max(0, W x + b)."""
+        return self.kernels.product(x, self._packed, self.bias, relu=True)
+
+    def best(self, x: Float[Tensor, "R D"], n: int, first: int, end: int, reward: float, total: bool) -> Best:
+        """The n best of the output, see `Kernels.best`."""
+        return self.kernels.best(x, self._packed, self.bias, n, first, end, reward, total)
+
+
+class NativeBfloat16(Native):
+    """The product in bfloat16."""
+
+    int8 = False
+
+
+class NativeInt8(Native):
+    """The product in int8."""
+
+    int8 = True
 
 
 def rows_of(product: nn.Module, rows: Int[Tensor, " n"]) -> nn.Module:

@@ -8,6 +8,8 @@ from typing import NamedTuple, cast
 from jaxtyping import Bool, Float, Int
 from torch import Tensor
 
+from calque.native.kernels import Best
+
 
 @dataclass(frozen=True)
 class Sampling:
@@ -101,6 +103,16 @@ Looked = tuple[Tensor, ...]
 """The part of the logits of some rows that a rule needs; the first dimension of each tensor is that of rows."""
 
 
+class Wanted(NamedTuple):
+    """What a rule needs of each row: its n best words, where the end symbol counts as less by `reward`, and with `total` the
+    logarithm of the sum of the exponentials of all logits.
+    """
+
+    n: int
+    reward: float
+    total: bool
+
+
 class SearchRule(ABC):
     """Decides which hypotheses continue and which are finished. `done`: sentences that need no further step.
 
@@ -108,6 +120,12 @@ class SearchRule(ABC):
     """
 
     done: Bool[Tensor, " b"]
+    wanted: Wanted | None = None
+    """what `choose` needs; None: the rule needs all logits"""
+
+    def choose(self, best: Best, closing: Bool[Tensor, " b"] | None) -> Looked:
+        """What `look` returns, of the best words of all rows."""
+        raise NotImplementedError
 
     @abstractmethod
     def look(

@@ -8,10 +8,13 @@ import torch
 from jaxtyping import Bool, Float, Int
 from torch import Tensor
 
+from calque.data.vocabulary import EOS
 from calque.decode.encode import encode
-from calque.decode.products import rows_of
+from calque.decode.products import Native, rows_of
+from calque.decode.rule import Wanted
 from calque.layers.state import State, States, size
 from calque.model import Model
+from calque.native.kernels import Best
 
 COMBINE = ("probs", "logits", "logprobs")
 """How the models of an ensemble are combined; see `Models`."""
@@ -78,6 +81,10 @@ class Scorer(Protocol):
         """The logits of the sentences in `of`, from z [R, D]; at least float32; the caller may overwrite them."""
         ...
 
+    def best(self, hidden: Hidden, state: State, first: int, wanted: Wanted) -> Best | None:
+        """The best words of each row from place `first` on, from z [R, D]; None where that takes all logits."""
+        ...
+
 
 class Models:
     """The logits of M models, p_m their distributions over the candidates.
@@ -125,6 +132,13 @@ class Models:
         forbidden = None if forbidden is None else forbidden[of]
         each = [_without(logits.to(self.like.dtype), forbidden, beams) for logits in each]
         return each[0] if len(each) == 1 else _combined(each, self.combine)
+
+    def best(self, hidden: Hidden, state: State, first: int, wanted: Wanted) -> Best | None:
+        output = self._outputs[0]
+        forbidden = cast("ForbiddenWords", cast("States", state).parts[-1]).mask
+        if len(self._outputs) > 1 or forbidden is not None or not isinstance(output, Native):
+            return None
+        return output.best(hidden[0], wanted.n, first, EOS, wanted.reward, wanted.total)
 
 
 class ForbiddenWords(NamedTuple):

@@ -251,7 +251,9 @@ def _look(
     first: int,
     closing: Bool[Tensor, " b"] | None,
 ) -> Looked:
-    """The part of the logits that the rule needs, computed for some sentences at a time."""
+    """The part of the logits that the rule needs, computed for some sentences at a time, or without the rest of them."""
+    if rule.wanted is not None and (best := scorer.best(hidden, state, first, rule.wanted)) is not None:
+        return rule.choose(best, closing)
     sentences = len(hidden[0]) // beam
     some = max(1, LOGITS_BYTES[scorer.like.device.type] // (4 * beam * scorer.size))
     if some >= sentences:

@@ -2,8 +2,8 @@
 
 Importing torch takes a second; checking a definition takes milliseconds. A layer is one class in one file, so there is no second
 list of declarations to read instead. The layers' own modules are run again here, as separate copies, with a stand-in where they
-import torch: the class statements, `Args`, `infer` and `cost` come out as they are, and the methods that compute with tensors are
-never called. A test holds every declaration against the real class.
+import torch or kernels: the class statements, `Args`, `infer` and `cost` come out as they are, and the methods that compute with
+tensors are never called. A test holds every declaration against the real class.
 
 Layers from here cannot be built. What trains or decodes takes `calque.layers.registry`.
 """
@@ -20,7 +20,7 @@ from calque.adl.declaration import Library
 
 PACKAGE = "calque.layers."
 FOLDER = Path(__file__).parent
-ABSENT = ("torch", "jaxtyping")
+ABSENT = ("torch", "jaxtyping", "calque.native")
 
 
 class _Absent:
@@ -80,7 +80,7 @@ class _Loader:
         level: int = 0,
     ) -> "ModuleType | _Absent":
         """`__import__` of the copies."""
-        if name.partition(".")[0] in ABSENT:
+        if any(name == absent or name.startswith(f"{absent}.") for absent in ABSENT):
             return self.absent
         if name.startswith(PACKAGE) and fromlist:
             return self.load(name)

@@ -1,12 +1,12 @@
 from dataclasses import dataclass
-from typing import ClassVar
+from typing import ClassVar, cast
 
 import torch
 from jaxtyping import Float
 from torch import Tensor, nn
 
 from calque.adl.signature import Flag, Int, Point, Real, Setting, SourceDefault, Word, arg
-from calque.layers.contract import DECODER, Example, Fault, Parts, Site, SourceArg
+from calque.layers.contract import DECODER, Context, Example, Fault, Parts, Site, SourceArg
 from calque.layers.cost import HERE, Cost, Held, Products
 from calque.layers.dot import compare, head_scale, join, split
 from calque.layers.drop import drop
@@ -15,6 +15,7 @@ from calque.layers.local import Near, WindowArgs
 from calque.layers.projections import Projection, in_blocks, linear_of_all
 from calque.layers.source import SourceAttention, weigh, widths
 from calque.layers.state import Memory
+from calque.native.kernels import kernels_for
 
 
 @dataclass(frozen=True)
@@ -126,7 +127,7 @@ class DotSourceAttention(SourceAttention):
             columns, rows = torch.matmul(k[0], self._asked), torch.matmul(v[0], self._told)
             return columns.flatten(0, 1).t().contiguous()[None], rows.flatten(0, 1)[None]
         # Laid out once as the product with queries reads them; every step would copy them again.
-        return k.transpose(2, 3).contiguous(), v.contiguous()
+        return k.contiguous(), v.contiguous()
 
     def _project(self, keys: Tensor, values: Tensor) -> tuple[Tensor, Tensor]:
         if keys is values and isinstance(self.k, Projection) and isinstance(self.v, Projection) and in_blocks(keys):
@@ -139,10 +140,19 @@ class DotSourceAttention(SourceAttention):
             scores = torch.bmm(x, memory.keys).view(*x.shape[:2], self.heads, -1).transpose(1, 2)
             weights = weigh(scores, memory, near).to(memory.values.dtype)
             return torch.bmm(weights.transpose(1, 2).flatten(2), memory.values), weights
-        scores = compare(split(self.q(x), self.heads), memory.keys, self.scale)
+        scores = compare(split(self.q(x), self.heads), memory.keys.transpose(2, 3), self.scale)
         weights = weigh(scores, memory, near).to(memory.values.dtype)
         contexts = torch.matmul(drop(weights, self.dropout, self.training), memory.values)
         return self.out(join(contexts)), weights
+
+    def read(self, x: Float[Tensor, "R n D"], memory: Memory, ctx: Context) -> Tensor:
+        alone = x.shape[1] == 1 and ctx.record is None and self.local is None and memory.keys.dim() == 4
+        kernels = kernels_for(x) if alone and not self.training else None
+        if kernels is None:
+            return super().read(x, memory, ctx)
+        keys, values = memory.keys[:, :, :, None], memory.values[:, :, :, None]
+        contexts = kernels.attend(self.q(x)[:, 0], keys, values, keys.shape[2], 1 / self.scale, blocked=memory.blocked)
+        return cast("Tensor", self.out(contexts[:, None]))
 
     def fuse(self, exact: bool) -> None:
         """q_i . k_i = x . (W_q,i^T k_i), and W_o C = sum_i a_i (W_o,i v_i): of one short sentence alone, products with W_q and W_o

@@ -13,6 +13,7 @@ from jaxtyping import Bool, Float, Int
 from torch import Tensor
 
 from calque.layers.state import size
+from calque.native.kernels import Kernels, kernels_for
 
 
 class History(NamedTuple):
@@ -88,6 +89,10 @@ class Chunk:
         later = torch.arange(self.visible, device=self.positions.device) > self.positions[:, :, None]
         return later.view(-1, 1, self.beams * self.n, self.visible)
 
+    def kernels(self, x: Float[Tensor, "R n D"]) -> Kernels | None:
+        """The kernels for one step of attention, where they serve: one position a row, and none of the visible ones is blocked."""
+        return kernels_for(x) if self.n == 1 and self.blocked is None else None
+
     @functools.cached_property
     def distance(self) -> Int[Tensor, "#S 1 q V"]:
         """The position of each of the `visible` keys minus that of each input."""
@@ -152,38 +157,36 @@ class KeysValues(NamedTuple):
     """Append-only keys and values of self-attention, preallocated to a capacity, shared by the hypotheses of a sentence.
 
     A position stays where it was written, whoever continues it: `select` moves nothing, since `History` remembers whose slots
-    are a row's past. The last place takes what idle positions write. Keys are laid out as the product with queries reads
-    them.
+    are a row's past. The last place takes what idle positions write.
     """
 
-    keys: Float[Tensor, "S H D C K"]
+    keys: Float[Tensor, "S H C K D"]
     values: Float[Tensor, "S H C K E"]
 
     @staticmethod
     def new(batch: int, beams: int, heads: int, capacity: int, width: int, like: Tensor) -> "KeysValues":
         """Nothing yet, with room for `capacity` positions."""
         # Zeros, not garbage: a masked weight of 0 times a stale NaN would be NaN.
-        keys = like.new_zeros(batch // beams, heads, width, capacity + 1, beams)
-        return KeysValues(keys, like.new_zeros(batch // beams, heads, capacity + 1, beams, width))
+        shape = (batch // beams, heads, capacity + 1, beams, width)
+        return KeysValues(like.new_zeros(shape), like.new_zeros(shape))
 
     def write(self, keys: Float[Tensor, "B n D"], values: Float[Tensor, "B n E"], chunk: Chunk) -> "KeysValues":
         """The buffers with a chunk appended."""
-        sentences, heads, width, places, beams = self.keys.shape
+        sentences, heads, places, beams, width = self.keys.shape
         at, n = chunk.history.at, chunk.n
         if not torch.is_grad_enabled() and at is not None and chunk.mask is None:
-            apart = (sentences, beams, n, heads, width)
-            self.keys[:, :, :, at : at + n] = keys.view(apart).permute(0, 3, 4, 2, 1)
-            self.values[:, :, at : at + n] = values.view(apart).permute(0, 3, 2, 1, 4)
+            for buffer, new in zip(self, (keys, values), strict=True):
+                apart = new.view(sentences, beams, n, heads, width)
+                buffer[:, :, at : at + n] = apart.permute(0, 3, 2, 1, 4)
             return self
-        flat = chunk.place(heads * width, places * beams, 1)
-        kept = _put(self.keys, flat, keys.transpose(1, 2).flatten(0, 1))
         runs = chunk.place(heads, places * beams, width)[:, :, None] + torch.arange(width, device=keys.device)
-        rows = values.view(*values.shape[:2], heads, width).transpose(1, 2).flatten(0, 1)
-        return KeysValues(kept, _put(self.values, runs, rows))
+        rows = (new.view(*new.shape[:2], heads, width).transpose(1, 2).flatten(0, 1) for new in (keys, values))
+        return KeysValues(*(_put(buffer, runs, new) for buffer, new in zip(self, rows, strict=True)))
 
     def visible(self, chunk: Chunk) -> tuple[Float[Tensor, "S H D s"], Float[Tensor, "S H s E"]]:
         """Keys and values in the first `chunk.visible` positions of all hypotheses."""
-        return self.keys[:, :, :, : chunk.visible].flatten(3), self.values[:, :, : chunk.visible].flatten(2, 3)
+        keys, values = (buffer[:, :, : chunk.visible].flatten(2, 3) for buffer in self)
+        return keys.transpose(2, 3), values
 
     def select(self, rows: Tensor) -> "KeysValues":
         return self

@@ -8,6 +8,7 @@ from torch.nn import functional as F
 from calque.adl.signature import Real, arg
 from calque.layers.contract import Context, Example, Parts, Site, Stateless
 from calque.layers.cost import Cost, Products
+from calque.native.kernels import kernels_for
 
 
 class Norm(Stateless):
@@ -36,4 +37,6 @@ class Norm(Stateless):
         return Cost(2 * site.width, Products())
 
     def forward(self, x: Float[Tensor, "B T D"], ctx: Context) -> Float[Tensor, "B T D"]:
+        if (kernels := kernels_for(x)) is not None and self.gain.dtype == x.dtype:
+            return kernels.norm(x, self.gain, self.shift, self.eps)
         return F.layer_norm(x, x.shape[-1:], self.gain, self.shift, self.eps)

@@ -197,7 +197,13 @@ class SelfAttention(Layer):
         if self.seen is not None:
             seen, near = cast("Window", state).write(torch.cat([k, v], -1), ctx.mask)
             return self._near(q, seen, ctx), near
-        after = cast("KeysValues", state).write(k, v, chunk)
+        before = cast("KeysValues", state)
+        plain = self.relative is None and self.talk is None and ctx.record is None
+        if plain and (kernels := chunk.kernels(x)) is not None:
+            new = k[:, 0], v[:, 0]
+            contexts = kernels.attend(q[:, 0], *before, chunk.visible, 1 / self.scale, new, chunk.history.origin)
+            return cast("Tensor", self.out(contexts[:, None])), before
+        after = before.write(k, v, chunk)
         # The hypotheses of a sentence are queries of one memory, each of which looks at its own past alone.
         queries = self._scaled(split(q.reshape(rows // chunk.beams, chunk.beams * n, -1), self.heads))
         keys, values = after.visible(chunk)

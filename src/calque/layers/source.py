@@ -64,13 +64,13 @@ class SourceAttention(Layer):
         """The output at each position, and the weights; `near` is what a window leaves."""
 
     def forward(self, x: Float[Tensor, "B T D"], ctx: Context) -> Float[Tensor, "B T E"]:
-        return self._read(x, self._memory(ctx), ctx)
+        return self.read(x, self._memory(ctx), ctx)
 
     def init_state(self, batch: int, capacity: int, ctx: Context) -> State:
         return self._memory(ctx)
 
     def step(self, x: Float[Tensor, "B n D"], state: State, ctx: Context) -> tuple[Tensor, State]:
-        return self._read(x, cast("Memory", state), ctx), state
+        return self.read(x, cast("Memory", state), ctx), state
 
     def _memory(self, ctx: Context) -> Memory:
         read = {}
@@ -81,7 +81,8 @@ class SourceAttention(Layer):
         mask = ctx.sources[next(iter(self._keys_of.values()))].mask
         return Memory(*self.remember(keys, values), None if mask is None else ~mask)
 
-    def _read(self, x: Tensor, memory: Memory, ctx: Context) -> Tensor:
+    def read(self, x: Float[Tensor, "R n D"], memory: Memory, ctx: Context) -> Tensor:
+        """The output at each position of every row."""
         # The beams of a sentence become further queries of the one memory, instead of copies of it.
         batch, n, _ = x.shape
         folded = x.reshape(batch // ctx.beams, ctx.beams * n, -1)

@@ -1,0 +1,114 @@
+"""Compiles the kernels for the processor at hand, once, and loads them.
+
+The environment variable CALQUE_NATIVE names the instructions to compile for, or `off`. Without a compiler, or on a processor that
+has none of them, there are no kernels, and torch computes what they would.
+"""
+
+import ctypes
+import functools
+import hashlib
+import os
+import shutil
+import subprocess
+import tempfile
+from pathlib import Path
+
+import torch
+
+from calque.ground.files import write_whole
+
+SOURCE = Path(__file__).with_name("kernels.cpp")
+ALWAYS = ("-std=c++17", "-O3", "-fno-math-errno", "-ffp-contract=fast", "-fopenmp", "-fPIC", "-shared", "-w")
+_AVX512 = ("avx512f", "avx512bw", "avx512dq", "avx512vl")
+INSTRUCTIONS: dict[str, tuple[tuple[str, ...], tuple[str, ...]]] = {
+    "amx": (
+        (*_AVX512, "avx512_vnni", "avx512_bf16", "amx_tile", "amx_int8", "amx_bf16"),
+        ("-march=x86-64-v4", "-mavx512vnni", "-mavx512bf16", "-mamx-tile", "-mamx-int8", "-mamx-bf16"),
+    ),
+    "avx512-bf16": (
+        (*_AVX512, "avx512_vnni", "avx512_bf16"),
+        ("-march=x86-64-v4", "-mavx512vnni", "-mavx512bf16"),
+    ),
+    "avx512-vnni": ((*_AVX512, "avx512_vnni"), ("-march=x86-64-v4", "-mavx512vnni")),
+    "avx512": (_AVX512, ("-march=x86-64-v4",)),
+    "avx2": (("avx2", "fma", "f16c", "bmi2"), ("-march=x86-64-v3",)),
+}
+"""Sets of instructions, the fastest first: the processor's flags that each needs, and the compiler's options."""
+OFF = "off"
+SECONDS = 300
+
+
+@functools.cache
+def library() -> tuple[ctypes.CDLL, str] | None:
+    """The kernels for this processor and the name of their instructions; None where there are none."""
+    asked = os.environ.get("CALQUE_NATIVE", "")
+    for name in available():
+        if not asked or name == asked:
+            loaded = load(name)
+            if loaded is not None:
+                return loaded, name
+    return None
+
+
+def available() -> list[str]:
+    """The sets of instructions that this processor has, the fastest first; none where there is no compiler."""
+    if compiler() is None:
+        return []
+    return [name for name, (needs, _) in INSTRUCTIONS.items() if _flags().issuperset(needs)]
+
+
+@functools.cache
+def _flags() -> frozenset[str]:
+    """What the processor says that it can do, as Linux lists it; nothing on other systems."""
+    try:
+        lines = Path("/proc/cpuinfo").read_text(encoding="utf-8").splitlines()
+    except OSError:
+        return frozenset()
+    return next((frozenset(line.split(":", 1)[1].split()) for line in lines if line.startswith("flags")), frozenset())
+
+
+@functools.cache
+def compiler() -> str | None:
+    """The C++ compiler: $CXX, else g++ or clang++."""
+    named = os.environ.get("CXX")
+    return next((path for name in (named, "g++", "clang++") if name and (path := shutil.which(name))), None)
+
+
+def load(name: str) -> ctypes.CDLL | None:
+    """The kernels for a set of instructions, compiled where they are not yet; None where that fails."""
+    path = _folder() / f"kernels-{name}-{_key(name)}.so"
+    try:
+        if not path.exists():
+            _compile(name, path)
+        loaded = ctypes.CDLL(str(path))
+    except (OSError, subprocess.SubprocessError):
+        return None
+    # The system must allow a process to use the processor's tiles.
+    return loaded if loaded.calque_start() == 0 else None
+
+
+def _folder() -> Path:
+    """Where compiled kernels are kept."""
+    cache = os.environ.get("XDG_CACHE_HOME")
+    return (Path(cache) if cache else Path.home() / ".cache") / "calque" / "native"
+
+
+def _key(name: str) -> str:
+    options = " ".join([*ALWAYS, *INSTRUCTIONS[name][1], *_threads(), compiler() or ""])
+    return hashlib.sha256(SOURCE.read_bytes() + options.encode()).hexdigest()[:16]
+
+
+def _threads() -> tuple[str, ...]:
+    """The library of threads that torch has loaded, so that there is one pool of them."""
+    beside = sorted((Path(torch.__file__).parent / "lib").glob("libgomp*"))
+    return tuple(map(str, beside[:1]))
+
+
+def _compile(name: str, path: Path) -> None:
+    """Raises `SubprocessError` or `OSError` where it cannot."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    with tempfile.TemporaryDirectory() as folder:
+        result = Path(folder) / path.name
+        command = [compiler() or "", *ALWAYS, *INSTRUCTIONS[name][1], str(SOURCE), *_threads(), "-o", str(result)]
+        subprocess.run(command, check=True, capture_output=True, timeout=SECONDS)
+        write_whole(path, result.read_bytes())

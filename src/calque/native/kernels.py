@@ -1,0 +1,226 @@
+"""The kernels as functions of tensors. Each is the same function as torch's operators, which stand beside it where it is used."""
+
+import contextlib
+import ctypes
+import functools
+from collections.abc import Iterator
+from contextvars import ContextVar
+from ctypes import c_float, c_int, c_int64, c_void_p
+from typing import NamedTuple
+
+import torch
+from jaxtyping import Bool, Float, Int
+from torch import Tensor
+
+from calque.native.build import library
+
+STRIP = 16
+LEVELS = 127
+TINY = 1e-30
+_ALIGNMENT = 64
+_TYPES = {torch.float32: 4, torch.bfloat16: 2}
+
+
+class _Attention(ctypes.Structure):
+    _fields_ = (
+        *((name, c_int64) for name in ("rows", "per", "heads", "width", "value_width", "visible", "q_next")),
+        *((name, c_int64) for name in ("key_sentence", "key_head", "value_sentence", "value_head")),
+        ("beams", c_int64),
+        ("origin_next", c_int64),
+        ("new_key_next", c_int64),
+        ("new_value_next", c_int64),
+        ("group", c_int64),
+        ("scale", c_float),
+    )
+
+
+class PackedWeight(NamedTuple):
+    """Weights [E, D] in the order in which the kernels read them; int8 ones with a scale for each row."""
+
+    data: Tensor
+    scale: Tensor | None
+    sums: Tensor | None
+    out: int
+    width: int
+    item: int
+
+    @property
+    def addresses(self) -> tuple[int, int, int | None, int | None]:
+        return self.data.data_ptr(), self.item, _address(self.scale), _address(self.sums)
+
+
+class Best(NamedTuple):
+    """The best words of each row, the best first, of equals the one with the lower id.
+
+    `end`: the logit of the end symbol; `total`: the logarithm of the sum of the exponentials of all logits.
+    """
+
+    logits: Float[Tensor, "R n"]
+    words: Int[Tensor, "R n"]
+    end: Float[Tensor, " R"]
+    total: Float[Tensor, " R"]
+
+
+class Kernels:
+    """The compiled kernels of a set of instructions."""
+
+    def __init__(self, loaded: ctypes.CDLL, instructions: str):
+        self.instructions = instructions
+        self._bytes, self._pack, self._product = (
+            loaded.calque_packed_bytes,
+            loaded.calque_pack,
+            loaded.calque_product,
+        )
+        self._best, self._attend = loaded.calque_best, loaded.calque_attend
+        self._bytes.restype, self._bytes.argtypes = c_int64, (c_int64, c_int64, c_int)
+        self._pack.argtypes = (c_void_p, c_int64, c_int64, c_int, c_void_p, c_void_p)
+        weight = (c_void_p, c_int, c_int64, c_void_p, c_int, c_void_p, c_void_p, c_void_p, c_int64, c_int64)
+        self._product.argtypes = (*weight, c_int, c_void_p, c_int)
+        search = (c_int, c_int64, c_int64, c_float, c_int)
+        self._best.argtypes = (*weight, *search, c_void_p, c_void_p, c_void_p, c_void_p, c_int)
+        self._attend.argtypes = (c_void_p, c_int, *(c_void_p,) * 8, c_int)
+        self._norm = loaded.calque_norm
+        self._norm.argtypes = (c_void_p, c_int, c_int64, c_int64, c_void_p, c_void_p, c_float, c_void_p, c_int)
+        for function in (self._norm, self._pack, self._product, self._best, self._attend):
+            function.restype = None
+
+    def pack(self, weight: Float[Tensor, "E D"], int8: bool) -> PackedWeight:
+        """The weights in bfloat16, or in int8 with the scale max|w_j| / 127 of each row."""
+        out, width = weight.shape
+        if not int8:
+            return PackedWeight(self._packed(weight.to(torch.bfloat16).contiguous(), None), None, None, out, width, 2)
+        weight = weight.detach().float()
+        padded = torch.zeros(-(-out // STRIP) * STRIP)
+        padded[:out] = weight.abs().amax(1).clamp_(min=TINY) / LEVELS
+        levels = (weight / padded[:out, None]).round_().to(torch.int8)
+        sums = torch.zeros(len(padded), dtype=torch.int32)
+        return PackedWeight(self._packed(levels, sums), padded, sums, out, width, 1)
+
+    def _packed(self, weight: Tensor, sums: Tensor | None) -> Tensor:
+        out, width, item = *weight.shape, weight.element_size()
+        size = self._bytes(out, width, item)
+        space = torch.empty(size + _ALIGNMENT, dtype=torch.uint8)
+        data = space[-space.data_ptr() % _ALIGNMENT :][:size]
+        self._pack(weight.data_ptr(), out, width, item, data.data_ptr(), _address(sums))
+        return data
+
+    def product(
+        self, x: Float[Tensor, "... D"], weight: PackedWeight, bias: Float[Tensor, " E"] | None, relu: bool = False
+    ) -> Float[Tensor, "... E"]:
+        """W x + b, or max(0, W x + b). int8: each row of x is rounded to whole multiples of max|x| / 127. `bias` is float32."""
+        x = x.contiguous()
+        y = x.new_empty(*x.shape[:-1], weight.out)
+        rows = x.numel() // weight.width
+        data, item, scale, sums = weight.addresses
+        self._product(
+            *(x.data_ptr(), _TYPES[x.dtype], rows, data, item, scale, sums, _address(bias), weight.out, weight.width),
+            *(relu, y.data_ptr(), torch.get_num_threads()),
+        )
+        return y
+
+    def best(
+        self,
+        x: Float[Tensor, "R D"],
+        weight: PackedWeight,
+        bias: Float[Tensor, " E"] | None,
+        n: int,
+        first: int,
+        end: int,
+        reward: float = 0.0,
+        total: bool = True,
+    ) -> Best:
+        """The n best of W x + b from word `first` on, where the logit of `end` counts as less by `reward`."""
+        x = x.contiguous()
+        rows = len(x)
+        best = Best(torch.empty(rows, n), torch.empty(rows, n, dtype=torch.int64), torch.empty(rows), torch.empty(rows))
+        data, item, scale, sums = weight.addresses
+        self._best(
+            *(x.data_ptr(), _TYPES[x.dtype], rows, data, item, scale, sums, _address(bias), weight.out, weight.width),
+            *(n, first, end, reward, total),
+            *(best.logits.data_ptr(), best.words.data_ptr(), best.end.data_ptr(), best.total.data_ptr()),
+            torch.get_num_threads(),
+        )
+        return best
+
+    def attend(
+        self,
+        q: Float[Tensor, "R HK"],
+        keys: Float[Tensor, "S G C B K"],
+        values: Float[Tensor, "S G C B V"],
+        visible: int,
+        scale: float,
+        new: tuple[Float[Tensor, "R HK"], Float[Tensor, "R HV"]] | None = None,
+        origin: Int[Tensor, "S B C"] | None = None,
+        blocked: Bool[Tensor, "S C"] | None = None,
+    ) -> Float[Tensor, "R HV"]:
+        """softmax(scale q k) v over the first `visible` positions, one query a row.
+
+        Position t of a row lies in slot `origin`, else in slot 0; those in `blocked` have no weight. `new`: the key and the value
+        of each row's last visible position, which are written into its own slot first. H heads of queries may share G of keys.
+        """
+        sentences, shared, _, beams, width = keys.shape
+        rows, heads, value_width = len(q), q.shape[1] // width, values.shape[4]
+        out = q.new_empty(rows, heads * value_width)
+        hidden = None if blocked is None else blocked.contiguous()
+        arguments = _Attention(
+            *(rows, rows // sentences, heads, width, value_width, visible, q.stride(0)),
+            *(keys.stride(0), keys.stride(1), values.stride(0), values.stride(1)),
+            *(beams, 0 if origin is None else origin.shape[2]),
+            *((0, 0) if new is None else (new[0].stride(0), new[1].stride(0))),
+            *(heads // shared, scale),
+        )
+        new_keys, new_values = new or (None, None)
+        self._attend(
+            *(ctypes.addressof(arguments), _TYPES[q.dtype], q.data_ptr(), keys.data_ptr(), values.data_ptr()),
+            *(_address(new_keys), _address(new_values)),
+            *(_address(origin), _address(hidden), out.data_ptr(), torch.get_num_threads()),
+        )
+        return out
+
+    def norm(
+        self, x: Float[Tensor, "... D"], gain: Float[Tensor, " D"], shift: Float[Tensor, " D"], epsilon: float
+    ) -> Float[Tensor, "... D"]:
+        """gain (x - mean) / sqrt(var + epsilon) + shift over the width; sums are float32."""
+        x = x.contiguous()
+        y = torch.empty_like(x)
+        width = x.shape[-1]
+        self._norm(
+            *(x.data_ptr(), _TYPES[x.dtype], x.numel() // width, width, gain.data_ptr(), shift.data_ptr(), epsilon),
+            *(y.data_ptr(), torch.get_num_threads()),
+        )
+        return y
+
+
+_OFF: ContextVar[bool] = ContextVar("off", default=False)
+
+
+@contextlib.contextmanager
+def without_kernels() -> Iterator[None]:
+    """Inside, torch computes everything."""
+    token = _OFF.set(True)
+    try:
+        yield
+    finally:
+        _OFF.reset(token)
+
+
+def kernels() -> Kernels | None:
+    """The kernels for this processor; None where there are none."""
+    return None if _OFF.get() else _loaded()
+
+
+@functools.cache
+def _loaded() -> Kernels | None:
+    loaded = library()
+    return None if loaded is None else Kernels(*loaded)
+
+
+def kernels_for(x: Tensor) -> Kernels | None:
+    """The kernels, where they can take x: float32 or bfloat16 on a processor, without gradients."""
+    if x.dtype not in _TYPES or x.device.type != "cpu" or torch.is_grad_enabled():
+        return None
+    return kernels()
+
+
+def _address(x: Tensor | None) -> int | None:
+    return None if x is None else x.data_ptr()

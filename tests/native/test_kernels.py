@@ -1,0 +1,214 @@
+"""The kernels against torch, for every set of instructions that this processor has."""
+
+import ctypes
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+import torch
+from torch import Tensor
+
+from calque.native import build, kernels
+from calque.native.kernels import Kernels
+
+HERE = build.available() or [
+    pytest.param("none", marks=pytest.mark.skip(reason="no compiler, or a processor without AVX2"))
+]
+TYPES = [torch.float32, torch.bfloat16]
+SIZES = [(1, 64, 16), (3, 100, 83), (16, 32, 40), (33, 512, 48), (40, 65, 17)]
+
+
+@pytest.fixture(params=HERE)
+def native(request: pytest.FixtureRequest) -> Kernels:
+    loaded = build.load(request.param)
+    assert loaded is not None, f"the kernels for {request.param} do not compile or load"
+    return Kernels(loaded, request.param)
+
+
+@pytest.fixture(autouse=True)
+def no_gradients() -> Iterator[None]:
+    torch.manual_seed(1)
+    with torch.inference_mode():
+        yield
+
+
+def quantised(x: Tensor) -> tuple[Tensor, Tensor]:
+    step = x.float().abs().amax(1, keepdim=True).clamp(min=1e-30) / 127
+    return (x.float() / step).round().double(), step.double()
+
+
+@pytest.mark.parametrize("dtype", TYPES)
+@pytest.mark.parametrize("sizes", SIZES)
+def test_int8_products_are_whole_sums(native: Kernels, dtype: torch.dtype, sizes: tuple[int, int, int]) -> None:
+    rows, width, out = sizes
+    x, w, b = torch.randn(rows, width).to(dtype), torch.randn(out, width), torch.randn(out)
+    (levels, row_step), (weights, column_step) = quantised(x), quantised(w)
+    want = levels @ weights.t() * row_step * column_step.t() + b
+    got = native.product(x, native.pack(w, int8=True), b)
+    torch.testing.assert_close(got, want.to(dtype), rtol=1e-2 if dtype == torch.bfloat16 else 1e-5, atol=1e-5)
+    positive = native.product(x, native.pack(w, int8=True), b, relu=True)
+    assert torch.equal(positive, got.clamp(min=0))
+
+
+def test_int8_takes_the_largest_numbers(native: Kernels) -> None:
+    x, w = torch.full((5, 4096), 2.0), torch.full((16, 4096), -3.0)
+    got = native.product(x, native.pack(w, int8=True), None)
+    torch.testing.assert_close(got, torch.full((5, 16), -6.0 * 4096), rtol=1e-5, atol=0)
+
+
+@pytest.mark.parametrize("dtype", TYPES)
+@pytest.mark.parametrize("sizes", SIZES)
+def test_bfloat16_products(native: Kernels, dtype: torch.dtype, sizes: tuple[int, int, int]) -> None:
+    rows, width, out = sizes
+    x, w, b = torch.randn(rows, width).to(dtype), torch.randn(out, width), torch.randn(out)
+    want = x.bfloat16().double() @ w.bfloat16().double().t() + b
+    got = native.product(x, native.pack(w, int8=False), b)
+    assert got.dtype == dtype
+    torch.testing.assert_close(got, want.to(dtype), rtol=1e-2 if dtype == torch.bfloat16 else 1e-4, atol=1e-4)
+
+
+@pytest.mark.parametrize("int8", [False, True])
+def test_a_row_is_the_same_alone_and_with_two_threads(native: Kernels, int8: bool) -> None:
+    x, weight = torch.randn(37, 96).bfloat16(), native.pack(torch.randn(70, 96), int8)
+    together, threads = native.product(x, weight, None), torch.get_num_threads()
+    alone = torch.cat([native.product(row[None], weight, None) for row in x])
+    try:
+        torch.set_num_threads(2)
+        parted = native.product(x, weight, None)
+    finally:
+        torch.set_num_threads(threads)
+    assert torch.equal(together, alone)
+    assert torch.equal(together, parted)
+
+
+@pytest.mark.parametrize("threads", [1, 3])
+@pytest.mark.parametrize(("n", "first", "reward"), [(1, 2, 0.0), (5, 3, 0.5), (20, 2, -0.5)])
+def test_best_words(native: Kernels, n: int, first: int, reward: float, threads: int) -> None:
+    x, w, b = torch.randn(21, 32), torch.randn(90, 32), torch.randn(90)
+    weight, end, before = native.pack(w, int8=True), 2, torch.get_num_threads()
+    logits = native.product(x, weight, b)
+    try:
+        torch.set_num_threads(threads)
+        best = native.best(x, weight, b, n, first, end, reward)
+    finally:
+        torch.set_num_threads(before)
+    torch.testing.assert_close(best.total, logits.logsumexp(1))
+    assert torch.equal(best.end, logits[:, end])
+    logits[:, end] -= reward
+    logits[:, :first] = -torch.inf
+    want = logits.sort(dim=1, descending=True, stable=True)
+    assert torch.equal(best.logits, want.values[:, :n])
+    assert torch.equal(best.words, want.indices[:, :n])
+
+
+def test_equal_words_come_in_their_order(native: Kernels) -> None:
+    best = native.best(torch.ones(2, 16), native.pack(torch.ones(50, 16), int8=False), None, 4, 3, 2)
+    assert best.words.tolist() == [[3, 4, 5, 6]] * 2
+
+
+@pytest.mark.parametrize("dtype", TYPES)
+@pytest.mark.parametrize("width", [64, 24, 6])
+@pytest.mark.parametrize("beams", [1, 3])
+def test_attention(native: Kernels, dtype: torch.dtype, width: int, beams: int) -> None:
+    sentences, heads, capacity, visible = 3, 2, 21, 19
+    keys, values = torch.randn(2, sentences, heads, capacity, beams, width).to(dtype)
+    q, k, v = torch.randn(3, sentences * beams, heads * width).to(dtype)
+    origin = torch.randint(beams, (sentences, beams, capacity), dtype=torch.int16)
+    origin[:, :, visible - 1 :] = torch.arange(beams, dtype=torch.int16)[:, None]
+    packed = torch.cat([q, k, v], 1)  # as the product of a fused layer leaves them
+    q, k, v = packed.chunk(3, 1)
+    got = native.attend(q, keys, values, visible, 0.3, (k, v), None if beams == 1 else origin)
+    assert torch.equal(keys[:, :, visible - 1], k.view(sentences, beams, heads, width).transpose(1, 2))
+    index = origin[:, None, :, :visible, None].long().expand(-1, heads, -1, -1, width)
+    past = [x[:, :, :visible].transpose(2, 3).gather(2, index).float() for x in (keys, values)]
+    queries = q.float().view(sentences, beams, heads, 1, width).transpose(1, 2)
+    weights = (queries @ past[0].transpose(3, 4) * 0.3).softmax(-1)
+    want = (weights @ past[1]).transpose(1, 2).reshape(len(q), -1)
+    torch.testing.assert_close(
+        got.float(),
+        want,
+        rtol=1e-2 if dtype == torch.bfloat16 else 1e-5,
+        atol=1e-2 if dtype == torch.bfloat16 else 1e-5,
+    )
+
+
+def test_heads_of_queries_share_keys(native: Kernels) -> None:
+    keys, values = torch.randn(2, 3, 2, 9, 1, 16)
+    q = torch.randn(3, 6 * 16)
+    got = native.attend(q, keys, values, 9, 0.25)
+    each = [x.repeat_interleave(3, 1).contiguous() for x in (keys, values)]
+    assert torch.equal(got, native.attend(q, *each, 9, 0.25))
+
+
+def test_attention_looks_past_padding(native: Kernels) -> None:
+    keys, values = torch.randn(2, 2, 1, 18, 1, 16)
+    blocked = torch.zeros(2, 18, dtype=torch.bool)
+    blocked[0, 5:] = True
+    blocked[1] = True  # nothing to see: the mean
+    got = native.attend(q := torch.randn(4, 16), keys, values, 18, 1.0, blocked=blocked)
+    short = native.attend(q[:2], keys[:1, :, :5], values[:1, :, :5], 5, 1.0)
+    assert torch.equal(got[:2], short)
+    torch.testing.assert_close(got[2], values[1, 0, :, 0].mean(0))
+
+
+@pytest.mark.parametrize("dtype", TYPES)
+@pytest.mark.parametrize("width", [64, 50])
+def test_norm(native: Kernels, dtype: torch.dtype, width: int) -> None:
+    x, gain, shift = (torch.randn(n, width).to(dtype) for n in (7, 1, 1))
+    want = torch.nn.functional.layer_norm(x.float(), (width,), gain[0].float(), shift[0].float(), 1e-5)
+    torch.testing.assert_close(
+        native.norm(x, gain[0], shift[0], 1e-5),
+        want.to(dtype),
+        rtol=1e-2 if dtype == torch.bfloat16 else 1e-5,
+        atol=1e-5,
+    )
+
+
+@pytest.fixture
+def forgotten() -> Iterator[None]:
+    """What was found out about compiler and kernels is found out again, inside and afterwards."""
+    caches = (build.library, build.compiler, kernels._loaded)
+    for cache in caches:
+        cache.cache_clear()
+    yield
+    for cache in caches:
+        cache.cache_clear()
+
+
+def test_there_are_none_inside_without_kernels() -> None:
+    with kernels.without_kernels():
+        assert kernels.kernels() is None
+
+
+@pytest.mark.usefixtures("forgotten")
+def test_there_are_none_where_they_are_off(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("CALQUE_NATIVE", build.OFF)
+    assert kernels.kernels() is None
+
+
+@pytest.mark.usefixtures("forgotten")
+def test_there_are_none_without_a_compiler(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("CXX", raising=False)
+    monkeypatch.setattr(build.shutil, "which", lambda name: None)
+    assert kernels.kernels() is None
+
+
+@pytest.mark.skipif(not build.available(), reason="no compiler, or a processor without AVX2")
+def test_a_broken_compiler_leaves_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    broken = tmp_path / "c++"
+    broken.write_text("#!/bin/sh\nexit 1\n")
+    broken.chmod(0o755)
+    monkeypatch.setattr(build, "compiler", lambda: str(broken))
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
+    assert build.load("avx2") is None
+    assert not list((tmp_path / "cache").rglob("*.so"))
+
+
+@pytest.mark.skipif(not build.available(), reason="no compiler, or a processor without AVX2")
+def test_kernels_are_compiled_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
+    assert isinstance(build.load("avx2"), ctypes.CDLL)
+    (file,) = tmp_path.rglob("*.so")
+    made = file.stat().st_mtime_ns
+    build.load("avx2")
+    assert file.stat().st_mtime_ns == made
