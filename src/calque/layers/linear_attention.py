@@ -17,6 +17,8 @@ from calque.layers.projections import Projection
 from calque.layers.rotary import Rotation
 from calque.layers.state import Scan, State, accumulated
 
+TINY = 1e-30
+"""The least sum of weights that outputs are divided by: one of zero can only come from padding, or from rounding."""
 ROOT = 16
 """Decays by channel are this root of a sigmoid, as in their paper: near one at the start."""
 
@@ -172,5 +174,5 @@ class LinearAttention(Layer):
 
     def _read(self, y: Float[Tensor, "B H n V"], x: Tensor) -> Tensor:
         if self.args.feature == "elu":
-            y = y[..., :-1] / y[..., -1:]
+            y = y[..., :-1] / y[..., -1:].clamp(min=TINY)
         return cast("Tensor", self.out(join(y).to(x.dtype)))

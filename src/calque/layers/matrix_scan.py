@@ -31,7 +31,9 @@ class Driven(NamedTuple):
 
     def part(self, start: int, stop: int) -> "Driven":
         """The positions from `start` up to `stop`."""
-        return Driven(*(None if x is None else x[:, :, start:stop] for x in self))
+        decay = None if self.decay is None else self.decay[:, :, start:stop]
+        beta = None if self.beta is None else self.beta[:, :, start:stop]
+        return Driven(self.q[:, :, start:stop], self.k[:, :, start:stop], self.v[:, :, start:stop], decay, beta)
 
 
 def one_position(
@@ -59,7 +61,7 @@ def _chunk(drive: Driven, s: Tensor) -> tuple[Tensor, Tensor]:
     q, k, u, decay, beta = drive
     later = torch.ones(q.shape[2], q.shape[2], dtype=torch.bool, device=q.device).triu(1)
     if decay is None:
-        near, seen, kept, last = _scores(q, k), q, k, 1.0
+        near, seen, kept, last = _scores(q, k), q, k, torch.ones_like(s[..., :1])
     else:
         since = decay.cumsum(2)
         seen, last = q * since.exp(), since[:, :, -1:].exp().transpose(2, 3)
