@@ -33,6 +33,7 @@ ORDER = (
     "prove",
     "train",
     "evaluate",
+    "exchange",
     "workflow",
     "bench",
     "analyse",
@@ -40,7 +41,7 @@ ORDER = (
     "papers",
     "cli",
 )
-MOST_ENTRIES = 26
+MOST_ENTRIES = 27
 """At the top of the package, `py.typed`, `__init__` and `__main__` included."""
 MOST_ARROWS = 160
 LONGEST_FILE, MEDIAN_FILE = 350, 120
