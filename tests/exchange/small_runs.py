@@ -34,7 +34,7 @@ def randomise(model: torch.nn.Module, seed: int = 1) -> None:
         for p in model.parameters():
             if p.dim() == 1:
                 p.add_(torch.randn_like(p) * 0.05)
-            elif p.std() > 0.5:  # embeddings
+            elif p.requires_grad and p.std() > 0.5:  # embeddings
                 p.mul_(p.shape[1] ** -0.5 / p.std())
 
 

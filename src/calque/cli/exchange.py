@@ -6,7 +6,8 @@ import click
 
 from calque.cli.base import FILE, RUN, root, tell
 
-TO = ("ctranslate2",)
+TO = ("ctranslate2", "hf")
+FROM = ("hf",)
 
 
 @root.command()
@@ -39,3 +40,32 @@ def _scores(run: Path, test: tuple[Path, Path]) -> list[str]:
         sources, references = repairs.pairs(*test)
     hypotheses = load(run).translate(sources)
     return [f"{test[0].name}: {score}" for score in (bleu(hypotheses, references), chrf(hypotheses, references))]
+
+
+@root.command(name="import")
+@click.argument("folder", type=FILE)
+@click.option("--from", "form", type=click.Choice(FROM), required=True, help="The format.")
+@click.option("--out", type=FILE, help="The run folder; default: runs/NAME for a folder NAME.")
+@click.option("--source-language", help="A multilingual model: the language of sources, as the model spells it.")
+@click.option("--target-language", help="The language of translations.")
+@click.option("--source-prefix", default="", help="Text in front of every source, such as the task of a T5 model.")
+def import_model(
+    folder: Path,
+    form: str,
+    out: Path | None,
+    source_language: str | None,
+    target_language: str | None,
+    source_prefix: str,
+) -> None:
+    """Write a model of another tool as a run folder, on which every command works.
+
+    The folder is one that was downloaded before; nothing is fetched. docs/other-tools.md says which models can be read.
+    """
+    from calque.exchange.hf_vocabulary import Languages
+    from calque.exchange.import_run import FORMATS
+
+    run = out or Path("runs") / folder.resolve().name
+    model = FORMATS[form](folder, run, Languages(source_language, target_language, source_prefix))
+    tell(f"{sum(p.numel() for p in model.parameters()):,} parameters, architecture {model.checked.hash}")
+    tell(f"next: calque translate {run} < input.txt > output.txt")
+    click.echo(run)

@@ -7,6 +7,7 @@ from pathlib import Path
 
 from calque.exchange.card import CARD, card, length_penalty
 from calque.exchange.to_ctranslate2 import write_ctranslate2
+from calque.exchange.to_hf import write_hf
 from calque.exchange.weights import Exported, open_exported
 from calque.ground.diagnostics import Place, error
 from calque.ground.files import alone, replacing
@@ -68,5 +69,25 @@ def _ctranslate2_usage(exported: Exported) -> str:
     )
 
 
-FORMATS = {"ctranslate2": Format("a CTranslate2 model", write_ctranslate2, _ctranslate2_usage)}
+def _hf_usage(exported: Exported) -> str:
+    return "\n".join(
+        (
+            "```python",
+            "from transformers import AutoModelForSeq2SeqLM, AutoTokenizer",
+            "",
+            'model, tokenizer = (kind.from_pretrained("FOLDER") for kind in (AutoModelForSeq2SeqLM, AutoTokenizer))',
+            'ids = model.generate(**tokenizer(["a line"], return_tensors="pt", padding=True))',
+            "tokenizer.batch_decode(ids, skip_special_tokens=True)",
+            "```",
+            "",
+            "`generation_config.json` makes `generate` search as Calque does. Text for codecs other than sentencepiece has to be",
+            "cut into pieces before the tokenizer; `MarianTokenizer` changes punctuation where sacremoses is installed.",
+        )
+    )
+
+
+FORMATS = {
+    "hf": Format("a model of Hugging Face transformers", write_hf, _hf_usage),
+    "ctranslate2": Format("a CTranslate2 model", write_ctranslate2, _ctranslate2_usage),
+}
 """The formats by the words of `--to`."""

@@ -152,7 +152,7 @@ class _Reader:
         """ff -> linear, linear -> act -> linear, or mul(linear -> act, linear) -> linear."""
         names = [node.name for node in body]
         if names == ["ff", "linear"]:
-            return Block(FEED, pre, norm, body[0], body[1], None, getattr(body[0].args, "act", "relu"))
+            return Block(FEED, pre, norm, body[0], body[1], None, getattr(body[0].args, "v", "relu"))
         if names == ["linear", "act", "linear"]:
             return Block(FEED, pre, norm, body[0], body[2], None, body[1].args.v)
         if names == ["mul", "linear"] and (gated := _gated(body[0])) is not None:
@@ -172,13 +172,13 @@ def _gated(node: Node) -> tuple[Node, Node, str] | None:
     if names == [["linear", "act"], ["linear"]]:
         return bodies[0][0], bodies[1][0], bodies[0][1].args.v
     if names == [["ff"], ["linear"]]:
-        return bodies[0][0], bodies[1][0], getattr(bodies[0][0].args, "act", "relu")
+        return bodies[0][0], bodies[1][0], getattr(bodies[0][0].args, "v", "relu")
     return None
 
 
 def _factor(node: Node, to: str) -> float:
-    value = getattr(node.args, "value", None)
-    if not isinstance(value, int | float):
+    value = getattr(node.args, "by", None)
+    if not isinstance(value, int | float) or getattr(node.args, "learn", "none") != "none":
         refuse(node, to, "embeddings are scaled by a constant", "`scale` with a number")
     return float(value)
 
