@@ -50,6 +50,7 @@ LONGEST_FUNCTION, MOST_BRANCHES = 40, 12
 SHARED = {
     *("contract", "state", "history", "stepping", "scan", "banded", "cost"),
     *("dot", "source", "local", "activations", "drop", "linears", "fixed", "gated", "rows", "projections"),
+    *("relative", "rotary", "sliding"),
 }
 # The files of the package that hold no layer but put layers together or find them.
 ASSEMBLY = {"build", "registry", "chain", "__init__"}

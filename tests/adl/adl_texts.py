@@ -10,7 +10,7 @@ from calque.layers.registry import builtin
 
 SIGNATURES = {name: layer.signature() for name, layer in builtin().items()}
 SIDES = {name: layer.sides for name, layer in builtin().items()}
-WORDS = "repeat res res_d ffl tenc birnn encoder decoder adl d heads p i j x yes no none end f relu 1 2 8 0 0.1 1e-6 999999999"
+WORDS = "d_in repeat res res_d ffl tenc birnn encoder decoder adl d heads p i j x yes no none end f relu 1 2 8 0 0.1 1e-6 999999999"
 MARKS = "()[],=@+-*/#;$\\\"'.:{}é٣𝄞\n\t\0\ufeff"
 PIECES = (*SIGNATURES, *WORDS.split(), *MARKS, "->", "->", "->", "→", "(", ")", ")", ",", "=", " ", "\n", "\r\n")
 
@@ -26,9 +26,9 @@ def argument(draw: random.Random, kind: object, side: str, depth: int) -> str | 
     if isinstance(kind, Word):
         return draw.choice((None, *kind.choices))
     if isinstance(kind, Real):
-        return draw.choice((None, "0", "0.25", "p", "1e-3"))
+        return draw.choice((None, "100", "1e4") if kind.low >= 1 else (None, "0", "0.25", "p", "1e-3"))
     if isinstance(kind, Int):
-        return draw.choice((None, "1", "2", "3", "4", "d", "2*d", "w", "d/2 + 1"))
+        return draw.choice((None, "1", "2", "3", "4", "d", "2*d", "w", "d/2 + 1", "2*d_in"))
     return None
 
 
@@ -38,9 +38,9 @@ def call(draw: random.Random, signature: Signature, side: str, depth: int) -> st
         many = draw.randint(2, 3) if parameter.kind.many else 1
         for _ in range(many):
             value = argument(draw, parameter.kind, side, depth)
-            if parameter.default is not REQUIRED and draw.random() < 0.5:
+            if parameter.default is not REQUIRED and draw.random() < (0.8 if parameter.later else 0.5):
                 value = None  # arguments are about one another: the more are given, the fewer fit
-            if value is not None and parameter.name in ("kernel", "heads"):
+            if value is not None and parameter.name in ("kernel", "heads", "kv_heads", "groups"):
                 value = "1"
             if value is None and parameter.default is REQUIRED:
                 value = parameter.kind.choices[0] if isinstance(parameter.kind, Word) else "1"

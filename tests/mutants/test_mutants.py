@@ -4,7 +4,7 @@ import sys
 
 import pytest
 from planted import Mutant
-from planted_local import MUTANTS
+from planted_modern import MUTANTS
 from running_sum import Mean, RoundedMean
 
 from calque.layers.contract import ENCODER, Registry

@@ -2,7 +2,7 @@
 
 from dataclasses import replace
 
-from calque.adl.core import Call, Expression, evaluate
+from calque.adl.core import Call, Expression, UnknownWidth, evaluate
 from calque.adl.faults import Exhausted, Reporter, used_at
 from calque.adl.limits import MAX_FAULTS
 from calque.adl.program import out_of_bounds
@@ -31,9 +31,13 @@ class CallReporter:
             raise Exhausted()
 
     def whole(self, call: Call, expression: Expression, indices: tuple[int, ...], span: Span) -> int | None:
-        """The value of an expression in the copy of `indices`; None after a division that is not exact."""
+        """The value of an expression in the copy of `indices`; None after a division that is not exact or a hidden width."""
         try:
             return evaluate(expression, indices)
+        except UnknownWidth as e:
+            if not e.hidden:
+                self.fail(call, "C134", span)
+            return None
         except ArithmeticError as e:
             left, _, right = str(e).partition(" / ")
             self.fail(call, "C117", span, left=left, right=right)

@@ -2,7 +2,7 @@
 
 from collections.abc import Mapping
 
-from calque.adl.core import Bound, Call, CallChain, CoreSource, Expression, Index, Sum, evaluate, has_index
+from calque.adl.core import Bound, Call, CallChain, CoreSource, Expression, Index, InputWidth, Sum, evaluate, has_index
 from calque.adl.signature import Body, Parameter
 
 Indices = tuple[int, ...] | None
@@ -23,17 +23,27 @@ def call_text(call: Call, indices: Indices = None, names: Mapping[int, str] | No
     names = names or {}
     label = f" @ {call.label}" if call.label else ""
     if call.name == "repeat":
-        # Indices of the copies around are written as numbers; the others need different names.
-        outer = has_index(call.args["body"], call.depth, len(indices or ()))
-        name = f"i{call.depth + 1}" if outer else "i"
-        n, body = call.args["n"], call.args["body"]
-        inner = {**names, call.depth + 1: name}
-        index = "" if name == "i" else f", index={name}"
-        return f"repeat({_value(n, indices, names)}, {_value(body, indices, inner)}{index}){label}"
+        return _repeat_text(call, indices, names) + label
     parameters = call.signature.parameters
     last = max((k for k, p in enumerate(parameters) if isinstance(p.kind, Body) or p.kind.many), default=-1)
-    written = [_argument(p, call.args[p.name], k <= last, indices, names) for k, p in enumerate(parameters)]
+    written = [
+        _argument(p, call.args[p.name], k <= last, indices, names)
+        for k, p in enumerate(parameters)
+        if not (p.later and call.args[p.name] == p.default)
+    ]
     return call.name + (f"({', '.join(written)})" if written else "") + label
+
+
+def _repeat_text(call: Call, indices: Indices, names: Mapping[int, str]) -> str:
+    # Indices of the copies around are written as numbers; the others need different names.
+    outer = has_index(call.args["body"], call.depth, len(indices or ()))
+    name = f"i{call.depth + 1}" if outer else "i"
+    n, body = call.args["n"], call.args["body"]
+    if not isinstance(n, tuple) and _value(n, indices, names) == "0":
+        return "id"
+    inner = {**names, call.depth + 1: name}
+    index = "" if name == "i" else f", index={name}"
+    return f"repeat({_value(n, indices, names)}, {_value(body, indices, inner)}{index})"
 
 
 def _argument(parameter: Parameter, bound: Bound, positional: bool, indices: Indices, names: Mapping[int, str]) -> str:
@@ -52,7 +62,7 @@ def _value(bound: Bound | Call, indices: Indices, names: Mapping[int, str]) -> s
         return bound
     if isinstance(bound, float):
         return repr(bound)
-    if isinstance(bound, int | Index | Sum):
+    if isinstance(bound, int | Index | InputWidth | Sum):
         return _number(bound, indices, names)
     if isinstance(bound, Call):
         return call_text(bound, indices, names)
@@ -66,20 +76,20 @@ def _value(bound: Bound | Call, indices: Indices, names: Mapping[int, str]) -> s
 def _number(expression: Expression, indices: Indices, names: Mapping[int, str]) -> str:
     if isinstance(expression, int):
         return str(expression)
-    if indices is not None and _known(expression, len(indices)):
-        return str(evaluate(expression, indices))
+    if isinstance(expression, InputWidth) or _known(expression, len(indices or ())):
+        return str(evaluate(expression, indices or ()))
     if isinstance(expression, Index):
         return names.get(expression.depth, "i")
     left, right = (_number(side, indices, names) for side in (expression.left, expression.right))
-    if isinstance(expression.left, Sum):
+    if " " in left:
         left = f"({left})"
-    if isinstance(expression.right, Sum):
+    if " " in right:
         right = f"({right})"
     return f"{left} {expression.op} {right}"
 
 
 def _known(expression: Expression, depth: int) -> bool:
-    if isinstance(expression, int):
+    if isinstance(expression, int | InputWidth):
         return True
     if isinstance(expression, Index):
         return expression.depth <= depth

@@ -4,7 +4,7 @@ Canonical text is printed from it. Numbers that depend on the copy of a repetiti
 """
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from calque.adl.signature import Signature
 from calque.ground.diagnostics import Span
@@ -17,16 +17,38 @@ class Index:
     depth: int
 
 
+class InputWidth:
+    """The width that enters a chain, written `d_in` in its text.
+
+    Expansion attaches it to the first call of the chain (`Call.enters`) where the text reads it. The walk sets `width` when it
+    comes to that call: None before, 0 where a fault hides the width.
+    """
+
+    __slots__ = ("read", "width")
+
+    def __init__(self) -> None:
+        self.width: int | None = None
+        self.read = False
+
+
+class UnknownWidth(Exception):
+    """A number depends on a width that is not known. `hidden`: a fault that is reported already hides it."""
+
+    def __init__(self, hidden: bool):
+        self.hidden = hidden
+        super().__init__()
+
+
 @dataclass(frozen=True, slots=True)
 class Sum:
-    """`left op right`, at least one side depending on an index."""
+    """`left op right`, at least one side depending on an index or on the width that enters a chain."""
 
     op: str
     left: "Expression"
     right: "Expression"
 
 
-Expression = int | Index | Sum
+Expression = int | Index | InputWidth | Sum
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,7 +66,7 @@ class Call:
     """A layer or `repeat` with every argument bound, defaults included. `spans` are the places of written arguments.
 
     A call of the signature `HOLE` replaces a faulty term, so that its neighbours are still checked. `outer` is the outermost call
-    of a user's definition that led here.
+    of a user's definition that led here. `enters` are the widths that chains beginning with this call read.
     """
 
     signature: Signature
@@ -54,6 +76,7 @@ class Call:
     spans: Mapping[str, Span] = field(compare=False)
     depth: int = 0
     outer: Span | None = field(default=None, compare=False)
+    enters: tuple[InputWidth, ...] = field(default=(), compare=False)
 
     @property
     def name(self) -> str:
@@ -81,16 +104,20 @@ def chains_in(bound: "Bound") -> tuple[CallChain, ...]:
 def numbers_in(bound: "Bound") -> tuple[Expression | float, ...]:
     """The numbers in an argument, one or several."""
     parts = bound if isinstance(bound, tuple) else (bound,)
-    return tuple(part for part in parts if isinstance(part, int | float | Index | Sum))
+    return tuple(part for part in parts if isinstance(part, int | float | Index | InputWidth | Sum))
 
 
 def evaluate(expression: Expression, indices: tuple[int, ...]) -> int:
     """The value of an expression in one copy; `indices[k]` is the copy of the repetition of depth k + 1.
 
-    Raises `ArithmeticError` for a division that is not exact.
+    Raises `ArithmeticError` for a division that is not exact, `UnknownWidth` where a width is not known.
     """
     if isinstance(expression, int):
         return expression
+    if isinstance(expression, InputWidth):
+        if not expression.width:
+            raise UnknownWidth(hidden=expression.width == 0)
+        return expression.width
     if isinstance(expression, Index):
         return indices[expression.depth - 1]
     return apply(expression.op, evaluate(expression.left, indices), evaluate(expression.right, indices))
@@ -107,6 +134,13 @@ def apply(op: str, a: int, b: int) -> int:
     if b == 0 or a % b:
         raise ArithmeticError(f"{a} / {b}")
     return a // b
+
+
+def entered(chain: CallChain, width: InputWidth) -> CallChain:
+    """The chain, whose first call sets the width that its text reads."""
+    if not (width.read and chain):
+        return chain
+    return (replace(chain[0], enters=(width, *chain[0].enters)), *chain[1:])
 
 
 def has_index(bound: "Bound | Call", above: int, below: int = 0) -> bool:

@@ -9,10 +9,10 @@ from dataclasses import replace
 from itertools import chain
 
 from calque.adl.bind import WrittenArgument
-from calque.adl.core import HOLE, Bound, Call, CallChain, CoreSource, Index
+from calque.adl.core import HOLE, Bound, Call, CallChain, CoreSource, Index, entered
 from calque.adl.faults import PRELUDE, Abandoned, Exhausted
 from calque.adl.limits import MAX_CALLS, MAX_HOLES
-from calque.adl.numbers import NumberReader, bare_name
+from calque.adl.numbers import WIDTH_IN, NumberReader, bare_name
 from calque.adl.scope import Closure, Definition, LostName, Scope, SettingValue, named_source
 from calque.adl.signature import (
     REQUIRED,
@@ -37,6 +37,7 @@ from calque.ground.diagnostics import Diagnostic, Fix, Span, Text
 
 _NOWHERE = Text("", "")
 WORDS = ("yes", "no", "none")
+NUMBERS = (*SETTINGS, WIDTH_IN)
 
 
 class Expander(NumberReader):
@@ -61,6 +62,16 @@ class Expander(NumberReader):
         if isinstance(value, Term):
             return self.labelled(self.term(value, scope), value.labels)
         raise self.fail("C110", value.span, expected="a layer", found=describe(value))
+
+    def whole(self, value: Value, scope: Scope) -> CallChain:
+        """A chain with a text of its own, in which `d_in` is the width that enters it; a hole instead of a faulty one."""
+        inner = scope.entry()
+        return self.enter(self.attempt(value, inner), inner)
+
+    def enter(self, chain: CallChain, scope: Scope) -> CallChain:
+        """The chain whose text has this scope, whose first call sets the width that the text reads."""
+        width = scope.entered
+        return chain if width is None else entered(chain, width)
 
     def attempt(self, value: Value, scope: Scope) -> CallChain:
         """A chain, or a hole instead of a faulty one, so that its neighbours are still checked."""
@@ -103,12 +114,13 @@ class Expander(NumberReader):
             if term.arguments is not None:
                 raise self.fail("C112", term.span, name=term.name)
             with self.nested(term.span):
-                return self.chain(bound.value, bound.scope)
+                inner = bound.scope.entry()
+                return self.enter(self.chain(bound.value, inner), inner)
         if isinstance(bound, Definition):
             return self.definition(term, bound, scope)
         if isinstance(bound, LostName):
             raise Abandoned()
-        if isinstance(bound, SettingValue | Index) or (bound is None and term.name in SETTINGS):
+        if isinstance(bound, SettingValue | Index) or (bound is None and term.name in NUMBERS):
             raise self.fail("C110", term.span, expected="a layer", found=f"the number `{term.name}`")
         signature = self.signatures.get(term.name)
         if signature is None:
@@ -119,7 +131,7 @@ class Expander(NumberReader):
     def definition(self, term: Term, definition: Definition, scope: Scope) -> CallChain:
         """The body of a definition, expanded with the arguments of a term."""
         with self.inside(term, definition, scope) as inner:
-            return self.chain(definition.statement.value, inner)
+            return self.enter(self.chain(definition.statement.value, inner), inner)
 
     @contextmanager
     def inside(self, term: Term, definition: Definition, scope: Scope) -> Iterator[Scope]:
@@ -130,11 +142,12 @@ class Expander(NumberReader):
         if not good:
             raise Abandoned()
         inside: dict[str, Closure] = {}
+        outside = definition.scope.entry()
         for parameter in written:
             if parameter.name in given:
                 inside[parameter.name] = Closure(given[parameter.name].value, scope)
             elif parameter.default is not None:  # a default sees the parameters before it
-                inside[parameter.name] = Closure(parameter.default, definition.scope.extended(inside))
+                inside[parameter.name] = Closure(parameter.default, outside.extended(inside))
         before = self.origin, self.outer
         if not definition.prelude:
             self.entered.add(definition.statement.name)
@@ -144,7 +157,7 @@ class Expander(NumberReader):
                 self.outer = self.outer or term.span
         try:
             with self.nested(term.span):
-                yield definition.scope.extended(inside)
+                yield outside.extended(inside)
         finally:
             self.origin, self.outer = before
 
@@ -266,7 +279,7 @@ class Expander(NumberReader):
         if kind.optional and bare_name(value) == "none":
             return None
         if isinstance(kind, Body):
-            return self.attempt(value, scope)
+            return self.whole(value, scope)
         if isinstance(kind, Point):
             return self.source(value, scope, kind)
         if isinstance(kind, Word):
@@ -283,7 +296,7 @@ class Expander(NumberReader):
             return tuple([self.number(argument.value, scope, parameter) for argument in given.all])
         if len(given.all) < 2:
             raise self.fail("C109", given.value.span, layer=layer)
-        return tuple([self.attempt(argument.value, scope) for argument in given.all])
+        return tuple([self.whole(argument.value, scope) for argument in given.all])
 
     def choice(self, parameter: Parameter, kind: Word, value: Value) -> str:
         """One of a parameter's words."""
@@ -319,7 +332,8 @@ class Expander(NumberReader):
             base = CoreSource(inner.label, index, (), self.place(inner.span))
         else:
             raise self.fail("C110", inner.span, expected=Point.expects, found=describe(inner))
-        behind = tuple(call for part in rest for call in self.chain(part, scope))
+        after = scope.entry()
+        behind = self.enter(tuple(call for part in rest for call in self.chain(part, after)), after)
         if behind and not kind.chain:
             raise self.fail("C118", value.span)
         return CoreSource(base.label, base.index, (*base.chain, *behind), base.span)

@@ -4,13 +4,16 @@ from collections.abc import Mapping
 from itertools import chain
 
 from calque.adl.bind import Binder
-from calque.adl.core import Expression, Index, Sum, apply
+from calque.adl.core import Expression, Index, InputWidth, Sum, apply
 from calque.adl.faults import Abandoned
 from calque.adl.limits import MAX_NUMBER, MAX_NUMBERS, MAX_OPERATIONS
 from calque.adl.scope import Closure, LostName, Scope, SettingValue
 from calque.adl.signature import SETTINGS, Parameter, Signature
 from calque.adl.syntax import Number, Operation, Term, Value, describe
 from calque.ground.diagnostics import Diagnostic, Span
+
+WIDTH_IN = "d_in"
+"""The name of the width that enters a chain; a setting, an index or a parameter of this name hides it."""
 
 
 def bare_name(value: Value) -> str | None:
@@ -87,11 +90,21 @@ class NumberReader(Binder):
             return bound
         if isinstance(bound, LostName):
             raise Abandoned()
+        if bound is None and name == WIDTH_IN:
+            return self.width_in(span, scope)
         setting = self.setting(name, scope)
         if setting is None and bound is None and name not in self.signatures:
             numbers = (n for n in scope.names() if isinstance(scope.find(n), SettingValue | Index | Closure))
-            raise self.unknown("C102", name, span, chain(numbers, SETTINGS))
+            raise self.unknown("C102", name, span, chain(numbers, SETTINGS, (WIDTH_IN,)))
         return setting if isinstance(setting, int) else None
+
+    def width_in(self, span: Span, scope: Scope) -> InputWidth:
+        """The width that enters the chain around a place. Raises where there is no chain around it."""
+        width = scope.entered
+        if width is None:
+            raise self.fail("C134", span)
+        width.read = True
+        return width
 
     def operation(self, value: Operation, scope: Scope, parameter: Parameter) -> Expression:
         """The result of an operation, or an expression where a side depends on an index."""

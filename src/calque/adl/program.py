@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 from importlib import resources
 
 from calque.adl.core import CallChain
-from calque.adl.define import Expander
+from calque.adl.define import NUMBERS, Expander
 from calque.adl.faults import PRELUDE, Abandoned, Exhausted
 from calque.adl.parser import ParseResult, parse, parse_some
 from calque.adl.scope import Definition, LostName, Scope, SettingValue
@@ -126,7 +126,7 @@ class _Program:
                 raise self.fail("C123", statement.name_span, name=name)
             self.sides[name] = None
             self.used(SETTINGS, statement)
-            self.sides[name] = self.expander.attempt(statement.value, self.scope)
+            self.sides[name] = self.expander.whole(statement.value, self.scope)
         elif statement.parameters is None and self.is_number(statement.value):
             self.setting(statement)
         else:
@@ -152,7 +152,7 @@ class _Program:
         if not (isinstance(value, Term) and value.arguments is None and not value.labels):
             return False
         bound = self.scope.find(value.name)
-        return isinstance(bound, SettingValue) or (bound is None and value.name in SETTINGS)
+        return isinstance(bound, SettingValue) or (bound is None and value.name in NUMBERS)
 
     def setting(self, statement: Statement) -> None:
         name, value = statement.name, statement.value

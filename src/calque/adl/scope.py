@@ -3,7 +3,7 @@
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
-from calque.adl.core import Index
+from calque.adl.core import Index, InputWidth
 from calque.adl.syntax import ChainSyntax, Source, Statement, Term, Value
 from calque.ground.diagnostics import Span
 
@@ -39,7 +39,9 @@ class LostName:
     """The name of a faulty statement. The fault is reported once, and uses of the name are not reported."""
 
 
-Binding = SettingValue | Definition | Closure | Index | LostName
+Binding = SettingValue | Definition | Closure | Index | InputWidth | LostName
+ENTRY = "->"
+"""Stands in a scope for the width that enters the chain around it. No text can write it; `d_in` reads it."""
 
 
 class Scope:
@@ -68,6 +70,16 @@ class Scope:
     def extended(self, bindings: Mapping[str, Binding]) -> "Scope":
         """A scope inside this one, with more bindings."""
         return Scope(bindings, self)
+
+    def entry(self) -> "Scope":
+        """A scope inside this one, for the text of a new chain."""
+        return Scope({ENTRY: InputWidth()}, self)
+
+    @property
+    def entered(self) -> InputWidth | None:
+        """The width that enters the innermost chain in whose text this scope is."""
+        width = self.find(ENTRY)
+        return width if isinstance(width, InputWidth) else None
 
     def after(self, name: str, binding: Binding) -> "Scope":
         """The scope after one more statement. Only the newest scope of a text can be continued."""

@@ -109,13 +109,18 @@ SETTINGS: Mapping[str, tuple[int | float, Kind, str]] = {
 
 @dataclass(frozen=True, slots=True)
 class Parameter:
-    """One argument of a layer. `known_as` are its names in other notations, for the help of an error."""
+    """One argument of a layer. `known_as` are its names in other notations, for the help of an error.
+
+    `later`: the layer gained the argument after texts without it had been stored. Canonical text has it only where it differs from
+    its default, which is what the layer computed before, so that these texts keep their hashes.
+    """
 
     name: str
     kind: Kind
     default: Default
     doc: str
     known_as: tuple[str, ...] = ()
+    later: bool = False
 
 
 @dataclass(frozen=True)
@@ -137,9 +142,13 @@ class Signature:
         return next((p for p in self.parameters if p.name == name), None)
 
 
-def arg(kind: Kind, default: Default = REQUIRED, doc: str = "", *, known_as: tuple[str, ...] = ()) -> Any:
+def arg(
+    kind: Kind, default: Default = REQUIRED, doc: str = "", *, known_as: tuple[str, ...] = (), later: bool = False
+) -> Any:
     """A field of a layer's arguments. A trailing underscore of the field's name is not part of the argument's name."""
-    return dataclasses.field(metadata={"kind": kind, "default": default, "doc": doc, "known_as": known_as})
+    return dataclasses.field(
+        metadata={"kind": kind, "default": default, "doc": doc, "known_as": known_as, "later": later}
+    )
 
 
 def read_signature(name: str, args: type, doc: str, known_as: tuple[str, ...] = ()) -> Signature:

@@ -66,6 +66,7 @@ class Walk:
         labels: dict[str, str] = {}
         whole, now = True, width
         for k, call in enumerate(calls):
+            self.enter(call, now)
             key = self.points.key(call, place)
             made = (self.copies if call.name == "repeat" else self.single)(call, place, now, str(k), key)
             if not made:
@@ -82,6 +83,14 @@ class Walk:
         if not whole or width is None or now is None:
             return None
         return CheckedChain(items, labels, width, now, place.path, place.side)
+
+    def enter(self, call: Call, width: int | None) -> None:
+        """Sets the width that enters the chains beginning with a call; records a fault where copies of it receive others."""
+        for entry in call.enters:
+            if entry.width and width and entry.width != width:
+                self.report.fail(call, "C135", call.span, first=entry.width, found=width)
+            else:
+                entry.width = width or 0
 
     def state(self, item: Node | CheckedChain) -> StateShape | None:
         """The state that a label on a layer makes available."""

@@ -4,21 +4,27 @@ from jaxtyping import Float
 from torch import Tensor
 
 from calque.adl.signature import Word, arg
-from calque.layers.activations import ACTIVATIONS
+from calque.layers.activations import ACTIVATIONS, POINTWISE
 from calque.layers.contract import Context, Example, Fault, Parts, Site, Stateless
 
 
 class Act(Stateless):
-    """act(h, v) = v(h), element by element (Domhan 2018, section 2.3). [d] -> [d]; `glu`([a; b]) = a * sigmoid(b): [d] -> [d/2]."""
+    """act(h, v) = v(h), element by element (Domhan 2018, section 2.3). [d] -> [d]; `glu`([a; b]) = a * sigmoid(b): [d] -> [d/2].
+
+    gelu       x Phi(x), Phi the normal distribution (Hendrycks and Gimpel 2016)
+    gelu_tanh  x/2 (1 + tanh(sqrt(2/pi) (x + 0.044715 x^3))), their approximation of it
+    silu       x sigmoid(x), also called swish (Elfwing et al. 2017, Ramachandran et al. 2017)
+    relu2      max(0, x)^2 (So et al. 2021, "Primer")
+    """
 
     name = "act"
     known_as = ("activation(v)", "nonlinearity(v)")
-    examples = tuple(Example(f"act({v})") for v in ("relu", "tanh", "sigmoid", "gelu", "glu"))
+    examples = tuple(Example(f"act({v})") for v in (*POINTWISE, "glu"))
 
     @dataclass(frozen=True)
     class Args:
         v: str = arg(
-            Word(choices=("relu", "tanh", "sigmoid", "gelu", "glu")),
+            Word(choices=(*POINTWISE, "glu")),
             doc="the non-linearity",
             known_as=("activation", "function", "name"),
         )

@@ -13,11 +13,17 @@ def glu(x: Tensor) -> Tensor:
     return a * torch.sigmoid(b)
 
 
+POINTWISE = ("relu", "tanh", "sigmoid", "gelu", "gelu_tanh", "silu", "relu2")
+"""Those that keep the width: numbers in, as many numbers out."""
+
 ACTIVATIONS: dict[str, Callable[[Tensor], Tensor]] = {
     "relu": torch.relu,
     "tanh": torch.tanh,
     "sigmoid": torch.sigmoid,
     "gelu": F.gelu,
+    "gelu_tanh": lambda x: F.gelu(x, approximate="tanh"),
+    "silu": F.silu,
+    "relu2": lambda x: torch.relu(x).square(),
     "glu": glu,
     "id": lambda x: x,
 }

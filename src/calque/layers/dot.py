@@ -22,8 +22,8 @@ def join(x: Float[Tensor, "B H T K"]) -> Float[Tensor, "B T D"]:
 
 def attend(
     q: Float[Tensor, "B H T K"],
-    k: Float[Tensor, "B H K S"],
-    v: Float[Tensor, "B H S V"],
+    k: Float[Tensor, "B G K S"],
+    v: Float[Tensor, "B G S V"],
     blocked: Bool[Tensor, "..."] | None,
     scale: float,
     dropout: float = 0.0,
@@ -33,12 +33,21 @@ def attend(
     The softmax is computed in float32. A query that may look nowhere takes the mean; no such query is real.
     """
     weights = normalised(compare(q, k, scale), blocked).to(v.dtype)
-    return torch.matmul(drop(weights, dropout, training=True), v), weights
+    return grouped(drop(weights, dropout, training=True), v), weights
 
 
-def compare(q: Float[Tensor, "B H T K"], k: Float[Tensor, "B H K S"], scale: float) -> Float[Tensor, "B H T S"]:
+def compare(q: Float[Tensor, "B H T K"], k: Float[Tensor, "B G K S"], scale: float) -> Float[Tensor, "B H T S"]:
     """The scores q k / scale."""
-    return torch.matmul(q if scale == 1 else q * (1.0 / scale), k)
+    return grouped(q if scale == 1 else q * (1.0 / scale), k)
+
+
+def grouped(a: Float[Tensor, "B H T K"], b: Float[Tensor, "B G K S"]) -> Float[Tensor, "B H T S"]:
+    """The products a_h b_g, of H heads that share G matrices: as many heads in a row have one."""
+    heads, shared = a.shape[1], b.shape[1]
+    if heads == shared:
+        return torch.matmul(a, b)
+    together = a.reshape(len(a), shared, -1, a.shape[3])
+    return torch.matmul(together, b).view(len(a), heads, a.shape[2], -1)
 
 
 SHORT, MANY = 16, 4096

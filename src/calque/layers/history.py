@@ -89,6 +89,15 @@ class Chunk:
         return later.view(-1, 1, self.beams * self.n, self.visible)
 
     @functools.cached_property
+    def distance(self) -> Int[Tensor, "#S 1 q V"]:
+        """The position of each of the `visible` keys minus that of each input."""
+        keys = torch.arange(self.visible, device=self.history.positions.device)
+        if self.history.at is None:
+            return (keys - self.positions[:, :, None]).view(-1, 1, self.beams * self.n, self.visible)
+        queries = torch.arange(self.history.at, self.history.at + self.n, device=keys.device).repeat(self.beams)
+        return (keys - queries[:, None])[None, None]
+
+    @functools.cached_property
     def _origin(self) -> Int[Tensor, "S 1 q V 1"] | None:
         if self.history.origin is None:
             return None

@@ -6,6 +6,7 @@ from jaxtyping import Float, Int
 from torch import Tensor
 
 from calque.adl.signature import Flag, Real, Setting, Word, arg
+from calque.adl.signature import Int as Whole
 from calque.layers.contract import Context, Example, Fault, Layer, Parts, Site
 from calque.layers.cost import HERE, Cost, Held, Products
 from calque.layers.drop import drop
@@ -15,13 +16,15 @@ from calque.layers.state import Empty, State
 class Position(Layer):
     """pos(h_t) = dropout(sqrt(d) h_t + p_t), p_t sinusoids of t = 0, 1, ... (Domhan 2018, section 2.3; Vaswani et al. 2017).
 
+    t counts from `start`, 0 in the paper; M2M100 counts from 2.
+
     The rates are 10000^(-2i/d), i = 0 .. d/2 - 1, or 10000^(-i/(d/2 - 1)) with `endpoint`, as tensor2tensor has them. The paper
     prints sin and cos interleaved; its code, and tensor2tensor, hold a block of sines and a block of cosines (`halves`).
     """
 
     name = "pos"
     known_as = ("PositionalEncoding(_, dropout)", "position_encoding", "pos_enc", "pe", "sinusoidal")
-    examples = (Example("pos"), Example("pos(0, layout=interleaved, endpoint=yes)"), Example("pos(scale=no)"))
+    examples = (Example("pos"), Example("pos(0, layout=interleaved, endpoint=yes)"), Example("pos(scale=no, start=3)"))
 
     @dataclass(frozen=True)
     class Args:
@@ -29,6 +32,7 @@ class Position(Layer):
         scale: bool = arg(Flag(), True, "multiply h by sqrt(d) first")
         layout: str = arg(Word(choices=("halves", "interleaved")), "halves", "where sines and cosines stand")
         endpoint: bool = arg(Flag(), False, "let the slowest rate be exactly 1/10000")
+        start: int = arg(Whole(0, 65535), 0, "the number of the first position", known_as=("offset",), later=True)
 
     def __init__(self, args: Args, site: Site, parts: Parts):
         super().__init__(args, site, parts)
@@ -68,7 +72,9 @@ class Position(Layer):
         table = self.table
         if table.shape[0] < length or table.dtype != like.dtype or table.device != like.device:
             rows = max(64, 2 * length)
-            table = sinusoids(torch.arange(rows), self.width, self.args.layout, self.args.endpoint).to(like)
+            table = sinusoids(
+                torch.arange(rows) + self.args.start, self.width, self.args.layout, self.args.endpoint
+            ).to(like)
             self.table = table
         return table
 

@@ -93,6 +93,20 @@ def heads(desk: Desk, fault: Diagnostic) -> Iterator[Fix]:
     yield from literals(desk, width, [-(-width // number) * number], at.start)
 
 
+def shares(desk: Desk, fault: Diagnostic) -> Iterator[Fix]:
+    """C212, C213: the nearest number that divides what is cut into as many parts."""
+    at = span_of(fault)
+    number, whole = (int(str(fault.fields[name])) for name in _PARTS[fault.code])
+    divisors = (n for n in range(1, min(whole, 1024) + 1) if whole % n == 0)
+    yield from literals(desk, number, [min(divisors, key=lambda n: (abs(n - number), -n))], at.start)
+
+
+def entering(desk: Desk, fault: Diagnostic) -> Iterator[Fix]:
+    """C134, C135: the model width instead of the width that enters."""
+    at = span_of(fault)
+    yield rename(desk, at, re.sub(r"\bd_in\b", "d", desk.page.cut(at)))
+
+
 def unprojected(desk: Desk, fault: Diagnostic) -> Iterator[Fix]:
     """C206: project the queries, which may then have any width."""
     term = desk.page.term(span_of(fault).start)
@@ -181,7 +195,10 @@ def not_whole(desk: Desk, fault: Diagnostic) -> Iterator[Fix]:
         yield from literals(desk, left, [-(-left // right) * right], at.start)
 
 
+_PARTS = {"C212": ("groups", "width"), "C213": ("shared", "heads")}
 RULES = {
+    "C134": entering,
+    "C135": entering,
     "C117": not_whole,
     "C201": adds,
     "C202": body_width,
@@ -194,6 +211,8 @@ RULES = {
     "C209": window,
     "C210": hidden,
     "C211": centre,
+    "C212": shares,
+    "C213": shares,
     "C216": removed,
     "C304": removed,
     "C305": even,

@@ -1,0 +1,38 @@
+"""Attention through a window that moves along: each query has keys and values of its own, as many for all of them."""
+
+import torch
+from jaxtyping import Bool, Float, Int
+from torch import Tensor
+
+
+def windows(seen: Float[Tensor, "B W D"], heads: int, length: int) -> Float[Tensor, "B G n K L"]:
+    """Of each of n = W - L + 1 positions the L inputs that it sees, by head."""
+    near = seen.unfold(1, length, 1)
+    return near.reshape(*near.shape[:2], heads, -1, length).transpose(1, 2)
+
+
+def compare_near(q: Float[Tensor, "B H n K"], keys: Float[Tensor, "B G n K L"]) -> Float[Tensor, "B H n L"]:
+    """The products of each query with its own keys; as many heads in a row share one of the G."""
+    together = q.reshape(len(q), keys.shape[1], -1, *q.shape[2:]).transpose(2, 3)
+    return torch.matmul(together, keys).transpose(2, 3).flatten(1, 2)
+
+
+def read_near(weights: Float[Tensor, "B H n L"], values: Float[Tensor, "B G n K L"]) -> Float[Tensor, "B H n K"]:
+    """The sums of each position's own values."""
+    together = weights.reshape(len(weights), values.shape[1], -1, *weights.shape[2:]).transpose(2, 3)
+    return torch.matmul(together, values.transpose(3, 4)).transpose(2, 3).flatten(1, 2)
+
+
+def among_all(
+    weights: Float[Tensor, "B H n L"], positions: Int[Tensor, "#B n"], before: int, total: int
+) -> Float[Tensor, "B H n T"]:
+    """The weights at their positions among `total` ones; a window begins `before` positions ahead of its own."""
+    length = weights.shape[3]
+    index = positions[:, None, :, None] + torch.arange(length, device=weights.device)
+    wide = weights.new_zeros(*weights.shape[:3], total + weights.shape[2] + length)
+    return wide.scatter(3, index.expand(weights.shape), weights)[..., before : before + total]
+
+
+def outside(real: Bool[Tensor, "B W"], length: int) -> Bool[Tensor, "B 1 n L"]:
+    """Which positions under each window are not real."""
+    return ~real.unfold(1, length, 1)[:, None]

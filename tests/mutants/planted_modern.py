@@ -1,0 +1,65 @@
+"""Faults planted in the layers of today, added to the others."""
+
+from functools import cached_property
+
+import torch
+from planted_local import MUTANTS, Patch, mutant
+from torch import Tensor
+
+from calque.layers import self_attention
+from calque.layers.history import Chunk
+from calque.layers.rms_norm import RootMeanSquareNorm
+from calque.layers.rotary import Rotation
+from calque.layers.sliding import outside
+
+__all__ = ["MUTANTS"]
+
+
+@mutant("mh_dot_self_att", "equal")
+def every_step_turned_as_the_first(patch: Patch) -> None:
+    patch.setattr(Rotation, "_rows", lambda self, x, chunk: self._upto(x.shape[1], x)[: x.shape[1]])
+
+
+@mutant("mh_dot_self_att", "idle")
+def all_rows_turned_as_the_first(patch: Patch) -> None:
+    real = Rotation._rows
+
+    def rows(self: Rotation, x: Tensor, chunk: Chunk | None) -> Tensor:
+        table = real(self, x, chunk)
+        return table[:1] if table.dim() == 4 else table
+
+    patch.setattr(Rotation, "_rows", rows)
+
+
+@mutant("mh_dot_self_att", "equal")
+def distances_the_other_way_in_steps(patch: Patch) -> None:
+    real = Chunk.distance.func
+    changed = cached_property(lambda self: -real(self))
+    changed.__set_name__(Chunk, "distance")
+    patch.setattr(Chunk, "distance", changed)
+
+
+@mutant("mh_dot_self_att", "padding")
+def padding_inside_a_sliding_window(patch: Patch) -> None:
+    patch.setattr(self_attention, "outside", lambda real, length: outside(torch.ones_like(real), length))
+
+
+@mutant("mh_dot_self_att", "record")
+def weights_of_a_window_one_place_off(patch: Patch) -> None:
+    real = self_attention.among_all
+    patch.setattr(
+        self_attention,
+        "among_all",
+        lambda weights, positions, before, total: real(weights, positions + (len(positions) > 1), before, total),
+    )
+
+
+@mutant("rms_norm", "shape")
+def a_gain_that_was_not_declared(patch: Patch) -> None:
+    real = RootMeanSquareNorm.__init__
+
+    def init(self: RootMeanSquareNorm, args: object, site: object, parts: object) -> None:
+        real(self, args, site, parts)
+        self.gain = self.gain if self.gain is not None else torch.nn.Parameter(torch.ones(site.width))  # type: ignore[attr-defined]
+
+    patch.setattr(RootMeanSquareNorm, "__init__", init)

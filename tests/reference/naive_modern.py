@@ -1,0 +1,143 @@
+"""Layers of the years after the papers, written as `naive` writes them: from the equations of their papers, one loop each."""
+
+import math
+
+import numpy as np
+from naive import Sequence_, Vector, sigmoid, softmax
+
+
+def rms_norm(xs: Sequence_, gain: Vector | None, eps: float, groups: int = 1) -> Sequence_:
+    """a_i / RMS(a) g_i, RMS(a) = sqrt(1/n sum a_i^2) (Zhang and Sennrich 2019, equation 4), in each group of the width."""
+    out = []
+    for h in xs:
+        n = len(h) // groups
+        y = np.zeros(len(h))
+        for i in range(len(h)):
+            group = h[i // n * n : i // n * n + n]
+            y[i] = h[i] / math.sqrt(sum(a * a for a in group) / n + eps)
+        out.append(y if gain is None else np.array([y[i] * gain[i] for i in range(len(h))]))
+    return out
+
+
+def mul(*bodies: Sequence_) -> Sequence_:
+    """The product of all bodies, number by number."""
+    out = []
+    for hs in zip(*bodies, strict=True):
+        y = np.ones(len(hs[0]))
+        for h in hs:
+            y = np.array([y[i] * h[i] for i in range(len(y))])
+        out.append(y)
+    return out
+
+
+def pointwise(name: str, h: Vector) -> Vector:
+    """Hendrycks and Gimpel 2016, section 2; Ramachandran et al. 2017; So et al. 2021."""
+    functions = {
+        "gelu_tanh": lambda a: 0.5 * a * (1 + math.tanh(math.sqrt(2 / math.pi) * (a + 0.044715 * a**3))),
+        "silu": lambda a: a * sigmoid(a),
+        "relu2": lambda a: a * a if a > 0 else 0.0,
+    }
+    return np.array([functions[name](a) for a in h])
+
+
+def rotated(x: Vector, t: int, base: float) -> Vector:
+    """The pairs (x_i, x_{i + k/2}) turned by t base^(-2i/k) (Su et al. 2021, equation 34)."""
+    k, y = len(x), np.zeros(len(x))
+    for i in range(k // 2):
+        angle = t * base ** (-2 * i / k)
+        a, b = x[i], x[i + k // 2]
+        y[i] = a * math.cos(angle) - b * math.sin(angle)
+        y[i + k // 2] = a * math.sin(angle) + b * math.cos(angle)
+    return y
+
+
+def t5_bucket(distance: int, buckets: int, reach: int, both: bool) -> int:
+    """The bucket of key - query (Raffel et al. 2020, section 2.1, and its released code)."""
+    first = 0
+    if both:
+        buckets //= 2
+        if distance > 0:
+            first = buckets
+        away = abs(distance)
+    else:
+        away = max(0, -distance)
+    exact = buckets // 2
+    if away < exact:
+        return first + away
+    far = exact + int(math.log(away / exact) / math.log(reach / exact) * (buckets - exact))
+    return first + min(far, buckets - 1)
+
+
+class Attention:
+    """Self-attention with everything that its paper's successors changed; the attributes say what, None where nothing."""
+
+    heads: int
+    shared: int
+    s: float | None = None
+    causal = False
+    window: int | None = None
+    base: float | None = None
+    q_gain: Vector | None = None
+    k_gain: Vector | None = None
+    alibi = False
+    table: Vector | None = None
+    reach = 0
+    a_keys: Vector | None = None
+    a_values: Vector | None = None
+    before: Vector | None = None
+    after: Vector | None = None
+
+    def head(self, x: Vector, h: int, k: int, t: int, gain: Vector | None) -> Vector:
+        part = x[h * k : h * k + k]
+        if gain is not None:
+            part = rms_norm([part], gain, 1e-6)[0]
+        return part if self.base is None else rotated(part, t, self.base)
+
+    def seen(self, t: int, length: int) -> list[int]:
+        """The positions that position t looks at."""
+        first = 0 if self.window is None else max(0, t - self.window)
+        last = length - 1 if self.window is None else min(length - 1, t + self.window)
+        return list(range(first, (t if self.causal else last) + 1))
+
+    def clipped(self, distance: int) -> int:
+        """The row of a distance in Shaw's tables."""
+        return max(-self.reach, min(0 if self.causal else self.reach, distance)) + self.reach
+
+    def score(self, q: Vector, key: Vector, h: int, distance: int) -> float:
+        scale = math.sqrt(len(q) if self.s is None else self.s)
+        if self.a_keys is not None:
+            key = key + self.a_keys[self.clipped(distance)]
+        score = sum(q[i] * key[i] for i in range(len(q))) / scale
+        if self.alibi:
+            score -= 2 ** (-8 * (h + 1) / self.heads) * abs(distance)
+        if self.table is not None:
+            score += self.table[t5_bucket(distance, len(self.table), self.reach, not self.causal)][h]
+        return float(score)
+
+    def __call__(self, qs: Sequence_, ks: Sequence_, vs: Sequence_) -> Sequence_:
+        out, k, each = [], len(qs[0]) // self.heads, self.heads // self.shared
+        for t in range(len(qs)):
+            seen = self.seen(t, len(qs))
+            scores = np.zeros((self.heads, len(seen)))
+            for h in range(self.heads):
+                q = self.head(qs[t], h, k, t, self.q_gain)
+                for j, s in enumerate(seen):
+                    scores[h][j] = self.score(q, self.head(ks[s], h // each, k, s, self.k_gain), h, s - t)
+            weights = self.mixed(self.after, np.array([softmax(list(row)) for row in self.mixed(self.before, scores)]))
+            contexts = []
+            for h in range(self.heads):
+                context = np.zeros(k)
+                for j, s in enumerate(seen):
+                    value = vs[s][h // each * k : h // each * k + k]
+                    if self.a_values is not None:
+                        value = value + self.a_values[self.clipped(s - t)]
+                    context = context + weights[h][j] * value
+                contexts.append(context)
+            out.append(np.concatenate(contexts))
+        return out
+
+    def mixed(self, matrix: Vector | None, rows: Vector) -> Vector:
+        """sum_h' M[h, h'] row_h' (Shazeer et al. 2020, equations 3 and 4)."""
+        if matrix is None:
+            return rows
+        return np.array([sum(matrix[h][g] * rows[g] for g in range(self.heads)) for h in range(self.heads)])
