@@ -84,6 +84,12 @@ def fairseq_tokenizer(folder: Path, kind: str) -> tuple[int, dict[str, int]]:
     }  # fmt: skip
 
 
+def t5_tokenizer(folder: Path) -> tuple[int, dict[str, int]]:
+    """Writes a sentencepiece model as T5 has it: pad 0, end 1, unknown 2; the matrices have some rows more."""
+    (folder / "spiece.model").write_bytes(pieces(pad_id=0, eos_id=1, unk_id=2, bos_id=-1))
+    return 64, {"pad_token_id": 0, "eos_token_id": 1, "decoder_start_token_id": 0}
+
+
 def small_model(model: Any, folder: Path, ends: int, strength: float = 5.0) -> Any:
     """Gives a network random weights with which sentences end after some words, and saves it."""
     randomise(model)
@@ -94,5 +100,11 @@ def small_model(model: Any, folder: Path, ends: int, strength: float = 5.0) -> A
         if hasattr(model, "final_logits_bias"):
             model.final_logits_bias.normal_(0, 0.3)
             model.final_logits_bias[0, ends] += strength
+        else:  # without a bias of words, the last norm moves everything towards the end symbol, or its row is longer
+            end, norm = model.get_output_embeddings().weight[ends], getattr(model.get_decoder(), "layer_norm", None)
+            if norm is None:
+                end *= 8
+            else:
+                norm.bias += end * strength / end.square().sum()
     model.save_pretrained(folder)
     return model.eval()

@@ -4,7 +4,8 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
-from calque.exchange.from_hf import TYPES, read_config, read_model
+from calque.exchange.from_hf import TYPES, Reader, read_config, read_model
+from calque.exchange.from_t5 import read_t5
 from calque.exchange.hf_folder import read_json, read_tensors
 from calque.exchange.hf_vocabulary import Languages, Words, read_words
 from calque.experiment import DataSettings, DecodeSettings, Experiment, ModelSettings, TrainSettings
@@ -15,6 +16,8 @@ from calque.run.folder import start_run
 from calque.run.model_file import save_model, weights_of
 from calque.run.tensors import writing
 
+KINDS: dict[str, Reader] = {**dict.fromkeys(TYPES, read_model), "t5": read_t5, "mt5": read_t5}
+"""The function that reads each model type."""
 _NEEDED = ("eos_token_id", "pad_token_id", "d_model")
 
 
@@ -34,10 +37,9 @@ def import_hf(folder: Path, out: Path, asked: Languages) -> Model:
 def open_hf(folder: Path, asked: Languages) -> tuple[Model, tuple[Words, Words], bool, dict[str, Any]]:
     """The model of a folder, its words, whether sources get an end symbol, and its settings. Writes nothing."""
     config = read_json(folder, "config.json")
-    if config.get("model_type") not in TYPES:
-        raise error(
-            "X511", Place(str(folder / "config.json")), found=config.get("model_type", "none"), names=tuple(TYPES)
-        )
+    kind = config.get("model_type", "none")
+    if kind not in KINDS:
+        raise error("X511", Place(str(folder / "config.json")), found=kind, names=tuple(KINDS))
     generation = read_json(folder, "generation_config.json", required=False)
     config = {**_ids(generation), **read_config(folder, config)}
     for key in _NEEDED:
@@ -46,7 +48,7 @@ def open_hf(folder: Path, asked: Languages) -> tuple[Model, tuple[Words, Words],
     config.setdefault("decoder_start_token_id", config.get("pad_token_id"))
     tensors = read_tensors(folder)
     source, target, closed = read_words(folder, config, tensors.sizes(), asked)
-    model = read_model(config, tensors, (source, target), Place(str(folder)))
+    model = KINDS[kind](config, tensors, (source, target), Place(str(folder)))
     return model, (source, target), closed, config
 
 
@@ -76,6 +78,5 @@ def _write(out: Path, model: Model, words: Sequence[Words], experiment: Experime
     save_model(out, model, weights_of(model), experiment, "none", {}, origin)
 
 
-Reader = Callable[[Path, Path, Languages], Model]
-FORMATS: dict[str, Reader] = {"hf": import_hf}
+FORMATS: dict[str, Callable[[Path, Path, Languages], Model]] = {"hf": import_hf}
 """The formats by the words of `--from`."""

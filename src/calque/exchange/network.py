@@ -23,7 +23,7 @@ class Block:
     """A residual block: x + f(norm(x)) where `pre` holds, else norm(x + f(x)).
 
     node   the attention, or the first map of a feed-forward network
-    out    the second map of a feed-forward network
+    out    the second map of a feed-forward network; of an attention without W_o, the map behind it
     gate   the map that is multiplied with the activation, where the network is gated
     act    its activation
     """
@@ -39,7 +39,7 @@ class Block:
 
 @dataclass(frozen=True)
 class Side:
-    """An encoder or a decoder. `scale` is the factor of embeddings; `zero_first` the node of that name."""
+    """An encoder or a decoder. `scale` is the factor of embeddings, `end` a `scale` at the end."""
 
     name: str
     width: int
@@ -49,6 +49,7 @@ class Side:
     input_norm: Node | None
     blocks: tuple[Block, ...]
     final_norm: Node | None
+    end: Node | None = None
 
     @property
     def norms(self) -> list[Node]:
@@ -115,12 +116,21 @@ class _Reader:
         while (node := self.take("add")) is not None:
             blocks.append(self.block(node))
         final_norm = self.take(*NORMS)
+        end = self.take("scale")
         if self.left:
             refuse(
                 self.left[0], self.to, "it is not part of a Transformer", "blocks such as `res_nd(...)` or `post(...)`"
             )
         return Side(
-            self.chain.side, self.chain.width_in, factor, positions, zero_first, input_norm, tuple(blocks), final_norm
+            self.chain.side,
+            self.chain.width_in,
+            factor,
+            positions,
+            zero_first,
+            input_norm,
+            tuple(blocks),
+            final_norm,
+            end,
         )
 
     def block(self, node: Node) -> Block:
@@ -142,10 +152,11 @@ class _Reader:
 
     def inner(self, body: list[Node], pre: bool, norm: Node) -> Block:
         first = body[0]
-        if first.name == "mh_dot_self_att" and len(body) == 1:
-            return Block(SELF, pre, norm, first)
-        if first.name == "mh_dot_src_att" and len(body) == 1:
-            return Block(SOURCE, pre, norm, first)
+        kind = {"mh_dot_self_att": SELF, "mh_dot_src_att": SOURCE}.get(first.name)
+        if kind and len(body) == 1:
+            return Block(kind, pre, norm, first)
+        if kind and len(body) == 2 and body[1].name == "linear" and not first.args.out:
+            return Block(kind, pre, norm, first, body[1])
         return self.feed_forward(body, pre, norm)
 
     def feed_forward(self, body: list[Node], pre: bool, norm: Node) -> Block:
@@ -217,12 +228,24 @@ def check_norms(side: Side, to: str) -> bool:
             )
     same(side.norms, lambda node: node.name, "kind of norm", to)
     same(side.norms, lambda node: node.args.eps, "epsilon", to)
+    for node in side.norms:
+        if getattr(node.args, "groups", 1) != 1 or not getattr(node.args, "gain", True):
+            refuse(node, to, "a norm is over the whole width and has a gain", "`rms_norm` without `groups`")
+    if side.end is not None:
+        refuse(side.end, to, "nothing follows the last norm", "no `scale` at the end")
     return side.blocks[0].pre if side.blocks else True
 
 
-def check_attention(block: Block, width: int, to: str) -> None:
-    """Raises X501 for an attention that has arguments without a place in any format."""
+PLAIN = {"rope": None, "kv_heads": None, "qk_norm": False, "relative": "none", "talking": False, "window": None}
+"""What self-attention is without the arguments that few formats have a place for."""
+
+
+def check_attention(block: Block, width: int, to: str, carried: Sequence[str] = ()) -> None:
+    """Raises X501 for an attention that has arguments without a place in the format; of `PLAIN` it has places for `carried`."""
     node, args = block.node, block.node.args
+    for name, value in PLAIN.items():
+        if name not in carried and getattr(args, name, value) != value:
+            refuse(node, to, f"it has no place for `{name}`", "attention without it")
     if args.width != width:
         refuse(node, to, f"attention is as wide as the model, {width}", f"`width={width}`")
     if not args.out:
@@ -230,7 +253,5 @@ def check_attention(block: Block, width: int, to: str) -> None:
     if block.kind == SOURCE:
         if args.from_ is None or args.from_.key != "end" or flat(node.parts["from"]):
             refuse(node, to, "source attention reads the end of the encoder as it is", "`from=@end`")
-        if args.window is not None:
-            refuse(node, to, "source attention sees the whole sentence", "`window=none`")
         if args.project != "all":
             refuse(node, to, "queries, keys and values are projected", "`project=all`")
