@@ -3,8 +3,8 @@
     python benchmarks/exchange.py --runs RUN... --source FILE [--record ID]
 
 Export: each run goes to CTranslate2 and to transformers, and the lines of FILE are translated by both and by Calque, greedily and
-with beam 4. Import: random small models of every type of transformers that can be read, 200 sentences each. Prints one JSON object: the
-sentences that differ and the largest differences of logits.
+with beam 4. Import: random small models of every type of transformers that can be read, 200 sentences each. Prints one JSON object:
+the sentences that differ and the largest differences of logits.
 """
 
 import argparse
@@ -87,6 +87,7 @@ def exported(run: Path, lines: list[str], figures: dict[str, int | float]) -> No
             for beam in (1, 4):
                 pairs = zip(ours(run, lines, beam), other(folder, load(run), lines, beam), strict=True)
                 compared = [pair for pair in pairs if len(pair[0]) < LIMIT]
+                print(run.name, to, beam, len(compared), file=sys.stderr, flush=True)
                 name = f"{run.name} to {to}, beam {beam}: "
                 figures[name + "sentences compared"] = len(compared)
                 figures[name + "sentences that differ"] = sum(a != b for a, b in compared)
@@ -130,7 +131,7 @@ def main() -> None:
             where,
             figures,
             seed=1,
-            notes="Exported runs are short trainings; imported models have random weights. Sentences that no search ends are left out.",
+            notes="Exported runs are short trainings; imported models are random. Sentences that no search ends are left out.",
         )
         record(ROOT / "docs" / "results", entry)
     print(json.dumps({"figures": figures, "conditions": where}))
