@@ -6,7 +6,7 @@ import click
 
 from calque.cli.base import FILE, RUN, root, tell
 
-TO = ("ctranslate2", "hf")
+TO = ("ctranslate2", "hf", "onnx")
 FROM = ("hf",)
 
 

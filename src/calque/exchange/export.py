@@ -8,6 +8,7 @@ from pathlib import Path
 from calque.exchange.card import CARD, card, length_penalty
 from calque.exchange.to_ctranslate2 import write_ctranslate2
 from calque.exchange.to_hf import write_hf
+from calque.exchange.to_onnx import write_onnx
 from calque.exchange.weights import Exported, open_exported
 from calque.ground.diagnostics import Place, error
 from calque.ground.files import alone, replacing
@@ -86,7 +87,15 @@ def _hf_usage(exported: Exported) -> str:
     )
 
 
+def _onnx_usage(exported: Exported) -> str:
+    return (
+        "Three graphs for onnxruntime: `encoder`, `init` and `step`. `model.json` lists the states, which go from step to step; "
+        "`examples/onnx_greedy.py` of Calque decodes with them in 40 lines."
+    )
+
+
 FORMATS = {
+    "onnx": Format("ONNX graphs", write_onnx, _onnx_usage),
     "hf": Format("a model of Hugging Face transformers", write_hf, _hf_usage),
     "ctranslate2": Format("a CTranslate2 model", write_ctranslate2, _ctranslate2_usage),
 }
