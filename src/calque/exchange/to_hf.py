@@ -111,9 +111,7 @@ def write_hf(exported: Exported, folder: Path, precision: str) -> None:
     pre, embedded = _check(network, exported)
     factor = math.sqrt(EPSILON / network.encoder.norms[0].args.eps)
     writer = _Writer(exported, 1.0 if abs(factor - 1) < 1e-9 else factor, pre)
-    untied = writer.factor != 1.0 or bool(network.decoder.zero_first) or exported.model.shape.tying != "three-way"
-    same_scale = network.encoder.scale == network.decoder.scale
-    untied = untied or not same_scale or network.encoder.scale not in (1.0, math.sqrt(network.width))
+    untied = writer.factor != 1.0 or _apart(network, exported)
     kind, architecture = TYPES[pre, embedded]
     if kind != "marian" and exported.model.shape.source_size != exported.model.shape.target_size:
         raise error("X504", Place(str(exported.folder)), format=f"{NAME} ({kind})")
@@ -121,16 +119,28 @@ def write_hf(exported: Exported, folder: Path, precision: str) -> None:
         _write_side(writer, side, untied, 2 if embedded else 0)
     if untied and kind != "marian":  # not read, and expected all the same
         writer.tensors["model.shared.weight"] = writer.tensors["model.decoder.embed_tokens.weight"]
-    output, bias = exported.model.output.weight.detach(), exported.model.output.bias
-    writer.tensors["final_logits_bias"] = (torch.zeros(len(output)) if bias is None else bias.detach())[None]
-    if untied:
-        writer.tensors["lm_head.weight"] = output
+    _write_output(writer, untied)
     numbers = TYPES_OF_NUMBERS[precision]
     tensors = {name: t.detach().to(numbers).contiguous().clone() for name, t in writer.tensors.items()}
     save_file(tensors, folder / "model.safetensors", {"format": "pt"})
     _write_json(folder / "config.json", _config(exported, network, kind, architecture, untied, precision))
     _write_json(folder / "generation_config.json", _generation(exported))
     write_tokenizer(folder, *exported.trained.codecs)
+
+
+def _apart(network: Transformer, exported: Exported) -> bool:
+    """Whether embeddings and output have to be several matrices."""
+    scale = network.encoder.scale
+    if scale != network.decoder.scale or scale not in (1.0, math.sqrt(network.width)):
+        return True
+    return bool(network.decoder.zero_first) or exported.model.shape.tying != "three-way"
+
+
+def _write_output(writer: _Writer, untied: bool) -> None:
+    output, bias = writer.exported.model.output.weight.detach(), writer.exported.model.output.bias
+    writer.tensors["final_logits_bias"] = (torch.zeros(len(output)) if bias is None else bias.detach())[None]
+    if untied:
+        writer.tensors["lm_head.weight"] = output
 
 
 def _check(network: Transformer, exported: Exported) -> tuple[bool, bool]:
@@ -144,6 +154,16 @@ def _check(network: Transformer, exported: Exported) -> tuple[bool, bool]:
                 refuse(norm, NAME, "the norms of these model types subtract the mean", "`norm`")
         check_norms(side, NAME)
         _check_blocks(side)
+    pre, embedded = _switches(network)
+    same(network.encoder.norms + network.decoder.norms, lambda node: node.args.eps, "epsilon", NAME)
+    feeds = [block.node for side in (network.encoder, network.decoder) for block in side.of(FEED)]
+    acts = {block.node.path: block.act for side in (network.encoder, network.decoder) for block in side.of(FEED)}
+    same(feeds, lambda node: acts[node.path], "activation", NAME)
+    return pre, embedded
+
+
+def _switches(network: Transformer) -> tuple[bool, bool]:
+    """Whether it is pre-norm, and whether a norm stands behind positions. Raises X501 where the sides or a last norm disagree."""
     pre, embedded = (network.encoder.blocks[0].pre, network.encoder.input_norm is not None)
     for side in (network.encoder, network.decoder):
         first = side.blocks[0]
@@ -154,10 +174,6 @@ def _check(network: Transformer, exported: Exported) -> tuple[bool, bool]:
         if (side.final_norm is not None) != pre:
             wanted = "ends with a norm" if pre else "has no further norm at its end"
             refuse(side.final_norm or side.blocks[-1].norm, NAME, f"such a network {wanted}", "`norm` behind `res_nd`")
-    same(network.encoder.norms + network.decoder.norms, lambda node: node.args.eps, "epsilon", NAME)
-    feeds = [block.node for side in (network.encoder, network.decoder) for block in side.of(FEED)]
-    acts = {block.node.path: block.act for side in (network.encoder, network.decoder) for block in side.of(FEED)}
-    same(feeds, lambda node: acts[node.path], "activation", NAME)
     return pre, embedded
 
 

@@ -45,36 +45,43 @@ def write_onnx(exported: Exported, folder: Path, precision: str) -> None:
         import onnxscript  # noqa: F401
     except ImportError:
         raise error("X301", extra="onnx", package="onnxscript") from None
-    model = exported.model.requires_grad_(False)
-    source = torch.full((1, SOURCE_POSITIONS), EOS)
-    mask = torch.arange(SOURCE_POSITIONS)[None] < SOURCE_POSITIONS // 2
-    word = torch.full((1, 1), BOS)
     with torch.no_grad():
-        points = model.encode(source, mask)
-        sources = [(name, t) for name, point in points.items() for name, t in _tensors_of(name, point)]
-        state = model.init_state(points, WORDS)
-        named = list(name_states(model, state, Place(str(exported.folder))))
-        first = [t.clone() for _, t, _ in named]
-        model.step(word, _filled(state, iter([t.clone() for t in first])), WORDS)  # tables of positions grow here
-        names, after = [name for name, _, _ in named], [f"next.{name}" for name, _, _ in named]
-        inputs = [name for name, _ in sources]
-        values = [t for _, t in sources]
-        _save(folder, "encoder", _Encoder(model), (source, mask), ["source", "mask"], inputs)
-        _save(folder, "init", _Init(model, points), (mask, values), ["mask", *inputs], names)
-        _save(folder, "step", _Step(model, state), (word, first), ["word", *names], ["logits", *after])
+        states = _write_graphs(exported.model.requires_grad_(False), folder, Place(str(exported.folder)))
     about = {
         "source_positions": SOURCE_POSITIONS,
         "words": WORDS,
         "source_end": exported.trained.experiment.data.source_end,
         **dict(zip(("pad", "begin", "end", "unknown"), range(len(SPECIALS)), strict=True)),
         "never_chosen": [PAD, BOS],
-        "states": [
-            {"name": name, "next": f"next.{name}", "shape": list(t.shape), "type": str(t.dtype).removeprefix("torch."),
-             "batch_axis": 0, "rows": rows}
-            for name, t, rows in named
-        ],
-    }  # fmt: skip
+        "states": [_described(*state) for state in states],
+    }
     (folder / ABOUT).write_text(json.dumps(about, indent=1) + "\n", encoding="utf-8")
+
+
+def _write_graphs(model: Model, folder: Path, place: Place) -> Named:
+    """Writes the three graphs; returns the states."""
+    source = torch.full((1, SOURCE_POSITIONS), EOS)
+    mask = torch.arange(SOURCE_POSITIONS)[None] < SOURCE_POSITIONS // 2
+    word = torch.full((1, 1), BOS)
+    points = model.encode(source, mask)
+    sources = [(name, t) for name, point in points.items() for name, t in _tensors_of(name, point)]
+    state = model.init_state(points, WORDS)
+    named = list(name_states(model, state, place))
+    first = [t.clone() for _, t, _ in named]
+    model.step(word, _filled(state, iter([t.clone() for t in first])), WORDS)  # tables of positions grow here
+    names = [name for name, _, _ in named]
+    inputs = [name for name, _ in sources]
+    values = [t for _, t in sources]
+    _save(folder, "encoder", _Encoder(model), (source, mask), ["source", "mask"], inputs)
+    _save(folder, "init", _Init(model, points), (mask, values), ["mask", *inputs], names)
+    after = ["logits", *(f"next.{name}" for name in names)]
+    _save(folder, "step", _Step(model, state), (word, first), ["word", *names], after)
+    return named
+
+
+def _described(name: str, t: Tensor, rows: str) -> dict[str, Any]:
+    kind = str(t.dtype).removeprefix("torch.")
+    return {"name": name, "next": f"next.{name}", "shape": list(t.shape), "type": kind, "batch_axis": 0, "rows": rows}
 
 
 def _tensors_of(name: str, point: Point) -> list[tuple[str, Tensor]]:
@@ -145,8 +152,8 @@ class _Init(nn.Module):
             value = next(given)
             state = None if point.state is None else tuple(next(given) for _ in point.state)
             points[name] = Point(value, mask, state)
-        state = self.model.init_state(points, WORDS)
-        return [t for _, t, _ in name_states(self.model, state, Place(""))]
+        begun = self.model.init_state(points, WORDS)
+        return [t for _, t, _ in name_states(self.model, begun, Place(""))]
 
 
 class _Step(nn.Module):
