@@ -2,7 +2,7 @@
 
 import sys
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import click
 
@@ -10,6 +10,7 @@ from calque.cli.base import FILE, root, tell
 from calque.cli.reproduce_options import (
     CORPUS,
     DATA,
+    EXECUTOR,
     OUT,
     PAIR,
     PAPER,
@@ -21,6 +22,10 @@ from calque.cli.reproduce_options import (
     recipe_option,
 )
 from calque.papers.metrics import METRICS, TIMED, TRAINED
+
+if TYPE_CHECKING:
+    from calque.papers.halving import Tuning
+    from calque.workflow.jobs.spec import ExecutorSpec
 
 
 def _share(ctx: click.Context, param: click.Parameter, value: str) -> tuple[int, int]:
@@ -47,7 +52,8 @@ def reproduce() -> None:
     "--metric", type=click.Choice(TRAINED), metavar="METRIC", help="Of the report.  [default: bleu, else the first]"
 )
 @TRIALS
-def train(cells: CellOptions, seeds: int, shard: tuple[int, int]) -> None:
+@EXECUTOR
+def train(cells: CellOptions, seeds: int, shard: tuple[int, int], executor: "ExecutorSpec | None") -> None:
     """Train the rows of a TABLE, several seeds each, and compare them with the paper's figures and claims.
 
     The report is printed, and written beside the cells as Markdown, JSON and a picture. A call that was interrupted resumes
@@ -55,16 +61,25 @@ def train(cells: CellOptions, seeds: int, shard: tuple[int, int]) -> None:
     """
     from calque.papers.cells import train_table
     from calque.papers.plan import rows_of
+    from calque.papers.side_by_side import train_side_by_side
     from calque.papers.trained_report import report_trained
+    from calque.workflow.jobs.executors import SweepEnd
 
     folder = cells.folder(TRAINED)
     chosen = rows_of(folder.table, cells.paper, cells.rows)
     rows_of(folder.table, cells.paper, [cells.match_to] if cells.match_to else [])
-    status = train_table(folder, chosen, seeds, shard)
+    end, status = SweepEnd(), 0
+    if executor is None:
+        status = train_table(folder, chosen, seeds, shard)
+    else:
+        end = train_side_by_side(folder, chosen, seeds, shard, executor)
+        status = 0 if end.signal is None else 128 + end.signal
     if not folder.has_cells:
         tell("no cell is finished, so there is no report")
     elif status < 128:
         click.echo(report_trained(folder.opened(folder.out, folder.root, tell), cells.report), nl=False)
+    if end.failed is not None:
+        raise end.failed
     sys.exit(status)
 
 
@@ -104,6 +119,7 @@ def train(cells: CellOptions, seeds: int, shard: tuple[int, int]) -> None:
 @SIZES
 @click.option("--out", type=FILE, help="The output folder.  [default: runs/tune/PAPER/TABLE]")
 @PAIR
+@EXECUTOR
 def tune(
     paper: str,
     table: str,
@@ -115,6 +131,7 @@ def tune(
     warmup_share: tuple[float, ...],
     dropout: tuple[float, ...],
     out: Path | None,
+    executor: "ExecutorSpec | None",
     **cells: Any,
 ) -> None:
     """Find a recipe for a ROW of a TABLE on a corpus: a grid, tried on validation perplexity by successive halving.
@@ -123,20 +140,29 @@ def tune(
     is printed, and the best setting written as a recipe file, which `calque reproduce train --recipe` takes. A call that was
     interrupted resumes; finished trials are not repeated. Exit status 1: no setting learned anything.
     """
-    from calque.papers.found_recipe import trials_table, write_recipe
     from calque.papers.halving import tuning_of
     from calque.papers.plan import named_rows, table_of
     from calque.papers.request import tuning_folder
-    from calque.papers.trials import SettingGrid, setting_of
+    from calque.papers.side_by_side import ahead_by
+    from calque.papers.trials import SettingGrid
 
     if (cells["updates"] is None) == (cells["epochs"] is None):
         raise click.UsageError("expected one of --updates and --epochs, the budget of the first rung")
     named_rows(table_of(paper, table), paper, [row])
     folder = out or tuning_folder(paper, table)
     options = CellOptions(paper=paper, table=table, rows=[row], recipe=recipe, out=folder, **cells)
-    tuning = tuning_of(options.folder(TRAINED), row, SettingGrid(lr, warmup_share, dropout), eta, rungs)
+    ahead = None if executor is None else ahead_by(executor)
+    tuning = tuning_of(options.folder(TRAINED), row, SettingGrid(lr, warmup_share, dropout), eta, rungs, ahead)
     if (stopped := tuning.run()) is not None:
         sys.exit(128 + stopped.signal)
+    _print_recipe(tuning)
+
+
+def _print_recipe(tuning: "Tuning") -> None:
+    """Prints what a tuning has found, and writes the recipe."""
+    from calque.papers.found_recipe import trials_table, write_recipe
+    from calque.papers.trials import setting_of
+
     click.echo("\n".join(trials_table(tuning)))
     if tuning.winner is None:
         tell("no setting has learned anything, so there is no recipe")

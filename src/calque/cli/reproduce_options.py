@@ -16,6 +16,7 @@ from calque.papers.corpora import CORPORA
 if TYPE_CHECKING:
     from calque.papers.output import OutputFolder
     from calque.papers.report import ReportOptions
+    from calque.workflow.jobs.spec import ExecutorSpec
 
 Command = TypeVar("Command", bound=Callable[..., None])
 
@@ -35,6 +36,13 @@ def _recipe(ctx: click.Context, param: click.Parameter, value: str) -> str:
             f"expected one of {', '.join(known)}, or FILE.toml in lower case with another name, found {value}"
         )
     return value
+
+
+def _executor(ctx: click.Context, param: click.Parameter, value: str | None) -> "ExecutorSpec | None":
+    """An executor. Raises K405 to K407."""
+    from calque.workflow.jobs.spec import read_executor
+
+    return None if value is None else read_executor(value)
 
 
 def _names(ctx: click.Context, param: click.Parameter, value: str) -> list[str]:
@@ -69,6 +77,12 @@ PAIR = click.option(
 )
 TRIALS = click.option(
     "--trials", type=click.IntRange(100, 1_000_000), default=10_000, show_default=True, help="Trials of each test."
+)
+EXECUTOR = click.option(
+    "--executor",
+    callback=_executor,
+    metavar="NAME[:...]",
+    help="Run them side by side: local:2, slurm:partition=NAME,gpus=1, ray[:ADDRESS].  [default: one after the other]",
 )
 SIZES = _together(
     click.option(

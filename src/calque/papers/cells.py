@@ -12,6 +12,7 @@ from calque.data.corpus import PreparedCorpus
 from calque.experiment import Experiment, TrainSettings
 from calque.ground.diagnostics import CalqueError, render_all
 from calque.ground.files import only, write_whole
+from calque.ledger import entry as ledger
 from calque.ledger.entry import conditions
 from calque.papers.metrics import REFERENCE
 from calque.papers.output import OutputFolder
@@ -22,13 +23,17 @@ from calque.papers.request import CELLS, FAILURES, LOCKS, TableCell
 from calque.papers.scoring import publish_cell, write_lines
 from calque.run.folder import CORPUS, LOG
 from calque.run.tensors import writing
+from calque.train.log import Progress, Validation, Watcher
 from calque.train.loop import FinishedTraining, StoppedTraining
 from calque.train.order import layout, updates
 from calque.workflow.api import load
+from calque.workflow.jobs.worker import noting, sole_work
 from calque.workflow.show import Show
 from calque.workflow.steps import run_training
 
 DONE, FINISHED, HELD, FAILED = "done", "finished before", "held", "failed"
+RESULT = "result"
+"""In the run folder of a cell that a job trains: its entry, until who asked for it takes it into the ledger."""
 
 
 def train_table(folder: OutputFolder, rows: Sequence[Row], seeds: int, shard: tuple[int, int]) -> int:
@@ -36,10 +41,8 @@ def train_table(folder: OutputFolder, rows: Sequence[Row], seeds: int, shard: tu
 
     0: done; 1: a cell failed; 128 plus the number of the signal that stopped it. Raises X705, and what is wrong with the corpus.
     """
-    tell, out = folder.tell, folder.out
-    _ = folder.texts, folder.sample  # what is wrong with these concerns every cell
-    folder.corpus.check()
-    folder.claim()
+    tell = folder.tell
+    begin(folder)
     failed: list[TableCell] = []
     locked: list[TableCell] = []
     cells = cells_of(rows, seeds, shard)
@@ -53,52 +56,83 @@ def train_table(folder: OutputFolder, rows: Sequence[Row], seeds: int, shard: tu
         failed += [cell] * (outcome == FAILED)
         locked += [cell] * (outcome == HELD)
     # The other process may have finished some of them since.
-    locked = [cell for cell in locked if not (out / CELLS / f"{cell.name(folder.request)}.json").is_file()]
+    locked = [cell for cell in locked if not finished(folder, cell)]
     for title, some in (("held by another process", locked), ("failed", failed)):
         if some:
             tell(f"{title}: " + "; ".join(map(str, some)))
     return 1 if failed else 0
 
 
-def run_cell(folder: OutputFolder, cell: TableCell) -> str | StoppedTraining:
-    """Trains a cell, or resumes it: DONE, or FINISHED, HELD by another process, FAILED, with the reason below `failures`;
-    `StoppedTraining` where a signal came.
+def begin(folder: OutputFolder) -> None:
+    """What comes before the cells. Raises X705, and what is wrong with the request or the corpus: it concerns every cell."""
+    _ = folder.texts, folder.sample
+    folder.corpus.check()
+    folder.claim()
 
-    The system holds the lock of a cell for the process: a killed process holds none, whatever file it left.
+
+def run_cell(folder: OutputFolder, cell: TableCell, own: bool = True) -> str | StoppedTraining:
+    """Trains a cell, or resumes it: DONE, or FINISHED, HELD by another process, FAILED, with the reason below `failures`;
+    `StoppedTraining` where a signal came. Without `own` its entry stays in the run folder, for who asked for it.
+
+    The system holds the lock of a cell for the process: a killed process holds none, whatever file it left. The lease says the
+    same to other machines.
     """
     name = cell.name(folder.request)
     with writing(folder.out):
         for below in (CELLS, LOCKS, FAILURES):
             (folder.out / below).mkdir(exist_ok=True)
     with only(folder.out / LOCKS / name) as free:
-        if (folder.out / CELLS / f"{name}.json").is_file():
+        if finished(folder, cell, own):
             return FINISHED
         if not free:
             return HELD
-        failure = folder.out / FAILURES / f"{name}.txt"
-        try:
-            outcome = _train(folder, cell)
-        except CalqueError as fault:
-            if {d.code for d in fault.diagnostics} == {"K203"}:
-                return HELD
-            reason = render_all(fault.diagnostics)
-        except Exception:  # whatever one row does, the others are worth having
-            reason = traceback.format_exc()
-        else:
-            failure.unlink(missing_ok=True)
-            return outcome
-        folder.tell(reason)
-        with writing(failure):
-            write_whole(failure, f"{folder.request.command}\n{cell}\n\n{reason}\n".encode())
-        return FAILED
+        with sole_work(folder.out / LOCKS / name, folder.tell) as lease:
+            # Another machine may have finished it in the meantime.
+            if lease is None or finished(folder, cell, own):
+                return HELD if lease is None else FINISHED
+            return _trained(folder, cell, own, noting(lease))
 
 
-def _train(folder: OutputFolder, cell: TableCell) -> str | StoppedTraining:
-    """Trains a cell, translates the test set, and records both."""
+def finished(folder: OutputFolder, cell: TableCell, own: bool = True) -> bool:
+    """Whether a cell is finished; with `own`, an entry that a job has left in its run folder is taken into the ledger."""
+    name = f"{cell.name(folder.request)}.json"
+    left = folder.run(cell) / RESULT
+    if (folder.out / CELLS / name).is_file() or not (left / name).is_file():
+        return (folder.out / CELLS / name).is_file()
+    if own:
+        with writing(folder.out):
+            for entry in ledger.read(left):
+                ledger.record(folder.out / CELLS, entry)
+            (left / name).unlink(missing_ok=True)
+    return True
+
+
+def _trained(folder: OutputFolder, cell: TableCell, own: bool, watcher: Watcher) -> str | StoppedTraining:
+    """Trains a cell that nobody else trains; whatever goes wrong is written below `failures`."""
+    failure = folder.out / FAILURES / f"{cell.name(folder.request)}.txt"
+    try:
+        outcome = _train(folder, cell, folder.out / CELLS if own else folder.run(cell) / RESULT, watcher)
+    except CalqueError as fault:
+        if {d.code for d in fault.diagnostics} == {"K203"}:
+            return HELD
+        reason = render_all(fault.diagnostics)
+    except Exception:  # whatever one row does, the others are worth having
+        reason = traceback.format_exc()
+    else:
+        failure.unlink(missing_ok=True)
+        return outcome
+    folder.tell(reason)
+    with writing(failure):
+        write_whole(failure, f"{folder.request.command}\n{cell}\n\n{reason}\n".encode())
+    return FAILED
+
+
+def _train(folder: OutputFolder, cell: TableCell, into: Path, watcher: Watcher) -> str | StoppedTraining:
+    """Trains a cell, translates the test set, and records both in a folder of entries."""
     checked, settings = folder.definition(cell.row)
     experiment = folder.experiment(checked.text, cell.seed)
     run = folder.run(cell)
-    result = train_run(folder, experiment, run, str(cell))
+    result = train_run(folder, experiment, run, str(cell), watcher)
     if isinstance(result, StoppedTraining):
         return result
     here = conditions(experiment.train.precision)
@@ -121,17 +155,24 @@ def _train(folder: OutputFolder, cell: TableCell) -> str | StoppedTraining:
         checked.hash,
         folder.prepared.digest[:12],
         validations(run / LOG, folder.prepared, experiment.train),
+        into,
     )
     return DONE
 
 
 def train_run(
-    folder: OutputFolder, experiment: Experiment, run: Path, title: str
+    folder: OutputFolder, experiment: Experiment, run: Path, title: str, *watchers: Watcher
 ) -> FinishedTraining | StoppedTraining:
     """Trains the model of a cell or of a trial in its run folder, on the corpus of the output folder, or resumes it."""
     _share(folder.prepared, run)
     with Show(title) as show:
-        return run_training(experiment, run, show, None)
+        all_of_them: list[Watcher] = [show, *watchers]
+
+        def watch(event: Progress | Validation) -> None:
+            for watcher in all_of_them:
+                watcher(event)
+
+        return run_training(experiment, run, watch, None)
 
 
 def _translate(folder: OutputFolder, cell: TableCell) -> list[str]:

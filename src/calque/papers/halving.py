@@ -8,15 +8,17 @@ import math
 import shlex
 import shutil
 import traceback
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from pathlib import Path
+from typing import cast
 
 from calque.adl.check import CheckedDefinition
 from calque.experiment import Experiment
 from calque.ground.diagnostics import CalqueError, Text, error, render_all
 from calque.ground.files import only
+from calque.ground.json_lines import json_lines
 from calque.ledger.entry import conditions
 from calque.papers.cells import train_run, updates_per_epoch, validations
 from calque.papers.output import OutputFolder
@@ -26,6 +28,7 @@ from calque.papers.request import LOCKS, RUNS, TUNE
 from calque.papers.trials import JOURNAL, Journal, SettingGrid, TrialRecord, TrialSetting, about, loss_of, setting_of
 from calque.run.folder import CHECKPOINTS, LOG
 from calque.run.tensors import writing
+from calque.train.log import Watcher
 from calque.train.loop import FinishedTraining, StoppedTraining
 
 DIVERGED = "diverged"
@@ -40,6 +43,8 @@ CHOSEN = {
 """Keys that a tuning chooses itself."""
 SEED = 1
 """Of every trial; `--set train.seed=N` chooses another."""
+TRIAL = "trial.json"
+"""In the run folder of a trial that a job trains: its record, until the tuning takes it into the journal."""
 _NOT_OF_A_TRIAL = {"K203", "K301"}
 """Faults that say nothing about a setting: another process trains there, the disk is full."""
 
@@ -70,6 +75,8 @@ class Tuning:
     rungs: int
     ranks: list[list[TrialRecord]] = field(default_factory=list)
     """The trials of each rung so far, the best first."""
+    ahead: "Ahead | None" = None
+    """Trains the trials of a rung that the journal lacks, side by side, before they are read from it one by one."""
 
     def run(self) -> StoppedTraining | None:
         """Trains what the journal lacks, rung by rung, until one setting is left or the last rung is done.
@@ -88,7 +95,7 @@ class Tuning:
             self.journal.add()  # a journal that cannot be written is reported before the work
             left = self.grid.settings
             for rung in range(self.rungs):
-                trials = [self._trial(rung, setting) for setting in left]
+                trials = [self.trial(rung, setting) for setting in left]
                 if (stopped := self._rung(trials)) is not None:
                     return stopped
                 left = [setting_of(one) for one in self._kept(self.ranks[-1])]
@@ -143,7 +150,8 @@ class Tuning:
         """The best 1/eta, rounded up, of those that have a perplexity."""
         return [one for one in ranked[: math.ceil(len(ranked) / self.eta)] if one["perplexity"] is not None]
 
-    def _trial(self, rung: int, setting: TrialSetting) -> TrialRun:
+    def trial(self, rung: int, setting: TrialSetting) -> TrialRun:
+        """A setting in a rung, the first of which is 0. Raises what is wrong with its definition and its experiment."""
         budget = self.budget(rung)
         checked, settings = self.folder.definition(self.row, self.row_settings(setting))
         # Limits of the recipe itself would end some trials before their budget, and bend their schedules.
@@ -159,24 +167,31 @@ class Tuning:
         """Trains the trials of a rung, and ranks them."""
         tell = self.folder.tell
         records: list[TrialRecord] = []
+        if self.ahead is not None and (stopped := self.ahead(self, trials)) is not None:
+            return stopped
         for k, trial in enumerate(trials, 1):
             where = f"[{k}/{len(trials)}] {trial}"
-            name = about(trial.experiment, self.folder.prepared.digest)
-            if (record := self.journal.record(name)) is None:
+            name = self.hash(trial)
+            if (record := self.journal.record(name) or self._collected(trial)) is None:
                 tell(where)
-                outcome = self._train(trial, name)
+                outcome = self.train(trial)
                 if isinstance(outcome, StoppedTraining):
                     tell(f"stopped after update {outcome.update} of {trial}; the same call resumes it")
                     return outcome
                 self.journal.add(record := outcome)
             # Nothing reads them again: the next rung begins anew.
-            shutil.rmtree(self._run(trial) / CHECKPOINTS, ignore_errors=True)
-            tell(f"{where}: {record['failure'] or _perplexity(record)}")
+            shutil.rmtree(self.run_folder(trial) / CHECKPOINTS, ignore_errors=True)
+            tell(f"{where}: {outcome_of(record)}")
             records.append(record)
         self.ranks.append(sorted(records, key=loss_of))
         return None
 
-    def _run(self, trial: TrialRun) -> Path:
+    def hash(self, trial: TrialRun) -> str:
+        """A hash of everything that the perplexity of a trial depends on."""
+        return about(trial.experiment, self.folder.prepared.digest)
+
+    def run_folder(self, trial: TrialRun) -> Path:
+        """The run folder of a trial."""
         return (
             self.folder.out
             / RUNS
@@ -185,13 +200,27 @@ class Tuning:
             / trial.budget.words.replace(" ", "-").replace(",", "")
         )
 
-    def _train(self, trial: TrialRun, name: str) -> TrialRecord | StoppedTraining:
+    def left(self, trial: TrialRun) -> TrialRecord | None:
+        """The record that a job has left."""
+        keys, name = TrialRecord.__required_keys__, self.hash(trial)
+        lines = json_lines(self.run_folder(trial) / TRIAL)
+        return next((cast("TrialRecord", one) for one in lines if keys <= one.keys() and one["about"] == name), None)
+
+    def _collected(self, trial: TrialRun) -> TrialRecord | None:
+        """Takes the record that a job has left into the journal."""
+        if (record := self.left(trial)) is not None:
+            record = {**record, "command": self.command}
+            self.journal.add(record)
+            (self.run_folder(trial) / TRIAL).unlink(missing_ok=True)
+        return record
+
+    def train(self, trial: TrialRun, *watchers: Watcher) -> TrialRecord | StoppedTraining:
         """Trains a trial as a cell is trained; whatever it raises, the others are worth trying."""
-        run, folder = self._run(trial), self.folder
+        run, folder, name = self.run_folder(trial), self.folder, self.hash(trial)
         if not (run / CHECKPOINTS).is_dir():  # of a trial whose line of the journal is lost
             shutil.rmtree(run, ignore_errors=True)
         try:
-            done = train_run(folder, trial.experiment, run, str(trial))
+            done = train_run(folder, trial.experiment, run, str(trial), *watchers)
         except CalqueError as fault:
             if {d.code for d in fault.diagnostics} & _NOT_OF_A_TRIAL:
                 raise
@@ -207,7 +236,7 @@ class Tuning:
         """The line of a trial in the journal."""
         folder, train, setting = self.folder, trial.experiment.train, trial.setting
         here, update = conditions(train.precision), done.update if done else 0
-        log = self._run(trial) / LOG
+        log = self.run_folder(trial) / LOG
         return {
             "about": name,
             "row": self.row,
@@ -233,10 +262,15 @@ class Tuning:
         }
 
 
-def tuning_of(folder: OutputFolder, row: str, grid: SettingGrid, eta: int, rungs: int) -> Tuning:
+Ahead = Callable[[Tuning, Sequence[TrialRun]], StoppedTraining | None]
+
+
+def tuning_of(
+    folder: OutputFolder, row: str, grid: SettingGrid, eta: int, rungs: int, ahead: Ahead | None = None
+) -> Tuning:
     """A tuning whose grid fits the row: without dropouts of its own it has `DEFAULT_DROPOUT`, unless the row or the request says
     which. Raises X856 for a dropout of a row that has none, and for a key that the tuning chooses itself."""
-    tuning = Tuning(folder, row, grid, eta, rungs)
+    tuning = Tuning(folder, row, grid, eta, rungs, ahead=ahead)
     names = {one.partition("=")[0].strip() for one in folder.request.overrides}
     if chosen := sorted(names & CHOSEN):
         raise error("X856", None, name=chosen[0], row=row)
@@ -247,5 +281,6 @@ def tuning_of(folder: OutputFolder, row: str, grid: SettingGrid, eta: int, rungs
     return tuning
 
 
-def _perplexity(record: TrialRecord) -> str:
-    return f"validation perplexity {record['perplexity']:.3f}, {record['seconds']:,.0f} s"
+def outcome_of(record: TrialRecord) -> str:
+    """What a trial gave, in words."""
+    return record["failure"] or f"validation perplexity {record['perplexity']:.3f}, {record['seconds']:,.0f} s"

@@ -62,9 +62,10 @@ def publish_cell(
     architecture_hash: str | None,
     data_hash: str | None,
     validations: Sequence[Sequence[float]] = (),
+    into: Path | None = None,
 ) -> None:
-    """Keeps the translations of a cell, and records its entry: BLEU, METEOR where its word lists and its stemmer are installed,
-    and `figures`, measured under the conditions `where`."""
+    """Keeps the translations of a cell, and records its entry, in the folder `into` or else among the cells: BLEU, METEOR where
+    its word lists and its stemmer are installed, and `figures`, measured under the conditions `where`."""
     corpus, references = folder.corpus, folder.test[1]
     write_lines(translations("bleu", folder.out, cell.row, cell.seed), lines)
     scores, notes = [bleu(list(lines), references, tokenize=corpus.tokenize)], ""
@@ -77,7 +78,7 @@ def publish_cell(
         notes = LEFT_OUT
     scored = dict(zip(("BLEU", "METEOR"), scores, strict=False))
     publish(
-        folder.out / CELLS,
+        into or folder.out / CELLS,
         cell.name(folder.request),
         f"{folder.table.row(cell.row).label} ({folder.request.paper} {folder.request.table}), {corpus.title}, seed {cell.seed}",
         "quality",
