@@ -168,9 +168,8 @@ class _Step(nn.Module):
 
 def _save(folder: Path, graph: str, module: nn.Module, given: Any, inputs: list[str], outputs: list[str]) -> None:
     """Writes a graph, its numbers inside. Raises X506."""
-    log = logging.getLogger("torch.onnx")
-    level = log.level
-    log.setLevel(logging.ERROR)
+    disabled = logging.root.manager.disable
+    logging.disable(logging.WARNING)  # the exporter speaks of its own optimisations
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
@@ -184,4 +183,4 @@ def _save(folder: Path, graph: str, module: nn.Module, given: Any, inputs: list[
         reason = str(fault).strip().splitlines()[0].lower().rstrip(".") if str(fault).strip() else type(fault).__name__
         raise error("X506", Place(str(folder)), graph=graph, reason=reason) from None
     finally:
-        log.setLevel(level)
+        logging.disable(disabled)
