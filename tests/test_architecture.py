@@ -34,6 +34,7 @@ ORDER = (
     "prove",
     "train",
     "evaluate",
+    "exchange",
     "workflow",
     "bench",
     "analyse",
@@ -41,7 +42,7 @@ ORDER = (
     "papers",
     "cli",
 )
-MOST_ENTRIES = 27
+MOST_ENTRIES = 28
 """At the top of the package, `py.typed`, `__init__` and `__main__` included."""
 MOST_ARROWS = 160
 LONGEST_FILE, MEDIAN_FILE = 350, 120
