@@ -53,7 +53,7 @@ def _cost(exported: Exported) -> str:
 
 def _corpus(exported: Exported) -> str:
     data, meta = exported.trained.experiment.data, exported.trained.meta
-    names = ", ".join(f"`{Path(file).name}`" for file in data.train) or "*to fill in*"
+    names = ", ".join(f"`{Path(file).name}`" for file in data.train_files) or "*to fill in*"
     rows = [
         ("files", names),
         ("digest of the compiled corpus", f"`{meta.get('data', 'none')}`"),
