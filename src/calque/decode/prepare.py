@@ -5,7 +5,7 @@ from typing import TypeVar
 import torch
 from torch import nn
 
-from calque.decode.products import Int8, NativeBfloat16, NativeInt8, Packed, Product, packing_works
+from calque.decode.products import Int8, NativeBfloat16, NativeFloat32, NativeInt8, Packed, Product, packing_works
 from calque.ground.diagnostics import error
 from calque.layers.contract import Layer
 from calque.model import Model
@@ -45,8 +45,8 @@ def prepare_for_decoding(module: M, precision: str = "float32") -> M:
 
 def product_for(precision: str) -> type[Product] | None:
     """The fastest product that this processor has; None where torch's own has to do."""
-    if precision != "float32" and kernels() is not None:
-        return NativeInt8 if precision == "int8" else NativeBfloat16
+    if kernels() is not None:
+        return {"float32": NativeFloat32, "bfloat16": NativeBfloat16, "int8": NativeInt8}[precision]
     if not packing_works(torch.int8 if precision == "int8" else TYPES[precision]):
         return None
     return Int8 if precision == "int8" else Packed
