@@ -66,6 +66,8 @@ class Kernels:
 
     def __init__(self, loaded: ctypes.CDLL, instructions: str):
         self.instructions = instructions
+        self.wide = instructions != "avx2"
+        """vectors of 512 bits"""
         self._bytes, self._pack, self._product = (
             loaded.calque_packed_bytes,
             loaded.calque_pack,
