@@ -1,15 +1,12 @@
 """The command that serves runs to other programs."""
 
+import functools
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import click
 
 from calque.cli.base import BEAM, FILE, PRECISION, RUNS, SET, THREADS, from_options, root, set_threads
 from calque.ground.diagnostics import error
-
-if TYPE_CHECKING:
-    from calque.decode.sentences import Translator
 
 
 def _many(most: int, least: int = 1) -> click.IntRange:
@@ -55,20 +52,19 @@ def serve(
     Ctrl-C and SIGTERM end it once it has answered what it has begun.
     """
     from calque.experiment import override, setting_entry
-    from calque.workflow.api import open_loaded
 
+    given = {"beam": beam, "precision": precision}
+    entries = [*map(override, overrides), *(setting_entry("decode", k, v) for k, v in given.items() if v is not None)]
+    for entry in entries:
+        if entry.section != "decode":
+            raise error("X414", entry.section_at, key=f"{entry.section}.{entry.key}", section=entry.section)
     try:
+        from calque.serve.runs import open_run
         from calque.serve.server import serve as serve_runs
         from calque.serve.settings import ServeSettings
     except ModuleNotFoundError as missing:
         raise error("X301", None, package=missing.name, extra="serve") from None
-    entries = [
-        setting_entry("decode", k, v) for k, v in {"beam": beam, "precision": precision}.items() if v is not None
-    ]
-    settings = from_options(ServeSettings, {**options, "window": wait / 1000})
-
-    def open_run(folder: Path) -> "Translator":
-        return open_loaded([folder], "probs", None, None, [*map(override, overrides), *entries], False)
-
     set_threads(threads)
-    serve_runs(runs, named, open_run, settings, threads, click.echo)
+    settings = from_options(ServeSettings, {**options, "window": wait / 1000})
+    opened = functools.partial(open_run, entries=entries)
+    serve_runs(runs, named, opened, settings, threads, ready=lambda address, end: click.echo(address))

@@ -6,7 +6,8 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 _LINE_ENDS = re.compile("(\r\n|[\n\r\v\f\x1c-\x1e\x85\u2028\u2029])")
-_SENTENCE_ENDS = re.compile(r"(?<=[.!?…])(?<!\b\w\.)([\"'”’»)\]]*\s+)(?=[\"'“‘«(\[¿¡]*[\w])|(?<=[。！？])(\s*)(?=\S)")
+_SENTENCE_ENDS = re.compile(r"(?<![.!?…])[.!?…]+[\"'”’»)\]]*(\s+)|(?<![。！？])[。！？]+[”’」』）]*(\s*)")
+_OPENING = re.compile(r"[\"'“‘«(\[¿¡]*")
 _TAG = re.compile(r"</?[A-Za-z][^\s/>]*(?:\"[^\"]*\"|'[^']*'|[^'\"<>])*>")
 _SET_APART = re.compile(r"<!\[CDATA\[|<!--|<[!?]")
 _NAME = re.compile(r"</?([A-Za-z][^\s/>]*)")
@@ -66,7 +67,7 @@ class Lines:
 
     def _line(self, line: str) -> Iterator[str | int]:
         """White space and the numbers of lines."""
-        for sentence, space in _pairs(_SENTENCE_ENDS.split(line)) if self._by_sentence else [(line, "")]:
+        for sentence, space in _sentences(line) if self._by_sentence else [(line, "")]:
             core = sentence.strip()
             if not core:
                 yield sentence + space
@@ -85,6 +86,21 @@ def _pairs(split: Sequence[str | None]) -> Iterator[tuple[str, str]]:
         texts.append(part or "")
     for k in range(0, len(texts), 2):
         yield texts[k], texts[k + 1] if k + 1 < len(texts) else ""
+
+
+def _sentences(line: str) -> Iterator[tuple[str, str]]:
+    """The sentences of a line, each with the white space behind it. A point behind a single letter ends none."""
+    began = 0
+    for found in _SENTENCE_ENDS.finditer(line):
+        at = found.start()
+        initial = line[at] == "." and line[at - 1 : at].isalpha() and not line[max(0, at - 2) : at - 1].isalnum()
+        opening = _OPENING.match(line, found.end())
+        follows = line[opening.end() : opening.end() + 1] if opening else ""
+        if follows and not initial and not follows.islower():
+            end = found.end() - len(found[1] or found[2] or "")
+            yield line[began:end], line[end : found.end()]
+            began = found.end()
+    yield line[began:], ""
 
 
 def _pieces(text: str) -> Iterator[tuple[str, bool]]:

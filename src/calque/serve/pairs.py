@@ -11,7 +11,7 @@ from calque.ground.diagnostics import CalqueError, Place, error
 
 _CODE = r"[A-Za-z]{2,3}(?:[_-](?:[A-Z][a-z]{3}|[A-Z]{2}|[0-9]{3}))*"
 _WRITTEN = re.compile(rf"({_CODE})(?::|-)({_CODE})")
-_IN_A_NAME = re.compile(r"(?:^|[^A-Za-z])([a-z]{2,3})(?:-|_to_|-to-|2)([a-z]{2,3})(?=$|[^A-Za-z])")
+_IN_A_NAME = re.compile(r"(?:^|[^A-Za-z])([a-z]{2})(?:-|_to_|-to-|2)([a-z]{2})(?=$|[^A-Za-z])")
 _ENDING = re.compile(r"\.([a-z]{2,3})(?:\.(?:gz|zst|xz|txt))*$")
 
 
@@ -52,16 +52,23 @@ def written_pair(text: str) -> LanguagePair:
 
 def _pair_of(folder: Path) -> LanguagePair:
     for name in (folder.resolve().name, folder.resolve().parent.name):
-        if (codes := _IN_A_NAME.findall(name)) and codes[-1][0] != codes[-1][1]:
-            return LanguagePair(*codes[-1])
+        for codes in _IN_A_NAME.findall(name)[::-1]:
+            if _are_languages(codes):
+                return LanguagePair(*codes)
     try:
-        files = load(folder / EXPERIMENT).data.train
+        first = load(folder / EXPERIMENT).data.train[:2]
     except CalqueError:
-        files = ()
+        first = ()
+    files = [name for one in first for name in ([one] if isinstance(one, str) else [one.source, one.target])][:2]
     endings = [found[1] for name in files if (found := _ENDING.search(str(name)))]
-    if len(endings) == 2 and endings[0] != endings[1]:
+    if _are_languages(endings):
         return LanguagePair(*endings)
     raise error("K420", Place(str(folder)))
+
+
+def _are_languages(codes: Sequence[str]) -> bool:
+    """Whether these are the codes of two languages that have names."""
+    return len(set(codes)) == len(codes) == 2 and all(language_name(code) != code for code in codes)
 
 
 def language_name(code: str) -> str:

@@ -3,14 +3,20 @@
 import gc
 import threading
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 
 import torch
 
+from calque.decode.attention import check_attends
+from calque.decode.prepare import prepare_for_decoding
 from calque.decode.sentences import Translator
+from calque.experiment import load
+from calque.experiment.toml import EXPERIMENT, KeyEntry
 from calque.ground.diagnostics import CalqueError
+from calque.run.model_file import load_model
 from calque.serve.pairs import LanguagePair
+from calque.workflow.plugins import registry_of_run
 
 EVERY = 1.0
 """Seconds between two looks at the files of the runs in memory. Files are read once two looks have found them the same."""
@@ -134,8 +140,6 @@ class OpenRuns:
         folder = self.folders[pair]
         stamp = _stamp(folder)
         loaded = self._open(folder)
-        for member in loaded.members:
-            _own_memory(member.model)
         if _stamp(folder) != stamp:
             raise RunUnavailable("its files are changing")
         return loaded, stamp
@@ -154,11 +158,21 @@ class OpenRuns:
         gc.collect()
 
 
-def _own_memory(model: torch.nn.Module) -> None:
-    """Copies the weights that are parts of a mapped file."""
+def open_run(folder: Path, entries: Sequence[KeyEntry] = ()) -> Translator:
+    """A run ready to decode, in the memory of this process. `entries` replace settings of its [decode].
+
+    Raises what `load_model` raises, X1 for a wrong setting, X8 for unknown words that nothing aligns.
+    """
+    trained = load_model(folder, "cuda" if torch.cuda.is_available() else "cpu", registry=registry_of_run(folder))
     with torch.no_grad():
-        for weight in model.parameters():
+        for weight in trained.model.parameters():  # so far parts of a file, which may be overwritten
             weight.data = weight.data.clone()
+    settings = load(folder / EXPERIMENT, entries).decode
+    model = prepare_for_decoding(trained.model, settings.precision)
+    loaded = Translator(model, *trained.codecs, settings, trained.experiment.data.source_end, scores=False)
+    if settings.replace_unknown:
+        check_attends(loaded)
+    return loaded
 
 
 def _stamp(folder: Path) -> Stamp:

@@ -2,7 +2,9 @@
 
 import contextlib
 import logging
+import signal
 import socket
+import threading
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -34,14 +36,17 @@ def serve(
     open_run: "Callable[[Path], Translator]",
     settings: ServeSettings,
     threads: int | None = None,
-    ready: Callable[[str], None] = lambda address: None,
+    log: Log | None = None,
+    ready: Callable[[str, Callable[[], None]], None] = lambda address, end: None,
 ) -> None:
-    """Serves runs until SIGINT or SIGTERM; then finishes what was begun. `ready` is told the address.
+    """Serves runs until SIGINT or SIGTERM; then finishes what was begun.
+
+    `ready` is called with the address and a function that ends the server.
 
     Raises K420 to K425, and what the opening of a run raises.
     """
     pairs = folders_by_pair(folders, named)
-    log, metrics = Log(), Metrics()
+    log, metrics = log or Log(), Metrics()
     with listening(settings) as sock:
         runs = OpenRuns(pairs, open_run, settings.in_memory, log)
         batcher = Batcher(runs, settings.queue, settings.slab, settings.window, threads, metrics.batch, log)
@@ -50,8 +55,9 @@ def serve(
         runs.start()
         batcher.start()
         try:
-            ready(address_of(sock, settings.host))
-            _Server(_configuration(guarded, settings, log)).run([sock])
+            server = _Server(_configuration(guarded, settings, log))
+            ready(address_of(sock, settings.host), server.end)
+            server.run([sock])
         finally:
             batcher.close()
             runs.close()
@@ -87,10 +93,15 @@ def address_of(sock: socket.socket, host: str) -> str:
 class _Server(uvicorn.Server):
     """A server whose end by a signal is its normal end; a second Ctrl-C ends it at once."""
 
+    def end(self) -> None:
+        """Has the server finish what was begun, and end."""
+        self.should_exit = True
+
     @contextlib.contextmanager
     def capture_signals(self) -> Iterator[None]:
-        import signal
-
+        if threading.current_thread() is not threading.main_thread():
+            yield
+            return
         before = {number: signal.signal(number, self.handle_exit) for number in HANDLED_SIGNALS}
         try:
             yield
