@@ -116,20 +116,22 @@ class _Protocol(H11Protocol):
     def send_400_response(self, msg: str) -> None:
         import h11
 
-        headers = [(b"content-type", b"application/json"), (b"connection", b"close")]
-        for event in (
-            h11.Response(status_code=400, headers=headers, reason=b"Bad Request"),
-            h11.Data(data=_UNREADABLE),
-            h11.EndOfMessage(),
-        ):
-            if (written := self.conn.send(event)) is not None:
-                self.transport.write(written)
+        if self.cycle is not None:  # a body that breaks off: its request has no answer any more
+            self.cycle.disconnected = True
+            self.cycle.message_event.set()
+        length = str(len(_UNREADABLE)).encode()
+        headers = [(b"content-type", b"application/json"), (b"content-length", length), (b"connection", b"close")]
+        answer = h11.Response(status_code=400, headers=headers, reason=b"Bad Request")
+        with contextlib.suppress(h11.LocalProtocolError):  # HEAD has no body, and another answer may have begun
+            for event in (answer, h11.Data(data=_UNREADABLE), h11.EndOfMessage()):
+                self.transport.write(self.conn.send(event) or b"")
         self.transport.close()
 
 
 def _configuration(app: object, settings: ServeSettings, log: Log) -> uvicorn.Config:
-    messages = logging.getLogger("uvicorn.error")
-    messages.handlers, messages.propagate = [ServerMessages(log)], False
+    for name in ("uvicorn.error", "asyncio", "python_multipart"):
+        messages = logging.getLogger(name)
+        messages.handlers, messages.propagate = [ServerMessages(log)], False
     return uvicorn.Config(
         app,  # type: ignore[arg-type]  # any ASGI application
         http=_Protocol,
