@@ -317,4 +317,5 @@ def exchanged(host: str, port: int, request: bytes, endless: bool) -> bytes:
                 parts.append(part)
         except ConnectionResetError:
             pass
-        return b"".join(parts)
+        answer = b"".join(parts)
+        return answer.partition(b"\r\n\r\n")[2] if answer.startswith(b"HTTP/1.1 100 ") else answer
