@@ -21,7 +21,7 @@ from calque.serve.markup import Layout, Lines
 from calque.serve.metrics import FORMAT, Metrics
 from calque.serve.pairs import languages
 from calque.serve.runs import RunUnavailable
-from calque.serve.schema import FAULTS, TRANSLATE, Health, Language, Translated
+from calque.serve.schema import FAULTS, TRANSLATE, Fault, Health, Language, Translated
 from calque.serve.settings import ServeSettings, read_keys
 
 _FILES = {".html": "text/html", ".js": "text/javascript", ".css": "text/css"}
@@ -183,7 +183,7 @@ def _routes(app: FastAPI, service: Service) -> None:
     async def translate(request: Request) -> Response:
         return await service.translate(request)
 
-    @app.post("/detect", responses={404: FAULTS[400]}, summary="Not offered: this server detects no languages")
+    @app.post("/detect", status_code=404, response_model=Fault, summary="Not offered: this server detects no languages")
     async def detect() -> Response:
         return refusal(404, "this server does not detect languages")
 
