@@ -141,7 +141,7 @@ def test_every_refusal_is_one_clean_answer(client: Client) -> None:
 def test_what_is_no_http_gets_json_too(client: Client) -> None:
     with socket.create_connection((client.host, client.port), 10) as sock:
         sock.sendall(b"\x16\x03\x01\x00 garbage\r\n\r\n")
-        answer = sock.recv(4096)
+        answer = b"".join(iter(lambda: sock.recv(4096), b""))
     assert answer.startswith(b"HTTP/1.1 400")
     assert b'{"error":' in answer
 

@@ -111,8 +111,9 @@ def test_ten_times_the_load_gives_no_wrong_answer_and_flat_memory(address: str, 
     best = {line: translate_batch(loaded, sentences_of(loaded, [line]), 1, 8)[0][0].text for line in lines}
 
     async def measure() -> tuple[Load, Load, list[float]]:
-        calm, storm = Load(address, best), Load(address, best)
-        await calm.send(16, 0, 5)
+        first, calm, storm = (Load(address, best) for _ in range(3))
+        await first.send(16, 0, 2)
+        await calm.send(32, 0, 5)
         memory = [await rss(calm)]
         for _ in range(4):
             await storm.send(256, TIMES * calm.statuses[200] / 5, SECONDS / 4)
@@ -125,7 +126,7 @@ def test_ten_times_the_load_gives_no_wrong_answer_and_flat_memory(address: str, 
     assert not storm.wrong
     assert set(storm.statuses) == {200, 429}
     assert storm.sent == sum(storm.statuses.values())
-    assert storm.statuses[429] > storm.statuses[200]
+    assert storm.sent > TIMES / 2 * storm.statuses[200]
     assert memory[-1] < memory[1] + 16
 
 

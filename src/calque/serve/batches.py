@@ -94,6 +94,8 @@ class Batcher:
         self.waiting = 0
         """Lines that no batch has taken yet."""
         self._ending = False
+        self._free = 0.0
+        """When the last batch ended."""
         self._news = False
         """Whether something has happened since new orders were last looked at."""
         runs.on_change = self._wake
@@ -180,6 +182,7 @@ class Batcher:
                     self._came.wait(self._patience())
                     continue
             self._translate(batch)
+            self._free = time.monotonic()
             del batch  # so that a closed run leaves memory
 
     def _admit(self, new: Sequence[Order]) -> None:
@@ -234,14 +237,18 @@ class Batcher:
     def _patience(self) -> float | None:
         """How long to wait for the next event; the caller holds the lock."""
         oldest = self._oldest()
-        return None if oldest is None else max(0.0, oldest[1][0].order.came + self.window - time.monotonic())
+        return None if oldest is None else max(0.0, self._due(oldest[1]) - time.monotonic())
+
+    def _due(self, held: deque[_Waiting]) -> float:
+        """When a batch begins that is not full. Clients that have just been answered may ask again at once: they have this time."""
+        return max(held[0].order.came, self._free) + self.window
 
     def _take(self) -> list[_Waiting] | None:
         """The next batch; None where there is none, or while its first line still waits for others."""
         if (oldest := self._oldest()) is None:
             return None
         shape, held = oldest
-        if len(held) < self.slab and not self._ending and held[0].order.came + self.window > time.monotonic():
+        if len(held) < self.slab and not self._ending and self._due(held) > time.monotonic():
             return None
         batch = list(itertools.islice(held, self.slab))
         self._put(shape, deque(itertools.islice(held, self.slab, None)))

@@ -123,8 +123,8 @@ class _Protocol(H11Protocol):
         headers = [(b"content-type", b"application/json"), (b"content-length", length), (b"connection", b"close")]
         answer = h11.Response(status_code=400, headers=headers, reason=b"Bad Request")
         with contextlib.suppress(h11.LocalProtocolError):  # HEAD has no body, and another answer may have begun
-            for event in (answer, h11.Data(data=_UNREADABLE), h11.EndOfMessage()):
-                self.transport.write(self.conn.send(event) or b"")
+            events = (answer, h11.Data(data=_UNREADABLE), h11.EndOfMessage())
+            self.transport.write(b"".join(self.conn.send(event) or b"" for event in events))
         self.transport.close()
 
 
