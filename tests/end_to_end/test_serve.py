@@ -3,6 +3,7 @@
 import json
 import shutil
 import socket
+import sys
 import threading
 import time
 from collections.abc import Iterator
@@ -296,3 +297,11 @@ def test_faults_of_the_start_are_diagnostics(calque: Run, run: Path, tmp_path: P
     assert "K101" in calque("serve", tmp_path / "de-en", "--port", 0).err
     assert "X112" in calque("serve", tmp_path / "missing").err
     assert "Traceback" not in outcome.err
+
+
+def test_a_missing_package_is_one_error(calque: Run, run: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "uvicorn", None)
+    monkeypatch.delitem(sys.modules, "calque.serve.server")
+    outcome = calque("serve", run)
+    assert (outcome.status, "pip install 'calque[serve]'" in outcome.err) == (2, True)
+    assert "X414" in calque("serve", run, "--set", "train.seed=1").err
