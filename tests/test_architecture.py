@@ -40,9 +40,10 @@ ORDER = (
     "analyse",
     "demo",
     "papers",
+    "serve",
     "cli",
 )
-MOST_ENTRIES = 28
+MOST_ENTRIES = 29
 """At the top of the package, `py.typed`, `__init__` and `__main__` included."""
 MOST_ARROWS = 160
 LONGEST_FILE, MEDIAN_FILE = 350, 120
