@@ -213,8 +213,8 @@ class Recurrent(Layer):
         """All gates at once; of a GRU the two gates, and the new state apart."""
         if self.kind != "gru":
             return F.layer_norm(a, a.shape[-1:], gain, None, EPS)
-        sizes = [2 * self.width, self.width]
-        pairs = zip(a.split(sizes, -1), gain.split(sizes), strict=True)
+        n = 2 * self.width
+        pairs = (a[..., :n], gain[:n]), (a[..., n:], gain[n:])
         return torch.cat([F.layer_norm(part, part.shape[-1:], g, None, EPS) for part, g in pairs], -1)
 
     def _next(self, driven: Float[Tensor, "B G"], before: tuple[Tensor, ...]) -> tuple[Tensor, ...]:
