@@ -1,6 +1,7 @@
 """Layers of the years after the papers, written as `naive` writes them: from the equations of their papers, one loop each."""
 
 import math
+from collections.abc import Callable
 
 import numpy as np
 from naive import Sequence_, Vector, sigmoid, softmax
@@ -275,3 +276,28 @@ class Cell:
             h = np.array([math.tanh(z[k] + self.b[k]) for k in range(len(h))])
             out.append(h)
         return out
+
+
+def gates(scores: Vector, top: int, renorm: bool) -> Vector:
+    """Shazeer et al. 2017, equations 3 and 5 without noise; not `renorm`: Fedus et al. 2021, equation 2."""
+    order = sorted(range(len(scores)), key=lambda e: -scores[e])[:top]
+    whole = softmax(np.array([scores[e] for e in order])) if renorm else softmax(np.array(scores))
+    g = np.zeros(len(scores))
+    for k, e in enumerate(order):
+        g[e] = whole[k] if renorm else whole[e]
+    return g
+
+
+def mixture(
+    xs: Sequence_, router: Vector, expert: Callable[[int, Vector], Vector], top: int, renorm: bool
+) -> Sequence_:
+    """Shazeer et al. 2017, equation 1: only what was chosen is computed."""
+    out = []
+    for x in xs:
+        g = gates(naive_affine(router, x), top, renorm)
+        terms = [g[e] * expert(e, x) for e in range(len(g)) if g[e]]
+        y = np.zeros(len(terms[0]))
+        for term in terms:
+            y = y + term
+        out.append(y)
+    return out

@@ -84,9 +84,8 @@ def _layer(node: Node) -> Figures:
     )
     for body in bodies:
         total = _sum(total, body, (0, 0))
-    total = replace(total, field=_field(cost, bodies))
-    if cost.used is not None:
-        total = replace(total, active=node.parameters + sum(body.active for body in bodies[: cost.used]))
+    active = node.parameters + sum(body.active for body in bodies[: cost.used])
+    total = replace(total, field=_field(cost, bodies), active=active)
     if cost.bodies == FED:  # its `forward` is the loop over steps
         total = replace(total, order="n", whole=total.products)
     for part in node.parts.values():

@@ -16,11 +16,11 @@ class DropPath(Layer):
     """drop_path(l)(h) = z l(h): in training a sentence's z is 0 with probability p, at all of its positions, else 1 / (1 - p); l(h)
     otherwise.
 
-    `res(drop_path(l))` is stochastic depth (Huang et al. 2016, section 3), which leaves l out of a residual sum. Differences from the
-    paper: it draws for a batch, here each sentence has its own z; and it scales by 1 - p when it tests, here training divides by it.
+    `res(drop_path(l))` is stochastic depth (Huang et al. 2016, section 3), which leaves l out of a residual sum. Differences: the
+    paper draws once for a batch, here each sentence has its own z; it multiplies by 1 - p when it tests, here training divides.
 
-    without=input   drop_path(l)(h) = h where l is left out, and l(h) itself where it is kept: LayerDrop (Fan et al. 2019, section 3.2)
-                    of a whole block with its residual sum, such as `repeat(6, drop_path(tenc, without=input))`
+    without=input   drop_path(l)(h) = h where l is left out, and l(h) itself where it is kept: LayerDrop (Fan et al. 2019,
+                    section 3.2) of a whole block with its sum, such as `repeat(6, drop_path(tenc, without=input))`
 
     The computation of l is not saved: the sentences of a batch are computed together.
     """

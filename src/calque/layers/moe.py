@@ -13,8 +13,8 @@ from calque.layers.state import State, States, accumulated
 
 
 class Mixture(Layer):
-    """moe(l)(h) = sum_e g_e l_e(h), where g = softmax(top(W h)): `top` keeps the largest numbers of each position and sets the others to
-    minus infinity (Shazeer et al. 2017, equations 1 to 5).
+    """moe(l)(h) = sum_e g_e l_e(h), where g = softmax(top(W h)): `top` keeps the largest numbers of each position and sets the
+    others to minus infinity (Shazeer et al. 2017, equations 1 to 5).
 
     The experts l_e are copies of the body, each with weights of its own. Each position chooses its experts by itself, and none is
     ever turned away: there is no capacity, so that a sentence does not depend on its batch. Differences from the paper: no noise
