@@ -7,6 +7,7 @@ declares no cost makes the figure unknown, and its name is given.
 import math
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
+from functools import reduce
 
 from calque.adl.tree import CheckedChain, Node
 from calque.layers.cost import BACKWARDS, FED, Cost, Held, Products
@@ -82,8 +83,7 @@ def _layer(node: Node) -> Figures:
         cost.whole or products,
         node.parameters,
     )
-    for body in bodies:
-        total = _sum(total, body, (0, 0))
+    total = reduce(lambda some, body: _sum(some, body, (0, 0)), bodies, total)
     active = node.parameters + sum(body.active for body in bodies[: cost.used])
     total = replace(total, field=_field(cost, bodies), active=active)
     if cost.bodies == FED:  # its `forward` is the loop over steps

@@ -98,7 +98,7 @@ class Mixture(Layer):
             y = expert(flat[chosen][None], alone)[0] * weights[chosen, k, None]
             empty = y.new_zeros(len(flat), y.shape[1]) if total is None else total
             total = empty.index_add(0, chosen, y)
-        return cast("Tensor", total).unflatten(0, x.shape[:2])
+        return cast("Tensor", total).view(*x.shape[:2], -1)
 
 
 def _by_position(layer: torch.nn.Module) -> bool:
