@@ -173,8 +173,8 @@ REPEAT = Signature(
             later=True,
         ),
     ),
-    "repeat(n, l) = l_1 -> ... -> l_n, each l_i an instance of l with weights of its own (Domhan 2018, section 2.2). With "
-    "`share=yes` all have the same weights (Dehghani et al. 2018, Universal Transformers, with a fixed number of steps; Lan et al. "
-    "2019, ALBERT, section 3.1). These copies have to be alike; only the points that they read can depend on the index.",
+    "repeat(n, l) = l_1 -> ... -> l_n, each l_i an instance of l with weights of its own (Domhan 2018, section 2.2).\n\n"
+    "With `share=yes` all have the same weights (Dehghani et al. 2018, Universal Transformers, with a fixed number of steps; Lan\n"
+    "et al. 2019, ALBERT, section 3.1). These copies have to be alike; only the points that they read can depend on the index.",
     known_as=("stack", "times", "loop", "layers", "clone", "ModuleList"),
 )

@@ -25,7 +25,7 @@ class Mixture(Layer):
 
     Where gradients are on and the body works position by position, as `ffl` does, each expert computes the positions that chose
     it. Otherwise every expert computes every position and g picks: so neighbours change no bit of a sentence, and a body may have
-    a state, such as `rnn`. The declared products are of this second form. W h and g are float32 in every precision.
+    a state, such as `rnn`. The declared products are of this second form. g is computed in float32 in every precision.
     """
 
     name = "moe"
