@@ -66,6 +66,8 @@ class Kernels:
 
     def __init__(self, loaded: ctypes.CDLL, instructions: str):
         self.instructions = instructions
+        self.wide = instructions != "avx2"
+        """vectors of 512 bits"""
         self._bytes, self._pack, self._product = (
             loaded.calque_packed_bytes,
             loaded.calque_pack,
@@ -84,11 +86,12 @@ class Kernels:
         for function in (self._norm, self._pack, self._product, self._best, self._attend):
             function.restype = None
 
-    def pack(self, weight: Float[Tensor, "E D"], int8: bool) -> PackedWeight:
-        """The weights in bfloat16, or in int8 with the scale max|w_j| / 127 of each row."""
+    def pack(self, weight: Float[Tensor, "E D"], dtype: torch.dtype) -> PackedWeight:
+        """The weights in float32, bfloat16, or in int8 with the scale max|w_j| / 127 of each row."""
         out, width = weight.shape
-        if not int8:
-            return PackedWeight(self._packed(weight.to(torch.bfloat16).contiguous(), None), None, None, out, width, 2)
+        if dtype != torch.int8:
+            packed = self._packed(weight.to(dtype).contiguous(), None)
+            return PackedWeight(packed, None, None, out, width, dtype.itemsize)
         weight = weight.detach().float()
         padded = torch.zeros(-(-out // STRIP) * STRIP)
         padded[:out] = weight.abs().amax(1).clamp_(min=TINY) / LEVELS
