@@ -3,7 +3,8 @@
     python benchmarks/natural_lengths.py RUN SOURCE [--lines 10000] [--beam 1] [--precision int8] [--record ID]
 
 Both translate the same lines in turns, on one thread, CTranslate2 in int8. The time of Calque is that of the command, from its
-start to its end, pieces included. CTranslate2 gets the pieces as they are, sorts them into batches itself, and is timed in the same way.
+start to its end, pieces included. CTranslate2 gets the pieces as they are, sorts them into batches itself, and is timed in the
+same way.
 """
 
 import argparse

@@ -183,6 +183,11 @@ def forgotten() -> Iterator[None]:
         cache.cache_clear()
 
 
+def test_numbers_that_are_not_there_are_left_to_torch() -> None:
+    with torch._subclasses.FakeTensorMode():
+        assert kernels.kernels_for(torch.ones(2, 3)) is None
+
+
 def test_there_are_none_inside_without_kernels() -> None:
     with kernels.without_kernels():
         assert kernels.kernels() is None

@@ -18,6 +18,7 @@ STRIP = 16
 LEVELS = 127
 TINY = 1e-30
 _ALIGNMENT = 64
+_PLAIN = (Tensor, torch.nn.Parameter)
 _TYPES = {torch.float32: 4, torch.bfloat16: 2}
 
 
@@ -219,8 +220,11 @@ def _loaded() -> Kernels | None:
 
 
 def kernels_for(x: Tensor) -> Kernels | None:
-    """The kernels, where they can take x: float32 or bfloat16 on a processor, without gradients."""
-    if x.dtype not in _TYPES or x.device.type != "cpu" or torch.is_grad_enabled():
+    """The kernels, where they can take x: float32 or bfloat16 on a processor, without gradients.
+
+    A tensor of another class stands for numbers that are not there, as while a model is exported.
+    """
+    if x.dtype not in _TYPES or x.device.type != "cpu" or torch.is_grad_enabled() or type(x) not in _PLAIN:
         return None
     return kernels()
 
