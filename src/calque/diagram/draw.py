@@ -98,7 +98,8 @@ def _pipe(steps: Steps, at: DrawingPlace) -> Pipe:
 
 def _block(item: LayerView | Repeat, at: DrawingPlace) -> Block | None:
     if isinstance(item, Repeat):
-        return FrameBlock(_pipe(item.body, at), f"{several(item.counts)} ×", "repeat", at.outer)
+        shared = ", one set of weights" if item.shared else ""
+        return FrameBlock(_pipe(item.body, at), f"{several(item.counts)} ×{shared}", "repeat", at.outer)
     node = item.first
     if item.is_identity:
         return None
