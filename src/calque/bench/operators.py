@@ -159,8 +159,8 @@ def architecture_counts(name: str) -> dict[str, dict[str, dict[str, int]]]:
     text = zoo.read(name)
     narrow = Text(text.name, re.sub(r"^d = \d+", f"d = {WIDTH}", text.body, flags=re.MULTILINE))
     torch.manual_seed(1)
-    model = prepare_for_decoding(Model(check(narrow, builtin()), Shape(VOCABULARY, VOCABULARY)))
     with without_kernels():  # the operators of every machine
+        model = prepare_for_decoding(Model(check(narrow, builtin()), Shape(VOCABULARY, VOCABULARY)))
         return {f"beam {beam}": step_counts(model, beam) for beam in BEAMS}
 
 
