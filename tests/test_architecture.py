@@ -39,9 +39,10 @@ ORDER = (
     "analyse",
     "demo",
     "papers",
+    "studio",
     "cli",
 )
-MOST_ENTRIES = 27
+MOST_ENTRIES = 28
 """At the top of the package, `py.typed`, `__init__` and `__main__` included."""
 MOST_ARROWS = 160
 LONGEST_FILE, MEDIAN_FILE = 350, 120

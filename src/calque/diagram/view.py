@@ -63,10 +63,14 @@ class LayerView:
 
 @dataclass(frozen=True)
 class Repeat:
-    """A repetition: the number of copies in each copy of the chain around it, and all copies together."""
+    """A repetition: the number of copies in each copy of the chain around it, and all copies together.
+
+    `path` is that of its first copy without the copy's number.
+    """
 
     counts: tuple[int, ...]
     body: "Steps"
+    path: str = ""
 
     @property
     def widths(self) -> tuple[tuple[int, ...], tuple[int, ...]]:
@@ -134,7 +138,7 @@ def _step(stem: str, chains: Sequence[CheckedChain]) -> Step:
         counts.append(sum(isinstance(item, CheckedChain) for item in items))
         keys += [chain.labels[name] for name in named if name in chain.labels]
     if copies:
-        return Step(Repeat(tuple(counts), view(copies)), tuple(keys))
+        return Step(Repeat(tuple(counts), view(copies), _stem(copies[0].path)), tuple(keys))
     own = [name for name, part in nodes[0].parts.items() if part.side == nodes[0].side]
     return Step(
         LayerView(tuple(nodes), tuple(view([node.parts[name] for node in nodes]) for name in own)),
