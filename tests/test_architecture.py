@@ -34,6 +34,7 @@ ORDER = (
     "prove",
     "train",
     "evaluate",
+    "exchange",
     "workflow",
     "bench",
     "analyse",
@@ -42,7 +43,7 @@ ORDER = (
     "studio",
     "cli",
 )
-MOST_ENTRIES = 28
+MOST_ENTRIES = 29
 """At the top of the package, `py.typed`, `__init__` and `__main__` included."""
 MOST_ARROWS = 160
 LONGEST_FILE, MEDIAN_FILE = 350, 120
@@ -51,7 +52,7 @@ LONGEST_FUNCTION, MOST_BRANCHES = 40, 12
 SHARED = {
     *("contract", "state", "history", "stepping", "scan", "banded", "cost"),
     *("dot", "source", "local", "activations", "drop", "linears", "fixed", "gated", "rows", "projections"),
-    *("relative", "rotary", "sliding"),
+    *("relative", "rotary", "sliding", "matrix_scan", "gated_scan"),
 }
 # The files of the package that hold no layer but put layers together or find them.
 ASSEMBLY = {"build", "registry", "chain", "__init__"}

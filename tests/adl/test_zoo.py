@@ -4,6 +4,7 @@ import pytest
 from adl_corpus import HERE, checked
 
 from calque import zoo
+from calque.explain import whole
 from calque.ground.diagnostics import CalqueError, message
 from calque.papers import read_paper
 
@@ -65,6 +66,68 @@ POST_NORM = {
     "you2020/heads-same-layer": SH_X,
     "you2020/heads-across-layers": (SH_X[0], SH_X[1] + 2 * W + LEARNED),
 }
+
+KV = D // 4
+TODAY = D * (D + 2 * KV) + D * D + 2 * D // 8  # W_q, W_k, W_v, W_o and the gains of a head's queries and keys
+SWIGLU = 3 * D * 1408
+RETENTION = 5 * D * D
+GLA = D * (D + 1) + 3 * D * D + 16 * D + D // 2 * 17 + D
+W2 = 2 * D
+MAMBA2 = 2 * D * W2 + 4 * W2 + 3 * W2 * W2 + 16 * W2 + 2 * 16 + W2 + W2 * D
+HAWK = 3 * D * (D + 1) + 4 * D + 3 * D * (D + 1) + D
+T5_ATTENTION, T5_INNER = ATTENTION + 32 * 8, 2 * D * 2048
+E = 1024
+M2M_ATTENTION, M2M_INNER = 4 * E * (E + 1), 4 * E * (E + 1) + E * (4 * E + 1)
+B = 256
+TINY_ATTENTION, TINY_INNER = 4 * B * (B + 1), 1536 * (B + 1) + B * 1537
+ENCODER = N * BLOCK["encoder"] + NORM
+
+
+def over(decoder_layer: int) -> tuple[int, int]:
+    """A Transformer's encoder, and its decoder with this layer in the place of self-attention."""
+    return ENCODER, N * (BLOCK["decoder"] + decoder_layer) + NORM
+
+
+POST_NORM |= {
+    "modern/transformer-2026": (
+        N * (2 * D + TODAY + SWIGLU) + D,
+        N * (3 * D + TODAY + ATTENTION + SWIGLU) + D,
+    ),
+    "modern/retnet": over(RETENTION),
+    "modern/gla": over(GLA),
+    "modern/mamba2": over(MAMBA2),
+    "modern/griffin": over(HAWK),
+    "modern/t5": (N * (2 * D + T5_ATTENTION + T5_INNER) + D, N * (3 * D + T5_ATTENTION + ATTENTION + T5_INNER) + D),
+    "modern/m2m100": (
+        12 * (4 * E + M2M_ATTENTION + M2M_INNER) + 2 * E,
+        12 * (6 * E + 2 * M2M_ATTENTION + M2M_INNER) + 2 * E,
+    ),
+    "modern/marian": (N * (BLOCK["encoder"] + 4 * D), N * (BLOCK["decoder"] + ATTENTION + 8 * D)),
+    "modern/bergamot-tiny": (
+        N * (4 * B + TINY_ATTENTION + TINY_INNER),
+        2 * (6 * B + B * (2 * B + 1) + TINY_ATTENTION + TINY_INNER),
+    ),
+}
+
+
+def test_m2m100_is_the_released_model() -> None:
+    """Its 418 million parameters are 483,905,536 with the 128,112 rows of the one table."""
+    found = checked(zoo.read("modern/m2m100").body)
+    assert found.encoder.parameters + found.decoder.parameters + 128_112 * E == 483_905_536
+
+
+def cost_line(name: str) -> str:
+    costs = whole(checked(zoo.read(name).body))
+    return (
+        f"# Cost: {costs.encoder.parameters + costs.decoder.parameters:,} parameters without embeddings; "
+        f"{costs.per_source_token / 1e6:.1f}M multiply-adds per source token,\n"
+        f"# {costs.per_target_token / 1e6:.1f}M per target token of 25, {costs.state_bytes():,} bytes of state behind them."
+    )
+
+
+@pytest.mark.parametrize("name", [name for name in zoo.names() if name.startswith("modern/")])
+def test_texts_of_today_state_their_cost(name: str) -> None:
+    assert cost_line(name) in zoo.read(name).body
 
 
 def test_names() -> None:

@@ -234,15 +234,18 @@ def test_wrong_usage(text: Path, arguments: list[str], told: str) -> None:
     assert told in done.stderr
 
 
-def test_a_peer_that_is_not_there_is_told(text: Path) -> None:
+def test_a_peer_that_is_not_there_is_told(text: Path, tmp_path: Path) -> None:
+    bare = tmp_path / "bare-python"  # without the packages that are installed here
+    bare.write_text(f'#!/bin/sh\nexec "{sys.executable}" -S "$@"\n', encoding="utf-8")
+    bare.chmod(0o755)
     shape = ["bench", "decode", str(text), "--vocabulary", "40", "--sentences", "2", "--peer-python"]
-    for python, reason in ((sys.executable, "ModuleNotFoundError"), ("no-such-python", "no such file")):
+    for python, reason in ((str(bare), "ModuleNotFoundError"), ("no-such-python", "no such file")):
         done = CliRunner().invoke(root, [*shape, python, "--against", "ctranslate2"])
         assert isinstance(done.exception, CalqueError)
         (fault,) = done.exception.diagnostics
         assert fault.code == "X601"
         assert reason in str(fault.fields["reason"])
-    gone = CliRunner().invoke(root, [*shape, sys.executable, "--against", "ctranslate2", "--threads", "1"])
+    gone = CliRunner().invoke(root, [*shape, str(bare), "--against", "ctranslate2", "--threads", "1"])
     assert isinstance(gone.exception, CalqueError)
 
 

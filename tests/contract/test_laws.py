@@ -1,13 +1,15 @@
 """The contract, for every layer there is, every example of it, and for compositions drawn at random."""
 
 import pytest
+import torch
 
 from calque.adl.check import check
 from calque.adl.program import prelude
 from calque.ground.diagnostics import Text
-from calque.layers.contract import DECODER, ENCODER, Layer
+from calque.layers.contract import DECODER, ENCODER, Layer, Point
 from calque.layers.registry import builtin
 from calque.prove import prove_layer, prove_text, random_program
+from calque.prove.case import ProofCase
 from calque.prove.prover import LAWS
 
 FAST, SOAK, BATCH = 60, 2200, 20
@@ -125,13 +127,25 @@ def test_many_random_compositions_keep_it(first: int) -> None:
 
 
 def prove_drawn(first: int, count: int) -> None:
-    broken = []
+    broken, left_out = [], 0
     for seed in range(first, first + count):
         text = random_program(seed)
+        if not bounded(text, seed):
+            left_out += 1
+            continue
         report = prove_text(text, builtin(), seed)
         if not report.passed:
             broken.append(f"seed {seed}\n{text}{report}")
     assert not broken, "\n".join(broken)
+    assert left_out <= count // 5
+
+
+def bounded(text: str, seed: int) -> bool:
+    """Whether numbers stay below 10^60. Products within products, such as `mul` of linear attentions, raise them to any power."""
+    case = ProofCase(check(Text("drawn", text), builtin()), builtin(), seed)
+    with torch.no_grad():
+        y = case.forward(case.x, case.sources)
+    return all(bool((point.value.abs() < 1e60).all()) for point in (*case.sources.values(), Point(y, None)))
 
 
 def test_compositions_are_drawn_from_everything_there_is() -> None:
@@ -139,7 +153,7 @@ def test_compositions_are_drawn_from_everything_there_is() -> None:
     texts = [random_program(seed) for seed in range(FAST)]
     assert len(set(texts)) == FAST
     assert texts[7] == random_program(7)
-    drawn = "".join(texts)
+    drawn = "".join([*texts, *(random_program(seed) for seed in range(FAST, 5 * FAST))])
     used = {
         node.name
         for text in texts

@@ -32,6 +32,17 @@ FAMILIES = {
     ),
 }
 
+TODAY = {
+    "transformer-2026": (
+        "att = mh_dot_self_att(heads=4, rope=10000, kv_heads=2, qk_norm=yes)\n"
+        "block(b) = res(rms_norm -> b)\n"
+        "encoder = repeat(2, block(att) -> block(swiglu(64, 0))) -> rms_norm\n"
+        "decoder = repeat(2, block(att) -> block(mh_dot_src_att(4)) -> block(swiglu(64, 0))) -> rms_norm\n"
+    ),
+    "retention": "encoder = pos(0) -> repeat(2, tenc) -> norm\ndecoder = repeat(2, tdec(retention)) -> norm\n",
+    "gated-scan": "encoder = pos(0) -> repeat(2, tenc) -> norm\ndecoder = repeat(2, tdec(rg_lru)) -> norm\n",
+}
+
 
 def write(folder: Path, name: str, seed: int, lines: int) -> tuple[str, str]:
     draw = random.Random(seed)
@@ -41,9 +52,9 @@ def write(folder: Path, name: str, seed: int, lines: int) -> tuple[str, str]:
     return str(folder / f"{name}.src"), str(folder / f"{name}.tgt")
 
 
-@pytest.mark.parametrize("family", FAMILIES)
+@pytest.mark.parametrize("family", [*FAMILIES, *(pytest.param(name, marks=pytest.mark.slow) for name in TODAY)])
 def test_a_family_learns_to_write_backwards(family: str, tmp_path: Path) -> None:
-    text = FAMILIES[family]
+    text = (FAMILIES | TODAY)[family]
     heads = "heads = 4\n" if "tenc" in text else ""
     dropout = "p = 0.0\n" if "tenc" in text or "res_d" in text else ""
     experiment = Experiment(

@@ -290,7 +290,7 @@ def beams_folded_the_wrong_way(patch: Patch) -> None:
         y, _ = self.look(folded, memory, None)
         return y.unflatten(1, (ctx.beams, n)).transpose(0, 1).reshape(batch, n, -1)
 
-    patch.setattr(source.SourceAttention, "_read", read)
+    patch.setattr(source.SourceAttention, "read", read)
 
 
 @mutant("mlp_src_att", "reorder")

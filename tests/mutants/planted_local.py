@@ -78,12 +78,12 @@ def gaussian_renormalised_in_steps(patch: Patch) -> None:
 
 @mutant("mh_dot_src_att", "equal")
 def weights_of_the_window_left_without_gradient(patch: Patch) -> None:
-    real = SourceAttention._read
+    real = SourceAttention.read
 
     def read(self: SourceAttention, x: Tensor, memory: Any, ctx: Context) -> Tensor:
         return real(self, x.detach() if ctx.chunk is None and self.local is not None else x, memory, ctx)
 
-    patch.setattr(SourceAttention, "_read", read)
+    patch.setattr(SourceAttention, "read", read)
 
 
 @mutant("location_src_att", "padding")

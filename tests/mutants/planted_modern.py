@@ -6,11 +6,14 @@ import torch
 from planted_local import MUTANTS, Patch, mutant
 from torch import Tensor
 
-from calque.layers import self_attention
+from calque.layers import linear_attention, matrix_scan, self_attention
 from calque.layers.history import Chunk
+from calque.layers.light_cnn import LightConvolution
+from calque.layers.linear_attention import LinearAttention
 from calque.layers.rms_norm import RootMeanSquareNorm
 from calque.layers.rotary import Rotation
 from calque.layers.sliding import outside
+from calque.layers.state import Scan
 
 __all__ = ["MUTANTS"]
 
@@ -63,3 +66,35 @@ def a_gain_that_was_not_declared(patch: Patch) -> None:
         self.gain = self.gain if self.gain is not None else torch.nn.Parameter(torch.ones(site.width))  # type: ignore[attr-defined]
 
     patch.setattr(RootMeanSquareNorm, "__init__", init)
+
+
+@mutant("linear_att", "equal")
+def a_chunk_that_forgets_what_was_before(patch: Patch) -> None:
+    real = linear_attention.one_position
+    patch.setattr(linear_attention, "one_position", lambda drive, s: real(drive, torch.zeros_like(s)))
+
+
+@mutant("linear_att", "idle")
+def a_matrix_that_takes_idle_inputs(patch: Patch) -> None:
+    real = Scan.write
+    patch.setattr(Scan, "write", lambda self, h, mask: real(self, h, None))
+
+
+@mutant("linear_att", "causal")
+def scores_of_later_positions(patch: Patch) -> None:
+    patch.setattr(matrix_scan, "CHUNK", 64)
+    patch.setattr(Tensor, "triu", lambda self, diagonal=0: torch.zeros_like(self))
+
+
+@mutant("linear_att", "cost")
+def products_of_the_loop_alone(patch: Patch) -> None:
+    real = LinearAttention.cost.__func__  # type: ignore[attr-defined]
+    patch.setattr(
+        LinearAttention, "cost", classmethod(lambda cls, args, site: real(cls, args, site)._replace(whole=None))
+    )
+
+
+@mutant("light_cnn", "padding")
+def padding_under_a_light_filter(patch: Patch) -> None:
+    real = LightConvolution.forward
+    patch.setattr(LightConvolution, "forward", lambda self, x, ctx: real(self, x, ctx._replace(mask=None)))

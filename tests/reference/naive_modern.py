@@ -141,3 +141,61 @@ class Attention:
         if matrix is None:
             return rows
         return np.array([sum(matrix[h][g] * rows[g] for g in range(self.heads)) for h in range(self.heads)])
+
+
+def matrix_scan(
+    qs: Sequence_, ks: Sequence_, vs: Sequence_, decays: Sequence_, betas: list[float] | None = None
+) -> Sequence_:
+    """One head: S_t = D_t S_{t-1} + k_t v_t^T, y_t = S_t^T q_t; the delta rule with betas, S_t = D_t (I - b k k^T) S + b k v^T.
+
+    D_t is diagonal: one number of `decays` for each channel of the keys (Yang et al. 2023, equation 3; 2024, equation 10).
+    """
+    k, v = len(ks[0]), len(vs[0])
+    s, out = np.zeros((k, v)), []
+    for t in range(len(qs)):
+        new = np.zeros((k, v))
+        for i in range(k):
+            for j in range(v):
+                old = s[i][j]
+                if betas is not None:
+                    old -= betas[t] * ks[t][i] * sum(ks[t][m] * s[m][j] for m in range(k))
+                new[i][j] = decays[t][i] * old + (1.0 if betas is None else betas[t]) * ks[t][i] * vs[t][j]
+        s = new
+        out.append(np.array([sum(s[i][j] * qs[t][i] for i in range(k)) for j in range(v)]))
+    return out
+
+
+def weighted_mean(qs: Sequence_, ks: Sequence_, vs: Sequence_) -> Sequence_:
+    """sum_s (q_t . k_s) v_s / sum_s q_t . k_s over s up to t (Katharopoulos et al. 2020, equation 8), as attention."""
+    out = []
+    for t, q in enumerate(qs):
+        weights = [sum(q[i] * ks[s][i] for i in range(len(q))) for s in range(t + 1)]
+        out.append(sum((w * vs[s] for s, w in enumerate(weights)), np.zeros(len(vs[0]))) / sum(weights))
+    return out
+
+
+def gated_scan(factors: Sequence_, terms: Sequence_) -> Sequence_:
+    """h_t = a_t h_{t-1} + b_t."""
+    h, out = np.zeros(len(terms[0])), []
+    for a, b in zip(factors, terms, strict=True):
+        h = np.array([a[i] * h[i] + b[i] for i in range(len(h))])
+        out.append(h)
+    return out
+
+
+def softplus(a: float) -> float:
+    return math.log1p(math.exp(a))
+
+
+def light_cnn(xs: Sequence_, weights: list[Vector], heads: int, causal: bool) -> Sequence_:
+    """sum_j w_t,h,j x_{t - floor(k/2) + j}, channel by channel (Wu et al. 2019, equations 3 to 5); weights: [heads, k]."""
+    out, width = [], len(xs[0])
+    for t in range(len(xs)):
+        kernel, y = weights[t].shape[1], np.zeros(width)
+        for c in range(width):
+            for j in range(kernel):
+                at = t + j - (kernel - 1 if causal else kernel // 2)
+                if 0 <= at < len(xs):
+                    y[c] += weights[t][c * heads // width][j] * xs[at][c]
+        out.append(y)
+    return out

@@ -179,6 +179,7 @@ class Cost(NamedTuple):
     reach       positions that an output sees, apart from those that its bodies see
     bodies      how it runs its bodies
     output      how its output is made
+    whole       multiply-adds of `forward`, where it takes other products than steps do; None: the same
     """
 
     parameters: int = 0
@@ -187,6 +188,7 @@ class Cost(NamedTuple):
     reach: Reach | None = None
     bodies: str = TOGETHER
     output: str = COMPUTED
+    whole: Products | None = None
 
 
 @runtime_checkable

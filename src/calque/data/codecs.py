@@ -24,6 +24,8 @@ class Codec(ABC):
 
     kind: str
     size: int
+    begins: tuple[int, ...] = ()
+    """Ids that every sentence begins with; a search gets them without a choice and for nothing."""
 
     @abstractmethod
     def encode(self, lines: Sequence[str]) -> list[list[int]]:

@@ -9,6 +9,7 @@ from itertools import chain
 from pathlib import Path
 
 from calque.data.codecs import Codec, MergeCodec, PieceCodec, WordCodec, cut, split
+from calque.data.imported_codec import ImportedCodec
 from calque.data.merges import Merges
 from calque.data.vocabulary import BOS, EOS, PAD, SPECIALS, UNK, Vocabulary
 from calque.experiment import DataSettings
@@ -17,7 +18,13 @@ from calque.ground.files import write_whole
 
 __all__ = ["Codec", "learn", "load_codecs", "save_codecs"]
 
-KINDS: dict[str, type[Codec]] = {"bpe": PieceCodec, "unigram": PieceCodec, "codes": MergeCodec, "words": WordCodec}
+KINDS: dict[str, type[Codec]] = {
+    "bpe": PieceCodec,
+    "unigram": PieceCodec,
+    "codes": MergeCodec,
+    "words": WordCodec,
+    "imported": ImportedCodec,
+}
 _FILE = "codec.json"
 _FORMAT = 1
 _TOO_LARGE = re.compile(r"too high \(\d+\)\. Please set it to a value <= (\d+)")
@@ -31,8 +38,10 @@ def learn(
 
     `bpe` and `unigram` are trained on the lines; `codes` and `words` count their words. The lines are iterated more than once;
     `settings.codes` is relative to `base`. Raises D201 (vocabulary too large for the text), D205 (too small for its
-    characters), D203, D206, D207, and what `Merges.read` raises.
+    characters), D203, D206, D207, X516, and what `Merges.read` raises.
     """
+    if settings.subwords == "imported":
+        raise error("X516")
     merges = read_merges(settings, base)
     if settings.joint:
         codec = _learn(settings, (source_lines, target_lines), "both sides", merges)

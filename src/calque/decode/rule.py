@@ -31,6 +31,7 @@ class SearchSettings:
                   shapes of a step follow from those of the source and the prefixes alone
     sampling      None, or how to draw `beam` independent hypotheses
     scores        whether greedy search computes scores; else they are nan
+    given         of each prefix, so many first words cost nothing: see `Codec.begins`
     """
 
     beam: int = 5
@@ -42,6 +43,7 @@ class SearchSettings:
     word_penalty: float = 0.0
     sampling: Sampling | None = None
     scores: bool = True
+    given: int = 0
 
     def __post_init__(self) -> None:
         if not 1 <= self.n_best <= self.beam:

@@ -165,7 +165,7 @@ def _run(
         max_length = torch.full_like(max_length, exact - 1)
     limit, before, lengths = _limits(max_length.to(device), prefix)
     state = scorer.start(settings.capacity or before + int(max_length.max()) + 1, beam)
-    hidden, state, logp = _begin(scorer, state, len(limit), beam, prefix)
+    hidden, state, logp = _begin(scorer, state, len(limit), settings, prefix)
     rule = _rule(settings, SearchStart(scorer.like, limit, lines.to(device), lengths, logp, scorer.normalised))
     history = _History(beam, rule.stored())
     limit = limit if lengths is None else limit - lengths
@@ -221,10 +221,10 @@ def _limits(
 
 
 def _begin(
-    scorer: Scorer, state: State, sentences: int, beam: int, prefix: _Prefix | None
+    scorer: Scorer, state: State, sentences: int, settings: SearchSettings, prefix: _Prefix | None
 ) -> tuple[Hidden, State, Tensor | None]:
     """z before the first word to choose, the state after the prefixes, and the log-probability of the prefixes."""
-    device = scorer.like.device
+    beam, device = settings.beam, scorer.like.device
     words = torch.full((sentences, 1), BOS, device=device)
     if prefix is None:
         hidden, state = scorer.read(words.repeat_interleave(beam, 0), state, 1, beam, None)
@@ -233,7 +233,9 @@ def _begin(
     mask = None if prefix.mask is None else prefix.mask.repeat_interleave(beam, 0)
     hidden, state = scorer.read(words, state, prefix.longest + 1, beam, mask)
     logp = scorer.like.new_zeros(sentences)
-    for t in range(prefix.longest):  # the hypotheses of a sentence are still one; all logits at once would be many
+    for t in range(
+        settings.given, prefix.longest
+    ):  # the hypotheses of a sentence are still one; all logits at once would be many
         each = scorer.logits(tuple(z[::beam, t] for z in hidden), state, 1)
         each = each if scorer.normalised else each.log_softmax(1)
         logp += each.gather(1, prefix.words[:, t : t + 1])[:, 0].masked_fill(prefix.lengths <= t, 0)

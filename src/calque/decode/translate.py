@@ -150,6 +150,7 @@ def translate_batch(
         word_penalty=decode.word_penalty,
         sampling=sampling,
         scores=loaded.scores,
+        given=len(loaded.target.begins),
     )
     chosen = None
     if loaded.selection is not None:

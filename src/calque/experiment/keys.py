@@ -39,8 +39,9 @@ class DataSettings:
     )
     subwords: str = key(
         "bpe",
-        "bpe, unigram: learned here with sentencepiece; codes: given merges on tokenised text; words: white space",
-        choices=("bpe", "unigram", "codes", "words"),
+        "bpe, unigram: learned here with sentencepiece; codes: given merges on tokenised text; words: white space; imported: those "
+        "of a model of another tool, which come with its run",
+        choices=("bpe", "unigram", "codes", "words", "imported"),
     )
     codes: str = key("", 'file of subword-nmt merges, for subwords = "codes"')
     vocabulary: str = key(

@@ -94,9 +94,17 @@ def _unvalidated(x: Experiment, used: bool | int, key: str) -> list[Fields]:
     return _if(used and _none(x, _VALIDATE), key=key, keys=_VALIDATE)
 
 
+def _imported(x: Experiment) -> bool:
+    """Whether the weights came from another tool: such a run names no text and no training."""
+    return x.data.subwords == "imported" and not x.data.train and not x.data.valid
+
+
 RULES = (
-    KeyRule("X201", ("data.train",), lambda x: [] if _tables(x) else _no_pair(x.data.train, "data.train")),
-    KeyRule("X201", ("data.valid",), lambda x: _no_pair(x.data.valid, "data.valid")),
+    KeyRule(
+        *("X201", ("data.train",)),
+        lambda x: [] if _imported(x) or _tables(x) else _no_pair(x.data.train, "data.train"),
+    ),
+    KeyRule("X201", ("data.valid",), lambda x: [] if _imported(x) else _no_pair(x.data.valid, "data.valid")),
     KeyRule("X201", ("data.test",), lambda x: _no_pair(x.data.test, "data.test") if x.data.test else []),
     KeyRule("X216", ("data.valid_more",), lambda x: _if(_no_pairs(x.data.valid_more), found=_given(x.data.valid_more))),
     KeyRule("X217", ("data.valid_more", "data.train"), _repeated_names),
@@ -112,7 +120,10 @@ RULES = (
         *("X801", ("decode.replace_unknown", "data.subwords")),
         lambda x: _if(x.decode.replace_unknown and x.data.subwords != "words", found=x.data.subwords),
     ),
-    KeyRule("X206", _train(*LIMITS), lambda x: _if(not x.data.stream and _none(x, LIMITS), keys=LIMITS)),
+    KeyRule(
+        *("X206", _train(*LIMITS)),
+        lambda x: _if(not x.data.stream and not _imported(x) and _none(x, LIMITS), keys=LIMITS),
+    ),
     KeyRule(
         *("X207", _train("batch_tokens", "batch_sentences")),
         lambda x: _if(not x.train.batch_tokens and not x.train.batch_sentences),

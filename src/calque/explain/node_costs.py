@@ -12,6 +12,7 @@ from calque.adl.tree import CheckedChain, Node
 from calque.layers.cost import BACKWARDS, FED, Cost, Held, Products
 
 ORDERS = ("1", "log n", "n")
+_NO_PRODUCTS = Products()
 
 
 @dataclass(frozen=True)
@@ -24,6 +25,7 @@ class Figures:
     field        the earliest and the latest position that an output sees, relative to its own
     order        sequential operations over n positions, at least: `1`, `log n` or `n`
     undeclared   names of layers whose products, state or reach are unknown; the figures are then lower bounds
+    whole        multiply-adds of a row, all positions at once
     """
 
     parameters: int
@@ -32,6 +34,7 @@ class Figures:
     field: tuple[float, float]
     order: str
     undeclared: frozenset[str] = frozenset()
+    whole: Products = _NO_PRODUCTS
 
 
 NOTHING = Figures(0, Products(), Held(), (0, 0), "1")
@@ -57,24 +60,29 @@ def _sum(a: Figures, b: Figures, field: tuple[float, float]) -> Figures:
         field,
         max(a.order, b.order, key=ORDERS.index),
         a.undeclared | b.undeclared,
+        a.whole.plus(b.whole),
     )
 
 
 def _layer(node: Node) -> Figures:
     cost: Cost = node.cost
     bodies = [figures(part) for part in node.parts.values() if part.side == node.side]
-    known = cost.products is not None and cost.state is not None and (cost.reach is not None or bool(bodies))
+    known = None not in (cost.products, cost.state) and (cost.reach is not None or bool(bodies))
+    products = cost.products or _NO_PRODUCTS
     total = Figures(
         cost.parameters,
-        cost.products or Products(),
+        products,
         cost.state or Held(),
         (0, 0),
         "1" if cost.reach is None else cost.reach.sequential,
         frozenset() if known else frozenset({node.name}),
+        cost.whole or products,
     )
     for body in bodies:
         total = _sum(total, body, (0, 0))
-    total = replace(total, field=_field(cost, bodies), order="n" if cost.bodies == FED else total.order)
+    total = replace(total, field=_field(cost, bodies))
+    if cost.bodies == FED:  # its `forward` is the loop over steps
+        total = replace(total, order="n", whole=total.products)
     for part in node.parts.values():
         if part.side != node.side:
             total = replace(_sum(total, _remembered(figures(part)), total.field), order=total.order)
@@ -96,4 +104,4 @@ def _field(cost: Cost, bodies: Sequence[Figures]) -> tuple[float, float]:
 def _remembered(chain: Figures) -> Figures:
     """The costs of a source's chain, which runs once per sentence and has no state."""
     products = Products(memory=chain.products.position, among=chain.products.visible)
-    return Figures(chain.parameters, products, Held(), (0, 0), "1", chain.undeclared)
+    return Figures(chain.parameters, products, Held(), (0, 0), "1", chain.undeclared, products)

@@ -71,7 +71,8 @@ class ModelCosts:
     @property
     def per_target_token(self) -> int:
         """Multiply-adds per target token of a sentence of `length`, all positions at once; a third of those of an update."""
-        return self.step_products(self.length) + self.per_place
+        whole = self.decoder.whole.per_position(self.length, self.source)
+        return whole + self.output_products + self.per_place
 
     def step_products(self, t: int) -> int:
         """Multiply-adds of decoding step t, from 1, of one row."""

@@ -87,7 +87,7 @@ def costs(s: ProofCase) -> Iterator[Check]:
         elif cost.products is not None:
             memory = SENTENCES * source * cost.products.per_source(source)
             memory += SENTENCES * length * cost.products.per_place(source)
-            once = SENTENCES * length * cost.products.per_position(length, source)
+            once = SENTENCES * length * (cost.whole or cost.products).per_position(length, source)
             each = sum(SENTENCES * cost.products.per_position(t + 1, source) for t in range(STEPS))
             yield _products(f"`{node.text}`, forward", whole.products[node.path], once + memory)
             yield _products(f"`{node.text}`, {STEPS} steps", steps.products[node.path], each + memory)

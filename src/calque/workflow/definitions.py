@@ -45,7 +45,7 @@ def subject(name: str, overrides: Sequence[str]) -> DefinitionSubject:
         return _of_experiment(path / EXPERIMENT, overrides)
     if path.suffix == ".toml" and not name.endswith(".adl.toml"):
         return _of_experiment(path, overrides)
-    if not path.exists() and not path.suffix and name.partition("/")[0] not in zoo.papers():
+    if not path.exists() and not path.suffix and name.partition("/")[0] not in zoo.shelves():
         raise missing(path)
     return DefinitionSubject(zoo.find(name), declared())
 

@@ -1,4 +1,4 @@
-"""Architectures of the papers, as texts. `names()` lists them, `distinct()` those that differ, `read(name)` gives one.
+"""Architectures of the papers and of today, as texts. `names()` lists them, `distinct()` those that differ, `read(name)` gives one.
 
 A paper is a file `PAPER.toml` with the rows of its tables, a folder `PAPER` with architectures, or both. An architecture of the
 folder is called `PAPER/NAME`. The row of a table is called `PAPER/TABLE/ROW` at the sizes of the table's first language pair, and
@@ -14,7 +14,7 @@ from pathlib import Path
 from calque.ground.diagnostics import Text, error, nearest, read_text
 from calque.zoo.row_texts import Keys, RowText, TableTexts
 
-__all__ = ["distinct", "find", "names", "own_texts", "papers", "read", "source"]
+__all__ = ["distinct", "find", "names", "own_texts", "papers", "read", "shelves", "source"]
 
 
 def names() -> list[str]:
@@ -38,6 +38,11 @@ def distinct() -> list[str]:
 def papers() -> list[str]:
     """Every paper with tables, sorted."""
     return sorted(f.name.removesuffix(".toml") for f in _folder().iterdir() if f.name.endswith(".toml"))
+
+
+def shelves() -> set[str]:
+    """The first parts of names: the papers, and the folders of architectures such as `modern`."""
+    return {*papers(), *(key.partition("/")[0] for key in _files())}
 
 
 def source(name: str) -> Keys:

@@ -151,7 +151,7 @@ def centre(desk: Desk, fault: Diagnostic) -> Iterator[Fix]:
 
 
 def removed(desk: Desk, fault: Diagnostic) -> Iterator[Fix]:
-    """C216, C304: remove the argument, or the one that it contradicts."""
+    """C214, C216, C304: remove the argument, or the one that it contradicts."""
     place = desk.page.argument(span_of(fault).start)
     if place is None:
         return
@@ -213,6 +213,7 @@ RULES = {
     "C211": centre,
     "C212": shares,
     "C213": shares,
+    "C214": removed,
     "C216": removed,
     "C304": removed,
     "C305": even,

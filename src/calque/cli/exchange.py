@@ -1,0 +1,71 @@
+"""Commands that exchange models with other tools."""
+
+from pathlib import Path
+
+import click
+
+from calque.cli.base import FILE, RUN, root, tell
+
+TO = ("ctranslate2", "hf", "onnx")
+FROM = ("hf",)
+
+
+@root.command()
+@RUN
+@click.option("--to", "form", type=click.Choice(TO), required=True, help="The format.")
+@click.option("--out", type=FILE, help="The folder or file to write; default: RUN-FORMAT beside the run.")
+@click.option(
+    "--precision", default="float32", show_default=True, help="Type of the numbers; ctranslate2: int8 and others."
+)
+@click.option("--test", type=FILE, nargs=2, help="Source and reference: the card gets BLEU and chrF with signatures.")
+def export(run: Path, form: str, out: Path | None, precision: str, test: tuple[Path, Path] | None) -> None:
+    """Write a trained run for another tool, with a model card in README.md.
+
+    The canonical text is matched against what the format can say; where it cannot, the error points at the first layer that does
+    not fit. docs/other-tools.md has the table of what each format carries.
+    """
+    from calque.exchange.export import export as write
+
+    scores = _scores(run, test) if test else []
+    click.echo(write(run, form, out, precision, scores, tell))
+
+
+def _scores(run: Path, test: tuple[Path, Path]) -> list[str]:
+    """BLEU and chrF of a run on a text, with their signatures."""
+    from calque.cli.base import reading
+    from calque.evaluate.scores import bleu, chrf
+    from calque.workflow.api import load
+
+    with reading() as repairs:
+        sources, references = repairs.pairs(*test)
+    hypotheses = load(run).translate(sources)
+    return [f"{test[0].name}: {score}" for score in (bleu(hypotheses, references), chrf(hypotheses, references))]
+
+
+@root.command(name="import")
+@click.argument("folder", type=FILE)
+@click.option("--from", "form", type=click.Choice(FROM), required=True, help="The format.")
+@click.option("--out", type=FILE, help="The run folder; default: runs/NAME for a folder NAME.")
+@click.option("--source-language", help="A multilingual model: the language of sources, as the model spells it.")
+@click.option("--target-language", help="The language of translations.")
+@click.option("--source-prefix", default="", help="Text in front of every source, such as the task of a T5 model.")
+def import_model(
+    folder: Path,
+    form: str,
+    out: Path | None,
+    source_language: str | None,
+    target_language: str | None,
+    source_prefix: str,
+) -> None:
+    """Write a model of another tool as a run folder, on which every command works.
+
+    The folder is one that was downloaded before; nothing is fetched. docs/other-tools.md says which models can be read.
+    """
+    from calque.exchange.hf_vocabulary import Languages
+    from calque.exchange.import_run import FORMATS
+
+    run = out or Path("runs") / folder.resolve().name
+    model = FORMATS[form](folder, run, Languages(source_language, target_language, source_prefix))
+    tell(f"{sum(p.numel() for p in model.parameters()):,} parameters, architecture {model.checked.hash}")
+    tell(f"next: calque translate {run} < input.txt > output.txt")
+    click.echo(run)

@@ -1,0 +1,1 @@
+"""Models from and to other tools: what a format carries is recognised from the canonical text."""

@@ -1,0 +1,102 @@
+"""`calque export`: a run as the folder or file of another tool, whole or not at all."""
+
+import shutil
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from calque.exchange.card import CARD, card, length_penalty
+from calque.exchange.to_ctranslate2 import write_ctranslate2
+from calque.exchange.to_hf import write_hf
+from calque.exchange.to_onnx import write_onnx
+from calque.exchange.weights import Exported, open_exported
+from calque.ground.diagnostics import Place, error
+from calque.ground.files import alone, replacing
+from calque.run.folder import CODECS
+from calque.run.tensors import writing
+
+Tell = Callable[[str], None]
+
+
+@dataclass(frozen=True)
+class Format:
+    """A format to write: its title in the card, the function that fills a folder, and how to use the result."""
+
+    title: str
+    write: Callable[[Exported, Path, str], None]
+    usage: Callable[[Exported], str]
+    ending: str = ""
+
+
+def export(run: Path, to: str, out: Path | None, precision: str, scores: Sequence[str], tell: Tell) -> Path:
+    """Writes a run for another tool; returns the folder or file.
+
+    Raises X405 (the folder has files already), what `load_model` raises, and what the format cannot carry (X50).
+    """
+    form = FORMATS[to]
+    out = out or run.resolve().with_name(f"{run.resolve().name}-{to}{form.ending}")
+    if out.exists() and (not out.is_dir() or any(out.iterdir())):
+        raise error("X405", Place(str(out)), name=out.name)
+    exported = open_exported(run)
+    with writing(out), alone(out, tell), replacing(out) as folder:
+        form.write(exported, folder, precision)
+        for file in sorted((run / CODECS).iterdir()):
+            if not file.name.startswith(".") and not (folder / file.name).exists():
+                shutil.copyfile(file, folder / file.name)
+        (folder / CARD).write_text(card(exported, form.title, form.usage(exported), scores), encoding="utf-8")
+    return out
+
+
+def _ctranslate2_usage(exported: Exported) -> str:
+    decode = exported.trained.experiment.decode
+    penalty = length_penalty(decode)
+    options = f"beam_size={decode.beam}, min_decoding_length=0, return_end_token=True"
+    if penalty is None:
+        how = f"CTranslate2 has no normalisation `{decode.normalise}`: choose a `length_penalty`."
+    else:
+        options += f", length_penalty={penalty}"
+        how = "With these options CTranslate2 searches as Calque does; `return_end_token` makes the end symbol count as a word."
+    return "\n".join(
+        (
+            "```python",
+            "import ctranslate2",
+            "",
+            'translator = ctranslate2.Translator("FOLDER")',
+            f"translator.translate_batch([pieces], {options})",
+            "```",
+            "",
+            f"{how} The files of the codecs, which cut text into pieces, stand beside the model.",
+        )
+    )
+
+
+def _hf_usage(exported: Exported) -> str:
+    return "\n".join(
+        (
+            "```python",
+            "from transformers import AutoModelForSeq2SeqLM, AutoTokenizer",
+            "",
+            'model, tokenizer = (kind.from_pretrained("FOLDER") for kind in (AutoModelForSeq2SeqLM, AutoTokenizer))',
+            'ids = model.generate(**tokenizer(["a line"], return_tensors="pt", padding=True))',
+            "tokenizer.batch_decode(ids, skip_special_tokens=True)",
+            "```",
+            "",
+            "`generation_config.json` makes `generate` search as Calque does. Text for codecs other than sentencepiece has to be",
+            "cut into pieces before the tokenizer; `MarianTokenizer` changes punctuation where sacremoses is installed.",
+        )
+    )
+
+
+def _onnx_usage(exported: Exported) -> str:
+    return (
+        "Three graphs for onnxruntime: `encoder`, `init` and `step`. `model.json` lists the states, which go from step to step; "
+        "`examples/onnx_greedy.py` of Calque decodes with them in 40 lines."
+    )
+
+
+FORMATS = {
+    "onnx": Format("ONNX graphs", write_onnx, _onnx_usage),
+    "hf": Format("a model of Hugging Face transformers", write_hf, _hf_usage),
+    "ctranslate2": Format("a CTranslate2 model", write_ctranslate2, _ctranslate2_usage),
+}
+"""The formats by the words of `--to`."""

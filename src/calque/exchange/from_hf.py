@@ -1,0 +1,242 @@
+"""Models of Hugging Face transformers as texts and weights: Marian, Pegasus, BART, mBART, M2M100 and NLLB.
+
+They are one network: two switches say where norms stand, and `config.json` the rest. The text is written first; `recognise` then
+finds its parts again, and each part takes its tensors by the names that transformers gives them.
+"""
+
+import math
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from calque.adl.check import check
+from calque.adl.tree import Node
+from calque.data.vocabulary import BOS
+from calque.exchange.hf_folder import Tensors
+from calque.exchange.hf_vocabulary import Words
+from calque.exchange.network import FEED, SELF, SOURCE, Block, Side, alternate, recognise
+from calque.exchange.weights import NEVER
+from calque.ground.diagnostics import Place, Text, error
+from calque.layers.pos import sinusoids
+from calque.layers.registry import builtin
+from calque.model import Model, Shape
+from calque.run.model_file import load_weights
+
+Config = Mapping[str, Any]
+EPSILON = "1e-05"
+"""Of every norm of these model types; config.json does not name it."""
+ACTIVATIONS = {
+    "relu": "relu", "gelu": "gelu", "gelu_new": "gelu_tanh", "gelu_pytorch_tanh": "gelu_tanh", "silu": "silu",
+    "swish": "silu", "tanh": "tanh", "sigmoid": "sigmoid",
+}  # fmt: skip
+_NORMS = {SELF: "self_attn_layer_norm", SOURCE: "encoder_attn_layer_norm", FEED: "final_layer_norm"}
+_PARTS = {SELF: "self_attn", SOURCE: "encoder_attn"}
+CLOSE = 2e-3
+"""Between a table of positions and its formula: the tables of some files are in 16 bits."""
+
+
+@dataclass(frozen=True)
+class ModelType:
+    """What a model type fixes: where norms stand, and its positions."""
+
+    pre: bool
+    embedded: bool
+    positions: str
+    output_bias: bool = True
+
+
+TYPES = {
+    "marian": ModelType(False, False, "sinusoids"),
+    "pegasus": ModelType(True, False, "sinusoids"),
+    "bart": ModelType(False, True, "learned"),
+    "mbart": ModelType(True, True, "learned"),
+    "m2m_100": ModelType(True, False, "from two", output_bias=False),
+}
+
+
+def read_model(config: Config, tensors: Tensors, words: tuple[Words, Words], place: Place) -> Model:
+    """The model that a folder holds. Raises X512 (what the language cannot say), X513, X514, X518."""
+    text = text_of(config, tensors, place)
+    checked = check(Text("imported", text), builtin())
+    matrices = _matrices(config, tensors, words)
+    source, target, output, bias = matrices
+    tying = tying_of(source, target, output)
+    model = Model(checked, Shape(len(source), len(target), tying))
+    weights = {
+        "source_embedding.weight": source,
+        "target_embedding.weight": target,
+        "output.weight": output,
+        "output.bias": bias,
+    }
+    network = recognise(checked, "import")
+    for side in (network.encoder, network.decoder):
+        _read_side(config, tensors, side, weights)
+    tensors.finish()
+    own = dict(model.named_parameters())
+    load_weights(model, {name: t for name, t in weights.items() if name in own}, place)
+    return model.eval()
+
+
+def tying_of(source: Tensor, target: Tensor, output: Tensor) -> str:
+    """Which matrices are one, decided by their values."""
+    if target.shape != output.shape or not torch.equal(target, output):
+        return "none"
+    return "three-way" if source.shape == target.shape and torch.equal(source, target) else "target"
+
+
+def _matrices(config: Config, tensors: Tensors, words: tuple[Words, Words]) -> tuple[Tensor, Tensor, Tensor, Tensor]:
+    """Embeddings, output matrix and output bias, their rows in our order."""
+    shared, encoder, decoder = (
+        "model.shared.weight",
+        "model.encoder.embed_tokens.weight",
+        "model.decoder.embed_tokens.weight",
+    )
+    source = tensors.take([encoder, shared])
+    target = tensors.take([decoder, shared])
+    output = tensors.take(["lm_head.weight", decoder, shared])
+    tensors.copies([shared, encoder, decoder, "lm_head.weight"], [source, target, output])
+    bias = torch.zeros(len(output))
+    if "final_logits_bias" in tensors:
+        bias = tensors.take("final_logits_bias").flatten()
+    rows = [torch.tensor(side.rows) for side in words]
+    bias = bias[rows[1]].clone()
+    bias[BOS] = NEVER  # a row that their model has once
+    return source[rows[0]], target[rows[1]], output[rows[1]], bias
+
+
+# -- the text
+
+
+def text_of(config: Config, tensors: Tensors, place: Place) -> str:
+    """The definition of a model. Raises X512."""
+    kind = TYPES[config["model_type"]]
+    act = activation(config["activation_function"], place)
+    sides = []
+    for side in ("encoder", "decoder"):
+        blocks = _blocks(config, side, act, kind.pre)
+        parts = [
+            *_front(config, tensors, side, kind, place),
+            f"repeat({config[f'{side}_layers']}, {' -> '.join(blocks)})",
+        ]
+        if kind.pre:
+            parts.append(f"norm(eps={EPSILON})")
+        sides.append(f"{side} = {' -> '.join(parts)}")
+    return f"adl = 0\nd = {config['d_model']}\n" + "\n".join(sides) + "\n"
+
+
+def activation(name: str, place: Place) -> str:
+    """Our word for an activation. Raises X512 where the language has none."""
+    if (ours := ACTIVATIONS.get(name)) not in (choices := activations()):
+        known = [theirs for theirs, word in ACTIVATIONS.items() if word in choices]
+        raise error("X512", place, key="activation_function", found=name, expected=", ".join(known))
+    return str(ours)
+
+
+def activations() -> tuple[str, ...]:
+    """The activations of the language."""
+    (parameter,) = builtin()["act"].signature().parameters
+    choices: tuple[str, ...] = parameter.kind.choices  # type: ignore[attr-defined]  # `v` is a word
+    return choices
+
+
+def knows(layer: str, argument: str) -> bool:
+    """Whether the language has a layer with an argument."""
+    registry = builtin()
+    return layer in registry and any(p.name == argument for p in registry[layer].signature().parameters)
+
+
+def _front(config: Config, tensors: Tensors, side: str, kind: ModelType, place: Place) -> list[str]:
+    """Scale, positions, the norm behind them, dropout."""
+    p, scaled = config.get("dropout", 0.0), bool(config.get("scale_embedding"))
+    if kind.positions == "from two":
+        if not knows("pos", "start"):
+            raise error("X512", place, key="model_type", found=config["model_type"], expected="positions from 0")
+        start = config["pad_token_id"] + 1
+        return [f"pos(dropout={p}, scale={_flag(scaled)}, endpoint=yes, start={start})"]
+    table = f"model.{side}.embed_positions.weight"
+    if kind.positions == "sinusoids" and tensors.follows(table, _sinusoids, CLOSE):
+        return [f"pos(dropout={p}, scale={_flag(scaled)})"]
+    rows = len(tensors.tensors[table]) - (2 if kind.positions == "learned" else 0)
+    parts = [f"learn_pos({rows})"]
+    if scaled:
+        if not knows("scale", "by"):
+            raise error("X512", place, key="scale_embedding", found="true", expected="false with learned positions")
+        parts.insert(0, f"scale({math.sqrt(config['d_model'])!r})")
+    if kind.embedded:
+        parts.append(f"norm(eps={EPSILON})")
+    return [*parts, f"dropout({p})"]
+
+
+def _sinusoids(table: Tensor) -> Tensor:
+    return sinusoids(torch.arange(len(table)), table.shape[1], "halves", False).to(table.dtype)
+
+
+def _flag(value: bool) -> str:
+    return "yes" if value else "no"
+
+
+def _blocks(config: Config, side: str, act: str, pre: bool) -> list[str]:
+    heads, p = config[f"{side}_attention_heads"], config.get("dropout", 0.0)
+    weights = config.get("attention_dropout", 0.0)
+    bodies = [f"mh_dot_self_att(heads={heads}, bias=yes, dropout={weights})"]
+    if side == "decoder":
+        bodies.append(f"mh_dot_src_att(heads={heads}, bias=yes, dropout={weights})")
+    n, inner = config[f"{side}_ffn_dim"], config.get("activation_dropout", 0.0)
+    first = f"ff({n}, dropout={inner})" if act == "relu" else f"linear({n}) -> act({act}) -> dropout({inner})"
+    bodies.append(f"{first} -> linear")
+    norm = f"norm(eps={EPSILON})"
+    if pre:
+        return [f"add(id, {norm} -> {body} -> dropout({p}))" for body in bodies]
+    return [f"add(id, {body} -> dropout({p})) -> {norm}" for body in bodies]
+
+
+# -- the tensors
+
+
+def _read_side(config: Config, tensors: Tensors, side: Side, weights: dict[str, Tensor]) -> None:
+    name, kind = f"model.{side.name}", TYPES[config["model_type"]]
+    if side.positions is not None and side.positions.name == "learn_pos":
+        table = tensors.take(f"{name}.embed_positions.weight")
+        weights[f"{side.positions.path}.table"] = table[2:] if kind.positions == "learned" else table
+    if side.input_norm is not None:
+        _norm(tensors, weights, side.input_norm, f"{name}.layernorm_embedding")
+    if side.final_norm is not None:
+        _norm(tensors, weights, side.final_norm, f"{name}.layer_norm")
+    kinds = (SELF, FEED) if side.name == "encoder" else (SELF, SOURCE, FEED)
+    for k, blocks in enumerate(alternate(side, "import", kinds)):
+        for block in blocks:
+            _read_block(tensors, weights, block, f"{name}.layers.{k}")
+
+
+def _read_block(tensors: Tensors, weights: dict[str, Tensor], block: Block, name: str) -> None:
+    _norm(tensors, weights, block.norm, f"{name}.{_NORMS[block.kind]}")
+    if block.kind == FEED:
+        assert block.out is not None
+        _linear(tensors, weights, block.node, "project", f"{name}.fc1")
+        _linear(tensors, weights, block.out, "project", f"{name}.fc2")
+        return
+    for ours in ("q", "k", "v", "out"):
+        _linear(tensors, weights, block.node, ours, f"{name}.{_PARTS[block.kind]}.{ours}_proj")
+
+
+def _linear(tensors: Tensors, weights: dict[str, Tensor], node: Node, part: str, theirs: str) -> None:
+    for name in ("weight", "bias"):
+        weights[f"{node.path}.{part}.{name}"] = tensors.take(f"{theirs}.{name}")
+
+
+def _norm(tensors: Tensors, weights: dict[str, Tensor], node: Node, theirs: str) -> None:
+    weights[f"{node.path}.gain"] = tensors.take(f"{theirs}.weight")
+    weights[f"{node.path}.shift"] = tensors.take(f"{theirs}.bias")
+
+
+Reader = Callable[[Config, Tensors, tuple[Words, Words], Place], Model]
+
+
+def read_config(folder: Path, config: dict[str, Any]) -> Config:
+    """config.json with the values that transformers assumes where a key is absent."""
+    assumed = {"dropout": 0.1, "attention_dropout": 0.0, "activation_dropout": 0.0, "activation_function": "gelu"}
+    return {**assumed, **{key: value for key, value in config.items() if value is not None}}

@@ -1,0 +1,134 @@
+"""Reads a folder of Hugging Face transformers without that library: settings, tensors, word lists."""
+
+import json
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Any
+
+import torch
+from safetensors import SafetensorError
+from safetensors.torch import load_file
+from torch import Tensor
+
+from calque.ground.diagnostics import Place, error
+
+WEIGHTS = ("model.safetensors", "pytorch_model.bin")
+_INDEX = ("model.safetensors.index.json", "pytorch_model.bin.index.json")
+
+
+def read_json(folder: Path, name: str, required: bool = True) -> dict[str, Any]:
+    """A file of the folder; an empty one where it is missing and not required. Raises X510, X517."""
+    path = folder / name
+    if not path.is_file():
+        if required:
+            raise error("X510", Place(str(folder)), name=name)
+        return {}
+    try:
+        content = json.loads(path.read_bytes())
+    except (OSError, ValueError) as fault:
+        raise error("X517", Place(str(path)), reason=_reason(fault)) from None
+    if not isinstance(content, dict):
+        raise error("X517", Place(str(path)), reason="it is not an object of JSON")
+    return content
+
+
+def read_bytes(folder: Path, *names: str) -> bytes:
+    """The first file of these names. Raises X510, X517."""
+    for name in names:
+        if (folder / name).is_file():
+            try:
+                return (folder / name).read_bytes()
+            except OSError as fault:
+                raise error("X517", Place(str(folder / name)), reason=_reason(fault)) from None
+    raise error("X510", Place(str(folder)), name=names[0])
+
+
+def read_tensors(folder: Path) -> "Tensors":
+    """The tensors of all files of weights, in float32. Raises X510, X517."""
+    indexed = next((name for name in _INDEX if (folder / name).is_file()), None)
+    if indexed is not None:
+        files = sorted(set(read_json(folder, indexed).get("weight_map", {}).values()))
+    else:
+        files = [name for name in WEIGHTS if (folder / name).is_file()][:1]
+    if not files:
+        raise error("X510", Place(str(folder)), name=WEIGHTS[0])
+    tensors: dict[str, Tensor] = {}
+    for name in files:
+        tensors |= _read_file(folder / name)
+    return Tensors(folder, {name: t.to(torch.float32) for name, t in tensors.items()})
+
+
+def _read_file(path: Path) -> dict[str, Tensor]:
+    try:
+        if path.suffix == ".safetensors":
+            return load_file(path)
+        content = torch.load(path, map_location="cpu", weights_only=True)
+    except FileNotFoundError:
+        raise error("X510", Place(str(path.parent)), name=path.name) from None
+    except (OSError, SafetensorError, RuntimeError, ValueError, EOFError) as fault:
+        raise error("X517", Place(str(path)), reason=_reason(fault)) from None
+    except Exception as fault:  # pickle's own errors, for contents that are no tensors
+        if type(fault).__module__ not in ("pickle", "_pickle"):
+            raise
+        raise error("X517", Place(str(path)), reason="it holds more than tensors") from None
+    return {name: t for name, t in content.items() if isinstance(t, Tensor)}
+
+
+def _reason(fault: BaseException) -> str:
+    text = getattr(fault, "strerror", None) or str(fault) or type(fault).__name__
+    return str(text).splitlines()[0].lower().rstrip(".")
+
+
+class Tensors:
+    """Tensors by name, each of which has to be used."""
+
+    def __init__(self, folder: Path, tensors: dict[str, Tensor]):
+        self.folder, self.tensors = folder, tensors
+        self.left = set(tensors)
+
+    def __contains__(self, name: str) -> bool:
+        return name in self.tensors
+
+    def take(self, names: str | Sequence[str], shape: Sequence[int] = ()) -> Tensor:
+        """The first tensor of these names, which is used from now on. Raises X513, X518."""
+        names = [names] if isinstance(names, str) else names
+        name = next((name for name in names if name in self.tensors), None)
+        if name is None:
+            raise error("X513", Place(str(self.folder)), name=names[0])
+        found = self.tensors[name]
+        if shape and tuple(found.shape) != tuple(shape):
+            raise error("X518", Place(str(self.folder)), name=name, expected=list(shape), found=list(found.shape))
+        self.left.discard(name)
+        return found
+
+    def follows(self, name: str, expected: Callable[[Tensor], Tensor], tolerance: float) -> bool:
+        """Whether a tensor, if it is there, is what a formula gives; it is used then."""
+        if name not in self.tensors:
+            return True
+        found = self.tensors[name]
+        if (found - expected(found)).abs().max() > tolerance:
+            return False
+        self.left.discard(name)
+        return True
+
+    def sizes(self) -> tuple[int, int]:
+        """The rows of both embeddings. Raises X513."""
+        names = [("model.encoder.embed_tokens.weight",), ("model.decoder.embed_tokens.weight",)]
+        shared = ("model.shared.weight", "shared.weight")
+        one, two = (next((n for n in (*own, *shared) if n in self.tensors), own[0]) for own in names)
+        for name in (one, two):
+            if name not in self.tensors:
+                raise error("X513", Place(str(self.folder)), name=name)
+        return len(self.tensors[one]), len(self.tensors[two])
+
+    def copies(self, names: Sequence[str], originals: Sequence[Tensor]) -> None:
+        """Marks tensors as used that have the values of one of the originals."""
+        for name in names:
+            t = self.tensors.get(name)
+            if t is not None and any(t.shape == other.shape and torch.equal(t, other) for other in originals):
+                self.left.discard(name)
+
+    def finish(self) -> None:
+        """Raises X514 where a tensor was not used."""
+        if self.left:
+            raise error("X514", Place(str(self.folder)), count=len(self.left), name=min(self.left))

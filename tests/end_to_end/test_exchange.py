@@ -1,0 +1,64 @@
+"""`calque export` and `calque import` as a user runs them."""
+
+import sys
+from pathlib import Path
+
+import pytest
+from command import Run
+from tiny import experiment
+
+sys.path.insert(0, str(Path(__file__).parents[1] / "exchange"))
+
+
+def test_export_writes_a_folder_with_a_card_or_nothing(
+    calque: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    pytest.importorskip("ctranslate2", reason="the package ctranslate2 is not installed")
+    from small_runs import PRE, make_run
+
+    monkeypatch.chdir(tmp_path)
+    make_run(tmp_path / "run", PRE, updates=0)
+    wrong = calque("export", "run", "--to", "ctranslate2", "--precision", "int3")
+    assert wrong.status == 2
+    assert "X503" in wrong.err
+    assert [path.name for path in tmp_path.iterdir()] == ["run"]
+    done = calque("export", "run", "--to", "ctranslate2", "--precision", "int8")
+    assert done.status == 0, done.err
+    card = (tmp_path / "run-ctranslate2" / "README.md").read_text()
+    assert "length_penalty=1.0" in card
+    assert "mh_dot_self_att" in card
+    assert "to fill in" in card
+    again = calque("export", "run", "--to", "ctranslate2")
+    assert again.status == 2
+    assert "X405" in again.err
+
+
+def test_an_imported_model_translates_is_explained_and_trained_on(
+    calque: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    pytest.importorskip("transformers", reason="the package transformers is not installed")
+    from comparisons import build
+    from small_models import lines
+
+    monkeypatch.chdir(tmp_path)
+    build("marian", tmp_path / "hf", activation_function="relu")
+    imported = calque("import", "hf", "--from", "hf", "--out", "run")
+    assert imported.status == 0, imported.err
+    assert imported.out == "run\n"
+    translated = calque("translate", "run", stdin="".join(f"{line}\n" for line in lines(5)).encode())
+    assert translated.status == 0, translated.err
+    assert translated.out.count("\n") == 5
+    assert calque("explain", "run").status == 0
+    for split in ("train", "valid"):
+        for side in ("source", "target"):
+            (tmp_path / f"{split}.{side}").write_text("".join(f"{line}\n" for line in lines(40)))
+    text = (tmp_path / "run" / "architecture.adl").read_text()
+    files = {f"data__{split}": [f"{split}.source", f"{split}.target"] for split in ("train", "valid")}
+    own = experiment(tmp_path, "own", model__text=text, data__vocabulary_size=60, max_updates=4, **files)
+    trained = calque("train", own, "--from", "run", "--out", "own")
+    assert trained.status == 0, trained.err
+    assert "start anew" not in trained.err
+    assert calque("translate", "own", stdin=b"abc\n").status == 0
+    resumed = calque("train", "run")
+    assert resumed.status in (1, 2), "an imported run has no training of its own"
+    assert "Traceback" not in resumed.err

@@ -1,0 +1,62 @@
+"""Imported models compute and generate here what they do in transformers."""
+
+import json
+from pathlib import Path
+
+import pytest
+import torch
+from comparisons import CASES, build, compare
+from small_models import lines
+
+from calque.exchange.hf_vocabulary import Languages
+from calque.exchange.import_run import open_hf
+from calque.ground.diagnostics import CalqueError
+
+transformers = pytest.importorskip("transformers", reason="the package transformers is not installed")
+# One in the quick suite: the others take longer.
+KINDS = [pytest.param(name, id=name, marks=[pytest.mark.slow] * (k > 0)) for k, name in enumerate(CASES)]
+
+
+@pytest.mark.parametrize("name", KINDS)
+def test_logits_and_translations_are_the_same(name: str, tmp_path: Path) -> None:
+    kind, settings, asked = CASES[name]
+    count = 30 if name == "marian" else 200
+    model = build(kind, tmp_path / "hf", **settings)
+    compared = compare(tmp_path / "hf", model, tmp_path, asked, count)
+    assert compared.apart < 1e-5 * max(1.0, compared.largest)
+    for sentences, differ in compared.sentences.values():
+        assert sentences > count / 3
+        assert not differ
+
+
+def test_text_gets_the_ids_that_their_tokenizer_gives(tmp_path: Path) -> None:
+    build("marian", tmp_path / "hf")
+    texts = [*lines(20), ">>deu<< abc", "x y é  two", ""]
+    tokenizer = transformers.MarianTokenizer.from_pretrained(tmp_path / "hf")
+    tokenizer.punc_normalizer = lambda text: text
+    _, (source, _), _, _ = open_hf(tmp_path / "hf", Languages())
+    for text, ids in zip(texts, source.codec.encode(texts), strict=True):
+        assert [source.rows[i] for i in [*ids, 2]] == tokenizer(text).input_ids
+
+
+def test_a_tensor_that_nobody_uses_is_an_error(tmp_path: Path) -> None:
+    from safetensors.torch import load_file, save_file
+
+    build("marian", tmp_path, activation_function="relu")
+    file = tmp_path / "model.safetensors"
+    tensors = load_file(file)
+    save_file({**tensors, "model.extra.weight": torch.ones(2)}, file)
+    with pytest.raises(CalqueError, match="X514") as fault:
+        open_hf(tmp_path, Languages())
+    assert "model.extra.weight" in str(fault.value)
+    save_file({k: t for k, t in tensors.items() if "fc1" not in k}, file)
+    with pytest.raises(CalqueError, match="X513"):
+        open_hf(tmp_path, Languages())
+    config = json.loads((tmp_path / "config.json").read_text())
+    for changed, code in (({"model_type": "gpt2"}, "X511"), ({"activation_function": "mish"}, "X512")):
+        (tmp_path / "config.json").write_text(json.dumps({**config, **changed}))
+        with pytest.raises(CalqueError, match=code):
+            open_hf(tmp_path, Languages())
+    (tmp_path / "config.json").unlink()
+    with pytest.raises(CalqueError, match="X510"):
+        open_hf(tmp_path, Languages())

@@ -1,0 +1,73 @@
+"""ONNX graphs of any text decode as the run does, with the program of `examples/`."""
+
+import importlib.util
+import json
+from pathlib import Path
+from types import ModuleType
+
+import pytest
+from small_runs import PRE, draw_lines, make_run
+
+from calque.exchange.to_onnx import write_onnx
+from calque.exchange.weights import open_exported
+from calque.ground.diagnostics import CalqueError
+from calque.workflow.api import load
+
+pytest.importorskip("onnxruntime", reason="the package onnxruntime is not installed")
+pytest.importorskip("onnxscript", reason="the package onnxscript is not installed")
+
+EXAMPLE = Path(__file__).parents[2] / "examples" / "onnx_greedy.py"
+TENC = "d = 32\nheads = 4\nencoder = pos -> tenc -> norm\n"
+FAMILIES = {
+    "transformer": PRE,
+    "convolutions": (
+        "d = 32\nencoder = pos -> res(cnn(glu) -> dropout)\n"
+        "decoder = pos -> res(dropout -> cnn(glu) -> dropout -> res(dot_src_att(s=1, project=none)))\n"
+    ),
+    "recurrent with input feeding": (
+        "d = 32\nencoder = dropout -> birnn -> res_d(rnn)\n"
+        "decoder = feed(dropout -> rnn -> dropout -> res_d(rnn) -> concat(id, mlp_src_att) -> ff)\n"
+    ),
+    "average": f"{TENC}decoder = pos -> post(gate(average -> ffl)) -> post(mh_dot_src_att) -> post(ffl)\n",
+    "ssru": f"{TENC}decoder = pos -> post(ssru) -> post(mh_dot_src_att) -> post(ffl)\n",
+    "hard-coded": (
+        "d = 32\nencoder = pos -> post(hc_self_att(-1, 1)) -> post(ffl)\n"
+        "decoder = pos -> post(hc_self_att(-1, 0)) -> post(hc_src_att(-1, 0, 0, 1)) -> post(ffl)\n"
+    ),
+}
+
+
+def example() -> ModuleType:
+    spec = importlib.util.spec_from_file_location("onnx_greedy", EXAMPLE)
+    assert spec is not None
+    assert spec.loader is not None
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("family", FAMILIES)
+def test_the_example_decodes_as_the_run_does(family: str, tmp_path: Path) -> None:
+    make_run(tmp_path / "run", FAMILIES[family])
+    (tmp_path / "out").mkdir()
+    write_onnx(open_exported(tmp_path / "run"), tmp_path / "out", "float32")
+    about = json.loads((tmp_path / "out" / "model.json").read_text())
+    assert all(state["name"].startswith("state.") for state in about["states"])
+    loaded = load(tmp_path / "run", beam=1)
+    lines = draw_lines(12)
+    decode = example().decode
+    expected = [list(one[0].ids) for one in loaded.candidates(lines)]
+    assert len(set(map(tuple, expected))) > 3
+    for ids, ours in zip(loaded.loaded.source.encode(lines), expected, strict=True):
+        assert decode(tmp_path / "out", ids)[: len(ours)] == ours
+
+
+def test_another_precision_is_refused(tmp_path: Path) -> None:
+    make_run(tmp_path / "run", PRE, updates=0)
+    with pytest.raises(CalqueError, match="X503"):
+        write_onnx(open_exported(tmp_path / "run"), tmp_path, "int8")
+
+
+def test_the_example_is_short() -> None:
+    assert len(EXAMPLE.read_text(encoding="utf-8").splitlines()) <= 46
