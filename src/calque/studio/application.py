@@ -43,6 +43,7 @@ def application(library: Library, jobs: Jobs, runs: TrainedRuns, port: int) -> "
 
     @contextlib.asynccontextmanager
     async def lifespan(app: FastAPI) -> AsyncIterator[None]:
+        checked_json(TextToCheck(text=TEXT), library)  # what it imports is there before the first key is pressed
         yield
         jobs.end()
 

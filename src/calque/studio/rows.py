@@ -50,17 +50,19 @@ def _below(chain: CheckedChain, depth: int) -> Iterator[tuple[Node, int]]:
 
 def _row(key: str, layer: _LayerCopies, model: ModelCosts, precision: str, offsets: Offsets) -> dict[str, object]:
     first = layer.nodes[0]
+    # A chain behind a source is a part too, but of the layer itself: it has no box of its own.
+    whole = all(part.side != first.side for part in first.parts.values())
     return {
         "key": key,
         "path": first.path,
         "name": first.name,
-        "text": first.name if first.parts else first.text.split(" @ ")[0],
+        "text": first.text.split(" @ ")[0] if whole else first.name,
         "label": first.label and stem(first.label),
         "side": first.side,
         "depth": layer.depth,
         "copies": len(layer.nodes),
         "width": _width(layer.nodes),
-        "whole": not first.parts,
+        "whole": whole,
         "place": offsets.place(first.call.span),
         "outer": offsets.place(first.call.outer),
         **_sums(layer.nodes, model, precision),

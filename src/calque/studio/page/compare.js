@@ -5,7 +5,7 @@ import { makeEditor, markPlaces, setText, underline } from "./editor.js";
 import { plots } from "./numbers.js";
 import { emit, on, shared } from "./shared.js";
 
-let second, first, timer, sequence = 0;
+let second, first, timer, sequence = 0, visible = false;
 
 /** `editor` is that of the first text. */
 export function begin(panel, editor) {
@@ -21,6 +21,10 @@ export function begin(panel, editor) {
   );
   second = makeEditor(byId("second"), "Second text", { onchange: later });
   on("checked", later);
+  on("tab", (name) => {
+    visible = name === "compare";
+    later();
+  });
   return choice;
 }
 
@@ -38,7 +42,7 @@ const stem = (path) => path.replace(/\[\d+\]/g, "");
 async function compare() {
   const b = secondText(), number = ++sequence;
   clear();
-  if (!b.trim() || !shared.reply) return;
+  if (!visible || !b.trim() || !shared.reply) return;
   const a = shared.text, checked = await post("/api/check", { text: b, ...shared.conditions }).catch(() => null);
   if (number !== sequence || !checked) return;
   underline(second, b, checked.faults);

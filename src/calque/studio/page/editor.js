@@ -182,7 +182,7 @@ export function makeEditor(parent, label, { onchange, oncursor = () => {}, onpoi
     state: EditorState.create({
       extensions: [
         lineNumbers(), history(), drawSelection(), highlightActiveLine(), bracketMatching(), lintGutter(), marks, hover,
-        language, syntaxHighlighting(colours), autocompletion({ override: [complete], maxRenderedOptions: 200 }),
+        language, syntaxHighlighting(colours), autocompletion({ override: [complete], maxRenderedOptions: 200, icons: false }),
         keymap.of([...completionKeymap, ...lintKeymap, ...historyKeymap, ...defaultKeymap]),
         EditorView.lineWrapping,
         EditorView.contentAttributes.of({ "aria-label": label, spellcheck: "false", autocapitalize: "off" }),

@@ -12,7 +12,7 @@ import { emit, keysAt, on, point, rowsOf, shared } from "./shared.js";
 
 const TABS = [["numbers", "Numbers"], ["compare", "Compare"], ["prove", "Prove"], ["play", "Play"], ["runs", "Runs"]];
 const PAUSE = 40;
-let editor, timer, linking, asking = null, pointed = [], differing = [];
+let editor, timer, linking, asking = null, pointed = [], differing = [], opened = "";
 
 async function main() {
   shared.words = await get("/api/words");
@@ -26,7 +26,7 @@ async function main() {
   play.begin(panel("play"));
   runs.begin(panel("runs"));
   for (const choice of [byId("zoo"), secondZoo]) choice.append(...shared.words.zoo.map((z) => el("option", { value: z.name, title: z.about }, z.name)));
-  byId("zoo").addEventListener("change", () => take({ name: byId("zoo").value, into: (text) => setText(editor, text) }));
+  byId("zoo").addEventListener("change", () => take({ name: byId("zoo").value, into: open }));
   byId("link").addEventListener("click", copyLink);
   on("ask", ask);
   on("take", take);
@@ -48,7 +48,8 @@ async function main() {
 
 // -- checking
 
-function changed() {
+function changed(text) {
+  if (text !== opened) byId("zoo").value = "";
   clearTimeout(timer);
   timer = setTimeout(ask, PAUSE);
   relink();
@@ -134,6 +135,11 @@ function setting(name, value) {
 
 // -- texts from elsewhere, and links
 
+function open(text) {
+  opened = text.replaceAll("\r\n", "\n");
+  setText(editor, text);
+}
+
 async function take({ name, into }) {
   if (!name) return;
   try {
@@ -205,6 +211,7 @@ function select(chosen) {
     byId(`tab-${name}`).tabIndex = on ? 0 : -1;
     panel(name).hidden = !on;
   }
+  emit("tab", chosen);
 }
 
 main().catch((e) => say(e.message));

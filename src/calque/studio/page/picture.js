@@ -27,7 +27,8 @@ function fold(paths) {
 
 /** The figure by which a box is coloured: that of its layer, or the sum inside a folded repetition; null where there is none. */
 function value(key, by) {
-  const inside = rowsOf(key).filter((row) => row.whole);
+  const layers = rowsOf(key).filter((row) => row.whole);
+  const inside = layers.filter((row) => !layers.some((other) => row.key.startsWith(`${other.key}.`)));
   if (!key || !inside.length) return null;
   const each = inside.map((row) => row[by]);
   return by === "hops" ? (each.includes(null) ? null : Math.max(...each)) : each.reduce((a, b) => a + b, 0);
@@ -104,7 +105,7 @@ function folding(group, path, label, r, right) {
 function boxed(box, by, most) {
   const r = box.room, heat = by ? value(box.key, by) : null;
   const group = svg("g", { class: `box ${box.kind}${by && box.key ? " heated" : ""}`, "data-key": box.key });
-  const share = most && heat ? Math.round(10 + 75 * (heat / most)) : 0;
+  const share = most && heat ? Math.round(8 + 54 * (heat / most)) : 0;
   const label = [box.about.replaceAll("\n", ", ") || box.words.map((w) => w.text).join(" "), heat === null ? "" : `${full(heat)} ${NAMES[by]}`];
   group.append(
     svg("title", {}, [box.about, heat === null ? null : `${full(heat)} ${NAMES[by]}`].filter(Boolean).join("\n")),
