@@ -90,6 +90,9 @@ class Job:
                 with self._lock:
                     self.events.append(event)
         status = process.wait()
+        process.stdout.close()
+        if process.stdin is not None:
+            process.stdin.close()
         if ended:
             return
         last: dict[str, object] = {"kind": "stopped"}

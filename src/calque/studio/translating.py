@@ -101,7 +101,7 @@ def _attention(run: "Run", source: list[int], target: list[int]) -> dict[str, li
 
     model = run.loaded.model
     paths = model.source_attentions()
-    if not (paths and source and target):
+    if not (paths and source):
         return {}
     weights = attention_weights(model, source, target)
     return {
