@@ -13,6 +13,10 @@ from urllib.parse import urlsplit
 
 import pytest
 
+from calque.adl.check import check
+from calque.ground.diagnostics import Text
+from calque.layers.declared import declared
+
 pytestmark = pytest.mark.slow
 sync_api = pytest.importorskip(
     "playwright.sync_api", reason="playwright is not installed: make browser-test installs it"
@@ -99,6 +103,12 @@ def write(page: Page, text: str) -> None:
     page.keyboard.insert_text(text)
 
 
+def draw(page: Page, text: str) -> None:
+    """Replaces the text, and waits until the page shows it."""
+    write(page, text)
+    page.wait_for_selector(f"body[data-hash='{check(Text('text', text), declared()).hash}']")
+
+
 def until(page: Page, selector: str, pattern: str, seconds: float = 20) -> str:
     """Waits until an element says something."""
     end = time.monotonic() + seconds
@@ -165,10 +175,8 @@ def test_layers_arguments_labels_and_architectures_are_completed(opened: Open) -
 
 def test_pointing_connects_box_text_and_row(opened: Open) -> None:
     page = opened()
-    write(page, "# 😀\n" + SMALL)
+    draw(page, "# 😀\n" + SMALL)
     box = "#picture .box[data-key='decoder.1.1.1.1']"
-    page.wait_for_selector(box)
-    until(page, "#here", "")
     page.hover(f"{box} text >> nth=0")
     assert page.inner_text(".m-on") == "tdec"
     assert "mh_dot_src_att" in page.inner_text("#costs tr.on")
@@ -186,8 +194,7 @@ def test_pointing_connects_box_text_and_row(opened: Open) -> None:
 
 def test_repetitions_fold_by_mouse_and_by_keys_and_boxes_take_colours(opened: Open) -> None:
     page = opened()
-    write(page, SMALL)
-    page.wait_for_selector("#picture [data-fold='encoder.1']")
+    draw(page, SMALL)
     whole = page.locator("#picture .box").count()
     page.click("#picture [data-fold='encoder.1']")
     page.wait_for_selector("#picture .box[data-key='encoder.1']")
@@ -214,8 +221,7 @@ def test_repetitions_fold_by_mouse_and_by_keys_and_boxes_take_colours(opened: Op
 
 def test_sliders_write_into_the_text_and_figures_follow(opened: Open) -> None:
     page = opened()
-    write(page, "adl = 0\n" + SMALL)
-    until(page, "#totals", "parameters")
+    draw(page, "adl = 0\n" + SMALL)
     before = page.inner_text("#totals td >> nth=0")
     page.focus("#slider-d")
     page.keyboard.press("ArrowRight")
@@ -226,8 +232,7 @@ def test_sliders_write_into_the_text_and_figures_follow(opened: Open) -> None:
     page.focus("#slider-length")
     page.keyboard.press("ArrowRight")
     until(page, "#totals", "decoding step 26")
-    write(page, "encoder = pos -> mh_dot_self_att\ndecoder = pos -> mh_dot_src_att\n")
-    page.wait_for_selector("#faults li", state="detached")
+    draw(page, "encoder = pos -> mh_dot_self_att\ndecoder = pos -> mh_dot_src_att\n")
     page.focus("#slider-heads")
     page.keyboard.press("ArrowLeft")
     until(page, "#editor .cm-content", "heads = 4")
@@ -247,10 +252,10 @@ def test_two_texts_are_compared_and_a_link_holds_both(opened: Open) -> None:
     page.wait_for_selector("#picture .box.changed", state="detached")
     write(page, "# ü 😀 & + % #\n" + SMALL)
     end = time.monotonic() + 10
-    while "%F0%9F%98%80" not in page.url:
+    while "%F0%9F%98%80" not in page.evaluate("location.hash"):
         assert time.monotonic() < end
         time.sleep(0.1)
-    other = opened("#" + page.url.partition("#")[2])
+    other = opened(page.evaluate("location.hash"))
     assert text_of(other) == "# ü 😀 & + % #\n" + SMALL
     other.click("#tab-compare")
     until(other, "#edits", "insert|replace|delete|change")
@@ -258,7 +263,7 @@ def test_two_texts_are_compared_and_a_link_holds_both(opened: Open) -> None:
 
 def test_laws_get_ticks_and_a_layer_that_sees_the_future_a_cross(opened: Open) -> None:
     page = opened()
-    write(page, SMALL)
+    draw(page, SMALL)
     page.click("#tab-prove")
     page.click("#prove")
     assert "every law holds" in until(page, "#prove-status", "holds|broken|:", 90)
@@ -273,7 +278,7 @@ def test_laws_get_ticks_and_a_layer_that_sees_the_future_a_cross(opened: Open) -
     crosses = page.eval_on_selector_all("#laws .no b", "all => all.map(b => b.textContent)")
     assert "causal" in crosses
     shot(page, "broken")
-    write(page, SMALL.replace("64", "512"))
+    draw(page, SMALL.replace("64", "512"))
     page.select_option("#prove-width", "")
     page.click("#prove")
     until(page, "#prove-status", "testing", 60)
@@ -289,7 +294,7 @@ def points(page: Page) -> int:
 
 def test_a_text_trains_to_a_falling_loss_stops_goes_on_and_translates_with_attention(opened: Open) -> None:
     page = opened()
-    write(page, SMALL)
+    draw(page, SMALL)
     page.click("#tab-play")
     page.select_option("#play-seconds", SECONDS)
     page.click("#play")

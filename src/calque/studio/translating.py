@@ -61,9 +61,11 @@ class TrainedRuns:
 
 
 def _runs_below(folder: Path) -> list[Path]:
+    """The runs in a folder, the newest last."""
     if not folder.is_dir():
         return []
-    return sorted(path.parent for path in folder.glob("*/model.json"))
+    files = sorted(folder.glob("*/model.json"), key=lambda file: (file.stat().st_mtime, file))
+    return [file.parent for file in files]
 
 
 def translated_json(run: "Run", asked: SentenceToTranslate) -> dict[str, object]:

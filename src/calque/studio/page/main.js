@@ -12,7 +12,7 @@ import { emit, keysAt, on, point, rowsOf, shared } from "./shared.js";
 
 const TABS = [["numbers", "Numbers"], ["compare", "Compare"], ["prove", "Prove"], ["play", "Play"], ["runs", "Runs"]];
 const PAUSE = 40;
-let editor, timer, linking, asking = null, pointed = [], differing = [], opened = "";
+let editor, timer, linking, asking = null, pointed = [], differing = [], opened = "", pointing = "text";
 
 async function main() {
   shared.words = await get("/api/words");
@@ -33,6 +33,7 @@ async function main() {
   on("goto", goTo);
   on("second", relink);
   on("point", ({ keys, from }) => {
+    if (keys.size) pointing = from;
     if (from !== "text") pointAt(keys);
   });
   on("differ", (places) => {
@@ -73,8 +74,9 @@ async function ask() {
   underline(editor, text, reply.faults);
   faults(reply, text);
   emit("checked");
-  cursor(editor.state.selection.main.head);
+  cursor(editor.state.selection.main.head, pointing === "text");
   document.body.dataset.checked = String(Math.round(performance.now() - began));
+  document.body.dataset.hash = reply.hash ?? "faults";
 }
 
 function faults(reply, text) {
@@ -91,11 +93,11 @@ function faults(reply, text) {
 
 // -- what points at what
 
-function cursor(offset) {
+function cursor(offset, points = true) {
   const found = about(editor.state, offset), here = byId("here");
   const first = found?.rows[0];
   here.textContent = found ? [found.word.name, first ? costs(first) : found.setting?.doc ?? ""].filter(Boolean).join(": ") : "";
-  if (editor.hasFocus) point(keysAt(offset), "text");
+  if (points && editor.hasFocus) point(keysAt(offset), "text");
 }
 
 function pointer(offset) {
