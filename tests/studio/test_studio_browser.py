@@ -118,6 +118,12 @@ def until(page: Page, selector: str, pattern: str, seconds: float = 20) -> str:
     return str(found)
 
 
+def choose(page: Page) -> None:
+    """Takes a completion. The editor ignores keys in the first moments of a list, which could be meant for the text."""
+    time.sleep(0.3)
+    page.keyboard.press("Enter")
+
+
 def text_of(page: Page) -> str:
     return "\n".join(page.eval_on_selector_all("#editor .cm-line", "lines => lines.map(l => l.textContent)"))
 
@@ -155,20 +161,20 @@ def test_layers_arguments_labels_and_architectures_are_completed(opened: Open) -
     assert {"mh_dot_self_att", "mh_dot_src_att"} <= set(labels)
     assert "softmax" in until(page, ".cm-completionInfo", "=")
     page.keyboard.press("ArrowDown")
-    page.keyboard.press("Enter")
+    choose(page)
     page.keyboard.type("(fr")
     until(page, ".cm-tooltip-autocomplete", "from=")
-    page.keyboard.press("Enter")
+    choose(page)
     page.keyboard.type("@b")
     until(page, ".cm-tooltip-autocomplete", "block")
-    page.keyboard.press("Enter")
+    choose(page)
     page.keyboard.type("[1])")
     page.wait_for_selector("#faults li", state="detached")
     write(page, "zhang2018/aa")
     page.keyboard.type("n")
     until(page, ".cm-tooltip-autocomplete", "zhang2018/aan")
     shot(page, "completion")
-    page.keyboard.press("Enter")
+    choose(page)
     page.wait_for_selector("#faults li", state="detached")
     assert "gate(average" in text_of(page)
 

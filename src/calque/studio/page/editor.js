@@ -191,8 +191,8 @@ export function makeEditor(parent, label, { onchange, oncursor = () => {}, onpoi
           if (update.docChanged || update.selectionSet) oncursor(update.state.selection.main.head);
         }),
         EditorView.domEventHandlers({
-          mousemove: (event, view) => onpoint(view.posAtCoords({ x: event.clientX, y: event.clientY })),
-          mouseleave: () => onpoint(null),
+          pointermove: (event, view) => onpoint(view.posAtCoords({ x: event.clientX, y: event.clientY })),
+          pointerleave: () => onpoint(null),
         }),
       ],
     }),
