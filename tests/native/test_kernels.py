@@ -44,15 +44,15 @@ def test_int8_products_are_whole_sums(native: Kernels, dtype: torch.dtype, sizes
     x, w, b = torch.randn(rows, width).to(dtype), torch.randn(out, width), torch.randn(out)
     (levels, row_step), (weights, column_step) = quantised(x), quantised(w)
     want = levels @ weights.t() * row_step * column_step.t() + b
-    got = native.product(x, native.pack(w, int8=True), b)
+    got = native.product(x, native.pack(w, torch.int8), b)
     torch.testing.assert_close(got, want.to(dtype), rtol=1e-2 if dtype == torch.bfloat16 else 1e-5, atol=1e-5)
-    positive = native.product(x, native.pack(w, int8=True), b, relu=True)
+    positive = native.product(x, native.pack(w, torch.int8), b, relu=True)
     assert torch.equal(positive, got.clamp(min=0))
 
 
 def test_int8_takes_the_largest_numbers(native: Kernels) -> None:
     x, w = torch.full((5, 4096), 2.0), torch.full((16, 4096), -3.0)
-    got = native.product(x, native.pack(w, int8=True), None)
+    got = native.product(x, native.pack(w, torch.int8), None)
     torch.testing.assert_close(got, torch.full((5, 16), -6.0 * 4096), rtol=1e-5, atol=0)
 
 
@@ -62,14 +62,22 @@ def test_bfloat16_products(native: Kernels, dtype: torch.dtype, sizes: tuple[int
     rows, width, out = sizes
     x, w, b = torch.randn(rows, width).to(dtype), torch.randn(out, width), torch.randn(out)
     want = x.bfloat16().double() @ w.bfloat16().double().t() + b
-    got = native.product(x, native.pack(w, int8=False), b)
+    got = native.product(x, native.pack(w, torch.bfloat16), b)
     assert got.dtype == dtype
     torch.testing.assert_close(got, want.to(dtype), rtol=1e-2 if dtype == torch.bfloat16 else 1e-4, atol=1e-4)
 
 
-@pytest.mark.parametrize("int8", [False, True])
-def test_a_row_is_the_same_alone_and_with_two_threads(native: Kernels, int8: bool) -> None:
-    x, weight = torch.randn(37, 96).bfloat16(), native.pack(torch.randn(70, 96), int8)
+@pytest.mark.parametrize("sizes", SIZES)
+def test_float32_products(native: Kernels, sizes: tuple[int, int, int]) -> None:
+    rows, width, out = sizes
+    x, w, b = torch.randn(rows, width), torch.randn(out, width), torch.randn(out)
+    got = native.product(x, native.pack(w, torch.float32), b)
+    torch.testing.assert_close(got, (x.double() @ w.double().t() + b).float(), rtol=1e-4, atol=1e-4)
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16, torch.int8])
+def test_a_row_is_the_same_alone_and_with_two_threads(native: Kernels, dtype: torch.dtype) -> None:
+    x, weight = torch.randn(37, 96), native.pack(torch.randn(70, 96), dtype)
     together, threads = native.product(x, weight, None), torch.get_num_threads()
     alone = torch.cat([native.product(row[None], weight, None) for row in x])
     try:
@@ -85,7 +93,7 @@ def test_a_row_is_the_same_alone_and_with_two_threads(native: Kernels, int8: boo
 @pytest.mark.parametrize(("n", "first", "reward"), [(1, 2, 0.0), (5, 3, 0.5), (20, 2, -0.5)])
 def test_best_words(native: Kernels, n: int, first: int, reward: float, threads: int) -> None:
     x, w, b = torch.randn(21, 32), torch.randn(90, 32), torch.randn(90)
-    weight, end, before = native.pack(w, int8=True), 2, torch.get_num_threads()
+    weight, end, before = native.pack(w, torch.int8), 2, torch.get_num_threads()
     logits = native.product(x, weight, b)
     try:
         torch.set_num_threads(threads)
@@ -102,7 +110,7 @@ def test_best_words(native: Kernels, n: int, first: int, reward: float, threads:
 
 
 def test_equal_words_come_in_their_order(native: Kernels) -> None:
-    best = native.best(torch.ones(2, 16), native.pack(torch.ones(50, 16), int8=False), None, 4, 3, 2)
+    best = native.best(torch.ones(2, 16), native.pack(torch.ones(50, 16), torch.bfloat16), None, 4, 3, 2)
     assert best.words.tolist() == [[3, 4, 5, 6]] * 2
 
 
@@ -173,6 +181,11 @@ def forgotten() -> Iterator[None]:
     yield
     for cache in caches:
         cache.cache_clear()
+
+
+def test_numbers_that_are_not_there_are_left_to_torch() -> None:
+    with torch._subclasses.FakeTensorMode():
+        assert kernels.kernels_for(torch.ones(2, 3)) is None
 
 
 def test_there_are_none_inside_without_kernels() -> None:

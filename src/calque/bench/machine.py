@@ -52,13 +52,13 @@ def _int8(x: Tensor, weights: list[Tensor]) -> list[Callable[[], Tensor]]:
     return [functools.partial(ops.qlinear_pointwise, x, 1.0, 128, w, *rest) for w in packed]
 
 
-def _native(int8: bool) -> Kernel:
+def _native(dtype: torch.dtype) -> Kernel:
     def make(x: Tensor, weights: list[Tensor]) -> list[Callable[[], Tensor]]:
         own = kernels()
         if own is None or x.device.type != "cpu":
             raise NotImplementedError
-        x = x.to(torch.bfloat16)
-        return [functools.partial(own.product, x, own.pack(w, int8), None) for w in weights]
+        x = x.to(torch.bfloat16 if dtype == torch.int8 else dtype)
+        return [functools.partial(own.product, x, own.pack(w, dtype), None) for w in weights]
 
     return make
 
@@ -66,11 +66,12 @@ def _native(int8: bool) -> Kernel:
 KERNELS: dict[str, tuple[str, Kernel]] = {
     "float32": ("float32", _plain(torch.float32)),
     "float32 packed": ("float32", _packed(torch.float32)),
+    "float32 own": ("float32", _native(torch.float32)),
     "bfloat16": ("bfloat16", _plain(torch.bfloat16)),
     "bfloat16 packed": ("bfloat16", _packed(torch.bfloat16)),
-    "bfloat16 own": ("bfloat16", _native(int8=False)),
+    "bfloat16 own": ("bfloat16", _native(torch.bfloat16)),
     "int8": ("int8", _int8),
-    "int8 own": ("int8", _native(int8=True)),
+    "int8 own": ("int8", _native(torch.int8)),
 }
 """Ways to take a product -> the precision of its weights, and the maker of calls. Packed, int8 and Calque's own ones exist
 on some processors only."""

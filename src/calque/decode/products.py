@@ -158,11 +158,12 @@ class Int8(Product):
 class Native(Product):
     """The product by a kernel of Calque's own: W x + b in sums of 32 bits, whatever the number of rows.
 
+    float32   sums of single terms
     bfloat16  weights and inputs are rounded to bfloat16, sums are float32
     int8      y_ij as `Int8` computes it, for every number of rows
     """
 
-    int8: ClassVar[bool]
+    weights: ClassVar[torch.dtype]
 
     def __init__(self, weight: Float[Tensor, "E D"], bias: Float[Tensor, " E"] | None, keeps: bool = False):
         super().__init__(weight, None if bias is None else bias.float(), keeps)
@@ -171,7 +172,7 @@ class Native(Product):
             raise RuntimeError("there are no kernels for this processor")
         self.kernels: Kernels = found
         # Not a buffer: it can neither be cast nor copied to another device.
-        self._packed = found.pack(weight.detach(), self.int8)
+        self._packed = found.pack(weight.detach(), self.weights)
 
     def forward(self, x: Float[Tensor, "... D"]) -> Float[Tensor, "... E"]:
         return self.kernels.product(x, self._packed, self.bias)
@@ -185,16 +186,22 @@ class Native(Product):
         return self.kernels.best(x, self._packed, self.bias, n, first, end, reward, total)
 
 
+class NativeFloat32(Native):
+    """The product in float32."""
+
+    weights = torch.float32
+
+
 class NativeBfloat16(Native):
     """The product in bfloat16."""
 
-    int8 = False
+    weights = torch.bfloat16
 
 
 class NativeInt8(Native):
     """The product in int8."""
 
-    int8 = True
+    weights = torch.int8
 
 
 def rows_of(product: nn.Module, rows: Int[Tensor, " n"]) -> nn.Module:

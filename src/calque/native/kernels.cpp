@@ -1,4 +1,4 @@
-// Kernels for decoding on a processor: products with packed weights in int8 and bfloat16, the best words of an
+// Kernels for decoding on a processor: products with packed weights in int8, bfloat16 and float32, the best words of an
 // output layer without its logits, and one step of attention.
 //
 // One source for every processor: it is compiled for the instructions of one, see build.py. A strip is 16 columns of a
@@ -27,6 +27,7 @@ struct Half {  // bfloat16
 constexpr int STRIP = 16;
 constexpr int TILE_BYTES = 64;  // of a row of a tile
 constexpr int TILE = 16 * TILE_BYTES;
+constexpr int64_t NEAR = 1 << 19;  // bytes of rows beside which weights stay in a cache
 constexpr float NOTHING = -std::numeric_limits<float>::infinity();
 
 inline Floats all(float x) { return x - Floats{}; }
@@ -203,6 +204,17 @@ Rows<int8_t> quantised(const T* x, int64_t count, int64_t width) {
 }
 
 template <class T>
+Rows<float> widened(const T* x, int64_t count, int64_t width) {
+    Rows<float> rows = new_rows<float>(count, width);
+    for (int64_t i = 0; i < rows.blocks * 16; i++)
+        for (int64_t tile = 0; tile < rows.tiles; tile++) {
+            const int64_t k = tile * STRIP;
+            store((float*)line_of(rows, i, tile), i < count ? load_some(x + i * width + k, int(width - k)) : Floats{});
+        }
+    return rows;
+}
+
+template <class T>
 Rows<Half> halved(const T* x, int64_t count, int64_t width) {
     Rows<Half> rows = new_rows<Half>(count, width);
     for (int64_t i = 0; i < rows.blocks * 16; i++)
@@ -215,6 +227,13 @@ Rows<Half> halved(const T* x, int64_t count, int64_t width) {
             }
         }
     return rows;
+}
+
+template <class Item, class T>
+Rows<Item> laid_out(const T* x, int64_t count, int64_t width) {
+    if constexpr (sizeof(Item) == 1) return quantised(x, count, width);
+    else if constexpr (sizeof(Item) == 2) return halved(x, count, width);
+    else return widened(x, count, width);
 }
 
 // ---------------------------------------------------------------------------------------------------------------------
@@ -248,7 +267,7 @@ inline void fetch(const char* w, const char* w2, int64_t ahead, int64_t block, i
 
 // Two strips and up to two blocks of 16 rows; `next`: bytes from one strip of weights to the next.
 template <class Item, class Sum>
-inline void sums_of(const Rows<Item>& rows, int64_t block, int blocks, const char* w, int64_t next, int strips, Sum* sums) {
+inline void tile_sums(const Rows<Item>& rows, int64_t block, int blocks, const char* w, int64_t next, int strips, Sum* sums) {
     const char* a = (const char*)rows.data + block * rows.tiles * TILE;
     const char* a2 = a + (blocks > 1 ? rows.tiles * TILE : 0);
     const char* w2 = w + (strips > 1 ? next : 0);
@@ -286,6 +305,7 @@ inline void sums_of(const Rows<Item>& rows, int64_t block, int blocks, const cha
 }
 #else
 struct Tiles {};
+#endif
 
 // The sums of a strip: 16 numbers of 32 bits.
 #ifdef __AVX512F__
@@ -301,6 +321,9 @@ struct Sums {
         v = _mm512_add_epi32(v, _mm512_madd_epi16(_mm512_and_si512(a, low), even));
         v = _mm512_add_epi32(v, _mm512_madd_epi16(_mm512_srli_epi16(a, 8), odd));
 #endif
+    }
+    void add(__m512i a, const float* w) {
+        v = (__m512i)_mm512_fmadd_ps((__m512)a, _mm512_loadu_ps(w), (__m512)v);
     }
     void add(__m512i a, const Half* w) {  // two terms of each
         __m512 sum = _mm512_castsi512_ps(v);
@@ -327,6 +350,10 @@ struct Sums {
             __m256i two = _mm256_maddubs_epi16(_mm256_abs_epi8(a), b);
             v[half] = _mm256_add_epi32(v[half], _mm256_madd_epi16(two, _mm256_set1_epi16(1)));
         }
+    }
+    void add(__m256i a, const float* w) {
+        for (int half = 0; half < 2; half++)
+            v[half] = (__m256i)_mm256_fmadd_ps((__m256)a, _mm256_loadu_ps(w + half * 8), (__m256)v[half]);
     }
     void add(__m256i a, const Half* w) {
         const __m256i high = _mm256_set1_epi32(int32_t(0xffff0000));
@@ -365,15 +392,19 @@ inline void few_sums(const Rows<Item>& rows, int64_t row, const char* w, const c
 
 template <class Item, class Sum>
 inline void sums_of(const Rows<Item>& rows, int64_t block, int blocks, const char* w, int64_t next, int strips, Sum* sums) {
+#ifdef __AMX_INT8__
+    if constexpr (sizeof(Item) < 4) return tile_sums(rows, block, blocks, w, next, strips, sums);
+#endif
     const char* w2 = w + (strips > 1 ? next : 0);
     for (int b = 0; b < blocks; b++) {
         int64_t row = (block + b) * 16, last = std::min(row + 16, rows.count);
         Sum* here = sums + b * 16 * STRIP;
         for (; row + AT_ONCE <= last; row += AT_ONCE) few_sums<AT_ONCE>(rows, row, w, w2, here);
-        for (; row < last; row++) few_sums<1>(rows, row, w, w2, here);
+        if (AT_ONCE > 4 && row + 4 <= last) few_sums<4>(rows, row, w, w2, here), row += 4;
+        if (AT_ONCE > 2 && row + 2 <= last) few_sums<2>(rows, row, w, w2, here), row += 2;
+        if (row < last) few_sums<1>(rows, row, w, w2, here);
     }
 }
-#endif
 
 // Weights: for each strip its tiles; in int8 then the scales and, if the input is moved up, 128 times the sums of its rows.
 struct Weights {
@@ -401,7 +432,8 @@ inline Floats finished(const Rows<int8_t>& rows, const Weights& w, int64_t row, 
     return w.bias ? y + load_some(w.bias + column, n) : y;
 }
 
-inline Floats finished(const Rows<Half>&, const Weights& w, int64_t, int64_t column, int n, const float* sums) {
+template <class Item>
+inline Floats finished(const Rows<Item>&, const Weights& w, int64_t, int64_t column, int n, const float* sums) {
     Floats y = load(sums);
     return w.bias ? y + load_some(w.bias + column, n) : y;
 }
@@ -411,26 +443,30 @@ template <class Item, class Sink>
 void product(const Rows<Item>& rows, const Weights& w, int threads, const Sink& sink) {
     typedef std::conditional_t<sizeof(Item) == 1, int32_t, float> Sum;
     const int64_t strips = (w.out + STRIP - 1) / STRIP, pairs = (strips + 1) / 2, next = w.next<Item>();
+    // As many rows at a time as stay in a cache beside the weights.
+    const int64_t most = std::max<int64_t>(2, NEAR / (rows.tiles * TILE) / 2 * 2);
 #pragma omp parallel for num_threads(threads) schedule(static) if (threads > 1)
     for (int part = 0; part < threads; part++) {
         Tiles tiles;
         (void)tiles;
         alignas(64) Sum sums[64 * STRIP];
-        for (int64_t pair = pairs * part / threads; pair < pairs * (part + 1) / threads; pair++) {
-            const int two = int(std::min<int64_t>(2, strips - pair * 2));
-            for (int64_t block = 0; block < rows.blocks; block += 2) {
-                const int blocks = int(std::min<int64_t>(2, rows.blocks - block));
-                sums_of(rows, block, blocks, w.data + pair * 2 * next, next, two, sums);
-                const int64_t last = std::min(rows.count, (block + blocks) * 16);
-                for (int64_t row = block * 16; row < last; row++)
-                    for (int s = 0; s < two; s++) {
-                        const int64_t column = (pair * 2 + s) * STRIP;
-                        const int n = int(std::min<int64_t>(STRIP, w.out - column));
-                        const Sum* at = sums + (s * 32 + row - block * 16) * STRIP;
-                        sink(part, row, column, n, finished(rows, w, row, column, n, at));
-                    }
+        for (int64_t from = 0; from < rows.blocks; from += most)
+            for (int64_t pair = pairs * part / threads; pair < pairs * (part + 1) / threads; pair++) {
+                const int two = int(std::min<int64_t>(2, strips - pair * 2));
+                const int64_t to = std::min(rows.blocks, from + most);
+                for (int64_t block = from; block < to; block += 2) {
+                    const int blocks = int(std::min<int64_t>(2, to - block));
+                    sums_of(rows, block, blocks, w.data + pair * 2 * next, next, two, sums);
+                    const int64_t last = std::min(rows.count, (block + blocks) * 16);
+                    for (int64_t row = block * 16; row < last; row++)
+                        for (int s = 0; s < two; s++) {
+                            const int64_t column = (pair * 2 + s) * STRIP;
+                            const int n = int(std::min<int64_t>(STRIP, w.out - column));
+                            const Sum* at = sums + (s * 32 + row - block * 16) * STRIP;
+                            sink(part, row, column, n, finished(rows, w, row, column, n, at));
+                        }
+                }
             }
-        }
     }
 }
 
@@ -439,10 +475,7 @@ void product_into(const T* x, int64_t count, const Weights& w, int relu, T* out,
     auto write = [&](int, int64_t row, int64_t column, int n, Floats y) {
         store_some(out + row * w.out + column, relu ? largest(y, Floats{}) : y, n);
     };
-    if constexpr (sizeof(Item) == 1)
-        product(quantised(x, count, w.width), w, threads, write);
-    else
-        product(halved(x, count, w.width), w, threads, write);
+    product(laid_out<Item>(x, count, w.width), w, threads, write);
 }
 
 // The n best of a row so far, the best first, of equals the first; and log sum exp as highest + log(sum).
@@ -490,10 +523,7 @@ void best_of(const T* x, int64_t count, const Weights& w, int n, int64_t first, 
             for (int i = 0; i < some; i++)
                 if (y[i] > best.value[n - 1]) best.add(y[i], column + i);
     };
-    if constexpr (sizeof(Item) == 1)
-        product(quantised(x, count, w.width), w, threads, look);
-    else
-        product(halved(x, count, w.width), w, threads, look);
+    product(laid_out<Item>(x, count, w.width), w, threads, look);
     for (int64_t row = 0; row < count; row++) {
         Best& best = all_best[row];
         float sum = sum_of(best.sum);
@@ -688,7 +718,7 @@ int64_t calque_packed_bytes(int64_t out, int64_t width, int item) {
     return (out + STRIP - 1) / STRIP * ((width + per - 1) / per) * TILE;
 }
 
-// int8 [out][width] or bfloat16: four or two neighbours of a row lie together, for each of the 16 rows of a strip.
+// int8 [out][width], bfloat16 or float32: four or two neighbours of a row lie together, or one, for each of the 16 rows of a strip.
 void calque_pack(const char* weight, int64_t out, int64_t width, int item, char* packed, int32_t* sums) {
     const int64_t per = TILE_BYTES / item, tiles = (width + per - 1) / per, together = 4 / item;
     std::memset(packed, 0, size_t(calque_packed_bytes(out, width, item)));
@@ -711,6 +741,7 @@ void calque_product(const void* x, int type, int64_t rows, const char* packed, i
     if (item == 1 && type == 4) product_into<int8_t>((const float*)x, rows, w, relu, (float*)y, threads);
     if (item == 1 && type == 2) product_into<int8_t>((const Half*)x, rows, w, relu, (Half*)y, threads);
     if (item == 2 && type == 4) product_into<Half>((const float*)x, rows, w, relu, (float*)y, threads);
+    if (item == 4 && type == 4) product_into<float>((const float*)x, rows, w, relu, (float*)y, threads);
     if (item == 2 && type == 2) product_into<Half>((const Half*)x, rows, w, relu, (Half*)y, threads);
 }
 
@@ -724,6 +755,7 @@ void calque_best(const void* x, int type, int64_t rows, const char* packed, int 
     if (item == 1 && type == 2) BEST(int8_t, Half);
     if (item == 2 && type == 4) BEST(Half, float);
     if (item == 2 && type == 2) BEST(Half, Half);
+    if (item == 4 && type == 4) BEST(float, float);
 }
 
 void calque_attend(const Attention* a, int type, const void* q, void* keys, void* values, const void* new_keys,

@@ -18,6 +18,7 @@ STRIP = 16
 LEVELS = 127
 TINY = 1e-30
 _ALIGNMENT = 64
+_PLAIN = (Tensor, torch.nn.Parameter)
 _TYPES = {torch.float32: 4, torch.bfloat16: 2}
 
 
@@ -66,6 +67,8 @@ class Kernels:
 
     def __init__(self, loaded: ctypes.CDLL, instructions: str):
         self.instructions = instructions
+        self.wide = instructions != "avx2"
+        """vectors of 512 bits"""
         self._bytes, self._pack, self._product = (
             loaded.calque_packed_bytes,
             loaded.calque_pack,
@@ -84,11 +87,12 @@ class Kernels:
         for function in (self._norm, self._pack, self._product, self._best, self._attend):
             function.restype = None
 
-    def pack(self, weight: Float[Tensor, "E D"], int8: bool) -> PackedWeight:
-        """The weights in bfloat16, or in int8 with the scale max|w_j| / 127 of each row."""
+    def pack(self, weight: Float[Tensor, "E D"], dtype: torch.dtype) -> PackedWeight:
+        """The weights in float32, bfloat16, or in int8 with the scale max|w_j| / 127 of each row."""
         out, width = weight.shape
-        if not int8:
-            return PackedWeight(self._packed(weight.to(torch.bfloat16).contiguous(), None), None, None, out, width, 2)
+        if dtype != torch.int8:
+            packed = self._packed(weight.to(dtype).contiguous(), None)
+            return PackedWeight(packed, None, None, out, width, dtype.itemsize)
         weight = weight.detach().float()
         padded = torch.zeros(-(-out // STRIP) * STRIP)
         padded[:out] = weight.abs().amax(1).clamp_(min=TINY) / LEVELS
@@ -216,8 +220,11 @@ def _loaded() -> Kernels | None:
 
 
 def kernels_for(x: Tensor) -> Kernels | None:
-    """The kernels, where they can take x: float32 or bfloat16 on a processor, without gradients."""
-    if x.dtype not in _TYPES or x.device.type != "cpu" or torch.is_grad_enabled():
+    """The kernels, where they can take x: float32 or bfloat16 on a processor, without gradients.
+
+    A tensor of another class stands for numbers that are not there, as while a model is exported.
+    """
+    if x.dtype not in _TYPES or x.device.type != "cpu" or torch.is_grad_enabled() or type(x) not in _PLAIN:
         return None
     return kernels()
 
