@@ -5,20 +5,13 @@ from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Any
 
-from calque.adl.check import check
-from calque.data.compiled import open_corpus
 from calque.demo import generator
 from calque.demo.run import experiment as demo_experiment
-from calque.experiment import Experiment, ModelSettings, load
-from calque.experiment.toml import EXPERIMENT
-from calque.model import Model, Shape
-from calque.run.folder import CORPUS, start_run
-from calque.run.model_file import save_model
+from calque.experiment import Experiment, ModelSettings
 from calque.studio.jobs import Tell
-from calque.train.checkpoint import Checkpoints, average
+from calque.train.averaging import unfinished_run
 from calque.train.log import Progress, Validation
 from calque.train.loop import StoppedTraining
-from calque.workflow.definitions import definition
 from calque.workflow.plugins import registry_of_run
 from calque.workflow.steps import run_training
 
@@ -79,20 +72,4 @@ def _write_corpus(folder: Path, tell: Tell) -> None:
 def _usable(folder: Path, update: int) -> str | None:
     """The name of a run with the newest checkpoint of a stopped training; None where it has none yet."""
     out = folder.with_name(f"{folder.name}-at-{update}")
-    experiment = load(folder / EXPERIMENT)
-    checkpoints = Checkpoints(folder, experiment.train)
-    checkpoints.look()
-    if not checkpoints.held:
-        return None
-    if not out.exists():
-        newest = checkpoints.held[-1]
-        registry = registry_of_run(folder)
-        checked = check(definition(experiment), registry)
-        corpus = open_corpus(folder / CORPUS)
-        settings = experiment.model
-        source, target = (codec.size for codec in corpus.codecs)
-        model = Model(checked, Shape(source, target, settings.tying, settings.output_bias, corpus.gamma), registry)
-        weights = average([checkpoints.path(newest.update)])
-        start_run(out, experiment, checked, corpus.codecs)
-        save_model(out, model, weights, experiment, corpus.digest, {"averaged": [newest.update]})
-    return out.name
+    return out.name if out.exists() or unfinished_run(folder, out, registry_of_run(folder)) is not None else None
