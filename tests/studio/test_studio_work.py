@@ -14,7 +14,7 @@ from starlette.testclient import TestClient
 from calque.experiment import DataSettings, DecodeSettings, Experiment, ModelSettings, TrainSettings
 from calque.layers.declared import declared
 from calque.studio.application import application
-from calque.studio.jobs import Jobs
+from calque.studio.jobs import Job, Jobs
 from calque.studio.proving import prove
 from calque.studio.translating import TrainedRuns
 from calque.workflow.steps import run_training
@@ -165,6 +165,14 @@ def test_a_text_trains_stops_goes_on_and_translates(client: TestClient) -> None:
         found = client.post("/api/translate", params={"run": name}, json={"sentence": "The train arrives."}).json()
         assert found["hypotheses"]
         assert found["attention"]
+
+
+def test_a_kept_folder_with_older_trainings_gets_new_names(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(Job, "start", lambda job, asked: None)
+    (tmp_path / "play-1").mkdir()
+    (tmp_path / "play-3").mkdir()
+    jobs = Jobs(tmp_path, ())
+    assert [jobs.start("play", {}).key for _ in range(2)] == ["play-2", "play-4"]
 
 
 @pytest.mark.slow

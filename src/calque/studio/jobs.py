@@ -119,7 +119,8 @@ class Jobs:
                     if kind == "play":
                         raise error("K444")
                     other.stop()
-            key = f"{kind}-{next(self._numbers)}"
+            names = (f"{kind}-{number}" for number in self._numbers)
+            key = next(name for name in names if not (self.folder / name).exists())  # `--folder` may hold older ones
             job = self._jobs[key] = Job(key, kind)
             job.start({**asked, "folder": str(self.folder / key), "plugins": self.plugins})
             return job
