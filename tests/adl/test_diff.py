@@ -46,6 +46,9 @@ EQUAL = [
     ("add(id -> id, repeat(1, norm))", "res(norm)"),
     ("cnn", "cnn(relu, kernel=3, width=d)"),
     ("birnn", "concat(rnn(4), reverse(rnn(4)))"),
+    ("repeat(2, repeat(2, linear, share=yes), share=yes)", "repeat(4, linear, share=yes)"),
+    ("repeat(1, linear, share=yes)", "linear"),
+    ("repeat(2, tanh, share=yes)", "tanh -> tanh"),
 ]
 SAME_SOURCES = [
     (("norm @ a", "mlp_src_att(from=@a)"), ("norm @ b", "mlp_src_att(from=@b)")),
@@ -64,6 +67,9 @@ DIFFERENT = [
     ("add(norm, linear)", "add(linear, norm)"),
     ("linear(4) -> linear", "linear(12) -> linear"),
     ("mh_dot_self_att(2)", "mh_dot_self_att(4)"),
+    ("repeat(2, linear, share=yes)", "repeat(2, linear)"),
+    ("repeat(2, linear -> linear, share=yes)", "repeat(4, linear, share=yes)"),
+    ("repeat(2, repeat(2, linear), share=yes)", "repeat(2, repeat(2, linear, share=yes))"),
 ]
 
 
@@ -96,6 +102,14 @@ def test_equal_points_and_other_points() -> None:
     encoder = "norm @ a -> linear @ b"
     (edit,) = diff(sides(encoder, "mlp_src_att(from=@a)"), sides(encoder, "mlp_src_att(from=@b)"))
     assert (edit.kind, edit.what, edit.to, edit.places) == ("change", "mlp_src_att", "from: @a -> @b", ("decoder.0",))
+
+
+def test_sharing_is_an_edit_with_its_parameters() -> None:
+    own, one = sides("repeat(3, res(norm -> linear))"), sides("repeat(3, res(norm -> linear), share=yes)")
+    edits = diff(own, one)
+    assert sum(e.parameters for e in edits) == one.encoder.parameters - own.encoder.parameters == -2 * (16 + 72)
+    assert {(e.kind, e.what) for e in edits} == {("change", "norm"), ("change", "linear")}
+    assert next(str(e) for e in edits) == "change `norm`: weights: own -> of the layer 1 before at encoder.0[2].0.1.0"
 
 
 # -- edits of the paper's steps

@@ -89,8 +89,8 @@ def nodes(checked: CheckedDefinition, sources: bool = False) -> Iterator[Node]:
                     yield from below(item)
                 continue
             yield item
-            for part in item.parts.values():
-                if sources or part.side == item.side:
+            for name, part in item.parts.items():
+                if (sources or part.side == item.side) and (name.endswith("[1]") or not name.endswith("]")):
                     yield from below(part)
 
     yield from below(checked.encoder)

@@ -7,13 +7,15 @@ from planted_local import MUTANTS, Patch, mutant
 from torch import Tensor
 
 from calque.layers import linear_attention, matrix_scan, self_attention
+from calque.layers.contract import Context
 from calque.layers.history import Chunk
 from calque.layers.light_cnn import LightConvolution
 from calque.layers.linear_attention import LinearAttention
 from calque.layers.rms_norm import RootMeanSquareNorm
+from calque.layers.rnn import Recurrent
 from calque.layers.rotary import Rotation
 from calque.layers.sliding import outside
-from calque.layers.state import Scan
+from calque.layers.state import Cell, Scan
 
 __all__ = ["MUTANTS"]
 
@@ -98,3 +100,27 @@ def products_of_the_loop_alone(patch: Patch) -> None:
 def padding_under_a_light_filter(patch: Patch) -> None:
     real = LightConvolution.forward
     patch.setattr(LightConvolution, "forward", lambda self, x, ctx: real(self, x, ctx._replace(mask=None)))
+
+
+@mutant("rnn", "train")
+def a_state_that_loses_numbers_while_evaluated(patch: Patch) -> None:
+    real = Recurrent._pushed
+
+    def pushed(self: Recurrent, before: tuple[Tensor, ...]) -> Tensor:
+        return real(self, (torch.nn.functional.dropout(before[0], self.dropout), *before[1:]))
+
+    patch.setattr(Recurrent, "_pushed", pushed)
+
+
+@mutant("rnn", "equal")
+def a_cell_normalised_in_steps_alone(patch: Patch) -> None:
+    real = Recurrent.step
+
+    def step(self: Recurrent, x: Tensor, state: Cell, ctx: Context) -> object:
+        self.norm, norm = False, self.norm
+        try:
+            return real(self, x, state, ctx)
+        finally:
+            self.norm = norm
+
+    patch.setattr(Recurrent, "step", step)

@@ -4,7 +4,7 @@ import sys
 
 import pytest
 from planted import Mutant
-from planted_modern import MUTANTS
+from planted_copies import MUTANTS
 from running_sum import Mean, RoundedMean
 
 from calque.layers.contract import ENCODER, Registry
@@ -13,6 +13,8 @@ from calque.prove import ProofReport, prove_layer, prove_module, prove_text, pro
 
 # A labelled cell in a backwards chain: its final state is the bridge's business, and no layer's example by itself.
 LABELLED = "d = 8\nencoder = concat(rnn(4) @ a, reverse(rnn(4) @ b))\ndecoder = id\n"
+
+SHARED = "d = 8\nencoder = repeat(2, res(linear -> rnn), share=yes)\ndecoder = repeat(3, ff -> linear, share=yes)\n"
 
 pytestmark = pytest.mark.usefixtures("shapes_unchecked", "one_trial")
 
@@ -26,6 +28,8 @@ def one_trial(monkeypatch: pytest.MonkeyPatch) -> None:
 def proof(name: str) -> ProofReport:
     if name == "birnn-labelled":
         return prove_text(LABELLED, builtin(), side=ENCODER)
+    if name == "shared-copies":
+        return prove_text(SHARED, builtin())
     return prove_layer(builtin()[name], builtin())
 
 

@@ -1,9 +1,11 @@
 """Layers of the years after the papers, written as `naive` writes them: from the equations of their papers, one loop each."""
 
 import math
+from collections.abc import Callable
 
 import numpy as np
 from naive import Sequence_, Vector, sigmoid, softmax
+from naive import affine as naive_affine
 
 
 def rms_norm(xs: Sequence_, gain: Vector | None, eps: float, groups: int = 1) -> Sequence_:
@@ -197,5 +199,105 @@ def light_cnn(xs: Sequence_, weights: list[Vector], heads: int, causal: bool) ->
                 at = t + j - (kernel - 1 if causal else kernel // 2)
                 if 0 <= at < len(xs):
                     y[c] += weights[t][c * heads // width][j] * xs[at][c]
+        out.append(y)
+    return out
+
+
+def normalised_sum(a: Vector, gain: Vector) -> Vector:
+    """Ba et al. 2016, equation 3, without the bias."""
+    mean = sum(a) / len(a)
+    deviation = math.sqrt(sum((x - mean) ** 2 for x in a) / len(a) + 1e-6)
+    return np.array([gain[i] * (a[i] - mean) / deviation for i in range(len(a))])
+
+
+class Cell:
+    """A recurrent cell with what its successors put inside; None where nothing. `mask` multiplies the state before U."""
+
+    w: Vector
+    u: Vector
+    b: Vector
+    g: Vector | None = None
+    g_state: Vector | None = None
+    g_cell: Vector | None = None
+    b_cell: Vector | None = None
+    mask: Vector | None = None
+    forget = 0.0
+
+    def sums(self, x: Vector, h: Vector, kind: str) -> tuple[Vector, Vector]:
+        """What W and U say, apart."""
+        masked = h if self.mask is None else np.array([self.mask[i] * h[i] for i in range(len(h))])
+        a, p = naive_affine(self.w, x), naive_affine(self.u, masked)
+        if self.g is None or kind == "tanh":
+            return a, p
+        assert self.g_state is not None
+        if kind == "lstm":
+            return normalised_sum(a, self.g), normalised_sum(p, self.g_state)
+        n = 2 * len(h)
+        parts = [
+            [normalised_sum(v[:n], g[:n]), normalised_sum(v[n:], g[n:])] for v, g in ((a, self.g), (p, self.g_state))
+        ]
+        return np.concatenate(parts[0]), np.concatenate(parts[1])
+
+    def lstm(self, xs: Sequence_, h: Vector, c: Vector) -> Sequence_:
+        """Ba et al. 2016, appendix."""
+        d, out = len(h), []
+        for x in xs:
+            a, p = self.sums(x, h, "lstm")
+            z = [a[k] + p[k] + self.b[k] for k in range(4 * d)]
+            c = np.array(
+                [sigmoid(z[d + k] + self.forget) * c[k] + sigmoid(z[k]) * math.tanh(z[2 * d + k]) for k in range(d)]
+            )
+            seen = c if self.g_cell is None else normalised_sum(c, self.g_cell)
+            if self.b_cell is not None:
+                seen = seen + self.b_cell
+            h = np.array([sigmoid(z[3 * d + k]) * math.tanh(seen[k]) for k in range(d)])
+            out.append(h)
+        return out
+
+    def gru(self, xs: Sequence_, h: Vector) -> Sequence_:
+        """Ba et al. 2016, appendix; the gates in the order r, z."""
+        d, out = len(h), []
+        for x in xs:
+            a, p = self.sums(x, h, "gru")
+            a, new = a + self.b, np.zeros(d)
+            for k in range(d):
+                r, z = sigmoid(a[k] + p[k]), sigmoid(a[d + k] + p[d + k])
+                new[k] = (1 - z) * math.tanh(a[2 * d + k] + r * p[2 * d + k]) + z * h[k]
+            h = new
+            out.append(h)
+        return out
+
+    def tanh(self, xs: Sequence_, h: Vector) -> Sequence_:
+        """Ba et al. 2016, equation 4."""
+        out = []
+        for x in xs:
+            a, p = self.sums(x, h, "tanh")
+            z = a + p if self.g is None else normalised_sum(a + p, self.g)
+            h = np.array([math.tanh(z[k] + self.b[k]) for k in range(len(h))])
+            out.append(h)
+        return out
+
+
+def gates(scores: Vector, top: int, renorm: bool) -> Vector:
+    """Shazeer et al. 2017, equations 3 and 5 without noise; not `renorm`: Fedus et al. 2021, equation 2."""
+    order = sorted(range(len(scores)), key=lambda e: -scores[e])[:top]
+    whole = softmax(np.array([scores[e] for e in order])) if renorm else softmax(np.array(scores))
+    g = np.zeros(len(scores))
+    for k, e in enumerate(order):
+        g[e] = whole[k] if renorm else whole[e]
+    return g
+
+
+def mixture(
+    xs: Sequence_, router: Vector, expert: Callable[[int, Vector], Vector], top: int, renorm: bool
+) -> Sequence_:
+    """Shazeer et al. 2017, equation 1: only what was chosen is computed."""
+    out = []
+    for x in xs:
+        g = gates(naive_affine(router, x), top, renorm)
+        terms = [g[e] * expert(e, x) for e in range(len(g)) if g[e]]
+        y = np.zeros(len(terms[0]))
+        for term in terms:
+            y = y + term
         out.append(y)
     return out

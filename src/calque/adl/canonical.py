@@ -43,7 +43,8 @@ def _repeat_text(call: Call, indices: Indices, names: Mapping[int, str]) -> str:
         return "id"
     inner = {**names, call.depth + 1: name}
     index = "" if name == "i" else f", index={name}"
-    return f"repeat({_value(n, indices, names)}, {_value(body, indices, inner)}{index})"
+    share = ", share=yes" if call.args["share"] else ""
+    return f"repeat({_value(n, indices, names)}, {_value(body, indices, inner)}{index}{share})"
 
 
 def _argument(parameter: Parameter, bound: Bound, positional: bool, indices: Indices, names: Mapping[int, str]) -> str:

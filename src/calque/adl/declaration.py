@@ -180,6 +180,7 @@ class Cost(NamedTuple):
     bodies      how it runs its bodies
     output      how its output is made
     whole       multiply-adds of `forward`, where it takes other products than steps do; None: the same
+    used        how many of its bodies, which are copies of one chain, a position uses; None: all
     """
 
     parameters: int = 0
@@ -189,6 +190,7 @@ class Cost(NamedTuple):
     bodies: str = TOGETHER
     output: str = COMPUTED
     whole: Products | None = None
+    used: int | None = None
 
 
 @runtime_checkable

@@ -13,6 +13,9 @@ from calque.adl.declaration import SourceArg
 from calque.adl.signature import Body, Parameter, Point, SourceDefault
 from calque.adl.tree import CheckedChain, Node
 
+WEIGHTS, OWN = "weights", "own"
+"""What each layer of a normal form has beside its arguments: whose weights it has."""
+
 PointPath = tuple[Hashable, ...]
 """A point of the encoder: the path to its chain, and the number of layers before the point in that chain."""
 
@@ -84,36 +87,59 @@ def normal(checked: CheckedDefinition) -> Normal:
     return Normal(checked.width, encoder, maker.chain(checked.decoder, ("decoder",)))
 
 
+class _Sharing:
+    """Whose weights the layers of a flat chain have: for each, how many layers before it the first one with these weights stands.
+
+    `back`: in a copy of a repetition with shared weights, how many layers before it the first copy begins; 0 elsewhere.
+    """
+
+    def __init__(self, around: int):
+        self.around, self.back = around, 0
+        self.first: list[int] = []
+
+    def of_next(self) -> int:
+        """Of the next layer of the chain; what is said of a layer around the chain holds for all of it."""
+        at = len(self.first)
+        self.first.append(self.first[at - self.back] if self.back else at)
+        return self.around or at - self.first[at]
+
+
 class _Maker:
     def __init__(self) -> None:
         self.places: dict[str, PointPath] = {}
 
-    def chain(self, chain: CheckedChain, place: PointPath) -> Items:
+    def chain(self, chain: CheckedChain, place: PointPath, shares: int = 0) -> Items:
+        """The chain; `shares`: a layer around it has the weights of the one that many layers before."""
         items: list[Item] = []
-        self.flatten(chain, place, items)
+        self.flatten(chain, place, items, _Sharing(shares))
         return Items(tuple(items), place)
 
-    def flatten(self, chain: CheckedChain, place: PointPath, items: list[Item]) -> None:
+    def flatten(self, chain: CheckedChain, place: PointPath, items: list[Item], sharing: "_Sharing") -> None:
+        starts: dict[str, int] = {}
         for key, part in chain.items.items():
             if isinstance(part, CheckedChain):
-                self.flatten(part, place, items)
+                starts[key], back = len(items), sharing.back
+                if key in chain.owners and not back:  # a copy around it says whose weights these are
+                    sharing.back = len(items) - starts[chain.owners[key]]
+                self.flatten(part, place, items, sharing)
+                sharing.back = back
             elif part.name != "id":
-                items.append(self.item(part, (*place, len(items))))
+                items.append(self.item(part, (*place, len(items)), sharing.of_next()))
             if key in chain.labels:
                 self.places[chain.labels[key]] = (*place, len(items))
 
-    def item(self, node: Node, place: PointPath) -> Item:
+    def item(self, node: Node, place: PointPath, shares: int) -> Item:
         parameters = node.call.signature.parameters
         points = {p.name for p in parameters if isinstance(p.kind, Point)}
         parts = tuple(
-            (name, self.chain(part, (*place, name))) for name, part in node.parts.items() if name not in points
+            (name, self.chain(part, (*place, name), shares)) for name, part in node.parts.items() if name not in points
         )
-        sources = tuple((p.name, self.source(node, p, place)) for p in parameters if p.name in points)
+        sources = tuple((p.name, self.source(node, p, place, shares)) for p in parameters if p.name in points)
         args = tuple((p.name, _argument(node, p)) for p in parameters if not isinstance(p.kind, Body | Point))
         chains = [*(part for _, part in parts), *(s.chain for _, s in sources if s is not None)]
         return Item(
             node.name,
-            args,
+            (*args, (WEIGHTS, _owner(node, shares))),
             parts,
             sources,
             (node.width_in, *(s.width for _, s in sources if s is not None)),
@@ -122,17 +148,21 @@ class _Maker:
             1 + sum(chain.size for chain in chains),
             node.path,
             place,
-            tuple((p.name, p.default) for p in parameters),
+            (*((p.name, p.default) for p in parameters), (WEIGHTS, OWN)),
         )
 
-    def source(self, node: Node, parameter: Parameter, place: PointPath) -> NormalSource | None:
+    def source(self, node: Node, parameter: Parameter, place: PointPath, shares: int) -> NormalSource | None:
         source = _argument(node, parameter)
         if not isinstance(source, SourceArg):
             return None
         part = node.parts.get(parameter.name)
         inside = (*place, parameter.name)
-        chain = Items((), inside) if part is None else self.chain(part, inside)
+        chain = Items((), inside) if part is None else self.chain(part, inside, shares)
         return NormalSource(self.places[source.key], chain, f"@{source.key}", source.width)
+
+
+def _owner(node: Node, shares: int) -> str:
+    return f"of the layer {shares} before" if node.shared and node.cost.parameters else OWN
 
 
 def _argument(node: Node, parameter: Parameter) -> object:
@@ -177,7 +207,11 @@ def equal(a: CheckedDefinition, b: CheckedDefinition) -> bool:
 def brief(item: Item, hole: str | None = None) -> str:
     """A layer's text without arguments that have their defaults; the part `hole` becomes three dots."""
     defaults = dict(item.defaults)
-    written = ["..." if name == hole else brief_chain(part) for name, part in item.parts]
+    # One copy stands for all.
+    parts = [
+        (name, part) for name, part in item.parts if name == hole or not name.endswith("]") or name.endswith("[1]")
+    ]
+    written = ["..." if name == hole else brief_chain(part) for name, part in parts]
     written += [f"{name}={word(value)}" for name, value in item.args if defaults.get(name) != value]
     for name, source in item.sources:
         if source is not None:

@@ -6,20 +6,25 @@ from typing import NamedTuple
 from calque.adl.call_faults import CallReporter
 from calque.adl.core import HOLE, Call, CallChain, CoreSource, chains_in
 from calque.adl.declaration import DECODER, PointInfo
+from calque.adl.signature import Body
 from calque.ground.diagnostics import Diagnostic, Fix, Span
 
 
 class CallSite(NamedTuple):
-    """The position of a call: its side, its path, the numbers of the copies around it, and whether a source's chain holds it."""
+    """The position of a call: its side, its path, the numbers of the copies around it, and whether a source's chain holds it.
+
+    `shared`: in a copy that has the weights of the first one.
+    """
 
     side: str
     path: str
     indices: tuple[int, ...] = ()
     in_source: bool = False
+    shared: bool = False
 
     def below(self, name: str) -> "CallSite":
         """The position of an item or a body."""
-        return CallSite(self.side, f"{self.path}.{name}", self.indices, self.in_source)
+        return self._replace(path=f"{self.path}.{name}")
 
 
 class EncoderPoints:
@@ -47,9 +52,10 @@ class EncoderPoints:
                     self.report.fail(call, "C128", call.span, related, label=call.label)
                 else:
                     self._written[call.label] = (call, repeated)
-            for bound in call.args.values():
+            copied = {p.name for p in call.signature.parameters if isinstance(p.kind, Body) and p.kind.copies}
+            for name, bound in call.args.items():
                 for part in chains_in(bound):
-                    self.collect(part, repeated or call.name == "repeat")
+                    self.collect(part, repeated or call.name == "repeat" or name in copied)
 
     def key(self, call: Call, place: CallSite) -> str | None:
         """The key of a labelled output, different in each copy; None without a label."""

@@ -55,8 +55,9 @@ class Flag(Kind):
 
 @dataclass(frozen=True, slots=True)
 class Body(Kind):
-    """A chain of layers on the same side."""
+    """A chain of layers on the same side. `copies`: the argument that says how many copies of it the layer has; None: itself."""
 
+    copies: str | None = None
     expects: ClassVar[str] = "a chain of layers"
 
 
@@ -161,9 +162,19 @@ REPEAT = Signature(
     "repeat",
     (
         Parameter("n", Int(0, 1000), REQUIRED, "how many copies; a literal 0 is an error, a computed 0 is `id`"),
-        Parameter("body", Body(), REQUIRED, "the chain to copy; each copy has weights of its own"),
+        Parameter("body", Body(), REQUIRED, "the chain to copy"),
         Parameter("index", IndexName(), "i", "the name of the copy's number, from 1, inside the body"),
+        Parameter(
+            "share",
+            Flag(),
+            False,
+            "all copies have the weights of the first; each has its own state",
+            ("tie", "tied", "shared", "share_weights"),
+            later=True,
+        ),
     ),
-    "repeat(n, l) = l_1 -> ... -> l_n, each l_i an instance of l with weights of its own (Domhan 2018, section 2.2).",
+    "repeat(n, l) = l_1 -> ... -> l_n, each l_i an instance of l with weights of its own (Domhan 2018, section 2.2).\n\n"
+    "With `share=yes` all have the same weights (Dehghani et al. 2018, Universal Transformers, with a fixed number of steps; Lan\n"
+    "et al. 2019, ALBERT, section 3.1). These copies have to be alike; only the points that they read can depend on the index.",
     known_as=("stack", "times", "loop", "layers", "clone", "ModuleList"),
 )

@@ -22,8 +22,8 @@ from calque.adl.declaration import (
 from calque.adl.faults import Exhausted
 from calque.adl.points import CallSite, EncoderPoints
 from calque.adl.signature import Body, Int, Parameter, Point, Real
-from calque.adl.tree import CheckedChain, Node
-from calque.ground.diagnostics import Diagnostic
+from calque.adl.tree import CheckedChain, Node, unlike
+from calque.ground.diagnostics import Diagnostic, Fix
 
 Items = dict[str, Node | CheckedChain]
 
@@ -64,6 +64,7 @@ class Walk:
         """The checked chain; None where it has a fault, which is recorded. Widths after a fault are unknown."""
         items: Items = {}
         labels: dict[str, str] = {}
+        owners: dict[str, str] = {}
         whole, now = True, width
         for k, call in enumerate(calls):
             self.enter(call, now)
@@ -77,12 +78,15 @@ class Walk:
             name, last = next(reversed(made.items()))
             now = last.width_out
             items.update(made)
+            if call.args.get("share") is True:
+                first, *others = made
+                owners.update(dict.fromkeys(others, first))
             if key is not None:
                 labels[name] = key
                 self.points.add(key, PointInfo(now, self.state(last)))
         if not whole or width is None or now is None:
             return None
-        return CheckedChain(items, labels, width, now, place.path, place.side)
+        return CheckedChain(items, labels, width, now, place.path, place.side, owners)
 
     def enter(self, call: Call, width: int | None) -> None:
         """Sets the width that enters the chains beginning with a call; records a fault where copies of it receive others."""
@@ -114,14 +118,30 @@ class Walk:
             return self.single(identity, place, width, name, None)
         (body,) = chains_in(call.args["body"])
         items: Items = {}
+        first: CheckedChain | None = None
         for copy in range(1, int(n) + 1):
             at = f"{name}[{copy}]"
-            inner = CallSite(place.side, f"{place.path}.{at}", (*place.indices, copy), place.in_source)
+            shared = place.shared or (first is not None and call.args["share"] is True)
+            inner = place.below(at)._replace(indices=(*place.indices, copy), shared=shared)
             chain = self.chain(body, inner, width)
-            if chain is None:
+            if chain is None or (first is not None and call.args["share"] and not self.alike(call, first, chain)):
                 return None  # later copies would only repeat the fault
+            first = first or chain
             items[at], width = chain, chain.width_out
         return items
+
+    def alike(self, call: Call, first: CheckedChain, copy: CheckedChain) -> bool:
+        """Whether a copy can have the weights of the first; records a fault otherwise."""
+        pair = unlike(first, copy)
+        if pair is None:
+            return True
+        texts = [f"`{node.text}` behind {node.width_in}" if node else "no further layer" for node in pair]
+        place = next(node.call for node in pair if node is not None)
+        share = call.at("share")
+        fix = Fix(share, "no") if share.text.body[share.start : share.end] == "yes" else None
+        fields: dict[str, object] = {"first": texts[0], "found": texts[1]}
+        self.report.record(place, Diagnostic("C217", place.span, fields, fix, ((share, "shared here"),)))
+        return False
 
     # -- layers
 
@@ -149,7 +169,8 @@ class Walk:
         if not isinstance(out, int) or out < 1:
             raise TypeError(f"`infer` of the layer `{call.name}` returned {out!r}, which is not a width")
         cost = layer.account(args, site)
-        return Node(call.name, place.path, args, width, out, cost, parts, key, place.side, call, place.indices)
+        where = place.side, call, place.indices, place.shared
+        return Node(call.name, place.path, args, width, out, cost, parts, key, *where)
 
     def count(self, call: Call) -> None:
         """Counts a layer. Raises `Exhausted` above the limit."""
@@ -198,9 +219,8 @@ class Walk:
         good = True
         for parameter in parameters:
             bodies: list[BodyArg] = []
-            chains = chains_in(call.args[parameter.name])
-            for k, calls in enumerate(chains):
-                at = str(k) if parameter.kind.many else parameter.name
+            chains, names = _bodies(parameter, call, values)
+            for at, calls in zip(names, chains, strict=True):
                 chain = self.chain(calls, place.below(at), width)
                 if chain is not None:
                     parts[at] = chain
@@ -250,12 +270,25 @@ class Walk:
         key, point = self.points.find(call, source, place.indices, span)
         width = None if point is None else point.width
         if has_chain:
-            inner = CallSite(ENCODER, f"{place.path}.{name}", place.indices, in_source=True)
+            inner = place.below(name)._replace(side=ENCODER, in_source=True)
             chain = self.chain(source.chain, inner, width)
             if chain is not None:
                 parts[name] = chain
             width = chain.width_out if chain else None
         return None if point is None or width is None else SourceArg(key, point, width)
+
+
+def _bodies(
+    parameter: Parameter, call: Call, values: Mapping[str, object]
+) -> tuple[tuple[CallChain, ...], tuple[str, ...]]:
+    """The chains of an argument, and the names of the parts that they become."""
+    chains = chains_in(call.args[parameter.name])
+    if parameter.kind.many:
+        return chains, tuple(map(str, range(len(chains))))
+    copies = values.get(parameter.kind.copies) if isinstance(parameter.kind, Body) and parameter.kind.copies else None
+    if not isinstance(copies, int):
+        return chains, (parameter.name,) * len(chains)
+    return chains * copies, tuple(f"{parameter.name}[{k}]" for k in range(1, copies + 1))
 
 
 def _args(layer: LayerType, values: Mapping[str, object]) -> LayerArguments:

@@ -105,7 +105,9 @@ def _block(item: LayerView | Repeat, at: DrawingPlace) -> Block | None:
     if isinstance(item, Repeat):
         if item.path in at.folded:
             return _one_box(item, at)
-        return FrameBlock(_pipe(item.body, at), f"{several(item.counts)} ×", "repeat", at.outer, item.path)
+        shared = ", one set of weights" if item.shared else ""
+        title = f"{several(item.counts)} ×{shared}"
+        return FrameBlock(_pipe(item.body, at), title, "repeat", at.outer, item.path)
     node = item.first
     if item.is_identity:
         return None

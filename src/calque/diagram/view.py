@@ -65,11 +65,12 @@ class LayerView:
 class Repeat:
     """A repetition: the number of copies in each copy of the chain around it, and all copies together.
 
-    `path` is that of its first copy without the copy's number.
+    `shared`: they have one set of weights. `path` is that of the first copy without the copy's number.
     """
 
     counts: tuple[int, ...]
     body: "Steps"
+    shared: bool = False
     path: str = ""
 
     @property
@@ -138,12 +139,23 @@ def _step(stem: str, chains: Sequence[CheckedChain]) -> Step:
         counts.append(sum(isinstance(item, CheckedChain) for item in items))
         keys += [chain.labels[name] for name in named if name in chain.labels]
     if copies:
-        return Step(Repeat(tuple(counts), view(copies), _stem(copies[0].path)), tuple(keys))
-    own = [name for name, part in nodes[0].parts.items() if part.side == nodes[0].side]
+        path = _stem(copies[0].path)
+        return Step(Repeat(tuple(counts), view(copies), _shared(stem, chains), path), tuple(keys))
     return Step(
-        LayerView(tuple(nodes), tuple(view([node.parts[name] for node in nodes]) for name in own)),
+        LayerView(tuple(nodes), _views(nodes)),
         tuple(dict.fromkeys([*keys, *(n.label for n in nodes if n.label)])),
     )
+
+
+def _views(nodes: Sequence[Node]) -> tuple[Steps, ...]:
+    """The bodies of a layer in all copies; copies of one body, such as experts, are one."""
+    stems = dict.fromkeys(_stem(name) for name, part in nodes[0].parts.items() if part.side == nodes[0].side)
+    return tuple(view([n.parts[name] for n in nodes for name in n.parts if _stem(name) == stem]) for stem in stems)
+
+
+def _shared(stem: str, chains: Sequence[CheckedChain]) -> bool:
+    """Whether the copies of a repetition have one set of weights."""
+    return any(_stem(name) == stem for chain in chains for name in chain.owners)
 
 
 def label_of(key: str) -> str:

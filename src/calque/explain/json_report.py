@@ -40,6 +40,7 @@ def explanation(checked: CheckedDefinition, model: ModelCosts | None = None) -> 
 def _side(chain: CheckedChain, costs: Figures, length: int) -> dict[str, object]:
     return {
         "parameters": costs.parameters,
+        "active_parameters": costs.active,
         "d_in": chain.width_in,
         "d_out": chain.width_out,
         **_figures(chain, costs, length),
@@ -55,7 +56,9 @@ def _node(node: Node, length: int) -> dict[str, object]:
         "d_in": node.width_in,
         "d_out": node.width_out,
         "parameters": costs.parameters,
+        "active_parameters": costs.active,
         "own_parameters": node.parameters,
+        "shared": node.shared,
         **_figures(node, costs, length),
     }
     return own if node.label is None else {**own, "label": node.label}

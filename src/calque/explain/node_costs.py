@@ -7,6 +7,7 @@ declares no cost makes the figure unknown, and its name is given.
 import math
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
+from functools import reduce
 
 from calque.adl.tree import CheckedChain, Node
 from calque.layers.cost import BACKWARDS, FED, Cost, Held, Products
@@ -26,6 +27,7 @@ class Figures:
     order        sequential operations over n positions, at least: `1`, `log n` or `n`
     undeclared   names of layers whose products, state or reach are unknown; the figures are then lower bounds
     whole        multiply-adds of a row, all positions at once
+    active       learned numbers that an output depends on: those of experts that a position does not choose left out
     """
 
     parameters: int
@@ -35,6 +37,7 @@ class Figures:
     order: str
     undeclared: frozenset[str] = frozenset()
     whole: Products = _NO_PRODUCTS
+    active: int = 0
 
 
 NOTHING = Figures(0, Products(), Held(), (0, 0), "1")
@@ -61,6 +64,7 @@ def _sum(a: Figures, b: Figures, field: tuple[float, float]) -> Figures:
         max(a.order, b.order, key=ORDERS.index),
         a.undeclared | b.undeclared,
         a.whole.plus(b.whole),
+        a.active + b.active,
     )
 
 
@@ -70,17 +74,18 @@ def _layer(node: Node) -> Figures:
     known = None not in (cost.products, cost.state) and (cost.reach is not None or bool(bodies))
     products = cost.products or _NO_PRODUCTS
     total = Figures(
-        cost.parameters,
+        node.parameters,
         products,
         cost.state or Held(),
         (0, 0),
         "1" if cost.reach is None else cost.reach.sequential,
         frozenset() if known else frozenset({node.name}),
         cost.whole or products,
+        node.parameters,
     )
-    for body in bodies:
-        total = _sum(total, body, (0, 0))
-    total = replace(total, field=_field(cost, bodies))
+    total = reduce(lambda some, body: _sum(some, body, (0, 0)), bodies, total)
+    active = node.parameters + sum(body.active for body in bodies[: cost.used])
+    total = replace(total, field=_field(cost, bodies), active=active)
     if cost.bodies == FED:  # its `forward` is the loop over steps
         total = replace(total, order="n", whole=total.products)
     for part in node.parts.values():
@@ -104,4 +109,4 @@ def _field(cost: Cost, bodies: Sequence[Figures]) -> tuple[float, float]:
 def _remembered(chain: Figures) -> Figures:
     """The costs of a source's chain, which runs once per sentence and has no state."""
     products = Products(memory=chain.products.position, among=chain.products.visible)
-    return Figures(chain.parameters, products, Held(), (0, 0), "1", chain.undeclared, products)
+    return Figures(chain.parameters, products, Held(), (0, 0), "1", chain.undeclared, products, chain.active)

@@ -93,8 +93,14 @@ class _NodeRows:
         text = node.name if node.parts else node.text.split(" @ ")[0]
         width = str(node.width_in) if node.width_in == node.width_out else f"{node.width_in} -> {node.width_out}"
         yield NodeRow(node.path, depth, text + (f" @ {label}" if label else ""), (width, *self.cells(node, costs)))
-        for part in node.parts.values():
-            yield from self.chain(part, depth + 1)
+        copies: list[tuple[str, list[NodeRow], str, str]] = []
+        for name, part in node.parts.items():
+            made, copy = list(self.chain(part, depth + 1)), COPY.match(name)
+            if copy is None or self.every:
+                yield from made
+            else:  # copies of one chain are alike
+                copies.append((f"{node.path}.{copy[1]}", made, copy[2], copy[2]))
+        yield from self.joined(copies)
 
     def cells(self, node: Node, costs: Figures) -> tuple[str, ...]:
         n = self.model.source if node.side == "encoder" else self.model.length
@@ -103,13 +109,18 @@ class _NodeRows:
         unknown = node.name in costs.undeclared
         mixes = costs.field != (0, 0)
         return (
-            f"{costs.parameters:,}" if costs.parameters else "",
+            f"{costs.parameters:,}" if costs.parameters else "shared" if _learns(node) else "",
             "?" if unknown else short(products) if products else "",
             "?" if unknown else short(held) if held else "",
             field_text(costs.field) if mixes else "",
             costs.order if mixes else "",
             _path(node) if mixes else "",
         )
+
+
+def _learns(node: Node) -> bool:
+    """Whether it has weights, its own or those of another copy."""
+    return bool(node.cost.parameters) or any(_learns(n) for part in node.parts.values() for n in part.nodes())
 
 
 def _alike(a: tuple[str, list[NodeRow], str, str], b: tuple[str, list[NodeRow], str, str]) -> bool:
@@ -159,9 +170,10 @@ def _side_line(model: ModelCosts, name: str) -> str:
         side, chain, whose = model.decoder, model.checked.decoder, "target"
         cost = side.products.per_position(model.length, model.source) + model.per_place
     operations, path, _ = model.form[name]
+    active = f", {side.active:,} active" if side.active != side.parameters else ""
     form = f"waits {operations:,}" + (f", hops {path:,.0f}" if math.isfinite(path) else "")
     return (
-        f"{name:<9}{side.parameters:>14,} parameters  {short(cost):>6} per {whose} token  sees {field_text(side.field)}, "
+        f"{name:<9}{side.parameters:>14,} parameters{active}  {short(cost):>6} per {whose} token  sees {field_text(side.field)}, "
         f"{form}, width {chain.width_in} -> {chain.width_out}"
     )
 

@@ -11,7 +11,16 @@ def build(chain: CheckedChain, registry: Registry, gamma: float = 1.0) -> Chain:
         name: build(item, registry, gamma) if isinstance(item, CheckedChain) else _layer(item, registry, gamma)
         for name, item in chain.items.items()
     }
+    for name, owner in chain.owners.items():
+        _share(items[name], items[owner])
     return Chain(Site(chain.side, chain.width_in, chain.path, gamma=gamma), items, chain.labels)
+
+
+def _share(copy: Layer, owner: Layer) -> None:
+    """Gives a copy the parameters of another, each in its place. Paths, labels and states stay the copy's own."""
+    for mine, theirs in zip(copy.modules(), owner.modules(), strict=True):
+        for name, weight in theirs.named_parameters(recurse=False):
+            setattr(mine, name, weight)
 
 
 def _layer(node: Node, registry: Registry, gamma: float) -> Layer:

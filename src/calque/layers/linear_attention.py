@@ -52,6 +52,7 @@ class LinearAttention(Layer):
         Example("linear_att(heads=2, width=4, key=6, feature=elu)"),
         Example("linear_att(heads=2, decay=constant, rope=100, out=no)"),
         Example("linear_att(heads=2, decay=head, feature=silu)"),
+        Example("linear_att(heads=4, width=8, key=4, decay=channel)"),
         Example("linear_att(heads=2, decay=channel, rank=3)"),
         Example("linear_att(heads=2, width=6, key=4, delta=yes, feature=silu)"),
         Example("linear_att(heads=1, decay=head, delta=yes)"),
@@ -118,7 +119,8 @@ class LinearAttention(Layer):
         products += {"head": wide * heads, "channel": args.rank * (wide + args.keys)}.get(args.decay, 0)
         values = args.width + heads * (args.feature == "elu")
         steps = Products(products + (2 + args.delta) * args.held)
-        scored = args.keys * ((args.decay != "channel") + args.delta)
+        # Where a head has one channel, channel by channel is head by head, whose scores are products.
+        scored = args.keys * ((args.decay != "channel" or args.keys == heads) + args.delta)
         whole = steps._replace(visible=scored + values)
         decoder = site.side == DECODER
         reach = BEFORE._replace(sequential="log n", path="n")

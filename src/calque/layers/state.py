@@ -105,10 +105,11 @@ class Cell(NamedTuple):
     values: tuple[Float[Tensor, "B D"], ...]
 
     def write(self, new: tuple[Tensor, ...], mask: Bool[Tensor, " B"] | None) -> "Cell":
-        """The new values, the old ones where a row is idle."""
+        """The new values, the old ones where a row is idle. A value that is itself again belongs to the sentence."""
         if mask is None:
             return Cell(new)
-        return Cell(tuple(torch.where(mask[:, None], a, b) for a, b in zip(new, self.values, strict=True)))
+        pairs = zip(new, self.values, strict=True)
+        return Cell(tuple(b if a is b else torch.where(mask[:, None], a, b) for a, b in pairs))
 
     def select(self, rows: Tensor) -> "Cell":
         return Cell(tuple(v[rows] for v in self.values))

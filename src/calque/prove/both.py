@@ -86,9 +86,12 @@ def shape(s: ProofCase) -> Iterator[Check]:
     sides = (s.checked.encoder, s.checked.decoder)
     for chain, out in zip(sides, (sources["end"].value, y), strict=True):
         yield Check(f"width out of the {chain.side}", _number(out.shape[-1]), _number(chain.width_out), EXACT)
+        # Each once, whichever copies of a repetition share them.
+        built = _count(s.model.encoder if chain.side == ENCODER else s.model.decoder)
+        yield Check(f"parameters of the {chain.side}", _number(built), _number(chain.parameters), EXACT)
         for node in chain.nodes():
             own = _count(layers[node.path]) - sum(_count(layers[part.path]) for part in node.parts.values())
-            yield Check(f"parameters of `{node.text}`", _number(own), _number(node.parameters), EXACT)
+            yield Check(f"parameters of `{node.text}`", _number(own), _number(node.cost.parameters), EXACT)
             if node.path in seen:
                 yield Check(f"width out of `{node.text}`", _number(seen[node.path]), _number(node.width_out), EXACT)
     again = check(Text("canonical", s.checked.text), s.registry)

@@ -113,7 +113,8 @@ class _Composer:
     def repeat(self, place: _ChainPlace, width: int) -> _Term:
         n = self.rng.randint(1, 3)
         inner = _ChainPlace(place.side, place.depth + 1, (*place.copies, n), place.labels)
-        return f"repeat({n}, {self.fitted(inner, width, width)})", width, None
+        share = ", share=yes" if self.rng.random() < 0.3 else ""
+        return f"repeat({n}, {self.fitted(inner, width, width)}{share})", width, None
 
     def named(self, place: _ChainPlace, width: int) -> _Term | None:
         """A name of the prelude without arguments; the checker says whether it fits here, and its width."""
@@ -185,7 +186,8 @@ class _Composer:
 
     def bodies(self, layer: type[Layer], values: dict[str, object], place: _ChainPlace, width: int) -> list[str]:
         """The texts of the bodies, with the widths in `values`."""
-        inner = _ChainPlace(place.side, place.depth + 1, place.copies, place.labels)
+        copied = any(isinstance(p.kind, Body) and p.kind.copies for p in layer.signature().parameters)
+        inner = _ChainPlace(place.side, place.depth + 1, place.copies, place.labels and not copied)
         written = []
         for p in layer.signature().parameters:
             value = values[p.name]

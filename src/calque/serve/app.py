@@ -1,0 +1,232 @@
+"""The application: LibreTranslate's routes over the batches."""
+
+import asyncio
+import contextlib
+from collections.abc import AsyncIterator, Callable, Sequence
+from importlib import resources
+
+from fastapi import FastAPI, Request, Response
+from fastapi.responses import JSONResponse, RedirectResponse
+from starlette.exceptions import HTTPException
+from starlette.middleware.cors import CORSMiddleware
+from starlette.types import ASGIApp
+
+from calque.decode.sentences import Translation
+from calque.ground.version import VERSION
+from calque.serve.asked import Asked, Refused, asked_of, values_of
+from calque.serve.batches import Batcher, LineTooLong, Order, QueueFull
+from calque.serve.guard import Guard, refusal
+from calque.serve.limits import Keys, Rates
+from calque.serve.markup import Layout, Lines
+from calque.serve.metrics import FORMAT, Metrics
+from calque.serve.pairs import languages
+from calque.serve.runs import RunUnavailable
+from calque.serve.schema import FAULTS, TRANSLATE, Fault, Health, Language, Translated
+from calque.serve.settings import ServeSettings, read_keys
+
+_FILES = {".html": "text/html", ".js": "text/javascript", ".css": "text/css"}
+
+
+class Service:
+    """What the routes share: the batches, the keys, the rates, the figures."""
+
+    def __init__(self, batcher: Batcher, settings: ServeSettings, metrics: Metrics):
+        self.batcher, self.settings, self.metrics = batcher, settings, metrics
+        self.keys = None if settings.keys is None else Keys(read_keys(settings.keys))
+        self.rates = Rates()
+        self.languages = languages(batcher.runs.folders)
+
+    def admit(self, request: Request, key: object) -> None:
+        """Checks the key and the rate of a client. Raises Refused."""
+        rate, client = self.settings.rate, request.client.host if request.client else ""
+        if self.keys is not None:
+            if not isinstance(key, str) or not key:
+                raise Refused(403, "this server needs an API key, in the field `api_key`")
+            if key not in self.keys:
+                raise Refused(403, "the API key is not known")
+            rate, client = self.keys.rate(key, rate), key
+        if wait := self.rates.wait(client, rate):
+            raise Refused(429, f"at most {rate} requests per minute", wait)
+
+    def frontend(self) -> dict[str, object]:
+        """The answer of `/frontend/settings`."""
+        names = {str(one["code"]): one["name"] for one in self.languages}
+        source, target = ({"code": code, "name": names[code]} for code in next(iter(self.batcher.runs.folders)))
+        return {
+            "apiKeys": self.keys is not None,
+            "keyRequired": self.keys is not None,
+            "charLimit": self.settings.characters,
+            "frontendTimeout": 500,
+            "suggestions": False,
+            "filesTranslation": False,
+            "supportedFilesFormat": [],
+            "language": {"source": source, "target": target},
+        }
+
+    async def translate(self, request: Request) -> Response:
+        """The answer of `/translate`. Raises Refused."""
+        values = await values_of(request, self.settings.body)
+        self.admit(request, values.get("api_key"))
+        asked = asked_of(values, self.batcher.runs.folders, self.settings)
+        lines = Lines(self.settings.sentences)
+        layouts = [(lines.html if asked.html else lines.plain)(text) for text in asked.texts]
+        characters = sum(map(len, asked.texts))
+        request.state.noted = {
+            "pair": str(asked.pair),
+            "texts": len(asked.texts),
+            "lines": len(lines.lines),
+            "characters": characters,
+        }
+        results = await self._results(request, asked, lines.lines)
+        self.metrics.lines.labels(str(asked.pair)).inc(len(lines.lines))
+        self.metrics.characters.labels(str(asked.pair)).inc(characters)
+        return JSONResponse(_answer(asked, layouts, results))
+
+    async def _results(self, request: Request, asked: Asked, lines: Sequence[str]) -> list[list[Translation]]:
+        if len(lines) > self.batcher.most:
+            raise Refused(400, f"expected at most {self.batcher.most} lines, found {len(lines)}")
+        try:
+            order = self.batcher.submit(asked.pair, lines, 1 + asked.alternatives)
+        except QueueFull:
+            raise Refused(429, "the queue is full: try again", 1) from None
+        try:
+            return await self._awaited(request, order)
+        except LineTooLong as fault:
+            message = f"line {fault.line + 1} has {fault.found} subwords, and at most {fault.most} are translated"
+            raise Refused(400, message) from None
+        except RunUnavailable:
+            raise Refused(503, f"the run for {asked.pair} cannot be opened now", 5) from None
+
+    async def _awaited(self, request: Request, order: Order) -> list[list[Translation]]:
+        """The translations of an order, unless its client leaves before. Raises Refused and what the order ends with."""
+        answer = asyncio.wrap_future(order.answer)
+        left = asyncio.create_task(_disconnected(request))
+        try:
+            await asyncio.wait((answer, left), return_when=asyncio.FIRST_COMPLETED)
+            if answer.done():
+                return answer.result()
+            self.metrics.left.inc()
+            raise Refused(499, "the client has left")
+        finally:
+            left.cancel()
+            if not answer.done():
+                self.batcher.leave(order)
+
+
+async def _disconnected(request: Request) -> None:
+    while (await request.receive())["type"] != "http.disconnect":
+        pass
+
+
+def _answer(asked: Asked, layouts: Sequence[Layout], results: Sequence[Sequence[Translation]]) -> dict[str, object]:
+    """The texts with their translations. A line that has fewer translations than others repeats its best."""
+
+    def texts(rank: int) -> list[str]:
+        best = [each[rank if rank < len(each) else 0].text for each in results]
+        return [layout.fill(best) for layout in layouts]
+
+    first = texts(0)
+    answer: dict[str, object] = {"translatedText": first if asked.many else first[0]}
+    if asked.alternatives:
+        others: list[list[str]] = [[] for _ in layouts]
+        for rank in range(1, 1 + asked.alternatives):
+            for k, text in enumerate(texts(rank)):
+                if text != first[k] and text not in others[k]:
+                    others[k].append(text)
+        answer["alternatives"] = others if asked.many else others[0]
+    return answer
+
+
+def application(
+    batcher: Batcher, settings: ServeSettings, metrics: Metrics, log: Callable[..., None]
+) -> tuple[FastAPI, ASGIApp]:
+    """The application, and the same with its guard, which is what a server runs."""
+    service = Service(batcher, settings, metrics)
+
+    @contextlib.asynccontextmanager
+    async def alive(app: FastAPI) -> AsyncIterator[None]:
+        yield
+        await asyncio.to_thread(batcher.close)
+
+    app = FastAPI(title="Calque", version=VERSION, docs_url=None, redoc_url=None, lifespan=alive)
+    app.add_middleware(
+        CORSMiddleware, allow_origins=["*"], allow_methods=["GET", "POST"], allow_headers=["*"], max_age=600
+    )
+    _errors(app)
+    _routes(app, service)
+    _pages(app, settings.page)
+    routes = frozenset(path for route in app.routes if (path := getattr(route, "path", None)))
+    return app, Guard(app, settings.open_requests, settings.body, metrics, log, routes)
+
+
+def _errors(app: FastAPI) -> None:
+    @app.exception_handler(Refused)
+    async def refused(request: Request, fault: Refused) -> Response:
+        return refusal(fault.status, fault.message, fault.again)
+
+    @app.exception_handler(HTTPException)
+    async def not_found(request: Request, fault: HTTPException) -> Response:
+        known = {404: "there is nothing at this address", 405: "this address has another method"}
+        answer = refusal(fault.status_code, known.get(fault.status_code, "the request cannot be read"))
+        answer.headers.update(fault.headers or {})
+        return answer
+
+
+def _routes(app: FastAPI, service: Service) -> None:
+    @app.post(
+        "/translate",
+        response_model=Translated,
+        responses=FAULTS,
+        openapi_extra=TRANSLATE,
+        summary="Translate one text or a list of texts",
+    )
+    async def translate(request: Request) -> Response:
+        return await service.translate(request)
+
+    @app.post("/detect", status_code=404, response_model=Fault, summary="Not offered: this server detects no languages")
+    async def detect() -> Response:
+        return refusal(404, "this server does not detect languages")
+
+    @app.get(
+        "/languages", response_model=list[Language], summary="The languages, each with those it is translated into"
+    )
+    async def all_languages() -> Response:
+        return JSONResponse(service.languages)
+
+    @app.get("/frontend/settings", summary="What a page needs to know")
+    async def frontend() -> dict[str, object]:
+        return service.frontend()
+
+    @app.get("/health", response_model=Health, summary="Whether the server works")
+    async def health() -> Response:
+        alive = service.batcher.alive
+        return JSONResponse({"status": "ok" if alive else "failed"}, 200 if alive else 503)
+
+    @app.get("/metrics", summary="Figures for Prometheus")
+    async def metrics() -> Response:
+        return Response(service.metrics.text(), headers={"content-type": FORMAT})
+
+
+def _pages(app: FastAPI, page: bool) -> None:
+    """The static pages: that of the interface, and where `page` the one to translate in."""
+    names = ["docs.html", "docs.js", "page.css", *(["index.html", "page.js"] if page else [])]
+    held = {name: resources.files(__package__).joinpath("page", name).read_bytes() for name in names}
+
+    def add(path: str, name: str) -> None:
+        async def file() -> Response:
+            kind = _FILES[name[name.rindex(".") :]]
+            return Response(held[name], headers={"content-type": f"{kind}; charset=utf-8", "cache-control": "no-cache"})
+
+        app.add_api_route(path, file, methods=["GET", "HEAD"], include_in_schema=False)
+
+    for name in names:
+        if not name.endswith(".html"):
+            add(f"/page/{name}", name)
+    add("/docs", "docs.html")
+    if page:
+        add("/", "index.html")
+        return
+
+    @app.api_route("/", methods=["GET", "HEAD"], include_in_schema=False)
+    async def to_docs() -> Response:
+        return RedirectResponse("docs")

@@ -1,0 +1,161 @@
+"""Texts as lines to translate, and what stands between them: line ends, white space, the tags of HTML."""
+
+import html
+import re
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+
+_LINE_ENDS = re.compile("(\r\n|[\n\r\v\f\x1c-\x1e\x85\u2028\u2029])")
+_SENTENCE_ENDS = re.compile(r"(?<![.!?…])[.!?…]+[\"'”’»)\]]*(\s+)|(?<![。！？])[。！？]+[”’」』）]*(\s*)")
+_OPENING = re.compile(r"[\"'“‘«(\[¿¡]*")
+_TAG = re.compile(r"</?[A-Za-z][^\s/>]*(?:\"[^\"]*\"|'[^']*'|[^'\"<>])*>")
+_SET_APART = re.compile(r"<!\[CDATA\[|<!--|<[!?]")
+_NAME = re.compile(r"</?([A-Za-z][^\s/>]*)")
+_KEPT = frozenset({"script", "style", "code", "kbd", "samp", "template"})
+"""Elements whose contents are no text to translate."""
+_EMPTY = frozenset(
+    ["area", "base", "br", "col", "embed", "hr", "img", "input", "link", "meta", "source", "track", "wbr"]
+)
+_NOT_TRANSLATED = re.compile(
+    r"\stranslate\s*=\s*[\"']?no\b|\sclass\s*=\s*(?:\"[^\"]*\bnotranslate\b|'[^']*\bnotranslate\b|notranslate\b)",
+    re.IGNORECASE,
+)
+
+
+@dataclass(frozen=True)
+class Layout:
+    """A text without its lines: verbatim parts, and the numbers of lines in the request."""
+
+    parts: tuple[str | int, ...]
+    escaped: bool = False
+    """whether lines are written as HTML"""
+
+    def fill(self, lines: Sequence[str]) -> str:
+        """The text with these lines."""
+        return "".join(self._written(lines[part]) if isinstance(part, int) else part for part in self.parts)
+
+    def _written(self, line: str) -> str:
+        return html.escape(line, quote=False) if self.escaped else line
+
+
+class Lines:
+    """The lines of all texts of a request, in order. `by_sentence`: a line is cut where a sentence ends."""
+
+    def __init__(self, by_sentence: bool = False):
+        self.lines: list[str] = []
+        self._by_sentence = by_sentence
+
+    def plain(self, text: str) -> Layout:
+        """A text; its line ends and the white space at both ends of a line stay as they are."""
+        parts: list[str | int] = []
+        for line, end in _pairs(_LINE_ENDS.split(text)):
+            parts += self._line(line)
+            parts.append(end)
+        return Layout(tuple(parts))
+
+    def html(self, text: str) -> Layout:
+        """A text with tags, which stay as they are, as do comments and the contents of elements that are not translated."""
+        parts: list[str | int] = []
+        for piece, is_text in _pieces(text):
+            if not is_text:
+                parts.append(piece)
+                continue
+            parts += (
+                html.escape(p, quote=False) if isinstance(p, str) else p for p in self._line(html.unescape(piece))
+            )
+        return Layout(tuple(parts), escaped=True)
+
+    def _line(self, line: str) -> Iterator[str | int]:
+        """White space and the numbers of lines."""
+        for sentence, space in _sentences(line) if self._by_sentence else [(line, "")]:
+            core = sentence.strip()
+            if not core:
+                yield sentence + space
+                continue
+            before = sentence[: len(sentence) - len(sentence.lstrip())]
+            yield before
+            yield len(self.lines)
+            yield sentence[len(before) + len(core) :] + space
+            self.lines.append(" ".join(_LINE_ENDS.sub(" ", core).split()) if _LINE_ENDS.search(core) else core)
+
+
+def _pairs(split: Sequence[str | None]) -> Iterator[tuple[str, str]]:
+    """What `re.split` with groups returns, as pairs of a text and what follows it."""
+    texts: list[str] = []
+    for part in split:
+        texts.append(part or "")
+    for k in range(0, len(texts), 2):
+        yield texts[k], texts[k + 1] if k + 1 < len(texts) else ""
+
+
+def _sentences(line: str) -> Iterator[tuple[str, str]]:
+    """The sentences of a line, each with the white space behind it. A point behind a single letter ends none."""
+    began = 0
+    for found in _SENTENCE_ENDS.finditer(line):
+        at = found.start()
+        initial = line[at] == "." and line[at - 1 : at].isalpha() and not line[max(0, at - 2) : at - 1].isalnum()
+        opening = _OPENING.match(line, found.end())
+        follows = line[opening.end() : opening.end() + 1] if opening else ""
+        if follows and not initial and not follows.islower():
+            end = found.end() - len(found[1] or found[2] or "")
+            yield line[began:end], line[end : found.end()]
+            began = found.end()
+    yield line[began:], ""
+
+
+def _pieces(text: str) -> Iterator[tuple[str, bool]]:
+    """The parts of an HTML text in order, and whether each is text to translate. Together they are the text."""
+    at = began = 0
+    held = _Kept()
+    absent: set[str] = set()
+    while (at := text.find("<", at)) >= 0:
+        end = _end_of_markup(text, at, absent)
+        if end is None:
+            at += 1  # a `<` that begins nothing is text
+            continue
+        if began < at:
+            yield text[began:at], not held.open
+        yield text[at:end], False
+        held.see(text[at:end])
+        at = began = end
+    if began < len(text):
+        yield text[began:], not held.open
+
+
+def _end_of_markup(text: str, at: int, absent: set[str]) -> int | None:
+    """Where the tag, comment or declaration at `at` ends; None where there is none. `absent`: ends that do not come any more."""
+    apart = _SET_APART.match(text, at)
+    if apart is None:
+        tag = _TAG.match(text, at)
+        return tag and tag.end()
+    closing = {"<!--": "-->", "<![CDATA[": "]]>"}.get(apart[0], ">")
+    if closing in absent:
+        return None
+    end = text.find(closing, apart.end())
+    if end < 0:
+        absent.add(closing)
+        return None
+    return end + len(closing)
+
+
+class _Kept:
+    """Whether the text at hand is in an element that is not translated."""
+
+    def __init__(self) -> None:
+        self.open: str | None = None
+        self._depth = 0
+
+    def see(self, markup: str) -> None:
+        """Reads the next tag."""
+        found = _NAME.match(markup)
+        if found is None:
+            return
+        name, closes = found[1].lower(), markup.startswith("</")
+        if self.open is None:
+            apart = name in _KEPT or _NOT_TRANSLATED.search(markup)
+            if apart and not closes and name not in _EMPTY and not markup.endswith("/>"):
+                self.open, self._depth = name, 1
+        elif name == self.open and not markup.endswith("/>"):
+            self._depth += -1 if closes else 1
+            if not self._depth:
+                self.open = None

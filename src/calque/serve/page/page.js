@@ -1,0 +1,154 @@
+// A page to translate in. What comes from the server is put in as text, never as HTML.
+
+const at = (id) => document.getElementById(id);
+const [source, target, text, output] = ["source", "target", "text", "output"].map(at);
+let languages = [];
+let limit = Infinity;
+let timer = 0;
+let running = null;
+
+function options(select, codes, chosen) {
+  select.replaceChildren(
+    ...codes.map((code) => {
+      const option = document.createElement("option");
+      option.value = code;
+      option.textContent = languages.find((one) => one.code === code)?.name ?? code;
+      return option;
+    }),
+  );
+  if (codes.includes(chosen)) select.value = chosen;
+}
+
+const targetsOf = (code) => languages.find((one) => one.code === code)?.targets ?? [];
+
+function showTargets(chosen) {
+  options(target, targetsOf(source.value), chosen);
+  at("swap").disabled = !targetsOf(target.value).includes(source.value);
+  text.lang = source.value;
+  output.lang = target.value;
+}
+
+function say(message, wrong = false) {
+  at("status").textContent = message;
+  at("status").classList.toggle("wrong", wrong);
+}
+
+function count() {
+  const characters = [...text.value].length;
+  at("count").textContent = characters;
+  at("count").classList.toggle("wrong", characters > limit);
+  return characters;
+}
+
+function show(answer) {
+  output.textContent = answer.translatedText;
+  at("copy").disabled = !answer.translatedText;
+  const others = answer.alternatives ?? [];
+  at("alternatives").hidden = !others.length;
+  at("list").replaceChildren(
+    ...others.map((one) => {
+      const item = document.createElement("li");
+      item.textContent = one;
+      return item;
+    }),
+  );
+}
+
+async function translate() {
+  clearTimeout(timer);
+  running?.abort();
+  if (!text.value.trim()) {
+    show({ translatedText: "" });
+    say("");
+    return;
+  }
+  const mine = (running = new AbortController());
+  say("Translating …");
+  try {
+    const reply = await fetch("translate", {
+      method: "POST",
+      headers: { "Content-Type": "application/json" },
+      body: JSON.stringify({
+        q: text.value,
+        source: source.value,
+        target: target.value,
+        alternatives: at("others").checked ? 3 : 0,
+        api_key: at("key").value,
+      }),
+      signal: mine.signal,
+    });
+    const answer = await reply.json();
+    if (mine !== running) return;
+    if (!reply.ok) return say(answer.error ?? "The server refuses this text.", true);
+    show(answer);
+    say("");
+  } catch (fault) {
+    if (fault.name !== "AbortError") say("The server does not answer.", true);
+  }
+}
+
+function later() {
+  count();
+  clearTimeout(timer);
+  timer = setTimeout(translate, 500);
+}
+
+text.addEventListener("input", later);
+text.addEventListener("keydown", (event) => {
+  if (event.key === "Enter" && (event.ctrlKey || event.metaKey)) {
+    event.preventDefault();
+    translate();
+  }
+});
+at("form").addEventListener("submit", (event) => {
+  event.preventDefault();
+  translate();
+});
+source.addEventListener("change", () => {
+  showTargets(target.value);
+  translate();
+});
+target.addEventListener("change", () => {
+  showTargets(target.value);
+  translate();
+});
+at("others").addEventListener("change", translate);
+at("swap").addEventListener("click", () => {
+  const [from, to] = [source.value, target.value];
+  if (output.textContent) text.value = output.textContent;
+  source.value = to;
+  showTargets(from);
+  count();
+  translate();
+});
+at("copy").addEventListener("click", async () => {
+  try {
+    await navigator.clipboard.writeText(output.textContent);
+    say("Copied");
+  } catch {
+    say("This browser does not allow copying here.", true);
+  }
+});
+
+async function start() {
+  try {
+    const [found, settings] = await Promise.all(
+      ["languages", "frontend/settings"].map((path) => fetch(path).then((reply) => reply.json())),
+    );
+    languages = found;
+    limit = settings.charLimit;
+    at("limit").textContent = limit;
+    at("keyed").hidden = !settings.keyRequired;
+    const sources = languages.filter((one) => one.targets.length).map((one) => one.code);
+    options(source, sources, settings.language.source.code);
+    showTargets(settings.language.target.code);
+    const linked = new URLSearchParams(location.hash.slice(1)).get("q");
+    if (linked) text.value = linked;
+    count();
+    if (text.value) translate();
+  } catch {
+    say("The server does not answer.", true);
+  }
+}
+
+start();

@@ -1,0 +1,95 @@
+"""The languages of a run: named by an option, by the folder, or by the files that it was trained on."""
+
+import re
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import NamedTuple
+
+from calque.experiment import load
+from calque.experiment.toml import EXPERIMENT
+from calque.ground.diagnostics import CalqueError, Place, error
+
+_CODE = r"[A-Za-z]{2,3}(?:[_-](?:[A-Z][a-z]{3}|[A-Z]{2}|[0-9]{3}))*"
+_WRITTEN = re.compile(rf"({_CODE})(?::|-)({_CODE})")
+_IN_A_NAME = re.compile(r"(?:^|[^A-Za-z])([a-z]{2})(?:-|_to_|-to-|2)([a-z]{2})(?=$|[^A-Za-z])")
+_ENDING = re.compile(r"\.([a-z]{2,3})(?:\.(?:gz|zst|xz|txt))*$")
+
+
+class LanguagePair(NamedTuple):
+    """The codes of the languages that a run translates from and into."""
+
+    source: str
+    target: str
+
+    def __str__(self) -> str:
+        return f"{self.source}-{self.target}"
+
+
+def folders_by_pair(folders: Sequence[Path], named: Sequence[str]) -> dict[LanguagePair, Path]:
+    """Runs by their languages. `named`: the pairs of the runs in their order, all or none.
+
+    Raises K422 (not as many pairs as runs), K423 (a pair that cannot be read), K420 (a run that names none), K425 (two runs of one
+    pair).
+    """
+    if named and len(named) != len(folders):
+        raise error("K422", None, runs=len(folders), pairs=len(named))
+    pairs = [written_pair(one) for one in named] if named else [_pair_of(folder) for folder in folders]
+    runs: dict[LanguagePair, Path] = {}
+    for pair, folder in zip(pairs, folders, strict=True):
+        if pair in runs:
+            raise error("K425", Place(str(folder)), pair=pair, other=runs[pair])
+        runs[pair] = folder
+    return runs
+
+
+def written_pair(text: str) -> LanguagePair:
+    """The pair that an option names: `en-de`, or `pt-BR:en` where a code has a hyphen. Raises K423."""
+    found = _WRITTEN.fullmatch(text)
+    if found is None or found[1] == found[2]:
+        raise error("K423", None, found=text)
+    return LanguagePair(found[1], found[2])
+
+
+def _pair_of(folder: Path) -> LanguagePair:
+    for name in (folder.resolve().name, folder.resolve().parent.name):
+        for codes in _IN_A_NAME.findall(name)[::-1]:
+            if _are_languages(codes):
+                return LanguagePair(*codes)
+    try:
+        first = load(folder / EXPERIMENT).data.train[:2]
+    except CalqueError:
+        first = ()
+    files = [name for one in first for name in ([one] if isinstance(one, str) else [one.source, one.target])][:2]
+    endings = [found[1] for name in files if (found := _ENDING.search(str(name)))]
+    if _are_languages(endings):
+        return LanguagePair(*endings)
+    raise error("K420", Place(str(folder)))
+
+
+def _are_languages(codes: Sequence[str]) -> bool:
+    """Whether these are the codes of two languages that have names."""
+    return len(set(codes)) == len(codes) == 2 and all(language_name(code) != code for code in codes)
+
+
+def language_name(code: str) -> str:
+    """The English name of a language; the code itself where it has none."""
+    from babel import Locale, UnknownLocaleError
+
+    try:
+        found = Locale.parse(code.replace("-", "_")).get_display_name("en")
+    except (UnknownLocaleError, ValueError):
+        return code
+    return found or code
+
+
+def languages(pairs: Mapping[LanguagePair, object]) -> list[dict[str, object]]:
+    """The answer of `/languages`: every language that is read or written, with the languages it is translated into."""
+    codes = sorted({code for pair in pairs for code in pair})
+    return [
+        {
+            "code": code,
+            "name": language_name(code),
+            "targets": sorted(pair.target for pair in pairs if pair.source == code),
+        }
+        for code in codes
+    ]

@@ -1,0 +1,149 @@
+"""The server as a process: its socket, its signals, its end."""
+
+import contextlib
+import logging
+import signal
+import socket
+import threading
+from collections.abc import Callable, Iterator, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import uvicorn
+from uvicorn.protocols.http.h11_impl import H11Protocol
+from uvicorn.server import HANDLED_SIGNALS
+
+from calque.ground.diagnostics import error
+from calque.serve.app import application
+from calque.serve.batches import Batcher
+from calque.serve.logs import Log, ServerMessages
+from calque.serve.metrics import Metrics
+from calque.serve.pairs import folders_by_pair
+from calque.serve.runs import OpenRuns
+from calque.serve.settings import ServeSettings
+
+if TYPE_CHECKING:
+    from calque.decode.sentences import Translator
+
+LAST = 300
+"""Seconds that a server that has been told to end gives to what it has begun."""
+_UNREADABLE = b'{"error":"this is not an HTTP request"}'
+
+
+def serve(
+    folders: Sequence[Path],
+    named: Sequence[str],
+    open_run: "Callable[[Path], Translator]",
+    settings: ServeSettings,
+    threads: int | None = None,
+    log: Log | None = None,
+    ready: Callable[[str, Callable[[], None]], None] = lambda address, end: None,
+) -> None:
+    """Serves runs until SIGINT or SIGTERM; then finishes what was begun.
+
+    `ready` is called with the address and a function that ends the server.
+
+    Raises K420 to K425, and what the opening of a run raises.
+    """
+    pairs = folders_by_pair(folders, named)
+    log, metrics = log or Log(), Metrics()
+    with listening(settings) as sock:
+        runs = OpenRuns(pairs, open_run, settings.in_memory, log)
+        batcher = Batcher(runs, settings.queue, settings.slab, settings.window, threads, metrics.batch, log)
+        metrics.watch(batcher)
+        _, guarded = application(batcher, settings, metrics, log)
+        runs.start()
+        batcher.start()
+        try:
+            server = _Server(_configuration(guarded, settings, log))
+            ready(address_of(sock, settings.host), server.end)
+            server.run([sock])
+        finally:
+            batcher.close()
+            runs.close()
+            log("ended")
+
+
+@contextlib.contextmanager
+def listening(settings: ServeSettings) -> Iterator[socket.socket]:
+    """The socket of a server. Raises K421 where the system refuses it."""
+    try:
+        found = socket.getaddrinfo(settings.host, settings.port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE)
+        family, kind, protocol, _, where = found[0]
+        sock = socket.socket(family, kind, protocol)
+        sock.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        try:
+            sock.bind(where)
+            sock.listen(2048)
+        except BaseException:
+            sock.close()
+            raise
+    except (OSError, UnicodeError) as fault:
+        reason = (getattr(fault, "strerror", None) or str(fault)).lower()
+        raise error("K421", None, host=settings.host, port=settings.port, reason=reason) from None
+    with sock:
+        yield sock
+
+
+def address_of(sock: socket.socket, host: str) -> str:
+    """The address to type into a browser."""
+    return f"http://{f'[{host}]' if ':' in host else host}:{sock.getsockname()[1]}"
+
+
+class _Server(uvicorn.Server):
+    """A server whose end by a signal is its normal end; a second Ctrl-C ends it at once."""
+
+    def end(self) -> None:
+        """Has the server finish what was begun, and end."""
+        self.should_exit = True
+
+    @contextlib.contextmanager
+    def capture_signals(self) -> Iterator[None]:
+        if threading.current_thread() is not threading.main_thread():
+            yield
+            return
+        before = {number: signal.signal(number, self.handle_exit) for number in HANDLED_SIGNALS}
+        try:
+            yield
+        finally:
+            for number, handler in before.items():
+                signal.signal(number, handler)
+
+
+class _Protocol(H11Protocol):
+    """HTTP whose answer to what is no HTTP is JSON too."""
+
+    def send_400_response(self, msg: str) -> None:
+        import h11
+
+        if self.cycle is not None:  # a body that breaks off: its request has no answer any more
+            self.cycle.disconnected = True
+            self.cycle.message_event.set()
+        length = str(len(_UNREADABLE)).encode()
+        headers = [(b"content-type", b"application/json"), (b"content-length", length), (b"connection", b"close")]
+        answer = h11.Response(status_code=400, headers=headers, reason=b"Bad Request")
+        with contextlib.suppress(h11.LocalProtocolError):  # HEAD has no body, and another answer may have begun
+            events = (answer, h11.Data(data=_UNREADABLE), h11.EndOfMessage())
+            self.transport.write(b"".join(self.conn.send(event) or b"" for event in events))
+        self.transport.close()
+
+
+def _configuration(app: object, settings: ServeSettings, log: Log) -> uvicorn.Config:
+    for name in ("uvicorn.error", "asyncio", "python_multipart"):
+        messages = logging.getLogger(name)
+        messages.handlers, messages.propagate = [ServerMessages(log)], False
+    return uvicorn.Config(
+        app,  # type: ignore[arg-type]  # any ASGI application
+        http=_Protocol,
+        ws="none",
+        lifespan="on",
+        log_config=None,
+        access_log=False,
+        server_header=False,
+        proxy_headers=settings.proxy,
+        forwarded_allow_ips="127.0.0.1,::1",
+        timeout_keep_alive=30,
+        timeout_graceful_shutdown=LAST,
+        h11_max_incomplete_event_size=65_536,
+        backlog=2048,
+    )

@@ -1,0 +1,218 @@
+"""Requests to a server as values: languages, texts with tags, limits; no model is needed."""
+
+import random
+from pathlib import Path
+
+import pytest
+
+from calque.ground.diagnostics import CalqueError
+from calque.serve.asked import Refused, asked_of
+from calque.serve.limits import Keys, Rates
+from calque.serve.logs import Log
+from calque.serve.markup import Lines
+from calque.serve.pairs import LanguagePair, folders_by_pair, languages, written_pair
+from calque.serve.settings import ServeSettings, read_keys
+
+PAIRS = {LanguagePair("en", "de"): 0, LanguagePair("de", "en"): 1, LanguagePair("pt-BR", "en"): 2}
+
+
+def code(fault: CalqueError) -> str:
+    return fault.diagnostics[0].code
+
+
+def test_the_languages_of_a_run_are_those_of_its_name(tmp_path: Path) -> None:
+    folders = [tmp_path / "runs" / "en-de", tmp_path / "multi30k_de-en", tmp_path / "fr-en" / "3"]
+    assert list(map(str, folders_by_pair(folders, []))) == ["en-de", "de-en", "fr-en"]
+    with pytest.raises(CalqueError):
+        folders_by_pair([tmp_path / "my-run" / "qx-xq"], [])
+
+
+def test_the_languages_of_a_run_are_those_of_its_corpus(tmp_path: Path) -> None:
+    data = '[data]\ntrain = ["text/train.nds.gz", "text/train.de.gz"]\nvalid = ["a", "b"]\n'
+    (tmp_path / "experiment.toml").write_text(data + '[model]\nfile = "a"\n[train]\nmax_updates = 1\n')
+    assert list(folders_by_pair([tmp_path], [])) == [("nds", "de")]
+
+
+@pytest.mark.parametrize(
+    ("names", "named", "expected"),
+    [
+        (["first"], [], "K420"),
+        (["a", "b"], ["en-de"], "K422"),
+        (["a"], ["english"], "K423"),
+        (["a"], ["en-en"], "K423"),
+        (["en-de", "x_en-de"], [], "K425"),
+    ],
+)
+def test_languages_that_cannot_be_known(tmp_path: Path, names: list[str], named: list[str], expected: str) -> None:
+    with pytest.raises(CalqueError) as fault:
+        folders_by_pair([tmp_path / name for name in names], named)
+    assert code(fault.value) == expected
+
+
+def test_codes_with_regions_and_scripts() -> None:
+    assert written_pair("pt-BR:zh-Hans") == ("pt-BR", "zh-Hans")
+    assert written_pair("en-de") == ("en", "de")
+    named = {one["code"]: one["name"] for one in languages(PAIRS)}
+    assert named["de"] == "German"
+    assert "Portuguese" in str(named["pt-BR"])
+
+
+def test_languages_name_their_targets() -> None:
+    assert {one["code"]: one["targets"] for one in languages(PAIRS)} == {"en": ["de"], "de": ["en"], "pt-BR": ["en"]}
+
+
+def asked(**values: object) -> object:
+    return asked_of({"q": "a", "source": "en", "target": "de", **values}, PAIRS, ServeSettings(characters=20, texts=3))
+
+
+def test_a_request_is_read() -> None:
+    assert asked(q=["a", "b"], format="html", alternatives="2") == (["a", "b"], True, ("en", "de"), True, 2)
+    assert asked(source="pt_br", target="EN") == (["a"], False, ("pt-BR", "en"), False, 0)
+    assert asked(q="a\ud800b\0") == (["a\ufffdb\ufffd"], False, ("en", "de"), False, 0)
+
+
+@pytest.mark.parametrize(
+    "values",
+    [
+        {"q": None},
+        {"q": []},
+        {"q": 3},
+        {"q": ["a", 3]},
+        {"q": [["a"]]},
+        {"q": {"a": "b"}},
+        {"q": "a" * 21},
+        {"q": ["a"] * 4},
+        {"source": None},
+        {"source": ["en"]},
+        {"source": "auto"},
+        {"target": "fr"},
+        {"target": "en"},
+        {"target": "../../etc"},
+        {"format": "xml"},
+        {"format": ["html"]},
+        {"alternatives": -1},
+        {"alternatives": 11},
+        {"alternatives": True},
+        {"alternatives": 1.5},
+        {"alternatives": float("nan")},
+        {"alternatives": "١"},
+        {"alternatives": "9" * 5000},
+    ],
+    ids=str,
+)
+def test_a_wrong_request_is_refused(values: dict[str, object]) -> None:
+    with pytest.raises(Refused) as fault:
+        asked(**values)
+    assert fault.value.status == 400
+    assert "\ud800" not in fault.value.message
+
+
+def test_lines_keep_their_white_space() -> None:
+    lines = Lines()
+    text = "  One line. Two.\r\n\n\t three\u2028four  "
+    layout = lines.plain(text)
+    assert lines.lines == ["One line. Two.", "three", "four"]
+    assert layout.fill(lines.lines) == text
+    assert layout.fill(["1", "2", "3"]) == "  1\r\n\n\t 2\u20283  "
+
+
+def test_lines_are_cut_at_the_ends_of_sentences() -> None:
+    lines = Lines(by_sentence=True)
+    text = 'He said "no." Then J. Smith left!  Why? 3.5 km. 好。再见。'
+    layout = lines.plain(text)
+    assert lines.lines == ['He said "no."', "Then J. Smith left!", "Why?", "3.5 km.", "好。", "再见。"]
+    assert layout.fill(lines.lines) == text
+
+
+def test_tags_stay_and_text_is_translated() -> None:
+    lines = Lines()
+    text = (
+        '<!doctype html><p class="a > b">A <b>dog</b> &amp; a\n cat</p><br/><script>if (a < b) go()</script><!-- no <b> -->'
+        "<span translate=\"no\">Calque <span>x</span></span> 1 < 2 <code>x = 1</code><a href='?a=1&b=2'>here</a>"
+    )
+    layout = lines.html(text)
+    assert lines.lines == ["A", "dog", "& a cat", "1 < 2", "here"]
+    filled = layout.fill(["E", "<i>", "& K", "1 < 2", "hier"])
+    assert filled == (
+        '<!doctype html><p class="a > b">E <b>&lt;i&gt;</b> &amp; K</p><br/><script>if (a < b) go()</script><!-- no <b> -->'
+        "<span translate=\"no\">Calque <span>x</span></span> 1 &lt; 2 <code>x = 1</code><a href='?a=1&b=2'>hier</a>"
+    )
+
+
+def test_any_text_keeps_its_tags() -> None:
+    """Texts of random parts: what is translated comes back as data, and everything else as it was."""
+    draw = random.Random(1)
+    parts = [
+        "<",
+        ">",
+        "<b>",
+        "</b>",
+        "<!--",
+        "-->",
+        "<script>",
+        "</script>",
+        "a ",
+        "b\n",
+        '"',
+        "'",
+        "<a x='",
+        "&lt;",
+        "&",
+        "]]>",
+        "<![CDATA[",
+    ]
+    for _ in range(3000):
+        text = "".join(draw.choices(parts, k=draw.randint(0, 12)))
+        lines = Lines()
+        layout = lines.html(text)
+        filled = layout.fill(["<x>"] * len(lines.lines))
+        kept = [part for part in layout.parts if isinstance(part, str)]
+        assert "<x>" not in filled.replace("&lt;x&gt;", "")
+        assert [part for part in kept if part.startswith("<")] == [
+            part for part in kept if part.startswith("<") and part in text
+        ]
+        plain = Lines()
+        assert plain.plain(text).fill(plain.lines) == text
+
+
+@pytest.mark.parametrize("part", ["<a ", "<!--", '<a "', "<a '\"", "<![CDATA[", "</", "<script>", "&#", "<a b=", "<!x"])
+def test_texts_of_half_tags_take_no_time(part: str) -> None:
+    lines = Lines()
+    lines.html(part * 20_000)  # quadratic time would be minutes
+
+
+def test_rates_are_per_client_and_bounded() -> None:
+    now = [0.0]
+    rates = Rates(most=2, clock=lambda: now[0])
+    assert [rates.wait("a", 2) for _ in range(3)] == [0, 0, 30]
+    assert rates.wait("b", 2) == 0
+    now[0] = 30
+    assert [rates.wait("a", 2) > 0 for _ in range(2)] == [False, True]
+    assert rates.wait("c", 0) == 0
+    for name in "xyz":
+        rates.wait(name, 2)
+    assert len(rates._left) == 2
+
+
+def test_keys_have_rates_of_their_own(tmp_path: Path) -> None:
+    file = tmp_path / "keys"
+    file.write_text("# ours\n\nfirst\nsecond 600\n")
+    keys = Keys(read_keys(file))
+    assert "first" in keys
+    assert "third" not in keys
+    assert "\ud800" not in keys
+    assert [keys.rate(key, 5) for key in ("first", "second")] == [5, 600]
+
+
+@pytest.mark.parametrize("body", [b"", b"# none\n", b"one two\n", b"one 2 3\n", b"\xff\n"])
+def test_keys_that_cannot_be_read(tmp_path: Path, body: bytes) -> None:
+    (tmp_path / "keys").write_bytes(body)
+    with pytest.raises(CalqueError) as fault:
+        read_keys(tmp_path / "keys")
+    assert code(fault.value) == "K424"
+
+
+def test_a_log_that_cannot_be_written_stops_nothing(tmp_path: Path) -> None:
+    with open(tmp_path / "log", "w", encoding="utf-8") as closed:
+        pass
+    Log(closed)("event")
