@@ -5,6 +5,8 @@
 # make soak      the slow tests; make soak PART=2/5: the second of five parts, about two minutes
 # make lint      format, style, types: half a minute
 # make results   writes the pages of results from the ledger; make diagrams: those of docs/diagrams; make bench: the benchmarks
+# make browser-test      drives the studio in Chromium (CHROMIUM=/usr/bin/chromium): three minutes
+# make vendor-codemirror makes the studio's copy of CodeMirror anew; it needs Node and npm packages
 # make docs      builds the documentation site in build/site; a broken link is an error: seconds
 # make clean     removes what these have made, runs excepted
 #
@@ -42,7 +44,7 @@ else
 $(error TORCH: expected cpu, cuda or keep, found $(TORCH))
 endif
 
-.PHONY: docs install demo test test-isa soak lint results diagrams bench clean
+.PHONY: docs install demo test test-isa soak browser-test vendor-codemirror lint results diagrams bench clean
 
 install: $(STAMP)
 	@:
@@ -70,6 +72,18 @@ test-isa: $(STAMP)
 
 soak: $(STAMP)
 	@CALQUE_PART=$(PART) $(PYTEST) -m slow
+
+# Playwright drives the browser that is installed (the packages chromium or chromium-browser); it downloads none.
+browser-test: $(STAMP)
+	@$(PIP) install -c .venv/constraints.txt -e '.[browser]'
+	@CALQUE_BROWSER=$(or $(CHROMIUM),$(shell command -v chromium || command -v chromium-browser || command -v google-chrome)) \
+		$(BIN)/python -m pytest -m slow tests/studio/test_studio_browser.py
+
+VENDOR := src/calque/studio/page/vendor
+vendor-codemirror:
+	@mkdir -p build/codemirror
+	@cp $(VENDOR)/package.json $(VENDOR)/entry.js $(VENDOR)/build.mjs build/codemirror
+	@cd build/codemirror && npm install --no-audit --no-fund --silent && node build.mjs $(CURDIR)/$(VENDOR)
 
 lint: $(STAMP)
 	@$(BIN)/ruff format --check .

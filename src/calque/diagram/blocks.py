@@ -135,7 +135,7 @@ class Leaf(Block):
             words.append(TextLine(x, base, self.name, NAME, "middle", bold=True))
             words += [TextLine(x, base + LINE * k, line, SMALL, "middle") for k, line in enumerate(self.lines, 1)]
         room = Rectangle(x - self.half, y, 2 * self.half, self.height)
-        on.boxes.append(Box(room, tuple(words), self.kind, self.about))
+        on.boxes.append(Box(room, tuple(words), self.kind, self.about, path=self.path))
         top = y + (self.height - sum(self.slots)) / 2
         for r, slot in zip(self.read, self.slots, strict=True):
             self.reading(on, r, x - self.half, top + slot / 2)
@@ -214,8 +214,8 @@ def _gap(before: Block, part: Block) -> float:
 class FrameBlock(Block):
     """A block with a frame and a title around it."""
 
-    def __init__(self, body: Pipe, title: str, kind: str, outer: int):
-        self.body, self.title, self.kind, self.outer = body, title, kind, outer
+    def __init__(self, body: Pipe, title: str, kind: str, outer: int, path: str = ""):
+        self.body, self.title, self.kind, self.outer, self.path = body, title, kind, outer, path
         self.closed = kind == "side"
         self.left, self.right = body.left + PAD, body.right + PAD
         beside = (
@@ -228,7 +228,7 @@ class FrameBlock(Block):
         room = Rectangle(x - self.left, y, self.left + self.right, self.height)
         edge = room.x + 7 if self.outer < 0 else room.x + room.w - 7
         title = TextLine(edge, y + 12, self.title, SMALL, "start" if self.outer < 0 else "end", bold=True)
-        on.frames.append(Frame(room, title, self.kind))
+        on.frames.append(Frame(room, title, self.kind, self.path))
         self.body.draw(on, x, y + TITLE)
         if not self.closed:
             on.line((x, y), (x, y + TITLE), head=self.body.arrives)
@@ -238,10 +238,10 @@ class FrameBlock(Block):
 class FeedBlock(FrameBlock):
     """A frame whose output returns to its entry one position later."""
 
-    def __init__(self, body: Pipe, outer: int):
+    def __init__(self, body: Pipe, outer: int, path: str = ""):
         seen = Leaf("[y(t-1); x(t)]", (), "join", "the body's output at the position before, and the input")
         inside = Pipe([seen, *body.parts])
-        super().__init__(inside, "feed", "feed", outer)
+        super().__init__(inside, "feed", "feed", outer, path)
         self.widen(outer, inside.reach(outer) + PAD + ARC)
         self.height += 8
 
@@ -257,8 +257,10 @@ class FeedBlock(FrameBlock):
 class JoinBlock(Block):
     """Branches side by side that one layer joins; with `arc`, the input joins them too."""
 
-    def __init__(self, branches: Sequence[Pipe], name: str, kind: str, about: str, arc: bool, outer: int):
-        self.name, self.kind, self.about, self.outer = name, kind, about, outer
+    def __init__(
+        self, branches: Sequence[Pipe], name: str, kind: str, about: str, arc: bool, outer: int, path: str = ""
+    ):
+        self.name, self.kind, self.about, self.outer, self.path = name, kind, about, outer, path
         split = [b.without_taps() if len(branches) > 1 else (b, list[Tap]()) for b in branches]
         self.bodies, self.taps = [body for body, _ in split], [taps for _, taps in split]
         self._across(arc)
@@ -304,7 +306,8 @@ class JoinBlock(Block):
             on.line((at, done), (at, y + self.low + GAP), head=True)
         room = Rectangle(x - self.half, y + self.low + GAP, 2 * self.half, JOIN)
         word = TextLine(x, room.y + 12, self.name, NAME, "middle", bold=True)
-        on.boxes.append(Box(room, (word,), self.kind, self.about, JOIN / 2 if self.name == "+" else 6))
+        corner = JOIN / 2 if self.name == "+" else 6
+        on.boxes.append(Box(room, (word,), self.kind, self.about, corner, self.path))
         if self.around:
             far, centre = x + self.outer * self.around, room.y + JOIN / 2
             on.line((x, y), (far, y), (far, centre), (x + self.outer * self.half, centre), head=True, kind="arc")

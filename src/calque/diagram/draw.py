@@ -1,5 +1,6 @@
 """A definition drawn: both sides, and arrows from the encoder's points to the layers that read them."""
 
+from collections.abc import Iterator
 from typing import NamedTuple
 
 from calque.adl.check import CheckedDefinition
@@ -9,6 +10,7 @@ from calque.diagram.shapes import HEAD, SMALL, Box, Drawing, Rectangle, TextLine
 from calque.diagram.view import (
     LayerView,
     Repeat,
+    Step,
     Steps,
     argument_texts,
     label_of,
@@ -32,11 +34,14 @@ KINDS = {
 
 
 class DrawingPlace(NamedTuple):
-    """The surroundings of a block: its outer side, the model's width, and the largest number of characters across a box."""
+    """The surroundings of a block: its outer side, the model's width, the largest number of characters across a box, and the paths
+    of repetitions that are one box.
+    """
 
     outer: int
     width: int
     columns: int = 24
+    folded: frozenset[str] = frozenset()
 
     @property
     def beside(self) -> "DrawingPlace":
@@ -44,12 +49,12 @@ class DrawingPlace(NamedTuple):
         return self._replace(columns=18)
 
 
-def picture(checked: CheckedDefinition, title: str) -> Drawing:
-    """The picture of a definition."""
+def picture(checked: CheckedDefinition, title: str, folded: frozenset[str] = frozenset()) -> Drawing:
+    """The picture of a definition. Repetitions whose paths are `folded` are one box each."""
     encoder, decoder = view([checked.encoder]), view([checked.decoder])
     sides = {
-        "encoder": _side(encoder, checked.encoder.parameters, DrawingPlace(LEFT, checked.width)),
-        "decoder": _side(decoder, checked.decoder.parameters, DrawingPlace(RIGHT, checked.width)),
+        "encoder": _side(encoder, checked.encoder.parameters, DrawingPlace(LEFT, checked.width, folded=folded)),
+        "decoder": _side(decoder, checked.decoder.parameters, DrawingPlace(RIGHT, checked.width, folded=folded)),
     }
     read = list(dict.fromkeys(r.label for layer in nodes_below(decoder) for r in readings(layer, checked.width)))
     gutter = TRUNK * (len(read) + 1)
@@ -92,14 +97,17 @@ def _pipe(steps: Steps, at: DrawingPlace) -> Pipe:
         before, after = step.item.widths
         if after != before and not (isinstance(block, FrameBlock) and block.body.shown == several(after)):
             parts.append(Mark(several(after), -at.outer))
-        parts += [Tap(label, -at.outer) for label in dict.fromkeys(map(label_of, step.keys))]
+        parts += [Tap(label, -at.outer) for label in dict.fromkeys(map(label_of, _keys(step, at)))]
     return Pipe(parts)
 
 
 def _block(item: LayerView | Repeat, at: DrawingPlace) -> Block | None:
     if isinstance(item, Repeat):
+        if item.path in at.folded:
+            return _one_box(item, at)
         shared = ", one set of weights" if item.shared else ""
-        return FrameBlock(_pipe(item.body, at), f"{several(item.counts)} ×{shared}", "repeat", at.outer)
+        title = f"{several(item.counts)} ×{shared}"
+        return FrameBlock(_pipe(item.body, at), title, "repeat", at.outer, item.path)
     node = item.first
     if item.is_identity:
         return None
@@ -107,10 +115,36 @@ def _block(item: LayerView | Repeat, at: DrawingPlace) -> Block | None:
         read = list(readings(item, at.width))
         return Leaf(node.name, argument_texts(item, at.width), item.kind, _about(node), node.path, read, at.columns)
     if node.cost.bodies == FED:
-        return FeedBlock(_body(item, item.bodies[0], at), at.outer)
+        return FeedBlock(_body(item, item.bodies[0], at), at.outer, node.path)
     if node.cost.bodies == BACKWARDS:
-        return FrameBlock(_body(item, item.bodies[0], at), node.name, "reverse", at.outer)
+        return FrameBlock(_body(item, item.bodies[0], at), node.name, "reverse", at.outer, node.path)
     return _join(item, at)
+
+
+def _keys(step: Step, at: DrawingPlace) -> tuple[str, ...]:
+    """The keys under which the output of a step can be read; of a folded repetition, also those inside it."""
+    if not (isinstance(step.item, Repeat) and step.item.path in at.folded):
+        return step.keys
+    return (*_keys_below(step.item.body), *step.keys)
+
+
+def _keys_below(steps: Steps) -> Iterator[str]:
+    for step in steps.steps:
+        inside = (step.item.body,) if isinstance(step.item, Repeat) else step.item.bodies
+        for body in inside:
+            yield from _keys_below(body)
+        yield from step.keys
+
+
+def _one_box(repeat: Repeat, at: DrawingPlace) -> Leaf:
+    """A folded repetition: the layers in it that learn or mix positions, and the points that they read."""
+    layers = list(nodes_below(repeat.body))
+    shown = [layer for layer in layers if layer.kind != "plain" and not layer.bodies] or layers
+    read = list(dict.fromkeys(r for layer in layers for r in readings(layer, at.width)))
+    kinds = [kind for kind in KINDS if any(layer.kind == kind for layer in layers)]
+    names = list(dict.fromkeys(layer.first.name for layer in shown))
+    about = "\n".join([repeat.path, *(layer.first.text for layer in shown)])
+    return Leaf(f"{several(repeat.counts)} ×", names, kinds[0], about, repeat.path, read, at.columns)
 
 
 def _about(node: Node) -> str:
@@ -130,7 +164,7 @@ def _join(item: LayerView, at: DrawingPlace) -> JoinBlock:
     plus = item.is_sum and len(pipes) == 1
     name = "+" if plus else " ".join([node.name, *argument_texts(item, at.width)])
     kind = "join" if item.is_sum or not node.parameters else item.kind
-    return JoinBlock(pipes, name, kind, _about(node), arc, at.outer)
+    return JoinBlock(pipes, name, kind, _about(node), arc, at.outer, node.path)
 
 
 def _body(item: LayerView, body: Steps, at: DrawingPlace) -> Pipe:

@@ -63,22 +63,27 @@ class TextLine:
 
 @dataclass(frozen=True)
 class Box:
-    """A layer, or a join: a rectangle with words in it. `kind` colours it, `about` is the text that a pointer over it shows."""
+    """A layer, or a join: a rectangle with words in it. `kind` colours it, `about` is the text that a pointer over it shows.
+
+    `path` is that of the layer, or of the repetition that is folded into one box.
+    """
 
     room: Rectangle
     words: tuple[TextLine, ...]
     kind: str
     about: str = ""
     round: float = 3
+    path: str = ""
 
 
 @dataclass(frozen=True)
 class Frame:
-    """A rectangle around a part: a repetition, a feed, a side."""
+    """A rectangle around a part: a repetition, a feed, a side. `path` is that of the repetition or the layer."""
 
     room: Rectangle
     title: TextLine
     kind: str
+    path: str = ""
 
 
 @dataclass(frozen=True)

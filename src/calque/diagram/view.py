@@ -65,12 +65,13 @@ class LayerView:
 class Repeat:
     """A repetition: the number of copies in each copy of the chain around it, and all copies together.
 
-    `shared`: they have one set of weights.
+    `shared`: they have one set of weights. `path` is that of the first copy without the copy's number.
     """
 
     counts: tuple[int, ...]
     body: "Steps"
     shared: bool = False
+    path: str = ""
 
     @property
     def widths(self) -> tuple[tuple[int, ...], tuple[int, ...]]:
@@ -138,7 +139,8 @@ def _step(stem: str, chains: Sequence[CheckedChain]) -> Step:
         counts.append(sum(isinstance(item, CheckedChain) for item in items))
         keys += [chain.labels[name] for name in named if name in chain.labels]
     if copies:
-        return Step(Repeat(tuple(counts), view(copies), _shared(stem, chains)), tuple(keys))
+        path = _stem(copies[0].path)
+        return Step(Repeat(tuple(counts), view(copies), _shared(stem, chains), path), tuple(keys))
     return Step(
         LayerView(tuple(nodes), _views(nodes)),
         tuple(dict.fromkeys([*keys, *(n.label for n in nodes if n.label)])),

@@ -44,10 +44,18 @@ LAWS: Mapping[str, tuple[tuple[str, Law], ...]] = {
 }
 
 
-def prove_text(text: str, registry: Registry, seed: int = 0, side: str = "both", name: str = "text") -> ProofReport:
+def prove_text(
+    text: str,
+    registry: Registry,
+    seed: int = 0,
+    side: str = "both",
+    name: str = "text",
+    watcher: Callable[[Verdict], None] | None = None,
+) -> ProofReport:
     """Checks every law for a whole definition, with one set of random parameters and inputs.
 
-    `side` restricts the proof to the laws of `encoder` or `decoder`. Raises `CalqueError` where the text has faults.
+    `side` restricts the proof to the laws of `encoder` or `decoder`. `watcher` receives each verdict as it is reached; a law of
+    both sides is tested twice. Raises `CalqueError` where the text has faults.
     """
     started = time.monotonic()
     checked = check(Text(name, text), registry)
@@ -56,6 +64,8 @@ def prove_text(text: str, registry: Registry, seed: int = 0, side: str = "both",
         torch.manual_seed(seed)
         for law, run in LAWS[side]:
             verdict = judge(law, _checks(run, checked, registry, seed))
+            if watcher is not None:
+                watcher(verdict)
             if law not in verdicts or verdicts[law].passed:
                 verdicts[law] = verdict
     return ProofReport(name, text, side, tuple(verdicts.values()), time.monotonic() - started)

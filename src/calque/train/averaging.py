@@ -4,9 +4,14 @@ import shutil
 from dataclasses import replace
 from pathlib import Path
 
-from calque.ground.diagnostics import Place, error
+from calque.adl.check import check
+from calque.data.compiled import open_corpus
+from calque.experiment import load
+from calque.experiment.toml import EXPERIMENT
+from calque.ground.diagnostics import Place, error, read_text
 from calque.layers.contract import Registry
-from calque.run.folder import sole_training, start_run
+from calque.model import Model, Shape
+from calque.run.folder import ARCHITECTURE, CORPUS, sole_training, start_run
 from calque.run.model_file import load_model, save_model
 from calque.train.checkpoint import Checkpoints, average
 
@@ -33,3 +38,24 @@ def average_run(run: Path, out: Path, which: str, count: int, registry: Registry
         shutil.rmtree(out, ignore_errors=True)
         raise
     return updates
+
+
+def unfinished_run(run: Path, out: Path, registry: Registry) -> int | None:
+    """Writes the newest checkpoint of a training that has not ended into a new run folder; returns its update.
+
+    None where there is no checkpoint yet. Raises what reading the folder raises.
+    """
+    experiment = load(run / EXPERIMENT)
+    checkpoints = Checkpoints(run, experiment.train)
+    checkpoints.look()
+    if not checkpoints.held:
+        return None
+    update = checkpoints.held[-1].update
+    checked = check(read_text(run / ARCHITECTURE, "X402", "X403"), registry)
+    corpus, settings = open_corpus(run / CORPUS), experiment.model
+    source, target = (codec.size for codec in corpus.codecs)
+    model = Model(checked, Shape(source, target, settings.tying, settings.output_bias, corpus.gamma), registry)
+    start_run(out, experiment, checked, corpus.codecs)
+    weights = average([checkpoints.path(update)])
+    save_model(out, model, weights, experiment, corpus.digest, {"averaged": [update]})
+    return update

@@ -1,0 +1,96 @@
+// Trained runs: a sentence, its translation, the beam with its scores, and attention to the source.
+import { get, post } from "./api.js";
+import { byId, el } from "./dom.js";
+
+let reply = null, asked = 0;
+
+export function begin(panel) {
+  const run = el("select", { id: "run" });
+  const sentence = el("textarea", { id: "sentence", rows: 2 });
+  sentence.value = "The train from Vienna arrives in Prague at 7:15 PM on Friday.";
+  const beam = el("input", { id: "beam", type: "number", min: 1, max: 32, value: 4 });
+  panel.append(
+    el("div", { class: "bar" }, el("label", { class: "field" }, "Run ", run), el("label", { class: "field" }, "beam ", beam)),
+    el("label", { class: "block" }, "Sentence ", sentence),
+    el("div", { class: "bar" }, el("button", { id: "translate", type: "button", class: "main", onclick: () => translate(0) }, "Translate")),
+    el("p", { id: "run-status", role: "status" }), el("ol", { id: "hypotheses", "aria-label": "Hypotheses" }),
+    el("div", { class: "bar", id: "attention-choice", hidden: true },
+      el("label", { class: "field" }, "Layer ", el("select", { id: "layer", onchange: heads })),
+      el("label", { class: "field" }, "head ", el("select", { id: "head", onchange: attention }))),
+    el("div", { class: "scroll", id: "attention" }),
+  );
+  sentence.addEventListener("keydown", (event) => {
+    if (event.key === "Enter" && !event.shiftKey) {
+      event.preventDefault();
+      translate(0);
+    }
+  });
+}
+
+/** Lists the runs, and chooses one of them. */
+export async function list(chosen = null) {
+  const { runs } = await get("/api/runs"), select = byId("run"), before = chosen ?? select.value;
+  select.replaceChildren(...runs.map((name) => el("option", { value: name }, name)));
+  if (runs.includes(before)) select.value = before;
+  else if (runs.length) select.value = runs.at(-1);
+  byId("translate").disabled = !runs.length;
+  if (!runs.length) byId("run-status").textContent = "No run yet: train one under Play, or start the studio with a run folder.";
+  else if (!reply) byId("run-status").textContent = "";
+}
+
+async function translate(chosen) {
+  const number = ++asked, status = byId("run-status");
+  status.className = "";
+  status.textContent = "translating …";
+  try {
+    const found = await post(`/api/translate?run=${encodeURIComponent(byId("run").value)}`, { sentence: byId("sentence").value, beam: Number(byId("beam").value) || 1, chosen });
+    if (number !== asked) return;
+    reply = found;
+    status.textContent = reply.warnings.join(" ");
+    show(chosen);
+  } catch (e) {
+    if (number !== asked) return;
+    status.className = "fault";
+    status.textContent = e.message;
+  }
+}
+
+function show(chosen) {
+  byId("hypotheses").replaceChildren(...reply.hypotheses.map((h, k) =>
+    el("li", {}, el("label", { class: k === chosen ? "chosen" : null },
+      el("input", { type: "radio", name: "hypothesis", checked: k === chosen, onchange: () => translate(k) }),
+      el("span", { class: "words" }, h.text || "(nothing)"), el("span", { class: "quiet" }, ` score ${h.score.toFixed(3)}, log p ${h.logp.toFixed(2)}`)))));
+  const layer = byId("layer"), before = layer.value;
+  layer.replaceChildren(...reply.attention.map((a) => el("option", { value: a.path }, a.words)));
+  const paths = reply.attention.map((a) => a.path);
+  layer.value = paths.includes(before) ? before : paths.at(-1) ?? "";
+  byId("attention-choice").hidden = !paths.length;
+  heads();
+}
+
+function heads() {
+  const found = reply.attention.find((a) => a.path === byId("layer").value), head = byId("head"), before = head.value;
+  const count = found?.heads.length ?? 0;
+  head.replaceChildren(el("option", { value: "" }, "mean of all"), ...Array.from({ length: count }, (_, k) => el("option", { value: k }, String(k + 1))));
+  if (before && Number(before) < count) head.value = before;
+  attention();
+}
+
+/** A row for each word of the translation, a column for each of the source; the darker, the more of it was read. */
+function attention() {
+  const found = reply.attention.find((a) => a.path === byId("layer").value), head = byId("head").value;
+  if (!found) {
+    byId("attention").replaceChildren(el("p", {}, reply.hypotheses[0]?.text ? "No layer of this run attends to the source." : ""));
+    return;
+  }
+  const mean = (t, s) => found.heads.reduce((sum, h) => sum + h[t][s], 0) / found.heads.length;
+  const weight = (t, s) => (head === "" ? mean(t, s) : found.heads[Number(head)][t][s]);
+  const cell = (t, s) => {
+    const w = weight(t, s), title = `${reply.target[t]} reads ${reply.source[s]}: ${w.toFixed(2)}`;
+    return el("td", { style: `--share: ${Math.round(100 * w)}%`, class: w > 0.55 ? "dark" : null, title }, w >= 0.05 ? Math.round(100 * w) : el("span", { class: "spoken" }, Math.round(100 * w)));
+  };
+  byId("attention").replaceChildren(el("table", { class: "attention" },
+    el("caption", {}, "Attention in percent: rows are words of the translation, columns words of the source"),
+    el("tr", {}, el("td", {}), reply.source.map((token) => el("th", { scope: "col" }, el("span", {}, token)))),
+    reply.target.map((token, t) => el("tr", {}, el("th", { scope: "row" }, token), reply.source.map((_, s) => cell(t, s))))));
+}
