@@ -144,6 +144,7 @@ def test_a_recipe_is_found_written_and_trained_with(call: Call, tmp_path: Path) 
     assert (asked.recipe, asked.updates, "p=" in " ".join(asked.settings)) == ("rnn-multi30k", 8, True)
 
 
+@pytest.mark.slow
 def test_a_second_call_trains_nothing_and_a_larger_grid_only_what_is_new(
     call: Call, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -203,6 +204,7 @@ def test_a_rate_that_is_far_too_high_loses(call: Call, tmp_path: Path) -> None:
     assert found.stdout.split("\n")[1].split()[0] == "0.01"
 
 
+@pytest.mark.slow
 def test_a_signal_stops_it_and_the_next_call_resumes(
     call: Call, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
