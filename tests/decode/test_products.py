@@ -238,8 +238,8 @@ def error(found: Tensor, exact: Tensor) -> float:
 
 
 UNSTEADY = ("modern/gla", "modern/mamba2", "modern/retnet")
-"""A norm follows the heads of their linear attention. At the first position it divides v (q . k) by |v| |q . k|: where q . k is near
-zero, any rounding may turn the sign."""
+"""A norm follows the heads of their linear attention. At the first position it divides v (q . k) by |v| |q . k|: where q . k is
+near zero, any rounding may turn the sign."""
 
 
 @pytest.mark.parametrize("name", NAMES)
