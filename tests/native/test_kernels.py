@@ -8,6 +8,7 @@ import pytest
 import torch
 from torch import Tensor
 
+from calque.ground.diagnostics import CalqueError
 from calque.native import build, kernels
 from calque.native.kernels import Kernels
 
@@ -46,8 +47,6 @@ def test_int8_products_are_whole_sums(native: Kernels, dtype: torch.dtype, sizes
     want = levels @ weights.t() * row_step * column_step.t() + b
     got = native.product(x, native.pack(w, torch.int8), b)
     torch.testing.assert_close(got, want.to(dtype), rtol=1e-2 if dtype == torch.bfloat16 else 1e-5, atol=1e-5)
-    positive = native.product(x, native.pack(w, torch.int8), b, relu=True)
-    assert torch.equal(positive, got.clamp(min=0))
 
 
 def test_int8_takes_the_largest_numbers(native: Kernels) -> None:
@@ -197,6 +196,14 @@ def test_there_are_none_inside_without_kernels() -> None:
 def test_there_are_none_where_they_are_off(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("CALQUE_NATIVE", build.OFF)
     assert kernels.kernels() is None
+
+
+@pytest.mark.usefixtures("forgotten")
+def test_a_name_that_is_no_set_is_an_error(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("CALQUE_NATIVE", "avx3")
+    with pytest.raises(CalqueError) as fault:
+        kernels.kernels()
+    assert [d.code for d in fault.value.diagnostics] == ["X417"]
 
 
 @pytest.mark.usefixtures("forgotten")

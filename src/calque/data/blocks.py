@@ -52,7 +52,7 @@ class Pace:
         self.pairs += pairs
         now = time.monotonic()
         if self._fraction is None:
-            self._fraction = fraction if self._first else 0.0  # what an earlier call did says nothing of the pace
+            self._fraction = fraction if self._first else 0.0  # an earlier call had another pace
             self._began = now if self._first else self._began
         elif now - self._told >= EVERY:
             self._told = now

@@ -26,7 +26,7 @@ MARKS = np.dtype([("hash", "<u8"), ("copy", "u1"), ("source", "u1"), ("target", 
 """What is kept of a pair: a hash of both sides, whether they are the same, and the script of each."""
 FILE = "pairs"
 OCTAVES, STEPS = 6, 16
-"""The ratios of lengths that are told apart: up to 2 ** OCTAVES in both directions, in STEPS for each doubling."""
+"""The ratios of lengths that are counted apart: up to 2 ** OCTAVES in both directions, in STEPS for each doubling."""
 _BINS = 2 * OCTAVES * STEPS
 
 

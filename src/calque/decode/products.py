@@ -8,13 +8,10 @@ from jaxtyping import Float, Int
 from torch import Tensor, nn
 from torch.nn import functional as F
 
-from calque.native.kernels import Best, Kernels, kernels
+from calque.native.kernels import LEVELS, TINY, Best, Kernels, kernels
 
-LEVELS = 127
-"""Steps of an int8 number on each side of zero."""
 SIGN = 128
 """The zero point: oneDNN's fast path reads numbers from 0 to 255, which are int8 numbers with the sign bit flipped."""
-TINY = 1e-30
 FEW_ROWS, PADDED, VECTOR = 4, 5, 16
 
 
@@ -176,10 +173,6 @@ class Native(Product):
 
     def forward(self, x: Float[Tensor, "... D"]) -> Float[Tensor, "... E"]:
         return self.kernels.product(x, self._packed, self.bias)
-
-    def forward_relu(self, x: Float[Tensor, "... D"]) -> Float[Tensor, "... E"]:
-        """max(0, W x + b)."""
-        return self.kernels.product(x, self._packed, self.bias, relu=True)
 
     def best(self, x: Float[Tensor, "R D"], n: int, first: int, end: int, reward: float, total: bool) -> Best:
         """The n best of the output, see `Kernels.best`."""

@@ -15,6 +15,7 @@ from pathlib import Path
 
 import torch
 
+from calque.ground.diagnostics import error
 from calque.ground.files import write_whole
 
 SOURCE = Path(__file__).with_name("kernels.cpp")
@@ -40,8 +41,13 @@ SECONDS = 300
 
 @functools.cache
 def library() -> tuple[ctypes.CDLL, str] | None:
-    """The kernels for this processor and the name of their instructions; None where there are none."""
+    """The kernels for this processor and the name of their instructions; None where there are none.
+
+    Raises X417 where CALQUE_NATIVE is neither a set of instructions nor `off`.
+    """
     asked = os.environ.get("CALQUE_NATIVE", "")
+    if asked and asked not in (*INSTRUCTIONS, OFF):
+        raise error("X417", None, found=asked, names=(*INSTRUCTIONS, OFF))
     for name in available():
         if not asked or name == asked:
             loaded = load(name)

@@ -471,9 +471,9 @@ void product(const Rows<Item>& rows, const Weights& w, int threads, const Sink& 
 }
 
 template <class Item, class T>
-void product_into(const T* x, int64_t count, const Weights& w, int relu, T* out, int threads) {
+void product_into(const T* x, int64_t count, const Weights& w, T* out, int threads) {
     auto write = [&](int, int64_t row, int64_t column, int n, Floats y) {
-        store_some(out + row * w.out + column, relu ? largest(y, Floats{}) : y, n);
+        store_some(out + row * w.out + column, y, n);
     };
     product(laid_out<Item>(x, count, w.width), w, threads, write);
 }
@@ -736,13 +736,13 @@ void calque_pack(const char* weight, int64_t out, int64_t width, int item, char*
 
 // item: bytes of a weight; type: bytes of a number of the input and of the output.
 void calque_product(const void* x, int type, int64_t rows, const char* packed, int item, const float* scale,
-                    const int32_t* sums, const float* bias, int64_t out, int64_t width, int relu, void* y, int threads) {
+                    const int32_t* sums, const float* bias, int64_t out, int64_t width, void* y, int threads) {
     const Weights w{packed, scale, sums, bias, out, width};
-    if (item == 1 && type == 4) product_into<int8_t>((const float*)x, rows, w, relu, (float*)y, threads);
-    if (item == 1 && type == 2) product_into<int8_t>((const Half*)x, rows, w, relu, (Half*)y, threads);
-    if (item == 2 && type == 4) product_into<Half>((const float*)x, rows, w, relu, (float*)y, threads);
-    if (item == 4 && type == 4) product_into<float>((const float*)x, rows, w, relu, (float*)y, threads);
-    if (item == 2 && type == 2) product_into<Half>((const Half*)x, rows, w, relu, (Half*)y, threads);
+    if (item == 1 && type == 4) product_into<int8_t>((const float*)x, rows, w, (float*)y, threads);
+    if (item == 1 && type == 2) product_into<int8_t>((const Half*)x, rows, w, (Half*)y, threads);
+    if (item == 2 && type == 4) product_into<Half>((const float*)x, rows, w, (float*)y, threads);
+    if (item == 4 && type == 4) product_into<float>((const float*)x, rows, w, (float*)y, threads);
+    if (item == 2 && type == 2) product_into<Half>((const Half*)x, rows, w, (Half*)y, threads);
 }
 
 void calque_best(const void* x, int type, int64_t rows, const char* packed, int item, const float* scale,

@@ -16,7 +16,9 @@ from calque.native.build import library
 
 STRIP = 16
 LEVELS = 127
+"""Steps of an int8 number on each side of zero."""
 TINY = 1e-30
+"""The least scale of a row, so that one of zeros has one."""
 _ALIGNMENT = 64
 _PLAIN = (Tensor, torch.nn.Parameter)
 _TYPES = {torch.float32: 4, torch.bfloat16: 2}
@@ -78,7 +80,7 @@ class Kernels:
         self._bytes.restype, self._bytes.argtypes = c_int64, (c_int64, c_int64, c_int)
         self._pack.argtypes = (c_void_p, c_int64, c_int64, c_int, c_void_p, c_void_p)
         weight = (c_void_p, c_int, c_int64, c_void_p, c_int, c_void_p, c_void_p, c_void_p, c_int64, c_int64)
-        self._product.argtypes = (*weight, c_int, c_void_p, c_int)
+        self._product.argtypes = (*weight, c_void_p, c_int)
         search = (c_int, c_int64, c_int64, c_float, c_int)
         self._best.argtypes = (*weight, *search, c_void_p, c_void_p, c_void_p, c_void_p, c_int)
         self._attend.argtypes = (c_void_p, c_int, *(c_void_p,) * 8, c_int)
@@ -109,16 +111,16 @@ class Kernels:
         return data
 
     def product(
-        self, x: Float[Tensor, "... D"], weight: PackedWeight, bias: Float[Tensor, " E"] | None, relu: bool = False
+        self, x: Float[Tensor, "... D"], weight: PackedWeight, bias: Float[Tensor, " E"] | None
     ) -> Float[Tensor, "... E"]:
-        """W x + b, or max(0, W x + b). int8: each row of x is rounded to whole multiples of max|x| / 127. `bias` is float32."""
+        """W x + b. int8: each row of x is rounded to whole multiples of max|x| / 127. `bias` is float32."""
         x = x.contiguous()
         y = x.new_empty(*x.shape[:-1], weight.out)
         rows = x.numel() // weight.width
         data, item, scale, sums = weight.addresses
         self._product(
             *(x.data_ptr(), _TYPES[x.dtype], rows, data, item, scale, sums, _address(bias), weight.out, weight.width),
-            *(relu, y.data_ptr(), torch.get_num_threads()),
+            *(y.data_ptr(), torch.get_num_threads()),
         )
         return y
 

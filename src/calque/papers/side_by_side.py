@@ -47,7 +47,7 @@ def ahead_by(spec: ExecutorSpec) -> Ahead:
     """What trains the trials of a rung by an executor, for `tuning_of`."""
 
     def train(tuning: Tuning, trials: Sequence[TrialRun]) -> StoppedTraining | None:
-        """Trains what the journal lacks. Raises K409 where a job ends without a record: that says nothing of its setting."""
+        """Trains what the journal lacks. Raises K409 where a job ends without a record: its setting has not lost."""
         folder = tuning.folder
         _make(folder)
         tasks = [_trial_task(tuning, one) for one in trials if tuning.journal.record(tuning.hash(one)) is None]

@@ -1,4 +1,4 @@
-"""Texts as lines to translate, and what stands between them: line ends, white space, the tags of HTML."""
+"""Texts as lines to translate, and what lies between the lines: line ends, white space, the tags of HTML."""
 
 import html
 import re

@@ -1,6 +1,6 @@
 """Jobs of Slurm, submitted by submitit: https://github.com/facebookincubator/submitit.
 
-A job that Slurm preempts or whose time is over is told so, saves its state and is put into the queue again. Jobs go on when the
+A job that Slurm preempts or whose time is over gets a signal, saves its state and is put into the queue again. Jobs go on when the
 call ends; a later one finds those that are waiting, by their numbers, and those that run, by their leases.
 """
 
