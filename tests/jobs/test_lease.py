@@ -63,7 +63,7 @@ def test_one_holder_at_a_time_and_the_next_number_for_the_next(tmp_path: Path) -
     assert watching.last.note == {"update": 7}
     with leased(path, never) as third:
         assert third is not None
-        assert files(tmp_path) == ["cell.lease-0002"]
+        assert files(tmp_path) == ["cell.lease-0001", "cell.lease-0002"]
 
 
 def test_of_many_that_want_it_one_gets_it(tmp_path: Path) -> None:
@@ -85,7 +85,7 @@ def test_of_many_that_want_it_one_gets_it(tmp_path: Path) -> None:
         results = list(pool.map(take, range(200)))
     assert any(results)
     assert sum(results) == taken
-    assert files(tmp_path) == [f"cell.lease-{taken:04}"]
+    assert files(tmp_path) == [f"cell.lease-{number:04}" for number in range(1, taken + 1)]
 
 
 def test_the_lease_of_a_killed_process_of_this_machine_is_free_at_once(tmp_path: Path) -> None:
@@ -116,7 +116,7 @@ def test_a_dead_holder_on_another_machine_blocks_only_for_its_time(tmp_path: Pat
     assert 0.4 < time.monotonic() - began < 3
     assert len(told) == 1
     assert "process 1 on far" in told[0]
-    assert files(tmp_path) == ["cell.lease-0004"]
+    assert files(tmp_path) == ["cell.lease-0003", "cell.lease-0004"]
     # Its clock may be wrong: only a change counts.
     elsewhere(path, 5)
     os.utime(tmp_path / "cell.lease-0005", (1, 1))

@@ -4,8 +4,9 @@ The locks of `calque.ground.files` are the system's. Not every file system that 
 of one machine is not seen by another. A lease needs only that a file can be created by one process alone.
 
 The lease of NAME is a row of files NAME.lease-0001, -0002, and so on. The newest one counts. Its holder rewrites it every few
-seconds; who finds that the holder has ended creates the next one, which only one process can do. Files of earlier holders are
-deleted, the newest is kept, so that no number comes twice: a holder that comes back from a suspension sees that it has lost.
+seconds; who finds that the holder has ended creates the next one, which only one process can do. No file is ever deleted: a number
+that could come twice could have two holders, and a listing of a folder may miss both a file that is deleted and its successor. So a
+holder that comes back from a suspension sees that it has lost.
 """
 
 import contextlib
@@ -161,9 +162,6 @@ def _take(path: Path, lost: Callable[[], None], tell: Callable[[str], None], pat
             continue
         with open(handle, "w", encoding="utf-8") as file:
             json.dump(dataclasses.asdict(mine), file)
-        for old in _numbers(path):
-            if old <= number:
-                _file(path, old).unlink(missing_ok=True)
         return Lease(path, number + 1, mine, lost)
 
 
