@@ -219,8 +219,8 @@ def same(nodes: Sequence[Node], value: Callable[[Node], object], what: str, to: 
             )  # fmt: skip
 
 
-def check_norms(side: Side, to: str) -> bool:
-    """Whether blocks are normalised before their body. Raises X501 where blocks or epsilons differ."""
+def check_norms(side: Side, to: str, end: bool = False) -> bool:
+    """Whether blocks are normalised before their body. Raises X501 where blocks or epsilons differ; `end`: a last `scale` may follow."""
     for block in side.blocks:
         if block.pre != side.blocks[0].pre:
             refuse(
@@ -231,7 +231,7 @@ def check_norms(side: Side, to: str) -> bool:
     for node in side.norms:
         if getattr(node.args, "groups", 1) != 1 or not getattr(node.args, "gain", True):
             refuse(node, to, "a norm is over the whole width and has a gain", "`rms_norm` without `groups`")
-    if side.end is not None:
+    if side.end is not None and not end:
         refuse(side.end, to, "nothing follows the last norm", "no `scale` at the end")
     return side.blocks[0].pre if side.blocks else True
 
@@ -241,14 +241,14 @@ PLAIN = {"rope": None, "kv_heads": None, "qk_norm": False, "relative": "none", "
 
 
 def check_attention(block: Block, width: int, to: str, carried: Sequence[str] = ()) -> None:
-    """Raises X501 for an attention that has arguments without a place in the format; of `PLAIN` it has places for `carried`."""
+    """Raises X501 for an attention that has arguments without a place in the format; it has places for `carried`, of `PLAIN` and `width`."""
     node, args = block.node, block.node.args
     for name, value in PLAIN.items():
         if name not in carried and getattr(args, name, value) != value:
             refuse(node, to, f"it has no place for `{name}`", "attention without it")
-    if args.width != width:
+    if args.width != width and "width" not in carried:
         refuse(node, to, f"attention is as wide as the model, {width}", f"`width={width}`")
-    if not args.out:
+    if not args.out and block.out is None:
         refuse(node, to, "contexts are projected", "`out=yes`")
     if block.kind == SOURCE:
         if args.from_ is None or args.from_.key != "end" or flat(node.parts["from"]):
