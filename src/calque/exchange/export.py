@@ -136,14 +136,14 @@ def _argos_usage(exported: Exported) -> str:
         f"argos-translate --from-lang {exported.languages[0]} --to-lang {exported.languages[1]} 'a sentence'",
         "```",
         "",
-        "LibreTranslate serves it too. Argos Translate cuts text into sentences itself, with a model that it fetches at the first use.",
+        "LibreTranslate serves it too. Argos Translate cuts text into sentences itself, with a model that it fetches once.",
         "It keeps 4 hypotheses, divides a score by the length to the power of 0.2, and writes the source word for an unknown one.",
     ]
     if exported.trained.experiment.data.subwords == "codes":
         lines += [
             "",
-            "The run reads text that was cut into words before the merges. Argos Translate cuts by the rules of Moses, with `&apos;`",
-            "for an apostrophe, and changes punctuation first: this suits the run only if its text was cut in the same way.",
+            "The run reads text that was cut into words before the merges. Argos Translate cuts by the rules of Moses, with",
+            "`&apos;` for an apostrophe, and changes punctuation: this suits the run only if its text was cut in the same way.",
         ]
     return "\n".join(lines)
 

@@ -13,7 +13,7 @@ from calque.adl.check import CheckedDefinition
 from calque.adl.tree import CheckedChain, Node
 from calque.ground.diagnostics import error
 
-SELF, SOURCE, FEED = "self-attention", "source attention", "feed-forward"
+SELF, SOURCE, FEED, RECURRENT = "self-attention", "source attention", "feed-forward", "recurrence"
 NORMS = ("norm", "rms_norm")
 _SKIPPED = ("dropout", "id")
 
@@ -22,8 +22,8 @@ _SKIPPED = ("dropout", "id")
 class Block:
     """A residual block: x + f(norm(x)) where `pre` holds, else norm(x + f(x)).
 
-    node   the attention, or the first map of a feed-forward network
-    out    the second map of a feed-forward network; of an attention without W_o, the map behind it
+    node   the attention, the recurrent unit, or the first map of a feed-forward network
+    out    the second map of a feed-forward network; the map behind a recurrent unit, or an attention without W_o
     gate   the map that is multiplied with the activation, where the network is gated
     act    its activation
     """
@@ -152,10 +152,10 @@ class _Reader:
 
     def inner(self, body: list[Node], pre: bool, norm: Node) -> Block:
         first = body[0]
-        kind = {"mh_dot_self_att": SELF, "mh_dot_src_att": SOURCE}.get(first.name)
+        kind = {"mh_dot_self_att": SELF, "mh_dot_src_att": SOURCE, "ssru": RECURRENT}.get(first.name)
         if kind and len(body) == 1:
             return Block(kind, pre, norm, first)
-        if kind and len(body) == 2 and body[1].name == "linear" and not first.args.out:
+        if kind and len(body) == 2 and body[1].name == "linear" and not getattr(first.args, "out", False):
             return Block(kind, pre, norm, first, body[1])
         return self.feed_forward(body, pre, norm)
 
@@ -220,7 +220,10 @@ def same(nodes: Sequence[Node], value: Callable[[Node], object], what: str, to: 
 
 
 def check_norms(side: Side, to: str, end: bool = False) -> bool:
-    """Whether blocks are normalised before their body. Raises X501 where blocks or epsilons differ; `end`: a last `scale` may follow."""
+    """Whether blocks are normalised before their body. Raises X501 where blocks or epsilons differ.
+
+    `end`: a last `scale` may follow.
+    """
     for block in side.blocks:
         if block.pre != side.blocks[0].pre:
             refuse(
@@ -241,7 +244,7 @@ PLAIN = {"rope": None, "kv_heads": None, "qk_norm": False, "relative": "none", "
 
 
 def check_attention(block: Block, width: int, to: str, carried: Sequence[str] = ()) -> None:
-    """Raises X501 for an attention that has arguments without a place in the format; it has places for `carried`, of `PLAIN` and `width`."""
+    """Raises X501 for an attention that has arguments without a place in the format. Of `PLAIN` and `width` it has `carried`."""
     node, args = block.node, block.node.args
     for name, value in PLAIN.items():
         if name not in carried and getattr(args, name, value) != value:

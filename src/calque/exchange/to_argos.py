@@ -7,8 +7,8 @@ A package is a zip archive of one folder:
     sentencepiece.model    or `bpe.model`: one file, which cuts sources and joins translations
     README.md              the model card
 
-Translations are joined by the file of the source side. It also joins pieces that it does not have itself, as they are spelt, so that
-two models of sentencepiece are no obstacle.
+Translations are joined by the file of the source side. It also joins pieces that it does not have itself, as they are spelt, so
+that two models of sentencepiece are no obstacle.
 """
 
 import json

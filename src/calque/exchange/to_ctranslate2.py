@@ -86,7 +86,7 @@ def _check(side: Side, kinds: tuple[str, ...], exported: Exported) -> None:
 
 
 def _check_positions(side: Side) -> None:
-    """Raises X501 where positions stand in the scores and in the embeddings, or in the scores in ways that the format does not have."""
+    """Raises X501 where positions stand in scores and embeddings, or in the scores in ways that the format does not have."""
     nodes = [block.node for block in side.of(SELF)]
     for name in ("rope", "relative", "reach", "kv_heads", "qk_norm"):
         same(nodes, lambda node, name=name: getattr(node.args, name), f"`{name}`", NAME)  # type: ignore[misc]
