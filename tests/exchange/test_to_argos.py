@@ -41,7 +41,7 @@ def by_the_rules(folder: Path, lines: list[str], beam: int) -> list[str]:
     return [text.removeprefix(" ") for text in texts]
 
 
-@pytest.mark.parametrize("joint", [True, False])
+@pytest.mark.parametrize("joint", [True, pytest.param(False, marks=pytest.mark.slow)])
 def test_the_files_of_a_package_translate(joint: bool, tmp_path: Path) -> None:
     source = piece_codec()
     target = source if joint else piece_codec([*WORDS[3:], "extra", *WORDS[:3]])

@@ -6,8 +6,8 @@ import click
 
 from calque.cli.base import FILE, RUN, root, tell
 
-TO = ("argos", "ctranslate2", "hf", "onnx")
-FROM = ("hf",)
+TO = ("argos", "ctranslate2", "hf", "marian", "onnx")
+FROM = ("hf", "marian")
 
 
 @root.command()

@@ -12,6 +12,7 @@ from calque.exchange.card import CARD, card, length_penalty
 from calque.exchange.to_argos import package_folder, write_argos
 from calque.exchange.to_ctranslate2 import write_ctranslate2
 from calque.exchange.to_hf import write_hf
+from calque.exchange.to_marian import write_marian
 from calque.exchange.to_onnx import write_onnx
 from calque.exchange.weights import Exported, open_exported
 from calque.ground.diagnostics import Place, error
@@ -148,7 +149,15 @@ def _argos_usage(exported: Exported) -> str:
     return "\n".join(lines)
 
 
+def _marian_usage(exported: Exported) -> str:
+    return (
+        "```sh\nmarian-decoder -c decoder.yml < input.txt > output.txt\n```\n\n"
+        "Where a vocabulary is a list of words (`.yml`), text has to be cut into them before."
+    )
+
+
 FORMATS = {
+    "marian": Format("a model of Marian", write_marian, _marian_usage, codecs=False),
     "argos": Format(
         "a package of Argos Translate", write_argos, _argos_usage, ".argosmodel", package_folder, codecs=False
     ),

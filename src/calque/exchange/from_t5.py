@@ -8,7 +8,6 @@ from collections.abc import Mapping
 from typing import Any
 
 import torch
-from torch import Tensor
 
 from calque.exchange.from_hf import activation
 from calque.exchange.hf_folder import Tensors

@@ -1,4 +1,4 @@
-"""What every importer does with a text that it wrote: the text is checked, its parts recognised, and each part takes its tensors."""
+"""What every importer does with a text that it wrote: it is checked, its parts are recognised, each takes its tensors."""
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
