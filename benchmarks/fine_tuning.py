@@ -58,7 +58,9 @@ def main() -> None:
         command = f"python benchmarks/fine_tuning.py --runs {names} --own SOURCE REFERENCE --general SOURCE REFERENCE"
         title = "Fine-tuning a general model on 2,000 pairs of another domain"
         entry = Entry(
-            *(given.record, title, "quality", command, date.today().isoformat(), where, figures), seed=1, notes=given.note
+            *(given.record, title, "quality", command, date.today().isoformat(), where, figures),
+            seed=1,
+            notes=given.note,
         )
         record(given.ledger, entry)
     print(json.dumps({"figures": figures, "conditions": where}))
