@@ -50,11 +50,10 @@ class Projection(torch.nn.Linear):
         return linear(x, self.weight, self.bias)
 
 
-def linear_of_all(x: Float[Tensor, "*n D"], *parts: Projection) -> tuple[Float[Tensor, "*n E"], ...]:
-    """W_1 x + b_1, ..., W_p x + b_p, all of one width, by one product, which reads x once. All have a bias, or none."""
+def linear_of_all(x: Float[Tensor, "*n D"], *parts: Projection) -> Float[Tensor, "*n E"]:
+    """[W_1 x + b_1; ...; W_p x + b_p] by one product, which reads x once. All have a bias, or none."""
     biases: list[Tensor] = [part.bias for part in parts if part.bias is not None]
-    joint = linear(x, torch.cat([part.weight for part in parts]), torch.cat(biases) if biases else None)
-    return joint.chunk(len(parts), -1)
+    return linear(x, torch.cat([part.weight for part in parts]), torch.cat(biases) if biases else None)
 
 
 def multiply(
