@@ -170,6 +170,8 @@ template <int C>
 inline void small_rows(const float* a, int64_t by_row, int64_t by_term, const float* b, int64_t next, int64_t rows, int64_t terms,
                        float* c, int64_t out) {
     int64_t i = 0;
+    if (C == 1)
+        for (; i + 8 <= rows; i += 8) small_block<8, C>(a + i * by_row, by_row, by_term, b, next, terms, c + i * out, out);
     for (; i + 4 <= rows; i += 4) small_block<4, C>(a + i * by_row, by_row, by_term, b, next, terms, c + i * out, out);
     for (; i < rows; i++) small_block<1, C>(a + i * by_row, by_row, by_term, b, next, terms, c + i * out, out);
 }
@@ -191,16 +193,17 @@ struct Attention {
 
 inline int64_t whole(int64_t n) { return (n + STRIP - 1) / STRIP * STRIP; }
 
-// Of one head: its numbers in float32, rows of whole vectors with zeros behind.
+// Of one head: its numbers in float32, rows of whole vectors with zeros behind. Weights and their gradients are [keys][queries], so
+// that a softmax goes over vectors, not within them.
 struct Head {
     std::vector<float> space;
     int64_t queries, keys, width, value_width, wide;
     float *q, *k, *v, *turned, *p, *context, *d_p, *d_q, *d_k, *d_v, *d_context;
 
     explicit Head(const Attention& a)
-        : queries(a.queries), keys(a.keys), width(whole(a.width)), value_width(whole(a.value_width)), wide(whole(a.keys)) {
-        const int64_t sizes[] = {queries * width, keys * width, keys * value_width, std::max(width, value_width) * wide, queries * wide,
-                                 queries * value_width, queries * wide, queries * width, keys * width, keys * value_width,
+        : queries(a.queries), keys(a.keys), width(whole(a.width)), value_width(whole(a.value_width)), wide(whole(a.queries)) {
+        const int64_t sizes[] = {queries * width, keys * width, keys * value_width, std::max(width, value_width) * wide, keys * wide,
+                                 queries * value_width, keys * wide, queries * width, keys * width, keys * value_width,
                                  queries * value_width};
         float** const places[] = {&q, &k, &v, &turned, &p, &context, &d_p, &d_q, &d_k, &d_v, &d_context};
         int64_t total = STRIP;
@@ -223,12 +226,18 @@ inline void write(const float* from, int64_t rows, int64_t width, T* to, int64_t
         for (int64_t d = 0; d < width; d += STRIP) store_some(to + i * next + d, load(from + i * whole(width) + d) * scale, int(width - d));
 }
 
+// Rows of whole vectors become columns.
 inline void turn(const float* from, int64_t rows, int64_t width, float* to, int64_t next) {
-    for (int64_t i = 0; i < rows; i++)
-        for (int64_t d = 0; d < width; d++) to[d * next + i] = from[i * width + d];
+    for (int64_t i = 0; i < rows; i += STRIP)
+        for (int64_t d = 0; d < width; d += STRIP) {
+            Floats square[STRIP];
+            for (int64_t k = 0; k < STRIP; k++) square[k] = i + k < rows ? load(from + (i + k) * width + d) : Floats{};
+            transpose(square);
+            for (int64_t k = 0; k < STRIP; k++) store(to + (d + k) * next + i, square[k]);
+        }
 }
 
-// How many keys the queries of a sentence may see, all of them together and query t alone.
+// How many keys the queries of a sentence may see, all of them together.
 inline int64_t seen(const Attention& a, int64_t sentence) {
     if (!a.real) return a.keys;
     int64_t n = 0;
@@ -236,27 +245,31 @@ inline int64_t seen(const Attention& a, int64_t sentence) {
     return n;
 }
 
-// The weights of a head: p [queries][wide], zeros where nothing is seen; a query that sees nothing takes the mean of all.
+// The weights of the first `real` keys of a head, p [real][wide]. Nothing is real: each key of all has the same.
 inline void weigh(const Attention& a, const Head& h, int64_t real) {
-    small_product(h.q, h.width, 1, h.turned, h.wide, a.queries, h.wide, a.width, h.p, h.wide);
-    for (int64_t t = 0; t < a.queries; t++) {
-        float* row = h.p + t * h.wide;
-        const int64_t n = a.causal ? std::min(real, t + 1) : real;
-        if (n == 0) {
-            for (int64_t s = 0; s < h.wide; s++) row[s] = s < a.keys ? 1.0f / float(a.keys) : 0.0f;
-            continue;
-        }
+    if (!real) return std::fill(h.p, h.p + a.keys * h.wide, 1.0f / float(a.keys));
+    small_product(h.k, h.width, 1, h.turned, h.wide, real, h.wide, a.width, h.p, h.wide);
+    const Ints lanes = {0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15};
+    for (int64_t t = 0; t < h.wide; t += STRIP) {
+        const Ints query = lanes + int32_t(t);
         Floats high = all(NOTHING), sum{};
-        for (int64_t s = 0; s < n; s += STRIP) high = largest(high, load_some(row + s, int(n - s), NOTHING));
-        const float highest = max_of(high);
-        for (int64_t s = 0; s < h.wide; s += STRIP) {
-            Floats x = s < n ? load_some(row + s, int(n - s), NOTHING) : all(NOTHING), e = exp_of(x - highest);
-            e = x == NOTHING ? Floats{} : e;
-            store(row + s, e);
+        for (int64_t s = 0; s < real; s++) {
+            Floats x = load(h.p + s * h.wide + t);
+            if (a.causal && s > t) {  // seen from position s on
+                x = query < int32_t(s) ? all(NOTHING) : x;
+                store(h.p + s * h.wide + t, x);
+            }
+            high = largest(high, x);
+        }
+        for (int64_t s = 0; s < real; s++) {
+            const Floats x = load(h.p + s * h.wide + t);
+            Floats e = exp_of(x - high);
+            if (a.causal && s > t) e = x == NOTHING ? Floats{} : e;
+            store(h.p + s * h.wide + t, e);
             sum += e;
         }
-        const float share = 1.0f / sum_of(sum);
-        for (int64_t s = 0; s < n; s += STRIP) store(row + s, load(row + s) * share);
+        const Floats share = 1.0f / sum;
+        for (int64_t s = 0; s < real; s++) store(h.p + s * h.wide + t, load(h.p + s * h.wide + t) * share);
     }
 }
 
@@ -266,7 +279,7 @@ void attend_head(const Attention& a, Head& h, const T* q, const T* k, const T* v
     read(q + sentence * a.queries * a.q_next + head * a.width, a.q_next, a.queries, a.width, h.q, a.scale);
     read(k + sentence * a.keys * a.k_next + shared * a.width, a.k_next, a.keys, a.width, h.k);
     read(v + sentence * a.keys * a.v_next + shared * a.value_width, a.v_next, a.keys, a.value_width, h.v);
-    turn(h.k, a.keys, h.width, h.turned, h.wide);
+    turn(h.q, a.queries, h.width, h.turned, h.wide);
     weigh(a, h, real);
 }
 
@@ -277,11 +290,10 @@ void attend(const Attention& a, const T* q, const T* k, const T* v, T* out, int 
     for (int part = 0; part < threads; part++) {
         Head h(a);
         for (int64_t b = a.sentences * part / threads; b < a.sentences * (part + 1) / threads; b++) {
-            const int64_t real = seen(a, b);
+            const int64_t real = seen(a, b), some = real ? real : a.keys;
             for (int64_t head = 0; head < a.heads; head++) {
                 attend_head(a, h, q, k, v, b, head, real);
-                small_product(h.p, h.wide, 1, h.v, h.value_width, a.queries, h.value_width, real ? real : a.keys, h.context,
-                              h.value_width);
+                small_product(h.p, 1, h.wide, h.v, h.value_width, a.queries, h.value_width, some, h.context, h.value_width);
                 write(h.context, a.queries, a.value_width, out + b * a.queries * next + head * a.value_width, next);
             }
         }
@@ -302,19 +314,20 @@ void attend_back(const Attention& a, const T* q, const T* k, const T* v, const T
             for (int64_t head = 0; head < a.heads; head++) {
                 attend_head(a, h, q, k, v, b, head, real);
                 read(g + b * a.queries * next + head * a.value_width, next, a.queries, a.value_width, h.d_context);
-                small_product(h.p, 1, h.wide, h.d_context, h.value_width, a.keys, h.value_width, a.queries, h.d_v, h.value_width);
-                turn(h.v, a.keys, h.value_width, h.turned, h.wide);
-                small_product(h.d_context, h.value_width, 1, h.turned, h.wide, a.queries, h.wide, a.value_width, h.d_p, h.wide);
-                for (int64_t t = 0; t < a.queries; t++) {
-                    float *p = h.p + t * h.wide, *d_p = h.d_p + t * h.wide;
-                    Floats sum{};
-                    for (int64_t s = 0; s < h.wide; s += STRIP) sum += load(p + s) * load(d_p + s);
+                small_product(h.p, h.wide, 1, h.d_context, h.value_width, some, h.value_width, a.queries, h.d_v, h.value_width);
+                turn(h.d_context, a.queries, h.value_width, h.turned, h.wide);
+                small_product(h.v, h.value_width, 1, h.turned, h.wide, some, h.wide, a.value_width, h.d_p, h.wide);
+                for (int64_t t = 0; t < h.wide; t += STRIP) {
+                    Floats mean{};
+                    for (int64_t s = t; s < some * h.wide; s += h.wide) mean += load(h.p + s) * load(h.d_p + s);
                     // Where nothing is seen, weights do not depend on scores.
-                    const float mean = sum_of(sum), live = real ? 1.0f : 0.0f;
-                    for (int64_t s = 0; s < h.wide; s += STRIP) store(d_p + s, load(p + s) * (load(d_p + s) - mean) * live);
+                    for (int64_t s = t; s < some * h.wide; s += h.wide)
+                        store(h.d_p + s, real ? load(h.p + s) * (load(h.d_p + s) - mean) : Floats{});
                 }
-                small_product(h.d_p, h.wide, 1, h.k, h.width, a.queries, h.width, some, h.d_q, h.width);
-                small_product(h.d_p, 1, h.wide, h.q, h.width, a.keys, h.width, a.queries, h.d_k, h.width);
+                small_product(h.d_p, 1, h.wide, h.k, h.width, a.queries, h.width, some, h.d_q, h.width);
+                small_product(h.d_p, h.wide, 1, h.q, h.width, some, h.width, a.queries, h.d_k, h.width);
+                std::fill(h.d_k + some * h.width, h.d_k + a.keys * h.width, 0.0f);
+                std::fill(h.d_v + some * h.value_width, h.d_v + a.keys * h.value_width, 0.0f);
                 write(h.d_q, a.queries, a.width, d_q + b * a.queries * a.q_next + head * a.width, a.q_next, a.scale);
                 if (a.group > 1) {  // heads that share keys and values add their gradients up
                     const bool first = head % a.group == 0;
@@ -384,6 +397,57 @@ void loss(T* logits, const int64_t* target, int64_t rows, int64_t words, const f
     }
 }
 
+// ---------------------------------------------------------------------------------------------------------------------
+// The optimiser.
+
+template <class T>
+double squares(const T* x, int64_t count, int threads) {
+    std::vector<double> sums(threads, 0.0);
+#pragma omp parallel for num_threads(threads) schedule(static) if (threads > 1)
+    for (int part = 0; part < threads; part++) {
+        const int64_t blocks = (count + 4095) / 4096;
+        for (int64_t b = blocks * part / threads; b < blocks * (part + 1) / threads; b++) {
+            Floats sum{};
+            const int64_t last = std::min(count, (b + 1) * 4096);
+            for (int64_t i = b * 4096; i < last; i += STRIP) {
+                const Floats each = load_some(x + i, int(last - i));
+                sum += each * each;
+            }
+            sums[part] += sum_of(sum);
+        }
+    }
+    double total = 0;
+    for (double sum : sums) total += sum;
+    return total;
+}
+
+struct Adam {
+    float divisor;  // of the gradient
+    float beta1, beta2, rate, root, epsilon, kept;
+    // m = beta1 m + (1 - beta1) g; v = beta2 v + (1 - beta2) g^2; w = kept w - rate m / (sqrt(v) / root + epsilon)
+};
+
+template <class G, class W>
+void adam(const Adam& a, float* weights, const G* gradient, float* first, float* second, W* rounded, int64_t count, int threads) {
+    const int64_t blocks = (count + 4095) / 4096;
+    const float scale = 1.0f / a.divisor, per_root = 1.0f / a.root;
+#pragma omp parallel for num_threads(threads) schedule(static) if (threads > 1)
+    for (int64_t b = 0; b < blocks; b++) {
+        const int64_t last = std::min(count, (b + 1) * 4096);
+        for (int64_t i = b * 4096; i < last; i += STRIP) {
+            const int n = int(last - i);
+            const Floats g = load_some(gradient + i, n) * scale;
+            const Floats m = load_some(first + i, n) * a.beta1 + g * (1 - a.beta1);
+            const Floats v = load_some(second + i, n) * a.beta2 + g * g * (1 - a.beta2);
+            const Floats w = load_some(weights + i, n) * a.kept - m * a.rate / (root_of(v) * per_root + a.epsilon);
+            store_some(first + i, m, n);
+            store_some(second + i, v, n);
+            store_some(weights + i, w, n);
+            if (rounded) store_some(rounded + i, w, n);
+        }
+    }
+}
+
 }  // namespace
 
 extern "C" {
@@ -430,5 +494,16 @@ void calque_loss(void* logits, int type, const int64_t* target, int64_t rows, in
                  int needs, float* d_bias, double* sums, int threads) {
 #define LOSS(T) loss((T*)logits, target, rows, words, bias, smoothing, needs != 0, d_bias, sums, threads)
     BY_TYPE(LOSS);
+}
+
+double calque_squares(const void* x, int type, int64_t count, int threads) {
+    return type == 4 ? squares((const float*)x, count, threads) : squares((const Half*)x, count, threads);
+}
+
+// type: bytes of a number of the gradient; `rounded`: the weights in bfloat16, or none.
+void calque_adam(const Adam* a, float* weights, const void* gradient, int type, float* first, float* second, void* rounded,
+                 int64_t count, int threads) {
+#define ADAM(T) adam(*a, weights, (const T*)gradient, first, second, (Half*)rounded, count, threads)
+    BY_TYPE(ADAM);
 }
 }

@@ -13,26 +13,27 @@ from torch.autograd.function import once_differentiable
 
 from calque.native.build import library
 from calque.native.kernels import off
+from calque.native.training_attention import TYPES, Attend, Plan
 
 _PLAIN = (Tensor, torch.nn.Parameter)
-_TYPES = {torch.float32: 4, torch.bfloat16: 2}
 LEVELS = 2**16
 """Probabilities of dropout are multiples of one in so many."""
+DEEP = 32
+"""What divides the widths of products."""
 LONGEST = 512
 """Keys and queries of a sentence, over which attention is the work of products, not of passes."""
 
 
-class _Attention(ctypes.Structure):
-    _fields_ = (
-        *((name, c_int64) for name in ("sentences", "heads", "group", "queries", "keys", "width", "value_width")),
-        *((name, c_int64) for name in ("q_next", "k_next", "v_next", "causal")),
-        ("scale", c_float),
-        ("real", c_void_p),
-    )
+class Adam(ctypes.Structure):
+    """With g the gradient over `divisor`: m = beta1 m + (1 - beta1) g, v = beta2 v + (1 - beta2) g^2, and
+    w = kept w - rate m / (sqrt(v) / root + epsilon).
+    """
+
+    _fields_ = tuple((name, c_float) for name in ("divisor", "beta1", "beta2", "rate", "root", "epsilon", "kept"))
 
 
 class LossSums(NamedTuple):
-    """Sums over rows of logits: -log p of the targets, and of all words; and the gradient of the bias."""
+    """Sums over rows of logits: -log p of the targets, and of all words."""
 
     nll: float
     total: float
@@ -55,9 +56,29 @@ class TrainingKernels:
         self._attend_back.argtypes = (pointer, c_int, *(pointer,) * 7, c_int)
         sums = ctypes.POINTER(c_double)
         self._loss.argtypes = (pointer, c_int, pointer, size, size, pointer, c_float, c_int, pointer, sums, c_int)
-        functions = (self._drop, self._drop_back, self._norm, self._norm_back, self._attend, self._attend_back)
-        for function in (*functions, self._loss):
+        functions: tuple[Any, ...] = (
+            self._drop,
+            self._drop_back,
+            self._norm,
+            self._norm_back,
+            self._attend,
+            self._attend_back,
+        )
+        self.multiplies = bool(loaded.calque_training_products())
+        """Whether there are products in bfloat16."""
+        if self.multiplies:
+            self._forward, self._input = loaded.calque_training_forward, loaded.calque_training_input
+            self._weight = loaded.calque_training_weight
+            self._forward.argtypes = (pointer, size, pointer, pointer, size, size, pointer, c_int)
+            self._input.argtypes = (pointer, size, pointer, size, size, pointer, c_int)
+            self._weight.argtypes = (pointer, pointer, *(size,) * 3, pointer, pointer, c_int)
+            functions = (*functions, self._forward, self._input, self._weight)
+        self._squares, self._adam = loaded.calque_squares, loaded.calque_adam
+        self._squares.argtypes = (pointer, c_int, size, c_int)
+        self._adam.argtypes = (pointer, pointer, pointer, c_int, pointer, pointer, pointer, size, c_int)
+        for function in (*functions, self._loss, self._adam):
             function.restype = None
+        self._squares.restype = c_double
 
     def drop(self, x: Tensor, p: float, relu: bool = False) -> Tensor:
         """Each number of x, or of max(0, x), zero with probability p, else divided by 1 - p.
@@ -70,6 +91,13 @@ class TrainingKernels:
             return x.relu_() if relu else x
         seed = int(torch.randint(2**63 - 1, ()))
         return _call(_DropRelu if relu else _Drop, x, seed, dropped, self)
+
+    def linear(
+        self, x: Float[Tensor, "*n D"], weight: Float[Tensor, "E D"], bias: Tensor | None
+    ) -> Float[Tensor, "*n E"] | None:
+        """x W^T + b in bfloat16, widths multiples of 32; None where this kernel is not for them."""
+        fit = self.multiplies and weight.is_contiguous() and not (weight.shape[0] % DEEP or weight.shape[1] % DEEP)
+        return _call(_Linear, x, weight, bias, self) if fit else None
 
     def norm(self, x: Float[Tensor, "... D"], gain: Tensor, shift: Tensor, epsilon: float) -> Float[Tensor, "... D"]:
         """gain (x - mean) / sqrt(var + epsilon) + shift over the width."""
@@ -90,8 +118,8 @@ class TrainingKernels:
         `parts` are [q; k; v], q and [k; v], or q, k and v, of these `widths`. `shared`: heads of keys and values, each that of as
         many heads of queries in a row. A query that sees nothing takes the mean.
         """
-        plan = _Plan(widths, heads, shared or heads, scale, causal, self)
-        return _call(_Attend, plan, real, *parts)
+        plan = Plan(widths, heads, shared or heads, scale, causal, self._attend, self._attend_back)
+        return _call(Attend, plan, real, *parts)
 
     def loss(
         self,
@@ -107,7 +135,7 @@ class TrainingKernels:
         self._loss(
             *(
                 logits.data_ptr(),
-                _TYPES[logits.dtype],
+                TYPES[logits.dtype],
                 target.data_ptr(),
                 *logits.shape,
                 _address(bias),
@@ -118,12 +146,33 @@ class TrainingKernels:
         )
         return LossSums(*sums)
 
+    def squares(self, x: Tensor) -> float:
+        """The sum of the squares of all numbers."""
+        x = x.contiguous()
+        return float(self._squares(x.data_ptr(), TYPES[x.dtype], x.numel(), torch.get_num_threads()))
+
+    def adam(
+        self, how: Adam, weights: Tensor, gradient: Tensor, means: tuple[Tensor, Tensor], rounded: Tensor | None
+    ) -> None:
+        """A step of Adam, in place: `weights` and `means`, m and v, are float32; `rounded` becomes the weights in bfloat16."""
+        gradient = gradient.contiguous()
+        assert all(x.is_contiguous() for x in (weights, *means))
+        self._adam(
+            *(ctypes.addressof(how), weights.data_ptr(), gradient.data_ptr(), TYPES[gradient.dtype]),
+            *(means[0].data_ptr(), means[1].data_ptr(), _address(rounded), weights.numel(), torch.get_num_threads()),
+        )
+
+
+def training_kernels() -> TrainingKernels | None:
+    """The kernels for this processor; None where there are none."""
+    return None if off() else _loaded()
+
 
 def training_kernels_for(x: Tensor) -> TrainingKernels | None:
     """The kernels, where they can take x: float32 or bfloat16 on a processor, with gradients."""
-    if x.dtype not in _TYPES or x.device.type != "cpu" or not torch.is_grad_enabled() or type(x) not in _PLAIN:
+    if x.dtype not in TYPES or x.device.type != "cpu" or not torch.is_grad_enabled() or type(x) not in _PLAIN:
         return None
-    return None if off() else _loaded()
+    return training_kernels()
 
 
 @functools.cache
@@ -138,6 +187,39 @@ def _call(function: type[torch.autograd.Function], *values: Any) -> Tensor:
 
 def _address(x: Tensor | None) -> int | None:
     return None if x is None else x.data_ptr()
+
+
+class _Linear(torch.autograd.Function):
+    @staticmethod
+    def forward(ctx: Any, x: Tensor, weight: Tensor, bias: Tensor | None, kernels: TrainingKernels) -> Tensor:
+        x = x.contiguous()
+        ctx.save_for_backward(x, weight)
+        ctx.biased, ctx.kernels = bias is not None, kernels
+        out, width = weight.shape
+        y = x.new_empty(*x.shape[:-1], out)
+        kernels._forward(
+            *(x.data_ptr(), x.numel() // width, weight.data_ptr(), _address(bias), out, width),
+            *(y.data_ptr(), torch.get_num_threads()),
+        )
+        return y
+
+    @staticmethod
+    @once_differentiable
+    def backward(ctx: Any, g: Tensor) -> tuple[Tensor | None, ...]:
+        x, weight = ctx.saved_tensors
+        kernels, threads = ctx.kernels, torch.get_num_threads()
+        (out, width), g = weight.shape, g.contiguous()
+        rows = x.numel() // width
+        d_x = d_weight = d_bias = None
+        if ctx.needs_input_grad[0]:
+            d_x = torch.empty_like(x)
+            kernels._input(g.data_ptr(), rows, weight.data_ptr(), out, width, d_x.data_ptr(), threads)
+        if ctx.needs_input_grad[1]:
+            d_weight = torch.empty_like(weight)
+            d_bias = weight.new_empty(out) if ctx.biased else None
+            sizes = rows, out, width
+            kernels._weight(g.data_ptr(), x.data_ptr(), *sizes, d_weight.data_ptr(), _address(d_bias), threads)
+        return d_x, d_weight, d_bias, None
 
 
 class _Drop(torch.autograd.Function):
@@ -156,7 +238,7 @@ def _dropped(x: Tensor, seed: int, dropped: int, kernels: TrainingKernels, out: 
     x = x.contiguous()
     y = torch.empty_like(x) if out is None else out
     kernels._drop(
-        *(x.data_ptr(), _TYPES[x.dtype], x.numel(), seed, dropped, out is not None),
+        *(x.data_ptr(), TYPES[x.dtype], x.numel(), seed, dropped, out is not None),
         *(y.data_ptr(), torch.get_num_threads()),
     )
     return y
@@ -179,7 +261,7 @@ class _DropRelu(torch.autograd.Function):
         g = g.contiguous()
         d_x = torch.empty_like(g)
         ctx.kernels._drop_back(
-            *(g.data_ptr(), y.data_ptr(), _TYPES[g.dtype], g.numel(), ctx.scale, d_x.data_ptr()),
+            *(g.data_ptr(), y.data_ptr(), TYPES[g.dtype], g.numel(), ctx.scale, d_x.data_ptr()),
             torch.get_num_threads(),
         )
         return d_x, None, None, None
@@ -193,7 +275,7 @@ class _Norm(torch.autograd.Function):
         rows = x.numel() // width
         y, kept = torch.empty_like(x), torch.empty(rows, 2)
         kernels._norm(
-            *(x.data_ptr(), _TYPES[x.dtype], rows, width, gain.data_ptr(), shift.data_ptr(), epsilon),
+            *(x.data_ptr(), TYPES[x.dtype], rows, width, gain.data_ptr(), shift.data_ptr(), epsilon),
             *(y.data_ptr(), kept.data_ptr(), torch.get_num_threads()),
         )
         ctx.save_for_backward(x, gain, kept)
@@ -207,69 +289,7 @@ class _Norm(torch.autograd.Function):
         g = g.contiguous()
         d_x, d_gain, d_shift = torch.empty_like(x), torch.empty_like(gain), torch.empty_like(gain)
         ctx.kernels._norm_back(
-            *(g.data_ptr(), x.data_ptr(), kept.data_ptr(), _TYPES[x.dtype], len(kept), x.shape[-1], gain.data_ptr()),
+            *(g.data_ptr(), x.data_ptr(), kept.data_ptr(), TYPES[x.dtype], len(kept), x.shape[-1], gain.data_ptr()),
             *(d_x.data_ptr(), d_gain.data_ptr(), d_shift.data_ptr(), torch.get_num_threads()),
         )
         return d_x, d_gain, d_shift, None, None
-
-
-class _Plan(NamedTuple):
-    """What an attention is beside its tensors."""
-
-    widths: tuple[int, int, int]
-    heads: int
-    shared: int
-    scale: float
-    causal: bool
-    kernels: TrainingKernels
-
-    def described(self, parts: Sequence[Tensor], real: Tensor | None) -> _Attention:
-        """As the kernels read it."""
-        q, k, v = self.places(parts)
-        return _Attention(
-            *(len(q[0]), self.heads, self.heads // self.shared, q[0].shape[1], k[0].shape[1]),
-            *(self.widths[0] // self.heads, self.widths[2] // self.shared),
-            *(part.shape[2] for part, _ in (q, k, v)),
-            *(self.causal, self.scale, _address(real)),
-        )
-
-    def places(self, parts: Sequence[Tensor]) -> list[tuple[Tensor, int]]:
-        """The tensors that hold queries, keys and values, and where in their rows these begin."""
-        q, k, _ = self.widths
-        starts = {1: (0, q, q + k), 2: (0, 0, k), 3: (0, 0, 0)}[len(parts)]
-        holders = {1: (0, 0, 0), 2: (0, 1, 1), 3: (0, 1, 2)}[len(parts)]
-        return [(parts[holder], start) for holder, start in zip(holders, starts, strict=True)]
-
-    def addresses(self, parts: Sequence[Tensor]) -> list[int]:
-        """Where queries, keys and values begin."""
-        return [part.data_ptr() + start * part.element_size() for part, start in self.places(parts)]
-
-
-class _Attend(torch.autograd.Function):
-    @staticmethod
-    def forward(ctx: Any, plan: _Plan, real: Tensor | None, *parts: Tensor) -> Tensor:
-        parts = tuple(part.contiguous() for part in parts)
-        real = None if real is None else real.contiguous()
-        ctx.plan, ctx.real = plan, real
-        ctx.save_for_backward(*parts)
-        q = parts[0]
-        out = q.new_empty(*q.shape[:2], plan.heads * (plan.widths[2] // plan.shared))
-        shape = plan.described(parts, real)
-        plan.kernels._attend(
-            *(ctypes.addressof(shape), _TYPES[q.dtype], *plan.addresses(parts), out.data_ptr()),
-            torch.get_num_threads(),
-        )
-        return out
-
-    @staticmethod
-    @once_differentiable
-    def backward(ctx: Any, g: Tensor) -> tuple[Tensor | None, ...]:
-        parts, plan = ctx.saved_tensors, ctx.plan
-        g = g.contiguous()
-        gradients = [torch.empty_like(part) for part in parts]
-        shape = plan.described(parts, ctx.real)
-        plan.kernels._attend_back(
-            *(ctypes.addressof(shape), _TYPES[g.dtype], *plan.addresses(parts), g.data_ptr()),
-            *(*plan.addresses(gradients), torch.get_num_threads()),
-        )
-        return None, None, *gradients

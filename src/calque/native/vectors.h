@@ -104,6 +104,15 @@ inline void store_some(T* p, Floats x, int n) {
 
 inline Floats largest(Floats a, Floats b) { return a > b ? a : b; }
 
+inline Floats root_of(Floats x) {
+#ifdef __AVX512F__
+    return (Floats)_mm512_sqrt_ps((__m512)x);
+#else
+    for (int i = 0; i < STRIP; i++) x[i] = std::sqrt(x[i]);
+    return x;
+#endif
+}
+
 inline float sum_of(Floats x) {
 #ifdef __AVX512F__
     return _mm512_reduce_add_ps((__m512)x);
@@ -133,6 +142,31 @@ inline bool any_above(Floats x, float bound) {
     std::memcpy(&hi, (char*)&x + 32, 32);
     return _mm256_movemask_ps(_mm256_or_ps(_mm256_cmp_ps(lo, b, _CMP_GT_OQ), _mm256_cmp_ps(hi, b, _CMP_GT_OQ))) != 0;
 #endif
+}
+
+inline Floats mixed(Floats a, Floats b, Ints places) { return (Floats)__builtin_shuffle((Ints)a, (Ints)b, places); }
+
+// 16 vectors become the 16 vectors of their first numbers, their second ones and so on: numbers and vectors `STEP` apart change places.
+template <int STEP>
+inline void exchange(Floats* x, Ints low, Ints high) {
+#pragma GCC unroll 16
+    for (int i = 0; i < STRIP; i++)
+        if (!(i & STEP)) {
+            const Floats a = x[i], b = x[i | STEP];
+            x[i] = mixed(a, b, low);
+            x[i | STEP] = mixed(a, b, high);
+        }
+}
+
+inline void transpose(Floats* x) {
+    exchange<1>(x, Ints{0, 16, 2, 18, 4, 20, 6, 22, 8, 24, 10, 26, 12, 28, 14, 30},
+                 Ints{1, 17, 3, 19, 5, 21, 7, 23, 9, 25, 11, 27, 13, 29, 15, 31});
+    exchange<2>(x, Ints{0, 1, 16, 17, 4, 5, 20, 21, 8, 9, 24, 25, 12, 13, 28, 29},
+                 Ints{2, 3, 18, 19, 6, 7, 22, 23, 10, 11, 26, 27, 14, 15, 30, 31});
+    exchange<4>(x, Ints{0, 1, 2, 3, 16, 17, 18, 19, 8, 9, 10, 11, 24, 25, 26, 27},
+                 Ints{4, 5, 6, 7, 20, 21, 22, 23, 12, 13, 14, 15, 28, 29, 30, 31});
+    exchange<8>(x, Ints{0, 1, 2, 3, 4, 5, 6, 7, 16, 17, 18, 19, 20, 21, 22, 23},
+                 Ints{8, 9, 10, 11, 12, 13, 14, 15, 24, 25, 26, 27, 28, 29, 30, 31});
 }
 
 // exp of numbers up to 0, to two units of the last place: 2^n p(r) with n whole and |r| <= log(2)/2.
