@@ -1,8 +1,9 @@
 """Linear maps and embeddings as training needs them.
 
-On a processor a product in bfloat16 is compiled for its exact sizes and kept, up to two megabytes each, and the rows of batches
-hardly ever come in the same number twice. So many rows are taken in blocks of few sizes. float32 needs none of this: its
-library compiles nothing. In a loop over positions the gradient of each matrix is summed once, over all positions.
+In bfloat16 kernels make them, where a processor has instructions for it. Without kernels a product in bfloat16 is compiled for its
+exact sizes and kept, up to two megabytes each, and the rows of batches hardly ever come in the same number twice: so many rows are
+taken in blocks of few sizes. float32 needs none of this: its library compiles nothing. In a loop over
+positions the gradient of each matrix is summed once, over all positions.
 """
 
 import contextlib
@@ -15,6 +16,8 @@ from jaxtyping import Float
 from torch import Tensor
 from torch.autograd.function import once_differentiable
 from torch.nn import functional as F
+
+from calque.native.training import training_kernels_for
 
 LARGEST, STEP = 2048, 128
 """Of products with a matrix: rows of a block at most, and what divides every size. Each block packs the matrix anew."""
@@ -39,6 +42,8 @@ def linear(
     if loop is not None and torch.is_grad_enabled():
         return loop.linear(x, weight, bias)
     if in_blocks(x):
+        if (kernels := training_kernels_for(x)) is not None and (y := kernels.linear(x, weight, bias)) is not None:
+            return y
         return cast("Tensor", _Linear.apply(x, weight, bias))  # type: ignore[no-untyped-call]  # torch leaves it untyped
     return F.linear(x, weight, bias)
 
@@ -50,11 +55,10 @@ class Projection(torch.nn.Linear):
         return linear(x, self.weight, self.bias)
 
 
-def linear_of_all(x: Float[Tensor, "*n D"], *parts: Projection) -> tuple[Float[Tensor, "*n E"], ...]:
-    """W_1 x + b_1, ..., W_p x + b_p, all of one width, by one product, which reads x once. All have a bias, or none."""
+def linear_of_all(x: Float[Tensor, "*n D"], *parts: Projection) -> Float[Tensor, "*n E"]:
+    """[W_1 x + b_1; ...; W_p x + b_p] by one product, which reads x once. All have a bias, or none."""
     biases: list[Tensor] = [part.bias for part in parts if part.bias is not None]
-    joint = linear(x, torch.cat([part.weight for part in parts]), torch.cat(biases) if biases else None)
-    return joint.chunk(len(parts), -1)
+    return linear(x, torch.cat([part.weight for part in parts]), torch.cat(biases) if biases else None)
 
 
 def multiply(
