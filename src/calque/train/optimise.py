@@ -9,7 +9,8 @@ from torch import Tensor, nn
 
 from calque.experiment import TrainSettings
 from calque.layers.projections import Embedding
-from calque.native.training import Adam, TrainingKernels, training_kernels
+from calque.native.training import TrainingKernels, training_kernels
+from calque.native.training_calls import Adam
 from calque.train.ranks import Ranks
 
 PIECE = 1 << 17
