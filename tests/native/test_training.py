@@ -9,7 +9,9 @@ from torch.nn import functional as F
 
 from calque.native import build
 from calque.native.kernels import without_kernels
-from calque.native.training import LEVELS, Adam, TrainingKernels, training_kernels_for
+from calque.native.training import TrainingKernels, training_kernels_for
+from calque.native.training_calls import Adam
+from calque.native.training_functions import LEVELS
 
 HERE = build.available() or [
     pytest.param("none", marks=pytest.mark.skip(reason="no compiler, or a processor without AVX2"))
@@ -75,6 +77,55 @@ def test_products(native: TrainingKernels, sizes: tuple[int, int, int], biased: 
         near(got, wanted, torch.bfloat16)
     if biased:
         near(b.grad, b_2.grad, torch.bfloat16)
+
+
+@pytest.mark.parametrize("rows", [5, 64])
+def test_a_packed_matrix(native: TrainingKernels, rows: int) -> None:
+    x, w, b, g = (torch.randn(*shape).bfloat16() for shape in ((rows, 64), (96, 64), (96,), (rows, 96)))
+    if not native.fits(w):
+        pytest.skip("this set of instructions has no products in bfloat16")
+    packed = native.packed(w)
+    near(packed.times(x, b), x.double() @ w.double().t() + b.double(), torch.bfloat16)
+    near(packed.gradient(g), g.double() @ w.double(), torch.bfloat16)
+
+
+@pytest.mark.parametrize("p", [0.0, 0.25])
+@pytest.mark.parametrize("rows", [70, 2100])
+def test_a_product_with_relu_and_dropout(native: TrainingKernels, p: float, rows: int) -> None:
+    x, w, b = (leaf(*shape, dtype=torch.bfloat16) for shape in ((rows, 64), (288, 64), (288,)))
+    torch.manual_seed(5)
+    y = native.linear(x, w, b, relu=p)
+    if y is None:
+        pytest.skip("this set of instructions has no products in bfloat16")
+    g = torch.randn(rows, 288).bfloat16()
+    y.backward(g)
+    torch.manual_seed(5)
+    factors = native.drop(torch.ones(rows, 288), p).detach().double()
+    x_2, w_2, b_2 = plain(x, w, b)
+    want = F.linear(x_2, w_2, b_2).relu() * factors
+    (want * g.double()).sum().backward()
+    near(y, want, torch.bfloat16)
+    for got, wanted in ((x, x_2), (w, w_2), (b, b_2)):
+        near(got.grad, wanted.grad, torch.bfloat16)
+
+
+@pytest.mark.parametrize("dtype", TYPES)
+@pytest.mark.parametrize("use", ["h", "c", "both"])
+def test_the_cell_of_an_lstm(native: TrainingKernels, dtype: torch.dtype, use: str) -> None:
+    driven, pushed, c = leaf(5, 3, 76, dtype=dtype), leaf(5, 76, dtype=dtype), leaf(5, 19)
+    h, after = native.lstm(driven[:, 1], pushed, c, 0.5)
+    others = plain(driven, pushed, c)
+    i, f, g, o = (others[0][:, 1] + others[1]).chunk(4, -1)
+    want_c = torch.sigmoid(f + 0.5) * others[2] + torch.sigmoid(i) * torch.tanh(g)
+    want_h = torch.sigmoid(o) * torch.tanh(want_c)
+    near(h, want_h, dtype)
+    near(after, want_c, torch.float32)
+    by_h, by_c = torch.randn(5, 19).to(dtype), torch.randn(5, 19)
+    weights = {"h": (1, 0), "c": (0, 1), "both": (1, 1)}[use]
+    sum(x for x, n in (((h * by_h).sum(), weights[0]), ((after * by_c).sum(), weights[1])) if n).backward()  # type: ignore[union-attr]  # a tensor
+    ((want_h * by_h.double()).sum() * weights[0] + (want_c * by_c.double()).sum() * weights[1]).backward()
+    for got, wanted in zip((driven, pushed, c), others, strict=True):
+        near(got.grad, wanted.grad, dtype)
 
 
 def test_widths_that_do_not_fit_have_no_kernel(native: TrainingKernels) -> None:

@@ -5,41 +5,13 @@
 
 #include <vector>
 
+#include "dropout.h"
 #include "vectors.h"
 
 namespace {
 
-typedef uint32_t Words __attribute__((vector_size(64)));
-
 // ---------------------------------------------------------------------------------------------------------------------
-// Dropout. Number i of a tensor is kept where 16 bits of a hash of (seed, i / 2) reach a bound, so that nothing has to be stored.
-
-inline Words hashed(Words x) {
-    x ^= x >> 16;
-    x *= 0x7feb352du;
-    x ^= x >> 15;
-    x *= 0x846ca68bu;
-    return x ^ (x >> 16);
-}
-
-struct Dropout {
-    uint32_t low, high;
-    int32_t bound;  // of 2^16
-    float scale;
-
-    Dropout(uint64_t seed, int64_t dropped)
-        : low(uint32_t(seed)), high(uint32_t(seed >> 32)), bound(int32_t(dropped)), scale(65536.0f / float(65536 - dropped)) {}
-
-    // `scale` where kept and 0 elsewhere, for numbers i to i + 31; i is a multiple of 32.
-    inline void factors(int64_t i, Floats& first, Floats& second) const {
-        const Words places = {0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15};
-        const uint64_t at = uint64_t(i) / 2;
-        const Words bits = hashed(hashed((places + uint32_t(at)) ^ low) ^ (high + uint32_t(at >> 32) * 0x9e3779b9u));
-        const Floats kept = all(scale), none{};
-        first = (Ints)(bits & 0xffff) < bound ? none : kept;
-        second = (Ints)(bits >> 16) < bound ? none : kept;
-    }
-};
+// Dropout, perhaps of max(0, x).
 
 constexpr int64_t PER = 32;  // numbers of one hash
 
@@ -345,6 +317,69 @@ void attend_back(const Attention& a, const T* q, const T* k, const T* v, const T
 }
 
 // ---------------------------------------------------------------------------------------------------------------------
+// The cell of an LSTM: [i; f; g; o] = a + p, c' = sig(f + forget) c + sig(i) tanh(g), h = sig(o) tanh(c').
+
+inline Floats negative(Floats x) { return x > 0 ? -x : x; }
+inline Floats sigmoid(Floats x) {
+    const Floats e = exp_of(negative(x)), s = 1.0f / (1.0f + e);
+    return x > 0 ? s : e * s;
+}
+inline Floats tanh_of(Floats x) {
+    const Floats e = exp_of(negative(x) * 2.0f), y = (1.0f - e) / (1.0f + e);
+    return x > 0 ? y : -y;
+}
+
+struct Lstm {
+    int64_t rows, width, driven_next;  // numbers from a row of `driven` to the next
+    float forget;
+};
+
+// `gates` [rows][4 width]: i, f, g and o behind their functions, for the gradient.
+template <class T>
+void lstm(const Lstm& a, const T* driven, const T* pushed, const float* c, T* h, float* next, T* gates, int threads) {
+    const int64_t w = a.width;
+#pragma omp parallel for num_threads(threads) schedule(static) if (threads > 1)
+    for (int64_t row = 0; row < a.rows; row++) {
+        const T *x = driven + row * a.driven_next, *p = pushed + row * 4 * w;
+        for (int64_t d = 0; d < w; d += STRIP) {
+            const int n = int(w - d);
+            auto sum = [&](int64_t k) { return load_some(x + k * w + d, n) + load_some(p + k * w + d, n); };
+            const Floats i = sigmoid(sum(0)), f = sigmoid(sum(1) + a.forget), g = tanh_of(sum(2)), o = sigmoid(sum(3));
+            const Floats now = f * load_some(c + row * w + d, n) + i * g;
+            store_some(next + row * w + d, now, n);
+            store_some(h + row * w + d, o * tanh_of(now), n);
+            T* to = gates + row * 4 * w + d;
+            store_some(to, i, n);
+            store_some(to + w, f, n);
+            store_some(to + 2 * w, g, n);
+            store_some(to + 3 * w, o, n);
+        }
+    }
+}
+
+// d_a [rows][4 width] is the gradient of a and of p, d_c that of c; either gradient that comes in may be missing.
+template <class T>
+void lstm_back(const Lstm& a, const T* d_h, const float* d_next, const float* c, const float* next, const T* gates, T* d_a, float* d_c,
+               int threads) {
+    const int64_t w = a.width;
+#pragma omp parallel for num_threads(threads) schedule(static) if (threads > 1)
+    for (int64_t row = 0; row < a.rows; row++)
+        for (int64_t d = 0; d < w; d += STRIP) {
+            const int n = int(w - d);
+            const T* from = gates + row * 4 * w + d;
+            const Floats i = load_some(from, n), f = load_some(from + w, n), g = load_some(from + 2 * w, n), o = load_some(from + 3 * w, n);
+            const Floats seen = tanh_of(load_some(next + row * w + d, n)), e = d_h ? load_some(d_h + row * w + d, n) : Floats{};
+            const Floats m = (d_next ? load_some(d_next + row * w + d, n) : Floats{}) + e * o * (1.0f - seen * seen);
+            T* to = d_a + row * 4 * w + d;
+            store_some(to, m * g * i * (1.0f - i), n);
+            store_some(to + w, m * load_some(c + row * w + d, n) * f * (1.0f - f), n);
+            store_some(to + 2 * w, m * i * (1.0f - g * g), n);
+            store_some(to + 3 * w, e * seen * o * (1.0f - o), n);
+            store_some(d_c + row * w + d, m * f, n);
+        }
+}
+
+// ---------------------------------------------------------------------------------------------------------------------
 // Rows of logits become dL/dlogits = p - q, q the smoothed distribution; sums[0] += -log p of the targets, sums[1] += of all words.
 
 template <class T>
@@ -488,6 +523,18 @@ void calque_attend_back(const Attention* a, int type, const void* q, const void*
 #define ATTEND_BACK(T) \
     attend_back(*a, (const T*)q, (const T*)k, (const T*)v, (const T*)g, (T*)d_q, (T*)d_k, (T*)d_v, threads)
     BY_TYPE(ATTEND_BACK);
+}
+
+void calque_lstm(const Lstm* a, int type, const void* driven, const void* pushed, const float* c, void* h, float* next, void* gates,
+                 int threads) {
+#define LSTM(T) lstm(*a, (const T*)driven, (const T*)pushed, c, (T*)h, next, (T*)gates, threads)
+    BY_TYPE(LSTM);
+}
+
+void calque_lstm_back(const Lstm* a, int type, const void* d_h, const float* d_next, const float* c, const float* next,
+                      const void* gates, void* d_a, float* d_c, int threads) {
+#define LSTM_BACK(T) lstm_back(*a, (const T*)d_h, d_next, c, next, (const T*)gates, (T*)d_a, d_c, threads)
+    BY_TYPE(LSTM_BACK);
 }
 
 void calque_loss(void* logits, int type, const int64_t* target, int64_t rows, int64_t words, const float* bias, float smoothing,

@@ -9,7 +9,7 @@ import torch
 from torch import Tensor
 from torch.autograd.function import once_differentiable
 
-TYPES = {torch.float32: 4, torch.bfloat16: 2}
+from calque.native.training_calls import TYPES, address
 
 
 class _Attention(ctypes.Structure):
@@ -39,7 +39,7 @@ class Plan(NamedTuple):
             *(len(q[0]), self.heads, self.heads // self.shared, q[0].shape[1], k[0].shape[1]),
             *(self.widths[0] // self.heads, self.widths[2] // self.shared),
             *(part.shape[2] for part, _ in (q, k, v)),
-            *(self.causal, self.scale, None if real is None else real.data_ptr()),
+            *(self.causal, self.scale, address(real)),
         )
 
     def places(self, parts: Sequence[Tensor]) -> list[tuple[Tensor, int]]:

@@ -7,6 +7,7 @@
 
 #include <vector>
 
+#include "dropout.h"
 #include "vectors.h"
 
 #if defined(__AVX512BF16__)
@@ -227,40 +228,46 @@ void multiply(const Left& a, int64_t rows, const char* right, int64_t strips, in
     }
 }
 
+// What becomes of sums: + bias, and with `dropout` max(0, .) times its factors.
 struct Output {
     Half* data;
     int64_t rows, next;
-    const Half* bias;
-    bool far;  // too large for a cache: written past it
+    const Half* bias = nullptr;
+    bool far = false;  // too large for a cache: written past it
+    const Dropout* dropout = nullptr;
+    int64_t first_row = 0;
+
     void operator()(int64_t row, int64_t column, int64_t columns, const float* sums) const {
-        Floats low{}, high{};
-        if (bias) {
-            low = load(bias + column);
-            if (columns > 16) high = load(bias + column + 16);
-        }
+        const bool both = columns > 16;
+        const Floats low = bias ? load(bias + column) : Floats{}, high = bias && both ? load(bias + column + 16) : Floats{};
         Half* to = data + row * next + column;
         const int64_t count = std::min(SQUARE, rows - row);
-        if (columns > 16 && far)
-            for (int64_t r = 0; r < count; r++, to += next)
-                _mm512_stream_si512((__m512i*)to, halves(load(sums + r * 16) + low, load(sums + (32 + r) * 16) + high));
-        else if (columns > 16)
-            for (int64_t r = 0; r < count; r++, to += next)
-                _mm512_storeu_si512(to, halves(load(sums + r * 16) + low, load(sums + (32 + r) * 16) + high));
-        else
-            for (int64_t r = 0; r < count; r++, to += next) _mm256_storeu_si256((__m256i*)to, halves(load(sums + r * 16) + low));
+        for (int64_t r = 0; r < count; r++, to += next) {
+            Floats a = load(sums + r * 16) + low, b = load(sums + (32 + r) * 16) + high;
+            if (dropout) {
+                Floats first, second;
+                dropout->factors((first_row + row + r) * next + column, first, second);
+                a = (a > 0 ? a : Floats{}) * first;
+                b = (b > 0 ? b : Floats{}) * second;
+            }
+            if (!both) _mm256_storeu_si256((__m256i*)to, halves(a));
+            else if (far) _mm512_stream_si512((__m512i*)to, halves(a, b));
+            else _mm512_storeu_si512(to, halves(a, b));
+        }
     }
 };
 
 // y [rows][16 strips] = x [rows][32 deep] * right + bias; the last rows of x are copied where they are no 32.
-void rows_times(const Half* x, int64_t rows, int64_t deep, const char* right, int64_t strips, const Half* bias, Half* y, int threads) {
+void rows_times(const Half* x, int64_t rows, int64_t deep, const char* right, int64_t strips, const Half* bias, const Dropout* dropout,
+                Half* y, int threads) {
     const int64_t width = deep * DEEP, out = strips * 16, whole = rows / SQUARE * SQUARE, rest = rows - whole;
     const bool far = rows * out * 2 > FAR && uintptr_t(y) % LINE == 0 && out % 32 == 0;
-    multiply(rows_of(x, width), whole, right, strips, deep, threads, Output{y, whole, out, bias, far});
+    multiply(rows_of(x, width), whole, right, strips, deep, threads, Output{y, whole, out, bias, far, dropout});
     if (!rest) return;
     Half* tail = (Half*)tail_space.of(size_t(SQUARE) * width * 2);
     std::memcpy(tail, x + whole * width, size_t(rest) * width * 2);
     std::memset(tail + rest * width, 0, size_t(SQUARE - rest) * width * 2);
-    multiply(rows_of(tail, width), SQUARE, right, strips, deep, 1, Output{y + whole * out, rest, out, bias, false});
+    multiply(rows_of(tail, width), SQUARE, right, strips, deep, 1, Output{y + whole * out, rest, out, bias, false, dropout, whole});
 }
 
 }  // namespace
@@ -280,19 +287,25 @@ int calque_training_products() {
 
 #if defined(__AVX512BF16__)
 
-// y [rows][out] = x [rows][width] weight^T + bias, weight [out][width]; widths are multiples of 32.
-void calque_training_forward(const Half* x, int64_t rows, const Half* weight, const Half* bias, int64_t out, int64_t width, Half* y,
-                             int threads) {
-    char* right = right_space.of(size_t(out) * width * 2);
-    right_by_columns(weight, out, width, right, threads);
-    rows_times(x, rows, width / DEEP, right, out / 16, bias, y, threads);
+// weight [out][width] laid out for `calque_training_rows`: for x weight^T, or with `back` for g weight; widths are multiples of 32.
+void calque_training_pack(const Half* weight, int64_t out, int64_t width, int back, char* packed, int threads) {
+    back ? right_by_rows(weight, out, width, width, packed, threads) : right_by_columns(weight, out, width, packed, threads);
 }
 
-// d_x [rows][width] = g [rows][out] weight.
-void calque_training_input(const Half* g, int64_t rows, const Half* weight, int64_t out, int64_t width, Half* d_x, int threads) {
-    char* right = right_space.of(size_t(out) * width * 2);
-    right_by_rows(weight, out, width, width, right, threads);
-    rows_times(g, rows, out / DEEP, right, width / 16, nullptr, d_x, threads);
+// y [rows][out] = x [rows][width] times a packed matrix, + bias.
+void calque_training_rows(const Half* x, int64_t rows, const char* packed, const Half* bias, int64_t out, int64_t width, Half* y,
+                          int threads) {
+    rows_times(x, rows, width / DEEP, packed, out / 16, bias, nullptr, y, threads);
+}
+
+// The same with a matrix as it is: y = x weight^T + bias, or with `back` d_x [rows][width] = g [rows][out] weight. With `relu`
+// max(0, y), of which dropout keeps some.
+void calque_training_product(const Half* x, int64_t rows, const Half* weight, const Half* bias, int64_t out, int64_t width, int back,
+                             int relu, uint64_t seed, int64_t dropped, Half* y, int threads) {
+    char* packed = right_space.of(size_t(out) * width * 2);
+    calque_training_pack(weight, out, width, back, packed, threads);
+    const Dropout dropout(seed, dropped);
+    rows_times(x, rows, (back ? out : width) / DEEP, packed, (back ? width : out) / 16, bias, relu ? &dropout : nullptr, y, threads);
 }
 
 // d_weight [out][width] = g^T x, and, where it is asked for, d_bias [out], the sum of the rows of g.
@@ -305,7 +318,7 @@ void calque_training_weight(const Half* g, const Half* x, int64_t rows, int64_t 
     for (int64_t from = 0; from < out; from += PANEL) {
         const int64_t some = std::min(PANEL, out - from);
         left_by_rows(g + from, rows, some, out, left, threads);
-        multiply(tiles_of(left, deep), some, right, width / 16, deep, threads, Output{d_weight + from * width, some, width, nullptr, false});
+        multiply(tiles_of(left, deep), some, right, width / 16, deep, threads, Output{d_weight + from * width, some, width});
     }
     if (!d_bias) return;
     float* sums = (float*)sum_space.of(size_t(out) * 4);
