@@ -109,7 +109,7 @@ class Report:
         for one in self.claims:
             said_of = _said_of(one, self.request.printed.columns)
             lines.append(f"  {one.verdict:<13}  {one.claim.text} ({said_of})")
-            lines += [f"{'':17}{line}" for line in [*map(_result, one.tested)] or [one.why]]
+            lines += [f"{'':17}{line}" for line in [*map(result_text, one.tested)] or [one.why]]
         return "\n".join([*lines, "", *self.remarks, "", self.command]) + "\n"
 
     def markdown(self, image: str, curves: str) -> str:
@@ -160,7 +160,7 @@ def under_trained_remarks(reasons: Mapping[str, str]) -> list[str]:
 def claims_table(claims: Sequence[ClaimVerdict], columns: Sequence[Column]) -> list[str]:
     """Claims as a Markdown table; `columns` are all of the paper's table."""
     rows = [
-        [one.claim.text, _said_of(one, columns), one.verdict, "; ".join(map(_result, one.tested)) or one.why]
+        [one.claim.text, _said_of(one, columns), one.verdict, "; ".join(map(result_text, one.tested)) or one.why]
         for one in claims
     ]
     return pipes(["claim", "said of", "here", "tested"], rows, range(4))
@@ -179,11 +179,11 @@ def _columns(columns: Sequence[Column]) -> Iterator[str]:
         yield ", ".join([str(first), *(str(c.beam) for c in rest)])
 
 
-def _result(one: ContrastResult) -> str:
+def result_text(one: ContrastResult) -> str:
     low, high = one.interval
     if one.ratio:
         paper = "" if one.paper is None else f"; paper {one.paper:.2f}"
-        return f"{one.text} = {one.value:.2f} times as good [{low:.2f}, {high:.2f}]: {one.verdict}{paper}"
+        return f"{one.text} = {one.value:.2f} {one.unit} [{low:.2f}, {high:.2f}]: {one.verdict}{paper}"
     p = "" if one.p is None else f", p {one.p:.4f}"
     paper = "" if one.paper is None else f"; paper {one.paper:+.1f}"
     return f"{one.text} = {one.value:+.2f} [{low:+.2f}, {high:+.2f}]{p}: {one.verdict}{paper}"

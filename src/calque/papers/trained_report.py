@@ -30,7 +30,7 @@ from calque.papers.under_trained import label_of, marked_rows, why_untested
 CONDITIONS = ("machine", "accelerator", "threads", "precision", "torch", "commit", "sizes", "keys")
 SOURCES = ("NIST BLEU of", "AER of", "accuracy of")
 """Conditions of cells that say what a figure was computed from."""
-NO_TEXT = "its translations are not in the ledger, and a test needs them"
+NO_TEXT = "the ledger has no numbers of sentences of a cell, which a test needs"
 Collect = Callable[[Sequence[Claim]], Evidence]
 """Collects the evidence that claims need."""
 
@@ -153,7 +153,7 @@ def report_trained(folder: OutputFolder, options: ReportOptions) -> str:
 
     def collect(tested: Sequence[Claim]) -> Evidence:
         if column.metric not in TEXTS:
-            return _single_figures(cells)
+            return single_figures(cells)
         metrics = [column.metric, *(c.metric for claim in tested if claim.kind == "grows" for c in claim.columns)]
         scores = {m: _scores(m, cells, folder) for m in dict.fromkeys(metrics) if m in TEXTS}
         return Resampling(scores, column, options.trials)
@@ -161,7 +161,7 @@ def report_trained(folder: OutputFolder, options: ReportOptions) -> str:
     return make_report(cells, collect).write(out, "report", folder.tell)
 
 
-def _single_figures(cells: TrainedCells) -> Ranges:
+def single_figures(cells: TrainedCells) -> Ranges:
     """The figures of each seed, in the columns that measure the same as the report's, or other kinds of error."""
     column = cells.column
     values: dict[Column, dict[str, list[float]]] = {}
@@ -195,15 +195,25 @@ def statistics_of(
     return {row: np.stack([measure.statistics(run, references) for run in runs]) for row, runs in hypotheses.items()}
 
 
-def make_report(cells: TrainedCells, collect: Collect | None) -> Report:
-    """The report of cells. Without `collect`, translations are missing and no claim is tested."""
-    request, column, rows = cells.request, cells.column, cells.rows
+def verdicts(
+    cells: TrainedCells, collect: Collect | None, lacking: Mapping[str, str] | None = None
+) -> tuple[ClaimVerdict, ...]:
+    """The verdicts on the claims about cells in their column, see `make_report`."""
+    request, column = cells.request, cells.column
 
     def obstacle(claim: Claim) -> str:
-        return why_untested(claim, request, cells.under_trained) or NO_TEXT * (collect is None)
+        why = why_untested(claim, request, cells.under_trained) or NO_TEXT * (collect is None)
+        return why or next((reason for row, reason in (lacking or {}).items() if row in claim.compared), "")
 
     claims = claims_of(read_paper.paper(request.paper).claims, request.table, column.metric)
-    verdicts = judge_all(claims, request.printed, obstacle, collect or (lambda tested: Ranges({})))
+    return judge_all(claims, request.printed, obstacle, collect or (lambda tested: Ranges({})))
+
+
+def make_report(cells: TrainedCells, collect: Collect | None, lacking: Mapping[str, str] | None = None) -> Report:
+    """The report of cells. Without `collect`, translations are missing and no claim is tested; `lacking` has rows about which none
+    is tested, with the reason."""
+    request, column, rows = cells.request, cells.column, cells.rows
+    judged = verdicts(cells, collect, lacking)
     keys, seeds = ",".join(row.row for row in rows), max(max(row.seeds) for row in rows)
     base = dataclasses.replace(request, pair=None).command
     command = f"{base} --rows {keys} --seeds {seeds} --pair {column.pair} --metric {column.metric}"
@@ -217,17 +227,17 @@ def make_report(cells: TrainedCells, collect: Collect | None) -> Report:
         rows=tuple(_texts(row, shown) for row in rows),
         left=(0, 1, len(head) - 1),
         keys=tuple(row.row for row in rows),
-        claims=verdicts,
+        claims=judged,
         under_trained=cells.under_trained,
-        remarks=tuple(_remarks(cells, verdicts)),
+        remarks=tuple(_remarks(cells, judged)),
         command=command,
-        content={"command": command, **_content(cells, verdicts)},
+        content={"command": command, **_content(cells, judged)},
         bars=_bars(cells, command),
         curves=_curves(cells),
     )
 
 
-def _content(cells: TrainedCells, verdicts: Sequence[ClaimVerdict]) -> dict[str, object]:
+def _content(cells: TrainedCells, judged: Sequence[ClaimVerdict]) -> dict[str, object]:
     """The report for programs."""
     request, column = cells.request, cells.column
     return {
@@ -240,7 +250,7 @@ def _content(cells: TrainedCells, verdicts: Sequence[ClaimVerdict]) -> dict[str,
         "printed": cells.printed,
         "metric": column.figure,
         "lines": [dataclasses.asdict(row) for row in cells.rows],
-        "claims": [one.as_json() for one in verdicts],
+        "claims": [one.as_json() for one in judged],
         "failures": cells.failures,
         "unmeasured": cells.unmeasured,
         "under_trained": cells.under_trained,
@@ -262,9 +272,9 @@ def _texts(row: TrainedRow, shown: Sequence[tuple[str, str, int]]) -> tuple[str,
     return (*cells, paper_text(row.paper), row.settings)
 
 
-def _remarks(cells: TrainedCells, verdicts: Sequence[ClaimVerdict]) -> list[str]:
+def _remarks(cells: TrainedCells, judged: Sequence[ClaimVerdict]) -> list[str]:
     seeds = [len(row.seeds) for row in cells.rows]
-    tested = any(verdict.tested for verdict in verdicts)
+    tested = any(one.tested for one in judged)
     remarks = [(Resampling if cells.column.metric in TEXTS else Ranges).rule] * tested
     remarks += [f"{cells.column.figure} signature: {cells.signature}."] * bool(cells.signature)
     if tested and min(seeds) == 1:
