@@ -2,10 +2,10 @@
 
     python benchmarks/match_decoders.py [--threads 1] [--beam 5] [--sentences 64] [--passes 5] [--record FOLDER]
 
-Models have random weights and the sizes of the table; 64 sentences of random words, in one batch, become 25 words each. A row and
-the first one take turns, and the median of the ratios of neighbouring passes counts, so that other work of the machine affects both
-alike. The width is a multiple of 64, as wide products like it, found by steps along the line through the two nearest ratios. One JSON
-object comes out: of each row the width, the ratio there, and both at about the width at which it has as many parameters.
+Models have random weights and the sizes of the table; 64 sentences of random words, in one batch, become 25 words each. A row
+and the first one take turns, and the median of the ratios of neighbouring passes counts, so that other work of the machine affects
+both alike. The width is a multiple of 64, as wide products like it, found by steps along the line through the two nearest ratios.
+One JSON object comes out: of each row the width, the ratio there, and both at about the width of equal parameters.
 """
 
 import argparse

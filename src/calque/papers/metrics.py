@@ -12,6 +12,10 @@ LINGEVAL = "lingeval97-"
 """The prefix of kinds of error in the names of language pairs."""
 
 
+STATE = "state bytes for 25 words"
+"""Of a cell: what decoding keeps of one hypothesis of 25 words for a source of as many, in float32."""
+
+
 @dataclass(frozen=True)
 class Metric:
     """A metric of a table.
@@ -90,6 +94,7 @@ UNMEASURED = of_kind(MEMORY)
 SHOWN = (
     *((METRICS[name].figure, METRICS[name].heading, METRICS[name].decimals) for name in (*TEXTS, "aer", "perplexity")),
     ("parameters", "parameters", 0),
+    (STATE, "state bytes", 0),
     ("updates", "updates", 0),
     ("training seconds", "seconds", 0),
     ("target tokens/s", "tokens/s", 0),

@@ -13,6 +13,7 @@ from calque.papers.figure_claims import RULE as FIGURE_RULE
 from calque.papers.figure_claims import FigureVerdict
 from calque.papers.ledger_tables import ReproducedTable
 from calque.papers.notes import PaperNotes
+from calque.papers.quality_speed import quality_speed
 from calque.papers.report import Report, claims_table, result_text, under_trained_remarks
 
 WORDS = {
@@ -34,10 +35,11 @@ def paper_page(
     if notes is not None and notes.believed:
         lines += ["## What we believe now", "", notes.believed, ""]
     lines += ["## What was run", "", *_runs(tables), ""]
-    lines += ["## What differs from the paper", "", *(f"- {one}" for one in _differences(name, tables, notes)), ""]
+    if paper.address:
+        lines += ["## What differs from the paper", "", *(f"- {one}" for one in _differences(name, tables, notes)), ""]
     lines += ["## What not to conclude", "", *(f"- {one}" for one in _cautions(tables)), ""]
     for table in tables:
-        lines += _section(table)
+        lines += _section(table, quality_speed(table, tables) is not None)
     if figures:
         lines += ["## Claims about figures", "", *_figure_claims(figures), "", FIGURE_RULE, ""]
     return "\n".join(lines).rstrip() + "\n"
@@ -90,14 +92,16 @@ def _cautions(tables: Sequence[ReproducedTable]) -> Iterator[str]:
         )
     shown = {
         "The text is not the paper's: figures cannot be compared with the paper's, and what can be compared, of models that "
-        "have learned, is the order of rows.": trained,
+        "have learned, is the order of rows.": [t for t in trained if t.report.printed],
         "One seed shows nothing about what another seed would give: verdicts are of these runs.": [
             t for t in trained if t.seeds == "one seed"
         ],
         "Rows of one table that had other budgets are compared as they ended; each line names its own.": [
             t for t in trained if len(t.budgets) > 1
         ],
-        "Seconds are those of another machine than the paper's; compare ratios of rows, in the columns `times`.": timed,
+        "Seconds are those of another machine than the paper's; compare ratios of rows, in the columns `times`.": [
+            t for t in timed if t.report.printed
+        ],
         "Timings with random weights translate random words into sentences of a fixed length.": [
             t for t in tables if t.random
         ],
@@ -108,7 +112,8 @@ def _cautions(tables: Sequence[ReproducedTable]) -> Iterator[str]:
     yield from (caution for caution, some in shown.items() if some)
 
 
-def _section(table: ReproducedTable) -> Iterator[str]:
+def _section(table: ReproducedTable, beside: bool) -> Iterator[str]:
+    """The part of a page about a table; `beside`: there is a picture of quality over speed."""
     report = table.report
     own = [] if table.timed else ["recipe, budget"]
     head = (*report.head, *own, "to conclude")
@@ -120,11 +125,12 @@ def _section(table: ReproducedTable) -> Iterator[str]:
     yield ""
     if report.bars is not None:
         yield from (f"![the figures as bars]({table.name}.png)", "")
+    if beside:
+        yield from (f"![quality against speed]({table.name}.png)", "")
     if report.curves is not None:
         yield from (f"![learning curves]({table.name}-curves.png)", "")
-    yield from (f"### Claims about {table.title.lower()}", "")
-    yield from _claims(report)
-    yield ""
+    if report.printed or report.claims:
+        yield from (f"### Claims about {table.title.lower()}", "", *_claims(report), "")
     yield from (f"- {one}" for one in under_trained_remarks(report.under_trained))
     links = ", ".join(f"[{_entry_name(entry)}]({entry.id}.json)" for entry in table.entries)
     yield from (f"- Command: {code(command)}" for command in table.commands)
@@ -161,6 +167,8 @@ def _figure_claims(figures: Sequence[FigureVerdict]) -> list[str]:
 def _note(table: ReproducedTable, row: str) -> str:
     if row in table.report.under_trained:
         return "nothing: under-trained"
+    if not table.report.printed:
+        return "of this text and machine"
     return "ratios only: another machine" if table.timed else "order only: other text than the paper's"
 
 

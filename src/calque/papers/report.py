@@ -86,6 +86,11 @@ class Report:
     curves: LearningCurves | None = None
 
     @property
+    def printed(self) -> bool:
+        """Whether a paper prints figures of the table; a table of ours has none."""
+        return any(row.figures for row in self.request.printed.rows)
+
+    @property
     def warnings(self) -> list[str]:
         """What the top of the report says where rows have not learned."""
         count, rows = len(self.under_trained), len(set(self.keys))
@@ -103,14 +108,13 @@ class Report:
             "",
             *table,
             "",
-            "Claims of the paper, tested here:",
-            "",
+            *["Claims of the paper, tested here:", ""] * bool(self.claims),
         ]
         for one in self.claims:
             said_of = _said_of(one, self.request.printed.columns)
             lines.append(f"  {one.verdict:<13}  {one.claim.text} ({said_of})")
             lines += [f"{'':17}{line}" for line in [*map(result_text, one.tested)] or [one.why]]
-        return "\n".join([*lines, "", *self.remarks, "", self.command]) + "\n"
+        return "\n".join([*lines, *[""] * bool(self.claims), *self.remarks, "", self.command]) + "\n"
 
     def markdown(self, image: str, curves: str) -> str:
         """The report as a page, with its pictures where it has some."""
@@ -118,7 +122,8 @@ class Report:
         lines += [*pipes(self.head, self.rows, self.left), ""]
         lines += [f"![the figures]({image})", ""] * (self.bars is not None)
         lines += ["## Learning curves", "", f"![learning curves]({curves})", ""] * (self.curves is not None)
-        lines += ["## Claims", "", *claims_table(self.claims, self.request.printed.columns), ""]
+        if self.claims:
+            lines += ["## Claims", "", *claims_table(self.claims, self.request.printed.columns), ""]
         return "\n".join([*lines, *(f"- {one}" for one in self.remarks), "", f"    {self.command}", ""])
 
     def write(self, out: Path, name: str, tell: Tell) -> str:

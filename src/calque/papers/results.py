@@ -26,6 +26,7 @@ from calque.papers.ledger_tables import ReproducedTable, tables_of
 from calque.papers.notes import notes_of, plan_of
 from calque.papers.paper_pages import paper_page
 from calque.papers.picture import picture
+from calque.papers.quality_speed import quality_speed
 from calque.zoo.row_texts import place
 
 LEDGER = "results"
@@ -81,13 +82,15 @@ class LedgerPages:
 
     @property
     def pictures(self) -> dict[str, bytes]:
-        """The bars and the learning curves of each table of trained rows, by file. Raises X301 without matplotlib."""
+        """Bars and learning curves of each table of trained rows, quality over speed of timed ones, by file. Raises X301."""
         made: dict[str, bytes] = {}
-        for table in (table for some in self.tables.values() for table in some):
+        for table, beside in ((table, some) for some in self.tables.values() for table in some):
             if table.report.bars is not None:
                 made[f"{LEDGER}/{table.name}.png"] = picture(table.report.bars)
             if table.report.curves is not None:
                 made[f"{LEDGER}/{table.name}-curves.png"] = table.report.curves.picture()
+            if (found := quality_speed(table, beside)) is not None:
+                made[f"{LEDGER}/{table.name}.png"] = found.picture()
         return made
 
     def _index(self, themes: Mapping[str, Sequence[Entry]]) -> str:

@@ -84,8 +84,8 @@ class TrainedCells:
     def _row(self, key: str, entries: Sequence[Entry]) -> TrainedRow:
         figures: dict[str, tuple[float, float | None]] = {}
         for name in dict.fromkeys(name for entry in entries for name in entry.figures):
-            values = _values(entries, name)
-            figures[name] = statistics.mean(values), statistics.stdev(values) if len(values) > 1 else None
+            if (found := mean_and_deviation(entries, name)) is not None:
+                figures[name] = found
         printed = self.request.printed.row(key)
         reason = self.under_trained.get(key)
         label = printed.label + (f" ({label_of(reason)})" if reason else "")
@@ -107,6 +107,11 @@ class TrainedCells:
     def printed(self) -> str:
         """What the report calls the figure of the column."""
         return self.column.figure if self.column.metric in TEXTS else self.column.metric
+
+    @property
+    def beside_paper(self) -> bool:
+        """Whether a paper prints figures of these rows."""
+        return any(row.figures for row in self.request.printed.rows)
 
     @property
     def signature(self) -> str:
@@ -219,12 +224,13 @@ def make_report(cells: TrainedCells, collect: Collect | None, lacking: Mapping[s
     command = f"{base} --rows {keys} --seeds {seeds} --pair {column.pair} --metric {column.metric}"
     shown = SHOWN if any(f[0] == column.figure for f in SHOWN) else ((column.figure, column.figure, 1), *SHOWN)
     shown = tuple(f for f in shown if any(f[0] in row.figures for row in rows))
-    head = ("", "row", "seeds", *(title for _, title, _ in shown), f"paper {cells.printed}", "settings")
+    paper = (f"paper {cells.printed}",) * cells.beside_paper
+    head = ("", "row", "seeds", *(title for _, title, _ in shown), *paper, "settings")
     return Report(
         request=request,
-        beside=f"Here: {cells.corpus}. The paper's {cells.printed}: {cells.pair}.",
+        beside=f"Here: {cells.corpus}." + f" The paper's {cells.printed}: {cells.pair}." * cells.beside_paper,
         head=head,
-        rows=tuple(_texts(row, shown) for row in rows),
+        rows=tuple(_texts(row, shown, cells.beside_paper) for row in rows),
         left=(0, 1, len(head) - 1),
         keys=tuple(row.row for row in rows),
         claims=judged,
@@ -262,14 +268,14 @@ def _content(cells: TrainedCells, judged: Sequence[ClaimVerdict]) -> dict[str, o
     }
 
 
-def _texts(row: TrainedRow, shown: Sequence[tuple[str, str, int]]) -> tuple[str, ...]:
+def _texts(row: TrainedRow, shown: Sequence[tuple[str, str, int]], beside_paper: bool) -> tuple[str, ...]:
     cells = [row.label, row.row, str(len(row.seeds))]
     for name, _, decimals in shown:
         mean, deviation = row.figures.get(name, (None, None))
         text = "-" if mean is None else f"{mean:,.{decimals}f}"
         spread = deviation is not None and (decimals > 0 or deviation > 0)
         cells.append(f"{text} ± {deviation:,.{decimals}f}" if spread else text)
-    return (*cells, paper_text(row.paper), row.settings)
+    return (*cells, *[paper_text(row.paper)] * beside_paper, row.settings)
 
 
 def _remarks(cells: TrainedCells, judged: Sequence[ClaimVerdict]) -> list[str]:
@@ -325,3 +331,9 @@ def _unique(values: Iterable[str]) -> tuple[str, ...]:
 
 def _values(entries: Sequence[Entry], figure: str) -> list[float]:
     return [float(entry.figures[figure]) for entry in entries if figure in entry.figures]
+
+
+def mean_and_deviation(entries: Sequence[Entry], figure: str) -> tuple[float, float | None] | None:
+    """The mean of a figure over cells, and its deviation where there are several; None where no cell has it."""
+    values = _values(entries, figure)
+    return (statistics.mean(values), statistics.stdev(values) if len(values) > 1 else None) if values else None
