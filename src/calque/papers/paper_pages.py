@@ -1,7 +1,7 @@
 """The page of a paper: what was run, each table with its curves and claims, its figures, and what is believed of it."""
 
 import dataclasses
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 
 from calque.evaluate.significance import FAILS, HOLDS, UNDECIDED
 from calque.ground.table import pipes
@@ -82,7 +82,7 @@ def _differences(name: str, tables: Sequence[ReproducedTable], notes: PaperNotes
 
 def _cautions(tables: Sequence[ReproducedTable]) -> Iterator[str]:
     """What the tables of a paper do not show."""
-    trained, timed = [t for t in tables if not t.timed], [t for t in tables if t.timed]
+    trained = [t for t in tables if not t.timed]
     under, rows = sum(len(t.report.under_trained) for t in trained), sum(t.row_count for t in trained)
     if under:
         yield (
@@ -90,26 +90,32 @@ def _cautions(tables: Sequence[ReproducedTable]) -> Iterator[str]:
             "[under-trained](../reproduce.md#under-trained-models).** "
             "Nothing follows from their figures or from their order, and no claim is tested on them."
         )
-    shown = {
-        "The text is not the paper's: figures cannot be compared with the paper's, and what can be compared, of models that "
-        "have learned, is the order of rows.": [t for t in trained if t.report.printed],
-        "One seed shows nothing about what another seed would give: verdicts are of these runs.": [
-            t for t in trained if t.seeds == "one seed"
-        ],
-        "Rows of one table that had other budgets are compared as they ended; each line names its own.": [
-            t for t in trained if len(t.budgets) > 1
-        ],
-        "Seconds are those of another machine than the paper's; compare ratios of rows, in the columns `times`.": [
-            t for t in timed if t.report.printed
-        ],
-        "Timings with random weights translate random words into sentences of a fixed length.": [
-            t for t in tables if t.random
-        ],
-        "Timed models that have not learned write sentences of other lengths than models that have.": [
-            t for t in timed if t.report.under_trained
-        ],
-    }
-    yield from (caution for caution, some in shown.items() if some)
+    printed = {t.name for t in tables if t.report.printed}
+    rules: list[tuple[str, Callable[[ReproducedTable], bool]]] = [
+        (
+            "The text is not the paper's: figures cannot be compared with the paper's, and what can be compared, of models that "
+            "have learned, is the order of rows.",
+            lambda t: not t.timed and t.name in printed,
+        ),
+        (
+            "One seed shows nothing about what another seed would give: verdicts are of these runs.",
+            lambda t: not t.timed and t.seeds == "one seed",
+        ),
+        (
+            "Rows of one table that had other budgets are compared as they ended; each line names its own.",
+            lambda t: len(t.budgets) > 1,
+        ),
+        (
+            "Seconds are those of another machine than the paper's; compare ratios of rows, in the columns `times`.",
+            lambda t: t.timed and t.name in printed,
+        ),
+        ("Timings with random weights translate random words into sentences of a fixed length.", lambda t: t.random),
+        (
+            "Timed models that have not learned write sentences of other lengths than models that have.",
+            lambda t: t.timed and bool(t.report.under_trained),
+        ),
+    ]
+    yield from (caution for caution, applies in rules if any(map(applies, tables)))
 
 
 def _section(table: ReproducedTable, beside: bool) -> Iterator[str]:

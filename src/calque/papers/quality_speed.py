@@ -1,11 +1,12 @@
 """Quality against speed of a table's rows in one picture: BLEU of its trained cells over the decoding speed of its timing."""
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from calque.analyse.pareto import front
 from calque.papers.ledger_tables import ReproducedTable
 from calque.papers.metrics import DECODING
+from calque.papers.paper import Column
 from calque.papers.speed import measured
 from calque.papers.trained_report import mean_and_deviation
 
@@ -66,13 +67,18 @@ def quality_speed(timed: ReproducedTable, tables: Sequence[ReproducedTable]) -> 
     column = next((c for c, rows in repeats.items() if c.of.kind == DECODING and rows), None)
     if trained is None or column is None or not timed.timed:
         return None
-    points = []
-    for row, (median, *_) in repeats[column].items():
-        found = mean_and_deviation(trained.by_row.get(row, ()), "BLEU")
-        if found is not None:
-            speed = 1 / median if column.of.lower else median
-            label = request.printed.row(row).label
-            points.append(QualityPoint(label, speed, *found, row not in trained.report.under_trained))
+    points = list(_points(repeats[column], column, trained))
     unit = "sentences a second" if column.of.lower else column.of.name.replace("/s", " a second").replace("-", " ")
     beam = f", beam {column.beam or timed.entries[0].conditions.get('beam')}"
     return QualitySpeed(points, unit + beam) if len(points) > 1 else None
+
+
+def _points(
+    repeats: Mapping[str, tuple[float, ...]], column: Column, trained: ReproducedTable
+) -> Iterator[QualityPoint]:
+    for row, (median, *_) in repeats.items():
+        found = mean_and_deviation(trained.by_row.get(row, ()), "BLEU")
+        if found is not None:
+            label = trained.report.request.printed.row(row).label
+            speed = 1 / median if column.of.lower else median
+            yield QualityPoint(label, speed, *found, row not in trained.report.under_trained)
