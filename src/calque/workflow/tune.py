@@ -73,21 +73,19 @@ def tune(
     grid: Grid = Grid(),
     progress: Callable[[int], None] = lambda lines: None,
 ) -> Iterator[Trial]:
-    """Every trial of the grid, in its order, as soon as it is finished; the trials in the run's journal are not repeated.
+    """Every trial of the grid, in its order, as soon as it is finished; those in the run's journal, which names a trial by model,
+    text, dictionary and settings, are not repeated.
 
-    The journal identifies a trial by the model, the text, the dictionary and the other settings. The text is translated once for
-    each beam and penalty, since offsets and steps change the replacements of unknown words alone. `progress` is called with numbers
-    of lines, whose sum is `searches` times the text.
+    The text is translated once for each beam and penalty, since offsets and steps change the replacements of unknown words alone.
+    `progress` is called with numbers of lines, in all `searches` times the text.
     """
     loaded = replace(run.loaded, decode=replace(run.loaded.decode, sample=False), scores=False)
-    aligned = _aligned(loaded, grid)
     about, tokenize = _about(folder, loaded, sources, references), tokenisation(run.experiment.data)
-    journal = folder / JOURNAL
-    entries = _read(journal)
+    entries = _read(journal := folder / JOURNAL)
     for beam, penalty in itertools.product(grid.beam, grid.word_penalty):
         searched = replace(loaded, decode=replace(loaded.decode, beam=beam, word_penalty=penalty))
         translations = None
-        for offset, row in aligned:
+        for offset, row in _aligned(loaded, grid):
             key = (about, beam, penalty, offset, row)
             score = next((entry["bleu"] for entry in entries if _key(entry) == key), None)
             if score is None:
@@ -164,6 +162,10 @@ def _about(folder: Path, loaded: Translator, sources: Sequence[str], references:
 def _key(entry: JournalEntry) -> tuple[object, ...]:
     keys = (entry.get(key) for key in ("about", "beam", "word_penalty", "align_offset"))
     return (*keys, entry.get("align_row", 0))  # journals of earlier versions have no step
+
+
+def _entry(about: str, trial: Trial) -> JournalEntry:
+    return cast("JournalEntry", {"about": about, **asdict(trial)})
 
 
 def _write(journal: Path, entries: Sequence[JournalEntry]) -> None:
