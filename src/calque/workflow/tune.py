@@ -73,8 +73,7 @@ def tune(
     grid: Grid = Grid(),
     progress: Callable[[int], None] = lambda lines: None,
 ) -> Iterator[Trial]:
-    """Every trial of the grid, in its order, as soon as it is finished; those in the run's journal, which names a trial by model,
-    text, dictionary and settings, are not repeated.
+    """Every trial of the grid, as soon as it is finished, except those in the run's journal (of this model, text and settings).
 
     The text is translated once for each beam and penalty, since offsets and steps change the replacements of unknown words alone.
     `progress` is called with numbers of lines, in all `searches` times the text.
