@@ -20,6 +20,7 @@ from calque.ground.diagnostics import CalqueError, error
 from calque.ground.files import only
 from calque.ledger.entry import Entry, record
 from calque.ledger.entry import read as read_entries
+from calque.papers import further
 from calque.papers.corpora import TrainingCorpus
 from calque.papers.decoded import IN_SUBWORDS, decode_rows, replaced_lines
 from calque.papers.metrics import AER_BY_STEP, METRICS, PLAIN_REFERENCE, REFERENCE
@@ -58,6 +59,8 @@ def complete(folder: OutputFolder) -> dict[str, str]:
         for metric in metrics:
             for what_and_why in _measured(folder, entry.id, metric):
                 rows.setdefault(what_and_why, []).append(str(entry.conditions["row"]))
+    for entry in entries:
+        _measure_further(folder, entry.id)
     for (what, why), some in rows.items():
         of = f" of {', '.join(dict.fromkeys(some))}" if len(some) < len(entries) else ""
         unmeasured[what + of] = why
@@ -83,6 +86,18 @@ def _measured(folder: OutputFolder, name: str, metric: str) -> Iterator[tuple[st
             _keep(folder, subject.entry, figures, conditions)
             missing = [c for c in missing if c.figure not in figures]
         yield from ((str(c), "the contrastive pairs here have no such error") for c in missing)
+
+
+def _measure_further(folder: OutputFolder, name: str) -> None:
+    """Measures what no column asks for, of a cell that nobody else measures."""
+    with only(folder.out / LOCKS / name) as free:
+        subject = FinishedCell(folder, next(e for e in read_entries(folder.out / CELLS) if e.id == name))
+        figures: dict[str, float] = {}
+        for one in further.missing(folder, subject.entry) if free else ():
+            figures |= further.figures_of(subject, one)
+            folder.tell(f"{subject.cell.row}, seed {subject.cell.seed}: {one} measured")
+        if figures:
+            _keep(folder, subject.entry, figures, {})
 
 
 _ACCURACY = "accuracy of"

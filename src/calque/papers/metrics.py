@@ -96,6 +96,7 @@ WITHOUT_BEAM = of_kind(UPDATING, MEMORY)
 UNMEASURED = of_kind(MEMORY)
 SHOWN = (
     *((METRICS[name].figure, METRICS[name].heading, METRICS[name].decimals) for name in (*TEXTS, "aer", "perplexity")),
+    *((name, name, 2) for name in ("chrF", "BLEU, test2017", "chrF, test2017")),
     *((name, name, 3) for name in AER_BY_STEP),
     ("parameters", "parameters", 0),
     (STATE, "state bytes", 0),
