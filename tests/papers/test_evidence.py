@@ -1,6 +1,7 @@
 """What a ledger keeps of each sentence, and the tests of claims and figures that are made of it."""
 
 import json
+import shutil
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
@@ -227,6 +228,17 @@ def test_cells_of_several_recipes_are_recorded_and_compared(call: Call, tmp_path
     assert len(list((results / "evidence").glob("*.npz"))) == 4
     nothing = call("reproduce", "record", "four", "--docs", "docs")
     assert isinstance(nothing.exception, CalqueError)
+
+
+@pytest.mark.slow
+def test_remembered_results_are_those_of_the_evidence(tmp_path: Path) -> None:
+    """Computed anew, without the file of results, the tests of the committed ledger come out the same."""
+    shutil.copytree(LEDGER, tmp_path / "results")
+    kept = tmp_path / "results" / "evidence" / "comparisons.json"
+    before = kept.read_bytes() if kept.is_file() else b""
+    kept.unlink(missing_ok=True)
+    write_pages(tmp_path)
+    assert (kept.read_bytes() if kept.is_file() else b"") == before
 
 
 def test_what_may_differ_in_one_table() -> None:

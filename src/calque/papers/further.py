@@ -1,4 +1,4 @@
-"""Figures that no paper's column asks for: chrF, and the scores of further test sets of a corpus, of each trained cell."""
+"""Figures that no paper's column asks for, of each trained cell: chrF, scores of further test sets of a corpus, bytes of state."""
 
 from collections.abc import Iterator
 from pathlib import Path
@@ -6,7 +6,7 @@ from pathlib import Path
 from calque.data.lines import Lines, check_corpus
 from calque.evaluate.statistics import measure
 from calque.ledger.entry import Entry
-from calque.papers.metrics import HYPOTHESES, REFERENCE
+from calque.papers.metrics import HYPOTHESES, REFERENCE, STATE
 from calque.papers.output import FinishedCell, OutputFolder
 from calque.papers.request import MEMBERS
 from calque.papers.scoring import write_lines
@@ -18,20 +18,23 @@ CHRF = "chrF"
 
 
 def missing(folder: OutputFolder, entry: Entry) -> list[str]:
-    """The names of what a cell lacks: `chrF`, and further test sets whose text is there and whose model is not gone."""
+    """What a cell lacks: `chrF`, bytes of state, and further test sets whose text is there and whose model is not gone."""
     lacking = [CHRF] * (CHRF not in entry.figures)
     if MEMBERS in entry.conditions or not (_run(folder, entry) / f"{MODEL}.json").is_file():
         return lacking
     sets = folder.corpus.further(folder.root)
+    lacking += [STATE] * (STATE not in entry.figures)
     return [*lacking, *(name for name in sets if f"BLEU, {name}" not in entry.figures)]
 
 
 def figures_of(subject: FinishedCell, name: str) -> dict[str, float]:
-    """chrF of the test set, or BLEU and chrF of a further one, which the model of the cell translates."""
+    """chrF of the test set, bytes of state, or BLEU and chrF of a further test set, which the model of the cell translates."""
     folder, cell = subject.folder, subject.cell
     if name == CHRF:
         hypotheses = folder.out / HYPOTHESES / cell.row / f"{cell.seed}.txt"
         return dict(_scores(subject, list(Lines(hypotheses)), list(Lines(folder.out / REFERENCE)), ""))
+    if name == STATE:
+        return {STATE: folder.state(folder.definition(cell.row)[0])}
     source, reference = folder.corpus.further(folder.root)[name]
     check_corpus(source, reference)
     references, lines = list(Lines(reference)), subject.run.translate(list(Lines(source)))
