@@ -180,14 +180,22 @@ def _print_recipe(tuning: "Tuning") -> None:
 )
 @click.option("--repeats", type=click.IntRange(1, 1000), default=3, show_default=True, help="Timings of each row.")
 @click.option("--sentences", type=click.IntRange(1, 1_000_000), default=64, show_default=True, help="To translate.")
-def time(cells: CellOptions, repeats: int, sentences: int) -> None:
-    """Time the rows of a TABLE in turns: the trained ones of the output folder if it has all of them, else random weights."""
+@click.option(
+    "--from",
+    "others",
+    type=FILE,
+    multiple=True,
+    metavar="FOLDER",
+    help="An output folder that has trained rows, of this table or of another with the same rows; repeat.",
+)
+def time(cells: CellOptions, repeats: int, sentences: int, others: tuple[Path, ...]) -> None:
+    """Time the rows of a TABLE in turns: trained ones, if the output folders have all of them, else random weights."""
     from calque.papers.speed import time_table
     from calque.papers.timed_report import report_timing
 
     folder = cells.folder(TIMED)
-    time_table(folder, cells.rows, repeats, sentences)
-    click.echo(report_timing(folder.opened(folder.out, folder.root, tell), cells.report), nl=False)
+    time_table(folder, cells.rows, repeats, sentences, others)
+    click.echo(report_timing(folder.opened(folder.out, folder.root, tell), cells.report, others), nl=False)
 
 
 @reproduce.command()

@@ -17,7 +17,7 @@ from calque.papers.halving import DROPOUTS
 from calque.papers.metrics import TEXTS, TIMED, TRAINED
 from calque.papers.paper import Claim
 from calque.papers.report import Report, ReportOptions
-from calque.papers.request import MEMBERS, SPEED, Request, request_of
+from calque.papers.request import MEMBERS, MODELS, SPEED, Request, request_of
 from calque.papers.trained_report import NO_TEXT, Collect, TrainedCells
 from calque.zoo.row_texts import place
 
@@ -163,7 +163,8 @@ def tables_of(entries: Sequence[Entry], evidence: LedgerEvidence | None = None) 
         asked = request_of(entry.command)
         if asked is not None and "row" not in entry.conditions and entry.kind == SPEED:
             stem = f"{asked.paper}-{asked.table}-{SPEED}"
-            made.append((stem, _timed(asked, entry, _timed_cells(asked, cells)), (entry,)))
+            timed = entries if entry.conditions.get(MODELS) else _timed_cells(asked, cells)
+            made.append((stem, _timed(asked, entry, timed_report.timed_cells(entry, timed)), (entry,)))
     tables: dict[str, list[ReproducedTable]] = {}
     count: Counter[str] = Counter()
     for stem, report, some_of_them in made:

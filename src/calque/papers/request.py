@@ -25,6 +25,8 @@ CELLS, RUNS, FAILURES, LOCKS, DATA, SPEED = "cells", "runs", "failures", "locks"
 """Folders below an output folder; `speed` holds the entries of timings."""
 MEMBERS = "members"
 """The condition of a decoded row's cell that names the trained cells it is made of."""
+MODELS = "models"
+"""The condition of a timing of trained models that names their cells."""
 TRAIN, TIME, TUNE = "train", "time", "tune"
 COMMANDS = (TRAIN, TIME, TUNE, "compute", "draw", "report", "record")
 """The commands of `calque reproduce`. Ledgers of earlier versions name none: rows were timed where `--metric` was a speed."""
