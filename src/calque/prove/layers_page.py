@@ -27,6 +27,8 @@ equation; the reference has all of them.
 random numbers, in float64, gradients included. No layer is exempt. `calque prove` proves them for [layers of your
 own](own-layer.md), and that page says what they demand.
 
+The column *proved* has the sides and the number of examples. The laws are
+
 - of an encoder: {{encoder}}
 - of a decoder: {{decoder}}
 
@@ -115,7 +117,7 @@ def source_of(layer: type[Layer]) -> str:
 def _proved(layer: type[Layer]) -> str:
     examples = len(layer.examples)
     sides = sorted({side for example in layer.examples for side in example.sides}, reverse=True)
-    return f"{' and '.join(sides)}, {examples} text{'s' * (examples > 1)}"
+    return f"{'both' if len(sides) == 2 else sides[0]}, {examples}"
 
 
 def _products(cost: Products, length: str) -> str:
