@@ -1,6 +1,6 @@
 """Latency and throughput of `calque serve`, and of CTranslate2 in a plain server, for the same model; prints JSON.
 
-    python benchmarks/serve.py RUN SOURCE [--clients 1 8 32] [--seconds 10] [--threads 1] [--plain FOLDER]
+    python benchmarks/serve.py RUN SOURCE [--clients 1 8 32] [--seconds 10] [--threads 1] [--plain FOLDER] [--precision int8]
 
 Clients on this machine each send one line of SOURCE after the other, over a connection of their own. FOLDER is what
 `calque export RUN --to ctranslate2 --out FOLDER` has written: its server gives every request to CTranslate2 in a thread of its
@@ -34,24 +34,26 @@ def main() -> None:
     parser.add_argument("--clients", type=int, nargs="+", default=[1, 8, 32])
     parser.add_argument("--seconds", type=float, default=10)
     parser.add_argument("--threads", type=int, default=1)
-    parser.add_argument("--slab", type=int, nargs="+", default=[8])
+    parser.add_argument("--batch", type=int, nargs="+", default=[16])
+    parser.add_argument("--precision", default="float32", help="of both servers: float32 or int8")
     parser.add_argument("--plain", type=Path, metavar="FOLDER", help="the same model for CTranslate2")
     parser.add_argument("--only-serve", type=int, metavar="PORT", help=argparse.SUPPRESS)
     given = parser.parse_args()
     if given.only_serve is not None:
-        serve_plainly(given.run, given.plain, given.threads, given.only_serve)
+        serve_plainly(given.run, given.plain, given.threads, given.only_serve, given.precision)
         return
     lines = list(Lines(given.source))
     servers = {
-        f"calque, slab {slab}": [
+        f"calque, batches of {batch}": [
             *("-m", "calque", "serve", str(given.run), "--pair", "xx:yy", "--port", "0"),
-            *("--threads", str(given.threads), "--slab", str(slab)),
+            *("--threads", str(given.threads), "--batch", str(batch), "--precision", given.precision),
         ]
-        for slab in given.slab
+        for batch in given.batch
     }
     if given.plain is not None:
         own = [__file__, str(given.run), str(given.source), "--plain", str(given.plain)]
-        servers["ctranslate2, plain server"] = [*own, "--threads", str(given.threads), "--only-serve", "0"]
+        own += ["--threads", str(given.threads), "--precision", given.precision]
+        servers["ctranslate2, plain server"] = [*own, "--only-serve", "0"]
     figures, first = [], None
     for name, program in servers.items():
         with started(program) as address:
@@ -132,7 +134,7 @@ async def measure(address: str, lines: list[str], clients: int, seconds: float) 
     return {"lines per second": round(len(times) / took, 1), **milliseconds}
 
 
-def serve_plainly(run: Path, folder: Path, threads: int, port: int) -> None:
+def serve_plainly(run: Path, folder: Path, threads: int, port: int, precision: str) -> None:
     """CTranslate2 behind one route."""
     import ctranslate2
     import uvicorn
@@ -145,7 +147,9 @@ def serve_plainly(run: Path, folder: Path, threads: int, port: int) -> None:
     loaded = calque.load(run).loaded
     decode, size = loaded.decode, loaded.target.size
     numbers = {token: k for k, token in enumerate(loaded.target.tokens(range(size)))}
-    model = ctranslate2.Translator(str(folder), device="cpu", inter_threads=1, intra_threads=threads)
+    model = ctranslate2.Translator(
+        str(folder), device="cpu", inter_threads=1, intra_threads=threads, compute_type=precision
+    )
     penalty = length_penalty(decode)
     options = {"beam_size": decode.beam, "length_penalty": 1.0 if penalty is None else penalty}
     app = FastAPI()
