@@ -1,20 +1,23 @@
 """Latency and throughput of `calque serve`, and of CTranslate2 in a plain server, for the same model; prints JSON.
 
-    python benchmarks/serve.py RUN SOURCE [--clients 1 8 32] [--seconds 10] [--threads 1] [--plain FOLDER] [--precision int8]
+    python benchmarks/serve.py RUN SOURCE [--clients 1 8 32] [--seconds 10] [--threads 1] [--plain FOLDER] [--precision int8] \\
+        [--overload 60] [--record ID]
 
 Clients on this machine each send one line of SOURCE after the other, over a connection of their own. FOLDER is what
-`calque export RUN --to ctranslate2 --out FOLDER` has written: its server gives every request to CTranslate2 in a thread of its
-own, as small servers do, with the beam and the length normalisation of RUN. `like the first` is the share of lines that a server
-translates as the first one does.
+`calque export RUN --to ctranslate2 --out FOLDER` has written: its server gives every request to CTranslate2 in a thread of its own,
+as small servers do, with the beam and the length normalisation of RUN. With `--overload` Calque's server gets ten times the load
+that it has just carried, for so many seconds: what is counted are answers, those that are not what a line gets alone, and memory.
 """
 
 import argparse
 import asyncio
 import json
+import random
 import statistics
 import subprocess
 import sys
 import time
+from collections import Counter
 from collections.abc import Iterator
 from contextlib import contextmanager
 from itertools import count
@@ -24,10 +27,17 @@ from urllib.parse import urlsplit
 import calque
 from calque.data.lines import Lines
 from calque.ground.version import VERSION
+from calque.ledger.entry import conditions, publish
+
+LEDGER = Path(__file__).parent.parent / "docs" / "results"
+LINES = 200
+"""Lines whose translations are compared."""
+TIMES, STORMING, MOST, QUEUE = 10, 256, 9, 200
+"""Of the overload: times the load that the server can carry, connections, lines of a request at most, lines that may wait."""
 
 
 def main() -> None:
-    """Start each server in turn, load it, print."""
+    """Start each server in turn, load it, print or record."""
     parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
     parser.add_argument("run", type=Path)
     parser.add_argument("source", type=Path)
@@ -37,33 +47,55 @@ def main() -> None:
     parser.add_argument("--batch", type=int, nargs="+", default=[16])
     parser.add_argument("--precision", default="float32", help="of both servers: float32 or int8")
     parser.add_argument("--plain", type=Path, metavar="FOLDER", help="the same model for CTranslate2")
+    parser.add_argument("--overload", type=float, default=0, metavar="SECONDS", help="of ten times the load")
+    parser.add_argument("--record", metavar="ID", help="write an entry of the ledger")
+    parser.add_argument("--note", default="", help="what the run is, for the ledger")
     parser.add_argument("--only-serve", type=int, metavar="PORT", help=argparse.SUPPRESS)
     given = parser.parse_args()
     if given.only_serve is not None:
         serve_plainly(given.run, given.plain, given.threads, given.only_serve, given.precision)
         return
     lines = list(Lines(given.source))
-    servers = {
+    figures: dict[str, int | float] = {}
+    first: list[str] = []
+    for name, program in servers(given).items():
+        with started(program) as address:
+            texts = asyncio.run(translations(address, lines[:LINES]))
+            first = first or texts
+            alike = sum(a == b for a, b in zip(first, texts, strict=True)) / len(texts)
+            figures[f"{name}: share of lines like the first server's"] = round(alike, 3)
+            for clients in given.clients:
+                measured = asyncio.run(measure(address, lines, clients, given.seconds))
+                named = f"{name}, {clients} client{'s' * (clients > 1)}"
+                figures |= {f"{named}: {what}": value for what, value in measured.items()}
+            if given.overload and name.startswith("calque"):
+                stormed = asyncio.run(storm(address, dict(zip(lines, texts, strict=False)), given.overload))
+                figures |= {f"{name}, {TIMES} times the load: {what}": value for what, value in stormed.items()}
+    where = {**conditions(given.precision), "threads": given.threads, "clients on the same cores": "yes"}
+    if given.record:
+        command = f"python benchmarks/serve.py RUN {given.source.name} --precision {given.precision}"
+        command += f" --seconds {given.seconds:g} --plain FOLDER" + f" --overload {given.overload:g}" * bool(
+            given.overload
+        )
+        title = f"A server of translations under load, {given.precision}"
+        publish(LEDGER, given.record, title, "speed", command, figures, where, notes=given.note)
+    print(json.dumps({"version": VERSION, "figures": figures, "conditions": where}, indent=1))
+
+
+def servers(given: argparse.Namespace) -> dict[str, list[str]]:
+    """The arguments of Python that start each server."""
+    threads = ["--threads", str(given.threads), "--precision", given.precision]
+    found = {
         f"calque, batches of {batch}": [
-            *("-m", "calque", "serve", str(given.run), "--pair", "xx:yy", "--port", "0"),
-            *("--threads", str(given.threads), "--batch", str(batch), "--precision", given.precision),
+            *("-m", "calque", "serve", str(given.run), "--pair", "xx:yy", "--port", "0", "--batch", str(batch)),
+            *("--queue", str(QUEUE), *threads),
         ]
         for batch in given.batch
     }
     if given.plain is not None:
-        own = [__file__, str(given.run), str(given.source), "--plain", str(given.plain)]
-        own += ["--threads", str(given.threads), "--precision", given.precision]
-        servers["ctranslate2, plain server"] = [*own, "--only-serve", "0"]
-    figures, first = [], None
-    for name, program in servers.items():
-        with started(program) as address:
-            texts = asyncio.run(translations(address, lines[:200]))
-            first = first or texts
-            alike = sum(a == b for a, b in zip(first, texts, strict=True)) / len(texts)
-            for clients in given.clients:
-                measured = asyncio.run(measure(address, lines, clients, given.seconds))
-                figures.append({"server": name, "clients": clients, **measured, "like the first": round(alike, 3)})
-    print(json.dumps({"version": VERSION, "threads": given.threads, "figures": figures}, indent=1))
+        own = [__file__, str(given.run), str(given.source), "--plain", str(given.plain), "--only-serve", "0"]
+        found["ctranslate2, plain server"] = [*own, *threads]
+    return found
 
 
 @contextmanager
@@ -88,14 +120,16 @@ class Connection:
     async def translate(self, line: str) -> str:
         """The translation of a line."""
         body = json.dumps({"q": line, "source": "xx", "target": "yy"}).encode()
-        head = (
-            f"POST /translate HTTP/1.1\r\nHost: x\r\nContent-Type: application/json\r\nContent-Length: {len(body)}\r\n"
-        )
-        self.writer.write(head.encode() + b"\r\n" + body)
+        _, found = await self.send(b"POST /translate", body)
+        return str(json.loads(found)["translatedText"])
+
+    async def send(self, what: bytes, body: bytes = b"") -> tuple[int, bytes]:
+        """The status and the body of an answer."""
+        head = b"%s HTTP/1.1\r\nHost: x\r\nContent-Type: application/json\r\nContent-Length: %d\r\n\r\n"
+        self.writer.write(head % (what, len(body)) + body)
         answer = (await self.reader.readuntil(b"\r\n\r\n")).decode().lower()
         length = int(answer.partition("content-length: ")[2].partition("\r\n")[0])
-        found = json.loads(await self.reader.readexactly(length))
-        return str(found["translatedText"])
+        return int(answer.split()[1]), await self.reader.readexactly(length)
 
 
 async def connected(address: str) -> Connection:
@@ -132,6 +166,55 @@ async def measure(address: str, lines: list[str], clients: int, seconds: float) 
         f"ms, {name}": round(1000 * cuts[k - 1], 1) for name, k in (("median", 50), ("95 %", 95), ("99 %", 99))
     }
     return {"lines per second": round(len(times) / took, 1), **milliseconds}
+
+
+async def storm(address: str, best: dict[str, str], seconds: float) -> dict[str, float]:
+    """Answers and memory under ten times the load. `best`: lines and what each gets alone."""
+    lines, statuses, wrong, refused = list(best), Counter[int](), 0, [0.0]
+    watch = await connected(address)
+    measured = await measure(address, lines, 32, 5)
+    every, end = STORMING * (1 + MOST) / 2 / (TIMES * measured["lines per second"]), 0.0
+    asked = 0
+
+    async def ask(k: int) -> None:
+        nonlocal wrong, asked
+        connection, draw = await connected(address), random.Random(k)
+        due = time.monotonic() + draw.random() * every
+        while (now := time.monotonic()) < end:
+            await asyncio.sleep(max(0.0, due - now))
+            due = max(due + every, time.monotonic() - every)
+            some, began = draw.choices(lines, k=draw.randint(1, MOST)), time.monotonic()
+            asked += len(some)
+            body = json.dumps({"q": some, "source": "xx", "target": "yy"}).encode()
+            status, answer = await connection.send(b"POST /translate", body)
+            statuses[status] += 1
+            if status == 429:
+                refused.append(time.monotonic() - began)
+            elif status != 200 or json.loads(answer)["translatedText"] != [best[line] for line in some]:
+                wrong += 1
+
+    memory = []
+    for _ in range(6):
+        end = time.monotonic() + seconds / 6
+        await asyncio.gather(*map(ask, range(STORMING)))
+        memory.append(await resident(watch))
+    return {
+        "seconds": seconds,
+        "lines asked for per second": round(asked / seconds, 1),
+        "answers with a translation": statuses[200],
+        "answers 429": statuses[429],
+        "other answers": sum(statuses.values()) - statuses[200] - statuses[429],
+        "wrong translations": wrong,
+        "ms to a 429, 99 %": round(1000 * statistics.quantiles(refused, n=100)[98], 1) if len(refused) > 1 else 0,
+        "MB resident after a sixth": round(memory[0]),
+        "MB resident at the end": round(memory[-1]),
+    }
+
+
+async def resident(connection: Connection) -> float:
+    """Megabytes that the server holds."""
+    _, page = await connection.send(b"GET /metrics")
+    return float(page.partition(b"\nprocess_resident_memory_bytes ")[2].split()[0]) / 2**20
 
 
 def serve_plainly(run: Path, folder: Path, threads: int, port: int, precision: str) -> None:

@@ -184,7 +184,9 @@ def test_batches_of_any_size_need_rows_that_keep_apart(run: Path, monkeypatch: p
     lines = sentences_of(loaded, [*LINES, *LINES[::-1], *LINES])
     scored = replace(loaded, scores=True)
     whole = translate_batch(scored, lines[:16], 4, 16)
-    assert [translate_batch(scored, lines[:rows], 4, rows) for rows in sizes(16)] == [whole[:rows] for rows in sizes(16)]
+    assert [translate_batch(scored, lines[:rows], 4, rows) for rows in sizes(16)] == [
+        whole[:rows] for rows in sizes(16)
+    ]
     encode = loaded.model.encode
 
     def crowded(source: Tensor, mask: Tensor | None = None) -> object:

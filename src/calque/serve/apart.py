@@ -26,8 +26,8 @@ class ServedRun(Translator):
 def rows_keep_apart(loaded: Translator, most: int) -> bool:
     """Whether a translation is the same, to the bit, in batches of all `sizes`.
 
-    It can be so only where Calque's own kernels compute the products: torch's choose their order of summation by the number of rows.
-    What else the layers do is tried, with random lines of two lengths.
+    It can be so only where Calque's own kernels compute the products: torch's choose their order of summation by the number of
+    rows. What else the layers do is tried, with random lines of two lengths.
     """
     if kernels() is None or any(isinstance(part, Packed | Int8) for part in loaded.model.modules()):
         return False
@@ -46,7 +46,7 @@ def rows_keep_apart(loaded: Translator, most: int) -> bool:
 
 
 def sizes(most: int) -> list[int]:
-    """The numbers of rows that batches of up to `most` lines have: every one up to EACH, then each half as large again, and `most`."""
+    """The numbers of rows of batches of up to `most` lines: every one up to EACH, then each half as large again, and `most`."""
     rows = list(range(1, min(most, EACH) + 1))
     while rows[-1] < most:
         rows.append(min(most, rows[-1] * 3 // 2))

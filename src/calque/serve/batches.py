@@ -74,8 +74,9 @@ class Batcher:
 
     A batch has lengths rounded up to the next multiple of BUCKET, as with `calque translate --invariant`, and up to `batch` lines,
     filled up to a number of rows with which translations have been tried to be the same (`sizes`), or to the one that every batch
-    of a run must have (`ServedRun.rows`). So a translation depends on its line alone, bit for bit. The oldest line goes first, with others of its shape. It waits `window` seconds for them, unless the batch is full
-    before, or as many lines wait as were under way when the last batch began: then there is nobody to wait for.
+    of a run must have (`ServedRun.rows`). So a translation depends on its line alone, bit for bit. The oldest line goes first, with
+    others of its shape. It waits `window` seconds for them, unless the batch is full before, or as many lines wait as were under
+    way when the last batch began: then there is nobody to wait for.
     """
 
     def __init__(
