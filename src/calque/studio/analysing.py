@@ -29,7 +29,7 @@ def analyse(asked: Mapping[str, Any], tell: Tell) -> None:
             tell("note", {"text": line})
 
     settings = AnalysisSettings(text=_text(runs), lines=asked["lines"])
-    command = f"calque studio {' '.join(run.name for run in runs)}"
+    command = f"calque analyse {' '.join(run.name for run in runs)} --lines {asked['lines']}"
     path = write_report(Analysis(runs, settings, command, watch, AnalysisCache(out / KEPT)), out)
     tell("end", {"report": path.name})
 

@@ -62,6 +62,10 @@ def application(library: Library, jobs: Jobs, runs: TrainedRuns, port: int) -> "
     def page() -> FileResponse:
         return FileResponse(PAGE / "index.html")
 
+    @app.get("/favicon.ico")
+    def icon() -> FileResponse:  # asked for by browsers that show a report
+        return FileResponse(PAGE / "icon.svg")
+
     app.mount("/page", StaticFiles(directory=PAGE))
     return Guard(app, port)
 
