@@ -1,6 +1,7 @@
 """`calque serve`: a server in this process, and clients that speak HTTP to it."""
 
 import json
+import re
 import shutil
 import socket
 import sys
@@ -87,6 +88,17 @@ def test_html_keeps_its_tags(client: Client, run: Path) -> None:
     text = f"<p id='1'>{LINES[0]}</p><script>a</script><b>{LINES[1]}</b>"
     answer = client.translate(text, format="html").json["translatedText"]
     assert answer == f"<p id='1'>{best[0]}</p><script>a</script><b>{best[1]}</b>"
+
+
+def test_html_keeps_tags_inside_a_sentence_around_its_words(client: Client, run: Path) -> None:
+    first, *others = (text.split() for text in alone(run, LINES[1:2], 3)[0])
+    answer = client.translate("<p>h g <b>f e</b> d c <i>b</i> a</p>", format="html", alternatives=2).json
+    for words, text in zip([first, *others], [answer["translatedText"], *answer["alternatives"]], strict=True):
+        assert re.sub("<[^>]*>", "", text).split() == words
+        assert re.findall("<[^>]*>", text) in (
+            ["<p>", "<b>", "</b>", "<i>", "</i>", "</p>"],
+            ["<p>", "<i>", "</i>", "<b>", "</b>", "</p>"],
+        )
 
 
 def test_the_client_of_libretranslate(client: Client, run: Path) -> None:

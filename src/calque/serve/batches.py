@@ -5,17 +5,19 @@ import itertools
 import threading
 import time
 from collections import OrderedDict, deque
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from concurrent.futures import Future, InvalidStateError
 from typing import NamedTuple
 
 import torch
 
+from calque.decode.attention import word_shares
 from calque.decode.sentences import BUCKET, EMPTY, Sentence, Translation, lengths_of, sentences_of
 from calque.decode.translate import translate_batch
 from calque.decode.unknown import replace_unknown
 from calque.ground.diagnostics import Diagnostic
 from calque.serve.apart import ServedRun, sizes
+from calque.serve.inline import Shares
 from calque.serve.pairs import LanguagePair
 from calque.serve.runs import OpenRuns, RunUnavailable
 
@@ -35,8 +37,10 @@ class LineTooLong(Exception):
 class Order:
     """The lines of one request, and later their translations."""
 
-    def __init__(self, pair: LanguagePair, lines: Sequence[str], n_best: int):
-        self.pair, self.lines, self.n_best = pair, list(lines), n_best
+    def __init__(self, pair: LanguagePair, lines: Sequence[str], n_best: int, aligned: Collection[int] = ()):
+        self.pair, self.lines, self.n_best, self.aligned = pair, list(lines), n_best, aligned
+        self.shares: dict[int, list[Shares | None]] = {}
+        """Of the lines `aligned`: where the words of each translation come from."""
         self.answer: Future[list[list[Translation]]] = Future()
         self.came = time.monotonic()
         self.left = len(self.lines)
@@ -115,9 +119,9 @@ class Batcher:
         """Whether the thread works."""
         return self._thread.is_alive()
 
-    def submit(self, pair: LanguagePair, lines: Sequence[str], n_best: int) -> Order:
-        """Queues the lines of a request. Raises QueueFull, at once."""
-        order = Order(pair, lines, n_best)
+    def submit(self, pair: LanguagePair, lines: Sequence[str], n_best: int, aligned: Collection[int] = ()) -> Order:
+        """Queues the lines of a request, some of which are to be aligned. Raises QueueFull, at once."""
+        order = Order(pair, lines, n_best, aligned)
         if not lines:
             order.answer.set_result([])
             return order
@@ -282,4 +286,8 @@ class Batcher:
         results = translate_batch(loaded, [one.sentence for one in batch], batch[0].order.n_best, rows)
         if loaded.decode.replace_unknown:
             results = replace_unknown(loaded, [one.order.lines[one.number] for one in batch], results, True)
+        for one, translations in zip(batch, results, strict=True):
+            if one.number in one.order.aligned:
+                line = one.order.lines[one.number]
+                one.order.shares[one.number] = word_shares(loaded, line, translations)
         return results

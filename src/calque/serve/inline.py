@@ -5,16 +5,34 @@ import re
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 
-INLINE = frozenset(
-    "a abbr acronym b bdi bdo big cite data del dfn em font g i ins label mark q s small span strike strong sub sup time tt u var"
-    " bx ex img ph wbr x".split()
-)
-"""Elements that stand inside sentences; the last ones are empty. `g`, `x`, `bx`, `ex` and `ph` are XLIFF's."""
-EMPTY = frozenset(["bx", "ex", "img", "ph", "wbr", "x"])
+EMPTY = frozenset({"bx", "ex", "img", "ph", "wbr", "x"})
+INLINE = EMPTY | {
+    *(
+        "a",
+        "abbr",
+        "acronym",
+        "b",
+        "bdi",
+        "bdo",
+        "big",
+        "cite",
+        "data",
+        "del",
+        "dfn",
+        "em",
+        "font",
+        "g",
+        "i",
+        "ins",
+        "label",
+    ),
+    *("mark", "q", "s", "small", "span", "strike", "strong", "sub", "sup", "time", "tt", "u", "var"),
+}
+"""Elements that stand inside sentences, some of them without an end tag. `g`, `x`, `bx`, `ex` and `ph` are XLIFF's."""
 DEEPEST, MOST = 30, 100
 """Elements inside each other, and elements in a sentence, that are placed; tags of more divide it."""
 _WORD = re.compile(r"[^ \t]+")
-_SPACES = re.compile(r"\s+")
+_LINE_ENDS = re.compile("[\n\r\v\f\x1c-\x1e\x85\u2028\u2029]")
 _TAG = re.compile(r"<(/?)([A-Za-z][^\s/>]*)")
 
 Shares = Sequence[Sequence[float]]
@@ -61,23 +79,30 @@ def is_inline(markup: str) -> bool:
     return found is not None and found[2].lower() in INLINE
 
 
+def opens(markup: str) -> int:
+    """By how much a tag changes the number of open elements."""
+    found = _TAG.match(markup)
+    if found is None or found[2].lower() in EMPTY or markup.endswith("/>"):
+        return 0
+    return -1 if found[1] else 1
+
+
 def marked_line(pieces: Sequence[tuple[str, bool]]) -> MarkedLine | None:
-    """Text and inline tags as one line with marks; None where the tags are no elements inside each other, or too many."""
+    """Pieces, text or else inline tags, as a line with marks; None where tags are no elements inside each other, or too many."""
     plain, marks = _tree(pieces)
     if marks is None:
         return None
-    plain = _SPACES.sub(lambda space: space[0] if space[0].strip("\n\r\v\f\x1c-\x1e\x85\u2028\u2029") else " " * len(space[0]), plain)
-    core = plain.strip()
-    begin = len(plain) - len(plain.lstrip())
-    words = [(found.start(), found.end()) for found in _WORD.finditer(plain, begin, begin + len(core))]
+    flat = _LINE_ENDS.sub(" ", plain)
+    begin, end = len(flat) - len(flat.lstrip()), len(flat.rstrip())
+    words = [(found.start(), found.end()) for found in _WORD.finditer(flat, begin, end)]
     for mark in (m for one in marks for m in one.within()):
-        start, end = mark.first, mark.end
-        mark.spaced = not plain[:start][-1:].strip(), not plain[end:][:1].strip()
+        start, behind = mark.first, mark.end
+        mark.spaced = not plain[:start][-1:].strip(), not plain[behind:][:1].strip()
         mark.first = next((k for k, word in enumerate(words) if word[1] > start), len(words))
-        mark.end = sum(word[0] < end for word in words)
-        if mark.first >= mark.end:  # a point inside a word goes behind it
+        mark.end = sum(word[0] < behind for word in words)
+        if start == behind or mark.first >= mark.end:  # a point inside a word goes behind it
             mark.first = mark.end = sum(word[0] < start for word in words)
-    return MarkedLine(" ".join(plain[a:b] for a, b in words), tuple(marks), plain[:begin], plain[begin + len(core) :])
+    return MarkedLine(" ".join(flat[a:b] for a, b in words), tuple(marks), plain[:begin], plain[max(begin, end) :])
 
 
 def _tree(pieces: Sequence[tuple[str, bool]]) -> tuple[str, list[Mark] | None]:
@@ -86,7 +111,7 @@ def _tree(pieces: Sequence[tuple[str, bool]]) -> tuple[str, list[Mark] | None]:
     opened: list[tuple[str, Mark]] = [("", top)]
     for piece, is_text in pieces:
         if is_text:
-            plain += html.unescape(piece)
+            plain += piece
             continue
         found = _TAG.match(piece)
         name = found[2].lower() if found else ""
@@ -99,7 +124,7 @@ def _tree(pieces: Sequence[tuple[str, bool]]) -> tuple[str, list[Mark] | None]:
         mark = Mark(piece, "", len(plain), len(plain))
         opened[-1][1].inner.append(mark)
         count += 1
-        if name not in EMPTY and not piece.endswith("/>"):
+        if opens(piece):
             opened.append((name, mark))
         if len(opened) > DEEPEST or count > MOST:
             return plain, None
@@ -139,9 +164,7 @@ def _placed(marks: Sequence[Mark], shares: Shares, low: int, high: int, count: i
         at = free.index((a, b))
         free[at : at + 1] = [(a, first), (end, b)]
     order = sorted(range(len(marks)), key=lambda k: (*found[k], k))
-    return tuple(
-        _Placed(marks[k], *found[k], _placed(marks[k].inner, shares, *found[k], count)) for k in order
-    )
+    return tuple(_Placed(marks[k], *found[k], _placed(marks[k].inner, shares, *found[k], count)) for k in order)
 
 
 def _best(mark: Mark, shares: Shares, low: int, high: int, count: int) -> tuple[float, int, int]:
@@ -160,7 +183,9 @@ def _best(mark: Mark, shares: Shares, low: int, high: int, count: int) -> tuple[
     return best
 
 
-def _border(before: Callable[[Sequence[float]], float], shares: Shares, low: int, high: int, last: bool) -> tuple[float, int, int]:
+def _border(
+    before: Callable[[Sequence[float]], float], shares: Shares, low: int, high: int, last: bool
+) -> tuple[float, int, int]:
     """The place of a point: what is left of it comes from what was left of it."""
     best, total = (0.0, low, low), 0.0
     for k in range(low, high):
@@ -168,6 +193,10 @@ def _border(before: Callable[[Sequence[float]], float], shares: Shares, low: int
         if total > best[0]:
             best = total, k + 1, k + 1
     return (best[0], high, high) if last else best
+
+
+def _tags(mark: Mark) -> list[str]:
+    return [mark.opening, *(tag for one in mark.inner for tag in _tags(one)), mark.closing]
 
 
 class _Writer:
@@ -186,7 +215,10 @@ class _Writer:
             if not point or one.mark.spaced[0]:
                 self._space(one.first)
             self.out.append(one.mark.opening)
-            self.inside(one.inner, one.first, one.end)
+            if point:
+                self.out += [tag for mark in one.mark.inner for tag in _tags(mark)]
+            else:
+                self.inside(one.inner, one.first, one.end)
             self.out.append(one.mark.closing)
             if point and all(one.mark.spaced) and 0 < one.first < len(self._words):
                 self.out.append(" ")

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import torch
 
-from calque.decode.attention import check_attends
+from calque.decode.attention import attention_path, check_attends
 from calque.decode.prepare import prepare_for_decoding
 from calque.experiment import load
 from calque.experiment.toml import EXPERIMENT, KeyEntry
@@ -54,6 +54,7 @@ class OpenRuns:
         self._failed: set[LanguagePair] = set()
         self._seen: dict[LanguagePair, Stamp] = {}
         self._ending = False
+        self._shares: dict[LanguagePair, bool] = {}
         self.on_change: Callable[[], None] = lambda: None
         """Called in another thread when a run has been opened, or cannot be."""
         self._thread = threading.Thread(target=self._keep, name="runs", daemon=True)
@@ -79,6 +80,10 @@ class OpenRuns:
         """The pairs whose runs are in memory."""
         with self._changed:
             return list(self._open_runs)
+
+    def can_share(self, pair: LanguagePair) -> bool:
+        """Whether the run of a pair, as it was opened last, tells from which words those of a translation come."""
+        return self._shares.get(pair, False)
 
     def ready(self, pair: LanguagePair) -> ServedRun | None:
         """The run of a pair; None while it is being opened. Raises RunUnavailable where the last attempt has failed."""
@@ -151,6 +156,7 @@ class OpenRuns:
             self._open_runs[pair] = loaded, stamp
             self._used[pair] = time.monotonic()
             self._seen[pair] = stamp
+            self._shares[pair] = loaded.shares
             closed = sorted(self._open_runs, key=lambda one: self._used[one])[: len(self._open_runs) - self._most]
             for one in closed:
                 del self._open_runs[one]
@@ -163,7 +169,8 @@ class OpenRuns:
 def open_run(folder: Path, entries: Sequence[KeyEntry] = (), most: int = ServeSettings.batch) -> ServedRun:
     """A run ready to decode up to `most` lines together, in the memory of this process. `entries` replace settings of its [decode].
 
-    Raises what `load_model` raises, X1 for a wrong setting, X8 for unknown words that nothing aligns.
+    Raises what `load_model` raises, X1 for a wrong setting, X8 for a wrong `align_layer`
+    and for unknown words that nothing aligns.
     """
     trained = load_model(folder, "cuda" if torch.cuda.is_available() else "cpu", registry=registry_of_run(folder))
     with torch.no_grad():
@@ -174,7 +181,9 @@ def open_run(folder: Path, entries: Sequence[KeyEntry] = (), most: int = ServeSe
     loaded = ServedRun(model, *trained.codecs, settings, trained.experiment.data.source_end, scores=False)
     if settings.replace_unknown:
         check_attends(loaded)
-    return replace(loaded, rows=0 if rows_keep_apart(loaded, most) else FIXED)
+    return replace(
+        loaded, rows=0 if rows_keep_apart(loaded, most) else FIXED, shares=attention_path(loaded) is not None
+    )
 
 
 def _stamp(folder: Path) -> Stamp:

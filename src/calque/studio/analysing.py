@@ -9,7 +9,7 @@ from calque.analyse.cache import KEPT, AnalysisCache
 from calque.analyse.pieces import PIECES
 from calque.analyse.write_report import write_report
 from calque.experiment import load
-from calque.run.folder import EXPERIMENT
+from calque.experiment.toml import EXPERIMENT
 from calque.studio.jobs import Tell
 from calque.studio.reports import report_folder
 
