@@ -18,7 +18,8 @@ import torch
 from calque.ground.diagnostics import error
 from calque.ground.files import write_whole
 
-SOURCE = Path(__file__).with_name("kernels.cpp")
+HERE = Path(__file__).parent
+SOURCES = tuple(HERE / name for name in ("kernels.cpp", "training.cpp", "training_products.cpp"))
 ALWAYS = ("-std=c++17", "-O3", "-fno-math-errno", "-ffp-contract=fast", "-fopenmp", "-fPIC", "-shared", "-w")
 _AVX512 = ("avx512f", "avx512bw", "avx512dq", "avx512vl")
 INSTRUCTIONS: dict[str, tuple[tuple[str, ...], tuple[str, ...]]] = {
@@ -101,7 +102,8 @@ def _folder() -> Path:
 
 def _key(name: str) -> str:
     options = " ".join([*ALWAYS, *INSTRUCTIONS[name][1], *_threads(), compiler() or ""])
-    return hashlib.sha256(SOURCE.read_bytes() + options.encode()).hexdigest()[:16]
+    text = b"".join(file.read_bytes() for file in (*SOURCES, *sorted(HERE.glob("*.h"))))
+    return hashlib.sha256(text + options.encode()).hexdigest()[:16]
 
 
 def _threads() -> tuple[str, ...]:
@@ -115,6 +117,7 @@ def _compile(name: str, path: Path) -> None:
     path.parent.mkdir(parents=True, exist_ok=True)
     with tempfile.TemporaryDirectory() as folder:
         result = Path(folder) / path.name
-        command = [compiler() or "", *ALWAYS, *INSTRUCTIONS[name][1], str(SOURCE), *_threads(), "-o", str(result)]
+        sources = map(str, SOURCES)
+        command = [compiler() or "", *ALWAYS, *INSTRUCTIONS[name][1], *sources, *_threads(), "-o", str(result)]
         subprocess.run(command, check=True, capture_output=True, timeout=SECONDS)
         write_whole(path, result.read_bytes())

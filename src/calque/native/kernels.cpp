@@ -5,135 +5,18 @@
 // product (16 rows of its weights); weights are packed strip by strip, so that each is read once, in order. All sums of a
 // row are taken in one order, whatever other rows there are.
 
-#include <immintrin.h>
 #include <sys/syscall.h>
 #include <unistd.h>
 
-#include <algorithm>
-#include <cmath>
-#include <cstdint>
-#include <cstring>
-#include <limits>
 #include <vector>
+
+#include "vectors.h"
 
 namespace {
 
-typedef float Floats __attribute__((vector_size(64)));
-typedef int32_t Ints __attribute__((vector_size(64)));
-struct Half {  // bfloat16
-    uint16_t bits;
-};
-
-constexpr int STRIP = 16;
 constexpr int TILE_BYTES = 64;  // of a row of a tile
 constexpr int TILE = 16 * TILE_BYTES;
 constexpr int64_t NEAR = 1 << 19;  // bytes of rows beside which weights stay in a cache
-constexpr float NOTHING = -std::numeric_limits<float>::infinity();
-
-inline Floats all(float x) { return x - Floats{}; }
-
-inline Floats load(const float* p) {
-    Floats x;
-    std::memcpy(&x, p, sizeof x);
-    return x;
-}
-
-inline Floats load(const Half* p) {
-    typedef uint16_t Shorts __attribute__((vector_size(32)));
-    Shorts s;
-    std::memcpy(&s, p, sizeof s);
-    return (Floats)(__builtin_convertvector(s, Ints) << 16);
-}
-
-inline void store(float* p, Floats x) { std::memcpy(p, &x, sizeof x); }
-
-inline void store(Half* p, Floats x) {
-    typedef uint32_t Words __attribute__((vector_size(64)));
-    typedef uint16_t Shorts __attribute__((vector_size(32)));
-    Words bits = (Words)x;
-    Words rounded = (bits + 0x7fff + ((bits >> 16) & 1)) >> 16;
-    Words kept = (Words)(x == x) ? rounded : (Words{} + 0x7fc0);
-    Shorts s = __builtin_convertvector(kept, Shorts);
-    std::memcpy(p, &s, sizeof s);
-}
-
-inline float one(const float* p) { return *p; }
-inline float one(const Half* p) {
-    uint32_t bits = uint32_t(p->bits) << 16;
-    float x;
-    std::memcpy(&x, &bits, 4);
-    return x;
-}
-inline void put(float* p, float x) { *p = x; }
-inline void put(Half* p, float x) {
-    uint32_t bits;
-    std::memcpy(&bits, &x, 4);
-    p->bits = x == x ? uint16_t((bits + 0x7fff + ((bits >> 16) & 1)) >> 16) : 0x7fc0;
-}
-
-// The first n of 16 numbers.
-template <class T>
-inline Floats load_some(const T* p, int n, float rest = 0) {
-    if (n >= STRIP) return load(p);
-    alignas(64) float x[STRIP];
-    for (int i = 0; i < STRIP; i++) x[i] = i < n ? one(p + i) : rest;
-    return load(x);
-}
-
-template <class T>
-inline void store_some(T* p, Floats x, int n) {
-    if (n >= STRIP) return store(p, x);
-    for (int i = 0; i < n; i++) put(p + i, x[i]);
-}
-
-inline Floats largest(Floats a, Floats b) { return a > b ? a : b; }
-
-inline float sum_of(Floats x) {
-#ifdef __AVX512F__
-    return _mm512_reduce_add_ps((__m512)x);
-#else
-    float s[8];
-    for (int i = 0; i < 8; i++) s[i] = x[i] + x[i + 8];
-    return ((s[0] + s[4]) + (s[2] + s[6])) + ((s[1] + s[5]) + (s[3] + s[7]));
-#endif
-}
-
-inline float max_of(Floats x) {
-#ifdef __AVX512F__
-    return _mm512_reduce_max_ps((__m512)x);
-#else
-    float m = x[0];
-    for (int i = 1; i < STRIP; i++) m = std::max(m, x[i]);
-    return m;
-#endif
-}
-
-inline bool any_above(Floats x, float bound) {
-#ifdef __AVX512F__
-    return _mm512_cmp_ps_mask((__m512)x, _mm512_set1_ps(bound), _CMP_GT_OQ) != 0;
-#else
-    __m256 b = _mm256_set1_ps(bound), lo, hi;
-    std::memcpy(&lo, &x, 32);
-    std::memcpy(&hi, (char*)&x + 32, 32);
-    return _mm256_movemask_ps(_mm256_or_ps(_mm256_cmp_ps(lo, b, _CMP_GT_OQ), _mm256_cmp_ps(hi, b, _CMP_GT_OQ))) != 0;
-#endif
-}
-
-// exp of numbers up to 0, to two units of the last place: 2^n p(r) with n whole and |r| <= log(2)/2.
-inline Floats exp_of(Floats x) {
-    x = largest(x, all(-87.0f));
-    const float magic = 12582912.0f;
-    Floats n = (x * 1.44269504f + magic) - magic;
-    Floats r = (x - n * 0.693359375f) + n * 2.12194440e-4f;
-    Floats p = all(1.9875691500e-4f);
-    p = p * r + 1.3981999507e-3f;
-    p = p * r + 8.3334519073e-3f;
-    p = p * r + 4.1665795894e-2f;
-    p = p * r + 1.6666665459e-1f;
-    p = p * r + 5.0000001201e-1f;
-    p = p * r * r + r + 1.0f;
-    return (Floats)((Ints)p + (__builtin_convertvector(n, Ints) << 23));
-}
 
 // Products of bytes without tiles take the input as numbers from 0 to 255: moved up by 128.
 #if !defined(__AMX_INT8__) && defined(__AVX512F__)
@@ -546,8 +429,6 @@ void best_of(const T* x, int64_t count, const Weights& w, int n, int64_t first, 
 
 // ---------------------------------------------------------------------------------------------------------------------
 // Attention of single queries to keys and values [sentence][head][slot][width].
-
-inline Floats mixed(Floats a, Floats b, Ints places) { return (Floats)__builtin_shuffle((Ints)a, (Ints)b, places); }
 
 // The sums of four vectors, added up pairwise.
 inline void four_sums(const Floats* x, float* sums) {

@@ -2,12 +2,15 @@
 
 import math
 from collections.abc import Iterator, Mapping
+from typing import cast
 
 import torch
 from torch import Tensor, nn
 
 from calque.experiment import TrainSettings
 from calque.layers.projections import Embedding
+from calque.native.training import TrainingKernels, training_kernels
+from calque.native.training_calls import Adam
 from calque.train.ranks import Ranks
 
 PIECE = 1 << 17
@@ -40,6 +43,7 @@ class Updater:
                 p.data = p.data.to(torch.bfloat16)
         else:
             self.masters = self.working
+        self._kernels = training_kernels() if all(map(_plain, self.masters.values())) else None
         self._buffer = torch.empty(PIECE)
         self._moments: dict[str, dict[str, Tensor]] = {}
         self._summed: dict[str, Tensor] = {}
@@ -151,6 +155,9 @@ class Updater:
     def _apply(self, name: str, gradient: Tensor, lr: float, scale: float) -> None:
         """One weight's update, with its gradient divided by `scale`, piece by piece."""
         master, working = self.masters[name], self.working[name]
+        if self._kernels is not None and self.settings.optimiser == "adam":
+            self._adam_by_kernel(name, gradient, lr, scale)
+            return
         parts = [master.detach(), gradient.contiguous(), working.detach()]
         if self.settings.optimiser == "adam":
             parts += [(moments := self._moments_of(name))[key] for key in AVERAGES]
@@ -166,6 +173,8 @@ class Updater:
 
     def _norm(self, gradients: list[Tensor]) -> float:
         """The norm of all numbers, summed in float32 at least."""
+        if self._kernels is not None:
+            return math.sqrt(sum(self._kernels.squares(gradient) for gradient in gradients))
         squares = []
         for gradient in gradients:
             for (piece,) in _pieces([gradient.contiguous()]):
@@ -188,6 +197,23 @@ class Updater:
             self._moments[name] = {"step": step, **{key: torch.zeros_like(master) for key in AVERAGES}}
         return self._moments[name]
 
+    def _adam_by_kernel(self, name: str, gradient: Tensor, lr: float, scale: float) -> None:
+        settings, moments, master = self.settings, self._moments_of(name), self.masters[name].detach()
+        moments["step"] += 1
+        step, beta2 = float(moments["step"]), squares_decay(settings)
+        how = Adam(
+            divisor=scale,
+            beta1=settings.beta1,
+            beta2=beta2,
+            rate=lr / (1 - settings.beta1**step),
+            root=math.sqrt(1 - beta2**step),
+            epsilon=settings.epsilon,
+            kept=1 - lr * settings.weight_decay,
+        )
+        means = moments[AVERAGES[0]], moments[AVERAGES[1]]
+        rounded = self.working[name].detach() if self._mixed else None
+        cast("TrainingKernels", self._kernels).adam(how, master, gradient, means, rounded)
+
     def _adam(
         self, weights: Tensor, gradient: Tensor, means: list[Tensor], step: Tensor, lr: float, scale: float
     ) -> None:
@@ -208,6 +234,11 @@ class Updater:
             maximize=False,
             grad_scale=torch.tensor(scale, dtype=torch.float32, device=weights.device),
         )
+
+
+def _plain(weights: Tensor) -> bool:
+    """Whether kernels can update these weights."""
+    return weights.device.type == "cpu" and weights.dtype == torch.float32 and weights.is_contiguous()
 
 
 def _pieces(tensors: list[Tensor]) -> Iterator[tuple[Tensor, ...]]:
