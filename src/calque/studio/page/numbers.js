@@ -62,8 +62,10 @@ function settingSliders() {
     const bounds = name === "heads" ? { min: 0, max: HEADS.length - 1, step: 1, value: Math.max(0, HEADS.indexOf(value)), shown: (k) => HEADS[k] }
       : name === "d" ? { min: 32, max: 1024, step: 32, value }
       : whole ? { min: 1, max: Math.max(12, 4 * value), step: 1, value } : { min: 0, max: 0.9, step: 0.05, value };
+    const about = shared.words.settings.find((s) => s.name === name)?.doc ?? "a setting of the text";
     const made = slider(name, name, { ...bounds, change: (v) => write(name, v) });
     made.dataset.setting = name;
+    made.title = about;
     holder.insertBefore(made, holder.querySelector("[data-name='length']"));
   }
 }
