@@ -342,6 +342,17 @@ def test_a_text_trains_to_a_falling_loss_stops_goes_on_and_translates_with_atten
     shot(page, "attention")
     page.check("#hypotheses input >> nth=1")
     page.wait_for_selector("#hypotheses li:nth-child(2) .chosen")
+    page.select_option("#analyse-lines", "50")
+    page.click("#analyse")
+    until(page, "#analyse-status", "finished|[A-Z][0-9]{3}", 120)
+    shot(page, "analysed")
+    with page.context.expect_page() as opening:
+        page.click("#report a")
+    report = opening.value
+    report.wait_for_load_state()
+    assert report.title().startswith("Analysis of ")
+    assert report.locator("img").count() > 3
+    shot(report, "report")
 
 
 @pytest.mark.parametrize("dark", [False, True])
