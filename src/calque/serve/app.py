@@ -184,30 +184,40 @@ def _routes(app: FastAPI, service: Service) -> None:
         responses=FAULTS,
         openapi_extra=TRANSLATE,
         summary="Translate one text or a list of texts",
+        response_description="the translations",
     )
     async def translate(request: Request) -> Response:
         return await service.translate(request)
 
-    @app.post("/detect", status_code=404, response_model=Fault, summary="Not offered: this server detects no languages")
+    @app.post(
+        "/detect",
+        status_code=404,
+        response_model=Fault,
+        summary="Not offered: this server detects no languages",
+        response_description="an error that says so",
+    )
     async def detect() -> Response:
         return refusal(404, "this server does not detect languages")
 
     @app.get(
-        "/languages", response_model=list[Language], summary="The languages, each with those it is translated into"
+        "/languages",
+        response_model=list[Language],
+        summary="The languages, each with those it is translated into",
+        response_description="codes, names and targets",
     )
     async def all_languages() -> Response:
         return JSONResponse(service.languages)
 
-    @app.get("/frontend/settings", summary="What a page needs to know")
+    @app.get("/frontend/settings", summary="What a page needs to know", response_description="limits and languages")
     async def frontend() -> dict[str, object]:
         return service.frontend()
 
-    @app.get("/health", response_model=Health, summary="Whether the server works")
+    @app.get("/health", response_model=Health, summary="Whether the server works", response_description="it works")
     async def health() -> Response:
         alive = service.batcher.alive
         return JSONResponse({"status": "ok" if alive else "failed"}, 200 if alive else 503)
 
-    @app.get("/metrics", summary="Figures for Prometheus")
+    @app.get("/metrics", summary="Figures for Prometheus", response_description="the figures")
     async def metrics() -> Response:
         return Response(service.metrics.text(), headers={"content-type": FORMAT})
 
