@@ -6,8 +6,8 @@
 Clients on this machine each send one line of SOURCE after the other, over a connection of their own. FOLDER is what
 `calque export RUN --to ctranslate2 --out FOLDER` has written: its server gives every request to CTranslate2 in a thread of its own,
 as small servers do, with the beam and the length normalisation of RUN. The servers take turns; the best round of each counts, since
-other work on the machine only takes time. With `--overload` Calque's server gets ten times the load that it has just carried, for so
-many seconds: what is counted are answers, those that are not what a line gets alone, and memory.
+other work on the machine only takes time. With `--overload` Calque's server gets ten times the load that it has just carried, for
+so many seconds: what is counted are answers, those that are not what a line gets alone, and memory.
 """
 
 import argparse
