@@ -159,6 +159,7 @@ def application(
     )
     _errors(app)
     _routes(app, service)
+    _state(app, service)
     _pages(app, settings.page)
     routes = frozenset(path for route in app.routes if (path := getattr(route, "path", None)))
     return app, Guard(app, settings.open_requests, settings.body, metrics, log, routes)
@@ -211,6 +212,10 @@ def _routes(app: FastAPI, service: Service) -> None:
     @app.get("/frontend/settings", summary="What a page needs to know", response_description="limits and languages")
     async def frontend() -> dict[str, object]:
         return service.frontend()
+
+
+def _state(app: FastAPI, service: Service) -> None:
+    """Whether the server works, and its figures."""
 
     @app.get("/health", response_model=Health, summary="Whether the server works", response_description="it works")
     async def health() -> Response:
