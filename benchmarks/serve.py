@@ -13,6 +13,7 @@ so many seconds: what is counted are answers, those that are not what a line get
 import argparse
 import asyncio
 import json
+import os
 import random
 import statistics
 import subprocess
@@ -60,7 +61,8 @@ def main() -> None:
     lines = list(Lines(given.source))
     figures: dict[str, int | float] = {}
     with ExitStack() as running:
-        addresses = {name: running.enter_context(started(program)) for name, program in servers(given).items()}
+        began = {name: running.enter_context(started(program)) for name, program in servers(given).items()}
+        addresses = {name: address for name, (address, _) in began.items()}
         texts = {name: asyncio.run(translations(address, lines[:LINES])) for name, address in addresses.items()}
         first = next(iter(texts.values()))
         for name, found in texts.items():
@@ -68,9 +70,9 @@ def main() -> None:
             figures[f"{name}: share of lines like the first server's"] = round(alike, 3)
         for clients in given.clients:
             turns = [
-                (name, asyncio.run(measure(address, lines, clients, given.seconds)))
+                (name, asyncio.run(measure(address, lines, clients, given.seconds, pid)))
                 for _ in range(given.rounds)
-                for name, address in addresses.items()
+                for name, (address, pid) in began.items()
             ]
             for name in addresses:
                 best = max((one for who, one in turns if who == name), key=lambda one: one["lines per second"])
@@ -114,14 +116,14 @@ def servers(given: argparse.Namespace) -> dict[str, list[str]]:
 
 
 @contextmanager
-def started(program: list[str]) -> Iterator[str]:
-    """A server, and its address, which it prints first."""
+def started(program: list[str]) -> Iterator[tuple[str, int]]:
+    """A server: its address, which it prints first, and the number of its process."""
     with subprocess.Popen(
         [sys.executable, *program], stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True
     ) as server:
         assert server.stdout is not None
         try:
-            yield server.stdout.readline().strip()
+            yield server.stdout.readline().strip(), server.pid
         finally:
             server.terminate()
 
@@ -159,8 +161,8 @@ async def translations(address: str, lines: list[str]) -> list[str]:
     return [await connection.translate(line) for line in lines]
 
 
-async def measure(address: str, lines: list[str], clients: int, seconds: float) -> dict[str, float]:
-    """Lines per second and the time to an answer, with so many clients."""
+async def measure(address: str, lines: list[str], clients: int, seconds: float, pid: int = 0) -> dict[str, float]:
+    """Lines per second and the time to an answer, with so many clients; the processor time of a line in the server's process."""
     times: list[float] = []
     end = time.monotonic() + seconds
 
@@ -173,14 +175,24 @@ async def measure(address: str, lines: list[str], clients: int, seconds: float) 
             await connection.translate(lines[k % len(lines)])
             times.append(time.monotonic() - began)
 
-    began = time.monotonic()
+    began, used = time.monotonic(), processor_seconds(pid)
     await asyncio.gather(*map(ask, range(clients)))
-    took = time.monotonic() - began
+    took, used = time.monotonic() - began, processor_seconds(pid) - used
     cuts = statistics.quantiles(times, n=100)
     milliseconds = {
         f"ms, {name}": round(1000 * cuts[k - 1], 1) for name, k in (("median", 50), ("95 %", 95), ("99 %", 99))
     }
-    return {"lines per second": round(len(times) / took, 1), **milliseconds}
+    worked = {"ms of processor time per line": round(1000 * used / len(times), 1)} if used else {}
+    return {"lines per second": round(len(times) / took, 1), **milliseconds, **worked}
+
+
+def processor_seconds(pid: int) -> float:
+    """What a process has used; 0 where the system does not say."""
+    try:
+        fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
+    except OSError:
+        return 0.0
+    return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
 
 
 async def storm(address: str, best: dict[str, str], seconds: float) -> dict[str, float]:
