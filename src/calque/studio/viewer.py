@@ -7,9 +7,11 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from calque import zoo
+from calque.adl.check import check
 from calque.adl.declaration import Library
+from calque.ground.diagnostics import Text
 from calque.layers.declared import declared
-from calque.studio.checked import checked_json
+from calque.studio.checked import checked_json, picture_json
 from calque.studio.requests import TextToCheck
 
 PAGE = Path(__file__).parent / "page"
@@ -34,11 +36,11 @@ def viewer_json(text: str, library: Library) -> dict[str, object]:
     """What the page shows of a text: its figures, and its picture for every way to fold its repetitions."""
     found = checked_json(TextToCheck(text=text), library)
     repeats = [frame["path"] for frame in found["picture"]["frames"] if frame["kind"] == "repeat"]  # type: ignore[index]
+    checked = check(Text("text", text), library)
     pictures = {}
     for folded in itertools.product((0, 1), repeat=len(repeats)):
-        paths = [path for path, one in zip(repeats, folded, strict=True) if one]
-        picture = checked_json(TextToCheck(text=text, folded=paths), library)["picture"] if paths else found["picture"]
-        pictures["".join(map(str, folded))] = picture
+        paths = frozenset(path for path, one in zip(repeats, folded, strict=True) if one)
+        pictures["".join(map(str, folded))] = picture_json(checked, paths)
     return {
         "text": text,
         "repeats": repeats,
