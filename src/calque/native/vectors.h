@@ -79,8 +79,10 @@ inline void store_bytes(int8_t* p, Floats x) {
     std::memcpy(p, &y, sizeof y);
 #else
     typedef int8_t Bytes __attribute__((vector_size(16)));
-    // Adding and taking away the magic number rounds.
-    Bytes y = __builtin_convertvector(__builtin_convertvector((x + 12582912.0f) - 12582912.0f, Ints), Bytes);
+    __m256i low = _mm256_cvtps_epi32(((__m256*)&x)[0]), high = _mm256_cvtps_epi32(((__m256*)&x)[1]);
+    Ints whole;
+    std::memcpy(&whole, &low, 32), std::memcpy((char*)&whole + 32, &high, 32);
+    Bytes y = __builtin_convertvector(whole, Bytes);
     std::memcpy(p, &y, sizeof y);
 #endif
 }
