@@ -58,7 +58,7 @@ SHARED = {
 # The files of the package that hold no layer but put layers together or find them.
 ASSEMBLY = {"build", "registry", "chain", "__init__"}
 # What layers take from other rooms: how the language lets them declare arguments, the values that both exchange, kernels.
-FOR_LAYERS = {"calque.adl.signature", "calque.adl.declaration", "calque.native.kernels"}
+FOR_LAYERS = {"calque.adl.signature", "calque.adl.declaration", "calque.native.kernels", "calque.native.program"}
 
 
 def room(file: Path) -> str:

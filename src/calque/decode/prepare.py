@@ -6,6 +6,7 @@ import torch
 from torch import nn
 
 from calque.decode.products import Int8, NativeBfloat16, NativeFloat32, NativeInt8, Packed, Product, packing_works
+from calque.decode.recorded import Recorded
 from calque.ground.diagnostics import error
 from calque.layers.contract import Layer
 from calque.model import Model
@@ -40,6 +41,9 @@ def prepare_for_decoding(module: M, precision: str = "float32") -> M:
             layer.fuse(exact=precision == "float32")
     if product is not None:
         _pack(module, product)
+    own = kernels()
+    if isinstance(module, Model) and on_processor and own is not None:
+        module.programs = Recorded(module, own)
     return module.eval()
 
 

@@ -9,6 +9,8 @@ from calque.layers.contract import Context, Example, Parts, Site, Stateless
 from calque.layers.cost import Cost, Products
 from calque.layers.drop import drop, relu_and_drop
 from calque.layers.projections import Projection
+from calque.layers.state import State
+from calque.native.program import Program, Value
 
 
 class FeedForward(Stateless):
@@ -48,3 +50,6 @@ class FeedForward(Stateless):
         if self.v == "relu":
             return relu_and_drop(y, self.dropout, self.training)
         return drop(ACTIVATIONS[self.v](y), self.dropout, self.training)
+
+    def program(self, p: Program, x: Value, state: State | None) -> tuple[Value, State | None]:
+        return p.act(p.linear(x, self.project), self.v), state

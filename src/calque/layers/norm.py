@@ -9,6 +9,8 @@ from calque.adl.signature import Real, arg
 from calque.layers.contract import Context, Example, Parts, Site, Stateless
 from calque.layers.cost import Cost, Products
 from calque.native.kernels import kernels_for
+from calque.layers.state import State
+from calque.native.program import Program, Value
 
 
 class Norm(Stateless):
@@ -40,3 +42,6 @@ class Norm(Stateless):
         if (kernels := kernels_for(x)) is not None and self.gain.dtype == x.dtype:
             return kernels.norm(x, self.gain, self.shift, self.eps)
         return F.layer_norm(x, x.shape[-1:], self.gain, self.shift, self.eps)
+
+    def program(self, p: Program, x: Value, state: State | None) -> tuple[Value, State | None]:
+        return p.norm(x, self.gain, self.shift, self.eps), state

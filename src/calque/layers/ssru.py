@@ -11,6 +11,7 @@ from calque.layers.cost import BEFORE, Cost, Held, Products
 from calque.layers.projections import Projection
 from calque.layers.scan import scan
 from calque.layers.state import Scan, State, accumulated
+from calque.native.program import Kind, NoProgram, Program, Value
 
 
 class SimplestRecurrent(Layer):
@@ -62,6 +63,13 @@ class SimplestRecurrent(Layer):
         one = x.shape[1] == 1
         c = torch.lerp(new, before.h[:, None], f) if one else scan(new - f * new, f, before.h)
         return torch.relu(c).to(x.dtype), before.write(c, ctx.mask)
+
+    def program(self, p: Program, x: Value, state: State | None) -> tuple[Value, State | None]:
+        if state is None:
+            raise NoProgram(self.name)
+        said = p.linear(x, self.forget), p.linear(x, self.input)
+        y, c = p.scan(Kind.SIMPLE_RECURRENT, said, cast("Scan", state).h)
+        return y, Scan(cast("Tensor", c))
 
     def _driven(self, x: Tensor) -> tuple[Tensor, Tensor]:
         """f and W x. A gate rounded to one in bfloat16 would never forget."""

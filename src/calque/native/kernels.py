@@ -87,6 +87,9 @@ class Kernels:
         search = (c_int, c_int64, c_int64, c_float, c_int)
         self._best.argtypes = (*weight, *search, c_void_p, c_void_p, c_void_p, c_void_p, c_int)
         self._attend.argtypes = (c_void_p, c_int, *(c_void_p,) * 8, c_int)
+        self.run = loaded.calque_run
+        """runs a program, see `calque.native.program`"""
+        self.run.restype, self.run.argtypes = None, (c_void_p, c_int64, c_void_p, c_int)
         self._norm = loaded.calque_norm
         self._norm.argtypes = (c_void_p, c_int, c_int64, c_int64, c_void_p, c_void_p, c_float, c_void_p, c_int)
         for function in (self._norm, self._pack, self._product, self._best, self._attend):
