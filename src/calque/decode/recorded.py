@@ -89,7 +89,7 @@ class Recorded:
         if history.origin is not None:
             frame.origin, frame.origin_next = history.origin.data_ptr(), history.origin.shape[2]
         step.program.run(self._kernels.run, frame, self._arena(), history.at + 1)
-        after: State = _filled(step.after, inner, iter(made)) if made else _seen(inner, step, bound)
+        after: State = _filled(step.after, inner, made) if made else _seen(inner, step, bound)
         return z[:, None], States((history.advance(1, None), after))
 
     def encode(self, source: Int[Tensor, "B S"], mask: Bool[Tensor, "B S"] | None) -> Sources | None:
@@ -166,7 +166,7 @@ def _collect(state: object, into: list[Tensor | None]) -> None:
 def _filled(after: Any, before: Any, made: Any) -> Any:
     """The state `after`, with new tensors, and those of `before` where they stay."""
     if isinstance(after, Made):
-        return next(made)
+        return made[after.number]
     if not isinstance(after, tuple):
         return before
     parts = [_filled(a, b, made) for a, b in zip(after, before, strict=True)]

@@ -8,8 +8,8 @@ from torch.nn import functional as F
 from calque.adl.signature import Real, arg
 from calque.layers.contract import Context, Example, Parts, Site, Stateless
 from calque.layers.cost import Cost, Products
-from calque.native.kernels import kernels_for
 from calque.layers.state import State
+from calque.native.kernels import kernels_for
 from calque.native.program import Program, Value
 
 

@@ -78,6 +78,8 @@ class Made(NamedTuple):
     """A tensor that a program makes anew at every call, as large as the tensor from outside that has this number."""
 
     like: int
+    number: int
+    """which of those that are made it is"""
 
 
 class _Place(ctypes.Structure):
@@ -160,7 +162,7 @@ class Program:
 
     def make(self, like: Tensor) -> tuple[Made, int]:
         """A tensor that takes the place of one from outside, and its number."""
-        self.made.append(Made(self.number(like)))
+        self.made.append(Made(self.number(like), len(self.made)))
         return self.made[-1], self._outside + len(self.made) - 1
 
     def add(
