@@ -49,8 +49,9 @@ def prepare_for_decoding(module: M, precision: str = "float32") -> M:
 
 def product_for(precision: str) -> type[Product] | None:
     """The fastest product that this processor has; None where torch's own has to do."""
-    if precision != "float32" and kernels() is not None:
-        return NativeInt8 if precision == "int8" else NativeBfloat16
+    own = kernels()
+    if own is not None and (precision != "float32" or own.wide):
+        return {"int8": NativeInt8, "bfloat16": NativeBfloat16, "float32": NativeFloat32}[precision]
     if not packing_works(torch.int8 if precision == "int8" else TYPES[precision]):
         return None
     return Int8 if precision == "int8" else Packed
@@ -61,18 +62,6 @@ def _pack(module: nn.Module, product: type[Product]) -> None:
         if isinstance(part, nn.Linear) and part.out_features >= FEW:
             # Selections take rows of the output layer, whose plain weight with tying is the embedding anyway.
             keeps = isinstance(module, Model) or (isinstance(module, Layer) and name in module.reads)
-            made = (
-                NativeFloat32 if product is Packed and isinstance(module, Model) and _best_in_float32(part) else product
-            )
-            setattr(module, name, made(part.weight, part.bias, keeps))
+            setattr(module, name, product(part.weight, part.bias, keeps))
         else:
             _pack(part, product)
-
-
-def _best_in_float32(output: nn.Linear) -> bool:
-    """Whether the best words of an output layer in float32 come faster from a kernel than from all logits.
-
-    The product alone does not: oneDNN's is as fast with AVX-512, and faster with AVX2.
-    """
-    own = kernels()
-    return output.weight.dtype == torch.float32 and own is not None and own.wide

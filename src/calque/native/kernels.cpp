@@ -117,21 +117,33 @@ int calque_start() {
 }
 
 int64_t calque_packed_bytes(int64_t out, int64_t width, int item) {
-    const int64_t per = TILE_BYTES / item;
-    return (out + STRIP - 1) / STRIP * ((width + per - 1) / per) * TILE;
+    return (out + STRIP - 1) / STRIP * tiles_of(width, item) * TILE;
 }
 
 // int8 [out][width], bfloat16 or float32: four or two neighbours of a row lie together, or one, for each of the 16 rows of a strip.
+// Where float32 is split, two neighbours, in three parts.
 void calque_pack(const char* weight, int64_t out, int64_t width, int item, char* packed, int32_t* sums) {
-    const int64_t per = TILE_BYTES / item, tiles = (width + per - 1) / per, together = 4 / item;
+    const bool split = SPLIT && item == 4;
+    const int64_t bytes = split ? 2 : item, per = TILE_BYTES / bytes, together = 4 / bytes, parts = split ? 3 : 1;
+    const int64_t next = tiles_of(width, item);
     std::memset(packed, 0, size_t(calque_packed_bytes(out, width, item)));
     for (int64_t o = 0; o < out; o++) {
         int32_t sum = 0;
         for (int64_t k = 0; k < width; k++) {
-            const int64_t tile = o / STRIP * tiles + k / per, line = k % per / together;
-            char* to = packed + tile * TILE + line * TILE_BYTES + (o % STRIP) * 4 + k % together * item;
-            std::memcpy(to, weight + (o * width + k) * item, size_t(item));
-            sum += item == 1 ? weight[o * width + k] : 0;
+            const int64_t tile = o / STRIP * next + k / per * parts, line = k % per / together;
+            char* to = packed + tile * TILE + line * TILE_BYTES + (o % STRIP) * 4 + k % together * bytes;
+            const char* from = weight + (o * width + k) * item;
+            sum += item == 1 ? *from : 0;
+            if (!split) {
+                std::memcpy(to, from, size_t(item));
+                continue;
+            }
+            float left = *(const float*)from;
+            for (int part = 0; part < 3; part++, to += TILE) {
+                const Floats top = (Floats)rounded_to_half(all(left));
+                std::memcpy(to, (const char*)&top + 2, 2);
+                left -= top[0];
+            }
         }
         if (sums) sums[o] = 128 * sum;
     }

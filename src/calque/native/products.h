@@ -22,13 +22,28 @@ constexpr bool MOVED = true;
 constexpr bool MOVED = false;
 #endif
 
+// float32 numbers are multiplied by tiles as sums of three in bfloat16, x = x1 + x2 + x3 exactly, 8 bits each. Of the nine
+// products, six are made; the other three are below the last bit.
+#ifdef __AMX_BF16__
+constexpr bool SPLIT = true;
+#else
+constexpr bool SPLIT = false;
+#endif
+
+// How many tiles the weights of a strip take.
+inline int64_t tiles_of(int64_t width, int64_t item) {
+    return SPLIT && item == 4 ? (width + 31) / 32 * 3 : (width * item + TILE_BYTES - 1) / TILE_BYTES;
+}
+
+inline Ints rounded_to_half(Floats x) { return ((Ints)x + 0x8000) & int32_t(0xffff0000); }
+
 // ---------------------------------------------------------------------------------------------------------------------
 // Rows of the input, laid out in tiles: [rows / 16][width / tile][16][64 bytes], zeros behind a row's end. What stands
 // behind the last row has no meaning: no row depends on another.
 
 template <class Item>
 struct Rows {
-    int64_t count, blocks, tiles;
+    int64_t count, blocks, tiles;  // float32 in parts: of the tiles of one of three parts, which lie one after the other
     std::vector<float> step;  // int8: the scale of each row
     Item* data;
 };
@@ -37,9 +52,9 @@ thread_local std::vector<char> scratch;
 
 template <class Item>
 Rows<Item> new_rows(int64_t count, int64_t width) {
-    const int64_t per = TILE_BYTES / sizeof(Item);
-    Rows<Item> rows{count, (count + 15) / 16, (width + per - 1) / per, {}, nullptr};
-    size_t bytes = size_t(rows.blocks) * rows.tiles * TILE + 64;
+    const bool split = SPLIT && sizeof(Item) == 4;
+    Rows<Item> rows{count, (count + 15) / 16, split ? tiles_of(width, 2) : tiles_of(width, sizeof(Item)), {}, nullptr};
+    size_t bytes = size_t(rows.blocks) * rows.tiles * TILE * (split ? 3 : 1) + 64;
     if (scratch.size() < bytes) scratch.resize(bytes);
     rows.data = (Item*)((uintptr_t(scratch.data()) + 63) & ~uintptr_t(63));
     return rows;
@@ -82,10 +97,23 @@ Rows<int8_t> quantised(const T* x, int64_t next, int64_t count, int64_t width) {
 template <class T>
 Rows<float> widened(const T* x, int64_t next, int64_t count, int64_t width) {
     Rows<float> rows = new_rows<float>(count, width);
+    if (SPLIT) {
+        const int64_t part = rows.blocks * rows.tiles * TILE;
+        for (int64_t i = 0; i < count; i++)
+            for (int64_t k = 0; k < rows.tiles * 32; k += STRIP) {
+                Floats left = k < width ? load_some(x + i * next + k, int(width - k)) : Floats{};
+                for (int p = 0; p < 3; p++) {
+                    const Ints top = rounded_to_half(left);
+                    store((Half*)(line_of(rows, i, k / 32) + p * part) + k % 32, (Floats)top);
+                    left -= (Floats)top;
+                }
+            }
+        return rows;
+    }
     for (int64_t i = 0; i < count; i++)
         for (int64_t tile = 0; tile < rows.tiles; tile++) {
             const int64_t k = tile * STRIP;
-            store((float*)line_of(rows, i, tile), load_some(x + i * next + k, int(width - k)));
+            store((float*)line_of(rows, i, tile), k < width ? load_some(x + i * next + k, int(width - k)) : Floats{});
         }
     return rows;
 }
@@ -183,8 +211,64 @@ inline void tile_sums(const Rows<Item>& rows, int64_t block, int blocks, const c
         _tile_stored(3, sums + 48 * STRIP, 64);
     }
 }
+
+constexpr int64_t CHUNK = 4;  // times 32 terms of two strips, which fit the first cache
+
+// The sums of two strips with blocks of 16 rows in float32, 64 lines for every two blocks: of some terms after the others, small
+// products first.
+inline void split_sums(const Rows<float>& rows, int64_t from, int64_t to, const char* w, int64_t next, int strips, float* sums) {
+    const int64_t part = rows.blocks * rows.tiles * TILE;
+    for (int64_t first = 0; first < rows.tiles; first += CHUNK) {
+        const int64_t some = std::min(CHUNK, rows.tiles - first);
+        const char *one = w + first * 3 * TILE, *two = one + (strips > 1 ? next : 0);
+        for (int64_t block = from; block < to; block += 2) {
+            const bool both = block + 1 < to;
+            const char *a = (const char*)rows.data + (block * rows.tiles + first) * TILE, *a2 = a + (both ? rows.tiles * TILE : 0);
+            float* here = sums + (block - from) * 32 * STRIP;
+            if (first) {
+                _tile_loadd(0, here, 64);
+                _tile_loadd(1, here + 32 * STRIP, 64);
+                _tile_loadd(2, here + 16 * STRIP, 64);
+                _tile_loadd(3, here + 48 * STRIP, 64);
+            } else {
+                _tile_zero(0);
+                _tile_zero(1);
+                _tile_zero(2);
+                _tile_zero(3);
+            }
+#define ROWS_OF(P) \
+    _tile_loadd(4, a + (P) * part + t * TILE, TILE_BYTES); \
+    _tile_loadd(5, a2 + (P) * part + t * TILE, TILE_BYTES);
+#define WEIGHTS_OF(P) \
+    _tile_loadd(6, one + (t * 3 + (P)) * TILE, TILE_BYTES); \
+    _tile_loadd(7, two + (t * 3 + (P)) * TILE, TILE_BYTES);
+#define MULTIPLY_THEM \
+    _tile_dpbf16ps(0, 4, 6); \
+    _tile_dpbf16ps(1, 4, 7); \
+    if (both) { \
+        _tile_dpbf16ps(2, 5, 6); \
+        _tile_dpbf16ps(3, 5, 7); \
+    }
+            for (int64_t t = 0; t < some; t++) {
+                ROWS_OF(0) WEIGHTS_OF(2) MULTIPLY_THEM
+                WEIGHTS_OF(1) MULTIPLY_THEM
+                ROWS_OF(1) MULTIPLY_THEM
+                WEIGHTS_OF(0) MULTIPLY_THEM
+                ROWS_OF(2) MULTIPLY_THEM
+            }
+            for (int64_t t = 0; t < some; t++) {
+                ROWS_OF(0) WEIGHTS_OF(0) MULTIPLY_THEM
+            }
+            _tile_stored(0, here, 64);
+            _tile_stored(1, here + 32 * STRIP, 64);
+            _tile_stored(2, here + 16 * STRIP, 64);
+            _tile_stored(3, here + 48 * STRIP, 64);
+        }
+    }
+}
 #else
 struct Tiles {};
+inline void split_sums(const Rows<float>&, int64_t, int64_t, const char*, int64_t, int, float*) {}
 #endif
 
 // The sums of a strip: 16 numbers of 32 bits.
@@ -274,6 +358,7 @@ template <class Item, class Sum>
 inline void sums_of(const Rows<Item>& rows, int64_t block, int blocks, const char* w, int64_t next, int strips, Sum* sums) {
 #ifdef __AMX_INT8__
     if constexpr (sizeof(Item) < 4) return tile_sums(rows, block, blocks, w, next, strips, sums);
+    else return;  // all blocks at once, see `product`
 #endif
     const char* w2 = w + (strips > 1 ? next : 0);
     for (int b = 0; b < blocks; b++) {
@@ -295,8 +380,7 @@ struct Weights {
     int64_t out, width;
     template <class Item>
     int64_t next() const {
-        const int64_t per = TILE_BYTES / sizeof(Item);
-        return (width + per - 1) / per * TILE;
+        return tiles_of(width, sizeof(Item)) * TILE;
     }
 };
 
@@ -329,13 +413,16 @@ template <class Item, class Sink>
 void product(const Rows<Item>& rows, const Weights& w, int threads, Sink& sink) {
     typedef std::conditional_t<sizeof(Item) == 1, int32_t, float> Sum;
     const int64_t strips = (w.out + STRIP - 1) / STRIP, pairs = (strips + 1) / 2, next = w.next<Item>();
+    constexpr bool split = SPLIT && sizeof(Item) == 4;
     // As many rows at a time as stay in a cache beside the weights.
-    const int64_t most = std::max<int64_t>(2, NEAR / (rows.tiles * TILE) / 2 * 2);
+    const int64_t most = std::max<int64_t>(2, NEAR * (split ? 2 : 1) / (rows.tiles * TILE * (split ? 3 : 1)) / 2 * 2);
 #pragma omp parallel for num_threads(threads) schedule(static) if (threads > 1)
     for (int part = 0; part < threads; part++) {
         Tiles tiles;
         (void)tiles;
         alignas(64) Sum space[2][64 * STRIP];
+        static thread_local std::vector<Sum> whole;
+        if (split) whole.resize(size_t(std::min(most, rows.blocks) + 1) / 2 * 64 * STRIP);
         struct Part {
             int64_t pair, block, blocks;
         } before{-1, 0, 0};
@@ -359,9 +446,16 @@ void product(const Rows<Item>& rows, const Weights& w, int threads, Sink& sink) 
             for (int64_t pair = pairs * part / threads; pair < pairs * (part + 1) / threads; pair++) {
                 const int two = int(std::min<int64_t>(2, strips - pair * 2));
                 const int64_t to = std::min(rows.blocks, from + most);
+                const char* strip = w.data + pair * 2 * next;
+                if constexpr (split) {
+                    split_sums(rows, from, to, strip, next, two, whole.data());
+                    for (int64_t block = from; block < to; block += 2)
+                        finish({pair, block, std::min<int64_t>(2, to - block)}, whole.data() + (block - from) * 32 * STRIP);
+                    continue;
+                }
                 for (int64_t block = from; block < to; block += 2) {
                     const Part now{pair, block, std::min<int64_t>(2, to - block)};
-                    sums_of(rows, block, int(now.blocks), w.data + pair * 2 * next, next, two, space[at]);
+                    sums_of(rows, block, int(now.blocks), strip, next, two, space[at]);
                     if (before.pair >= 0) finish(before, space[1 - at]);
                     before = now;
                     at = 1 - at;

@@ -14,6 +14,7 @@ namespace {
 
 typedef float Floats __attribute__((vector_size(64)));
 typedef int32_t Ints __attribute__((vector_size(64)));
+typedef uint32_t Words __attribute__((vector_size(64)));
 struct Half {  // bfloat16
     uint16_t bits;
 };
@@ -43,7 +44,6 @@ inline void store(Half* p, Floats x) {
     const __m256bh y = _mm512_cvtneps_pbh((__m512)x);
     std::memcpy(p, &y, sizeof y);
 #else
-    typedef uint32_t Words __attribute__((vector_size(64)));
     typedef uint16_t Shorts __attribute__((vector_size(32)));
     Words bits = (Words)x;
     Words rounded = (bits + 0x7fff + ((bits >> 16) & 1)) >> 16;
