@@ -111,7 +111,14 @@ class Recorded:
         return {label: _point(value, mask, source) for (label, _), value in zip(points, values, strict=True)}
 
     def _encode_some(
-        self, program: Closed, words: Tensor, starts: Tensor, positions: Tensor, values: list[Tensor], first: int, last: int
+        self,
+        program: Closed,
+        words: Tensor,
+        starts: Tensor,
+        positions: Tensor,
+        values: list[Tensor],
+        first: int,
+        last: int,
     ) -> None:
         """Sentences from `first` to before `last`."""
         begin, end = int(starts[first]), int(starts[last])

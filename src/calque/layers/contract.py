@@ -285,7 +285,9 @@ class Merge(Layer):
         return self.merge(x, [y for y, _ in pairs]), States(tuple(s for _, s in pairs))
 
     def program(self, p: Program, x: Value, state: State | None) -> tuple[Value, State | None]:
-        pairs = [body.program(p, x, s) for body, s in zip(self._bodies, parts_of(state, len(self._bodies)), strict=True)]
+        pairs = [
+            body.program(p, x, s) for body, s in zip(self._bodies, parts_of(state, len(self._bodies)), strict=True)
+        ]
         return self.merged(p, x, [y for y, _ in pairs]), together(state, [s for _, s in pairs])
 
 

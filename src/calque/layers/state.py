@@ -182,7 +182,9 @@ class Foreseen(NamedTuple):
         return self
 
     def keep(self, rows: Tensor, sentences: Tensor) -> "Foreseen":
-        return Foreseen(self.values.index_select(0, sentences), None if self.weights is None else self.weights[sentences])
+        return Foreseen(
+            self.values.index_select(0, sentences), None if self.weights is None else self.weights[sentences]
+        )
 
     def bytes(self) -> int:
         return size(self.values) + (0 if self.weights is None else size(self.weights))

@@ -212,7 +212,7 @@ inline void tile_sums(const Rows<Item>& rows, int64_t block, int blocks, const c
     }
 }
 
-constexpr int64_t CHUNK = 4;  // times 32 terms of two strips, which fit the first cache
+constexpr int64_t CHUNK = 2;  // times 32 terms of two strips, which fit the first cache
 
 // The sums of two strips with blocks of 16 rows in float32, 64 lines for every two blocks: of some terms after the others, small
 // products first.

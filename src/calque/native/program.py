@@ -217,7 +217,11 @@ class Program:
         return self.join(x, y, MULTIPLY)
 
     def attend(
-        self, projected: tuple[Value, Value, Value], held: tuple[Tensor, Tensor] | None, heads: tuple[int, int], scale: float
+        self,
+        projected: tuple[Value, Value, Value],
+        held: tuple[Tensor, Tensor] | None,
+        heads: tuple[int, int],
+        scale: float,
     ) -> Value:
         """Attention of q to k and v and those before them in keys and values `held`; of an encoder to all of the sentence.
 
@@ -241,7 +245,9 @@ class Program:
         n = self.number(keys), self.number(values), hidden
         return self.add(Kind.ATTEND_MLP, (q,), values.shape[2], n, (self._fit(score),))
 
-    def scan(self, kind: Kind, reads: Sequence[Value], state: Float[Tensor, "R D"], constant: float = 0.0) -> tuple[Value, Made]:
+    def scan(
+        self, kind: Kind, reads: Sequence[Value], state: Float[Tensor, "R D"], constant: float = 0.0
+    ) -> tuple[Value, Made]:
         """An operation with a state in float32, and the state behind it."""
         made, number = self.make(state)
         return self.add(kind, reads, state.shape[1], (self.number(state), number), f=(constant,)), made
