@@ -21,7 +21,7 @@ def test_every_key_has_a_row_with_its_default_and_what_it_may_be() -> None:
     sections = [getattr(Experiment(), section.name) for section in fields(Experiment)]
     assert {key.name for part in sections for key in fields(part)} == set(rows)
     assert rows["patience"].startswith("| `patience` | `0` | a whole number from 0 | stop after")
-    assert rows["optimiser"].startswith('| `optimiser` | `"adam"` | `"adam"`, `"sgd"` |')
+    assert rows["optimiser"].startswith('| `optimiser` | `"adam"` | `"adam"`, `"sgd"`, `"muon"` |')
     assert rows["top_p"].startswith("| `top_p` | `1.0` | a number from 0.001 to 1 |")
     assert "`false` | true or false" in rows["tensorboard"]
     # A bar or an angle bracket would end the cell or vanish.

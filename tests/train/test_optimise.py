@@ -60,6 +60,32 @@ def test_adam_follows_its_equations() -> None:
         assert torch.allclose(model.weight.double(), w, atol=1e-6)
 
 
+def test_muon_follows_its_equations_for_matrices_and_adam_for_the_rest() -> None:
+    model, twin = make(), make()
+    settings = TrainSettings(optimiser="muon", weight_decay=0.1)
+    updater, adam = Updater(model, settings, "float32"), Updater(twin, replace(settings, optimiser="adam"), "float32")
+    w, b = model.weight.detach().clone().double(), torch.zeros(())
+    for t in range(1, 4):
+        g = torch.randn(w.shape, generator=torch.Generator().manual_seed(t)).double()
+        for one in (model, twin):
+            one.weight.grad, one.bias.grad = (g * 4).float(), torch.full_like(one.bias, 0.5 * t)
+        for one in (updater, adam):
+            one.step(0.01, 4)
+        b = 0.95 * b + 0.05 * g
+        u = 0.05 * g + 0.95 * b
+        x = u / u.norm()
+        for _ in range(5):
+            a = x @ x.T
+            x = 3.4445 * x + (-4.775 * a + 2.0315 * a @ a) @ x
+        w = w * (1 - 0.01 * 0.1) - 0.01 * 0.2 * max(w.shape) ** 0.5 * x
+        assert torch.allclose(model.weight.double(), w, atol=2e-3 * t * 0.01 * max(w.shape) ** 0.5 + 1e-4)
+        assert torch.equal(model.bias, twin.bias)
+    assert {key.split("/")[0] for key in updater.state() if key.endswith("/weight")} == {"weight", "momentum_buffer"}
+    again = Updater(make(), settings, "float32")
+    again.load(updater.state())
+    assert all(torch.equal(value, again.state()[key]) for key, value in updater.state().items())
+
+
 def test_sgd_clips_to_the_norm_and_tells_the_norm_before() -> None:
     model, twin = make(), make()
     updater = Updater(model, TrainSettings(optimiser="sgd", clip_norm=0.5), "float32")

@@ -177,7 +177,11 @@ class TrainSettings:
         "where the last batch is shorter (batch); nothing",
         choices=("tokens", "sentences", "batch", "none"),
     )
-    optimiser: str = key("adam", "the update rule", choices=("adam", "sgd"))
+    optimiser: str = key(
+        "adam",
+        "the update rule; muon: Muon for the matrices of linear maps, Adam for everything else",
+        choices=("adam", "sgd", "muon"),
+    )
     lr: float = key(0.001, "learning rate, at its peak where the schedule has one", low=0)
     beta1: float = key(0.9, "Adam: decay of the mean of gradients", low=0, high=0.9999)
     beta2: float = key(0.98, "Adam: decay of the mean of squared gradients", low=0, high=0.99999)

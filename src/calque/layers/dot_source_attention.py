@@ -17,6 +17,7 @@ from calque.layers.source import SourceAttention, weigh, widths
 from calque.layers.state import Memory, State
 from calque.native.kernels import kernels_for
 from calque.native.program import NoProgram, Program, Value
+from calque.native.training import LONGEST, training_kernels_for
 
 
 @dataclass(frozen=True)
@@ -122,7 +123,9 @@ class DotSourceAttention(SourceAttention):
         )
 
     def remember(self, keys: Float[Tensor, "S N D"], values: Float[Tensor, "S N E"]) -> tuple[Tensor, Tensor]:
-        k, v = (split(x, self.heads) for x in self._project(keys, values))
+        parts = self._project(keys, values)
+        both = parts if len(parts) == 2 else parts[0].chunk(2, -1)
+        k, v = (split(x, self.heads) for x in both)
         few = len(keys) == 1 and 2 * self.heads * keys.shape[1] <= self.width
         if few and self._asked is not None and self._told is not None:
             columns, rows = torch.matmul(k[0], self._asked), torch.matmul(v[0], self._told)
@@ -130,11 +133,22 @@ class DotSourceAttention(SourceAttention):
         # Laid out once as the product with queries reads them; every step would copy them again.
         return k.contiguous(), v.contiguous()
 
-    def _project(self, keys: Tensor, values: Tensor) -> tuple[Tensor, Tensor]:
+    def _project(self, keys: Tensor, values: Tensor) -> list[Tensor]:
+        """Keys and values, in one tensor where one product makes them."""
         if keys is values and isinstance(self.k, Projection) and isinstance(self.v, Projection) and in_blocks(keys):
-            k, v = linear_of_all(keys, self.k, self.v)
-            return k, v
-        return self.k(keys), self.v(values)
+            return [linear_of_all(keys, self.k, self.v)]
+        return [self.k(keys), self.v(values)]
+
+    def forward(self, x: Float[Tensor, "B T D"], ctx: Context) -> Float[Tensor, "B T E"]:
+        plain = self.local is None and ctx.record is None and not (self.training and self.dropout)
+        kernels = training_kernels_for(x) if plain and x.shape[1] <= LONGEST else None
+        if kernels is None:
+            return super().forward(x, ctx)
+        keys, values, real = self._points(ctx)
+        parts = [self.q(x), *self._project(keys, values)]
+        key = parts[0].shape[2]
+        widths = key, key, sum(part.shape[2] for part in parts) - 2 * key
+        return cast("Tensor", self.out(kernels.attend(parts, widths, self.heads, 1 / self.scale, real, causal=False)))
 
     def look(self, x: Float[Tensor, "S T D"], memory: Memory, near: Near | None) -> tuple[Tensor, Tensor]:
         if memory.keys.dim() == 3:

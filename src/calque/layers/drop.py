@@ -8,6 +8,8 @@ from torch import Tensor
 from torch.autograd.function import once_differentiable
 from torch.nn import functional as F
 
+from calque.native.training import training_kernels_for
+
 LEVELS = 2**16
 MANY = 2**13
 """So many 64-bit draws and more are made by numpy's SFC64, in half the time; torch's generator gives its seed."""
@@ -16,13 +18,16 @@ MANY = 2**13
 def drop(x: Tensor, p: float, training: bool) -> Tensor:
     """In training each number is zero with probability p, else x / (1 - p); x itself otherwise.
 
-    On a CPU torch draws Bernoulli numbers one by one, which took a sixth of an update. Here one 64-bit draw decides four
-    numbers, so p is rounded to a multiple of 2^-16, and the scale is that of the rounded p.
+    On a CPU torch draws Bernoulli numbers one by one, which took a sixth of an update. Kernels draw one number and hash it with
+    the place of each other one; without them a draw of 64 bits decides four numbers. So p is rounded to a multiple of 2^-16, and
+    the scale is that of the rounded p.
     """
     if not training or not p:
         return x
     if x.device.type != "cpu":
         return F.dropout(x, p)
+    if (kernels := training_kernels_for(x)) is not None:
+        return kernels.drop(x, p)
     kept, scale = _kept(x, p)
     return x if kept is None else x * _factors(kept, scale, x.dtype)
 
@@ -31,6 +36,8 @@ def relu_and_drop(x: Tensor, p: float, training: bool) -> Tensor:
     """drop(max(0, x)), in place: nothing else may need x. Its gradient is read from the result, so no mask is kept."""
     if not training or not p or x.device.type != "cpu" or not torch.is_grad_enabled():
         return drop(x.relu_(), p, training)
+    if (kernels := training_kernels_for(x)) is not None and x.is_contiguous():
+        return kernels.drop(x, p, relu=True)
     return cast("Tensor", _ReluAndDrop.apply(x, p))  # type: ignore[no-untyped-call]  # torch leaves it untyped
 
 

@@ -10,7 +10,7 @@ from calque.layers.contract import DECODER, WHOLE_CELL, BodyArg, Context, Exampl
 from calque.layers.cost import FED, Cost, Held, Products
 from calque.layers.gated import check_body
 from calque.layers.projections import loop
-from calque.layers.state import Cell, State, States
+from calque.layers.state import Cell, State, States, columns
 from calque.layers.stepping import begin, proceed
 from calque.native.program import Program, Value
 
@@ -65,11 +65,13 @@ class Feed(Layer):
         fed, inner = cast("tuple[Cell, State]", cast("States", state).parts)
         outputs = []
         with loop():
+            real = columns(ctx.mask, x.shape[1])
             for t, now in enumerate(torch.split(x, 1, 1)):  # indexing would cost O(T^2) in the gradient
-                mask = None if ctx.mask is None else ctx.mask[:, t : t + 1]
+                valid = real[t]
+                mask = None if valid is None else valid[:, None]
                 seen = torch.cat([fed.values[0][:, None], now], -1)
                 y, inner = self.part("body").step(seen, inner, ctx._replace(mask=mask, chunk=ctx.now.single(t)))
-                fed = fed.write((y[:, 0],), None if mask is None else mask[:, 0])
+                fed = fed.write((y[:, 0],), valid)
                 outputs.append(y)
         return torch.cat(outputs, 1), States((fed, inner))
 

@@ -7,8 +7,8 @@ from calque.adl.signature import Flag, Int, Real, Setting, Word, arg
 from calque.layers.activations import ACTIVATIONS, POINTWISE
 from calque.layers.contract import Context, Example, Parts, Site, Stateless
 from calque.layers.cost import Cost, Products
-from calque.layers.drop import drop, relu_and_drop
-from calque.layers.projections import Projection
+from calque.layers.drop import drop
+from calque.layers.projections import Projection, relu_of
 from calque.layers.state import State
 from calque.native.program import Program, Value
 
@@ -46,10 +46,9 @@ class FeedForward(Stateless):
         return Cost(args.n * (site.width + args.bias), Products(args.n * site.width))
 
     def forward(self, x: Float[Tensor, "B T D"], ctx: Context) -> Float[Tensor, "B T E"]:
-        y = self.project(x)
         if self.v == "relu":
-            return relu_and_drop(y, self.dropout, self.training)
-        return drop(ACTIVATIONS[self.v](y), self.dropout, self.training)
+            return relu_of(self.project, x, self.dropout, self.training)
+        return drop(ACTIVATIONS[self.v](self.project(x)), self.dropout, self.training)
 
     def program(self, p: Program, x: Value, state: State | None) -> tuple[Value, State | None]:
         return p.act(p.linear(x, self.project), self.v), state

@@ -11,6 +11,7 @@ from calque.layers.cost import Cost, Products
 from calque.layers.state import State
 from calque.native.kernels import kernels_for
 from calque.native.program import Program, Value
+from calque.native.training import training_kernels_for
 
 
 class Norm(Stateless):
@@ -41,6 +42,8 @@ class Norm(Stateless):
     def forward(self, x: Float[Tensor, "B T D"], ctx: Context) -> Float[Tensor, "B T D"]:
         if (kernels := kernels_for(x)) is not None and self.gain.dtype == x.dtype:
             return kernels.norm(x, self.gain, self.shift, self.eps)
+        if (training := training_kernels_for(x)) is not None and self.gain.dtype == x.dtype:
+            return training.norm(x, self.gain, self.shift, self.eps)
         return F.layer_norm(x, x.shape[-1:], self.gain, self.shift, self.eps)
 
     def program(self, p: Program, x: Value, state: State | None) -> tuple[Value, State | None]:

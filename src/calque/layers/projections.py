@@ -1,8 +1,9 @@
 """Linear maps and embeddings as training needs them.
 
-On a processor a product in bfloat16 is compiled for its exact sizes and kept, up to two megabytes each, and the rows of batches
-hardly ever come in the same number twice. So many rows are taken in blocks of few sizes. float32 needs none of this: its
-library compiles nothing. In a loop over positions the gradient of each matrix is summed once, over all positions.
+In bfloat16 kernels make them, where a processor has instructions for it. Without kernels a product in bfloat16 is compiled for its
+exact sizes and kept, up to two megabytes each, and the rows of batches hardly ever come in the same number twice: so many rows are
+taken in blocks of few sizes. float32 needs none of this: its library compiles nothing. In a loop over
+positions the gradient of each matrix is summed once, over all positions.
 """
 
 import contextlib
@@ -15,6 +16,9 @@ from jaxtyping import Float
 from torch import Tensor
 from torch.autograd.function import once_differentiable
 from torch.nn import functional as F
+
+from calque.layers.drop import relu_and_drop
+from calque.native.training import training_kernels_for
 
 LARGEST, STEP = 2048, 128
 """Of products with a matrix: rows of a block at most, and what divides every size. Each block packs the matrix anew."""
@@ -39,6 +43,8 @@ def linear(
     if loop is not None and torch.is_grad_enabled():
         return loop.linear(x, weight, bias)
     if in_blocks(x):
+        if (kernels := training_kernels_for(x)) is not None and (y := kernels.linear(x, weight, bias)) is not None:
+            return y
         return cast("Tensor", _Linear.apply(x, weight, bias))  # type: ignore[no-untyped-call]  # torch leaves it untyped
     return F.linear(x, weight, bias)
 
@@ -50,11 +56,20 @@ class Projection(torch.nn.Linear):
         return linear(x, self.weight, self.bias)
 
 
-def linear_of_all(x: Float[Tensor, "*n D"], *parts: Projection) -> tuple[Float[Tensor, "*n E"], ...]:
-    """W_1 x + b_1, ..., W_p x + b_p, all of one width, by one product, which reads x once. All have a bias, or none."""
+def relu_of(layer: torch.nn.Module, x: Float[Tensor, "*n D"], p: float, training: bool) -> Float[Tensor, "*n E"]:
+    """Dropout of max(0, layer(x)), in one pass where there is a kernel."""
+    if isinstance(layer, Projection) and _LOOP.get() is None and in_blocks(x):
+        kernels = training_kernels_for(x)
+        y = None if kernels is None else kernels.linear(x, layer.weight, layer.bias, p if training else 0.0)
+        if y is not None:
+            return y
+    return relu_and_drop(layer(x), p, training)
+
+
+def linear_of_all(x: Float[Tensor, "*n D"], *parts: Projection) -> Float[Tensor, "*n E"]:
+    """[W_1 x + b_1; ...; W_p x + b_p] by one product, which reads x once. All have a bias, or none."""
     biases: list[Tensor] = [part.bias for part in parts if part.bias is not None]
-    joint = linear(x, torch.cat([part.weight for part in parts]), torch.cat(biases) if biases else None)
-    return joint.chunk(len(parts), -1)
+    return linear(x, torch.cat([part.weight for part in parts]), torch.cat(biases) if biases else None)
 
 
 def multiply(
@@ -134,67 +149,92 @@ class _Loop:
     """For each matrix, what its gradient will be summed from, and a tensor that stands for it in the graph of gradients."""
 
     def __init__(self) -> None:
-        self.matrices: dict[int, tuple[Tensor, _Terms]] = {}
+        self.matrices: dict[int, tuple[Tensor, _Matrix]] = {}
 
     def linear(self, x: Tensor, weight: Tensor, bias: Tensor | None) -> Tensor:
         if not weight.requires_grad:
             return F.linear(x, weight, bias)
         if id(weight) not in self.matrices:
-            terms: _Terms = []
-            self.matrices[id(weight)] = _Summed.apply(weight, bias, terms), terms  # type: ignore[no-untyped-call]  # torch's own
-        stand_in, terms = self.matrices[id(weight)]
-        plain = None if bias is None else bias.detach()
-        return cast("Tensor", _Turn.apply(x, stand_in, weight.detach(), plain, terms))  # type: ignore[no-untyped-call]  # torch's own
+            matrix = _Matrix(weight.detach(), None if bias is None else bias.detach())
+            self.matrices[id(weight)] = _Summed.apply(weight, bias, matrix), matrix  # type: ignore[no-untyped-call]  # torch's own
+        stand_in, matrix = self.matrices[id(weight)]
+        return cast("Tensor", _Turn.apply(x, stand_in, matrix))  # type: ignore[no-untyped-call]  # torch's own
 
 
-_Terms = list[tuple[Tensor, Tensor]]
 _LOOP: ContextVar[_Loop | None] = ContextVar("loop", default=None)
+
+
+class _Matrix:
+    """A matrix that a loop multiplies with at each turn, and the terms of its gradient."""
+
+    def __init__(self, weight: Tensor, bias: Tensor | None):
+        self.weight, self.bias = weight, bias
+        self.terms: list[tuple[Tensor, Tensor]] = []
+        self.kernels = training_kernels_for(weight)
+        if self.kernels is not None and not self.kernels.fits(weight):
+            self.kernels = None
+        self.packed = None if self.kernels is None else self.kernels.packed(weight)
+
+    def times(self, x: Tensor) -> Tensor:
+        """x W^T + b. Written into, not a view: nobody may change a view in place that comes from here."""
+        if self.packed is not None:
+            return self.packed.times(x, self.bias)
+        y = x.new_empty(*x.shape[:-1], len(self.weight))
+        rows, out = x.flatten(0, -2), y.view(-1, len(self.weight))
+        if self.bias is None:
+            torch.mm(rows, self.weight.t(), out=out)
+        else:
+            torch.addmm(self.bias, rows, self.weight.t(), out=out)
+        return y
+
+    def back(self, g: Tensor) -> Tensor:
+        """g W."""
+        return g @ self.weight if self.packed is None else self.packed.gradient(g)
+
+    def gradients(self) -> tuple[Tensor, Tensor | None] | None:
+        """Those of the matrix and of the bias, of all turns; none where there was no turn."""
+        if not self.terms:
+            return None
+        g, x = (torch.cat(parts) for parts in zip(*self.terms, strict=True))
+        self.terms.clear()
+        if self.kernels is not None:
+            return self.kernels.weight_gradient(g, x, self.bias is not None)
+        return gradient(g, x), None if self.bias is None else g.sum(0)
 
 
 class _Summed(torch.autograd.Function):
     """Runs back after all turns of a loop, when they have left their terms."""
 
     @staticmethod
-    def forward(ctx: Any, weight: Tensor, bias: Tensor | None, terms: _Terms) -> Tensor:
+    def forward(ctx: Any, weight: Tensor, bias: Tensor | None, matrix: _Matrix) -> Tensor:
         ctx.set_materialize_grads(False)
-        ctx.terms, ctx.biased = terms, bias is not None
+        ctx.matrix = matrix
         return weight.new_empty(0)
 
     @staticmethod
     @once_differentiable
     def backward(ctx: Any, _: Tensor | None) -> tuple[Tensor | None, Tensor | None, None]:
-        if not ctx.terms:
-            return None, None, None
-        g, x = (torch.cat(parts) for parts in zip(*ctx.terms, strict=True))
-        ctx.terms.clear()
-        return gradient(g, x), g.sum(0) if ctx.biased else None, None
+        return *(ctx.matrix.gradients() or (None, None)), None
 
 
 class _Turn(torch.autograd.Function):
     """x W^T + b in one turn of a loop."""
 
     @staticmethod
-    def forward(ctx: Any, x: Tensor, stand_in: Tensor, weight: Tensor, bias: Tensor | None, terms: _Terms) -> Tensor:
+    def forward(ctx: Any, x: Tensor, stand_in: Tensor, matrix: _Matrix) -> Tensor:
         ctx.set_materialize_grads(False)
-        ctx.save_for_backward(x, weight)
-        ctx.terms = terms
-        # Written into, not a view: nobody may change a view in place that comes from here.
-        y = x.new_empty(*x.shape[:-1], len(weight))
-        rows, out = x.flatten(0, -2), y.view(-1, len(weight))
-        if bias is None:
-            torch.mm(rows, weight.t(), out=out)
-        else:
-            torch.addmm(bias, rows, weight.t(), out=out)
-        return y
+        ctx.save_for_backward(x)
+        ctx.matrix = matrix
+        return matrix.times(x)
 
     @staticmethod
     @once_differentiable
-    def backward(ctx: Any, g: Tensor | None) -> tuple[Tensor | None, None, None, None, None]:
+    def backward(ctx: Any, g: Tensor | None) -> tuple[Tensor | None, None, None]:
         if g is None:
-            return None, None, None, None, None
-        x, weight = ctx.saved_tensors
-        ctx.terms.append((g.flatten(0, -2), x.flatten(0, -2)))
-        return g @ weight if ctx.needs_input_grad[0] else None, None, None, None, None
+            return None, None, None
+        (x,) = ctx.saved_tensors
+        ctx.matrix.terms.append((g.flatten(0, -2), x.flatten(0, -2)))
+        return ctx.matrix.back(g) if ctx.needs_input_grad[0] else None, None, None
 
 
 class Embedding(torch.nn.Embedding):

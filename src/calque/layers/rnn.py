@@ -13,8 +13,9 @@ from calque.layers.contract import Point as PointValue
 from calque.layers.cost import Cost, Held, Products, Reach
 from calque.layers.drop import drop
 from calque.layers.projections import Projection, loop
-from calque.layers.state import Cell, State
+from calque.layers.state import Cell, State, columns
 from calque.native.program import Kind, NoProgram, Program, Value
+from calque.native.training import training_kernels_for
 
 GATES = {"lstm": 4, "gru": 3, "tanh": 1}
 VALUES = {"lstm": 2, "gru": 1, "tanh": 1}
@@ -192,7 +193,7 @@ class Recurrent(Layer):
     def _run(self, x: Float[Tensor, "B T D"], state: Cell, mask: Bool[Tensor, "B T"] | None) -> tuple[Tensor, Cell]:
         # One product for all positions; indexing would cost O(T^2) in the gradient.
         driven = self._driven(x).unbind(1)
-        real = [None] * len(driven) if mask is None else mask.unbind(1)
+        real = columns(mask, len(driven))
         outputs = []
         with loop():
             for now, valid in zip(driven, real, strict=True):
@@ -248,6 +249,8 @@ class Recurrent(Layer):
             new = torch.tanh(n + torch.sigmoid(r + r2) * n2)
             return new + keep * (h - new), *mask
         c = before[1]
+        if not self.norm and (kernels := training_kernels_for(pushed)) is not None:
+            return *kernels.lstm(driven, pushed, c, self.forget), *mask
         i, f, g, o = (driven + pushed).to(c.dtype).chunk(4, -1)
         c = torch.sigmoid(f + self.forget) * c + torch.sigmoid(i) * torch.tanh(g)
         return (torch.sigmoid(o) * torch.tanh(self._seen(c))).to(h.dtype), c, *mask

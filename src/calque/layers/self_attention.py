@@ -19,6 +19,7 @@ from calque.layers.rotary import Rotation
 from calque.layers.sliding import among_all, compare_near, outside, read_near, windows
 from calque.layers.state import State, Window, accumulated
 from calque.native.program import NoProgram, Program, Value
+from calque.native.training import LONGEST, TrainingKernels, training_kernels_for
 
 EPS = 1e-6
 """Added to the mean of squares that queries and keys are divided by the root of."""
@@ -166,6 +167,11 @@ class SelfAttention(Layer):
         return Cost(parameters, near, Held(row=2 * args.kept * before), Reach(-before, behind))
 
     def forward(self, x: Float[Tensor, "B T D"], ctx: Context) -> Float[Tensor, "B T E"]:
+        if (kernels := self._training_kernels(x, ctx)) is not None:
+            real = None if self.causal else ctx.mask
+            plan = (self.sizes[0], self.sizes[1], self.sizes[2]), self.heads, 1 / self.scale, real, self.causal, self.kv
+            contexts = kernels.attend(self._parts(x), *plan)
+            return cast("Tensor", self.out(contexts))
         q, k, v = self._project(x, None)
         if self.seen is not None:
             return self._near(q, torch.cat([k, v], -1), ctx)
@@ -251,6 +257,19 @@ class SelfAttention(Layer):
             ctx.record(self.path, among_all(weights, positions, before, total))
         return cast("Tensor", self.out(join(contexts)))
 
+    def _training_kernels(self, x: Tensor, ctx: Context) -> TrainingKernels | None:
+        """Those for a softmax of plain scores, all weights of which are used."""
+        more = self.seen is not None or self.relative is not None or self.talk is not None or ctx.record is not None
+        if more or (self.training and self.dropout) or x.shape[1] > LONGEST:
+            return None
+        return training_kernels_for(x)
+
+    def _parts(self, x: Tensor) -> list[Tensor]:
+        """Queries, keys and values, in one tensor where one product makes them."""
+        if self.qkv is None and self.q_gain is None and self.rotation is None and in_blocks(x):
+            return [linear_of_all(x, self.q, self.k, self.v)]
+        return list(self._project(x, None))
+
     def _scaled(self, q: Tensor) -> Tensor:
         return q if self.scale == 1 else q * (1.0 / self.scale)
 
@@ -276,8 +295,8 @@ class SelfAttention(Layer):
         """Queries, keys and values of all heads; queries and keys normalised and turned."""
         if self.qkv is not None:
             q, k, v = self.qkv(x).split(self.sizes, -1)
-        elif in_blocks(x) and self.sizes[0] == self.sizes[1]:
-            q, k, v = linear_of_all(x, self.q, self.k, self.v)
+        elif in_blocks(x):
+            q, k, v = torch.split(linear_of_all(x, self.q, self.k, self.v), self.sizes, -1)
         else:
             q, k, v = self.q(x), self.k(x), self.v(x)
         return self._placed(q, self.q_gain, chunk), self._placed(k, self.k_gain, chunk), v

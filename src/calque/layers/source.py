@@ -73,13 +73,17 @@ class SourceAttention(Layer):
         return self.read(x, cast("Memory", state), ctx), state
 
     def _memory(self, ctx: Context) -> Memory:
+        keys, values, mask = self._points(ctx)
+        return Memory(*self.remember(keys, values), None if mask is None else ~mask)
+
+    def _points(self, ctx: Context) -> tuple[Tensor, Tensor, Tensor | None]:
+        """What keys and values are made of, and which positions of it are real."""
         read = {}
         for name, key in self._keys_of.items():
             point = ctx.sources[key]
             read[name] = self.part(name)(point.value, Context(mask=point.mask, like=ctx.like, record=ctx.record))
         keys, values = (read["from"], read["from"]) if "from" in read else (read["keys"], read["values"])
-        mask = ctx.sources[next(iter(self._keys_of.values()))].mask
-        return Memory(*self.remember(keys, values), None if mask is None else ~mask)
+        return keys, values, ctx.sources[next(iter(self._keys_of.values()))].mask
 
     def read(self, x: Float[Tensor, "R n D"], memory: Memory, ctx: Context) -> Tensor:
         """The output at each position of every row."""

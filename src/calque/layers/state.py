@@ -37,6 +37,15 @@ def size(*tensors: Tensor) -> int:
     return sum(t.numel() * t.element_size() for t in tensors)
 
 
+def columns(mask: Bool[Tensor, "B n"] | None, n: int) -> list[Bool[Tensor, " B"] | None]:
+    """The mask of each of n positions; None where every row is real, as far as that is worth finding out: in training."""
+    if mask is None:
+        return [None] * n
+    each: list[Tensor | None] = list(mask.unbind(1))
+    full = int(mask.all(0).sum()) if torch.is_grad_enabled() and mask.device.type == "cpu" else 0
+    return [*[None] * full, *each[full:]]
+
+
 def accumulated(kind: torch.dtype) -> torch.dtype:
     """The type that sums over time are kept in: eight bits of mantissa do not hold them."""
     return torch.float64 if kind == torch.float64 else torch.float32

@@ -218,9 +218,14 @@ def without_kernels() -> Iterator[None]:
         _OFF.reset(token)
 
 
+def off() -> bool:
+    """Whether torch computes everything here."""
+    return _OFF.get()
+
+
 def kernels() -> Kernels | None:
     """The kernels for this processor; None where there are none."""
-    return None if _OFF.get() else _loaded()
+    return None if off() else _loaded()
 
 
 @functools.cache

@@ -10,8 +10,6 @@ namespace {
 
 // Attention of single queries to keys and values [sentence][head][slot][width].
 
-inline Floats mixed(Floats a, Floats b, Ints places) { return (Floats)__builtin_shuffle((Ints)a, (Ints)b, places); }
-
 // The sums of four vectors, added up pairwise.
 inline void four_sums(const Floats* x, float* sums) {
     const Ints even = {0, 16, 2, 18, 4, 20, 6, 22, 8, 24, 10, 26, 12, 28, 14, 30}, odd = even + 1;

@@ -41,8 +41,7 @@ inline void store(float* p, Floats x) { std::memcpy(p, &x, sizeof x); }
 
 inline void store(Half* p, Floats x) {
 #ifdef __AVX512BF16__
-    const __m256bh y = _mm512_cvtneps_pbh((__m512)x);
-    std::memcpy(p, &y, sizeof y);
+    _mm256_storeu_si256((__m256i*)p, (__m256i)_mm512_cvtneps_pbh((__m512)x));
 #else
     typedef uint16_t Shorts __attribute__((vector_size(32)));
     Words bits = (Words)x;
@@ -52,6 +51,58 @@ inline void store(Half* p, Floats x) {
     std::memcpy(p, &s, sizeof s);
 #endif
 }
+
+inline float one(const float* p) { return *p; }
+inline float one(const Half* p) {
+    uint32_t bits = uint32_t(p->bits) << 16;
+    float x;
+    std::memcpy(&x, &bits, 4);
+    return x;
+}
+inline void put(float* p, float x) { *p = x; }
+inline void put(Half* p, float x) {
+    uint32_t bits;
+    std::memcpy(&bits, &x, 4);
+    p->bits = x == x ? uint16_t((bits + 0x7fff + ((bits >> 16) & 1)) >> 16) : 0x7fc0;
+}
+
+// The first n of 16 numbers.
+#ifdef __AVX512F__
+inline __mmask16 first(int n) { return n >= STRIP ? 0xffff : n <= 0 ? 0 : (1 << n) - 1; }
+
+inline Floats load_some(const float* p, int n, float rest = 0) {
+    return (Floats)_mm512_mask_loadu_ps(_mm512_set1_ps(rest), first(n), p);
+}
+
+inline Floats load_some(const Half* p, int n, float rest = 0) {
+    const __m512i wide = _mm512_cvtepu16_epi32(_mm256_maskz_loadu_epi16(first(n), p));
+    return (Floats)_mm512_mask_slli_epi32((__m512i)all(rest), first(n), wide, 16);
+}
+
+inline void store_some(float* p, Floats x, int n) { _mm512_mask_storeu_ps(p, first(n), (__m512)x); }
+
+inline void store_some(Half* p, Floats x, int n) {
+    Half all_of[STRIP];
+    store(all_of, x);
+    _mm256_mask_storeu_epi16(p, first(n), _mm256_loadu_si256((const __m256i*)all_of));
+}
+#else
+template <class T>
+inline Floats load_some(const T* p, int n, float rest = 0) {
+    if (n >= STRIP) return load(p);
+    alignas(64) float x[STRIP];
+    for (int i = 0; i < STRIP; i++) x[i] = i < n ? one(p + i) : rest;
+    return load(x);
+}
+
+template <class T>
+inline void store_some(T* p, Floats x, int n) {
+    if (n >= STRIP) return store(p, x);
+    for (int i = 0; i < n; i++) put(p + i, x[i]);
+}
+#endif
+
+inline Floats largest(Floats a, Floats b) { return a > b ? a : b; }
 
 inline void store_pair(float* p, Floats x, Floats y) { store(p, x), store(p + STRIP, y); }
 inline void store_pair(Half* p, Floats x, Floats y) {
@@ -87,7 +138,6 @@ inline void store_bytes(int8_t* p, Floats x) {
 #endif
 }
 
-inline Floats largest(Floats a, Floats b) { return a > b ? a : b; }
 inline Floats size_of(Floats x) { return (Floats)((Ints)x & 0x7fffffff); }
 
 // The largest sizes among so many numbers, a multiple of 64; the largest of these is the largest of all.
@@ -112,33 +162,13 @@ inline Floats sizes_of(const Half* p, int64_t count) {
     return largest(load((const Half*)&high[0]), load((const Half*)&high[0] + STRIP));
 }
 
-inline float one(const float* p) { return *p; }
-inline float one(const Half* p) {
-    uint32_t bits = uint32_t(p->bits) << 16;
-    float x;
-    std::memcpy(&x, &bits, 4);
+inline Floats root_of(Floats x) {
+#ifdef __AVX512F__
+    return (Floats)_mm512_sqrt_ps((__m512)x);
+#else
+    for (int i = 0; i < STRIP; i++) x[i] = std::sqrt(x[i]);
     return x;
-}
-inline void put(float* p, float x) { *p = x; }
-inline void put(Half* p, float x) {
-    uint32_t bits;
-    std::memcpy(&bits, &x, 4);
-    p->bits = x == x ? uint16_t((bits + 0x7fff + ((bits >> 16) & 1)) >> 16) : 0x7fc0;
-}
-
-// The first n of 16 numbers.
-template <class T>
-inline Floats load_some(const T* p, int n, float rest = 0) {
-    if (n >= STRIP) return load(p);
-    alignas(64) float x[STRIP];
-    for (int i = 0; i < STRIP; i++) x[i] = i < n ? one(p + i) : rest;
-    return load(x);
-}
-
-template <class T>
-inline void store_some(T* p, Floats x, int n) {
-    if (n >= STRIP) return store(p, x);
-    for (int i = 0; i < n; i++) put(p + i, x[i]);
+#endif
 }
 
 inline float sum_of(Floats x) {
@@ -170,6 +200,31 @@ inline bool any_above(Floats x, float bound) {
     std::memcpy(&hi, (char*)&x + 32, 32);
     return _mm256_movemask_ps(_mm256_or_ps(_mm256_cmp_ps(lo, b, _CMP_GT_OQ), _mm256_cmp_ps(hi, b, _CMP_GT_OQ))) != 0;
 #endif
+}
+
+inline Floats mixed(Floats a, Floats b, Ints places) { return (Floats)__builtin_shuffle((Ints)a, (Ints)b, places); }
+
+// 16 vectors become the 16 vectors of their first numbers, their second ones and so on: numbers and vectors `STEP` apart change places.
+template <int STEP>
+inline void exchange(Floats* x, Ints low, Ints high) {
+#pragma GCC unroll 16
+    for (int i = 0; i < STRIP; i++)
+        if (!(i & STEP)) {
+            const Floats a = x[i], b = x[i | STEP];
+            x[i] = mixed(a, b, low);
+            x[i | STEP] = mixed(a, b, high);
+        }
+}
+
+inline void transpose(Floats* x) {
+    exchange<1>(x, Ints{0, 16, 2, 18, 4, 20, 6, 22, 8, 24, 10, 26, 12, 28, 14, 30},
+                 Ints{1, 17, 3, 19, 5, 21, 7, 23, 9, 25, 11, 27, 13, 29, 15, 31});
+    exchange<2>(x, Ints{0, 1, 16, 17, 4, 5, 20, 21, 8, 9, 24, 25, 12, 13, 28, 29},
+                 Ints{2, 3, 18, 19, 6, 7, 22, 23, 10, 11, 26, 27, 14, 15, 30, 31});
+    exchange<4>(x, Ints{0, 1, 2, 3, 16, 17, 18, 19, 8, 9, 10, 11, 24, 25, 26, 27},
+                 Ints{4, 5, 6, 7, 20, 21, 22, 23, 12, 13, 14, 15, 28, 29, 30, 31});
+    exchange<8>(x, Ints{0, 1, 2, 3, 4, 5, 6, 7, 16, 17, 18, 19, 20, 21, 22, 23},
+                 Ints{8, 9, 10, 11, 12, 13, 14, 15, 24, 25, 26, 27, 28, 29, 30, 31});
 }
 
 // exp of numbers up to 0, to two units of the last place: 2^n p(r) with n whole and |r| <= log(2)/2.

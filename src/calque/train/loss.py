@@ -13,6 +13,7 @@ from calque.data.batches import Batch
 from calque.layers.projections import BLOCK, GRAIN, gradient, in_blocks
 from calque.layers.stepping import cut
 from calque.model import Model
+from calque.native.training import TrainingKernels, training_kernels_for
 
 CHUNK_BYTES = {"cpu": 16 << 20, "cuda": 64 << 20}
 """Logits that live at once, in the type of the model. Larger blocks are fresh memory from the system each time."""
@@ -101,22 +102,54 @@ def output_loss(
     return cast("tuple[Tensor, Tensor]", made)
 
 
-class _TiledLoss:
-    """Sums of losses and gradients over tiles of a few rows of logits.
+class _Sums:
+    """Sums of losses and gradients over rows of logits."""
 
-    Buffers are reused and written in place: fresh memory costs more than the arithmetic on it.
-    """
-
-    def __init__(self, z: Tensor, bias: Tensor | None, smoothing: float, size: int, tile: int, needs: bool):
+    def __init__(self, z: Tensor, bias: Tensor | None, smoothing: float, size: int, needs: bool):
         wide = _wide(z)
         self.bias, self.smoothing, self.size, self.needs = bias, smoothing, size, needs
         self.share = smoothing / (size - 1) if smoothing else 0.0  # of each word but the reference
-        self._logits, self._p = (z.new_empty(tile, size, dtype=wide) for _ in range(2))
         self.nll, self.total = z.new_zeros((), dtype=wide), z.new_zeros((), dtype=wide)
         self.d_bias = None if bias is None else torch.zeros_like(bias, dtype=wide)
 
+    def loss(self) -> Tensor:
+        """The summed smoothed loss; `total` is that of -log p over all words."""
+        if not self.share:
+            return self.nll.clone()
+        return (1 - self.smoothing) * self.nll + self.share * (self.total - self.nll)
+
+
+class _KernelSums(_Sums):
+    """By kernels of training, in place."""
+
+    def __init__(self, kernels: TrainingKernels, z: Tensor, bias: Tensor | None, *plan: Any):
+        super().__init__(z, None if bias is None else bias.float(), *plan)
+        self._kernels = kernels
+
     def add(self, product: Tensor, target: Tensor) -> None:
         """Adds the losses of rows of z W^T; where gradients are needed, replaces the rows by dL/dlogits."""
+        d_bias = self.d_bias if self.needs else None
+        nll, total = self._kernels.loss(product, target, self.bias, self.smoothing, d_bias, self.needs)
+        self.nll += nll
+        self.total += total
+
+
+class _TiledSums(_Sums):
+    """By torch, over tiles of a few rows, which stay in a cache where they are written in place: fresh memory costs more than the
+    arithmetic on it.
+    """
+
+    def __init__(self, tile: int, z: Tensor, bias: Tensor | None, smoothing: float, size: int, needs: bool):
+        super().__init__(z, bias, smoothing, size, needs)
+        self._logits, self._p = (z.new_empty(tile, size, dtype=_wide(z)) for _ in range(2))
+
+    def add(self, product: Tensor, target: Tensor) -> None:
+        """Adds the losses of rows of z W^T; where gradients are needed, replaces the rows by dL/dlogits."""
+        tile = len(self._logits)
+        for k in range(0, len(product), tile):
+            self._add(product[k : k + tile], target[k : k + tile, None])
+
+    def _add(self, product: Tensor, target: Tensor) -> None:
         logits, p = self._logits[: len(product)].copy_(product), self._p[: len(product)]
         if self.bias is not None:
             logits += self.bias
@@ -125,7 +158,7 @@ class _TiledLoss:
         log_norm = logits.amax(1) - p.amax(1).log()
         self.nll += (log_norm - logits.gather(1, target)[:, 0]).sum()
         if self.share:
-            self.total += (self.size * log_norm - logits.sum(1)).sum()  # of -log p over all words
+            self.total += (self.size * log_norm - logits.sum(1)).sum()
         if not self.needs:
             return
         if self.share:
@@ -135,11 +168,18 @@ class _TiledLoss:
             self.d_bias += p.sum(0)
         product.copy_(p)
 
-    def loss(self) -> Tensor:
-        """The summed smoothed loss."""
-        if not self.share:
-            return self.nll.clone()
-        return (1 - self.smoothing) * self.nll + self.share * (self.total - self.nll)
+
+def _sums(
+    z: Tensor, bias: Tensor | None, smoothing: float, size: int, rows: int, needs: bool
+) -> _KernelSums | _TiledSums:
+    """Sums for blocks of so many rows of logits at most."""
+    with torch.enable_grad():
+        kernels = training_kernels_for(z)
+    if kernels is not None:
+        return _KernelSums(kernels, z, bias, smoothing, size, needs)
+    wide = _wide(z)
+    most = TILE_BYTES.get(z.device.type, wide.itemsize * size * rows)
+    return _TiledSums(min(rows, max(1, most // (wide.itemsize * size))), z, bias, smoothing, size, needs)
 
 
 def _wide(z: Tensor) -> torch.dtype:
@@ -160,13 +200,11 @@ class _OutputLoss(torch.autograd.Function):
         needs: bool,
         blocks: bool,
     ) -> tuple[Tensor, Tensor]:
-        size, wide, count = weight.shape[0], _wide(z), len(z)
+        size, count = weight.shape[0], len(z)
         if blocks:
             z = F.pad(z, (0, 0, 0, -count % GRAIN))
-        # Products are made of many rows and softmaxes of few, so that those stay in a cache.
         rows = BLOCK if blocks else max(1, chunk_bytes // (z.element_size() * size))
-        tile = min(rows, max(1, TILE_BYTES.get(z.device.type, chunk_bytes) // (wide.itemsize * size)))
-        tiles = _TiledLoss(z, bias, smoothing, size, tile, needs)
+        sums = _sums(z, bias, smoothing, size, rows, needs)
         products = z.new_empty(min(rows, len(z)), size)
         d_z = torch.empty_like(z) if needs else None
         d_weight: Tensor | None = None
@@ -174,8 +212,7 @@ class _OutputLoss(torch.autograd.Function):
             part, words = z[start : start + rows], target[start : start + rows]
             product = products[: len(part)]
             torch.mm(part, weight.t(), out=product)
-            for k in range(0, len(words), tile):
-                tiles.add(product[k : min(k + tile, len(words))], words[k : k + tile, None])
+            sums.add(product[: len(words)], words)
             if d_z is None:
                 continue
             product[len(words) :] = 0
@@ -183,10 +220,11 @@ class _OutputLoss(torch.autograd.Function):
             d_weight = gradient(product, part, d_weight)
         if d_z is not None:
             d_z = d_z[:count]
-        ctx.gradients = d_z, d_weight, tiles.d_bias
+        ctx.gradients = d_z, d_weight, sums.d_bias
         ctx.dtypes = weight.dtype, None if bias is None else bias.dtype
-        ctx.mark_non_differentiable(tiles.nll)
-        return tiles.loss(), tiles.nll
+        nll = sums.nll.clone()
+        ctx.mark_non_differentiable(nll)
+        return sums.loss(), nll
 
     @staticmethod
     @once_differentiable

@@ -2,16 +2,22 @@
 
 import math
 from collections.abc import Iterator, Mapping
+from typing import cast
 
 import torch
 from torch import Tensor, nn
+from torch.optim._muon import muon
 
 from calque.experiment import TrainSettings
 from calque.layers.projections import Embedding
+from calque.native.training import TrainingKernels, training_kernels
+from calque.native.training_calls import Adam
 from calque.train.ranks import Ranks
 
 PIECE = 1 << 17
 """Weights that are updated at a time: few enough for a processor's cache to hold them until they are rounded."""
+MOMENTUM, NEWTON_SCHULZ, NEWTON_SCHULZ_STEPS = 0.95, (3.4445, -4.775, 2.0315), 5
+"""Of Muon: the decay of its mean, and its polynomial, as their authors have them."""
 AVERAGES = ("exp_avg", "exp_avg_sq")
 """Adam's running means of a weight's gradient and of its square."""
 
@@ -22,6 +28,9 @@ class Updater:
     With precision `bfloat16` the parameters of the model become bfloat16; gradients of several batches are added up in float32, the
     update is applied to float32 masters and rounded back. With `float32` the parameters are their own masters. Weights are
     known by the paths of their parameters; a matrix that several modules share is one.
+
+    With the optimiser `muon` matrices of linear maps follow Muon (Jordan et al. 2024), everything else Adam with the same rate:
+    embeddings, the output layer, vectors and filters. Its steps are scaled to the size of Adam's (Liu et al. 2025, section 2.2).
 
     On a processor embeddings hand over the gradients of the words of a batch from now on, instead of a matrix of all words.
     """
@@ -40,6 +49,8 @@ class Updater:
                 p.data = p.data.to(torch.bfloat16)
         else:
             self.masters = self.working
+        self._kernels = training_kernels() if all(map(_plain, self.masters.values())) else None
+        self._matrices = _matrices(model) if settings.optimiser == "muon" else frozenset()
         self._buffer = torch.empty(PIECE)
         self._moments: dict[str, dict[str, Tensor]] = {}
         self._summed: dict[str, Tensor] = {}
@@ -151,21 +162,30 @@ class Updater:
     def _apply(self, name: str, gradient: Tensor, lr: float, scale: float) -> None:
         """One weight's update, with its gradient divided by `scale`, piece by piece."""
         master, working = self.masters[name], self.working[name]
+        if name in self._matrices:
+            self._muon(name, gradient.to(master.dtype) / scale, lr)
+            return
+        adam = self.settings.optimiser != "sgd"
+        if adam and self._kernels is not None:
+            self._adam_by_kernel(name, gradient, lr, scale)
+            return
         parts = [master.detach(), gradient.contiguous(), working.detach()]
-        if self.settings.optimiser == "adam":
+        if adam:
             parts += [(moments := self._moments_of(name))[key] for key in AVERAGES]
             moments["step"] += 1
         for weights, part, rounded, *means in _pieces(parts):
             part = self._widened(part, weights.dtype)
-            if self.settings.optimiser == "sgd":
-                weights.add_(part, alpha=-lr / scale)
-            else:
+            if adam:
                 self._adam(weights, part, means, moments["step"], lr, scale)
+            else:
+                weights.add_(part, alpha=-lr / scale)
             if self._mixed:
                 rounded.copy_(weights)
 
     def _norm(self, gradients: list[Tensor]) -> float:
         """The norm of all numbers, summed in float32 at least."""
+        if self._kernels is not None:
+            return math.sqrt(sum(self._kernels.squares(gradient) for gradient in gradients))
         squares = []
         for gradient in gradients:
             for (piece,) in _pieces([gradient.contiguous()]):
@@ -187,6 +207,45 @@ class Updater:
             step = torch.zeros((), dtype=torch.float32, device=master.device)
             self._moments[name] = {"step": step, **{key: torch.zeros_like(master) for key in AVERAGES}}
         return self._moments[name]
+
+    def _muon(self, name: str, gradient: Tensor, lr: float) -> None:
+        """B = 0.95 B + 0.05 g; w = (1 - lr decay) w - lr 0.2 sqrt(max(E, D)) O, O near the orthogonal part of 0.05 g + 0.95 B."""
+        master = self.masters[name].detach()
+        moments = self._moments.setdefault(name, {})
+        buffer = moments.setdefault("momentum_buffer", torch.zeros_like(master))
+        muon(
+            [master],
+            [gradient],
+            [buffer],
+            lr=lr,
+            weight_decay=self.settings.weight_decay,
+            momentum=MOMENTUM,
+            nesterov=True,
+            ns_coefficients=NEWTON_SCHULZ,
+            ns_steps=NEWTON_SCHULZ_STEPS,
+            eps=1e-7,
+            adjust_lr_fn="match_rms_adamw",
+            has_complex=False,
+        )
+        if self._mixed:
+            self.working[name].detach().copy_(master)
+
+    def _adam_by_kernel(self, name: str, gradient: Tensor, lr: float, scale: float) -> None:
+        settings, moments, master = self.settings, self._moments_of(name), self.masters[name].detach()
+        moments["step"] += 1
+        step, beta2 = float(moments["step"]), squares_decay(settings)
+        how = Adam(
+            divisor=scale,
+            beta1=settings.beta1,
+            beta2=beta2,
+            rate=lr / (1 - settings.beta1**step),
+            root=math.sqrt(1 - beta2**step),
+            epsilon=settings.epsilon,
+            kept=1 - lr * settings.weight_decay,
+        )
+        means = moments[AVERAGES[0]], moments[AVERAGES[1]]
+        rounded = self.working[name].detach() if self._mixed else None
+        cast("TrainingKernels", self._kernels).adam(how, master, gradient, means, rounded)
 
     def _adam(
         self, weights: Tensor, gradient: Tensor, means: list[Tensor], step: Tensor, lr: float, scale: float
@@ -210,6 +269,11 @@ class Updater:
         )
 
 
+def _plain(weights: Tensor) -> bool:
+    """Whether kernels can update these weights."""
+    return weights.device.type == "cpu" and weights.dtype == torch.float32 and weights.is_contiguous()
+
+
 def _pieces(tensors: list[Tensor]) -> Iterator[tuple[Tensor, ...]]:
     """Tensors of one shape, cut at the same places; on an accelerator whole."""
     if tensors[0].device.type != "cpu" or tensors[0].numel() <= PIECE:
@@ -222,6 +286,14 @@ def _factors(model: nn.Module) -> dict[str, float]:
     """By what the gradients of each filter and its bias are multiplied."""
     filters = {n: m for n, m in model.named_modules() if isinstance(m, nn.Conv1d)}
     return {f"{n}.{name}": m.in_channels**-0.5 for n, m in filters.items() for name, _ in m.named_parameters()}
+
+
+def _matrices(model: nn.Module) -> frozenset[str]:
+    """The paths of the matrices of linear maps, without the output layer and tables that it may share."""
+    output = getattr(model, "output", None)
+    apart = {id(table) for table in (*_embeddings(model), getattr(output, "weight", None))}
+    linear = {id(m.weight) for m in model.modules() if isinstance(m, nn.Linear)} - apart
+    return frozenset(name for name, p in model.named_parameters() if id(p) in linear)
 
 
 def _embeddings(model: nn.Module) -> tuple[Tensor, ...]:

@@ -1,0 +1,192 @@
+"""The kernels of training as functions with gradients: passes that torch's operators would make many times over memory."""
+
+import ctypes
+import functools
+from collections.abc import Sequence
+from ctypes import c_double
+from typing import NamedTuple, cast
+
+import torch
+from jaxtyping import Bool, Float, Int
+from torch import Tensor
+
+from calque.native.build import library
+from calque.native.kernels import off
+from calque.native.training_attention import Attend, Plan
+from calque.native.training_calls import TYPES, Adam, Calls, address
+from calque.native.training_functions import (
+    LEVELS,
+    Drop,
+    DropRelu,
+    Linear,
+    Lstm,
+    Norm,
+    PackedMatrix,
+    call,
+    weight_gradient,
+)
+
+_PLAIN = (Tensor, torch.nn.Parameter)
+DEEP = 32
+"""What divides the widths of products."""
+LINE = 64
+"""Bytes of a line of a cache."""
+LONGEST = 512
+"""Keys and queries of a sentence, over which attention is the work of products, not of passes."""
+
+
+class LossSums(NamedTuple):
+    """Sums over rows of logits: -log p of the targets, and of all words."""
+
+    nll: float
+    total: float
+
+
+class TrainingKernels:
+    """The compiled kernels of training."""
+
+    def __init__(self, loaded: ctypes.CDLL):
+        self.calls = Calls(loaded)
+        self.multiplies = self.calls.multiplies
+        """Whether there are products in bfloat16."""
+
+    def drop(self, x: Tensor, p: float, relu: bool = False) -> Tensor:
+        """Each number of x, or of max(0, x), zero with probability p, else divided by 1 - p.
+
+        With `relu` the result takes the place of x, which nothing else may need. What is kept follows from one draw of torch's
+        generator; p is rounded to a multiple of 2^-16.
+        """
+        dropped = _levels(p)
+        if not dropped:
+            return x.relu_() if relu else x
+        return call(DropRelu if relu else Drop, x, _seed(), dropped, self.calls)
+
+    def linear(
+        self, x: Float[Tensor, "*n D"], weight: Float[Tensor, "E D"], bias: Tensor | None, relu: float | None = None
+    ) -> Float[Tensor, "*n E"] | None:
+        """x W^T + b in bfloat16, widths multiples of 32; None where this kernel is not for them.
+
+        With `relu` dropout with this probability of max(0, x W^T + b), in the same pass.
+        """
+        if not self.fits(weight):
+            return None
+        dropped = 0 if relu is None else _levels(relu)
+        draw = None if relu is None else (_seed() if dropped else 0, dropped)
+        return call(Linear, x, weight, bias, draw, self.calls)
+
+    def fits(self, weight: Float[Tensor, "E D"]) -> bool:
+        """Whether there are products with this matrix."""
+        plain = weight.dtype == torch.bfloat16 and weight.is_contiguous()
+        return self.multiplies and plain and not (weight.shape[0] % DEEP or weight.shape[1] % DEEP)
+
+    def packed(self, weight: Float[Tensor, "E D"]) -> PackedMatrix:
+        """The matrix laid out for many products of few rows, in both directions."""
+        size = weight.numel() * weight.element_size()
+        space = torch.empty(2 * size + LINE, dtype=torch.uint8)
+        first = space[-space.data_ptr() % LINE :][: 2 * size]
+        for back in (False, True):
+            self.calls.pack(
+                weight.data_ptr(), *weight.shape, back, first[back * size :].data_ptr(), torch.get_num_threads()
+            )
+        return PackedMatrix(first[:size], first[size:], weight.shape[0], weight.shape[1], self.calls)
+
+    def weight_gradient(
+        self, g: Float[Tensor, "*n E"], x: Float[Tensor, "*n D"], biased: bool
+    ) -> tuple[Tensor, Tensor | None]:
+        """g^T x, and the sum of the rows of g where there is a bias; both are contiguous."""
+        return weight_gradient(self.calls, g, x, biased)
+
+    def lstm(
+        self, driven: Float[Tensor, "B G"], pushed: Float[Tensor, "B G"], c: Float[Tensor, "B D"], forget: float
+    ) -> tuple[Tensor, Tensor]:
+        """h and c of an LSTM: [i; f; g; o] = driven + pushed, c' = sig(f + forget) c + sig(i) tanh(g), h = sig(o) tanh(c')."""
+        return cast("tuple[Tensor, Tensor]", call(Lstm, driven, pushed, c, forget, self.calls))
+
+    def norm(self, x: Float[Tensor, "... D"], gain: Tensor, shift: Tensor, epsilon: float) -> Float[Tensor, "... D"]:
+        """gain (x - mean) / sqrt(var + epsilon) + shift over the width."""
+        return call(Norm, x, gain, shift, epsilon, self.calls)
+
+    def attend(
+        self,
+        parts: Sequence[Float[Tensor, "B _ _"]],
+        widths: tuple[int, int, int],
+        heads: int,
+        scale: float,
+        real: Bool[Tensor, "B S"] | None,
+        causal: bool,
+        shared: int | None = None,
+    ) -> Float[Tensor, "B T HV"]:
+        """softmax(scale q k^T) v of each head over the keys that are real, in a causal one up to its own position.
+
+        `parts` are [q; k; v], q and [k; v], or q, k and v, of these `widths`. `shared`: heads of keys and values, each that of as
+        many heads of queries in a row. A query that sees nothing takes the mean.
+        """
+        plan = Plan(widths, heads, shared or heads, scale, causal, self.calls.attend, self.calls.attend_back)
+        return call(Attend, plan, real, *parts)
+
+    def loss(
+        self,
+        logits: Float[Tensor, "N V"],
+        target: Int[Tensor, " N"],
+        bias: Float[Tensor, " V"] | None,
+        smoothing: float,
+        d_bias: Float[Tensor, " V"] | None,
+        needs: bool,
+    ) -> LossSums:
+        """Makes rows of logits, to which float32 `bias` is added, their gradients, where `needs`; adds up that of the bias."""
+        sums = (c_double * 2)()
+        self.calls.loss(
+            *(
+                logits.data_ptr(),
+                TYPES[logits.dtype],
+                target.data_ptr(),
+                *logits.shape,
+                address(bias),
+                smoothing,
+                needs,
+            ),
+            *(address(d_bias), sums, torch.get_num_threads()),
+        )
+        return LossSums(*sums)
+
+    def squares(self, x: Tensor) -> float:
+        """The sum of the squares of all numbers."""
+        x = x.contiguous()
+        return float(self.calls.squares(x.data_ptr(), TYPES[x.dtype], x.numel(), torch.get_num_threads()))
+
+    def adam(
+        self, how: Adam, weights: Tensor, gradient: Tensor, means: tuple[Tensor, Tensor], rounded: Tensor | None
+    ) -> None:
+        """A step of Adam, in place: `weights` and `means`, m and v, are float32; `rounded` becomes the weights in bfloat16."""
+        gradient = gradient.contiguous()
+        assert all(x.is_contiguous() for x in (weights, *means))
+        self.calls.adam(
+            *(ctypes.addressof(how), weights.data_ptr(), gradient.data_ptr(), TYPES[gradient.dtype]),
+            *(means[0].data_ptr(), means[1].data_ptr(), address(rounded), weights.numel(), torch.get_num_threads()),
+        )
+
+
+def _levels(p: float) -> int:
+    return min(round(p * LEVELS), LEVELS - 1)
+
+
+def _seed() -> int:
+    return int(torch.randint(2**63 - 1, ()))
+
+
+def training_kernels() -> TrainingKernels | None:
+    """The kernels for this processor; None where there are none."""
+    return None if off() else _loaded()
+
+
+def training_kernels_for(x: Tensor) -> TrainingKernels | None:
+    """The kernels, where they can take x: float32 or bfloat16 on a processor, with gradients."""
+    if x.dtype not in TYPES or x.device.type != "cpu" or not torch.is_grad_enabled() or type(x) not in _PLAIN:
+        return None
+    return training_kernels()
+
+
+@functools.cache
+def _loaded() -> TrainingKernels | None:
+    found = library()
+    return None if found is None else TrainingKernels(found[0])

@@ -1,0 +1,86 @@
+"""Attention as training needs it: what kernels are told, and the function with its gradient."""
+
+import ctypes
+from collections.abc import Sequence
+from ctypes import c_float, c_int64, c_void_p
+from typing import Any, NamedTuple
+
+import torch
+from torch import Tensor
+from torch.autograd.function import once_differentiable
+
+from calque.native.training_calls import TYPES, address
+
+
+class _Attention(ctypes.Structure):
+    _fields_ = (
+        *((name, c_int64) for name in ("sentences", "heads", "group", "queries", "keys", "width", "value_width")),
+        *((name, c_int64) for name in ("q_next", "k_next", "v_next", "causal")),
+        ("scale", c_float),
+        ("real", c_void_p),
+    )
+
+
+class Plan(NamedTuple):
+    """What an attention is beside its tensors."""
+
+    widths: tuple[int, int, int]
+    heads: int
+    shared: int
+    scale: float
+    causal: bool
+    forward: Any
+    backward: Any
+
+    def described(self, parts: Sequence[Tensor], real: Tensor | None) -> _Attention:
+        """As the kernels read it."""
+        q, k, v = self.places(parts)
+        return _Attention(
+            *(len(q[0]), self.heads, self.heads // self.shared, q[0].shape[1], k[0].shape[1]),
+            *(self.widths[0] // self.heads, self.widths[2] // self.shared),
+            *(part.shape[2] for part, _ in (q, k, v)),
+            *(self.causal, self.scale, address(real)),
+        )
+
+    def places(self, parts: Sequence[Tensor]) -> list[tuple[Tensor, int]]:
+        """The tensors that hold queries, keys and values, and where in their rows these begin."""
+        q, k, _ = self.widths
+        starts = {1: (0, q, q + k), 2: (0, 0, k), 3: (0, 0, 0)}[len(parts)]
+        holders = {1: (0, 0, 0), 2: (0, 1, 1), 3: (0, 1, 2)}[len(parts)]
+        return [(parts[holder], start) for holder, start in zip(holders, starts, strict=True)]
+
+    def addresses(self, parts: Sequence[Tensor]) -> list[int]:
+        """Where queries, keys and values begin."""
+        return [part.data_ptr() + start * part.element_size() for part, start in self.places(parts)]
+
+
+class Attend(torch.autograd.Function):
+    """softmax(scale q k^T) v of each head, as a plan says; see `TrainingKernels.attend`."""
+
+    @staticmethod
+    def forward(ctx: Any, plan: Plan, real: Tensor | None, *parts: Tensor) -> Tensor:
+        parts = tuple(part.contiguous() for part in parts)
+        real = None if real is None else real.contiguous()
+        ctx.plan, ctx.real = plan, real
+        ctx.save_for_backward(*parts)
+        q = parts[0]
+        out = q.new_empty(*q.shape[:2], plan.heads * (plan.widths[2] // plan.shared))
+        shape = plan.described(parts, real)
+        plan.forward(
+            *(ctypes.addressof(shape), TYPES[q.dtype], *plan.addresses(parts), out.data_ptr()),
+            torch.get_num_threads(),
+        )
+        return out
+
+    @staticmethod
+    @once_differentiable
+    def backward(ctx: Any, g: Tensor) -> tuple[Tensor | None, ...]:
+        parts, plan = ctx.saved_tensors, ctx.plan
+        g = g.contiguous()
+        gradients = [torch.empty_like(part) for part in parts]
+        shape = plan.described(parts, ctx.real)
+        plan.backward(
+            *(ctypes.addressof(shape), TYPES[g.dtype], *plan.addresses(parts), g.data_ptr()),
+            *(*plan.addresses(gradients), torch.get_num_threads()),
+        )
+        return None, None, *gradients
