@@ -84,7 +84,8 @@ class Recorded:
         z = torch.empty(rows, step.width, dtype=step.program.dtype)
         for place, new in zip(bound[len(bound) - len(made) - 1 :], (*made, z), strict=True):
             place.take(new)
-        frame = Frame(rows=rows, beams=beams, visible=history.at + 1, words=words.contiguous().data_ptr())
+        words = words.contiguous()
+        frame = Frame(rows=rows, beams=beams, visible=history.at + 1, words=words.data_ptr())
         frame.bound = ctypes.addressof(bound)
         if history.origin is not None:
             frame.origin, frame.origin_next = history.origin.data_ptr(), history.origin.shape[2]
