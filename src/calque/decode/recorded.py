@@ -69,16 +69,10 @@ class Recorded:
             step, bound = inner.step, inner.bound
         else:
             _collect(inner, tensors)
-            form = tuple(-1 if x is None else x.dim() for x in tensors)
-            if form not in self._steps and len(self._steps) < MOST_FORMS:
-                self._steps[form] = self._written_step(inner, tensors)
-            found = self._steps.get(form)
+            found = self._step_for(inner, tensors)
             if found is None:
                 return None
-            step, bound = found, (Bound * (len(tensors) + len(found.made) + 1))()
-            for place, x in zip(bound, tensors, strict=False):
-                if x is not None:
-                    place.take(x)
+            step, bound = found, _bound(tensors, len(found.made) + 1)
         rows = len(words)
         made = [torch.empty_like(cast("Tensor", tensors[one.like])) for one in step.made]
         z = torch.empty(rows, step.width, dtype=step.program.dtype)
@@ -92,6 +86,13 @@ class Recorded:
         step.program.run(self._kernels.run, frame, self._arena(), history.at + 1)
         after: State = _filled(step.after, inner, made) if made else _seen(inner, step, bound)
         return z[:, None], States((history.advance(1, None), after))
+
+    def _step_for(self, inner: State, tensors: list[Tensor | None]) -> _Step | None:
+        """The program for a state of this form."""
+        form = tuple(-1 if x is None else x.dim() for x in tensors)
+        if form not in self._steps and len(self._steps) < MOST_FORMS:
+            self._steps[form] = self._written_step(inner, tensors)
+        return self._steps.get(form)
 
     def encode(self, source: Int[Tensor, "B S"], mask: Bool[Tensor, "B S"] | None) -> Sources | None:
         """What `Model.encode` returns, computed without padding; None where layers have to run one by one."""
@@ -169,6 +170,15 @@ def _collect(state: object, into: list[Tensor | None]) -> None:
     elif isinstance(state, tuple):
         for part in state:
             _collect(part, into)
+
+
+def _bound(tensors: list[Tensor | None], more: int) -> Any:
+    """Tensors as the kernels see them, with room for more behind them."""
+    bound = (Bound * (len(tensors) + more))()
+    for place, x in zip(bound, tensors, strict=False):
+        if x is not None:
+            place.take(x)
+    return bound
 
 
 def _filled(after: Any, before: Any, made: Any) -> Any:
