@@ -38,7 +38,8 @@ def prepare_for_decoding(module: M, precision: str = "float32") -> M:
         raise error("X416", None, device="processor" if on_processor else "accelerator")
     for layer in module.modules():
         if isinstance(layer, Layer):
-            layer.fuse(exact=precision == "float32")
+            # A product of one row by torch comes out otherwise than among others anyway.
+            layer.fuse(exact=precision == "float32" and product is not NativeFloat32)
     if product is not None:
         _pack(module, product)
     own = kernels()

@@ -222,7 +222,8 @@ class Layer(nn.Module, ABC):
     def fuse(self, exact: bool) -> None:
         """Take the same products in fewer calls from now on. Called once, on a layer that only decodes; by default nothing.
 
-        Not `exact`: products will be rounded to fewer than 32 bits, so that others in their place come to something else.
+        Not `exact`: a row comes to the same bits alone and among others, or products will be rounded to fewer than 32 bits; others
+        in their place would come to something else.
         """
 
     def part(self, name: str) -> "Layer":
