@@ -91,6 +91,8 @@ class Convolution(Layer):
         return p.act(p.linear(seen, self.product), self.v), Window(cast("Tensor", after))
 
     def _convolve(self, seen: Float[Tensor, "B W D"], n: int) -> Float[Tensor, "B T E"]:
+        if self.product is not None and n == 1:
+            return self.function(self.product(seen[:, :: self.dilation].reshape(len(seen), 1, -1)))
         # One product over the windows laid side by side; the weight's columns are ordered to match.
         windows = seen.unfold(1, self.field + 1, 1)[..., :: self.dilation]  # [B, T, D, kernel]
         if self.product is not None:
