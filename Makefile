@@ -93,7 +93,7 @@ lint: $(STAMP)
 	@$(BIN)/mypy
 
 results: $(STAMP)
-	@$(BIN)/python -m calque.papers.results docs
+	@$(BIN)/calque reproduce report --all --docs docs
 
 docs: $(STAMP)
 	@PATH="$(CURDIR)/$(BIN):$$PATH" NO_MKDOCS_2_WARNING=1 DISABLE_MKDOCS_2_WARNING=true $(BIN)/mkdocs build --quiet

@@ -14,11 +14,12 @@ from typing import Any
 import pytest
 import torch
 
+from calque.cli.process import run
 from calque.ground.diagnostics import CalqueError
 from calque.ledger.entry import CONDITIONS, KINDS, Entry, conditions, read, record
 from calque.ledger.theme_pages import theme_page
 from calque.papers.request import request_of
-from calque.papers.results import main, pages
+from calque.papers.results import pages
 
 ROOT = Path(__file__).parent.parent
 
@@ -46,11 +47,6 @@ def tables(folder: Path) -> str:
     """All pages of a ledger but the index, joined."""
     made = pages(read(folder))
     return "\n".join(body for name, body in made.items() if name != "results.md")
-
-
-def test_the_pages_are_what_the_ledger_says() -> None:
-    for name, body in pages(read(ROOT / "docs" / "results")).items():
-        assert (ROOT / "docs" / name).read_text(encoding="utf-8") == body, "run `make results`"
 
 
 def test_an_empty_ledger_is_a_header(tmp_path: Path) -> None:
@@ -180,13 +176,14 @@ def test_faulty_files_are_told_together(tmp_path: Path, capfd: pytest.CaptureFix
     (folder / "other.json").write_text(json.dumps(good))
     (folder / "more.json").write_text(json.dumps({**good, "id": "more", "figure": 1}))
     (folder / "less.json").write_text(json.dumps({k: v for k, v in good.items() if k != "command"} | {"id": "less"}))
-    assert main([str(tmp_path)]) == 1
+    assert run(["reproduce", "report", "--all", "--docs", str(tmp_path)], False) == 1
     out, err = capfd.readouterr()
     assert out == ""
     assert err.count("error[") == 7
     for name, code in (("cut", "D503"), ("deep", "D503"), ("latin", "D503"), ("list", "D504"), ("other", "D504")):
         assert any(f"[{code}]" in part and f"{name}.json" in part for part in err.split("\n\n"))
-    assert main([]) == 2
+    assert run(["reproduce", "report", "--all", "--docs", str(tmp_path / "none")], False) == 2
+    assert run(["reproduce", "report", "--all", "you2020"], False) == 2
 
 
 def test_conditions_name_the_machine_and_nobody(tmp_path: Path) -> None:
@@ -204,7 +201,7 @@ def test_conditions_name_the_machine_and_nobody(tmp_path: Path) -> None:
 
 def test_as_a_program(tmp_path: Path) -> None:
     record(tmp_path / "results", entry())
-    command = [sys.executable, "-m", "calque.papers.results", str(tmp_path)]
+    command = [sys.executable, "-m", "calque", "reproduce", "report", "--all", "--docs", str(tmp_path)]
     subprocess.run(command, capture_output=True, check=True)
     for name, body in pages(read(tmp_path / "results")).items():
         assert (tmp_path / name).read_text(encoding="utf-8") == body

@@ -18,8 +18,9 @@ from calque.bench import length_plot as bench
 from calque.ground.plot import figure, width_of, wrapped
 from calque.ledger.entry import read
 from calque.papers import drawing as papers
+from calque.papers.ledger_tables import ReproducedTable, tables_of
+from calque.papers.paper_pages import paper_page
 from calque.papers.picture import Bars, picture
-from calque.papers.results import ReproducedTable, paper_page, tables_of
 from extents import faults
 
 DOCS = Path(__file__).parents[2] / "docs"

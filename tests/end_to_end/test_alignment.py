@@ -111,13 +111,14 @@ def test_the_grid_is_tried_once_and_the_best_is_kept(calque: Run, copier: Path) 
     grid = ["--beam", 1, "--beam", 2, "--word-penalty", 0, "--align-offset", 0, "--align-offset", 1]
     asked = ["tune", copier, *grid, "--set", "decode.replace_unknown=true"]
     first = calque(*asked)
-    rows = [line.split() for line in lines(first)[1:5]]
-    assert [row[:3] for row in rows] == [[b, "0", o] for b in "12" for o in "01"]
-    assert float(rows[0][3]) > float(rows[1][3])
-    best = max(rows, key=lambda row: float(row[3]))
-    assert lines(first)[6:] == ["[decode]", f"beam = {best[0]}", "word_penalty = 0.0", f"align_offset = {best[2]}"]
+    rows = [line.split() for line in lines(first)[1:9]]
+    assert [row[:4] for row in rows] == [[b, "0", o, step] for b in "12" for o in "01" for step in "01"]
+    assert float(rows[0][4]) > max(float(row[4]) for row in rows[1:4])  # the step that predicts aligns a copier's words
+    best = max(rows, key=lambda row: float(row[4]))
+    chosen = [f"beam = {best[0]}", "word_penalty = 0.0", f"align_offset = {best[2]}", f"align_row = {best[3]}"]
+    assert lines(first)[10:] == ["[decode]", *chosen]
     held = (copier / "tune.jsonl").read_text()
-    assert held.count("\n") == 4
+    assert held.count("\n") == 8
     (copier / "tune.jsonl").write_text(held[: held.rindex("{") + 20])  # as if it had been damaged
     assert calque(*asked).out == first.out
     assert (copier / "tune.jsonl").read_text() == held
@@ -126,7 +127,7 @@ def test_the_grid_is_tried_once_and_the_best_is_kept(calque: Run, copier: Path) 
     assert (copier / "tune.jsonl").stat().st_mtime_ns == written  # a run that is all tried need not be writable
     valid = [copier.parent / "valid.src", copier.parent / "valid.tgt"]
     plain = lines(calque("tune", copier, "--beam", 3, "--word-penalty", -0.5, "--valid", *valid, "--write"))
-    assert len(plain) == 7
+    assert len(plain) == 8
     decode = load_experiment(copier / "experiment.toml").decode
     assert (decode.beam, decode.word_penalty, decode.replace_unknown) == (3, -0.5, False)
     assert package.load(copier).loaded.decode.beam == 3

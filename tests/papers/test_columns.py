@@ -17,7 +17,7 @@ from calque.evaluate import bleu
 from calque.ground.diagnostics import CalqueError, help_of
 from calque.ledger import entry as ledger
 from calque.papers.measures import likened
-from calque.papers.metrics import METRICS, TIMED, TRAINED, UNMEASURED
+from calque.papers.metrics import AER_BY_STEP, METRICS, TIMED, TRAINED, UNMEASURED
 from calque.papers.read_paper import paper
 from calque.workflow.api import load
 from calque.zoo import papers
@@ -205,7 +205,8 @@ def test_alignment_error_rates(call: Call, corpora: Path, tmp_path: Path) -> Non
         (tmp_path / "links").write_text(links.stdout, encoding="utf-8")
         words = ["evaluate-alignment", tmp_path / "links", corpora / "align-gold" / "deen.talp", "--turned"]
         rate = CliRunner().invoke(root, list(map(str, words))).stdout.split()[1]
-        assert made[row, 1].figures["AER"] == pytest.approx(float(rate) / 100, abs=1e-4)
+        both = [made[row, 1].figures[name] for name in AER_BY_STEP]
+        assert made[row, 1].figures["AER"] == both[step] == pytest.approx(float(rate) / 100, abs=1e-4)
     assert 0 <= made["ensemble", 1].figures["AER"] <= 1
     assert "2 sentences of align-gold/deen" in str(made["ensemble", 1].conditions["AER of"])
     assert "% of their words unknown" in found.stdout

@@ -21,7 +21,7 @@ def test_the_zoo_holds_texts_and_the_other_file_figures(name: str) -> None:
         for row in table["rows"].values():
             assert set(row) <= {"label", "note", "encoder", "decoder", "same", "settings", "models"}
     for table in figures["tables"].values():
-        assert set(table) <= {"columns", "rows"}
+        assert set(table) <= {"columns", "rows", "match"}
         for row in table["rows"].values():
             assert set(row) <= {"figures", "reading_of", "decoding"}
 

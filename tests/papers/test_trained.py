@@ -16,8 +16,11 @@ from calque.ledger import entry as ledger
 from calque.ledger.convergence import fall
 from calque.ledger.entry import Entry
 from calque.papers import read_paper
+from calque.papers.evidence import COMPARISONS, EVIDENCE, LedgerEvidence
+from calque.papers.ledger_tables import tables_of
+from calque.papers.recorded import lost_numbers
 from calque.papers.request import Request, current_form, request_of
-from calque.papers.results import pages, tables_of, write_pages
+from calque.papers.results import LedgerPages, pages, write_pages
 from calque.papers.under_trained import label_of, marked_rows, marks, why_untested
 from calque.train.order import layout, updates
 
@@ -219,12 +222,16 @@ def test_commands_of_earlier_versions_are_read() -> None:
 
 
 def test_the_pages_are_what_the_ledger_says() -> None:
-    made = pages(ledger.read(LEDGER))
+    evidence = LedgerEvidence(LEDGER)
+    made = LedgerPages.made(ledger.read(LEDGER), evidence).pages
     docs = LEDGER.parent
     held = {str(path.relative_to(docs)): path.read_text(encoding="utf-8") for path in LEDGER.glob("*.md")}
     held["results.md"] = (docs / "results.md").read_text(encoding="utf-8")
     assert held == made, "run `make results`"
     assert len(made["results.md"]) <= 15_000
+    assert list(lost_numbers(LEDGER)) == []
+    kept = LEDGER / EVIDENCE / COMPARISONS
+    assert evidence.remembered.content == (kept.read_bytes() if kept.is_file() else evidence.remembered.content)
 
 
 def test_no_page_has_a_verdict_on_models_that_have_not_learned() -> None:
@@ -271,6 +278,8 @@ def test_pages_of_a_ledger_and_of_one_that_lost_entries(tmp_path: Path) -> None:
     (folder / "old.md").write_text("of entries that are gone", encoding="utf-8")
     write_pages(tmp_path)
     assert sorted(path.name for path in folder.iterdir() if path.suffix != ".json") == [
+        "claims.md",
+        "domhan2018-table3-curves.png",
         "domhan2018-table3.png",
         "domhan2018.md",
     ]
@@ -279,14 +288,14 @@ def test_pages_of_a_ledger_and_of_one_that_lost_entries(tmp_path: Path) -> None:
     assert "![the figures as bars](domhan2018-table3.png)" in page
     assert "rnn+mh is under-trained" in page
     assert "| RNN + mh (not converged) | rnn+mh | 1 | 40.00 |" in page
-    assert "| 10 minutes | nothing: under-trained |" in page
-    assert "| 10 minutes | order only: other text than the paper's |" in page
+    assert "| budget, 10 minutes | nothing: under-trained |" in page
+    assert "| budget, 10 minutes | order only: other text than the paper's |" in page
     assert "1 of 2 rows under-trained" in (tmp_path / "results.md").read_text(encoding="utf-8")
-    # Among models that have learned the ledger has no translations to test with.
+    # Among models that have learned the ledger has no numbers of sentences to test with.
     ledger.record(folder, dataclasses.replace(ledger.read(folder)[1], validations=FLAT))
     made = pages(ledger.read(folder))
     assert "nothing: under-trained" not in made["results/domhan2018.md"]
-    assert "its translations are not in the ledger" in made["results/domhan2018.md"]
+    assert "the ledger has no numbers of sentences" in made["results/domhan2018.md"]
     assert "0 of 2 rows under-trained" in made["results.md"]
 
 

@@ -211,15 +211,20 @@ def _off_diagonality(a: Analysis) -> Found:
             raise NotDrawn("no run has self-attention whose weights depend on the text")
         notes.append(f"{base.name} has no self-attention whose weights depend on the text; {others[0].name} stands in")
         base = others[0]
+    table = heads.by_off_diagonality(looks_away(base), a.text.references, a.translations, a.tokenize)
+    return [heads.draw_off_diagonality(table, base.name), *notes]
+
+
+def looks_away(base: AnalysedRun) -> dict[str, list[float | None]]:
+    """By kind of self-attention, the off-diagonality of each line of a run's text; kinds that depend on no text are left out."""
     shares: dict[str, list[float | None]] = {}
-    for k in range(len(a.text.sources)):
+    for k in range(len(base.text.sources)):
         weights = base.weights(k)
         for kind in (ENCODER, DECODER):
             if paths := [path for path in _learned(base) if base.kind(path) == kind]:
                 some = [weights[path] for path in paths if path in weights]
                 shares.setdefault(kind, []).append(heads.off_diagonality(some))
-    table = heads.by_off_diagonality(shares, a.text.references, a.translations, a.tokenize)
-    return [heads.draw_off_diagonality(table, base.name), *notes]
+    return shares
 
 
 def _learned(s: AnalysedRun) -> list[str]:

@@ -10,6 +10,7 @@ from calque.cli.base import FILE, root, tell
 from calque.cli.reproduce_options import (
     CORPUS,
     DATA,
+    DOCS,
     EXECUTOR,
     OUT,
     PAIR,
@@ -179,34 +180,52 @@ def _print_recipe(tuning: "Tuning") -> None:
 )
 @click.option("--repeats", type=click.IntRange(1, 1000), default=3, show_default=True, help="Timings of each row.")
 @click.option("--sentences", type=click.IntRange(1, 1_000_000), default=64, show_default=True, help="To translate.")
-def time(cells: CellOptions, repeats: int, sentences: int) -> None:
-    """Time the rows of a TABLE in turns: the trained ones of the output folder if it has all of them, else random weights."""
+@click.option(
+    "--from",
+    "others",
+    type=FILE,
+    multiple=True,
+    metavar="FOLDER",
+    help="An output folder that has trained rows, of this table or of another with the same rows; repeat.",
+)
+def time(cells: CellOptions, repeats: int, sentences: int, others: tuple[Path, ...]) -> None:
+    """Time the rows of a TABLE in turns: trained ones, if the output folders have all of them, else random weights."""
     from calque.papers.speed import time_table
     from calque.papers.timed_report import report_timing
 
     folder = cells.folder(TIMED)
-    time_table(folder, cells.rows, repeats, sentences)
-    click.echo(report_timing(folder.opened(folder.out, folder.root, tell), cells.report), nl=False)
+    time_table(folder, cells.rows, repeats, sentences, others)
+    click.echo(report_timing(folder.opened(folder.out, folder.root, tell), cells.report, others), nl=False)
 
 
 @reproduce.command()
-@PAPER
-@TABLE
+@click.argument("paper", required=False)
+@click.argument("table", required=False)
 @DATA
 @OUT
 @PAIR
 @click.option("--metric", type=click.Choice(list(METRICS)), metavar="METRIC", help="[default: bleu, else the first]")
 @TRIALS
+@click.option(
+    "--all", "everything", is_flag=True, help="Instead of a TABLE: write every page of results from the ledger."
+)
+@DOCS
 def report(
-    paper: str,
-    table: str,
+    paper: str | None,
+    table: str | None,
     data_folder: Path | None,
     out: Path | None,
     pair: str | None,
     metric: str | None,
     trials: int,
+    everything: bool,
+    docs: Path,
 ) -> None:
-    """Measure what finished cells of a TABLE lack, and write the report again; of a speed, the report of the timing."""
+    """Measure what finished cells of a TABLE lack, and write the report again; of a speed, the report of the timing.
+
+    With --all: from the entries, the numbers of sentences and the notes below DOCS/results, and nothing else, write the pages and
+    pictures of all papers, the page of all claims, and the other pages of results.
+    """
     from calque.data.public import data_root
     from calque.papers.output import OutputFolder
     from calque.papers.plan import table_of
@@ -215,10 +234,44 @@ def report(
     from calque.papers.timed_report import report_timing
     from calque.papers.trained_report import report_trained
 
+    if everything != (paper is None) or (paper is None) != (table is None):
+        raise click.UsageError("expected PAPER and TABLE, or --all")
+    if paper is None or table is None:
+        _write_pages(docs)
+        return
     timed = ReportOptions(pair, metric).column(paper, table_of(paper, table)).metric in TIMED
     folder = OutputFolder.opened(out or default_folder(paper, table), data_root(data_folder), tell)
     options = ReportOptions(pair, metric, trials, folder.request.pair)
     click.echo((report_timing if timed else report_trained)(folder, options), nl=False)
+
+
+def _write_pages(docs: Path) -> None:
+    from calque.papers.results import LEDGER, write_pages
+
+    if not (docs / LEDGER).is_dir():
+        raise click.UsageError(f"there is no folder {docs / LEDGER}; name that of the documents with --docs")
+    for file in write_pages(docs):
+        click.echo(file)
+
+
+@reproduce.command()
+@click.argument("folders", nargs=-1, required=True, type=FILE)
+@DATA
+@DOCS
+@click.option("--beside", is_flag=True, help="Keep entries of the same rows that were trained in another way.")
+def record(folders: tuple[Path, ...], data_folder: Path | None, docs: Path, beside: bool) -> None:
+    """Take finished cells and timings of output FOLDERS into the ledger, DOCS/results, with what claims need of each sentence.
+
+    What cells lack is measured first. Entries that new ones replace are removed. `calque reproduce report --all` writes the pages.
+    """
+    from calque.data.public import data_root
+    from calque.papers.output import OutputFolder
+    from calque.papers.recorded import record_folder
+    from calque.papers.results import LEDGER
+
+    opened = [OutputFolder.opened(folder, data_root(data_folder), tell) for folder in folders]
+    for folder in opened:
+        record_folder(folder, docs / LEDGER, beside, tell)
 
 
 @reproduce.command()

@@ -15,6 +15,7 @@ from calque.papers.corpora import CORPORA
 
 if TYPE_CHECKING:
     from calque.papers.output import OutputFolder
+    from calque.papers.paper import PrintedTable
     from calque.papers.report import ReportOptions
     from calque.workflow.jobs.spec import ExecutorSpec
 
@@ -74,6 +75,13 @@ CORPUS = click.option(
 )
 PAIR = click.option(
     "--pair", help="The paper's language pair: its sizes, and its figures beside ours; default: the table's first."
+)
+DOCS = click.option(
+    "--docs",
+    type=FILE,
+    default=Path("docs"),
+    show_default=True,
+    help="The folder of documents; `results` in it is the ledger.",
 )
 TRIALS = click.option(
     "--trials", type=click.IntRange(100, 1_000_000), default=10_000, show_default=True, help="Trials of each test."
@@ -157,6 +165,12 @@ class CellOptions:
 
         return ReportOptions(self.pair, self.metric, self.trials)
 
+    def _matched_row(self, printed: "PrintedTable") -> str | None:
+        """The row that all others match in size: as asked for, or as the table itself does."""
+        if self.match is None:
+            return None if printed.match is None else printed.match.row
+        return self.match_to or (printed.match.row if printed.match is not None else printed.rows[0].key)
+
     def folder(self, metrics: tuple[str, ...]) -> "OutputFolder":
         """The output folder that they ask for, at the sizes of the pair whose figures are beside ours, in one of `metrics`.
 
@@ -182,7 +196,7 @@ class CellOptions:
             Path(self.recipe).name.removesuffix(".toml"),
             self.minutes,
             self.updates,
-            (self.match_to or printed.rows[0].key) if self.match else None,
+            self._matched_row(printed),
             with_recipe(recipes.row_settings(self.recipe), settings),
             overrides,
             pair,

@@ -34,6 +34,14 @@ from calque.cli.base import FILE, PRECISION, RUN, SET, THREADS, root, set_thread
     show_default=True,
     help="To try, where unknown words are replaced.",
 )
+@click.option(
+    "--align-row",
+    type=click.IntRange(0, 1),
+    multiple=True,
+    default=(0, 1),
+    show_default=True,
+    help="To try, where unknown words are replaced: weights of the step that predicts a word, or of the one that reads it.",
+)
 @click.option("--dictionary", type=FILE, help="A lexical table by which unknown words are replaced, else copied.")
 @SET
 @PRECISION
@@ -45,6 +53,7 @@ def tune(
     beam: tuple[int, ...],
     word_penalty: tuple[float, ...],
     align_offset: tuple[int, ...],
+    align_row: tuple[int, ...],
     dictionary: Path | None,
     overrides: tuple[str, ...],
     precision: str | None,
@@ -64,16 +73,18 @@ def tune(
     loaded = load(run, overrides=given, dictionary=dictionary)
     sources, references = _text(run, valid)
     trials = []
-    click.echo("beam  word_penalty  align_offset    BLEU")
-    grid = tuning.Grid(beam, word_penalty, align_offset)
+    click.echo("beam  word_penalty  align_offset  align_row    BLEU")
+    grid = tuning.Grid(beam, word_penalty, align_offset, align_row)
     with LineProgress("tuning", len(sources) * tuning.searches(grid), aside=True) as progress:
         for one in tuning.tune(run, loaded, sources, references, grid, progress):
             with progress.aside():
-                click.echo(f"{one.beam:>4}  {one.word_penalty:>12g}  {one.align_offset:>12}  {one.bleu:>6.2f}")
+                aligned = f"{one.align_offset:>12}  {one.align_row:>9}"
+                click.echo(f"{one.beam:>4}  {one.word_penalty:>12g}  {aligned}  {one.bleu:>6.2f}")
             trials.append(one)
     best = tuning.best_of(trials)
-    values = f"beam = {best.beam}\nword_penalty = {best.word_penalty!r}\nalign_offset = {best.align_offset}"
-    click.echo(f"\n[decode]\n{values}")
+    values = {"beam": best.beam, "word_penalty": best.word_penalty, "align_offset": best.align_offset}
+    values["align_row"] = best.align_row
+    click.echo("\n".join(["\n[decode]", *(f"{key} = {value!r}" for key, value in values.items())]))
     if keep:
         tuning.keep(run, best)
 

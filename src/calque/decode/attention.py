@@ -29,6 +29,12 @@ def attention_path(member: Translator) -> str | None:
     return named or (paths[-1] if paths else None)
 
 
+def aligned_at(loaded: Translator, row: int) -> Translator:
+    """The models with every one aligning a word by the step that predicts it, 0, or by the one that reads it, 1."""
+    members = [replace(one, decode=replace(one.decode, align_row=row)) for one in (loaded, *loaded.others)]
+    return replace(members[0], others=tuple(members[1:]))
+
+
 def check_attends(loaded: Translator) -> None:
     """Raises X802 where no model of an ensemble has source attention, and what `attention_path` raises."""
     if not [path for member in loaded.members if (path := attention_path(member)) is not None]:

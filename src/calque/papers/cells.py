@@ -14,7 +14,7 @@ from calque.ground.diagnostics import CalqueError, render_all
 from calque.ground.files import only, write_whole
 from calque.ledger import entry as ledger
 from calque.ledger.entry import conditions
-from calque.papers.metrics import REFERENCE
+from calque.papers.metrics import REFERENCE, STATE
 from calque.papers.output import OutputFolder
 from calque.papers.paper import Row
 from calque.papers.plan import cells_of
@@ -141,7 +141,7 @@ def _train(folder: OutputFolder, cell: TableCell, into: Path, watcher: Watcher) 
         cell,
         _translate(folder, cell),
         f"--rows {cell.row} --seeds {cell.seed}",
-        {**_figures(result, run), "parameters": folder.size(checked)},
+        {**_figures(result, run), "parameters": folder.size(checked), STATE: folder.state(checked)},
         {
             **here,
             "threads": experiment.train.threads or here["threads"],

@@ -3,14 +3,24 @@
 import math
 import statistics
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 
 import numpy as np
 from jaxtyping import Float
 
-from calque.evaluate.significance import BLOCK, FAILS, HOLDS, UNDECIDED, Runs, compare_statistics, verdict
+from calque.evaluate.significance import (
+    BLOCK,
+    FAILS,
+    HOLDS,
+    UNDECIDED,
+    Comparison,
+    Runs,
+    compare_statistics,
+    verdict,
+)
 from calque.evaluate.statistics import Measure
 from calque.papers.paper import Claim, Column, Contrast, PrintedTable
+from calque.papers.remembered import Remembered
 
 UNTESTED = "not tested"
 RELATION = {"above": ">", "not-above": "<=", "about": "~"}
@@ -39,6 +49,7 @@ class ContrastResult:
     paper: float | None
     verdict: str
     ratio: bool = False
+    unit: str = "times as good"
 
 
 @dataclass(frozen=True)
@@ -77,13 +88,14 @@ class Resampling:
     """Evidence from stored translations: approximate randomisation and bootstrap intervals (`calque.evaluate.significance`).
 
     `scores` holds each metric by its name, all of the same sentences. Claims are tested in `column`, beside whose figures they
-    stand; those that compare columns need the scores of all of theirs.
+    stand; those that compare columns need the scores of all of theirs. `remembered` has the results of earlier tests.
     """
 
     scores: Mapping[str, Scores]
     column: Column
     trials: int
     seed: int = 1
+    remembered: Remembered = field(default_factory=Remembered)
     rule: str = (
         "Brackets: 95 % bootstrap intervals. p: approximate randomisation, two-sided, level 0.05; differences of gains are "
         "decided by their interval, `about` and `no gain` by whether theirs lies within 0.5, and what grows from column to "
@@ -112,12 +124,15 @@ class Resampling:
         measure, runs = self.scores[column.metric]
         if len(contrast.terms) == 2:
             a, b = contrast.pair
-            result = compare_statistics(measure, runs[a], runs[b], trials=self.trials, seed=self.seed, level=LEVEL)
+            result = self.compared(measure, runs[a], runs[b])
             decided = verdict(RELATION[contrast.relation], result)
             return ContrastResult(f"{a} - {b}", result.delta, result.interval, result.p, paper, decided)
-        resampled = self._resampled([(row, measure, runs[row]) for _, row in contrast.terms])
-        terms = [factor * score for (factor, _), score in zip(contrast.terms, resampled, strict=True)]
-        interval = _quantiles(np.sum(terms, axis=0))
+
+        def differences(scores: Sequence[Float[np.ndarray, " T"]]) -> Float[np.ndarray, " T"]:
+            terms = [factor * score for (factor, _), score in zip(contrast.terms, scores, strict=True)]
+            return np.asarray(np.sum(terms, axis=0))
+
+        interval = self.interval("gain", [(row, measure, runs[row]) for _, row in contrast.terms], differences)
         whole = {row: float(measure.score(runs[row].sum((0, 1)))) for _, row in contrast.terms}
         (_, end), (_, start), (_, b), (_, a) = contrast.terms
         text = f"({end} - {start}) - ({b} - {a})"
@@ -133,12 +148,45 @@ class Resampling:
             logs = [np.log(np.maximum(score, LEAST)) for score in scores]
             return np.asarray(np.exp(sum(sign * log for (sign, _, _), log in zip(signed, logs, strict=True))))
 
-        interval = _quantiles(ratio(self._resampled(scored)))
+        interval = self.interval("growth", scored, ratio)
         whole = float(ratio(measure.score(runs.sum((0, 1))) for _, measure, runs in scored))
         printed = [table.row(row).figure(replace(c, pair=self.column.pair)) for _, row, c in signed]
         paper = float(ratio(figure.value for figure in printed if figure)) if all(printed) else None
         text = f"{a} against {b}, {last.what} over {first.what}"
         return ContrastResult(text, whole, interval, None, paper, _outside(interval, 1), True)
+
+    def compared(self, measure: Measure, a: Runs, b: Runs) -> Comparison:
+        """Two systems by approximate randomisation and bootstrap, from statistics; remembered by these."""
+        higher = measure.higher_is_better
+
+        def compute() -> tuple[float, ...]:
+            found = compare_statistics(measure, a, b, trials=self.trials, seed=self.seed, level=LEVEL)
+            return found.delta, found.p, found.p_bootstrap, *found.interval
+
+        parts = ("difference", measure.name, self.trials, self.seed, LEVEL, a, b)
+        delta, p, p_bootstrap, low, high = self.remembered(parts, compute)
+        mine, theirs = (tuple(measure.score(runs.sum(1)).tolist()) for runs in (a, b))
+        whole = (low, high)
+        return Comparison(
+            measure.name, "", higher, mine, theirs, delta, p, p_bootstrap, whole, LEVEL, self.trials, self.seed
+        )
+
+    def interval(
+        self,
+        what: str,
+        scored: Sequence[tuple[str, Measure, Runs]],
+        value: Callable[[Sequence[Float[np.ndarray, " T"]]], Float[np.ndarray, " T"]],
+    ) -> tuple[float, float]:
+        """The bootstrap interval of a value of several scores, remembered by `what` it is and by their statistics."""
+        parts = [
+            what,
+            self.trials,
+            self.seed,
+            LEVEL,
+            *(part for row, m, runs in scored for part in (row, m.name, runs)),
+        ]
+        low, high = self.remembered(parts, lambda: _quantiles(value(self._resampled(scored))))
+        return low, high
 
     def _resampled(self, scored: Sequence[tuple[str, Measure, Runs]]) -> list[Float[np.ndarray, " T"]]:
         """Scores of rows on resampled corpora: the same sentences for all rows; the runs of each row are drawn separately."""

@@ -35,6 +35,7 @@ class TrainingCorpus:
     folder    of a public corpus, below the data root
     plain     of a public corpus: the target side of the test text as it was written, relative to `folder`
     file      the file that describes a corpus of the user's; empty for a public one
+    sets      of a public corpus: the names of further test sets, `NAME.LANGUAGE` in its folder
     """
 
     name: str
@@ -46,6 +47,7 @@ class TrainingCorpus:
     folder: str = ""
     plain: str = ""
     file: str = ""
+    sets: tuple[str, ...] = ()
 
     @property
     def own_file(self) -> str:
@@ -84,6 +86,12 @@ class TrainingCorpus:
         """The target side of the test text, tokenised and as it was written, where both are known."""
         folder = root / self.folder
         return (folder / self.settings.test[1], folder / self.plain) if self.plain else None
+
+    def further(self, root: Path) -> dict[str, tuple[Path, Path]]:
+        """Source and reference of the further test sets that are below the data root, by name."""
+        sides = (self.source, self.target)
+        files = {name: [root / self.folder / f"{name}.{side}" for side in sides] for name in self.sets}
+        return {name: (both[0], both[1]) for name, both in files.items() if all(file.is_file() for file in both)}
 
     def check(self) -> None:
         """Reads all text of a corpus of the user's. Raises what is wrong with it: lines that are not text, or not as many on both
@@ -125,7 +133,11 @@ CORPORA: Mapping[str, TrainingCorpus] = {
     corpus.name: corpus
     for corpus in (
         TrainingCorpus(
-            *("multi30k", "Multi30k En-De, test2016", "en", "de", "none"), _MULTI30K, "multi30k/tok", "../test2016.de"
+            *("multi30k", "Multi30k En-De, test2016", "en", "de", "none"),
+            _MULTI30K,
+            "multi30k/tok",
+            "../test2016.de",
+            sets=("test2017",),
         ),
         TrainingCorpus(
             *("envi", "IWSLT'15 En-Vi, tst2013", "en", "vi", "none"), _ENVI, "iwslt15-envi", "tst2013.raw.vi"

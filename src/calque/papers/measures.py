@@ -13,16 +13,17 @@ from calque.analyse.contrast import decide, read_set
 from calque.data.codecs import split
 from calque.data.lines import Lines, check_corpus
 from calque.data.vocabulary import UNK
-from calque.decode.attention import align_lines
+from calque.decode.attention import align_lines, aligned_at
 from calque.decode.translate import Translator
 from calque.evaluate.aer import alignment_error_rate
 from calque.ground.diagnostics import CalqueError, error
 from calque.ground.files import only
 from calque.ledger.entry import Entry, record
 from calque.ledger.entry import read as read_entries
+from calque.papers import further
 from calque.papers.corpora import TrainingCorpus
 from calque.papers.decoded import IN_SUBWORDS, decode_rows, replaced_lines
-from calque.papers.metrics import METRICS, PLAIN_REFERENCE, REFERENCE
+from calque.papers.metrics import AER_BY_STEP, METRICS, PLAIN_REFERENCE, REFERENCE
 from calque.papers.output import FinishedCell, NotMeasured, OutputFolder
 from calque.papers.request import CELLS, LOCKS
 from calque.papers.scoring import LEFT_OUT, has_case, measure_of, translations, write_lines
@@ -58,6 +59,8 @@ def complete(folder: OutputFolder) -> dict[str, str]:
         for metric in metrics:
             for what_and_why in _measured(folder, entry.id, metric):
                 rows.setdefault(what_and_why, []).append(str(entry.conditions["row"]))
+    for entry in entries:
+        _measure_further(folder, entry.id)
     for (what, why), some in rows.items():
         of = f" of {', '.join(dict.fromkeys(some))}" if len(some) < len(entries) else ""
         unmeasured[what + of] = why
@@ -83,6 +86,18 @@ def _measured(folder: OutputFolder, name: str, metric: str) -> Iterator[tuple[st
             _keep(folder, subject.entry, figures, conditions)
             missing = [c for c in missing if c.figure not in figures]
         yield from ((str(c), "the contrastive pairs here have no such error") for c in missing)
+
+
+def _measure_further(folder: OutputFolder, name: str) -> None:
+    """Measures what no column asks for, of a cell that nobody else measures."""
+    with only(folder.out / LOCKS / name) as free:
+        subject = FinishedCell(folder, next(e for e in read_entries(folder.out / CELLS) if e.id == name))
+        figures: dict[str, float] = {}
+        for one in further.missing(folder, subject.entry) if free else ():
+            figures |= further.figures_of(subject, one)
+            folder.tell(f"{subject.cell.row}, seed {subject.cell.seed}: {one} measured")
+        if figures:
+            _keep(folder, subject.entry, figures, {})
 
 
 _ACCURACY = "accuracy of"
@@ -152,7 +167,8 @@ def _write_plain(subject: FinishedCell) -> dict[str, str]:
 
 
 def error_rate(subject: FinishedCell) -> Measured:
-    """The alignment error rate of forced decoding, as a share (Luong 2015, section 5.4), and what it was taken of.
+    """The alignment error rate of forced decoding, as a share (Luong 2015, section 5.4), and what it was taken of: with the weights
+    of the step that the row names, and of either step.
 
     The text is made like the corpus: escaped as it is, and without capitals where it has none. Raises
     `NotMeasured`.
@@ -169,11 +185,15 @@ def error_rate(subject: FinishedCell) -> Measured:
     gold = [_turned(one) if turned else one for one in read_gold(path)]
     lengths = [(len(split(s)), len(split(t))) for s, t in zip(sources, targets, strict=True)]
     check_inside(path, [one.possible for one in gold], lengths)
-    rate = alignment_error_rate(align_lines(subject.run.loaded, sources, targets), gold)
+    loaded = subject.run.loaded
+    rates = [alignment_error_rate(align_lines(aligned_at(loaded, k), sources, targets), gold) for k in (0, 1)]
+    rate = rates[loaded.decode.align_row]
     taken_of = f"{len(gold)} sentences of {GOLD}/{stem.name}, of another domain than the training text"
     if subject.words:
         taken_of += f", {_unknown_share(subject.run.loaded, sources, targets):.0f} % of their words unknown"
-    return {METRICS["aer"].figure: round(rate.value / 100, 4)}, {"AER signature": rate.signature, "AER of": taken_of}
+    figures = {name: round(one.value / 100, 4) for name, one in zip(AER_BY_STEP, rates, strict=True)}
+    own = {METRICS["aer"].figure: round(rate.value / 100, 4)}
+    return own | figures, {"AER signature": rate.signature, "AER of": taken_of}
 
 
 def _unknown_share(models: Translator, sources: Sequence[str], targets: Sequence[str]) -> float:

@@ -12,6 +12,13 @@ LINGEVAL = "lingeval97-"
 """The prefix of kinds of error in the names of language pairs."""
 
 
+STATE = "state bytes for 25 words"
+"""Of a cell: what decoding keeps of one hypothesis of 25 words for a source of as many, in float32."""
+
+AER_BY_STEP = ("AER, the step that predicts", "AER, the step that reads")
+"""Of a cell, besides its AER: with the weights of the step that predicts a word, and of the one that reads it."""
+
+
 @dataclass(frozen=True)
 class Metric:
     """A metric of a table.
@@ -89,7 +96,10 @@ WITHOUT_BEAM = of_kind(UPDATING, MEMORY)
 UNMEASURED = of_kind(MEMORY)
 SHOWN = (
     *((METRICS[name].figure, METRICS[name].heading, METRICS[name].decimals) for name in (*TEXTS, "aer", "perplexity")),
+    *((name, name, 2) for name in ("chrF", "BLEU, test2017", "chrF, test2017")),
+    *((name, name, 3) for name in AER_BY_STEP),
     ("parameters", "parameters", 0),
+    (STATE, "state bytes", 0),
     ("updates", "updates", 0),
     ("training seconds", "seconds", 0),
     ("target tokens/s", "tokens/s", 0),

@@ -11,7 +11,7 @@ from calque.data.corpus import PreparedCorpus, open_corpus
 from calque.experiment import Experiment
 from calque.experiment import load as load_experiment
 from calque.explain.fit import parameters
-from calque.explain.totals import Surroundings
+from calque.explain.totals import Surroundings, whole
 from calque.ground.diagnostics import CalqueError, Diagnostic, Place, help_of, message, read_text
 from calque.layers.source import SourceAttention
 from calque.ledger.entry import Entry
@@ -119,6 +119,10 @@ class OutputFolder:
     def size(self, checked: CheckedDefinition) -> int:
         """Parameters of a definition with the vocabularies of the corpus around it."""
         return parameters(checked, self._around)
+
+    def state(self, checked: CheckedDefinition) -> int:
+        """Bytes of a definition's decoding state behind 25 words, of a source of as many."""
+        return whole(checked, self._around).state_bytes()
 
     def experiment(self, text: str, seed: int, budget: Budget | None = None, tried: Sequence[str] = ()) -> Experiment:
         """The experiment of a cell, from its definition; of a trial, with its own budget and the keys that it tries."""

@@ -141,13 +141,22 @@ class Row:
 
 
 @dataclass(frozen=True)
+class TableMatch:
+    """How a table makes its rows equal in their number of parameters: by the value of a setting, to those of a row."""
+
+    setting: str
+    row: str
+
+
+@dataclass(frozen=True)
 class PrintedTable:
-    """A table: its rows and columns in the paper's order."""
+    """A table: its rows and columns in the paper's order. `match`: rows are matched in size unless asked otherwise."""
 
     name: str
     title: str
     columns: tuple[Column, ...]
     rows: tuple[Row, ...]
+    match: TableMatch | None = None
 
     def row(self, key: str) -> Row:
         """The row of that name within the table."""

@@ -20,6 +20,8 @@ from calque.papers.request import Request, TableCell
 
 HEADS = 8
 """Heads of a text that sets no other number."""
+WIDTH, STEP = "d", 8
+"""The setting by which rows are matched unless their table names another, whose values are multiples of the second."""
 _HEADS = re.compile(r"^heads = .+$", re.MULTILINE)
 
 
@@ -94,15 +96,17 @@ def heads_of(text: Text, settings: Mapping[str, str]) -> int:
 
 
 def matched(
-    text: Text, settings: Mapping[str, str], target: int, around: Surroundings
+    text: Text, settings: Mapping[str, str], target: int, around: Surroundings, setting: str = WIDTH
 ) -> tuple[CheckedDefinition, dict[str, str]]:
-    """A row at the width `d`, a multiple of twice the heads, at which it has nearest to `target` parameters in all.
+    """A row at the value of a setting at which it has nearest to `target` parameters in all: the width, a multiple of twice the
+    heads, or the other setting that its table names, a multiple of 8.
 
     Raises what `check` and `calque.explain.fit` raise.
     """
     taken = checked_row(text, settings)[1]
-    width = fit(text, target, "d", 2 * heads_of(text, settings), around, tuple(taken.values()))
-    return checked_row(text, {**settings, "d": f"d={width}"})
+    step = 2 * heads_of(text, settings) if setting == WIDTH else STEP
+    value = fit(text, target, setting, step, around, tuple(taken.values()))
+    return checked_row(text, {**settings, setting: f"{setting}={value}"})
 
 
 class Texts:
@@ -139,7 +143,8 @@ class Texts:
             return checked_row(text, self.settings)
         if self._target is None:
             self._target = parameters(self.definition(str(self.request.match), around)[0], around)
-        return matched(text, self.settings, self._target, around)
+        setting = self.table.match.setting if self.table.match is not None else WIDTH
+        return matched(text, self.settings, self._target, around, setting)
 
 
 def cells_of(rows: Sequence[Row], seeds: int, shard: tuple[int, int] = (1, 1)) -> list[TableCell]:

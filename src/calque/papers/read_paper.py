@@ -26,6 +26,7 @@ from calque.papers.paper import (
     Paper,
     PrintedTable,
     Row,
+    TableMatch,
 )
 from calque.zoo.row_texts import Keys, TableTexts
 
@@ -61,6 +62,7 @@ def joined(texts: Keys, figures: Keys) -> Keys:
         tables[key] = {
             "title": table["title"],
             "columns": columns,
+            "match": beside.get("match"),
             "rows": {
                 name: _joined_row(f"{key}/{name}", row, rows.get(name, {})) for name, row in table["rows"].items()
             },
@@ -110,13 +112,23 @@ def _keys(entry: Keys, where: str, needed: str, optional: str = "") -> Keys:
 
 def _table(name: str, entry: Keys, texts: TableTexts) -> PrintedTable:
     """A table: the texts of its rows, and beside them what the paper prints."""
-    keys = _keys(entry, name, "title columns rows")
+    keys = _keys(entry, name, "title columns rows", "match")
     columns = tuple(_column(text, f"{name}.columns", set(texts.sizes)) for text in keys["columns"])
     rows = tuple(_row(name, key, row, columns, texts) for key, row in keys["rows"].items())
     for row in rows:
         if row.reading_of is not None and row.reading_of not in {r.key for r in rows if r.figures}:
             raise ValueError(f"{row.name}: there is no row {row.reading_of} with figures")
-    return PrintedTable(name, keys["title"], columns, rows)
+    return PrintedTable(name, keys["title"], columns, rows, _match(keys["match"], name, rows))
+
+
+def _match(entry: Keys | None, where: str, rows: Sequence[Row]) -> TableMatch | None:
+    """How the rows of a table are made equal in size, where it says so."""
+    if entry is None:
+        return None
+    keys = _keys(entry, f"{where}.match", "setting row")
+    if keys["row"] not in {row.key for row in rows}:
+        raise ValueError(f"{where}: there is no row {keys['row']} to match")
+    return TableMatch(keys["setting"], keys["row"])
 
 
 def _row(table: str, key: str, entry: Keys, columns: Sequence[Column], texts: TableTexts) -> Row:

@@ -86,6 +86,11 @@ class Report:
     curves: LearningCurves | None = None
 
     @property
+    def printed(self) -> bool:
+        """Whether a paper prints figures of the table; a table of ours has none."""
+        return any(row.figures for row in self.request.printed.rows)
+
+    @property
     def warnings(self) -> list[str]:
         """What the top of the report says where rows have not learned."""
         count, rows = len(self.under_trained), len(set(self.keys))
@@ -103,14 +108,13 @@ class Report:
             "",
             *table,
             "",
-            "Claims of the paper, tested here:",
-            "",
+            *["Claims of the paper, tested here:", ""] * bool(self.claims),
         ]
         for one in self.claims:
             said_of = _said_of(one, self.request.printed.columns)
             lines.append(f"  {one.verdict:<13}  {one.claim.text} ({said_of})")
-            lines += [f"{'':17}{line}" for line in [*map(_result, one.tested)] or [one.why]]
-        return "\n".join([*lines, "", *self.remarks, "", self.command]) + "\n"
+            lines += [f"{'':17}{line}" for line in [*map(result_text, one.tested)] or [one.why]]
+        return "\n".join([*lines, *[""] * bool(self.claims), *self.remarks, "", self.command]) + "\n"
 
     def markdown(self, image: str, curves: str) -> str:
         """The report as a page, with its pictures where it has some."""
@@ -118,7 +122,8 @@ class Report:
         lines += [*pipes(self.head, self.rows, self.left), ""]
         lines += [f"![the figures]({image})", ""] * (self.bars is not None)
         lines += ["## Learning curves", "", f"![learning curves]({curves})", ""] * (self.curves is not None)
-        lines += ["## Claims", "", *claims_table(self.claims, self.request.printed.columns), ""]
+        if self.claims:
+            lines += ["## Claims", "", *claims_table(self.claims, self.request.printed.columns), ""]
         return "\n".join([*lines, *(f"- {one}" for one in self.remarks), "", f"    {self.command}", ""])
 
     def write(self, out: Path, name: str, tell: Tell) -> str:
@@ -160,7 +165,7 @@ def under_trained_remarks(reasons: Mapping[str, str]) -> list[str]:
 def claims_table(claims: Sequence[ClaimVerdict], columns: Sequence[Column]) -> list[str]:
     """Claims as a Markdown table; `columns` are all of the paper's table."""
     rows = [
-        [one.claim.text, _said_of(one, columns), one.verdict, "; ".join(map(_result, one.tested)) or one.why]
+        [one.claim.text, _said_of(one, columns), one.verdict, "; ".join(map(result_text, one.tested)) or one.why]
         for one in claims
     ]
     return pipes(["claim", "said of", "here", "tested"], rows, range(4))
@@ -179,11 +184,11 @@ def _columns(columns: Sequence[Column]) -> Iterator[str]:
         yield ", ".join([str(first), *(str(c.beam) for c in rest)])
 
 
-def _result(one: ContrastResult) -> str:
+def result_text(one: ContrastResult) -> str:
     low, high = one.interval
     if one.ratio:
         paper = "" if one.paper is None else f"; paper {one.paper:.2f}"
-        return f"{one.text} = {one.value:.2f} times as good [{low:.2f}, {high:.2f}]: {one.verdict}{paper}"
+        return f"{one.text} = {one.value:.2f} {one.unit} [{low:.2f}, {high:.2f}]: {one.verdict}{paper}"
     p = "" if one.p is None else f", p {one.p:.4f}"
     paper = "" if one.paper is None else f"; paper {one.paper:+.1f}"
     return f"{one.text} = {one.value:+.2f} [{low:+.2f}, {high:+.2f}]{p}: {one.verdict}{paper}"

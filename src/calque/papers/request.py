@@ -25,8 +25,10 @@ CELLS, RUNS, FAILURES, LOCKS, DATA, SPEED = "cells", "runs", "failures", "locks"
 """Folders below an output folder; `speed` holds the entries of timings."""
 MEMBERS = "members"
 """The condition of a decoded row's cell that names the trained cells it is made of."""
+MODELS = "models"
+"""The condition of a timing of trained models that names their cells."""
 TRAIN, TIME, TUNE = "train", "time", "tune"
-COMMANDS = (TRAIN, TIME, TUNE, "compute", "draw", "report")
+COMMANDS = (TRAIN, TIME, TUNE, "compute", "draw", "report", "record")
 """The commands of `calque reproduce`. Ledgers of earlier versions name none: rows were timed where `--metric` was a speed."""
 
 
@@ -114,6 +116,11 @@ class Request:
     def given(self) -> tuple[str, ...]:
         """The names of the settings that have a value of their own."""
         return tuple(dict.fromkeys(name for one in self.settings for name in parse_settings([one])))
+
+    @property
+    def matched_by(self) -> str:
+        """What rows have in common with the one that they match."""
+        return "number of parameters"
 
     def has_sizes_of(self, pair: str | None) -> bool:
         """Whether the paper takes the sizes that the rows have here for that pair too."""

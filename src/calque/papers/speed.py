@@ -29,7 +29,7 @@ from calque.papers.output import OutputFolder
 from calque.papers.paper import Column, PrintedTable, Row
 from calque.papers.plan import named_rows, rows_of
 from calque.papers.recipes import Budget, settings_text
-from calque.papers.request import SPEED, TIME, Request, TableCell, Tell
+from calque.papers.request import MODELS, RUNS, SPEED, TIME, Request, TableCell, Tell, request_in
 from calque.run.folder import EXPERIMENT, MODEL
 from calque.run.tensors import writing
 from calque.train.precision import pick_device, processor
@@ -60,20 +60,24 @@ def figure_name(row: str, column: Column, which: str = "") -> str:
     return f"{row}, {column.what}" + (f", {which}" if which else "")
 
 
-def time_table(folder: OutputFolder, rows: Sequence[str], repeats: int, sentences: int) -> Path:
+def time_table(
+    folder: OutputFolder, rows: Sequence[str], repeats: int, sentences: int, others: Sequence[Path] = ()
+) -> Path:
     """Times rows of a table, all of them where none is named, and writes the figures as an entry below its `speed`.
 
     Each repeat times every row, so that all of them see the same machine: some updates of training, on random words, and for
     each beam that the columns name (the recipe's where they name none) a pass over the sentences. Where each row has a trained
-    first seed in the folder, these models translate the corpus as they like; else all weights are random, and each sentence gets 25
-    words. Rows that select words do so by a table of the training text; of random weights, which have none, such rows are
-    left out for the same models choosing among all words. Precision, batches and threads are those of the recipe.
+    first seed in the folder, or in one of the output folders `others`, these models translate the corpus as they like; else all
+    weights are random, and each sentence gets 25 words. Rows that select words do so by a table of the training text; of random
+    weights, which have none, such rows are left out for the same models choosing among all words. Precision, batches and threads
+    are those of the recipe.
 
-    Raises X222, X701, X702, X705, and what is wrong with settings and overrides, before anything is timed.
+    Raises X222, X701, X702, X705, X842 for a folder among `others` that is none, and what is wrong with settings and
+    overrides, before anything is timed.
     """
     request = folder.request
     experiment = recipes.experiment(folder.recipe, Budget(updates=1), _NO_TEXT, "-", 1, request.all_overrides)
-    selection = _select(folder, rows, experiment)
+    selection = _select(folder, rows, experiment, others)
     device = pick_device(experiment.train.device)
     with processor(experiment.train.threads):
         source = Path(folder.corpus.data(folder.root).test[0]) if selection.runs else None
@@ -128,6 +132,8 @@ class _Selection:
     rows: Sequence[Row]
     checked: Mapping[str, CheckedDefinition]
     runs: Mapping[str, Path]
+    models: Sequence[str] = ()
+    """The names of the cells whose models are timed."""
 
     @property
     def conditions(self) -> dict[str, str | int | float | None]:
@@ -136,6 +142,7 @@ class _Selection:
             "rows": ", ".join(row.key + " (uncached)" * row.decoding.uncached for row in self.rows),
             "words selected": ", ".join(row.key for row in self.rows if row.decoding.selected) or None,
             "weights": "trained" if self.runs else "random",
+            MODELS: ", ".join(dict.fromkeys(self.models)) or None,
             "words of a translation": "as the models like" if self.runs else LENGTH,
         }
 
@@ -158,20 +165,35 @@ def _experiment(run: Path) -> Experiment:
     return load_experiment(run / EXPERIMENT)
 
 
-def _select(folder: OutputFolder, rows: Sequence[str], experiment: Experiment) -> _Selection:
+def _select(folder: OutputFolder, rows: Sequence[str], experiment: Experiment, others: Sequence[Path]) -> _Selection:
     """The rows of those names; rows that select words only where all rows are trained."""
     table, paper = folder.texts.table, folder.request.paper
     chosen = named_rows(table, paper, rows)
-    runs = {row.key: folder.run(TableCell(row.model_of or row.key, 1)) for row in chosen}
-    if not all((run / f"{MODEL}.json").is_file() for run in runs.values()):
+    for other in others:
+        if not (other / RUNS).is_dir():
+            raise error("X842", Place(str(other)))
+    found = {row.key: _trained(folder, TableCell(row.model_of or row.key, 1), others) for row in chosen}
+    runs = {key: one[0] for key, one in found.items() if one is not None}
+    models = [one[1] for one in found.values() if one is not None]
+    if len(runs) < len(chosen):
         if selected := ", ".join(row.key for row in chosen if row.decoding.selected):
             folder.tell(
                 f"{selected}: words are selected only for trained rows; with random weights, rows choose among all words"
             )
-        chosen, runs = rows_of(table, paper, rows), {}
+        chosen, runs, models = rows_of(table, paper, rows), {}, []
     size, model = experiment.data.vocabulary_size, experiment.model
     around = Surroundings(size, size, model.tying, model.output_bias)
-    return _Selection(chosen, {row.key: folder.texts.definition(row.key, around)[0] for row in chosen}, runs)
+    return _Selection(chosen, {row.key: folder.texts.definition(row.key, around)[0] for row in chosen}, runs, models)
+
+
+def _trained(folder: OutputFolder, cell: TableCell, others: Sequence[Path]) -> tuple[Path, str] | None:
+    """The run folder of a trained cell and the name of its entry: of the output folder, else of the first other one that has it."""
+    if (folder.run(cell) / f"{MODEL}.json").is_file():
+        return folder.run(cell), cell.name(folder.request)
+    for other in others:
+        if (run := other / RUNS / cell.row / str(cell.seed)).joinpath(f"{MODEL}.json").is_file():
+            return run, cell.name(request_in(other))
+    return None
 
 
 def _about(subjects: Sequence[DecodeCase]) -> dict[str, str | int | float]:

@@ -3,6 +3,7 @@
 import dataclasses
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from pathlib import Path
 
 from calque.ledger.entry import Entry
 from calque.ledger.entry import read as read_entries
@@ -12,7 +13,7 @@ from calque.papers.metrics import METRICS, TIMED, UNMEASURED
 from calque.papers.output import OutputFolder
 from calque.papers.paper import Column, Figure, PrintedTable, Row
 from calque.papers.report import Report, ReportOptions, paper_text, under_trained_remarks
-from calque.papers.request import CELLS, SPEED, Request, current_form
+from calque.papers.request import CELLS, MODELS, SPEED, Request, current_form
 from calque.papers.speed import Repeats, measured, times, timing_in
 from calque.papers.under_trained import label_of, marked_rows, why_untested
 
@@ -44,15 +45,23 @@ class SpeedLine:
         return (self.column.what, self.label, self.row, *(ours + ["-"] * 3)[:3], _ratio(self.times), *paper)
 
 
-def report_timing(folder: OutputFolder, options: ReportOptions) -> str:
-    """Writes `speed.md` and `speed.json`, and returns the report as text.
+def report_timing(folder: OutputFolder, options: ReportOptions, others: Sequence[Path] = ()) -> str:
+    """Writes `speed.md` and `speed.json`, and returns the report as text; models of `others`, output folders, may have been timed.
 
     Raises X706 where nothing is timed, X707 and X708 where the table has no such speed, X851 where the paper takes other sizes
     for the pair.
     """
     request, out = folder.request, folder.out
     column = options.column_in(out, request, TIMED)
-    return make_report(request, timing_in(out), read_entries(out / CELLS), column).write(out, SPEED, folder.tell)
+    cells = [entry for one in (out, *others) for entry in read_entries(one / CELLS)]
+    timing = timing_in(out)
+    return make_report(request, timing, timed_cells(timing, cells), column).write(out, SPEED, folder.tell)
+
+
+def timed_cells(timing: Entry, cells: Sequence[Entry]) -> list[Entry]:
+    """The cells whose models a timing names; all of them where it names none, as timings of earlier versions."""
+    named = str(timing.conditions.get(MODELS) or "").split(", ")
+    return [cell for cell in cells if cell.id in named] if named != [""] else list(cells)
 
 
 def make_report(request: Request, entry: Entry, cells: Sequence[Entry], column: Column) -> Report:
@@ -72,7 +81,7 @@ def make_report(request: Request, entry: Entry, cells: Sequence[Entry], column: 
     pair = paper.pair(column.pair).title
     return Report(
         request=request,
-        beside=f"The paper's: {pair}.",
+        beside=f"The paper's: {pair}." if any(row.figures for row in table.rows) else "",
         head=HEAD,
         rows=tuple(line.texts for line in lines),
         left=(0, 1, 2),

@@ -30,7 +30,7 @@ from calque.papers.under_trained import label_of, marked_rows, why_untested
 CONDITIONS = ("machine", "accelerator", "threads", "precision", "torch", "commit", "sizes", "keys")
 SOURCES = ("NIST BLEU of", "AER of", "accuracy of")
 """Conditions of cells that say what a figure was computed from."""
-NO_TEXT = "its translations are not in the ledger, and a test needs them"
+NO_TEXT = "the ledger has no numbers of sentences of a cell, which a test needs"
 Collect = Callable[[Sequence[Claim]], Evidence]
 """Collects the evidence that claims need."""
 
@@ -84,8 +84,8 @@ class TrainedCells:
     def _row(self, key: str, entries: Sequence[Entry]) -> TrainedRow:
         figures: dict[str, tuple[float, float | None]] = {}
         for name in dict.fromkeys(name for entry in entries for name in entry.figures):
-            values = _values(entries, name)
-            figures[name] = statistics.mean(values), statistics.stdev(values) if len(values) > 1 else None
+            if (found := mean_and_deviation(entries, name)) is not None:
+                figures[name] = found
         printed = self.request.printed.row(key)
         reason = self.under_trained.get(key)
         label = printed.label + (f" ({label_of(reason)})" if reason else "")
@@ -107,6 +107,11 @@ class TrainedCells:
     def printed(self) -> str:
         """What the report calls the figure of the column."""
         return self.column.figure if self.column.metric in TEXTS else self.column.metric
+
+    @property
+    def beside_paper(self) -> bool:
+        """Whether a paper prints figures of these rows."""
+        return any(row.figures for row in self.request.printed.rows)
 
     @property
     def signature(self) -> str:
@@ -153,7 +158,7 @@ def report_trained(folder: OutputFolder, options: ReportOptions) -> str:
 
     def collect(tested: Sequence[Claim]) -> Evidence:
         if column.metric not in TEXTS:
-            return _single_figures(cells)
+            return single_figures(cells)
         metrics = [column.metric, *(c.metric for claim in tested if claim.kind == "grows" for c in claim.columns)]
         scores = {m: _scores(m, cells, folder) for m in dict.fromkeys(metrics) if m in TEXTS}
         return Resampling(scores, column, options.trials)
@@ -161,7 +166,7 @@ def report_trained(folder: OutputFolder, options: ReportOptions) -> str:
     return make_report(cells, collect).write(out, "report", folder.tell)
 
 
-def _single_figures(cells: TrainedCells) -> Ranges:
+def single_figures(cells: TrainedCells) -> Ranges:
     """The figures of each seed, in the columns that measure the same as the report's, or other kinds of error."""
     column = cells.column
     values: dict[Column, dict[str, list[float]]] = {}
@@ -195,39 +200,50 @@ def statistics_of(
     return {row: np.stack([measure.statistics(run, references) for run in runs]) for row, runs in hypotheses.items()}
 
 
-def make_report(cells: TrainedCells, collect: Collect | None) -> Report:
-    """The report of cells. Without `collect`, translations are missing and no claim is tested."""
-    request, column, rows = cells.request, cells.column, cells.rows
+def verdicts(
+    cells: TrainedCells, collect: Collect | None, lacking: Mapping[str, str] | None = None
+) -> tuple[ClaimVerdict, ...]:
+    """The verdicts on the claims about cells in their column, see `make_report`."""
+    request, column = cells.request, cells.column
 
     def obstacle(claim: Claim) -> str:
-        return why_untested(claim, request, cells.under_trained) or NO_TEXT * (collect is None)
+        why = why_untested(claim, request, cells.under_trained) or NO_TEXT * (collect is None)
+        return why or next((reason for row, reason in (lacking or {}).items() if row in claim.compared), "")
 
     claims = claims_of(read_paper.paper(request.paper).claims, request.table, column.metric)
-    verdicts = judge_all(claims, request.printed, obstacle, collect or (lambda tested: Ranges({})))
+    return judge_all(claims, request.printed, obstacle, collect or (lambda tested: Ranges({})))
+
+
+def make_report(cells: TrainedCells, collect: Collect | None, lacking: Mapping[str, str] | None = None) -> Report:
+    """The report of cells. Without `collect`, translations are missing and no claim is tested; `lacking` has rows about which none
+    is tested, with the reason."""
+    request, column, rows = cells.request, cells.column, cells.rows
+    judged = verdicts(cells, collect, lacking)
     keys, seeds = ",".join(row.row for row in rows), max(max(row.seeds) for row in rows)
     base = dataclasses.replace(request, pair=None).command
     command = f"{base} --rows {keys} --seeds {seeds} --pair {column.pair} --metric {column.metric}"
     shown = SHOWN if any(f[0] == column.figure for f in SHOWN) else ((column.figure, column.figure, 1), *SHOWN)
     shown = tuple(f for f in shown if any(f[0] in row.figures for row in rows))
-    head = ("", "row", "seeds", *(title for _, title, _ in shown), f"paper {cells.printed}", "settings")
+    paper = (f"paper {cells.printed}",) * cells.beside_paper
+    head = ("", "row", "seeds", *(title for _, title, _ in shown), *paper, "settings")
     return Report(
         request=request,
-        beside=f"Here: {cells.corpus}. The paper's {cells.printed}: {cells.pair}.",
+        beside=f"Here: {cells.corpus}." + f" The paper's {cells.printed}: {cells.pair}." * cells.beside_paper,
         head=head,
-        rows=tuple(_texts(row, shown) for row in rows),
+        rows=tuple(_texts(row, shown, cells.beside_paper) for row in rows),
         left=(0, 1, len(head) - 1),
         keys=tuple(row.row for row in rows),
-        claims=verdicts,
+        claims=judged,
         under_trained=cells.under_trained,
-        remarks=tuple(_remarks(cells, verdicts)),
+        remarks=tuple(_remarks(cells, judged)),
         command=command,
-        content={"command": command, **_content(cells, verdicts)},
+        content={"command": command, **_content(cells, judged)},
         bars=_bars(cells, command),
         curves=_curves(cells),
     )
 
 
-def _content(cells: TrainedCells, verdicts: Sequence[ClaimVerdict]) -> dict[str, object]:
+def _content(cells: TrainedCells, judged: Sequence[ClaimVerdict]) -> dict[str, object]:
     """The report for programs."""
     request, column = cells.request, cells.column
     return {
@@ -240,7 +256,7 @@ def _content(cells: TrainedCells, verdicts: Sequence[ClaimVerdict]) -> dict[str,
         "printed": cells.printed,
         "metric": column.figure,
         "lines": [dataclasses.asdict(row) for row in cells.rows],
-        "claims": [one.as_json() for one in verdicts],
+        "claims": [one.as_json() for one in judged],
         "failures": cells.failures,
         "unmeasured": cells.unmeasured,
         "under_trained": cells.under_trained,
@@ -252,19 +268,19 @@ def _content(cells: TrainedCells, verdicts: Sequence[ClaimVerdict]) -> dict[str,
     }
 
 
-def _texts(row: TrainedRow, shown: Sequence[tuple[str, str, int]]) -> tuple[str, ...]:
+def _texts(row: TrainedRow, shown: Sequence[tuple[str, str, int]], beside_paper: bool) -> tuple[str, ...]:
     cells = [row.label, row.row, str(len(row.seeds))]
     for name, _, decimals in shown:
         mean, deviation = row.figures.get(name, (None, None))
         text = "-" if mean is None else f"{mean:,.{decimals}f}"
         spread = deviation is not None and (decimals > 0 or deviation > 0)
         cells.append(f"{text} ± {deviation:,.{decimals}f}" if spread else text)
-    return (*cells, paper_text(row.paper), row.settings)
+    return (*cells, *[paper_text(row.paper)] * beside_paper, row.settings)
 
 
-def _remarks(cells: TrainedCells, verdicts: Sequence[ClaimVerdict]) -> list[str]:
+def _remarks(cells: TrainedCells, judged: Sequence[ClaimVerdict]) -> list[str]:
     seeds = [len(row.seeds) for row in cells.rows]
-    tested = any(verdict.tested for verdict in verdicts)
+    tested = any(one.tested for one in judged)
     remarks = [(Resampling if cells.column.metric in TEXTS else Ranges).rule] * tested
     remarks += [f"{cells.column.figure} signature: {cells.signature}."] * bool(cells.signature)
     if tested and min(seeds) == 1:
@@ -315,3 +331,9 @@ def _unique(values: Iterable[str]) -> tuple[str, ...]:
 
 def _values(entries: Sequence[Entry], figure: str) -> list[float]:
     return [float(entry.figures[figure]) for entry in entries if figure in entry.figures]
+
+
+def mean_and_deviation(entries: Sequence[Entry], figure: str) -> tuple[float, float | None] | None:
+    """The mean of a figure over cells, and its deviation where there are several; None where no cell has it."""
+    values = _values(entries, figure)
+    return (statistics.mean(values), statistics.stdev(values) if len(values) > 1 else None) if values else None

@@ -8,6 +8,7 @@ from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import TypedDict, cast
 
+from calque.decode.attention import aligned_at
 from calque.decode.translate import Translation, Translator, translate_lines
 from calque.decode.unknown import replace_unknown
 from calque.evaluate import bleu
@@ -26,11 +27,15 @@ JOURNAL = "tune.jsonl"
 
 @dataclass(frozen=True)
 class Grid:
-    """The values to try, those of Gehring 2017. Offsets matter to runs that replace unknown words; others keep their own."""
+    """The values to try, those of Gehring 2017, and both readings of which step's weights align a word.
+
+    Offsets and steps matter to runs that replace unknown words; others keep their own.
+    """
 
     beam: tuple[int, ...] = (5, 10)
     word_penalty: tuple[float, ...] = (0.0, -0.5, -1.0, -1.5)
     align_offset: tuple[int, ...] = (-1, 0, 1)
+    align_row: tuple[int, ...] = (0, 1)
 
 
 @dataclass(frozen=True)
@@ -40,6 +45,7 @@ class Trial:
     beam: int
     word_penalty: float
     align_offset: int
+    align_row: int
     bleu: float
 
 
@@ -50,6 +56,7 @@ class JournalEntry(TypedDict):
     beam: int
     word_penalty: float
     align_offset: int
+    align_row: int
     bleu: float
 
 
@@ -66,36 +73,46 @@ def tune(
     grid: Grid = Grid(),
     progress: Callable[[int], None] = lambda lines: None,
 ) -> Iterator[Trial]:
-    """Every trial of the grid, in its order, as soon as it is finished; the trials in the run's journal are not repeated.
+    """Every trial of the grid, as soon as it is finished, except those in the run's journal (of this model, text and settings).
 
-    The journal identifies a trial by the model, the text, the dictionary and the other settings. The text is translated once for
-    each beam and penalty, since an offset changes the replacements of unknown words alone. `progress` is called with numbers of
-    lines, whose sum is `searches` times the text.
+    The text is translated once for each beam and penalty, since offsets and steps change the replacements of unknown words alone.
+    `progress` is called with numbers of lines, in all `searches` times the text.
     """
     loaded = replace(run.loaded, decode=replace(run.loaded.decode, sample=False), scores=False)
-    offsets = grid.align_offset if loaded.decode.replace_unknown else (loaded.decode.align_offset,)
     about, tokenize = _about(folder, loaded, sources, references), tokenisation(run.experiment.data)
-    journal = folder / JOURNAL
-    entries = _read(journal)
+    entries = _read(journal := folder / JOURNAL)
     for beam, penalty in itertools.product(grid.beam, grid.word_penalty):
         searched = replace(loaded, decode=replace(loaded.decode, beam=beam, word_penalty=penalty))
         translations = None
-        for offset in offsets:
-            key = (about, beam, penalty, offset)
+        for offset, row in _aligned(loaded, grid):
+            key = (about, beam, penalty, offset, row)
             score = next((entry["bleu"] for entry in entries if _key(entry) == key), None)
             if score is None:
                 if translations is None:
                     _write(journal, entries)  # a journal that cannot be written is reported before the work
                     translations = _translate(searched, sources, progress)
-                lines = _with_offset(searched, sources, translations, offset)
+                lines = _replaced(searched, sources, translations, offset, row)
                 score = bleu(lines, references, tokenize=tokenize).value
-                entries.append(
-                    {"about": about, "beam": beam, "word_penalty": penalty, "align_offset": offset, "bleu": score}
-                )
+                values = {
+                    "beam": beam,
+                    "word_penalty": penalty,
+                    "align_offset": offset,
+                    "align_row": row,
+                    "bleu": score,
+                }
+                entries.append(cast("JournalEntry", {"about": about, **values}))
                 _write(journal, entries)
-            yield Trial(beam, penalty, offset, score)
+            yield Trial(beam, penalty, offset, row, score)
         if translations is None:  # the journal had all of them
             progress(len(sources))
+
+
+def _aligned(loaded: Translator, grid: Grid) -> list[tuple[int, int]]:
+    """Offsets and steps to try: those of the grid where unknown words are replaced, else the run's own."""
+    own = loaded.decode
+    return list(itertools.product(grid.align_offset, grid.align_row)) * own.replace_unknown or [
+        (own.align_offset, own.align_row)
+    ]
 
 
 def _translate(loaded: Translator, sources: Sequence[str], progress: Callable[[int], None]) -> list[list[Translation]]:
@@ -104,13 +121,13 @@ def _translate(loaded: Translator, sources: Sequence[str], progress: Callable[[i
     return [each[:1] for each in translate_lines(searched, sources, progress=progress)]
 
 
-def _with_offset(
-    loaded: Translator, sources: Sequence[str], translations: Sequence[Sequence[Translation]], offset: int
+def _replaced(
+    loaded: Translator, sources: Sequence[str], translations: Sequence[Sequence[Translation]], offset: int, row: int
 ) -> list[str]:
-    """The translations as text. Unknown words are replaced with this offset where the settings replace them."""
+    """The translations as text. Unknown words are replaced with this offset and step where the settings replace them."""
     if loaded.decode.replace_unknown:
-        shifted = replace(loaded, decode=replace(loaded.decode, align_offset=offset, replace_unknown=False))
-        translations = replace_unknown(shifted, sources, translations)
+        decode = replace(loaded.decode, align_offset=offset, replace_unknown=False)
+        translations = replace_unknown(aligned_at(replace(loaded, decode=decode), row), sources, translations)
     return [each[0].text for each in translations]
 
 
@@ -130,7 +147,7 @@ def keep(folder: Path, trial: Trial) -> None:
 
 def _about(folder: Path, loaded: Translator, sources: Sequence[str], references: Sequence[str]) -> str:
     """A hash of everything that a score depends on, besides the keys of a trial."""
-    fixed = replace(loaded.decode, beam=1, word_penalty=0.0, align_offset=0)
+    fixed = replace(loaded.decode, beam=1, word_penalty=0.0, align_offset=0, align_row=0)
     about = [
         read_about(folder / MODEL)["sha256"],
         asdict(fixed),
@@ -142,7 +159,12 @@ def _about(folder: Path, loaded: Translator, sources: Sequence[str], references:
 
 
 def _key(entry: JournalEntry) -> tuple[object, ...]:
-    return entry.get("about"), entry.get("beam"), entry.get("word_penalty"), entry.get("align_offset")
+    keys = (entry.get(key) for key in ("about", "beam", "word_penalty", "align_offset"))
+    return (*keys, entry.get("align_row", 0))  # journals of earlier versions have no step
+
+
+def _entry(about: str, trial: Trial) -> JournalEntry:
+    return cast("JournalEntry", {"about": about, **asdict(trial)})
 
 
 def _write(journal: Path, entries: Sequence[JournalEntry]) -> None:

@@ -1,0 +1,225 @@
+"""The page that sums up: of all claims of the papers which hold on a corpus, which do not, and what it cost to find out."""
+
+import shlex
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+
+from calque import zoo
+from calque.evaluate.significance import FAILS, HOLDS, UNDECIDED
+from calque.ground.table import pipes
+from calque.ledger.entry import Entry
+from calque.ledger.theme_pages import GENERATED, code
+from calque.papers import read_paper
+from calque.papers.claims import UNTESTED, ClaimVerdict, ContrastResult
+from calque.papers.corpora import CORPORA
+from calque.papers.figure_claims import FigureVerdict
+from calque.papers.ledger_tables import ReproducedTable, verdicts_on
+from calque.papers.notes import PaperNotes, Plan
+from calque.papers.paper import Claim
+from calque.papers.report import result_text
+from calque.papers.request import MEMBERS, Request, request_of
+from calque.zoo.row_texts import place
+
+ORDER = (HOLDS, FAILS, UNDECIDED, UNTESTED)
+TITLES = {HOLDS: "Holds", FAILS: "Does not hold", UNDECIDED: "Undecided", UNTESTED: "Not tested"}
+NOT_TRAINED = "the ledger has no cell of this table"
+
+
+@dataclass(frozen=True)
+class JudgedClaim:
+    """A claim of a paper, about a table or a figure, and what the ledger says of it on one corpus.
+
+    seeds    the fewest that a compared row has; 0 where nothing was tested
+    commands that repeat the test, up to folders
+    """
+
+    paper: str
+    where: str
+    section: str
+    text: str
+    verdict: str
+    tested: tuple[ContrastResult, ...]
+    why: str
+    seeds: int
+    commands: tuple[str, ...]
+
+    @property
+    def effect(self) -> str:
+        """The comparisons with their intervals, or why there are none."""
+        return "; ".join(map(result_text, self.tested)) or self.why
+
+
+def judged_claims(
+    tables: Mapping[str, Sequence[ReproducedTable]], figures: Mapping[str, Sequence[FigureVerdict]], corpus: str
+) -> list[JudgedClaim]:
+    """Every claim of every paper, in the order of the papers."""
+    found = []
+    for paper in zoo.papers():
+        here = [table for table in tables.get(paper, ()) if table.report.request.corpus == corpus]
+        found += [_of_table(paper, claim, here) for claim in read_paper.paper(paper).claims]
+        found += [_of_figure(paper, one, here) for one in figures.get(paper, ())]
+    return found
+
+
+def _of_table(paper: str, claim: Claim, tables: Sequence[ReproducedTable]) -> JudgedClaim:
+    """The first table in which it is tested decides; one that is about quality and speed is decided by a table of each."""
+    known = list(_deciding(claim, tables))
+    tested = [(table, one) for table, one in known if one.verdict != UNTESTED]
+    verdicts = {one.verdict for _, one in tested}
+    return JudgedClaim(
+        paper,
+        place(claim.table),
+        claim.section,
+        claim.text,
+        next((one for one in (FAILS, UNDECIDED, HOLDS) if one in verdicts), UNTESTED),
+        tuple(result for _, one in tested for result in one.tested),
+        "; ".join(dict.fromkeys(one.why for _, one in known)) or NOT_TRAINED,
+        min((_seeds(table, claim.compared) for table, _ in tested), default=0),
+        tuple(command for table, _ in tested for command in commands_for(table, claim.compared)),
+    )
+
+
+def _deciding(claim: Claim, tables: Sequence[ReproducedTable]) -> Iterator[tuple[ReproducedTable, ClaimVerdict]]:
+    """Of trained and of timed tables: the first that tests a claim, else the first that is about it."""
+    said = list(verdicts_on(claim, tables))
+    for timed in (False, True):
+        of_kind = [pair for pair in said if pair[0].timed == timed]
+        yield from ([pair for pair in of_kind if pair[1].verdict != UNTESTED] or of_kind)[:1]
+
+
+def _of_figure(paper: str, one: FigureVerdict, tables: Sequence[ReproducedTable]) -> JudgedClaim:
+    claim, shown = one.claim, [t for t in tables if not t.timed and t.report.request.table == one.claim.table]
+    seeds = _seeds(shown[0], claim.compared) if one.tested else 0
+    commands = tuple(commands_for(shown[0], claim.compared)) if one.tested else ()
+    return JudgedClaim(paper, claim.where, claim.section, claim.text, one.verdict, one.tested, one.why, seeds, commands)
+
+
+def _seeds(table: ReproducedTable, rows: Sequence[str]) -> int:
+    if table.timed:
+        return 0
+    return min(len(table.by_row.get(row, ())) for row in rows)
+
+
+def commands_for(table: ReproducedTable, rows: Sequence[str]) -> Iterator[str]:
+    """The commands that repeat some rows of a table: one for each way in which they were trained; of a timing its own."""
+    if table.timed:
+        yield from table.commands
+        return
+    chosen: dict[Request, list[str]] = {}
+    for row in rows:
+        if row in table.requests:
+            chosen.setdefault(table.requests[row], []).append(row)
+    for request, some in chosen.items():
+        seeds = max(len(table.by_row[row]) for row in some)
+        yield f"{request.command} {shlex.join(['--rows', ','.join(some), '--seeds', str(seeds)])}"
+
+
+def claims_page(
+    tables: Mapping[str, Sequence[ReproducedTable]],
+    figures: Mapping[str, Sequence[FigureVerdict]],
+    notes: Mapping[str, PaperNotes],
+    entries: Sequence[Entry],
+    plan: Plan | None,
+) -> str:
+    """The page."""
+    lines = ["# What the papers claim, and what holds here", "", GENERATED, ""]
+    named = {table.report.request.corpus for some in tables.values() for table in some}
+    for corpus in sorted(named, key=lambda name: (name not in CORPORA, name)):
+        judged = judged_claims(tables, figures if corpus in CORPORA else {}, corpus)
+        if corpus == next(iter(CORPORA)) or any(one.tested for one in judged):
+            title = CORPORA[corpus].title if corpus in CORPORA else corpus
+            lines += [*_of_corpus(title, judged, notes), ""]
+    lines += ["## Cost", "", *_cost(entries, plan)]
+    return "\n".join(lines).rstrip() + "\n"
+
+
+def summary(title: str, judged: Sequence[JudgedClaim]) -> str:
+    """The sentence that sums up."""
+    counts = Counter(one.verdict for one in judged)
+    papers = len({one.paper for one in judged})
+    tested = len(judged) - counts[UNTESTED]
+    return (
+        f"Of {len(judged)} claims of {papers} papers {tested} are tested on {title}: {counts[HOLDS]} hold, {counts[FAILS]} do not "
+        f"hold, {counts[UNDECIDED]} are undecided. {counts[UNTESTED]} are not tested."
+    )
+
+
+def _of_corpus(title: str, judged: Sequence[JudgedClaim], notes: Mapping[str, PaperNotes]) -> Iterator[str]:
+    yield from (f"## {title}", "", f"**{summary(title, judged)}**", "")
+    yield (
+        "A claim is tested on models that have converged and are above the floor of the paper's file; intervals are 95 % bootstrap "
+        "intervals over sentences and seeds, or ranges over seeds. With one seed a verdict is of these runs."
+    )
+    papers = dict.fromkeys(one.paper for one in judged)
+    rows = []
+    for paper in papers:
+        counts = Counter(one.verdict for one in judged if one.paper == paper)
+        rows.append((read_paper.paper(paper).cite, str(counts.total()), *(str(counts[one]) for one in ORDER)))
+    heads = ("paper", "claims", *(words.lower() for words in TITLES.values()))
+    yield from ("", *pipes(heads, rows, (0,)), "")
+    for verdict in ORDER[:-1]:
+        some = [one for one in judged if one.verdict == verdict]
+        if some:
+            yield from (f"### {TITLES[verdict]}", "", *_tested(some, notes), "")
+    yield from (f"### {TITLES[UNTESTED]}", "", *_untested([one for one in judged if one.verdict == UNTESTED]))
+
+
+def _tested(judged: Sequence[JudgedClaim], notes: Mapping[str, PaperNotes]) -> list[str]:
+    head = ("claim", "said in", "effect", "seeds", "why we think so", "repeated by")
+    rows = []
+    for one in judged:
+        cite = f"[{read_paper.paper(one.paper).cite}]({one.paper}.md), section {one.section}, {one.where}"
+        reason = notes[one.paper].reasons.get(one.text, "") if one.paper in notes else ""
+        commands = "; ".join(map(code, one.commands))
+        rows.append((one.text, cite, one.effect, str(one.seeds or "-"), reason or "-", commands))
+    return pipes(head, rows, (0, 1, 2, 4, 5))
+
+
+def _untested(judged: Sequence[JudgedClaim]) -> list[str]:
+    rows = [
+        (one.text, f"{read_paper.paper(one.paper).cite}, section {one.section}, {one.where}", one.why) for one in judged
+    ]
+    return pipes(("claim", "said in", "because"), rows, range(3))
+
+
+def _cost(entries: Sequence[Entry], plan: Plan | None) -> Iterator[str]:
+    """Cells and hours of a core by table, beside what was planned."""
+    cells = _trained_cells(entries)
+    planned = {(one.paper, one.table): one.cells for one in plan.tables} if plan is not None else {}
+    minutes = plan.minutes if plan is not None else 0.0
+    rows = []
+    for key in dict.fromkeys([*planned, *cells]):
+        some, wanted = cells.get(key, []), planned.get(key, 0)
+        machines = "; ".join(sorted({str(entry.conditions["machine"]) for entry in some}))
+        spent = (str(len(some)), f"{sum(map(core_hours, some)):.1f}")
+        beside = (str(wanted), f"{wanted * minutes / 60:.1f}") if wanted else ("-", "-")
+        rows.append((read_paper.paper(key[0]).cite, place(key[1]), *spent, *beside, machines or "-"))
+    head = ("paper", "table", "cells", "hours of a core", "cells planned", "hours planned", "processor")
+    yield from (*pipes(head, rows, (0, 1, 6)), "", _in_all([e for some in cells.values() for e in some], plan))
+
+
+def _trained_cells(entries: Sequence[Entry]) -> dict[tuple[str, str], list[Entry]]:
+    """The cells that were trained, by paper and table."""
+    cells: dict[tuple[str, str], list[Entry]] = {}
+    for entry in entries:
+        request = request_of(entry.command)
+        if request is not None and "row" in entry.conditions and MEMBERS not in entry.conditions:
+            cells.setdefault((request.paper, request.table), []).append(entry)
+    return cells
+
+
+def _in_all(cells: Sequence[Entry], plan: Plan | None) -> str:
+    said = f"In all {len(cells)} cells in {sum(map(core_hours, cells)):.1f} hours of a core, validation left out."
+    if plan is None:
+        return said
+    wanted = sum(one.cells for one in plan.tables)
+    return (
+        f"{said} {wanted} cells were planned, of {plan.minutes:g} minutes of a core each, {plan.hours:g} hours in all."
+    )
+
+
+def core_hours(entry: Entry) -> float:
+    """Hours of training of a cell, times its threads."""
+    threads = entry.conditions.get("threads")
+    return entry.figures.get("training seconds", 0.0) * (int(threads) if isinstance(threads, int | float) else 1) / 3600

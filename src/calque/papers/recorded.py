@@ -1,0 +1,59 @@
+"""Finished cells and timings of output folders, taken into a ledger with what claims need of them."""
+
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+
+from calque.ground.diagnostics import Place, error
+from calque.ledger import entry as ledger
+from calque.ledger.entry import Entry
+from calque.papers.evidence import LedgerEvidence, numbers_of
+from calque.papers.ledger_tables import comparable
+from calque.papers.measures import complete
+from calque.papers.output import OutputFolder
+from calque.papers.request import CELLS, SPEED, Tell, request_of
+from calque.run.tensors import writing
+
+
+def record_folder(folder: OutputFolder, into: Path, beside: bool, tell: Tell) -> int:
+    """Takes the cells and timings of an output folder into the ledger `into`, and returns how many there are.
+
+    What cells lack is measured first, see `calque.papers.measures`. An entry of the ledger is removed where a new one is of the
+    same row, on the same text and at the same sizes, in another way of training; with `beside` it stays. Raises X706 where nothing
+    is finished, what is wrong with an entry, and K301.
+    """
+    for what, why in complete(folder).items():
+        tell(f"not measured: {what}: {why}")
+    cells, timings = ledger.read(folder.out / CELLS), ledger.read(folder.out / SPEED)
+    if not cells and not timings:
+        raise error("X706", Place(str(folder.out)))
+    evidence, held = LedgerEvidence(into), ledger.read(into)
+    numbers = {entry.id: numbers_of(folder, entry) for entry in cells}
+    with writing(into):
+        for entry in (*cells, *timings):
+            ledger.record(into, entry)
+            tell(f"recorded {entry.id}")
+        for name, one in numbers.items():
+            one.write(evidence.path(name))
+        for old in [] if beside else replaced(held, cells):
+            (into / f"{old.id}.json").unlink(missing_ok=True)
+            evidence.path(old.id).unlink(missing_ok=True)
+            tell(f"removed {old.id}, which a new cell replaces")
+    return len(cells) + len(timings)
+
+
+def replaced(held: Sequence[Entry], new: Sequence[Entry]) -> Iterator[Entry]:
+    """The entries that new cells replace: of a row that they have too, trained in another way or at another time."""
+    names = {entry.id for entry in new}
+    rows = {(comparable(asked), e.conditions.get("row")) for e in new if (asked := request_of(e.command)) is not None}
+    for entry in held:
+        asked = request_of(entry.command) if "row" in entry.conditions else None
+        if asked is not None and entry.id not in names and (comparable(asked), entry.conditions["row"]) in rows:
+            yield entry
+
+
+def lost_numbers(into: Path) -> Iterator[Path]:
+    """The files of numbers in a ledger whose entries are gone."""
+    evidence = LedgerEvidence(into)
+    for path in sorted(evidence.path("x").parent.glob("*.npz")):
+        if not (into / f"{path.stem}.json").is_file():
+            yield path
