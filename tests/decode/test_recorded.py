@@ -9,6 +9,8 @@ from torch import Tensor
 import calque
 from calque.decode.prepare import prepare_for_decoding
 from calque.decode.recorded import Recorded
+from calque.layers.contract import Context
+from calque.layers.norm import Norm
 from calque.model import Model
 from calque.native import build, kernels
 from calque.native.kernels import Kernels
@@ -129,3 +131,17 @@ def test_sums_and_non_linearities_are_part_of_the_product_before() -> None:
     assert encoder is not None
     # Embedding, two products, the result.
     assert len(encoder.program._operations) == 4
+
+
+def test_a_layer_of_a_plugin_does_not_inherit_a_program() -> None:
+    class Doubled(Norm):
+        def forward(self, x: Tensor, ctx: Context) -> Tensor:
+            return 2 * super().forward(x, ctx)
+
+    model = calque.build(f"adl = 0\nd = 48\nheads = 4\n{TRANSFORMER}\n", 50, 50).eval()
+    for norm in (m for m in model.modules() if isinstance(m, Norm)):
+        norm.__class__ = Doubled
+    model = prepare_for_decoding(model, "bfloat16")
+    got, want = (decoded(model, SOURCE, words_of(4), 1, layers)[1] for layers in (False, True))
+    assert torch.equal(got, want)
+    assert not has_programs(model)

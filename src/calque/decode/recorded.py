@@ -12,7 +12,7 @@ import torch
 from jaxtyping import Bool, Int
 from torch import Tensor
 
-from calque.layers.contract import Point
+from calque.layers.contract import Layer, Point
 from calque.layers.history import History
 from calque.layers.state import State, States
 from calque.model import Model, Sources
@@ -143,6 +143,8 @@ class Recorded:
     def _written_step(self, inner: State, tensors: list[Tensor | None]) -> _Step | None:
         weight = self._model.target_embedding.weight
         p = Program(weight.dtype, tensors)
+        if not _written_by_their_authors(self._model.decoder):
+            return None
         try:
             y, after = self._model.decoder.program(p, p.embed(weight), inner)
         except NoProgram:
@@ -153,6 +155,8 @@ class Recorded:
     def _written_encoder(self) -> _Encoder | None:
         weight = self._model.source_embedding.weight
         p = Program(weight.dtype)
+        if not _written_by_their_authors(self._model.encoder):
+            return None
         try:
             end, _ = self._model.encoder.program(p, p.embed(weight), None)
         except NoProgram:
@@ -161,6 +165,13 @@ class Recorded:
         for value in points.values():
             p.leave(value)
         return _Encoder(p.close(), tuple((label, value.width) for label, value in points.items()))
+
+
+def _written_by_their_authors(side: Layer) -> bool:
+    """Whether no layer from elsewhere has inherited its program from one that computes something else."""
+    kinds = {type(layer) for layer in side.modules() if isinstance(layer, Layer)}
+    ours = f"{Layer.__module__.rpartition('.')[0]}."
+    return all(kind.__module__.startswith(ours) or {"program", "merged"} & vars(kind).keys() for kind in kinds)
 
 
 def _collect(state: object, into: list[Tensor | None]) -> None:
