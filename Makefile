@@ -5,7 +5,8 @@
 # make soak      the slow tests; make soak PART=2/30: the second of thirty parts, about a minute
 # make lint      format, style, types: half a minute
 # make results   writes the pages of results from the ledger; make diagrams: those of docs/diagrams; make bench: the benchmarks
-# make browser-test      drives the studio in Chromium (CHROMIUM=/usr/bin/chromium): three minutes
+# make browser-test      drives the studio in the Chromium that is installed (CHROMIUM=/usr/bin/chromium): five minutes
+#                        Debian, Ubuntu: apt-get install chromium; Fedora: dnf install chromium; macOS: brew install chromium
 # make vendor-codemirror makes the studio's copy of CodeMirror anew; it needs Node and npm packages
 # make docs      builds the documentation site in build/site; a broken link is an error: seconds
 # make clean     removes what these have made, runs excepted
@@ -75,10 +76,12 @@ test-isa: $(STAMP)
 soak: $(STAMP)
 	@CALQUE_PART=$(PART) $(PYTEST) -m slow
 
-# Playwright drives the browser that is installed (the packages chromium or chromium-browser); it downloads none.
+# Playwright drives the browser that is installed; it downloads none.
+CHROMIUM ?= $(shell command -v chromium || command -v chromium-browser || command -v google-chrome)
 browser-test: $(STAMP)
+	@test -n "$(CHROMIUM)" || { echo "no Chromium is installed: install the package chromium, or name one in CHROMIUM" >&2; exit 1; }
 	@$(PIP) install -c .venv/constraints.txt -e '.[browser]'
-	@CALQUE_BROWSER=$(or $(CHROMIUM),$(shell command -v chromium || command -v chromium-browser || command -v google-chrome)) \
+	@CALQUE_BROWSER="$(CHROMIUM)" CALQUE_PLAY_SECONDS=$${CALQUE_PLAY_SECONDS:-120} \
 		$(BIN)/python -m pytest -m slow tests/studio/test_studio_browser.py
 
 VENDOR := src/calque/studio/page/vendor

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 from urllib.parse import urlsplit
 
-from calque.decode.sentences import Translator
+from calque.serve.apart import ServedRun
 from calque.serve.logs import Log
 from calque.serve.runs import open_run as opened
 from calque.serve.server import serve
@@ -53,7 +53,7 @@ class Client:
 @contextlib.contextmanager
 def served(
     folders: Sequence[Path],
-    open_run: Callable[[Path], Translator] = opened,
+    open_run: Callable[[Path], ServedRun] = opened,
     named: Sequence[str] = (),
     **settings: Any,
 ) -> Iterator[Client]:

@@ -52,13 +52,47 @@ def test_an_imported_model_translates_is_explained_and_trained_on(
     for split in ("train", "valid"):
         for side in ("source", "target"):
             (tmp_path / f"{split}.{side}").write_text("".join(f"{line}\n" for line in lines(40)))
-    text = (tmp_path / "run" / "architecture.adl").read_text()
     files = {f"data__{split}": [f"{split}.source", f"{split}.target"] for split in ("train", "valid")}
-    own = experiment(tmp_path, "own", model__text=text, data__vocabulary_size=60, max_updates=4, **files)
+    own = experiment(tmp_path, "own", model__text="", data__vocabulary_size=60, max_updates=4, **files)
     trained = calque("train", own, "--from", "run", "--out", "own")
     assert trained.status == 0, trained.err
-    assert "start anew" not in trained.err
+    assert "the architecture is that of" in trained.err
+    assert "starts anew" not in trained.err
     assert calque("translate", "own", stdin=b"abc\n").status == 0
     resumed = calque("train", "run")
     assert resumed.status in (1, 2), "an imported run has no training of its own"
     assert "Traceback" not in resumed.err
+
+
+def test_a_model_goes_to_marian_comes_back_and_is_trained_on(
+    calque: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    pytest.importorskip("yaml", reason="the package pyyaml is not installed")
+    from small_runs import draw_lines, make_run, piece_codec
+    from test_marian import STUDENT
+
+    monkeypatch.chdir(tmp_path)
+    make_run(tmp_path / "run", STUDENT, 0, piece_codec(), "target")
+    exported = calque("export", "run", "--to", "marian", "--source-language", "en", "--target-language", "de")
+    assert exported.status == 0, exported.err
+    assert "From `en` into `de`" in (tmp_path / "run-marian" / "README.md").read_text()
+    imported = calque("import", "run-marian", "--from", "marian", "--out", "again")
+    assert imported.status == 0, imported.err
+    for split in ("train", "valid"):
+        for side in ("source", "target"):
+            (tmp_path / f"{split}.{side}").write_text("".join(f"{line}\n" for line in draw_lines(30)))
+    files = {f"data__{split}": [f"{split}.source", f"{split}.target"] for split in ("train", "valid")}
+    own = experiment(tmp_path, "own", model__text="", max_updates=2, **files)
+    trained = calque("train", own, "--from", "again", "--out", "own")
+    assert trained.status == 0, trained.err
+    assert "starts anew" not in trained.err
+    assert 'tying = "target"' in (tmp_path / "own" / "experiment.toml").read_text()
+    translated = calque("translate", "own", stdin=b"w1 w2\n")
+    assert translated.status == 0, translated.err
+    # The same command again resumes, also where the parent is gone.
+    (tmp_path / "again").rename(tmp_path / "elsewhere")
+    resumed = calque("train", own, "--from", "again", "--out", "own", "--set", "train.max_updates=3")
+    assert resumed.status == 0, resumed.err
+    nothing = calque("train", own, "--from", "again", "--out", "other")
+    assert nothing.status == 1
+    assert "K101" in nothing.err

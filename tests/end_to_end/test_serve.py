@@ -1,6 +1,7 @@
 """`calque serve`: a server in this process, and clients that speak HTTP to it."""
 
 import json
+import re
 import shutil
 import socket
 import sys
@@ -8,6 +9,7 @@ import threading
 import time
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -15,9 +17,12 @@ from command import Run
 from libretranslatepy import LibreTranslateAPI
 from serving import Client, served
 from tiny import experiment
+from torch import Tensor
 
-from calque.decode.sentences import Translator
+from calque.decode.sentences import sentences_of
 from calque.decode.translate import translate_batch, translate_lines
+from calque.native.kernels import kernels, without_kernels
+from calque.serve.apart import FIXED, ServedRun, rows_keep_apart, sizes
 from calque.serve.runs import open_run as opened
 
 LINES = ["a b c", "h g f e d c b a", "d", "e a e a e a", "b b b b", "c d e f g h a b c d e f g h a b c d"]
@@ -44,8 +49,6 @@ def client(run: Path) -> Iterator[Client]:
 
 def alone(run: Path, lines: list[str], n_best: int = 1) -> list[list[str]]:
     """What each line gets in a batch of its own, as `--invariant` computes it, but with the rows of the server."""
-    from calque.decode.sentences import sentences_of
-
     loaded = opened(run)
     each = [translate_batch(loaded, [sentence], n_best, 8)[0] for sentence in sentences_of(loaded, lines)]
     return [[one.text for one in some] for some in each]
@@ -85,6 +88,17 @@ def test_html_keeps_its_tags(client: Client, run: Path) -> None:
     text = f"<p id='1'>{LINES[0]}</p><script>a</script><b>{LINES[1]}</b>"
     answer = client.translate(text, format="html").json["translatedText"]
     assert answer == f"<p id='1'>{best[0]}</p><script>a</script><b>{best[1]}</b>"
+
+
+def test_html_keeps_tags_inside_a_sentence_around_its_words(client: Client, run: Path) -> None:
+    first, *others = (text.split() for text in alone(run, LINES[1:2], 3)[0])
+    answer = client.translate("<p>h g <b>f e</b> d c <i>b</i> a</p>", format="html", alternatives=2).json
+    for words, text in zip([first, *others], [answer["translatedText"], *answer["alternatives"]], strict=True):
+        assert re.sub("<[^>]*>", "", text).split() == words
+        assert re.findall("<[^>]*>", text) in (
+            ["<p>", "<b>", "</b>", "<i>", "</i>", "</p>"],
+            ["<p>", "<i>", "</i>", "<b>", "</b>", "</p>"],
+        )
 
 
 def test_the_client_of_libretranslate(client: Client, run: Path) -> None:
@@ -174,13 +188,47 @@ def test_many_clients_get_what_each_line_gets_alone(client: Client, run: Path) -
     assert rows > batches  # some were put together
 
 
+def test_batches_of_any_size_need_rows_that_keep_apart(run: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    loaded = opened(run)
+    assert (loaded.rows == 0) == (kernels() is not None)
+    if kernels() is None:
+        return
+    lines = sentences_of(loaded, [*LINES, *LINES[::-1], *LINES])
+    scored = replace(loaded, scores=True)
+    whole = translate_batch(scored, lines[:16], 4, 16)
+    assert [translate_batch(scored, lines[:rows], 4, rows) for rows in sizes(16)] == [
+        whole[:rows] for rows in sizes(16)
+    ]
+    encode = loaded.model.encode
+
+    def crowded(source: Tensor, mask: Tensor | None = None) -> object:
+        """An encoder whose results depend a little on the number of sentences."""
+        points = encode(source, mask)
+        return {key: point._replace(value=point.value * (1 + 1e-6 * len(source))) for key, point in points.items()}
+
+    monkeypatch.setattr(loaded.model, "encode", crowded)
+    assert not rows_keep_apart(loaded, 16)
+    monkeypatch.undo()
+    assert rows_keep_apart(loaded, 16)
+    with without_kernels():
+        assert opened(run).rows == FIXED
+
+
+def test_a_client_alone_waits_for_nobody(run: Path) -> None:
+    with served([run], window=2.0) as client:
+        client.translate("a b c")
+        began = time.monotonic()
+        client.translate("a b c")
+        assert time.monotonic() - began < 1
+
+
 class Gate:
     """Opens a run whose encoder waits: `held` is how many batches have begun."""
 
     def __init__(self) -> None:
         self.free, self.began = threading.Event(), threading.Event()
 
-    def __call__(self, folder: Path) -> Translator:
+    def __call__(self, folder: Path) -> ServedRun:
         loaded = opened(folder)
         forward = loaded.model.encode
 
@@ -207,7 +255,7 @@ def until(true: object, seconds: float = 20) -> None:
 
 def test_overload_is_refused_at_once_and_a_client_that_leaves_frees_its_place(run: Path) -> None:
     gate = Gate()
-    with served([run], gate, queue=4, slab=1) as client, ThreadPoolExecutor(8) as crew:
+    with served([run], gate, queue=4, batch=1) as client, ThreadPoolExecutor(8) as crew:
         first = crew.submit(client.translate, "a b c")
         assert gate.began.wait(20)
         others = [crew.submit(client.translate, "d") for _ in range(2)]

@@ -1,13 +1,15 @@
 """Run folders for tests of import and export: small networks, trained for about a second to write letters backwards."""
 
+import io
 import random
 from pathlib import Path
 
 import torch
+from sentencepiece import SentencePieceTrainer
 
 import calque
-from calque.data.codecs import Codec, WordCodec
-from calque.data.vocabulary import BOS, EOS, Vocabulary
+from calque.data.codecs import Codec, PieceCodec, WordCodec
+from calque.data.vocabulary import BOS, EOS, SPECIALS, Vocabulary
 from calque.experiment import DataSettings, DecodeSettings, Experiment, ModelSettings, TrainSettings
 from calque.model import Model
 from calque.run.folder import start_run
@@ -38,15 +40,16 @@ def randomise(model: torch.nn.Module, seed: int = 1) -> None:
                 p.mul_(p.shape[1] ** -0.5 / p.std())
 
 
-def train(model: Model, codec: Codec, updates: int = 100) -> None:
+def train(model: Model, codec: Codec, updates: int = 100, target_codec: Codec | None = None) -> None:
     """Updates on lines and the same backwards."""
+    target_codec = target_codec or codec
     optimiser = torch.optim.Adam(model.parameters(), lr=4e-3)
     draw = random.Random(2)
     for _ in range(updates):
         n = draw.randint(1, 5)
         lines = [draw.choices(WORDS, k=n) for _ in range(32)]
         source = torch.tensor([[*ids, EOS] for ids in codec.encode([" ".join(words) for words in lines])])
-        target = torch.tensor([[*ids, EOS] for ids in codec.encode([" ".join(words[::-1]) for words in lines])])
+        target = torch.tensor([[*ids, EOS] for ids in target_codec.encode([" ".join(words[::-1]) for words in lines])])
         start = torch.full((len(lines), 1), BOS)
         logits = model(source, torch.cat([start, target[:, :-1]], 1))
         loss = torch.nn.functional.cross_entropy(logits.flatten(0, 1), target.flatten())
@@ -56,21 +59,52 @@ def train(model: Model, codec: Codec, updates: int = 100) -> None:
 
 
 def make_run(
-    folder: Path, text: str, updates: int = 100, codec: Codec | None = None, tying: str = "three-way", bias: bool = True
+    folder: Path,
+    text: str,
+    updates: int = 100,
+    codec: Codec | None = None,
+    tying: str = "three-way",
+    bias: bool = True,
+    target: Codec | None = None,
 ) -> Model:
-    """A run folder of a text; the model, in evaluation mode."""
+    """A run folder of a text; the model, in evaluation mode. `target`: the codec of the target side, where it is another one."""
     torch.manual_seed(1)
     codec = codec or WordCodec(Vocabulary(WORDS))
-    model = calque.build(text, codec.size, codec.size, tying=tying, output_bias=bias)
+    target = target or codec
+    model = calque.build(text, codec.size, target.size, tying=tying, output_bias=bias)
     randomise(model)
     with torch.random.fork_rng(devices=[]):
-        train(model, codec, updates)
+        train(model, codec, updates, target)
     experiment = Experiment(
-        DataSettings(train=("source", "target"), valid=("source", "target"), subwords=codec.kind),
+        DataSettings(
+            train=("source", "target"),
+            valid=("source", "target"),
+            subwords=codec.kind,
+            joint=target is codec,
+            codes="merges" * (codec.kind == "codes"),
+        ),
         ModelSettings(text=model.checked.text, tying=tying, output_bias=bias),
         TrainSettings(max_updates=1),
         DecodeSettings(max_length_factor=0.0, max_length_offset=60),
     )
-    start_run(folder, experiment, model.checked, (codec, codec))
+    start_run(folder, experiment, model.checked, (codec, target))
     save_model(folder, model, weights_of(model), experiment, "none", {})
     return model.eval()
+
+
+def piece_codec(words: list[str] = WORDS) -> PieceCodec:
+    """A sentencepiece model in which every one of these words is a piece."""
+    model = io.BytesIO()
+    SentencePieceTrainer.train(
+        sentence_iterator=iter(words * 3),
+        model_writer=model,
+        model_type="word",
+        vocab_size=len(words) + len(SPECIALS),
+        pad_id=0,
+        bos_id=1,
+        eos_id=2,
+        unk_id=3,
+        minloglevel=3,
+        num_threads=1,
+    )
+    return PieceCodec(model.getvalue(), "unigram")

@@ -3,12 +3,16 @@
 from pathlib import Path
 
 import pytest
+import torch
 from small_runs import POST, PRE, draw_lines, make_run
 
+from calque.data.vocabulary import BOS, EOS, PAD
+from calque.exchange.import_run import import_hf
 from calque.exchange.to_ctranslate2 import PRECISIONS, write_ctranslate2
 from calque.exchange.weights import open_exported
 from calque.ground.diagnostics import CalqueError, Span
-from calque.workflow.api import load
+from calque.model import Model
+from calque.workflow.api import Run, load
 
 ctranslate2 = pytest.importorskip("ctranslate2", reason="the package ctranslate2 is not installed")
 
@@ -20,6 +24,34 @@ LEARNED = (
     "decoder = zero_first -> pos(endpoint=yes) -> repeat(1, res_nd(mh_dot_self_att(s=3)) -> res_nd(mh_dot_src_att) -> "
     "res_nd(linear(48) -> tanh -> linear(bias=no)))\n"
 )
+
+
+def blocks(att: str, src: str = "mh_dot_src_att", ff: str = "swiglu(48, 0)", end: str = "") -> str:
+    """A pre-norm Transformer with RMSNorm and without positions in its embeddings."""
+    return (
+        f"d = 32\nheads = 4\nblock(b) = res(rms_norm -> b)\n"
+        f"encoder = repeat(2, block({att}) -> block({ff})) -> rms_norm\n"
+        f"decoder = repeat(2, block({att}) -> block({src}) -> block({ff})) -> rms_norm{end}\n"
+    )
+
+
+WIDE = "s=1, width=48, out=no) -> linear(bias=no)"
+T5 = blocks(
+    f"mh_dot_self_att(relative=t5, buckets=8, reach=6, {WIDE}",
+    f"mh_dot_src_att({WIDE}",
+    "ffl(48, bias=no)",
+    " -> scale(0.2)",
+)
+MODERN = [
+    (blocks("mh_dot_self_att(rope=10000, kv_heads=2, qk_norm=yes)"), "three-way"),
+    (T5, "three-way"),
+    (blocks("mh_dot_self_att(relative=shaw, reach=3)"), "none"),
+    (blocks("mh_dot_self_att(rope=100, kv_heads=1)"), "three-way"),
+]
+# Two of them in the quick suite.
+CASES = [pytest.param(*one, marks=[pytest.mark.slow] * (k > 1)) for k, one in enumerate(MODERN)]
+
+IMPORTED = ("marian, three matrices", "nllb", "mbart", "t5", "t5, gated, narrow attention")
 
 
 def export(run: Path, out: Path, precision: str = "float32") -> Path:
@@ -48,9 +80,53 @@ def test_greedy_and_beam_search_give_the_same_translations(text: str, tying: str
     lines = draw_lines(50)
     for beam in (1, 4):
         ours = load(tmp_path / "run", beam=beam).translate(lines)
-        pairs = [pair for pair in zip(ours, theirs(folder, lines, beam), strict=True) if len(pair[0].split()) < LIMIT]
+        both = zip(ours, theirs(folder, lines, beam), strict=True)
+        pairs = [pair for pair in both if max(len(text.split()) for text in pair) < LIMIT]
         assert len(set(pairs)) > 25
         assert not [pair for pair in pairs if pair[0] != pair[1]]
+
+
+@pytest.mark.parametrize(("text", "tying"), CASES)
+def test_positions_in_the_scores_give_the_same_probabilities(text: str, tying: str, tmp_path: Path) -> None:
+    model = make_run(tmp_path / "run", text, tying=tying)
+    folder = export(tmp_path / "run", tmp_path / "out")
+    lines, others = draw_lines(50), draw_lines(20, seed=3, longest=12)
+    loaded = load(tmp_path / "run", beam=1)
+    pairs = list(zip(loaded.translate(lines), theirs(folder, lines, 1), strict=True))
+    assert len(set(pairs)) > 25
+    assert not [pair for pair in pairs if pair[0] != pair[1] and len(pair[0].split()) < LIMIT]
+    assert apart(loaded, model, folder, others, others[::-1]) < 2e-5
+
+
+def apart(run: Run, model: Model, folder: Path, lines: list[str], others: list[str]) -> float:
+    """The largest difference of the log-probabilities of forced translations, from those of CTranslate2."""
+    source, target = run.loaded.source, run.loaded.target
+    given, forced = source.encode(lines), target.encode(others)
+    translator = ctranslate2.Translator(str(folder), intra_threads=1)
+    scores = translator.score_batch([source.tokens(ids) for ids in given], [target.tokens(ids) for ids in forced])
+    differences = []
+    for ids, words, found in zip(given, forced, scores, strict=True):
+        x = torch.tensor([[*ids, EOS] if run.experiment.data.source_end else ids])
+        with torch.no_grad():
+            logits = model(x, torch.tensor([[BOS, *words]]), torch.ones_like(x, dtype=torch.bool))
+        logits[:, :, [PAD, BOS]] = -torch.inf
+        expected = logits[0].log_softmax(-1).gather(1, torch.tensor([*words, EOS])[:, None])[:, 0]
+        differences.append(float((expected - torch.tensor(found.log_probs)).abs().max()))
+    return max(differences)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", IMPORTED)
+def test_imported_models_go_on_with_the_same_probabilities(name: str, tmp_path: Path) -> None:
+    pytest.importorskip("transformers", reason="the package transformers is not installed")
+    from comparisons import CASES, build
+    from small_models import lines as made_up
+
+    kind, settings, asked = CASES[name]
+    build(kind, tmp_path / "hf", **settings)
+    model = import_hf(tmp_path / "hf", tmp_path / "run", asked)
+    folder = export(tmp_path / "run", tmp_path / "out")
+    assert apart(load(tmp_path / "run"), model, folder, made_up(30), made_up(30, 4)) < 1e-4
 
 
 def test_int8_is_smaller_and_nearly_the_same(tmp_path: Path) -> None:
@@ -71,6 +147,13 @@ REFUSED = [
     ("encoder = pos -> tenc -> tenc(mh_dot_self_att(heads=2)) -> norm", "mh_dot_self_att"),
     ("encoder = pos -> res_nd(mh_dot_self_att) -> norm", "mh_dot_self_att"),
     ("encoder = pos -> tenc -> norm(eps=1e-3)", "norm"),
+    ("encoder = pos -> tenc(mh_dot_self_att(rope=100)) -> norm", "pos"),
+    ("encoder = tenc(mh_dot_self_att(rope=100, relative=t5)) -> norm", "mh_dot_self_att"),
+    ("encoder = tenc(mh_dot_self_att(relative=alibi)) -> norm", "mh_dot_self_att"),
+    ("encoder = tenc(mh_dot_self_att(window=3)) -> norm", "mh_dot_self_att"),
+    ("encoder = tenc(mh_dot_self_att(rope=9)) -> tenc(mh_dot_self_att(rope=8)) -> norm", "mh_dot_self_att"),
+    ("encoder = pos -> tenc(mh_dot_self_att(width=48, out=no) -> linear) -> tenc -> norm", "mh_dot_self_att"),
+    ("encoder = pos -> tenc -> norm -> scale(2)", "scale"),
 ]
 
 

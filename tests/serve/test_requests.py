@@ -1,6 +1,9 @@
 """Requests to a server as values: languages, texts with tags, limits; no model is needed."""
 
+import html
 import random
+import re
+import time
 from pathlib import Path
 
 import pytest
@@ -179,6 +182,88 @@ def test_any_text_keeps_its_tags() -> None:
 def test_texts_of_half_tags_take_no_time(part: str) -> None:
     lines = Lines()
     lines.html(part * 20_000)  # quadratic time would be minutes
+
+
+def diagonal(line: str, translation: str) -> list[list[float]]:
+    """Shares of a translation word by word."""
+    count = len(line.split(" "))
+    return [[float(k == s) for s in range(count)] for k in range(len(translation.split()))]
+
+
+@pytest.mark.parametrize(
+    ("text", "line", "filled"),
+    [
+        ("a <b>b</b> c", "a b c", "A <b>B</b> C"),
+        (" <p>a <b>b</b></p> c <i>d</i>e", "a b", " <p>A <b>B</b></p> C <i>DE</i>"),
+        ("a<b> b </b>c &amp; d", "a b c & d", "A <b>B</b> C &amp; D"),
+        ("<a href='x > y'>a <b>b</b></a> c", "a b c", "<a href='x > y'>A <b>B</b></a> C"),
+        ("a <img src=x> b", "a b", "A <img src=x> B"),
+        ("a<wbr>b <x id=1/>c", "ab c", "AB<wbr> <x id=1/>C"),
+        ("<b>a b</b>\n", "a b", "<b>A B</b>\n"),
+        ("a <b></b><i><u></u></i> b", "a b", "A <b></b> <i><u></u></i> B"),
+        ("a\n<em>b\r\nc</em>", "a b c", "A <em>B C</em>"),
+    ],
+)
+def test_tags_inside_a_sentence_stand_around_the_words_that_theirs_have_become(
+    text: str, line: str, filled: str
+) -> None:
+    lines = Lines(inline=True)
+    layout = lines.html(text)
+    assert lines.lines[0] == line
+    whole = [one.upper() for one in lines.lines]
+    shares = {k: diagonal(lines.lines[k], whole[k]) for k in lines.aligned}
+    assert layout.fill(whole, shares) == filled
+
+
+def test_tags_follow_their_words() -> None:
+    lines = Lines(inline=True)
+    layout = lines.html("<i>a</i> <b>b c</b> d <u>e</u>")
+    shares = [[0, 0, 0, 0, 1], [0, 0.9, 0.1, 0, 0], [0.2, 0.1, 0.7, 0, 0], [0.8, 0.2, 0, 0, 0], [0, 0, 0.1, 0.9, 0]]
+    assert layout.fill(["E B C A D"], {0: shares}) == "<u>E</u> <b>B C</b> <i>A</i> D"
+    assert layout.fill(["E B C A D"], {0: None}) == "<i>E</i> <b>B C</b> A <u>D</u>"  # in proportion
+
+
+@pytest.mark.parametrize("text", ["a <b>b", "a</b> b", "a <b>b <i>c</b> d</i> e", "a <code>b</code> c", "a <br> b"])
+def test_tags_that_are_no_elements_of_a_sentence_divide_it(text: str) -> None:
+    lines = Lines(inline=True)
+    layout = lines.html(text)
+    assert all(len(one) == 1 for one in lines.lines)
+    assert layout.fill(lines.lines) == text
+
+
+def test_sentences_are_cut_around_tags() -> None:
+    lines = Lines(by_sentence=True, inline=True)
+    lines.html("One <b>two</b>. Three <i>four</i>! <u>Five. Six.</u> End")
+    assert lines.lines == ["One two.", "Three four!", "Five.", "Six.", "End"]
+
+
+def test_no_tag_and_no_word_is_lost_wherever_tags_stand() -> None:
+    draw = random.Random(3)
+    tags = ["<b>", "</b>", "<i x='<'>", "</i>", "<img>", "<p>", "</p>", "<x/>", "<code>", "</code>"]
+    parts = ["a", "b c", " ", "&lt;", "\n", ". D"]
+    for _ in range(400):
+        text = "".join(draw.choice(tags if draw.random() < 0.5 else parts) for _ in range(draw.randint(1, 14)))
+        lines = Lines(draw.random() < 0.3, inline=True)
+        layout = lines.html(text)
+        shares = {}
+        for k in lines.aligned:
+            count = len(lines.lines[k].split(" "))
+            rows = [[draw.random() for _ in range(count)] for _ in range(count)]
+            shares[k] = [[x / sum(row) for x in row] for row in rows]
+        filled = layout.fill(lines.lines, shares)
+        for tag in tags:
+            assert filled.count(tag) == text.count(tag), (text, filled)
+        stripped = [re.sub(r"<(?:[^>']|'[^']*')*>", "", one) for one in (text, filled)]
+        assert "".join(stripped[0].split()) == "".join(stripped[1].split()), (text, filled)
+
+
+@pytest.mark.parametrize("part", ["<b>", "<b>a</b> ", "a <b>", "<i><b>x</b>", "</b>", "<b a='"])
+def test_many_tags_inside_a_sentence_take_no_time(part: str) -> None:
+    lines = Lines(inline=True)
+    began = time.monotonic()
+    layout = lines.html(part * 3000)
+    assert html.unescape(layout.fill(lines.lines)) == part * 3000
+    assert time.monotonic() - began < 2
 
 
 def test_rates_are_per_client_and_bounded() -> None:

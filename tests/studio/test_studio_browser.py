@@ -16,6 +16,7 @@ import pytest
 from calque.adl.check import check
 from calque.ground.diagnostics import Text
 from calque.layers.declared import declared
+from calque.studio.viewer import viewer_files, viewer_html
 
 pytestmark = pytest.mark.slow
 sync_api = pytest.importorskip(
@@ -341,6 +342,17 @@ def test_a_text_trains_to_a_falling_loss_stops_goes_on_and_translates_with_atten
     shot(page, "attention")
     page.check("#hypotheses input >> nth=1")
     page.wait_for_selector("#hypotheses li:nth-child(2) .chosen")
+    page.select_option("#analyse-lines", "50")
+    page.click("#analyse")
+    until(page, "#analyse-status", "finished|[A-Z][0-9]{3}", 120)
+    shot(page, "analysed")
+    with page.context.expect_page() as opening:
+        page.click("#report a")
+    report = opening.value
+    report.wait_for_load_state()
+    assert report.title().startswith("Analysis of ")
+    assert report.locator("img").count() > 3
+    shot(report, "report")
 
 
 @pytest.mark.parametrize("dark", [False, True])
@@ -380,6 +392,43 @@ def test_every_control_has_a_name_and_keys_reach_all_parts(opened: Open) -> None
     page.keyboard.press("ArrowDown")
     page.keyboard.press("ArrowDown")
     assert page.locator("#editor .m-on").count() > 0
+
+
+def test_the_viewer_of_the_documentation_works_from_the_disk(browser: Any, tmp_path: Path) -> None:
+    names = ("domhan2018/transformer", "domhan2018/table2/increasing")
+    for name, content in viewer_files(names):
+        (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
+        (tmp_path / name).write_text(content)
+    (tmp_path / "index.html").write_text(f"<!doctype html><meta charset=utf-8>{viewer_html('.')}")
+    problems: list[str] = []
+    context = browser.new_context(viewport={"width": 1400, "height": 950}, offline=True)
+    page = context.new_page()
+    page.on("pageerror", lambda e: problems.append(str(e)))
+    page.on("request", lambda r: problems.append(r.url) if urlsplit(r.url).scheme != "file" else None)
+    page.goto(f"file://{tmp_path}/index.html#{names[0]}")
+    page.wait_for_selector("#picture svg")
+    page.hover("#picture .box[data-key='decoder.1.1.1.1'] text >> nth=0")
+    assert page.inner_text("#viewer-text .m-on") == "mh_dot_src_att"
+    assert "mh_dot_src_att" in page.inner_text("#costs tr.on")
+    page.hover("#viewer-text span:text-is('mh_dot_src_att')")
+    assert page.get_attribute("#picture .box.on", "data-key") == "decoder.1.1.1.1"
+    page.hover("#costs tr[data-key='encoder.2']")
+    assert page.inner_text("#viewer-text .m-on") == "norm"
+    whole = page.locator("#picture .box").count()
+    page.click("#picture [data-fold='encoder.1']")
+    assert page.locator("#picture .box").count() < whole
+    page.click("#unfold")
+    assert page.locator("#picture .box").count() == whole
+    page.select_option("#colour", "parameters")
+    assert page.locator("#picture .heated").count() > 5
+    page.select_option("#architecture", names[1])
+    until(page, "#viewer-text", "table 2")
+    assert page.evaluate("location.hash") == f"#{names[1]}"
+    page.set_viewport_size({"width": 420, "height": 900})
+    assert page.evaluate("document.documentElement.scrollWidth") <= 420
+    shot(page, "viewer-narrow")
+    context.close()
+    assert not problems
 
 
 def test_markup_in_a_text_is_text(opened: Open) -> None:

@@ -224,6 +224,9 @@ def test_large_and_strange_requests_get_an_error_of_a_line(client: TestClient) -
     ):
         assert 400 <= client.get(path).status_code < 500, path
     assert client.post("/api/translate?run=../x", json={"sentence": "a"}).json()["error"]["code"] == "K446"
+    assert client.post("/api/analyse", json={"runs": ["../x"]}).json()["error"]["code"] == "K446"
+    assert client.post("/api/analyse", json={"runs": []}).json()["error"]["code"] == "K447"
+    assert client.get("/report/none/report.html").json()["error"]["code"] == "K445"
     assert client.get("/api/jobs/nothing").json()["error"]["code"] == "K445"
 
 

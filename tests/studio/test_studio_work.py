@@ -1,5 +1,6 @@
 """What the studio does with texts: proofs, trainings, translations."""
 
+import re
 import signal
 import subprocess
 import sys
@@ -79,6 +80,28 @@ def test_sentences_without_words_and_long_ones_are_answered(client: TestClient, 
         reply = client.post("/api/translate", params={"run": str(run)}, json={"sentence": sentence, "beam": 1})
         assert reply.status_code == 200, reply.text
     assert client.post("/api/translate", params={"run": str(run)}, json={"sentence": "a" * 3000}).status_code == 422
+
+
+@pytest.mark.slow
+def test_a_run_is_analysed_and_its_report_opened(client: TestClient, run: Path, tmp_path: Path) -> None:
+    job = client.post("/api/analyse", json={"runs": [str(run)], "lines": 4}).json()["job"]
+    assert client.get(f"/report/{job}/report.html").json()["error"]["code"] == "K448"
+    events = waited(client, job, lambda events: bool({"end", "fault", "stopped"} & kinds(events)), 120)["events"]
+    assert events[-1] == {"kind": "end", "report": "report.html"}, events[-1]
+    sections = [one for one in events if one["kind"] == "section"]
+    assert len(sections) == events[0]["sections"]
+    report = client.get(f"/report/{job}/report.html")
+    assert "Analysis of letters" in report.text
+    assert "default-src 'none'" in report.headers["content-security-policy"]
+    for name in re.findall(r'<a href="([^"#]+)"', report.text):
+        assert client.get(f"/report/{job}/{name}").status_code == 200, name
+    for name in ("model.json", "..%2Fprove-1", "kept", "%2e%2e"):
+        assert client.get(f"/report/{job}/{name}").status_code in (400, 404)
+    assert client.get("/report/none/report.html").json()["error"]["code"] == "K445"
+    again = client.post("/api/analyse", json={"runs": [str(run), str(run)], "lines": 4}).json()["job"]
+    assert again != job
+    assert client.get(f"/report/{again}/report.html").status_code == 200  # that of the same runs and lines
+    client.post(f"/api/jobs/{again}/stop")
 
 
 def proved(text: str, width: int | None, plugins: list[str]) -> list[dict[str, Any]]:

@@ -6,8 +6,8 @@ import click
 
 from calque.cli.base import FILE, RUN, root, tell
 
-TO = ("ctranslate2", "hf", "onnx")
-FROM = ("hf",)
+TO = ("argos", "ctranslate2", "hf", "marian", "onnx")
+FROM = ("hf", "marian")
 
 
 @root.command()
@@ -18,7 +18,17 @@ FROM = ("hf",)
     "--precision", default="float32", show_default=True, help="Type of the numbers; ctranslate2: int8 and others."
 )
 @click.option("--test", type=FILE, nargs=2, help="Source and reference: the card gets BLEU and chrF with signatures.")
-def export(run: Path, form: str, out: Path | None, precision: str, test: tuple[Path, Path] | None) -> None:
+@click.option("--source-language", default="", help="The code of the language of sources, such as en; argos needs it.")
+@click.option("--target-language", default="", help="The code of the language of translations.")
+def export(
+    run: Path,
+    form: str,
+    out: Path | None,
+    precision: str,
+    test: tuple[Path, Path] | None,
+    source_language: str,
+    target_language: str,
+) -> None:
     """Write a trained run for another tool, with a model card in README.md.
 
     The canonical text is matched against what the format can say; where it cannot, the error points at the first layer that does
@@ -27,7 +37,7 @@ def export(run: Path, form: str, out: Path | None, precision: str, test: tuple[P
     from calque.exchange.export import export as write
 
     scores = _scores(run, test) if test else []
-    click.echo(write(run, form, out, precision, scores, tell))
+    click.echo(write(run, form, out, precision, scores, tell, (source_language, target_language)))
 
 
 def _scores(run: Path, test: tuple[Path, Path]) -> list[str]:

@@ -27,7 +27,7 @@ def _many(most: int, least: int = 1) -> click.IntRange:
 @click.option("--texts", type=_many(10**5), default=100, show_default=True, help="In the list of a request, at most.")
 @click.option("--alternatives", type=_many(100, 0), default=10, show_default=True, help="Per text, at most.")
 @click.option("--queue", type=_many(10**5), default=1000, show_default=True, help="Lines that may wait; more: 429.")
-@click.option("--slab", type=_many(256), default=8, show_default=True, help="Lines that are translated together.")
+@click.option("--batch", type=_many(256), default=16, show_default=True, help="Lines translated together, at most.")
 @click.option("--wait", type=click.FloatRange(0, 1000), default=5, show_default=True, help="For others, in ms.")
 @click.option("--in-memory", type=_many(1000), default=4, show_default=True, help="Runs; the least used is closed.")
 @click.option("--sentences", is_flag=True, help="Translate a line sentence by sentence.")
@@ -66,5 +66,5 @@ def serve(
         raise error("X301", None, package=missing.name, extra="serve") from None
     set_threads(threads)
     settings = from_options(ServeSettings, {**options, "window": wait / 1000})
-    opened = functools.partial(open_run, entries=entries)
+    opened = functools.partial(open_run, entries=entries, most=settings.batch)
     serve_runs(runs, named, opened, settings, threads, ready=lambda address, end: click.echo(address))

@@ -126,7 +126,13 @@ def prepare(run: Path, overrides: tuple[str, ...], out: Path | None) -> None:
 @RUN
 @SET
 @OUT
-@click.option("--from", "parent", type=FILE, metavar="RUN", help="Start from the weights of a finished run.")
+@click.option(
+    "--from",
+    "parent",
+    type=FILE,
+    metavar="RUN",
+    help="Start from the weights of a finished run, and from its architecture where the experiment names none.",
+)
 @click.option(
     "--restart", is_flag=True, help="Train from the start; the contents of the run folder move to replaced-NNNN in it."
 )

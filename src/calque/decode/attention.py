@@ -13,7 +13,7 @@ from calque.data.batches import decode_plan
 from calque.data.codecs import split
 from calque.data.vocabulary import BOS, PAD
 from calque.decode.encode import encode
-from calque.decode.sentences import Sentence, Translator, as_batch, lengths_of, sentences_of
+from calque.decode.sentences import Sentence, Translation, Translator, as_batch, lengths_of, sentences_of
 from calque.ground.diagnostics import error
 
 
@@ -87,6 +87,32 @@ def _weights(
         mask = None if all(map(all, real)) else torch.tensor(real, device=device)
         member.model.decode(torch.tensor(padded, device=device), read, mask, record)
     return torch.cat(kept, 1)  # inside `feed` layers report position by position
+
+
+def word_shares(
+    loaded: Translator, line: str, translations: Sequence[Translation]
+) -> list[Sequence[Sequence[float]] | None]:
+    """For each translation of a line, a row for each of its words: how much of it comes from each word of the line, 1 in all.
+
+    It is the attention of the pieces of a word, see `attend`, without the end symbol. None where no layer attends to the source.
+    """
+    if not any(attention_path(member) is not None for member in loaded.members):
+        return [None for _ in translations]
+    weights = attend(loaded, [line] * len(translations), [one.ids for one in translations], alone=True)
+    return [_by_word(loaded, one, w[:, :-1]) for one, w in zip(translations, weights, strict=True)]
+
+
+def _by_word(loaded: Translator, translation: Translation, weights: Float[Tensor, "T W"]) -> list[list[float]]:
+    words = split(translation.text)
+    owners = [k for k, word in enumerate(words) for _ in word]
+    if not owners:
+        return []
+    shares = torch.full((len(words), weights.shape[1]), 1e-9)
+    for t, row in enumerate(weights):
+        letters = sum(map(len, split(loaded.target.decode(translation.ids[:t]))))
+        shares[owners[min(letters, len(owners) - 1)]] += row
+    found: list[list[float]] = (shares / shares.sum(1, keepdim=True)).tolist()
+    return found
 
 
 def align_lines(loaded: Translator, sources: Sequence[str], targets: Sequence[str]) -> list[Links]:

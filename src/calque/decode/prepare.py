@@ -20,7 +20,7 @@ FEW = 16
 """Products with fewer outputs stay as they are: packing gains nothing."""
 
 
-def prepare_for_decoding(module: M, precision: str = "float32") -> M:
+def prepare_for_decoding(module: M, precision: str = "float32", apart: bool = False) -> M:
     """`module` itself, changed to decode fast; it can no longer be trained or saved.
 
     float32, bfloat16  weights, activations and states in that type; parts that need float32 keep it
@@ -28,10 +28,11 @@ def prepare_for_decoding(module: M, precision: str = "float32") -> M:
                        products they are bfloat16 where Calque's own kernels run, float32 where torch's do
 
     Layers fuse their products (`Layer.fuse`); on a processor, weights are laid out once in the order in which its products read
-    them. Raises X416 where the machine has no int8 products.
+    them. `apart`: in float32 too, Calque's own kernels compute all products where they run, so that no row of a product depends on
+    the others, to the bit. Raises X416 where the machine has no int8 products.
     """
     on_processor = next(module.parameters()).device.type == "cpu"
-    product = product_for(precision) if on_processor else None
+    product = product_for(precision, apart) if on_processor else None
     module.requires_grad_(False)
     module.to(torch.bfloat16 if product is NativeInt8 else TYPES[precision])
     if precision == "int8" and product is None:
@@ -48,11 +49,19 @@ def prepare_for_decoding(module: M, precision: str = "float32") -> M:
     return module.eval()
 
 
-def product_for(precision: str) -> type[Product] | None:
-    """The fastest product that this processor has; None where torch's own has to do."""
+def rows_are_apart(module: nn.Module) -> bool:
+    """Whether no row of the products of a prepared module depends on the others, to the bit.
+
+    torch's products choose their order of summation by the number of rows.
+    """
+    return kernels() is not None and not any(isinstance(part, Packed | Int8) for part in module.modules())
+
+
+def product_for(precision: str, apart: bool = False) -> type[Product] | None:
+    """The fastest product that this processor has, `apart` the fastest of Calque's own; None where torch's own has to do."""
     own = kernels()
-    if own is not None and (precision != "float32" or own.wide):
-        return {"int8": NativeInt8, "bfloat16": NativeBfloat16, "float32": NativeFloat32}[precision]
+    if own is not None and (apart or precision != "float32" or own.wide):
+        return {"float32": NativeFloat32, "int8": NativeInt8, "bfloat16": NativeBfloat16}[precision]
     if not packing_works(torch.int8 if precision == "int8" else TYPES[precision]):
         return None
     return Int8 if precision == "int8" else Packed

@@ -26,11 +26,17 @@ def card(exported: Exported, title: str, usage: str, scores: Sequence[str]) -> s
         "## Scores",
         "\n".join(_scores(exported, scores)),
         "## Languages, intended use, limits",
-        "*to fill in*: source and target language, domain, what the model must not be used for.",
+        _languages(exported),
         "## Licence",
         "*to fill in*: the licence of the model, and those of the texts that it was trained on.",
     ]
     return "\n\n".join(parts) + "\n"
+
+
+def _languages(exported: Exported) -> str:
+    source, target = exported.languages
+    named = f"From `{source}` into `{target}`. *to fill in*: " if source and target else "*to fill in*: languages, "
+    return f"{named}domain, what the model must not be used for."
 
 
 def _cost(exported: Exported) -> str:

@@ -1,13 +1,18 @@
 """`calque export`: a run as the folder or file of another tool, whole or not at all."""
 
+import contextlib
+import os
 import shutil
-from collections.abc import Callable, Sequence
+import tempfile
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
 from calque.exchange.card import CARD, card, length_penalty
+from calque.exchange.to_argos import package_folder, write_argos
 from calque.exchange.to_ctranslate2 import write_ctranslate2
 from calque.exchange.to_hf import write_hf
+from calque.exchange.to_marian import write_marian
 from calque.exchange.to_onnx import write_onnx
 from calque.exchange.weights import Exported, open_exported
 from calque.ground.diagnostics import Place, error
@@ -20,31 +25,62 @@ Tell = Callable[[str], None]
 
 @dataclass(frozen=True)
 class Format:
-    """A format to write: its title in the card, the function that fills a folder, and how to use the result."""
+    """A format to write: its title in the card, the function that fills a folder, and how to use the result.
+
+    ending    of the name where the result is a zip archive of one folder
+    inside    the name of that folder
+    codecs    the files of the codecs go with it: the format has none of its own
+    """
 
     title: str
     write: Callable[[Exported, Path, str], None]
     usage: Callable[[Exported], str]
     ending: str = ""
+    inside: Callable[[Exported], str] | None = None
+    codecs: bool = True
 
 
-def export(run: Path, to: str, out: Path | None, precision: str, scores: Sequence[str], tell: Tell) -> Path:
+def export(
+    run: Path,
+    to: str,
+    out: Path | None,
+    precision: str,
+    scores: Sequence[str],
+    tell: Tell,
+    languages: tuple[str, str] = ("", ""),
+) -> Path:
     """Writes a run for another tool; returns the folder or file.
 
-    Raises X405 (the folder has files already), what `load_model` raises, and what the format cannot carry (X50).
+    `languages` are the codes of source and target, which some formats need. Raises X405 (the folder has files already), what
+    `load_model` raises, and what the format cannot carry (X50, X519 to X521).
     """
     form = FORMATS[to]
     out = out or run.resolve().with_name(f"{run.resolve().name}-{to}{form.ending}")
-    if out.exists() and (not out.is_dir() or any(out.iterdir())):
+    if out.exists() and (not out.is_dir() or form.ending or any(out.iterdir())):
         raise error("X405", Place(str(out)), name=out.name)
-    exported = open_exported(run)
-    with writing(out), alone(out, tell), replacing(out) as folder:
+    exported = open_exported(run, languages)
+    with writing(out), alone(out, tell), _place(form, exported, out) as folder:
         form.write(exported, folder, precision)
-        for file in sorted((run / CODECS).iterdir()):
+        for file in sorted((run / CODECS).iterdir()) if form.codecs else ():
             if not file.name.startswith(".") and not (folder / file.name).exists():
                 shutil.copyfile(file, folder / file.name)
         (folder / CARD).write_text(card(exported, form.title, form.usage(exported), scores), encoding="utf-8")
     return out
+
+
+@contextlib.contextmanager
+def _place(form: Format, exported: Exported, out: Path) -> Iterator[Path]:
+    """An empty folder that becomes `out` at the end of the block: itself, or as an archive."""
+    if form.inside is None:
+        with replacing(out) as folder:
+            yield folder
+        return
+    with tempfile.TemporaryDirectory(dir=out.parent, prefix=f".{out.name}.") as made:
+        folder = Path(made, form.inside(exported))
+        folder.mkdir()
+        yield folder
+        archive = shutil.make_archive(str(Path(made, "package")), "zip", made, folder.name)
+        os.replace(archive, out)
 
 
 def _ctranslate2_usage(exported: Exported) -> str:
@@ -94,7 +130,37 @@ def _onnx_usage(exported: Exported) -> str:
     )
 
 
+def _argos_usage(exported: Exported) -> str:
+    lines = [
+        "```sh",
+        "python -c \"from argostranslate import package; package.install_from_path('PACKAGE.argosmodel')\"",
+        f"argos-translate --from-lang {exported.languages[0]} --to-lang {exported.languages[1]} 'a sentence'",
+        "```",
+        "",
+        "LibreTranslate serves it too. Argos Translate cuts text into sentences itself, with a model that it fetches once.",
+        "It keeps 4 hypotheses, divides a score by the length to the power of 0.2, and writes the source word for an unknown one.",
+    ]
+    if exported.trained.experiment.data.subwords == "codes":
+        lines += [
+            "",
+            "The run reads text that was cut into words before the merges. Argos Translate cuts by the rules of Moses, with",
+            "`&apos;` for an apostrophe, and changes punctuation: this suits the run only if its text was cut in the same way.",
+        ]
+    return "\n".join(lines)
+
+
+def _marian_usage(exported: Exported) -> str:
+    return (
+        "```sh\nmarian-decoder -c decoder.yml < input.txt > output.txt\n```\n\n"
+        "Where a vocabulary is a list of words (`.yml`), text has to be cut into them before."
+    )
+
+
 FORMATS = {
+    "marian": Format("a model of Marian", write_marian, _marian_usage, codecs=False),
+    "argos": Format(
+        "a package of Argos Translate", write_argos, _argos_usage, ".argosmodel", package_folder, codecs=False
+    ),
     "onnx": Format("ONNX graphs", write_onnx, _onnx_usage),
     "hf": Format("a model of Hugging Face transformers", write_hf, _hf_usage),
     "ctranslate2": Format("a CTranslate2 model", write_ctranslate2, _ctranslate2_usage),

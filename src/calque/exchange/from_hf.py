@@ -13,18 +13,14 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from calque.adl.check import check
-from calque.adl.tree import Node
-from calque.data.vocabulary import BOS
 from calque.exchange.hf_folder import Tensors
 from calque.exchange.hf_vocabulary import Words
-from calque.exchange.network import FEED, SELF, SOURCE, Block, Side, alternate, recognise
-from calque.exchange.weights import NEVER
-from calque.ground.diagnostics import Place, Text, error
+from calque.exchange.imported import Filling, Matrices, assemble, definition, kinds_of, residual
+from calque.exchange.network import FEED, SELF, SOURCE, Block, Side, alternate
+from calque.ground.diagnostics import Place, error
 from calque.layers.pos import sinusoids
 from calque.layers.registry import builtin
-from calque.model import Model, Shape
-from calque.run.model_file import load_weights
+from calque.model import Model
 
 Config = Mapping[str, Any]
 EPSILON = "1e-05"
@@ -60,36 +56,15 @@ TYPES = {
 
 def read_model(config: Config, tensors: Tensors, words: tuple[Words, Words], place: Place) -> Model:
     """The model that a folder holds. Raises X512 (what the language cannot say), X513, X514, X518."""
-    text = text_of(config, tensors, place)
-    checked = check(Text("imported", text), builtin())
-    matrices = _matrices(config, tensors, words)
-    source, target, output, bias = matrices
-    tying = tying_of(source, target, output)
-    model = Model(checked, Shape(len(source), len(target), tying))
-    weights = {
-        "source_embedding.weight": source,
-        "target_embedding.weight": target,
-        "output.weight": output,
-        "output.bias": bias,
-    }
-    network = recognise(checked, "import")
-    for side in (network.encoder, network.decoder):
-        _read_side(config, tensors, side, weights)
-    tensors.finish()
-    own = dict(model.named_parameters())
-    load_weights(model, {name: t for name, t in weights.items() if name in own}, place)
-    return model.eval()
+    rows = (words[0].rows, words[1].rows)
+
+    def read(filling: Filling, side: Side) -> None:
+        _read_side(config, filling, side)
+
+    return assemble(text_of(config, tensors, place), _matrices(tensors), rows, tensors, read, place)
 
 
-def tying_of(source: Tensor, target: Tensor, output: Tensor) -> str:
-    """Which matrices are one, decided by their values."""
-    if target.shape != output.shape or not torch.equal(target, output):
-        return "none"
-    return "three-way" if source.shape == target.shape and torch.equal(source, target) else "target"
-
-
-def _matrices(config: Config, tensors: Tensors, words: tuple[Words, Words]) -> tuple[Tensor, Tensor, Tensor, Tensor]:
-    """Embeddings, output matrix and output bias, their rows in our order."""
+def _matrices(tensors: Tensors) -> Matrices:
     shared, encoder, decoder = (
         "model.shared.weight",
         "model.encoder.embed_tokens.weight",
@@ -102,10 +77,7 @@ def _matrices(config: Config, tensors: Tensors, words: tuple[Words, Words]) -> t
     bias = torch.zeros(len(output))
     if "final_logits_bias" in tensors:
         bias = tensors.take("final_logits_bias").flatten()
-    rows = [torch.tensor(side.rows) for side in words]
-    bias = bias[rows[1]].clone()
-    bias[BOS] = NEVER  # a row that their model has once
-    return source[rows[0]], target[rows[1]], output[rows[1]], bias
+    return Matrices(source, target, output, bias)
 
 
 # -- the text
@@ -124,8 +96,8 @@ def text_of(config: Config, tensors: Tensors, place: Place) -> str:
         ]
         if kind.pre:
             parts.append(f"norm(eps={EPSILON})")
-        sides.append(f"{side} = {' -> '.join(parts)}")
-    return f"adl = 0\nd = {config['d_model']}\n" + "\n".join(sides) + "\n"
+        sides.append(" -> ".join(parts))
+    return definition(config["d_model"], *sides)
 
 
 def activation(name: str, place: Place) -> str:
@@ -188,49 +160,33 @@ def _blocks(config: Config, side: str, act: str, pre: bool) -> list[str]:
     n, inner = config[f"{side}_ffn_dim"], config.get("activation_dropout", 0.0)
     first = f"ff({n}, dropout={inner})" if act == "relu" else f"linear({n}) -> act({act}) -> dropout({inner})"
     bodies.append(f"{first} -> linear")
-    norm = f"norm(eps={EPSILON})"
-    if pre:
-        return [f"add(id, {norm} -> {body} -> dropout({p}))" for body in bodies]
-    return [f"add(id, {body} -> dropout({p})) -> {norm}" for body in bodies]
+    return [residual(f"norm(eps={EPSILON})", body, p, pre) for body in bodies]
 
 
 # -- the tensors
 
 
-def _read_side(config: Config, tensors: Tensors, side: Side, weights: dict[str, Tensor]) -> None:
+def _read_side(config: Config, filling: Filling, side: Side) -> None:
     name, kind = f"model.{side.name}", TYPES[config["model_type"]]
     if side.positions is not None and side.positions.name == "learn_pos":
-        table = tensors.take(f"{name}.embed_positions.weight")
-        weights[f"{side.positions.path}.table"] = table[2:] if kind.positions == "learned" else table
+        skipped = 2 if kind.positions == "learned" else 0
+        filling.put(f"{side.positions.path}.table", f"{name}.embed_positions.weight", lambda table: table[skipped:])
     if side.input_norm is not None:
-        _norm(tensors, weights, side.input_norm, f"{name}.layernorm_embedding")
+        filling.norm(side.input_norm, f"{name}.layernorm_embedding")
     if side.final_norm is not None:
-        _norm(tensors, weights, side.final_norm, f"{name}.layer_norm")
-    kinds = (SELF, FEED) if side.name == "encoder" else (SELF, SOURCE, FEED)
-    for k, blocks in enumerate(alternate(side, "import", kinds)):
+        filling.norm(side.final_norm, f"{name}.layer_norm")
+    for k, blocks in enumerate(alternate(side, "import", kinds_of(side, SOURCE))):
         for block in blocks:
-            _read_block(tensors, weights, block, f"{name}.layers.{k}")
+            _read_block(filling, block, f"{name}.layers.{k}")
 
 
-def _read_block(tensors: Tensors, weights: dict[str, Tensor], block: Block, name: str) -> None:
-    _norm(tensors, weights, block.norm, f"{name}.{_NORMS[block.kind]}")
+def _read_block(filling: Filling, block: Block, name: str) -> None:
+    filling.norm(block.norm, f"{name}.{_NORMS[block.kind]}")
     if block.kind == FEED:
-        assert block.out is not None
-        _linear(tensors, weights, block.node, "project", f"{name}.fc1")
-        _linear(tensors, weights, block.out, "project", f"{name}.fc2")
+        filling.feed_forward((block.node, block.out), (f"{name}.fc1", f"{name}.fc2"))
         return
     for ours in ("q", "k", "v", "out"):
-        _linear(tensors, weights, block.node, ours, f"{name}.{_PARTS[block.kind]}.{ours}_proj")
-
-
-def _linear(tensors: Tensors, weights: dict[str, Tensor], node: Node, part: str, theirs: str) -> None:
-    for name in ("weight", "bias"):
-        weights[f"{node.path}.{part}.{name}"] = tensors.take(f"{theirs}.{name}")
-
-
-def _norm(tensors: Tensors, weights: dict[str, Tensor], node: Node, theirs: str) -> None:
-    weights[f"{node.path}.gain"] = tensors.take(f"{theirs}.weight")
-    weights[f"{node.path}.shift"] = tensors.take(f"{theirs}.bias")
+        filling.linear(block.node, ours, f"{name}.{_PARTS[block.kind]}.{ours}_proj")
 
 
 Reader = Callable[[Config, Tensors, tuple[Words, Words], Place], Model]

@@ -8,20 +8,14 @@ from collections.abc import Mapping
 from typing import Any
 
 import torch
-from torch import Tensor
 
-from calque.adl.check import check
-from calque.adl.tree import Node
-from calque.data.vocabulary import BOS
-from calque.exchange.from_hf import activation, tying_of
+from calque.exchange.from_hf import activation
 from calque.exchange.hf_folder import Tensors
 from calque.exchange.hf_vocabulary import Words
-from calque.exchange.network import FEED, SELF, SOURCE, Block, Side, alternate, recognise
-from calque.exchange.weights import NEVER
-from calque.ground.diagnostics import Place, Text
-from calque.layers.registry import builtin
-from calque.model import Model, Shape
-from calque.run.model_file import load_weights
+from calque.exchange.imported import Filling, Matrices, assemble, definition, kinds_of, residual
+from calque.exchange.network import FEED, SELF, SOURCE, Block, Side, alternate
+from calque.ground.diagnostics import Place
+from calque.model import Model
 
 Config = Mapping[str, Any]
 SHARED = "shared.weight"
@@ -41,26 +35,9 @@ def read_t5(config: Config, tensors: Tensors, words: tuple[Words, Words], place:
     # Their outputs are divided by sqrt(d) where input and output matrix are one.
     scaled = bool(config.get("scale_decoder_outputs", config.get("tie_word_embeddings", True)))
     tensors.copies([SHARED, *_OWN, "lm_head.weight"], [source, target, output])
-    checked = check(Text("imported", text_of(config, scaled, place)), builtin())
-    rows = [torch.tensor(side.rows) for side in words]
-    bias = torch.zeros(len(rows[1]))
-    bias[BOS] = NEVER
-    source, target, output = source[rows[0]], target[rows[1]], output[rows[1]]
-    tying = tying_of(source, target, output)
-    model = Model(checked, Shape(len(source), len(target), tying))
-    weights = {
-        "source_embedding.weight": source,
-        "target_embedding.weight": target,
-        "output.weight": output,
-        "output.bias": bias,
-    }
-    network = recognise(checked, "import")
-    for side in (network.encoder, network.decoder):
-        _read_side(tensors, side, weights)
-    tensors.finish()
-    own = dict(model.named_parameters())
-    load_weights(model, {name: t for name, t in weights.items() if name in own}, place)
-    return model.eval()
+    matrices = Matrices(source, target, output, torch.zeros(len(output)))
+    rows = (words[0].rows, words[1].rows)
+    return assemble(text_of(config, scaled, place), matrices, rows, tensors, _read_side, place)
 
 
 def text_of(config: Config, scaled: bool, place: Place) -> str:
@@ -71,10 +48,10 @@ def text_of(config: Config, scaled: bool, place: Place) -> str:
     sides = []
     for side, count in (("encoder", config["num_layers"]), ("decoder", config["num_decoder_layers"])):
         bodies = [_attention(config, "mh_dot_self_att", side), *_source_attention(config, side), feed]
-        blocks = " -> ".join(f"add(id, {norm} -> {body} -> dropout({p}))" for body in bodies)
+        blocks = " -> ".join(residual(norm, body, p, pre=True) for body in bodies)
         end = f" -> scale({config['d_model'] ** -0.5!r})" if scaled and side == "decoder" else ""
-        sides.append(f"{side} = dropout({p}) -> repeat({count}, {blocks}) -> {norm} -> dropout({p}){end}")
-    return f"adl = 0\nd = {config['d_model']}\n" + "\n".join(sides) + "\n"
+        sides.append(f"dropout({p}) -> repeat({count}, {blocks}) -> {norm} -> dropout({p}){end}")
+    return definition(config["d_model"], *sides)
 
 
 def _source_attention(config: Config, side: str) -> list[str]:
@@ -106,31 +83,30 @@ def _feed_forward(config: Config, place: Place) -> str:
     return f"{inner} -> dropout({p}) -> linear(bias=no)"
 
 
-def _read_side(tensors: Tensors, side: Side, weights: dict[str, Tensor]) -> None:
+def _read_side(filling: Filling, side: Side) -> None:
     if side.final_norm is not None:
-        weights[f"{side.final_norm.path}.gain"] = tensors.take(f"{side.name}.final_layer_norm.weight")
-    kinds = (SELF, FEED) if side.name == "encoder" else (SELF, SOURCE, FEED)
-    distances = tensors.take(f"{side.name}.block.0.layer.0.SelfAttention.relative_attention_bias.weight")
-    for k, blocks in enumerate(alternate(side, "import", kinds)):
+        filling.norm(side.final_norm, f"{side.name}.final_layer_norm", shift=False)
+    for k, blocks in enumerate(alternate(side, "import", kinds_of(side, SOURCE))):
         for number, block in enumerate(blocks):
-            _read_block(tensors, weights, block, f"{side.name}.block.{k}.layer.{number}", distances)
+            _read_block(filling, block, side.name, f"{side.name}.block.{k}.layer.{number}")
 
 
-def _read_block(tensors: Tensors, weights: dict[str, Tensor], block: Block, name: str, distances: Tensor) -> None:
-    weights[f"{block.norm.path}.gain"] = tensors.take(f"{name}.layer_norm.weight")
-    if block.kind != FEED:
-        part = f"{name}.{'SelfAttention' if block.kind == SELF else 'EncDecAttention'}"
-        for letter in "qkv":
-            weights[f"{block.node.path}.{letter}.weight"] = tensors.take(f"{part}.{letter}.weight")
-        out = f"{block.node.path}.out" if block.out is None else f"{block.out.path}.project"
-        weights[f"{out}.weight"] = tensors.take(f"{part}.o.weight")
-        if block.kind == SELF:
-            weights[f"{block.node.path}.relative.table"] = distances
+def _read_block(filling: Filling, block: Block, side: str, name: str) -> None:
+    filling.norm(block.norm, f"{name}.layer_norm", shift=False)
+    if block.kind == FEED:
+        part = f"{name}.DenseReluDense"
+        if block.gate is None:
+            filling.feed_forward((block.node, block.out), (f"{part}.wi", f"{part}.wo"), bias=False)
+        else:
+            maps = (block.node, block.gate, block.out)
+            filling.feed_forward(maps, (f"{part}.wi_0", f"{part}.wi_1", f"{part}.wo"), bias=False)
         return
-    part = f"{name}.DenseReluDense"
-    maps: list[tuple[Node | None, str]] = [(block.node, "wi"), (block.out, "wo")]
-    if block.gate is not None:
-        maps = [(block.node, "wi_0"), (block.gate, "wi_1"), (block.out, "wo")]
-    for node, theirs in maps:
-        assert node is not None
-        weights[f"{node.path}.project.weight"] = tensors.take(f"{part}.{theirs}.weight")
+    part = f"{name}.{'SelfAttention' if block.kind == SELF else 'EncDecAttention'}"
+    for letter in "qkv":
+        filling.linear(block.node, letter, f"{part}.{letter}", bias=False)
+    last, ours = (block.node, "out") if block.out is None else (block.out, "project")
+    filling.linear(last, ours, f"{part}.o", bias=False)
+    if block.kind == SELF:
+        # The first block of a side holds them for all.
+        distances = f"{side}.block.0.layer.0.SelfAttention.relative_attention_bias.weight"
+        filling.put(f"{block.node.path}.relative.table", distances)

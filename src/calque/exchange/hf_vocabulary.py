@@ -7,6 +7,7 @@ from typing import Any
 
 from sentencepiece import SentencePieceProcessor
 
+from calque.data.codecs import Codec
 from calque.data.imported_codec import ImportedCodec, ImportedPieces
 from calque.data.vocabulary import SPECIALS
 from calque.exchange.hf_folder import read_bytes, read_json
@@ -32,11 +33,11 @@ class Words:
     """
 
     rows: tuple[int, ...]
-    codec: ImportedCodec
+    codec: Codec
 
 
 @dataclass(frozen=True)
-class _List:
+class PieceList:
     """A word list of theirs: word by id, the sentencepiece model, and the words that are no text."""
 
     words: Mapping[int, str]
@@ -55,22 +56,22 @@ def read_words(folder: Path, config: Config, sizes: tuple[int, int], asked: Lang
     about = read_json(folder, "tokenizer_config.json", required=False)
     asked = Languages(asked.source or about.get("src_lang"), asked.target or about.get("tgt_lang"), asked.text)
     ends = (_end(config), config["pad_token_id"], config["decoder_start_token_id"])
-    one = _Side(folder, source, sizes[0], ends, asked.text)
-    two = _Side(folder, target, sizes[1], ends, "")
+    one = SideWords(folder, source, sizes[0], ends, asked.text)
+    two = SideWords(folder, target, sizes[1], ends, "")
     if kind == "marian":
-        return _marian(one, two, asked)
+        return marked_words(one, two, asked)
     if kind in ("m2m_100", "mbart"):
         return _multilingual(one, two, asked, config, about)
     return one.words(), two.words(), True
 
 
-def _marian(one: "_Side", two: "_Side", asked: Languages) -> tuple[Words, Words, bool]:
+def marked_words(one: "SideWords", two: "SideWords", asked: Languages) -> tuple[Words, Words, bool]:
     first = () if asked.target is None or not one.marks else (one.language(asked.target, "target", ">>{}<<"),)
     return one.words(first=first), two.words(), True
 
 
 def _multilingual(
-    one: "_Side", two: "_Side", asked: Languages, config: Config, about: Config
+    one: "SideWords", two: "SideWords", asked: Languages, config: Config, about: Config
 ) -> tuple[Words, Words, bool]:
     """M2M100, NLLB and mBART-50 write the language in front; mBART, and NLLB at first, behind the end symbol."""
     source = one.language(asked.source, "source", "__{}__", "{}")
@@ -87,10 +88,10 @@ def _end(config: Config) -> int:
     return int(end[0] if isinstance(end, list) else end)
 
 
-class _Side:
+class SideWords:
     """The ids of one side, with our special symbols in front: pad, begin, end, unknown."""
 
-    def __init__(self, folder: Path, theirs: _List, size: int, ends: tuple[int, int, int], text: str):
+    def __init__(self, folder: Path, theirs: PieceList, size: int, ends: tuple[int, int, int], text: str):
         self.folder, self.theirs, self.text = folder, theirs, text
         end, pad, start = ends
         special = (pad, start, end, theirs.unknown)
@@ -133,7 +134,7 @@ def _names(ids: Iterable[int], words: Mapping[int, str]) -> list[str]:
     return names
 
 
-def _lists(folder: Path, kind: str) -> tuple[_List, _List]:
+def _lists(folder: Path, kind: str) -> tuple[PieceList, PieceList]:
     if kind == "marian":
         return _marian_lists(folder)
     known = _languages(folder)
@@ -147,18 +148,18 @@ def _lists(folder: Path, kind: str) -> tuple[_List, _List]:
         known |= {word: len(ids) + k for k, word in enumerate(missing)}
     words = {id_: word for word, id_ in {**ids, **known}.items()}
     unknown = ids.get("<unk>", 3)
-    theirs = _List(words, model, frozenset({*known, "<s>", "<mask>"}), unknown)
+    theirs = PieceList(words, model, frozenset({*known, "<s>", "<mask>"}), unknown)
     return theirs, theirs
 
 
-def _marian_lists(folder: Path) -> tuple[_List, _List]:
+def _marian_lists(folder: Path) -> tuple[PieceList, PieceList]:
     separate = (folder / "target_vocab.json").is_file()
     lists = []
     for side, name in (("source", "vocab.json"), ("target", "target_vocab.json" if separate else "vocab.json")):
         ids = {word: int(id_) for word, id_ in read_json(folder, name).items()}
         marks = frozenset(word for word in ids if word.startswith(">>") and word.endswith("<<"))
         words = {id_: word for word, id_ in ids.items()}
-        lists.append(_List(words, read_bytes(folder, f"{side}.spm"), marks, ids.get("<unk>", 1)))
+        lists.append(PieceList(words, read_bytes(folder, f"{side}.spm"), marks, ids.get("<unk>", 1)))
     return lists[0], lists[1]
 
 

@@ -1,10 +1,11 @@
 """`calque import`: a model of another tool as an ordinary run folder."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 from calque.exchange.from_hf import TYPES, Reader, read_config, read_model
+from calque.exchange.from_marian import MarianFolder
 from calque.exchange.from_t5 import read_t5
 from calque.exchange.hf_folder import read_json, read_tensors
 from calque.exchange.hf_vocabulary import Languages, Words, read_words
@@ -26,12 +27,32 @@ def import_hf(folder: Path, out: Path, asked: Languages) -> Model:
 
     Raises X405 (`out` has files already), X510 to X518 (what cannot be read), K301.
     """
+    _refuse_full(out)
+    model, words, closed, config = open_hf(folder, asked)
+    generation = read_json(folder, "generation_config.json", required=False)
+    search = (int(generation.get("num_beams") or 4), float(generation.get("length_penalty") or 1.0))
+    origin = {"format": "Hugging Face transformers", "model_type": config["model_type"]}
+    _write(out, model, words, _experiment(model, closed, search), origin)
+    return model
+
+
+def import_marian(folder: Path, out: Path, asked: Languages) -> Model:
+    """Writes a run folder from a folder of Marian; returns its model.
+
+    Raises X405, X301 (a package is missing), X510 to X518 and X521 (what cannot be read), K301.
+    """
+    _refuse_full(out)
+    theirs = MarianFolder(folder, asked)
+    model = theirs.read()
+    search = (int(theirs.decoder.get("beam-size") or 4), float(theirs.decoder.get("normalize") or 0.0))
+    experiment = _experiment(model, True, search)
+    _write(out, model, theirs.words, experiment, {"format": "Marian", "model_type": "transformer"})
+    return model
+
+
+def _refuse_full(out: Path) -> None:
     if out.exists() and (not out.is_dir() or any(out.iterdir())):
         raise error("X405", Place(str(out)), name=out.name)
-    model, words, closed, config = open_hf(folder, asked)
-    with writing(out), made(out):
-        _write(out, model, words, _experiment(folder, model, closed), config)
-    return model
 
 
 def open_hf(folder: Path, asked: Languages) -> tuple[Model, tuple[Words, Words], bool, dict[str, Any]]:
@@ -57,26 +78,22 @@ def _ids(generation: dict[str, Any]) -> dict[str, Any]:
     return {key: value for key, value in generation.items() if key.endswith("token_id") and value is not None}
 
 
-def _experiment(folder: Path, model: Model, closed: bool) -> Experiment:
-    generation = read_json(folder, "generation_config.json", required=False)
+def _experiment(model: Model, closed: bool, search: tuple[int, float]) -> Experiment:
     shape = model.shape
+    joint = shape.tying == "three-way"
     return Experiment(
-        DataSettings(
-            subwords="imported", vocabulary_size=0, joint=shape.tying == "three-way", source_end=closed, max_tokens=512
-        ),
+        DataSettings(subwords="imported", vocabulary_size=0, joint=joint, source_end=closed, max_tokens=512),
         ModelSettings(text=model.checked.text, tying=shape.tying),
         TrainSettings(),
-        DecodeSettings(
-            beam=int(generation.get("num_beams") or 4), alpha=float(generation.get("length_penalty") or 1.0)
-        ),
+        DecodeSettings(beam=search[0], alpha=search[1]),
     )
 
 
-def _write(out: Path, model: Model, words: Sequence[Words], experiment: Experiment, config: dict[str, Any]) -> None:
-    start_run(out, experiment, model.checked, (words[0].codec, words[1].codec))
-    origin = {"imported": {"format": "Hugging Face transformers", "model_type": config["model_type"]}}
-    save_model(out, model, weights_of(model), experiment, "none", {}, origin)
+def _write(out: Path, model: Model, words: tuple[Words, Words], experiment: Experiment, origin: dict[str, str]) -> None:
+    with writing(out), made(out):
+        start_run(out, experiment, model.checked, (words[0].codec, words[1].codec))
+        save_model(out, model, weights_of(model), experiment, "none", {}, {"imported": origin})
 
 
-FORMATS: dict[str, Callable[[Path, Path, Languages], Model]] = {"hf": import_hf}
+FORMATS: dict[str, Callable[[Path, Path, Languages], Model]] = {"hf": import_hf, "marian": import_marian}
 """The formats by the words of `--from`."""

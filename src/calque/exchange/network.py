@@ -13,7 +13,7 @@ from calque.adl.check import CheckedDefinition
 from calque.adl.tree import CheckedChain, Node
 from calque.ground.diagnostics import error
 
-SELF, SOURCE, FEED = "self-attention", "source attention", "feed-forward"
+SELF, SOURCE, FEED, RECURRENT = "self-attention", "source attention", "feed-forward", "recurrence"
 NORMS = ("norm", "rms_norm")
 _SKIPPED = ("dropout", "id")
 
@@ -22,8 +22,8 @@ _SKIPPED = ("dropout", "id")
 class Block:
     """A residual block: x + f(norm(x)) where `pre` holds, else norm(x + f(x)).
 
-    node   the attention, or the first map of a feed-forward network
-    out    the second map of a feed-forward network; of an attention without W_o, the map behind it
+    node   the attention, the recurrent unit, or the first map of a feed-forward network
+    out    the second map of a feed-forward network; the map behind a recurrent unit, or an attention without W_o
     gate   the map that is multiplied with the activation, where the network is gated
     act    its activation
     """
@@ -152,10 +152,10 @@ class _Reader:
 
     def inner(self, body: list[Node], pre: bool, norm: Node) -> Block:
         first = body[0]
-        kind = {"mh_dot_self_att": SELF, "mh_dot_src_att": SOURCE}.get(first.name)
+        kind = {"mh_dot_self_att": SELF, "mh_dot_src_att": SOURCE, "ssru": RECURRENT}.get(first.name)
         if kind and len(body) == 1:
             return Block(kind, pre, norm, first)
-        if kind and len(body) == 2 and body[1].name == "linear" and not first.args.out:
+        if kind and len(body) == 2 and body[1].name == "linear" and not getattr(first.args, "out", False):
             return Block(kind, pre, norm, first, body[1])
         return self.feed_forward(body, pre, norm)
 
@@ -219,8 +219,11 @@ def same(nodes: Sequence[Node], value: Callable[[Node], object], what: str, to: 
             )  # fmt: skip
 
 
-def check_norms(side: Side, to: str) -> bool:
-    """Whether blocks are normalised before their body. Raises X501 where blocks or epsilons differ."""
+def check_norms(side: Side, to: str, end: bool = False) -> bool:
+    """Whether blocks are normalised before their body. Raises X501 where blocks or epsilons differ.
+
+    `end`: a last `scale` may follow.
+    """
     for block in side.blocks:
         if block.pre != side.blocks[0].pre:
             refuse(
@@ -231,7 +234,7 @@ def check_norms(side: Side, to: str) -> bool:
     for node in side.norms:
         if getattr(node.args, "groups", 1) != 1 or not getattr(node.args, "gain", True):
             refuse(node, to, "a norm is over the whole width and has a gain", "`rms_norm` without `groups`")
-    if side.end is not None:
+    if side.end is not None and not end:
         refuse(side.end, to, "nothing follows the last norm", "no `scale` at the end")
     return side.blocks[0].pre if side.blocks else True
 
@@ -241,14 +244,14 @@ PLAIN = {"rope": None, "kv_heads": None, "qk_norm": False, "relative": "none", "
 
 
 def check_attention(block: Block, width: int, to: str, carried: Sequence[str] = ()) -> None:
-    """Raises X501 for an attention that has arguments without a place in the format; of `PLAIN` it has places for `carried`."""
+    """Raises X501 for an attention that has arguments without a place in the format. Of `PLAIN` and `width` it has `carried`."""
     node, args = block.node, block.node.args
     for name, value in PLAIN.items():
         if name not in carried and getattr(args, name, value) != value:
             refuse(node, to, f"it has no place for `{name}`", "attention without it")
-    if args.width != width:
+    if args.width != width and "width" not in carried:
         refuse(node, to, f"attention is as wide as the model, {width}", f"`width={width}`")
-    if not args.out:
+    if not args.out and block.out is None:
         refuse(node, to, "contexts are projected", "`out=yes`")
     if block.kind == SOURCE:
         if args.from_ is None or args.from_.key != "end" or flat(node.parts["from"]):

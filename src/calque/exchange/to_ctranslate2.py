@@ -25,9 +25,12 @@ from calque.exchange.network import (
 )
 from calque.exchange.weights import Exported, Linear
 from calque.ground.diagnostics import Place, error
+from calque.layers.self_attention import EPS
 
 NAME = "CTranslate2"
 PRECISIONS = ("float32", "float16", "bfloat16", "int16", "int8", "int8_float32", "int8_float16", "int8_bfloat16")
+CARRIED = ("width", "rope", "kv_heads", "qk_norm", "relative")
+"""Arguments of self-attention that it has places for, beside those of every format."""
 ROWS = 4096
 """Positions of the table that is written; CTranslate2 refuses longer sentences."""
 _ACTIVATIONS = {
@@ -68,16 +71,42 @@ def _check(side: Side, kinds: tuple[str, ...], exported: Exported) -> None:
     if not side.blocks:
         raise error("X502", Place(str(exported.folder)), format=NAME, side=side.name)
     alternate(side, NAME, kinds)
-    check_norms(side, NAME)
+    check_norms(side, NAME, end=side.name == "decoder")
     attentions = [block for block in side.blocks if block.kind != FEED]
     for block in attentions:
-        check_attention(block, side.width, NAME)
+        check_attention(block, side.width, NAME, CARRIED if block.kind == SELF else ("width",))
     same([block.node for block in attentions], lambda node: node.args.heads, "number of heads", NAME)
+    same([block.node for block in attentions], lambda node: node.args.width, "width of attention", NAME)
+    _check_positions(side)
     _check_feed_forward(side)
     if side.final_norm is not None and not side.blocks[0].pre:
         refuse(side.final_norm, NAME, "a post-norm network has no further norm at its end", "no norm here")
     if side.zero_first is not None and side.name == "encoder":
         refuse(side.zero_first, NAME, "only a decoder can start from zeros", "no `zero_first`")
+
+
+def _check_positions(side: Side) -> None:
+    """Raises X501 where positions stand in scores and embeddings, or in the scores in ways that the format does not have."""
+    nodes = [block.node for block in side.of(SELF)]
+    for name in ("rope", "relative", "reach", "kv_heads", "qk_norm"):
+        same(nodes, lambda node, name=name: getattr(node.args, name), f"`{name}`", NAME)  # type: ignore[misc]
+    args = nodes[0].args
+    if args.relative == "alibi":
+        refuse(
+            nodes[0],
+            NAME,
+            "distances in the scores of both sides are those of T5 or of Shaw",
+            "`relative=t5`, `shaw` or `rope`",
+        )
+    ways = [args.rope is not None, args.relative != "none"]
+    if all(ways):
+        refuse(nodes[0], NAME, "positions are in the scores once", "`rope` or `relative`, not both")
+    if any(ways) and side.positions is not None:
+        refuse(side.positions, NAME, "positions are in the scores of this side already", f"no `{side.positions.name}`")
+    if any(node.args.qk_norm for node in nodes) and side.norms[0].args.eps != EPS:
+        refuse(
+            side.norms[0], NAME, f"queries and keys have an epsilon of {EPS}, and all norms have one", f"`eps={EPS}`"
+        )
 
 
 def _check_feed_forward(side: Side) -> None:
@@ -104,6 +133,8 @@ def _decoder(exported: Exported, side: Side) -> Any:
     # As `decode.align_layer` by default: the mean of all heads of the last layer.
     spec = TransformerDecoderSpec(len(side.of(FEED)), _heads(side), alignment_heads=_heads(side), **_options(side))
     spec.start_from_zero_embedding = side.zero_first is not None
+    if side.end is not None:
+        spec.scale_outputs = _number(side.end.args.by)
     _embed(exported, spec, side, spec.embeddings, exported.target_embedding)
     _fill(exported, spec, side)
     _linear(spec.projection, exported.output)
@@ -113,7 +144,7 @@ def _decoder(exported: Exported, side: Side) -> Any:
 def _options(side: Side) -> dict[str, Any]:
     from ctranslate2.specs.common_spec import Activation
 
-    feed = side.of(FEED)[0]
+    feed, node = side.of(FEED)[0], side.of(SELF)[0].node
     return {
         "pre_norm": side.blocks[0].pre,
         "no_final_norm": side.final_norm is None,
@@ -121,6 +152,14 @@ def _options(side: Side) -> dict[str, Any]:
         "layernorm_embedding": side.input_norm is not None,
         "ffn_glu": feed.gate is not None,
         "rms_norm": side.norms[0].name == "rms_norm",
+        "rotary_dim": None if node.args.rope is None else node.args.head,
+        "rotary_interleave": False,
+        "rotary_base": node.args.rope or 0.0,
+        "num_heads_kv": node.args.kv_heads,
+        "head_dim": node.args.head,
+        "qk_norm": node.args.qk_norm,
+        "relative_position": node.args.relative == "shaw",
+        "relative_attention_bias": node.args.relative == "t5",
     }
 
 
@@ -132,9 +171,10 @@ def _heads(side: Side) -> int:
 def _embed(exported: Exported, spec: Any, side: Side, embeddings: Any, weight: Tensor) -> None:
     """Embeddings, their factor, and positions; a network without any gets a table of zeros."""
     embeddings.weight = _array(weight)
-    spec.scale_embeddings = np.dtype("float32").type(side.scale) if side.scale != 1.0 else False
+    spec.scale_embeddings = _number(side.scale) if side.scale != 1.0 else False
     table = exported.positions(side, ROWS)
-    spec.position_encodings.encodings = _array(torch.zeros(ROWS, side.width) if table is None else table)
+    if hasattr(spec, "position_encodings"):
+        spec.position_encodings.encodings = _array(torch.zeros(ROWS, side.width) if table is None else table)
     if side.input_norm is not None:
         _norm(spec.layernorm_embedding, exported, side.input_norm)
     if side.final_norm is not None:
@@ -157,21 +197,46 @@ def _fill(exported: Exported, spec: Any, side: Side) -> None:
 
 
 def _self_attention(spec: Any, exported: Exported, block: Block) -> None:
+    args = block.node.args
     _linear(spec.linear[0], _stacked(exported, block.node, "q", "k", "v"))
-    _linear(spec.linear[1], exported.linear(block.node, "out"))
-    _scale(spec, block.node)
+    if args.qk_norm:
+        spec.q_norm.gamma, spec.k_norm.gamma = (
+            _array(exported.tensor(block.node, f"{letter}_gain")) for letter in "qk"
+        )
+    if args.relative == "t5":
+        spec.relative_attention_bias = _array(exported.tensor(block.node, "relative.table"))
+        spec.relative_attention_max_distance = np.dtype("int32").type(args.reach)
+    if args.relative == "shaw":
+        spec.relative_position_keys, spec.relative_position_values = (
+            _array(_both_directions(exported.tensor(block.node, f"relative.{name}"), args.reach))
+            for name in ("keys", "values")
+        )
+    _finish_attention(spec, exported, block)
+
+
+def _both_directions(rows: Tensor, reach: int) -> Tensor:
+    """Vectors of distances from -reach to reach; a decoder has none for later keys, and never reads them."""
+    return torch.cat([rows, torch.zeros(2 * reach + 1 - len(rows), rows.shape[1])])
 
 
 def _source_attention(spec: Any, exported: Exported, block: Block) -> None:
     _linear(spec.linear[0], exported.linear(block.node, "q"))
     _linear(spec.linear[1], _stacked(exported, block.node, "k", "v"))
-    _linear(spec.linear[2], exported.linear(block.node, "out"))
-    _scale(spec, block.node)
+    # The library declares these for every attention of a decoder.
+    if hasattr(spec, "num_heads_kv"):
+        spec.num_heads_kv = np.dtype("int32").type(block.node.args.heads)
+    for name in ("q_norm", "k_norm"):
+        if hasattr(spec, name):
+            delattr(spec, name)
+    _finish_attention(spec, exported, block)
 
 
-def _scale(spec: Any, node: Node) -> None:
-    if node.args.s is not None:
-        spec.queries_scale = np.dtype("float32").type(node.args.s**-0.5)
+def _finish_attention(spec: Any, exported: Exported, block: Block) -> None:
+    """The way out, the factor of scores, and the width of heads."""
+    args = block.node.args
+    _linear(spec.linear[-1], exported.linear(block.node, "out") if block.out is None else exported.linear(block.out))
+    if args.s is not None:
+        spec.queries_scale = _number(args.s**-0.5)
 
 
 def _feed_forward(spec: Any, exported: Exported, block: Block) -> None:
@@ -199,6 +264,10 @@ def _norm(spec: Any, exported: Exported, node: Node) -> None:
     spec.gamma = _array(gain)
     if shift is not None:
         spec.beta = _array(shift)
+
+
+def _number(value: float) -> Any:
+    return np.dtype("float32").type(value)
 
 
 def _array(t: Tensor) -> np.ndarray[Any, np.dtype[np.float32]]:

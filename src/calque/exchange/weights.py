@@ -27,11 +27,12 @@ Linear = tuple[Tensor, Tensor | None]
 
 @dataclass(frozen=True)
 class Exported:
-    """A run to write for another tool: its model on the processor, and its numbers by path."""
+    """A run to write for another tool: its model on the processor, its numbers by path, the codes of its languages where named."""
 
     folder: Path
     trained: TrainedModel
     numbers: Mapping[str, Tensor]
+    languages: tuple[str, str] = ("", "")
 
     @property
     def model(self) -> Model:
@@ -80,7 +81,7 @@ class Exported:
         return table
 
 
-def open_exported(folder: Path) -> Exported:
+def open_exported(folder: Path, languages: tuple[str, str] = ("", "")) -> Exported:
     """Loads the run to export. Raises what `load_model` raises.
 
     The definition is read from `architecture.adl`, which holds the canonical text, so that errors show a place in that file.
@@ -88,4 +89,4 @@ def open_exported(folder: Path) -> Exported:
     trained = load_model(folder)
     model = trained.model
     model.checked = check(Text(str(folder / ARCHITECTURE), model.checked.text), builtin())
-    return Exported(folder, trained, dict(model.named_parameters(remove_duplicate=False)))
+    return Exported(folder, trained, dict(model.named_parameters(remove_duplicate=False)), languages)

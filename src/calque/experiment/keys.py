@@ -121,7 +121,11 @@ class ModelSettings:
         choices=("calque", "acl18"),
     )
     plugins: tuple[str, ...] = key((), "importable modules, or .py files, whose layers the definition may name")
-    parent: str = key("", "a finished run whose weights this one starts from where path and shape are the same")
+    parent: str = key(
+        "",
+        "a finished run whose weights this one starts from where path and shape are the same; without `file` and `text`, the "
+        "architecture, `plugins`, `tying` and `output_bias` are the parent's",
+    )
     tying: str = key(
         "three-way",
         "matrices that are one: source embedding, target embedding and output layer (three-way); "

@@ -99,6 +99,11 @@ def _imported(x: Experiment) -> bool:
     return x.data.subwords == "imported" and not x.data.train and not x.data.valid
 
 
+def has_architecture(x: Experiment) -> bool:
+    """Whether the experiment itself names its architecture; otherwise it is that of its parent."""
+    return bool(x.model.file or x.model.text.strip())
+
+
 RULES = (
     KeyRule(
         *("X201", ("data.train",)),
@@ -109,7 +114,7 @@ RULES = (
     KeyRule("X216", ("data.valid_more",), lambda x: _if(_no_pairs(x.data.valid_more), found=_given(x.data.valid_more))),
     KeyRule("X217", ("data.valid_more", "data.train"), _repeated_names),
     KeyRule("X223", ("data.stream", *_train("max_epochs", "validate_every_epochs", "schedule")), _passes),
-    KeyRule("X202", ("model.file", "model.text"), lambda x: _if(not x.model.file and not x.model.text.strip())),
+    KeyRule("X202", ("model.file", "model.text"), lambda x: _if(not has_architecture(x) and not x.model.parent)),
     KeyRule("X203", ("model.file", "model.text"), lambda x: _if(x.model.file and x.model.text)),
     KeyRule("X204", ("data.subwords", "data.codes"), lambda x: _if(x.data.subwords == "codes" and not x.data.codes)),
     KeyRule(

@@ -35,14 +35,13 @@ def differences(a: ModelCosts, b: ModelCosts, precision: str = "float32") -> lis
     Multiply-adds per token are those of the forward pass in training (an update takes about three times as many) and those of
     decoding step number `length`; the state is that of one row after `length` words.
     """
-    return [
-        Difference(key, words, x, y)
-        for (key, words, x), (_, _, y) in zip(_all(a, precision), _all(b, precision), strict=True)
-    ]
+    first = _all(a, precision)
+    second = first if b is a else _all(b, precision)
+    return [Difference(key, words, x, y) for (key, words, x), (_, _, y) in zip(first, second, strict=True)]
 
 
 def _all(of: ModelCosts, precision: str) -> Sequence[tuple[str, str, Figure]]:
-    n, s = of.length, of.source
+    n, s, form = of.length, of.source, of.form
     rows: list[tuple[str, str, Figure]] = [
         ("parameters", "parameters", of.parameters),
         ("per_source_token", "multiply-adds per source token", of.per_source_token),
@@ -52,7 +51,7 @@ def _all(of: ModelCosts, precision: str) -> Sequence[tuple[str, str, Figure]]:
     ]
     sides = (("encoder", of.encoder, s), ("decoder", of.decoder, n))
     for side, figures, length in sides:
-        waits, path, _ = of.form[side]
+        waits, path, _ = form[side]
         rows += [
             (f"{side}_field", f"{side}: positions seen", figures.field),
             (f"{side}_sequential", f"{side}: operations in sequence, n = {length}", waits),

@@ -18,7 +18,8 @@ class GatedScan(Layer):
     """From left to right; h_0 is zero, and h is float32 in every precision. It writes `drive`."""
 
     matrices: ClassVar[int] = 2
-    """Maps of the input to `width`, with a bias each."""
+    """Maps of the input to `width`, with a bias each, but for the `unbiased` ones."""
+    unbiased: ClassVar[int] = 0
 
     @dataclass(frozen=True)
     class Args:
@@ -35,7 +36,7 @@ class GatedScan(Layer):
     @classmethod
     def cost(cls, args: Args, site: Site) -> Cost:
         return Cost(
-            cls.matrices * args.width * (site.width + 1),
+            args.width * (cls.matrices * (site.width + 1) - cls.unbiased),
             Products(cls.matrices * args.width * site.width),
             Held(exact=args.width),
             BEFORE._replace(sequential="log n", path="n"),

@@ -11,7 +11,6 @@ from starlette.exceptions import HTTPException
 from starlette.middleware.cors import CORSMiddleware
 from starlette.types import ASGIApp
 
-from calque.decode.sentences import Translation
 from calque.ground.version import VERSION
 from calque.serve.asked import Asked, Refused, asked_of, values_of
 from calque.serve.batches import Batcher, LineTooLong, Order, QueueFull
@@ -68,7 +67,7 @@ class Service:
         values = await values_of(request, self.settings.body)
         self.admit(request, values.get("api_key"))
         asked = asked_of(values, self.batcher.runs.folders, self.settings)
-        lines = Lines(self.settings.sentences)
+        lines = Lines(self.settings.sentences, self.batcher.runs.can_share(asked.pair))
         layouts = [(lines.html if asked.html else lines.plain)(text) for text in asked.texts]
         characters = sum(map(len, asked.texts))
         request.state.noted = {
@@ -77,34 +76,36 @@ class Service:
             "lines": len(lines.lines),
             "characters": characters,
         }
-        results = await self._results(request, asked, lines.lines)
+        order = await self._answered(request, asked, lines)
         self.metrics.lines.labels(str(asked.pair)).inc(len(lines.lines))
         self.metrics.characters.labels(str(asked.pair)).inc(characters)
-        return JSONResponse(_answer(asked, layouts, results))
+        return JSONResponse(_answer(asked, layouts, order))
 
-    async def _results(self, request: Request, asked: Asked, lines: Sequence[str]) -> list[list[Translation]]:
-        if len(lines) > self.batcher.most:
-            raise Refused(400, f"expected at most {self.batcher.most} lines, found {len(lines)}")
+    async def _answered(self, request: Request, asked: Asked, lines: Lines) -> Order:
+        if len(lines.lines) > self.batcher.most:
+            raise Refused(400, f"expected at most {self.batcher.most} lines, found {len(lines.lines)}")
         try:
-            order = self.batcher.submit(asked.pair, lines, 1 + asked.alternatives)
+            order = self.batcher.submit(asked.pair, lines.lines, 1 + asked.alternatives, lines.aligned)
         except QueueFull:
             raise Refused(429, "the queue is full: try again", 1) from None
         try:
-            return await self._awaited(request, order)
+            await self._awaited(request, order)
+            return order
         except LineTooLong as fault:
             message = f"line {fault.line + 1} has {fault.found} subwords, and at most {fault.most} are translated"
             raise Refused(400, message) from None
         except RunUnavailable:
             raise Refused(503, f"the run for {asked.pair} cannot be opened now", 5) from None
 
-    async def _awaited(self, request: Request, order: Order) -> list[list[Translation]]:
-        """The translations of an order, unless its client leaves before. Raises Refused and what the order ends with."""
+    async def _awaited(self, request: Request, order: Order) -> None:
+        """Waits for the translations of an order. Raises Refused where its client leaves before, and what the order ends with."""
         answer = asyncio.wrap_future(order.answer)
         left = asyncio.create_task(_disconnected(request))
         try:
             await asyncio.wait((answer, left), return_when=asyncio.FIRST_COMPLETED)
             if answer.done():
-                return answer.result()
+                answer.result()
+                return
             self.metrics.left.inc()
             raise Refused(499, "the client has left")
         finally:
@@ -118,19 +119,23 @@ async def _disconnected(request: Request) -> None:
         pass
 
 
-def _answer(asked: Asked, layouts: Sequence[Layout], results: Sequence[Sequence[Translation]]) -> dict[str, object]:
+def _texts(layouts: Sequence[Layout], order: Order, rank: int) -> list[str]:
+    """The texts with the translations of this rank of each line, or with the best."""
+    ranks = [rank if rank < len(each) else 0 for each in order.results]
+    best = [each[k].text for k, each in zip(ranks, order.results, strict=True)]
+    shares = {number: each[ranks[number]] for number, each in order.shares.items()}
+    return [layout.fill(best, shares) for layout in layouts]
+
+
+def _answer(asked: Asked, layouts: Sequence[Layout], order: Order) -> dict[str, object]:
     """The texts with their translations. A line that has fewer translations than others repeats its best."""
 
-    def texts(rank: int) -> list[str]:
-        best = [each[rank if rank < len(each) else 0].text for each in results]
-        return [layout.fill(best) for layout in layouts]
-
-    first = texts(0)
+    first = _texts(layouts, order, 0)
     answer: dict[str, object] = {"translatedText": first if asked.many else first[0]}
     if asked.alternatives:
         others: list[list[str]] = [[] for _ in layouts]
         for rank in range(1, 1 + asked.alternatives):
-            for k, text in enumerate(texts(rank)):
+            for k, text in enumerate(_texts(layouts, order, rank)):
                 if text != first[k] and text not in others[k]:
                     others[k].append(text)
         answer["alternatives"] = others if asked.many else others[0]
@@ -154,6 +159,7 @@ def application(
     )
     _errors(app)
     _routes(app, service)
+    _state(app, service)
     _pages(app, settings.page)
     routes = frozenset(path for route in app.routes if (path := getattr(route, "path", None)))
     return app, Guard(app, settings.open_requests, settings.body, metrics, log, routes)
@@ -179,30 +185,44 @@ def _routes(app: FastAPI, service: Service) -> None:
         responses=FAULTS,
         openapi_extra=TRANSLATE,
         summary="Translate one text or a list of texts",
+        response_description="the translations",
     )
     async def translate(request: Request) -> Response:
         return await service.translate(request)
 
-    @app.post("/detect", status_code=404, response_model=Fault, summary="Not offered: this server detects no languages")
+    @app.post(
+        "/detect",
+        status_code=404,
+        response_model=Fault,
+        summary="Not offered: this server detects no languages",
+        response_description="an error that says so",
+    )
     async def detect() -> Response:
         return refusal(404, "this server does not detect languages")
 
     @app.get(
-        "/languages", response_model=list[Language], summary="The languages, each with those it is translated into"
+        "/languages",
+        response_model=list[Language],
+        summary="The languages, each with those it is translated into",
+        response_description="codes, names and targets",
     )
     async def all_languages() -> Response:
         return JSONResponse(service.languages)
 
-    @app.get("/frontend/settings", summary="What a page needs to know")
+    @app.get("/frontend/settings", summary="What a page needs to know", response_description="limits and languages")
     async def frontend() -> dict[str, object]:
         return service.frontend()
 
-    @app.get("/health", response_model=Health, summary="Whether the server works")
+
+def _state(app: FastAPI, service: Service) -> None:
+    """Whether the server works, and its figures."""
+
+    @app.get("/health", response_model=Health, summary="Whether the server works", response_description="it works")
     async def health() -> Response:
         alive = service.batcher.alive
         return JSONResponse({"status": "ok" if alive else "failed"}, 200 if alive else 503)
 
-    @app.get("/metrics", summary="Figures for Prometheus")
+    @app.get("/metrics", summary="Figures for Prometheus", response_description="the figures")
     async def metrics() -> Response:
         return Response(service.metrics.text(), headers={"content-type": FORMAT})
 

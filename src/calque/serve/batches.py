@@ -5,16 +5,19 @@ import itertools
 import threading
 import time
 from collections import OrderedDict, deque
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from concurrent.futures import Future, InvalidStateError
 from typing import NamedTuple
 
 import torch
 
-from calque.decode.sentences import BUCKET, EMPTY, Sentence, Translation, Translator, lengths_of, sentences_of
+from calque.decode.attention import word_shares
+from calque.decode.sentences import BUCKET, EMPTY, Sentence, Translation, lengths_of, sentences_of
 from calque.decode.translate import translate_batch
 from calque.decode.unknown import replace_unknown
 from calque.ground.diagnostics import Diagnostic
+from calque.serve.apart import ServedRun, sizes
+from calque.serve.inline import Shares
 from calque.serve.pairs import LanguagePair
 from calque.serve.runs import OpenRuns, RunUnavailable
 
@@ -34,8 +37,10 @@ class LineTooLong(Exception):
 class Order:
     """The lines of one request, and later their translations."""
 
-    def __init__(self, pair: LanguagePair, lines: Sequence[str], n_best: int):
-        self.pair, self.lines, self.n_best = pair, list(lines), n_best
+    def __init__(self, pair: LanguagePair, lines: Sequence[str], n_best: int, aligned: Collection[int] = ()):
+        self.pair, self.lines, self.n_best, self.aligned = pair, list(lines), n_best, aligned
+        self.shares: dict[int, list[Shares | None]] = {}
+        """Of the lines `aligned`: where the words of each translation come from."""
         self.answer: Future[list[list[Translation]]] = Future()
         self.came = time.monotonic()
         self.left = len(self.lines)
@@ -61,7 +66,7 @@ class _Waiting(NamedTuple):
     order: Order
     number: int
     sentence: Sentence
-    loaded: Translator
+    loaded: ServedRun
 
 
 _Shape = tuple[int, int, tuple[int, ...]]
@@ -71,22 +76,24 @@ _Shape = tuple[int, int, tuple[int, ...]]
 class Batcher:
     """A bounded queue of lines and the thread that translates them.
 
-    Every batch has `slab` rows and lengths rounded up to the next multiple of BUCKET, so that a translation depends on its line
-    alone, bit for bit, as with `calque translate --invariant`. The oldest line goes first, with others of its shape. It waits
-    `window` seconds for them, unless the batch is full before.
+    A batch has lengths rounded up to the next multiple of BUCKET, as with `calque translate --invariant`, and up to `batch` lines,
+    filled up to a number of rows with which translations have been tried to be the same (`sizes`), or to the one that every batch
+    of a run must have (`ServedRun.rows`). So a translation depends on its line alone, bit for bit. The oldest line goes first, with
+    others of its shape. It waits `window` seconds for them, unless the batch is full before, or as many lines wait as were under
+    way when the last batch began: then there is nobody to wait for.
     """
 
     def __init__(
         self,
         runs: OpenRuns,
         most: int = 1000,
-        slab: int = 8,
+        batch: int = 16,
         window: float = 0.005,
         threads: int | None = None,
         observe: Callable[[int, float], None] = lambda rows, seconds: None,
         report: Callable[..., None] = lambda event, **fields: None,
     ):
-        self.runs, self.most, self.slab, self.window = runs, most, slab, window
+        self.runs, self.most, self.batch, self.window = runs, most, batch, window
         self._threads, self._observe, self._report = threads, observe, report
         self._came = threading.Condition()
         self._new: deque[Order] = deque()
@@ -96,6 +103,8 @@ class Batcher:
         self._ending = False
         self._free = 0.0
         """When the last batch ended."""
+        self._under_way = 0
+        """Lines that were translated or waited when the last batch began."""
         self._news = False
         """Whether something has happened since new orders were last looked at."""
         runs.on_change = self._wake
@@ -110,9 +119,9 @@ class Batcher:
         """Whether the thread works."""
         return self._thread.is_alive()
 
-    def submit(self, pair: LanguagePair, lines: Sequence[str], n_best: int) -> Order:
-        """Queues the lines of a request. Raises QueueFull, at once."""
-        order = Order(pair, lines, n_best)
+    def submit(self, pair: LanguagePair, lines: Sequence[str], n_best: int, aligned: Collection[int] = ()) -> Order:
+        """Queues the lines of a request, some of which are to be aligned. Raises QueueFull, at once."""
+        order = Order(pair, lines, n_best, aligned)
         if not lines:
             order.answer.set_result([])
             return order
@@ -213,7 +222,7 @@ class Batcher:
             for number in {*range(len(order.lines))} - {one.number for one in waiting}:
                 order.put(number, [EMPTY])
 
-    def _encoded(self, order: Order, loaded: Translator) -> list[_Waiting]:
+    def _encoded(self, order: Order, loaded: ServedRun) -> list[_Waiting]:
         """The lines with words. Raises LineTooLong."""
         long: list[Diagnostic] = []
         sentences = sentences_of(loaded, order.lines, warn=long.append)
@@ -248,10 +257,13 @@ class Batcher:
         if (oldest := self._oldest()) is None:
             return None
         shape, held = oldest
-        if len(held) < self.slab and not self._ending and self._due(held) > time.monotonic():
+        most = held[0].loaded.rows or self.batch
+        ready = len(held) >= most or self.waiting >= self._under_way or self._ending
+        if not ready and self._due(held) > time.monotonic():
             return None
-        batch = list(itertools.islice(held, self.slab))
-        self._put(shape, deque(itertools.islice(held, self.slab, None)))
+        batch = list(itertools.islice(held, most))
+        self._put(shape, deque(itertools.islice(held, most, None)))
+        self._under_way = self.waiting
         self.waiting -= len(batch)
         return batch
 
@@ -270,7 +282,12 @@ class Batcher:
 
     def _results(self, batch: Sequence[_Waiting]) -> list[list[Translation]]:
         loaded = batch[0].loaded
-        results = translate_batch(loaded, [one.sentence for one in batch], batch[0].order.n_best, self.slab)
+        rows = loaded.rows or next(size for size in sizes(self.batch) if size >= len(batch))
+        results = translate_batch(loaded, [one.sentence for one in batch], batch[0].order.n_best, rows)
         if loaded.decode.replace_unknown:
             results = replace_unknown(loaded, [one.order.lines[one.number] for one in batch], results, True)
+        for one, translations in zip(batch, results, strict=True):
+            if one.number in one.order.aligned:
+                line = one.order.lines[one.number]
+                one.order.shares[one.number] = word_shares(loaded, line, translations)
         return results

@@ -1,9 +1,12 @@
 """Texts as lines to translate, and what lies between the lines: line ends, white space, the tags of HTML."""
 
 import html
+import itertools
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+
+from calque.serve.inline import MarkedLine, Shares, is_inline, marked_line, opens, written
 
 _LINE_ENDS = re.compile("(\r\n|[\n\r\v\f\x1c-\x1e\x85\u2028\u2029])")
 _SENTENCE_ENDS = re.compile(r"(?<![.!?…])[.!?…]+[\"'”’»)\]]*(\s+)|(?<![。！？])[。！？]+[”’」』）]*(\s*)")
@@ -23,27 +26,47 @@ _NOT_TRANSLATED = re.compile(
 
 
 @dataclass(frozen=True)
+class NumberedLine:
+    """A line with tags inside, and its number in the request."""
+
+    number: int
+    line: MarkedLine
+
+
+@dataclass(frozen=True)
 class Layout:
     """A text without its lines: verbatim parts, and the numbers of lines in the request."""
 
-    parts: tuple[str | int, ...]
+    parts: tuple[str | int | NumberedLine, ...]
     escaped: bool = False
     """whether lines are written as HTML"""
 
-    def fill(self, lines: Sequence[str]) -> str:
-        """The text with these lines."""
-        return "".join(self._written(lines[part]) if isinstance(part, int) else part for part in self.parts)
+    def fill(self, lines: Sequence[str], shares: Mapping[int, Shares | None] | None = None) -> str:
+        """The text with these lines. `shares`, by line: where its words come from, for lines with tags inside."""
+        return "".join(self._written(part, lines, shares or {}) for part in self.parts)
 
-    def _written(self, line: str) -> str:
-        return html.escape(line, quote=False) if self.escaped else line
+    def _written(
+        self, part: str | int | NumberedLine, lines: Sequence[str], shares: Mapping[int, Shares | None]
+    ) -> str:
+        if isinstance(part, str):
+            return part
+        if isinstance(part, NumberedLine):
+            return written(part.line, lines[part.number], shares.get(part.number))
+        return html.escape(lines[part], quote=False) if self.escaped else lines[part]
 
 
 class Lines:
-    """The lines of all texts of a request, in order. `by_sentence`: a line is cut where a sentence ends."""
+    """The lines of all texts of a request, in order.
 
-    def __init__(self, by_sentence: bool = False):
+    by_sentence  a line is cut where a sentence ends
+    inline       a tag inside a sentence does not divide it
+    """
+
+    def __init__(self, by_sentence: bool = False, inline: bool = False):
         self.lines: list[str] = []
-        self._by_sentence = by_sentence
+        self.aligned: set[int] = set()
+        """Lines whose tags are placed by where the words of the translation come from."""
+        self._by_sentence, self._inline = by_sentence, inline
 
     def plain(self, text: str) -> Layout:
         """A text; its line ends and the white space at both ends of a line stay as they are."""
@@ -55,15 +78,57 @@ class Lines:
 
     def html(self, text: str) -> Layout:
         """A text with tags, which stay as they are, as do comments and the contents of elements that are not translated."""
-        parts: list[str | int] = []
+        parts: list[str | int | NumberedLine] = []
+        together: list[tuple[str, bool]] = []
         for piece, is_text in _pieces(text):
-            if not is_text:
-                parts.append(piece)
+            if is_text or (self._inline and is_inline(piece)):
+                together.append((html.unescape(piece) if is_text else piece, is_text))
                 continue
-            parts += (
-                html.escape(p, quote=False) if isinstance(p, str) else p for p in self._line(html.unescape(piece))
-            )
+            parts += self._together(together)
+            parts.append(piece)
+            together = []
+        parts += self._together(together)
         return Layout(tuple(parts), escaped=True)
+
+    def _together(self, pieces: Sequence[tuple[str, bool]]) -> Iterator[str | int | NumberedLine]:
+        """The parts of text and inline tags between two tags that divide."""
+        for some in self._cut(pieces) if self._by_sentence else [pieces]:
+            line = marked_line(some) if any(not is_text for _, is_text in some) else None
+            if line is None or not line.text or (self._by_sentence and len(list(_sentences(line.text))) > 1):
+                yield from self._divided(some)
+                continue
+            yield html.escape(line.before, quote=False)
+            if line.needs_shares:
+                self.aligned.add(len(self.lines))
+            yield NumberedLine(len(self.lines), line)
+            yield html.escape(line.behind, quote=False)
+            self.lines.append(line.text)
+
+    def _cut(self, pieces: Sequence[tuple[str, bool]]) -> Iterator[list[tuple[str, bool]]]:
+        """Pieces sentence by sentence, where a sentence ends outside all tags."""
+        plain = "".join(piece for piece, is_text in pieces if is_text)
+        ends = itertools.accumulate(len(sentence) + len(space) for sentence, space in _sentences(plain))
+        left = list(ends)[::-1]
+        some: list[tuple[str, bool]] = []
+        depth = at = 0
+        for piece, is_text in pieces:
+            depth += 0 if is_text else opens(piece)
+            while is_text and left and left[-1] <= at + len(piece):
+                cut = left.pop() - at
+                if not depth:
+                    yield [*some, (piece[:cut], True)]
+                    some, piece, at = [], piece[cut:], at + cut
+            some.append((piece, is_text))
+            at += len(piece) if is_text else 0
+        yield some
+
+    def _divided(self, pieces: Sequence[tuple[str, bool]]) -> Iterator[str | int]:
+        """Text between tags as lines of its own."""
+        for piece, is_text in pieces:
+            each = self._line(piece) if is_text else ()
+            yield from (html.escape(p, quote=False) if isinstance(p, str) else p for p in each)
+            if not is_text:
+                yield piece
 
     def _line(self, line: str) -> Iterator[str | int]:
         """White space and the numbers of lines."""

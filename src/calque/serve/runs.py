@@ -4,18 +4,20 @@ import gc
 import threading
 import time
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 
 import torch
 
-from calque.decode.attention import check_attends
+from calque.decode.attention import attention_path, check_attends
 from calque.decode.prepare import prepare_for_decoding
-from calque.decode.sentences import Translator
 from calque.experiment import load
 from calque.experiment.toml import EXPERIMENT, KeyEntry
 from calque.ground.diagnostics import CalqueError
 from calque.run.model_file import load_model
+from calque.serve.apart import FIXED, ServedRun, rows_keep_apart
 from calque.serve.pairs import LanguagePair
+from calque.serve.settings import ServeSettings
 from calque.workflow.plugins import registry_of_run
 
 EVERY = 1.0
@@ -40,18 +42,19 @@ class OpenRuns:
     def __init__(
         self,
         folders: Mapping[LanguagePair, Path],
-        open_run: Callable[[Path], Translator],
+        open_run: Callable[[Path], ServedRun],
         most: int = 4,
         report: Report = lambda event, **fields: None,
     ):
         self.folders, self._open, self._most, self._report = dict(folders), open_run, max(1, most), report
         self._changed = threading.Condition()
-        self._open_runs: dict[LanguagePair, tuple[Translator, Stamp]] = {}
+        self._open_runs: dict[LanguagePair, tuple[ServedRun, Stamp]] = {}
         self._used: dict[LanguagePair, float] = {}
         self._wanted: dict[LanguagePair, None] = {}
         self._failed: set[LanguagePair] = set()
         self._seen: dict[LanguagePair, Stamp] = {}
         self._ending = False
+        self._shares: dict[LanguagePair, bool] = {}
         self.on_change: Callable[[], None] = lambda: None
         """Called in another thread when a run has been opened, or cannot be."""
         self._thread = threading.Thread(target=self._keep, name="runs", daemon=True)
@@ -78,7 +81,11 @@ class OpenRuns:
         with self._changed:
             return list(self._open_runs)
 
-    def ready(self, pair: LanguagePair) -> Translator | None:
+    def can_share(self, pair: LanguagePair) -> bool:
+        """Whether the run of a pair, as it was opened last, tells from which words those of a translation come."""
+        return self._shares.get(pair, False)
+
+    def ready(self, pair: LanguagePair) -> ServedRun | None:
         """The run of a pair; None while it is being opened. Raises RunUnavailable where the last attempt has failed."""
         with self._changed:
             if pair in self._open_runs:
@@ -135,7 +142,7 @@ class OpenRuns:
                 continue
             self._take(pair, loaded, stamp, "run_reloaded")
 
-    def _read(self, pair: LanguagePair) -> tuple[Translator, Stamp]:
+    def _read(self, pair: LanguagePair) -> tuple[ServedRun, Stamp]:
         """A run as its files say, and the state of these files. Raises RunUnavailable where they change meanwhile."""
         folder = self.folders[pair]
         stamp = _stamp(folder)
@@ -144,11 +151,12 @@ class OpenRuns:
             raise RunUnavailable("its files are changing")
         return loaded, stamp
 
-    def _take(self, pair: LanguagePair, loaded: Translator, stamp: Stamp, event: str = "run_opened") -> None:
+    def _take(self, pair: LanguagePair, loaded: ServedRun, stamp: Stamp, event: str = "run_opened") -> None:
         with self._changed:
             self._open_runs[pair] = loaded, stamp
             self._used[pair] = time.monotonic()
             self._seen[pair] = stamp
+            self._shares[pair] = loaded.shares
             closed = sorted(self._open_runs, key=lambda one: self._used[one])[: len(self._open_runs) - self._most]
             for one in closed:
                 del self._open_runs[one]
@@ -158,21 +166,24 @@ class OpenRuns:
         gc.collect()
 
 
-def open_run(folder: Path, entries: Sequence[KeyEntry] = ()) -> Translator:
-    """A run ready to decode, in the memory of this process. `entries` replace settings of its [decode].
+def open_run(folder: Path, entries: Sequence[KeyEntry] = (), most: int = ServeSettings.batch) -> ServedRun:
+    """A run ready to decode up to `most` lines together, in the memory of this process. `entries` replace settings of its [decode].
 
-    Raises what `load_model` raises, X1 for a wrong setting, X8 for unknown words that nothing aligns.
+    Raises what `load_model` raises, X1 for a wrong setting, X8 for a wrong `align_layer`
+    and for unknown words that nothing aligns.
     """
     trained = load_model(folder, "cuda" if torch.cuda.is_available() else "cpu", registry=registry_of_run(folder))
     with torch.no_grad():
         for weight in trained.model.parameters():  # so far parts of a file, which may be overwritten
             weight.data = weight.data.clone()
     settings = load(folder / EXPERIMENT, entries).decode
-    model = prepare_for_decoding(trained.model, settings.precision)
-    loaded = Translator(model, *trained.codecs, settings, trained.experiment.data.source_end, scores=False)
+    model = prepare_for_decoding(trained.model, settings.precision, apart=True)
+    loaded = ServedRun(model, *trained.codecs, settings, trained.experiment.data.source_end, scores=False)
     if settings.replace_unknown:
         check_attends(loaded)
-    return loaded
+    return replace(
+        loaded, rows=0 if rows_keep_apart(loaded, most) else FIXED, shares=attention_path(loaded) is not None
+    )
 
 
 def _stamp(folder: Path) -> Stamp:

@@ -23,7 +23,7 @@ from calque.serve.runs import OpenRuns
 from calque.serve.settings import ServeSettings
 
 if TYPE_CHECKING:
-    from calque.decode.sentences import Translator
+    from calque.serve.apart import ServedRun
 
 LAST = 300
 """Seconds that a server that has been told to end gives to what it has begun."""
@@ -33,7 +33,7 @@ _UNREADABLE = b'{"error":"this is not an HTTP request"}'
 def serve(
     folders: Sequence[Path],
     named: Sequence[str],
-    open_run: "Callable[[Path], Translator]",
+    open_run: "Callable[[Path], ServedRun]",
     settings: ServeSettings,
     threads: int | None = None,
     log: Log | None = None,
@@ -49,7 +49,7 @@ def serve(
     log, metrics = log or Log(), Metrics()
     with listening(settings) as sock:
         runs = OpenRuns(pairs, open_run, settings.in_memory, log)
-        batcher = Batcher(runs, settings.queue, settings.slab, settings.window, threads, metrics.batch, log)
+        batcher = Batcher(runs, settings.queue, settings.batch, settings.window, threads, metrics.batch, log)
         metrics.watch(batcher)
         _, guarded = application(batcher, settings, metrics, log)
         runs.start()

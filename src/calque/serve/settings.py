@@ -17,7 +17,7 @@ class ServeSettings:
     texts        in the list of one request
     alternatives that a request may ask for
     queue        lines that may wait; a request that would not fit is refused with 429
-    slab         rows of every batch, so that a translation depends on its line alone
+    batch        lines that are translated together, at most
     window       how long the first line of a batch waits for others
     in_memory    runs in memory at once
     sentences    whether a line is translated sentence by sentence
@@ -33,7 +33,7 @@ class ServeSettings:
     texts: int = 100
     alternatives: int = 10
     queue: int = 1000
-    slab: int = 8
+    batch: int = 16
     window: float = 0.005
     in_memory: int = 4
     sentences: bool = False
@@ -48,7 +48,7 @@ class ServeSettings:
     @property
     def open_requests(self) -> int:
         """Requests that may be in progress at once; each may hold one body, and most of them wait with at least one line."""
-        return self.queue + 2 * self.slab
+        return self.queue + 2 * self.batch
 
 
 def read_keys(path: Path) -> dict[str, int | None]:

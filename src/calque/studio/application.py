@@ -8,15 +8,17 @@ from typing import TYPE_CHECKING, Any
 from calque import zoo
 from calque.adl.declaration import Library
 from calque.demo.run import TEXT
-from calque.ground.diagnostics import CalqueError, Diagnostic, Text
+from calque.ground.diagnostics import CalqueError, Diagnostic, Text, error
 from calque.ground.version import VERSION
 from calque.studio.checked import checked_json, compared_json
 from calque.studio.faults import faults_json
 from calque.studio.guard import Guard
 from calque.studio.jobs import Jobs
 from calque.studio.offsets import Offsets
+from calque.studio.reports import report_file
 from calque.studio.requests import (
     PlayToResume,
+    RunsToAnalyse,
     SentenceToTranslate,
     TextsToCompare,
     TextToCheck,
@@ -54,10 +56,15 @@ def application(library: Library, jobs: Jobs, runs: TrainedRuns, port: int) -> "
     _add_language(app, library)
     _add_work(app, jobs)
     _add_runs(app, runs)
+    _add_reports(app, jobs, runs)
 
     @app.get("/")
     def page() -> FileResponse:
         return FileResponse(PAGE / "index.html")
+
+    @app.get("/favicon.ico")
+    def icon() -> FileResponse:  # asked for by browsers that show a report
+        return FileResponse(PAGE / "icon.svg")
 
     app.mount("/page", StaticFiles(directory=PAGE))
     return Guard(app, port)
@@ -105,7 +112,7 @@ def _add_work(app: "FastAPI", jobs: Jobs) -> None:
 
     @app.post("/api/jobs/{key}/resume")
     def resume(key: str, asked: PlayToResume) -> dict[str, object]:
-        text = jobs.find(key).text
+        text = jobs.find(key).asked["text"]
         return jobs.again(key, {"text": text, "seconds": asked.seconds}).report(10**9)
 
 
@@ -119,6 +126,24 @@ def _add_runs(app: "FastAPI", runs: TrainedRuns) -> None:
     @app.post("/api/translate")
     def translate(run: str, asked: SentenceToTranslate) -> dict[str, object]:
         return runs.translate(run, asked)
+
+
+def _add_reports(app: "FastAPI", jobs: Jobs, runs: TrainedRuns) -> None:
+    """Analyses, and the files of their reports."""
+    from starlette.responses import FileResponse
+
+    @app.post("/api/analyse")
+    def analyse(asked: RunsToAnalyse) -> dict[str, object]:
+        folders = [str(runs.path(name).resolve()) for name in dict.fromkeys(asked.runs)]
+        return jobs.start("analyse", {"runs": folders, "lines": asked.lines}).report(0)
+
+    @app.get("/report/{key}/{name}")
+    def report(key: str, name: str) -> FileResponse:
+        job = jobs.find(key)
+        path = report_file(jobs.folder, job.asked, name) if job.kind == "analyse" else None
+        if path is None:
+            raise error("K448", None, name=name)
+        return FileResponse(path)
 
 
 def _fault(request: "Request", fault: Exception) -> "Response":

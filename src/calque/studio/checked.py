@@ -37,7 +37,7 @@ def checked_json(asked: TextToCheck, library: Library) -> dict[str, object]:
         "totals": _totals(differences(model, model, asked.precision)),
         "rows": rows(checked, model, asked.precision, offsets),
         "curves": _curves(model, asked.precision),
-        "picture": _picture(checked, frozenset(asked.folded)),
+        "picture": picture_json(checked, frozenset(asked.folded)),
     }
 
 
@@ -90,7 +90,7 @@ def _settings(text: Text, offsets: Offsets) -> list[dict[str, object]]:
     ]
 
 
-def _picture(checked: CheckedDefinition, folded: frozenset[str]) -> dict[str, object]:
+def picture_json(checked: CheckedDefinition, folded: frozenset[str]) -> dict[str, object]:
     """The shapes of the picture; boxes and frames carry the key of their row in the cost table."""
     drawn = asdict(picture(checked, "", folded))
     for shape in (*drawn["boxes"], *drawn["frames"], *drawn["endings"]):

@@ -25,15 +25,15 @@ class Job:
 
     def __init__(self, key: str, kind: str):
         self.key, self.kind = key, kind
-        self.text: object = ""
-        """The text that it works on."""
+        self.asked: Mapping[str, object] = {}
+        """What it works on."""
         self.events: list[dict[str, object]] = []
         self._lock = threading.Lock()
         self._process: subprocess.Popen[str] | None = None
 
     def start(self, asked: Mapping[str, object]) -> None:
         """Starts the process. It ends when the studio ends, in whatever way: its standard input is then closed."""
-        self.text = asked["text"]
+        self.asked = asked
         process = subprocess.Popen(
             [sys.executable, "-m", MODULE, self.kind],
             stdin=subprocess.PIPE,
@@ -112,7 +112,7 @@ class Jobs:
         self._lock = threading.Lock()
 
     def start(self, kind: str, asked: Mapping[str, object]) -> Job:
-        """Starts work. Raises K444 where a training is in progress; a proof in progress gives way."""
+        """Starts work. Raises K444 where a training is in progress; a proof or an analysis in progress gives way."""
         with self._lock:
             for other in self._jobs.values():
                 if other.kind == kind and other.running:

@@ -71,6 +71,13 @@ class PlayToResume(BaseModel):
     seconds: Annotated[float, Field(ge=5, le=LONGEST_PLAY)] = 120
 
 
+class RunsToAnalyse(BaseModel):
+    """Names of runs, and how many lines of their text are translated."""
+
+    runs: Annotated[list[str], Field(min_length=1, max_length=6)]
+    lines: Annotated[int, Field(ge=1, le=10_000)] = 200
+
+
 class SentenceToTranslate(BaseModel):
     """A sentence for a run. `chosen` is the hypothesis, from 0, whose attention is asked for."""
 

@@ -44,11 +44,16 @@ class TrainedRuns:
 
         Raises K446 for an unknown name, and what `load` raises.
         """
+        path = self.path(name)
+        with self._lock:
+            return translated_json(self._load(path), asked)
+
+    def path(self, name: str) -> Path:
+        """The folder of a run by the name that the page shows. Raises K446."""
         path = self.paths().get(name)
         if path is None:
             raise error("K446", None, name=name)
-        with self._lock:
-            return translated_json(self._load(path), asked)
+        return path
 
     def _load(self, path: Path) -> "Run":
         from calque.workflow.api import load

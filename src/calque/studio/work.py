@@ -18,6 +18,7 @@ from calque.studio.offsets import Offsets
 
 def main(kind: str) -> None:
     """Reads the request, and works."""
+    from calque.studio.analysing import analyse
     from calque.studio.playing import play
     from calque.studio.proving import prove
 
@@ -32,9 +33,9 @@ def main(kind: str) -> None:
     asked: Mapping[str, Any] = json.loads(sys.stdin.readline())
     threading.Thread(target=_end_with_input, daemon=True).start()
     try:
-        {"prove": prove, "play": play}[kind](asked, tell)
+        {"prove": prove, "play": play, "analyse": analyse}[kind](asked, tell)
     except CalqueError as e:
-        tell("fault", {"faults": faults_json(e.diagnostics, Offsets(Text("text", asked["text"])))})
+        tell("fault", {"faults": faults_json(e.diagnostics, Offsets(Text("text", asked.get("text", ""))))})
     except KeyboardInterrupt:
         tell("stopped", {})
 

@@ -1,12 +1,13 @@
 """The arguments of commands about a definition: a file, an architecture of the zoo, an experiment file or a run folder."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
 from calque import zoo
 from calque.experiment import Experiment, load
+from calque.experiment.rules import has_architecture
 from calque.experiment.toml import EXPERIMENT
 from calque.ground.diagnostics import CalqueError, Diagnostic, Place, Text, error, nearest
 
@@ -19,6 +20,23 @@ class DefinitionSubject:
     library: Any
     dialect: str | None = None
     experiment: Experiment | None = None
+
+
+def with_architecture(experiment: Experiment, run: Path | None = None) -> Experiment:
+    """The experiment; where it names no architecture, with that of its parent, and its tied matrices, output bias and plugins.
+
+    A training that has begun needs its parent no more: they are then those of `run`. Raises K101 where neither is a run.
+    """
+    if has_architecture(experiment):
+        return experiment
+    parent = Path(experiment.model.parent)
+    places = [*([run] if run is not None else []), parent]
+    folder = next((place for place in places if (place / EXPERIMENT).is_file()), None)
+    if folder is None:
+        raise error("K101", Place(str(parent)), name=EXPERIMENT)
+    theirs = load(folder / EXPERIMENT).model
+    kept = {name: getattr(theirs, name) for name in ("file", "text", "dialect", "plugins", "tying", "output_bias")}
+    return replace(experiment, model=replace(experiment.model, **kept))
 
 
 def definition(experiment: Experiment) -> Text:
@@ -53,7 +71,7 @@ def subject(name: str, overrides: Sequence[str]) -> DefinitionSubject:
 def _of_experiment(path: Path, overrides: Sequence[str]) -> DefinitionSubject:
     from calque.layers.declared import declared
 
-    experiment = load(path, overrides)
+    experiment = with_architecture(load(path, overrides))
     library = declared()
     if experiment.model.plugins:
         from calque.workflow.plugins import registry_of  # with torch: plugins are Python modules

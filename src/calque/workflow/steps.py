@@ -24,7 +24,7 @@ from calque.train.parent import codecs_of, refuse_another_parent
 from calque.train.ranks import Ranks
 from calque.train.restart import complete_move, move_aside
 from calque.train.run_identity import identity, refuse_another
-from calque.workflow.definitions import definition
+from calque.workflow.definitions import definition, with_architecture
 from calque.workflow.plugins import registry_of
 from calque.workflow.validation import validation_translator
 
@@ -45,6 +45,9 @@ def run_training(
     K204 are raised before anything in the folder changes.
     """
     say, call = tell or (lambda line: None), call or TrainingCall()
+    named, experiment = experiment, with_architecture(experiment, None if restart else folder)
+    if named is not experiment:
+        say(f"the architecture is that of {named.model.parent}")
     _refuse_idle_ranks(experiment, call.ranks)
     registry = registry_of(experiment.model)
     checked = check(definition(experiment), registry, reader(experiment.model.dialect))

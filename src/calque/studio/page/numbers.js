@@ -1,27 +1,20 @@
-// The figures of the text: totals, sliders, plots over the length, and the cost table.
-import { byId, el, figure, full, roving } from "./dom.js";
+// The figures of the text: sliders, tables, plots over the length.
+import { byId, el } from "./dom.js";
 import { plot } from "./plot.js";
-import { emit, on, point, shared } from "./shared.js";
+import { emit, on, shared } from "./shared.js";
+import * as table from "./table.js";
 
 const HEADS = [1, 2, 4, 8, 16, 32];
 const VOCABULARIES = [["", "no vocabulary"], ["2000", "2,000 words"], ["8000", "8,000 words"], ["32000", "32,000 words"]];
-const COLUMNS = [
-  ["width", "width"], ["copies", "copies"], ["parameters", "parameters"], ["products", "multiply-adds per step"],
-  ["state_bytes", "state bytes"], ["sees", "sees"], ["hops", "path"],
-];
-let panel, write;
+let write;
 
 /** `setting(name, value)` changes a setting of the text. */
 export function begin(parent, setting) {
-  panel = parent;
   write = setting;
-  panel.append(
-    el("div", { class: "sliders", id: "sliders" }), el("div", { class: "scroll" }, el("table", { id: "costs" })),
-    el("table", { id: "totals", class: "totals" }), el("div", { class: "plots", id: "plots" }),
-  );
+  parent.append(el("div", { class: "sliders", id: "sliders" }), ...table.tables(), el("div", { class: "plots", id: "plots" }));
   lengthSliders();
+  table.begin();
   on("checked", draw);
-  on("point", ({ keys, from }) => mark(keys, from));
 }
 
 function slider(name, label, { min, max, step, value, shown = (v) => v, change }) {
@@ -69,8 +62,10 @@ function settingSliders() {
     const bounds = name === "heads" ? { min: 0, max: HEADS.length - 1, step: 1, value: Math.max(0, HEADS.indexOf(value)), shown: (k) => HEADS[k] }
       : name === "d" ? { min: 32, max: 1024, step: 32, value }
       : whole ? { min: 1, max: Math.max(12, 4 * value), step: 1, value } : { min: 0, max: 0.9, step: 0.05, value };
+    const about = shared.words.settings.find((s) => s.name === name)?.doc ?? "a setting of the text";
     const made = slider(name, name, { ...bounds, change: (v) => write(name, v) });
     made.dataset.setting = name;
+    made.title = about;
     holder.insertBefore(made, holder.querySelector("[data-name='length']"));
   }
 }
@@ -79,15 +74,7 @@ function draw() {
   if (!shared.reply) return;
   settingSliders();
   if (!shared.reply.ok) return;
-  const { totals, curves, rows } = shared.good;
-  byId("totals").replaceChildren(el("caption", {}, "The whole"), ...totals.map((t) => el("tr", {}, el("th", { scope: "row" }, t.words), el("td", {}, figure(t.values[0])))));
-  byId("plots").replaceChildren(...plots([["", curves]]));
-  byId("costs").replaceChildren(
-    el("caption", {}, "Costs by layer, over all copies"),
-    el("thead", {}, el("tr", {}, el("th", { scope: "col" }, "layer"), COLUMNS.map(([, text]) => el("th", { scope: "col" }, text)))),
-    el("tbody", {}, rows.map(row)),
-  );
-  roving(byId("costs").tBodies[0], "tr");
+  byId("plots").replaceChildren(...plots([["", shared.good.curves]]));
 }
 
 /** Plots of state and step over the number of words, for one text or several. */
@@ -97,31 +84,4 @@ export function plots(named) {
     plot({ title: "bytes of decoding state", x: "words written", series: lines("state_bytes") }),
     plot({ title: "multiply-adds of a step", x: "words written", series: lines("step") }),
   ];
-}
-
-function row(r) {
-  const line = el("tr", { "data-key": r.key, class: r.side }, el("th", { scope: "row", title: r.text, style: `--depth: ${r.depth}` }, r.text + (r.label ? ` @ ${r.label}` : "")),
-    COLUMNS.map(([key]) => el("td", {}, cell(r, key))));
-  line.addEventListener("pointerenter", () => point([r.key], "table"));
-  line.addEventListener("focus", () => point([r.key], "table"));
-  line.addEventListener("pointerleave", () => point([], "table"));
-  line.addEventListener("click", () => emit("goto", r.key));
-  return line;
-}
-
-function cell(r, key) {
-  if (r.undeclared.length && (key === "products" || key === "state_bytes")) return "?";
-  if (key === "hops") return r.sees ? full(r.hops) : "";
-  if (key === "copies") return r.copies > 1 ? String(r.copies) : "";
-  return typeof r[key] === "number" ? (r[key] ? full(r[key]) : "") : r[key];
-}
-
-function mark(keys, from) {
-  let first = null;
-  for (const line of panel.querySelectorAll("tr[data-key]")) {
-    const here = keys.has(line.dataset.key);
-    line.classList.toggle("on", here);
-    first ??= here ? line : null;
-  }
-  if (first && from === "picture" && !panel.hidden) byId("costs").parentElement.scrollTop = Math.max(0, first.offsetTop - 60);
 }

@@ -12,6 +12,10 @@ export function begin() {
   byId("colour").addEventListener("change", draw);
   byId("fold").addEventListener("click", () => fold(repeats()));
   byId("unfold").addEventListener("click", () => fold([]));
+  const fit = byId("fit"), show = () => byId("picture").classList.toggle("fit", fit.checked);
+  fit.checked = window.matchMedia("(max-width: 860px)").matches;
+  fit.addEventListener("change", show);
+  show();
 }
 
 /** The paths of all repetitions that are drawn, folded or not. */
@@ -43,8 +47,10 @@ function draw() {
   const most = by ? Math.max(0, ...picture.boxes.map((box) => value(box.key, by) ?? 0)) : 0;
   byId("scale").textContent = by ? `darkest: ${full(most)} ${NAMES[by]}` : "";
   const title = `The network: ${reply.rows.length} layers`;
-  const w = picture.width, h = picture.height;
-  const drawing = svg("svg", { width: w, height: h, viewBox: `0 0 ${w} ${h}`, role: "group", "aria-label": title });
+  // The place of a title, which the page does not have, stays out.
+  const top = Math.min(...picture.words.filter((w) => w.text).map((w) => w.y - w.size), ...picture.frames.map((f) => f.room.y)) - 6;
+  const w = picture.width, h = picture.height - top;
+  const drawing = svg("svg", { width: w, height: h, viewBox: `0 ${top} ${w} ${h}`, role: "group", "aria-label": title });
   drawing.append(
     ...picture.frames.map(frame),
     ...picture.lines.map(line),

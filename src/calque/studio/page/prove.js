@@ -4,7 +4,7 @@ import { byId, el } from "./dom.js";
 import { shared } from "./shared.js";
 
 const LAWS = {
-  equal: "`step` over any partition is `forward`; so are gradients",
+  equal: "any division into steps gives what one pass gives; so do gradients",
   causal: "outputs do not depend on later inputs",
   padding: "nothing in padding affects the result",
   batch: "the neighbours in a batch change no bit",

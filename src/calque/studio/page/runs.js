@@ -1,8 +1,9 @@
 // Trained runs: a sentence, its translation, the beam with its scores, and attention to the source.
-import { get, post } from "./api.js";
+import { follow, get, post, words } from "./api.js";
 import { byId, el } from "./dom.js";
 
-let reply = null, asked = 0;
+const LINES = [[50, "50 lines"], [200, "200 lines"], [1000, "1,000 lines"]];
+let reply = null, asked = 0, analysis = null;
 
 export function begin(panel) {
   const run = el("select", { id: "run" });
@@ -18,6 +19,16 @@ export function begin(panel) {
       el("label", { class: "field" }, "Layer ", el("select", { id: "layer", onchange: heads })),
       el("label", { class: "field" }, "head ", el("select", { id: "head", onchange: attention }))),
     el("div", { class: "scroll", id: "attention" }),
+    el("h3", {}, "Report"),
+    el("p", { class: "quiet" }, "What calque analyse shows of this run on its test text: curves, quality by length, attention head by head, decoding time."),
+    el("div", { class: "bar" },
+      el("button", { id: "analyse", type: "button", class: "main", onclick: analyse }, "Analyse"),
+      el("button", { id: "analyse-stop", type: "button", disabled: true, onclick: () => post(`/api/jobs/${analysis}/stop`) }, "Cancel"),
+      el("label", { class: "field" }, "with ", el("select", { id: "analyse-lines" }, LINES.map(([n, text]) => el("option", { value: n, selected: n === 200 }, text)))),
+      el("label", { class: "field" }, "beside ", el("select", { id: "beside" }))),
+    el("progress", { id: "analyse-progress", max: 1, value: 0, hidden: true, "aria-label": "Progress of the analysis" }),
+    el("p", { id: "analyse-status", role: "status" }),
+    el("p", { id: "report", hidden: true }, el("a", { target: "_blank", rel: "noopener" }, "Open the report")),
   );
   sentence.addEventListener("keydown", (event) => {
     if (event.key === "Enter" && !event.shiftKey) {
@@ -33,7 +44,11 @@ export async function list(chosen = null) {
   select.replaceChildren(...runs.map((name) => el("option", { value: name }, name)));
   if (runs.includes(before)) select.value = before;
   else if (runs.length) select.value = runs.at(-1);
+  const beside = byId("beside"), other = beside.value;
+  beside.replaceChildren(el("option", { value: "" }, "no other run"), ...runs.map((name) => el("option", { value: name }, name)));
+  if (runs.includes(other)) beside.value = other;
   byId("translate").disabled = !runs.length;
+  byId("analyse").disabled = !runs.length || !byId("analyse-stop").disabled;
   if (!runs.length) byId("run-status").textContent = "No run yet: train one under Play, or start the studio with a run folder.";
   else if (!reply) byId("run-status").textContent = "";
 }
@@ -93,4 +108,46 @@ function attention() {
     el("caption", {}, "Attention in percent: rows are words of the translation, columns words of the source"),
     el("tr", {}, el("td", {}), reply.source.map((token) => el("th", { scope: "col" }, el("span", {}, token)))),
     reply.target.map((token, t) => el("tr", {}, el("th", { scope: "row" }, token), reply.source.map((_, s) => cell(t, s))))));
+}
+
+/** Has the report of the chosen run written, in its process, and shows its link as soon as it has a section. */
+async function analyse() {
+  const status = byId("analyse-status"), bar = byId("analyse-progress"), link = byId("report");
+  const runs = [byId("run").value, byId("beside").value].filter(Boolean);
+  byId("analyse").disabled = true;
+  link.hidden = true;
+  bar.hidden = false;
+  bar.removeAttribute("value");
+  status.className = "";
+  status.textContent = "opening the run …";
+  let sections = 1, drawn = 0;
+  try {
+    analysis = (await post("/api/analyse", { runs, lines: Number(byId("analyse-lines").value) })).job;
+    byId("analyse-stop").disabled = false;
+    link.firstChild.setAttribute("href", `/report/${encodeURIComponent(analysis)}/report.html`);
+    await follow(analysis, 0, (event) => {
+      if (event.kind === "begin") sections = event.sections;
+      else if (event.kind === "note") status.textContent = event.text;
+      else if (event.kind === "section") {
+        link.hidden = ++drawn < 2; // a section is told before its report is written
+        bar.value = drawn / sections;
+        status.textContent = `${event.title}: ${event.drawn ? "drawn" : "not drawn, the report says why"}`;
+      } else if (event.kind === "end") {
+        link.hidden = false;
+        status.className = "good";
+        status.textContent = "the report is finished";
+      } else if (event.kind === "stopped") status.textContent = "cancelled";
+      else if (event.kind === "fault") {
+        status.className = "fault";
+        status.textContent = event.faults.map(words).join("; ");
+      }
+    });
+  } catch (e) {
+    status.className = "fault";
+    status.textContent = e.message;
+  } finally {
+    bar.hidden = true;
+    byId("analyse").disabled = false;
+    byId("analyse-stop").disabled = true;
+  }
 }

@@ -1,0 +1,236 @@
+"""Tags inside a sentence: taken out before it is translated, and put around the words that the words inside them have become."""
+
+import html
+import re
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+
+EMPTY = frozenset({"bx", "ex", "img", "ph", "wbr", "x"})
+INLINE = EMPTY | {
+    *(
+        "a",
+        "abbr",
+        "acronym",
+        "b",
+        "bdi",
+        "bdo",
+        "big",
+        "cite",
+        "data",
+        "del",
+        "dfn",
+        "em",
+        "font",
+        "g",
+        "i",
+        "ins",
+        "label",
+    ),
+    *("mark", "q", "s", "small", "span", "strike", "strong", "sub", "sup", "time", "tt", "u", "var"),
+}
+"""Elements that stand inside sentences, some of them without an end tag. `g`, `x`, `bx`, `ex` and `ph` are XLIFF's."""
+DEEPEST, MOST = 30, 100
+"""Elements inside each other, and elements in a sentence, that are placed; tags of more divide it."""
+_WORD = re.compile(r"[^ \t]+")
+_LINE_ENDS = re.compile("[\n\r\v\f\x1c-\x1e\x85\u2028\u2029]")
+_TAG = re.compile(r"<(/?)([A-Za-z][^\s/>]*)")
+
+Shares = Sequence[Sequence[float]]
+"""For each word of a translation: how much of it comes from each word of the source; each row sums to 1."""
+
+
+@dataclass
+class Mark:
+    """An element inside a line, or a point where its words are none: its tags, its words [first, end), what is inside it."""
+
+    opening: str
+    closing: str = ""
+    first: int = 0
+    end: int = 0
+    spaced: tuple[bool, bool] = (False, False)
+    """whether white space stands before and behind it"""
+    inner: list["Mark"] = field(default_factory=list)
+
+    def within(self) -> list["Mark"]:
+        """It, and all that is inside it."""
+        return [self, *(mark for one in self.inner for mark in one.within())]
+
+
+@dataclass(frozen=True)
+class MarkedLine:
+    """A line and its marks, with the white space around it."""
+
+    text: str
+    marks: tuple[Mark, ...]
+    before: str
+    behind: str
+
+    @property
+    def needs_shares(self) -> bool:
+        """Whether a mark stands neither around the whole nor at an end."""
+        count = len(self.text.split(" "))
+        each = [mark for one in self.marks for mark in one.within()]
+        return any((m.first, m.end) not in ((0, count), (0, 0), (count, count)) for m in each)
+
+
+def is_inline(markup: str) -> bool:
+    """Whether this is a tag that may stand inside a sentence."""
+    found = _TAG.match(markup)
+    return found is not None and found[2].lower() in INLINE
+
+
+def opens(markup: str) -> int:
+    """By how much a tag changes the number of open elements."""
+    found = _TAG.match(markup)
+    if found is None or found[2].lower() in EMPTY or markup.endswith("/>"):
+        return 0
+    return -1 if found[1] else 1
+
+
+def marked_line(pieces: Sequence[tuple[str, bool]]) -> MarkedLine | None:
+    """Pieces, text or else inline tags, as a line with marks; None where tags are no elements inside each other, or too many."""
+    plain, marks = _tree(pieces)
+    if marks is None:
+        return None
+    flat = _LINE_ENDS.sub(" ", plain)
+    begin, end = len(flat) - len(flat.lstrip()), len(flat.rstrip())
+    words = [(found.start(), found.end()) for found in _WORD.finditer(flat, begin, end)]
+    for mark in (m for one in marks for m in one.within()):
+        start, behind = mark.first, mark.end
+        mark.spaced = not plain[:start][-1:].strip(), not plain[behind:][:1].strip()
+        mark.first = next((k for k, word in enumerate(words) if word[1] > start), len(words))
+        mark.end = sum(word[0] < behind for word in words)
+        if start == behind or mark.first >= mark.end:  # a point inside a word goes behind it
+            mark.first = mark.end = sum(word[0] < start for word in words)
+    return MarkedLine(" ".join(flat[a:b] for a, b in words), tuple(marks), plain[:begin], plain[max(begin, end) :])
+
+
+def _tree(pieces: Sequence[tuple[str, bool]]) -> tuple[str, list[Mark] | None]:
+    """The text without tags, and the elements, whose `first` and `end` are offsets in it."""
+    plain, top, count = "", Mark(""), 0
+    opened: list[tuple[str, Mark]] = [("", top)]
+    for piece, is_text in pieces:
+        if is_text:
+            plain += piece
+            continue
+        found = _TAG.match(piece)
+        name = found[2].lower() if found else ""
+        if found and found[1]:
+            if len(opened) == 1 or opened[-1][0] != name:
+                return plain, None
+            mark = opened.pop()[1]
+            mark.closing, mark.end = piece, len(plain)
+            continue
+        mark = Mark(piece, "", len(plain), len(plain))
+        opened[-1][1].inner.append(mark)
+        count += 1
+        if opens(piece):
+            opened.append((name, mark))
+        if len(opened) > DEEPEST or count > MOST:
+            return plain, None
+    return plain, top.inner if len(opened) == 1 else None
+
+
+def written(line: MarkedLine, translation: str, shares: Shares | None) -> str:
+    """A translation with the tags of its line. Without shares, words are taken to stand in proportion to the source."""
+    words = _WORD.findall(translation)
+    count = len(line.text.split(" ")) if line.text else 0
+    if shares is None or len(shares) != len(words) or any(len(row) != count for row in shares):
+        shares = [[float(k * count // max(1, len(words)) == s) for s in range(count)] for k in range(len(words))]
+    writer = _Writer(words)
+    writer.inside(_placed(line.marks, shares, 0, len(words), count), 0, len(words))
+    return "".join(writer.out)
+
+
+@dataclass(frozen=True)
+class _Placed:
+    """A mark and its words of the translation."""
+
+    mark: Mark
+    first: int
+    end: int
+    inner: tuple["_Placed", ...]
+
+
+def _placed(marks: Sequence[Mark], shares: Shares, low: int, high: int, count: int) -> tuple[_Placed, ...]:
+    """Marks within the words [low, high) of a translation, beside each other, those that fit best first."""
+    free = [(low, high)]
+    found: dict[int, tuple[int, int]] = {}
+    ranked = sorted(((_best(mark, shares, low, high, count), k) for k, mark in enumerate(marks)), reverse=True)
+    for _, k in ranked:
+        fits = [(*_best(marks[k], shares, a, b, count), a, b) for a, b in free]
+        _, first, end, a, b = max(fits)
+        found[k] = first, end
+        at = free.index((a, b))
+        free[at : at + 1] = [(a, first), (end, b)]
+    order = sorted(range(len(marks)), key=lambda k: (*found[k], k))
+    return tuple(_Placed(marks[k], *found[k], _placed(marks[k].inner, shares, *found[k], count)) for k in order)
+
+
+def _best(mark: Mark, shares: Shares, low: int, high: int, count: int) -> tuple[float, int, int]:
+    """How well a mark fits into [low, high), and where: the words most of which come from the words inside it."""
+    if mark.first == mark.end:
+        return _border(lambda row: sum(row[: mark.first]), shares, low, high, mark.first == count)
+    if mark.end - mark.first == count:
+        return float(high - low), low, high
+    best, total, begin = (-1.0, low, low), 0.0, low
+    for k in range(low, high):
+        share = sum(shares[k][mark.first : mark.end]) - 0.5
+        if total <= 0:
+            total, begin = 0.0, k
+        total += share
+        best = max(best, (total, begin, k + 1), key=lambda one: one[0])
+    return best
+
+
+def _border(
+    before: Callable[[Sequence[float]], float], shares: Shares, low: int, high: int, last: bool
+) -> tuple[float, int, int]:
+    """The place of a point: what is left of it comes from what was left of it."""
+    best, total = (0.0, low, low), 0.0
+    for k in range(low, high):
+        total += before(shares[k]) - 0.5
+        if total > best[0]:
+            best = total, k + 1, k + 1
+    return (best[0], high, high) if last else best
+
+
+def _tags(mark: Mark) -> list[str]:
+    return [mark.opening, *(tag for one in mark.inner for tag in _tags(one)), mark.closing]
+
+
+class _Writer:
+    """Writes words and tags; the space before a word stands outside the tags around it."""
+
+    def __init__(self, words: Sequence[str]):
+        self.out: list[str] = []
+        self._words, self._spaced = words, 1
+        """`_spaced`: the first word whose space is not written yet."""
+
+    def inside(self, marks: Sequence[_Placed], low: int, high: int) -> None:
+        """The words [low, high) with these marks."""
+        for one in marks:
+            self._write(low, one.first)
+            point = one.first == one.end
+            if not point or one.mark.spaced[0]:
+                self._space(one.first)
+            self.out.append(one.mark.opening)
+            if point:
+                self.out += [tag for mark in one.mark.inner for tag in _tags(mark)]
+            else:
+                self.inside(one.inner, one.first, one.end)
+            self.out.append(one.mark.closing)
+            if point and all(one.mark.spaced) and 0 < one.first < len(self._words):
+                self.out.append(" ")
+            low = one.end
+        self._write(low, high)
+
+    def _write(self, low: int, high: int) -> None:
+        for k in range(low, high):
+            self._space(k)
+            self.out.append(html.escape(self._words[k], quote=False))
+
+    def _space(self, word: int) -> None:
+        if self._spaced <= word < len(self._words):
+            self.out.append(" ")
+            self._spaced = word + 1
