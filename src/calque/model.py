@@ -1,7 +1,7 @@
 """A translation model: embeddings, an encoder, a decoder and an output layer, some of which share a matrix."""
 
 from dataclasses import dataclass
-from typing import cast
+from typing import Protocol, cast
 
 import torch
 from jaxtyping import Bool, Float, Int
@@ -19,6 +19,18 @@ from calque.layers.state import State
 from calque.layers.stepping import begin, proceed
 
 Sources = dict[str, Point]
+
+
+class Programs(Protocol):
+    """The two sides of a model as programs of kernel calls; None where layers have to run one by one."""
+
+    def encode(self, source: Tensor, mask: Tensor | None) -> Sources | None:
+        """As `Model.encode`."""
+        ...
+
+    def step(self, words: Tensor, state: State, beams: int) -> tuple[Tensor, State] | None:
+        """As `Model.step`, where all positions are real."""
+        ...
 
 
 @dataclass(frozen=True)
@@ -45,6 +57,7 @@ class Model(nn.Module):
     def __init__(self, checked: CheckedDefinition, shape: Shape, registry: Registry | None = None):
         super().__init__()
         registry = registry or builtin()
+        self.programs: Programs | None = None
         self.checked, self.shape = checked, shape
         check_shape(checked, shape)
         self.source_embedding = Embedding(shape.source_size, checked.width)
@@ -61,6 +74,8 @@ class Model(nn.Module):
         self, source: Int[Tensor, "B S"], mask: Bool[Tensor, "B S"] | None = None, record: Recorder | None = None
     ) -> Sources:
         """Every labelled point of the encoder and its `end`, which the decoder reads. `mask`: True at real tokens."""
+        if self.programs is not None and record is None and (read := self.programs.encode(source, mask)) is not None:
+            return read
         taps: Sources = {}
         x = self.source_embedding(source)
         end = self.encoder(x, Context(mask=mask, taps=taps, record=record, like=x.new_empty(0)))
@@ -116,6 +131,9 @@ class Model(nn.Module):
 
         `visible`: no row holds more positions than this after the call.
         """
+        alone = self.programs is not None and mask is None and record is None
+        if alone and self.programs is not None and (after := self.programs.step(words, state, beams)) is not None:
+            return after
         x = self.target_embedding(words)
         return proceed(self.decoder, x, state, Context(beams=beams, record=record, like=x.new_empty(0)), mask, visible)
 

@@ -15,7 +15,7 @@ def encode(model: Model, source: Int[Tensor, "B S"], mask: Bool[Tensor, "B S"], 
 
     `whole`: for all sentences together, so that shapes do not depend on the lengths of the others.
     """
-    if whole or source.device.type != "cpu":
+    if whole or source.device.type != "cpu" or model.programs is not None:
         return model.encode(source, mask)
     lengths = mask.sum(1)
     if bool((lengths == source.shape[1]).all()):

@@ -6,6 +6,7 @@ import torch
 from torch import nn
 
 from calque.decode.products import Int8, NativeBfloat16, NativeFloat32, NativeInt8, Packed, Product, packing_works
+from calque.decode.recorded import Recorded
 from calque.ground.diagnostics import error
 from calque.layers.contract import Layer
 from calque.model import Model
@@ -38,9 +39,13 @@ def prepare_for_decoding(module: M, precision: str = "float32", apart: bool = Fa
         raise error("X416", None, device="processor" if on_processor else "accelerator")
     for layer in module.modules():
         if isinstance(layer, Layer):
+            # A product of one row by torch comes out otherwise than among others anyway.
             layer.fuse(exact=precision == "float32" and product is not NativeFloat32)
     if product is not None:
         _pack(module, product)
+    own = kernels()
+    if isinstance(module, Model) and on_processor and own is not None:
+        module.programs = Recorded(module, own)
     return module.eval()
 
 
@@ -54,7 +59,8 @@ def rows_are_apart(module: nn.Module) -> bool:
 
 def product_for(precision: str, apart: bool = False) -> type[Product] | None:
     """The fastest product that this processor has, `apart` the fastest of Calque's own; None where torch's own has to do."""
-    if (apart or precision != "float32") and kernels() is not None:
+    own = kernels()
+    if own is not None and (apart or precision != "float32" or own.wide):
         return {"float32": NativeFloat32, "int8": NativeInt8, "bfloat16": NativeBfloat16}[precision]
     if not packing_works(torch.int8 if precision == "int8" else TYPES[precision]):
         return None
@@ -66,18 +72,6 @@ def _pack(module: nn.Module, product: type[Product]) -> None:
         if isinstance(part, nn.Linear) and part.out_features >= FEW:
             # Selections take rows of the output layer, whose plain weight with tying is the embedding anyway.
             keeps = isinstance(module, Model) or (isinstance(module, Layer) and name in module.reads)
-            made = (
-                NativeFloat32 if product is Packed and isinstance(module, Model) and _best_in_float32(part) else product
-            )
-            setattr(module, name, made(part.weight, part.bias, keeps))
+            setattr(module, name, product(part.weight, part.bias, keeps))
         else:
             _pack(part, product)
-
-
-def _best_in_float32(output: nn.Linear) -> bool:
-    """Whether the best words of an output layer in float32 come faster from a kernel than from all logits.
-
-    The product alone does not: oneDNN's is as fast with AVX-512, and faster with AVX2.
-    """
-    own = kernels()
-    return output.weight.dtype == torch.float32 and own is not None and own.wide

@@ -6,6 +6,8 @@ from torch import Tensor
 from calque.adl.signature import Word, arg
 from calque.layers.activations import ACTIVATIONS, POINTWISE
 from calque.layers.contract import Context, Example, Fault, Parts, Site, Stateless
+from calque.layers.state import State
+from calque.native.program import Program, Value
 
 
 class Act(Stateless):
@@ -31,7 +33,7 @@ class Act(Stateless):
 
     def __init__(self, args: Args, site: Site, parts: Parts):
         super().__init__(args, site, parts)
-        self.function = ACTIVATIONS[args.v]
+        self.v, self.function = args.v, ACTIVATIONS[args.v]
 
     @classmethod
     def infer(cls, args: Args, site: Site) -> int:
@@ -43,3 +45,6 @@ class Act(Stateless):
 
     def forward(self, x: Float[Tensor, "B T D"], ctx: Context) -> Float[Tensor, "B T E"]:
         return self.function(x)
+
+    def program(self, p: Program, x: Value, state: State | None) -> tuple[Value, State | None]:
+        return p.act(x, self.v), state

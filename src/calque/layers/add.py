@@ -7,6 +7,7 @@ from torch import Tensor
 from calque.adl.signature import Body, arg
 from calque.layers.contract import BodyArg, Example, Fault, Merge, Site
 from calque.layers.cost import SUM, Cost
+from calque.native.program import Program, Value
 
 
 class Add(Merge):
@@ -33,3 +34,6 @@ class Add(Merge):
 
     def merge(self, x: Tensor, outputs: list[Tensor]) -> Tensor:
         return reduce(torch.add, outputs)
+
+    def merged(self, p: Program, x: Value, outputs: list[Value]) -> Value:
+        return reduce(p.join, outputs)

@@ -8,6 +8,7 @@ from calque.layers.contract import Context, Example, Layer, NoArgs, Parts, Site
 from calque.layers.cost import BEFORE, Cost, Held, Products
 from calque.layers.scan import scan
 from calque.layers.state import Scan, State, accumulated
+from calque.native.program import Kind, NoProgram, Program, Value
 
 
 class Average(Layer):
@@ -43,3 +44,9 @@ class Average(Layer):
         sums = scan(x, start=before.h)
         j = ctx.now.positions[:, :, None] + 1 if at is None or x.shape[1] > 1 else at + 1
         return (sums / j).to(x.dtype), before.write(sums, ctx.mask)
+
+    def program(self, p: Program, x: Value, state: State | None) -> tuple[Value, State | None]:
+        if state is None:
+            raise NoProgram(self.name)
+        y, sums = p.scan(Kind.AVERAGE, (x,), cast("Scan", state).h)
+        return y, Scan(cast("Tensor", sums))

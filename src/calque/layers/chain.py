@@ -6,8 +6,9 @@ from typing import cast
 from jaxtyping import Float
 from torch import Tensor
 
-from calque.layers.contract import Context, Layer, NoArgs, Point, Site
+from calque.layers.contract import Context, Layer, NoArgs, Point, Site, parts_of, together
 from calque.layers.state import State, States
+from calque.native.program import Program, Value
 
 
 class Chain(Layer):
@@ -40,3 +41,12 @@ class Chain(Layer):
             x, new = item.step(x, before, ctx)
             after.append(new)
         return x, States(tuple(after))
+
+    def program(self, p: Program, x: Value, state: State | None) -> tuple[Value, State | None]:
+        after = []
+        for (item, label), before in zip(self._items, parts_of(state, len(self._items)), strict=True):
+            x, new = item.program(p, x, before)
+            after.append(new)
+            if label is not None:
+                p.labels[label] = x
+        return x, together(state, after)

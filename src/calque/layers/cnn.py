@@ -12,6 +12,7 @@ from calque.layers.cost import Cost, Held, Products, Reach
 from calque.layers.linears import linear_of
 from calque.layers.projections import linear
 from calque.layers.state import State, Window
+from calque.native.program import Program, Value
 
 
 class Convolution(Layer):
@@ -51,7 +52,7 @@ class Convolution(Layer):
         # Conv1d only holds the weights: [out, d_in, kernel]; the products run channels last.
         self.conv = nn.Conv1d(site.width, out, args.kernel, dilation=args.dilation)
         self.product: nn.Module | None = None
-        self.function, self.width_in = ACTIVATIONS[args.v], site.width
+        self.v, self.function, self.width_in = args.v, ACTIVATIONS[args.v], site.width
         self.kernel, self.dilation, self.field = args.kernel, args.dilation, (args.kernel - 1) * args.dilation
         self.causal = site.side == DECODER
 
@@ -81,14 +82,24 @@ class Convolution(Layer):
         seen, after = cast("Window", state).write(x, ctx.mask)
         return self._convolve(seen, x.shape[1]), after
 
+    def program(self, p: Program, x: Value, state: State | None) -> tuple[Value, State | None]:
+        if state is None:
+            before = self.field // 2
+            seen = p.neighbours(x, before, self.field - before, self.dilation)
+            return p.act(p.linear(seen, self.product), self.v), None
+        seen, after = p.window(x, cast("Window", state).last, self.field, self.dilation)
+        return p.act(p.linear(seen, self.product), self.v), Window(cast("Tensor", after))
+
     def _convolve(self, seen: Float[Tensor, "B W D"], n: int) -> Float[Tensor, "B T E"]:
+        if self.product is not None and n == 1:
+            return self.function(self.product(seen[:, :: self.dilation].reshape(len(seen), 1, -1)))
         # One product over the windows laid side by side; the weight's columns are ordered to match.
         windows = seen.unfold(1, self.field + 1, 1)[..., :: self.dilation]  # [B, T, D, kernel]
-        windows = windows.flatten(2)
         if self.product is not None:
-            return self.function(self.product(windows))
-        return self.function(linear(windows, self.conv.weight.flatten(1), self.conv.bias))
+            return self.function(self.product(windows.transpose(2, 3).flatten(2)))
+        return self.function(linear(windows.flatten(2), self.conv.weight.flatten(1), self.conv.bias))
 
     def fuse(self, exact: bool) -> None:
-        self.product = linear_of(self.conv.weight.flatten(1), self.conv.bias)
+        # Inputs lie one after the other in memory, not number by number.
+        self.product = linear_of(self.conv.weight.transpose(1, 2).flatten(1), self.conv.bias)
         del self.conv

@@ -5,6 +5,7 @@ from torch import Tensor
 
 from calque.adl.signature import Body, arg
 from calque.layers.contract import BodyArg, Example, Merge, Site
+from calque.native.program import Program, Value
 
 
 class Concat(Merge):
@@ -24,3 +25,6 @@ class Concat(Merge):
 
     def merge(self, x: Tensor, outputs: list[Tensor]) -> Tensor:
         return torch.cat(outputs, -1)
+
+    def merged(self, p: Program, x: Value, outputs: list[Value]) -> Value:
+        return p.concat(outputs)

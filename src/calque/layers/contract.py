@@ -5,7 +5,7 @@ The laws in `Layer`'s docstring are proved by `calque.prove` for every registere
 """
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterable, Mapping, MutableMapping
+from collections.abc import Callable, Iterable, Mapping, MutableMapping, Sequence
 from dataclasses import dataclass, field
 from typing import ClassVar, NamedTuple, cast
 
@@ -33,6 +33,7 @@ from calque.adl.declaration import (
 from calque.adl.signature import Signature, read_signature
 from calque.layers.history import Chunk
 from calque.layers.state import Empty, State, States
+from calque.native.program import NoProgram, Program, Value
 
 __all__ = [
     "BOTH",
@@ -210,10 +211,19 @@ class Layer(nn.Module, ABC):
     def step(self, x: Float[Tensor, "B n D"], state: State, ctx: Context) -> tuple[Float[Tensor, "B n E"], State]:
         """The next n positions. Consumes `state`."""
 
+    def program(self, p: Program, x: Value, state: State | None) -> tuple[Value, State | None]:
+        """Write down one position of every row as calls of kernels, with `Made` in place of tensors that are new in the state
+        behind it; in the encoder all positions, without padding, and no state.
+
+        By default, and where this raises `NoProgram`, the chain that the layer is in runs layer by layer.
+        """
+        raise NoProgram(self.name)
+
     def fuse(self, exact: bool) -> None:
         """Take the same products in fewer calls from now on. Called once, on a layer that only decodes; by default nothing.
 
-        Not `exact`: products will be rounded to fewer than 32 bits, so that others in their place come to something else.
+        Not `exact`: a row comes to the same bits alone and among others, or products will be rounded to fewer than 32 bits; others
+        in their place would come to something else.
         """
 
     def part(self, name: str) -> "Layer":
@@ -260,6 +270,10 @@ class Merge(Layer):
     def merge(self, x: Tensor, outputs: list[Tensor]) -> Tensor:
         """The output, of the input and the bodies' outputs in order."""
 
+    def merged(self, p: Program, x: Value, outputs: list[Value]) -> Value:
+        """`merge` in a program."""
+        raise NoProgram(self.name)
+
     def forward(self, x: Tensor, ctx: Context) -> Tensor:
         return self.merge(x, [body(x, ctx) for body in self._bodies])
 
@@ -270,6 +284,22 @@ class Merge(Layer):
         parts = cast("States", state).parts
         pairs = [body.step(x, s, ctx) for body, s in zip(self._bodies, parts, strict=True)]
         return self.merge(x, [y for y, _ in pairs]), States(tuple(s for _, s in pairs))
+
+    def program(self, p: Program, x: Value, state: State | None) -> tuple[Value, State | None]:
+        pairs = [
+            body.program(p, x, s) for body, s in zip(self._bodies, parts_of(state, len(self._bodies)), strict=True)
+        ]
+        return self.merged(p, x, [y for y, _ in pairs]), together(state, [s for _, s in pairs])
+
+
+def parts_of(state: State | None, count: int) -> Sequence[State | None]:
+    """The states of so many parts; none in the encoder."""
+    return (None,) * count if state is None else cast("States", state).parts
+
+
+def together(before: State | None, after: Sequence[State | None]) -> State | None:
+    """The states of parts as one; none in the encoder."""
+    return None if before is None else States(tuple(cast("Sequence[State]", after)))
 
 
 class Registry(dict[str, type[Layer]]):

@@ -14,8 +14,9 @@ from calque.layers.linears import scaled
 from calque.layers.local import Near, WindowArgs
 from calque.layers.projections import Projection, in_blocks, linear_of_all
 from calque.layers.source import SourceAttention, weigh, widths
-from calque.layers.state import Memory
+from calque.layers.state import Memory, State
 from calque.native.kernels import kernels_for
+from calque.native.program import NoProgram, Program, Value
 from calque.native.training import LONGEST, training_kernels_for
 
 
@@ -167,6 +168,13 @@ class DotSourceAttention(SourceAttention):
         keys, values = memory.keys[:, :, :, None], memory.values[:, :, :, None]
         contexts = kernels.attend(self.q(x)[:, 0], keys, values, keys.shape[2], 1 / self.scale, blocked=memory.blocked)
         return cast("Tensor", self.out(contexts[:, None]))
+
+    def program(self, p: Program, x: Value, state: State | None) -> tuple[Value, State | None]:
+        memory = cast("Memory", state)
+        if self.local is not None or memory.keys.dim() != 4:
+            raise NoProgram(self.name)
+        contexts = p.attend_source(p.linear(x, self.q), memory.keys, memory.values, memory.blocked, 1 / self.scale)
+        return p.linear(contexts, self.out), state
 
     def fuse(self, exact: bool) -> None:
         """q_i . k_i = x . (W_q,i^T k_i), and W_o C = sum_i a_i (W_o,i v_i): of one short sentence alone, products with W_q and W_o

@@ -6,6 +6,8 @@ from torch import Tensor
 from calque.adl.signature import Real, Setting, arg
 from calque.layers.contract import Context, Example, Parts, Site, Stateless
 from calque.layers.drop import drop
+from calque.layers.state import State
+from calque.native.program import Program, Value
 
 
 class Dropout(Stateless):
@@ -33,3 +35,6 @@ class Dropout(Stateless):
 
     def forward(self, x: Float[Tensor, "B T D"], ctx: Context) -> Float[Tensor, "B T D"]:
         return drop(x, self.p, self.training)
+
+    def program(self, p: Program, x: Value, state: State | None) -> tuple[Value, State | None]:
+        return x, state

@@ -12,6 +12,7 @@ from calque.layers.gated import check_body
 from calque.layers.projections import loop
 from calque.layers.state import Cell, State, States, columns
 from calque.layers.stepping import begin, proceed
+from calque.native.program import Program, Value
 
 
 class Feed(Layer):
@@ -73,3 +74,9 @@ class Feed(Layer):
                 fed = fed.write((y[:, 0],), valid)
                 outputs.append(y)
         return torch.cat(outputs, 1), States((fed, inner))
+
+    def program(self, p: Program, x: Value, state: State | None) -> tuple[Value, State | None]:
+        fed, inner = cast("tuple[Cell, State]", cast("States", state).parts)
+        y, after = self.part("body").program(p, p.concat((p.read(fed.values[0]), x)), inner)
+        now = Cell(cast("tuple[Tensor, ...]", (p.write(y, fed.values[0]),)))
+        return y, States((now, cast("State", after)))

@@ -9,6 +9,8 @@ from calque.layers.contract import Context, Example, Parts, Site, Stateless
 from calque.layers.cost import Cost, Products
 from calque.layers.drop import drop
 from calque.layers.projections import Projection, relu_of
+from calque.layers.state import State
+from calque.native.program import Program, Value
 
 
 class FeedForward(Stateless):
@@ -47,3 +49,6 @@ class FeedForward(Stateless):
         if self.v == "relu":
             return relu_of(self.project, x, self.dropout, self.training)
         return drop(ACTIVATIONS[self.v](self.project(x)), self.dropout, self.training)
+
+    def program(self, p: Program, x: Value, state: State | None) -> tuple[Value, State | None]:
+        return p.act(p.linear(x, self.project), self.v), state

@@ -4,6 +4,7 @@ from torch import Tensor
 from calque.layers.contract import Example, Parts, Site
 from calque.layers.gated import Gated
 from calque.layers.projections import Projection
+from calque.native.program import Program, Value
 
 
 class Gate(Gated):
@@ -25,3 +26,8 @@ class Gate(Gated):
         (y,) = outputs
         i, f = torch.sigmoid(self.gates(torch.cat([x, y], -1))).chunk(2, -1)
         return i * x + f * y
+
+    def merged(self, p: Program, x: Value, outputs: list[Value]) -> Value:
+        (y,) = outputs
+        i, f = p.act(p.linear(p.concat((x, y)), self.gates), "sigmoid").chunk(2)
+        return p.join(p.multiply(i, x), p.multiply(f, y))

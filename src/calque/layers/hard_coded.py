@@ -11,6 +11,7 @@ from calque.layers.contract import DECODER, ENCODER, Context, Example, Parts, Si
 from calque.layers.cost import Cost, Held, Products, Reach
 from calque.layers.fixed import FixedArgs, FixedAttention
 from calque.layers.state import State, Window, accumulated
+from calque.native.program import Program, Value
 
 
 class HardCodedSelfAttention(FixedAttention):
@@ -79,6 +80,13 @@ class HardCodedSelfAttention(FixedAttention):
         if ctx.record is not None:
             ctx.record(self.path, self._recorded(ctx.now.positions, ctx.now.visible, x))
         return self._attend(seen), after
+
+    def program(self, p: Program, x: Value, state: State | None) -> tuple[Value, State | None]:
+        v, weights = p.linear(x, self.v), self.table.float()
+        if state is None:
+            return p.linear(p.band_self(v, self.before, self.after, weights), self.out), None
+        y, after = p.band(v, cast("Window", state).last, weights)
+        return p.linear(y, self.out), Window(cast("Tensor", after))
 
     def _attend(self, seen: Float[Tensor, "B W D"]) -> Float[Tensor, "B T E"]:
         kind = accumulated(seen.dtype)

@@ -10,6 +10,7 @@ from calque.layers.contract import DECODER, Context, Example, Fault, Parts, Site
 from calque.layers.cost import HERE, Cost, Held, Products
 from calque.layers.fixed import FixedArgs, FixedAttention
 from calque.layers.state import Foreseen, State, accumulated
+from calque.native.program import Program, Value
 
 
 class HardCodedSourceAttention(FixedAttention):
@@ -88,6 +89,9 @@ class HardCodedSourceAttention(FixedAttention):
         sentence = torch.arange(len(x), device=x.device)[:, None] // ctx.beams
         # Idle positions may count past the capacity; nobody reads their output.
         return outputs[sentence, chunk.positions.clamp(max=outputs.shape[1] - 1)], state
+
+    def program(self, p: Program, x: Value, state: State | None) -> tuple[Value, State | None]:
+        return p.foreseen(cast("Foreseen", state).values), state
 
     def _foresee(self, places: int, ctx: Context) -> Foreseen:
         """The outputs at the first `places` positions of every sentence, and with a recorder the weights."""

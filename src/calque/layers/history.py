@@ -192,7 +192,7 @@ class KeysValues(NamedTuple):
         return self
 
     def keep(self, rows: Tensor, sentences: Tensor) -> "KeysValues":
-        return KeysValues(self.keys[sentences], self.values[sentences])
+        return KeysValues(self.keys.index_select(0, sentences), self.values.index_select(0, sentences))
 
     def bytes(self) -> int:
         return size(*self)

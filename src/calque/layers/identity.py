@@ -3,6 +3,8 @@ from torch import Tensor
 
 from calque.layers.contract import Context, Example, NoArgs, Site, Stateless
 from calque.layers.cost import INPUT, Cost
+from calque.layers.state import State
+from calque.native.program import Program, Value
 
 
 class Identity(Stateless):
@@ -18,3 +20,6 @@ class Identity(Stateless):
 
     def forward(self, x: Float[Tensor, "B T D"], ctx: Context) -> Float[Tensor, "B T D"]:
         return x
+
+    def program(self, p: Program, x: Value, state: State | None) -> tuple[Value, State | None]:
+        return x, state

@@ -5,6 +5,7 @@ from torch import Tensor
 from calque.layers.contract import Context, Example
 from calque.layers.rows import LearnedRows
 from calque.layers.state import Empty, State
+from calque.native.program import Program, Value
 
 
 class LearnedPosition(LearnedRows):
@@ -26,3 +27,6 @@ class LearnedPosition(LearnedRows):
 
     def step(self, x: Float[Tensor, "B n D"], state: State, ctx: Context) -> tuple[Tensor, State]:
         return x + self.row(ctx.now.positions), state
+
+    def program(self, p: Program, x: Value, state: State | None) -> tuple[Value, State | None]:
+        return p.position(x, lambda length: self.table, last=len(self.table)), state

@@ -8,6 +8,8 @@ from calque.adl.signature import Flag, Int, Setting, arg
 from calque.layers.contract import Context, Example, Parts, Site, Stateless
 from calque.layers.cost import Cost, Products
 from calque.layers.projections import Projection
+from calque.layers.state import State
+from calque.native.program import Program, Value
 
 
 class Linear(Stateless):
@@ -36,3 +38,6 @@ class Linear(Stateless):
 
     def forward(self, x: Float[Tensor, "B T D"], ctx: Context) -> Float[Tensor, "B T E"]:
         return cast("Tensor", self.project(x))
+
+    def program(self, p: Program, x: Value, state: State | None) -> tuple[Value, State | None]:
+        return p.linear(x, self.project), state

@@ -1,5 +1,5 @@
 from dataclasses import dataclass
-from typing import ClassVar
+from typing import ClassVar, cast
 
 import torch
 from jaxtyping import Float
@@ -11,7 +11,8 @@ from calque.layers.cost import HERE, Cost, Held, Products
 from calque.layers.local import Near, WindowArgs
 from calque.layers.projections import Projection
 from calque.layers.source import SourceAttention, weigh, widths
-from calque.layers.state import Memory
+from calque.layers.state import Memory, State
+from calque.native.program import NoProgram, Program, Value
 
 
 @dataclass(frozen=True)
@@ -81,3 +82,9 @@ class MlpSourceAttention(SourceAttention):
         scores = self.score(hidden).squeeze(3)[:, None]
         weights = weigh(scores, memory, near).to(memory.values.dtype)
         return torch.matmul(weights[:, 0], memory.values), weights
+
+    def program(self, p: Program, x: Value, state: State | None) -> tuple[Value, State | None]:
+        memory, score = cast("Memory", state), self.score.weight
+        if self.local is not None:
+            raise NoProgram(self.name)
+        return p.attend_mlp(p.linear(x, self.q), memory.keys, memory.values, memory.blocked, score), state

@@ -6,6 +6,7 @@ from torch import Tensor
 
 from calque.adl.signature import Body, arg
 from calque.layers.contract import BodyArg, Example, Fault, Merge, Site
+from calque.native.program import Program, Value
 
 
 class Multiply(Merge):
@@ -31,3 +32,6 @@ class Multiply(Merge):
 
     def merge(self, x: Tensor, outputs: list[Tensor]) -> Tensor:
         return reduce(torch.mul, outputs)
+
+    def merged(self, p: Program, x: Value, outputs: list[Value]) -> Value:
+        return reduce(p.multiply, outputs)

@@ -8,7 +8,9 @@ from torch.nn import functional as F
 from calque.adl.signature import Real, arg
 from calque.layers.contract import Context, Example, Parts, Site, Stateless
 from calque.layers.cost import Cost, Products
+from calque.layers.state import State
 from calque.native.kernels import kernels_for
+from calque.native.program import Program, Value
 from calque.native.training import training_kernels_for
 
 
@@ -43,3 +45,6 @@ class Norm(Stateless):
         if (training := training_kernels_for(x)) is not None and self.gain.dtype == x.dtype:
             return training.norm(x, self.gain, self.shift, self.eps)
         return F.layer_norm(x, x.shape[-1:], self.gain, self.shift, self.eps)
+
+    def program(self, p: Program, x: Value, state: State | None) -> tuple[Value, State | None]:
+        return p.norm(x, self.gain, self.shift, self.eps), state

@@ -11,6 +11,7 @@ from calque.layers.contract import Context, Example, Fault, Layer, Parts, Site
 from calque.layers.cost import HERE, Cost, Held, Products
 from calque.layers.drop import drop
 from calque.layers.state import Empty, State
+from calque.native.program import Program, Value
 
 
 class Position(Layer):
@@ -63,6 +64,10 @@ class Position(Layer):
         rows = self._rows(chunk.visible + n, x)
         at = chunk.history.at
         return self._add(x, rows[chunk.positions] if at is None else rows[at : at + n]), state
+
+    def program(self, p: Program, x: Value, state: State | None) -> tuple[Value, State | None]:
+        like = torch.empty(0, dtype=p.dtype)
+        return p.position(x, lambda length: self._rows(length, like), self.factor), state
 
     def _add(self, x: Tensor, rows: Tensor) -> Tensor:
         y = torch.add(rows, x, alpha=self.factor)

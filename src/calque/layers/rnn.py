@@ -14,6 +14,7 @@ from calque.layers.cost import Cost, Held, Products, Reach
 from calque.layers.drop import drop
 from calque.layers.projections import Projection, loop
 from calque.layers.state import Cell, State, columns
+from calque.native.program import Kind, NoProgram, Program, Value
 from calque.native.training import training_kernels_for
 
 GATES = {"lstm": 4, "gru": 3, "tanh": 1}
@@ -151,6 +152,21 @@ class Recurrent(Layer):
 
     def step(self, x: Float[Tensor, "B n D"], state: State, ctx: Context) -> tuple[Tensor, State]:
         return self._run(x, cast("Cell", state), ctx.mask)
+
+    def program(self, p: Program, x: Value, state: State | None) -> tuple[Value, State | None]:
+        if state is None or self.norm:
+            raise NoProgram(self.name)
+        h, *rest = cast("Cell", state).values
+        before = p.read(h)
+        said = p.linear(x, self.input), p.linear(before, self.recurrent)
+        if self.kind == "tanh":
+            y = p.act(p.join(*said), "tanh")
+        elif self.kind == "gru":
+            y = p.add(Kind.GRU, (*said, before), self.width)
+        else:
+            y, cell = p.scan(Kind.LSTM, said, rest[0], self.forget)
+            return y, Cell(cast("tuple[Tensor, ...]", (p.write(y, h), cell)))
+        return y, Cell(cast("tuple[Tensor, ...]", (p.write(y, h),)))
 
     def _start(self, batch: int, ctx: Context) -> Cell:
         """The state before the first position; in training with dropout, the mask is its last value."""

@@ -18,6 +18,7 @@ from calque.layers.relative import FORMS, TalkingHeads, distance_rows, relative
 from calque.layers.rotary import Rotation
 from calque.layers.sliding import among_all, compare_near, outside, read_near, windows
 from calque.layers.state import State, Window, accumulated
+from calque.native.program import NoProgram, Program, Value
 from calque.native.training import LONGEST, TrainingKernels, training_kernels_for
 
 EPS = 1e-6
@@ -221,6 +222,17 @@ class SelfAttention(Layer):
         if ctx.record is not None:
             ctx.record(self.path, chunk.by_row(weights))
         return cast("Tensor", self.out(join(contexts).reshape(rows, n, -1))), after
+
+    def program(self, p: Program, x: Value, state: State | None) -> tuple[Value, State | None]:
+        plain = self.relative is None and self.talk is None and self.rotation is None and self.q_gain is None
+        if self.qkv is None or not plain or self.seen is not None or (state is None and self.causal):
+            raise NoProgram(self.name)
+        queries, keys, _ = self.sizes
+        projected = p.linear(x, self.qkv)
+        q, k, v = projected.part(0, queries), projected.part(queries, keys), projected.part(queries + keys, keys)
+        held = None if state is None else cast("KeysValues", state)
+        contexts = p.attend((q, k, v), held, (self.heads, self.kv), 1 / self.scale)
+        return p.linear(contexts, self.out), state
 
     def _near(self, q: Tensor, seen: Float[Tensor, "B W E"], ctx: Context) -> Tensor:
         """The output through a window: `seen` are keys and values, in `step` those of the positions before the chunk as well."""

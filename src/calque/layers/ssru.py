@@ -8,6 +8,7 @@ from calque.layers.contract import Context, Example, Parts, Site
 from calque.layers.gated_scan import GatedScan
 from calque.layers.projections import Projection
 from calque.layers.state import Scan, State, accumulated
+from calque.native.program import Kind, NoProgram, Program, Value
 
 
 class SimplestRecurrent(GatedScan):
@@ -45,6 +46,13 @@ class SimplestRecurrent(GatedScan):
         f, new = self._gated(x)
         c = torch.lerp(new, before.h[:, None], f)  # one operation for a position
         return torch.relu(c).to(x.dtype), before.write(c, ctx.mask)
+
+    def program(self, p: Program, x: Value, state: State | None) -> tuple[Value, State | None]:
+        if state is None:
+            raise NoProgram(self.name)
+        said = p.linear(x, self.forget), p.linear(x, self.input)
+        y, c = p.scan(Kind.SIMPLE_RECURRENT, said, cast("Scan", state).h)
+        return y, Scan(cast("Tensor", c))
 
     def _gated(self, x: Tensor) -> tuple[Tensor, Tensor]:
         """f and W x. A gate rounded to one in bfloat16 would never forget."""

@@ -99,7 +99,7 @@ class Window(NamedTuple):
         return seen, Window(seen.gather(1, first[:, :, None].expand(-1, -1, x.shape[2])))
 
     def select(self, rows: Tensor) -> "Window":
-        return Window(self.last[rows])
+        return Window(self.last.index_select(0, rows))
 
     def keep(self, rows: Tensor, sentences: Tensor) -> "Window":
         return self.select(rows)
@@ -121,7 +121,7 @@ class Cell(NamedTuple):
         return Cell(tuple(b if a is b else torch.where(mask[:, None], a, b) for a, b in pairs))
 
     def select(self, rows: Tensor) -> "Cell":
-        return Cell(tuple(v[rows] for v in self.values))
+        return Cell(tuple(v.index_select(0, rows) for v in self.values))
 
     def keep(self, rows: Tensor, sentences: Tensor) -> "Cell":
         return self.select(rows)
@@ -150,7 +150,7 @@ class Scan(NamedTuple):
         return Scan(torch.cat([self.h[:, None], h], 1).gather(1, last)[:, 0])
 
     def select(self, rows: Tensor) -> "Scan":
-        return Scan(self.h[rows])
+        return Scan(self.h.index_select(0, rows))
 
     def keep(self, rows: Tensor, sentences: Tensor) -> "Scan":
         return self.select(rows)
@@ -171,9 +171,8 @@ class Memory(NamedTuple):
         return self
 
     def keep(self, rows: Tensor, sentences: Tensor) -> "Memory":
-        return Memory(
-            self.keys[sentences], self.values[sentences], None if self.blocked is None else self.blocked[sentences]
-        )
+        read = self.keys.index_select(0, sentences), self.values.index_select(0, sentences)
+        return Memory(*read, None if self.blocked is None else self.blocked[sentences])
 
     def bytes(self) -> int:
         return size(self.keys, self.values) + (0 if self.blocked is None else size(self.blocked))
@@ -192,7 +191,9 @@ class Foreseen(NamedTuple):
         return self
 
     def keep(self, rows: Tensor, sentences: Tensor) -> "Foreseen":
-        return Foreseen(self.values[sentences], None if self.weights is None else self.weights[sentences])
+        return Foreseen(
+            self.values.index_select(0, sentences), None if self.weights is None else self.weights[sentences]
+        )
 
     def bytes(self) -> int:
         return size(self.values) + (0 if self.weights is None else size(self.weights))

@@ -5,6 +5,8 @@ from torch import Tensor
 
 from calque.adl.signature import Int, arg
 from calque.layers.contract import Context, Example, Fault, Parts, Site, Stateless
+from calque.layers.state import State
+from calque.native.program import Program, Value
 
 
 class Take(Stateless):
@@ -31,3 +33,6 @@ class Take(Stateless):
 
     def forward(self, x: Float[Tensor, "B T D"], ctx: Context) -> Float[Tensor, "B T E"]:
         return x[..., self.slice]
+
+    def program(self, p: Program, x: Value, state: State | None) -> tuple[Value, State | None]:
+        return x.part(self.slice.start, self.slice.stop - self.slice.start), state

@@ -28,10 +28,13 @@ class _Attention(ctypes.Structure):
     _fields_ = (
         *((name, c_int64) for name in ("rows", "per", "heads", "width", "value_width", "visible", "q_next")),
         *((name, c_int64) for name in ("key_sentence", "key_head", "value_sentence", "value_head")),
+        ("key_next", c_int64),
+        ("value_next", c_int64),
         ("beams", c_int64),
         ("origin_next", c_int64),
         ("new_key_next", c_int64),
         ("new_value_next", c_int64),
+        ("out_next", c_int64),
         ("group", c_int64),
         ("scale", c_float),
     )
@@ -84,6 +87,9 @@ class Kernels:
         search = (c_int, c_int64, c_int64, c_float, c_int)
         self._best.argtypes = (*weight, *search, c_void_p, c_void_p, c_void_p, c_void_p, c_int)
         self._attend.argtypes = (c_void_p, c_int, *(c_void_p,) * 8, c_int)
+        self.run = loaded.calque_run
+        """runs a program, see `calque.native.program`"""
+        self.run.restype, self.run.argtypes = None, (c_void_p, c_int64, c_void_p, c_int)
         self._norm = loaded.calque_norm
         self._norm.argtypes = (c_void_p, c_int, c_int64, c_int64, c_void_p, c_void_p, c_float, c_void_p, c_int)
         for function in (self._norm, self._pack, self._product, self._best, self._attend):
@@ -171,8 +177,10 @@ class Kernels:
         arguments = _Attention(
             *(rows, rows // sentences, heads, width, value_width, visible, q.stride(0)),
             *(keys.stride(0), keys.stride(1), values.stride(0), values.stride(1)),
+            *(keys.stride(2) // beams, values.stride(2) // beams),
             *(beams, 0 if origin is None else origin.shape[2]),
             *((0, 0) if new is None else (new[0].stride(0), new[1].stride(0))),
+            heads * value_width,
             *(heads // shared, scale),
         )
         new_keys, new_values = new or (None, None)

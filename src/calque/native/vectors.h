@@ -14,6 +14,7 @@ namespace {
 
 typedef float Floats __attribute__((vector_size(64)));
 typedef int32_t Ints __attribute__((vector_size(64)));
+typedef uint32_t Words __attribute__((vector_size(64)));
 struct Half {  // bfloat16
     uint16_t bits;
 };
@@ -42,7 +43,6 @@ inline void store(Half* p, Floats x) {
 #ifdef __AVX512BF16__
     _mm256_storeu_si256((__m256i*)p, (__m256i)_mm512_cvtneps_pbh((__m512)x));
 #else
-    typedef uint32_t Words __attribute__((vector_size(64)));
     typedef uint16_t Shorts __attribute__((vector_size(32)));
     Words bits = (Words)x;
     Words rounded = (bits + 0x7fff + ((bits >> 16) & 1)) >> 16;
@@ -103,6 +103,64 @@ inline void store_some(T* p, Floats x, int n) {
 #endif
 
 inline Floats largest(Floats a, Floats b) { return a > b ? a : b; }
+
+inline void store_pair(float* p, Floats x, Floats y) { store(p, x), store(p + STRIP, y); }
+inline void store_pair(Half* p, Floats x, Floats y) {
+#ifdef __AVX512BF16__
+    const __m512bh both = _mm512_cvtne2ps_pbh((__m512)y, (__m512)x);
+    std::memcpy(p, &both, sizeof both);
+#else
+    store(p, x), store(p + STRIP, y);
+#endif
+}
+
+// The numbers as a type holds them.
+template <class T>
+inline Floats as(Floats x) {
+    if (sizeof(T) == 4) return x;
+    Half kept[STRIP];
+    store(kept, x);
+    return load(kept);
+}
+
+// Whole numbers from -128 to 127, to the nearest, halves to even.
+inline void store_bytes(int8_t* p, Floats x) {
+#ifdef __AVX512F__
+    const __m128i y = _mm512_cvtepi32_epi8(_mm512_cvtps_epi32((__m512)x));
+    std::memcpy(p, &y, sizeof y);
+#else
+    typedef int8_t Bytes __attribute__((vector_size(16)));
+    __m256i low = _mm256_cvtps_epi32(((__m256*)&x)[0]), high = _mm256_cvtps_epi32(((__m256*)&x)[1]);
+    Ints whole;
+    std::memcpy(&whole, &low, 32), std::memcpy((char*)&whole + 32, &high, 32);
+    Bytes y = __builtin_convertvector(whole, Bytes);
+    std::memcpy(p, &y, sizeof y);
+#endif
+}
+
+inline Floats size_of(Floats x) { return (Floats)((Ints)x & 0x7fffffff); }
+
+// The largest sizes among so many numbers, a multiple of 64; the largest of these is the largest of all.
+inline Floats sizes_of(const float* p, int64_t count) {
+    Floats high[4]{};
+    for (int64_t k = 0; k < count; k += 4 * STRIP)
+        for (int part = 0; part < 4; part++) high[part] = largest(high[part], size_of(load(p + k + part * STRIP)));
+    return largest(largest(high[0], high[1]), largest(high[2], high[3]));
+}
+inline Floats sizes_of(const Half* p, int64_t count) {
+    // Of numbers without a sign, the order is that of their bits.
+    typedef uint16_t Many __attribute__((vector_size(64)));
+    Many high[2]{};
+    for (int64_t k = 0; k < count; k += 4 * STRIP)
+        for (int part = 0; part < 2; part++) {
+            Many x;
+            std::memcpy(&x, p + k + part * 2 * STRIP, sizeof x);
+            x &= 0x7fff;
+            high[part] = x > high[part] ? x : high[part];
+        }
+    high[0] = high[1] > high[0] ? high[1] : high[0];
+    return largest(load((const Half*)&high[0]), load((const Half*)&high[0] + STRIP));
+}
 
 inline Floats root_of(Floats x) {
 #ifdef __AVX512F__

@@ -1,0 +1,219 @@
+"""A prepared model's encoder and step as programs of kernel calls: one call each, instead of one for every operation.
+
+A layer that has no program leaves its side of the model to run layer by layer. Both ways keep their states alike, so that a search
+may take turns with them, as after a prefix.
+"""
+
+import ctypes
+import threading
+from typing import Any, NamedTuple, cast
+
+import torch
+from jaxtyping import Bool, Int
+from torch import Tensor
+
+from calque.layers.contract import Layer, Point
+from calque.layers.history import History
+from calque.layers.state import State, States
+from calque.model import Model, Sources
+from calque.native.kernels import Kernels
+from calque.native.program import Arena, Bound, Closed, Frame, Made, NoProgram, Program, starts_of
+
+GROUP_ROWS = 512
+"""Tokens that are encoded together: enough for products, few enough for a processor's caches."""
+MOST_FORMS = 16
+"""Forms of state that programs are kept for: with padding and without, and the like."""
+
+
+class _Step(NamedTuple):
+    """The program of a step."""
+
+    program: Closed
+    after: Any
+    """the state behind it, with `Made` where a tensor is new"""
+    made: tuple[Made, ...]
+    width: int
+
+
+class _Encoder(NamedTuple):
+    """The program of the encoder: what it leaves, in order, at which points."""
+
+    program: Closed
+    points: tuple[tuple[str, int], ...]
+    """labels and widths"""
+
+
+class _Seen(States):
+    """States whose tensors stand in `bound` already."""
+
+    step: _Step
+    bound: Any
+
+
+class Recorded:
+    """The programs of a model. They hold its weights as they are now."""
+
+    def __init__(self, model: Model, kernels: Kernels):
+        self._model, self._kernels = model, kernels
+        self._steps: dict[tuple[int, ...], _Step | None] = {}
+        self._encoder = self._written_encoder()
+        self._own = threading.local()
+
+    def step(self, words: Int[Tensor, "R n"], state: State, beams: int) -> tuple[Tensor, State] | None:
+        """z [R, 1, D] of the next position and the state after it; None where layers have to run one by one."""
+        history, inner = cast("tuple[History, States]", cast("States", state).parts)
+        if history.at is None or words.shape[1] != 1 or torch.is_grad_enabled():
+            return None
+        tensors: list[Tensor | None] = []
+        if isinstance(inner, _Seen):
+            step, bound = inner.step, inner.bound
+        else:
+            _collect(inner, tensors)
+            found = self._step_for(inner, tensors)
+            if found is None:
+                return None
+            step, bound = found, _bound(tensors, len(found.made) + 1)
+        rows = len(words)
+        made = [torch.empty_like(cast("Tensor", tensors[one.like])) for one in step.made]
+        z = torch.empty(rows, step.width, dtype=step.program.dtype)
+        for place, new in zip(bound[len(bound) - len(made) - 1 :], (*made, z), strict=True):
+            place.take(new)
+        words = words.contiguous()
+        frame = Frame(rows=rows, beams=beams, visible=history.at + 1, words=words.data_ptr())
+        frame.bound = ctypes.addressof(bound)
+        if history.origin is not None:
+            frame.origin, frame.origin_next = history.origin.data_ptr(), history.origin.shape[2]
+        step.program.run(self._kernels.run, frame, self._arena(), history.at + 1)
+        after: State = _filled(step.after, inner, made) if made else _seen(inner, step, bound)
+        return z[:, None], States((history.advance(1, None), after))
+
+    def _step_for(self, inner: State, tensors: list[Tensor | None]) -> _Step | None:
+        """The program for a state of this form."""
+        form = tuple(-1 if x is None else x.dim() for x in tensors)
+        if form not in self._steps and len(self._steps) < MOST_FORMS:
+            self._steps[form] = self._written_step(inner, tensors)
+        return self._steps.get(form)
+
+    def encode(self, source: Int[Tensor, "B S"], mask: Bool[Tensor, "B S"] | None) -> Sources | None:
+        """What `Model.encode` returns, computed without padding; None where layers have to run one by one."""
+        if self._encoder is None or torch.is_grad_enabled():
+            return None
+        program, points = self._encoder
+        mask = None if mask is None or bool(mask.all()) else mask
+        lengths = torch.full((len(source),), source.shape[1]) if mask is None else mask.sum(1)
+        starts, positions = starts_of(lengths)
+        words = (source if mask is None else source[mask]).contiguous()
+        values = [torch.empty(words.numel(), width, dtype=program.dtype) for _, width in points]
+        first = 0
+        while first < len(source):
+            limit = int(starts[first]) + GROUP_ROWS
+            last = max(first + 1, int(torch.searchsorted(starts, limit, right=True)) - 1)
+            self._encode_some(program, words, starts, positions, values, first, min(last, len(source)))
+            first = last
+        return {label: _point(value, mask, source) for (label, _), value in zip(points, values, strict=True)}
+
+    def _encode_some(
+        self,
+        program: Closed,
+        words: Tensor,
+        starts: Tensor,
+        positions: Tensor,
+        values: list[Tensor],
+        first: int,
+        last: int,
+    ) -> None:
+        """Sentences from `first` to before `last`."""
+        begin, end = int(starts[first]), int(starts[last])
+        if begin == end:
+            return
+        bound = (Bound * len(values))()
+        for place, value in zip(bound, values, strict=True):
+            place.take(value[begin:end])
+        inside, at = starts[first : last + 1] - begin, positions[begin:end]
+        frame = Frame(rows=end - begin, beams=1, sentences=last - first, starts=inside.data_ptr())
+        frame.words, frame.positions = words.view(-1)[begin:end].data_ptr(), at.data_ptr()
+        frame.bound = ctypes.addressof(bound)
+        program.run(self._kernels.run, frame, self._arena(), int(at.max()) + 1)
+
+    def _arena(self) -> Arena:
+        if not hasattr(self._own, "arena"):
+            self._own.arena = Arena()
+        return cast("Arena", self._own.arena)
+
+    def _written_step(self, inner: State, tensors: list[Tensor | None]) -> _Step | None:
+        weight = self._model.target_embedding.weight
+        p = Program(weight.dtype, tensors)
+        if not _written_by_their_authors(self._model.decoder):
+            return None
+        try:
+            y, after = self._model.decoder.program(p, p.embed(weight), inner)
+        except NoProgram:
+            return None
+        p.leave(y)
+        return _Step(p.close(), after, tuple(p.made), y.width)
+
+    def _written_encoder(self) -> _Encoder | None:
+        weight = self._model.source_embedding.weight
+        p = Program(weight.dtype)
+        if not _written_by_their_authors(self._model.encoder):
+            return None
+        try:
+            end, _ = self._model.encoder.program(p, p.embed(weight), None)
+        except NoProgram:
+            return None
+        points = {**p.labels, "end": end}
+        for value in points.values():
+            p.leave(value)
+        return _Encoder(p.close(), tuple((label, value.width) for label, value in points.items()))
+
+
+def _written_by_their_authors(side: Layer) -> bool:
+    """Whether no layer from elsewhere has inherited its program from one that computes something else."""
+    kinds = {type(layer) for layer in side.modules() if isinstance(layer, Layer)}
+    ours = f"{Layer.__module__.rpartition('.')[0]}."
+    return all(kind.__module__.startswith(ours) or {"program", "merged"} & vars(kind).keys() for kind in kinds)
+
+
+def _collect(state: object, into: list[Tensor | None]) -> None:
+    """The tensors of a state, in order, and None where one is missing."""
+    if state is None or isinstance(state, Tensor):
+        into.append(state)
+    elif isinstance(state, tuple):
+        for part in state:
+            _collect(part, into)
+
+
+def _bound(tensors: list[Tensor | None], more: int) -> Any:
+    """Tensors as the kernels see them, with room for more behind them."""
+    bound = (Bound * (len(tensors) + more))()
+    for place, x in zip(bound, tensors, strict=False):
+        if x is not None:
+            place.take(x)
+    return bound
+
+
+def _filled(after: Any, before: Any, made: Any) -> Any:
+    """The state `after`, with new tensors, and those of `before` where they stay."""
+    if isinstance(after, Made):
+        return made[after.number]
+    if not isinstance(after, tuple):
+        return before
+    parts = [_filled(a, b, made) for a, b in zip(after, before, strict=True)]
+    return type(after)(*parts) if hasattr(after, "_fields") else tuple(parts)
+
+
+def _seen(inner: States, step: _Step, bound: Any) -> States:
+    if isinstance(inner, _Seen):
+        return inner
+    seen = _Seen(inner.parts)
+    seen.step, seen.bound = step, bound
+    return seen
+
+
+def _point(value: Tensor, mask: Tensor | None, source: Tensor) -> Point:
+    """Rows as a padded batch."""
+    if mask is None:
+        return Point(value.view(*source.shape, -1), None)
+    padded = value.new_zeros(*source.shape, value.shape[1])
+    padded[mask] = value
+    return Point(padded, mask)

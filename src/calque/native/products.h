@@ -1,0 +1,482 @@
+// Products of rows with packed weights in int8, bfloat16 and float32.
+//
+// A strip is 16 columns of a product (16 rows of its weights); weights are packed strip by strip, so that each is read once,
+// in order. All sums of a row are taken in one order, whatever other rows there are.
+
+#pragma once
+
+#include <vector>
+
+#include "vectors.h"
+
+namespace {
+
+constexpr int TILE_BYTES = 64;  // of a row of a tile
+constexpr int TILE = 16 * TILE_BYTES;
+constexpr int64_t NEAR = 1 << 19;  // bytes of rows beside which weights stay in a cache
+
+// Products of bytes without tiles take the input as numbers from 0 to 255: moved up by 128.
+#if !defined(__AMX_INT8__) && defined(__AVX512F__)
+constexpr bool MOVED = true;
+#else
+constexpr bool MOVED = false;
+#endif
+
+// float32 numbers are multiplied by tiles as sums of three in bfloat16, x = x1 + x2 + x3 exactly, 8 bits each. Of the nine
+// products, six are made; the other three are below the last bit.
+#ifdef __AMX_BF16__
+constexpr bool SPLIT = true;
+#else
+constexpr bool SPLIT = false;
+#endif
+
+// How many tiles the weights of a strip take.
+inline int64_t tiles_of(int64_t width, int64_t item) {
+    return SPLIT && item == 4 ? (width + 31) / 32 * 3 : (width * item + TILE_BYTES - 1) / TILE_BYTES;
+}
+
+inline Ints rounded_to_half(Floats x) { return ((Ints)x + 0x8000) & int32_t(0xffff0000); }
+
+// ---------------------------------------------------------------------------------------------------------------------
+// Rows of the input, laid out in tiles: [rows / 16][width / tile][16][64 bytes], zeros behind a row's end. What stands
+// behind the last row has no meaning: no row depends on another.
+
+template <class Item>
+struct Rows {
+    int64_t count, blocks, tiles;  // float32 in parts: of the tiles of one of three parts, which lie one after the other
+    std::vector<float> step;  // int8: the scale of each row
+    Item* data;
+};
+
+thread_local std::vector<char> scratch;
+
+template <class Item>
+Rows<Item> new_rows(int64_t count, int64_t width) {
+    const bool split = SPLIT && sizeof(Item) == 4;
+    Rows<Item> rows{count, (count + 15) / 16, split ? tiles_of(width, 2) : tiles_of(width, sizeof(Item)), {}, nullptr};
+    size_t bytes = size_t(rows.blocks) * rows.tiles * TILE * (split ? 3 : 1) + 64;
+    if (scratch.size() < bytes) scratch.resize(bytes);
+    rows.data = (Item*)((uintptr_t(scratch.data()) + 63) & ~uintptr_t(63));
+    return rows;
+}
+
+template <class Item>
+inline char* line_of(const Rows<Item>& rows, int64_t row, int64_t tile) {
+    return (char*)rows.data + ((row / 16 * rows.tiles + tile) * 16 + row % 16) * TILE_BYTES;
+}
+
+template <class T>
+Rows<int8_t> quantised(const T* x, int64_t next, int64_t count, int64_t width) {
+    Rows<int8_t> rows = new_rows<int8_t>(count, width);
+    rows.step.resize(rows.blocks * 16);
+    const int64_t whole = width / TILE_BYTES * TILE_BYTES;
+    for (int64_t i = 0; i < count; i++) {
+        const T* row = x + i * next;
+        Floats high = sizes_of(row, whole);
+        for (int64_t k = whole; k < width; k += STRIP)
+            high = largest(high, size_of(load_some(row + k, int(width - k))));
+        const float highest = std::max(max_of(high), 1e-30f), turned = 127.0f / highest;
+        rows.step[i] = highest * (1.0f / 127.0f);
+        for (int64_t tile = 0; tile < rows.tiles; tile++) {
+            int8_t* line = (int8_t*)line_of(rows, i, tile);
+            const int64_t k = tile * TILE_BYTES;
+            if (k < whole)
+                for (int part = 0; part < 4; part++) store_bytes(line + part * STRIP, load(row + k + part * STRIP) * turned);
+            else
+                for (int part = 0; part < 4; part++) {
+                    const int64_t at = k + part * STRIP;
+                    store_bytes(line + part * STRIP, at < width ? load_some(row + at, int(width - at)) * turned : Floats{});
+                }
+            if (MOVED)
+                for (int part = 0; part < TILE_BYTES; part++) line[part] ^= 0x80;
+        }
+    }
+    return rows;
+}
+
+template <class T>
+Rows<float> widened(const T* x, int64_t next, int64_t count, int64_t width) {
+    Rows<float> rows = new_rows<float>(count, width);
+    if (SPLIT) {
+        const int64_t part = rows.blocks * rows.tiles * TILE;
+        for (int64_t i = 0; i < count; i++)
+            for (int64_t k = 0; k < rows.tiles * 32; k += STRIP) {
+                Floats left = k < width ? load_some(x + i * next + k, int(width - k)) : Floats{};
+                for (int p = 0; p < 3; p++) {
+                    const Ints top = rounded_to_half(left);
+                    store((Half*)(line_of(rows, i, k / 32) + p * part) + k % 32, (Floats)top);
+                    left -= (Floats)top;
+                }
+            }
+        return rows;
+    }
+    for (int64_t i = 0; i < count; i++)
+        for (int64_t tile = 0; tile < rows.tiles; tile++) {
+            const int64_t k = tile * STRIP;
+            store((float*)line_of(rows, i, tile), k < width ? load_some(x + i * next + k, int(width - k)) : Floats{});
+        }
+    return rows;
+}
+
+template <class T>
+Rows<Half> halved(const T* x, int64_t next, int64_t count, int64_t width) {
+    Rows<Half> rows = new_rows<Half>(count, width);
+    for (int64_t i = 0; i < count; i++)
+        for (int64_t tile = 0; tile < rows.tiles; tile++) {
+            Half* line = (Half*)line_of(rows, i, tile);
+            const T* from = x + i * next + tile * 32;
+            if (sizeof(T) == 2 && tile * 32 + 32 <= width) {
+                std::memcpy(line, from, TILE_BYTES);
+                continue;
+            }
+            for (int part = 0; part < 2; part++) {
+                const int64_t left = width - tile * 32 - part * STRIP;
+                store(line + part * STRIP, left > 0 ? load_some(from + part * STRIP, int(left)) : Floats{});
+            }
+        }
+    return rows;
+}
+
+template <class Item, class T>
+Rows<Item> laid_out(const T* x, int64_t next, int64_t count, int64_t width) {
+    if constexpr (sizeof(Item) == 1) return quantised(x, next, count, width);
+    else if constexpr (sizeof(Item) == 2) return halved(x, next, count, width);
+    else return widened(x, next, count, width);
+}
+
+// ---------------------------------------------------------------------------------------------------------------------
+// Sums of 16 or 32 rows with one or two strips: sums[strip][row][16].
+
+#ifdef __AMX_INT8__
+struct alignas(64) TileShape {
+    uint8_t palette = 1, start = 0, unused[14] = {};
+    uint16_t bytes[16] = {64, 64, 64, 64, 64, 64, 64, 64};
+    uint8_t rows[16] = {16, 16, 16, 16, 16, 16, 16, 16};
+};
+const TileShape tile_shape;
+
+struct Tiles {
+    Tiles() { _tile_loadconfig(&tile_shape); }
+    ~Tiles() { _tile_release(); }
+};
+// Asks for tiles of the next two strips while these are multiplied: the first two passes over the rows share them.
+inline void fetch(const char* w, const char* w2, int64_t ahead, int64_t block, int64_t blocks) {
+    const int passes = blocks > 2 ? 2 : 1;
+    if (block / 2 >= passes) return;
+    const int64_t first = block / 2 * 8 * TILE_BYTES, bytes = TILE / passes;
+    for (int64_t at = first; at < first + bytes; at += TILE_BYTES) {
+        _mm_prefetch(w + ahead + at, _MM_HINT_T1);
+        _mm_prefetch(w2 + ahead + at, _MM_HINT_T1);
+    }
+}
+
+#define PRODUCT_OF(Item, C, A, B) \
+    if constexpr (sizeof(Item) == 1) _tile_dpbssd(C, A, B); else _tile_dpbf16ps(C, A, B)
+
+// Two strips and up to two blocks of 16 rows; `next`: bytes from one strip of weights to the next.
+template <class Item, class Sum>
+inline void tile_sums(const Rows<Item>& rows, int64_t block, int blocks, const char* w, int64_t next, int strips, Sum* sums) {
+    const char* a = (const char*)rows.data + block * rows.tiles * TILE;
+    const char* a2 = a + (blocks > 1 ? rows.tiles * TILE : 0);
+    const char* w2 = w + (strips > 1 ? next : 0);
+    _tile_zero(0);
+    _tile_zero(1);
+    _tile_zero(2);
+    _tile_zero(3);
+    if (blocks > 1)
+        for (int64_t t = 0; t < rows.tiles; t++) {
+            fetch(w, w2, strips * next + t * TILE, block, rows.blocks);
+            _tile_loadd(6, w + t * TILE, TILE_BYTES);
+            _tile_loadd(4, a + t * TILE, TILE_BYTES);
+            _tile_loadd(7, w2 + t * TILE, TILE_BYTES);
+            _tile_loadd(5, a2 + t * TILE, TILE_BYTES);
+            PRODUCT_OF(Item, 0, 4, 6);
+            PRODUCT_OF(Item, 1, 4, 7);
+            PRODUCT_OF(Item, 2, 5, 6);
+            PRODUCT_OF(Item, 3, 5, 7);
+        }
+    else
+        for (int64_t t = 0; t < rows.tiles; t++) {
+            fetch(w, w2, strips * next + t * TILE, block, rows.blocks);
+            _tile_loadd(6, w + t * TILE, TILE_BYTES);
+            _tile_loadd(4, a + t * TILE, TILE_BYTES);
+            _tile_loadd(7, w2 + t * TILE, TILE_BYTES);
+            PRODUCT_OF(Item, 0, 4, 6);
+            PRODUCT_OF(Item, 1, 4, 7);
+        }
+    _tile_stored(0, sums, 64);
+    _tile_stored(1, sums + 32 * STRIP, 64);
+    if (blocks > 1) {
+        _tile_stored(2, sums + 16 * STRIP, 64);
+        _tile_stored(3, sums + 48 * STRIP, 64);
+    }
+}
+
+constexpr int64_t CHUNK = 2;  // times 32 terms of two strips, which fit the first cache
+
+// The sums of two strips with blocks of 16 rows in float32, 64 lines for every two blocks: of some terms after the others, small
+// products first.
+inline void split_sums(const Rows<float>& rows, int64_t from, int64_t to, const char* w, int64_t next, int strips, float* sums) {
+    const int64_t part = rows.blocks * rows.tiles * TILE;
+    for (int64_t first = 0; first < rows.tiles; first += CHUNK) {
+        const int64_t some = std::min(CHUNK, rows.tiles - first);
+        const char *one = w + first * 3 * TILE, *two = one + (strips > 1 ? next : 0);
+        for (int64_t block = from; block < to; block += 2) {
+            const bool both = block + 1 < to;
+            const char *a = (const char*)rows.data + (block * rows.tiles + first) * TILE, *a2 = a + (both ? rows.tiles * TILE : 0);
+            float* here = sums + (block - from) * 32 * STRIP;
+            if (first) {
+                _tile_loadd(0, here, 64);
+                _tile_loadd(1, here + 32 * STRIP, 64);
+                _tile_loadd(2, here + 16 * STRIP, 64);
+                _tile_loadd(3, here + 48 * STRIP, 64);
+            } else {
+                _tile_zero(0);
+                _tile_zero(1);
+                _tile_zero(2);
+                _tile_zero(3);
+            }
+#define ROWS_OF(P) \
+    _tile_loadd(4, a + (P) * part + t * TILE, TILE_BYTES); \
+    _tile_loadd(5, a2 + (P) * part + t * TILE, TILE_BYTES);
+#define WEIGHTS_OF(P) \
+    _tile_loadd(6, one + (t * 3 + (P)) * TILE, TILE_BYTES); \
+    _tile_loadd(7, two + (t * 3 + (P)) * TILE, TILE_BYTES);
+#define MULTIPLY_THEM \
+    _tile_dpbf16ps(0, 4, 6); \
+    _tile_dpbf16ps(1, 4, 7); \
+    if (both) { \
+        _tile_dpbf16ps(2, 5, 6); \
+        _tile_dpbf16ps(3, 5, 7); \
+    }
+            for (int64_t t = 0; t < some; t++) {
+                ROWS_OF(0) WEIGHTS_OF(2) MULTIPLY_THEM
+                WEIGHTS_OF(1) MULTIPLY_THEM
+                ROWS_OF(1) MULTIPLY_THEM
+                WEIGHTS_OF(0) MULTIPLY_THEM
+                ROWS_OF(2) MULTIPLY_THEM
+            }
+            for (int64_t t = 0; t < some; t++) {
+                ROWS_OF(0) WEIGHTS_OF(0) MULTIPLY_THEM
+            }
+            _tile_stored(0, here, 64);
+            _tile_stored(1, here + 32 * STRIP, 64);
+            _tile_stored(2, here + 16 * STRIP, 64);
+            _tile_stored(3, here + 48 * STRIP, 64);
+        }
+    }
+}
+#else
+struct Tiles {};
+inline void split_sums(const Rows<float>&, int64_t, int64_t, const char*, int64_t, int, float*) {}
+#endif
+
+// The sums of a strip: 16 numbers of 32 bits.
+#ifdef __AVX512F__
+constexpr int AT_ONCE = 8;  // rows
+struct Sums {
+    __m512i v = _mm512_setzero_si512();
+    void add(__m512i a, const int8_t* w) {  // four terms of each; the input is moved up by 128
+#ifdef __AVX512VNNI__
+        v = _mm512_dpbusd_epi32(v, a, _mm512_loadu_si512(w));
+#else
+        __m512i b = _mm512_loadu_si512(w), low = _mm512_set1_epi32(0x00ff00ff);
+        __m512i even = _mm512_srai_epi16(_mm512_slli_epi16(b, 8), 8), odd = _mm512_srai_epi16(b, 8);
+        v = _mm512_add_epi32(v, _mm512_madd_epi16(_mm512_and_si512(a, low), even));
+        v = _mm512_add_epi32(v, _mm512_madd_epi16(_mm512_srli_epi16(a, 8), odd));
+#endif
+    }
+    void add(__m512i a, const float* w) {
+        v = (__m512i)_mm512_fmadd_ps((__m512)a, _mm512_loadu_ps(w), (__m512)v);
+    }
+    void add(__m512i a, const Half* w) {  // two terms of each
+        __m512 sum = _mm512_castsi512_ps(v);
+        __m512i b = _mm512_loadu_si512(w);
+#ifdef __AVX512BF16__
+        sum = _mm512_dpbf16_ps(sum, (__m512bh)a, (__m512bh)b);
+#else
+        const __m512i high = _mm512_set1_epi32(int32_t(0xffff0000));
+        sum = _mm512_fmadd_ps((__m512)_mm512_slli_epi32(a, 16), (__m512)_mm512_slli_epi32(b, 16), sum);
+        sum = _mm512_fmadd_ps((__m512)_mm512_and_si512(a, high), (__m512)_mm512_and_si512(b, high), sum);
+#endif
+        v = _mm512_castps_si512(sum);
+    }
+};
+inline __m512i spread(const char* terms) { return _mm512_set1_epi32(*(const int32_t*)terms); }
+#else
+constexpr int AT_ONCE = 2;
+struct Sums {
+    __m256i v[2] = {_mm256_setzero_si256(), _mm256_setzero_si256()};
+    void add(__m256i a, const int8_t* w) {
+        // Neither side has -128, so that two terms fit 16 bits.
+        for (int half = 0; half < 2; half++) {
+            __m256i b = _mm256_sign_epi8(_mm256_loadu_si256((const __m256i*)w + half), a);
+            __m256i two = _mm256_maddubs_epi16(_mm256_abs_epi8(a), b);
+            v[half] = _mm256_add_epi32(v[half], _mm256_madd_epi16(two, _mm256_set1_epi16(1)));
+        }
+    }
+    void add(__m256i a, const float* w) {
+        for (int half = 0; half < 2; half++)
+            v[half] = (__m256i)_mm256_fmadd_ps((__m256)a, _mm256_loadu_ps(w + half * 8), (__m256)v[half]);
+    }
+    void add(__m256i a, const Half* w) {
+        const __m256i high = _mm256_set1_epi32(int32_t(0xffff0000));
+        for (int half = 0; half < 2; half++) {
+            __m256i b = _mm256_loadu_si256((const __m256i*)w + half);
+            __m256 sum = _mm256_castsi256_ps(v[half]);
+            sum = _mm256_fmadd_ps((__m256)_mm256_slli_epi32(a, 16), (__m256)_mm256_slli_epi32(b, 16), sum);
+            sum = _mm256_fmadd_ps((__m256)_mm256_and_si256(a, high), (__m256)_mm256_and_si256(b, high), sum);
+            v[half] = _mm256_castps_si256(sum);
+        }
+    }
+};
+inline __m256i spread(const char* terms) { return _mm256_set1_epi32(*(const int32_t*)terms); }
+#endif
+
+template <int R, class Item, class Sum>
+inline void few_sums(const Rows<Item>& rows, int64_t row, const char* w, const char* w2, Sum* sums) {
+    Sums acc[R][2];
+    for (int64_t t = 0; t < rows.tiles; t++) {
+        const char* a = line_of(rows, row, t);
+        for (int k = 0; k < TILE_BYTES; k += 4) {
+            const Item *one = (const Item*)(w + t * TILE + k * 16), *two = (const Item*)(w2 + t * TILE + k * 16);
+#pragma GCC unroll 8
+            for (int r = 0; r < R; r++) {
+                const auto terms = spread(a + r * TILE_BYTES + k);
+                acc[r][0].add(terms, one);
+                acc[r][1].add(terms, two);
+            }
+        }
+    }
+    for (int r = 0; r < R; r++) {
+        std::memcpy(sums + (row % 16 + r) * STRIP, &acc[r][0], 64);
+        std::memcpy(sums + (32 + row % 16 + r) * STRIP, &acc[r][1], 64);
+    }
+}
+
+template <class Item, class Sum>
+inline void sums_of(const Rows<Item>& rows, int64_t block, int blocks, const char* w, int64_t next, int strips, Sum* sums) {
+#ifdef __AMX_INT8__
+    if constexpr (sizeof(Item) < 4) return tile_sums(rows, block, blocks, w, next, strips, sums);
+    else return;  // all blocks at once, see `product`
+#endif
+    const char* w2 = w + (strips > 1 ? next : 0);
+    for (int b = 0; b < blocks; b++) {
+        int64_t row = (block + b) * 16, last = std::min(row + 16, rows.count);
+        Sum* here = sums + b * 16 * STRIP;
+        for (; row + AT_ONCE <= last; row += AT_ONCE) few_sums<AT_ONCE>(rows, row, w, w2, here);
+        if (AT_ONCE > 4 && row + 4 <= last) few_sums<4>(rows, row, w, w2, here), row += 4;
+        if (AT_ONCE > 2 && row + 2 <= last) few_sums<2>(rows, row, w, w2, here), row += 2;
+        if (row < last) few_sums<1>(rows, row, w, w2, here);
+    }
+}
+
+// Weights: for each strip its tiles; in int8 then the scales and, if the input is moved up, 128 times the sums of its rows.
+struct Weights {
+    const char* data;
+    const float* scale;
+    const int32_t* sum;
+    const float* bias;
+    int64_t out, width;
+    template <class Item>
+    int64_t next() const {
+        return tiles_of(width, sizeof(Item)) * TILE;
+    }
+};
+
+// What becomes of sums, for 16 columns: both scales are undone, the bias is added.
+template <class Item>
+struct Finish {
+    Floats scale, bias, moved;
+    Finish(const Weights& w, int64_t column, int n) {
+        bias = w.bias ? load_some(w.bias + column, n) : Floats{};
+        if (sizeof(Item) > 1) return;
+        scale = load(w.scale + column);
+        if (!MOVED) return;
+        Ints sum;
+        std::memcpy(&sum, w.sum + column, 64);
+        moved = (Floats)sum;
+    }
+    Floats of(const Rows<Item>&, int64_t, const float* sums) const { return load(sums) + bias; }
+    Floats of(const Rows<Item>& rows, int64_t row, const int32_t* sums) const {
+        Ints sum;
+        std::memcpy(&sum, sums, 64);
+        if (MOVED) sum -= (Ints)moved;
+        return __builtin_convertvector(sum, Floats) * scale * rows.step[row] + bias;
+    }
+};
+
+// Gives `sink` the numbers of x W^T + b: `pair(thread, row, column, y, y2)` 32 of them, `some(thread, row, column, n, y)` up to
+// 16 at the end of a row; columns ascend for each thread. The sums of one part are finished while the tiles of the next are
+// multiplied.
+template <class Item, class Sink>
+void product(const Rows<Item>& rows, const Weights& w, int threads, Sink& sink) {
+    typedef std::conditional_t<sizeof(Item) == 1, int32_t, float> Sum;
+    const int64_t strips = (w.out + STRIP - 1) / STRIP, pairs = (strips + 1) / 2, next = w.next<Item>();
+    constexpr bool split = SPLIT && sizeof(Item) == 4;
+    // As many rows at a time as stay in a cache beside the weights.
+    const int64_t most = std::max<int64_t>(2, NEAR * (split ? 2 : 1) / (rows.tiles * TILE * (split ? 3 : 1)) / 2 * 2);
+#pragma omp parallel for num_threads(threads) schedule(static) if (threads > 1)
+    for (int part = 0; part < threads; part++) {
+        Tiles tiles;
+        (void)tiles;
+        alignas(64) Sum space[2][64 * STRIP];
+        static thread_local std::vector<Sum> whole;
+        if (split) whole.resize(size_t(std::min(most, rows.blocks) + 1) / 2 * 64 * STRIP);
+        struct Part {
+            int64_t pair, block, blocks;
+        } before{-1, 0, 0};
+        int at = 0;
+        auto finish = [&](const Part& done, const Sum* sums) {
+            const int64_t column = done.pair * 32, last = std::min(rows.count, (done.block + done.blocks) * 16);
+            const int left = int(std::min<int64_t>(32, w.out - column)), second = std::max(0, left - STRIP);
+            const Finish<Item> one(w, column, left), two(w, second ? column + STRIP : column, second ? second : left);
+            for (int64_t row = done.block * 16; row < last; row++) {
+                const Sum* here = sums + (row - done.block * 16) * STRIP;
+                const Floats y = one.of(rows, row, here);
+                if (left == 32) {
+                    sink.pair(part, row, column, y, two.of(rows, row, here + 32 * STRIP));
+                    continue;
+                }
+                sink.some(part, row, column, std::min(left, STRIP), y);
+                if (second) sink.some(part, row, column + STRIP, second, two.of(rows, row, here + 32 * STRIP));
+            }
+        };
+        for (int64_t from = 0; from < rows.blocks; from += most)
+            for (int64_t pair = pairs * part / threads; pair < pairs * (part + 1) / threads; pair++) {
+                const int two = int(std::min<int64_t>(2, strips - pair * 2));
+                const int64_t to = std::min(rows.blocks, from + most);
+                const char* strip = w.data + pair * 2 * next;
+                if constexpr (split) {
+                    split_sums(rows, from, to, strip, next, two, whole.data());
+                    for (int64_t block = from; block < to; block += 2)
+                        finish({pair, block, std::min<int64_t>(2, to - block)}, whole.data() + (block - from) * 32 * STRIP);
+                    continue;
+                }
+                for (int64_t block = from; block < to; block += 2) {
+                    const Part now{pair, block, std::min<int64_t>(2, to - block)};
+                    sums_of(rows, block, int(now.blocks), strip, next, two, space[at]);
+                    if (before.pair >= 0) finish(before, space[1 - at]);
+                    before = now;
+                    at = 1 - at;
+                }
+            }
+        if (before.pair >= 0) finish(before, space[1 - at]);
+    }
+}
+
+template <class T>
+struct Written {
+    T* out;
+    int64_t next;
+    void pair(int, int64_t row, int64_t column, Floats y, Floats y2) const { store_pair(out + row * next + column, y, y2); }
+    void some(int, int64_t row, int64_t column, int n, Floats y) const { store_some(out + row * next + column, y, n); }
+};
+
+template <class Item, class T>
+void product_into(const T* x, int64_t count, const Weights& w, T* out, int threads) {
+    Written<T> sink{out, w.out};
+    product(laid_out<Item>(x, w.width, count, w.width), w, threads, sink);
+}
+
+}  // namespace

@@ -1,0 +1,362 @@
+// A step of a decoder, or the whole of an encoder, as one call: a list of operations over rows, written down once by
+// `calque.native.program` and run for every step.
+//
+// A buffer is as many lines as there are rows; its place in the arena is that for one row times `room`. Numbers between
+// operations are of type T, rounded where torch's operators round them. No row depends on another.
+
+#include "products.h"
+#include "rows.h"
+
+namespace {
+
+struct Place {
+    int64_t base, next, column, width;  // bytes before it for one row, below 0 for nothing; numbers from row to row
+};
+
+struct Operation {
+    int64_t kind;
+    Place x, y, z, out;
+    int64_t n[8];
+    const void* p[4];
+    float f[2];
+};
+
+struct Bound {  // a tensor from outside
+    void* data;
+    int64_t next[3], size;  // numbers from one to the next in its first dimensions; the length of its last but one
+};
+
+struct Frame {
+    int64_t rows, beams, visible, room, origin_next, sentences, threads;
+    char* arena;
+    const int64_t *words, *positions, *starts;  // of an encoder: each row's position, and each sentence's first row
+    const int16_t* origin;
+    const Bound* bound;
+};
+
+enum Kind { EMBED, POSITION, NORM, PRODUCT, ATTEND, ATTEND_SOURCE, ATTEND_SELF, ACT, JOIN, GLU, COPY, READ, WRITE, AVERAGE,
+            SIMPLE_RECURRENT, LSTM, GRU, WINDOW, BAND, FORESEEN, ATTEND_MLP, NEIGHBOURS, BAND_SELF };
+enum Function { NONE, RELU, TANH, SIGMOID, GELU, GELU_TANH, SILU, RELU2 };
+enum Joint { ADD, MULTIPLY };
+
+inline Floats sigmoid(Floats x) {
+    const Floats e = exp_of(-size_of(x)), y = 1.0f / (1.0f + e);
+    return x < 0 ? e * y : y;
+}
+
+inline Floats tanh_of(Floats x) {
+    const Floats size = size_of(x), e = exp_of(-2.0f * size), far = (1.0f - e) / (1.0f + e), s = x * x;
+    const Floats near = x * (1.0f - s * (0.33333333f - s * (0.13333333f - s * 0.053968254f)));
+    return size < 0.1f ? near : (x < 0 ? -far : far);
+}
+
+inline Floats activated(int64_t function, Floats x) {
+    switch (function) {
+        case RELU: return largest(x, Floats{});
+        case TANH: return tanh_of(x);
+        case SIGMOID: return sigmoid(x);
+        case GELU:
+            for (int i = 0; i < STRIP; i++) x[i] *= 0.5f * (1.0f + std::erf(x[i] * 0.70710678f));
+            return x;
+        case GELU_TANH: return 0.5f * x * (1.0f + tanh_of(0.79788456f * (x + 0.044715f * x * x * x)));
+        case SILU: return x * sigmoid(x);
+        case RELU2: return largest(x, Floats{}) * largest(x, Floats{});
+    }
+    return x;
+}
+
+// Writes a product, activated and added to, each time rounded as a tensor would hold it.
+template <class T>
+struct Ended {
+    T* out;
+    const T* added;
+    int64_t next, added_next, function;
+
+    void pair(int, int64_t row, int64_t column, Floats y, Floats y2) const {
+        if (function) y = activated(function, as<T>(y)), y2 = activated(function, as<T>(y2));
+        if (added) {
+            const T* more = added + row * added_next + column;
+            y = as<T>(y) + load(more), y2 = as<T>(y2) + load(more + STRIP);
+        }
+        store_pair(out + row * next + column, y, y2);
+    }
+    void some(int, int64_t row, int64_t column, int n, Floats y) const {
+        if (function) y = activated(function, as<T>(y));
+        if (added) y = as<T>(y) + load_some(added + row * added_next + column, n);
+        store_some(out + row * next + column, y, n);
+    }
+};
+
+template <class T>
+struct Run {
+    const Frame& f;
+
+    T* at(const Place& p, int64_t row = 0) const {
+        return (T*)(f.arena + p.base * f.room) + p.column + row * p.next;
+    }
+    // A row of a tensor from outside, of the rows' own type or in float32.
+    template <class U = T>
+    U* row_of(int64_t index, int64_t row) const {
+        return (U*)f.bound[index].data + row * f.bound[index].next[0];
+    }
+    template <class Each>
+    void rows(const Each& each) const {
+#pragma omp parallel for num_threads(f.threads) schedule(static) if (f.threads > 1)
+        for (int64_t row = 0; row < f.rows; row++) each(row);
+    }
+    template <class Each>
+    void vectors(int64_t width, const Each& each) const {
+        rows([&](int64_t row) {
+            for (int64_t d = 0; d < width; d += STRIP) each(row, d, int(std::min<int64_t>(STRIP, width - d)));
+        });
+    }
+    template <class Each>
+    void sentences(const Each& each) const {
+#pragma omp parallel for num_threads(f.threads) schedule(static) if (f.threads > 1)
+        for (int64_t s = 0; s < f.sentences; s++) each(f.starts[s], f.starts[s + 1]);
+    }
+
+    template <class Item>
+    void multiply(const Operation& o) const {
+        const Weights w{(const char*)o.p[0], (const float*)o.p[1], (const int32_t*)o.p[2], (const float*)o.p[3], o.out.width, o.x.width};
+        const T* added = o.y.base < 0 ? nullptr : at(o.y);
+        Ended<T> sink{at(o.out), added, o.out.next, o.y.next, o.n[1]};
+        product(laid_out<Item>(at(o.x), o.x.next, f.rows, o.x.width), w, int(f.threads), sink);
+    }
+
+    // n: keys, values, heads, heads of keys, numbers of a key, of a value, which positions are blocked or -1.
+    void attend_to(const Operation& o, bool source) const {
+        const Bound &k = f.bound[o.n[0]], &v = f.bound[o.n[1]];
+        const int64_t beams = source ? 1 : f.beams;
+        Attention a{};
+        a.rows = f.rows, a.per = f.beams, a.heads = o.n[2], a.group = o.n[2] / o.n[3], a.width = o.n[4], a.value_width = o.n[5];
+        a.visible = source ? k.size : f.visible;
+        a.q_next = o.x.next, a.out_next = o.out.next, a.scale = o.f[0], a.beams = beams;
+        a.key_sentence = k.next[0], a.key_head = k.next[1], a.value_sentence = v.next[0], a.value_head = v.next[1];
+        a.key_next = k.next[2] / beams, a.value_next = v.next[2] / beams;
+        a.origin_next = f.origin_next, a.new_key_next = o.y.next, a.new_value_next = o.z.next;
+        const uint8_t* blocked = o.n[6] < 0 ? nullptr : (const uint8_t*)f.bound[o.n[6]].data;
+        attend(a, at(o.x), (T*)k.data, (T*)v.data, source ? nullptr : at(o.y), source ? nullptr : at(o.z),
+               source || beams == 1 ? nullptr : f.origin, blocked, at(o.out), int(f.threads));
+    }
+
+    // Every row to all of its sentence.
+    void attend_self(const Operation& o) const {
+        sentences([&](int64_t first, int64_t last) {
+            static thread_local std::vector<float> space;
+            Attention a{};
+            a.per = a.rows = a.visible = last - first, a.heads = o.n[2], a.group = o.n[2] / o.n[3];
+            a.width = o.n[4], a.value_width = o.n[5], a.q_next = o.x.next, a.out_next = o.out.next, a.scale = o.f[0];
+            a.key_head = a.width, a.value_head = a.value_width, a.key_next = o.y.next, a.value_next = o.z.next, a.beams = 1;
+            for (int64_t row = 0; row < a.rows; row++)
+                attend_row(a, row, at(o.x, first), at(o.y, first), at(o.z, first), nullptr, nullptr, at(o.out, first), space);
+        });
+    }
+
+    // n: keys, values, which positions are blocked or -1; p: the weights of the scores.
+    void attend_mlp(const Operation& o) const {
+        const Bound &k = f.bound[o.n[0]], &v = f.bound[o.n[1]];
+        const int64_t length = k.size, hidden = o.x.width, wide = o.out.width;
+        rows([&](int64_t row) {
+            static thread_local std::vector<float> space;
+            space.resize(length + wide + 4 * STRIP);
+            const int64_t sentence = row / f.beams;
+            const T *keys = (const T*)k.data + sentence * k.next[0], *values = (const T*)v.data + sentence * v.next[0];
+            float *score = space.data(), *context = score + length + 2 * STRIP;
+            for (int64_t p = 0; p < length; p++) {
+                Floats sum{};
+                for (int64_t d = 0; d < hidden; d += STRIP) {
+                    const int n = int(std::min<int64_t>(STRIP, hidden - d));
+                    const Floats seen = as<T>(load_some(at(o.x, row) + d, n) + load_some(keys + p * k.next[1] + d, n));
+                    sum += as<T>(tanh_of(seen)) * load_some((const T*)o.p[0] + d, n);
+                }
+                score[p] = sum_of(sum);
+                if (sizeof(T) == 2) score[p] = as<T>(all(score[p]))[0];
+            }
+            const uint8_t* blocked = o.n[2] < 0 ? nullptr : (const uint8_t*)f.bound[o.n[2]].data + sentence * length;
+            const float share = weigh<T>(score, length, blocked);
+            weighted<T>(score, length, [&](int64_t p) { return values + p * v.next[1]; }, wide, context);
+            for (int64_t d = 0; d < wide; d += STRIP) store_some(at(o.out, row) + d, load(context + d) * share, int(wide - d));
+        });
+    }
+
+    // n: the window, the window behind this position, its length, positions between two inputs.
+    void window(const Operation& o) const {
+        const int64_t width = o.x.width, length = o.n[2];
+        rows([&](int64_t row) {
+            const T *last = row_of(o.n[0], row), *x = at(o.x, row);
+            const int64_t step = f.bound[o.n[0]].next[1];
+            T *out = at(o.out, row), *after = row_of(o.n[1], row);
+            for (int64_t j = 0, to = 0; j <= length; j += o.n[3], to++)
+                std::memcpy(out + to * width, j < length ? last + j * step : x, size_t(width) * sizeof(T));
+            shift(last, step, x, after, length, width);
+        });
+    }
+
+    void shift(const T* last, int64_t step, const T* x, T* after, int64_t length, int64_t width) const {
+        for (int64_t j = 1; j <= length; j++)
+            std::memcpy(after + (j - 1) * width, j < length ? last + j * step : x, size_t(width) * sizeof(T));
+    }
+
+    // The same with fixed weights p [length + 1][width].
+    void band(const Operation& o) const {
+        const int64_t width = o.x.width, length = o.n[2];
+        const float* weights = (const float*)o.p[0];
+        rows([&](int64_t row) {
+            const T *last = row_of(o.n[0], row), *x = at(o.x, row);
+            const int64_t step = f.bound[o.n[0]].next[1];
+            for (int64_t d = 0; d < width; d += STRIP) {
+                const int n = int(std::min<int64_t>(STRIP, width - d));
+                Floats sum{};
+                for (int64_t j = 0; j <= length; j++)
+                    sum += load_some(j < length ? last + j * step + d : x + d, n) * load_some(weights + j * width + d, n);
+                store_some(at(o.out, row) + d, sum, n);
+            }
+            shift(last, step, x, row_of(o.n[1], row), length, width);
+        });
+    }
+
+    // Of an encoder: inputs n[0] before to n[1] behind a row, n[2] apart, side by side; zeros outside the sentence.
+    void neighbours(const Operation& o) const {
+        const int64_t width = o.x.width;
+        sentences([&](int64_t first, int64_t last) {
+            for (int64_t row = first; row < last; row++)
+                for (int64_t j = -o.n[0], to = 0; j <= o.n[1]; j += o.n[2], to++) {
+                    T* out = at(o.out, row) + to * width;
+                    if (row + j < first || row + j >= last) std::memset((void*)out, 0, size_t(width) * sizeof(T));
+                    else std::memcpy(out, at(o.x, row + j), size_t(width) * sizeof(T));
+                }
+        });
+    }
+
+    // The same, added up with fixed weights p [n[0] + 1 + n[1]][width].
+    void band_self(const Operation& o) const {
+        const int64_t width = o.x.width;
+        const float* weights = (const float*)o.p[0];
+        sentences([&](int64_t first, int64_t last) {
+            for (int64_t row = first; row < last; row++)
+                for (int64_t d = 0; d < width; d += STRIP) {
+                    const int n = int(std::min<int64_t>(STRIP, width - d));
+                    Floats sum{};
+                    for (int64_t j = std::max(-o.n[0], first - row); j <= std::min(o.n[1], last - 1 - row); j++)
+                        sum += load_some(at(o.x, row + j) + d, n) * load_some(weights + (j + o.n[0]) * width + d, n);
+                    store_some(at(o.out, row) + d, sum, n);
+                }
+        });
+    }
+
+    // x and y: what input and state say. n: the cell and the cell behind; f: what the forget gate gains.
+    void lstm(const Operation& o) const {
+        const int64_t width = o.out.width;
+        vectors(width, [&](int64_t row, int64_t d, int n) {
+            Floats gate[4];
+            for (int i = 0; i < 4; i++)
+                gate[i] = as<T>(load_some(at(o.x, row) + i * width + d, n) + load_some(at(o.y, row) + i * width + d, n));
+            Floats c = load_some(row_of<float>(o.n[0], row) + d, n);
+            c = sigmoid(gate[1] + o.f[0]) * c + sigmoid(gate[0]) * tanh_of(gate[2]);
+            store_some(row_of<float>(o.n[1], row) + d, c, n);
+            store_some(at(o.out, row) + d, sigmoid(gate[3]) * tanh_of(c), n);
+        });
+    }
+
+    // z: the state before.
+    void gru(const Operation& o) const {
+        const int64_t width = o.out.width;
+        vectors(width, [&](int64_t row, int64_t d, int n) {
+            Floats x[3], h[3];
+            for (int i = 0; i < 3; i++)
+                x[i] = load_some(at(o.x, row) + i * width + d, n), h[i] = load_some(at(o.y, row) + i * width + d, n);
+            const Floats keep = sigmoid(x[1] + h[1]), made = tanh_of(x[2] + sigmoid(x[0] + h[0]) * h[2]);
+            store_some(at(o.out, row) + d, made + keep * (load_some(at(o.z, row) + d, n) - made), n);
+        });
+    }
+
+    // Where an operation with a state of float32 takes it from and leaves it: n[0], n[1].
+    template <class Each>
+    void scan(const Operation& o, const Each& each) const {
+        vectors(o.out.width, [&](int64_t row, int64_t d, int n) {
+            Floats h = load_some(row_of<float>(o.n[0], row) + d, n);
+            const Floats y = each(row, d, n, h);
+            store_some(row_of<float>(o.n[1], row) + d, h, n);
+            store_some(at(o.out, row) + d, y, n);
+        });
+    }
+
+    void position(const Operation& o) const {
+        vectors(o.x.width, [&](int64_t row, int64_t d, int n) {
+            const int64_t place = std::min(f.positions ? f.positions[row] : f.visible - 1, o.n[0] - 1);
+            const Floats shift = load_some((const T*)o.p[0] + place * o.x.width + d, n);
+            store_some(at(o.out, row) + d, shift + load_some(at(o.x, row) + d, n) * o.f[0], n);
+        });
+    }
+
+    void operator()(const Operation& o) const {
+        const int64_t wide = o.out.width;
+        const size_t bytes = size_t(wide) * sizeof(T);
+        switch (o.kind) {
+            case EMBED:
+                return rows([&](int64_t row) { std::memcpy(at(o.out, row), (const T*)o.p[0] + f.words[row] * wide, bytes); });
+            case POSITION: return position(o);
+            case NORM:
+                return rows([&](int64_t row) {
+                    norm_row(at(o.x, row), wide, (const T*)o.p[0], (const T*)o.p[1], o.f[0], at(o.out, row));
+                });
+            case PRODUCT:
+                if (o.n[0] == 1) return multiply<int8_t>(o);
+                if (o.n[0] == 2) return multiply<Half>(o);
+                if constexpr (sizeof(T) == 4) return multiply<float>(o);
+                return;
+            case ATTEND: return attend_to(o, false);
+            case ATTEND_SOURCE: return attend_to(o, true);
+            case ATTEND_SELF: return attend_self(o);
+            case ATTEND_MLP: return attend_mlp(o);
+            case ACT:
+                return vectors(wide, [&](int64_t row, int64_t d, int n) {
+                    store_some(at(o.out, row) + d, activated(o.n[0], load_some(at(o.x, row) + d, n)), n);
+                });
+            case JOIN:
+                return vectors(wide, [&](int64_t row, int64_t d, int n) {
+                    const Floats x = load_some(at(o.x, row) + d, n), y = load_some(at(o.y, row) + d, n);
+                    store_some(at(o.out, row) + d, o.n[0] == ADD ? x + y : x * y, n);
+                });
+            case GLU:
+                return vectors(wide, [&](int64_t row, int64_t d, int n) {
+                    const Floats gate = as<T>(sigmoid(load_some(at(o.x, row) + wide + d, n)));
+                    store_some(at(o.out, row) + d, load_some(at(o.x, row) + d, n) * gate, n);
+                });
+            case COPY: return rows([&](int64_t row) { std::memcpy(at(o.out, row), at(o.x, row), bytes); });
+            case READ: return rows([&](int64_t row) { std::memcpy(at(o.out, row), row_of(o.n[0], row), bytes); });
+            case WRITE:
+                return rows([&](int64_t row) { std::memcpy(row_of(o.n[0], row), at(o.x, row), size_t(o.x.width) * sizeof(T)); });
+            case AVERAGE:
+                return scan(o, [&](int64_t row, int64_t d, int n, Floats& h) {
+                    h += load_some(at(o.x, row) + d, n);
+                    return h / float(f.visible);
+                });
+            case SIMPLE_RECURRENT:  // x: what the forget gate says; y: the input
+                return scan(o, [&](int64_t row, int64_t d, int n, Floats& h) {
+                    const Floats keep = sigmoid(load_some(at(o.x, row) + d, n)), made = load_some(at(o.y, row) + d, n);
+                    h = made + keep * (h - made);
+                    return largest(h, Floats{});
+                });
+            case LSTM: return lstm(o);
+            case GRU: return gru(o);
+            case WINDOW: return window(o);
+            case BAND: return band(o);
+            case NEIGHBOURS: return neighbours(o);
+            case BAND_SELF: return band_self(o);
+            case FORESEEN:
+                return rows([&](int64_t row) {
+                    const Bound& seen = f.bound[o.n[0]];
+                    const T* from = (const T*)seen.data + row / f.beams * seen.next[0] + (f.visible - 1) * seen.next[1];
+                    std::memcpy(at(o.out, row), from, bytes);
+                });
+        }
+    }
+};
+
+}  // namespace
+
+extern "C" void calque_run(const Operation* operations, int64_t count, const Frame* frame, int type) {
+    for (int64_t i = 0; i < count; i++) type == 4 ? Run<float>{*frame}(operations[i]) : Run<Half>{*frame}(operations[i]);
+}

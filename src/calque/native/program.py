@@ -1,0 +1,214 @@
+"""Programs of kernel calls: what a chain of layers does to rows, written down once and run by one call for every batch or step.
+
+A layer writes its part in `Layer.program`. Values are known by buffers; where these lie is decided when the program is closed:
+buffers that are not needed at the same time share their place. Tensors that change from call to call, such as states, are known by
+their order.
+"""
+
+from collections.abc import Sequence
+from typing import NamedTuple
+
+import torch
+from jaxtyping import Float, Int
+from torch import Tensor, nn
+
+from calque.native.kernels import PackedWeight
+from calque.native.placed import ADD, MULTIPLY, Arena, Bound, Closed, Frame, Kind, Rows, Step, Value
+
+__all__ = ["Arena", "Bound", "Closed", "Frame", "Kind", "Made", "NoProgram", "Program", "Value", "starts_of"]
+
+FUNCTIONS = ("id", "relu", "tanh", "sigmoid", "gelu", "gelu_tanh", "silu", "relu2")
+
+
+class NoProgram(Exception):
+    """A layer, or what it is asked for, has no kernels: layers then run one by one."""
+
+
+class Made(NamedTuple):
+    """A tensor that a program makes anew at every call, as large as the tensor from outside that has this number."""
+
+    like: int
+    number: int
+    """which of those that are made it is"""
+
+
+class Program:
+    """Operations in order. `outside`: the tensors that change from call to call, in their order, as they are at first."""
+
+    def __init__(self, dtype: torch.dtype, outside: Sequence[Tensor | None] = ()):
+        self.dtype = dtype
+        self.widths: list[int] = []
+        self.steps: list[Step] = []
+        self.made: list[Made] = []
+        self.labels: dict[str, Value] = {}
+        """what an encoder's labelled points hold"""
+        self._known = {id(x): i for i, x in enumerate(outside) if x is not None}
+        self._outside = len(outside)
+        self._results = 0
+        self._tables: list[tuple[int, Rows]] = []
+
+    def new(self, width: int) -> Value:
+        """A buffer."""
+        self.widths.append(width)
+        return Value(len(self.widths) - 1, 0, width)
+
+    def number(self, x: Tensor) -> int:
+        """Which of the tensors from outside this one is. Raises `NoProgram` where it is none."""
+        if id(x) not in self._known:
+            raise NoProgram("a tensor that comes from elsewhere")
+        return self._known[id(x)]
+
+    def make(self, like: Tensor) -> tuple[Made, int]:
+        """A tensor that takes the place of one from outside, and its number."""
+        self.made.append(Made(self.number(like), len(self.made)))
+        return self.made[-1], self._outside + len(self.made) - 1
+
+    def add(
+        self,
+        kind: Kind,
+        reads: Sequence[Value | None],
+        width: int,
+        n: Sequence[int] = (),
+        p: Sequence[Tensor | None] = (),
+        f: Sequence[float] = (),
+    ) -> Value:
+        """An operation and its result."""
+        out = self.new(width)
+        self.steps.append(Step(kind, tuple(reads), out, tuple(n), tuple(p), tuple(f)))
+        return out
+
+    def embed(self, table: Float[Tensor, "V D"]) -> Value:
+        """The rows of the words."""
+        return self.add(Kind.EMBED, (), table.shape[1], p=(self._fit(table),))
+
+    def position(self, x: Value, rows: Rows, factor: float = 1.0, last: int | None = None) -> Value:
+        """factor x + the row of a table for each position; positions from `last` on have the row before it."""
+        self._tables.append((len(self.steps), rows))
+        return self.add(Kind.POSITION, (x,), x.width, (last or 2**62,), (None,), (factor,))
+
+    def norm(self, x: Value, gain: Tensor, shift: Tensor, epsilon: float) -> Value:
+        """Layer norm."""
+        return self.add(Kind.NORM, (x,), x.width, p=(self._fit(gain), self._fit(shift)), f=(epsilon,))
+
+    def linear(self, x: Value, module: nn.Module | None) -> Value:
+        """W x + b, by a product with packed weights; `nn.Identity` is x itself."""
+        if isinstance(module, nn.Identity):
+            return x
+        weight, bias = getattr(module, "_packed", None), getattr(module, "bias", None)
+        if not isinstance(weight, PackedWeight):
+            raise NoProgram("a product that no kernel makes")
+        tensors = weight.data, weight.scale, weight.sums, bias
+        return self.add(Kind.PRODUCT, (x, None), weight.out, (weight.item, 0), tensors)
+
+    def act(self, x: Value, function: str) -> Value:
+        """A non-linearity."""
+        if function == "glu":
+            return self.add(Kind.GLU, (x,), x.width // 2)
+        return x if function == "id" else self.add(Kind.ACT, (x,), x.width, (FUNCTIONS.index(function),))
+
+    def join(self, x: Value, y: Value, how: int = ADD) -> Value:
+        """x + y or x y, number by number."""
+        return self.add(Kind.JOIN, (x, y), x.width, (how,))
+
+    def multiply(self, x: Value, y: Value) -> Value:
+        """x y, number by number."""
+        return self.join(x, y, MULTIPLY)
+
+    def attend(
+        self,
+        projected: tuple[Value, Value, Value],
+        held: tuple[Tensor, Tensor] | None,
+        heads: tuple[int, int],
+        scale: float,
+    ) -> Value:
+        """Attention of q to k and v and those before them in keys and values `held`; of an encoder to all of the sentence.
+
+        `heads`: of q, and of k and v.
+        """
+        q, _, v = projected
+        kind, states = (Kind.ATTEND_SELF, (0, 0)) if held is None else (Kind.ATTEND, tuple(map(self.number, held)))
+        widths = q.width // heads[0], v.width // heads[1]
+        return self.add(kind, projected, heads[0] * widths[1], (*states, *heads, *widths, -1), f=(scale,))
+
+    def attend_source(self, q: Value, keys: Tensor, values: Tensor, blocked: Tensor | None, scale: float) -> Value:
+        """Attention of q to the keys and values [S, H, N, K] of its sentence."""
+        heads, widths = q.width // keys.shape[3], (keys.shape[3], values.shape[3])
+        hidden = -1 if blocked is None else self.number(blocked)
+        n = (self.number(keys), self.number(values), heads, keys.shape[1], *widths, hidden)
+        return self.add(Kind.ATTEND_SOURCE, (q,), heads * widths[1], n, f=(scale,))
+
+    def attend_mlp(self, q: Value, keys: Tensor, values: Tensor, blocked: Tensor | None, score: Tensor) -> Value:
+        """The sum of values [S, N, E], weighted by w . tanh(q + k)."""
+        hidden = -1 if blocked is None else self.number(blocked)
+        n = self.number(keys), self.number(values), hidden
+        return self.add(Kind.ATTEND_MLP, (q,), values.shape[2], n, (self._fit(score),))
+
+    def scan(
+        self, kind: Kind, reads: Sequence[Value], state: Float[Tensor, "R D"], constant: float = 0.0
+    ) -> tuple[Value, Made]:
+        """An operation with a state in float32, and the state behind it."""
+        made, number = self.make(state)
+        return self.add(kind, reads, state.shape[1], (self.number(state), number), f=(constant,)), made
+
+    def window(self, x: Value, last: Float[Tensor, "R w D"], length: int, apart: int) -> tuple[Value, Made]:
+        """Every `apart`-th of the last inputs, and this one, side by side, and the window behind this one."""
+        made, number = self.make(last)
+        n = self.number(last), number, length, apart
+        return self.add(Kind.WINDOW, (x,), (length // apart + 1) * x.width, n), made
+
+    def band(self, x: Value, last: Float[Tensor, "R w D"], weights: Float[Tensor, "w1 D"]) -> tuple[Value, Made]:
+        """The last inputs and this one, added up with fixed weights, and the window behind this one."""
+        made, number = self.make(last)
+        n = self.number(last), number, last.shape[1]
+        return self.add(Kind.BAND, (x,), x.width, n, (weights.contiguous(),)), made
+
+    def neighbours(self, x: Value, before: int, behind: int, apart: int) -> Value:
+        """Of an encoder: the inputs around each position, `apart` from one another, side by side."""
+        return self.add(Kind.NEIGHBOURS, (x,), ((before + behind) // apart + 1) * x.width, (before, behind, apart))
+
+    def band_self(self, x: Value, before: int, behind: int, weights: Float[Tensor, "w D"]) -> Value:
+        """Of an encoder: the inputs around each position, added up with fixed weights."""
+        return self.add(Kind.BAND_SELF, (x,), x.width, (before, behind), (weights.contiguous(),))
+
+    def foreseen(self, outputs: Float[Tensor, "S C D"]) -> Value:
+        """The outputs that were computed before, at this position."""
+        return self.add(Kind.FORESEEN, (), outputs.shape[2], (self.number(outputs),))
+
+    def concat(self, parts: Sequence[Value]) -> Value:
+        """Side by side."""
+        out, at = self.new(sum(part.width for part in parts)), 0
+        for part in parts:
+            self.steps.append(Step(Kind.COPY, (part,), out.part(at, part.width)))
+            at += part.width
+        return out
+
+    def read(self, x: Float[Tensor, "R D"]) -> Value:
+        """A tensor from outside."""
+        return self.add(Kind.READ, (), x.shape[-1], (self.number(x),))
+
+    def write(self, x: Value, like: Float[Tensor, "R D"]) -> Made:
+        """A new tensor with these numbers, as large as one from outside."""
+        made, number = self.make(like)
+        self.steps.append(Step(Kind.WRITE, (x,), None, (number,)))
+        return made
+
+    def leave(self, x: Value) -> None:
+        """A result: leave it in the next tensor from outside, behind those known at first and those made."""
+        self.steps.append(Step(Kind.WRITE, (x,), None, (self._outside + len(self.made) + self._results,)))
+        self._results += 1
+
+    def _fit(self, x: Tensor) -> Tensor:
+        if x.dtype != self.dtype or not x.is_contiguous():
+            raise NoProgram("weights in another type")
+        return x.detach()
+
+    def close(self) -> "Closed":
+        """The program, ready to run."""
+        return Closed(self.dtype, self.steps, self.widths, self._tables)
+
+
+def starts_of(lengths: Int[Tensor, " S"]) -> tuple[Int[Tensor, " S1"], Int[Tensor, " R"]]:
+    """Where each sentence begins among rows without padding, with their number behind; and each row's position."""
+    starts = torch.zeros(len(lengths) + 1, dtype=torch.int64)
+    torch.cumsum(lengths, 0, out=starts[1:])
+    return starts, torch.arange(int(starts[-1])) - torch.repeat_interleave(starts[:-1], lengths)

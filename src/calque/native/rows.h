@@ -1,0 +1,230 @@
+// What is done row by row: attention of single queries, layer norm.
+
+#pragma once
+
+#include <vector>
+
+#include "vectors.h"
+
+namespace {
+
+// Attention of single queries to keys and values [sentence][head][slot][width].
+
+// The sums of four vectors, added up pairwise.
+inline void four_sums(const Floats* x, float* sums) {
+    const Ints even = {0, 16, 2, 18, 4, 20, 6, 22, 8, 24, 10, 26, 12, 28, 14, 30}, odd = even + 1;
+    const Ints low = {0, 1, 16, 17, 4, 5, 20, 21, 8, 9, 24, 25, 12, 13, 28, 29}, high = low + 2;
+    Floats a = mixed(x[0], x[1], even) + mixed(x[0], x[1], odd), b = mixed(x[2], x[3], even) + mixed(x[2], x[3], odd);
+    Floats c = mixed(a, b, low) + mixed(a, b, high);
+    const Ints half = {8, 9, 10, 11, 12, 13, 14, 15, 0, 1, 2, 3, 4, 5, 6, 7};
+    const Ints quarter = {4, 5, 6, 7, 0, 1, 2, 3, 12, 13, 14, 15, 8, 9, 10, 11};
+    c += mixed(c, c, half);
+    c += mixed(c, c, quarter);
+    std::memcpy(sums, &c, 16);
+}
+
+// q . k of four keys; `width` numbers, of which q has zeros behind it up to a multiple of 16.
+template <class T>
+inline void four_dots(const float* q, const T* const* k, int64_t width, float* dots) {
+    Floats sums[4]{};
+    int64_t d = 0;
+    for (; d + STRIP <= width; d += STRIP) {
+        const Floats x = load(q + d);
+        for (int i = 0; i < 4; i++) sums[i] += x * load(k[i] + d);
+    }
+    if (d < width)
+        for (int i = 0; i < 4; i++) sums[i] += load(q + d) * load_some(k[i] + d, int(width - d));
+    four_sums(sums, dots);
+}
+
+// The same in bfloat16, where the processor multiplies pairs of its numbers; `width` is a multiple of 32.
+#ifdef __AVX512BF16__
+constexpr bool PAIRS = true;
+inline void four_dots_of_pairs(const Half* q, const Half* const* k, int64_t width, float* dots) {
+    __m512 sums[4]{};
+    for (int64_t d = 0; d < width; d += 2 * STRIP) {
+        const __m512bh x = (__m512bh)_mm512_loadu_si512(q + d);
+        for (int i = 0; i < 4; i++) sums[i] = _mm512_dpbf16_ps(sums[i], x, (__m512bh)_mm512_loadu_si512(k[i] + d));
+    }
+    four_sums((const Floats*)sums, dots);
+}
+
+// Adds up w v over pairs of positions for 64 numbers; w are bfloat16 already, with a zero behind an odd number of them.
+template <class At>
+inline void weighted_pairs(const float* w, int64_t count, const At& at, float* out) {
+    __m512 low[2]{}, high[2]{};
+    for (int64_t p = 0; p < count; p += 2) {
+        uint32_t first, second;
+        std::memcpy(&first, w + p, 4), std::memcpy(&second, w + p + 1, 4);
+        const __m512bh both = (__m512bh)_mm512_set1_epi32(int32_t(first >> 16 | (second & 0xffff0000)));
+        const Half *one = at(p), *two = at(std::min(p + 1, count - 1));
+        for (int i = 0; i < 2; i++) {
+            const __m512i a = _mm512_loadu_si512(one + i * 32), b = _mm512_loadu_si512(two + i * 32);
+            low[i] = _mm512_dpbf16_ps(low[i], (__m512bh)_mm512_unpacklo_epi16(a, b), both);
+            high[i] = _mm512_dpbf16_ps(high[i], (__m512bh)_mm512_unpackhi_epi16(a, b), both);
+        }
+    }
+    const __m512i front = _mm512_setr_epi32(0, 1, 2, 3, 16, 17, 18, 19, 4, 5, 6, 7, 20, 21, 22, 23);
+    const __m512i back = _mm512_add_epi32(front, _mm512_set1_epi32(8));
+    for (int i = 0; i < 2; i++) {
+        _mm512_storeu_ps(out + i * 32, _mm512_permutex2var_ps(low[i], front, high[i]));
+        _mm512_storeu_ps(out + i * 32 + STRIP, _mm512_permutex2var_ps(low[i], back, high[i]));
+    }
+}
+#else
+constexpr bool PAIRS = false;
+inline void four_dots_of_pairs(const Half*, const Half* const*, int64_t, float*) {}
+template <class At>
+inline void weighted_pairs(const float*, int64_t, const At&, float*) {}
+#endif
+
+// Adds up w v over positions; `width` is any.
+template <class T, class At>
+inline void weighted(const float* w, int64_t count, const At& at, int64_t width, float* out) {
+    int64_t d = 0;
+    for (; d + 4 * STRIP <= width; d += 4 * STRIP) {
+        Floats c[4]{};
+        for (int64_t p = 0; p < count; p++) {
+            const T* from = at(p) + d;
+            for (int i = 0; i < 4; i++) c[i] += load(from + i * STRIP) * w[p];
+        }
+        for (int i = 0; i < 4; i++) store(out + d + i * STRIP, c[i]);
+    }
+    for (; d < width; d += STRIP) {
+        Floats c{};
+        for (int64_t p = 0; p < count; p++) c += load_some(at(p) + d, int(width - d)) * w[p];
+        store(out + d, c);
+    }
+}
+
+// q [rows][heads * width] with `q_next` numbers from row to row; `per` rows of a sentence are queries of its slots.
+struct Attention {
+    int64_t rows, per, heads, width, value_width, visible, q_next;
+    int64_t key_sentence, key_head, value_sentence, value_head;  // numbers from one to the next
+    int64_t key_next, value_next;                                // from slot to slot
+    int64_t beams, origin_next;  // origin [sentence][beams][origin_next]: whose slot holds each position
+    int64_t new_key_next, new_value_next, out_next;  // numbers from row to row
+    int64_t group;                                   // heads of queries that share one of keys and values
+    float scale;
+};
+
+// The last visible position of a row, which is its own, written where it belongs.
+template <class T>
+void write_row(const Attention& a, int64_t row, T* keys, T* values, const T* new_keys, const T* new_values) {
+    const int64_t sentence = row / a.per, slot = (a.visible - 1) * a.beams + row % a.per;
+    for (int64_t h = 0; h < a.heads / a.group; h++) {
+        std::memcpy(keys + sentence * a.key_sentence + h * a.key_head + slot * a.key_next,
+                    new_keys + row * a.new_key_next + h * a.width, size_t(a.width) * sizeof(T));
+        std::memcpy(values + sentence * a.value_sentence + h * a.value_head + slot * a.value_next,
+                    new_values + row * a.new_value_next + h * a.value_width, size_t(a.value_width) * sizeof(T));
+    }
+}
+
+template <class T>
+inline void ask_for(const T* p, int64_t slots, int64_t next, int64_t width) {
+    if (next == width)
+        for (int64_t b = 0; b < slots * width * int64_t(sizeof(T)); b += 64) _mm_prefetch((const char*)p + b, _MM_HINT_T0);
+}
+
+// The scores of one head, -inf behind the last; with `pairs` by products of pairs.
+template <class T>
+void score_head(const Attention& a, const T* q, const T* k, const int16_t* from, bool pairs, float* query, float* score) {
+    if (!pairs)
+        for (int64_t d = 0; d < a.width; d += STRIP) store(query + d, load_some(q + d, int(a.width - d)) * a.scale);
+    for (int64_t p = 0; p < a.visible; p += 4) {
+        const T* four[4];
+        for (int i = 0; i < 4; i++) {
+            const int64_t at = std::min(p + i, a.visible - 1);
+            four[i] = k + (from ? at * a.beams + from[at] : at * a.beams) * a.key_next;
+        }
+        if (pairs) four_dots_of_pairs((const Half*)q, (const Half* const*)four, a.width, score + p);
+        else four_dots(query, four, a.width, score + p);
+    }
+}
+
+// Scores become the exponentials of what they are below the highest; returns one over their sum.
+template <class T>
+inline float weigh(float* score, int64_t visible, const uint8_t* hidden) {
+    if (hidden)
+        for (int64_t p = 0; p < visible; p++) score[p] = hidden[p] ? NOTHING : score[p];
+    for (int64_t p = visible; p < visible + STRIP; p++) score[p] = NOTHING;
+    Floats high = load(score), sums{};
+    for (int64_t p = STRIP; p < visible; p += STRIP) high = largest(high, load(score + p));
+    float highest = max_of(high);
+    if (highest == NOTHING) {  // nothing to see: the mean of all
+        std::fill(score, score + visible, 0.0f);
+        highest = 0;
+    }
+    for (int64_t p = 0; p < visible; p += STRIP) {
+        const Floats s = load(score + p), e = as<T>(exp_of(s - highest));
+        const Floats kept = s == NOTHING ? Floats{} : e;
+        store(score + p, kept);
+        sums += kept;
+    }
+    return 1.0f / sum_of(sums);
+}
+
+// One step of attention for a row, phase by phase for all heads, so that no head waits for another.
+template <class T>
+void attend_row(const Attention& a, int64_t row, const T* q, const T* keys, const T* values, const int16_t* origin,
+                const uint8_t* blocked, T* out, std::vector<float>& space) {
+    const int64_t sentence = row / a.per, visible = a.visible, line = (visible + 2 * STRIP + 15) / 16 * 16;
+    const int16_t* from = origin ? origin + row * a.origin_next : nullptr;
+    const uint8_t* hidden = blocked ? blocked + sentence * visible : nullptr;
+    space.resize(a.heads * (line + 1) + a.width + a.value_width + 4 * STRIP);
+    float *scores = space.data(), *share = scores + a.heads * line, *query = share + a.heads, *context = query + a.width + STRIP;
+    const bool pairs = PAIRS && sizeof(T) == 2 && a.scale == 1 && a.width % 32 == 0;
+    const T *k = keys + sentence * a.key_sentence, *v = values + sentence * a.value_sentence;
+    for (int64_t h = 0; h < a.heads; h++) {
+        const T* here = k + h / a.group * a.key_head;
+        if (h % a.group == 0) ask_for(here + a.key_head, visible * a.beams, a.key_next, a.width);
+        score_head(a, q + row * a.q_next + h * a.width, here, from, pairs, query, scores + h * line);
+    }
+    for (int64_t h = 0; h < a.heads; h++) share[h] = weigh<T>(scores + h * line, visible, hidden);
+    for (int64_t h = 0; h < a.heads; h++) {
+        const T* here = v + h / a.group * a.value_head;
+        if (h % a.group == 0) ask_for(here + a.value_head, visible * a.beams, a.value_next, a.value_width);
+        auto at = [&](int64_t p) { return here + (from ? p * a.beams + from[p] : p * a.beams) * a.value_next; };
+        T* to = out + row * a.out_next + h * a.value_width;
+        int64_t d = 0;
+        if constexpr (PAIRS && sizeof(T) == 2)
+            for (; d + 64 <= a.value_width; d += 64)
+                weighted_pairs(scores + h * line, visible, [&](int64_t p) { return at(p) + d; }, context + d);
+        if (d < a.value_width)
+            weighted<T>(scores + h * line, visible, [&](int64_t p) { return at(p) + d; }, a.value_width - d, context + d);
+        for (int64_t j = 0; j < a.value_width; j += STRIP)
+            store_some(to + j, load(context + j) * share[h], int(a.value_width - j));
+    }
+}
+
+template <class T>
+void attend(const Attention& a, const T* q, T* keys, T* values, const T* new_keys, const T* new_values,
+            const int16_t* origin, const uint8_t* blocked, T* out, int threads) {
+#pragma omp parallel for num_threads(threads) schedule(static) if (threads > 1)
+    for (int part = 0; part < threads; part++) {
+        static thread_local std::vector<float> space;
+        for (int64_t row = a.rows * part / threads; row < a.rows * (part + 1) / threads; row++) {
+            if (new_keys) write_row(a, row, keys, values, new_keys, new_values);
+            attend_row(a, row, q, keys, values, origin, blocked, out, space);
+        }
+    }
+}
+
+template <class T>
+void norm_row(const T* in, int64_t width, const T* gain, const T* shift, float epsilon, T* out) {
+    Floats sum[2]{}, squares[2]{};
+    for (int64_t d = 0; d < width; d += STRIP) sum[d / STRIP % 2] += load_some(in + d, int(width - d));
+    const float mean = sum_of(sum[0] + sum[1]) / width;
+    for (int64_t d = 0; d < width; d += STRIP) {
+        const Floats apart = load_some(in + d, int(width - d), mean) - mean;
+        squares[d / STRIP % 2] += apart * apart;
+    }
+    const float scale = 1.0f / std::sqrt(sum_of(squares[0] + squares[1]) / width + epsilon);
+    for (int64_t d = 0; d < width; d += STRIP) {
+        const int n = int(width - d);
+        const Floats y = (load_some(in + d, n) - mean) * scale;
+        store_some(out + d, y * load_some(gain + d, n) + load_some(shift + d, n), n);
+    }
+}
+
+}  // namespace

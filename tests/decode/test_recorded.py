@@ -1,0 +1,147 @@
+"""Programs of kernel calls against the same model run layer by layer, and each sentence against itself alone."""
+
+import re
+
+import pytest
+import torch
+from torch import Tensor
+
+import calque
+from calque.decode.prepare import prepare_for_decoding
+from calque.decode.recorded import Recorded
+from calque.layers.contract import Context
+from calque.layers.norm import Norm
+from calque.model import Model
+from calque.native import build, kernels
+from calque.native.kernels import Kernels
+from calque.train.initialise import initialise
+
+SETS = build.available()
+pytestmark = pytest.mark.skipif(not SETS, reason="no compiler, or a processor without AVX2")
+
+TRANSFORMER = "encoder = pos -> repeat(2, tenc) -> norm\ndecoder = pos -> repeat(2, tdec) -> norm"
+PLAIN = "encoder = pos -> repeat(2, tenc) -> norm\n"
+FAMILIES = {
+    "average": f"{PLAIN}decoder = pos -> repeat(2, res(gate(average -> ffl)) -> norm -> res(mh_dot_src_att))",
+    "ssru": f"{PLAIN}decoder = repeat(2, res(ssru) -> norm -> res(mh_dot_src_att))",
+    "lstm": f"{PLAIN}decoder = rnn -> concat(id, mlp_src_att) -> ff(v=tanh)",
+    "gru": f"{PLAIN}decoder = rnn(d, gru) -> take(3, 40) -> linear -> res(dot_src_att(s=1, project=none))",
+    "tanh, fed": f"{PLAIN}decoder = feed(linear -> rnn(d, tanh) -> concat(id, mlp_src_att) -> linear)",
+    "convolution": "encoder = learn_pos(3) -> repeat(2, res(cnn(glu))) @ e\n"
+    "decoder = learn_pos(3) -> cnn(tanh, kernel=3, dilation=2) -> res(dot_src_att(s=1, project=none, from=@e -> norm))",
+    "fixed": "encoder = pos -> res(hc_self_att(-1, 1)) -> norm\n"
+    "decoder = pos -> res(hc_self_att(-1, 0)) -> res(hc_src_att(-1, 0, 0, 1)) -> mul(linear -> act(silu), linear)",
+}
+SOURCE = torch.tensor([[4, 9, 13, 7, 2], [7, 30, 2, 0, 0], [2, 0, 0, 0, 0], [8, 8, 21, 2, 0]])
+
+
+def prepared(text: str, precision: str) -> Model:
+    heads = "heads = 4\n" if re.search("mh_|tenc", text) else ""
+    model = calque.build(f"adl = 0\nd = 48\n{heads}{text}\n", 50, 50).eval()
+    initialise(model, "glorot", 0.1, 3)
+    return prepare_for_decoding(model, precision)
+
+
+def decoded(model: Model, source: Tensor, words: Tensor, beams: int, layers: bool = False) -> tuple[Tensor, Tensor]:
+    """What the encoder leaves at real tokens, and z of each step, hypotheses of a sentence changing places in between."""
+    programs, mask = model.programs, source > 0
+    if layers:
+        model.programs = None
+    with torch.inference_mode():
+        read = model.encode(source, mask)
+        state, found = model.init_state(read, words.shape[1], beams), []
+        turned = torch.arange(len(words)).view(-1, beams).flip(1).flatten()
+        for t in range(words.shape[1]):
+            z, state = model.step(words[:, t : t + 1], state, t + 1, beams)
+            found.append(z.float())
+            if t == 1 and beams > 1:
+                state = state.select(turned)
+            if t == 2:
+                every = torch.arange(len(source))
+                state = state.keep(torch.arange(len(words)), every)
+    model.programs = programs
+    return read["end"].value[mask].float(), torch.cat(found, 1)
+
+
+def words_of(rows: int, length: int = 5) -> Tensor:
+    return torch.randint(4, 50, (rows, length), generator=torch.Generator().manual_seed(rows))
+
+
+def has_programs(model: Model) -> bool:
+    return isinstance(model.programs, Recorded) and model.programs._encoder is not None
+
+
+@pytest.fixture(params=SETS)
+def instructions(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> str:
+    loaded = build.load(request.param)
+    assert loaded is not None
+    found = Kernels(loaded, request.param)
+    monkeypatch.setattr(kernels, "_loaded", lambda: found)
+    return str(request.param)
+
+
+@pytest.mark.parametrize("precision", ["float32", "bfloat16", "int8"])
+def test_a_program_computes_what_its_layers_do(instructions: str, precision: str) -> None:
+    model = prepared(TRANSFORMER, precision)
+    got, want = (decoded(model, SOURCE, words_of(8), 2, layers) for layers in (False, True))
+    assert has_programs(model) == (precision != "float32" or instructions != "avx2")
+    close = {"float32": 1e-5, "bfloat16": 3e-2, "int8": 3e-2}[precision]
+    for one, other in zip(got, want, strict=True):
+        assert (one - other).abs().max() <= close * other.abs().max()
+
+
+@pytest.mark.skipif(SETS[:1] == ["avx2"], reason="float32 has programs on processors with AVX-512")
+@pytest.mark.parametrize("name", FAMILIES)
+@pytest.mark.parametrize("beams", [1, 2])
+def test_every_kind_of_decoder_has_programs(name: str, beams: int) -> None:
+    model = prepared(FAMILIES[name], "float32")
+    got, want = (decoded(model, SOURCE, words_of(4 * beams), beams, layers) for layers in (False, True))
+    assert has_programs(model)
+    assert isinstance(model.programs, Recorded)
+    assert all(model.programs._steps.values())
+    for one, other in zip(got, want, strict=True):
+        assert (one - other).abs().max() <= 2e-5 * other.abs().max()
+
+
+@pytest.mark.parametrize("precision", ["float32", "bfloat16", "int8"])
+def test_a_sentence_is_the_same_alone_to_the_bit(instructions: str, precision: str) -> None:
+    if precision == "float32" and instructions == "avx2":
+        pytest.skip("torch's own products")
+    model, words = prepared(TRANSFORMER, precision), words_of(4)
+    together = decoded(model, SOURCE, words, 1)[1]
+    for i, source in enumerate(SOURCE):
+        alone = decoded(model, source[source > 0][None], words[i : i + 1], 1)[1]
+        assert torch.equal(alone[0], together[i])
+
+
+def test_a_layer_without_a_program_runs_as_before() -> None:
+    model = prepared("encoder = id\ndecoder = mh_dot_self_att(rope=10000) -> mh_dot_src_att", "bfloat16")
+    got, want = (decoded(model, SOURCE, words_of(4), 1, layers)[1] for layers in (False, True))
+    assert torch.equal(got, want)
+    assert isinstance(model.programs, Recorded)
+    assert not any(model.programs._steps.values())
+
+
+def test_sums_and_non_linearities_are_part_of_the_product_before() -> None:
+    model = prepared(
+        FAMILIES["fixed"].replace("encoder = pos -> res(hc_self_att(-1, 1)) -> norm", "encoder = res(ffl)"), "bfloat16"
+    )
+    assert isinstance(model.programs, Recorded)
+    encoder = model.programs._encoder
+    assert encoder is not None
+    # Embedding, two products, the result.
+    assert len(encoder.program._operations) == 4
+
+
+def test_a_layer_of_a_plugin_does_not_inherit_a_program() -> None:
+    class Doubled(Norm):
+        def forward(self, x: Tensor, ctx: Context) -> Tensor:
+            return 2 * super().forward(x, ctx)
+
+    model = calque.build(f"adl = 0\nd = 48\nheads = 4\n{TRANSFORMER}\n", 50, 50).eval()
+    for norm in (m for m in model.modules() if isinstance(m, Norm)):
+        norm.__class__ = Doubled
+    model = prepare_for_decoding(model, "bfloat16")
+    got, want = (decoded(model, SOURCE, words_of(4), 1, layers)[1] for layers in (False, True))
+    assert torch.equal(got, want)
+    assert not has_programs(model)
