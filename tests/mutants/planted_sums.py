@@ -59,7 +59,7 @@ def one_factor_too_late_in_the_gradient(patch: Patch) -> None:
 def gradient_of_the_factors_forgotten(patch: Patch) -> None:
     real = scan.scan
     patch.setattr(
-        "calque.layers.ssru.scan", lambda b, a=None, start=None: real(b, a if a is None else a.detach(), start)
+        "calque.layers.gated_scan.scan", lambda b, a=None, start=None: real(b, a if a is None else a.detach(), start)
     )
 
 
@@ -72,7 +72,7 @@ def start_of_a_chunk_not_decayed(patch: Patch) -> None:
             b = torch.cat([(b[:, 0] + start)[:, None], b[:, 1:]], 1)
         return real(b, a)
 
-    patch.setattr("calque.layers.ssru.scan", begun)
+    patch.setattr("calque.layers.gated_scan.scan", begun)
 
 
 @mutant("ssru", "equal")
