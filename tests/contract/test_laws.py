@@ -9,7 +9,7 @@ from calque.ground.diagnostics import Text
 from calque.layers.contract import DECODER, ENCODER, Layer, Point
 from calque.layers.registry import builtin
 from calque.prove import prove_layer, prove_text, random_program
-from calque.prove.case import ProofCase
+from calque.prove.case import POISON, ProofCase
 from calque.prove.prover import LAWS
 
 FAST, SOAK, BATCH = 60, 2200, 20
@@ -141,10 +141,15 @@ def prove_drawn(first: int, count: int) -> None:
 
 
 def bounded(text: str, seed: int) -> bool:
-    """Whether numbers stay below 10^60. Products within products, such as `mul` of linear attentions, raise them to any power."""
+    """Whether numbers stay below 10^60, and finite where the law of padding makes the input loud. Products within products, such as
+    `mul` of linear attentions, raise them to any power.
+    """
     case = ProofCase(check(Text("drawn", text), builtin()), builtin(), seed)
     with torch.no_grad():
         y = case.forward(case.x, case.sources)
+        loud = case.encode(POISON * case.normal(*case.source.shape), case.source_mask)
+    if not all(bool(point.value.isfinite().all()) for point in loud.values()):
+        return False
     return all(bool((point.value.abs() < 1e60).all()) for point in (*case.sources.values(), Point(y, None)))
 
 

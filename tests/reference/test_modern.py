@@ -150,3 +150,11 @@ def test_fused_products_are_the_same(arguments: str) -> None:
         sources = {key: p._replace(value=p.value.float()) for key, p in case.tamed.items()}
         found = case.stepped(case.x.float(), sources, [1] * case.x.shape[1])
     torch.testing.assert_close(found.double(), expected, rtol=0, atol=2e-5)
+
+
+@pytest.mark.parametrize("buckets", range(1, 17))
+@pytest.mark.parametrize("reach", range(1, 20))
+def test_buckets_of_distances_are_in_range_and_rise(buckets: int, reach: int) -> None:
+    found = bucket_numbers(buckets, reach).tolist()
+    assert found == sorted(found)
+    assert 0 == found[0] <= found[-1] < buckets

@@ -68,7 +68,7 @@ def bucket_numbers(buckets: int, reach: int) -> Int[Tensor, " R"]:
     """The bucket of each distance from 0 to `reach`, of one direction; in float32, as the paper's code rounds it."""
     exact = buckets // 2
     away = torch.arange(reach + 1)
-    log = torch.log(away.clamp(min=1).float() / max(1, exact)) / math.log(max(2, reach) / max(1, exact))
+    log = torch.log(away.clamp(min=1).float() / max(1, exact)) / math.log(max(2, reach, exact + 1) / max(1, exact))
     far = (exact + (log * (buckets - exact)).long()).clamp(max=buckets - 1)
     return torch.where(away < exact, away, far)
 
