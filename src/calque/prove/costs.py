@@ -13,7 +13,7 @@ from torch.utils.flop_counter import flop_registry
 
 from calque.adl.tree import CheckedChain, Node
 from calque.layers.contract import ENCODER, Context, Layer
-from calque.layers.cost import Cost
+from calque.layers.cost import FED, Cost
 from calque.prove.case import SENTENCES, ProofCase
 from calque.prove.laws import held
 from calque.prove.outcome import EXACT, Check
@@ -79,15 +79,18 @@ def costs(s: ProofCase) -> Iterator[Check]:
             state = s.start(s.sources, 1, length)
             for t in range(STEPS):
                 _, state = s.step(s.x[:, t : t + 1], state, t + 1)
+    looped = tuple(f"{node.path}." for node, _ in _nodes(s) if node.cost.bodies == FED)
     for node, in_source in _nodes(s):
         cost: Cost = node.cost
+        # Below a layer whose `forward` is the loop over steps, so is theirs.
+        together = None if node.path.startswith(looped) else cost.whole
         if cost.products is not None and (in_source or node.side == ENCODER):
             expected = SENTENCES * source * cost.products.per_position(source, 0)
             yield _products(f"`{node.text}`", whole.products[node.path], expected)
         elif cost.products is not None:
             memory = SENTENCES * source * cost.products.per_source(source)
             memory += SENTENCES * length * cost.products.per_place(source)
-            once = SENTENCES * length * (cost.whole or cost.products).per_position(length, source)
+            once = SENTENCES * length * (together or cost.products).per_position(length, source)
             each = sum(SENTENCES * cost.products.per_position(t + 1, source) for t in range(STEPS))
             yield _products(f"`{node.text}`, forward", whole.products[node.path], once + memory)
             yield _products(f"`{node.text}`, {STEPS} steps", steps.products[node.path], each + memory)
