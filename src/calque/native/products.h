@@ -7,6 +7,7 @@
 
 #include <vector>
 
+#include "tiles.h"
 #include "vectors.h"
 
 namespace {
@@ -148,17 +149,6 @@ Rows<Item> laid_out(const T* x, int64_t next, int64_t count, int64_t width) {
 // Sums of 16 or 32 rows with one or two strips: sums[strip][row][16].
 
 #ifdef __AMX_INT8__
-struct alignas(64) TileShape {
-    uint8_t palette = 1, start = 0, unused[14] = {};
-    uint16_t bytes[16] = {64, 64, 64, 64, 64, 64, 64, 64};
-    uint8_t rows[16] = {16, 16, 16, 16, 16, 16, 16, 16};
-};
-const TileShape tile_shape;
-
-struct Tiles {
-    Tiles() { _tile_loadconfig(&tile_shape); }
-    ~Tiles() { _tile_release(); }
-};
 // Asks for tiles of the next two strips while these are multiplied: the first two passes over the rows share them.
 inline void fetch(const char* w, const char* w2, int64_t ahead, int64_t block, int64_t blocks) {
     const int passes = blocks > 2 ? 2 : 1;
@@ -267,7 +257,6 @@ inline void split_sums(const Rows<float>& rows, int64_t from, int64_t to, const 
     }
 }
 #else
-struct Tiles {};
 inline void split_sums(const Rows<float>&, int64_t, int64_t, const char*, int64_t, int, float*) {}
 #endif
 

@@ -1,4 +1,4 @@
-"""Attention as training needs it: what kernels are told, and the function with its gradient."""
+"""Attention in training: the arguments of its compiled functions, and the function with its gradient."""
 
 import ctypes
 from collections.abc import Sequence

@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "dropout.h"
+#include "tiles.h"
 #include "vectors.h"
 
 #if defined(__AVX512BF16__)
@@ -128,17 +129,6 @@ inline Left rows_of(const Half* x, int64_t next) { return {(const char*)x, next 
 inline Left tiles_of(const char* tiles, int64_t deep) { return {tiles, LINE, TILE, deep * TILE}; }
 
 #if defined(__AMX_BF16__)
-struct alignas(64) TileShape {
-    uint8_t palette = 1, start = 0, unused[14] = {};
-    uint16_t bytes[16] = {64, 64, 64, 64, 64, 64, 64, 64};
-    uint8_t rows[16] = {16, 16, 16, 16, 16, 16, 16, 16};
-};
-const TileShape tile_shape;
-struct Tiles {
-    Tiles() { _tile_loadconfig(&tile_shape); }
-    ~Tiles() { _tile_release(); }
-};
-
 // sums [2 strips][32 rows][16]: of 32 rows and two strips, added to what is there or not.
 inline void square(const Left& a, const char* left, const char* w, const char* w2, int64_t deep, bool more, float* sums) {
     const char* left2 = left + a.block;
@@ -169,8 +159,6 @@ inline void square(const Left& a, const char* left, const char* w, const char* w
     _tile_stored(3, sums + 48 * 16, LINE);
 }
 #else
-struct Tiles {};
-
 inline void square(const Left& a, const char* left, const char* w, const char* w2, int64_t deep, bool more, float* sums) {
     constexpr int R = 8;
     for (int row = 0; row < 32; row += R) {
