@@ -129,7 +129,7 @@ async function analyse() {
       if (event.kind === "begin") sections = event.sections;
       else if (event.kind === "note") status.textContent = event.text;
       else if (event.kind === "section") {
-        link.hidden = ++drawn < 2; // a section is told before its report is written
+        link.hidden = ++drawn < 2; // the event of a section comes before its report is written
         bar.value = drawn / sections;
         status.textContent = `${event.title}: ${event.drawn ? "drawn" : "not drawn, the report says why"}`;
       } else if (event.kind === "end") {
