@@ -151,8 +151,10 @@ def _read_npz(path: Path) -> tuple[Config, Tensors]:
     try:
         with np.load(io.BytesIO(path.read_bytes()), allow_pickle=False) as file:
             arrays = {name: file[name] for name in file.files}
-    except (OSError, ValueError, EOFError, zipfile.BadZipFile) as fault:
-        raise error("X517", place, reason=(str(fault).splitlines() or ["it is no archive"])[0].lower()) from None
+    except OSError as fault:
+        raise error("X517", place, reason=(fault.strerror or str(fault)).lower()) from None
+    except (ValueError, EOFError, zipfile.BadZipFile):
+        raise error("X517", place, reason="it is not an archive of numpy, or not a whole one") from None
     if SETTINGS not in arrays:
         raise error("X521", place, what=f"the settings `{SETTINGS}` in the file", found="none")
     settings = _yaml(arrays[SETTINGS].tobytes().rstrip(b"\0"), place)
