@@ -3,7 +3,7 @@
 Starts a training of three processes again and again, and each time kills or freezes one of them at a random moment. At the end one
 process finishes the run, and the model is compared with that of a training by one process that nothing has interrupted.
 
-    python benchmarks/rank_kills.py [--kills 20]
+    python benchmarks/rank_kills.py [--kills 20] [--updates 6000]
 
 prints one JSON object: how often a process was lost, how long the others took to end, how many errors each loss reported, and how
 far the two models are apart.
@@ -48,26 +48,26 @@ precision = "float32"
 device = "cpu"
 threads = 1
 optimiser = "sgd"
-lr = 0.1
+lr = 0.02
 clip_norm = 1.0
 schedule = "constant"
 warmup_updates = 0
 batch_tokens = 100
 accumulate = 3
-max_updates = 600
+max_updates = {updates}
 validate_every_updates = 15
 average_count = 1
 """
 
 
-def write(folder: Path) -> Path:
-    """The text and the experiment."""
+def write(folder: Path, updates: int) -> Path:
+    """The text and the experiment, of so many updates."""
     draw = random.Random(1)
     for split, pairs in (("train", 400), ("valid", 20)):
         lines = [[draw.choice("abcdefghij") for _ in range(draw.randint(2, 9))] for _ in range(pairs)]
         for side, step in (("source", 1), ("target", -1)):
             (folder / f"{split}.{side}").write_text("".join(" ".join(words[::step]) + "\n" for words in lines))
-    (folder / "kills.toml").write_text(EXPERIMENT)
+    (folder / "kills.toml").write_text(EXPERIMENT.format(updates=updates))
     return folder / "kills.toml"
 
 
@@ -107,15 +107,18 @@ def main() -> None:
     """Measure and print."""
     parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
     parser.add_argument("--kills", type=int, default=20)
+    parser.add_argument(
+        "--updates", type=int, default=6000, help="of the whole training; more of them leave room for more kills"
+    )
     parser.add_argument("--record", metavar="ID", help="write the figures to the ledger")
     given = parser.parse_args()
     with TemporaryDirectory() as name:
         folder = Path(name)
-        experiment, draw = write(folder), random.Random(2)
+        experiment, draw = write(folder, given.updates), random.Random(2)
         lost = [one for _ in range(given.kills) if (one := lose_one(experiment, folder / "killed", draw)) is not None]
         for run in ("killed", "plain"):
             process = start(1, experiment, folder / run)
-            _, err = process.communicate(timeout=600)
+            _, err = process.communicate(timeout=1800)
             if process.returncode:
                 sys.exit(err)
         killed, plain = (read_tensors(folder / run / "model")[0] for run in ("killed", "plain"))
@@ -130,9 +133,9 @@ def main() -> None:
     }
     where = {**conditions("float32"), "threads": 1, "processes": PROCESSES}
     if given.record:
-        command = f"python benchmarks/rank_kills.py --kills {given.kills}"
+        command = f"python benchmarks/rank_kills.py --kills {given.kills} --updates {given.updates}"
         title = "Processes killed and frozen in a training by three"
-        notes = "A third of the losses are frozen processes, noticed after 20 seconds. One process ends the run of 600 updates."
+        notes = "A third of the losses are frozen processes, noticed after 20 seconds. One process ends the run."
         publish(ROOT / "docs" / "results", given.record, title, "robustness", command, figures, where, notes=notes)
     print(json.dumps({"torch": torch.__version__, "figures": figures}, indent=1))
 
