@@ -40,7 +40,9 @@ def silent(line: str) -> None:
 
 def ours(run: Path, lines: list[str], beam: int) -> list[tuple[int, ...]]:
     """Our translations as ids."""
-    loaded = load(run, beam=beam, normalise="length", alpha=1.0, max_length_factor=0.0, max_length_offset=LIMIT)
+    loaded = load(
+        run, beam=beam, normalise="length", alpha=1.0, stop="full", max_length_factor=0.0, max_length_offset=LIMIT
+    )
     return [one[0].ids for one in loaded.candidates(lines)]
 
 

@@ -119,6 +119,7 @@ def naive_beam(
     n_best: int,
     word_penalty: float = 0.0,
     prefix: list[int] | None = None,
+    stop: str = "best",
 ) -> list[tuple[float, float, list[int]]]:
     """Score, log-probability and words of the n best, by the rule in `calque.decode.search`."""
     say = next_word([model], [source]) if isinstance(model, Model) else model
@@ -145,6 +146,9 @@ def naive_beam(
             enough = len(finished) >= n_best and all(finished[n_best - 1][0] >= best for best in ahead)
         else:
             enough = len(finished) == beam
+            if stop == "best" and beam > 1 and enough and live:
+                ended = (live[0][0] + word_penalty * t) / divisor(normalise, alpha, t + 1)
+                enough = finished[n_best - 1][0] >= ended
         if enough:
             break
     return finished[:n_best]

@@ -28,18 +28,20 @@ def agree(found: Hypotheses, b: int, expected: list[tuple[float, float, list[int
 
 
 @pytest.mark.usefixtures("shapes_unchecked")
-@pytest.mark.parametrize("normalise", ["none", "length", "gnmt"])
+@pytest.mark.parametrize(
+    ("normalise", "stop"), [("none", "best"), ("length", "best"), ("length", "full"), ("gnmt", "best")]
+)
 @pytest.mark.parametrize("beam", [1, 2, 5])
 @pytest.mark.parametrize("name", MODELS)
-def test_equals_the_naive_search(name: str, beam: int, normalise: str) -> None:
+def test_equals_the_naive_search(name: str, beam: int, normalise: str, stop: str) -> None:
     model = varied(name)
     source, mask = sources(LENGTHS)
     n_best = min(beam, 3)
-    found = run(model, source, mask, LIMITS, beam=beam, normalise=normalise, alpha=0.7, n_best=n_best)
+    found = run(model, source, mask, LIMITS, beam=beam, normalise=normalise, alpha=0.7, n_best=n_best, stop=stop)
     with torch.inference_mode():
         for b, (length, limit) in enumerate(zip(LENGTHS, LIMITS, strict=True)):
             ids = source[b, :length].tolist()
-            agree(found, b, naive_beam(model, ids, limit, beam, normalise, 0.7, n_best))
+            agree(found, b, naive_beam(model, ids, limit, beam, normalise, 0.7, n_best, stop=stop))
 
 
 @pytest.mark.usefixtures("shapes_unchecked")

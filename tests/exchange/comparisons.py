@@ -71,7 +71,7 @@ def compare(folder: Path, model: Any, tmp_path: Path, asked: Languages, count: i
     pad = int(rows[1][PAD])
     first = int(rows[1][target.codec.begins[0]]) if target.codec.begins else None
     for beam in (1, 4):
-        decode = {"beam": beam, "max_length_factor": 0.0, "max_length_offset": 40}
+        decode = {"beam": beam, "max_length_factor": 0.0, "max_length_offset": 40, "stop": "full"}
         loaded = load(tmp_path / "run", **decode)
         expected = [one[0].ids for one in loaded.candidates(texts)]
         written = model.generate(

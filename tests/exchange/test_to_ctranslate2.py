@@ -79,7 +79,7 @@ def test_greedy_and_beam_search_give_the_same_translations(text: str, tying: str
     folder = export(tmp_path / "run", tmp_path / "out")
     lines = draw_lines(50)
     for beam in (1, 4):
-        ours = load(tmp_path / "run", beam=beam).translate(lines)
+        ours = load(tmp_path / "run", beam=beam, stop="full").translate(lines)
         both = zip(ours, theirs(folder, lines, beam), strict=True)
         pairs = [pair for pair in both if max(len(text.split()) for text in pair) < LIMIT]
         assert len(set(pairs)) > 25

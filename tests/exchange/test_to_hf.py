@@ -63,7 +63,7 @@ def test_logits_and_translations_are_the_same(kind: str, text: str, tying: str, 
         theirs = model(input_ids=source, attention_mask=mask.long(), decoder_input_ids=target).logits
         assert (theirs - ours(source, target, mask)).abs().max() < 2e-5
     for beam in (1, 4):
-        expected = [one[0].ids for one in load(tmp_path / "run", beam=beam).candidates(lines)]
+        expected = [one[0].ids for one in load(tmp_path / "run", beam=beam, stop="full").candidates(lines)]
         found = model.generate(
             input_ids=source, attention_mask=mask.long(), num_beams=beam, early_stopping=beam > 1, max_length=61
         ).tolist()

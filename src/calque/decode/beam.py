@@ -75,6 +75,10 @@ class Beam(SearchRule):
             now = self.finished.score[:, self.settings.n_best - 1] >= self._highest(t)
         else:
             now = self.finished.score[:, -1] > -torch.inf
+            if self.settings.stop == "best":
+                length = t + 1 if self.prefix is None else t + 1 + self.prefix
+                next_end = score_of(self.settings, self.live[:, 0], length)
+                now &= self.finished.score[:, self.settings.n_best - 1] >= next_end
         self.done = self.done | now if closing is None else self.done | now | closing
         # A finished sentence that is still in the batch has no live hypothesis: its store no longer changes.
         self.live = self.live.masked_fill(self.done[:, None], -torch.inf)

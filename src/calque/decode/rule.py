@@ -23,7 +23,7 @@ class Sampling:
 
 @dataclass(frozen=True)
 class SearchSettings:
-    """How to search; `beam`, `normalise`, `alpha` and `word_penalty` as in `calque.experiment.DecodeSettings`.
+    """How to search; `beam`, `normalise`, `alpha`, `stop` and `word_penalty` as in `calque.experiment.DecodeSettings`.
 
     n_best        hypotheses returned per sentence, at most `beam`
     exact_length  for benchmarks: every hypothesis has exactly so many words, end included; 0: the model ends it
@@ -44,6 +44,7 @@ class SearchSettings:
     sampling: Sampling | None = None
     scores: bool = True
     given: int = 0
+    stop: str = "best"
 
     def __post_init__(self) -> None:
         if not 1 <= self.n_best <= self.beam:

@@ -10,7 +10,9 @@ The rule, for a sentence with limit M (words, end symbol left out) and a beam of
 3. The best K that do not end in EOS are live. A candidate that ends in EOS but is not among the best K is dropped.
 4. The sentence is done when t = M + 1, or
    none          the n_best-th stored hypothesis is as good as the best live one can become within M words;
-   length, gnmt  K hypotheses are stored (Gehring et al. 2017).
+   length, gnmt  K hypotheses are stored and, unless `stop` is `full` (Gehring et al. 2017), the n_best-th of them is as good
+                 as the best live one would be if it ended at the next step with probability 1. Without this condition unlikely
+                 ends of short hypotheses fill the store before the likely one is reached.
 
 The score of a finished hypothesis of T words, EOS included, is s = logp + word_penalty * (T - 1) (none), s / T^alpha
 (length), s / ((5 + T)/6)^alpha (gnmt). With K = 1 this is greedy search, which is done at its first EOS. Every decision

@@ -151,6 +151,7 @@ def translate_batch(
         sampling=sampling,
         scores=loaded.scores,
         given=len(loaded.target.begins),
+        stop=decode.stop,
     )
     chosen = None
     if loaded.selection is not None:

@@ -91,7 +91,10 @@ def _ctranslate2_usage(exported: Exported) -> str:
         how = f"CTranslate2 has no normalisation `{decode.normalise}`: choose a `length_penalty`."
     else:
         options += f", length_penalty={penalty}"
-        how = "With these options CTranslate2 searches as Calque does; `return_end_token` makes the end symbol count as a word."
+        how = (
+            'With these options CTranslate2 searches as Calque does with `stop = "full"`; `return_end_token` makes the end symbol '
+            "count as a word."
+        )
     return "\n".join(
         (
             "```python",

@@ -30,7 +30,11 @@ def import_hf(folder: Path, out: Path, asked: Languages) -> Model:
     _refuse_full(out)
     model, words, closed, config = open_hf(folder, asked)
     generation = read_json(folder, "generation_config.json", required=False)
-    search = (int(generation.get("num_beams") or 4), float(generation.get("length_penalty") or 1.0))
+    search = DecodeSettings(
+        beam=int(generation.get("num_beams") or 4),
+        alpha=float(generation.get("length_penalty") or 1.0),
+        stop="full" if generation.get("early_stopping") is True else "best",
+    )
     origin = {"format": "Hugging Face transformers", "model_type": config["model_type"]}
     _write(out, model, words, _experiment(model, closed, search), origin)
     return model
@@ -44,7 +48,9 @@ def import_marian(folder: Path, out: Path, asked: Languages) -> Model:
     _refuse_full(out)
     theirs = MarianFolder(folder, asked)
     model = theirs.read()
-    search = (int(theirs.decoder.get("beam-size") or 4), float(theirs.decoder.get("normalize") or 0.0))
+    search = DecodeSettings(
+        beam=int(theirs.decoder.get("beam-size") or 4), alpha=float(theirs.decoder.get("normalize") or 0.0)
+    )
     experiment = _experiment(model, True, search)
     _write(out, model, theirs.words, experiment, {"format": "Marian", "model_type": "transformer"})
     return model
@@ -78,14 +84,14 @@ def _ids(generation: dict[str, Any]) -> dict[str, Any]:
     return {key: value for key, value in generation.items() if key.endswith("token_id") and value is not None}
 
 
-def _experiment(model: Model, closed: bool, search: tuple[int, float]) -> Experiment:
+def _experiment(model: Model, closed: bool, search: DecodeSettings) -> Experiment:
     shape = model.shape
     joint = shape.tying == "three-way"
     return Experiment(
         DataSettings(subwords="imported", vocabulary_size=0, joint=joint, source_end=closed, max_tokens=512),
         ModelSettings(text=model.checked.text, tying=shape.tying),
         TrainSettings(),
-        DecodeSettings(beam=search[0], alpha=search[1]),
+        search,
     )
 
 

@@ -259,7 +259,7 @@ def _generation(exported: Exported) -> dict[str, Any]:
         **_special_words(),
         "num_beams": decode.beam,
         "length_penalty": 1.0 if penalty is None else penalty,
-        "early_stopping": decode.beam > 1,
+        "early_stopping": decode.beam > 1 and decode.stop == "full",
         "max_length": ROWS // 2,
         "do_sample": False,
         "suppress_tokens": [PAD, BOS],

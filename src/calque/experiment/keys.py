@@ -265,6 +265,13 @@ class DecodeSettings:
         choices=("none", "length", "gnmt"),
     )
     alpha: float = key(1.0, "exponent of the normalisation", low=0)
+    stop: str = key(
+        "best",
+        "when the search of a sentence ends, where scores are normalised: when as many hypotheses are finished as the beam is wide "
+        "(full), as Gehring 2017; best: not before the best of them is as good as the best unfinished one, were the end its next "
+        "word for certain",
+        choices=("best", "full"),
+    )
     word_penalty: float = key(
         0.0, "added to the log-probability of every word but the end symbol; above 0 for longer text", low=-20, high=20
     )
