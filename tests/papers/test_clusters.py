@@ -13,13 +13,15 @@ from typing import Any
 import pytest
 from click.testing import CliRunner
 from reproduced import words
-from test_side_by_side import ENVIRONMENT, SMALL, SPEC, UPDATES, at_work, gone, resumed, start, wait, weights
+from test_side_by_side import ENVIRONMENT, SMALL, SPEC, at_work, gone, resumed, start, wait, weights
 
 from calque.cli import root
 from calque.ground.diagnostics import CalqueError
 from calque.ledger import entry as ledger
 from calque.workflow.jobs.spec import read_executor
 
+UPDATES = 300
+"""Of a cell: so many that it still trains when what stops it arrives late, on a machine whose cores are all at work."""
 COMMON = ["--rows", "rnn", "--seeds", 2, "--updates", UPDATES, "--trials", 100, *SMALL]
 
 
