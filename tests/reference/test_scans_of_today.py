@@ -106,6 +106,19 @@ def test_chunks_are_the_loop(length: int, width: int, delta: bool) -> None:
         torch.testing.assert_close(a, b, rtol=1e-9, atol=1e-8)
 
 
+@pytest.mark.parametrize("arguments", ["decay=head", "decay=channel"])
+def test_a_decay_to_nothing_leaves_those_of_other_positions(arguments: str) -> None:
+    """One position whose decay is e^(-10^30) or so: positions behind it come out of chunks as out of single steps."""
+    b = Bench(f"linear_att(heads=2, {arguments})", DECODER)
+    s = b.subject
+    x = s.normal(1, 12, 8)
+    x[:, 3] *= 1e30
+    sources = {key: point._replace(value=point.value[:1], mask=point.mask[:1]) for key, point in s.sources.items()}
+    with torch.no_grad():
+        whole, steps = s.forward(x, sources), s.stepped(x, sources, [1] * 12)
+    torch.testing.assert_close(whole / whole.abs().amax(2, keepdim=True), steps / steps.abs().amax(2, keepdim=True))
+
+
 @covers("min_gru")
 @pytest.mark.parametrize("side", SIDES)
 def test_min_gru(side: str) -> None:

@@ -19,6 +19,9 @@ from calque.layers.state import Scan, State, accumulated
 
 TINY = 1e-30
 """The least sum of weights that outputs are divided by: one of zero can only come from padding, or from rounding."""
+LEAST = -50.0
+"""Of the logarithm of a decay. What is left of a matrix after it is nothing; beside a larger one the sums of logarithms over a chunk
+would lose those of all other positions."""
 ROOT = 16
 """Decays by channel are this root of a sigmoid, as in their paper: near one at the start."""
 
@@ -158,10 +161,10 @@ class LinearAttention(Layer):
             decay = torch.log1p(-(2.0 ** (-5 - h))).view(1, -1, 1, 1).expand(-1, -1, x.shape[1], -1)
         elif self.step_size is not None:
             size = F.softplus(self.step_size(x).to(kind) + self.offset.to(kind)).transpose(1, 2)[..., None]
-            decay = -size * self.rate.to(kind).exp().view(-1, 1, 1)
+            decay = (-size * self.rate.to(kind).exp().view(-1, 1, 1)).clamp(min=LEAST)
             k = k if args.delta else k * size
         elif self.down is not None and self.up is not None:
-            decay = split(F.logsigmoid(self.up(self.down(x)).to(kind)) / ROOT, args.heads)
+            decay = split((F.logsigmoid(self.up(self.down(x)).to(kind)) / ROOT).clamp(min=LEAST), args.heads)
         beta = None if self.beta is None else torch.sigmoid(self.beta(x).to(kind)).transpose(1, 2)[..., None]
         if beta is not None:
             k = F.normalize(k, dim=-1, eps=1e-6)
