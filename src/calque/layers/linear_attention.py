@@ -20,8 +20,8 @@ from calque.layers.state import Scan, State, accumulated
 TINY = 1e-30
 """The least sum of weights that outputs are divided by: one of zero can only come from padding, or from rounding."""
 LEAST = -50.0
-"""Of the logarithm of a decay. What is left of a matrix after it is nothing; beside a larger one the sums of logarithms over a chunk
-would lose those of all other positions."""
+"""Of the logarithm of a decay: nothing is left of a matrix after it. Beside a lower one the sums of logarithms over a chunk would
+lose those of all other positions."""
 ROOT = 16
 """Decays by channel are this root of a sigmoid, as in their paper: near one at the start."""
 

@@ -2,8 +2,8 @@
 
 The loop over positions, `one_position`, is the definition. `chunked` takes a chunk of positions together, by products among them
 and with the matrix before them: O(T C) work in T / C sequential steps. Decays come as logarithms that are at most zero, and
-only differences of sums in the direction of time are raised, so nothing overflows; none may be so low that others vanish beside it. All of it is computed in float32, in float64
-under float64.
+only differences of sums in the direction of time are raised, so nothing overflows; none may be so low that others vanish beside
+it. All of it is computed in float32, in float64 under float64.
 """
 
 from typing import NamedTuple
