@@ -104,7 +104,7 @@ def _head(tuning: Tuning, winner: TrialRecord) -> str:
     lines = [*_wrapped(found), "#", *_wrapped(how), "#", *(f"#     {line}" for line in trials_table(tuning)), "#"]
     for text in (*notes, f"Conditions: {here}.", f"Base: the recipe `{request.recipe}`."):
         lines += _wrapped(text)
-    return "\n".join([*lines, "#", f"#     {winner['command']}"])
+    return "\n".join([*lines, "#", f"#     {tuning.command}"])
 
 
 def _conditions(trials: Sequence[TrialRecord]) -> Mapping[str, list[str]]:
