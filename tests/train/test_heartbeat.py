@@ -61,6 +61,24 @@ def test_a_process_that_stops_working_hangs(pair: tuple[Heartbeat, Heartbeat], c
     assert hangs(pair, clock, 5)
 
 
+def test_a_process_that_never_begins_hangs_after_a_minute(
+    monkeypatch: pytest.MonkeyPatch, clock: list[float], capsys: pytest.CaptureFixture[str]
+) -> None:
+    store, ended = Shared(), []
+    monkeypatch.setattr(heartbeat, "connect", lambda hosts: store)
+    monkeypatch.setattr("threading.Thread.start", lambda thread: None)
+    monkeypatch.setattr("calque.train.heartbeat.os._exit", ended.append)
+    one = Heartbeat(0, 2, 20.0)
+    assert one.hanging() == []
+    clock[0] = 59.0
+    assert one.hanging() == []
+    clock[0] = 61.0
+    assert one.hanging() == [1]
+    one._end([1])
+    assert ended == [1]
+    assert "process 1 of the training has made no progress for at least 60 s" in capsys.readouterr().err
+
+
 def test_one_with_long_batches_may_take_five_times_as_long(
     pair: tuple[Heartbeat, Heartbeat], clock: list[float]
 ) -> None:

@@ -23,6 +23,8 @@ EVERY = 1.0
 """Seconds between two beats."""
 VARIABLE, LIMIT = "CALQUE_HANG_SECONDS", 20.0
 """Seconds without progress after which a process counts as hanging; the variable sets others."""
+START = 60.0
+"""Seconds that a process may be later than another one at its first beat: where one reads the same program from a slow disk."""
 LONGEST, FIRST = 5.0, 3
 """A process may take so many times the longest time that it has needed between two signs of progress, and is not judged by
 progress before it has shown so many."""
@@ -140,9 +142,8 @@ class Heartbeat:
         host, _ = self._place(self.rank)
         places = [self._place(rank) for rank in hanging]
         if self.rank == min(set(range(self.total)) - set(hanging)):
-            print(
-                render_all(error("K404", None, rank=hanging[0], seconds=round(self.limit)).diagnostics), file=sys.stderr
-            )
+            seconds = round(self._allowed(self._beat_of(hanging[0])))
+            print(render_all(error("K404", None, rank=hanging[0], seconds=seconds).diagnostics), file=sys.stderr)
             sys.stderr.flush()
         for other, number in places:
             if other == host:
@@ -151,15 +152,23 @@ class Heartbeat:
         os._exit(1)  # before the connection that breaks now is reported as well
 
     def _place(self, rank: int) -> tuple[str, str]:
-        host, _, number = str(self._store.get(f"place/{rank}").decode()).rpartition(" ")
+        key = f"place/{rank}"
+        host, _, number = str(self._store.get(key).decode()).rpartition(" ") if self._store.check([key]) else ("",) * 3
         return host, number
 
     def _hangs(self, rank: int) -> bool:
-        key = f"beat/{rank}"
-        beat = self._store.get(key).decode() if self._store.check([key]) else ""
-        now = time.monotonic()
+        beat, now = self._beat_of(rank), time.monotonic()
         before, since = self._changed.get(rank, ("", now))
         if beat != before or rank not in self._changed:
             self._changed[rank] = beat, now
             return False
-        return beat != "end" and now - since > float(beat.rpartition(":")[2] or self.limit)
+        return beat != "end" and now - since > self._allowed(beat)
+
+    def _beat_of(self, rank: int) -> str:
+        """Its last beat; empty before the first."""
+        key = f"beat/{rank}"
+        return self._store.get(key).decode() if self._store.check([key]) else ""
+
+    def _allowed(self, beat: str) -> float:
+        """The seconds after which another one is due."""
+        return float(beat.rpartition(":")[2]) if beat else max(self.limit, START)

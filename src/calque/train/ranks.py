@@ -144,6 +144,9 @@ def from_environment(device: str) -> Ranks:
     try:
         backend = "cpu:gloo,cuda:nccl" if on_cuda else "gloo"
         store = connect(hosts=rank == 0)
+        heartbeat = Heartbeat(
+            rank, count, seconds
+        )  # before the others are waited for: one of them may be frozen already
         distributed.init_process_group(
             backend,
             timeout=PATIENCE,
@@ -153,7 +156,7 @@ def from_environment(device: str) -> Ranks:
         )
     except (RuntimeError, distributed.DistError):
         raise error("K403", None, rank="?") from None
-    return Ranks(rank, count, Heartbeat(rank, count, seconds))
+    return Ranks(rank, count, heartbeat)
 
 
 def silent(ranks: Ranks, fault: CalqueError) -> bool:
