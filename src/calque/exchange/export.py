@@ -120,8 +120,9 @@ def _hf_usage(exported: Exported) -> str:
             "tokenizer.batch_decode(ids, skip_special_tokens=True)",
             "```",
             "",
-            "`generation_config.json` makes `generate` search as Calque does. Text for codecs other than sentencepiece has to be",
-            "cut into pieces before the tokenizer; `MarianTokenizer` changes punctuation where sacremoses is installed.",
+            '`generation_config.json` makes `generate` search as Calque does; with `stop = "best"` it goes on a little longer.',
+            "Text for codecs other than sentencepiece has to be cut into pieces before the tokenizer; `MarianTokenizer` changes",
+            "punctuation where sacremoses is installed.",
         )
     )
 
