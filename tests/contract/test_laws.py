@@ -151,7 +151,8 @@ def bounded(text: str, seed: int) -> bool:
     with torch.no_grad():
         y = case.forward(case.x, case.sources)
         loud = case.encode(POISON * case.normal(*case.source.shape), case.source_mask)
-    if not all(bool(point.value.isfinite().all()) for point in loud.values()):
+        heard = case.forward(POISON * case.normal(*case.x.shape), case.sources)
+    if not all(bool(x.isfinite().all()) for x in (heard, *(point.value for point in loud.values()))):
         return False
     if not all(bool((point.value.abs() < 1e60).all()) for point in (*case.sources.values(), Point(y, None))):
         return False
