@@ -20,8 +20,8 @@ from calque.ground.diagnostics import CalqueError
 from calque.ledger import entry as ledger
 from calque.workflow.jobs.spec import read_executor
 
-UPDATES = 300
-"""Of a cell: so many that it still trains when what stops it arrives late, on a machine whose cores are all at work."""
+UPDATES, LONG = 300, 1200
+"""Of a cell; so many that it still trains when Ray stops it late, on a machine whose cores are all at work."""
 COMMON = ["--rows", "rnn", "--seeds", 2, "--updates", UPDATES, "--trials", 100, *SMALL]
 
 
@@ -29,16 +29,16 @@ def parent(pid: int) -> int:
     return int(Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[1])
 
 
-def alone(folder: Path, corpora: Path) -> Path:
+def alone(folder: Path, corpora: Path, updates: int) -> Path:
     """The same cells, trained in one process."""
-    given = [*words(SPEC, COMMON), "--data", str(corpora), "--out", str(folder / "alone")]
+    given = [*words(SPEC, [*COMMON, "--updates", updates]), "--data", str(corpora), "--out", str(folder / "alone")]
     assert CliRunner().invoke(root, given).exit_code == 0
     return folder / "alone"
 
 
-def same(folder: Path, corpora: Path) -> None:
+def same(folder: Path, corpora: Path, updates: int = UPDATES) -> None:
     """Both models are those of one process, and each cell is in the ledger once."""
-    reference = alone(folder, corpora)
+    reference = alone(folder, corpora, updates)
     for seed in (1, 2):
         assert weights(folder / "out", seed) == weights(reference, seed)
     assert [entry.seed for entry in ledger.read(folder / "out" / "cells")] == [1, 2]
@@ -99,21 +99,22 @@ def test_a_ray_cluster_that_loses_a_process_and_a_node(cluster: Any, corpora: Pa
 
 @pytest.mark.slow
 def test_a_call_by_ray_that_is_stopped_saves_and_resumes(cluster: Any, corpora: Path, tmp_path: Path) -> None:
-    process = start(tmp_path, corpora, *COMMON, "--executor", f"ray:{cluster.address}")
-    holders = [at_work(tmp_path / "out", UPDATES, seed) for seed in (1, 2)]
+    given = [*COMMON, "--updates", LONG]
+    process = start(tmp_path, corpora, *given, "--executor", f"ray:{cluster.address}")
+    holders = [at_work(tmp_path / "out", LONG, seed) for seed in (1, 2)]
     process.send_signal(signal.SIGINT)
     _, err = process.communicate(timeout=90)
     assert process.returncode == 130, err
     assert "Traceback" not in err
     assert "stopped; 2 are not finished" in err
     wait(lambda: all(gone(holder.pid) for holder in holders), 30)
-    process = start(tmp_path, corpora, *COMMON, "--executor", f"ray:{cluster.address},retries=1")
+    process = start(tmp_path, corpora, *given, "--executor", f"ray:{cluster.address},retries=1")
     _, err = process.communicate(timeout=300)
     assert process.returncode == 0, err
     assert [len(resumed(tmp_path / "out", seed)) for seed in (1, 2)] == [2, 2]
-    same(tmp_path, corpora)
+    same(tmp_path, corpora, LONG)
     # More cores than any node has would be waited for for ever.
-    refused = start(tmp_path, corpora, *COMMON, "--seeds", 3, "--executor", f"ray:{cluster.address},cpus=64")
+    refused = start(tmp_path, corpora, *given, "--seeds", 3, "--executor", f"ray:{cluster.address},cpus=64")
     _, err = refused.communicate(timeout=90)
     assert refused.returncode == 1
     assert "error[K410]: Ray cannot be used: no node of the cluster has 64 cores" in err
