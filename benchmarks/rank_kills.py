@@ -1,7 +1,8 @@
 """Does a training by several processes survive that they are killed?
 
-Starts a training of three processes again and again, and each time kills or freezes one of them at a random moment once they train. At the end one
-process finishes the run, and the model is compared with that of a training by one process that nothing has interrupted.
+Starts a training of three processes again and again, and each time kills or freezes one of them at a random moment once they
+train. At the end one process finishes the run, and the model is compared with that of a training by one process that nothing has
+interrupted.
 
     python benchmarks/rank_kills.py [--kills 20] [--updates 6000]
 
