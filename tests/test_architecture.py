@@ -52,7 +52,19 @@ LONGEST_FUNCTION, MOST_BRANCHES = 40, 12
 # What a layer's own file may import of its package: the shared parts, never another layer.
 SHARED = {
     *("contract", "state", "history", "stepping", "scan", "banded", "cost"),
-    *("dot", "source", "local", "activations", "drop", "linears", "fixed", "gated", "rows", "projections"),
+    *(
+        "dot",
+        "source",
+        "local",
+        "activations",
+        "drop",
+        "linears",
+        "fixed",
+        "gated",
+        "elementwise",
+        "rows",
+        "projections",
+    ),
     *("relative", "rotary", "sliding", "matrix_scan", "gated_scan"),
 }
 # The files of the package that hold no layer but put layers together or find them.

@@ -13,7 +13,7 @@ from torch.utils.flop_counter import flop_registry
 
 from calque.adl.tree import CheckedChain, Node
 from calque.layers.contract import ENCODER, Context, Layer
-from calque.layers.cost import FED, Cost
+from calque.layers.cost import FED, Cost, Products
 from calque.prove.case import SENTENCES, ProofCase
 from calque.prove.laws import held
 from calque.prove.outcome import EXACT, Check
@@ -68,36 +68,47 @@ class Counter(TorchDispatchMode):  # type: ignore[no-untyped-call]  # torch leav
 
 def costs(s: ProofCase) -> Iterator[Check]:
     """Multiply-adds of both forms, bytes of the state and visible positions are as declared, layer by layer."""
-    source, length = s.source.shape[1], s.x.shape[1]
-    layers = dict(s.layers())
-    with torch.no_grad():
-        whole = Counter(layers)
-        with whole.counting():
-            s.forward(s.x, s.encode(s.source, None))
-        steps = Counter(layers)
-        with steps.counting():
-            state = s.start(s.sources, 1, length)
-            for t in range(STEPS):
-                _, state = s.step(s.x[:, t : t + 1], state, t + 1)
+    source, layers = s.source.shape[1], dict(s.layers())
+    counted = _counted(s, layers)
     looped = tuple(f"{node.path}." for node, _ in _nodes(s) if node.cost.bodies == FED)
     for node, in_source in _nodes(s):
         cost: Cost = node.cost
-        # Below a layer whose `forward` is the loop over steps, so is theirs.
-        together = None if node.path.startswith(looped) else cost.whole
         if cost.products is not None and (in_source or node.side == ENCODER):
             expected = SENTENCES * source * cost.products.per_position(source, 0)
-            yield _products(f"`{node.text}`", whole.products[node.path], expected)
+            yield _products(f"`{node.text}`", counted[0].products[node.path], expected)
         elif cost.products is not None:
-            memory = SENTENCES * source * cost.products.per_source(source)
-            memory += SENTENCES * length * cost.products.per_place(source)
-            once = SENTENCES * length * (together or cost.products).per_position(length, source)
-            each = sum(SENTENCES * cost.products.per_position(t + 1, source) for t in range(STEPS))
-            yield _products(f"`{node.text}`, forward", whole.products[node.path], once + memory)
-            yield _products(f"`{node.text}`, {STEPS} steps", steps.products[node.path], each + memory)
+            # Below a layer whose `forward` is the loop over steps, so is theirs.
+            together = None if node.path.startswith(looped) else cost.whole
+            yield from _both_forms(s, node, cost.products, together or cost.products, counted)
             if cost.state is not None:
                 yield _state(s, node, layers, cost)
         if cost.reach is not None and not any(part.side == node.side for part in node.parts.values()):
             yield from _reach(s, node, layers[node.path], cost)
+
+
+def _both_forms(
+    s: ProofCase, node: Node, products: Products, together: Products, counted: tuple[Counter, Counter]
+) -> Iterator[Check]:
+    """The products of a layer of the decoder, `together` those of one position where all are given."""
+    source, length = s.source.shape[1], s.x.shape[1]
+    memory = SENTENCES * (source * products.per_source(source) + length * products.per_place(source))
+    once = SENTENCES * length * together.per_position(length, source)
+    each = sum(SENTENCES * products.per_position(t + 1, source) for t in range(STEPS))
+    yield _products(f"`{node.text}`, forward", counted[0].products[node.path], once + memory)
+    yield _products(f"`{node.text}`, {STEPS} steps", counted[1].products[node.path], each + memory)
+
+
+def _counted(s: ProofCase, layers: dict[str, Layer]) -> tuple[Counter, Counter]:
+    """What both forms multiply: all positions together, and the first `STEPS` one by one."""
+    whole, steps = Counter(layers), Counter(layers)
+    with torch.no_grad():
+        with whole.counting():
+            s.forward(s.x, s.encode(s.source, None))
+        with steps.counting():
+            state = s.start(s.sources, 1, s.x.shape[1])
+            for t in range(STEPS):
+                _, state = s.step(s.x[:, t : t + 1], state, t + 1)
+    return whole, steps
 
 
 def _nodes(s: ProofCase) -> Iterator[tuple[Node, bool]]:
