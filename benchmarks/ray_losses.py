@@ -59,7 +59,7 @@ def holders(folder: Path) -> list[Holder]:
     """The processes that train a cell now."""
     names = {file.name.partition(".lease-")[0] for file in (folder / "locks").glob("*-seed-*.lease-*")}
     found = [Observer(folder / "locks" / name).holder() for name in sorted(names)]
-    return [one for one in found if one is not None and not one.ended() and one.pid != os.getpid()]
+    return [one for one in found if one is not None and not one.ended and one.pid != os.getpid()]
 
 
 def lose(cluster: Any, folder: Path, process: "subprocess.Popen[str]", draw: random.Random, node: bool) -> bool:

@@ -158,7 +158,7 @@ def test_from_text_to_links_to_a_table_to_selected_words(calque: Run, copier: Pa
     best = {s: t for s, t, p in rows if float(p) > 0.5}
     assert best == {w: w for w in [*"abcdefgh", "<unk>"]}
     (tmp_path / "table").write_text(table.out)
-    limits = ["--beam", 1, "--set", "decode.select_per_word=1", "--set", "decode.select_frequent=0"]
+    limits = ["--set", "decode.select_per_word=1", "--set", "decode.select_frequent=0"]
     assert lines(calque("translate", copier, "--select", tmp_path / "table", *limits, stdin=b"a b c\nd d\n")) == [
         "a b c",
         "d d",

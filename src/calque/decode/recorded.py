@@ -17,7 +17,7 @@ from calque.layers.history import History
 from calque.layers.state import State, States
 from calque.model import Model, Sources
 from calque.native.kernels import Kernels
-from calque.native.program import Arena, Bound, Closed, Frame, Made, NoProgram, Program, starts_of
+from calque.native.program import Arena, Bound, Closed, Frame, Made, NoProgram, Program, Value, starts_of
 
 GROUP_ROWS = 512
 """Tokens that are encoded together: enough for products, few enough for a processor's caches."""
@@ -143,28 +143,31 @@ class Recorded:
     def _written_step(self, inner: State, tensors: list[Tensor | None]) -> _Step | None:
         weight = self._model.target_embedding.weight
         p = Program(weight.dtype, tensors)
-        if not _written_by_their_authors(self._model.decoder):
+        if (written := _written(self._model.decoder, p, weight, inner)) is None:
             return None
-        try:
-            y, after = self._model.decoder.program(p, p.embed(weight), inner)
-        except NoProgram:
-            return None
+        y, after = written
         p.leave(y)
         return _Step(p.close(), after, tuple(p.made), y.width)
 
     def _written_encoder(self) -> _Encoder | None:
         weight = self._model.source_embedding.weight
         p = Program(weight.dtype)
-        if not _written_by_their_authors(self._model.encoder):
+        if (written := _written(self._model.encoder, p, weight, None)) is None:
             return None
-        try:
-            end, _ = self._model.encoder.program(p, p.embed(weight), None)
-        except NoProgram:
-            return None
-        points = {**p.labels, "end": end}
+        points = {**p.labels, "end": written[0]}
         for value in points.values():
             p.leave(value)
         return _Encoder(p.close(), tuple((label, value.width) for label, value in points.items()))
+
+
+def _written(side: Layer, p: Program, embedding: Tensor, state: State | None) -> tuple[Value, State | None] | None:
+    """The output of a side and the state behind it, its calls in `p`; None where a layer has no program."""
+    if not _written_by_their_authors(side):
+        return None
+    try:
+        return side.program(p, p.embed(embedding), state)
+    except NoProgram:
+        return None
 
 
 def _written_by_their_authors(side: Layer) -> bool:

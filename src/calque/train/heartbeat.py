@@ -142,7 +142,9 @@ class Heartbeat:
         host, _ = self._place(self.rank)
         places = [self._place(rank) for rank in hanging]
         if self.rank == min(set(range(self.total)) - set(hanging)):
-            seconds = round(self._allowed(self._beat_of(hanging[0])))
+            seconds = math.floor(
+                min(self._allowed(self._beat_of(hanging[0])), time.monotonic() - self._changed[hanging[0]][1])
+            )
             print(render_all(error("K404", None, rank=hanging[0], seconds=seconds).diagnostics), file=sys.stderr)
             sys.stderr.flush()
         for other, number in places:
@@ -162,7 +164,7 @@ class Heartbeat:
         if beat != before or rank not in self._changed:
             self._changed[rank] = beat, now
             return False
-        return beat != "end" and now - since > self._allowed(beat)
+        return now - since > self._allowed(beat)
 
     def _beat_of(self, rank: int) -> str:
         """Its last beat; empty before the first."""
@@ -171,4 +173,6 @@ class Heartbeat:
 
     def _allowed(self, beat: str) -> float:
         """The seconds after which another one is due."""
+        if beat == "end":  # none
+            return math.inf
         return float(beat.rpartition(":")[2]) if beat else max(self.limit, START)

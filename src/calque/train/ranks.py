@@ -144,9 +144,8 @@ def from_environment(device: str) -> Ranks:
     try:
         backend = "cpu:gloo,cuda:nccl" if on_cuda else "gloo"
         store = connect(hosts=rank == 0)
-        heartbeat = Heartbeat(
-            rank, count, seconds
-        )  # before the others are waited for: one of them may be frozen already
+        # Before the others are waited for: one of them may be frozen already.
+        heartbeat = Heartbeat(rank, count, seconds)
         distributed.init_process_group(
             backend,
             timeout=PATIENCE,
