@@ -86,6 +86,19 @@ def test_muon_follows_its_equations_for_matrices_and_adam_for_the_rest() -> None
     assert all(torch.equal(value, again.state()[key]) for key, value in updater.state().items())
 
 
+def test_muon_takes_a_filter_as_the_matrix_that_it_is() -> None:
+    filters, matrix = torch.nn.Conv1d(4, 6, 3, bias=False), torch.nn.Linear(12, 6, bias=False)
+    with torch.no_grad():
+        matrix.weight.copy_(filters.weight.flatten(1))
+    updaters = [Updater(one, TrainSettings(optimiser="muon"), "float32") for one in (filters, matrix)]
+    for t in range(1, 3):
+        matrix.weight.grad = torch.randn(6, 12, generator=torch.Generator().manual_seed(t))
+        filters.weight.grad = matrix.weight.grad.view(6, 4, 3).clone()
+        for updater in updaters:
+            updater.step(0.01, 4)
+    assert torch.equal(filters.weight.flatten(1), matrix.weight)
+
+
 def test_sgd_clips_to_the_norm_and_tells_the_norm_before() -> None:
     model, twin = make(), make()
     updater = Updater(model, TrainSettings(optimiser="sgd", clip_norm=0.5), "float32")

@@ -183,7 +183,7 @@ class TrainSettings:
     )
     optimiser: str = key(
         "adam",
-        "the update rule; muon: Muon for the matrices of linear maps, Adam for everything else",
+        "the update rule; muon: Muon for matrices and filters of linear maps, Adam for everything else",
         choices=("adam", "sgd", "muon"),
     )
     lr: float = key(0.001, "learning rate, at its peak where the schedule has one", low=0)

@@ -29,8 +29,9 @@ class Updater:
     update is applied to float32 masters and rounded back. With `float32` the parameters are their own masters. Weights are
     known by the paths of their parameters; a matrix that several modules share is one.
 
-    With the optimiser `muon` matrices of linear maps follow Muon (Jordan et al. 2024), everything else Adam with the same rate:
-    embeddings, the output layer, vectors and filters. Its steps are scaled to the size of Adam's (Liu et al. 2025, section 2.2).
+    With the optimiser `muon` matrices of linear maps follow Muon (Jordan et al. 2024), a filter [out, in, kernel] as the matrix
+    [out, in kernel] that it is to the words under it; everything else follows Adam with the same rate: embeddings, the output
+    layer and vectors. Steps of Muon are scaled to the size of Adam's (Liu et al. 2025, section 2.2).
 
     On a processor embeddings hand over the gradients of the words of a batch from now on, instead of a matrix of all words.
     """
@@ -214,9 +215,9 @@ class Updater:
         moments = self._moments.setdefault(name, {})
         buffer = moments.setdefault("momentum_buffer", torch.zeros_like(master))
         muon(
-            [master],
-            [gradient],
-            [buffer],
+            [master.view(len(master), -1)],
+            [gradient.flatten(1)],
+            [buffer.view(len(master), -1)],
             lr=lr,
             weight_decay=self.settings.weight_decay,
             momentum=MOMENTUM,
@@ -289,10 +290,10 @@ def _factors(model: nn.Module) -> dict[str, float]:
 
 
 def _matrices(model: nn.Module) -> frozenset[str]:
-    """The paths of the matrices of linear maps, without the output layer and tables that it may share."""
+    """The paths of the matrices and filters of linear maps, without the output layer and tables that it may share."""
     output = getattr(model, "output", None)
     apart = {id(table) for table in (*_embeddings(model), getattr(output, "weight", None))}
-    linear = {id(m.weight) for m in model.modules() if isinstance(m, nn.Linear)} - apart
+    linear = {id(m.weight) for m in model.modules() if isinstance(m, nn.Linear | nn.Conv1d)} - apart
     return frozenset(name for name, p in model.named_parameters() if id(p) in linear)
 
 
