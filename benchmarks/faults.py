@@ -20,7 +20,7 @@ from calque.ledger.entry import Entry, conditions, record
 ROOT = Path(__file__).parent.parent
 LEDGER = ROOT / "docs" / "results"
 sys.path.insert(0, str(ROOT / "tests" / "train"))
-import faults  # noqa: E402  the harness of the tests
+import training_faults as faults  # noqa: E402  the harness of the tests
 
 
 def main() -> None:
@@ -54,12 +54,12 @@ def main() -> None:
     for name, (title, figures) in parts.items():
         if given.record:
             record(LEDGER, Entry(name, title, "robustness", command, date.today().isoformat(), where, figures, seed=1))
-    figures = {name: figures for name, (_, figures) in parts.items()}
-    print(json.dumps({"figures": figures, "conditions": where}))
-    kills, failures = figures["training-killed"], figures["training-write-failures"]
+    counts = {name: figures for name, (_, figures) in parts.items()}
+    print(json.dumps({"figures": counts, "conditions": where}))
+    kills, failures = counts["training-killed"], counts["training-write-failures"]
     good = kills["equal"] == kills["runs"] and failures["equal"] == failures["one clear error"] == given.failures
-    good = good and not any(f.get("checkpoints lost or half") for f in figures.values())
-    good = good and all(f["equal"] == f["resumed after an update"] for n, f in figures.items() if "resumed" in n)
+    good = good and not any(f.get("checkpoints lost or half") for f in counts.values())
+    good = good and all(f["equal"] == f["resumed after an update"] for n, f in counts.items() if "resumed" in n)
     sys.exit(not good)
 
 

@@ -70,7 +70,8 @@ def sentences_a_second(checked: Mapping[str, CheckedDefinition], given: argparse
         initialise(model, "glorot", 0.1, 1)
         made[name] = prepare_for_decoding(model)
     settings = SearchSettings(given.beam, exact_length=LENGTH, scores=False)
-    batch, found = sources(given.sentences), {name: [] for name in made}
+    batch = sources(given.sentences)
+    found: dict[str, list[float]] = {name: [] for name in made}
     mask, most = torch.ones_like(batch, dtype=torch.bool), torch.full((given.sentences,), LENGTH - 1)
     for repeat in range(given.repeats + 1):
         for name, model in made.items():

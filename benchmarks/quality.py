@@ -42,12 +42,14 @@ def main() -> None:
     found = run.translate(sources)
     seconds = time.perf_counter() - began
     score = bleu(found, references, tokenize=given.tokenize)
+    brevity = score.detail["bp"]
+    assert isinstance(brevity, float)
     lines = [json.loads(line) for line in (given.run / "log.jsonl").read_text(encoding="utf-8").split("\n") if line]
     speeds = sorted(line["target_tokens_per_second"] for line in lines if line["kind"] == "train")
     experiment = run.experiment
     figures = {
         "BLEU": round(score.value, 2),
-        "brevity penalty": round(float(score.detail["bp"]), 3),
+        "brevity penalty": round(brevity, 3),
         "chrF": round(chrf(found, references).value, 2),
         "validation perplexity": round(meta["figures"]["perplexity"], 3),
         "updates": meta["figures"]["update"],

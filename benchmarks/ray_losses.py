@@ -27,7 +27,7 @@ from calque.ledger import entry as ledger
 ROOT = Path(__file__).resolve().parents[1]
 TABLE, ROW = ("domhan2018", "table3"), "rnn"
 SMALL = ("d=32", "n=1", "heads=2", "train.batch_tokens=256", "train.threads=1", "train.validate_every_updates=50")
-NODE = {"num_cpus": 1, "object_store_memory": 80_000_000}
+NODE: dict[str, Any] = {"num_cpus": 1, "object_store_memory": 80_000_000}
 
 
 def call(folder: Path, corpora: Path, cells: int, updates: int, *more: str) -> "subprocess.Popen[str]":
@@ -70,8 +70,8 @@ def lose(cluster: Any, folder: Path, process: "subprocess.Popen[str]", draw: ran
             return False
         time.sleep(0.1)
     if node:
-        cluster.remove_node(cluster.other, allow_graceful=False)
-        cluster.other = cluster.add_node(**NODE)
+        cluster.remove_node(cluster.list_all_nodes()[-1], allow_graceful=False)
+        cluster.add_node(**NODE)
     else:
         os.kill(draw.choice(holders(folder)).pid, signal.SIGKILL)
     return True
@@ -98,8 +98,8 @@ def main() -> None:
     draw, lost = random.Random(1), {"process": 0, "node": 0}
     with TemporaryDirectory() as name:
         folders = Path(name) / "ray", Path(name) / "alone"
-        cluster = Cluster(initialize_head=True, head_node_args={**NODE, "include_dashboard": False})
-        cluster.other = cluster.add_node(**NODE)
+        cluster: Any = Cluster(initialize_head=True, head_node_args={**NODE, "include_dashboard": False})
+        cluster.add_node(**NODE)
         try:
             process = call(
                 folders[0], given.corpora, given.cells, given.updates, "--executor", f"ray:{cluster.address},retries=20"

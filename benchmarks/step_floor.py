@@ -82,7 +82,7 @@ def straight(model: Model, source: Tensor, length: int) -> Tensor:
     for t in range(length):
         x = embedding[words] * math.sqrt(WIDTH) + positions[t]
         for w in blocks:
-            q, k, v = F.linear(norm(x, w, "0.1.0"), w["qkv"]).split(WIDTH, 1)
+            q, k, v = torch.split(F.linear(norm(x, w, "0.1.0"), w["qkv"]), WIDTH, 1)
             w["past_keys"][:, :, t], w["past_values"][:, :, t] = k.view(rows, HEADS, -1), v.view(rows, HEADS, -1)
             seen = attend(q, w["past_keys"][:, :, : t + 1], w["past_values"][:, :, : t + 1])
             x = x + F.linear(seen, w["0.1.1.out.weight"])

@@ -8,10 +8,10 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-import faults
 import numpy as np
 import pytest
 import torch
+import training_faults as faults
 from torch import Tensor
 
 from calque.data.batches import collate

@@ -5,9 +5,9 @@ import signal
 from pathlib import Path
 from typing import Any
 
-import faults
 import pytest
 import torch
+import training_faults as faults
 from torch import Tensor
 
 from calque.adl.check import check
