@@ -114,7 +114,6 @@ def _schedule(corpus: CorpusFigures, choice: Choice) -> TrainSettings:
     )
     return TrainSettings(
         batch_tokens=choice.batch,
-        optimiser=choice.size.optimiser,
         lr=choice.size.lr,
         beta2=0.99,
         clip_norm=1.0,

@@ -16,12 +16,6 @@ class Size:
     tokens: float
     """The smallest number of target tokens, repeated ones included, for which a budget must have room."""
     lr: float
-    optimiser: str = "adam"
-
-    @property
-    def updates(self) -> int:
-        """The batch is the largest with which the budget has so many updates; Muon learns more from each."""
-        return 5_000 if self.optimiser == "muon" else 10_000
 
     @property
     def heads(self) -> int:
@@ -39,7 +33,7 @@ class Size:
 SIZES = (
     Size(128, 2, 0, 0, 0.003),
     Size(256, 2, 0, 3e5, 0.002),
-    Size(256, 3, 20_000, 5e6, 0.003, "muon"),
+    Size(256, 3, 20_000, 5e6, 0.002),
     Size(512, 6, 400_000, 100e6, 0.0007),
 )
 VOCABULARIES = ((10_000, 2_000), (50_000, 4_000), (400_000, 8_000), (2_000_000, 16_000), (math.inf, 32_000))
@@ -48,6 +42,8 @@ PASSES = ((50_000, 30), (400_000, 20), (2_000_000, 10), (math.inf, 5))
 """(pairs, passes): passes over corpora of up to so many pairs, where no budget of time is given."""
 MOST_PASSES = 100
 """With more passes a model only memorises the text."""
+UPDATES = 10_000
+"""The batch is the largest with which the budget has so many updates."""
 BATCHES = (1024, 2048, 4096, 8192)
 TRAINING_SHARE = 0.9
 """The share of a budget of time for training; the rest is for compiling the corpus, validations and the end."""
@@ -117,7 +113,7 @@ def choose(corpus: CorpusFigures, budget: float | None, pace: Pace) -> Choice:
     if budget is None:
         size = fed[-1]
         passes = float(next(n for most, n in PASSES if corpus.pairs <= most))
-        batch = _batch(size, passes * corpus.tokens)
+        batch = _batch(passes * corpus.tokens)
         speed = pace(size, batch)
         seconds = passes * corpus.tokens / speed
         return Choice(size, batch, speed, passes, seconds, False, _validations(corpus, speed * seconds))
@@ -128,7 +124,7 @@ def choose(corpus: CorpusFigures, budget: float | None, pace: Pace) -> Choice:
         if speed * seconds >= min(size.tokens, MOST_PASSES * corpus.tokens):
             break
         larger = size
-    if (batch := _batch(size, speed * seconds)) != BATCHES[0]:
+    if (batch := _batch(speed * seconds)) != BATCHES[0]:
         speed = pace(size, batch)
     seconds = min(TRAINING_SHARE * budget, MOST_PASSES * corpus.tokens / speed)
     timed = seconds == TRAINING_SHARE * budget
@@ -144,5 +140,5 @@ def _validations(corpus: CorpusFigures, tokens: float, seconds: float = math.inf
     return round(min(most, max(least, min(seconds / 60, VALIDATION_SHARE * tokens / corpus.validation))))
 
 
-def _batch(size: Size, tokens: float) -> int:
-    return max([batch for batch in BATCHES if tokens / batch >= size.updates], default=BATCHES[0])
+def _batch(tokens: float) -> int:
+    return max([batch for batch in BATCHES if tokens / batch >= UPDATES], default=BATCHES[0])

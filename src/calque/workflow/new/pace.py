@@ -79,12 +79,7 @@ class MeasuredPace:
         smallest = next((n for (s, _), n in self._known.items() if s == size), None)
         if smallest is not None and 3 * batch / smallest > 2 * SECONDS:
             return smallest
-        settings = replace(
-            self.settings,
-            optimiser=size.optimiser,
-            batch_tokens=batch,
-            precision=self.precision or self.settings.precision,
-        )
+        settings = replace(self.settings, batch_tokens=batch, precision=self.precision or self.settings.precision)
         shape = Shape(self.vocabulary, self.vocabulary)
         batches = self._batches(batch)
         first = measure(checked_of(size), shape, settings, batches, 1, 1)

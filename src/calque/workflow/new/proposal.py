@@ -20,7 +20,6 @@ SHOWN = {
     "model.file": "the architecture, a text of its own",
     "model.initialisation": "t2t: words start as large as the positions that are added to them, and are learned sooner",
     "train.batch_tokens": "target tokens in a batch; larger ones are a little faster, smaller ones learn more per token",
-    "train.optimiser": "muon: orthogonal steps for matrices, which learn more per update; adam: steps of Adam for everything",
     "train.lr": "learning rate at its peak; smaller for larger models, and where the loss jumps",
     "train.schedule": "linear: from the peak in a straight line to zero at the end of the budget",
     "train.warmup_share": "the rate rises over this share of the budget first",
@@ -108,8 +107,8 @@ def _reasons(proposal: Proposal) -> Iterator[tuple[str, str]]:
     yield "batch", f"{choice.batch:,} target tokens, so that the budget has {updates}: many small ones"
     yield (
         "learning rate",
-        f"{train.lr} of {train.optimiser.capitalize()}, reached after {train.warmup_share:.0%} of the budget, then in a straight "
-        "line to zero at its end (arXiv 2502.15938)",
+        f"{train.lr}, reached after {train.warmup_share:.0%} of the budget, then in a straight line to zero at its end "
+        "(arXiv 2502.15938)",
     )
     bleu = f"with BLEU of {train.validate_bleu_sentences} sentences"
     yield "validation", f"{choice.validations} times, {bleu}; the best checkpoint is the model"
