@@ -31,14 +31,14 @@ class Score:
         return f"{self.name} {self.value:.2f} {self.signature}"
 
 
-def sacrebleu_metric(name: str, tokenize: str = "13a", lowercase: bool = False) -> Any:
-    """sacrebleu's BLEU, chrF or TER, by its name in `METRICS`; `tokenize` is for BLEU."""
+def sacrebleu_metric(name: str, tokenize: str = "13a", lowercase: bool = False, warn: bool = True) -> Any:
+    """sacrebleu's BLEU, chrF or TER, by its name in `METRICS`; `tokenize` and `warn` are for BLEU."""
     from sacrebleu.metrics.bleu import BLEU
     from sacrebleu.metrics.chrf import CHRF
     from sacrebleu.metrics.ter import TER
 
     if name == "bleu":  # `force`: no warning of text that looks tokenised
-        return BLEU(tokenize=tokenize, lowercase=lowercase, force=tokenize == "none")
+        return BLEU(tokenize=tokenize, lowercase=lowercase, force=tokenize == "none" or not warn)
     if name == "chrf":
         return CHRF(lowercase=lowercase)
     if name == "ter":
@@ -47,18 +47,23 @@ def sacrebleu_metric(name: str, tokenize: str = "13a", lowercase: bool = False) 
 
 
 def bleu(
-    hypotheses: Sequence[str], references: Sequence[str], *, tokenize: str = "13a", lowercase: bool = False
+    hypotheses: Sequence[str],
+    references: Sequence[str],
+    *,
+    tokenize: str = "13a",
+    lowercase: bool = False,
+    warn: bool = True,
 ) -> Score:
     """BLEU = 100 bp exp(mean over n = 1..4 of ln p_n), bp = min(1, exp(1 - r/h)) (Papineni et al. 2002).
 
     p_n is the share of the hypotheses' n-grams that the reference of the same sentence holds, each counted at most as
     often as there; h and r are the corpus lengths in tokens. Where no n-gram matches, p_n is halved from one order to
     the next (sacrebleu's `exp`). `tokenize` is "13a" (as in WMT), "intl", or "none": split at white space alone, which
-    on tokenised text is the BLEU of multi-bleu.
+    on tokenised text is the BLEU of multi-bleu. `warn`: sacrebleu says on stderr where text looks tokenised and is split again.
 
     `detail`: precisions (of n = 1..4, in per cent), bp, ratio (h/r), hypothesis_length, reference_length.
     """
-    return _score(sacrebleu_metric("bleu", tokenize, lowercase), hypotheses, references)
+    return _score(sacrebleu_metric("bleu", tokenize, lowercase, warn), hypotheses, references)
 
 
 def chrf(hypotheses: Sequence[str], references: Sequence[str], *, lowercase: bool = False) -> Score:

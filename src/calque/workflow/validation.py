@@ -38,7 +38,8 @@ def validation_translator(
         loaded = Translator(model, *prepared.codecs, decode, experiment.data.source_end)
         translations = ranks.join(first_best(loaded, ranks.own(sources)))
         samples = tuple(SampleTranslation(sources[n], references[n], translations[n]) for n in shown)
-        score = bleu(translations, references, tokenize=tokenisation(experiment.data)).value if count else None
+        split = tokenisation(experiment.data)
+        score = bleu(translations, references, tokenize=split, warn=False).value if count else None
         return Translated(score, samples)
 
     return translate
