@@ -4,7 +4,7 @@ For each family a small model is trained by 1, 2, 3 and 4 processes, and once by
 are continued by 1, 3 and 4. Its float32 weights are compared with those of one process that nothing has interrupted. Then the same
 updates are made in float64, by the program of the tests, and the sums of squares of all weights are compared.
 
-    python benchmarks/rank_equality.py [--updates 24] [--record ID]
+    python benchmarks/rank_equality.py [--updates 24] [--families NAME ...] [--record ID]
 
 prints one JSON object. The differences of float32 are those of sums in another order, which each update carries on.
 """
@@ -132,6 +132,8 @@ def main() -> None:
     where = {**conditions("float32"), "threads": 1, "updates": given.updates, "batches of an update": 4}
     if given.record:
         command = f"python benchmarks/rank_equality.py --updates {given.updates}"
+        if given.families != list(FAMILIES):
+            command += " --families " + " ".join(map(json.dumps, given.families))
         title = "One model for every number of processes, and a run that continues with another number"
         notes = "The largest difference of a weight from a training by one process, as a share of the largest weight."
         publish(ROOT / "docs" / "results", given.record, title, "robustness", command, figures, where, notes=notes)
