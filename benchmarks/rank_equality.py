@@ -46,7 +46,7 @@ FAMILIES = {
         {"train.optimiser": "sgd", "train.lr": 0.1},
     ),
     "convolutions": (
-        "encoder = pos -> repeat(2, res(cnn(glu)))",
+        "encoder = pos -> repeat(2, res_d(cnn(glu)))",
         "decoder = pos -> repeat(2, res(cnn(glu)) -> res(dot_src_att))",
         {"train.optimiser": "sgd", "train.lr": 0.1},
     ),
@@ -78,7 +78,7 @@ def compare(folder: Path, family: str, updates: int) -> dict[str, float]:
     encoder, decoder, keys = FAMILIES[family]
     folder.mkdir()
     whole = write(folder, updates)
-    lines = ["d = 32", "heads = 2", "p = 0.1", encoder, decoder]
+    lines = ["d = 32", *(["heads = 2"] if "tenc" in encoder else []), "p = 0.1", encoder, decoder]
     text = whole.read_text()
     head, _, rest = text.partition('text = """')
     text = head + 'text = """\n' + "\n".join(lines) + '\n"""' + rest.partition('"""')[2]
