@@ -24,45 +24,30 @@ from calque.ledger.entry import conditions, publish
 from calque.run.tensors import read_tensors
 
 NUMBERS = (1, 2, 3, 4)
-FAMILIES = {
-    "transformer": (
-        "encoder = pos -> repeat(2, tenc) -> norm",
-        "decoder = pos -> repeat(2, tdec) -> norm",
-        {"train.optimiser": "sgd", "train.lr": 0.1},
-    ),
-    "transformer, Adam": (
-        "encoder = pos -> repeat(2, tenc) -> norm",
-        "decoder = pos -> repeat(2, tdec) -> norm",
-        {"train.optimiser": "adam", "train.lr": 0.002},
-    ),
-    "transformer, Muon": (
-        "encoder = pos -> repeat(2, tenc) -> norm",
-        "decoder = pos -> repeat(2, tdec) -> norm",
-        {"train.optimiser": "muon", "train.lr": 0.002},
-    ),
-    "average attention": (
-        "encoder = pos -> repeat(2, tenc) -> norm",
-        "decoder = pos -> repeat(2, tdec(average)) -> norm",
-        {"train.optimiser": "sgd", "train.lr": 0.1},
-    ),
+TRANSFORMER = "encoder = pos -> repeat(2, tenc) -> norm\ndecoder = pos -> repeat(2, tdec) -> norm"
+SGD: dict[str, str | float] = {"optimiser": "sgd", "lr": 0.1}
+FAMILIES: dict[str, tuple[str, dict[str, str | float]]] = {
+    "transformer": (TRANSFORMER, SGD),
+    "transformer, Adam": (TRANSFORMER, {"optimiser": "adam", "lr": 0.002}),
+    "transformer, Muon": (TRANSFORMER, {"optimiser": "muon", "lr": 0.002}),
+    "average attention": (TRANSFORMER.replace("tdec", "tdec(average)"), SGD),
     "convolutions": (
-        "encoder = pos -> repeat(2, res_d(cnn(glu)))",
-        "decoder = pos -> repeat(2, res(cnn(glu)) -> res(dot_src_att))",
-        {"train.optimiser": "sgd", "train.lr": 0.1},
+        "encoder = pos -> repeat(2, res_d(cnn(glu)))\ndecoder = pos -> repeat(2, res(cnn(glu)) -> res(dot_src_att))",
+        SGD,
     ),
     "LSTM with input feeding": (
-        "encoder = dropout -> birnn",
-        "decoder = feed(dropout -> rnn -> concat(id, mlp_src_att) -> ff)",
-        {"train.optimiser": "sgd", "train.lr": 0.1},
+        "encoder = dropout -> birnn\ndecoder = feed(dropout -> rnn -> concat(id, mlp_src_att) -> ff)",
+        SGD,
     ),
 }
-"""Family -> the two chains, and keys of the experiment."""
+"""Family -> the two chains, and keys of [train]."""
 
 
 def train(processes: int, experiment: Path, run: Path) -> None:
     """A training that ends well, or the end of this program."""
-    _, err = start(processes, experiment, run).communicate(timeout=600)
-    if not (run / "model.safetensors").exists():
+    process = start(processes, experiment, run)
+    _, err = process.communicate(timeout=600)
+    if process.returncode:
         sys.exit(err)
 
 
@@ -75,15 +60,14 @@ def apart(run: Path, plain: Path) -> float:
 
 def compare(folder: Path, family: str, updates: int) -> dict[str, float]:
     """The figures of a family."""
-    encoder, decoder, keys = FAMILIES[family]
+    chains, keys = FAMILIES[family]
     folder.mkdir()
     whole = write(folder, updates)
-    lines = ["d = 32", *(["heads = 2"] if "tenc" in encoder else []), "p = 0.1", encoder, decoder]
+    lines = ["d = 32", *(["heads = 2"] if "tenc" in chains else []), "p = 0.1", chains]
     text = whole.read_text()
     head, _, rest = text.partition('text = """')
     text = head + 'text = """\n' + "\n".join(lines) + '\n"""' + rest.partition('"""')[2]
-    for key, value in {**keys, "train.accumulate": 4}.items():
-        name = key.partition(".")[2]
+    for name, value in {**keys, "accumulate": 4}.items():
         kept = [line for line in text.splitlines() if line.partition(" = ")[0] != name]
         text = "\n".join([*kept, f"{name} = {json.dumps(value)}", ""])
     whole.write_text(text)

@@ -137,3 +137,11 @@ def test_sacrebleu_is_loaded_late() -> None:
     probe = "import sys, calque.evaluate; print('sacrebleu' in sys.modules, 'torch' in sys.modules)"
     done = subprocess.run([sys.executable, "-c", probe], capture_output=True, text=True, check=True)
     assert done.stdout == "False False\n"
+
+
+def test_a_score_of_tokenised_text_warns_unless_told_not_to(caplog: pytest.LogCaptureFixture) -> None:
+    lines = ["A man sits ."] * 120
+    assert bleu(lines, lines, warn=False).value == bleu(lines, lines, tokenize="none").value
+    assert not caplog.records
+    bleu(lines, lines)
+    assert "tokenized" in caplog.text
