@@ -286,6 +286,14 @@ def test_the_table_of_ours_is_of_one_encoder_and_one_size() -> None:
     assert len({equal_text(one) for one in (*matched, *second)}) == 1
 
 
+def test_the_transformers_of_2018_and_2026_are_of_one_size() -> None:
+    around = Surroundings(6000, 6000)
+    texts = Texts(Request("beyond", "table3", "multi30k", "linear", match="transformer-2018"))
+    rows = paper("beyond").table("table3").rows
+    old, new = (parameters(texts.definition(row.key, around)[0], around) for row in rows)
+    assert new == pytest.approx(old, rel=0.005)
+
+
 def equal_text(one: CheckedDefinition) -> str:
     return re.sub(r"(?m)^(h|decoder) = .*$", "", one.text).split("encoder = ")[1].split("\n")[0]
 
