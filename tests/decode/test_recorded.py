@@ -31,6 +31,10 @@ FAMILIES = {
     "decoder = learn_pos(3) -> cnn(tanh, kernel=3, dilation=2) -> res(dot_src_att(s=1, project=none, from=@e -> norm))",
     "fixed": "encoder = pos -> res(hc_self_att(-1, 1)) -> norm\n"
     "decoder = pos -> res(hc_self_att(-1, 0)) -> res(hc_src_att(-1, 0, 0, 1)) -> mul(linear -> act(silu), linear)",
+    "rotary": "att = mh_dot_self_att(rope=10000, kv_heads=2, qk_norm=yes)\nencoder = repeat(2, res(rms_norm -> att)) -> rms_norm\n"
+    "decoder = repeat(2, res_r(att) -> res_r(mh_dot_src_att) -> res_r(swiglu)) -> rms_norm(groups=2, gain=no)",
+    "gated scan": "encoder = res(light_cnn(5, heads=12)) -> norm\n"
+    "decoder = zero_first -> res(mul(linear, light_cnn(4, heads=d, softmax=no) -> rg_lru) -> linear) -> res(mh_dot_src_att)",
 }
 SOURCE = torch.tensor([[4, 9, 13, 7, 2], [7, 30, 2, 0, 0], [2, 0, 0, 0, 0], [8, 8, 21, 2, 0]])
 
@@ -115,7 +119,7 @@ def test_a_sentence_is_the_same_alone_to_the_bit(instructions: str, precision: s
 
 
 def test_a_layer_without_a_program_runs_as_before() -> None:
-    model = prepared("encoder = id\ndecoder = mh_dot_self_att(rope=10000) -> mh_dot_src_att", "bfloat16")
+    model = prepared("encoder = id\ndecoder = mh_dot_self_att(relative=alibi) -> mh_dot_src_att", "bfloat16")
     got, want = (decoded(model, SOURCE, words_of(4), 1, layers)[1] for layers in (False, True))
     assert torch.equal(got, want)
     assert isinstance(model.programs, Recorded)

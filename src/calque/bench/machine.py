@@ -4,6 +4,7 @@ A product of M rows takes x [M, K] times a weight [N, K]. So many weights of one
 in a cache, as the layers of a model do not: for few rows this is a measure of memory, for many of arithmetic.
 """
 
+import ctypes
 import functools
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, NamedTuple, TypedDict
@@ -15,6 +16,7 @@ from torch.nn import functional as F
 from calque.bench.clock import best, digits, waiter
 from calque.ground.table import aligned
 from calque.native.kernels import kernels
+from calque.native.program import Arena, Bound, Frame, Program
 
 ROWS = (1, 16, 64, 320)
 WEIGHTS = ((512, 512), (512, 2048), (512, 32000))
@@ -23,7 +25,7 @@ _BYTES, _COPIES = 120_000_000, 24
 """All weights of one shape together fill more than a cache, but they are at most so many."""
 
 Kernel = Callable[[Tensor, list[Tensor]], list[Callable[[], Tensor]]]
-"""From an input and weights, both float32, to the products that are timed."""
+"""From an input and weights, both float32, to calls that make all products once; these are timed."""
 
 
 def _plain(dtype: torch.dtype) -> Kernel:
@@ -53,12 +55,27 @@ def _int8(x: Tensor, weights: list[Tensor]) -> list[Callable[[], Tensor]]:
 
 
 def _native(dtype: torch.dtype) -> Kernel:
+    """Calque's own kernels, as a step of decoding calls them: all products by one call."""
+
     def make(x: Tensor, weights: list[Tensor]) -> list[Callable[[], Tensor]]:
         own = kernels()
         if own is None or x.device.type != "cpu":
             raise NotImplementedError
         x = x.to(torch.bfloat16 if dtype == torch.int8 else dtype)
-        return [functools.partial(own.product, x, own.pack(w, dtype), None) for w in weights]
+        packed = [own.pack(w, dtype) for w in weights]
+        program = Program(x.dtype, (x,))
+        read = program.read(x)
+        for each in packed:
+            program.product(read, each)
+        closed, arena, bound = program.close(), Arena(), Bound()
+        bound.take(x)
+        frame = Frame(rows=len(x), beams=1, bound=ctypes.addressof(bound))
+
+        def run(*_: object) -> Tensor:
+            closed.run(own.run, frame, arena, 0)
+            return x
+
+        return [functools.partial(run, packed, bound)]
 
     return make
 
@@ -137,7 +154,7 @@ def product_seconds(
             for call in calls:
                 call()
 
-        return best(turn, budget, waiter(device)) / len(calls)
+        return best(turn, budget, waiter(device)) / copies
 
 
 def fastest(

@@ -11,6 +11,7 @@ from calque.layers.contract import DECODER, ENCODER, Context, Example, Fault, La
 from calque.layers.cost import Cost, Held, Products, Reach
 from calque.layers.projections import Projection
 from calque.layers.state import State, Window
+from calque.native.program import NoProgram, Program, Value
 
 
 class LightConvolution(Layer):
@@ -74,6 +75,17 @@ class LightConvolution(Layer):
     def step(self, x: Float[Tensor, "B n D"], state: State, ctx: Context) -> tuple[Tensor, State]:
         seen, after = cast("Window", state).write(x, ctx.mask)
         return self._convolve(seen, x), after
+
+    def program(self, p: Program, x: Value, state: State | None) -> tuple[Value, State | None]:
+        if self.weigh is not None:
+            raise NoProgram(self.name)
+        each = torch.softmax(self.filter, -1) if self.args.softmax else self.filter
+        weights = each.detach().float().t().repeat_interleave(self.width // self.args.heads, 1)
+        if state is None:
+            field = self.args.kernel - 1
+            return p.band_self(x, field // 2, field - field // 2, weights), None
+        y, after = p.band(x, cast("Window", state).last, weights)
+        return y, Window(cast("Tensor", after))
 
     def _convolve(self, seen: Float[Tensor, "B W D"], x: Float[Tensor, "B n D"]) -> Float[Tensor, "B n D"]:
         heads, kernel = self.args.heads, self.args.kernel

@@ -1,3 +1,5 @@
+from typing import cast
+
 import torch
 from jaxtyping import Float
 from torch import Tensor, nn
@@ -7,7 +9,8 @@ from calque.layers.contract import Example, Parts, Site
 from calque.layers.cost import Cost
 from calque.layers.gated_scan import GatedScan
 from calque.layers.projections import Projection
-from calque.layers.state import accumulated
+from calque.layers.state import Scan, State, accumulated
+from calque.native.program import Kind, NoProgram, Program, Value
 
 POWER = 8.0
 TINY = 1e-6
@@ -48,3 +51,11 @@ class RealGatedLinear(GatedScan):
         log_a = -POWER * F.softplus(self.decay.to(kind)) * r
         kept = torch.sqrt(-torch.expm1(2 * log_a) + TINY**2)
         return log_a.exp(), kept * torch.sigmoid(self.gate(x).to(kind)) * self.input(x).to(kind)
+
+    def program(self, p: Program, x: Value, state: State | None) -> tuple[Value, State | None]:
+        if state is None:
+            raise NoProgram(self.name)
+        said = p.linear(x, self.forget), p.linear(x, self.gate), p.linear(x, self.input)
+        rate = -POWER * F.softplus(self.decay.detach().float())
+        y, h = p.scan(Kind.REAL_GATED, said, cast("Scan", state).h, TINY**2, (rate,))
+        return y, Scan(cast("Tensor", h))

@@ -7,7 +7,8 @@ from torch import Tensor, nn
 from calque.adl.signature import Flag, Int, Real, arg
 from calque.layers.contract import Context, Example, Fault, Parts, Site, Stateless
 from calque.layers.cost import Cost, Products
-from calque.layers.state import accumulated
+from calque.layers.state import State, accumulated
+from calque.native.program import Program, Value
 
 
 class RootMeanSquareNorm(Stateless):
@@ -47,3 +48,6 @@ class RootMeanSquareNorm(Stateless):
         apart = x.to(accumulated(x.dtype)).reshape(*x.shape[:-1], self.groups, -1)
         y = (apart * torch.rsqrt(apart.square().mean(-1, keepdim=True) + self.eps)).view(x.shape).to(x.dtype)
         return y if self.gain is None else y * self.gain
+
+    def program(self, p: Program, x: Value, state: State | None) -> tuple[Value, State | None]:
+        return p.root_norm(x, self.gain, x.width // self.groups, self.eps), state

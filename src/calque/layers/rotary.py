@@ -26,6 +26,10 @@ class Rotation:
         a, b = x.to(cos.dtype).chunk(2, -1)
         return torch.cat([a * cos - b * sin, b * cos + a * sin], -1).to(x.dtype)
 
+    def rows(self, length: int) -> Float[Tensor, "T K"]:
+        """Cosines and sines of `length` positions or more, side by side, in float32."""
+        return self._upto(length, torch.empty(0)).flatten(1)
+
     def _rows(self, x: Tensor, chunk: Chunk | None) -> Float[Tensor, "*n 2 k"]:
         n = x.shape[1]
         if chunk is None:

@@ -224,12 +224,13 @@ class SelfAttention(Layer):
         return cast("Tensor", self.out(join(contexts).reshape(rows, n, -1))), after
 
     def program(self, p: Program, x: Value, state: State | None) -> tuple[Value, State | None]:
-        plain = self.relative is None and self.talk is None and self.rotation is None and self.q_gain is None
-        if self.qkv is None or not plain or self.seen is not None or (state is None and self.causal):
+        plain = self.relative is None and self.talk is None and self.seen is None
+        if self.qkv is None or not plain or (state is None and self.causal):
             raise NoProgram(self.name)
         queries, keys, _ = self.sizes
         projected = p.linear(x, self.qkv)
         q, k, v = projected.part(0, queries), projected.part(queries, keys), projected.part(queries + keys, keys)
+        q, k = self._program_placed(p, q, self.q_gain), self._program_placed(p, k, self.k_gain)
         held = None if state is None else cast("KeysValues", state)
         contexts = p.attend((q, k, v), held, (self.heads, self.kv), 1 / self.scale)
         return p.linear(contexts, self.out), state
@@ -309,6 +310,12 @@ class SelfAttention(Layer):
             wide = y.to(accumulated(x.dtype))
             y = (wide * torch.rsqrt(wide.square().mean(-1, keepdim=True) + EPS)).to(x.dtype) * gain
         return (y if self.rotation is None else self.rotation(y, chunk)).flatten(2)
+
+    def _program_placed(self, p: Program, x: Value, gain: Tensor | None) -> Value:
+        width = self.sizes[0] // self.heads
+        if gain is not None:
+            x = p.root_norm(x, gain.repeat(x.width // width), width, EPS)
+        return x if self.rotation is None else p.turn(x, self.rotation.rows, width)
 
     def fuse(self, exact: bool) -> None:
         q: nn.Linear = self.q

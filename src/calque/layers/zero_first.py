@@ -5,6 +5,7 @@ from torch import Tensor
 from calque.layers.contract import DECODER, Context, Example, Layer, NoArgs, Parts, Site
 from calque.layers.cost import HERE, Cost, Held, Products
 from calque.layers.state import Empty, State
+from calque.native.program import Kind, Program, Value
 
 
 class ZeroFirst(Layer):
@@ -36,3 +37,6 @@ class ZeroFirst(Layer):
         if ctx.now.history.at:  # none of these is a first one
             return x, state
         return x.masked_fill(ctx.now.positions[:, :, None] == 0, 0.0), state
+
+    def program(self, p: Program, x: Value, state: State | None) -> tuple[Value, State | None]:
+        return p.add(Kind.NOT_FIRST, (x,), x.width), state

@@ -44,6 +44,10 @@ class Kind(enum.IntEnum):
     ATTEND_MLP = enum.auto()
     NEIGHBOURS = enum.auto()
     BAND_SELF = enum.auto()
+    ROOT_NORM = enum.auto()
+    TURN = enum.auto()
+    NOT_FIRST = enum.auto()
+    REAL_GATED = enum.auto()
 
 
 class Value(NamedTuple):
@@ -112,7 +116,7 @@ class Step(NamedTuple):
 
 
 Rows = Callable[[int], Float[Tensor, "T D"]]
-"""The first so many rows of a table, or more; None of them changes when the table grows."""
+"""The first so many rows of a table, or more, in the type that its operation reads; none of them changes when the table grows."""
 
 
 class Closed:
@@ -144,7 +148,7 @@ class Closed:
         """Tables of positions, as long as needed and then some."""
         self._reach = 2 * longest
         for i, rows in self._tables:
-            table = rows(self._reach).to(self.dtype).contiguous()
+            table = rows(self._reach).contiguous()
             self._kept.append(table)  # another thread may still read the one before
             self._operations[i].p[0] = table.data_ptr()
             self._operations[i].n[0] = min(self._operations[i].n[0], len(table))

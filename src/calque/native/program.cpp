@@ -35,7 +35,8 @@ struct Frame {
 };
 
 enum Kind { EMBED, POSITION, NORM, PRODUCT, ATTEND, ATTEND_SOURCE, ATTEND_SELF, ACT, JOIN, GLU, COPY, READ, WRITE, AVERAGE,
-            SIMPLE_RECURRENT, LSTM, GRU, WINDOW, BAND, FORESEEN, ATTEND_MLP, NEIGHBOURS, BAND_SELF };
+            SIMPLE_RECURRENT, LSTM, GRU, WINDOW, BAND, FORESEEN, ATTEND_MLP, NEIGHBOURS, BAND_SELF, ROOT_NORM, TURN,
+            NOT_FIRST, REAL_GATED };
 enum Function { NONE, RELU, TANH, SIGMOID, GELU, GELU_TANH, SILU, RELU2 };
 enum Joint { ADD, MULTIPLY };
 
@@ -282,9 +283,39 @@ struct Run {
         });
     }
 
+    int64_t place_of(int64_t row) const { return f.positions ? f.positions[row] : f.visible - 1; }
+
+    // p: cosines and sines [position][2][half] in float32; n: positions, the width of a head. Halves of a head are turned.
+    void turn(const Operation& o) const {
+        const int64_t width = o.n[1], half = width / 2;
+        rows([&](int64_t row) {
+            const float *cosine = (const float*)o.p[0] + std::min(place_of(row), o.n[0] - 1) * width, *sine = cosine + half;
+            for (int64_t head = 0; head < o.x.width; head += width)
+                for (int64_t d = 0; d < half; d += STRIP) {
+                    const int n = int(std::min<int64_t>(STRIP, half - d));
+                    const Floats a = load_some(at(o.x, row) + head + d, n), b = load_some(at(o.x, row) + head + half + d, n);
+                    const Floats c = load_some(cosine + d, n), s = load_some(sine + d, n);
+                    store_some(at(o.out, row) + head + d, a * c - b * s, n);
+                    store_some(at(o.out, row) + head + half + d, b * c + a * s, n);
+                }
+        });
+    }
+
+    // x: what the forget gate says; y: the input gate; z: the input. p: log a of an open gate.
+    void real_gated(const Operation& o) const {
+        scan(o, [&](int64_t row, int64_t d, int n, Floats& h) {
+            const Floats log_a = load_some((const float*)o.p[0] + d, n) * sigmoid(load_some(at(o.x, row) + d, n));
+            const Floats m = -2.0f * log_a, near = m * (1.0f - m * (0.5f - m * (0.16666667f - m * (0.041666667f - m * 0.0083333333f))));
+            Floats kept = (m < 0.1f ? near : 1.0f - exp_of(-m)) + o.f[0];
+            for (int i = 0; i < STRIP; i++) kept[i] = std::sqrt(kept[i]);
+            h = exp_of(log_a) * h + kept * sigmoid(load_some(at(o.y, row) + d, n)) * load_some(at(o.z, row) + d, n);
+            return h;
+        });
+    }
+
     void position(const Operation& o) const {
         vectors(o.x.width, [&](int64_t row, int64_t d, int n) {
-            const int64_t place = std::min(f.positions ? f.positions[row] : f.visible - 1, o.n[0] - 1);
+            const int64_t place = std::min(place_of(row), o.n[0] - 1);
             const Floats shift = load_some((const T*)o.p[0] + place * o.x.width + d, n);
             store_some(at(o.out, row) + d, shift + load_some(at(o.x, row) + d, n) * o.f[0], n);
         });
@@ -301,6 +332,18 @@ struct Run {
                 return rows([&](int64_t row) {
                     norm_row(at(o.x, row), wide, (const T*)o.p[0], (const T*)o.p[1], o.f[0], at(o.out, row));
                 });
+            case ROOT_NORM:  // n: the width that a mean is over
+                return rows([&](int64_t row) {
+                    for (int64_t d = 0; d < wide; d += o.n[0])
+                        root_norm_row(at(o.x, row) + d, o.n[0], o.p[0] ? (const T*)o.p[0] + d : nullptr, o.f[0], at(o.out, row) + d);
+                });
+            case TURN: return turn(o);
+            case NOT_FIRST:
+                return rows([&](int64_t row) {
+                    if (f.visible == 1) std::memset((void*)at(o.out, row), 0, bytes);
+                    else std::memcpy(at(o.out, row), at(o.x, row), bytes);
+                });
+            case REAL_GATED: return real_gated(o);
             case PRODUCT:
                 if (o.n[0] == 1) return multiply<int8_t>(o);
                 if (o.n[0] == 2) return multiply<Half>(o);

@@ -86,9 +86,20 @@ class Program:
         self._tables.append((len(self.steps), rows))
         return self.add(Kind.POSITION, (x,), x.width, (last or 2**62,), (None,), (factor,))
 
+    def turn(self, x: Value, rows: Rows, width: int) -> Value:
+        """The halves of each `width` numbers turned by the angles of the position, whose cosines and sines are the table's rows."""
+        self._tables.append((len(self.steps), rows))
+        return self.add(Kind.TURN, (x,), x.width, (2**62, width), (None,))
+
     def norm(self, x: Value, gain: Tensor, shift: Tensor, epsilon: float) -> Value:
         """Layer norm."""
         return self.add(Kind.NORM, (x,), x.width, p=(self._fit(gain), self._fit(shift)), f=(epsilon,))
+
+    def root_norm(self, x: Value, gain: Tensor | None, width: int, epsilon: float) -> Value:
+        """Each `width` numbers divided by their root mean square."""
+        return self.add(
+            Kind.ROOT_NORM, (x,), x.width, (width,), (None if gain is None else self._fit(gain),), (epsilon,)
+        )
 
     def linear(self, x: Value, module: nn.Module | None) -> Value:
         """W x + b, by a product with packed weights; `nn.Identity` is x itself."""
@@ -97,6 +108,10 @@ class Program:
         weight, bias = getattr(module, "_packed", None), getattr(module, "bias", None)
         if not isinstance(weight, PackedWeight):
             raise NoProgram("a product that no kernel makes")
+        return self.product(x, weight, bias)
+
+    def product(self, x: Value, weight: PackedWeight, bias: Tensor | None = None) -> Value:
+        """W x + b."""
         tensors = weight.data, weight.scale, weight.sums, bias
         return self.add(Kind.PRODUCT, (x, None), weight.out, (weight.item, 0), tensors)
 
@@ -144,11 +159,16 @@ class Program:
         return self.add(Kind.ATTEND_MLP, (q,), values.shape[2], n, (self._fit(score),))
 
     def scan(
-        self, kind: Kind, reads: Sequence[Value], state: Float[Tensor, "R D"], constant: float = 0.0
+        self,
+        kind: Kind,
+        reads: Sequence[Value],
+        state: Float[Tensor, "R D"],
+        constant: float = 0.0,
+        p: Sequence[Float[Tensor, " D"]] = (),
     ) -> tuple[Value, Made]:
-        """An operation with a state in float32, and the state behind it."""
+        """An operation with a state in float32, and the state behind it; `p` are float32, too."""
         made, number = self.make(state)
-        return self.add(kind, reads, state.shape[1], (self.number(state), number), f=(constant,)), made
+        return self.add(kind, reads, state.shape[1], (self.number(state), number), p, (constant,)), made
 
     def window(self, x: Value, last: Float[Tensor, "R w D"], length: int, apart: int) -> tuple[Value, Made]:
         """Every `apart`-th of the last inputs, and this one, side by side, and the window behind this one."""

@@ -227,4 +227,19 @@ void norm_row(const T* in, int64_t width, const T* gain, const T* shift, float e
     }
 }
 
+template <class T>
+void root_norm_row(const T* in, int64_t width, const T* gain, float epsilon, T* out) {
+    Floats squares{};
+    for (int64_t d = 0; d < width; d += STRIP) {
+        const Floats x = load_some(in + d, int(width - d));
+        squares += x * x;
+    }
+    const float scale = 1.0f / std::sqrt(sum_of(squares) / width + epsilon);
+    for (int64_t d = 0; d < width; d += STRIP) {
+        const int n = int(width - d);
+        const Floats y = as<T>(load_some(in + d, n) * scale);
+        store_some(out + d, gain ? y * load_some(gain + d, n) : y, n);
+    }
+}
+
 }  // namespace
