@@ -269,3 +269,9 @@ def test_a_sum_kept_in_the_precision_of_the_weights(monkeypatch: pytest.MonkeyPa
     assert prove_layer(Average, builtin()).passed
     with pytest.raises(AssertionError):
         test_sums_are_float32_in_every_precision("average", torch.bfloat16)
+
+
+def test_a_band_has_the_gradients_of_its_sum() -> None:
+    seen, weights = draw(2, 6, 3), draw(4, 3, seed=2)
+    assert torch.autograd.gradcheck(banded, (seen.requires_grad_(), weights.requires_grad_()))
+    assert torch.autograd.gradcheck(banded, (seen[:, :4].detach().requires_grad_(), weights))

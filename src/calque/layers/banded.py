@@ -1,4 +1,4 @@
-"""Sums over a window with fixed weights: the product with a band of a matrix, without the matrix."""
+"""Sums over a window with weights that are the same at every position: the product with a band of a matrix, without the matrix."""
 
 from typing import Any
 
@@ -12,7 +12,7 @@ from calque.layers.state import accumulated
 def banded(seen: Float[Tensor, "B W D"], weights: Float[Tensor, "k D"]) -> Float[Tensor, "B T D"]:
     """y_t = sum_j weights_j seen_{t+j}, j = 0 .. k-1, for T = W - k + 1 positions: O(T k) work.
 
-    Computed and returned in float32, in float64 where `seen` is float64; no gradient flows to the weights.
+    Computed and returned in float32, in float64 where `seen` is float64. Differentiable once.
     """
     if seen.shape[1] == len(weights):  # one position, as in decoding: two calls
         return (seen * weights).sum(1, keepdim=True)
@@ -25,7 +25,7 @@ class _Banded(torch.autograd.Function):
 
     @staticmethod
     def forward(ctx: Any, seen: Tensor, weights: Tensor) -> Tensor:
-        ctx.save_for_backward(weights)
+        ctx.save_for_backward(weights, seen if ctx.needs_input_grad[1] else None)
         length = seen.shape[1] - len(weights) + 1
         y = seen[:, :length] * weights[0]
         for j in range(1, len(weights)):
@@ -34,10 +34,12 @@ class _Banded(torch.autograd.Function):
 
     @staticmethod
     @torch.autograd.function.once_differentiable
-    def backward(ctx: Any, g: Tensor) -> tuple[Tensor, None]:
-        (weights,) = ctx.saved_tensors
+    def backward(ctx: Any, g: Tensor) -> tuple[Tensor, Tensor | None]:
+        weights, seen = ctx.saved_tensors
         length = g.shape[1]
         before = g.new_zeros(g.shape[0], length + len(weights) - 1, g.shape[2])
         for j in range(len(weights)):
             before[:, j : j + length].addcmul_(g, weights[j])
-        return before, None
+        if seen is None:
+            return before, None
+        return before, torch.stack([(g * seen[:, j : j + length]).sum((0, 1)) for j in range(len(weights))])

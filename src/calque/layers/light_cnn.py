@@ -7,10 +7,11 @@ from torch import Tensor, nn
 from torch.nn import functional as F
 
 from calque.adl.signature import Flag, Int, Setting, arg
+from calque.layers.banded import banded
 from calque.layers.contract import DECODER, ENCODER, Context, Example, Fault, Layer, Parts, Site
 from calque.layers.cost import Cost, Held, Products, Reach
 from calque.layers.projections import Projection
-from calque.layers.state import State, Window
+from calque.layers.state import State, Window, accumulated
 from calque.native.program import NoProgram, Program, Value
 
 
@@ -79,8 +80,7 @@ class LightConvolution(Layer):
     def program(self, p: Program, x: Value, state: State | None) -> tuple[Value, State | None]:
         if self.weigh is not None:
             raise NoProgram(self.name)
-        each = torch.softmax(self.filter, -1) if self.args.softmax else self.filter
-        weights = each.detach().float().t().repeat_interleave(self.width // self.args.heads, 1)
+        weights = self._fixed(p.dtype).detach()
         if state is None:
             field = self.args.kernel - 1
             return p.band_self(x, field // 2, field - field // 2, weights), None
@@ -88,9 +88,18 @@ class LightConvolution(Layer):
         return y, Window(cast("Tensor", after))
 
     def _convolve(self, seen: Float[Tensor, "B W D"], x: Float[Tensor, "B n D"]) -> Float[Tensor, "B n D"]:
+        if self.weigh is None:
+            return banded(seen, self._fixed(x.dtype)).to(x.dtype)
         heads, kernel = self.args.heads, self.args.kernel
-        weights = self.filter if self.weigh is None else self.weigh(x).view(*x.shape[:2], heads, kernel)
+        weights = self.weigh(x).view(*x.shape[:2], heads, kernel)
         if self.args.softmax:
             weights = torch.softmax(weights, -1)
         near = seen.unfold(1, kernel, 1).reshape(*x.shape[:2], heads, -1, kernel)
         return (near * weights[..., None, :]).sum(-1).view(x.shape)
+
+    def _fixed(self, dtype: torch.dtype) -> Float[Tensor, "k D"]:
+        """The weights of each input for every number of the width, in the type of sums."""
+        weights = self.filter.to(accumulated(dtype))
+        if self.args.softmax:
+            weights = torch.softmax(weights, -1)
+        return weights.t().repeat_interleave(self.width // self.args.heads, 1)
