@@ -91,7 +91,7 @@ class LightConvolution(Layer):
         if self.weigh is None:
             return banded(seen, self._fixed(x.dtype)).to(x.dtype)
         heads, kernel = self.args.heads, self.args.kernel
-        weights = self.weigh(x).view(*x.shape[:2], heads, kernel)
+        weights: Tensor = self.weigh(x).view(*x.shape[:2], heads, kernel)
         if self.args.softmax:
             weights = torch.softmax(weights, -1)
         near = seen.unfold(1, kernel, 1).reshape(*x.shape[:2], heads, -1, kernel)
