@@ -247,7 +247,7 @@ def main() -> None:
     where = {**conditions(), "pairs": given.pairs, "besides": given.besides}
     if given.record:
         publish(
-            *(ROOT / "docs" / "results", given.record, "A corpus of ten million pairs", "speed"),
+            *(ROOT / "docs" / "results", given.record, f"A corpus of {given.pairs:,} pairs", "speed"),
             *(f"python benchmarks/large_corpus.py FOLDER --pairs {given.pairs}", figures, where),
             notes="Text of the generator of `calque demo`. Memory is the peak of the sum over all processes.",
         )
