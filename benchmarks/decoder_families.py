@@ -55,7 +55,7 @@ def main() -> None:
     for family in given.families:
         for precision in given.precisions:
             figures |= measure(family, precision, given)
-    about: dict[str, object] = {"threads": given.threads, "batch": given.batch, "beam": 1, "words of a translation": 25}
+    about: dict[str, int] = {"threads": given.threads, "batch": given.batch, "beam": 1, "words of a translation": 25}
     where = {**conditions(" and ".join(given.precisions)), **about, "weights": "random", "vocabulary": VOCABULARY}
     if given.record:
         command = f"python benchmarks/decoder_families.py --threads {given.threads} --batch {given.batch} "
