@@ -31,6 +31,8 @@ FAMILIES = {
     "decoder = learn_pos(3) -> cnn(tanh, kernel=3, dilation=2) -> res(dot_src_att(s=1, project=none, from=@e -> norm))",
     "fixed": "encoder = pos -> res(hc_self_att(-1, 1)) -> norm\n"
     "decoder = pos -> res(hc_self_att(-1, 0)) -> res(hc_src_att(-1, 0, 0, 1)) -> mul(linear -> act(silu), linear)",
+    "window": f"{PLAIN}decoder = res(dot_src_att(project=q, s=1, window=2, center=predict)) -> res(mh_dot_src_att(window=1))",
+    "window of real bounds": f"{PLAIN}decoder = res(mh_dot_src_att(window=2, center=predict, bounds=real, renorm=yes))",
     "rotary": "att = mh_dot_self_att(rope=10000, kv_heads=2, qk_norm=yes)\nencoder = repeat(2, res(rms_norm -> att)) -> rms_norm\n"
     "decoder = repeat(2, res_r(att) -> res_r(mh_dot_src_att) -> res_r(swiglu)) -> rms_norm(groups=2, gain=no)",
     "gated scan": "encoder = res(light_cnn(5, heads=12)) -> norm\n"

@@ -171,9 +171,12 @@ class DotSourceAttention(SourceAttention):
 
     def program(self, p: Program, x: Value, state: State | None) -> tuple[Value, State | None]:
         memory = cast("Memory", state)
-        if self.local is not None or memory.keys.dim() != 4:
+        if memory.keys.dim() != 4:
             raise NoProgram(self.name)
-        contexts = p.attend_source(p.linear(x, self.q), memory.keys, memory.values, memory.blocked, 1 / self.scale)
+        near = None if self.local is None else self.local.program(p, x)
+        contexts = p.attend_source(
+            p.linear(x, self.q), memory.keys, memory.values, memory.blocked, 1 / self.scale, near
+        )
         return p.linear(contexts, self.out), state
 
     def fuse(self, exact: bool) -> None:

@@ -15,6 +15,7 @@ from calque.layers.contract import Fault
 from calque.layers.dot import normalised
 from calque.layers.projections import Projection
 from calque.layers.state import accumulated
+from calque.native.program import Program, Value, Window
 
 MONOTONIC, PREDICT = "monotonic", "predict"
 FLOOR, ROUND, REAL = "floor", "round", "real"
@@ -102,6 +103,13 @@ class Local(nn.Module):
         if args.center == PREDICT:
             self.hidden = Projection(width, width, bias=False)
             self.position = Projection(width, heads, bias=False)
+
+    def program(self, p: Program, x: Value) -> Window:
+        """The window in a program."""
+        centre = None
+        if self.hidden is not None:
+            centre = p.linear(p.act(p.linear(x, self.hidden), "tanh"), self.position)
+        return Window(centre, self.window, (FLOOR, ROUND, REAL).index(self.bounds) + 4 * self.renorm)
 
     def forward(
         self,

@@ -125,7 +125,8 @@ struct Run {
         product(laid_out<Item>(at(o.x), o.x.next, f.rows, o.x.width), w, int(f.threads), sink);
     }
 
-    // n: keys, values, heads, heads of keys, numbers of a key, of a value, which positions are blocked or -1.
+    // n: keys, values, heads, heads of keys, numbers of a key, of a value, which positions are blocked or -1; of the source the reach
+    // of a window or -1, y: its centres if they are predicted; f: the scale, bounds + 4 renorm.
     void attend_to(const Operation& o, bool source) const {
         const Bound &k = f.bound[o.n[0]], &v = f.bound[o.n[1]];
         const int64_t beams = source ? 1 : f.beams;
@@ -136,9 +137,11 @@ struct Run {
         a.key_sentence = k.next[0], a.key_head = k.next[1], a.value_sentence = v.next[0], a.value_head = v.next[1];
         a.key_next = k.next[2] / beams, a.value_next = v.next[2] / beams;
         a.origin_next = f.origin_next, a.new_key_next = o.y.next, a.new_value_next = o.z.next;
+        const Near near{o.y.base < 0 ? nullptr : at(o.y), o.y.next, f.visible - 1, o.n[7], int64_t(o.f[1]) % 4, int64_t(o.f[1]) / 4};
         const uint8_t* blocked = o.n[6] < 0 ? nullptr : (const uint8_t*)f.bound[o.n[6]].data;
         attend(a, at(o.x), (T*)k.data, (T*)v.data, source ? nullptr : at(o.y), source ? nullptr : at(o.z),
-               source || beams == 1 ? nullptr : f.origin, blocked, at(o.out), int(f.threads));
+               source || beams == 1 ? nullptr : f.origin, blocked, at(o.out), int(f.threads),
+               source && o.n[7] >= 0 ? &near : nullptr);
     }
 
     // Every row to all of its sentence.

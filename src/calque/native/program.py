@@ -12,10 +12,10 @@ import torch
 from jaxtyping import Float, Int
 from torch import Tensor, nn
 
-from calque.native.kernels import PackedWeight
+from calque.native.kernels import PackedWeight, kernels
 from calque.native.placed import ADD, MULTIPLY, Arena, Bound, Closed, Frame, Kind, Rows, Step, Value
 
-__all__ = ["Arena", "Bound", "Closed", "Frame", "Kind", "Made", "NoProgram", "Program", "Value", "starts_of"]
+__all__ = ["Arena", "Bound", "Closed", "Frame", "Kind", "Made", "NoProgram", "Program", "Value", "Window", "starts_of"]
 
 FUNCTIONS = ("id", "relu", "tanh", "sigmoid", "gelu", "gelu_tanh", "silu", "relu2")
 
@@ -30,6 +30,16 @@ class Made(NamedTuple):
     like: int
     number: int
     """which of those that are made it is"""
+
+
+class Window(NamedTuple):
+    """A window on the source."""
+
+    centre: Value | None
+    """where it stands, before a sigmoid, for each head; none: at the position"""
+    reach: int
+    form: int
+    """bounds at floor(p), round(p) or p: 0, 1, 2; 4 more: what the Gaussian leaves sums to one"""
 
 
 class Program:
@@ -102,10 +112,14 @@ class Program:
         )
 
     def linear(self, x: Value, module: nn.Module | None) -> Value:
-        """W x + b, by a product with packed weights; `nn.Identity` is x itself."""
+        """W x + b, by a product with packed weights; those of few outputs are packed here. `nn.Identity` is x itself."""
         if isinstance(module, nn.Identity):
             return x
         weight, bias = getattr(module, "_packed", None), getattr(module, "bias", None)
+        own = kernels()
+        if isinstance(module, nn.Linear) and own is not None and (own.wide or self.dtype != torch.float32):
+            weight = own.pack(self._fit(module.weight), self.dtype)
+            bias = None if bias is None else bias.detach().float()
         if not isinstance(weight, PackedWeight):
             raise NoProgram("a product that no kernel makes")
         return self.product(x, weight, bias)
@@ -145,12 +159,15 @@ class Program:
         widths = q.width // heads[0], v.width // heads[1]
         return self.add(kind, projected, heads[0] * widths[1], (*states, *heads, *widths, -1), f=(scale,))
 
-    def attend_source(self, q: Value, keys: Tensor, values: Tensor, blocked: Tensor | None, scale: float) -> Value:
-        """Attention of q to the keys and values [S, H, N, K] of its sentence."""
+    def attend_source(
+        self, q: Value, keys: Tensor, values: Tensor, blocked: Tensor | None, scale: float, near: Window | None = None
+    ) -> Value:
+        """Attention of q to the keys and values [S, H, N, K] of its sentence, all of them or those near."""
         heads, widths = q.width // keys.shape[3], (keys.shape[3], values.shape[3])
         hidden = -1 if blocked is None else self.number(blocked)
-        n = (self.number(keys), self.number(values), heads, keys.shape[1], *widths, hidden)
-        return self.add(Kind.ATTEND_SOURCE, (q,), heads * widths[1], n, f=(scale,))
+        centre, reach, form = near or Window(None, -1, 0)
+        n = (self.number(keys), self.number(values), heads, keys.shape[1], *widths, hidden, reach)
+        return self.add(Kind.ATTEND_SOURCE, (q, centre), heads * widths[1], n, f=(scale, form))
 
     def attend_mlp(self, q: Value, keys: Tensor, values: Tensor, blocked: Tensor | None, score: Tensor) -> Value:
         """The sum of values [S, N, E], weighted by w . tanh(q + k)."""

@@ -108,6 +108,12 @@ struct Attention {
     float scale;
 };
 
+// A window on the source: `reach` positions on either side of `place`, or of a predicted centre, whose Gaussian it then has.
+struct Near {
+    const void* centre;  // before a sigmoid, a number for each head
+    int64_t centre_next, place, reach, bounds, renorm;  // bounds: floor(p), round(p), p
+};
+
 // The last visible position of a row, which is its own, written where it belongs.
 template <class T>
 void write_row(const Attention& a, int64_t row, T* keys, T* values, const T* new_keys, const T* new_values) {
@@ -164,10 +170,34 @@ inline float weigh(float* score, int64_t visible, const uint8_t* hidden) {
     return 1.0f / sum_of(sums);
 }
 
+// The same through a window.
+template <class T>
+inline float weigh_near(const Near& a, int64_t row, int64_t head, float* score, int64_t visible, const uint8_t* hidden) {
+    int64_t words = visible;
+    for (int64_t p = 0; hidden && p < visible; p++) words -= hidden[p] != 0;
+    float place = float(std::min(a.place, words - 1)), centre = place;
+    if (a.centre) {
+        place = words / (1.0f + std::exp(-load_some((const T*)a.centre + row * a.centre_next + head, 1)[0]));
+        centre = a.bounds == 2 ? place : std::floor(a.bounds == 1 ? place + 0.5f : place);
+    }
+    for (int64_t p = 0; p < visible; p++)
+        if (std::abs(p - centre) > a.reach || (hidden && hidden[p])) score[p] = NOTHING;
+    const float share = weigh<T>(score, visible, nullptr);
+    if (!a.centre) return share;
+    Floats sums{}, at;
+    for (int i = 0; i < STRIP; i++) at[i] = i - place;
+    for (int64_t p = 0; p < visible; p += STRIP, at += float(STRIP)) {
+        const Floats left = as<T>(load(score + p) * exp_of(at * at * (-2.0f / (a.reach * a.reach))));
+        store(score + p, left);
+        sums += left;
+    }
+    return a.renorm ? 1.0f / sum_of(sums) : share;
+}
+
 // One step of attention for a row, phase by phase for all heads, so that no head waits for another.
 template <class T>
 void attend_row(const Attention& a, int64_t row, const T* q, const T* keys, const T* values, const int16_t* origin,
-                const uint8_t* blocked, T* out, std::vector<float>& space) {
+                const uint8_t* blocked, T* out, std::vector<float>& space, const Near* near = nullptr) {
     const int64_t sentence = row / a.per, visible = a.visible, line = (visible + 2 * STRIP + 15) / 16 * 16;
     const int16_t* from = origin ? origin + row * a.origin_next : nullptr;
     const uint8_t* hidden = blocked ? blocked + sentence * visible : nullptr;
@@ -180,7 +210,8 @@ void attend_row(const Attention& a, int64_t row, const T* q, const T* keys, cons
         if (h % a.group == 0) ask_for(here + a.key_head, visible * a.beams, a.key_next, a.width);
         score_head(a, q + row * a.q_next + h * a.width, here, from, pairs, query, scores + h * line);
     }
-    for (int64_t h = 0; h < a.heads; h++) share[h] = weigh<T>(scores + h * line, visible, hidden);
+    for (int64_t h = 0; h < a.heads; h++)
+        share[h] = near ? weigh_near<T>(*near, row, h, scores + h * line, visible, hidden) : weigh<T>(scores + h * line, visible, hidden);
     for (int64_t h = 0; h < a.heads; h++) {
         const T* here = v + h / a.group * a.value_head;
         if (h % a.group == 0) ask_for(here + a.value_head, visible * a.beams, a.value_next, a.value_width);
@@ -199,13 +230,13 @@ void attend_row(const Attention& a, int64_t row, const T* q, const T* keys, cons
 
 template <class T>
 void attend(const Attention& a, const T* q, T* keys, T* values, const T* new_keys, const T* new_values,
-            const int16_t* origin, const uint8_t* blocked, T* out, int threads) {
+            const int16_t* origin, const uint8_t* blocked, T* out, int threads, const Near* near = nullptr) {
 #pragma omp parallel for num_threads(threads) schedule(static) if (threads > 1)
     for (int part = 0; part < threads; part++) {
         static thread_local std::vector<float> space;
         for (int64_t row = a.rows * part / threads; row < a.rows * (part + 1) / threads; row++) {
             if (new_keys) write_row(a, row, keys, values, new_keys, new_values);
-            attend_row(a, row, q, keys, values, origin, blocked, out, space);
+            attend_row(a, row, q, keys, values, origin, blocked, out, space, near);
         }
     }
 }
