@@ -63,7 +63,7 @@ def command_of(words: list[str]) -> click.Command | None:
     return command.commands.get(words[2]) if isinstance(command, click.Group) else command
 
 
-@pytest.mark.parametrize("page", [*PAGES, ROOT / "examples" / "multi30k.toml"], ids=lambda p: p.name)
+@pytest.mark.parametrize("page", [*PAGES, *sorted((ROOT / "examples").glob("*.toml"))], ids=lambda p: p.name)
 def test_commands_exist_with_their_options(page: Path) -> None:
     for line in commands(page.read_text(encoding="utf-8")):
         words = shlex.split(re.sub(r"\[[^]]*\]", "", line.strip("# ")), comments=True)

@@ -6,7 +6,7 @@ import pytest
 import torch
 
 import calque
-from calque.bench import limit, machine
+from calque.bench import limit
 from calque.model import Model
 
 TINY = """\
@@ -25,7 +25,6 @@ def _brief(monkeypatch: pytest.MonkeyPatch) -> None:
     """
     monkeypatch.setattr("sys.argv", ["calque", "bench"])
     monkeypatch.setattr(limit, "_BUDGET", 0.0)
-    monkeypatch.setattr(limit, "bandwidth", lambda device, budget: machine.bandwidth(device, budget, 1 << 20))
 
 
 @pytest.fixture

@@ -300,8 +300,9 @@ def test_a_missing_file_of_a_corpus_names_the_command_that_brings_it(
     assert "help" not in str(caught.value)
 
 
-def test_the_example_names_files_of_its_corpus_and_how_to_get_them() -> None:
-    file = Path(__file__).parents[2] / "examples" / "multi30k.toml"
+@pytest.mark.parametrize("name", ["multi30k", "multi30k-tiny"])
+def test_the_example_names_files_of_its_corpus_and_how_to_get_them(name: str) -> None:
+    file = Path(__file__).parents[2] / "examples" / f"{name}.toml"
     data = tomllib.loads(file.read_text(encoding="utf-8"))["data"]
     named = [*data["train"], *data["valid"], *data["test"], data["codes"]]
     assert set(named) <= set(corpus("multi30k").outputs)

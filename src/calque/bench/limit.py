@@ -11,7 +11,7 @@ import torch
 from torch import Tensor
 from torch.utils.flop_counter import FlopCounterMode
 
-from calque.bench.machine import BYTES, ProductShape, bandwidth, fastest
+from calque.bench.machine import BYTES, ProductShape, fastest
 from calque.bench.observe import OperatorObserver
 from calque.model import Model
 from calque.native.kernels import without_kernels
@@ -44,13 +44,11 @@ class Limit(NamedTuple):
     multiply_adds: int
     gflops: float
     weight_bytes: int
-    bound: str
-    """`products` or `memory`"""
 
     def over(self, parts: int) -> "Limit":
         """The mean of so many parts of the work."""
         whole = (self.seconds / parts, self.multiply_adds // parts, self.gflops, self.weight_bytes // parts)
-        return Limit(*whole, self.bound)
+        return Limit(*whole)
 
     def figures(self) -> dict[str, str | int | float]:
         """The limit as JSON, rounded."""
@@ -59,7 +57,6 @@ class Limit(NamedTuple):
             "multiply_adds": self.multiply_adds,
             "product_gflops": round(self.gflops, 1),
             "weight_bytes": self.weight_bytes,
-            "bound": self.bound,
         }
 
 
@@ -107,38 +104,28 @@ def _recurrent(x: Tensor, w: Tensor, u: Tensor, back: bool) -> Iterator[tuple[Pr
 class Roofline:
     """The speeds of a device at one precision; each is measured when it is first needed.
 
-    In decoding the weights of a step come from memory, as many others are read between two uses. In training (`training`) a product
-    may find its factors in a cache, as those of a recurrence do, and lies in any of three layouts: each shape is timed with what is
-    best for it.
+    In decoding the weights of a step are read in turn, so that they come from the cache that holds all of them, or from memory. In
+    training (`training`) a product may find its factors in a cache, as those of a recurrence do, and lies in any of three layouts:
+    each shape is timed with what is best for it.
     """
 
     device: torch.device
     precision: str
     seconds: dict[ProductShape, float | None] = field(default_factory=dict)
     """Of a product, by the fastest kernel; None where the machine has no kernel of this precision."""
-    memory: float | None = None
-    """Bytes a second that a sum, or a product of one row, reads."""
     training: bool = False
 
     def limit(self, work: CountedWork) -> Limit | None:
         """The least time of some work; None where the machine has no kernel of this precision.
 
         Each product takes the time that was measured for its shape; shapes for which no time was left, and what has no shape, the
-        time at the highest speed of all measured shapes. In decoding it is at least the time in which memory gives the weights.
+        time at the highest speed of all measured shapes. Reading the weights is part of the products.
         """
         seconds = self._product_seconds(work)
         if seconds is None:
             return None
-        weight_bytes = work.weights * BYTES[self.precision]
-        times = {"products": seconds}
-        if not self.training:
-            if self.memory is None:
-                measured = bandwidth(self.device, _BUDGET)
-                self.memory = max(measured["read"], measured["row product"]) * 1e9
-            times["memory"] = weight_bytes / self.memory
-        bound = max(times, key=lambda name: times[name])
         gflops = 2 * work.multiply_adds / seconds / 1e9
-        return Limit(times[bound], work.multiply_adds, gflops, weight_bytes, bound)
+        return Limit(seconds, work.multiply_adds, gflops, work.weights * BYTES[self.precision])
 
     def _product_seconds(self, work: CountedWork) -> float | None:
         """The time of all products of some work."""

@@ -64,7 +64,7 @@ def conditions(precision: str = "float32") -> dict[str, str | int | float | None
     """This machine and this code, without names of hosts, users or folders.
 
     machine (processor), accelerator, system, cores (usable ones), threads (torch's), precision, torch, python, and the
-    commit of the checkout, with `-dirty` where its files have been changed since.
+    commit of the checkout, with `-dirty` where its files, other than the ledger's, have been changed since.
     """
     import torch
 
@@ -93,14 +93,17 @@ def _processor() -> str:
 def _commit() -> str:
     # Only a checkout that tracks this file has a meaningful commit.
     git = ["git", "-C", str(Path(__file__).parent)]
+    # What earlier measurements wrote into the ledger is no change of the code.
+    changed = [*git, "diff", "--quiet", "HEAD", "--", ":/", ":(top,exclude)docs/results"]
     try:
         subprocess.run([*git, "ls-files", "--error-unmatch", Path(__file__).name], check=True, capture_output=True)
         described = subprocess.run(
-            [*git, "describe", "--always", "--dirty", "--exclude=*"], check=True, capture_output=True
+            [*git, "describe", "--always", "--exclude=*"], check=True, capture_output=True, text=True
         )
+        dirty = subprocess.run(changed, check=False, capture_output=True).returncode != 0
     except (OSError, subprocess.CalledProcessError):
         return "unknown"
-    return described.stdout.decode().strip()
+    return described.stdout.strip() + ("-dirty" if dirty else "")
 
 
 def record(folder: Path, entry: Entry) -> Path:
