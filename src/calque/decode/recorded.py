@@ -48,6 +48,15 @@ class _Seen(States):
 
     step: _Step
     bound: Any
+    steady = False
+    """whether another order of the hypotheses changes nothing, as it follows from the kinds of state"""
+
+    def select(self, rows: Tensor) -> States:
+        if self.steady:
+            return self
+        after = super().select(rows)
+        self.steady = after is self
+        return after
 
 
 class Recorded:

@@ -8,6 +8,7 @@ finished sentences, memory included. With gradients off a write reuses the buffe
 Masks passed to `write` are prefixes: in every row the real positions of a chunk come first.
 """
 
+import operator
 from typing import NamedTuple, Protocol, runtime_checkable
 
 import torch
@@ -70,7 +71,8 @@ class States(NamedTuple):
     parts: tuple[State, ...]
 
     def select(self, rows: Tensor) -> "States":
-        return States(tuple(s.select(rows) for s in self.parts))
+        parts = tuple(s.select(rows) for s in self.parts)
+        return self if all(map(operator.is_, parts, self.parts)) else States(parts)
 
     def keep(self, rows: Tensor, sentences: Tensor) -> "States":
         return States(tuple(s.keep(rows, sentences) for s in self.parts))
