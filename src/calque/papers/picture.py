@@ -22,7 +22,7 @@ ROW = 0.32
 
 @dataclass(frozen=True)
 class Bars:
-    """What a picture shows: two panels of bars with common labels."""
+    """What a picture shows: panels of bars with common labels; the paper's only where it reports a figure."""
 
     title: str
     labels: Sequence[str]
@@ -40,17 +40,19 @@ def picture(bars: Bars) -> bytes:
     caption = wrapped(made, bars.command, WIDTH - 0.3, CAPTION, MONO)
     labels = [wrapped(made, label, LABELS * WIDTH, LABEL) for label in bars.labels]
     beside = max(width_of(made, "\n".join(lines), LABEL) for lines in labels)
-    panel = (WIDTH - beside - 0.6) / 2
-    heads = [wrapped(made, title, panel, HEAD) for title in bars.titles]
+    shown = [(bars.here, bars.titles[0], ("tab:blue", 2, "not measured"))]
+    if any(mean is not None for mean, _ in bars.paper):
+        shown.append((bars.paper, bars.titles[1], ("tab:gray", 1, "not reported")))
+    panel = (WIDTH - beside - 0.6) / len(shown)
+    heads = [wrapped(made, title, panel, HEAD) for _, title, _ in shown]
     axis = wrapped(made, bars.axis, panel, VALUE)
     row = max(ROW, max(height_of(len(lines), LABEL) for lines in labels) + 0.06)
     around = [(titles, TITLE), (max(heads, key=len), HEAD), (axis, VALUE), (caption, CAPTION), ([""], LABEL)]
     made.set_size_inches(WIDTH, row * (len(labels) + 0.5) + sum(height_of(len(t), size) for t, size in around) + 0.4)
-    panels = made.subplots(1, 2, sharey=True)
+    panels = made.subplots(1, len(shown), sharey=True, squeeze=False)[0]
     made.suptitle("\n".join(titles), fontsize=TITLE)
     made.supxlabel("\n".join(caption), fontsize=CAPTION, family=MONO)
-    looks = (("tab:blue", 2, "not measured"), ("tab:gray", 1, "not reported"))
-    for axes, values, head, look in zip(panels, (bars.here, bars.paper), heads, looks, strict=True):
+    for axes, (values, _, look), head in zip(panels, shown, heads, strict=True):
         _bars(axes, values, *look)
         axes.set_title("\n".join(head), fontsize=HEAD)
         axes.set_xlabel("\n".join(axis), fontsize=VALUE)
