@@ -120,6 +120,22 @@ def test_a_sentence_is_the_same_alone_to_the_bit(instructions: str, precision: s
         assert torch.equal(alone[0], together[i])
 
 
+@pytest.mark.skipif(SETS[:1] == ["avx2"], reason="float32 has programs on processors with AVX-512")
+@pytest.mark.parametrize("name", ["sinusoids", "learned", "rotary"])
+def test_positions_go_on_behind_those_of_the_first_tables(name: str) -> None:
+    """Tables of positions grow several times on the way, in the step and in the encoder."""
+    texts = {
+        "sinusoids": TRANSFORMER,
+        "learned": TRANSFORMER.replace("pos", "learn_pos(100)"),
+        "rotary": FAMILIES["rotary"],
+    }
+    model = prepared(texts[name], "float32")
+    for source in (SOURCE, torch.randint(4, 50, (4, 300), generator=torch.Generator().manual_seed(1))):
+        got, want = (decoded(model, source, words_of(4, 300), 1, layers) for layers in (False, True))
+        for one, other in zip(got, want, strict=True):
+            assert (one - other).abs().max() <= 2e-5 * other.abs().max()
+
+
 def test_a_layer_without_a_program_runs_as_before() -> None:
     model = prepared("encoder = id\ndecoder = mh_dot_self_att(relative=alibi) -> mh_dot_src_att", "bfloat16")
     got, want = (decoded(model, SOURCE, words_of(4), 1, layers)[1] for layers in (False, True))

@@ -151,7 +151,7 @@ class Closed:
             table = rows(self._reach).contiguous()
             self._kept.append(table)  # another thread may still read the one before
             self._operations[i].p[0] = table.data_ptr()
-            self._operations[i].n[0] = min(self._operations[i].n[0], len(table))
+            self._operations[i].n[0] = min(self._steps[i].n[0], len(table))
 
 
 class Arena:
