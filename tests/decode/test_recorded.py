@@ -101,7 +101,7 @@ def test_a_program_computes_what_its_layers_do(instructions: str, precision: str
 @pytest.mark.parametrize("beams", [1, 2])
 def test_every_kind_of_decoder_has_programs(name: str, beams: int) -> None:
     model = prepared(FAMILIES[name], "float32")
-    got, want = (decoded(model, SOURCE, words_of(4 * beams), beams, layers) for layers in (False, True))
+    got, want = (decoded(model, SOURCE, words_of(4 * beams, 90), beams, layers) for layers in (False, True))
     assert has_programs(model)
     assert isinstance(model.programs, Recorded)
     assert all(model.programs._steps.values())
