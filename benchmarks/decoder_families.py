@@ -14,6 +14,7 @@ import subprocess
 import sys
 from pathlib import Path
 
+from calque.bench.machine import BYTES
 from calque.ledger.entry import conditions, publish
 
 ROOT = Path(__file__).resolve().parents[1]
@@ -47,8 +48,9 @@ def main() -> None:
     parser.add_argument("--threads", type=int, default=1)
     parser.add_argument("--batch", type=int, default=64)
     parser.add_argument("--repeats", type=int, default=5)
-    parser.add_argument("--precisions", nargs="+", default=["bfloat16", "int8"])
-    parser.add_argument("--families", nargs="+", default=sorted(file.stem for file in FAMILIES.glob("*.adl")))
+    parser.add_argument("--precisions", nargs="+", default=["bfloat16", "int8"], choices=list(BYTES))
+    families = sorted(file.stem for file in FAMILIES.glob("*.adl"))
+    parser.add_argument("--families", nargs="+", default=families, choices=families)
     parser.add_argument("--record", metavar="ID", help="write the figures to the ledger")
     given = parser.parse_args()
     figures: dict[str, float] = {}

@@ -205,3 +205,20 @@ def test_as_a_program(tmp_path: Path) -> None:
     subprocess.run(command, capture_output=True, check=True)
     for name, body in pages(read(tmp_path / "results")).items():
         assert (tmp_path / name).read_text(encoding="utf-8") == body
+
+
+def test_a_commit_is_dirty_by_changes_of_code_not_of_the_ledger(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    code, entry = tmp_path / "src" / "entry.py", tmp_path / "docs" / "results" / "one.json"
+    for file in (code, entry):
+        file.parent.mkdir(parents=True)
+        file.write_text("1")
+    git = ["git", "-C", str(tmp_path), "-c", "user.name=a", "-c", "user.email=a@b"]
+    for command in (["init", "-q"], ["add", "."], ["commit", "-qm", "x"]):
+        subprocess.run([*git, *command], check=True)
+    monkeypatch.setattr("calque.ledger.entry.__file__", str(code))
+    entry.write_text("2")
+    assert not str(conditions()["commit"]).endswith("-dirty")
+    code.write_text("2")
+    assert str(conditions()["commit"]).endswith("-dirty")

@@ -60,22 +60,22 @@ def _native(dtype: torch.dtype) -> Kernel:
     def make(x: Tensor, weights: list[Tensor]) -> list[Callable[[], Tensor]]:
         own = kernels()
         if own is None or x.device.type != "cpu":
-            raise NotImplementedError
+            raise NotImplementedError  # as torch does for an operator that it lacks
         x = x.to(torch.bfloat16 if dtype == torch.int8 else dtype)
-        packed = [own.pack(w, dtype) for w in weights]
         program = Program(x.dtype, (x,))
         read = program.read(x)
-        for each in packed:
-            program.product(read, each)
+        for w in weights:
+            program.product(read, own.pack(w, dtype))
         closed, arena, bound = program.close(), Arena(), Bound()
         bound.take(x)
-        frame = Frame(rows=len(x), beams=1, bound=ctypes.addressof(bound))
+        frame = Frame(rows=len(x), beams=1)
 
-        def run(*_: object) -> Tensor:
+        def run() -> Tensor:
+            frame.bound = ctypes.addressof(bound)
             closed.run(own.run, frame, arena, 0)
             return x
 
-        return [functools.partial(run, packed, bound)]
+        return [run]
 
     return make
 

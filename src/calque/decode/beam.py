@@ -29,7 +29,7 @@ class Beam(SearchRule):
             like.new_full(shape, -torch.inf), like.new_full(shape, -torch.inf), empty, empty
         )
         self.done = torch.zeros(len(begin.limit), dtype=torch.bool, device=like.device)
-        self._some = False  # finished hypotheses
+        self._ended = False  # whether any hypothesis has
 
     def choose(self, best: Best, closing: Tensor | None) -> Looked:
         values, words = best.logits - best.total[:, None], best.words
@@ -54,14 +54,13 @@ class Beam(SearchRule):
         logp, order = first_of_best((logp + self.live[:, :, None]).flatten(1), 2 * beam)
         parents, words = order // each, words.view(-1, beam * each).gather(1, order)
         ends = words == EOS
-        if (
-            closing is None and ends.device.type == "cpu" and not ends.any()
-        ):  # on a GPU looking would cost more than it saves
+        # Nothing ends in most steps. On a GPU, looking would cost more than it saves.
+        if closing is None and ends.device.type == "cpu" and not ends.any():
             self.live = logp[:, :beam]
-            if self._some:
+            if self._ended:
                 self._stop(t, None)
             return words[:, :beam].contiguous(), parents[:, :beam]
-        self._some = True
+        self._ended = True
         self._store(logp[:, :beam].masked_fill(~ends[:, :beam], -torch.inf), parents[:, :beam], t)
         # No row has two end symbols, so at least K of the 2K candidates continue.
         on = ends.to(torch.uint8).sort(stable=True, dim=1).indices[:, :beam]
