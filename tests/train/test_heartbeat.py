@@ -79,6 +79,13 @@ def test_a_process_that_never_begins_hangs_after_a_minute(
     assert "process 1 of the training has made no progress for at least 60 s" in capsys.readouterr().err
 
 
+def test_one_that_is_frozen_in_its_first_second_hangs_after_the_limit(
+    pair: tuple[Heartbeat, Heartbeat], clock: list[float]
+) -> None:
+    assert not hangs(pair, clock, 19, beats=False)
+    assert hangs(pair, clock, 5, beats=False)
+
+
 def test_one_with_long_batches_may_take_five_times_as_long(
     pair: tuple[Heartbeat, Heartbeat], clock: list[float]
 ) -> None:

@@ -71,6 +71,7 @@ class Heartbeat:
         self._stop = threading.Event()
         self._store = connect(hosts=False)  # of its own: the group's is busy while an operation waits
         self._store.set(f"place/{rank}", f"{socket.gethostname()} {os.getpid()}")
+        self.beat()  # at once: what has not begun to beat may take longer, and a process may be lost in its first second
         threading.Thread(target=self._run, daemon=True).start()
 
     def progress(self) -> None:
