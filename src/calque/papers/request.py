@@ -266,10 +266,19 @@ def _differences(recorded: Request, request: Request) -> Iterator[tuple[str, obj
     """Key and both values of what is not the same; pairs of equal sizes count as the same."""
     before, now = dataclasses.asdict(recorded), dataclasses.asdict(request)
     for key in before:
-        if key not in ("pair", "file", "recipe_file") and before[key] != now[key]:
+        if key not in ("pair", "file", "recipe_file") and _meant(before[key]) != _meant(now[key]):
             yield key, before[key], now[key]
     if not request.has_sizes_of(recorded.pair):
         yield "pair", recorded.pair, request.pair
+
+
+def _meant(value: object) -> object:
+    """A value to be compared: entries `key=value` count in any order, and of two for one key the last."""
+    return (
+        dict(str(one).split("=", 1) if "=" in str(one) else (one, "") for one in value)
+        if isinstance(value, tuple)
+        else value
+    )
 
 
 def _shown(value: object) -> str:
