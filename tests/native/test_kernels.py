@@ -8,7 +8,9 @@ import pytest
 import torch
 from torch import Tensor
 
+from calque.decode.best_words import first_of_best
 from calque.ground.diagnostics import CalqueError
+from calque.layers.history import History
 from calque.native import build, kernels
 from calque.native.kernels import Kernels
 
@@ -117,6 +119,39 @@ def test_best_words(native: Kernels, n: int, first: int, reward: float, threads:
 def test_equal_words_come_in_their_order(native: Kernels) -> None:
     best = native.best(torch.ones(2, 16), native.pack(torch.ones(50, 16), torch.bfloat16), None, 4, 3, 2)
     assert best.words.tolist() == [[3, 4, 5, 6]] * 2
+
+
+@pytest.mark.parametrize("beam", [2, 5])
+def test_hypotheses_go_on_as_torch_says(native: Kernels, beam: int) -> None:
+    """With few different numbers many are equal, and some hypotheses are empty."""
+    each, sentences, end = 2 * beam, 40, 2
+    logits = -torch.randint(0, 6, (sentences * beam, each)).float()
+    words, live = torch.randint(2, 30, logits.shape), -torch.randint(0, 3, (sentences, beam)).float()
+    live[torch.rand(live.shape) < 0.2] = -torch.inf
+    found = native.continued(logits, words, live, end)
+    logp, order = first_of_best((logits.view(-1, beam, each) + live[:, :, None]).flatten(1), each)
+    assert torch.equal(found.logp, logp)
+    assert torch.equal(found.parents, order // each)
+    assert torch.equal(found.words, words.view(sentences, -1).gather(1, order))
+    for one in range(sentences):
+        here = slice(one * beam, (one + 1) * beam)
+        alone = native.continued(logits[here], words[here], live[one : one + 1], end)
+        assert alone.ends == bool((found.words[one] == end).any())
+        assert alone.moved == (found.parents[one, :beam].tolist() != list(range(beam)))
+
+
+@pytest.mark.parametrize("past", [0, 3, 9])
+def test_hypotheses_take_their_past_with_them(native: Kernels, past: int) -> None:
+    rows, history = torch.tensor([3, 3, 5, 1, 0, 1]), History.new(6, 9, 3, torch.device("cpu"))._replace(at=past)
+    history = history._replace(
+        origin=torch.randint(0, 3, (2, 3, 9), dtype=torch.int16), positions=torch.full((6,), past)
+    )
+    with kernels.without_kernels():
+        want = history.select(rows).origin
+    assert history.origin is not None
+    assert want is not None
+    assert torch.equal(native.reordered(history.origin, rows, past), want)
+    assert torch.equal(native.reordered(history.origin, rows[3:], past), want[1:])
 
 
 @pytest.mark.parametrize("dtype", TYPES)

@@ -7,7 +7,7 @@ from torch import Tensor
 from calque.data.vocabulary import EOS
 from calque.decode.best_words import best_words, first_of_best
 from calque.decode.rule import FinishedHypotheses, Looked, SearchRule, SearchSettings, SearchStart, Wanted, score_of
-from calque.native.kernels import Best
+from calque.native.kernels import Best, Continued, kernels_for
 
 
 class Beam(SearchRule):
@@ -29,7 +29,7 @@ class Beam(SearchRule):
             like.new_full(shape, -torch.inf), like.new_full(shape, -torch.inf), empty, empty
         )
         self.done = torch.zeros(len(begin.limit), dtype=torch.bool, device=like.device)
-        self._ended = False  # whether any hypothesis has
+        self.any_ended = False
 
     def choose(self, best: Best, closing: Tensor | None) -> Looked:
         values, words = best.logits - best.total[:, None], best.words
@@ -47,26 +47,34 @@ class Beam(SearchRule):
             values, words = _only_end(values, words, logp[:, EOS], closing.repeat_interleave(self.settings.beam))
         return values, words
 
-    def advance(self, seen: Looked, t: int, closing: Tensor | None) -> tuple[Tensor, Tensor]:
-        values, words = seen
-        beam, each = self.settings.beam, values.shape[1]
-        logp = values.view(-1, beam, each)
-        logp, order = first_of_best((logp + self.live[:, :, None]).flatten(1), 2 * beam)
-        parents, words = order // each, words.view(-1, beam * each).gather(1, order)
-        ends = words == EOS
-        # Nothing ends in most steps. On a GPU, looking would cost more than it saves.
-        if closing is None and ends.device.type == "cpu" and not ends.any():
+    def advance(self, seen: Looked, t: int, closing: Tensor | None) -> tuple[Tensor, Tensor | None]:
+        beam = self.settings.beam
+        logp, parents, words, any_ends, moved = self._continued(*seen)
+        # Nothing ends in most steps.
+        if closing is None and not any_ends:
             self.live = logp[:, :beam]
-            if self._ended:
+            if self.any_ended:
                 self._stop(t, None)
-            return words[:, :beam].contiguous(), parents[:, :beam]
-        self._ended = True
+            return words[:, :beam].contiguous(), parents[:, :beam] if moved else None
+        self.any_ended, ends = True, words == EOS
         self._store(logp[:, :beam].masked_fill(~ends[:, :beam], -torch.inf), parents[:, :beam], t)
         # No row has two end symbols, so at least K of the 2K candidates continue.
         on = ends.to(torch.uint8).sort(stable=True, dim=1).indices[:, :beam]
         self.live = logp.gather(1, on)
         self._stop(t, closing)
         return words.gather(1, on), parents.gather(1, on)
+
+    def _continued(self, values: Tensor, words: Tensor) -> Continued:
+        """The 2K best continuations of each sentence."""
+        beam, each = self.settings.beam, values.shape[1]
+        if each == 2 * beam and (native := kernels_for(values)) is not None and values.dtype == torch.float32:
+            return native.continued(values, words, self.live, EOS)
+        logp = (values.view(-1, beam, each) + self.live[:, :, None]).flatten(1)
+        logp, order = first_of_best(logp, 2 * beam)
+        words = words.view(-1, beam * each).gather(1, order)
+        # On a GPU, looking would cost more than it saves.
+        ends = words.device.type != "cpu" or bool((words == EOS).any())
+        return Continued(logp, order // each, words, ends, moved=True)
 
     def _store(self, logp: Float[Tensor, "b K"], parents: Tensor, t: int) -> None:
         """Merges new finished hypotheses into the store; of equal ones the older come first."""

@@ -123,6 +123,8 @@ class SearchRule(ABC):
     """
 
     done: Bool[Tensor, " b"]
+    any_ended: bool = True
+    """whether a hypothesis may have ended; while none has, no sentence is done"""
     wanted: Wanted | None = None
     """what `choose` needs; None: the rule needs all logits"""
 

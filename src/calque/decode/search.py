@@ -178,7 +178,7 @@ def _run(
         seen = _look(scorer, rule, hidden, state, beam, t, UNK if t < exact else EOS, closing)
         chosen, parents = rule.advance(seen, t, closing)
         history.steps.append((history.present, chosen, parents))
-        done, parents = _progress(rule.done, parents, same)
+        done, parents = _progress(rule, parents, same)
         if done == len(limit):
             break
         if done * DROP >= len(limit) and not settings.capacity:
@@ -197,15 +197,18 @@ def _run(
 
 
 def _progress(
-    done: Bool[Tensor, " b"], parents: Int[Tensor, "b K"] | None, same: Int[Tensor, " K"]
+    rule: SearchRule, parents: Int[Tensor, "b K"] | None, same: Int[Tensor, " K"]
 ) -> tuple[int, Int[Tensor, "b K"] | None]:
     """How many sentences are done, and the parents, None where every hypothesis extends itself.
 
     The one wait for the device in a step.
     """
-    counts = [done.sum()] if parents is None else [done.sum(), (parents != same).sum()]
-    finished, *moved = torch.stack(counts).tolist()
-    return finished, parents if any(moved) else None
+    counts = [rule.done.sum()] if rule.any_ended else []
+    if parents is not None:
+        counts.append((parents != same).sum())
+    found = torch.stack(counts).tolist() if counts else []
+    moved = parents is not None and found.pop()
+    return found[0] if found else 0, parents if moved else None
 
 
 def _next(hidden: Hidden) -> Hidden:

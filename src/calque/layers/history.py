@@ -13,7 +13,7 @@ from jaxtyping import Bool, Float, Int
 from torch import Tensor
 
 from calque.layers.state import size
-from calque.native.kernels import Kernels, kernels_for
+from calque.native.kernels import Kernels, kernels_for, kernels_for_numbers
 
 
 class History(NamedTuple):
@@ -48,6 +48,8 @@ class History(NamedTuple):
         positions = self.positions[rows] if self.at is None else self.positions[: len(rows)]
         if self.origin is None:
             return self._replace(positions=positions)
+        if self.at is not None and (native := kernels_for_numbers(rows)) is not None:
+            return self._replace(positions=positions, origin=native.reordered(self.origin, rows, self.at))
         beams, capacity = self.origin.shape[1:]
         past = torch.arange(capacity, device=rows.device) < positions.view(-1, beams, 1)
         origin = self.origin.flatten(0, 1)[rows].view(-1, beams, capacity)

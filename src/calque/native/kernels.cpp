@@ -103,6 +103,30 @@ void best_of(const T* x, int64_t count, const Weights& w, int n, int64_t first, 
     }
 }
 
+// Of a sentence's `slots` hypotheses with n candidates each, the best n in all, the best first, of equals the first. `values` are
+// log-probabilities of words, to which those of their hypotheses, `live`, are added. What of it is `KEPT_END`, `KEPT_MOVED`.
+enum { KEPT_END = 1, KEPT_MOVED = 2 };
+
+int best_of_sentence(const float* values, const int64_t* words, const float* live, int64_t slots, int64_t n, int64_t end,
+                     float* logp, int64_t* parents, int64_t* chosen) {
+    int64_t held = 0;
+    for (int64_t slot = 0; slot < slots; slot++)
+        for (int64_t i = slot * n; i < (slot + 1) * n; i++) {
+            const float x = values[i] + live[slot];
+            if (held == n && !(x > logp[n - 1])) continue;
+            int64_t at = held < n ? held++ : n - 1;
+            for (; at > 0 && x > logp[at - 1]; at--)
+                logp[at] = logp[at - 1], parents[at] = parents[at - 1], chosen[at] = chosen[at - 1];
+            logp[at] = x, parents[at] = slot, chosen[at] = words[i];
+        }
+    int kept = 0;
+    for (int64_t i = 0; i < n; i++) {
+        if (chosen[i] == end) kept |= KEPT_END;
+        if (i < slots && parents[i] != i) kept |= KEPT_MOVED;
+    }
+    return kept;
+}
+
 }  // namespace
 
 extern "C" {
@@ -171,6 +195,25 @@ void calque_best(const void* x, int type, int64_t rows, const char* packed, int 
     if (item == 2 && type == 4) BEST(Half, float);
     if (item == 2 && type == 2) BEST(Half, Half);
     if (item == 4 && type == 4) BEST(float, float);
+}
+
+// See `best_of_sentence`; for all sentences together.
+int calque_continue(const float* values, const int64_t* words, const float* live, int64_t sentences, int64_t slots, int64_t n,
+                    int64_t end, float* logp, int64_t* parents, int64_t* chosen) {
+    int kept = 0;
+    for (int64_t i = 0; i < sentences; i++)
+        kept |= best_of_sentence(values + i * slots * n, words + i * slots * n, live + i * slots, slots, n, end, logp + i * n,
+                                 parents + i * n, chosen + i * n);
+    return kept;
+}
+
+// Row i takes the past of row rows[i]: through which slot of its sentence each position came. Later positions are its own.
+void calque_reorder(const int16_t* origin, const int64_t* rows, int64_t count, int64_t slots, int64_t capacity, int64_t past,
+                    int16_t* to) {
+    for (int64_t i = 0; i < count; i++, to += capacity) {
+        std::copy_n(origin + rows[i] * capacity, past, to);
+        std::fill(to + past, to + capacity, int16_t(i % slots));
+    }
 }
 
 void calque_attend(const Attention* a, int type, const void* q, void* keys, void* values, const void* new_keys,

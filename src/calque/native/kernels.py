@@ -67,6 +67,18 @@ class Best(NamedTuple):
     total: Float[Tensor, " R"]
 
 
+class Continued(NamedTuple):
+    """The best continuations of each sentence's hypotheses, the best first, of equals the one of the first hypothesis."""
+
+    logp: Float[Tensor, "b n"]
+    parents: Int[Tensor, "b n"]
+    words: Int[Tensor, "b n"]
+    ends: bool
+    """whether an end symbol is among them"""
+    moved: bool
+    """whether one of the first K, for K hypotheses of a sentence, does not extend the hypothesis of its own place"""
+
+
 class Kernels:
     """The compiled kernels of a set of instructions."""
 
@@ -87,12 +99,16 @@ class Kernels:
         search = (c_int, c_int64, c_int64, c_float, c_int)
         self._best.argtypes = (*weight, *search, c_void_p, c_void_p, c_void_p, c_void_p, c_int)
         self._attend.argtypes = (c_void_p, c_int, *(c_void_p,) * 8, c_int)
+        self._continue, self._reorder = loaded.calque_continue, loaded.calque_reorder
+        self._continue.restype = c_int
+        self._continue.argtypes = (*(c_void_p,) * 3, *(c_int64,) * 4, *(c_void_p,) * 3)
+        self._reorder.argtypes = (c_void_p, c_void_p, *(c_int64,) * 4, c_void_p)
         self.run = loaded.calque_run
         """runs a program, see `calque.native.program`"""
         self.run.restype, self.run.argtypes = None, (c_void_p, c_int64, c_void_p, c_int)
         self._norm = loaded.calque_norm
         self._norm.argtypes = (c_void_p, c_int, c_int64, c_int64, c_void_p, c_void_p, c_float, c_void_p, c_int)
-        for function in (self._norm, self._pack, self._product, self._best, self._attend):
+        for function in (self._norm, self._pack, self._product, self._best, self._attend, self._reorder):
             function.restype = None
 
     def pack(self, weight: Float[Tensor, "E D"], dtype: torch.dtype) -> PackedWeight:
@@ -153,6 +169,28 @@ class Kernels:
             torch.get_num_threads(),
         )
         return best
+
+    def continued(
+        self, values: Float[Tensor, "R n"], words: Int[Tensor, "R n"], live: Float[Tensor, "b K"], end: int
+    ) -> Continued:
+        """Of the n candidates of each hypothesis, with log-probabilities `values` + `live`, the n best of each sentence."""
+        values, words, live = values.contiguous(), words.contiguous(), live.contiguous()
+        (sentences, slots), n = live.shape, values.shape[1]
+        logp, parents = values.new_empty(sentences, n), words.new_empty(sentences, n)
+        chosen = torch.empty_like(parents)
+        kept = self._continue(
+            *(values.data_ptr(), words.data_ptr(), live.data_ptr(), sentences, slots, n, end),
+            *(logp.data_ptr(), parents.data_ptr(), chosen.data_ptr()),
+        )
+        return Continued(logp, parents, chosen, bool(kept & 1), bool(kept & 2))
+
+    def reordered(self, origin: Int[Tensor, "S K C"], rows: Int[Tensor, " Q"], past: int) -> Int[Tensor, "s K C"]:
+        """`History.select` where all rows hold `past` positions."""
+        origin, rows = origin.contiguous(), rows.contiguous()
+        slots, capacity = origin.shape[1:]
+        to = origin.new_empty(len(rows) // slots, slots, capacity)
+        self._reorder(origin.data_ptr(), rows.data_ptr(), len(rows), slots, capacity, past, to.data_ptr())
+        return to
 
     def attend(
         self,
@@ -242,6 +280,11 @@ def kernels_for(x: Tensor) -> Kernels | None:
     if x.dtype not in _TYPES or x.device.type != "cpu" or torch.is_grad_enabled() or type(x) not in _PLAIN:
         return None
     return kernels()
+
+
+def kernels_for_numbers(x: Int[Tensor, "..."]) -> Kernels | None:
+    """The kernels, where they can take x: whole numbers on a processor."""
+    return kernels() if x.device.type == "cpu" and type(x) is Tensor else None
 
 
 def _address(x: Tensor | None) -> int | None:

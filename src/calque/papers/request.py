@@ -274,11 +274,9 @@ def _differences(recorded: Request, request: Request) -> Iterator[tuple[str, obj
 
 def _meant(value: object) -> object:
     """A value to be compared: entries `key=value` count in any order, and of two for one key the last."""
-    return (
-        dict(str(one).split("=", 1) if "=" in str(one) else (one, "") for one in value)
-        if isinstance(value, tuple)
-        else value
-    )
+    if not isinstance(value, tuple):
+        return value
+    return {key: text for key, _, text in (str(one).partition("=") for one in value)}
 
 
 def _shown(value: object) -> str:
