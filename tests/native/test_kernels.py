@@ -128,14 +128,15 @@ def test_hypotheses_go_on_as_torch_says(native: Kernels, beam: int) -> None:
     logits = -torch.randint(0, 6, (sentences * beam, each)).float()
     words, live = torch.randint(2, 30, logits.shape), -torch.randint(0, 3, (sentences, beam)).float()
     live[torch.rand(live.shape) < 0.2] = -torch.inf
-    found = native.continued(logits, words, live, end)
-    logp, order = first_of_best((logits.view(-1, beam, each) + live[:, :, None]).flatten(1), each)
+    total = torch.randint(0, 2, (sentences * beam,)).float()
+    found = native.continued(logits, words, live, total, end)
+    logp, order = first_of_best(((logits - total[:, None]).view(-1, beam, each) + live[:, :, None]).flatten(1), each)
     assert torch.equal(found.logp, logp)
     assert torch.equal(found.parents, order // each)
     assert torch.equal(found.words, words.view(sentences, -1).gather(1, order))
     for one in range(sentences):
         here = slice(one * beam, (one + 1) * beam)
-        alone = native.continued(logits[here], words[here], live[one : one + 1], end)
+        alone = native.continued(logits[here], words[here], live[one : one + 1], total[here], end)
         assert alone.ends == bool((found.words[one] == end).any())
         assert alone.moved == (found.parents[one, :beam].tolist() != list(range(beam)))
 

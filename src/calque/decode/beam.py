@@ -7,7 +7,7 @@ from torch import Tensor
 from calque.data.vocabulary import EOS
 from calque.decode.best_words import best_words, first_of_best
 from calque.decode.rule import FinishedHypotheses, Looked, SearchRule, SearchSettings, SearchStart, Wanted, score_of
-from calque.native.kernels import Best, Continued, kernels_for
+from calque.native.kernels import Best, Continued, kernels_for_numbers
 
 
 class Beam(SearchRule):
@@ -30,13 +30,14 @@ class Beam(SearchRule):
         )
         self.done = torch.zeros(len(begin.limit), dtype=torch.bool, device=like.device)
         self.any_ended = False
+        self._native = kernels_for_numbers(self.done)
 
     def choose(self, best: Best, closing: Tensor | None) -> Looked:
+        if closing is None:
+            return best.logits, best.words, best.total
         values, words = best.logits - best.total[:, None], best.words
-        if closing is not None:
-            end = best.end - self.settings.word_penalty - best.total
-            values, words = _only_end(values, words, end, closing.repeat_interleave(self.settings.beam))
-        return values, words
+        end = best.end - self.settings.word_penalty - best.total
+        return _only_end(values, words, end, closing.repeat_interleave(self.settings.beam))
 
     def look(self, logits: Tensor, t: int, first: int, closing: Tensor | None, of: slice) -> Looked:
         logp = logits if self.normalised else logits.log_softmax(1)
@@ -64,17 +65,20 @@ class Beam(SearchRule):
         self._stop(t, closing)
         return words.gather(1, on), parents.gather(1, on)
 
-    def _continued(self, values: Tensor, words: Tensor) -> Continued:
-        """The 2K best continuations of each sentence."""
+    def _continued(self, values: Tensor, words: Tensor, total: Tensor | None = None) -> Continued:
+        """The 2K best continuations of each sentence; `total` is still to be taken from the log-probabilities `values`."""
         beam, each = self.settings.beam, values.shape[1]
-        if each == 2 * beam and (native := kernels_for(values)) is not None and values.dtype == torch.float32:
-            return native.continued(values, words, self.live, EOS)
+        if self._native is not None and each == 2 * beam and values.dtype == torch.float32:
+            return self._native.continued(values, words, self.live, total, EOS)
+        if total is not None:
+            values = values - total[:, None]
         logp = (values.view(-1, beam, each) + self.live[:, :, None]).flatten(1)
         logp, order = first_of_best(logp, 2 * beam)
-        words = words.view(-1, beam * each).gather(1, order)
-        # On a GPU, looking would cost more than it saves.
-        ends = words.device.type != "cpu" or bool((words == EOS).any())
-        return Continued(logp, order // each, words, ends, moved=True)
+        parents, words = order // each, words.view(-1, beam * each).gather(1, order)
+        if words.device.type != "cpu":  # looking would cost more than it saves
+            return Continued(logp, parents, words, True, True)
+        moved = parents[:, :beam] != torch.arange(beam)
+        return Continued(logp, parents, words, bool((words == EOS).any()), bool(moved.any()))
 
     def _store(self, logp: Float[Tensor, "b K"], parents: Tensor, t: int) -> None:
         """Merges new finished hypotheses into the store; of equal ones the older come first."""

@@ -82,7 +82,7 @@ class Recorded:
             if found is None:
                 return None
             step, bound = found, _bound(tensors, len(found.made) + 1)
-        rows = len(words)
+        rows = words.shape[0]
         made = [torch.empty_like(cast("Tensor", tensors[one.like])) for one in step.made]
         z = torch.empty(rows, step.width, dtype=step.program.dtype)
         for place, new in zip(bound[len(bound) - len(made) - 1 :], (*made, z), strict=True):

@@ -145,7 +145,10 @@ class SearchRule(ABC):
     def advance(
         self, seen: Looked, t: int, closing: Bool[Tensor, " b"] | None
     ) -> tuple[Int[Tensor, "b K"], Int[Tensor, "b K"] | None]:
-        """Step t: the words of the live hypotheses, and the hypotheses that they extend (None: each itself)."""
+        """Step t: the words of the live hypotheses, and the hypotheses that they extend; None: each itself.
+
+        On an accelerator, where looking means waiting, it may be so with hypotheses as well.
+        """
 
     @abstractmethod
     def keep(self, sentences: Int[Tensor, " c"]) -> None:

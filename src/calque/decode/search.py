@@ -172,24 +172,25 @@ def _run(
     history = _History(beam, rule.stored())
     limit = limit if lengths is None else limit - lengths
     closes = {n + 1 for n in limit.tolist()}
-    same = torch.arange(beam, device=device)
+    same, everyone = torch.arange(beam, device=device), torch.arange(len(limit), device=device)
     for t in range(1, max(closes) + 1):
         closing = limit < t if t in closes else None
         seen = _look(scorer, rule, hidden, state, beam, t, UNK if t < exact else EOS, closing)
         chosen, parents = rule.advance(seen, t, closing)
         history.steps.append((history.present, chosen, parents))
         done, parents = _progress(rule, parents, same)
-        if done == len(limit):
+        if done == len(everyone):
             break
-        if done * DROP >= len(limit) and not settings.capacity:
+        if done * DROP >= len(everyone) and not settings.capacity:
             history.finish(rule.stored())
             left = (~rule.done).nonzero()[:, 0]
             live = same.expand_as(chosen) if parents is None else parents
             state = state.keep(_rows(left, live[left]), left)
             rule.keep(left)
             limit, history.present, chosen = limit[left], history.present[left], chosen[left]
+            everyone = everyone[: len(left)]
         elif parents is not None:
-            state = state.select(_rows(torch.arange(len(limit), device=device), parents))
+            state = state.select(_rows(everyone, parents))
         hidden, state = scorer.read(chosen.view(-1, 1), state, before + t + 1, beam, None)
         hidden = _next(hidden)
     history.finish(rule.stored())
@@ -204,10 +205,12 @@ def _progress(
     The one wait for the device in a step.
     """
     counts = [rule.done.sum()] if rule.any_ended else []
-    if parents is not None:
+    # On a processor a rule has looked already.
+    looks = parents is not None and parents.device.type != "cpu"
+    if looks:
         counts.append((parents != same).sum())
-    found = torch.stack(counts).tolist() if counts else []
-    moved = parents is not None and found.pop()
+    found = torch.stack(counts).tolist() if len(counts) > 1 else list(map(int, counts))
+    moved = found.pop() if looks else True
     return found[0] if found else 0, parents if moved else None
 
 

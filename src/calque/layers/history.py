@@ -45,7 +45,7 @@ class History(NamedTuple):
     def select(self, rows: Int[Tensor, " Q"]) -> "History":
         """Row i continues row `rows[i]` of the same sentence."""
         # Where all rows hold as many positions the choice changes nothing, and the host need not look.
-        positions = self.positions[rows] if self.at is None else self.positions[: len(rows)]
+        positions = self.positions[rows] if self.at is None else self.positions[: rows.shape[0]]
         if self.origin is None:
             return self._replace(positions=positions)
         if self.at is not None and (native := kernels_for_numbers(rows)) is not None:

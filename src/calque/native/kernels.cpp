@@ -103,16 +103,16 @@ void best_of(const T* x, int64_t count, const Weights& w, int n, int64_t first, 
     }
 }
 
-// Of a sentence's `slots` hypotheses with n candidates each, the best n in all, the best first, of equals the first. `values` are
-// log-probabilities of words, to which those of their hypotheses, `live`, are added. What of it is `KEPT_END`, `KEPT_MOVED`.
+// Of a sentence's `slots` hypotheses with n candidates each, the best n in all, the best first, of equals the first. `values` -
+// `total` are log-probabilities of words, to which those of their hypotheses, `live`, are added. Returns what holds for them.
 enum { KEPT_END = 1, KEPT_MOVED = 2 };
 
-int best_of_sentence(const float* values, const int64_t* words, const float* live, int64_t slots, int64_t n, int64_t end,
-                     float* logp, int64_t* parents, int64_t* chosen) {
+int best_of_sentence(const float* values, const int64_t* words, const float* live, const float* total, int64_t slots,
+                     int64_t n, int64_t end, float* logp, int64_t* parents, int64_t* chosen) {
     int64_t held = 0;
     for (int64_t slot = 0; slot < slots; slot++)
         for (int64_t i = slot * n; i < (slot + 1) * n; i++) {
-            const float x = values[i] + live[slot];
+            const float x = (total ? values[i] - total[slot] : values[i]) + live[slot];
             if (held == n && !(x > logp[n - 1])) continue;
             int64_t at = held < n ? held++ : n - 1;
             for (; at > 0 && x > logp[at - 1]; at--)
@@ -198,12 +198,12 @@ void calque_best(const void* x, int type, int64_t rows, const char* packed, int 
 }
 
 // See `best_of_sentence`; for all sentences together.
-int calque_continue(const float* values, const int64_t* words, const float* live, int64_t sentences, int64_t slots, int64_t n,
-                    int64_t end, float* logp, int64_t* parents, int64_t* chosen) {
+int calque_continue(const float* values, const int64_t* words, const float* live, const float* total, int64_t sentences,
+                    int64_t slots, int64_t n, int64_t end, float* logp, int64_t* parents, int64_t* chosen) {
     int kept = 0;
     for (int64_t i = 0; i < sentences; i++)
-        kept |= best_of_sentence(values + i * slots * n, words + i * slots * n, live + i * slots, slots, n, end, logp + i * n,
-                                 parents + i * n, chosen + i * n);
+        kept |= best_of_sentence(values + i * slots * n, words + i * slots * n, live + i * slots, total ? total + i * slots : total, slots,
+                                 n, end, logp + i * n, parents + i * n, chosen + i * n);
     return kept;
 }
 

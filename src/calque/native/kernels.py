@@ -101,7 +101,7 @@ class Kernels:
         self._attend.argtypes = (c_void_p, c_int, *(c_void_p,) * 8, c_int)
         self._continue, self._reorder = loaded.calque_continue, loaded.calque_reorder
         self._continue.restype = c_int
-        self._continue.argtypes = (*(c_void_p,) * 3, *(c_int64,) * 4, *(c_void_p,) * 3)
+        self._continue.argtypes = (*(c_void_p,) * 4, *(c_int64,) * 4, *(c_void_p,) * 3)
         self._reorder.argtypes = (c_void_p, c_void_p, *(c_int64,) * 4, c_void_p)
         self.run = loaded.calque_run
         """runs a program, see `calque.native.program`"""
@@ -159,7 +159,7 @@ class Kernels:
     ) -> Best:
         """The n best of W x + b from word `first` on, where the logit of `end` counts as less by `reward`."""
         x = x.contiguous()
-        rows = len(x)
+        rows = x.shape[0]
         best = Best(torch.empty(rows, n), torch.empty(rows, n, dtype=torch.int64), torch.empty(rows), torch.empty(rows))
         data, item, scale, sums = weight.addresses
         self._best(
@@ -171,15 +171,20 @@ class Kernels:
         return best
 
     def continued(
-        self, values: Float[Tensor, "R n"], words: Int[Tensor, "R n"], live: Float[Tensor, "b K"], end: int
+        self,
+        values: Float[Tensor, "R n"],
+        words: Int[Tensor, "R n"],
+        live: Float[Tensor, "b K"],
+        total: Float[Tensor, " R"] | None,
+        end: int,
     ) -> Continued:
-        """Of the n candidates of each hypothesis, with log-probabilities `values` + `live`, the n best of each sentence."""
+        """The n best of each sentence among n candidates of each hypothesis, by (`values` - `total`) + `live`."""
         values, words, live = values.contiguous(), words.contiguous(), live.contiguous()
         (sentences, slots), n = live.shape, values.shape[1]
         logp, parents = values.new_empty(sentences, n), words.new_empty(sentences, n)
         chosen = torch.empty_like(parents)
         kept = self._continue(
-            *(values.data_ptr(), words.data_ptr(), live.data_ptr(), sentences, slots, n, end),
+            *(values.data_ptr(), words.data_ptr(), live.data_ptr(), _address(total), sentences, slots, n, end),
             *(logp.data_ptr(), parents.data_ptr(), chosen.data_ptr()),
         )
         return Continued(logp, parents, chosen, bool(kept & 1), bool(kept & 2))
@@ -188,8 +193,9 @@ class Kernels:
         """`History.select` where all rows hold `past` positions."""
         origin, rows = origin.contiguous(), rows.contiguous()
         slots, capacity = origin.shape[1:]
-        to = origin.new_empty(len(rows) // slots, slots, capacity)
-        self._reorder(origin.data_ptr(), rows.data_ptr(), len(rows), slots, capacity, past, to.data_ptr())
+        count = rows.shape[0]
+        to = origin.new_empty(count // slots, slots, capacity)
+        self._reorder(origin.data_ptr(), rows.data_ptr(), count, slots, capacity, past, to.data_ptr())
         return to
 
     def attend(
