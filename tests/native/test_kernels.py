@@ -269,8 +269,9 @@ def test_a_broken_compiler_leaves_nothing(tmp_path: Path, monkeypatch: pytest.Mo
 @pytest.mark.skipif(not build.available(), reason="no compiler, or a processor without AVX2")
 def test_kernels_are_compiled_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
-    assert isinstance(build.load("avx2"), ctypes.CDLL)
+    monkeypatch.setattr(build, "SOURCES", build.SOURCES[:1])
+    assert isinstance(build.load(build.available()[0]), ctypes.CDLL)
     (file,) = tmp_path.rglob("*.so")
     made = file.stat().st_mtime_ns
-    build.load("avx2")
+    build.load(build.available()[0])
     assert file.stat().st_mtime_ns == made
