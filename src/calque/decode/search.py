@@ -206,12 +206,10 @@ def _progress(
     """
     counts = [rule.done.sum()] if rule.any_ended else []
     # On a processor a rule has looked already.
-    looks = parents is not None and parents.device.type != "cpu"
-    if looks:
-        counts.append((parents != same).sum())
-    found = torch.stack(counts).tolist() if len(counts) > 1 else list(map(int, counts))
-    moved = found.pop() if looks else True
-    return found[0] if found else 0, parents if moved else None
+    moved = None if parents is None or parents.device.type == "cpu" else (parents != same).sum()
+    found = [int(count) for count in counts] if moved is None else torch.stack([*counts, moved]).tolist()
+    any_moved = moved is None or found.pop()
+    return found[0] if found else 0, parents if any_moved else None
 
 
 def _next(hidden: Hidden) -> Hidden:
