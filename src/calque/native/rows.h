@@ -134,13 +134,14 @@ inline void ask_for(const T* p, int64_t slots, int64_t next, int64_t width) {
 
 // The scores of one head, -inf behind the last; with `pairs` by products of pairs.
 template <class T>
-void score_head(const Attention& a, const T* q, const T* k, const int16_t* from, bool pairs, float* query, float* score) {
+void score_head(const Attention& a, int64_t visible, const T* q, const T* k, const int16_t* from, bool pairs, float* query,
+                float* score) {
     if (!pairs)
         for (int64_t d = 0; d < a.width; d += STRIP) store(query + d, load_some(q + d, int(a.width - d)) * a.scale);
-    for (int64_t p = 0; p < a.visible; p += 4) {
+    for (int64_t p = 0; p < visible; p += 4) {
         const T* four[4];
         for (int i = 0; i < 4; i++) {
-            const int64_t at = std::min(p + i, a.visible - 1);
+            const int64_t at = std::min(p + i, visible - 1);
             four[i] = k + (from ? at * a.beams + from[at] : at * a.beams) * a.key_next;
         }
         if (pairs) four_dots_of_pairs((const Half*)q, (const Half* const*)four, a.width, score + p);
@@ -194,13 +195,21 @@ inline float weigh_near(const Near& a, int64_t row, int64_t head, float* score, 
     return a.renorm ? 1.0f / sum_of(sums) : share;
 }
 
+// Where padding begins; all places where nothing can be seen.
+inline int64_t behind_last_seen(const uint8_t* hidden, int64_t visible) {
+    int64_t behind = visible;
+    while (behind > 0 && hidden[behind - 1]) behind--;
+    return behind ? behind : visible;
+}
+
 // One step of attention for a row, phase by phase for all heads, so that no head waits for another.
 template <class T>
 void attend_row(const Attention& a, int64_t row, const T* q, const T* keys, const T* values, const int16_t* origin,
                 const uint8_t* blocked, T* out, std::vector<float>& space, const Near* near = nullptr) {
-    const int64_t sentence = row / a.per, visible = a.visible, line = (visible + 2 * STRIP + 15) / 16 * 16;
+    const int64_t sentence = row / a.per, line = (a.visible + 2 * STRIP + 15) / 16 * 16;
     const int16_t* from = origin ? origin + row * a.origin_next : nullptr;
-    const uint8_t* hidden = blocked ? blocked + sentence * visible : nullptr;
+    const uint8_t* hidden = blocked ? blocked + sentence * a.visible : nullptr;
+    const int64_t visible = hidden ? behind_last_seen(hidden, a.visible) : a.visible;
     space.resize(a.heads * (line + 1) + a.width + a.value_width + 4 * STRIP);
     float *scores = space.data(), *share = scores + a.heads * line, *query = share + a.heads, *context = query + a.width + STRIP;
     const bool pairs = PAIRS && sizeof(T) == 2 && a.scale == 1 && a.width % 32 == 0;
@@ -208,7 +217,7 @@ void attend_row(const Attention& a, int64_t row, const T* q, const T* keys, cons
     for (int64_t h = 0; h < a.heads; h++) {
         const T* here = k + h / a.group * a.key_head;
         if (h % a.group == 0) ask_for(here + a.key_head, visible * a.beams, a.key_next, a.width);
-        score_head(a, q + row * a.q_next + h * a.width, here, from, pairs, query, scores + h * line);
+        score_head(a, visible, q + row * a.q_next + h * a.width, here, from, pairs, query, scores + h * line);
     }
     for (int64_t h = 0; h < a.heads; h++)
         share[h] = near ? weigh_near<T>(*near, row, h, scores + h * line, visible, hidden) : weigh<T>(scores + h * line, visible, hidden);
