@@ -30,9 +30,9 @@ LEDGER = Path(__file__).parent.parent / "docs" / "results"
 
 def named(text: str) -> tuple[str, Path, Path | None]:
     """NAME=FOLDER or NAME=FOLDER:TABLE."""
-    name, _, places = text.partition("=")
+    name, _, places = text.rpartition("=")
     folder, _, table = places.partition(":")
-    if not folder:
+    if not name or not folder:
         raise argparse.ArgumentTypeError(f"expected NAME=FOLDER[:TABLE], found {text}")
     return name, Path(folder), Path(table) if table else None
 
