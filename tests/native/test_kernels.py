@@ -98,13 +98,18 @@ def test_a_row_is_the_same_alone_and_with_two_threads(native: Kernels, dtype: to
 
 @pytest.mark.parametrize("threads", [1, 3])
 @pytest.mark.parametrize(("n", "first", "reward"), [(1, 2, 0.0), (5, 3, 0.5), (20, 2, -0.5)])
-def test_best_words(native: Kernels, n: int, first: int, reward: float, threads: int) -> None:
+@pytest.mark.parametrize("some", [False, True])
+def test_best_words(native: Kernels, n: int, first: int, reward: float, threads: int, some: bool) -> None:
     x, w, b = torch.randn(21, 32), torch.randn(90, 32), torch.randn(90)
     weight, end, before = native.pack(w, torch.int8), 2, torch.get_num_threads()
-    logits = native.product(x, weight, b)
+    logits, forbidden = native.product(x, weight, b), None
+    if some:  # of three rows each, among them whole strips
+        forbidden = torch.rand(7, 90) < 0.6
+        forbidden[:, 34:66], forbidden[:, :4] = True, False
+        logits = logits.masked_fill(forbidden.repeat_interleave(3, 0), -torch.inf)
     try:
         torch.set_num_threads(threads)
-        best = native.best(x, weight, b, n, first, end, reward)
+        best = native.best(x, weight, b, n, first, end, reward, forbidden=forbidden)
     finally:
         torch.set_num_threads(before)
     torch.testing.assert_close(best.total, logits.logsumexp(1))
@@ -113,7 +118,8 @@ def test_best_words(native: Kernels, n: int, first: int, reward: float, threads:
     logits[:, :first] = -torch.inf
     want = logits.sort(dim=1, descending=True, stable=True)
     assert torch.equal(best.logits, want.values[:, :n])
-    assert torch.equal(best.words, want.indices[:, :n])
+    there = best.logits > -torch.inf
+    assert torch.equal(best.words[there], want.indices[:, :n][there])
 
 
 def test_equal_words_come_in_their_order(native: Kernels) -> None:

@@ -4,7 +4,7 @@ import functools
 from typing import ClassVar
 
 import torch
-from jaxtyping import Float, Int
+from jaxtyping import Bool, Float, Int
 from torch import Tensor, nn
 from torch.nn import functional as F
 
@@ -174,9 +174,18 @@ class Native(Product):
     def forward(self, x: Float[Tensor, "... D"]) -> Float[Tensor, "... E"]:
         return self.kernels.product(x, self._packed, self.bias)
 
-    def best(self, x: Float[Tensor, "R D"], n: int, first: int, end: int, reward: float, total: bool) -> Best:
+    def best(
+        self,
+        x: Float[Tensor, "R D"],
+        n: int,
+        first: int,
+        end: int,
+        reward: float,
+        total: bool,
+        forbidden: Bool[Tensor, "S E"] | None,
+    ) -> Best:
         """The n best of the output, see `Kernels.best`."""
-        return self.kernels.best(x, self._packed, self.bias, n, first, end, reward, total)
+        return self.kernels.best(x, self._packed, self.bias, n, first, end, reward, total, forbidden)
 
 
 class NativeFloat32(Native):

@@ -136,9 +136,9 @@ class Models:
     def best(self, hidden: Hidden, state: State, first: int, wanted: Wanted) -> Best | None:
         output = self._outputs[0]
         forbidden = cast("ForbiddenWords", cast("States", state).parts[-1]).mask
-        if len(self._outputs) > 1 or forbidden is not None or not isinstance(output, Native):
+        if len(self._outputs) > 1 or not isinstance(output, Native):
             return None
-        return output.best(hidden[0], wanted.n, first, EOS, wanted.reward, wanted.total)
+        return output.best(hidden[0], wanted.n, first, EOS, wanted.reward, wanted.total, forbidden)
 
 
 class ForbiddenWords(NamedTuple):

@@ -46,9 +46,11 @@ class Selection:
         allowed = self.always.to(source.device).repeat(len(source), 1).scatter_(1, offered, True)
         for b, prefix in enumerate(prefixes or ()):
             allowed[b, list(prefix)] = True
-        if whole:
-            return Candidates(None, ~allowed)
         union = allowed.any(0)
+        if whole or (
+            self.by_sentence and 2 * int(union.sum()) > len(union)
+        ):  # rows of the layer would have to be packed anew
+            return Candidates(None, ~allowed)
         ids = None if bool(union.all()) else union.nonzero()[:, 0]
         if not self.by_sentence:
             return Candidates(ids)

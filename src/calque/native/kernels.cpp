@@ -33,11 +33,18 @@ struct Search {
     int64_t first, end;
     float reward;
     bool sums;
+    const uint8_t* forbidden;  // [count / per][out]; null: no word is
+    int64_t per, out;
 
     void pair(int part, int64_t row, int64_t column, Floats y, Floats y2) const {
         Best& best = all_best[part * count + row];
+        if (forbidden) {
+            const uint8_t* hidden = forbidden + row / per * out + column;
+            if (!std::memchr(hidden, 0, 2 * STRIP)) return;
+            hide(hidden, STRIP, y), hide(hidden + STRIP, STRIP, y2);
+        }
         const Floats high = largest(y, y2);
-        if (sums) add(best, high, y, y2);
+        if (sums) add(best, high, y, &y2);
         // Nearly all words are neither special nor among the best so far.
         if (column > std::max(first, end) && !any_above(high, best.value[n - 1])) return;
         look(best, column, STRIP, y);
@@ -46,13 +53,18 @@ struct Search {
 
     void some(int part, int64_t row, int64_t column, int some, Floats y) const {
         Best& best = all_best[part * count + row];
+        if (forbidden) hide(forbidden + row / per * out + column, some, y);
         for (int i = some; i < STRIP; i++) y[i] = NOTHING;
-        if (sums) add(best, y, y, all(NOTHING));
+        if (sums) add(best, y, y, nullptr);
         look(best, column, some, y);
     }
 
-    // To the sum of exponentials. What is behind the end of a row is -inf.
-    void add(Best& best, Floats high, Floats y, Floats y2) const {
+    static void hide(const uint8_t* hidden, int some, Floats& y) {
+        for (int i = 0; i < some; i++) y[i] = hidden[i] ? NOTHING : y[i];
+    }
+
+    // To the sum of exponentials. What is behind the end of a row, or forbidden, is -inf.
+    void add(Best& best, Floats high, Floats y, const Floats* y2) const {
         if (any_above(high, best.highest)) {
             const float highest = max_of(high);
             best.sum = best.sum * (best.highest == NOTHING ? 0.0f : std::exp(best.highest - highest));
@@ -60,7 +72,7 @@ struct Search {
         }
         if (best.highest == NOTHING) return;
         best.sum += exp_of(y - best.highest);
-        best.sum += y2[0] == NOTHING ? Floats{} : exp_of(y2 - best.highest);
+        if (y2) best.sum += exp_of(*y2 - best.highest);
     }
 
     void look(Best& best, int64_t column, int some, Floats y) const {
@@ -78,10 +90,10 @@ struct Search {
 
 template <class Item, class T>
 void best_of(const T* x, int64_t count, const Weights& w, int n, int64_t first, int64_t end, float reward, int sums,
-             float* values, int64_t* words, float* ends, float* logs, int threads) {
+             const uint8_t* forbidden, int64_t per, float* values, int64_t* words, float* ends, float* logs, int threads) {
     std::vector<Best> all_best(threads * count);
     for (auto& best : all_best) best.value.assign(n, NOTHING), best.word.assign(n, first);
-    Search search{all_best, count, n, first, end, reward, sums != 0};
+    Search search{all_best, count, n, first, end, reward, sums != 0, forbidden, per, w.out};
     product(laid_out<Item>(x, w.width, count, w.width), w, threads, search);
     for (int64_t row = 0; row < count; row++) {
         Best& best = all_best[row];
@@ -186,10 +198,10 @@ void calque_product(const void* x, int type, int64_t rows, const char* packed, i
 
 void calque_best(const void* x, int type, int64_t rows, const char* packed, int item, const float* scale,
                  const int32_t* sums, const float* bias, int64_t out, int64_t width, int n, int64_t first, int64_t end,
-                 float reward, int with_sums, float* values, int64_t* words, float* ends, float* logs, int threads) {
+                 float reward, int with_sums, const uint8_t* forbidden, int64_t per, float* values, int64_t* words, float* ends, float* logs, int threads) {
     const Weights w{packed, scale, sums, bias, out, width};
 #define BEST(Item, T) \
-    best_of<Item>((const T*)x, rows, w, n, first, end, reward, with_sums, values, words, ends, logs, threads)
+    best_of<Item>((const T*)x, rows, w, n, first, end, reward, with_sums, forbidden, per, values, words, ends, logs, threads)
     if (item == 1 && type == 4) BEST(int8_t, float);
     if (item == 1 && type == 2) BEST(int8_t, Half);
     if (item == 2 && type == 4) BEST(Half, float);

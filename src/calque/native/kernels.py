@@ -96,7 +96,7 @@ class Kernels:
         self._pack.argtypes = (c_void_p, c_int64, c_int64, c_int, c_void_p, c_void_p)
         weight = (c_void_p, c_int, c_int64, c_void_p, c_int, c_void_p, c_void_p, c_void_p, c_int64, c_int64)
         self._product.argtypes = (*weight, c_void_p, c_int)
-        search = (c_int, c_int64, c_int64, c_float, c_int)
+        search = (c_int, c_int64, c_int64, c_float, c_int, c_void_p, c_int64)
         self._best.argtypes = (*weight, *search, c_void_p, c_void_p, c_void_p, c_void_p, c_int)
         self._attend.argtypes = (c_void_p, c_int, *(c_void_p,) * 8, c_int)
         self._continue, self._reorder = loaded.calque_continue, loaded.calque_reorder
@@ -156,15 +156,28 @@ class Kernels:
         end: int,
         reward: float = 0.0,
         total: bool = True,
+        forbidden: Bool[Tensor, "S E"] | None = None,
     ) -> Best:
-        """The n best of W x + b from word `first` on, where the logit of `end` counts as less by `reward`."""
+        """The n best of W x + b from word `first` on, where the logit of `end` counts as less by `reward`.
+
+        `forbidden`: the words that the R / S rows of a sentence may not have; for them it is as if their logits were -inf.
+        """
         x = x.contiguous()
         rows = x.shape[0]
         best = Best(torch.empty(rows, n), torch.empty(rows, n, dtype=torch.int64), torch.empty(rows), torch.empty(rows))
+        forbidden = None if forbidden is None else forbidden.contiguous()
         data, item, scale, sums = weight.addresses
         self._best(
             *(x.data_ptr(), _TYPES[x.dtype], rows, data, item, scale, sums, _address(bias), weight.out, weight.width),
-            *(n, first, end, reward, total),
+            *(
+                n,
+                first,
+                end,
+                reward,
+                total,
+                _address(forbidden),
+                1 if forbidden is None else rows // forbidden.shape[0],
+            ),
             *(best.logits.data_ptr(), best.words.data_ptr(), best.end.data_ptr(), best.total.data_ptr()),
             torch.get_num_threads(),
         )
