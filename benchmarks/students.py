@@ -14,6 +14,7 @@ import json
 import time
 from collections.abc import Mapping
 from pathlib import Path
+from shlex import quote
 
 import torch
 
@@ -71,7 +72,9 @@ def main() -> None:
         "rounds": given.rounds,
     }
     if given.record:
-        shown = " ".join(f"--run '{name}=RUN{':TABLE' if table else ''}'" for name, _, table in given.run)
+        shown = " ".join(
+            f"--run {quote(name + '=RUN' + ':TABLE' * (table is not None))}" for name, _, table in given.run
+        )
         command = (
             f"python benchmarks/students.py {given.source.name} {given.reference.name} {shown} --beam {given.beam}"
         )

@@ -215,6 +215,8 @@ def test_commands_of_earlier_versions_are_read() -> None:
     assert current_form(timed).startswith("calque reproduce time zhang2018 table3 --corpus multi30k")
     assert current_form(timed).endswith("--set n=2 --rows aan --repeats 2 --sentences 4")
     assert current_form(current_form(timed)) == current_form(timed)
+    unclosed = "python benchmarks/students.py --run 'the farmer's=RUN'"
+    assert current_form(unclosed) == unclosed
     assert current_form("make demo") == "make demo"
 
 

@@ -197,7 +197,10 @@ def _options(command: str) -> tuple[list[str], dict[str, list[str]]] | None:
 
     A command of an earlier version has no verb; its options show which one is meant.
     """
-    words = shlex.split(command)
+    try:
+        words = shlex.split(command)
+    except ValueError:  # a command of another kind, whose quotes are not closed
+        return None
     if words[:2] != ["calque", "reproduce"] or len(words) < 4:
         return None
     named = words[2] in COMMANDS
