@@ -47,9 +47,9 @@ class Selection:
         for b, prefix in enumerate(prefixes or ()):
             allowed[b, list(prefix)] = True
         union = allowed.any(0)
-        if whole or (
-            self.by_sentence and 2 * int(union.sum()) > len(union)
-        ):  # rows of the layer would have to be packed anew
+        # Rows of the output layer are packed anew, which pays for few of them only.
+        most = self.by_sentence and 2 * int(union.sum()) > len(union)
+        if whole or most:
             return Candidates(None, ~allowed)
         ids = None if bool(union.all()) else union.nonzero()[:, 0]
         if not self.by_sentence:
