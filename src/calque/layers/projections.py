@@ -1,9 +1,10 @@
 """Linear maps and embeddings as training needs them.
 
-In bfloat16 kernels make them, where a processor has instructions for it. Without kernels a product in bfloat16 is compiled for its
-exact sizes and kept, up to two megabytes each, and the rows of batches hardly ever come in the same number twice: so many rows are
-taken in blocks of few sizes. float32 needs none of this: its library compiles nothing. In a loop over
-positions the gradient of each matrix is summed once, over all positions.
+Kernels make them where they are faster than the library: in bfloat16 where a processor has instructions for it, in float32 where
+the library does not use all of the processor. Without kernels a product in bfloat16 is compiled for its exact sizes and kept, up to
+two megabytes each, and the rows of batches hardly ever come in the same number twice: so many rows are taken in blocks of few sizes.
+float32 needs none of this: its library compiles nothing. In a loop over positions the gradient of each matrix is summed once, over
+all positions.
 """
 
 import contextlib
@@ -29,10 +30,11 @@ FEW = 256
 
 
 def in_blocks(x: Float[Tensor, "*n D"]) -> bool:
-    """Whether a product with the rows of x is made in blocks: many rows, in 16 bits, on a processor, with a gradient."""
-    if x.dtype != torch.bfloat16 or x.device.type != "cpu" or not torch.is_grad_enabled():
+    """Whether a product with the rows of x is made by kernels or in blocks: many rows, on a processor, with a gradient."""
+    if x.device.type != "cpu" or not torch.is_grad_enabled() or x.numel() < FEW * x.shape[-1]:
         return False
-    return x.numel() >= FEW * x.shape[-1]
+    kernels = training_kernels_for(x)
+    return x.dtype == torch.bfloat16 or (kernels is not None and x.dtype in kernels.products)
 
 
 def linear(
@@ -45,6 +47,8 @@ def linear(
     if in_blocks(x):
         if (kernels := training_kernels_for(x)) is not None and (y := kernels.linear(x, weight, bias)) is not None:
             return y
+        if x.dtype != torch.bfloat16:
+            return F.linear(x, weight, bias)
         return cast("Tensor", _Linear.apply(x, weight, bias))  # type: ignore[no-untyped-call]  # torch leaves it untyped
     return F.linear(x, weight, bias)
 

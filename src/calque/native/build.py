@@ -64,14 +64,23 @@ def available() -> list[str]:
     return [name for name, (needs, _) in INSTRUCTIONS.items() if _flags().issuperset(needs)]
 
 
-@functools.cache
+def narrow_library() -> bool:
+    """Whether torch's library makes products in float32 with half of the width of the processor, as MKL does on those of AMD."""
+    return "AuthenticAMD" in _said("vendor_id")
+
+
 def _flags() -> frozenset[str]:
-    """What the processor says that it can do, as Linux lists it; nothing on other systems."""
+    return _said("flags")
+
+
+@functools.cache
+def _said(name: str) -> frozenset[str]:
+    """The words that the processor says of itself under a name, as Linux lists them; none on other systems."""
     try:
         lines = Path("/proc/cpuinfo").read_text(encoding="utf-8").splitlines()
     except OSError:
         return frozenset()
-    return next((frozenset(line.split(":", 1)[1].split()) for line in lines if line.startswith("flags")), frozenset())
+    return next((frozenset(line.split(":", 1)[1].split()) for line in lines if line.startswith(name)), frozenset())
 
 
 @functools.cache

@@ -380,11 +380,11 @@ void lstm_back(const Lstm& a, const T* d_h, const float* d_next, const float* c,
 }
 
 // ---------------------------------------------------------------------------------------------------------------------
-// Rows of logits become dL/dlogits = p - q, q the smoothed distribution; sums[0] += -log p of the targets, sums[1] += of all words.
+// Rows of logits, `next` numbers apart, become dL/dlogits = p - q, q the smoothed distribution; sums[0] += -log p of the targets, sums[1] += of all words.
 
 template <class T>
-void loss(T* logits, const int64_t* target, int64_t rows, int64_t words, const float* bias, float smoothing, bool needs, float* d_bias,
-          double* sums, int threads) {
+void loss(T* logits, const int64_t* target, int64_t rows, int64_t words, int64_t next, const float* bias, float smoothing, bool needs,
+          float* d_bias, double* sums, int threads) {
     const float share = smoothing ? smoothing / float(words - 1) : 0.0f;
     const int64_t padded = whole(words);
     std::vector<double> nll(threads, 0.0), total(threads, 0.0);
@@ -394,7 +394,7 @@ void loss(T* logits, const int64_t* target, int64_t rows, int64_t words, const f
         std::vector<float> e(padded);
         float* mine = d_bias ? gradients.data() + part * padded : nullptr;
         for (int64_t i = rows * part / threads; i < rows * (part + 1) / threads; i++) {
-            T* row = logits + i * words;
+            T* row = logits + i * next;
             Floats high = all(NOTHING), plain{}, sum{};
             for (int64_t w = 0; w < words; w += STRIP) {
                 const int n = int(words - w);
@@ -537,9 +537,9 @@ void calque_lstm_back(const Lstm* a, int type, const void* d_h, const float* d_n
     BY_TYPE(LSTM_BACK);
 }
 
-void calque_loss(void* logits, int type, const int64_t* target, int64_t rows, int64_t words, const float* bias, float smoothing,
-                 int needs, float* d_bias, double* sums, int threads) {
-#define LOSS(T) loss((T*)logits, target, rows, words, bias, smoothing, needs != 0, d_bias, sums, threads)
+void calque_loss(void* logits, int type, const int64_t* target, int64_t rows, int64_t words, int64_t next, const float* bias,
+                 float smoothing, int needs, float* d_bias, double* sums, int threads) {
+#define LOSS(T) loss((T*)logits, target, rows, words, next, bias, smoothing, needs != 0, d_bias, sums, threads)
     BY_TYPE(LOSS);
 }
 

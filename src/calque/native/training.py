@@ -10,7 +10,7 @@ import torch
 from jaxtyping import Bool, Float, Int
 from torch import Tensor
 
-from calque.native.build import library
+from calque.native.build import library, narrow_library
 from calque.native.kernels import off
 from calque.native.training_attention import Attend, Plan
 from calque.native.training_calls import TYPES, Adam, Calls, address
@@ -47,8 +47,8 @@ class TrainingKernels:
 
     def __init__(self, loaded: ctypes.CDLL):
         self.calls = Calls(loaded)
-        self.multiplies = self.calls.multiplies
-        """Whether there are products in bfloat16."""
+        self.products = self.calls.products if narrow_library() else self.calls.products - {torch.float32}
+        """The types of products that are faster here than the library's."""
 
     def drop(self, x: Tensor, p: float, relu: bool = False) -> Tensor:
         """Each number of x, or of max(0, x), zero with probability p, else divided by 1 - p.
@@ -64,7 +64,7 @@ class TrainingKernels:
     def linear(
         self, x: Float[Tensor, "*n D"], weight: Float[Tensor, "E D"], bias: Tensor | None, relu: float | None = None
     ) -> Float[Tensor, "*n E"] | None:
-        """x W^T + b in bfloat16, widths multiples of 32; None where this kernel is not for them.
+        """x W^T + b, widths multiples of 32; None where this kernel is not for them.
 
         With `relu` dropout with this probability of max(0, x W^T + b), in the same pass.
         """
@@ -76,8 +76,8 @@ class TrainingKernels:
 
     def fits(self, weight: Float[Tensor, "E D"]) -> bool:
         """Whether there are products with this matrix."""
-        plain = weight.dtype == torch.bfloat16 and weight.is_contiguous()
-        return self.multiplies and plain and not (weight.shape[0] % DEEP or weight.shape[1] % DEEP)
+        plain = weight.dtype in self.products and weight.is_contiguous()
+        return plain and not (weight.shape[0] % DEEP or weight.shape[1] % DEEP)
 
     def packed(self, weight: Float[Tensor, "E D"]) -> PackedMatrix:
         """The matrix laid out for many products of few rows, in both directions."""
@@ -86,15 +86,15 @@ class TrainingKernels:
         first = space[-space.data_ptr() % LINE :][: 2 * size]
         for back in (False, True):
             self.calls.pack(
-                weight.data_ptr(), *weight.shape, back, first[back * size :].data_ptr(), torch.get_num_threads()
+                weight.data_ptr(), TYPES[weight.dtype], *weight.shape, back, first[back * size :].data_ptr(), torch.get_num_threads()
             )
         return PackedMatrix(first[:size], first[size:], weight.shape[0], weight.shape[1], self.calls)
 
     def weight_gradient(
-        self, g: Float[Tensor, "*n E"], x: Float[Tensor, "*n D"], biased: bool
+        self, g: Float[Tensor, "*n E"], x: Float[Tensor, "*n D"], biased: bool, total: Tensor | None = None
     ) -> tuple[Tensor, Tensor | None]:
-        """g^T x, and the sum of the rows of g where there is a bias; both are contiguous."""
-        return weight_gradient(self.calls, g, x, biased)
+        """g^T x, added to `total` in place where it is given, and the sum of the rows of g where there is a bias; all are contiguous."""
+        return weight_gradient(self.calls, g, x, biased, total)
 
     def lstm(
         self, driven: Float[Tensor, "B G"], pushed: Float[Tensor, "B G"], c: Float[Tensor, "B D"], forget: float
@@ -133,7 +133,10 @@ class TrainingKernels:
         d_bias: Float[Tensor, " V"] | None,
         needs: bool,
     ) -> LossSums:
-        """Makes rows of logits, to which float32 `bias` is added, their gradients, where `needs`; adds up that of the bias."""
+        """Makes rows of logits, to which float32 `bias` is added, their gradients, where `needs`; adds up that of the bias.
+
+        The logits of a row lie side by side.
+        """
         sums = (c_double * 2)()
         self.calls.loss(
             *(
@@ -141,6 +144,7 @@ class TrainingKernels:
                 TYPES[logits.dtype],
                 target.data_ptr(),
                 *logits.shape,
+                logits.stride(0),
                 address(bias),
                 smoothing,
                 needs,

@@ -29,15 +29,15 @@ _EVERYWHERE: dict[str, tuple[Any, ...]] = {
     "attend_back": (_P, _I, _P, _P, _P, _P, _P, _P, _P, _I),
     "lstm": (_P, _I, _P, _P, _P, _P, _P, _P, _I),
     "lstm_back": (_P, _I, _P, _P, _P, _P, _P, _P, _P, _I),
-    "loss": (_P, _I, _P, _N, _N, _P, c_float, _I, _P, ctypes.POINTER(c_double), _I),
+    "loss": (_P, _I, _P, _N, _N, _N, _P, c_float, _I, _P, ctypes.POINTER(c_double), _I),
     "squares": (_P, _I, _N, _I),
     "adam": (_P, _P, _P, _I, _P, _P, _P, _N, _I),
 }
 _PRODUCTS: dict[str, tuple[Any, ...]] = {
-    "training_product": (_P, _N, _P, _P, _N, _N, _I, _I, c_uint64, _N, _P, _I),
-    "training_weight": (_P, _P, _N, _N, _N, _P, _P, _I),
-    "training_pack": (_P, _N, _N, _I, _P, _I),
-    "training_rows": (_P, _N, _P, _P, _N, _N, _P, _I),
+    "training_product": (_P, _I, _N, _P, _P, _N, _N, _I, _I, c_uint64, _N, _P, _I),
+    "training_weight": (_P, _P, _I, _N, _N, _N, _P, _P, _I, _I),
+    "training_pack": (_P, _I, _N, _N, _I, _P, _I),
+    "training_rows": (_P, _I, _N, _P, _P, _N, _N, _P, _I),
 }
 
 
@@ -45,9 +45,11 @@ class Calls:
     """The functions of a library by their names, `training_` left out, with the types of their arguments."""
 
     def __init__(self, loaded: ctypes.CDLL):
-        self.multiplies = bool(loaded.calque_training_products())
+        types = loaded.calque_training_products()
+        self.products = frozenset(dtype for dtype, size in TYPES.items() if types & size)
+        """The types that it has products for."""
         self._functions: dict[str, Any] = {}
-        for name, types in (_EVERYWHERE | (_PRODUCTS if self.multiplies else {})).items():
+        for name, types in (_EVERYWHERE | (_PRODUCTS if self.products else {})).items():
             function = getattr(loaded, f"calque_{name}")
             function.argtypes, function.restype = types, c_double if name == "squares" else None
             self._functions[name.removeprefix("training_")] = function

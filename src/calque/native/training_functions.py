@@ -21,13 +21,16 @@ def call(function: type[torch.autograd.Function], *values: Any) -> Tensor:
 
 
 def weight_gradient(
-    calls: Calls, g: Float[Tensor, "*n E"], x: Float[Tensor, "*n D"], biased: bool
+    calls: Calls, g: Float[Tensor, "*n E"], x: Float[Tensor, "*n D"], biased: bool, total: Tensor | None = None
 ) -> tuple[Tensor, Tensor | None]:
-    """g^T x, and the sum of the rows of g where there is a bias; both are contiguous."""
+    """g^T x, added to `total` in place where it is given, and the sum of the rows of g where there is a bias; all are contiguous."""
     out, width = g.shape[-1], x.shape[-1]
-    d_weight, d_bias = g.new_empty(out, width), g.new_empty(out) if biased else None
-    sizes = g.numel() // out, out, width
-    calls.weight(g.data_ptr(), x.data_ptr(), *sizes, d_weight.data_ptr(), address(d_bias), torch.get_num_threads())
+    d_weight = g.new_empty(out, width) if total is None else total
+    d_bias = g.new_empty(out) if biased else None
+    calls.weight(
+        *(g.data_ptr(), x.data_ptr(), TYPES[g.dtype], g.numel() // out, out, width),
+        *(d_weight.data_ptr(), address(d_bias), total is not None, torch.get_num_threads()),
+    )
     return d_weight, d_bias
 
 
@@ -40,19 +43,23 @@ class PackedMatrix(NamedTuple):
     width: int
     calls: Calls
 
-    def times(self, x: Float[Tensor, "*n D"], bias: Float[Tensor, " E"] | None) -> Float[Tensor, "*n E"]:
-        """x W^T + b."""
-        return self._product(x, self.forward, self.width, self.out, bias)
+    def times(
+        self, x: Float[Tensor, "*n D"], bias: Float[Tensor, " E"] | None, into: Tensor | None = None
+    ) -> Float[Tensor, "*n E"]:
+        """x W^T + b, written into a contiguous tensor where one is given."""
+        return self._product(x, self.forward, self.width, self.out, bias, into)
 
-    def gradient(self, g: Float[Tensor, "*n E"]) -> Float[Tensor, "*n D"]:
-        """g W."""
-        return self._product(g, self.back, self.out, self.width, None)
+    def gradient(self, g: Float[Tensor, "*n E"], into: Tensor | None = None) -> Float[Tensor, "*n D"]:
+        """g W, likewise."""
+        return self._product(g, self.back, self.out, self.width, None, into)
 
-    def _product(self, x: Tensor, packed: Tensor, width: int, out: int, bias: Tensor | None) -> Tensor:
+    def _product(
+        self, x: Tensor, packed: Tensor, width: int, out: int, bias: Tensor | None, into: Tensor | None
+    ) -> Tensor:
         x = x.contiguous()
-        y = x.new_empty(*x.shape[:-1], out)
+        y = x.new_empty(*x.shape[:-1], out) if into is None else into
         self.calls.rows(
-            *(x.data_ptr(), x.numel() // width, packed.data_ptr(), address(bias), out, width),
+            *(x.data_ptr(), TYPES[x.dtype], x.numel() // width, packed.data_ptr(), address(bias), out, width),
             *(y.data_ptr(), torch.get_num_threads()),
         )
         return y
@@ -107,7 +114,7 @@ class Linear(torch.autograd.Function):
         out, width = weight.shape
         y = x.new_empty(*x.shape[:-1], out)
         calls.product(
-            *(x.data_ptr(), x.numel() // width, weight.data_ptr(), address(bias), out, width, False),
+            *(x.data_ptr(), TYPES[x.dtype], x.numel() // width, weight.data_ptr(), address(bias), out, width, False),
             *(draw is not None, *(draw or (0, 0)), y.data_ptr(), torch.get_num_threads()),
         )
         ctx.save_for_backward(x, weight, None if draw is None else y)
@@ -124,7 +131,7 @@ class Linear(torch.autograd.Function):
         d_x = d_weight = d_bias = None
         if ctx.needs_input_grad[0]:
             d_x = torch.empty_like(x)
-            rows = x.numel() // width, weight.data_ptr(), None, out, width, True
+            rows = TYPES[x.dtype], x.numel() // width, weight.data_ptr(), None, out, width, True
             calls.product(g.data_ptr(), *rows, False, 0, 0, d_x.data_ptr(), threads)
         if ctx.needs_input_grad[1]:
             d_weight, d_bias = weight_gradient(calls, g, x, ctx.biased)

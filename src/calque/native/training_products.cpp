@@ -1,9 +1,9 @@
-// Products of training in bfloat16: of rows with a matrix and its bias, with its transpose, and the gradient of a matrix.
+// Products of training in bfloat16 and float32: of rows with a matrix and its bias, with its transpose, and the gradient of a matrix.
 //
 // Every operand is read as tiles of 16 rows of 64 bytes. Of the right one, and of a left one that is transposed, tiles are laid out
 // anew for each product; sums are float32 and are rounded once. The sums of a number are taken in one order, whatever the threads.
-// A library's product is as fast, but its bias is another pass over the result, its gradient of a matrix a third slower, and it
-// compiles something for every number of rows.
+// A library's product in bfloat16 is as fast, but its bias is another pass over the result, its gradient of a matrix a third slower,
+// and it compiles something for every number of rows. Its product in float32 uses half of the width of some processors.
 
 #include <vector>
 
@@ -11,13 +11,15 @@
 #include "tiles.h"
 #include "vectors.h"
 
-#if defined(__AVX512BF16__)
+#if defined(__AVX512F__)
 
 namespace {
 
-constexpr int64_t LINE = 64, TILE = 16 * LINE, DEEP = 32;  // bytes of a line and a tile; terms of a tile
-constexpr int64_t SQUARE = 32;                             // rows and columns of the sums that are taken at a time
-constexpr int64_t NEAR_TERMS = 2048;                       // of a product at a time, so that both operands stay in a cache
+constexpr int64_t LINE = 64, TILE = 16 * LINE;  // bytes of a line and a tile
+template <class T>
+constexpr int64_t DEEP = LINE / int64_t(sizeof(T));  // terms of a tile
+constexpr int64_t SQUARE = 32;                       // rows and columns of the sums that are taken at a time
+constexpr int64_t NEAR_TILES = 64;                   // terms of a product at a time, so that both operands stay in a cache
 constexpr int64_t FAR = 1 << 19;  // bytes of a result
 constexpr int64_t NEAR_ROWS = 64, PANEL = 128;  // rows of the left operand that stay in the nearest cache, in the next one
 
@@ -32,9 +34,6 @@ struct Space {
 thread_local Space left_space, right_space, sum_space, tail_space;
 
 inline int64_t up(int64_t n, int64_t step) { return (n + step - 1) / step * step; }
-
-inline __m512i halves(Floats low, Floats high) { return (__m512i)_mm512_cvtne2ps_pbh((__m512)high, (__m512)low); }
-inline __m256i halves(Floats x) { return (__m256i)_mm512_cvtneps_pbh((__m512)x); }
 
 // 16 rows of 16 numbers of 32 bits become columns.
 inline void transpose(__m512i* r) {
@@ -61,8 +60,16 @@ inline void transpose(__m512i* r) {
     }
 }
 
+// Up to 16 rows of 32 numbers as two times 16 lines.
+inline void lines_of(const float* x, int64_t next, int64_t rows, __m512i* lines) {
+    for (int64_t k = 0; k < 16; k++) {
+        lines[k] = k < rows ? _mm512_loadu_si512(x + k * next) : _mm512_setzero_si512();
+        lines[16 + k] = k < rows ? _mm512_loadu_si512(x + k * next + 16) : _mm512_setzero_si512();
+    }
+}
+
 // Up to 32 rows of 32 numbers as two times 16 lines: line k has numbers of rows 2k and 2k + 1 in turn.
-inline void paired(const Half* x, int64_t next, int64_t rows, __m512i* lines) {
+inline void lines_of(const Half* x, int64_t next, int64_t rows, __m512i* lines) {
     const __m512i low = _mm512_set_epi16(47, 15, 46, 14, 45, 13, 44, 12, 43, 11, 42, 10, 41, 9, 40, 8, 39, 7, 38, 6, 37, 5,
                                          36, 4, 35, 3, 34, 2, 33, 1, 32, 0);
     const __m512i high = _mm512_add_epi16(low, _mm512_set1_epi16(16));
@@ -78,40 +85,43 @@ inline void put_tile(char* to, const __m512i* lines) {
     for (int k = 0; k < 16; k++) _mm512_store_si512(to + k * LINE, lines[k]);
 }
 
-// x [rows][columns] as the right operand, its rows the terms: tiles [columns / 16][rows / 32].
-void right_by_rows(const Half* x, int64_t rows, int64_t columns, int64_t next, char* to, int threads) {
-    const int64_t deep = up(rows, DEEP) / DEEP;
+// x [rows][columns] as the right operand, its rows the terms: tiles [columns / 16][rows / DEEP].
+template <class T>
+void right_by_rows(const T* x, int64_t rows, int64_t columns, int64_t next, char* to, int threads) {
+    const int64_t deep = up(rows, DEEP<T>) / DEEP<T>;
 #pragma omp parallel for num_threads(threads) schedule(static) if (threads > 1)
     for (int64_t t = 0; t < deep; t++)
         for (int64_t strip = 0; strip < columns / 16; strip += 2) {
             __m512i lines[32];
-            paired(x + t * DEEP * next + strip * 16, next, rows - t * DEEP, lines);
+            lines_of(x + t * DEEP<T> * next + strip * 16, next, rows - t * DEEP<T>, lines);
             put_tile(to + (strip * deep + t) * TILE, lines);
             put_tile(to + ((strip + 1) * deep + t) * TILE, lines + 16);
         }
 }
 
-// x [rows][columns] as the right operand, its columns the terms: tiles [rows / 16][columns / 32].
-void right_by_columns(const Half* x, int64_t rows, int64_t columns, char* to, int threads) {
-    const int64_t deep = columns / DEEP;
+// x [rows][columns] as the right operand, its columns the terms: tiles [rows / 16][columns / DEEP].
+template <class T>
+void right_by_columns(const T* x, int64_t rows, int64_t columns, char* to, int threads) {
+    const int64_t deep = columns / DEEP<T>;
 #pragma omp parallel for num_threads(threads) schedule(static) if (threads > 1)
     for (int64_t strip = 0; strip < rows / 16; strip++)
         for (int64_t t = 0; t < deep; t++) {
             __m512i lines[16];
-            for (int i = 0; i < 16; i++) lines[i] = _mm512_loadu_si512(x + (strip * 16 + i) * columns + t * DEEP);
+            for (int i = 0; i < 16; i++) lines[i] = _mm512_loadu_si512(x + (strip * 16 + i) * columns + t * DEEP<T>);
             transpose(lines);
             put_tile(to + (strip * deep + t) * TILE, lines);
         }
 }
 
-// The transpose of x [rows][columns] as the left operand, its rows the terms: tiles [columns / 16][rows / 32].
-void left_by_rows(const Half* x, int64_t rows, int64_t columns, int64_t next, char* to, int threads) {
-    const int64_t deep = up(rows, DEEP) / DEEP;
+// The transpose of x [rows][columns] as the left operand, its rows the terms: tiles [columns / 16][rows / DEEP].
+template <class T>
+void left_by_rows(const T* x, int64_t rows, int64_t columns, int64_t next, char* to, int threads) {
+    const int64_t deep = up(rows, DEEP<T>) / DEEP<T>;
 #pragma omp parallel for num_threads(threads) schedule(static) if (threads > 1)
     for (int64_t t = 0; t < deep; t++)
         for (int64_t block = 0; block < columns / 16; block += 2) {
             __m512i lines[32];
-            paired(x + t * DEEP * next + block * 16, next, rows - t * DEEP, lines);
+            lines_of(x + t * DEEP<T> * next + block * 16, next, rows - t * DEEP<T>, lines);
             transpose(lines);
             transpose(lines + 16);
             put_tile(to + (block * deep + t) * TILE, lines);
@@ -125,12 +135,49 @@ struct Left {
     int64_t line, tile, block;  // bytes from a row to the next, from a tile of a row to the next, from 16 rows to the next
 };
 
-inline Left rows_of(const Half* x, int64_t next) { return {(const char*)x, next * 2, LINE, next * 32}; }
+template <class T>
+inline Left rows_of(const T* x, int64_t next) {
+    return {(const char*)x, next * int64_t(sizeof(T)), LINE, next * int64_t(sizeof(T)) * 16};
+}
 inline Left tiles_of(const char* tiles, int64_t deep) { return {tiles, LINE, TILE, deep * TILE}; }
 
-#if defined(__AMX_BF16__)
+// sums + the products of a line of the right operand with a number of the left one, or with two of bfloat16.
+template <class T>
+inline __m512 plus_product(__m512 sums, __m512i left, __m512i right) {
+#if defined(__AVX512BF16__)
+    if (sizeof(T) == 2) return _mm512_dpbf16_ps(sums, (__m512bh)left, (__m512bh)right);
+#endif
+    return _mm512_fmadd_ps((__m512)left, (__m512)right, sums);
+}
+
 // sums [2 strips][32 rows][16]: of 32 rows and two strips, added to what is there or not.
+template <class T>
 inline void square(const Left& a, const char* left, const char* w, const char* w2, int64_t deep, bool more, float* sums) {
+    constexpr int R = 8;
+    for (int row = 0; row < 32; row += R) {
+        const char* from = left + row / 16 * a.block + row % 16 * a.line;
+        __m512 s[R][2];
+        for (int r = 0; r < R; r++)
+            for (int k = 0; k < 2; k++) s[r][k] = more ? _mm512_loadu_ps(sums + (k * 32 + row + r) * 16) : _mm512_setzero_ps();
+        for (int64_t t = 0; t < deep; t++)
+            for (int k = 0; k < 16; k++) {
+                const __m512i one = _mm512_loadu_si512(w + t * TILE + k * LINE);
+                const __m512i two = _mm512_loadu_si512(w2 + t * TILE + k * LINE);
+#pragma GCC unroll 8
+                for (int r = 0; r < R; r++) {
+                    const __m512i x = _mm512_set1_epi32(*(const int32_t*)(from + t * a.tile + r * a.line + k * 4));
+                    s[r][0] = plus_product<T>(s[r][0], x, one);
+                    s[r][1] = plus_product<T>(s[r][1], x, two);
+                }
+            }
+        for (int r = 0; r < R; r++)
+            for (int k = 0; k < 2; k++) _mm512_storeu_ps(sums + (k * 32 + row + r) * 16, s[r][k]);
+    }
+}
+
+#if defined(__AMX_BF16__)
+template <>
+inline void square<Half>(const Left& a, const char* left, const char* w, const char* w2, int64_t deep, bool more, float* sums) {
     const char* left2 = left + a.block;
     if (more) {
         _tile_loadd(0, sums, LINE);
@@ -158,35 +205,12 @@ inline void square(const Left& a, const char* left, const char* w, const char* w
     _tile_stored(2, sums + 16 * 16, LINE);
     _tile_stored(3, sums + 48 * 16, LINE);
 }
-#else
-inline void square(const Left& a, const char* left, const char* w, const char* w2, int64_t deep, bool more, float* sums) {
-    constexpr int R = 8;
-    for (int row = 0; row < 32; row += R) {
-        const char* from = left + row / 16 * a.block + row % 16 * a.line;
-        __m512 s[R][2];
-        for (int r = 0; r < R; r++)
-            for (int k = 0; k < 2; k++) s[r][k] = more ? _mm512_loadu_ps(sums + (k * 32 + row + r) * 16) : _mm512_setzero_ps();
-        for (int64_t t = 0; t < deep; t++)
-            for (int k = 0; k < 16; k++) {
-                const __m512bh one = (__m512bh)_mm512_loadu_si512(w + t * TILE + k * LINE);
-                const __m512bh two = (__m512bh)_mm512_loadu_si512(w2 + t * TILE + k * LINE);
-#pragma GCC unroll 8
-                for (int r = 0; r < R; r++) {
-                    const __m512bh x = (__m512bh)_mm512_set1_epi32(*(const int32_t*)(from + t * a.tile + r * a.line + k * 4));
-                    s[r][0] = _mm512_dpbf16_ps(s[r][0], x, one);
-                    s[r][1] = _mm512_dpbf16_ps(s[r][1], x, two);
-                }
-            }
-        for (int r = 0; r < R; r++)
-            for (int k = 0; k < 2; k++) _mm512_storeu_ps(sums + (k * 32 + row + r) * 16, s[r][k]);
-    }
-}
 #endif
 
 // Gives `sink(first row, first column, columns, sums)` squares of left * right; `rows` is a multiple of 32, `strips` of 16 columns.
-template <class Sink>
+template <class T, class Sink>
 void multiply(const Left& a, int64_t rows, const char* right, int64_t strips, int64_t deep, int threads, const Sink& sink) {
-    const int64_t pairs = (strips + 1) / 2, chunk = NEAR_TERMS / DEEP, blocks = rows / SQUARE;
+    const int64_t pairs = (strips + 1) / 2, chunk = NEAR_TILES, blocks = rows / SQUARE;
     const bool once = deep <= chunk + chunk / 2;
     float* kept = once ? nullptr : (float*)sum_space.of(size_t(blocks * pairs) * SQUARE * SQUARE * 4);
     // Threads share the columns where there are more of them.
@@ -207,7 +231,7 @@ void multiply(const Left& a, int64_t rows, const char* right, int64_t strips, in
                     const char* w2 = w + (count > 1 ? deep * TILE : 0);
                     for (int64_t block = begin; block < std::min(last, begin + NEAR_ROWS / SQUARE); block++) {
                         float* sums = once ? near : kept + (block * pairs + pair) * SQUARE * SQUARE;
-                        square(a, a.data + block * 2 * a.block + from * a.tile, w, w2, some, from > 0, sums);
+                        square<T>(a, a.data + block * 2 * a.block + from * a.tile, w, w2, some, from > 0, sums);
                         if (from + some == deep) sink(block * SQUARE, pair * SQUARE, count * 16, sums);
                     }
                 }
@@ -216,19 +240,33 @@ void multiply(const Left& a, int64_t rows, const char* right, int64_t strips, in
     }
 }
 
-// What becomes of sums: + bias, and with `dropout` max(0, .) times its factors.
+// Writes 32 numbers, with `far` past the cache.
+inline void put_line(float* to, Floats a, Floats b, bool far) {
+    far ? _mm512_stream_ps(to, (__m512)a) : _mm512_storeu_ps(to, (__m512)a);
+    far ? _mm512_stream_ps(to + 16, (__m512)b) : _mm512_storeu_ps(to + 16, (__m512)b);
+}
+#if defined(__AVX512BF16__)
+inline void put_line(Half* to, Floats a, Floats b, bool far) {
+    const __m512i both = (__m512i)_mm512_cvtne2ps_pbh((__m512)b, (__m512)a);
+    far ? _mm512_stream_si512((__m512i*)to, both) : _mm512_storeu_si512(to, both);
+}
+#endif
+
+// What becomes of sums: + bias, and with `dropout` max(0, .) times its factors; with `more` added to what is there.
+template <class T>
 struct Output {
-    Half* data;
+    T* data;
     int64_t rows, next;
-    const Half* bias = nullptr;
+    const T* bias = nullptr;
     bool far = false;  // too large for a cache: written past it
     const Dropout* dropout = nullptr;
     int64_t first_row = 0;
+    bool more = false;
 
     void operator()(int64_t row, int64_t column, int64_t columns, const float* sums) const {
         const bool both = columns > 16;
         const Floats low = bias ? load(bias + column) : Floats{}, high = bias && both ? load(bias + column + 16) : Floats{};
-        Half* to = data + row * next + column;
+        T* to = data + row * next + column;
         const int64_t count = std::min(SQUARE, rows - row);
         for (int64_t r = 0; r < count; r++, to += next) {
             Floats a = load(sums + r * 16) + low, b = load(sums + (32 + r) * 16) + high;
@@ -238,75 +276,55 @@ struct Output {
                 a = (a > 0 ? a : Floats{}) * first;
                 b = (b > 0 ? b : Floats{}) * second;
             }
-            if (!both) _mm256_storeu_si256((__m256i*)to, halves(a));
-            else if (far) _mm512_stream_si512((__m512i*)to, halves(a, b));
-            else _mm512_storeu_si512(to, halves(a, b));
+            if (more) {
+                a += load(to);
+                if (both) b += load(to + 16);
+            }
+            if (both) put_line(to, a, b, far);
+            else store(to, a);
         }
     }
 };
 
-// y [rows][16 strips] = x [rows][32 deep] * right + bias; the last rows of x are copied where they are no 32.
-void rows_times(const Half* x, int64_t rows, int64_t deep, const char* right, int64_t strips, const Half* bias, const Dropout* dropout,
-                Half* y, int threads) {
-    const int64_t width = deep * DEEP, out = strips * 16, whole = rows / SQUARE * SQUARE, rest = rows - whole;
-    const bool far = rows * out * 2 > FAR && uintptr_t(y) % LINE == 0 && out % 32 == 0;
-    multiply(rows_of(x, width), whole, right, strips, deep, threads, Output{y, whole, out, bias, far, dropout});
+// y [rows][16 strips] = x [rows][DEEP deep] * right + bias; the last rows of x are copied where they are no 32.
+template <class T>
+void rows_times(const T* x, int64_t rows, int64_t deep, const char* right, int64_t strips, const T* bias, const Dropout* dropout, T* y,
+                int threads) {
+    const int64_t width = deep * DEEP<T>, out = strips * 16, whole = rows / SQUARE * SQUARE, rest = rows - whole;
+    const bool far = rows * out * int64_t(sizeof(T)) > FAR && uintptr_t(y) % LINE == 0 && out % 32 == 0;
+    multiply<T>(rows_of(x, width), whole, right, strips, deep, threads, Output<T>{y, whole, out, bias, far, dropout});
     if (!rest) return;
-    Half* tail = (Half*)tail_space.of(size_t(SQUARE) * width * 2);
-    std::memcpy(tail, x + whole * width, size_t(rest) * width * 2);
-    std::memset(tail + rest * width, 0, size_t(SQUARE - rest) * width * 2);
-    multiply(rows_of(tail, width), SQUARE, right, strips, deep, 1, Output{y + whole * out, rest, out, bias, false, dropout, whole});
+    T* tail = (T*)tail_space.of(size_t(SQUARE) * width * sizeof(T));
+    std::memcpy(tail, x + whole * width, size_t(rest) * width * sizeof(T));
+    std::memset(tail + rest * width, 0, size_t(SQUARE - rest) * width * sizeof(T));
+    multiply<T>(rows_of(tail, width), SQUARE, right, strips, deep, 1,
+                Output<T>{y + whole * out, rest, out, bias, false, dropout, whole});
 }
 
-}  // namespace
-
-#endif
-
-extern "C" {
-
-// 1 where there are products for training.
-int calque_training_products() {
-#if defined(__AVX512BF16__)
-    return 1;
-#else
-    return 0;
-#endif
-}
-
-#if defined(__AVX512BF16__)
-
-// weight [out][width] laid out for `calque_training_rows`: for x weight^T, or with `back` for g weight; widths are multiples of 32.
-void calque_training_pack(const Half* weight, int64_t out, int64_t width, int back, char* packed, int threads) {
+template <class T>
+void pack(const T* weight, int64_t out, int64_t width, bool back, char* packed, int threads) {
     back ? right_by_rows(weight, out, width, width, packed, threads) : right_by_columns(weight, out, width, packed, threads);
 }
 
-// y [rows][out] = x [rows][width] times a packed matrix, + bias.
-void calque_training_rows(const Half* x, int64_t rows, const char* packed, const Half* bias, int64_t out, int64_t width, Half* y,
-                          int threads) {
-    rows_times(x, rows, width / DEEP, packed, out / 16, bias, nullptr, y, threads);
+template <class T>
+void product(const T* x, int64_t rows, const T* weight, const T* bias, int64_t out, int64_t width, bool back, const Dropout* dropout,
+             T* y, int threads) {
+    char* packed = right_space.of(size_t(out) * width * sizeof(T));
+    pack(weight, out, width, back, packed, threads);
+    rows_times(x, rows, (back ? out : width) / DEEP<T>, packed, (back ? width : out) / 16, bias, dropout, y, threads);
 }
 
-// The same with a matrix as it is: y = x weight^T + bias, or with `back` d_x [rows][width] = g [rows][out] weight. With `relu`
-// max(0, y), of which dropout keeps some.
-void calque_training_product(const Half* x, int64_t rows, const Half* weight, const Half* bias, int64_t out, int64_t width, int back,
-                             int relu, uint64_t seed, int64_t dropped, Half* y, int threads) {
-    char* packed = right_space.of(size_t(out) * width * 2);
-    calque_training_pack(weight, out, width, back, packed, threads);
-    const Dropout dropout(seed, dropped);
-    rows_times(x, rows, (back ? out : width) / DEEP, packed, (back ? width : out) / 16, bias, relu ? &dropout : nullptr, y, threads);
-}
-
-// d_weight [out][width] = g^T x, and, where it is asked for, d_bias [out], the sum of the rows of g.
-void calque_training_weight(const Half* g, const Half* x, int64_t rows, int64_t out, int64_t width, Half* d_weight, Half* d_bias,
-                            int threads) {
-    const int64_t deep = up(rows, DEEP) / DEEP;
-    char* right = right_space.of(size_t(width) * deep * DEEP * 2);
+template <class T>
+void gradient(const T* g, const T* x, int64_t rows, int64_t out, int64_t width, T* d_weight, T* d_bias, bool more, int threads) {
+    const int64_t deep = up(rows, DEEP<T>) / DEEP<T>;
+    char* right = right_space.of(size_t(width) * deep * LINE);
     right_by_rows(x, rows, width, width, right, threads);
-    char* left = left_space.of(size_t(PANEL) * deep * DEEP * 2);
+    char* left = left_space.of(size_t(PANEL) * deep * LINE);
     for (int64_t from = 0; from < out; from += PANEL) {
         const int64_t some = std::min(PANEL, out - from);
         left_by_rows(g + from, rows, some, out, left, threads);
-        multiply(tiles_of(left, deep), some, right, width / 16, deep, threads, Output{d_weight + from * width, some, width});
+        const Output<T> sink{d_weight + from * width, some, width, nullptr, false, nullptr, 0, more};
+        multiply<T>(tiles_of(left, deep), some, right, width / 16, deep, threads, sink);
     }
     if (!d_bias) return;
     float* sums = (float*)sum_space.of(size_t(out) * 4);
@@ -315,6 +333,69 @@ void calque_training_weight(const Half* g, const Half* x, int64_t rows, int64_t 
         for (int64_t column = 0; column < out; column += 16)
             store(sums + column, load(sums + column) + load(g + row * out + column));
     for (int64_t column = 0; column < out; column += 16) store(d_bias + column, load(sums + column));
+}
+
+}  // namespace
+
+#endif
+
+extern "C" {
+
+// The types that there are products for training of, by their bytes: 2 + 4.
+int calque_training_products() {
+    int types = 0;
+#if defined(__AVX512F__)
+    types += 4;
+#endif
+#if defined(__AVX512BF16__)
+    types += 2;
+#endif
+    return types;
+}
+
+#if defined(__AVX512BF16__)
+#define FOR_TYPE(type, ...)               \
+    if (type == 4) {                      \
+        using T = float;                  \
+        __VA_ARGS__;                      \
+    } else {                              \
+        using T = Half;                   \
+        __VA_ARGS__;                      \
+    }
+#else
+#define FOR_TYPE(type, ...) \
+    {                       \
+        using T = float;    \
+        __VA_ARGS__;        \
+    }
+#endif
+
+#if defined(__AVX512F__)
+
+// weight [out][width] laid out for `calque_training_rows`: for x weight^T, or with `back` for g weight; widths are multiples of 32.
+void calque_training_pack(const void* weight, int type, int64_t out, int64_t width, int back, char* packed, int threads) {
+    FOR_TYPE(type, pack((const T*)weight, out, width, back, packed, threads))
+}
+
+// y [rows][out] = x [rows][width] times a packed matrix, + bias.
+void calque_training_rows(const void* x, int type, int64_t rows, const char* packed, const void* bias, int64_t out, int64_t width,
+                          void* y, int threads) {
+    FOR_TYPE(type, rows_times((const T*)x, rows, width / DEEP<T>, packed, out / 16, (const T*)bias, nullptr, (T*)y, threads))
+}
+
+// The same with a matrix as it is: y = x weight^T + bias, or with `back` d_x [rows][width] = g [rows][out] weight. With `relu`
+// max(0, y), of which dropout keeps some.
+void calque_training_product(const void* x, int type, int64_t rows, const void* weight, const void* bias, int64_t out, int64_t width,
+                             int back, int relu, uint64_t seed, int64_t dropped, void* y, int threads) {
+    const Dropout dropout(seed, dropped);
+    const Dropout* drawn = relu ? &dropout : nullptr;
+    FOR_TYPE(type, product((const T*)x, rows, (const T*)weight, (const T*)bias, out, width, back, drawn, (T*)y, threads))
+}
+
+// d_weight [out][width] = g^T x, with `more` added to what is there, and, where it is asked for, d_bias [out], the sum of the rows of g.
+void calque_training_weight(const void* g, const void* x, int type, int64_t rows, int64_t out, int64_t width, void* d_weight,
+                            void* d_bias, int more, int threads) {
+    FOR_TYPE(type, gradient((const T*)g, (const T*)x, rows, out, width, (T*)d_weight, (T*)d_bias, more, threads))
 }
 
 #endif

@@ -13,7 +13,7 @@ from calque.data.batches import Batch
 from calque.layers.projections import BLOCK, GRAIN, gradient, in_blocks
 from calque.layers.stepping import cut
 from calque.model import Model
-from calque.native.training import TrainingKernels, training_kernels_for
+from calque.native.training import DEEP, TrainingKernels, training_kernels_for
 
 CHUNK_BYTES = {"cpu": 16 << 20, "cuda": 64 << 20}
 """Logits that live at once, in the type of the model. Larger blocks are fresh memory from the system each time."""
@@ -187,6 +187,50 @@ def _wide(z: Tensor) -> torch.dtype:
     return torch.float64 if z.dtype == torch.float64 else torch.float32
 
 
+class _Layer:
+    """The products of an output layer, by torch. `words`: the length of its rows of logits."""
+
+    def __init__(self, weight: Tensor):
+        self._weight, self.words = weight, len(weight)
+
+    def logits(self, z: Tensor, into: Tensor) -> None:
+        """z W^T."""
+        torch.mm(z, self._weight.t(), out=into)
+
+    def back(self, g: Tensor, into: Tensor) -> None:
+        """g W."""
+        torch.mm(g, self._weight, out=into)
+
+    def gradient(self, g: Tensor, z: Tensor, total: Tensor | None) -> Tensor:
+        """g^T z, added to `total`."""
+        return gradient(g, z, total)
+
+
+class _KernelLayer(_Layer):
+    """By kernels, with a few more words, of zeros, where these are no multiple of what kernels multiply by."""
+
+    def __init__(self, kernels: TrainingKernels, weight: Tensor):
+        weight = F.pad(weight, (0, 0, 0, -len(weight) % DEEP))
+        super().__init__(weight)
+        self._kernels, self._packed = kernels, kernels.packed(weight)
+
+    def logits(self, z: Tensor, into: Tensor) -> None:
+        self._packed.times(z, None, into)
+
+    def back(self, g: Tensor, into: Tensor) -> None:
+        self._packed.gradient(g, into)
+
+    def gradient(self, g: Tensor, z: Tensor, total: Tensor | None) -> Tensor:
+        return self._kernels.weight_gradient(g, z, False, total)[0]
+
+
+def _layer(weight: Tensor, z: Tensor, blocks: bool) -> _Layer:
+    with torch.enable_grad():
+        kernels = training_kernels_for(z) if blocks else None
+    fits = kernels is not None and weight.dtype in kernels.products and not weight.shape[1] % DEEP
+    return _KernelLayer(kernels, weight) if kernels is not None and fits else _Layer(weight)
+
+
 class _OutputLoss(torch.autograd.Function):
     @staticmethod
     def forward(
@@ -204,22 +248,22 @@ class _OutputLoss(torch.autograd.Function):
         if blocks:
             z = F.pad(z, (0, 0, 0, -count % GRAIN))
         rows = BLOCK if blocks else max(1, chunk_bytes // (z.element_size() * size))
-        sums = _sums(z, bias, smoothing, size, rows, needs)
-        products = z.new_empty(min(rows, len(z)), size)
+        sums, layer = _sums(z, bias, smoothing, size, rows, needs), _layer(weight, z, blocks)
+        products = z.new_empty(min(rows, len(z)), layer.words)
         d_z = torch.empty_like(z) if needs else None
         d_weight: Tensor | None = None
         for start in range(0, len(z), rows):
             part, words = z[start : start + rows], target[start : start + rows]
             product = products[: len(part)]
-            torch.mm(part, weight.t(), out=product)
-            sums.add(product[: len(words)], words)
+            layer.logits(part, product)
+            sums.add(product[: len(words), :size], words)
             if d_z is None:
                 continue
             product[len(words) :] = 0
-            torch.mm(product, weight, out=d_z[start : start + len(part)])
-            d_weight = gradient(product, part, d_weight)
-        if d_z is not None:
-            d_z = d_z[:count]
+            layer.back(product, d_z[start : start + len(part)])
+            d_weight = layer.gradient(product, part, d_weight)
+        if d_z is not None and d_weight is not None:
+            d_z, d_weight = d_z[:count], d_weight[:size]
         ctx.gradients = d_z, d_weight, sums.d_bias
         ctx.dtypes = weight.dtype, None if bias is None else bias.dtype
         nll = sums.nll.clone()
