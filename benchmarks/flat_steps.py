@@ -1,9 +1,9 @@
 """Which decoders cost the same at every length? Milliseconds of one step of six blocks, one sort of layer each, by position.
 
-    python benchmarks/flat_steps.py [--threads 1] [--batch 64] [--repeats 7] [--record ID]
+    python benchmarks/flat_steps.py [--threads 1] [--batch 64] [--precision float32] [--repeats 7] [--record ID]
 
 A decoder is `repeat(6, post(LAYER))` of width 512: the layer, its residual sum and norm, neither source attention nor a
-feed-forward block, in all alike. Its state stands at the position timed, made and not decoded: what it holds does not change
+feed-forward block, in all alike, prepared as for decoding. Its state stands at the position timed, made and not decoded: what it holds does not change
 the time. The layers are timed in turn and the fastest of the repeats counts. One JSON object comes out, with the first
 position, by a straight line between those timed, from which each layer is faster than cached self-attention.
 """
@@ -20,10 +20,9 @@ from typing import cast
 import torch
 
 import calque
-from calque.layers.contract import Context, Layer
+from calque.decode.prepare import TYPES, prepare_for_decoding
 from calque.layers.history import History
 from calque.layers.state import State, States
-from calque.layers.stepping import begin, proceed
 from calque.ledger.entry import Entry, conditions, record
 
 BLOCKS, WIDTH = 6, 512
@@ -45,36 +44,35 @@ POSITIONS = (1, 16, 64, 128, 256, 512, 1024)
 class Stepper:
     """One decoder, ready to take a step at any position."""
 
-    def __init__(self, layer: str, rows: int):
+    def __init__(self, layer: str, rows: int, precision: str):
         text = f"encoder = id\ndecoder = repeat({BLOCKS}, post({layer}))\n"
-        self.decoder: Layer = calque.build(text, 8, 8).eval().decoder
-        self.x = torch.randn(rows, 1, WIDTH)
-        self.ctx = Context(like=torch.empty(0))
+        self.model = prepare_for_decoding(calque.build(text, 8, 8), precision)
+        self.words = torch.randint(8, (rows, 1))
 
     def stand(self, position: int) -> State:
         """The state of rows that have taken `position` - 1 inputs."""
-        history, inner = begin(self.decoder, len(self.x), position, self.ctx).parts
-        before = cast("History", history).advance(position - 1, None)
-        return States((before, inner))
+        state = self.model.init_state(self.model.encode(self.words), position)
+        history, inner = cast("States", state).parts
+        return States((cast("History", history).advance(position - 1, None), inner))
 
-    def seconds(self, state: State, least: float) -> float:
+    def seconds(self, state: State, position: int, least: float) -> float:
         """Of one step, over as many as take `least` seconds."""
         began, steps = time.perf_counter(), 0
         while (passed := time.perf_counter() - began) < least or not steps:
-            proceed(self.decoder, self.x, state, self.ctx)  # the place is written again: the state stands still
+            self.model.step(self.words, state, position)  # the place is written again: the state stands still
             steps += 1
         return passed / steps
 
 
-def milliseconds(rows: int, repeats: int, least: float) -> dict[str, list[float]]:
+def milliseconds(rows: int, precision: str, repeats: int, least: float) -> dict[str, list[float]]:
     """By layer and position."""
-    steppers = {name: Stepper(layer, rows) for name, layer in LAYERS.items()}
+    steppers = {name: Stepper(layer, rows, precision) for name, layer in LAYERS.items()}
     found: dict[str, list[float]] = {name: [] for name in LAYERS}
     for position in POSITIONS:
         times: dict[str, list[float]] = {name: [] for name in LAYERS}
         states = {name: stepper.stand(position) for name, stepper in steppers.items()}
         for repeat, (name, stepper) in itertools.product(range(repeats + 1), steppers.items()):
-            taken = stepper.seconds(states[name], least)
+            taken = stepper.seconds(states[name], position, least)
             if repeat:
                 times[name].append(1000 * taken)
         for name in LAYERS:
@@ -113,6 +111,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
     parser.add_argument("--threads", type=int, default=1)
     parser.add_argument("--batch", type=int, default=64)
+    parser.add_argument("--precision", choices=sorted(TYPES), default="float32")
     parser.add_argument("--repeats", type=int, default=7)
     parser.add_argument("--least", type=float, default=0.05, help="seconds of each repeat")
     parser.add_argument("--record", metavar="ID", help="write the figures to the ledger")
@@ -120,14 +119,15 @@ def main() -> None:
     torch.set_num_threads(given.threads)
     torch.manual_seed(1)
     with torch.inference_mode():
-        figures = table(milliseconds(given.batch, given.repeats, given.least))
-    where = {**conditions(), "batch": given.batch, "beam": 1, "blocks": BLOCKS, "width": WIDTH}
+        figures = table(milliseconds(given.batch, given.precision, given.repeats, given.least))
+    where = {**conditions(given.precision), "batch": given.batch, "beam": 1, "blocks": BLOCKS, "width": WIDTH}
     if given.record:
         entry = Entry(
             given.record,
-            f"One step of {BLOCKS} blocks by position, batch {given.batch}",
+            f"One step of {BLOCKS} blocks by position, batch {given.batch}, {given.precision}",
             "speed",
-            f"python benchmarks/flat_steps.py --threads {given.threads} --batch {given.batch} --repeats {given.repeats}",
+            f"python benchmarks/flat_steps.py --threads {given.threads} --batch {given.batch} --precision {given.precision} "
+            f"--repeats {given.repeats}",
             date.today().isoformat(),
             where,
             figures,
