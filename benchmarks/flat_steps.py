@@ -3,9 +3,9 @@
     python benchmarks/flat_steps.py [--threads 1] [--batch 64] [--precision float32] [--repeats 7] [--record ID]
 
 A decoder is `repeat(6, post(LAYER))` of width 512: the layer, its residual sum and norm, neither source attention nor a
-feed-forward block, in all alike, prepared as for decoding. Its state stands at the position timed, made and not decoded: what it holds does not change
-the time. The layers are timed in turn and the fastest of the repeats counts. One JSON object comes out, with the first
-position, by a straight line between those timed, from which each layer is faster than cached self-attention.
+feed-forward block, in all alike, prepared as for decoding. Its state stands at the position timed, made and not decoded: what it
+holds does not change the time. The layers are timed in turn and the fastest of the repeats counts. One JSON object comes out, with
+the first position, by a straight line between those timed, from which each layer is faster than cached self-attention.
 """
 
 import argparse

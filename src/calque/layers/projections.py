@@ -2,9 +2,9 @@
 
 Kernels make them where they are faster than the library: in bfloat16 where a processor has instructions for it, in float32 where
 the library does not use all of the processor. Without kernels a product in bfloat16 is compiled for its exact sizes and kept, up to
-two megabytes each, and the rows of batches hardly ever come in the same number twice: so many rows are taken in blocks of few sizes.
-float32 needs none of this: its library compiles nothing. In a loop over positions the gradient of each matrix is summed once, over
-all positions.
+two megabytes each, and the rows of batches hardly ever come in the same number twice: so many rows are taken in blocks of few
+sizes. float32 needs none of this: its library compiles nothing. In a loop over positions the gradient of each matrix is summed
+once, over all positions.
 """
 
 import contextlib

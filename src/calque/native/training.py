@@ -86,14 +86,15 @@ class TrainingKernels:
         first = space[-space.data_ptr() % LINE :][: 2 * size]
         for back in (False, True):
             self.calls.pack(
-                weight.data_ptr(), TYPES[weight.dtype], *weight.shape, back, first[back * size :].data_ptr(), torch.get_num_threads()
+                *(weight.data_ptr(), TYPES[weight.dtype], *weight.shape, back),
+                *(first[back * size :].data_ptr(), torch.get_num_threads()),
             )
         return PackedMatrix(first[:size], first[size:], weight.shape[0], weight.shape[1], self.calls)
 
     def weight_gradient(
         self, g: Float[Tensor, "*n E"], x: Float[Tensor, "*n D"], biased: bool, total: Tensor | None = None
     ) -> tuple[Tensor, Tensor | None]:
-        """g^T x, added to `total` in place where it is given, and the sum of the rows of g where there is a bias; all are contiguous."""
+        """g^T x, added to `total` in place where it is given, and the sum of the rows of g where there is a bias."""
         return weight_gradient(self.calls, g, x, biased, total)
 
     def lstm(

@@ -23,7 +23,7 @@ def call(function: type[torch.autograd.Function], *values: Any) -> Tensor:
 def weight_gradient(
     calls: Calls, g: Float[Tensor, "*n E"], x: Float[Tensor, "*n D"], biased: bool, total: Tensor | None = None
 ) -> tuple[Tensor, Tensor | None]:
-    """g^T x, added to `total` in place where it is given, and the sum of the rows of g where there is a bias; all are contiguous."""
+    """g^T x, added to `total` in place where it is given, and the sum of the rows of g where there is a bias."""
     out, width = g.shape[-1], x.shape[-1]
     d_weight = g.new_empty(out, width) if total is None else total
     d_bias = g.new_empty(out) if biased else None
