@@ -53,7 +53,11 @@ class Stepper:
         """The state of rows that have taken `position` - 1 inputs."""
         state = self.model.init_state(self.model.encode(self.words), position)
         history, inner = cast("States", state).parts
-        return States((cast("History", history).advance(position - 1, None), inner))
+        if position == 1:
+            return state
+        # The last of them is taken: a step is faster behind another one.
+        state = States((cast("History", history).advance(position - 2, None), inner))
+        return self.model.step(self.words, state, position - 1)[1]
 
     def seconds(self, state: State, position: int, least: float) -> float:
         """Of one step, over as many as take `least` seconds."""

@@ -43,13 +43,53 @@ class _Encoder(NamedTuple):
     """labels and widths"""
 
 
-class _Seen(States):
-    """States whose tensors stand in `bound` already."""
+class _Turns:
+    """What a step goes through when no hypothesis moves: the state it was given and, where it makes new tensors, two states of its
+    own by turns, so that their tensors are made once.
+    """
 
-    step: _Step
-    bound: Any
+    def __init__(self, step: _Step, given: States):
+        self.step, self._states = step, [given]
+        self._bounds: list[Any] = []
+        self._made: list[list[Tensor]] = []
+
+    def bound(self, turn: int) -> Any:
+        """The tensors of a state and of the one behind it, as the kernels see them, with room for one more."""
+        if turn == len(self._bounds):
+            self._bounds.append(self._written(turn))
+        return self._bounds[turn]
+
+    def state(self, turn: int) -> "_Seen":
+        """The state of a turn."""
+        seen = _Seen(self._states[turn].parts)
+        seen.turns, seen.turn = self, turn
+        return seen
+
+    def _written(self, turn: int) -> Any:
+        tensors: list[Tensor | None] = []
+        _collect(self._states[turn], tensors)
+        bound = _bound(tensors, len(self.step.made) + 1)
+        if not self.step.made:
+            return bound
+        if turn < 2:
+            self._made.append([torch.empty_like(cast("Tensor", tensors[one.like])) for one in self.step.made])
+            self._states.append(_filled(self.step.after, self._states[turn], self._made[turn]))
+        for place, new in zip(bound[len(tensors) :], self._made[turn % 2], strict=False):
+            place.take(new)
+        return bound
+
+
+class _Seen(States):
+    """A state whose step is known."""
+
+    turns: _Turns
+    turn: int
     steady = False
     """whether another order of the hypotheses changes nothing, as it follows from the kinds of state"""
+
+    def after(self) -> "_Seen":
+        """The state behind the next step: where that makes no tensors, this one."""
+        return self.turns.state(self.turn % 2 + 1) if self.turns.step.made else self
 
     def select(self, rows: Tensor) -> States:
         if self.steady:
@@ -73,35 +113,29 @@ class Recorded:
         history, inner = cast("tuple[History, States]", cast("States", state).parts)
         if history.at is None or words.shape[1] != 1 or torch.is_grad_enabled():
             return None
-        tensors: list[Tensor | None] = []
-        if isinstance(inner, _Seen):
-            step, bound = inner.step, inner.bound
-        else:
-            _collect(inner, tensors)
-            found = self._step_for(inner, tensors)
-            if found is None:
-                return None
-            step, bound = found, _bound(tensors, len(found.made) + 1)
-        rows = words.shape[0]
-        made = [torch.empty_like(cast("Tensor", tensors[one.like])) for one in step.made]
+        seen = inner if isinstance(inner, _Seen) else self._seen(inner)
+        if seen is None:
+            return None
+        step, bound, rows = seen.turns.step, seen.turns.bound(seen.turn), words.shape[0]
         z = torch.empty(rows, step.width, dtype=step.program.dtype)
-        for place, new in zip(bound[len(bound) - len(made) - 1 :], (*made, z), strict=True):
-            place.take(new)
+        bound[len(bound) - 1].take(z)
         words = words.contiguous()
         frame = Frame(rows=rows, beams=beams, visible=history.at + 1, words=words.data_ptr())
         frame.bound = ctypes.addressof(bound)
         if history.origin is not None:
             frame.origin, frame.origin_next = history.origin.data_ptr(), history.origin.shape[2]
         step.program.run(self._kernels.run, frame, self._arena(), history.at + 1)
-        after: State = _filled(step.after, inner, made) if made else _seen(inner, step, bound)
-        return z[:, None], States((history.advance(1, None), after))
+        return z[:, None], States((history.advance(1, None), seen.after()))
 
-    def _step_for(self, inner: State, tensors: list[Tensor | None]) -> _Step | None:
-        """The program for a state of this form."""
+    def _seen(self, inner: States) -> _Seen | None:
+        """The state with the step that goes on from it; None where there is no program for states of its form."""
+        tensors: list[Tensor | None] = []
+        _collect(inner, tensors)
         form = tuple(-1 if x is None else x.dim() for x in tensors)
         if form not in self._steps and len(self._steps) < MOST_FORMS:
             self._steps[form] = self._written_step(inner, tensors)
-        return self._steps.get(form)
+        step = self._steps.get(form)
+        return None if step is None else _Turns(step, inner).state(0)
 
     def encode(self, source: Int[Tensor, "B S"], mask: Bool[Tensor, "B S"] | None) -> Sources | None:
         """What `Model.encode` returns, computed without padding; None where layers have to run one by one."""
@@ -212,14 +246,6 @@ def _filled(after: Any, before: Any, made: Any) -> Any:
         return before
     parts = [_filled(a, b, made) for a, b in zip(after, before, strict=True)]
     return type(after)(*parts) if hasattr(after, "_fields") else tuple(parts)
-
-
-def _seen(inner: States, step: _Step, bound: Any) -> States:
-    if isinstance(inner, _Seen):
-        return inner
-    seen = _Seen(inner.parts)
-    seen.step, seen.bound = step, bound
-    return seen
 
 
 def _point(value: Tensor, mask: Tensor | None, source: Tensor) -> Point:
