@@ -5,7 +5,16 @@ from typing import TypeVar
 import torch
 from torch import nn
 
-from calque.decode.products import Int8, NativeBfloat16, NativeFloat32, NativeInt8, Packed, Product, packing_works
+from calque.decode.products import (
+    Int8,
+    Native,
+    NativeBfloat16,
+    NativeFloat32,
+    NativeInt8,
+    Packed,
+    Product,
+    packing_works,
+)
 from calque.decode.recorded import Recorded
 from calque.ground.diagnostics import error
 from calque.layers.contract import Layer
@@ -17,7 +26,7 @@ M = TypeVar("M", bound=nn.Module)
 TYPES = {"float32": torch.float32, "bfloat16": torch.bfloat16, "int8": torch.float32}
 """The type of activations and states, by precision; of int8 with kernels of Calque's own, bfloat16."""
 FEW = 16
-"""Products with fewer outputs stay as they are: packing gains nothing."""
+"""Products with fewer outputs gain nothing: torch's stay as they are, Calque's own int8 are bfloat16."""
 
 
 def prepare_for_decoding(module: M, precision: str = "float32", apart: bool = False) -> M:
@@ -54,7 +63,7 @@ def rows_are_apart(module: nn.Module) -> bool:
 
     torch's products choose their order of summation by the number of rows.
     """
-    return kernels() is not None and not any(isinstance(part, Packed | Int8) for part in module.modules())
+    return kernels() is not None and not any(isinstance(part, Packed | Int8 | nn.Linear) for part in module.modules())
 
 
 def product_for(precision: str, apart: bool = False) -> type[Product] | None:
@@ -69,9 +78,11 @@ def product_for(precision: str, apart: bool = False) -> type[Product] | None:
 
 def _pack(module: nn.Module, product: type[Product]) -> None:
     for name, part in list(module.named_children()):
-        if isinstance(part, nn.Linear) and part.out_features >= FEW:
+        few = isinstance(part, nn.Linear) and part.out_features < FEW
+        chosen = NativeBfloat16 if few and product is NativeInt8 else product
+        if isinstance(part, nn.Linear) and (not few or issubclass(chosen, Native)):
             # Selections take rows of the output layer, whose plain weight with tying is the embedding anyway.
             keeps = isinstance(module, Model) or (isinstance(module, Layer) and name in module.reads)
-            setattr(module, name, product(part.weight, part.bias, keeps))
+            setattr(module, name, chosen(part.weight, part.bias, keeps))
         else:
             _pack(part, product)

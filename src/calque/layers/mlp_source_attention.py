@@ -35,6 +35,7 @@ class MlpSourceAttention(SourceAttention):
     """
 
     name = "mlp_src_att"
+    reads = ("score",)
     known_as = ("mlp_att", "additive_attention", "bahdanau", "bahdanau_attention")
     examples = (
         Example("mlp_src_att", (DECODER,)),
