@@ -9,8 +9,6 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, fields, replace
 from pathlib import Path
 
-from calque.data.compiled import corpus_digest
-from calque.data.lines import check_corpus
 from calque.experiment import DataSettings
 from calque.experiment import load as load_experiment
 from calque.experiment.toml import KeyEntry, literal, parse
@@ -59,6 +57,8 @@ class TrainingCorpus:
         """Twelve digits that name the settings and the text of a corpus of the user's; empty for a public one."""
         if not self.file:
             return ""
+        from calque.data.compiled import corpus_digest
+
         content = f"{self.name} {self.source} {self.target} {self.tokenize} {corpus_digest(self.settings, Path())}"
         return hashlib.sha256(content.encode()).hexdigest()[:12]
 
@@ -96,6 +96,8 @@ class TrainingCorpus:
     def check(self) -> None:
         """Reads all text of a corpus of the user's. Raises what is wrong with it: lines that are not text, or not as many on both
         sides."""
+        from calque.data.lines import check_corpus
+
         faults: list[Diagnostic] = []
         texts = [(text.source, text.target) for text in self.settings.texts]
         for source, target in (*texts, self.settings.valid, self.settings.test) if self.file else ():

@@ -1,12 +1,13 @@
 """The model file of a run: `model.safetensors` with `model.json`, and loading a trained model from it."""
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
 import torch
 from torch import Tensor, nn
+from torch.overrides import TorchFunctionMode
 
 from calque.adl.check import check
 from calque.adl.compatibility import kept
@@ -21,6 +22,9 @@ from calque.layers.registry import builtin
 from calque.model import Model, Shape
 from calque.run.folder import CODECS, MODEL, clear
 from calque.run.tensors import read_tensors, write_tensors
+
+DRAWN = {Tensor.uniform_, Tensor.normal_}
+"""What torch's own layers draw their initial values with."""
 
 
 @dataclass(frozen=True)
@@ -114,6 +118,15 @@ def check_codecs(folder: Path, meta: Mapping[str, Any]) -> None:
             raise error("K105", Place(str(path)))
 
 
+class _NotDrawn(TorchFunctionMode):
+    """Leaves most initial values undrawn: those of a run replace them."""
+
+    def __torch_function__(
+        self, func: Callable[..., Any], types: Any, args: tuple[Any, ...] = (), kwargs: Mapping[str, Any] | None = None
+    ) -> Any:
+        return args[0] if func in DRAWN else func(*args, **(kwargs or {}))
+
+
 def load_model(
     folder: Path,
     device: torch.device | str = "cpu",
@@ -135,7 +148,7 @@ def load_model(
     checked = check(stored, registry)
     if checked.hash != meta["architecture_hash"] and not kept(stored, checked.text):
         raise error("K107", Place(str(folder)), expected=meta["architecture_hash"], found=checked.hash)
-    with torch.random.fork_rng(devices=[]):  # the initial values are replaced below and must not use up random numbers
+    with torch.random.fork_rng(devices=[]), _NotDrawn():
         model = Model(checked, Shape(**meta["shape"]), registry)
     # The file stays mapped: processes that load one model share its memory.
     load_weights(model, weights, Place(f"{folder / MODEL}.safetensors"), share=True)
