@@ -1,6 +1,9 @@
 """Programs of kernel calls against the same model run layer by layer, and each sentence against itself alone."""
 
 import re
+import time
+from concurrent.futures import ThreadPoolExecutor
+from typing import cast
 
 import pytest
 import torch
@@ -14,6 +17,7 @@ from calque.layers.norm import Norm
 from calque.model import Model
 from calque.native import build, kernels
 from calque.native.kernels import Kernels
+from calque.native.placed import Closed
 from calque.train.initialise import initialise
 
 SETS = build.available()
@@ -167,3 +171,80 @@ def test_a_layer_of_a_plugin_does_not_inherit_a_program() -> None:
     got, want = (decoded(model, SOURCE, words_of(4), 1, layers)[1] for layers in (False, True))
     assert torch.equal(got, want)
     assert not has_programs(model)
+
+
+def test_threads_that_share_a_model_wait_for_its_tables() -> None:
+    model = prepared(TRANSFORMER, "bfloat16")
+    assert isinstance(model.programs, Recorded)
+    program, _ = cast("tuple[Closed, object]", model.programs._encoder)
+    (place, rows), *_ = program._tables
+
+    def slow(count: int) -> Tensor:
+        time.sleep(0.1)
+        return rows(count)
+
+    program._tables = [(place, slow)]
+    with ThreadPoolExecutor(4) as crew:
+        found = list(crew.map(lambda _: decoded(model, SOURCE, words_of(4), 1), range(4)))
+    assert all(torch.equal(got, want) for pair in found for got, want in zip(pair, found[0], strict=True))
+    read, _ = decoded(model, SOURCE, words_of(4), 1, layers=True)
+    torch.testing.assert_close(found[0][0], read, rtol=0.05, atol=0.05)
+
+
+@pytest.mark.parametrize("programs", [True, False])
+def test_a_state_has_room_for_as_many_positions_as_it_was_made_for(programs: bool) -> None:
+    model = prepared(TRANSFORMER, "bfloat16")
+    if not programs:
+        model.programs = None
+    with torch.inference_mode():
+        state = model.init_state(model.encode(SOURCE, SOURCE > 0), 2)
+        for t in range(2):
+            _, state = model.step(words_of(4, 1), state, t + 1)
+        with pytest.raises(ValueError, match="room for 2 positions, not for 3"):
+            model.step(words_of(4, 1), state, 3)
+
+
+def test_a_state_that_was_used_up_is_refused() -> None:
+    model = prepared(FAMILIES["ssru"], "bfloat16")
+    with torch.inference_mode():
+        state = model.init_state(model.encode(SOURCE, SOURCE > 0), 5)
+        _, state = model.step(words_of(4, 1), state, 1)
+        model.step(words_of(4, 1), state, 2)
+        with pytest.raises(ValueError, match="used up"):
+            model.step(words_of(4, 1), state, 2)
+
+
+def test_a_state_of_another_model_is_continued_with_the_weights_of_this_one() -> None:
+    model, other = (prepared(FAMILIES["ssru"], "bfloat16") for _ in range(2))
+    other.programs = Recorded(other, model.programs._kernels)  # type: ignore[union-attr]  # it has them
+    with torch.inference_mode():
+        _, state = model.step(words_of(4, 1), model.init_state(model.encode(SOURCE, SOURCE > 0), 5), 1)
+        step = state.parts[1].turns.step  # type: ignore[attr-defined]
+        _, after = other.step(words_of(4, 1), state, 2)
+        assert after.parts[1].turns.step is not step  # type: ignore[attr-defined]
+
+
+def test_masks_and_words_of_any_layout() -> None:
+    model = prepared(TRANSFORMER, "bfloat16")
+    turned = (SOURCE.t().contiguous() > 0).t()
+    assert not turned.is_contiguous()
+    with torch.inference_mode():
+        want, got = (
+            model.step(words, model.init_state(model.encode(source, mask), 3), 1)[0]
+            for words, source, mask in (
+                (words_of(4, 1), SOURCE, SOURCE > 0),
+                (words_of(4, 1).int(), SOURCE.int(), turned),
+            )
+        )
+    assert torch.equal(got, want)
+
+
+@pytest.mark.parametrize("number", [-1, 50])
+def test_words_outside_the_vocabulary_are_an_error(number: int) -> None:
+    model = prepared(TRANSFORMER, "bfloat16")
+    with torch.inference_mode():
+        state = model.init_state(model.encode(SOURCE, SOURCE > 0), 3)
+        with pytest.raises(IndexError):
+            model.step(torch.full((4, 1), number), state, 1)
+        with pytest.raises(IndexError):
+            model.encode(torch.full((1, 3), number))

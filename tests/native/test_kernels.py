@@ -281,3 +281,27 @@ def test_kernels_are_compiled_once(tmp_path: Path, monkeypatch: pytest.MonkeyPat
     made = file.stat().st_mtime_ns
     build.load(build.available()[0])
     assert file.stat().st_mtime_ns == made
+
+
+def test_rows_with_few_words_have_the_end_once(native: Kernels) -> None:
+    x, weight = torch.randn(3, 32), native.pack(torch.randn(90, 32), torch.float32)
+    forbidden = torch.ones(3, 90, dtype=torch.bool)
+    forbidden[:, [2, 7]] = False
+    best = native.best(x, weight, None, 8, 2, 2, forbidden=forbidden)
+    assert ((best.words == 2).sum(1) == 1).all()
+    assert ((best.logits > -torch.inf).sum(1) == 2).all()
+
+
+def test_rows_of_another_width_are_refused(native: Kernels) -> None:
+    with pytest.raises(ValueError, match="rows of 16 numbers, a matrix for 32"):
+        native.product(torch.randn(4, 16), native.pack(torch.randn(8, 32), torch.int8), None)
+
+
+@pytest.mark.skipif(not build.available(), reason="no compiler, or a processor without AVX2")
+def test_a_user_without_a_home_folder_has_none(monkeypatch: pytest.MonkeyPatch) -> None:
+    def homeless() -> Path:
+        raise RuntimeError("could not determine home directory")
+
+    monkeypatch.delenv("XDG_CACHE_HOME", raising=False)
+    monkeypatch.setattr(build.Path, "home", homeless)
+    assert build.load(build.available()[0]) is None

@@ -12,6 +12,7 @@ from calque.ground.diagnostics import Text
 from calque.layers.feed import Feed
 from calque.layers.registry import builtin
 from calque.model import Model, Shape
+from calque.run.model_file import _NotDrawn
 from calque.train.initialise import initialise
 
 TEXT = "d = 16\nheads = 2\nencoder = learn_pos(50) -> cnn(relu) -> rnn -> norm\ndecoder = tdec -> ff(24)\n"
@@ -138,3 +139,12 @@ def test_projections_of_an_attention_start_as_one_matrix_and_others_alone() -> N
             has_three = hasattr(model.get_submodule(name.rsplit(".", 2)[0]), "q")
             bound = joint if part != "out" and has_three else alone
             assert 0.97 * bound < weight.abs().max() <= bound, name
+
+
+def test_loading_a_run_draws_what_it_does_not_replace() -> None:
+    parameter, constant = nn.Parameter(torch.zeros(8)), torch.zeros(8)
+    with _NotDrawn():
+        nn.init.normal_(parameter)
+        nn.init.uniform_(constant)
+    assert not parameter.any()
+    assert constant.any()

@@ -256,3 +256,16 @@ def test_an_embedding_left_out_of_the_norm_is_looked_at_all_the_same() -> None:
     updater.step(0.1, 1)
     assert updater.skipped == 1
     assert torch.equal(model.matrix.weight, before)
+
+
+@pytest.mark.parametrize("rows", [0, 3, 300])
+def test_the_loss_of_rows_that_do_not_lie_side_by_side(rows: int) -> None:
+    torch.manual_seed(1)
+    turned, weight, target = torch.randn(64, rows).t(), torch.randn(50, 64), torch.randint(0, 50, (rows,))
+    found = []
+    for z in (turned, turned.contiguous()):
+        leaves = [z.detach().requires_grad_(), weight.clone().requires_grad_()]
+        loss, _ = output_loss(*leaves, None, target, 0.1)
+        found.append((loss, *torch.autograd.grad(loss, leaves)))
+    for pair in zip(*found, strict=True):
+        torch.testing.assert_close(*pair)

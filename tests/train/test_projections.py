@@ -5,6 +5,7 @@ import torch
 from torch import Tensor
 from torch.nn import functional as F
 
+import calque
 from calque.layers import projections
 from calque.layers.projections import (
     FEW,
@@ -18,6 +19,7 @@ from calque.layers.projections import (
     loop,
     multiply,
 )
+from calque.train.initialise import initialise
 
 
 def grads(y: Tensor, *of: Tensor) -> tuple[Tensor, ...]:
@@ -103,3 +105,25 @@ def test_an_embedding_hands_over_the_gradients_of_its_rows() -> None:
     ((which, rows),) = table.rows
     assert table.weight.grad is None
     assert torch.allclose(torch.zeros(7, 3).index_add_(0, which, rows), dense)
+
+
+def test_matrices_that_are_put_together_in_a_loop_are_not_taken_for_one_another() -> None:
+    text = (
+        "adl = 0\nd = 32\nencoder = id\ndecoder = feed(linear -> res(mh_dot_self_att(2)) -> res(mh_dot_self_att(2)))\n"
+    )
+    model = calque.build(text, 50, 50)
+    initialise(model, "glorot", 0.1, 3)
+    source, words = torch.randint(4, 50, (FEW + 44, 4)), torch.randint(4, 50, (FEW + 44, 6))
+
+    def run(rows: int) -> tuple[Tensor, tuple[Tensor, ...]]:
+        z = torch.cat(
+            [model.decode(w, model.encode(s)) for s, w in zip(source.split(rows), words.split(rows), strict=True)]
+        )
+        return z, torch.autograd.grad(
+            z.square().sum(), [p for n, p in model.named_parameters() if n.startswith("decoder.")]
+        )
+
+    (many, of_many), (few, of_few) = run(len(source)), run(50)
+    torch.testing.assert_close(many, few, rtol=1e-4, atol=1e-5)
+    for pair in zip(of_many, of_few, strict=True):
+        torch.testing.assert_close(*pair, rtol=1e-3, atol=1e-3)

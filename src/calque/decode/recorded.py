@@ -50,6 +50,8 @@ class _Turns:
 
     def __init__(self, step: _Step, given: States):
         self.step, self._states = step, [given]
+        self.steps = 0
+        """made so far"""
         self._bounds: list[Any] = []
         self._made: list[list[Tensor]] = []
 
@@ -62,7 +64,7 @@ class _Turns:
     def state(self, turn: int) -> "_Seen":
         """The state of a turn."""
         seen = _Seen(self._states[turn].parts)
-        seen.turns, seen.turn = self, turn
+        seen.turns, seen.turn, seen.steps = self, turn, self.steps
         return seen
 
     def _written(self, turn: int) -> Any:
@@ -84,12 +86,17 @@ class _Seen(States):
 
     turns: _Turns
     turn: int
+    steps: int
+    """made before it"""
     steady = False
     """whether another order of the hypotheses changes nothing, as it follows from the kinds of state"""
 
     def after(self) -> "_Seen":
         """The state behind the next step: where that makes no tensors, this one."""
-        return self.turns.state(self.turn % 2 + 1) if self.turns.step.made else self
+        if not self.turns.step.made:
+            return self
+        self.turns.steps += 1
+        return self.turns.state(self.turn % 2 + 1)
 
     def select(self, rows: Tensor) -> States:
         if self.steady:
@@ -113,13 +120,16 @@ class Recorded:
         history, inner = cast("tuple[History, States]", cast("States", state).parts)
         if history.at is None or words.shape[1] != 1 or torch.is_grad_enabled():
             return None
-        seen = inner if isinstance(inner, _Seen) else self._seen(inner)
+        seen = inner if isinstance(inner, _Seen) and inner.turns.step in self._steps.values() else self._seen(inner)
         if seen is None:
             return None
+        history.check_room(1)
+        if seen.steps != seen.turns.steps:
+            raise ValueError("a step from this state has been made; each state is used up by one")
         step, bound, rows = seen.turns.step, seen.turns.bound(seen.turn), words.shape[0]
         z = torch.empty(rows, step.width, dtype=step.program.dtype)
         bound[len(bound) - 1].take(z)
-        words = words.contiguous()
+        words = words.long().contiguous()
         frame = Frame(rows=rows, beams=beams, visible=history.at + 1, words=words.data_ptr())
         frame.bound = ctypes.addressof(bound)
         if history.origin is not None:
@@ -145,7 +155,7 @@ class Recorded:
         mask = None if mask is None or bool(mask.all()) else mask
         lengths = torch.full((len(source),), source.shape[1]) if mask is None else mask.sum(1)
         starts, positions = starts_of(lengths)
-        words = (source if mask is None else source[mask]).contiguous()
+        words = (source if mask is None else source[mask]).long().contiguous()
         values = [torch.empty(words.numel(), width, dtype=program.dtype) for _, width in points]
         first = 0
         while first < len(source):

@@ -6,6 +6,7 @@ it through `Chunk`.
 """
 
 import functools
+import sys
 from typing import NamedTuple
 
 import torch
@@ -22,19 +23,27 @@ class History(NamedTuple):
     positions  how many positions each row holds
     origin     for K > 1: the hypothesis, of the same sentence, whose slot holds position t of a row; from `positions` on its own
     at         the number of positions where all rows hold as many and the host knows it
+    capacity   the number of positions that there is room for
     """
 
     positions: Int[Tensor, " R"]
     origin: Int[Tensor, "S K C"] | None
     at: int | None
+    capacity: int = sys.maxsize
 
     @staticmethod
     def new(rows: int, capacity: int, beams: int, device: torch.device) -> "History":
         """Nothing yet; at most `capacity` positions to come."""
         positions = torch.zeros(rows, dtype=torch.int64, device=device)
         if beams == 1:
-            return History(positions, None, 0)
-        return History(positions, _own(beams, device).expand(rows // beams, beams, capacity).contiguous(), 0)
+            return History(positions, None, 0, capacity)
+        origin = _own(beams, device).expand(rows // beams, beams, capacity).contiguous()
+        return History(positions, origin, 0, capacity)
+
+    def check_room(self, n: int) -> None:
+        """Raises ValueError where n further positions are more than there is room for, as far as the host knows."""
+        if self.at is not None and self.at + n > self.capacity:
+            raise ValueError(f"the state has room for {self.capacity} positions, not for {self.at + n}")
 
     def advance(self, n: int, mask: Bool[Tensor, "R n"] | None) -> "History":
         """After a chunk of n positions, of which the mask says which are real."""

@@ -30,7 +30,12 @@ FEW = 256
 
 
 def in_blocks(x: Float[Tensor, "*n D"]) -> bool:
-    """Whether a product with the rows of x is made by kernels or in blocks: many rows, on a processor, with a gradient."""
+    """Whether a product with the rows of x is made by kernels or in blocks: many rows, on a processor, with a gradient.
+
+    Never inside a `loop`, which has products of its own.
+    """
+    if _LOOP.get() is not None:
+        return False
     if x.device.type != "cpu" or not torch.is_grad_enabled() or x.numel() < FEW * x.shape[-1]:
         return False
     kernels = training_kernels_for(x)
@@ -62,7 +67,7 @@ class Projection(torch.nn.Linear):
 
 def relu_of(layer: torch.nn.Module, x: Float[Tensor, "*n D"], p: float, training: bool) -> Float[Tensor, "*n E"]:
     """Dropout of max(0, layer(x)), in one pass where there is a kernel."""
-    if isinstance(layer, Projection) and _LOOP.get() is None and in_blocks(x):
+    if isinstance(layer, Projection) and in_blocks(x):
         kernels = training_kernels_for(x)
         y = None if kernels is None else kernels.linear(x, layer.weight, layer.bias, p if training else 0.0)
         if y is not None:
@@ -153,15 +158,17 @@ class _Loop:
     """For each matrix, what its gradient will be summed from, and a tensor that stands for it in the graph of gradients."""
 
     def __init__(self) -> None:
-        self.matrices: dict[int, tuple[Tensor, _Matrix]] = {}
+        # Each with its matrix itself, so that no other one can come to have its id.
+        self.matrices: dict[int, tuple[Tensor, Tensor, _Matrix]] = {}
 
     def linear(self, x: Tensor, weight: Tensor, bias: Tensor | None) -> Tensor:
         if not weight.requires_grad:
             return F.linear(x, weight, bias)
         if id(weight) not in self.matrices:
             matrix = _Matrix(weight.detach(), None if bias is None else bias.detach())
-            self.matrices[id(weight)] = _Summed.apply(weight, bias, matrix), matrix  # type: ignore[no-untyped-call]  # torch's own
-        stand_in, matrix = self.matrices[id(weight)]
+            stand_in = _Summed.apply(weight, bias, matrix)  # type: ignore[no-untyped-call]  # torch's own
+            self.matrices[id(weight)] = weight, cast("Tensor", stand_in), matrix
+        _, stand_in, matrix = self.matrices[id(weight)]
         return cast("Tensor", _Turn.apply(x, stand_in, matrix))  # type: ignore[no-untyped-call]  # torch's own
 
 

@@ -74,7 +74,7 @@ class SourceAttention(Layer):
 
     def _memory(self, ctx: Context) -> Memory:
         keys, values, mask = self._points(ctx)
-        return Memory(*self.remember(keys, values), None if mask is None else ~mask)
+        return Memory(*self.remember(keys, values), None if mask is None else (~mask).contiguous())
 
     def _points(self, ctx: Context) -> tuple[Tensor, Tensor, Tensor | None]:
         """What keys and values are made of, and which positions of it are real."""

@@ -26,6 +26,7 @@ def proceed(
 ) -> tuple[Float[Tensor, "R n E"], States]:
     """The next n positions. `visible`: no row holds more after them; needed where the host does not know how many there are."""
     history, inner = cast("tuple[History, State]", cast("States", state).parts)
+    history.check_room(x.shape[1])
     if history.at is not None:
         visible = max(visible, history.at + x.shape[1])
     y, inner = layer.step(x, inner, ctx._replace(mask=mask, chunk=Chunk(history, x.shape[1], mask, visible)))

@@ -92,12 +92,12 @@ def compiler() -> str | None:
 
 def load(name: str) -> ctypes.CDLL | None:
     """The kernels for a set of instructions, compiled where they are not yet; None where that fails."""
-    path = _folder() / f"kernels-{name}-{_key(name)}.so"
     try:
+        path = _folder() / f"kernels-{name}-{_key(name)}.so"
         if not path.exists():
             _compile(name, path)
         loaded = ctypes.CDLL(str(path))
-    except (OSError, subprocess.SubprocessError):
+    except (OSError, subprocess.SubprocessError, RuntimeError):  # RuntimeError: the user has no home folder
         return None
     # The system must allow a process to use the processor's tiles.
     return loaded if loaded.calque_start() == 0 else None

@@ -92,7 +92,9 @@ template <class Item, class T>
 void best_of(const T* x, int64_t count, const Weights& w, int n, int64_t first, int64_t end, float reward, int sums,
              const uint8_t* forbidden, int64_t per, float* values, int64_t* words, float* ends, float* logs, int threads) {
     std::vector<Best> all_best(threads * count);
-    for (auto& best : all_best) best.value.assign(n, NOTHING), best.word.assign(n, first);
+    // Of several words that no row has, none is the end: a row has that once.
+    const int64_t none = n > 1 && first == end ? end + 1 : first;
+    for (auto& best : all_best) best.value.assign(n, NOTHING), best.word.assign(n, none);
     Search search{all_best, count, n, first, end, reward, sums != 0, forbidden, per, w.out};
     product(laid_out<Item>(x, w.width, count, w.width), w, threads, search);
     for (int64_t row = 0; row < count; row++) {

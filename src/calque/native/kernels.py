@@ -105,7 +105,7 @@ class Kernels:
         self._reorder.argtypes = (c_void_p, c_void_p, *(c_int64,) * 4, c_void_p)
         self.run = loaded.calque_run
         """runs a program, see `calque.native.program`"""
-        self.run.restype, self.run.argtypes = None, (c_void_p, c_int64, c_void_p, c_int)
+        self.run.restype, self.run.argtypes = c_int, (c_void_p, c_int64, c_void_p, c_int)
         self._norm = loaded.calque_norm
         self._norm.argtypes = (c_void_p, c_int, c_int64, c_int64, c_void_p, c_void_p, c_float, c_void_p, c_int)
         for function in (self._norm, self._pack, self._product, self._best, self._attend, self._reorder):
@@ -136,6 +136,8 @@ class Kernels:
         self, x: Float[Tensor, "... D"], weight: PackedWeight, bias: Float[Tensor, " E"] | None
     ) -> Float[Tensor, "... E"]:
         """W x + b. int8: each row of x is rounded to whole multiples of max|x| / 127. `bias` is float32."""
+        if x.shape[-1] != weight.width:
+            raise ValueError(f"rows of {x.shape[-1]} numbers, a matrix for {weight.width}")
         x = x.contiguous()
         y = x.new_empty(*x.shape[:-1], weight.out)
         rows = x.numel() // weight.width

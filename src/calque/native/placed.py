@@ -2,6 +2,7 @@
 
 import ctypes
 import enum
+import threading
 from collections.abc import Callable, Sequence
 from ctypes import c_float, c_int64, c_void_p
 from typing import NamedTuple
@@ -134,24 +135,27 @@ class Closed:
         where = {id(step): i for i, step in enumerate(steps)}
         self._tables = [(where[id(written[i])], rows) for i, rows in tables]
         self._kept: list[Tensor] = []
-        self._reach = 0
+        self._reach, self._growing = 0, threading.Lock()
 
-    def run(self, call: Callable[..., None], frame: Frame, arena: "Arena", longest: int) -> None:
-        """Runs it on `frame.rows` rows; no position is beyond `longest`."""
+    def run(self, call: Callable[..., int], frame: Frame, arena: "Arena", longest: int) -> None:
+        """Runs it on `frame.rows` rows; no position is beyond `longest`. Raises IndexError for words that are not there."""
         if longest > self._reach:
-            self._extend(longest)
+            with self._growing:
+                if longest > self._reach:
+                    self._extend(2 * longest)
         frame.arena, frame.room = arena.space(frame.rows, self.row_bytes)
         frame.threads = torch.get_num_threads()
-        call(self._operations, len(self._operations), ctypes.addressof(frame), self.dtype.itemsize)
+        if call(self._operations, len(self._operations), ctypes.addressof(frame), self.dtype.itemsize):
+            raise IndexError("the number of a word is not of its vocabulary")
 
-    def _extend(self, longest: int) -> None:
-        """Tables of positions, as long as needed and then some."""
-        self._reach = 2 * longest
+    def _extend(self, reach: int) -> None:
+        """Tables of so many positions. Another thread may run on those before: new ones come first, and then what says so."""
         for i, rows in self._tables:
-            table = rows(self._reach).contiguous()
-            self._kept.append(table)  # another thread may still read the one before
+            table = rows(reach).contiguous()
+            self._kept.append(table)
             self._operations[i].p[0] = table.data_ptr()
             self._operations[i].n[0] = min(self._steps[i].n[0], len(table))
+        self._reach = reach
 
 
 class Arena:

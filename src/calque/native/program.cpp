@@ -53,7 +53,7 @@ inline Floats tanh_of(Floats x) {
 
 inline Floats activated(int64_t function, Floats x) {
     switch (function) {
-        case RELU: return largest(x, Floats{});
+        case RELU: return largest(Floats{}, x);
         case TANH: return tanh_of(x);
         case SIGMOID: return sigmoid(x);
         case GELU:
@@ -403,6 +403,11 @@ struct Run {
 
 }  // namespace
 
-extern "C" void calque_run(const Operation* operations, int64_t count, const Frame* frame, int type) {
+// 1 where the number of a word is not of its vocabulary; nothing is computed then.
+extern "C" int calque_run(const Operation* operations, int64_t count, const Frame* frame, int type) {
+    for (int64_t i = 0; i < count; i++)
+        for (int64_t row = 0; operations[i].kind == EMBED && row < frame->rows; row++)
+            if (uint64_t(frame->words[row]) >= uint64_t(operations[i].n[0])) return 1;
     for (int64_t i = 0; i < count; i++) type == 4 ? Run<float>{*frame}(operations[i]) : Run<Half>{*frame}(operations[i]);
+    return 0;
 }

@@ -89,7 +89,7 @@ class Program:
 
     def embed(self, table: Float[Tensor, "V D"]) -> Value:
         """The rows of the words."""
-        return self.add(Kind.EMBED, (), table.shape[1], p=(self._fit(table),))
+        return self.add(Kind.EMBED, (), table.shape[1], (len(table),), (self._fit(table),))
 
     def position(self, x: Value, rows: Rows, factor: float = 1.0, last: int | None = None) -> Value:
         """factor x + the row of a table for each position; positions from `last` on have the row before it."""

@@ -26,14 +26,14 @@ void drop(const T* x, int64_t count, const Dropout& dropout, bool relu, T* y, in
         dropout.factors(i, first, second);
         if (rest >= PER) {
             Floats a = load(x + i), b = load(x + i + 16);
-            if (relu) a = a > 0 ? a : Floats{}, b = b > 0 ? b : Floats{};
+            if (relu) a = a < 0 ? Floats{} : a, b = b < 0 ? Floats{} : b;  // what is no number stays
             store(y + i, a * first);
             store(y + i + 16, b * second);
             continue;
         }
         for (int64_t k = 0; k < rest; k++) {
             float a = one(x + i + k);
-            if (relu && !(a > 0)) a = 0;
+            if (relu && a < 0) a = 0;
             put(y + i + k, a * (k < 16 ? first[k] : second[k - 16]));
         }
     }

@@ -24,9 +24,12 @@ def weight_gradient(
     calls: Calls, g: Float[Tensor, "*n E"], x: Float[Tensor, "*n D"], biased: bool, total: Tensor | None = None
 ) -> tuple[Tensor, Tensor | None]:
     """g^T x, added to `total` in place where it is given, and the sum of the rows of g where there is a bias."""
-    out, width = g.shape[-1], x.shape[-1]
-    d_weight = g.new_empty(out, width) if total is None else total
-    d_bias = g.new_empty(out) if biased else None
+    g, x, out, width = g.contiguous(), x.contiguous(), g.shape[-1], x.shape[-1]
+    fresh = g.new_empty if g.numel() else g.new_zeros
+    d_weight = fresh(out, width) if total is None else total
+    d_bias = fresh(out) if biased else None
+    if not g.numel():
+        return d_weight, d_bias
     calls.weight(
         *(g.data_ptr(), x.data_ptr(), TYPES[g.dtype], g.numel() // out, out, width),
         *(d_weight.data_ptr(), address(d_bias), total is not None, torch.get_num_threads()),

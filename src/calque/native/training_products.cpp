@@ -273,8 +273,8 @@ struct Output {
             if (dropout) {
                 Floats first, second;
                 dropout->factors((first_row + row + r) * next + column, first, second);
-                a = (a > 0 ? a : Floats{}) * first;
-                b = (b > 0 ? b : Floats{}) * second;
+                a = (a < 0 ? Floats{} : a) * first;
+                b = (b < 0 ? Floats{} : b) * second;
             }
             if (more) {
                 a += load(to);

@@ -23,7 +23,7 @@ from calque.model import Model, Shape
 from calque.run.folder import CODECS, MODEL, clear
 from calque.run.tensors import read_tensors, write_tensors
 
-DRAWN = {Tensor.uniform_, Tensor.normal_}
+DRAWN = {nn.init.kaiming_uniform_, nn.init.uniform_, nn.init.normal_}
 """What torch's own layers draw their initial values with."""
 
 
@@ -119,12 +119,15 @@ def check_codecs(folder: Path, meta: Mapping[str, Any]) -> None:
 
 
 class _NotDrawn(TorchFunctionMode):
-    """Leaves most initial values undrawn: those of a run replace them."""
+    """Leaves most initial values of parameters undrawn: those of a run replace them."""
 
     def __torch_function__(
         self, func: Callable[..., Any], types: Any, args: tuple[Any, ...] = (), kwargs: Mapping[str, Any] | None = None
     ) -> Any:
-        return args[0] if func in DRAWN else func(*args, **(kwargs or {}))
+        given = dict(kwargs or {})
+        if func in DRAWN and isinstance(given.get("tensor"), nn.Parameter):
+            return given["tensor"]
+        return func(*args, **given)
 
 
 def load_model(

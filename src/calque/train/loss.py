@@ -244,14 +244,14 @@ class _OutputLoss(torch.autograd.Function):
         needs: bool,
         blocks: bool,
     ) -> tuple[Tensor, Tensor]:
-        size, count = weight.shape[0], len(z)
+        size, count, z = weight.shape[0], len(z), z.contiguous()
         if blocks:
             z = F.pad(z, (0, 0, 0, -count % GRAIN))
         rows = BLOCK if blocks else max(1, chunk_bytes // (z.element_size() * size))
         sums, layer = _sums(z, bias, smoothing, size, rows, needs), _layer(weight, z, blocks)
         products = z.new_empty(min(rows, len(z)), layer.words)
         d_z = torch.empty_like(z) if needs else None
-        d_weight: Tensor | None = None
+        d_weight = None if len(z) else torch.zeros_like(weight)
         for start in range(0, len(z), rows):
             part, words = z[start : start + rows], target[start : start + rows]
             product = products[: len(part)]
