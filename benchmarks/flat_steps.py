@@ -59,13 +59,15 @@ class Stepper:
         state = States((cast("History", history).advance(position - 2, None), inner))
         return self.model.step(self.words, state, position - 1)[1]
 
-    def seconds(self, state: State, position: int, least: float) -> float:
-        """Of one step, over as many as take `least` seconds."""
+    def seconds(self, state: State, position: int, least: float) -> tuple[float, State]:
+        """Of one step, over as many as take `least` seconds, and the state to go on from."""
+        history = cast("States", state).parts[0]
         began, steps = time.perf_counter(), 0
         while (passed := time.perf_counter() - began) < least or not steps:
-            self.model.step(self.words, state, position)  # the place is written again: the state stands still
+            _, after = self.model.step(self.words, state, position)
+            state = States((history, cast("States", after).parts[1]))  # at the same position again
             steps += 1
-        return passed / steps
+        return passed / steps, state
 
 
 def milliseconds(rows: int, precision: str, repeats: int, least: float) -> dict[str, list[float]]:
@@ -76,7 +78,7 @@ def milliseconds(rows: int, precision: str, repeats: int, least: float) -> dict[
         times: dict[str, list[float]] = {name: [] for name in LAYERS}
         states = {name: stepper.stand(position) for name, stepper in steppers.items()}
         for repeat, (name, stepper) in itertools.product(range(repeats + 1), steppers.items()):
-            taken = stepper.seconds(states[name], position, least)
+            taken, states[name] = stepper.seconds(states[name], position, least)
             if repeat:
                 times[name].append(1000 * taken)
         for name in LAYERS:
