@@ -49,14 +49,14 @@ def run(seed: int, count: int) -> float:
 
 
 @pytest.mark.usefixtures("shapes_unchecked")
-@pytest.mark.parametrize("seed", range(3))
+@pytest.mark.parametrize("seed", range(1))
 def test_random_texts(seed: int) -> None:
     run(seed, 1000)
 
 
 @pytest.mark.slow
 @pytest.mark.usefixtures("shapes_unchecked")
-@pytest.mark.parametrize("seed", range(100, 120))
+@pytest.mark.parametrize("seed", [1, 2, *range(100, 120)])
 def test_random_texts_at_length(seed: int) -> None:
     print(f"slowest {run(seed, 1000) * 1000:.1f} ms")
 

@@ -132,6 +132,9 @@ def write_cell(cells: Path, n: int) -> None:
     [
         (("you2020", "figure2"), "X841"),
         (("you2020", "figure3", "--from", "empty"), "X841"),
+        (("luong2015", "table6"), "X841"),
+        (("you2020", "table4"), "X841"),
+        (("you2020", "table2"), "X701"),
         (("you2020", "figure2", "--from", "empty"), "X842"),
         (("you2020", "figure22"), "X701"),
     ],

@@ -1,6 +1,7 @@
 """Mistakes around the commands rather than in their files: plugins, streams, folders that cannot be written."""
 
 import io
+import json
 import os
 import sys
 from pathlib import Path
@@ -221,3 +222,72 @@ def test_a_run_folder_may_have_brackets_in_its_name(monkeypatch: pytest.MonkeyPa
     with Show("run[/b]"):
         pass
     assert "run[/b]" in shown.getvalue()
+
+
+def test_a_folder_of_new_is_an_experiment_and_keeps_its_file(calque: Run, tmp_path: Path) -> None:
+    source, target = corpus(tmp_path, ["a b c", "b c", "c a", "a"] * 30)
+    made = tmp_path / "made"
+    assert calque("new", made, "--train", source, target, "--no-measure", "--time", "1m").status == 0
+    before = (made / "experiment.toml").read_bytes()
+    short = ("--set", "train.max_seconds=0", "--set", "train.max_updates=1", "--set", "train.threads=1")
+    done = calque("train", made, *short)
+    assert done.status == 0, done
+    assert done.out.strip() == str(made / "run")
+    assert (made / "experiment.toml").read_bytes() == before
+    assert calque("train", made / "run").status == 0  # finished
+
+
+@pytest.mark.parametrize("option", ["--train", "--valid"])
+def test_new_takes_one_text(calque: Run, tmp_path: Path, option: str) -> None:
+    pair = corpus(tmp_path, ["a b"] * 4)
+    done = calque("new", tmp_path / "made", "--train", *pair, *((option, *pair) * 2)[: 6 if option == "--valid" else 3])
+    assert done.status == 2
+    assert f"{option} is given twice" in done.err
+    assert not (tmp_path / "made").exists()
+
+
+def test_a_training_that_diverges_says_so(calque: Run, tmp_path: Path) -> None:
+    done = calque("train", experiment(tmp_path, [], "ff"), "--out", tmp_path / "run", "--set", "train.lr=1e38")
+    assert done.status == 1, done
+    assert done.err.count("error[K109]") == 1
+    assert "translate" not in done.err
+    assert (tmp_path / "run" / "model.safetensors").is_file()
+
+
+def test_an_empty_stream_is_an_error(calque: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("sys.stdin", io.TextIOWrapper(io.BytesIO(b"")))
+    made = experiment(tmp_path, [], "ff")
+    empty = tmp_path / "empty.tsv"
+    empty.touch()
+    done = calque("train", made, "--out", tmp_path / "run", "--set", f"data.stream={json.dumps(str(empty))}")
+    assert done.status == 1, done
+    assert done.err.count("error[") == done.err.count("error[D312]") == 1
+
+
+def test_a_file_is_no_run(calque: Run, tmp_path: Path) -> None:
+    (tmp_path / "input.en").write_text("a b\n")
+    fails(calque("translate", tmp_path / "input.en"), "X114", 2)
+
+
+@pytest.mark.parametrize("value", ["nan", "inf", "-inf"])
+def test_numbers_are_finite(calque: Run, tmp_path: Path, value: str) -> None:
+    for words in (
+        ("demo", tmp_path / "demo", "--seconds", value),
+        ("reproduce", "train", "domhan2018", "table3", "--minutes", value),
+        ("tune", tmp_path, "--word-penalty", value),
+    ):
+        done = calque(*words)
+        assert done.status == 2, done
+        assert "Invalid value" in done.err
+
+
+def test_an_alignment_of_nothing_has_no_error_rate(calque: Run, tmp_path: Path) -> None:
+    (tmp_path / "empty").touch()
+    fails(calque("evaluate-alignment", tmp_path / "empty", tmp_path / "empty"), "D502", 1)
+
+
+def test_a_vocabulary_of_two_is_too_small(calque: Run, tmp_path: Path) -> None:
+    made = experiment(tmp_path, [], "ff")
+    keys = ("--set", "data.subwords='bpe'", "--set", "data.vocabulary_size=2")
+    done = calque("prepare", made, "--out", tmp_path / "run", *keys)
+    assert "error[D205]" in done.err, done

@@ -156,6 +156,28 @@ def test_a_training_is_repeated_bit_for_bit(
     assert [v["changes"] for v in log(again, "phase")] == [v["changes"] for v in log(run, "phase")]
 
 
+def test_rates_that_followed_the_clock_are_repeated(
+    calque: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    run, again = tmp_path / "run", tmp_path / "again"
+    keys = {
+        "max_updates": 0,
+        "max_seconds": 1.0,
+        "schedule": "linear",
+        "warmup_share": 0.2,
+        "validate_every_updates": 3,
+    }
+    made = experiment(tmp_path, **keys)
+    with monkeypatch.context() as m:
+        stop_after(m, 4)
+        done(calque, "train", made, "--out", run, status=130)
+    done(calque, "train", run)
+    assert "bit for bit" in done(calque, "train", run, "--out", again)
+    rates = [[rate for line in log(r, "train") for rate in line["rates"]] for r in (run, again)]
+    assert rates[0] == rates[1]
+    assert len(rates[0]) == log(run, "train")[-1]["update"]
+
+
 def test_without_its_phases_it_would_be_another_model(
     calque: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

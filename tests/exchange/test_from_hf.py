@@ -8,6 +8,7 @@ import torch
 from comparisons import CASES, build, compare
 from small_models import lines
 
+from calque.exchange.hf_folder import read_pieces
 from calque.exchange.hf_vocabulary import Languages
 from calque.exchange.import_run import open_hf
 from calque.ground.diagnostics import CalqueError
@@ -60,3 +61,10 @@ def test_a_tensor_that_nobody_uses_is_an_error(tmp_path: Path) -> None:
     (tmp_path / "config.json").unlink()
     with pytest.raises(CalqueError, match="X510"):
         open_hf(tmp_path, Languages())
+
+
+@pytest.mark.parametrize("content", [b"", b"version https://git-lfs.github.com/spec/v1\n"])
+def test_a_damaged_model_of_sentencepiece_is_an_error(tmp_path: Path, content: bytes) -> None:
+    (tmp_path / "source.spm").write_bytes(content)
+    with pytest.raises(CalqueError, match="X517"):
+        read_pieces(tmp_path, "missing.spm", "source.spm")

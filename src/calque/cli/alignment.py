@@ -164,6 +164,8 @@ def evaluate_alignment(links: Path, gold: Path, first: int, turned: bool) -> Non
     if len(alignment) != len(by_hand):
         where = Place(str(links), min(len(alignment), len(by_hand)) + 1)
         raise error("D704", where, expected=len(by_hand), found=len(alignment))
+    if not alignment:
+        raise error("D502", Place(str(links)))
     if turned:
         alignment = [frozenset((s, t) for t, s in some) for some in alignment]
     score = alignment_error_rate(alignment, by_hand)

@@ -1,6 +1,7 @@
 """The group of all commands, and what they share."""
 
 import contextlib
+import math
 import os
 import shlex
 import shutil
@@ -8,7 +9,7 @@ import signal
 import sys
 from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
 
@@ -20,6 +21,18 @@ if TYPE_CHECKING:
 
 T = TypeVar("T")
 FILE = click.Path(path_type=Path)
+
+
+class Number(click.FloatRange):
+    """A number in a range, neither infinite nor nan."""
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> float:
+        number = float(super().convert(value, param, ctx))
+        if not math.isfinite(number):
+            self.fail(f"{value!r} is not a finite number.", param, ctx)
+        return number
+
+
 WIDTH = 100
 """Columns of help and lists, at most."""
 INTERRUPTED = 128 + signal.SIGINT
@@ -72,8 +85,17 @@ def existing(ctx: click.Context, param: click.Parameter, value: Path | tuple[Pat
     return value
 
 
+def folders(ctx: click.Context, param: click.Parameter, value: tuple[Path, ...]) -> tuple[Path, ...]:
+    """The same for arguments that name run folders alone: raises X114 for a file."""
+    existing(ctx, param, value)
+    for path in value:
+        if path.is_file():
+            raise error("X114", Place(str(path)), name=path.name)
+    return value
+
+
 RUN = click.argument("run", type=FILE, callback=existing)
-RUNS = click.argument("runs", type=FILE, nargs=-1, required=True, metavar="RUN...", callback=existing)
+RUNS = click.argument("runs", type=FILE, nargs=-1, required=True, metavar="RUN...", callback=folders)
 SET = click.option(
     "--set", "overrides", multiple=True, metavar="SECTION.KEY=VALUE", help="Replace a key of the experiment."
 )

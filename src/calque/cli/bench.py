@@ -9,7 +9,18 @@ from typing import TYPE_CHECKING
 
 import click
 
-from calque.cli.base import FILE, PRECISION, THREADS, ending_in, from_options, root, set_threads, tell, write_out
+from calque.cli.base import (
+    FILE,
+    PRECISION,
+    THREADS,
+    Number,
+    ending_in,
+    from_options,
+    root,
+    set_threads,
+    tell,
+    write_out,
+)
 from calque.cli.peer_options import AGAINST, PEER_PYTHON, PeerOptions
 
 if TYPE_CHECKING:
@@ -63,7 +74,7 @@ def _print(
 @bench.command()
 @THREADS
 @DEVICE
-@click.option("--seconds", type=click.FloatRange(0.001), default=0.2, show_default=True, help="Time for each figure.")
+@click.option("--seconds", type=Number(0.001), default=0.2, show_default=True, help="Time for each figure.")
 @TABLE
 @RECORD
 def machine(threads: int | None, device: str, seconds: float, as_table: bool, record: Path | None) -> None:

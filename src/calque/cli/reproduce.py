@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from calque.cli.base import FILE, root, tell
+from calque.cli.base import FILE, Number, root, tell
 from calque.cli.reproduce_options import (
     CORPUS,
     DATA,
@@ -97,7 +97,7 @@ def train(cells: CellOptions, seeds: int, shard: tuple[int, int], executor: "Exe
 @click.option("--rungs", type=click.IntRange(1, 20), default=3, show_default=True, help="Rungs, at most.")
 @click.option(
     "--lr",
-    type=click.FloatRange(0, min_open=True),
+    type=Number(0, min_open=True),
     multiple=True,
     default=(0.0005, 0.001, 0.002, 0.004),
     show_default=True,
@@ -105,7 +105,7 @@ def train(cells: CellOptions, seeds: int, shard: tuple[int, int], executor: "Exe
 )
 @click.option(
     "--warmup-share",
-    type=click.FloatRange(0, 0.99),
+    type=Number(0, 0.99),
     multiple=True,
     default=(0.1, 0.3),
     show_default=True,
@@ -113,7 +113,7 @@ def train(cells: CellOptions, seeds: int, shard: tuple[int, int], executor: "Exe
 )
 @click.option(
     "--dropout",
-    type=click.FloatRange(0, 0.99),
+    type=Number(0, 0.99),
     multiple=True,
     help="To try.  [default: 0.1, 0.3; none where the row has no such setting or --set gives it]",
 )

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, TypeVar
 
 import click
 
-from calque.cli.base import FILE, tell
+from calque.cli.base import FILE, Number, tell
 from calque.papers import read_paper, recipes
 from calque.papers.corpora import CORPORA
 
@@ -123,7 +123,7 @@ _CELL_OPTIONS = _together(
     CORPUS,
     click.option("--rows", callback=_names, default="", help="Rows of the table, joined by commas; default: all."),
     recipe_option("budget", "How to train"),
-    click.option("--minutes", type=click.FloatRange(0, min_open=True), help="Training time of each cell."),
+    click.option("--minutes", type=Number(0, min_open=True), help="Training time of each cell."),
     click.option("--updates", type=click.IntRange(1), help="Updates of each cell."),
     click.option("--epochs", type=click.IntRange(1), help="Epochs of each cell."),
     click.option(

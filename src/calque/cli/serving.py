@@ -5,7 +5,7 @@ from pathlib import Path
 
 import click
 
-from calque.cli.base import BEAM, FILE, PRECISION, RUNS, SET, THREADS, from_options, root, set_threads
+from calque.cli.base import BEAM, FILE, PRECISION, RUNS, SET, THREADS, Number, from_options, root, set_threads
 from calque.ground.diagnostics import error
 
 
@@ -28,7 +28,7 @@ def _many(most: int, least: int = 1) -> click.IntRange:
 @click.option("--alternatives", type=_many(100, 0), default=10, show_default=True, help="Per text, at most.")
 @click.option("--queue", type=_many(10**5), default=1000, show_default=True, help="Lines that may wait; more: 429.")
 @click.option("--batch", type=_many(256), default=16, show_default=True, help="Lines translated together, at most.")
-@click.option("--wait", type=click.FloatRange(0, 1000), default=5, show_default=True, help="For others, in ms.")
+@click.option("--wait", type=Number(0, 1000), default=5, show_default=True, help="For others, in ms.")
 @click.option("--in-memory", type=_many(1000), default=4, show_default=True, help="Runs; the least used is closed.")
 @click.option("--sentences", is_flag=True, help="Translate a line sentence by sentence.")
 @click.option("--proxy", is_flag=True, help="Behind a proxy on this machine, which names the addresses of clients.")

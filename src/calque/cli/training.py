@@ -1,6 +1,7 @@
 """Commands that train: from an experiment to a run."""
 
 import json
+import math
 import re
 import shlex
 import sys
@@ -9,7 +10,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from calque.cli.base import FILE, OUT, RUN, SET, program, root, tell
+from calque.cli.base import FILE, OUT, RUN, SET, Number, program, root, tell
 from calque.ground.diagnostics import CalqueError, Place, error, render_all
 
 if TYPE_CHECKING:
@@ -39,6 +40,11 @@ class _New(click.Command):
     """Raises X460 where --train gets one file, such as a table; the error says how to split it."""
 
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
+        for name in ("--train", "--valid"):
+            if args.count(name) > 1:
+                raise click.UsageError(
+                    f"{name} is given twice; an experiment that mixes several texts names them in data.train"
+                )
         for at, name in enumerate(args):
             given = args[at + 1 : at + 3]
             one = name == "--train" and given and (len(given) == 1 or given[1].startswith("-"))
@@ -79,14 +85,14 @@ def new(
 
 
 def _experiment(path: Path, overrides: tuple[str, ...], out: Path | None) -> "tuple[Experiment, Path]":
-    """An experiment and its run folder, from a TOML file or a run folder."""
+    """An experiment and its run folder, from a TOML file, a run folder, or a folder of `calque new`, whose run is `run` in it."""
     from calque.experiment import load
-    from calque.run.folder import EXPERIMENT
+    from calque.run.folder import EXPERIMENT, is_run
 
     if path.is_dir():
         if not (path / EXPERIMENT).is_file():
             raise error("X404", Place(str(path)), name=path.name)
-        return load(path / EXPERIMENT, overrides), out or path
+        return load(path / EXPERIMENT, overrides), out or (path if is_run(path) else path / "run")
     return load(path, overrides), out or Path("runs") / path.stem
 
 
@@ -99,9 +105,10 @@ def _limits(overrides: tuple[str, ...]) -> frozenset[str]:
 
 def _repeats(path: Path, overrides: tuple[str, ...], folder: Path) -> bool:
     """Whether the command repeats a run in another folder. Raises X440 where its phases cannot be one experiment."""
+    from calque.run.folder import is_run
     from calque.train.phases import phases_of
 
-    if not path.is_dir() or folder.resolve() == path.resolve():
+    if not is_run(path) or folder.resolve() == path.resolve():
         return False
     phases = phases_of(path)
     if overrides and len(phases) > 1:
@@ -174,6 +181,8 @@ def train(run: Path, overrides: tuple[str, ...], out: Path | None, parent: Path 
         f"{result.update} updates in {result.seconds:.0f} s ({result.limit}); "
         f"mean of checkpoints {', '.join(map(str, result.averaged))}: validation perplexity {result.perplexity:.3f}"
     )
+    if not math.isfinite(result.perplexity):
+        raise error("K109", Place(str(folder)), skipped=result.skipped, updates=result.update)
     tell(f"next: calque translate {shlex.quote(str(folder))} < input.txt > output.txt")
     click.echo(folder)
 
@@ -210,7 +219,7 @@ def average(run: Path, best: bool, count: int, out: Path) -> None:
 
 @root.command()
 @click.argument("folder", type=FILE, default=Path("demo"))
-@click.option("--seconds", type=click.FloatRange(min=1), default=360, show_default=True, help="Training time, at most.")
+@click.option("--seconds", type=Number(min=1), default=360, show_default=True, help="Training time, at most.")
 def demo(folder: Path, seconds: float) -> None:
     """Train, translate and score on a generated corpus: about five minutes on two processor cores."""
     from calque.demo.run import demo as run_demo

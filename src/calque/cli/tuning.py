@@ -4,7 +4,7 @@ from pathlib import Path
 
 import click
 
-from calque.cli.base import FILE, PRECISION, RUN, SET, THREADS, root, set_threads
+from calque.cli.base import FILE, PRECISION, RUN, SET, THREADS, Number, root, set_threads
 
 
 @root.command()
@@ -20,7 +20,7 @@ from calque.cli.base import FILE, PRECISION, RUN, SET, THREADS, root, set_thread
 )
 @click.option(
     "--word-penalty",
-    type=click.FloatRange(-20, 20),
+    type=Number(-20, 20),
     multiple=True,
     default=(0.0, -0.5, -1.0, -1.5),
     show_default=True,

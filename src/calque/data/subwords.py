@@ -109,6 +109,8 @@ def _train_pieces(settings: DataSettings, sides: tuple[Iterable[str], ...], name
             raise error("D201", size=size, side=name, largest=int(match[1])) from None
         if match := _TOO_SMALL.search(str(fault)):
             raise error("D205", size=size, side=name, smallest=int(match[1])) from None
+        if size <= len(SPECIALS):
+            raise error("D205", size=size, side=name, smallest=len(SPECIALS) + len(characters)) from None
         raise error("D206", side=name) from None
     return PieceCodec(model.getvalue(), settings.subwords)
 

@@ -13,7 +13,7 @@ from torch import Tensor
 
 from calque.data.codecs import WordCodec
 from calque.data.vocabulary import SPECIALS, Vocabulary
-from calque.exchange.hf_folder import Tensors
+from calque.exchange.hf_folder import Tensors, read_pieces
 from calque.exchange.hf_vocabulary import Languages, PieceList, SideWords, Words, marked_words
 from calque.exchange.imported import Filling, Matrices, assemble, definition, kinds_of, residual
 from calque.exchange.marian import ACTIVATIONS, DECODER, EPSILON, NORMS, SETTINGS, block_name, norm_names, norm_of
@@ -183,18 +183,15 @@ def _word_list(folder: Path, name: str, side: str) -> PieceList:
     if not path.is_file():
         raise error("X510", Place(str(folder)), name=name)
     if name.endswith(".spm"):
-        model = path.read_bytes()
-        try:
-            processor = SentencePieceProcessor(model_proto=model)
-        except RuntimeError:
-            raise error("X517", Place(str(path)), reason="sentencepiece cannot read it") from None
+        model = read_pieces(folder, name)
+        processor = SentencePieceProcessor(model_proto=model)
         words = {k: str(processor.id_to_piece(k)) for k in range(processor.get_piece_size())}
         return PieceList(words, model, frozenset(), int(processor.unk_id()))
     words = {int(id_): str(word) for word, id_ in _yaml_file(path).items()}
-    cut = folder / f"{side}.spm"
+    cut = f"{side}.spm"
     marks = frozenset(word for word in words.values() if word.startswith(">>") and word.endswith("<<"))
     unknown = next((id_ for id_, word in words.items() if word == "<unk>"), 1)
-    return PieceList(words, cut.read_bytes() if cut.is_file() else b"", marks, unknown)
+    return PieceList(words, read_pieces(folder, cut) if (folder / cut).is_file() else b"", marks, unknown)
 
 
 def _uncut(side: SideWords) -> Words:

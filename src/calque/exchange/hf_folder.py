@@ -8,6 +8,7 @@ from typing import Any
 import torch
 from safetensors import SafetensorError
 from safetensors.torch import load_file
+from sentencepiece import SentencePieceProcessor
 from torch import Tensor
 
 from calque.ground.diagnostics import Place, error
@@ -41,6 +42,19 @@ def read_bytes(folder: Path, *names: str) -> bytes:
             except OSError as fault:
                 raise error("X517", Place(str(folder / name)), reason=_reason(fault)) from None
     raise error("X510", Place(str(folder)), name=names[0])
+
+
+def read_pieces(folder: Path, *names: str) -> bytes:
+    """The first file of these names, a model of sentencepiece. Raises X510, X517."""
+    model = read_bytes(folder, *names)
+    try:
+        pieces = SentencePieceProcessor(model_proto=model).get_piece_size() if model else 0
+    except RuntimeError:
+        pieces = 0
+    if not pieces:
+        name = next(name for name in names if (folder / name).is_file())
+        raise error("X517", Place(str(folder / name)), reason="it is no model of sentencepiece")
+    return model
 
 
 def read_tensors(folder: Path) -> "Tensors":

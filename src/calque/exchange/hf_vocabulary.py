@@ -10,7 +10,7 @@ from sentencepiece import SentencePieceProcessor
 from calque.data.codecs import Codec
 from calque.data.imported_codec import ImportedCodec, ImportedPieces
 from calque.data.vocabulary import SPECIALS
-from calque.exchange.hf_folder import read_bytes, read_json
+from calque.exchange.hf_folder import read_json, read_pieces
 from calque.ground.diagnostics import Place, error
 
 Config = Mapping[str, Any]
@@ -140,9 +140,9 @@ def _lists(folder: Path, kind: str) -> tuple[PieceList, PieceList]:
     known = _languages(folder)
     if kind == "m2m_100" and (folder / "vocab.json").is_file():
         ids = {word: int(id_) for word, id_ in read_json(folder, "vocab.json").items()}
-        model = read_bytes(folder, "sentencepiece.bpe.model")
+        model = read_pieces(folder, "sentencepiece.bpe.model")
     else:
-        model = read_bytes(folder, "sentencepiece.bpe.model", "spiece.model", "source.spm")
+        model = read_pieces(folder, "sentencepiece.bpe.model", "spiece.model", "source.spm")
         ids = _fairseq(model) if kind in ("m2m_100", "mbart", "bart") else _plain(model)
     if missing := [word for word, id_ in known.items() if id_ < 0]:
         known |= {word: len(ids) + k for k, word in enumerate(missing)}
@@ -159,7 +159,7 @@ def _marian_lists(folder: Path) -> tuple[PieceList, PieceList]:
         ids = {word: int(id_) for word, id_ in read_json(folder, name).items()}
         marks = frozenset(word for word in ids if word.startswith(">>") and word.endswith("<<"))
         words = {id_: word for word, id_ in ids.items()}
-        lists.append(PieceList(words, read_bytes(folder, f"{side}.spm"), marks, ids.get("<unk>", 1)))
+        lists.append(PieceList(words, read_pieces(folder, f"{side}.spm"), marks, ids.get("<unk>", 1)))
     return lists[0], lists[1]
 
 

@@ -49,7 +49,9 @@ class DataSettings:
         "with a parent in [model]: its codecs and their keys are taken over (parent), or learned from this text (own)",
         choices=("parent", "own"),
     )
-    vocabulary_size: int = key(8000, "entries of each vocabulary, special symbols included; 0: no bound", low=0)
+    vocabulary_size: int = key(
+        8000, "entries of each vocabulary, special symbols included; 0: no bound", low=0, high=10_000_000
+    )
     minimum_count: int = key(1, "tokens seen less often in training text become <unk>; for codes and words", low=1)
     split_digits: bool = key(True, "every digit is a piece of its own; for bpe and unigram")
     joint: bool = key(True, "one vocabulary for both sides")
@@ -140,7 +142,7 @@ class ModelSettings:
         "fan-in: uniform, but matrices and filters of the two chains, cells and what is in a feed left out, by fan-in",
         choices=("glorot", "uniform", "t2t", "fan-in"),
     )
-    initial_scale: float = key(0.1, "uniform, fan-in: half the width of the uniform distribution", low=0)
+    initial_scale: float = key(0.1, "uniform, fan-in: half the width of the uniform distribution", low=0, high=100)
     joint_projections: bool = key(
         False, "glorot, t2t: W_q, W_k and W_v of an attention start as the parts of one matrix [3d, d] would"
     )
@@ -264,7 +266,7 @@ class DecodeSettings:
         "You 2020 with alpha 0.6 (gnmt)",
         choices=("none", "length", "gnmt"),
     )
-    alpha: float = key(1.0, "exponent of the normalisation", low=0)
+    alpha: float = key(1.0, "exponent of the normalisation", low=0, high=20)
     stop: str = key(
         "best",
         "when the search of a sentence ends, where scores are normalised: when as many hypotheses are finished as the beam is wide "
@@ -308,8 +310,8 @@ class DecodeSettings:
     )
     align_offset: int = key(0, "source words to go on to the right from the one attended to most", low=-100, high=100)
     max_source_tokens: int = key(500, "a longer line is cut, with a warning; 0: no bound", low=0)
-    max_length_factor: float = key(1.5, "a translation ends at factor * source length + offset words", low=0)
-    max_length_offset: int = key(10, "see max_length_factor", low=1)
+    max_length_factor: float = key(1.5, "a translation ends at factor * source length + offset words", low=0, high=100)
+    max_length_offset: int = key(10, "see max_length_factor", low=1, high=10_000)
     batch_tokens: int = key(4096, "source tokens decoded together, padding and beams included", low=1)
     precision: str = key(
         "float32",

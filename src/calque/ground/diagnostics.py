@@ -159,8 +159,13 @@ def sentence(fix: Fix) -> str:
     if len(before) > 1 and sorted(before) == sorted(after):
         return f"move `{printable(after[0])}` up, before `{printable(before[0])}`"
     old, new = (" ".join(text.split()) for text in (written, fix.replacement))
-    if not new and "\n" in fix.replacement:
+    if old and not new and "\n" in fix.replacement:
         return f"begin a new line in the place of `{printable(old)}`"
+    if not old and not new:
+        return f"begin a new line before `{printable(fix.span.text.body[fix.span.end :].split()[0])}`"
+    lines = [" ".join(line.split()) for line in after if line.strip()]
+    if not old and len(lines) > 1:
+        return f"add the lines {', '.join(f'`{printable(line)}`' for line in lines)}"
     if not old:
         return f"add `{printable(new.strip(', ') or new)}`"
     if not new:

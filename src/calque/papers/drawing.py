@@ -65,7 +65,9 @@ def draw_figure(figure: PaperFigure, folders: Sequence[Path], root: Path, out: P
 
 def _sources(figure: PaperFigure, folders: Sequence[Path]) -> tuple[list[Path], list[Path]]:
     """The runs, or the ledgers, that a figure shows."""
-    where = list(folders) or [default_folder(figure.paper, table) for table in figure.tables]
+    own = figure.name.partition("/")[2]
+    tables = list(figure.tables) or [own]
+    where = list(folders) or [default_folder(figure.paper, table) for table in tables]
     runs: list[Path] = []
     ledgers: list[Path] = []
     if figure.piece == SWEEPS:
@@ -76,7 +78,7 @@ def _sources(figure: PaperFigure, folders: Sequence[Path]) -> tuple[list[Path], 
         missing = figure.needs_runs and not runs
     if missing:
         rows = [f"{table}/{row.key}" for table, some in figure.tables.items() for row in some]
-        raise error("X841", None, name=figure.name, paper=figure.paper, table=next(iter(figure.tables)), rows=rows)
+        raise error("X841", None, name=figure.name, paper=figure.paper, table=tables[0], rows=rows or [own])
     return runs, ledgers
 
 

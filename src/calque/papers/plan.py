@@ -28,27 +28,35 @@ _HEADS = re.compile(r"^heads = .+$", re.MULTILINE)
 def table_of(paper: str, name: str) -> PrintedTable:
     """A table of a paper whose rows are trained. Raises X220 (no such paper) and X701."""
     here = read_paper.paper(paper)
-    return next((table for table in here.tables if table.name == name), None) or _refuse(paper, name)
+    return next((table for table in here.tables if table.name == name), None) or _refuse(paper, name, "train")
 
 
 def computed_table(paper: str, name: str) -> ComputedTable:
     """A table of a paper that no training fills. Raises X220 (no such paper) and X701."""
     here = read_paper.paper(paper)
-    return next((table for table in here.computed if table.name == name), None) or _refuse(paper, name)
+    return next((table for table in here.computed if table.name == name), None) or _refuse(paper, name, "compute")
 
 
 def figure_of(paper: str, name: str) -> PaperFigure:
     """A figure of a paper. Raises X220 (no such paper) and X701."""
     read_paper.paper(paper)
-    return paper_figures().get(f"{paper}/{name}") or _refuse(paper, name)
+    return paper_figures().get(f"{paper}/{name}") or _refuse(paper, name, "draw")
 
 
-def _refuse(paper: str, name: str) -> NoReturn:
+def _refuse(paper: str, name: str, kind: str) -> NoReturn:
     here = read_paper.paper(paper)
-    tables = [*(table.name for table in here.tables), *(table.name for table in here.computed)]
     figures = [figure.partition("/")[2] for figure in paper_figures() if figure.startswith(f"{paper}/")]
-    names = sorted({*tables, *figures})
-    raise error("X701", None, paper=paper, name=name, near=nearest(name, names), names=names)
+    known = {
+        "train": [table.name for table in here.tables],
+        "compute": [table.name for table in here.computed],
+        "draw": figures,
+    }
+    command = next((command for command, names in known.items() if name in names), None)
+    names = sorted(known[kind])
+    what = {"train": "table to train", "compute": "table to compute", "draw": "figure"}[kind]
+    raise error(
+        "X701", None, paper=paper, kind=what, name=name, command=command, near=nearest(name, names), names=names or None
+    )
 
 
 def named_rows(table: PrintedTable, paper: str, names: Sequence[str]) -> list[Row]:

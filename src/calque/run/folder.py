@@ -37,6 +37,11 @@ CORPUS = "data"
 MODEL = "model"
 
 
+def is_run(folder: Path) -> bool:
+    """Whether `calque train` or `calque prepare` has written into a folder; `calque new` writes an experiment alone."""
+    return any((folder / name).exists() for name in (CORPUS, PHASES, CHECKPOINTS, LOG, ARCHITECTURE, f"{MODEL}.json"))
+
+
 @contextlib.contextmanager
 def sole_training(folder: Path) -> Iterator[None]:
     """Makes the run folder and keeps every other training out of it. Raises K203 (another training runs there), K301.

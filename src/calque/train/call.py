@@ -1,6 +1,6 @@
 """What a call of training is given, besides what the run folder holds."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -29,6 +29,8 @@ class ReplayPlan:
     """The update after which this part ends; None where the experiment's own limits end it."""
     limit: str = ""
     """What ended the first training there; empty where another part follows and no model is made."""
+    rates: Mapping[int, float] = field(default_factory=dict)
+    """The learning rate of each update, where it followed the clock."""
 
     def due(self, standing: TrainingPosition) -> bool:
         """Whether a validation follows the last update; valid up to `recorded`."""

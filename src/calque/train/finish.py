@@ -29,6 +29,8 @@ class FinishedTraining:
     """The key of [train] that ended it."""
     averaged: tuple[int, ...]
     """Updates of the checkpoints in the mean."""
+    skipped: int = 0
+    """Updates that were left out, since their gradients were not finite."""
 
 
 def finish(
@@ -55,8 +57,10 @@ def finish(
             weights, value = mean(chosen)
         bleu = validator.translate().bleu
     averaged = tuple(sorted(c.update for c in chosen))
-    finished = FinishedTraining(standing.update, standing.epoch, standing.seconds, value, bleu, limit, averaged)
-    figures = {**asdict(finished), "skipped": standing.skipped, "parameters": sum(t.numel() for t in weights.values())}
+    finished = FinishedTraining(
+        standing.update, standing.epoch, standing.seconds, value, bleu, limit, averaged, standing.skipped
+    )
+    figures = {**asdict(finished), "parameters": sum(t.numel() for t in weights.values())}
     if not math.isfinite(value):
         figures["perplexity"] = None
     origin = {"phases": phases, **state.origin()}

@@ -12,6 +12,7 @@ import torch
 from calque.adl.check import CheckedDefinition
 from calque.data.corpus import PreparedCorpus
 from calque.experiment import Experiment, TrainSettings
+from calque.ground.diagnostics import error
 from calque.layers.contract import Registry
 from calque.model import Model, Shape
 from calque.run.folder import LOG, sole_training, write_definition
@@ -158,6 +159,8 @@ class _Loop:
         standing = self.standing
         while True:
             if self._due():
+                if self.settings.max_seconds:  # no state is ahead of what is recorded of the clock
+                    self.progress.write()
                 self.validator.validate()
             if self.signals.received is not None:
                 return self._stop(self.signals.received)
@@ -166,6 +169,8 @@ class _Loop:
             if not self._ready():
                 continue
             if self.feed.ended:
+                if not standing.update:
+                    raise error("D312")
                 limit = "stream"
                 break
             self._update()
@@ -233,7 +238,9 @@ class _Loop:
 
     def _rate(self) -> float:
         """The rate of the next update. It follows the run's own limits: a limit of one call does not bend the schedule."""
-        now = self.standing
+        now, plan = self.standing, self.task.call.plan
+        if plan is not None and (first := plan.rates.get(now.update + 1)) is not None:
+            return first
         return rate(self.settings, now.update + 1, now.epoch + 1, now.plateau, self._end())
 
     def _update(self) -> None:

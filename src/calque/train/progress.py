@@ -2,6 +2,7 @@
 
 import math
 import time
+from typing import Any
 
 from calque.experiment import TrainSettings
 from calque.run.folder import LOG
@@ -22,6 +23,8 @@ class ProgressReporter:
         self.task, self.limits, self.standing, self.log = task, limits, standing, log
         self.window = LogWindow()
         self.lr = self.norm = 0.0
+        self.rates: list[float] = []
+        """those since the last line"""
         self._started, self._seconds_before = time.monotonic(), standing.seconds
         self._reported = -math.inf
 
@@ -29,6 +32,7 @@ class ProgressReporter:
         """Counts an update; its seconds follow with `report`."""
         self.window.add(sums)
         self.lr, self.norm = lr, sums.norm
+        self.rates.append(lr)
 
     def report(self, seconds: float, epoch_updates: int) -> None:
         """Adds the seconds of the last update; informs the watcher and writes a line of the log where they are due.
@@ -46,7 +50,7 @@ class ProgressReporter:
         window, standing = self.window, self.standing
         if not window.target:
             return
-        values = {
+        values: dict[str, Any] = {
             "update": standing.update,
             "epoch": standing.latest_epoch,
             "loss": float(window.loss) / window.target,
@@ -58,9 +62,11 @@ class ProgressReporter:
             "gradient_norm": self.norm,
             "skipped": standing.skipped,
         }
+        if self.task.experiment.train.max_seconds:  # no other run has them again
+            values["rates"] = self.rates
         with writing(self.task.folder / LOG):
             self.log.write("train", values)
-        self.window = LogWindow()
+        self.window, self.rates = LogWindow(), []
 
     def _watch(self, watcher: Watcher, epoch_updates: int) -> None:
         window, standing, s = self.window, self.standing, self.limits

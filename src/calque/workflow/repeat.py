@@ -37,6 +37,8 @@ class Record:
     phases: list[Phase]
     validations: dict[int, frozenset[int]]
     """The updates of validations, by phase. A validation that a signal prevented happens in the next phase, with its settings."""
+    rates: dict[int, float]
+    """The learning rates of updates, where they followed the clock."""
     machines: list[dict[str, Any]]
     """The conditions of each call that decide how sums are rounded."""
     end: int | None
@@ -70,6 +72,7 @@ def read_record(run: Path) -> Record:
         run,
         phases,
         validations,
+        _rates(lines),
         [v for v in lines if v.get("kind") == "start"],
         reached if finished else None,
         figures.get("limit", ""),
@@ -88,6 +91,14 @@ def _validations(lines: list[dict[str, Any]]) -> dict[int, frozenset[int]]:
         elif line.get("kind") == "valid" and "set" not in line:
             validations[phase] = validations.get(phase, frozenset()) | {line["update"]}
     return validations
+
+
+def _rates(lines: list[dict[str, Any]]) -> dict[int, float]:
+    rates: dict[int, float] = {}
+    for line in lines:  # later ones are of updates that were made again behind a loss
+        each = line.get("rates", [])
+        rates |= dict(zip(range(line["update"] - len(each) + 1, line["update"] + 1), each, strict=True))
+    return rates
 
 
 def _about(read: Callable[[], dict[str, Any]]) -> dict[str, Any]:
@@ -127,9 +138,8 @@ def repeat(
             continue
         last = k == len(record.phases) - 1
         until = record.end if last else record.phases[k + 1].update
-        plan = ReplayPlan(
-            record.validations.get(phase.number, frozenset()), record.reached, until, record.limit if last else ""
-        )
+        validated, limit = record.validations.get(phase.number, frozenset()), record.limit if last else ""
+        plan = ReplayPlan(validated, record.reached, until, limit, record.rates)
         result = run_training(phase.experiment, folder, watcher, tell, TrainingCall(plan=plan), own=True)
         if isinstance(result, StoppedTraining) and (result.signal or last):
             return result

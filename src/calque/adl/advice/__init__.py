@@ -102,8 +102,15 @@ class _Trial:
             # A new warning does not count against an edit that corrects an error.
             if key not in self.before and (one.severity == "error" or fault.severity != "error")
         ]
-        if any(isinstance(one.where, Span) and one.where.end >= start and one.where.start <= end for one in new):
-            return None
+        line = _line(self.desk.page.text, start)
+        for code, where in ((one.code, one.where) for one in new):
+            if not isinstance(where, Span):
+                continue
+            # Either the edit is no better, or the fault has only moved along its line.
+            if (where.end >= start and where.start <= end) or (
+                code[0] == "S" and _line(where.text, where.start) == line
+            ):
+                return None
         return len(new)
 
     def faults_after(self, fix: Fix) -> Sequence[Diagnostic]:
@@ -115,6 +122,11 @@ class _Trial:
         self.left -= work
         self.last = max(self.last, work)
         return after
+
+
+def _line(text: Text, offset: int) -> int:
+    """The line of a place; of the end of a text the last that is not blank."""
+    return text.line_column(min(offset, len(text.body.rstrip())))[0]
 
 
 def _key(fault: Diagnostic, after: int, shift: int) -> tuple[str, int]:
