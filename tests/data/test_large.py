@@ -442,6 +442,8 @@ def test_a_stream_is_read_in_windows_and_skipped_to_where_it_stopped(base: Path)
     (base / "stream").write_bytes(gzip.compress(b"one\ttwo\n" * 12))
     packed = PairStream(settings, made.codecs)
     assert [len(w) for n in (0, 1) if (w := packed.window(n)) is not None] == [10, 2]
+    (base / "stream").write_bytes(b"")
+    assert code_of(lambda: PairStream(settings, made.codecs).window(0)) == "D312"
     (base / "stream").write_bytes(b"no pairs\n" * 12)
     assert code_of(lambda: PairStream(settings, made.codecs).window(0)) == "D311"
     assert code_of(lambda: PairStream(replace(settings, stream=str(base / "gone")), made.codecs).window(0)) == "D101"

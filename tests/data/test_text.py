@@ -90,10 +90,16 @@ def test_invalid_utf8_with_line_and_offset(tmp_path):
         check(tmp_path, source, b"a\nb\n")
     [found] = raised.value.diagnostics
     assert (found.code, found.where.line) == ("D103", 2)
-    assert found.fields == {"byte": "0xe9", "column": 4, "offset": source.index(b"\xe9")}
+    assert found.fields == {"byte": "0xe9", "column": 4, "offset": source.index(b"\xe9"), "encoding": "ISO-8859-1"}
     with pytest.raises(CalqueError) as again:
         list(Lines(tmp_path / "a"))
     assert again.value.diagnostics == raised.value.diagnostics
+
+
+def test_utf_16_is_named(tmp_path):
+    with pytest.raises(CalqueError) as raised:
+        check(tmp_path, "a\n".encode("utf-16"), b"a\n")
+    assert [d.fields["encoding"] for d in raised.value.diagnostics if d.code == "D103"] == ["UTF-16"]
 
 
 def test_nul(tmp_path):

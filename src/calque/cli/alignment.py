@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from calque.cli.base import FILE, SET, THREADS, reading, root, set_threads
+from calque.cli.base import FILE, SET, THREADS, folders, reading, root, set_threads
 from calque.ground.diagnostics import Place, error
 
 if TYPE_CHECKING:
@@ -25,7 +25,14 @@ CODECS = click.option(
 @root.command()
 @TEXTS[0]
 @TEXTS[1]
-@click.option("--run", "runs", type=FILE, multiple=True, help="Align by the attention of this run; several are summed.")
+@click.option(
+    "--run",
+    "runs",
+    type=FILE,
+    multiple=True,
+    callback=folders,
+    help="Align by the attention of this run; several are summed.",
+)
 @SET
 @click.option("--symmetrise", type=click.Choice(WAYS), help="Rule of the text aligner; default: grow-diag-final-and.")
 @CODECS

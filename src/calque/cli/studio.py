@@ -4,11 +4,11 @@ from pathlib import Path
 
 import click
 
-from calque.cli.base import FILE, existing, root
+from calque.cli.base import FILE, folders, root
 
 
 @root.command()
-@click.argument("runs", type=FILE, nargs=-1, metavar="[RUN]...", callback=existing)
+@click.argument("runs", type=FILE, nargs=-1, metavar="[RUN]...", callback=folders)
 @click.option(
     "--plugin", "plugins", multiple=True, metavar="MODULE", help="A module or .py file with layers of your own."
 )

@@ -234,7 +234,9 @@ def chomp(text: str) -> str:
 
 
 def _undecodable(path: Path, number: int, offset: int, raw: bytes, fault: UnicodeDecodeError) -> Diagnostic:
-    fields = {"byte": f"0x{raw[fault.start]:02x}", "column": fault.start + 1, "offset": offset + fault.start}
+    at = offset + fault.start
+    encoding = "UTF-16" if not at and raw[:2] in (b"\xff\xfe", b"\xfe\xff") else "ISO-8859-1"
+    fields = {"byte": f"0x{raw[fault.start]:02x}", "column": fault.start + 1, "offset": at, "encoding": encoding}
     return Diagnostic("D103", Place(str(path), number), fields)
 
 

@@ -36,11 +36,13 @@ class PairStream:
     def window(self, number: int) -> Pairs | None:
         """The pairs of a window (from 0); None where the stream ends before it. Windows before it are skipped.
 
-        Raises D101, D105, and D311 where no line has a tab.
+        Raises D101, D105, D311 where no line has a tab, and D312 where there is no line at all.
         """
         size = self.settings.stream_window
         self.lines += sum(1 for _ in islice(self._raw, max(0, number * size - self.lines)))
         raw = list(islice(self._raw, size))
+        if not raw and not self.lines:
+            raise error("D312", Place(str(self.path)))
         if not raw:
             return None
         first, self.lines = self.lines + 1, self.lines + len(raw)

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from calque.adl.declaration import Library
-from calque.ground.diagnostics import error
+from calque.ground.diagnostics import Place, error
 
 HOST = "127.0.0.1"
 PORT = 4157
@@ -98,7 +98,7 @@ def _folder(asked: Path | None) -> Iterator[Path]:
         try:
             asked.mkdir(parents=True, exist_ok=True)
         except OSError as e:
-            raise error("X408", None, reason=(e.strerror or str(e)).lower()) from None
+            raise error("X408", Place(str(asked)), reason=(e.strerror or str(e)).lower()) from None
         yield asked.resolve()
         return
     with tempfile.TemporaryDirectory(prefix="calque-studio-") as name:

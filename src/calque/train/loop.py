@@ -12,7 +12,6 @@ import torch
 from calque.adl.check import CheckedDefinition
 from calque.data.corpus import PreparedCorpus
 from calque.experiment import Experiment, TrainSettings
-from calque.ground.diagnostics import error
 from calque.layers.contract import Registry
 from calque.model import Model, Shape
 from calque.run.folder import LOG, sole_training, write_definition
@@ -169,8 +168,6 @@ class _Loop:
             if not self._ready():
                 continue
             if self.feed.ended:
-                if not standing.update:
-                    raise error("D312")
                 limit = "stream"
                 break
             self._update()
