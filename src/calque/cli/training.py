@@ -144,7 +144,7 @@ def prepare(run: Path, overrides: tuple[str, ...], out: Path | None) -> None:
     "--restart", is_flag=True, help="Train from the start; the contents of the run folder move to replaced-NNNN in it."
 )
 def train(run: Path, overrides: tuple[str, ...], out: Path | None, parent: Path | None, restart: bool) -> None:
-    """Train an experiment file, or resume a run folder.
+    """Train an experiment file or a folder of `calque new`, or resume a run folder.
 
     A run folder with --out NEW is trained once more in NEW, with the same phases. When a run is resumed, a limit of
     --set (train.max_updates, max_epochs, max_seconds, patience, min_lr) holds for this call alone; every other changed
