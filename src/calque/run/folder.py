@@ -38,8 +38,8 @@ MODEL = "model"
 
 
 def is_run(folder: Path) -> bool:
-    """Whether `calque train` or `calque prepare` has written into a folder; `calque new` writes an experiment alone."""
-    return any((folder / name).exists() for name in (CORPUS, PHASES, CHECKPOINTS, LOG, ARCHITECTURE, f"{MODEL}.json"))
+    """Whether a training has begun in a folder; `calque new` writes an experiment alone."""
+    return any((folder / name).exists() for name in (PHASES, LOG, ARCHITECTURE, f"{MODEL}.json"))
 
 
 @contextlib.contextmanager

@@ -41,9 +41,8 @@ def grammar(desk: Desk, fault: Diagnostic) -> Iterator[Fix]:
         yield from prose(desk, at.start)
         return
     following = page.tokens[k + 1 : k + 2]
-    if (
-        following and following[0].text == "=" and "=" in page.body[statement.start : at.start]
-    ):  # two statements on a line
+    if following and following[0].text == "=" and "=" in page.body[statement.start : at.start]:
+        # Two statements on a line.
         space = len(page.body[: at.start].rstrip())
         yield page.fix(space, at.start, "\n")
     yield page.spaced(at.start, at.start, "->")
