@@ -15,6 +15,7 @@ from calque.ground.diagnostics import CalqueError, Place, error, render_all
 
 if TYPE_CHECKING:
     from calque.experiment import Experiment
+    from calque.train.loop import FinishedTraining, StoppedTraining
     from calque.train.ranks import Ranks
 
 LEAST = 30
@@ -151,7 +152,6 @@ def train(run: Path, overrides: tuple[str, ...], out: Path | None, parent: Path 
     key begins a new phase of the run.
     """
     from calque.train.call import TrainingCall
-    from calque.train.loop import StoppedTraining
     from calque.train.ranks import from_environment
     from calque.workflow.repeat import repeat
     from calque.workflow.show import Show
@@ -174,6 +174,13 @@ def train(run: Path, overrides: tuple[str, ...], out: Path | None, parent: Path 
             call, own = TrainingCall(_limits(overrides), ranks=ranks), folder.resolve() == run.resolve()
             with ranks.leading():
                 result = run_training(experiment, folder, show, tell, call, own, restart)
+    _tell_end(result, folder)
+
+
+def _tell_end(result: "FinishedTraining | StoppedTraining", folder: Path) -> None:
+    """How a training ended. Raises K109 where it has diverged."""
+    from calque.train.loop import StoppedTraining
+
     if isinstance(result, StoppedTraining):
         tell(f"stopped after update {result.update}; `calque train {folder}` continues")
         sys.exit(128 + result.signal)

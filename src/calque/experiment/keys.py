@@ -49,9 +49,7 @@ class DataSettings:
         "with a parent in [model]: its codecs and their keys are taken over (parent), or learned from this text (own)",
         choices=("parent", "own"),
     )
-    vocabulary_size: int = key(
-        8000, "entries of each vocabulary, special symbols included; 0: no bound", low=0, high=10_000_000
-    )
+    vocabulary_size: int = key(8000, "entries of each vocabulary with special symbols; 0: no bound", low=0, high=10**7)
     minimum_count: int = key(1, "tokens seen less often in training text become <unk>; for codes and words", low=1)
     split_digits: bool = key(True, "every digit is a piece of its own; for bpe and unigram")
     joint: bool = key(True, "one vocabulary for both sides")

@@ -161,16 +161,20 @@ def sentence(fix: Fix) -> str:
     old, new = (" ".join(text.split()) for text in (written, fix.replacement))
     if old and not new and "\n" in fix.replacement:
         return f"begin a new line in the place of `{printable(old)}`"
-    if not old and not new:
-        return f"begin a new line before `{printable(fix.span.text.body[fix.span.end :].split()[0])}`"
-    lines = [" ".join(line.split()) for line in after if line.strip()]
-    if not old and len(lines) > 1:
-        return f"add the lines {', '.join(f'`{printable(line)}`' for line in lines)}"
     if not old:
-        return f"add `{printable(new.strip(', ') or new)}`"
+        return _added(fix, new, [" ".join(line.split()) for line in after if line.strip()])
     if not new:
         return f"leave out `{printable(old.strip(', ') or old)}`"
     return f"write `{printable(new)}` for `{printable(old)}`"
+
+
+def _added(fix: Fix, new: str, lines: list[str]) -> str:
+    """An edit that leaves nothing out."""
+    if not new:
+        return f"begin a new line before `{printable(fix.span.text.body[fix.span.end :].split()[0])}`"
+    if len(lines) > 1:
+        return f"add the lines {', '.join(f'`{printable(line)}`' for line in lines)}"
+    return f"add `{printable(new.strip(', ') or new)}`"
 
 
 def _words(diagnostic: Diagnostic) -> dict[str, str]:

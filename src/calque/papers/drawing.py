@@ -65,8 +65,7 @@ def draw_figure(figure: PaperFigure, folders: Sequence[Path], root: Path, out: P
 
 def _sources(figure: PaperFigure, folders: Sequence[Path]) -> tuple[list[Path], list[Path]]:
     """The runs, or the ledgers, that a figure shows."""
-    own = figure.name.partition("/")[2]
-    tables = list(figure.tables) or [own]
+    tables = _tables(figure)
     where = list(folders) or [default_folder(figure.paper, table) for table in tables]
     runs: list[Path] = []
     ledgers: list[Path] = []
@@ -77,9 +76,18 @@ def _sources(figure: PaperFigure, folders: Sequence[Path]) -> tuple[list[Path], 
         runs = [run for folder in where for run in runs_in(folder, figure, named=bool(folders))]
         missing = figure.needs_runs and not runs
     if missing:
-        rows = [f"{table}/{row.key}" for table, some in figure.tables.items() for row in some]
-        raise error("X841", None, name=figure.name, paper=figure.paper, table=tables[0], rows=rows or [own])
+        raise error("X841", None, name=figure.name, paper=figure.paper, table=tables[0], rows=_rows(figure))
     return runs, ledgers
+
+
+def _tables(figure: PaperFigure) -> list[str]:
+    """The tables whose rows a figure shows; a table that is drawn shows its own."""
+    return list(figure.tables) or [figure.name.partition("/")[2]]
+
+
+def _rows(figure: PaperFigure) -> list[str]:
+    """The rows that a figure shows, or its table."""
+    return [f"{table}/{row.key}" for table, some in figure.tables.items() for row in some] or _tables(figure)
 
 
 def _command(runs: Sequence[Path], ledgers: Sequence[Path], pairs: Path | None, out: Path) -> str:

@@ -102,16 +102,15 @@ class _Trial:
             # A new warning does not count against an edit that corrects an error.
             if key not in self.before and (one.severity == "error" or fault.severity != "error")
         ]
-        line = _line(self.desk.page.text, start)
-        for code, where in ((one.code, one.where) for one in new):
-            if not isinstance(where, Span):
-                continue
-            # Either the edit is no better, or the fault has only moved along its line.
-            if (where.end >= start and where.start <= end) or (
-                code[0] == "S" and _line(where.text, where.start) == line
-            ):
-                return None
+        if any(isinstance(one.where, Span) and self.no_better(one.code, one.where, start, end) for one in new):
+            return None
         return len(new)
+
+    def no_better(self, code: str, where: Span, start: int, end: int) -> bool:
+        """Whether a new fault is in the edit [start, end) itself, or the old one has only moved along its line."""
+        if where.end >= start and where.start <= end:
+            return True
+        return code[0] == "S" and _line(where.text, where.start) == _line(self.desk.page.text, start)
 
     def faults_after(self, fix: Fix) -> Sequence[Diagnostic]:
         """The faults of the text after an edit."""
