@@ -10,7 +10,7 @@ from torch.nn import functional as F
 from calque.native import build
 from calque.native.kernels import without_kernels
 from calque.native.training import TrainingKernels, training_kernels_for
-from calque.native.training_calls import Adam
+from calque.native.training_calls import Adam, Muon
 from calque.native.training_functions import LEVELS
 
 HERE = build.available() or [
@@ -282,6 +282,37 @@ def test_adam(native: TrainingKernels, dtype: torch.dtype) -> None:
         torch.testing.assert_close(got, want, rtol=1e-5, atol=1e-6)
     assert torch.equal(rounded, weights.bfloat16())
     assert native.squares(gradient) == pytest.approx(float(gradient.double().square().sum()), rel=1e-5)
+
+
+@pytest.mark.parametrize("dtype", TYPES)
+@pytest.mark.parametrize("shape", [(32, 32), (64, 96), (128, 32), (96, 4, 24), (32, 3200), (3200, 32)])
+def test_muon(native: TrainingKernels, dtype: torch.dtype, shape: tuple[int, ...]) -> None:
+    if torch.bfloat16 not in native.calls.products:
+        pytest.skip("this set of instructions has no products in bfloat16")
+    weights, momentum, g = torch.randn(shape), torch.randn(shape), torch.randn(shape).to(dtype)
+    b = 0.95 * momentum.double().flatten(1) + 0.05 * g.double().flatten(1) / 4
+    u = 0.95 * b + 0.05 * g.double().flatten(1) / 4
+    x = u / u.norm()
+    for _ in range(3):
+        gram = x @ x.T
+        x = 3.4445 * x + (-4.775 * gram + 2.0315 * gram @ gram) @ x
+    how, rounded = Muon(4, 0.95, 0.3, 0.9, 3.4445, -4.775, 2.0315), torch.empty(shape, dtype=torch.bfloat16)
+    before = weights.clone(), momentum.clone()
+    assert native.muon(how, 3, weights, g, momentum, rounded)
+    moved = (weights - 0.9 * before[0]).double().flatten(1)
+    assert float((moved + 0.3 * x).norm() / (0.3 * x).norm()) < 0.02
+    near(momentum.flatten(1), b, torch.float32)
+    assert torch.equal(rounded, weights.bfloat16())
+    torch.set_num_threads(3 - torch.get_num_threads())
+    assert native.muon(how, 3, before[0], g, before[1], None)
+    assert torch.equal(before[0], weights)
+
+
+def test_muon_has_no_kernel_for_other_widths(native: TrainingKernels) -> None:
+    weights = torch.randn(33, 64)
+    kept = weights.clone()
+    assert not native.muon(Muon(), 5, weights, torch.randn(33, 64), torch.zeros(33, 64), None)
+    assert torch.equal(weights, kept)
 
 
 def test_kernels_are_for_gradients_on_a_processor() -> None:

@@ -99,6 +99,27 @@ def test_muon_takes_a_filter_as_the_matrix_that_it_is() -> None:
     assert torch.equal(filters.weight.flatten(1), matrix.weight)
 
 
+@pytest.mark.parametrize("precision", ["float32", "bfloat16"])
+def test_muon_by_kernel_follows_the_library(precision: str) -> None:
+    def made(kernels: bool) -> Updater:
+        torch.manual_seed(3)
+        made = Updater(
+            torch.nn.Linear(64, 96, bias=False), TrainSettings(optimiser="muon", weight_decay=0.1), precision
+        )
+        made._kernels = made._kernels if kernels else None
+        return made
+
+    one, other = made(True), made(False)
+    for t in range(3):
+        for updater in (one, other):
+            weight = updater.working["weight"]
+            weight.grad = torch.randn(96, 64, generator=torch.Generator().manual_seed(t)).to(weight.dtype)
+            updater.step(0.01, 4)
+    a, b = one.state(), other.state()
+    assert a.keys() == b.keys()
+    assert all(torch.allclose(a[key], b[key], atol=4e-3) for key in a)
+
+
 def test_sgd_clips_to_the_norm_and_tells_the_norm_before() -> None:
     model, twin = make(), make()
     updater = Updater(model, TrainSettings(optimiser="sgd", clip_norm=0.5), "float32")

@@ -19,7 +19,9 @@ from calque.ground.diagnostics import error
 from calque.ground.files import write_whole
 
 HERE = Path(__file__).parent
-SOURCES = tuple(HERE / name for name in ("kernels.cpp", "program.cpp", "training.cpp", "training_products.cpp"))
+SOURCES = tuple(
+    HERE / name for name in ("kernels.cpp", "program.cpp", "training.cpp", "training_products.cpp", "muon.cpp")
+)
 ALWAYS = ("-std=c++17", "-O3", "-fno-math-errno", "-ffp-contract=fast", "-fopenmp", "-fPIC", "-shared", "-w")
 _AVX512 = ("avx512f", "avx512bw", "avx512dq", "avx512vl")
 INSTRUCTIONS: dict[str, tuple[tuple[str, ...], tuple[str, ...]]] = {

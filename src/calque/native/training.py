@@ -13,7 +13,7 @@ from torch import Tensor
 from calque.native.build import library, narrow_library
 from calque.native.kernels import off
 from calque.native.training_attention import Attend, Plan
-from calque.native.training_calls import TYPES, Adam, Calls, address
+from calque.native.training_calls import TYPES, Adam, Calls, Muon, address
 from calque.native.training_functions import (
     LEVELS,
     Drop,
@@ -169,6 +169,31 @@ class TrainingKernels:
             *(ctypes.addressof(how), weights.data_ptr(), gradient.data_ptr(), TYPES[gradient.dtype]),
             *(means[0].data_ptr(), means[1].data_ptr(), address(rounded), weights.numel(), torch.get_num_threads()),
         )
+
+    def muon(
+        self, how: Muon, steps: int, weights: Tensor, gradient: Tensor, momentum: Tensor, rounded: Tensor | None
+    ) -> bool:
+        """An update by Muon, in place, of matrices whose widths are multiples of 32; false, and nothing, where it cannot.
+
+        `weights` and `momentum`, b, are float32, products bfloat16; `rounded` becomes the weights in bfloat16. Filters are
+        matrices [out, in kernel].
+        """
+        rows, columns = len(weights), weights[0].numel()
+        if torch.bfloat16 not in self.calls.products or rows % DEEP or columns % DEEP:
+            return False
+        gradient = gradient.contiguous()
+        assert all(x.is_contiguous() for x in (weights, momentum))
+        self.calls.muon(
+            *(
+                ctypes.addressof(how),
+                weights.data_ptr(),
+                gradient.data_ptr(),
+                TYPES[gradient.dtype],
+                momentum.data_ptr(),
+            ),
+            *(address(rounded), rows, columns, steps, torch.get_num_threads()),
+        )
+        return True
 
 
 def _levels(p: float) -> int:

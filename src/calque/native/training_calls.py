@@ -19,6 +19,14 @@ class Adam(ctypes.Structure):
     _fields_ = tuple((name, c_float) for name in ("divisor", "beta1", "beta2", "rate", "root", "epsilon", "kept"))
 
 
+class Muon(ctypes.Structure):
+    """With g the gradient over `divisor`: b = momentum b + (1 - momentum) g, u = momentum b + (1 - momentum) g, x = u / |u|, some
+    times x = a x + (b x x^T + c (x x^T)^2) x, and w = kept w - rate x.
+    """
+
+    _fields_ = tuple((name, c_float) for name in ("divisor", "momentum", "rate", "kept", "a", "b", "c"))
+
+
 _P, _N, _I = c_void_p, c_int64, c_int
 _EVERYWHERE: dict[str, tuple[Any, ...]] = {
     "drop": (_P, _I, _N, c_uint64, _N, _I, _P, _I),
@@ -39,6 +47,7 @@ _PRODUCTS: dict[str, tuple[Any, ...]] = {
     "training_pack": (_P, _I, _N, _N, _I, _P, _I),
     "training_rows": (_P, _I, _N, _P, _P, _N, _N, _P, _I),
 }
+_HALVES: dict[str, tuple[Any, ...]] = {"training_muon": (_P, _P, _P, _I, _P, _P, _N, _N, _I, _I)}
 
 
 class Calls:
@@ -49,7 +58,8 @@ class Calls:
         self.products = frozenset(dtype for dtype, size in TYPES.items() if types & size)
         """The types that it has products for."""
         self._functions: dict[str, Any] = {}
-        for name, types in (_EVERYWHERE | (_PRODUCTS if self.products else {})).items():
+        halves = _HALVES if torch.bfloat16 in self.products else {}
+        for name, types in (_EVERYWHERE | (_PRODUCTS if self.products else {}) | halves).items():
             function = getattr(loaded, f"calque_{name}")
             function.argtypes, function.restype = types, c_double if name == "squares" else None
             self._functions[name.removeprefix("training_")] = function

@@ -11,7 +11,7 @@ from torch.optim._muon import muon
 from calque.experiment import TrainSettings
 from calque.layers.projections import Embedding
 from calque.native.training import TrainingKernels, training_kernels
-from calque.native.training_calls import Adam
+from calque.native.training_calls import Adam, Muon
 from calque.train.ranks import Ranks
 
 PIECE = 1 << 17
@@ -164,7 +164,7 @@ class Updater:
         """One weight's update, with its gradient divided by `scale`, piece by piece."""
         master, working = self.masters[name], self.working[name]
         if name in self._matrices:
-            self._muon(name, gradient.to(master.dtype) / scale, lr)
+            self._muon(name, gradient, lr, scale)
             return
         adam = self.settings.optimiser != "sgd"
         if adam and self._kernels is not None:
@@ -209,17 +209,24 @@ class Updater:
             self._moments[name] = {"step": step, **{key: torch.zeros_like(master) for key in AVERAGES}}
         return self._moments[name]
 
-    def _muon(self, name: str, gradient: Tensor, lr: float) -> None:
+    def _muon(self, name: str, gradient: Tensor, lr: float, scale: float) -> None:
         """B = 0.95 B + 0.05 g; w = (1 - lr decay) w - lr 0.2 sqrt(max(E, D)) O, O near the orthogonal part of 0.05 g + 0.95 B."""
         master = self.masters[name].detach()
         moments = self._moments.setdefault(name, {})
         buffer = moments.setdefault("momentum_buffer", torch.zeros_like(master))
+        rounded = self.working[name].detach() if self._mixed else None
+        decay = self.settings.weight_decay
+        if self._kernels is not None:
+            rate = lr * 0.2 * math.sqrt(max(len(master), master[0].numel()))
+            how = Muon(scale, MOMENTUM, rate, 1 - lr * decay, *NEWTON_SCHULZ)
+            if self._kernels.muon(how, NEWTON_SCHULZ_STEPS, master, gradient, buffer, rounded):
+                return
         muon(
             [master.view(len(master), -1)],
-            [gradient.flatten(1)],
+            [(gradient.to(master.dtype) / scale).flatten(1)],
             [buffer.view(len(master), -1)],
             lr=lr,
-            weight_decay=self.settings.weight_decay,
+            weight_decay=decay,
             momentum=MOMENTUM,
             nesterov=True,
             ns_coefficients=NEWTON_SCHULZ,
@@ -228,8 +235,8 @@ class Updater:
             adjust_lr_fn="match_rms_adamw",
             has_complex=False,
         )
-        if self._mixed:
-            self.working[name].detach().copy_(master)
+        if rounded is not None:
+            rounded.copy_(master)
 
     def _adam_by_kernel(self, name: str, gradient: Tensor, lr: float, scale: float) -> None:
         settings, moments, master = self.settings, self._moments_of(name), self.masters[name].detach()
