@@ -1,6 +1,7 @@
 """Tests of significance, held against distributions counted out in full and against sacrebleu's."""
 
 import itertools
+import math
 import random
 from collections.abc import Sequence
 from dataclasses import replace
@@ -19,6 +20,7 @@ from calque.evaluate.significance import (
     bootstrap,
     compare_rows,
     compare_statistics,
+    median_interval,
     shuffle,
     verdict,
 )
@@ -184,3 +186,18 @@ def test_the_margin_and_the_relation_are_the_callers() -> None:
     assert verdict("~", found, margin=0.3) == UNDECIDED
     with pytest.raises(ValueError, match="expected one of"):
         verdict("=", found)
+
+
+@pytest.mark.parametrize(
+    ("count", "low", "high"),
+    [(1, 1, 1), (2, 1, 2), (5, 1, 5), (6, 1, 6), (8, 1, 8), (9, 2, 8), (12, 3, 10), (30, 10, 21)],
+)
+def test_the_interval_of_a_median_is_that_of_the_sign_test(count: int, low: int, high: int) -> None:
+    values = [float(x) for x in range(count, 0, -1)]
+    assert median_interval(values) == (low, (count + 1) / 2, high)
+
+
+def test_the_interval_encloses_the_median_as_often_as_it_says() -> None:
+    drawn = np.random.default_rng(7).exponential(size=(4000, 12))
+    hit = [low <= math.log(2) <= high for low, _, high in map(median_interval, drawn.tolist())]
+    assert 0.95 < sum(hit) / len(hit) < 0.98

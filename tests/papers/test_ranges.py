@@ -6,8 +6,9 @@ from collections.abc import Mapping, Sequence
 import pytest
 
 from calque.papers import claims
-from calque.papers.claims import ClaimVerdict, Ranges
+from calque.papers.claims import ClaimVerdict
 from calque.papers.paper import Claim, Column, Figure, PrintedTable, Row
+from calque.papers.ranges import Ranges
 
 SPEED, SECONDS, AER, RATE, PERPLEXITY = (
     Column("wmt", m) for m in ("sentences/s", "seconds/sentence", "aer", "accuracy", "perplexity")
@@ -134,3 +135,20 @@ def test_what_has_no_figure_is_not_tested() -> None:
     assert (found.verdict, found.missing) == ("not tested", ("wmt batch-tokens",))
     found = judge({FOUR: {"a": [1.0, 1.0], "b": [1.0]}}, claim("grows", ("a", "b"), (FOUR, TWENTY)), here)
     assert found.verdict == "not tested"
+
+
+def test_repeats_are_compared_within_each() -> None:
+    slower = [1.0, 2.0, 3.0, 4.0, 5.0, 6.0]  # the machine became faster and faster
+    faster = [1.1 * value for value in slower]
+    said, here = claim("above", ("a", "b"), (SPEED,)), table((SPEED,), {"a": [2.0], "b": [1.0]})
+    assert judge({SPEED: {"a": faster, "b": slower}}, said, here).verdict == "undecided"
+    paired = claims.judge(said, here, Ranges({SPEED: {"a": faster, "b": slower}}, paired=True))
+    assert paired.verdict == "holds"
+    assert paired.tested[0].interval == pytest.approx((1.1, 1.1))
+    turned = [*faster[:5], 0.9 * slower[5]]
+    assert claims.judge(said, here, Ranges({SPEED: {"a": turned, "b": slower}}, paired=True)).verdict == "undecided"
+
+
+def test_a_table_that_was_timed_says_how_repeats_decide() -> None:
+    assert "within each" in Ranges({}, paired=True).rule
+    assert "choice of a value" in Ranges({}).rule

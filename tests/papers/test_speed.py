@@ -63,6 +63,9 @@ def test_table_3_without_text_or_training(call: Call, tmp_path: Path) -> None:
         for what in ("updates/s", *(f"seconds/sentence beam={beam}" for beam in (4, 8, 12, 16, 20))):
             name = f"{row}, {what}"
             assert 0 < figures[f"{name}, lowest"] <= figures[name] <= figures[f"{name}, highest"]
+            each = sorted(figures[f"{name}, repeat {k}"] for k in (1, 2))
+            assert each == [figures[f"{name}, lowest"], figures[f"{name}, highest"]]
+    assert "rows compared within each" in found.stdout
     # Keeping states makes no difference to training: measured once, told of both.
     assert figures["transformer, updates/s"] == figures["transformer-cached, updates/s"]
     ratio = figures["transformer, seconds/sentence beam=4"] / figures["aan, seconds/sentence beam=4"]

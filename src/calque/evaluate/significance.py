@@ -4,6 +4,8 @@ Everything is computed from per-sentence sufficient statistics. A system may be 
 is that of all its runs as one corpus, as in MultEval (Clark et al. 2011).
 """
 
+import math
+import statistics
 from collections.abc import Sequence
 from dataclasses import dataclass
 
@@ -168,3 +170,15 @@ def verdict(relation: str, comparison: Comparison, *, margin: float = 0.5) -> st
     if relation == "~":
         holds, fails = holds and high < margin, fails or low > margin
     return HOLDS if holds else FAILS if fails else UNDECIDED
+
+
+def median_interval(values: Sequence[float], level: float = 0.05) -> tuple[float, float, float]:
+    """The median of values, between the nearest two of them that enclose the true one with probability 1 - level or more.
+
+    With n values the k-th smallest and the k-th largest enclose it with probability 1 - 2 P(X < k), X binomial of n and 1/2,
+    whatever the distribution. Less than six values enclose it less surely: then it is their whole range.
+    """
+    ordered, count, k = sorted(values), len(values), 1
+    while 2 * sum(math.comb(count, i) for i in range(k + 1)) <= level * 2**count:
+        k += 1
+    return ordered[k - 1], statistics.median(ordered), ordered[count - k]

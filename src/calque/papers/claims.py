@@ -1,9 +1,8 @@
-"""The judge of a paper's claims, and the evidence it decides by: resampled translations, or ranges of single figures."""
+"""The judge of a paper's claims, and the evidence it decides by where there are translations: they are resampled."""
 
-import math
-import statistics
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from typing import Protocol
 
 import numpy as np
 from jaxtyping import Float
@@ -27,12 +26,8 @@ RELATION = {"above": ">", "not-above": "<=", "about": "~"}
 LEVEL = 0.05
 LEAST = 1e-9
 """What a figure of 0 counts as in a ratio."""
-ALIKE_POINTS, ALIKE_RATIO = 0.5, 1.05
-"""Within these, single figures count as alike."""
 Scores = tuple[Measure, Mapping[str, Runs]]
 """A metric, and the statistics of each row's runs."""
-Term = tuple[int, str, Column]
-"""Factor, row and column of a figure in a sum."""
 
 
 @dataclass(frozen=True)
@@ -50,6 +45,26 @@ class ContrastResult:
     verdict: str
     ratio: bool = False
     unit: str = "times as good"
+
+
+class Evidence(Protocol):
+    """What was measured here, and the rule by which an interval decides a comparison of rows."""
+
+    @property
+    def rule(self) -> str:
+        """The rule, for a reader."""
+
+    def columns(self, claim: Claim) -> Sequence[Column]:
+        """The columns in which a claim is tested."""
+
+    def missing(self, claim: Claim, columns: Sequence[Column]) -> tuple[str, ...]:
+        """The rows or columns that lack what a test needs."""
+
+    def difference(self, contrast: Contrast, column: Column, table: PrintedTable) -> ContrastResult:
+        """A comparison of rows in a column."""
+
+    def growth(self, contrast: Contrast, first: Column, last: Column, table: PrintedTable) -> ContrastResult:
+        """A comparison in the last column against that in the first."""
 
 
 @dataclass(frozen=True)
@@ -214,87 +229,6 @@ def _quantiles(drawn: Float[np.ndarray, " T"]) -> tuple[float, float]:
 def _outside(interval: tuple[float, float], neutral: float) -> str:
     low, high = interval
     return HOLDS if low > neutral else FAILS if high < neutral else UNDECIDED
-
-
-@dataclass(frozen=True)
-class Ranges:
-    """Evidence from single figures: speeds, one for each repeat; perplexities and rates, one for each seed.
-
-    Nothing can be shuffled between two rows, and a few values make no test. So the whole range decides: a claim holds if it
-    holds whichever value of each row is taken, fails if it fails with all of them, and else is undecided. A row with one
-    value decides nothing.
-
-    `values` holds each column that was measured: row -> its values. A column of the paper is tested in those that measure
-    the same, whatever the language pair.
-    """
-
-    values: Mapping[Column, Mapping[str, Sequence[float]]]
-    rule: str = (
-        f"Brackets: from the least to the most favourable choice of a value of each row; a claim holds or fails where "
-        f"all of them agree. `about` and `no gain`: within {ALIKE_RATIO} times, percentages within {ALIKE_POINTS}."
-    )
-
-    def columns(self, claim: Claim) -> Sequence[Column]:
-        """The measured columns that measure what the claim is about."""
-        meant = {column.quantity for column in claim.columns}
-        return [c for c in self.values if c.quantity in meant]
-
-    def missing(self, claim: Claim, columns: Sequence[Column]) -> tuple[str, ...]:
-        """Rows without a figure in one of the columns, else all columns of the claim where too few are measured."""
-        rows = tuple(row for row in claim.compared if not all(row in self.values[c] for c in columns))
-        few = len(columns) < (2 if claim.kind == "grows" else 1)
-        return rows or (tuple(map(str, claim.columns)) if few else ())
-
-    def difference(self, contrast: Contrast, column: Column, table: PrintedTable) -> ContrastResult:
-        """The comparison over the ranges of all rows."""
-        terms = [(factor, row, column) for factor, row in contrast.terms]
-        return self._test(terms, contrast.relation, _rows(contrast), table)
-
-    def growth(self, contrast: Contrast, first: Column, last: Column, table: PrintedTable) -> ContrastResult:
-        """The comparison in the last column against that in the first."""
-        terms = [(way * factor, row, c) for way, c in ((1, last), (-1, first)) for factor, row in contrast.terms]
-        return self._test(terms, contrast.relation, f"{_rows(contrast)}, {last.what} over {first.what}", table)
-
-    def _test(self, terms: Sequence[Term], relation: str, text: str, table: PrintedTable) -> ContrastResult:
-        ratio = not terms[0][2].of.percentage
-        margin = math.log(ALIKE_RATIO) if ratio else ALIKE_POINTS
-        low = middle = high = 0.0
-        for factor, row, column in terms:
-            worth = sorted(factor * _worth(value, column) for value in self.values[column][row])
-            low, middle, high = low + worth[0], middle + statistics.median(worth), high + worth[-1]
-        printed = [(factor, table.row(row).figure(column), column) for factor, row, column in terms]
-        paper = sum(factor * _worth(figure.value, column) for factor, figure, column in printed if figure)
-        known = all(figure is not None for _, figure, _ in printed)
-        alone = any(len(self.values[column][row]) < 2 for _, row, column in terms)
-        decided = UNDECIDED if alone else _decided(relation, low, high, margin)
-        middle, low, high, paper = (math.exp(x) if ratio else x for x in (middle, low, high, paper))
-        return ContrastResult(text, middle, (low, high), None, paper if known else None, decided, ratio)
-
-
-Evidence = Resampling | Ranges
-"""What was measured here, and the rule by which an interval decides a comparison of rows."""
-
-
-def _rows(contrast: Contrast) -> str:
-    if len(contrast.terms) == 2:
-        return "{} against {}".format(*contrast.pair)
-    (_, end), (_, start), (_, b), (_, a) = contrast.terms
-    return f"({end} against {start}) against ({b} against {a})"
-
-
-def _worth(value: float, column: Column) -> float:
-    """A figure on a scale on which more is better and differences count."""
-    scaled = value if column.of.percentage else math.log(max(value, LEAST))
-    return -scaled if column.of.lower else scaled
-
-
-def _decided(relation: str, low: float, high: float, margin: float) -> str:
-    holds, fails = {
-        "above": (low > 0, high < 0),
-        "not-above": (high < margin, low > margin),
-        "about": (-margin < low and high < margin, low > margin or high < -margin),
-    }[relation]
-    return HOLDS if holds else FAILS if fails else UNDECIDED
 
 
 def judge(claim: Claim, table: PrintedTable, evidence: Evidence) -> ClaimVerdict:

@@ -12,9 +12,10 @@ from calque.analyse.lengths import buckets
 from calque.evaluate.significance import FAILS, HOLDS, UNDECIDED, Runs
 from calque.evaluate.statistics import CorpusScores, Measure, Sums, measure
 from calque.ledger.entry import Entry
-from calque.papers.claims import ALIKE_POINTS, ALIKE_RATIO, ContrastResult, Resampling
+from calque.papers.claims import ContrastResult, Resampling
 from calque.papers.evidence import SentenceNumbers
 from calque.papers.paper import Column
+from calque.papers.ranges import ALIKE_POINTS, ALIKE_RATIO
 from calque.papers.remembered import Remembered
 
 Part = Sequence[int]

@@ -39,7 +39,7 @@ VOCABULARY, PAIRS = 32_000, 2_000
 """With random weights: entries of a vocabulary, unless `data.vocabulary_size` is set; sentence pairs to train on."""
 UPDATES, WARM_UP = 3, 1
 """Of training in each repeat."""
-LOWEST, HIGHEST = "lowest", "highest"
+LOWEST, HIGHEST, REPEAT = "lowest", "highest", "repeat"
 _NO_TEXT = DataSettings(train=("-", "-"), valid=("-", "-"), subwords="words", vocabulary_size=VOCABULARY)
 
 Times = dict[str, dict[Column, list[float]]]
@@ -292,6 +292,7 @@ def _figures(repeats: Times) -> dict[str, float]:
             if len(values) > 1:
                 figures[figure_name(row, column, LOWEST)] = digits(min(values))
                 figures[figure_name(row, column, HIGHEST)] = digits(max(values))
+                figures |= {figure_name(row, column, f"{REPEAT} {k}"): digits(x) for k, x in enumerate(values, 1)}
             if row != first:
                 ratio = times(median, statistics.median(repeats[first][column]), column)
                 figures[figure_name(row, column, f"times as fast as {first}")] = digits(ratio, 3)
@@ -320,4 +321,16 @@ def measured(entry: Entry, table: PrintedTable) -> Repeats:
             names = [figure_name(row.key, column, which) for which in ("", LOWEST, HIGHEST)]
             if names[0] in entry.figures:
                 repeats[column][row.key] = tuple(float(entry.figures[n]) for n in names if n in entry.figures)
+    return repeats
+
+
+def repeated(entry: Entry, table: PrintedTable) -> Repeats:
+    """The values of all repeats in their order, where an entry has them for every row that was timed; else empty."""
+    repeats: Repeats = {}
+    for column, rows in measured(entry, table).items():
+        numbers = range(1, int(str(entry.conditions.get("repeats") or 0)) + 1)
+        names = {row: [figure_name(row, column, f"{REPEAT} {k}") for k in numbers] for row in rows}
+        if not all(name in entry.figures for some in names.values() for name in some):
+            return {}
+        repeats[column] = {row: tuple(float(entry.figures[name]) for name in some) for row, some in names.items()}
     return repeats

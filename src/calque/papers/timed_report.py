@@ -8,13 +8,14 @@ from pathlib import Path
 from calque.ledger.entry import Entry
 from calque.ledger.entry import read as read_entries
 from calque.papers import read_paper
-from calque.papers.claims import ClaimVerdict, Ranges, claims_of, judge_all
+from calque.papers.claims import ClaimVerdict, claims_of, judge_all
 from calque.papers.metrics import METRICS, TIMED, UNMEASURED
 from calque.papers.output import OutputFolder
 from calque.papers.paper import Column, Figure, PrintedTable, Row
+from calque.papers.ranges import Ranges
 from calque.papers.report import Report, ReportOptions, paper_text, under_trained_remarks
 from calque.papers.request import CELLS, MODELS, SPEED, Request, current_form
-from calque.papers.speed import Repeats, measured, times, timing_in
+from calque.papers.speed import Repeats, measured, repeated, times, timing_in
 from calque.papers.under_trained import label_of, marked_rows, why_untested
 
 HEAD = ("", "", "row", "here", "lowest", "highest", "times", "paper", "times")
@@ -68,14 +69,14 @@ def make_report(request: Request, entry: Entry, cells: Sequence[Entry], column: 
     """The report of a timing beside the paper's pair that `column` names; `cells` are those whose models were timed, if any."""
     paper, table = read_paper.paper(request.paper), request.printed
     timed = measured(entry, table)
-    here = _beside(timed, column, table)
+    here, ranges = _beside(timed, column, table), _ranges(entry, table, column)
     rows = [row for row in table.rows if any(row.key in values for values in timed.values())]
     under_trained = _under_trained(entry, cells, rows)
     verdicts = judge_all(
         claims_of(paper.claims, table.name, *TIMED, *UNMEASURED),
         table,
         lambda claim: why_untested(claim, request, under_trained),
-        lambda tested: Ranges({c: values for c, values in here.items() if values}),
+        lambda tested: ranges,
     )
     lines = [line for c, values in here.items() for line in _lines(c, rows, values, under_trained)]
     pair = paper.pair(column.pair).title
@@ -88,7 +89,7 @@ def make_report(request: Request, entry: Entry, cells: Sequence[Entry], column: 
         keys=tuple(line.row for line in lines),
         claims=verdicts,
         under_trained=under_trained,
-        remarks=tuple(_remarks(entry, lines, verdicts, under_trained)),
+        remarks=tuple(_remarks(entry, lines, verdicts, under_trained, ranges.rule)),
         command=current_form(entry.command),
         content={
             "title": request.title,
@@ -100,6 +101,13 @@ def make_report(request: Request, entry: Entry, cells: Sequence[Entry], column: 
             "entry": dataclasses.asdict(entry),
         },
     )
+
+
+def _ranges(entry: Entry, table: PrintedTable, column: Column) -> Ranges:
+    """The repeats of a timing, else, where an entry has no single ones, their medians and ranges."""
+    single = repeated(entry, table)
+    beside = _beside(single or measured(entry, table), column, table)
+    return Ranges({c: values for c, values in beside.items() if values}, paired=bool(single))
 
 
 def _beside(timed: Repeats, column: Column, table: PrintedTable) -> Repeats:
@@ -145,14 +153,18 @@ def _ratio(value: float | None) -> str:
 
 
 def _remarks(
-    entry: Entry, lines: Sequence[SpeedLine], verdicts: Sequence[ClaimVerdict], under_trained: Mapping[str, str]
+    entry: Entry,
+    lines: Sequence[SpeedLine],
+    verdicts: Sequence[ClaimVerdict],
+    under_trained: Mapping[str, str],
+    rule: str,
 ) -> Iterator[str]:
     yield (
         "Here: the median of the repeats, the lowest and the highest. times: how many times as good as the first row of which "
         "the paper has a figure, else the first, here of medians."
     )
     if any(verdict.tested for verdict in verdicts):
-        yield Ranges.rule
+        yield rule
     yield from under_trained_remarks(under_trained)
     yield entry.notes
     yield from (f"{key}: {value}" for key, value in entry.conditions.items() if value is not None)

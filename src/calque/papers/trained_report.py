@@ -15,13 +15,14 @@ from calque.ground.diagnostics import Place, error
 from calque.ledger.entry import Entry
 from calque.ledger.entry import read as read_entries
 from calque.papers import read_paper
-from calque.papers.claims import ClaimVerdict, Evidence, Ranges, Resampling, claims_of, judge_all
+from calque.papers.claims import ClaimVerdict, Evidence, Resampling, claims_of, judge_all
 from calque.papers.learning import LearningCurves
 from calque.papers.measures import complete
 from calque.papers.metrics import METRICS, SHOWN, TEXTS
 from calque.papers.output import OutputFolder
 from calque.papers.paper import Claim, Column, Figure
 from calque.papers.picture import Bars
+from calque.papers.ranges import Ranges
 from calque.papers.report import Report, ReportOptions, paper_text, under_trained_remarks
 from calque.papers.request import CELLS, FAILURES, Request
 from calque.papers.scoring import measure_of, translations
@@ -262,7 +263,7 @@ def _content(cells: TrainedCells, judged: Sequence[ClaimVerdict]) -> dict[str, o
         "under_trained": cells.under_trained,
         "validations": {row: {str(e.seed): e.validations for e in some} for row, some in cells.by_row.items()},
         "signature": cells.signature,
-        "tests": (Resampling if column.metric in TEXTS else Ranges).rule,
+        "tests": (Resampling if column.metric in TEXTS else Ranges({})).rule,
         "notes": cells.notes,
         "conditions": cells.conditions,
     }
@@ -281,7 +282,7 @@ def _texts(row: TrainedRow, shown: Sequence[tuple[str, str, int]], beside_paper:
 def _remarks(cells: TrainedCells, judged: Sequence[ClaimVerdict]) -> list[str]:
     seeds = [len(row.seeds) for row in cells.rows]
     tested = any(one.tested for one in judged)
-    remarks = [(Resampling if cells.column.metric in TEXTS else Ranges).rule] * tested
+    remarks = [(Resampling if cells.column.metric in TEXTS else Ranges({})).rule] * tested
     remarks += [f"{cells.column.figure} signature: {cells.signature}."] * bool(cells.signature)
     if tested and min(seeds) == 1:
         remarks.append("Rows with one seed: the tests hold for these runs, not for what another seed would give.")
