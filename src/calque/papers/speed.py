@@ -27,7 +27,7 @@ from calque.papers.decoded import selecting
 from calque.papers.metrics import DECODING, TIMED
 from calque.papers.output import OutputFolder
 from calque.papers.paper import Column, PrintedTable, Row
-from calque.papers.plan import named_rows, rows_of
+from calque.papers.plan import named_rows
 from calque.papers.recipes import Budget, settings_text
 from calque.papers.request import MODELS, RUNS, SPEED, TIME, Request, TableCell, Tell, request_in
 from calque.run.folder import EXPERIMENT, MODEL
@@ -176,11 +176,11 @@ def _select(folder: OutputFolder, rows: Sequence[str], experiment: Experiment, o
     runs = {key: one[0] for key, one in found.items() if one is not None}
     models = [one[1] for one in found.values() if one is not None]
     if len(runs) < len(chosen):
-        if selected := ", ".join(row.key for row in chosen if row.decoding.selected):
+        if selected := {row.key: str(row.model_of) for row in chosen if row.decoding.selected}:
             folder.tell(
-                f"{selected}: words are selected only for trained rows; with random weights, rows choose among all words"
+                f"{', '.join(selected)}: words are selected only for trained rows; with random weights, rows choose among all words"
             )
-        chosen, runs, models = rows_of(table, paper, rows), {}, []
+        chosen, runs, models = named_rows(table, paper, [selected.get(row.key, row.key) for row in chosen]), {}, []
     size, model = experiment.data.vocabulary_size, experiment.model
     around = Surroundings(size, size, model.tying, model.output_bias)
     return _Selection(chosen, {row.key: folder.texts.definition(row.key, around)[0] for row in chosen}, runs, models)
