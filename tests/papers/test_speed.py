@@ -292,3 +292,18 @@ def test_words_are_selected_where_the_table_says_so(call: Call, corpora: Path, t
     keys = str(entry.conditions["keys"])
     assert 'data.subwords="codes"' in keys  # the training's
     assert "decode.select_per_word=1" in keys
+
+
+def test_a_reading_with_the_same_text_is_timed_with_the_model_of_its_row(
+    call: Call, corpora: Path, tmp_path: Path
+) -> None:
+    shape = [*SIZES, "--set", "train.batch_tokens=40"]
+    trained = call("train", *shape, "--rows", ROWS, "--updates", 3, "--seeds", 1, spec=("zhang2018", "table2"))
+    assert trained.exit_code == 0, trained.output
+    found = call("time", *shape, "--repeats", 1, "--sentences", 2, "--from", tmp_path / "out", out="timed")
+    assert found.exit_code == 0, found.output
+    (entry,) = ledger.read(tmp_path / "timed" / "speed")
+    assert (entry.conditions["weights"], entry.conditions["words selected"]) == ("trained", None)
+    assert entry.conditions["rows"] == "transformer (uncached), aan, transformer-cached"
+    assert len(str(entry.conditions["models"]).split(", ")) == 2
+    assert entry.figures["transformer-cached, seconds/sentence beam=20"] > 0

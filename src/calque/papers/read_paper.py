@@ -73,11 +73,8 @@ def joined(texts: Keys, figures: Keys) -> Keys:
 
 
 def _joined_row(where: str, text: Keys, figures: Keys) -> Keys:
-    """A row from both files. `models`, by which the texts know what is not trained, follows from its decoding, or is 1 where a row
-    is a reading of another one, whose model it decodes as models are decoded usually.
-    """
-    models = _decoding(figures.get("decoding", {}), where).models
-    if text.get("models", 0) != models and not (text.get("models") == 1 and "reading_of" in figures):
+    """A row from both files. `models`, by which the texts know what is not trained, follows from its decoding."""
+    if text.get("models", 0) != (models := _decoding(figures.get("decoding", {}), where).models):
         raise ValueError(f"{where}: expected models = {models}, which its decoding needs")
     return {**{key: value for key, value in text.items() if key != "models"}, **figures}
 

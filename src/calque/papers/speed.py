@@ -27,7 +27,7 @@ from calque.papers.decoded import selecting
 from calque.papers.metrics import DECODING, TIMED
 from calque.papers.output import OutputFolder
 from calque.papers.paper import Column, PrintedTable, Row
-from calque.papers.plan import named_rows
+from calque.papers.plan import named_rows, rows_of
 from calque.papers.recipes import Budget, settings_text
 from calque.papers.request import MODELS, RUNS, SPEED, TIME, Request, TableCell, Tell, request_in
 from calque.run.folder import EXPERIMENT, MODEL
@@ -172,18 +172,26 @@ def _select(folder: OutputFolder, rows: Sequence[str], experiment: Experiment, o
     for other in others:
         if not (other / RUNS).is_dir():
             raise error("X842", Place(str(other)))
-    found = {row.key: _trained(folder, TableCell(row.model_of or row.key, 1), others) for row in chosen}
+    size, model = experiment.data.vocabulary_size, experiment.model
+    around = Surroundings(size, size, model.tying, model.output_bias)
+    found = {row.key: _trained(folder, TableCell(_model_row(folder, row, around), 1), others) for row in chosen}
     runs = {key: one[0] for key, one in found.items() if one is not None}
     models = [one[1] for one in found.values() if one is not None]
     if len(runs) < len(chosen):
-        if selected := {row.key: str(row.model_of) for row in chosen if row.decoding.selected}:
+        if selected := ", ".join(row.key for row in chosen if row.decoding.selected):
             folder.tell(
-                f"{', '.join(selected)}: words are selected only for trained rows; with random weights, rows choose among all words"
+                f"{selected}: words are selected only for trained rows; with random weights, rows choose among all words"
             )
-        chosen, runs, models = named_rows(table, paper, [selected.get(row.key, row.key) for row in chosen]), {}, []
-    size, model = experiment.data.vocabulary_size, experiment.model
-    around = Surroundings(size, size, model.tying, model.output_bias)
+        chosen, runs, models = rows_of(table, paper, rows), {}, []
     return _Selection(chosen, {row.key: folder.texts.definition(row.key, around)[0] for row in chosen}, runs, models)
+
+
+def _model_row(folder: OutputFolder, row: Row, around: Surroundings) -> str:
+    """The row whose model a row decodes: another one where it says so, or is a reading of a trained one with the same definition."""
+    if row.model_of or not row.reading_of or folder.texts.table.row(row.reading_of).model_of:
+        return row.model_of or row.key
+    hashes = {folder.texts.definition(key, around)[0].hash for key in (row.key, row.reading_of)}
+    return row.reading_of if len(hashes) == 1 else row.key
 
 
 def _trained(folder: OutputFolder, cell: TableCell, others: Sequence[Path]) -> tuple[Path, str] | None:

@@ -123,7 +123,7 @@ def _under_trained(entry: Entry, cells: Sequence[Entry], rows: Sequence[Row]) ->
     known, marked = {str(cell.conditions["row"]) for cell in cells}, marked_rows(cells)
     reasons = {}
     for row in rows:
-        names = [name for name in (row.key, row.model_of) if name]
+        names = [name for name in (row.key, row.model_of, row.reading_of) if name]
         if not known.intersection(names):
             reasons[row.key] = "nothing is recorded of its training"
         elif reason := next((marked[name] for name in names if name in marked), ""):
