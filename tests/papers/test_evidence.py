@@ -31,6 +31,7 @@ from calque.papers.read_paper import paper
 from calque.papers.remembered import Remembered
 from calque.papers.request import Request, request_of
 from calque.papers.results import write_pages
+from calque.papers.shared_cells import TRAINED_AS
 
 LEDGER = Path(__file__).parents[2] / "docs" / "results"
 Call = Callable[..., Result]
@@ -188,12 +189,48 @@ def test_every_claim_about_a_figure_is_of_rows_that_there_are() -> None:
     assert judged >= {*asked, *(f"you2020/figure{k}" for k in (4, 5, 6, 8))}
 
 
-def train(call: Call, out: str, row: str, seeds: int, *more: object) -> None:
+def train(call: Call, out: str, row: str, seeds: int, *more: object, table: str = "table3") -> None:
     spec = words(
-        ["domhan2018", "table3"], ["--rows", row, "--seeds", seeds, *SMALL[:-4], *more, "--trials", 100, "--out", out]
+        ["domhan2018", table], ["--rows", row, "--seeds", seeds, *SMALL[:-4], *more, "--trials", 100, "--out", out]
     )
     found = call(*spec)
     assert found.exit_code == 0, found.output
+
+
+@pytest.mark.usefixtures("learned")
+def test_a_table_has_cells_of_other_tables_with_the_same_definitions(call: Call, tmp_path: Path) -> None:
+    train(call, "one", "transformer", 1, "--updates", 3, "--set", "p=0.2")
+    train(call, "two", "self-rnn", 1, "--updates", 3, table="table5")
+    found = call("reproduce", "record", "one", "two", "--docs", "docs")
+    assert found.exit_code == 0, found.output
+    results = tmp_path / "docs" / "results"
+    entries = ledger.read(results)
+    rows = {
+        request.table: {str(e.conditions["row"]): (e.id, e.conditions.get(TRAINED_AS)) for e in group}
+        for group in groups(entries)
+        if (request := request_of(group[0].command))
+    }
+    (transformer,) = rows["table3"].values()
+    assert rows["table3"] == {"transformer": transformer}
+    assert set(rows["table5"]) == {"self-self", "self-rnn"}
+    assert rows["table5"]["self-self"] == (transformer[0], "table3/transformer")
+    # Its claims are tested with it, it is repeated as it was trained, and counted once.
+    table = next(t for t in tables_of(entries, LedgerEvidence(results))["domhan2018"] if t.borrowed)
+    claim = next(c for c in table.report.claims if set(c.claim.compared) == {"self-self", "self-rnn"})
+    assert claim.verdict in ("holds", "does not hold", "undecided")
+    assert sorted(command.split("reproduce train domhan2018 ")[1][:6] for command in table.commands) == [
+        "table3",
+        "table5",
+    ]
+    assert any("--rows transformer --seeds 1" in command for command in table.commands)
+    write_pages(tmp_path / "docs")
+    assert "`self-self` is `table3/transformer`" in (results / "domhan2018.md").read_text(encoding="utf-8")
+    assert "In all 2 cells" in (results / "claims.md").read_text(encoding="utf-8")
+    # At other sizes it is another model.
+    train(call, "three", "self-cnn", 1, "--updates", 3, "--set", "n=2", table="table5")
+    assert call("reproduce", "record", "three", "--docs", "docs").exit_code == 0
+    alone = [group for group in groups(ledger.read(results)) if len(group) == 1]
+    assert "self-cnn" in {str(group[0].conditions["row"]) for group in alone}
 
 
 @pytest.mark.usefixtures("learned")

@@ -1,6 +1,5 @@
 """The page that sums up: of all claims of the papers which hold on a corpus, which do not, and what it cost to find out."""
 
-import shlex
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -18,7 +17,7 @@ from calque.papers.ledger_tables import ReproducedTable, verdicts_on
 from calque.papers.notes import PaperNotes, Plan
 from calque.papers.paper import Claim
 from calque.papers.report import result_text
-from calque.papers.request import MEMBERS, Request, request_of
+from calque.papers.request import MEMBERS, request_of
 from calque.zoo.row_texts import place
 
 ORDER = (HOLDS, FAILS, UNDECIDED, UNTESTED)
@@ -101,18 +100,9 @@ def _seeds(table: ReproducedTable, rows: Sequence[str]) -> int:
     return min(len(table.by_row.get(row, ())) for row in rows)
 
 
-def commands_for(table: ReproducedTable, rows: Sequence[str]) -> Iterator[str]:
+def commands_for(table: ReproducedTable, rows: Sequence[str]) -> Sequence[str]:
     """The commands that repeat some rows of a table: one for each way in which they were trained; of a timing its own."""
-    if table.timed:
-        yield from table.commands
-        return
-    chosen: dict[Request, list[str]] = {}
-    for row in rows:
-        if row in table.requests:
-            chosen.setdefault(table.requests[row], []).append(row)
-    for request, some in chosen.items():
-        seeds = max(len(table.by_row[row]) for row in some)
-        yield f"{request.command} {shlex.join(['--rows', ','.join(some), '--seeds', str(seeds)])}"
+    return table.commands if table.timed else list(table.commands_for(rows))
 
 
 def claims_page(

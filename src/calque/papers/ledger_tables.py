@@ -18,6 +18,7 @@ from calque.papers.metrics import TEXTS, TIMED, TRAINED
 from calque.papers.paper import Claim
 from calque.papers.report import Report, ReportOptions
 from calque.papers.request import MEMBERS, MODELS, SPEED, Request, request_of
+from calque.papers.shared_cells import Ways, borrowed, lend, own_row
 from calque.papers.trained_report import NO_TEXT, Collect, TrainedCells
 from calque.zoo.row_texts import place
 
@@ -84,14 +85,22 @@ class ReproducedTable:
         """The commands that make it again, one for each way in which rows were trained."""
         if self.timed:
             return [self.report.command]
-        rows: dict[str, list[str]] = {}
-        for row, request in self.requests.items():
-            rows.setdefault(request.command, []).append(row)
-        seeds = {row: max(int(str(e.seed)) for e in some) for row, some in self.by_row.items()}
-        return [
-            f"{command} {shlex.join(['--rows', ','.join(some), '--seeds', str(max(seeds[row] for row in some))])}"
-            for command, some in rows.items()
-        ]
+        return list(self.commands_for(tuple(self.requests)))
+
+    def commands_for(self, rows: Sequence[str]) -> Iterator[str]:
+        """The commands that make some of its trained rows again, each as it was trained."""
+        chosen: dict[str, list[Entry]] = {}
+        for row in rows:
+            if row in self.requests:
+                chosen.setdefault(self.requests[row].command, []).extend(self.by_row[row])
+        for command, cells in chosen.items():
+            names = ",".join(dict.fromkeys(map(own_row, cells)))
+            yield f"{command} {shlex.join(['--rows', names, '--seeds', str(max(int(str(e.seed)) for e in cells))])}"
+
+    @property
+    def borrowed(self) -> dict[str, str]:
+        """Rows that are cells of other tables, and what they are there: TABLE/ROW."""
+        return borrowed(self.entries)
 
     @property
     def budgets(self) -> list[str]:
@@ -124,14 +133,16 @@ def comparable(request: Request) -> Request:
 def groups(entries: Sequence[Entry]) -> list[list[Entry]]:
     """The cells of entries in groups, each a table; of a row that was trained in several ways the best one comes first.
 
+    A table has the cells of the paper's other tables that are of its own rows as well, see `calque.papers.shared_cells`.
     The best has converged, if one has, and has the lowest validation perplexity. The next best stand in a table of their own.
     """
-    alike: dict[Request, dict[str, dict[Request, list[Entry]]]] = {}
+    alike: dict[Request, Ways] = {}
     for entry in entries:
         request = request_of(entry.command)
         if request is not None and "row" in entry.conditions:
             rows = alike.setdefault(comparable(request), {})
             rows.setdefault(str(entry.conditions["row"]), {}).setdefault(request, []).append(entry)
+    lend(alike)
     made = []
     for rows in alike.values():
         ranked = [sorted(ways.values(), key=_standing) for ways in rows.values()]

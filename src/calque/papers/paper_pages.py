@@ -15,6 +15,7 @@ from calque.papers.ledger_tables import ReproducedTable
 from calque.papers.notes import PaperNotes
 from calque.papers.quality_speed import quality_speed
 from calque.papers.report import Report, claims_table, result_text, under_trained_remarks
+from calque.papers.shared_cells import TRAINED_AS
 
 WORDS = {
     HOLDS: "holds here",
@@ -63,8 +64,11 @@ def _runs(tables: Sequence[ReproducedTable]) -> list[str]:
 
 
 def hours(entries: Sequence[Entry]) -> float:
-    """Hours of training of cells."""
-    return sum(entry.figures.get("training seconds", 0.0) for entry in entries) / 3600
+    """Hours of training of cells, those of other tables left out."""
+    return (
+        sum(entry.figures.get("training seconds", 0.0) for entry in entries if TRAINED_AS not in entry.conditions)
+        / 3600
+    )
 
 
 def _differences(name: str, tables: Sequence[ReproducedTable], notes: PaperNotes | None) -> Iterator[str]:
@@ -138,6 +142,7 @@ def _section(table: ReproducedTable, beside: bool) -> Iterator[str]:
     if report.printed or report.claims:
         yield from (f"### Claims about {table.title.lower()}", "", *_claims(report), "")
     yield from (f"- {one}" for one in under_trained_remarks(report.under_trained))
+    yield from (f"- `{row}` is `{origin}`, which has the same definition." for row, origin in table.borrowed.items())
     links = ", ".join(f"[{_entry_name(entry)}]({entry.id}.json)" for entry in table.entries)
     yield from (f"- Command: {code(command)}" for command in table.commands)
     yield from (f"- Entries, with all conditions: {links}", "")

@@ -187,7 +187,7 @@ def _select(folder: OutputFolder, rows: Sequence[str], experiment: Experiment, o
 
 
 def _model_row(folder: OutputFolder, row: Row, around: Surroundings) -> str:
-    """The row whose model a row decodes: another one where it says so, or is a reading of a trained one with the same definition."""
+    """The row whose model a row decodes: another one where it says so, or is a reading of a trained one with the same text."""
     if row.model_of or not row.reading_of or folder.texts.table.row(row.reading_of).model_of:
         return row.model_of or row.key
     hashes = {folder.texts.definition(key, around)[0].hash for key in (row.key, row.reading_of)}
