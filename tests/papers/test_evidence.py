@@ -4,6 +4,7 @@ import json
 import re
 import shutil
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -21,11 +22,13 @@ from calque.explain.totals import Surroundings
 from calque.ground.diagnostics import CalqueError
 from calque.layers.registry import builtin
 from calque.ledger import entry as ledger
+from calque.papers.claims import Resampling, common
 from calque.papers.evidence import LedgerEvidence, SentenceNumbers, scores_of
 from calque.papers.figure_claims import figure_claims, judge_figure
-from calque.papers.figure_tests import SentenceOrder, SentenceTests, cost, decided
+from calque.papers.figure_tests import SentenceOrder, SentenceTests, alike, cost, decided
 from calque.papers.ledger_tables import comparable, groups, tables_of
 from calque.papers.notes import notes_of, plan_of
+from calque.papers.paper import Column
 from calque.papers.plan import Texts
 from calque.papers.read_paper import paper
 from calque.papers.remembered import Remembered
@@ -195,6 +198,42 @@ def train(call: Call, out: str, row: str, seeds: int, *more: object, table: str 
     )
     found = call(*spec)
     assert found.exit_code == 0, found.output
+
+
+def test_rows_have_the_further_test_sets_of_all_their_cells(tmp_path: Path) -> None:
+    """Of two rows the first sentences are the same; comparisons take those that both have."""
+    lengths = {"a": [3, 4], "b": [5, 6, 7], "c": [8]}
+    main, more, other = (numbers(some, [0.5] * len(some), text) for text, some in lengths.items())
+    kept = {
+        "whole": replace(main, further=(more, other)),
+        "first": replace(main, further=(more,)),
+        "none": main,
+        "odd": replace(main, further=(other,)),
+    }
+    evidence, entries = LedgerEvidence(tmp_path), {}
+    for name, one in kept.items():
+        one.write(evidence.path(name))
+        entries[name] = ledger.Entry(name, "", "quality", "", "", {}, {})
+    held = evidence.rows(
+        {"one": [entries["whole"]], "two": [entries["whole"], entries["first"]], "three": [entries["none"]]}
+    )
+    assert {row: [len(one.source_words) for one in some] for row, some in held.items()} == {
+        "one": [6],
+        "two": [5, 5],
+        "three": [2],
+    }
+    assert held["one"][0].source_words.tolist() == [3, 4, 5, 6, 7, 8]
+    assert evidence.rows({"one": [entries["whole"]], "two": [entries["odd"]]})["two"][0].source_words.tolist() == [3, 4]
+    assert evidence.sentences([entries["whole"]]) == 2
+    again = SentenceNumbers.read(evidence.path("whole"))
+    assert again.texts == ("a", "b", "c")
+    bleu, runs = scores_of("bleu", held)
+    tests = Resampling({"bleu": (bleu, runs)}, Column("", "bleu"), 100, sentences=2)
+    assert {row: some.shape[1] for row, some in common(runs).items()} == {"one": 2, "two": 2, "three": 2}
+    assert tests.among(common({row: runs[row] for row in ("one", "two")})) == ", 5 sentences"
+    assert tests.among(common(runs)) == ""
+    cut = alike(held, "source")
+    assert {len(one.source_words) for some in cut.values() for one in some} == {2}
 
 
 @pytest.mark.usefixtures("learned")

@@ -2,7 +2,7 @@
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Protocol
+from typing import Any, Protocol, TypeVar
 
 import numpy as np
 from jaxtyping import Float
@@ -26,6 +26,7 @@ RELATION = {"above": ">", "not-above": "<=", "about": "~"}
 LEVEL = 0.05
 LEAST = 1e-9
 """What a figure of 0 counts as in a ratio."""
+K = TypeVar("K")
 Scores = tuple[Measure, Mapping[str, Runs]]
 """A metric, and the statistics of each row's runs."""
 
@@ -104,6 +105,9 @@ class Resampling:
 
     `scores` holds each metric by its name, all of the same sentences. Claims are tested in `column`, beside whose figures they
     stand; those that compare columns need the scores of all of theirs. `remembered` has the results of earlier tests.
+
+    Where a row has more sentences than another one, behind the same first ones, those that all compared rows have are taken.
+    `sentences` are those of the test text; comparisons of more say how many.
     """
 
     scores: Mapping[str, Scores]
@@ -111,6 +115,7 @@ class Resampling:
     trials: int
     seed: int = 1
     remembered: Remembered = field(default_factory=Remembered)
+    sentences: int | None = None
     rule: str = (
         "Brackets: 95 % bootstrap intervals. p: approximate randomisation, two-sided, level 0.05; differences of gains are "
         "decided by their interval, `about` and `no gain` by whether theirs lies within 0.5, and what grows from column to "
@@ -136,12 +141,15 @@ class Resampling:
         figures = {row: table.row(row).figure(column) for _, row in contrast.terms}
         printed = {row: figure.value for row, figure in figures.items() if figure is not None}
         paper = contrast.value(printed) if printed.keys() == figures.keys() else None
-        measure, runs = self.scores[column.metric]
+        measure, every = self.scores[column.metric]
+        runs = common({row: every[row] for row in figures})
         if len(contrast.terms) == 2:
             a, b = contrast.pair
             result = self.compared(measure, runs[a], runs[b])
             decided = verdict(RELATION[contrast.relation], result)
-            return ContrastResult(f"{a} - {b}", result.delta, result.interval, result.p, paper, decided)
+            return ContrastResult(
+                f"{a} - {b}{self.among(runs)}", result.delta, result.interval, result.p, paper, decided
+            )
 
         def differences(scores: Sequence[Float[np.ndarray, " T"]]) -> Float[np.ndarray, " T"]:
             terms = [factor * score for (factor, _), score in zip(contrast.terms, scores, strict=True)]
@@ -150,14 +158,15 @@ class Resampling:
         interval = self.interval("gain", [(row, measure, runs[row]) for _, row in contrast.terms], differences)
         whole = {row: float(measure.score(runs[row].sum((0, 1)))) for _, row in contrast.terms}
         (_, end), (_, start), (_, b), (_, a) = contrast.terms
-        text = f"({end} - {start}) - ({b} - {a})"
+        text = f"({end} - {start}) - ({b} - {a}){self.among(runs)}"
         return ContrastResult(text, contrast.value(whole), interval, None, paper, _outside(interval, 0))
 
     def growth(self, contrast: Contrast, first: Column, last: Column, table: PrintedTable) -> ContrastResult:
         """By how many times the first row's advantage is greater in the last column; its bootstrap interval decides."""
         a, b = contrast.pair
         signed = [(sign * way, row, c) for way, c in ((-1, first), (1, last)) for sign, row in ((1, a), (-1, b))]
-        scored = [(row, self.scores[c.metric][0], self.scores[c.metric][1][row]) for _, row, c in signed]
+        runs = common({(row, c.metric): self.scores[c.metric][1][row] for _, row, c in signed})
+        scored = [(row, self.scores[c.metric][0], runs[row, c.metric]) for _, row, c in signed]
 
         def ratio(scores: Iterable[Float[np.ndarray, " T"] | float]) -> Float[np.ndarray, " T"]:
             logs = [np.log(np.maximum(score, LEAST)) for score in scores]
@@ -169,6 +178,11 @@ class Resampling:
         paper = float(ratio(figure.value for figure in printed if figure)) if all(printed) else None
         text = f"{a} against {b}, {last.what} over {first.what}"
         return ContrastResult(text, whole, interval, None, paper, _outside(interval, 1), True)
+
+    def among(self, runs: Mapping[Any, Runs]) -> str:
+        """How many sentences are compared, where there are more than the test text has."""
+        count = next(iter(runs.values())).shape[1]
+        return f", {count:,} sentences" if self.sentences is not None and count > self.sentences else ""
 
     def compared(self, measure: Measure, a: Runs, b: Runs) -> Comparison:
         """Two systems by approximate randomisation and bootstrap, from statistics; remembered by these."""
@@ -219,6 +233,12 @@ class Resampling:
                 scores.append(measure.score(np.einsum("tr,rtk->tk", weights[row, n], drawn @ runs)))
             blocks.append(scores)
         return [np.concatenate(each) for each in zip(*blocks, strict=True)]
+
+
+def common(runs: Mapping[K, Runs]) -> dict[K, Runs]:
+    """The statistics of the sentences that all have, the first ones."""
+    count = min(one.shape[1] for one in runs.values())
+    return {key: one[:, :count] for key, one in runs.items()}
 
 
 def _quantiles(drawn: Float[np.ndarray, " T"]) -> tuple[float, float]:

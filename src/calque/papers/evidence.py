@@ -6,8 +6,9 @@ as on translations.
 
 import hashlib
 import io
+import itertools
 import zipfile
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from pathlib import Path
@@ -24,7 +25,8 @@ from calque.evaluate.statistics import ORDERS, Measure, measure
 from calque.ground.diagnostics import Place, error
 from calque.ledger.entry import Entry
 from calque.papers.figures import paper_figures
-from calque.papers.metrics import METRICS, REFERENCE, TEXTS
+from calque.papers.further import FURTHER
+from calque.papers.metrics import HYPOTHESES, METRICS, REFERENCE, TEXTS
 from calque.papers.output import OutputFolder
 from calque.papers.remembered import Remembered
 from calque.papers.request import TableCell
@@ -55,15 +57,42 @@ class SentenceNumbers:
     source_words: Float[np.ndarray, " N"]
     counts: Mapping[str, Float[np.ndarray, "N 10"]]
     away: Mapping[str, Float[np.ndarray, " N"]] = field(default_factory=dict)
+    further: tuple["SentenceNumbers", ...] = ()
+
+    @property
+    def texts(self) -> tuple[str, ...]:
+        """The digests of the test text and of the further ones."""
+        return (self.text, *(one.text for one in self.further))
+
+    def joined(self, sets: int) -> "SentenceNumbers":
+        """The sentences of this many test sets one after the other; where attention looks is known of the first set alone."""
+        parts = (self, *self.further)[:sets]
+        words = np.concatenate([one.source_words for one in parts])
+        having = {m: list(itertools.takewhile(lambda one, m=m: m in one.counts, parts)) for m in self.counts}  # type: ignore[misc]
+        counts = {metric: np.concatenate([one.counts[metric] for one in some]) for metric, some in having.items()}
+        return SentenceNumbers(self.text, words, counts, self.away)
+
+    def first(self, count: int) -> "SentenceNumbers":
+        """The first sentences."""
+        counts = {metric: some[:count] for metric, some in self.counts.items()}
+        away = {side: shares[:count] for side, shares in self.away.items()}
+        return SentenceNumbers(self.text, self.source_words[:count], counts, away)
 
     def write(self, path: Path) -> None:
         """Writes the file; equal numbers make equal files. Raises K301 where it cannot."""
+        arrays = self._arrays()
+        for number, one in enumerate(self.further, 1):
+            arrays |= {f"{number} {name}": some for name, some in one._arrays().items()}
+        with writing(path):
+            path.parent.mkdir(parents=True, exist_ok=True)
+            np.savez_compressed(path, allow_pickle=False, **arrays)
+
+    def _arrays(self) -> dict[str, np.ndarray]:
+        """What a file has of one test set."""
         arrays = {f"{_AWAY}{side}": np.rint(1000 * shares).astype(np.uint16) for side, shares in self.away.items()}
         # How many n-grams a sentence has follows from its words.
         arrays |= {metric: _small(some[:, : 2 + ORDERS].T) for metric, some in self.counts.items()}
-        with writing(path):
-            path.parent.mkdir(parents=True, exist_ok=True)
-            np.savez_compressed(path, allow_pickle=False, text=self.text, words=_small(self.source_words), **arrays)
+        return {"text": np.array(self.text), "words": _small(self.source_words), **arrays}
 
     @classmethod
     def read(cls, path: Path) -> "SentenceNumbers":
@@ -71,12 +100,20 @@ class SentenceNumbers:
         try:
             with np.load(io.BytesIO(path.read_bytes()), allow_pickle=False) as file:
                 arrays = {name: file[name] for name in file.files}
-            text, words = str(arrays.pop("text")), arrays.pop("words").astype(np.float64)
-            away = {name.removeprefix(_AWAY): some / 1000 for name, some in arrays.items() if name.startswith(_AWAY)}
-            counts = {name: _whole(some) for name, some in arrays.items() if name in METRICS}
+            return cls._of(arrays)
         except (OSError, ValueError, KeyError, EOFError, zipfile.BadZipFile) as fault:
             raise error("X857", Place(str(path)), reason=str(fault)) from None
-        return cls(text, words, counts, away)
+
+    @classmethod
+    def _of(cls, arrays: dict[str, np.ndarray]) -> "SentenceNumbers":
+        """From the arrays of a file; those of further sets have a number before their names."""
+        text, words = str(arrays.pop("text")), arrays.pop("words").astype(np.float64)
+        away = {name.removeprefix(_AWAY): some / 1000 for name, some in arrays.items() if name.startswith(_AWAY)}
+        counts = {name: _whole(some) for name, some in arrays.items() if name in METRICS}
+        further: list[SentenceNumbers] = []
+        while (start := f"{len(further) + 1} ") + "text" in arrays:
+            further.append(cls._of({n.removeprefix(start): some for n, some in arrays.items() if n.startswith(start)}))
+        return cls(text, words, counts, away, tuple(further))
 
 
 def _small(numbers: Float[np.ndarray, "..."]) -> np.ndarray:
@@ -105,7 +142,21 @@ def numbers_of(folder: OutputFolder, entry: Entry) -> SentenceNumbers:
             made, beside = measure_of(metric, folder), list(Lines(folder.out / METRICS[metric].reference))
             counts[metric] = made.statistics(list(Lines(translations(metric, folder.out, row, seed))), beside)
     away = _away(folder, row, seed) if f"{folder.request.table}/{row}" in _looked_at(folder.request.paper) else {}
-    return SentenceNumbers(digest_of(references), np.array(words, np.float64), counts, away)
+    words_of_each = np.array(words, np.float64)
+    return SentenceNumbers(digest_of(references), words_of_each, counts, away, tuple(_further(folder, row, seed)))
+
+
+def _further(folder: OutputFolder, row: str, seed: int) -> Iterator[SentenceNumbers]:
+    """The numbers of the first further test sets that a cell has translated."""
+    for name, (source, reference) in folder.corpus.further(folder.root).items():
+        made = folder.out / FURTHER / name / HYPOTHESES / row / f"{seed}.txt"
+        if not made.is_file():
+            return
+        references = list(Lines(reference))
+        words = np.array([len(split(line)) for line in Lines(source)], np.float64)
+        yield SentenceNumbers(
+            digest_of(references), words, {"bleu": measure_of("bleu", folder).statistics(list(Lines(made)), references)}
+        )
 
 
 def _looked_at(paper: str) -> set[str]:
@@ -154,17 +205,38 @@ class LedgerEvidence:
             self._read[entry.id] = SentenceNumbers.read(path) if path.is_file() else None
         return self._read[entry.id]
 
+    def sentences(self, entries: Sequence[Entry]) -> int:
+        """How many sentences the test text of these entries has, further test sets left out."""
+        return max((len(one.source_words) for one in map(self.numbers, entries) if one is not None), default=0)
+
     def rows(self, entries: Mapping[str, Sequence[Entry]]) -> dict[str, list[SentenceNumbers]]:
-        """By row: the numbers of its cells, of rows all of whose cells have some, of the text that most cells have."""
+        """By row: the numbers of its cells, of rows all of whose cells have some, of the text that most cells have.
+
+        A row has the further test sets that all its cells have, one after the other behind the test text, in the order in which the
+        cell with the most of them has them: of two rows the first sentences are the same, as many as both have.
+        """
         found = {row: [self.numbers(entry) for entry in some] for row, some in entries.items()}
         whole = {row: [one for one in some if one is not None] for row, some in found.items()}
         texts = [one.text for some in whole.values() for one in some]
         text = max(texts, key=texts.count, default="")
-        return {
+        held = {
             row: some
             for row, some in whole.items()
             if some and len(some) == len(entries[row]) and {one.text for one in some} == {text}
         }
+        return _joined(held)
+
+
+def _joined(rows: Mapping[str, Sequence[SentenceNumbers]]) -> dict[str, list[SentenceNumbers]]:
+    """Each row with the further test sets that all its cells have."""
+    most = max((one.texts for some in rows.values() for one in some), key=len, default=())
+    sets = {row: min(_leading(one.texts, most) for one in some) for row, some in rows.items()}
+    return {row: [one.joined(sets[row]) for one in some] for row, some in rows.items()}
+
+
+def _leading(texts: Sequence[str], most: Sequence[str]) -> int:
+    """How many of the first texts are those of another list."""
+    return next((k for k, (one, other) in enumerate(zip(texts, most, strict=False)) if one != other), len(texts))
 
 
 def scores_of(metric: str, rows: Mapping[str, Sequence[SentenceNumbers]]) -> tuple[Measure, dict[str, Runs]]:

@@ -8,7 +8,7 @@ from importlib import resources
 
 from calque.papers.claims import UNTESTED, ContrastResult
 from calque.papers.evidence import LedgerEvidence
-from calque.papers.figure_tests import Part, SentenceTests, cost, parts_of, verdict_of
+from calque.papers.figure_tests import Part, SentenceTests, alike, cost, parts_of, verdict_of
 from calque.papers.ledger_tables import TRIALS, ReproducedTable
 from calque.papers.trained_report import NO_TEXT
 from calque.papers.under_trained import UNDER_TRAINED
@@ -104,6 +104,7 @@ def _by_sentences(claim: FigureClaim, table: ReproducedTable, evidence: LedgerEv
     held = evidence.rows({row: table.by_row[row] for row in claim.compared}) if evidence is not None else {}
     if evidence is None or set(claim.compared) - held.keys():
         return FigureVerdict(claim, UNTESTED, why=NO_TEXT)
+    held = alike(held, claim.by)
     order = parts_of(claim.by, held[claim.base or claim.compared[0]])
     if order is None:
         return FigureVerdict(claim, UNTESTED, why="the ledger does not have where the heads of this model look")

@@ -46,6 +46,13 @@ def parts_of(by: str, cells: Sequence[SentenceNumbers]) -> SentenceOrder | None:
     return SentenceOrder(f"tokens of the {by} that look away", one.away[by]) if by in one.away else None
 
 
+def alike(cells: Mapping[str, Sequence[SentenceNumbers]], by: str) -> dict[str, list[SentenceNumbers]]:
+    """The sentences that all cells have, and of which it is known where a side looks, if they are ordered `by` that."""
+    every = [one for some in cells.values() for one in some]
+    count = min([len(one.source_words) for one in every] + [len(one.away[by]) for one in every if by in one.away])
+    return {row: [one.first(count) for one in some] for row, some in cells.items()}
+
+
 def decided(expect: str, low: float, high: float, margin: float) -> str:
     """Whether an interval is on the side that is expected: `above`, `below`, `about` or `not-below` zero, within the margin."""
     holds, fails = {

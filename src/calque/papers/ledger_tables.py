@@ -223,11 +223,12 @@ def _evidence(
     if evidence is None:
         return cells, None, {}
     held = evidence.rows(cells.by_row)
+    sentences = evidence.sentences([entry for row in held for entry in cells.by_row[row]])
 
     def collect(tested: Sequence[Claim]) -> Evidence:
         metrics = [cells.column.metric, *(c.metric for claim in tested if claim.kind == "grows" for c in claim.columns)]
         scores = {metric: scores_of(metric, held) for metric in dict.fromkeys(metrics) if metric in TEXTS}
-        return Resampling(scores, cells.column, TRIALS, remembered=evidence.remembered)
+        return Resampling(scores, cells.column, TRIALS, remembered=evidence.remembered, sentences=sentences)
 
     return cells, collect, dict.fromkeys((row for row in cells.by_row if row not in held), NO_TEXT)
 
