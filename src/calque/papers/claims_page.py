@@ -139,8 +139,8 @@ def _of_corpus(title: str, judged: Sequence[JudgedClaim], notes: Mapping[str, Pa
     yield from (f"## {title}", "", f"**{summary(title, judged)}**", "")
     yield (
         "A claim is tested on models that have converged and are above the floor of the paper's file; intervals are 95 % bootstrap "
-        "intervals over sentences and seeds, or ranges over seeds. With one seed a verdict is of these runs. Where all compared rows "
-        "have translated the corpus's further test sets, their sentences count too, and the effect says how many there are."
+        "intervals over sentences and seeds, or ranges over seeds. With one seed a verdict is of these runs. Where all rows have "
+        "translations of the corpus's further test sets, these sentences count too; the effect says how many there are."
     )
     papers = dict.fromkeys(one.paper for one in judged)
     rows = []
