@@ -301,6 +301,11 @@ def test_cells_of_several_recipes_are_recorded_and_compared(call: Call, tmp_path
     page = (results / "claims.md").read_text(encoding="utf-8")
     assert "with a single attention layer, several heads help" in page
     assert "--rows rnn+mh --seeds 1" in page
+    # Recorded again, an entry keeps what somebody noted in it.
+    noted = replace(entries[0], notes="The machine was busy.")
+    ledger.record(results, noted)
+    assert call("reproduce", "record", "one", "--docs", "docs").exit_code == 0
+    assert noted in ledger.read(results)
     # Another way of training replaces what is there, unless both are to stay.
     train(call, "three", "rnn", 1, "--updates", 5)
     assert call("reproduce", "record", "three", "--docs", "docs", "--beside").exit_code == 0

@@ -17,9 +17,9 @@ from calque.run.tensors import writing
 def record_folder(folder: OutputFolder, into: Path, beside: bool, tell: Tell) -> int:
     """Takes the cells and timings of an output folder into the ledger `into`, and returns how many there are.
 
-    What cells lack is measured first, see `calque.papers.measures`. An entry of the ledger is removed where a new one is of the
-    same row, on the same text and at the same sizes, in another way of training; with `beside` it stays. Raises X706 where nothing
-    is finished, what is wrong with an entry, and K301.
+    What cells lack is measured first, see `calque.papers.measures`. An entry that the ledger has with the same figures stays as it
+    is, with notes that somebody added. One of the same row, on the same text and at the same sizes, but trained in another way, is
+    removed; with `beside` it stays. Raises X706 where nothing is finished, what is wrong with an entry, and K301.
     """
     for what, why in complete(folder).items():
         tell(f"not measured: {what}: {why}")
@@ -29,7 +29,11 @@ def record_folder(folder: OutputFolder, into: Path, beside: bool, tell: Tell) ->
     evidence, held = LedgerEvidence(into), ledger.read(into)
     numbers = {entry.id: numbers_of(folder, entry) for entry in cells}
     with writing(into):
+        known = {entry.id: entry.figures for entry in held}
         for entry in (*cells, *timings):
+            if known.get(entry.id) == entry.figures:
+                tell(f"unchanged {entry.id}")
+                continue
             ledger.record(into, entry)
             tell(f"recorded {entry.id}")
         for name, one in numbers.items():
