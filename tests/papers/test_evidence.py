@@ -306,14 +306,18 @@ def test_cells_of_several_recipes_are_recorded_and_compared(call: Call, tmp_path
     ledger.record(results, noted)
     assert call("reproduce", "record", "one", "--docs", "docs").exit_code == 0
     assert noted in ledger.read(results)
+    # Another seed of the same training joins the first.
+    train(call, "again", "rnn+mh", 2, "--updates", 4, "--set", "p=0.2", "--shard", "2/2")
+    assert call("reproduce", "record", "again", "--docs", "docs").exit_code == 0
+    assert sorted(e.seed for e in ledger.read(results) if e.conditions["row"] == "rnn+mh") == [1, 2]
     # Another way of training replaces what is there, unless both are to stay.
     train(call, "three", "rnn", 1, "--updates", 5)
     assert call("reproduce", "record", "three", "--docs", "docs", "--beside").exit_code == 0
-    assert len(ledger.read(results)) == 4
-    assert sorted(len(group) for group in groups(ledger.read(results))) in ([1, 3], [2, 2])
+    assert len(ledger.read(results)) == 5
+    assert sorted(len(group) for group in groups(ledger.read(results))) in ([1, 4], [2, 3])
     assert call("reproduce", "record", "three", "--docs", "docs").exit_code == 0
-    assert len(ledger.read(results)) == 2
-    assert len(list((results / "evidence").glob("*.npz"))) == 2
+    assert len(ledger.read(results)) == 3
+    assert len(list((results / "evidence").glob("*.npz"))) == 3
     nothing = call("reproduce", "record", "four", "--docs", "docs")
     assert isinstance(nothing.exception, CalqueError)
 

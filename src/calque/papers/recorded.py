@@ -10,7 +10,7 @@ from calque.papers.evidence import LedgerEvidence, numbers_of
 from calque.papers.ledger_tables import comparable
 from calque.papers.measures import complete
 from calque.papers.output import OutputFolder
-from calque.papers.request import CELLS, SPEED, Tell, request_of
+from calque.papers.request import CELLS, SPEED, Request, Tell, request_of
 from calque.run.tensors import writing
 
 
@@ -46,12 +46,14 @@ def record_folder(folder: OutputFolder, into: Path, beside: bool, tell: Tell) ->
 
 
 def replaced(held: Sequence[Entry], new: Sequence[Entry]) -> Iterator[Entry]:
-    """The entries that new cells replace: of a row that they have too, trained in another way or at another time."""
-    names = {entry.id for entry in new}
-    rows = {(comparable(asked), e.conditions.get("row")) for e in new if (asked := request_of(e.command)) is not None}
+    """The entries that new cells replace: of a row that they have too, trained in another way. Other seeds of theirs stay."""
+    ways: dict[tuple[Request, object], set[Request]] = {}
+    for entry in new:
+        if (asked := request_of(entry.command)) is not None:
+            ways.setdefault((comparable(asked), entry.conditions.get("row")), set()).add(asked)
     for entry in held:
         asked = request_of(entry.command) if "row" in entry.conditions else None
-        if asked is not None and entry.id not in names and (comparable(asked), entry.conditions["row"]) in rows:
+        if asked is not None and asked not in ways.get((comparable(asked), entry.conditions["row"]), {asked}):
             yield entry
 
 
