@@ -17,12 +17,13 @@ from calque.ledger import entry as ledger
 from calque.papers import read_paper
 from calque.papers.read_paper import load_paper
 from calque.papers.report import ReportOptions
-from calque.papers.speed import columns_of
+from calque.papers.timings import columns_of
 from calque.workflow.api import load
 
 ROWS = "transformer,aan"
 SIZES = ["--d", 8, "--set", "n=1", "--set", "heads=2", "--set", "train.threads=1"]
 SMALL = [*SIZES, "--set", "train.batch_tokens=40", "--set", "data.vocabulary_size=30", "--sentences", 2, "--repeats", 2]
+FIGURE, LENGTHS = ("zhang2018", "figure7"), (6, 12, 18, 24, 30)
 Call = Callable[..., Result]
 
 
@@ -307,3 +308,27 @@ def test_a_reading_with_the_same_text_is_timed_with_the_model_of_its_row(
     assert entry.conditions["rows"] == "transformer (uncached), aan, transformer-cached"
     assert len(str(entry.conditions["models"]).split(", ")) == 2
     assert entry.figures["transformer-cached, seconds/sentence beam=20"] > 0
+    # By length: of each the sentences of the text that are nearest to it.
+    by_length = call(
+        "time", *shape, "--repeats", 2, "--sentences", 2, "--from", tmp_path / "out", out="long", spec=FIGURE
+    )
+    assert by_length.exit_code == 0, by_length.output
+    (entry,) = ledger.read(tmp_path / "long" / "speed")
+    assert entry.conditions["words of a translation"] == "as the models like"
+    tokens = [float(one) for one in str(entry.conditions["source tokens a sentence"]).split(", ")]
+    assert len(tokens) == len(LENGTHS)
+    assert tokens == sorted(tokens)
+    assert tokens[0] < tokens[1]
+
+
+def test_times_by_length_need_no_text(call: Call, tmp_path: Path) -> None:
+    found = call(*SMALL, spec=FIGURE)
+    assert found.exit_code == 0, found.output
+    (entry,) = ledger.read(tmp_path / "out" / "speed")
+    assert entry.conditions["words of a translation"] == "as many as of the source"
+    assert entry.conditions["source tokens a sentence"] == ", ".join(f"{n + 1}.0" for n in LENGTHS)
+    for row in ("transformer", "aan", "transformer-cached"):
+        assert all(entry.figures[f"{row}, seconds/sentence length={n}"] > 0 for n in LENGTHS)
+    # The paper draws curves, without figures to stand beside.
+    assert "the longer a sentence, the more it is faster than the Transformer" in found.stdout
+    assert "length=30 over seconds/sentence length=6 = " in found.stdout

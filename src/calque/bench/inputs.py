@@ -27,9 +27,11 @@ def definition(name: str) -> CheckedDefinition:
     return check(zoo.find(name), builtin())
 
 
-def synthetic(count: int, vocabulary: int, seed: int = 1) -> Sentences:
-    """So many sentences of random words, with lengths from a log-normal distribution."""
+def synthetic(count: int, vocabulary: int, seed: int = 1, length: int = 0) -> Sentences:
+    """So many sentences of random words, with lengths from a log-normal distribution, or all of `length` words."""
     random = np.random.Generator(np.random.PCG64(seed))
+    if length:
+        return _random_words([length] * count, vocabulary, random)
     lengths = np.clip(np.rint(random.lognormal(np.log(MEDIAN), SPREAD, count)), 1, LONGEST).astype(int)
     return _random_words(lengths.tolist(), vocabulary, random)
 

@@ -27,12 +27,14 @@ class LanguagePair:
 class Column:
     """What a column of figures measures: one of `METRICS` on a language pair, with a beam where the paper names one for it.
 
-    Written `wmt17-ende bleu`, `wmt14-ende seconds/sentence beam=4`.
+    Written `wmt17-ende bleu`, `wmt14-ende seconds/sentence beam=4`, or `wmt14-ende seconds/sentence length=12`: of sources of as
+    many tokens.
     """
 
     pair: str
     metric: str
     beam: int | None = None
+    length: int | None = None
 
     @property
     def of(self) -> Metric:
@@ -47,7 +49,8 @@ class Column:
     @property
     def what(self) -> str:
         """What is measured, whatever the pair: `seconds/sentence beam=4`."""
-        return self.metric + (f" beam={self.beam}" if self.beam is not None else "")
+        named = {"beam": self.beam, "length": self.length}
+        return " ".join([self.metric, *(f"{name}={value}" for name, value in named.items() if value is not None)])
 
     @property
     def quantity(self) -> str:
@@ -67,6 +70,7 @@ class Figure:
     pair: str
     metric: str
     beam: int | None = None
+    length: int | None = None
 
 
 @dataclass(frozen=True)
@@ -137,7 +141,7 @@ class Row:
 
     def figure(self, column: Column) -> Figure | None:
         """The figure of a column, if the paper prints one."""
-        return next((f for f in self.figures if Column(f.pair, f.metric, f.beam) == column), None)
+        return next((f for f in self.figures if Column(f.pair, f.metric, f.beam, f.length) == column), None)
 
 
 @dataclass(frozen=True)

@@ -7,7 +7,7 @@ from calque.analyse.pareto import front
 from calque.papers.ledger_tables import ReproducedTable
 from calque.papers.metrics import DECODING
 from calque.papers.paper import Column
-from calque.papers.speed import measured
+from calque.papers.timings import measured
 from calque.papers.trained_report import mean_and_deviation
 
 HEIGHT, WIDTH = 4.5, 8.0

@@ -10,7 +10,7 @@ from importlib import resources
 
 from calque import zoo
 from calque.experiment.toml import literal
-from calque.papers.metrics import METRICS, WITHOUT_BEAM
+from calque.papers.metrics import DECODING, METRICS, WITHOUT_BEAM
 from calque.papers.paper import (
     COUNTS,
     KINDS,
@@ -30,7 +30,7 @@ from calque.papers.paper import (
 )
 from calque.zoo.row_texts import Keys, TableTexts
 
-_COLUMN = re.compile(r"(?P<pair>\S+) (?P<metric>\S+)(?: beam=(?P<beam>[1-9]\d*))?")
+_COLUMN = re.compile(r"(?P<pair>\S+) (?P<metric>\S+)(?: beam=(?P<beam>[1-9]\d*))?(?: length=(?P<length>[1-9]\d*))?")
 _FIGURE = re.compile(r"(?P<value>\d+(?:\.\d+)?)(?: ± (?P<deviation>\d+(?:\.\d+)?))?")
 
 
@@ -116,8 +116,8 @@ def _table(name: str, entry: Keys, texts: TableTexts) -> PrintedTable:
     columns = tuple(_column(text, f"{name}.columns", set(texts.sizes)) for text in keys["columns"])
     rows = tuple(_row(name, key, row, columns, texts) for key, row in keys["rows"].items())
     for row in rows:
-        if row.reading_of is not None and row.reading_of not in {r.key for r in rows if r.figures}:
-            raise ValueError(f"{row.name}: there is no row {row.reading_of} with figures")
+        if row.reading_of is not None and row.reading_of not in {r.key for r in rows if r.reading_of is None}:
+            raise ValueError(f"{row.name}: there is no row {row.reading_of} that the paper has")
     return PrintedTable(name, keys["title"], columns, rows, _match(keys["match"], name, rows))
 
 
@@ -175,10 +175,12 @@ def _column(text: str, where: str, pairs: set[str]) -> Column:
     match = _COLUMN.fullmatch(text)
     if match is None or match["pair"] not in pairs or match["metric"] not in METRICS:
         raise ValueError(f"{where}: {text} is no column")
-    beam = None if match["beam"] is None else int(match["beam"])
+    beam, length = (None if match[name] is None else int(match[name]) for name in ("beam", "length"))
     if beam is not None and match["metric"] in WITHOUT_BEAM:
         raise ValueError(f"{where}: {text}: a beam has no part in {match['metric']}")
-    return Column(match["pair"], match["metric"], beam)
+    if length is not None and METRICS[match["metric"]].kind != DECODING:
+        raise ValueError(f"{where}: {text}: a length is one of sources whose decoding is timed")
+    return Column(match["pair"], match["metric"], beam, length)
 
 
 def _figure(text: str, column: Column, where: str) -> Figure | None:
@@ -189,7 +191,7 @@ def _figure(text: str, column: Column, where: str) -> Figure | None:
         raise ValueError(f"{where}: {text} is no figure")
     deviation = match["deviation"]
     spread = None if deviation is None else float(deviation)
-    return Figure(float(match["value"]), spread, column.pair, column.metric, column.beam)
+    return Figure(float(match["value"]), spread, column.pair, column.metric, column.beam, column.length)
 
 
 def _claim(entry: Keys, where: str, tables: Sequence[PrintedTable]) -> Claim:

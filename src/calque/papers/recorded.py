@@ -47,13 +47,16 @@ def record_folder(folder: OutputFolder, into: Path, beside: bool, tell: Tell) ->
 
 def replaced(held: Sequence[Entry], new: Sequence[Entry]) -> Iterator[Entry]:
     """The entries that new cells replace: of a row that they have too, trained in another way. Other seeds of theirs stay."""
+    names = {entry.id for entry in new}
     ways: dict[tuple[Request, object], set[Request]] = {}
     for entry in new:
         if (asked := request_of(entry.command)) is not None:
             ways.setdefault((comparable(asked), entry.conditions.get("row")), set()).add(asked)
     for entry in held:
         asked = request_of(entry.command) if "row" in entry.conditions else None
-        if asked is not None and asked not in ways.get((comparable(asked), entry.conditions["row"]), {asked}):
+        if asked is None or entry.id in names:
+            continue
+        if asked not in ways.get((comparable(asked), entry.conditions["row"]), {asked}):
             yield entry
 
 

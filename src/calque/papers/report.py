@@ -178,10 +178,10 @@ def _said_of(one: ClaimVerdict, columns: Sequence[Column]) -> str:
 
 
 def _columns(columns: Sequence[Column]) -> Iterator[str]:
-    """Columns in words; those that differ in the beam alone share a name."""
-    for _, some in itertools.groupby(columns, key=lambda c: (c.pair, c.metric)):
+    """Columns in words; those that differ in the beam or the length alone share a name."""
+    for _, some in itertools.groupby(columns, key=lambda c: (c.pair, c.metric, c.beam is None, c.length is None)):
         first, *rest = some
-        yield ", ".join([str(first), *(str(c.beam) for c in rest)])
+        yield ", ".join([str(first), *(str(c.beam or c.length) for c in rest)])
 
 
 def result_text(one: ContrastResult) -> str:

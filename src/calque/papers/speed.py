@@ -19,17 +19,17 @@ from calque.experiment import DataSettings, Experiment, TrainSettings
 from calque.experiment import load as load_experiment
 from calque.explain.totals import Surroundings
 from calque.ground.diagnostics import Place, error
-from calque.ledger.entry import Entry, conditions, publish
-from calque.ledger.entry import read as read_entries
+from calque.ledger.entry import conditions, publish
 from calque.model import Shape
 from calque.papers import recipes
 from calque.papers.decoded import selecting
-from calque.papers.metrics import DECODING, TIMED
+from calque.papers.metrics import DECODING
 from calque.papers.output import OutputFolder
 from calque.papers.paper import Column, PrintedTable, Row
 from calque.papers.plan import named_rows, rows_of
 from calque.papers.recipes import Budget, settings_text
 from calque.papers.request import MODELS, RUNS, SPEED, TIME, Request, TableCell, Tell, request_in
+from calque.papers.timings import HIGHEST, LOWEST, REPEAT, columns_of, figure_name, times
 from calque.run.folder import EXPERIMENT, MODEL
 from calque.run.tensors import writing
 from calque.train.precision import pick_device, processor
@@ -39,25 +39,14 @@ VOCABULARY, PAIRS = 32_000, 2_000
 """With random weights: entries of a vocabulary, unless `data.vocabulary_size` is set; sentence pairs to train on."""
 UPDATES, WARM_UP = 3, 1
 """Of training in each repeat."""
-LOWEST, HIGHEST, REPEAT = "lowest", "highest", "repeat"
+LINES = 10_000
+"""Of the test text, among which sentences of a length are looked for."""
 _NO_TEXT = DataSettings(train=("-", "-"), valid=("-", "-"), subwords="words", vocabulary_size=VOCABULARY)
 
 Times = dict[str, dict[Column, list[float]]]
 """Row -> column, its pair left out -> a figure for each repeat."""
-
-
-Repeats = dict[Column, dict[str, tuple[float, ...]]]
-"""Column -> row -> median, lowest and highest of the repeats; the median alone of one repeat."""
-
-
-def columns_of(table: PrintedTable) -> list[Column]:
-    """What the table's columns of speed measure, each once, with no pair: that of the data is another."""
-    return list(dict.fromkeys(dataclasses.replace(c, pair="") for c in table.columns if c.metric in TIMED))
-
-
-def figure_name(row: str, column: Column, which: str = "") -> str:
-    """What a figure is called in an entry; without `which` the median of the repeats."""
-    return f"{row}, {column.what}" + (f", {which}" if which else "")
+Pass = tuple[int, int]
+"""A beam and the tokens of the sources; 0: of any length."""
 
 
 def time_table(
@@ -66,11 +55,11 @@ def time_table(
     """Times rows of a table, all of them where none is named, and writes the figures as an entry below its `speed`.
 
     Each repeat times every row, so that all of them see the same machine: some updates of training, on random words, and for
-    each beam that the columns name (the recipe's where they name none) a pass over the sentences. Where each row has a trained
-    first seed in the folder, or in one of the output folders `others`, these models translate the corpus as they like; else all
-    weights are random, and each sentence gets 25 words. Rows that select words do so by a table of the training text; of random
-    weights, which have none, such rows are left out for the same models choosing among all words. Precision, batches and threads
-    are those of the recipe.
+    each beam that the columns name (else the recipe's) a pass over the first sentences of the test text, or those nearest to the
+    length that a column names. Where each row has a trained first seed in the folder, or in one of the output folders `others`,
+    these models translate as they like; else weights and words are random, and each sentence gets 25 words, or as many as the
+    length. Rows that select words do so by a table of the training text; with random weights they are left out for the same
+    models choosing among all words. Precision, batches and threads are those of the recipe.
 
     Raises X222, X701, X702, X705, X842 for a folder among `others` that is none, and what is wrong with settings and
     overrides, before anything is timed.
@@ -83,14 +72,15 @@ def time_table(
         source = Path(folder.corpus.data(folder.root).test[0]) if selection.runs else None
         folder.claim()
         cases = selection.cases(folder, experiment, source, sentences, device)
-        figures = _Timing(folder.table, selection.rows, cases, experiment, folder.tell).repeat(repeats)
+        timing = _Timing(folder.table, selection.rows, cases, experiment, sentences, folder.tell)
+        figures = _figures(timing.repeat(repeats))
         here = conditions(f"{experiment.train.precision} in training, {experiment.decode.precision} in decoding")
     where = {
         **here,
         "device": device.type,
         "threads": experiment.train.threads or here["threads"],
         **selection.conditions,
-        **_about(list(cases.values())),
+        **timing.conditions,
         "beam": experiment.decode.beam,
         "repeats": repeats,
         "settings": " ".join(request.settings) or "as in the texts",
@@ -98,7 +88,7 @@ def time_table(
         "keys": settings_text(next(map(_experiment, selection.runs.values()), experiment)),
     }
     command = f"--rows {','.join(cases)} --repeats {repeats} --sentences {sentences}"
-    return _publish(request, folder.out, command, device.type, _figures(figures), where)
+    return _publish(request, folder.out, command, device.type, figures, where)
 
 
 def _publish(
@@ -143,7 +133,6 @@ class _Selection:
             "words selected": ", ".join(row.key for row in self.rows if row.decoding.selected) or None,
             "weights": "trained" if self.runs else "random",
             MODELS: ", ".join(dict.fromkeys(self.models)) or None,
-            "words of a translation": "as the models like" if self.runs else LENGTH,
         }
 
     def cases(
@@ -154,7 +143,8 @@ class _Selection:
         if source is None:
             shape, words = Shape(size, size, model.tying, model.output_bias), synthetic(sentences, size)
             return {key: random_subject(text, shape, words, device) for key, text in self.checked.items()}
-        cases = {row: subject(str(self.runs[row.key]), size, source, sentences, device) for row in self.rows}
+        lines = LINES if any(column.length for column in columns_of(folder.table)) else sentences
+        cases = {row: subject(str(self.runs[row.key]), size, source, lines, device) for row in self.rows}
         for row, case in cases.items():
             if case.loaded is not None and row.decoding.selected:
                 cases[row] = dataclasses.replace(case, loaded=selecting(folder, case.loaded))
@@ -204,14 +194,15 @@ def _trained(folder: OutputFolder, cell: TableCell, others: Sequence[Path]) -> t
     return None
 
 
-def _about(subjects: Sequence[DecodeCase]) -> dict[str, str | int | float]:
-    sentences = subjects[0].sentences
-    return {
-        "architectures": ", ".join(one.model.checked.hash for one in subjects),
-        "vocabulary": subjects[0].model.shape.target_size,
-        "sentences": len(sentences),
-        "source tokens a sentence": digits(sum(map(len, sentences)) / len(sentences)),
-    }
+def _of_length(case: DecodeCase, length: int, count: int) -> DecodeCase:
+    """A case with so many sentences, of a length in tokens: those of the text that are nearest to it, or random ones."""
+    if not length:
+        return dataclasses.replace(case, sentences=case.sentences[:count])
+    if case.loaded is None:
+        sentences = synthetic(count, case.model.shape.source_size, length=length)
+    else:
+        sentences = sorted(case.sentences, key=lambda one: abs(len(one) - 1 - length))[:count]
+    return dataclasses.replace(case, sentences=sentences)
 
 
 class _Timing:
@@ -223,6 +214,7 @@ class _Timing:
         rows: Sequence[Row],
         subjects: Mapping[str, DecodeCase],
         experiment: Experiment,
+        sentences: int,
         tell: Tell,
     ):
         self.rows, self.subjects, self.tell = rows, subjects, tell
@@ -230,17 +222,37 @@ class _Timing:
         self.columns = columns_of(table)
         self.figures: Times = {row.key: {column: [] for column in self.columns} for row in rows}
         decoding = [column for column in self.columns if column.of.kind == DECODING]
-        self.beams = sorted({column.beam or self.decode.beam for column in decoding})
+        self.passes = sorted({self._pass(column) for column in decoding})
         self.data = _training_data(subjects, self.train) if len(decoding) < len(self.columns) else []
+        lengths = dict.fromkeys(length for _, length in self.passes) or (0,)
+        self.cases = {key: {n: _of_length(one, n, sentences) for n in lengths} for key, one in subjects.items()}
+
+    @property
+    def conditions(self) -> dict[str, str | int | float]:
+        """What the entry says about the models and the sentences."""
+        subjects = list(self.subjects.values())
+        chosen = [case.sentences for case in next(iter(self.cases.values())).values()]
+        tokens = [digits(sum(map(len, some)) / len(some)) for some in chosen]
+        forced = "as many as of the source" if any(length for _, length in self.passes) else LENGTH
+        return {
+            "words of a translation": "as the models like" if subjects[0].loaded else forced,
+            "architectures": ", ".join(one.model.checked.hash for one in subjects),
+            "vocabulary": subjects[0].model.shape.target_size,
+            "sentences": len(chosen[0]),
+            "source tokens a sentence": tokens[0] if len(tokens) == 1 else ", ".join(map(str, tokens)),
+        }
 
     def repeat(self, repeats: int) -> Times:
         """The figures of all repeats."""
-        prepared = {
-            key: dataclasses.replace(one, model=prepare_for_decoding(one.model, self.decode.precision))
-            for key, one in self.subjects.items()
+        prepared = {key: prepare_for_decoding(one.model, self.decode.precision) for key, one in self.subjects.items()}
+        cases = {
+            (key, n): dataclasses.replace(case, model=prepared[key])
+            for key, some in self.cases.items()
+            for n, case in some.items()
         }
-        for row in self.rows if self.beams else ():
-            self._translate(row, prepared[row.key], self.beams[0])  # warms up
+        for beam, length in self.passes[:1]:
+            for row in self.rows:
+                self._translate(row, cases[row.key, length], (beam, length))  # warms up
         for number in range(1, repeats + 1):
             trained: dict[str, TrainingSpeed] = {}
             for row in self.rows if self.data else ():
@@ -251,21 +263,26 @@ class _Timing:
                         model.checked, model.shape, settings, self.data, UPDATES, WARM_UP
                     )
                 self._note(row.key, _training_speeds(trained[model.checked.hash]))
-            for beam in self.beams:
+            for one in self.passes:
                 for row in self.rows:
-                    taken = self._translate(row, prepared[row.key], beam)
-                    self._note(row.key, _decoding_speeds(taken, prepared[row.key].sentences), beam)
+                    case = cases[row.key, one[1]]
+                    taken = self._translate(row, case, one)
+                    self._note(row.key, _decoding_speeds(taken, case.sentences), one)
             self.tell(f"[{number}/{repeats}] {', '.join(row.key for row in self.rows)}")
         return self.figures
 
-    def _translate(self, row: Row, given: DecodeCase, beam: int) -> DecodePass:
-        batch = max(1, self.decode.batch_tokens // (beam * max(map(len, given.sentences))))
-        return timed(given, batch, beam, 0 if given.loaded else LENGTH, row.decoding.uncached)
+    def _pass(self, column: Column) -> Pass:
+        return column.beam or self.decode.beam, column.length or 0
 
-    def _note(self, row: str, speeds: Mapping[str, float], beam: int | None = None) -> None:
-        """Adds speeds to the columns of their metrics and, of decoding, of their beam."""
+    def _translate(self, row: Row, given: DecodeCase, one: Pass) -> DecodePass:
+        beam, length = one
+        batch = max(1, self.decode.batch_tokens // (beam * max(map(len, given.sentences))))
+        return timed(given, batch, beam, 0 if given.loaded else length or LENGTH, row.decoding.uncached)
+
+    def _note(self, row: str, speeds: Mapping[str, float], one: Pass | None = None) -> None:
+        """Adds speeds to the columns of their metrics and, of decoding, of their beam and length."""
         for column in self.columns:
-            if column.metric in speeds and beam in (None, column.beam or self.decode.beam):
+            if column.metric in speeds and one in (None, self._pass(column)):
                 self.figures[row][column].append(speeds[column.metric])
 
 
@@ -305,40 +322,3 @@ def _figures(repeats: Times) -> dict[str, float]:
                 ratio = times(median, statistics.median(repeats[first][column]), column)
                 figures[figure_name(row, column, f"times as fast as {first}")] = digits(ratio, 3)
     return figures
-
-
-def times(one: float, other: float, column: Column) -> float:
-    """How many times as good the first figure is as the second."""
-    return other / one if column.of.lower else one / other
-
-
-def timing_in(out: Path) -> Entry:
-    """The entry of an output folder: that of trained models where there are two. Raises X706 where there is none."""
-    entries = read_entries(out / SPEED)
-    if not entries:
-        raise error("X706", Place(str(out)))
-    return max(entries, key=lambda e: (e.conditions.get("weights") == "trained", e.date))
-
-
-def measured(entry: Entry, table: PrintedTable) -> Repeats:
-    """What an entry has for the columns of a table, each with no pair."""
-    repeats: Repeats = {}
-    for column in columns_of(table):
-        repeats[column] = {}
-        for row in table.rows:
-            names = [figure_name(row.key, column, which) for which in ("", LOWEST, HIGHEST)]
-            if names[0] in entry.figures:
-                repeats[column][row.key] = tuple(float(entry.figures[n]) for n in names if n in entry.figures)
-    return repeats
-
-
-def repeated(entry: Entry, table: PrintedTable) -> Repeats:
-    """The values of all repeats in their order, where an entry has them for every row that was timed; else empty."""
-    repeats: Repeats = {}
-    for column, rows in measured(entry, table).items():
-        numbers = range(1, int(str(entry.conditions.get("repeats") or 0)) + 1)
-        names = {row: [figure_name(row, column, f"{REPEAT} {k}") for k in numbers] for row in rows}
-        if not all(name in entry.figures for some in names.values() for name in some):
-            return {}
-        repeats[column] = {row: tuple(float(entry.figures[name]) for name in some) for row, some in names.items()}
-    return repeats

@@ -15,7 +15,7 @@ from calque.papers.paper import Column, Figure, PrintedTable, Row
 from calque.papers.ranges import Ranges
 from calque.papers.report import Report, ReportOptions, paper_text, under_trained_remarks
 from calque.papers.request import CELLS, MODELS, SPEED, Request, current_form
-from calque.papers.speed import Repeats, measured, repeated, times, timing_in
+from calque.papers.timings import Repeats, measured, repeated, times, timing_in
 from calque.papers.under_trained import label_of, marked_rows, why_untested
 
 HEAD = ("", "", "row", "here", "lowest", "highest", "times", "paper", "times")
