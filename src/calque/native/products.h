@@ -322,12 +322,21 @@ struct Sums {
 inline __m256i spread(const char* terms) { return _mm256_set1_epi32(*(const int32_t*)terms); }
 #endif
 
+// The two strips that are multiplied next. They come from far away: while some rows are multiplied with a tile of these strips, a
+// share of the next tiles is asked for, `step` bytes on with each 4 bytes of the rows.
+struct Ahead {
+    const char* from;
+    int64_t step;
+};
+
 template <int R, class Item, class Sum>
-inline void few_sums(const Rows<Item>& rows, int64_t row, const char* w, const char* w2, Sum* sums) {
+inline void few_sums(const Rows<Item>& rows, int64_t row, const char* w, const char* w2, Ahead ahead, Sum* sums) {
     Sums acc[R][2];
     for (int64_t t = 0; t < rows.tiles; t++) {
         const char* a = line_of(rows, row, t);
-        for (int k = 0; k < TILE_BYTES; k += 4) {
+        const char* asked = ahead.from + t * 2 * TILE;
+        for (int k = 0; k < TILE_BYTES; k += 4, asked += ahead.step) {
+            if constexpr (R == AT_ONCE) __builtin_prefetch(asked, 0, 2);  // the processor looks ahead enough for few rows
             const Item *one = (const Item*)(w + t * TILE + k * 16), *two = (const Item*)(w2 + t * TILE + k * 16);
 #pragma GCC unroll 8
             for (int r = 0; r < R; r++) {
@@ -344,7 +353,8 @@ inline void few_sums(const Rows<Item>& rows, int64_t row, const char* w, const c
 }
 
 template <class Item, class Sum>
-inline void sums_of(const Rows<Item>& rows, int64_t block, int blocks, const char* w, int64_t next, int strips, Sum* sums) {
+inline void sums_of(const Rows<Item>& rows, int64_t block, int blocks, const char* w, int64_t next, int strips,
+                    Ahead ahead, Sum* sums) {
 #ifdef __AMX_INT8__
     if constexpr (sizeof(Item) < 4) return tile_sums(rows, block, blocks, w, next, strips, sums);
     else return;  // all blocks at once, see `product`
@@ -353,10 +363,11 @@ inline void sums_of(const Rows<Item>& rows, int64_t block, int blocks, const cha
     for (int b = 0; b < blocks; b++) {
         int64_t row = (block + b) * 16, last = std::min(row + 16, rows.count);
         Sum* here = sums + b * 16 * STRIP;
-        for (; row + AT_ONCE <= last; row += AT_ONCE) few_sums<AT_ONCE>(rows, row, w, w2, here);
-        if (AT_ONCE > 4 && row + 4 <= last) few_sums<4>(rows, row, w, w2, here), row += 4;
-        if (AT_ONCE > 2 && row + 2 <= last) few_sums<2>(rows, row, w, w2, here), row += 2;
-        if (row < last) few_sums<1>(rows, row, w, w2, here);
+        for (; row + AT_ONCE <= last; row += AT_ONCE, ahead.from += ahead.step * 16)
+            few_sums<AT_ONCE>(rows, row, w, w2, ahead, here);
+        if (AT_ONCE > 4 && row + 4 <= last) few_sums<4>(rows, row, w, w2, ahead, here), row += 4;
+        if (AT_ONCE > 2 && row + 2 <= last) few_sums<2>(rows, row, w, w2, ahead, here), row += 2;
+        if (row < last) few_sums<1>(rows, row, w, w2, ahead, here);
     }
 }
 
@@ -436,6 +447,7 @@ void product(const Rows<Item>& rows, const Weights& w, int threads, Sink& sink) 
                 const int two = int(std::min<int64_t>(2, strips - pair * 2));
                 const int64_t to = std::min(rows.blocks, from + most);
                 const char* strip = w.data + pair * 2 * next;
+                const int64_t step = 2 * STRIP * 4 * AT_ONCE / (to - from) / 16;
                 if constexpr (split) {
                     split_sums(rows, from, to, strip, next, two, whole.data());
                     for (int64_t block = from; block < to; block += 2)
@@ -444,7 +456,8 @@ void product(const Rows<Item>& rows, const Weights& w, int threads, Sink& sink) 
                 }
                 for (int64_t block = from; block < to; block += 2) {
                     const Part now{pair, block, std::min<int64_t>(2, to - block)};
-                    sums_of(rows, block, int(now.blocks), strip, next, two, space[at]);
+                    const Ahead ahead{strip + 2 * next + (block - from) * (16 / AT_ONCE) * 16 * step, step};
+                    sums_of(rows, block, int(now.blocks), strip, next, two, ahead, space[at]);
                     if (before.pair >= 0) finish(before, space[1 - at]);
                     before = now;
                     at = 1 - at;
