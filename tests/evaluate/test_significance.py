@@ -173,6 +173,7 @@ def compared(delta: float, p: float, low: float, high: float, higher: bool = Tru
         (0.1, 0.6, -0.2, 0.4, (UNDECIDED, UNDECIDED, HOLDS, HOLDS, HOLDS)),
         (0.3, 0.02, 0.1, 0.45, (HOLDS, FAILS, HOLDS, HOLDS, HOLDS)),
         (0.5, 0.2, -0.3, 1.3, (UNDECIDED, UNDECIDED, UNDECIDED, HOLDS, UNDECIDED)),
+        (0.8, 0.01, -0.3, 1.9, (UNDECIDED, UNDECIDED, UNDECIDED, HOLDS, UNDECIDED)),
         (0.0, 1.0, -2.0, 2.0, (UNDECIDED,) * 5),
     ],
 )

@@ -149,7 +149,8 @@ def verdict(relation: str, comparison: Comparison, *, margin: float = 0.5) -> st
 
     Relations are about quality, also where a lower score is better.
 
-        a > b   holds where a is better and p < level, does not hold where b is better and p < level; `<` the other way round
+        a > b   holds where p < level and the whole interval is in favour of a, does not hold where p < level and all of it is in
+                favour of b; `<` the other way round. Shuffling takes runs for sentences; the interval knows how runs differ
         a ~ b   holds where the whole interval is within the margin, does not hold where all of it is outside
         a >= b  (not worse) holds where the interval is above -margin, does not hold where it is below -margin
         a <= b  (no gain) the other way round
@@ -158,14 +159,13 @@ def verdict(relation: str, comparison: Comparison, *, margin: float = 0.5) -> st
     """
     if relation not in RELATIONS:
         raise ValueError(f"expected one of {RELATIONS}, found {relation}")
-    (low, high), better = comparison.interval, comparison.delta
+    low, high = comparison.interval
     # From here on positive means: in favour of the claim. Lower scores and the relations < and <= each turn the sign.
     if comparison.higher_is_better == relation.startswith("<"):
-        low, high, better = -high, -low, -better
+        low, high = -high, -low
     if relation in (">", "<"):
-        if comparison.p >= comparison.level or better == 0:
-            return UNDECIDED
-        return HOLDS if better > 0 else FAILS
+        chance = comparison.p >= comparison.level
+        return UNDECIDED if chance else HOLDS if low > 0 else FAILS if high < 0 else UNDECIDED
     holds, fails = low > -margin, high < -margin
     if relation == "~":
         holds, fails = holds and high < margin, fails or low > margin

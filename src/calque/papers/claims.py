@@ -117,9 +117,9 @@ class Resampling:
     remembered: Remembered = field(default_factory=Remembered)
     sentences: int | None = None
     rule: str = (
-        "Brackets: 95 % bootstrap intervals. p: approximate randomisation, two-sided, level 0.05; differences of gains are "
-        "decided by their interval, `about` and `no gain` by whether theirs lies within 0.5, and what grows from column to "
-        "column by that of the ratio of ratios."
+        "Brackets: 95 % bootstrap intervals over sentences and seeds. p: approximate randomisation, two-sided; below 0.05 the side "
+        "on which the whole interval lies decides. Differences of gains are decided by their interval, `about` and `no gain` by "
+        "whether theirs lies within 0.5, and what grows from column to column by that of the ratio of ratios."
     )
 
     def columns(self, claim: Claim) -> Sequence[Column]:
