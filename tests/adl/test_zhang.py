@@ -15,6 +15,7 @@ ROWS = {row.name.removeprefix("zhang2018/"): row for table in ZHANG.tables for r
 TEXTS = {
     "table2": ["transformer", "aan", "aan-no-ffn", "aan-no-gate"],
     "table3": ["transformer", "aan", "transformer-cached"],
+    "figure7": ["transformer", "aan", "transformer-cached"],
     "table4": ["transformer", "aan"],
     "table5": ["transformer", "aan"],
 }
@@ -111,7 +112,8 @@ def test_every_figure_is_there() -> None:
     assert {t.name: [r.key for r in t.rows] for t in ZHANG.tables} == TEXTS
     for table in ZHANG.tables:
         for row in table.rows:
-            assert len(row.figures) == (len(table.columns) if row.reading_of is None else 0)
+            figures = row.reading_of is None and table.name != "figure7"  # which shows curves
+            assert len(row.figures) == (len(table.columns) if figures else 0)
 
 
 def test_rows_are_the_texts_of_the_folder() -> None:
@@ -132,7 +134,7 @@ def test_claims_against_the_papers_own_figures() -> None:
     seen = set()
     for claim in ZHANG.claims:
         seen.add((claim.table, claim.kind))
-        if "transformer-cached" in claim.rows:
+        if "transformer-cached" in claim.rows or claim.table == "figure7":
             continue
         for column in claim.columns:
             for value in worth(claim, column):
@@ -147,6 +149,7 @@ def test_claims_against_the_papers_own_figures() -> None:
         *(("table2", "about"), ("table2", "above"), ("table2", "gain")),
         *(("table3", "about"), ("table3", "above"), ("table3", "grows")),
         *(("table4", "about"), ("table4", "above"), ("table5", "above")),
+        ("figure7", "grows"),
     }
 
 
