@@ -311,8 +311,29 @@ def test_cells_of_several_recipes_are_recorded_and_compared(call: Call, tmp_path
     train(call, "again", "rnn+mh", 2, "--updates", 4, "--set", "p=0.2", "--shard", "2/2")
     assert call("reproduce", "record", "again", "--docs", "docs").exit_code == 0
     assert sorted(e.seed for e in ledger.read(results) if e.conditions["row"] == "rnn+mh") == [1, 2]
-    # So does another training of the same name, which replaces its entry.
-    train(call, "faster", "rnn+mh", 1, "--updates", 4, "--set", "p=0.2", "--set", "train.lr=0.5")
+    # A training with another key has another name: it may stay beside the others, or replaces them.
+    train(
+        call,
+        "faster",
+        "rnn+mh",
+        1,
+        "--updates",
+        4,
+        "--set",
+        "p=0.2",
+        "--set",
+        "train.lr=0.5",
+        "--set",
+        "train.threads=1",
+    )
+    assert call("reproduce", "record", "faster", "--docs", "docs", "--beside").exit_code == 0
+    assert sorted(
+        e.id.partition("-4-updates-")[2] for e in ledger.read(results) if e.conditions["row"] == "rnn+mh"
+    ) == [
+        "d-16-heads-2-n-1-p-0.2-batch-tokens-64-lr-0.5-seed-1",
+        "d-16-heads-2-n-1-p-0.2-batch-tokens-64-seed-1",
+        "d-16-heads-2-n-1-p-0.2-batch-tokens-64-seed-2",
+    ]
     assert call("reproduce", "record", "faster", "--docs", "docs").exit_code == 0
     (kept,) = (e for e in ledger.read(results) if e.conditions["row"] == "rnn+mh")
     assert "train.lr=0.5" in kept.command

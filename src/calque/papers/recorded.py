@@ -1,6 +1,7 @@
 """Finished cells and timings of output folders, taken into a ledger with what claims need of them."""
 
 from collections.abc import Iterator, Sequence
+from dataclasses import replace
 from pathlib import Path
 
 from calque.ground.diagnostics import Place, error
@@ -10,7 +11,7 @@ from calque.papers.evidence import LedgerEvidence, numbers_of
 from calque.papers.ledger_tables import comparable
 from calque.papers.measures import complete
 from calque.papers.output import OutputFolder
-from calque.papers.request import CELLS, SPEED, Request, Tell, request_of
+from calque.papers.request import CELLS, SPEED, Request, Tell, name_in_ledger, request_of
 from calque.run.tensors import writing
 
 
@@ -23,7 +24,8 @@ def record_folder(folder: OutputFolder, into: Path, beside: bool, tell: Tell) ->
     """
     for what, why in complete(folder).items():
         tell(f"not measured: {what}: {why}")
-    cells, timings = ledger.read(folder.out / CELLS), ledger.read(folder.out / SPEED)
+    finished = (ledger.read(folder.out / below) for below in (CELLS, SPEED))
+    cells, timings = ([replace(entry, id=name_in_ledger(entry)) for entry in some] for some in finished)
     if not cells and not timings:
         raise error("X706", Place(str(folder.out)))
     evidence, held = LedgerEvidence(into), ledger.read(into)

@@ -1,7 +1,9 @@
 """What all cells of an output folder have in common, the command that asks for it, and the names of its cells and files."""
 
 import dataclasses
+import hashlib
 import json
+import re
 import shlex
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
@@ -10,6 +12,7 @@ from pathlib import Path
 from calque.adl.settings import parse_settings
 from calque.ground.diagnostics import Place, error
 from calque.ground.files import write_whole
+from calque.ledger.entry import Entry
 from calque.papers import read_paper
 from calque.papers.corpora import TrainingCorpus
 from calque.papers.metrics import TIMED
@@ -18,6 +21,10 @@ from calque.papers.recipes import Budget
 from calque.run.tensors import writing
 from calque.zoo.row_texts import place
 
+THREADS = "train.threads"
+"""The key that changes no model."""
+LONGEST_WAY = 80
+"""Characters: names of files end at 255."""
 Tell = Callable[[str], None]
 """Reports one line of progress."""
 ABOUT = "reproduce.json"
@@ -122,6 +129,15 @@ class Request:
         """What rows have in common with the one that they match."""
         return "number of parameters"
 
+    @property
+    def way(self) -> str:
+        """What a command sets beside recipe and budget, as a part of a name: `d-256-lr-0.004`; a digest of it where it is long."""
+        given = [one for one in sorted((*self.settings, *self.overrides)) if not one.startswith(f"{THREADS}=")]
+        words = [f"match-{self.match}"] if self.match is not None else []
+        words += [name.rpartition(".")[2] + f"-{value}" for name, _, value in (one.partition("=") for one in given)]
+        text = re.sub(r"[^a-z0-9.]+", "-", "-".join(words).lower()).strip("-.")
+        return text if len(text) <= LONGEST_WAY else hashlib.sha256(text.encode()).hexdigest()[:12]
+
     def has_sizes_of(self, pair: str | None) -> bool:
         """Whether the paper takes the sizes that the rows have here for that pair too."""
         return self.printed.same_sizes(self.pair, pair, self.given)
@@ -137,15 +153,26 @@ class TableCell:
     def __str__(self) -> str:
         return f"{self.row}, seed {self.seed}"
 
-    def name(self, request: Request) -> str:
-        """The name of its entry: two cells of different papers, sizes, corpora, recipes or budgets have different names."""
+    def name(self, request: Request, whole: bool = False) -> str:
+        """The name of its entry in an output folder, or, `whole`, in a ledger: there two cells of different ways have different
+        names.
+        """
         budget = [f"{request.minutes:g}", "minutes"] if request.minutes is not None else []
         budget += [str(request.updates), "updates"] if request.updates is not None else []
         budget += [str(request.epochs), "epochs"] if request.epochs is not None else []
         budget += ["patience", str(request.patience)] if request.patience is not None else []
         row = "-".join([self.row.replace("+", "_"), *request.other_pair])
         asked = [request.paper, request.table, row, request.corpus, request.recipe]
-        return "-".join([*asked, *budget, "seed", str(self.seed)])
+        return "-".join([*asked, *budget, *([request.way] if whole and request.way else []), "seed", str(self.seed)])
+
+
+def name_in_ledger(entry: Entry) -> str:
+    """The name that an entry of an output folder has in a ledger."""
+    if (request := request_of(entry.command)) is None or not request.way:
+        return entry.id
+    if "row" not in entry.conditions:
+        return f"{entry.id}-{request.way}"
+    return TableCell(str(entry.conditions["row"]), int(str(entry.seed))).name(request, whole=True)
 
 
 def write_members(cells: Sequence[TableCell]) -> str:

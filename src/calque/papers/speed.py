@@ -187,10 +187,10 @@ def _model_row(folder: OutputFolder, row: Row, around: Surroundings) -> str:
 def _trained(folder: OutputFolder, cell: TableCell, others: Sequence[Path]) -> tuple[Path, str] | None:
     """The run folder of a trained cell and the name of its entry: of the output folder, else of the first other one that has it."""
     if (folder.run(cell) / f"{MODEL}.json").is_file():
-        return folder.run(cell), cell.name(folder.request)
+        return folder.run(cell), cell.name(folder.request, whole=True)
     for other in others:
         if (run := other / RUNS / cell.row / str(cell.seed)).joinpath(f"{MODEL}.json").is_file():
-            return run, cell.name(request_in(other))
+            return run, cell.name(request_in(other), whole=True)
     return None
 
 

@@ -14,7 +14,7 @@ from calque.papers.output import OutputFolder
 from calque.papers.paper import Column, Figure, PrintedTable, Row
 from calque.papers.ranges import Ranges
 from calque.papers.report import Report, ReportOptions, paper_text, under_trained_remarks
-from calque.papers.request import CELLS, MODELS, SPEED, Request, current_form
+from calque.papers.request import CELLS, MODELS, SPEED, Request, current_form, name_in_ledger
 from calque.papers.timings import Repeats, measured, repeated, times, timing_in
 from calque.papers.under_trained import label_of, marked_rows, why_untested
 
@@ -62,7 +62,7 @@ def report_timing(folder: OutputFolder, options: ReportOptions, others: Sequence
 def timed_cells(timing: Entry, cells: Sequence[Entry]) -> list[Entry]:
     """The cells whose models a timing names; all of them where it names none, as timings of earlier versions."""
     named = str(timing.conditions.get(MODELS) or "").split(", ")
-    return [cell for cell in cells if cell.id in named] if named != [""] else list(cells)
+    return [cell for cell in cells if {cell.id, name_in_ledger(cell)} & set(named)] if named != [""] else list(cells)
 
 
 def make_report(request: Request, entry: Entry, cells: Sequence[Entry], column: Column) -> Report:
