@@ -1,6 +1,6 @@
 """Finished cells and timings of output folders, taken into a ledger with what claims need of them."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 
@@ -31,13 +31,7 @@ def record_folder(folder: OutputFolder, into: Path, beside: bool, tell: Tell) ->
     evidence, held = LedgerEvidence(into), ledger.read(into)
     numbers = {entry.id: numbers_of(folder, entry) for entry in cells}
     with writing(into):
-        known = {entry.id: entry.figures for entry in held}
-        for entry in (*cells, *timings):
-            if known.get(entry.id) == entry.figures:
-                tell(f"unchanged {entry.id}")
-                continue
-            ledger.record(into, entry)
-            tell(f"recorded {entry.id}")
+        _add([*cells, *timings], into, {entry.id: entry.figures for entry in held}, tell)
         for name, one in numbers.items():
             one.write(evidence.path(name))
         for old in [] if beside else replaced(held, cells):
@@ -45,6 +39,16 @@ def record_folder(folder: OutputFolder, into: Path, beside: bool, tell: Tell) ->
             evidence.path(old.id).unlink(missing_ok=True)
             tell(f"removed {old.id}, which a new cell replaces")
     return len(cells) + len(timings)
+
+
+def _add(entries: Sequence[Entry], into: Path, known: Mapping[str, object], tell: Tell) -> None:
+    """Records the entries whose figures are not `known` by their names."""
+    for entry in entries:
+        if known.get(entry.id) == entry.figures:
+            tell(f"unchanged {entry.id}")
+            continue
+        ledger.record(into, entry)
+        tell(f"recorded {entry.id}")
 
 
 def replaced(held: Sequence[Entry], new: Sequence[Entry]) -> Iterator[Entry]:
