@@ -247,8 +247,7 @@ def test_a_table_has_cells_of_other_tables_with_the_same_definitions(call: Call,
     entries = ledger.read(results)
     rows = {
         request.table: {str(e.conditions["row"]): (e.id, e.conditions.get(TRAINED_AS)) for e in group}
-        for group in groups(entries)
-        if (request := request_of(group[0].command))
+        for request, group in groups(entries)
     }
     (transformer,) = rows["table3"].values()
     assert rows["table3"] == {"transformer": transformer}
@@ -266,10 +265,19 @@ def test_a_table_has_cells_of_other_tables_with_the_same_definitions(call: Call,
     write_pages(tmp_path / "docs")
     assert "`self-self` is `table3/transformer`" in (results / "domhan2018.md").read_text(encoding="utf-8")
     assert "In all 2 cells" in (results / "claims.md").read_text(encoding="utf-8")
+    # Of a table without cells of its own a claim is tested where others have all of its rows.
+    train(call, "both", "cnn-cnn", 1, "--updates", 3, table="table5")
+    assert call("reproduce", "record", "both", "--docs", "docs").exit_code == 0
+    (fourth,) = (t for t in tables_of(ledger.read(results))["domhan2018"] if t.report.request.table == "table4")
+    assert fourth.borrowed == {"transformer": "table3/transformer", "cnn-relu+ff": "table5/cnn-cnn"}
+    assert [command.split("--rows ")[1] for command in fourth.commands] == [
+        "transformer --seeds 1",
+        "cnn-cnn --seeds 1",
+    ]
     # At other sizes it is another model.
     train(call, "three", "self-cnn", 1, "--updates", 3, "--set", "n=2", table="table5")
     assert call("reproduce", "record", "three", "--docs", "docs").exit_code == 0
-    alone = [group for group in groups(ledger.read(results)) if len(group) == 1]
+    alone = [group for _, group in groups(ledger.read(results)) if len(group) == 1]
     assert "self-cnn" in {str(group[0].conditions["row"]) for group in alone}
 
 
@@ -283,7 +291,7 @@ def test_cells_of_several_recipes_are_recorded_and_compared(call: Call, tmp_path
     results = tmp_path / "docs" / "results"
     assert len(list((results / "evidence").glob("*.npz"))) == 3
     entries, evidence = ledger.read(results), LedgerEvidence(results)
-    (group,) = groups(entries)
+    ((_, group),) = groups(entries)
     assert len(group) == 3
     held = evidence.rows({"rnn": [e for e in group if e.conditions["row"] == "rnn"]})
     bleu, runs = scores_of("bleu", held)
@@ -341,7 +349,7 @@ def test_cells_of_several_recipes_are_recorded_and_compared(call: Call, tmp_path
     train(call, "three", "rnn", 1, "--updates", 5)
     assert call("reproduce", "record", "three", "--docs", "docs", "--beside").exit_code == 0
     assert len(ledger.read(results)) == 4
-    assert sorted(len(group) for group in groups(ledger.read(results))) in ([1, 3], [2, 2])
+    assert sorted(len(group) for _, group in groups(ledger.read(results))) in ([1, 3], [2, 2])
     assert call("reproduce", "record", "three", "--docs", "docs").exit_code == 0
     assert len(ledger.read(results)) == 2
     assert len(list((results / "evidence").glob("*.npz"))) == 2

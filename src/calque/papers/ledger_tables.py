@@ -18,7 +18,7 @@ from calque.papers.metrics import TEXTS, TIMED, TRAINED
 from calque.papers.paper import Claim
 from calque.papers.report import Report, ReportOptions
 from calque.papers.request import MEMBERS, MODELS, SPEED, Request, request_of
-from calque.papers.shared_cells import Ways, borrowed, lend, own_row
+from calque.papers.shared_cells import TRAINED_AS, Ways, borrowed, lend, own_row
 from calque.papers.trained_report import NO_TEXT, Collect, TrainedCells
 from calque.zoo.row_texts import place
 
@@ -130,11 +130,13 @@ def comparable(request: Request) -> Request:
     )
 
 
-def groups(entries: Sequence[Entry]) -> list[list[Entry]]:
+def groups(entries: Sequence[Entry]) -> list[tuple[Request, list[Entry]]]:
     """The cells of entries in groups, each a table; of a row that was trained in several ways the best one comes first.
 
-    A table has the cells of the paper's other tables that are of its own rows as well, see `calque.papers.shared_cells`.
-    The best has converged, if one has, and has the lowest validation perplexity. The next best stand in a table of their own.
+    A table has the cells of the paper's other tables that are of its own rows as well, see `calque.papers.shared_cells`; its
+    request is that of its first cell, or of a borrowed one in its place. The best has converged, if one has, and has the lowest
+    validation perplexity. The next best stand in a table of their own, borrowed ones
+    in that of their own table alone.
     """
     alike: dict[Request, Ways] = {}
     for entry in entries:
@@ -144,11 +146,29 @@ def groups(entries: Sequence[Entry]) -> list[list[Entry]]:
             rows.setdefault(str(entry.conditions["row"]), {}).setdefault(request, []).append(entry)
     lend(alike)
     made = []
-    for rows in alike.values():
+    for table, rows in alike.items():
         ranked = [sorted(ways.values(), key=_standing) for ways in rows.values()]
         for k in range(max(map(len, ranked))):
-            made.append([entry for ways in ranked if k < len(ways) for entry in ways[k]])
-    return made
+            some = [entry for ways in ranked if k < len(ways) for entry in ways[k]]
+            if k == 0 or any(TRAINED_AS not in entry.conditions for entry in some):
+                made.append((_request(table, some), some))
+    return sorted(made, key=_order)
+
+
+def _order(group: tuple[Request, Sequence[Entry]]) -> int:
+    """Which of its paper's tables a group is of."""
+    request, _ = group
+    return next(i for i, table in enumerate(read_paper.paper(request.paper).tables) if table.name == request.table)
+
+
+def _request(table: Request, entries: Sequence[Entry]) -> Request:
+    """The request of the first cell of a table."""
+    asked = request_of(entries[0].command)
+    assert asked is not None
+    if TRAINED_AS not in entries[0].conditions:
+        return asked
+    dropout = [one for one in asked.settings if one.partition("=")[0].strip() in DROPOUTS]
+    return dataclasses.replace(asked, table=table.table, pair=table.pair, settings=(*table.settings, *dropout))
 
 
 def _standing(entries: Sequence[Entry]) -> tuple[bool, float]:
@@ -165,9 +185,7 @@ def tables_of(entries: Sequence[Entry], evidence: LedgerEvidence | None = None) 
     """
     made: list[tuple[str, Report, tuple[Entry, ...]]] = []
     cells: dict[Request, list[Entry]] = {}
-    for some in groups(entries):
-        request = request_of(some[0].command)
-        assert request is not None
+    for request, some in groups(entries):
         cells.setdefault(comparable(request), []).extend(some)
         made.append((f"{request.paper}-{request.table}", _trained(request, some, evidence), tuple(some)))
     for entry in entries:

@@ -3,6 +3,7 @@
 Some need a set below the data root that is no text to translate: links by hand, and contrastive pairs.
 """
 
+from collections import deque
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -25,8 +26,10 @@ from calque.papers.corpora import TrainingCorpus
 from calque.papers.decoded import IN_SUBWORDS, decode_rows, replaced_lines
 from calque.papers.metrics import AER_BY_STEP, METRICS, PLAIN_REFERENCE, REFERENCE
 from calque.papers.output import FinishedCell, NotMeasured, OutputFolder
-from calque.papers.request import CELLS, LOCKS
+from calque.papers.paper import Column
+from calque.papers.request import CELLS, LOCKS, MEMBERS
 from calque.papers.scoring import LEFT_OUT, has_case, measure_of, translations, write_lines
+from calque.papers.shared_cells import rows_with
 from calque.run.tensors import writing
 
 GOLD, CONTRASTIVE = "align-gold", "contrastive-{}{}"
@@ -42,23 +45,25 @@ Measured = tuple[Mapping[str, float], Mapping[str, str]]
 """Figures and conditions by name."""
 
 
-def complete(folder: OutputFolder) -> dict[str, str]:
-    """Makes the cells of rows that are decoded otherwise, and measures every column of the table that an entry lacks.
+def complete(folder: OutputFolder, others: bool = False) -> dict[str, str]:
+    """Makes the cells of rows that are decoded otherwise, and measures every column of the table that an entry lacks; with `others`
+    also those of the paper's other tables that have the same row.
 
-    Returns what is not measured, and why.
+    Returns what is not measured, and why; of other tables nothing.
     """
     if not folder.has_cells:
         return {}
     with writing(folder.out):
         (folder.out / LOCKS).mkdir(exist_ok=True)
     unmeasured = dict(decode_rows(folder))
-    metrics = dict.fromkeys(c.metric for c in folder.table.columns if c.metric in _MEASURES)
     rows: dict[tuple[str, str], list[str]] = {}
     entries = read_entries(folder.out / CELLS)
     for entry in entries:
-        for metric in metrics:
-            for what_and_why in _measured(folder, entry.id, metric):
-                rows.setdefault(what_and_why, []).append(str(entry.conditions["row"]))
+        for what_and_why in _all_measured(folder, entry.id, folder.table.columns):
+            rows.setdefault(what_and_why, []).append(str(entry.conditions["row"]))
+        if others and MEMBERS not in entry.conditions:
+            for table, _ in rows_with(folder.request, str(entry.architecture_hash)):
+                deque(_all_measured(folder, entry.id, table.columns), 0)
     for entry in entries:
         _measure_further(folder, entry.id)
     for (what, why), some in rows.items():
@@ -67,9 +72,14 @@ def complete(folder: OutputFolder) -> dict[str, str]:
     return unmeasured
 
 
-def _measured(folder: OutputFolder, name: str, metric: str) -> Iterator[tuple[str, str]]:
-    """Measures a metric of a cell, unless its entry has it; yields what is not measured, and why."""
-    columns = [c for c in folder.table.columns if c.metric == metric]
+def _all_measured(folder: OutputFolder, name: str, columns: Sequence[Column]) -> Iterator[tuple[str, str]]:
+    """Measures columns of a cell that its entry lacks; yields what is not measured, and why."""
+    for metric in dict.fromkeys(c.metric for c in columns if c.metric in _MEASURES):
+        yield from _measured(folder, name, metric, [c for c in columns if c.metric == metric])
+
+
+def _measured(folder: OutputFolder, name: str, metric: str, columns: Sequence[Column]) -> Iterator[tuple[str, str]]:
+    """Measures the columns of one metric of a cell, unless its entry has them; yields what is not measured, and why."""
     with only(folder.out / LOCKS / name) as free:
         subject = FinishedCell(folder, next(e for e in read_entries(folder.out / CELLS) if e.id == name))
         missing = [c for c in columns if c.figure not in subject.entry.figures]

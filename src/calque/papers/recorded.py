@@ -18,11 +18,12 @@ from calque.run.tensors import writing
 def record_folder(folder: OutputFolder, into: Path, beside: bool, tell: Tell) -> int:
     """Takes the cells and timings of an output folder into the ledger `into`, and returns how many there are.
 
-    What cells lack is measured first, see `calque.papers.measures`. An entry that the ledger has with the same figures stays as it
-    is, with notes that somebody added. One of the same row, on the same text and at the same sizes, but trained in another way, is
-    removed; with `beside` it stays. Raises X706 where nothing is finished, what is wrong with an entry, and K301.
+    What cells lack is measured first, for other tables of the paper with the same rows too, see `calque.papers.measures`. An entry
+    that the ledger has with the same figures stays as it is, with notes that somebody added. One of the same row, on the same text
+    and at the same sizes, but trained in another way, is removed; with `beside` it stays. Raises X706 where nothing is finished,
+    what is wrong with an entry, and K301.
     """
-    for what, why in complete(folder).items():
+    for what, why in complete(folder, others=True).items():
         tell(f"not measured: {what}: {why}")
     finished = (ledger.read(folder.out / below) for below in (CELLS, SPEED))
     cells, timings = ([replace(entry, id=name_in_ledger(entry)) for entry in some] for some in finished)

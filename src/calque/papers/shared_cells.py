@@ -6,8 +6,9 @@ from dataclasses import replace
 
 from calque.ground.diagnostics import CalqueError, Text
 from calque.ledger.entry import Entry
+from calque.papers import read_paper
 from calque.papers.halving import DROPOUTS
-from calque.papers.paper import Row
+from calque.papers.paper import PrintedTable, Row
 from calque.papers.plan import by_name, checked_row
 from calque.papers.request import MEMBERS, Request
 
@@ -17,20 +18,69 @@ Ways = dict[str, dict[Request, list[Entry]]]
 """The cells of a table: row -> how it was trained -> an entry for each seed."""
 
 
-def lend(tables: Mapping[Request, Ways]) -> None:
+def lend(tables: dict[Request, Ways]) -> None:
     """Gives each table that has cells those of the paper's other tables whose definitions are those of rows that it lacks.
 
-    The keys of `tables` say what the cells of one have in common, see `calque.papers.ledger_tables.comparable`. Definitions are
-    compared at the sizes of the table that borrows, with the dropout of the one that lends.
+    A table without cells of its own joins where a claim about it can be tested with those of others. The keys of `tables` say
+    what the cells of one have in common, see `calque.papers.ledger_tables.comparable`. Definitions are compared at the sizes of
+    the table that borrows, with the dropout of the one that lends.
     """
     own = {table: {row: dict(ways) for row, ways in rows.items()} for table, rows in tables.items()}
-    for table, rows in tables.items():
-        for row in table.printed.rows if table.match is None else ():
-            if row.key not in rows and row.model_of is None:
-                for other in own:
-                    if other.table != table.table and _texts_of(other) == _texts_of(table):
-                        for request, entries in _lent(table, row, own[other]):
-                            rows.setdefault(row.key, {}).setdefault(request, []).extend(entries)
+    for table in dict.fromkeys([*own, *(like for lender in own for like in tables_like(lender))]):
+        rows = tables.get(table, {})
+        rows.update(_borrowed(table, tuple(rows), own))
+        if table in own or _tests_a_claim(table, rows):
+            tables[table] = rows
+
+
+def _borrowed(
+    table: Request, held: Sequence[str], own: Mapping[Request, Ways]
+) -> Iterator[tuple[str, dict[Request, list[Entry]]]]:
+    """The rows of a table, of those that are not held, for which other tables have cells of their own."""
+    for row in table.printed.rows if table.match is None else ():
+        if row.key not in held and row.model_of is None:
+            ways: dict[Request, list[Entry]] = {}
+            for other, rows in own.items():
+                if other.table != table.table and _texts_of(other) == _texts_of(table):
+                    for request, entries in _lent(table, row, rows):
+                        ways.setdefault(request, []).extend(entries)
+            if ways:
+                yield row.key, ways
+
+
+def tables_like(request: Request) -> Iterator[Request]:
+    """The paper's other tables at the sizes that a table's rows have."""
+    paper = read_paper.paper(request.paper)
+    sizes = paper.pair(request.pair or request.printed.pairs[0]).settings
+    for table in paper.tables if request.match is None else ():
+        if table.name != request.table:
+            same = paper.pair(table.pairs[0]).settings == sizes
+            given = by_name([] if same else [f"{name}={value}" for name, value in sizes.items()]) | by_name(
+                request.settings
+            )
+            yield replace(request, table=table.name, pair=None, settings=tuple(sorted(given.values())))
+
+
+def rows_with(request: Request, definition: str) -> Iterator[tuple[PrintedTable, Row]]:
+    """The rows of the paper's other tables that have a definition, by its hash, at these sizes."""
+    for table in tables_like(request):
+        for row in table.printed.rows:
+            if row.model_of is None and _hash(table, row.key, table.settings) == definition:
+                yield table.printed, row
+
+
+def _tests_a_claim(table: Request, rows: Ways) -> bool:
+    """Whether a claim about a table is of rows that all have a figure of one of its columns, or of two where it is about growth."""
+    having = {
+        row: set.intersection(*(set(entry.figures) for entries in ways.values() for entry in entries))
+        for row, ways in rows.items()
+    }
+    for claim in read_paper.paper(table.paper).claims:
+        if claim.table == table.table:
+            shared = set.intersection(*(having.get(row, set()) for row in claim.compared))
+            if (all if claim.kind == "grows" else any)(column.figure in shared for column in claim.columns):
+                return True
+    return False
 
 
 def _texts_of(table: Request) -> tuple[object, ...]:
