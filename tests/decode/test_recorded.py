@@ -41,6 +41,10 @@ FAMILIES = {
     "decoder = repeat(2, res_r(att) -> res_r(mh_dot_src_att) -> res_r(swiglu)) -> rms_norm(groups=2, gain=no)",
     "gated scan": "encoder = res(light_cnn(5, heads=12)) -> norm\n"
     "decoder = zero_first -> res(mul(linear, light_cnn(4, heads=d, softmax=no) -> rg_lru) -> linear) -> res(mh_dot_src_att)",
+    "retention": f"{PLAIN}decoder = res(retention(4)) -> res(mh_dot_src_att) -> res(retention(3, rope=50))",
+    "linear attention": f"{PLAIN}decoder = res(linear_att(4, feature=elu, key=24)) -> linear_att(2, delta=yes, feature=silu)"
+    " -> mh_dot_src_att",
+    "decays": f"{PLAIN}decoder = res(gla(2)) -> res(mamba2(4)) -> res(linear_att(3, decay=head, delta=yes)) -> res(mh_dot_src_att)",
 }
 SOURCE = torch.tensor([[4, 9, 13, 7, 2], [7, 30, 2, 0, 0], [2, 0, 0, 0, 0], [8, 8, 21, 2, 0]])
 

@@ -74,7 +74,10 @@ class _Turns:
         if not self.step.made:
             return bound
         if turn < 2:
-            self._made.append([torch.empty_like(cast("Tensor", tensors[one.like])) for one in self.step.made])
+            # From the second on nobody else has the tensors before.
+            again = [bool(turn and one.over) for one in self.step.made]
+            likes = [cast("Tensor", tensors[one.like]) for one in self.step.made]
+            self._made.append([x if same else torch.empty_like(x) for x, same in zip(likes, again, strict=True)])
             self._states.append(_filled(self.step.after, self._states[turn], self._made[turn]))
         for place, new in zip(bound[len(tensors) :], self._made[turn % 2], strict=False):
             place.take(new)

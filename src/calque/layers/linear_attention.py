@@ -12,10 +12,12 @@ from calque.layers.contract import DECODER, Context, Example, Fault, Layer, Part
 from calque.layers.cost import BEFORE, Cost, Held, Products
 from calque.layers.dot import join, split
 from calque.layers.history import Chunk
+from calque.layers.linears import stacked
 from calque.layers.matrix_scan import Driven, chunked, one_position
 from calque.layers.projections import Projection
 from calque.layers.rotary import Rotation
 from calque.layers.state import Scan, State, accumulated
+from calque.native.program import NoProgram, Program, Value
 
 TINY = 1e-30
 """The least sum of weights that outputs are divided by: one of zero can only come from padding, or from rounding."""
@@ -94,6 +96,7 @@ class LinearAttention(Layer):
         self.down = Projection(site.width, args.rank, bias=False) if args.decay == "channel" else None
         self.up = Projection(args.rank, args.keys) if args.decay == "channel" else None
         self.step_size = Projection(site.width, args.heads, bias=False) if args.decay == "head" else None
+        self.qkv: nn.Linear | None = None
         if args.decay == "head":
             self.rate = nn.Parameter(torch.linspace(1.0, 16.0, args.heads).log())
             self.offset = nn.Parameter(torch.logspace(-3.0, -1.0, args.heads).expm1().log())
@@ -146,19 +149,47 @@ class LinearAttention(Layer):
             outputs.append(y)
         return self._read(torch.cat(outputs, 2), x), after
 
+    def program(self, p: Program, x: Value, state: State | None) -> tuple[Value, State | None]:
+        if state is None or self.qkv is None:
+            raise NoProgram(self.name)
+        args, kept = self.args, torch.ones(self.args.heads)
+        if args.decay == "constant":
+            kept = retained(args.heads, kept.device, kept.dtype).exp()
+        elif args.decay == "head":
+            kept = self.rate.detach().float().exp()
+        decays = None if self.step_size is None else p.linear(x, self.step_size)
+        if self.up is not None:
+            decays = p.linear(p.linear(x, self.down), self.up)
+        beta = None if self.beta is None else p.linear(x, self.beta)
+        y, h = p.matrix(
+            (p.linear(x, self.qkv), decays, beta),
+            cast("Scan", state).h,
+            (args.heads, self.each, args.width // args.heads),
+            (args.feature, ("head", "channel").index(args.decay) + 1 if decays is not None else 0, args.delta),
+            (kept, self.offset.detach().float() if args.decay == "head" else None),
+            None if self.rotation is None else self.rotation.rows,
+        )
+        return p.linear(y, self.out), Scan(cast("Tensor", h))
+
+    def fuse(self, exact: bool) -> None:
+        self.qkv = stacked(self.q, self.k, self.v)
+        del self.q, self.k, self.v
+
     def _driven(self, x: Tensor, chunk: Chunk | None) -> Driven:
         """What moves the matrices, in the type that they are kept in."""
         args, kind = self.args, accumulated(x.dtype)
-        q, k = (self._featured(project(x).to(kind), chunk) for project in (self.q, self.k))
-        v = split(self.v(x).to(kind), args.heads)
+        if self.qkv is None:
+            q, k, v = (project(x).to(kind) for project in (self.q, self.k, self.v))
+        else:
+            q, k, v = self.qkv(x).to(kind).split((args.keys, args.keys, args.width), -1)
+        q, k, v = self._featured(q, chunk), self._featured(k, chunk), split(v, args.heads)
         if args.feature == "elu":
             v = F.pad(v, (0, 1), value=1.0)
         else:
             q = q / math.sqrt(self.each)
         decay = None
         if args.decay == "constant":
-            h = torch.arange(args.heads, device=x.device, dtype=kind)
-            decay = torch.log1p(-(2.0 ** (-5 - h))).view(1, -1, 1, 1).expand(-1, -1, x.shape[1], -1)
+            decay = retained(args.heads, x.device, kind).view(1, -1, 1, 1).expand(-1, -1, x.shape[1], -1)
         elif self.step_size is not None:
             size = F.softplus(self.step_size(x).to(kind) + self.offset.to(kind)).transpose(1, 2)[..., None]
             decay = (-size * self.rate.to(kind).exp().view(-1, 1, 1)).clamp(min=LEAST)
@@ -181,3 +212,8 @@ class LinearAttention(Layer):
         if self.args.feature == "elu":
             y = y[..., :-1] / y[..., -1:].clamp(min=TINY)
         return cast("Tensor", self.out(join(y).to(x.dtype)))
+
+
+def retained(heads: int, device: torch.device, kind: torch.dtype) -> Float[Tensor, " H"]:
+    """The logarithm of the decay of each head of retention."""
+    return torch.log1p(-(2.0 ** (-5 - torch.arange(heads, device=device, dtype=kind))))

@@ -49,6 +49,7 @@ class Kind(enum.IntEnum):
     TURN = enum.auto()
     NOT_FIRST = enum.auto()
     REAL_GATED = enum.auto()
+    MATRIX = enum.auto()
 
 
 class Value(NamedTuple):

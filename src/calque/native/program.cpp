@@ -36,9 +36,10 @@ struct Frame {
 
 enum Kind { EMBED, POSITION, NORM, PRODUCT, ATTEND, ATTEND_SOURCE, ATTEND_SELF, ACT, JOIN, GLU, COPY, READ, WRITE, AVERAGE,
             SIMPLE_RECURRENT, LSTM, GRU, WINDOW, BAND, FORESEEN, ATTEND_MLP, NEIGHBOURS, BAND_SELF, ROOT_NORM, TURN,
-            NOT_FIRST, REAL_GATED };
+            NOT_FIRST, REAL_GATED, MATRIX };
 enum Function { NONE, RELU, TANH, SIGMOID, GELU, GELU_TANH, SILU, RELU2 };
 enum Joint { ADD, MULTIPLY };
+enum Decay { CONSTANT, BY_HEAD, BY_CHANNEL };
 
 inline Floats sigmoid(Floats x) {
     const Floats e = exp_of(-size_of(x)), y = 1.0f / (1.0f + e);
@@ -316,6 +317,114 @@ struct Run {
         });
     }
 
+    // A query or a key of a row as a matrix reads it: behind its function, and turned.
+    void featured(const Operation& o, int64_t row, const T* from, float* to) const {
+        const int64_t width = o.n[4], half = width / 2;
+        for (int64_t d = 0; d < width; d += STRIP) {
+            const int n = int(std::min<int64_t>(STRIP, width - d));
+            const Floats x = load_some(from + d, n);
+            const Floats raised = x < 0 ? exp_of(x < 0 ? x : Floats{}) : x + 1.0f;
+            store_some(to + d, o.n[6] < 0 ? raised : activated(o.n[6], x), n);
+        }
+        if (!o.p[0]) return;
+        const float* angle = (const float*)o.p[0] + std::min(place_of(row), o.n[0] - 1) * width;
+        for (int64_t d = 0; d < half; d++) {
+            const float a = to[d], b = to[half + d];
+            to[d] = a * angle[d] - b * angle[half + d], to[half + d] = b * angle[d] + a * angle[half + d];
+        }
+    }
+
+    // x: queries, keys and values side by side; y: what decays follow from; z: what the strength of the delta rule does.
+    // n: positions of the table of angles, matrices and those behind, heads, numbers of a key, of a value, the function of queries
+    // and keys, below 0 elu + 1, decay + 4 delta; p: angles, of each head its decay or its rate, and its offset; f: scale of queries.
+    void matrix(const Operation& o) const {
+        const int64_t heads = o.n[3], keys = o.n[4], values = o.n[5], wide = values + (o.n[6] < 0), decay = o.n[7] % 4;
+        const bool delta = o.n[7] / 4;
+        rows([&](int64_t row) {
+            static thread_local std::vector<float> space;
+            space.resize(3 * keys + 2 * wide + 5 * STRIP);
+            float *q = space.data(), *k = q + keys, *kept = k + keys, *u = kept + keys, *y = u + wide + STRIP;
+            const T* x = at(o.x, row);
+            for (int64_t h = 0; h < heads; h++) {
+                featured(o, row, x + h * keys, q), featured(o, row, x + (heads + h) * keys, k);
+                decays(o, row, h, decay, delta, k, kept);
+                float size = 1;
+                if (delta) {
+                    float sum = 0;
+                    for (int64_t d = 0; d < keys; d++) sum += k[d] * k[d];
+                    size = 1 / std::max(std::sqrt(sum), 1e-6f);
+                }
+                for (int64_t d = 0; d < keys; d++) q[d] *= o.f[0], k[d] *= size;
+                for (int64_t d = 0; d < wide; d++) u[d] = d < values ? one(x + 2 * heads * keys + h * values + d) : 1;
+                const float* before = row_of<float>(o.n[1], row) + h * keys * wide;
+                if (delta) {
+                    const float strength = sigmoid(all(one(at(o.z, row) + h)))[0];
+                    read(before, k, kept, keys, wide, y);
+                    for (int64_t d = 0; d < wide; d++) u[d] = strength * (u[d] - y[d]);
+                }
+                write(before, row_of<float>(o.n[2], row) + h * keys * wide, q, k, kept, u, keys, wide, y);
+                const float share = wide > values ? 1 / std::max(y[values], 1e-30f) : 1;
+                for (int64_t d = 0; d < values; d += STRIP)
+                    store_some(at(o.out, row) + h * values + d, load(y + d) * share, int(std::min<int64_t>(STRIP, values - d)));
+            }
+        });
+    }
+
+    // What is kept of each line of a matrix; where the decay is the head's and there is no delta rule, the key is multiplied by the step.
+    void decays(const Operation& o, int64_t row, int64_t h, int64_t decay, bool delta, float* k, float* kept) const {
+        const int64_t keys = o.n[4];
+        if (decay == BY_CHANNEL) {
+            for (int64_t d = 0; d < keys; d++) {
+                const float x = one(at(o.y, row) + h * keys + d), log_of = std::min(x, 0.0f) - std::log1p(std::exp(-std::abs(x)));
+                kept[d] = std::max(log_of / 16, -50.0f);
+            }
+            for (int64_t d = 0; d < keys; d += STRIP) {
+                const int n = int(std::min<int64_t>(STRIP, keys - d));
+                store_some(kept + d, exp_of(load_some(kept + d, n)), n);
+            }
+            return;
+        }
+        float factor = ((const float*)o.p[1])[h];
+        if (decay == BY_HEAD) {
+            const float x = one(at(o.y, row) + h) + ((const float*)o.p[2])[h], size = std::max(x, 0.0f) + std::log1p(std::exp(-std::abs(x)));
+            factor = exp_of(all(std::max(-size * factor, -50.0f)))[0];
+            for (int64_t d = 0; d < keys && !delta; d++) k[d] *= size;
+        }
+        std::fill(kept, kept + keys, factor);
+    }
+
+    // y: the sum of the lines of a matrix [keys][wide], each by what is kept of it and by its weight k.
+    static void read(const float* matrix, const float* k, const float* kept, int64_t keys, int64_t wide, float* y) {
+        for (int64_t d = 0; d < wide; d += STRIP) {
+            const int n = int(std::min<int64_t>(STRIP, wide - d));
+            Floats sum{};
+            for (int64_t i = 0; i < keys; i++) sum += kept[i] * k[i] * load_some(matrix + i * wide + d, n);
+            store(y + d, sum);
+        }
+    }
+
+    // The matrix behind this position, and what the query reads in it.
+    static void write(const float* before, float* after, const float* q, const float* k, const float* kept, const float* u, int64_t keys,
+                      int64_t wide, float* y) {
+        constexpr int MANY = 4;
+        for (int64_t d = 0; d < wide; d += MANY * STRIP) {
+            Floats sum[MANY]{}, added[MANY];
+            int n[MANY];
+            for (int j = 0; j < MANY; j++) {
+                n[j] = int(std::max<int64_t>(0, std::min<int64_t>(STRIP, wide - d - j * STRIP)));
+                added[j] = n[j] ? load_some(u + d + j * STRIP, n[j]) : Floats{};
+            }
+            for (int64_t i = 0; i < keys; i++)
+                for (int j = 0; j < MANY && n[j]; j++) {
+                    const int64_t place = i * wide + d + j * STRIP;
+                    const Floats s = kept[i] * load_some(before + place, n[j]) + k[i] * added[j];
+                    store_some(after + place, s, n[j]);
+                    sum[j] += q[i] * s;
+                }
+            for (int j = 0; j < MANY && n[j]; j++) store(y + d + j * STRIP, sum[j]);
+        }
+    }
+
     void position(const Operation& o) const {
         vectors(o.x.width, [&](int64_t row, int64_t d, int n) {
             const int64_t place = std::min(place_of(row), o.n[0] - 1);
@@ -347,6 +456,7 @@ struct Run {
                     else std::memcpy(at(o.out, row), at(o.x, row), bytes);
                 });
             case REAL_GATED: return real_gated(o);
+            case MATRIX: return matrix(o);
             case PRODUCT:
                 if (o.n[0] == 1) return multiply<int8_t>(o);
                 if (o.n[0] == 2) return multiply<Half>(o);

@@ -30,6 +30,8 @@ class Made(NamedTuple):
     like: int
     number: int
     """which of those that are made it is"""
+    over: bool = False
+    """whether it may take the place of the one before, number by number"""
 
 
 class Window(NamedTuple):
@@ -68,9 +70,9 @@ class Program:
             raise NoProgram("a tensor that comes from elsewhere")
         return self._known[id(x)]
 
-    def make(self, like: Tensor) -> tuple[Made, int]:
-        """A tensor that takes the place of one from outside, and its number."""
-        self.made.append(Made(self.number(like), len(self.made)))
+    def make(self, like: Tensor, over: bool = False) -> tuple[Made, int]:
+        """A tensor that takes the place of one from outside, and its number; with `over` it may be written over that one."""
+        self.made.append(Made(self.number(like), len(self.made), over))
         return self.made[-1], self._outside + len(self.made) - 1
 
     def add(
@@ -186,6 +188,40 @@ class Program:
         """An operation with a state in float32, and the state behind it; `p` are float32, too."""
         made, number = self.make(state)
         return self.add(kind, reads, state.shape[1], (self.number(state), number), p, (constant,)), made
+
+    def matrix(
+        self,
+        reads: tuple[Value, Value | None, Value | None],
+        state: Float[Tensor, "R N"],
+        sizes: tuple[int, int, int],
+        how: tuple[str, int, bool],
+        p: tuple[Float[Tensor, " H"], Float[Tensor, " H"] | None],
+        rows: Rows | None,
+    ) -> tuple[Value, Made]:
+        """What queries read in matrices [H, K, V] behind this position, and those matrices, in float32 as `p` is.
+
+        reads    queries, keys and values side by side; what decays and what the delta rule follow from
+        sizes    heads, numbers of a key and of a value
+        how      the function of queries and keys, what decays are of (0: given, 1: a head, 2: a channel), whether by the delta rule
+        p        of each head: its decay or its rate, its offset
+        rows     angles of positions, if queries and keys are turned
+        """
+        made, number = self.make(state, over=True)
+        heads, keys, values = sizes
+        function, decay, delta = how
+        if rows is not None:
+            self._tables.append((len(self.steps), rows))
+        n = (
+            2**62,
+            self.number(state),
+            number,
+            *sizes,
+            -1 if function == "elu" else FUNCTIONS.index(function),
+            decay + 4 * delta,
+        )
+        return self.add(
+            Kind.MATRIX, reads, heads * values, n, (None, *p), (keys**-0.5 if function != "elu" else 1.0,)
+        ), made
 
     def window(self, x: Value, last: Float[Tensor, "R w D"], length: int, apart: int) -> tuple[Value, Made]:
         """Every `apart`-th of the last inputs, and this one, side by side, and the window behind this one."""
