@@ -44,6 +44,8 @@ FAMILIES = {
     "retention": f"{PLAIN}decoder = res(retention(4)) -> res(mh_dot_src_att) -> res(retention(3, rope=50))",
     "linear attention": f"{PLAIN}decoder = res(linear_att(4, feature=elu, key=24)) -> linear_att(2, delta=yes, feature=silu)"
     " -> mh_dot_src_att",
+    "window of words": f"{PLAIN}decoder = res(mh_dot_self_att(window=3)) -> res(mh_dot_self_att(window=20, rope=90, kv_heads=1))"
+    " -> mh_dot_src_att",
     "decays": f"{PLAIN}decoder = res(gla(2)) -> res(mamba2(4)) -> res(linear_att(3, decay=head, delta=yes)) -> res(mh_dot_src_att)",
 }
 SOURCE = torch.tensor([[4, 9, 13, 7, 2], [7, 30, 2, 0, 0], [2, 0, 0, 0, 0], [8, 8, 21, 2, 0]])

@@ -43,6 +43,12 @@ class _Encoder(NamedTuple):
     """labels and widths"""
 
 
+class _Moved(States):
+    """The state behind a change of hypotheses: nobody else has its tensors, and one step uses it up."""
+
+    used = False
+
+
 class _Turns:
     """What a step goes through when no hypothesis moves: the state it was given and, where it makes new tensors, two states of its
     own by turns, so that their tensors are made once.
@@ -50,6 +56,7 @@ class _Turns:
 
     def __init__(self, step: _Step, given: States):
         self.step, self._states = step, [given]
+        self._own = isinstance(given, _Moved)
         self.steps = 0
         """made so far"""
         self._bounds: list[Any] = []
@@ -74,8 +81,7 @@ class _Turns:
         if not self.step.made:
             return bound
         if turn < 2:
-            # From the second on nobody else has the tensors before.
-            again = [bool(turn and one.over) for one in self.step.made]
+            again = [one.over and (self._own or turn > 0) for one in self.step.made]
             likes = [cast("Tensor", tensors[one.like]) for one in self.step.made]
             self._made.append([x if same else torch.empty_like(x) for x, same in zip(likes, again, strict=True)])
             self._states.append(_filled(self.step.after, self._states[turn], self._made[turn]))
@@ -106,7 +112,7 @@ class _Seen(States):
             return self
         after = super().select(rows)
         self.steady = after is self
-        return after
+        return self if self.steady else _Moved(after.parts)
 
 
 class Recorded:
@@ -127,8 +133,7 @@ class Recorded:
         if seen is None:
             return None
         history.check_room(1)
-        if seen.steps != seen.turns.steps:
-            raise ValueError("a step from this state has been made; each state is used up by one")
+        _use_up(seen.steps != seen.turns.steps)
         step, bound, rows = seen.turns.step, seen.turns.bound(seen.turn), words.shape[0]
         z = torch.empty(rows, step.width, dtype=step.program.dtype)
         bound[len(bound) - 1].take(z)
@@ -148,6 +153,9 @@ class Recorded:
         if form not in self._steps and len(self._steps) < MOST_FORMS:
             self._steps[form] = self._written_step(inner, tensors)
         step = self._steps.get(form)
+        if step is not None and isinstance(inner, _Moved):
+            _use_up(inner.used)
+            inner.used = True
         return None if step is None else _Turns(step, inner).state(0)
 
     def encode(self, source: Int[Tensor, "B S"], mask: Bool[Tensor, "B S"] | None) -> Sources | None:
@@ -214,6 +222,11 @@ class Recorded:
         for value in points.values():
             p.leave(value)
         return _Encoder(p.close(), tuple((label, value.width) for label, value in points.items()))
+
+
+def _use_up(used: bool) -> None:
+    if used:
+        raise ValueError("a step from this state has been made; each state is used up by one")
 
 
 def _written(side: Layer, p: Program, embedding: Tensor, state: State | None) -> tuple[Value, State | None] | None:

@@ -50,6 +50,7 @@ class Kind(enum.IntEnum):
     NOT_FIRST = enum.auto()
     REAL_GATED = enum.auto()
     MATRIX = enum.auto()
+    ATTEND_NEAR = enum.auto()
 
 
 class Value(NamedTuple):

@@ -36,7 +36,7 @@ struct Frame {
 
 enum Kind { EMBED, POSITION, NORM, PRODUCT, ATTEND, ATTEND_SOURCE, ATTEND_SELF, ACT, JOIN, GLU, COPY, READ, WRITE, AVERAGE,
             SIMPLE_RECURRENT, LSTM, GRU, WINDOW, BAND, FORESEEN, ATTEND_MLP, NEIGHBOURS, BAND_SELF, ROOT_NORM, TURN,
-            NOT_FIRST, REAL_GATED, MATRIX };
+            NOT_FIRST, REAL_GATED, MATRIX, ATTEND_NEAR };
 enum Function { NONE, RELU, TANH, SIGMOID, GELU, GELU_TANH, SILU, RELU2 };
 enum Joint { ADD, MULTIPLY };
 enum Decay { CONSTANT, BY_HEAD, BY_CHANNEL };
@@ -155,6 +155,29 @@ struct Run {
             a.key_head = a.width, a.value_head = a.value_width, a.key_next = o.y.next, a.value_next = o.z.next, a.beams = 1;
             for (int64_t row = 0; row < a.rows; row++)
                 attend_row(a, row, at(o.x, first), at(o.y, first), at(o.z, first), nullptr, nullptr, at(o.out, first), space);
+        });
+    }
+
+    // x: queries; y, z: the row's own key and value. n: keys and values of the last positions, side by side, and those behind this one,
+    // how many, heads, heads of keys, numbers of a key, of a value.
+    void attend_near(const Operation& o) const {
+        const int64_t length = o.n[2], kept = o.y.width + o.z.width;
+        rows([&](int64_t row) {
+            static thread_local std::vector<float> space;
+            static thread_local std::vector<T> seen;
+            seen.resize((length + 1) * kept);
+            const T* last = row_of(o.n[0], row);
+            for (int64_t j = 0; j < length; j++)
+                std::memcpy(&seen[j * kept], last + j * f.bound[o.n[0]].next[1], size_t(kept) * sizeof(T));
+            std::memcpy(&seen[length * kept], at(o.y, row), size_t(o.y.width) * sizeof(T));
+            std::memcpy(&seen[length * kept + o.y.width], at(o.z, row), size_t(o.z.width) * sizeof(T));
+            std::memcpy(row_of(o.n[1], row), &seen[kept], size_t(length * kept) * sizeof(T));
+            Attention a{};
+            a.per = a.rows = a.beams = 1, a.visible = std::min(f.visible, length + 1), a.heads = o.n[3], a.group = o.n[3] / o.n[4];
+            a.width = o.n[5], a.value_width = o.n[6], a.key_head = a.width, a.value_head = a.value_width;
+            a.key_next = a.value_next = kept, a.scale = o.f[0];
+            const T* keys = &seen[(length + 1 - a.visible) * kept];
+            attend_row(a, 0, at(o.x, row), keys, keys + o.y.width, nullptr, nullptr, at(o.out, row), space);
         });
     }
 
@@ -463,6 +486,7 @@ struct Run {
                 if constexpr (sizeof(T) == 4) return multiply<float>(o);
                 return;
             case ATTEND: return attend_to(o, false);
+            case ATTEND_NEAR: return attend_near(o);
             case ATTEND_SOURCE: return attend_to(o, true);
             case ATTEND_SELF: return attend_self(o);
             case ATTEND_MLP: return attend_mlp(o);

@@ -161,6 +161,19 @@ class Program:
         widths = q.width // heads[0], v.width // heads[1]
         return self.add(kind, projected, heads[0] * widths[1], (*states, *heads, *widths, -1), f=(scale,))
 
+    def attend_near(
+        self, projected: tuple[Value, Value, Value], last: Float[Tensor, "R w D"], heads: tuple[int, int], scale: float
+    ) -> tuple[Value, Made]:
+        """Attention of q to k and v and to those of the last positions, side by side in `last`, and the window behind this one.
+
+        `heads`: of q, and of k and v.
+        """
+        made, number = self.make(last)
+        _, k, v = projected
+        widths = k.width // heads[1], v.width // heads[1]
+        n = (self.number(last), number, last.shape[1], *heads, *widths)
+        return self.add(Kind.ATTEND_NEAR, projected, heads[0] * widths[1], n, f=(scale,)), made
+
     def attend_source(
         self, q: Value, keys: Tensor, values: Tensor, blocked: Tensor | None, scale: float, near: Window | None = None
     ) -> Value:
