@@ -315,6 +315,12 @@ def test_cells_of_several_recipes_are_recorded_and_compared(call: Call, tmp_path
     ledger.record(results, noted)
     assert call("reproduce", "record", "one", "--docs", "docs").exit_code == 0
     assert noted in ledger.read(results)
+    less = {name: value for name, value in noted.figures.items() if name != "chrF"}
+    ledger.record(results, replace(noted, figures=less))
+    assert call("reproduce", "record", "one", "--docs", "docs").exit_code == 0
+    (again,) = (e for e in ledger.read(results) if e.id == noted.id)
+    assert again.figures == noted.figures
+    assert again.notes.endswith("The machine was busy.")
     # Another seed of the same training joins the first.
     train(call, "again", "rnn+mh", 2, "--updates", 4, "--set", "p=0.2", "--shard", "2/2")
     assert call("reproduce", "record", "again", "--docs", "docs").exit_code == 0

@@ -12,6 +12,7 @@ from calque.papers.ledger_tables import comparable
 from calque.papers.measures import complete
 from calque.papers.output import OutputFolder
 from calque.papers.request import CELLS, SPEED, Request, Tell, name_in_ledger, request_of
+from calque.papers.scoring import LEFT_OUT
 from calque.run.tensors import writing
 
 
@@ -19,9 +20,9 @@ def record_folder(folder: OutputFolder, into: Path, beside: bool, tell: Tell) ->
     """Takes the cells and timings of an output folder into the ledger `into`, and returns how many there are.
 
     What cells lack is measured first, for other tables of the paper with the same rows too, see `calque.papers.measures`. An entry
-    that the ledger has with the same figures stays as it is, with notes that somebody added. One of the same row, on the same text
-    and at the same sizes, but trained in another way, is removed; with `beside` it stays. Raises X706 where nothing is finished,
-    what is wrong with an entry, and K301.
+    that the ledger has with the same figures stays as it is, and notes that somebody added stay. One of the same row, on the same
+    text and at the same sizes, but trained in another way, is removed; with `beside` it stays. Raises X706 where nothing is
+    finished, what is wrong with an entry, and K301.
     """
     for what, why in complete(folder, others=True).items():
         tell(f"not measured: {what}: {why}")
@@ -32,7 +33,7 @@ def record_folder(folder: OutputFolder, into: Path, beside: bool, tell: Tell) ->
     evidence, held = LedgerEvidence(into), ledger.read(into)
     numbers = {entry.id: numbers_of(folder, entry) for entry in cells}
     with writing(into):
-        _add([*cells, *timings], into, {entry.id: entry.figures for entry in held}, tell)
+        _add([*cells, *timings], into, {entry.id: entry for entry in held}, tell)
         for name, one in numbers.items():
             one.write(evidence.path(name))
         for old in [] if beside else replaced(held, cells):
@@ -42,12 +43,16 @@ def record_folder(folder: OutputFolder, into: Path, beside: bool, tell: Tell) ->
     return len(cells) + len(timings)
 
 
-def _add(entries: Sequence[Entry], into: Path, known: Mapping[str, object], tell: Tell) -> None:
-    """Records the entries whose figures are not `known` by their names."""
+def _add(entries: Sequence[Entry], into: Path, known: Mapping[str, Entry], tell: Tell) -> None:
+    """Records the entries whose figures are not those of the `known` ones; what was noted of the same training stays."""
     for entry in entries:
-        if known.get(entry.id) == entry.figures:
+        held = known.get(entry.id)
+        if held is not None and held.figures == entry.figures:
             tell(f"unchanged {entry.id}")
             continue
+        if held is not None and entry.figures.items() >= held.figures.items():
+            noted = held.notes.removeprefix(LEFT_OUT).removeprefix(entry.notes).strip()
+            entry = replace(entry, notes=" ".join(filter(None, (entry.notes, noted))))
         ledger.record(into, entry)
         tell(f"recorded {entry.id}")
 
