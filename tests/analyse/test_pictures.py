@@ -19,6 +19,7 @@ from calque.ground.plot import figure, width_of, wrapped
 from calque.ledger.entry import read
 from calque.papers import drawing as papers
 from calque.papers.ledger_tables import ReproducedTable, tables_of
+from calque.papers.metrics import METRICS
 from calque.papers.paper_pages import paper_page
 from calque.papers.picture import Bars, picture
 from extents import faults
@@ -84,10 +85,11 @@ def test_pictures_of_the_pages(saved: list[str], table: ReproducedTable) -> None
     shown = table.report.bars
     assert shown is not None
     page = paper_page(table.report.request.paper, [table])
+    decimals = METRICS[table.report.content["column"]["metric"]].decimals
     for label, (mean, _) in zip(shown.labels, shown.here, strict=True):
         assert mean is not None
         assert label in page
-        assert f"{mean:.2f}" in page
+        assert f"{mean:,.{decimals}f}" in page
     picture(shown)
     assert saved == []
 

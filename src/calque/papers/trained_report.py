@@ -223,7 +223,11 @@ def make_report(cells: TrainedCells, collect: Collect | None, lacking: Mapping[s
     keys, seeds = ",".join(row.row for row in rows), max(max(row.seeds) for row in rows)
     base = dataclasses.replace(request, pair=None).command
     command = f"{base} --rows {keys} --seeds {seeds} --pair {column.pair} --metric {column.metric}"
-    shown = SHOWN if any(f[0] == column.figure for f in SHOWN) else ((column.figure, column.figure, 1), *SHOWN)
+    shown = (
+        SHOWN
+        if any(f[0] == column.figure for f in SHOWN)
+        else ((column.figure, column.figure, column.of.decimals), *SHOWN)
+    )
     shown = tuple(f for f in shown if any(f[0] in row.figures for row in rows))
     paper = (f"paper {cells.printed}",) * cells.beside_paper
     head = ("", "row", "seeds", *(title for _, title, _ in shown), *paper, "settings")
