@@ -27,6 +27,8 @@ def texts() -> list[str]:
 
 def whole(mistake: str) -> str:
     """A definition with the mistake in it."""
+    if "\ndecoder = " in mistake:
+        return f"{mistake}\n"
     side = "decoder" if mistake.startswith("decoder") else "encoder"
     other = OTHER["encoder" if side == "decoder" else "decoder"]
     return f"{other}{mistake}\n" if side == "decoder" else f"{mistake}\n{other}"

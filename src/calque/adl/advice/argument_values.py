@@ -4,7 +4,7 @@ import re
 from collections.abc import Iterator
 
 from calque.adl.advice.aliases import listed, plain
-from calque.adl.advice.desk import Desk, rename, span_of, without_argument
+from calque.adl.advice.desk import Desk, indexed, rename, span_of, without_argument
 from calque.adl.advice.marks import times
 from calque.adl.advice.names import swapped
 from calque.ground.diagnostics import Diagnostic, Fix
@@ -111,8 +111,8 @@ def index_missing(desk: Desk, fault: Diagnostic) -> Iterator[Fix]:
     at = span_of(fault)
     match = re.match(r"@\s*\w+", desk.page.body[at.start :])
     if match is not None:
-        for index in ("i", "1"):
-            yield desk.page.fix(at.start, at.start + match.end(), f"{match[0]}[{index}]")
+        for copy in indexed(match[0]):
+            yield desk.page.fix(at.start, at.start + match.end(), copy)
 
 
 def index_extra(desk: Desk, fault: Diagnostic) -> Iterator[Fix]:

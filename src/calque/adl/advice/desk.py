@@ -27,6 +27,11 @@ def rename(desk: Desk, at: Span, name: str) -> Fix:
     return desk.page.fix(at.start, at.end, name)
 
 
+def indexed(point: str) -> Iterator[str]:
+    """A point of a repetition, `@label`: the copy with the same number as that of a repetition around it, and the first copy."""
+    return (f"{point}[{index}]" for index in ("i", "1"))
+
+
 def without_argument(desk: Desk, offset: int) -> Iterator[Fix]:
     """The edit that removes the argument at a place."""
     argument = desk.page.argument(offset)

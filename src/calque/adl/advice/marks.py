@@ -32,6 +32,7 @@ def grammar(desk: Desk, fault: Diagnostic) -> Iterator[Fix]:
     yield from repeated(desk, k)
     yield from multiplied(desk, k)
     yield from unwrapped(desk, k)
+    yield from numbered(desk, k)
     yield from listed(desk, k)
     yield from marks(desk, at.start, at.end)
     statement = page.statement(at.start)
@@ -219,6 +220,14 @@ def listed(desk: Desk, k: int | None) -> Iterator[Fix]:
     parts = [page.body[page.tokens[a].start : page.tokens[b - 1].end] for a, b in page.parts(k + 1, last)]
     chain = " -> ".join(parts)
     yield page.fix(page.tokens[k].start, page.tokens[last].end, chain)
+
+
+def numbered(desk: Desk, k: int | None) -> Iterator[Fix]:
+    """`@ label` for `@ label[2]`: copies of a label are numbered where it is read."""
+    page = desk.page
+    if k is not None and k > 1 and page.tokens[k].kind == "[" and page.tokens[k - 2].kind == "@":
+        last = page.partner(k)
+        yield page.fix(page.tokens[k].start, page.tokens[k if last is None else last].end, "")
 
 
 RULES = {"S101": character, "S102": grammar, "S103": arrow}

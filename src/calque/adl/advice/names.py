@@ -5,7 +5,7 @@ import re
 from collections.abc import Callable, Iterator, Sequence
 
 from calque.adl.advice.aliases import Alias, listed, lists, plain, singles
-from calque.adl.advice.desk import Desk, rename, span_of, without_argument
+from calque.adl.advice.desk import Desk, indexed, rename, span_of, without_argument
 from calque.adl.advice.tokens import ArgumentTokens, TermTokens
 from calque.ground.diagnostics import Diagnostic, Fix
 
@@ -123,7 +123,8 @@ def argument(desk: Desk, fault: Diagnostic) -> Iterator[Fix]:
     value = word(desk.page.cut(written.value))
     meant = desk.aliases.parameter(owner, name)
     if meant is not None:
-        yield desk.page.fix(written.at.start, written.at.end, f"{meant}={value}")
+        for one in (value, *(indexed(value) if value.startswith("@") else ())):
+            yield desk.page.fix(written.at.start, written.at.end, f"{meant}={one}")
         yield rename(desk, at, meant)
     behind = written_behind(name, value)
     if behind:
