@@ -44,8 +44,8 @@ FAMILIES = {
     "retention": f"{PLAIN}decoder = res(retention(4)) -> res(mh_dot_src_att) -> res(retention(3, rope=50))",
     "linear attention": f"{PLAIN}decoder = res(linear_att(4, feature=elu, key=24)) -> linear_att(2, delta=yes, feature=silu)"
     " -> mh_dot_src_att",
-    "window of words": f"{PLAIN}decoder = res(mh_dot_self_att(window=3)) -> res(mh_dot_self_att(window=20, rope=90, kv_heads=1))"
-    " -> mh_dot_src_att",
+    "window of words": f"{PLAIN}decoder = res(mh_dot_self_att(window=3)) -> res(mh_dot_self_att(window=0))"
+    " -> res(mh_dot_self_att(window=20, rope=90, kv_heads=1)) -> mh_dot_src_att",
     "decays": f"{PLAIN}decoder = res(gla(2)) -> res(mamba2(4)) -> res(linear_att(3, decay=head, delta=yes)) -> res(mh_dot_src_att)",
 }
 SOURCE = torch.tensor([[4, 9, 13, 7, 2], [7, 30, 2, 0, 0], [2, 0, 0, 0, 0], [8, 8, 21, 2, 0]])
@@ -108,15 +108,17 @@ def test_a_program_computes_what_its_layers_do(instructions: str, precision: str
 
 @pytest.mark.skipif(SETS[:1] == ["avx2"], reason="float32 has programs on processors with AVX-512")
 @pytest.mark.parametrize("name", FAMILIES)
-@pytest.mark.parametrize("beams", [1, 2])
-def test_every_kind_of_decoder_has_programs(name: str, beams: int) -> None:
-    model = prepared(FAMILIES[name], "float32")
+@pytest.mark.parametrize(("beams", "precision"), [(1, "float32"), (2, "float32"), (2, "bfloat16")])
+def test_every_kind_of_decoder_has_programs(name: str, beams: int, precision: str) -> None:
+    model = prepared(FAMILIES[name], precision)
     got, want = (decoded(model, SOURCE, words_of(4 * beams, 90), beams, layers) for layers in (False, True))
     assert has_programs(model)
     assert isinstance(model.programs, Recorded)
     assert all(model.programs._steps.values())
     for one, other in zip(got, want, strict=True):
-        assert (one - other).abs().max() <= 2e-5 * other.abs().max()
+        apart = (one - other).abs()
+        # What is rounded to bfloat16 in one step is carried on into all others.
+        assert (apart.max() if precision == "float32" else apart.mean() / 1000) <= 2e-5 * other.abs().max()
 
 
 @pytest.mark.parametrize("precision", ["float32", "bfloat16", "int8"])
@@ -210,14 +212,27 @@ def test_a_state_has_room_for_as_many_positions_as_it_was_made_for(programs: boo
             model.step(words_of(4, 1), state, 3)
 
 
-def test_a_state_that_was_used_up_is_refused() -> None:
-    model = prepared(FAMILIES["ssru"], "bfloat16")
+@pytest.mark.parametrize("name", ["ssru", "retention"])
+@pytest.mark.parametrize("moved", [True, False])
+def test_a_state_that_was_used_up_is_refused(name: str, moved: bool) -> None:
+    model = prepared(FAMILIES[name], "bfloat16")
     with torch.inference_mode():
         state = model.init_state(model.encode(SOURCE, SOURCE > 0), 5)
         _, state = model.step(words_of(4, 1), state, 1)
-        model.step(words_of(4, 1), state, 2)
-        with pytest.raises(ValueError, match="used up"):
-            model.step(words_of(4, 1), state, 2)
+        if moved:
+            state = state.select(torch.tensor([1, 0, 2, 3]))
+        with pytest.raises(IndexError):
+            model.step(torch.full((4, 1), 50), state, 2)
+        model.step(words_of(4, 1), state, 2)  # nothing was computed before
+        every = torch.arange(4)
+        for again in (
+            lambda: model.step(words_of(4, 1), state, 2),
+            lambda: model.step(words_of(4, 2), state, 3),
+            lambda: state.select(every),
+            lambda: state.keep(every, every),
+        ):
+            with pytest.raises(ValueError, match="used up"):
+                again()
 
 
 def test_a_state_of_another_model_is_continued_with_the_weights_of_this_one() -> None:

@@ -43,8 +43,23 @@ class _Encoder(NamedTuple):
     """labels and widths"""
 
 
-class _Moved(States):
-    """The state behind a change of hypotheses: nobody else has its tensors, and one step uses it up."""
+class _Once(States):
+    """A state that one step uses up: it may overwrite the tensors."""
+
+    used: bool
+    """whether that step has been made"""
+
+    def select(self, rows: Tensor) -> States:
+        _unused(self)
+        return super().select(rows)
+
+    def keep(self, rows: Tensor, sentences: Tensor) -> States:
+        _unused(self)
+        return super().keep(rows, sentences)
+
+
+class _Moved(_Once):
+    """The state behind a change of hypotheses: nobody else has the tensors that a step overwrites."""
 
     used = False
 
@@ -90,7 +105,7 @@ class _Turns:
         return bound
 
 
-class _Seen(States):
+class _Seen(_Once):
     """A state whose step is known."""
 
     turns: _Turns
@@ -99,6 +114,10 @@ class _Seen(States):
     """made before it"""
     steady = False
     """whether another order of the hypotheses changes nothing, as it follows from the kinds of state"""
+
+    @property
+    def used(self) -> bool:  # type: ignore[override]  # known from the steps that were made
+        return self.steps != self.turns.steps
 
     def after(self) -> "_Seen":
         """The state behind the next step: where that makes no tensors, this one."""
@@ -127,13 +146,13 @@ class Recorded:
     def step(self, words: Int[Tensor, "R n"], state: State, beams: int) -> tuple[Tensor, State] | None:
         """z [R, 1, D] of the next position and the state after it; None where layers have to run one by one."""
         history, inner = cast("tuple[History, States]", cast("States", state).parts)
+        _unused(inner)
         if history.at is None or words.shape[1] != 1 or torch.is_grad_enabled():
             return None
         seen = inner if isinstance(inner, _Seen) and inner.turns.step in self._steps.values() else self._seen(inner)
         if seen is None:
             return None
         history.check_room(1)
-        _use_up(seen.steps != seen.turns.steps)
         step, bound, rows = seen.turns.step, seen.turns.bound(seen.turn), words.shape[0]
         z = torch.empty(rows, step.width, dtype=step.program.dtype)
         bound[len(bound) - 1].take(z)
@@ -143,6 +162,8 @@ class Recorded:
         if history.origin is not None:
             frame.origin, frame.origin_next = history.origin.data_ptr(), history.origin.shape[2]
         step.program.run(self._kernels.run, frame, self._arena(), history.at + 1)
+        if isinstance(inner, _Moved):
+            inner.used = True
         return z[:, None], States((history.advance(1, None), seen.after()))
 
     def _seen(self, inner: States) -> _Seen | None:
@@ -153,9 +174,6 @@ class Recorded:
         if form not in self._steps and len(self._steps) < MOST_FORMS:
             self._steps[form] = self._written_step(inner, tensors)
         step = self._steps.get(form)
-        if step is not None and isinstance(inner, _Moved):
-            _use_up(inner.used)
-            inner.used = True
         return None if step is None else _Turns(step, inner).state(0)
 
     def encode(self, source: Int[Tensor, "B S"], mask: Bool[Tensor, "B S"] | None) -> Sources | None:
@@ -224,8 +242,8 @@ class Recorded:
         return _Encoder(p.close(), tuple((label, value.width) for label, value in points.items()))
 
 
-def _use_up(used: bool) -> None:
-    if used:
+def _unused(state: States) -> None:
+    if isinstance(state, _Once) and state.used:
         raise ValueError("a step from this state has been made; each state is used up by one")
 
 

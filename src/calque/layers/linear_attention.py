@@ -25,7 +25,7 @@ LEAST = -50.0
 """Of the logarithm of a decay: nothing is left of a matrix after it. Beside a lower one the sums of logarithms over a chunk would
 lose those of all other positions."""
 ROOT = 16
-"""Decays by channel are this root of a sigmoid, as in their paper: near one at the start."""
+"""Decays by channel are this root of a sigmoid, as in their paper: near one at the start. Kernels have these numbers too."""
 
 
 class LinearAttention(Layer):

@@ -40,6 +40,8 @@ enum Kind { EMBED, POSITION, NORM, PRODUCT, ATTEND, ATTEND_SOURCE, ATTEND_SELF, 
 enum Function { NONE, RELU, TANH, SIGMOID, GELU, GELU_TANH, SILU, RELU2 };
 enum Joint { ADD, MULTIPLY };
 enum Decay { CONSTANT, BY_HEAD, BY_CHANNEL };
+// ROOT, LEAST and TINY of layers/linear_attention.py, and what it divides the length of a key by at least.
+constexpr float DECAY_ROOT = 16, LEAST_LOG_DECAY = -50, LEAST_SHARE = 1e-30f, LEAST_LENGTH = 1e-6f;
 
 inline Floats sigmoid(Floats x) {
     const Floats e = exp_of(-size_of(x)), y = 1.0f / (1.0f + e);
@@ -375,7 +377,7 @@ struct Run {
                 if (delta) {
                     float sum = 0;
                     for (int64_t d = 0; d < keys; d++) sum += k[d] * k[d];
-                    size = 1 / std::max(std::sqrt(sum), 1e-6f);
+                    size = 1 / std::max(std::sqrt(sum), LEAST_LENGTH);
                 }
                 for (int64_t d = 0; d < keys; d++) q[d] *= o.f[0], k[d] *= size;
                 for (int64_t d = 0; d < wide; d++) u[d] = d < values ? one(x + 2 * heads * keys + h * values + d) : 1;
@@ -386,7 +388,7 @@ struct Run {
                     for (int64_t d = 0; d < wide; d++) u[d] = strength * (u[d] - y[d]);
                 }
                 write(before, row_of<float>(o.n[2], row) + h * keys * wide, q, k, kept, u, keys, wide, y);
-                const float share = wide > values ? 1 / std::max(y[values], 1e-30f) : 1;
+                const float share = wide > values ? 1 / std::max(y[values], LEAST_SHARE) : 1;
                 for (int64_t d = 0; d < values; d += STRIP)
                     store_some(at(o.out, row) + h * values + d, load(y + d) * share, int(std::min<int64_t>(STRIP, values - d)));
             }
@@ -399,7 +401,7 @@ struct Run {
         if (decay == BY_CHANNEL) {
             for (int64_t d = 0; d < keys; d++) {
                 const float x = one(at(o.y, row) + h * keys + d), log_of = std::min(x, 0.0f) - std::log1p(std::exp(-std::abs(x)));
-                kept[d] = std::max(log_of / 16, -50.0f);
+                kept[d] = std::max(log_of / DECAY_ROOT, LEAST_LOG_DECAY);
             }
             for (int64_t d = 0; d < keys; d += STRIP) {
                 const int n = int(std::min<int64_t>(STRIP, keys - d));
@@ -410,7 +412,7 @@ struct Run {
         float factor = ((const float*)o.p[1])[h];
         if (decay == BY_HEAD) {
             const float x = one(at(o.y, row) + h) + ((const float*)o.p[2])[h], size = std::max(x, 0.0f) + std::log1p(std::exp(-std::abs(x)));
-            factor = exp_of(all(std::max(-size * factor, -50.0f)))[0];
+            factor = exp_of(all(std::max(-size * factor, LEAST_LOG_DECAY)))[0];
             for (int64_t d = 0; d < keys && !delta; d++) k[d] *= size;
         }
         std::fill(kept, kept + keys, factor);
