@@ -18,7 +18,7 @@ from calque.papers.metrics import TEXTS, TIMED, TRAINED
 from calque.papers.paper import Claim
 from calque.papers.report import Report, ReportOptions
 from calque.papers.request import MEMBERS, MODELS, SPEED, Request, request_of
-from calque.papers.shared_cells import TRAINED_AS, Ways, borrowed, lend, own_row
+from calque.papers.shared_cells import TRAINED_AS, Ways, borrowed, lend, own_row, tests_a_claim
 from calque.papers.trained_report import NO_TEXT, Collect, TrainedCells
 from calque.zoo.row_texts import place
 
@@ -134,23 +134,24 @@ def groups(entries: Sequence[Entry]) -> list[tuple[Request, list[Entry]]]:
     """The cells of entries in groups, each a table; of a row that was trained in several ways the best one comes first.
 
     A table has the cells of the paper's other tables that are of its own rows as well, see `calque.papers.shared_cells`; its
-    request is that of its first cell, or of a borrowed one in its place. The best has converged, if one has, and has the lowest
-    validation perplexity. The next best stand in a table of their own, borrowed ones
-    in that of their own table alone.
+    request is that of its first cell, or of a borrowed one in its place. One that has borrowed cells alone is made where they test
+    a claim about it. The best has converged, if one has, and has the lowest validation perplexity. The next best stand in a table
+    of their own, borrowed ones in that of their own table alone.
     """
     alike: dict[Request, Ways] = {}
     for entry in entries:
         request = request_of(entry.command)
         if request is not None and "row" in entry.conditions:
             rows = alike.setdefault(comparable(request), {})
-            rows.setdefault(str(entry.conditions["row"]), {}).setdefault(request, []).append(entry)
+            rows.setdefault(str(entry.conditions["row"]), {}).setdefault(request.training, []).append(entry)
     lend(alike)
     made = []
     for table, rows in alike.items():
         ranked = [sorted(ways.values(), key=_standing) for ways in rows.values()]
-        for k in range(max(map(len, ranked))):
+        for k in range(max(map(len, ranked), default=0)):
             some = [entry for ways in ranked if k < len(ways) for entry in ways[k]]
-            if k == 0 or any(TRAINED_AS not in entry.conditions for entry in some):
+            own = any(TRAINED_AS not in entry.conditions for entry in some)
+            if own or (k == 0 and tests_a_claim(table, some)):
                 made.append((_request(table, some), some))
     return sorted(made, key=_order)
 

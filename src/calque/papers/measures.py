@@ -29,7 +29,7 @@ from calque.papers.output import FinishedCell, NotMeasured, OutputFolder
 from calque.papers.paper import Column
 from calque.papers.request import CELLS, LOCKS, MEMBERS
 from calque.papers.scoring import LEFT_OUT, has_case, measure_of, translations, write_lines
-from calque.papers.shared_cells import rows_with
+from calque.papers.shared_cells import tables_with
 from calque.run.tensors import writing
 
 GOLD, CONTRASTIVE = "align-gold", "contrastive-{}{}"
@@ -62,7 +62,7 @@ def complete(folder: OutputFolder, others: bool = False) -> dict[str, str]:
         for what_and_why in _all_measured(folder, entry.id, folder.table.columns):
             rows.setdefault(what_and_why, []).append(str(entry.conditions["row"]))
         if others and MEMBERS not in entry.conditions:
-            for table, _ in rows_with(folder.request, str(entry.architecture_hash)):
+            for table in tables_with(folder.request, str(entry.architecture_hash)):
                 deque(_all_measured(folder, entry.id, table.columns), 0)
     for entry in entries:
         _measure_further(folder, entry.id)

@@ -33,13 +33,13 @@ def record_folder(folder: OutputFolder, into: Path, beside: bool, tell: Tell) ->
     evidence, held = LedgerEvidence(into), ledger.read(into)
     numbers = {entry.id: numbers_of(folder, entry) for entry in cells}
     with writing(into):
-        _add([*cells, *timings], into, {entry.id: entry for entry in held}, tell)
+        _add([*cells, *timings], into, {name_in_ledger(entry): entry for entry in held}, tell)
         for name, one in numbers.items():
             one.write(evidence.path(name))
-        for old in [] if beside else replaced(held, cells):
+        for old in replaced(held, [*cells, *timings], beside):
             (into / f"{old.id}.json").unlink(missing_ok=True)
             evidence.path(old.id).unlink(missing_ok=True)
-            tell(f"removed {old.id}, which a new cell replaces")
+            tell(f"removed {old.id}, which a new one replaces")
     return len(cells) + len(timings)
 
 
@@ -47,7 +47,7 @@ def _add(entries: Sequence[Entry], into: Path, known: Mapping[str, Entry], tell:
     """Records the entries whose figures are not those of the `known` ones; what was noted of the same training stays."""
     for entry in entries:
         held = known.get(entry.id)
-        if held is not None and held.figures == entry.figures:
+        if held is not None and held.id == entry.id and held.figures == entry.figures:
             tell(f"unchanged {entry.id}")
             continue
         if held is not None and entry.figures.items() >= held.figures.items():
@@ -57,18 +57,22 @@ def _add(entries: Sequence[Entry], into: Path, known: Mapping[str, Entry], tell:
         tell(f"recorded {entry.id}")
 
 
-def replaced(held: Sequence[Entry], new: Sequence[Entry]) -> Iterator[Entry]:
-    """The entries that new cells replace: of a row that they have too, trained in another way. Other seeds of theirs stay."""
+def replaced(held: Sequence[Entry], new: Sequence[Entry], beside: bool) -> Iterator[Entry]:
+    """The entries that new ones replace: the same by the name that an earlier version gave them, and, unless they stay `beside`
+    the new cells, those of a row that these have too, trained in another way. Other seeds of theirs stay."""
     names = {entry.id for entry in new}
     ways: dict[tuple[Request, object], set[Request]] = {}
     for entry in new:
         if (asked := request_of(entry.command)) is not None:
-            ways.setdefault((comparable(asked), entry.conditions.get("row")), set()).add(asked)
+            ways.setdefault((comparable(asked), entry.conditions.get("row")), set()).add(asked.training)
     for entry in held:
-        asked = request_of(entry.command) if "row" in entry.conditions else None
-        if asked is None or entry.id in names:
+        if entry.id in names:
             continue
-        if asked not in ways.get((comparable(asked), entry.conditions["row"]), {asked}):
+        asked = request_of(entry.command) if "row" in entry.conditions and not beside else None
+        if name_in_ledger(entry) in names or (
+            asked is not None
+            and asked.training not in ways.get((comparable(asked), entry.conditions["row"]), {asked.training})
+        ):
             yield entry
 
 

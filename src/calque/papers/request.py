@@ -131,12 +131,25 @@ class Request:
 
     @property
     def way(self) -> str:
-        """What a command sets beside recipe and budget, as a part of a name: `d-256-lr-0.004`; a digest of it where it is long."""
-        given = [one for one in sorted((*self.settings, *self.overrides)) if not one.startswith(f"{THREADS}=")]
+        """What a command sets beside recipe and budget, as a part of a name: `d-256-lr-0.004`.
+
+        Where that is long a digest of it; with one where it has other characters than a name, so that two ways have two names.
+        """
+        given = sorted((*self.settings, *self.training.overrides))
         words = [f"match-{self.match}"] if self.match is not None else []
-        words += [name.rpartition(".")[2] + f"-{value}" for name, _, value in (one.partition("=") for one in given)]
-        text = re.sub(r"[^a-z0-9.]+", "-", "-".join(words).lower()).strip("-.")
-        return text if len(text) <= LONGEST_WAY else hashlib.sha256(text.encode()).hexdigest()[:12]
+        # What decoding has keys for, training has too.
+        whole = "-".join([*words, *(re.sub(r"^(data|model|train)\.", "", one).replace("=", "-", 1) for one in given)])
+        text = re.sub(r"[^a-z0-9.]+", "-", whole.lower()).strip("-.")
+        digest = hashlib.sha256(whole.encode()).hexdigest()
+        if len(text) > LONGEST_WAY:
+            return digest[:12]
+        return text if text == whole.replace("_", "-") else f"{text}-{digest[:6]}"
+
+    @property
+    def training(self) -> "Request":
+        """What its models follow from: without the number of threads."""
+        kept = tuple(one for one in self.overrides if not one.startswith(f"{THREADS}="))
+        return self if kept == self.overrides else dataclasses.replace(self, overrides=kept)
 
     def has_sizes_of(self, pair: str | None) -> bool:
         """Whether the paper takes the sizes that the rows have here for that pair too."""
@@ -171,7 +184,7 @@ def name_in_ledger(entry: Entry) -> str:
     if (request := request_of(entry.command)) is None or not request.way:
         return entry.id
     if "row" not in entry.conditions:
-        return f"{entry.id}-{request.way}"
+        return entry.id.removesuffix(f"-{request.way}") + f"-{request.way}"
     return TableCell(str(entry.conditions["row"]), int(str(entry.seed))).name(request, whole=True)
 
 

@@ -21,16 +21,15 @@ Ways = dict[str, dict[Request, list[Entry]]]
 def lend(tables: dict[Request, Ways]) -> None:
     """Gives each table that has cells those of the paper's other tables whose definitions are those of rows that it lacks.
 
-    A table without cells of its own joins where a claim about it can be tested with those of others. The keys of `tables` say
-    what the cells of one have in common, see `calque.papers.ledger_tables.comparable`. Definitions are compared at the sizes of
-    the table that borrows, with the dropout of the one that lends.
+    A table that has no cells of its own at some sizes joins with those of others. The keys of `tables` say what the cells of one
+    have in common, see `calque.papers.ledger_tables.comparable`. Definitions are compared at the sizes of the table that borrows,
+    with the dropout of the one that lends.
     """
     own = {table: {row: dict(ways) for row, ways in rows.items()} for table, rows in tables.items()}
-    for table in dict.fromkeys([*own, *(like for lender in own for like in tables_like(lender))]):
-        rows = tables.get(table, {})
+    others = (like for lender in own for like in tables_like(lender) if not any(_same_rows(like, one) for one in own))
+    for table in dict.fromkeys([*own, *others]):
+        rows = tables.setdefault(table, {})
         rows.update(_borrowed(table, tuple(rows), own))
-        if table in own or _tests_a_claim(table, rows):
-            tables[table] = rows
 
 
 def _borrowed(
@@ -61,26 +60,39 @@ def tables_like(request: Request) -> Iterator[Request]:
             yield replace(request, table=table.name, pair=None, settings=tuple(sorted(given.values())))
 
 
-def rows_with(request: Request, definition: str) -> Iterator[tuple[PrintedTable, Row]]:
-    """The rows of the paper's other tables that have a definition, by its hash, at these sizes."""
+def tables_with(request: Request, definition: str) -> Iterator[PrintedTable]:
+    """The paper's other tables with a row that has a definition, by its hash, at these sizes."""
     for table in tables_like(request):
-        for row in table.printed.rows:
-            if row.model_of is None and _hash(table, row.key, table.settings) == definition:
-                yield table.printed, row
+        if any(
+            row.model_of is None and _hash(table, row.key, table.settings) == definition for row in table.printed.rows
+        ):
+            yield table.printed
 
 
-def _tests_a_claim(table: Request, rows: Ways) -> bool:
-    """Whether a claim about a table is of rows that all have a figure of one of its columns, or of two where it is about growth."""
-    having = {
-        row: set.intersection(*(set(entry.figures) for entries in ways.values() for entry in entries))
-        for row, ways in rows.items()
-    }
+def tests_a_claim(table: Request, entries: Sequence[Entry]) -> bool:
+    """Whether a claim about a table is of rows all of whose cells have a figure of one of its columns, or of two where it is about
+    growth."""
+    having: dict[str, set[str]] = {}
+    for entry in entries:
+        row = str(entry.conditions["row"])
+        having[row] = having.get(row, set(entry.figures)) & entry.figures.keys()
     for claim in read_paper.paper(table.paper).claims:
         if claim.table == table.table:
             shared = set.intersection(*(having.get(row, set()) for row in claim.compared))
-            if (all if claim.kind == "grows" else any)(column.figure in shared for column in claim.columns):
+            if sum(column.figure in shared for column in claim.columns) >= (2 if claim.kind == "grows" else 1):
                 return True
     return False
+
+
+def _same_rows(table: Request, other: Request) -> bool:
+    """Whether two requests are for the same rows of a table, at sizes that are written differently."""
+    return (
+        table.table == other.table
+        and _texts_of(table) == _texts_of(other)
+        and all(
+            _hash(table, row.key, table.settings) == _hash(other, row.key, other.settings) for row in table.printed.rows
+        )
+    )
 
 
 def _texts_of(table: Request) -> tuple[object, ...]:
@@ -101,7 +113,7 @@ def _lent(table: Request, row: Row, other: Ways) -> Iterator[tuple[Request, list
 @functools.cache
 def _hash(table: Request, row: str, settings: tuple[str, ...]) -> str:
     """The hash of a row's definition; empty where it has none at these sizes."""
-    text = Text(row, table.printed.row(row).at(table.pair))
+    text = Text(row, table.printed.row(row).at(table.pair or table.printed.pairs[0]))
     try:
         return checked_row(text, by_name(settings))[0].hash
     except CalqueError:
