@@ -14,7 +14,17 @@ from command import Outcome, Run
 from calque.experiment import load
 from calque.run.model_file import load_model
 from calque.workflow.new import new_experiment
-from calque.workflow.new.choices import BATCHES, MOST_PASSES, SIZES, TRAINING_SHARE, CorpusFigures, Size, choose
+from calque.workflow.new.choices import (
+    BATCHES,
+    MOST_PASSES,
+    SIZES,
+    TRAINING_SHARE,
+    CorpusFigures,
+    Size,
+    choose,
+    vocabulary,
+)
+from calque.workflow.new.pace import text_of, weights
 from calque.workflow.new.survey import FEW, correlation, sample_of
 
 Pair = tuple[str, str]
@@ -121,7 +131,7 @@ def pace(tokens: float) -> Callable[[Size, int], float]:
 @pytest.mark.parametrize("pairs", [500, 29_000, 1_000_000])
 def test_more_time_and_faster_machines_never_get_a_smaller_model(pairs: int) -> None:
     corpus = CorpusFigures(pairs, 15.0 * pairs, 15_000, 1_500)
-    largest = [size for size in SIZES if size.pairs <= pairs][-1]
+    largest = [size for size in SIZES if size.suits(pairs)][-1]
     for speeds, budgets in (((5e3,), (60, 600, 6e3, 6e5)), ((1e2, 5e3, 1e6), (600,))):
         chosen = [choose(corpus, budget, pace(speed)) for speed in speeds for budget in budgets]
         ranks = [SIZES.index(choice.size) for choice in chosen]
@@ -130,11 +140,34 @@ def test_more_time_and_faster_machines_never_get_a_smaller_model(pairs: int) -> 
         for choice in chosen:
             assert choice.batch in BATCHES
             assert choice.passes <= MOST_PASSES * 1.001
-            assert choice.size == SIZES[0] or choice.pace * choice.seconds >= min(
-                choice.size.tokens, MOST_PASSES * corpus.tokens
-            )
+            needed = choice.size.needs(corpus.tokens)
+            assert choice.size == SIZES[0] or choice.pace * choice.seconds >= needed * 0.999
             assert (choice.larger is None) == (choice.size == largest)
     assert choose(corpus, None, pace(5e3)).size == largest
+
+
+def test_a_small_corpus_and_many_passes_get_a_narrow_model() -> None:
+    corpus = CorpusFigures(29_000, 15.0 * 29_000, 15_000, 1_500)
+    short, long, free = (choose(corpus, budget, pace(6e4)) for budget in (600, 36_000, None))
+    assert (short.size.width, short.larger) == (256, long.size)
+    assert (long.size.width, long.size.blocks, long.larger) == (128, 4, None)
+    assert (free.size, free.passes, free.batch) == (long.size, 80, 4096)
+    assert "ffl(256)" in text_of(long.size, long.dropout)
+    assert weights(long.size, 4_000) < weights(short.size, 4_000)
+
+
+def test_a_size_may_want_another_vocabulary(tmp_path: Path) -> None:
+    draw = random.Random(5)
+    words = ["".join(draw.choices("abcdefghijklmnopqrstuvwxyz", k=6)) for _ in range(15_000)]
+    lines = (" ".join(draw.choices(words, k=5)) for _ in range(22_000))
+    files = write(tmp_path, [(line, line.upper()) for line in lines])
+    free, short = (
+        new_experiment(tmp_path / f"new{budget}", files, (), budget=budget, measured=False) for budget in (None, 60.0)
+    )
+    assert free.choice.size.entries > vocabulary(free.counts[0]) == short.experiment.data.vocabulary_size
+    assert free.experiment.data.vocabulary_size == free.choice.size.entries
+    assert free.weights == weights(free.choice.size, free.choice.size.entries)
+    assert free.subwords < short.subwords
 
 
 def test_a_budget_is_kept_and_not_filled_with_passes_that_teach_by_heart() -> None:

@@ -4,6 +4,7 @@ import shutil
 from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
+from typing import NamedTuple
 
 from calque.data.corpus import Pairs
 from calque.data.lines import check_corpus
@@ -69,7 +70,48 @@ def _propose(
     budget: float | None,
     measured: bool,
 ) -> Proposal:
-    entries, codec = _fitting(surveyed.sample, vocabulary(surveyed.pairs))
+    fitted = _fitted(held_out, surveyed, budget, measured, vocabulary(surveyed.pairs))
+    if fitted.choice.size.entries:
+        again = _fitted(held_out, surveyed, budget, measured, fitted.choice.size.entries)
+        fitted = again if again.choice.size == fitted.choice.size else fitted
+    choice = fitted.choice
+    write_whole(folder / "model.adl", text_of(choice.size, choice.dropout).encode())
+    experiment = Experiment(
+        data=DataSettings(train=_paths(files[0]), valid=_paths(files[1]), vocabulary_size=fitted.entries),
+        model=ModelSettings(file=str((folder / "model.adl").resolve()), initialisation="t2t"),
+        train=_schedule(fitted.corpus, choice),
+    )
+    proposal = Proposal(
+        folder=folder,
+        experiment=experiment,
+        choice=choice,
+        counts=(surveyed.pairs, held_out),
+        words=surveyed.words,
+        subwords=fitted.subwords,
+        weights=weights(choice.size, fitted.codec.size),
+        budget=budget,
+        measured=fitted.pace if isinstance(fitted.pace, MeasuredPace) else None,
+        warnings=surveyed.warnings,
+    )
+    write_whole(folder / "experiment.toml", brief_toml(proposal).encode())
+    return proposal
+
+
+class _Fitted(NamedTuple):
+    """A choice for a vocabulary, and what it follows from."""
+
+    entries: int
+    codec: Codec
+    subwords: tuple[float, float]
+    """Mean number of subwords of source and target."""
+    corpus: CorpusFigures
+    pace: AssumedPace | MeasuredPace
+    choice: Choice
+
+
+def _fitted(held_out: int, surveyed: Survey, budget: float | None, measured: bool, wanted: int) -> _Fitted:
+    """The choice with the vocabulary nearest to `wanted` entries."""
+    entries, codec = _fitting(surveyed.sample, wanted)
     sentences = [[ids[: DataSettings().max_tokens] for ids in codec.encode(side)] for side in surveyed.sample]
     both = [(source, target) for source, target in zip(*sentences, strict=True) if source and target]
     pairs = Pairs.of([source for source, _ in both], [target for _, target in both])
@@ -78,31 +120,12 @@ def _propose(
         surveyed.pairs, surveyed.pairs * length, held_out * length, min(held_out, BLEU_SENTENCES) * length
     )
     pace = MeasuredPace(pairs, codec.size, TrainSettings(clip_norm=1.0)) if measured else AssumedPace(codec.size)
-    choice = choose(corpus, budget, pace)
-    write_whole(folder / "model.adl", text_of(choice.size, choice.dropout).encode())
-    experiment = Experiment(
-        data=DataSettings(train=_paths(files[0]), valid=_paths(files[1]), vocabulary_size=entries),
-        model=ModelSettings(file=str((folder / "model.adl").resolve()), initialisation="t2t"),
-        train=_schedule(corpus, choice),
-    )
-    proposal = Proposal(
-        folder=folder,
-        experiment=experiment,
-        choice=choice,
-        counts=(surveyed.pairs, held_out),
-        words=surveyed.words,
-        subwords=(float(pairs.source_lengths.mean()), float(pairs.target_lengths.mean())),
-        weights=weights(choice.size, codec.size),
-        budget=budget,
-        measured=pace if isinstance(pace, MeasuredPace) else None,
-        warnings=surveyed.warnings,
-    )
-    write_whole(folder / "experiment.toml", brief_toml(proposal).encode())
-    return proposal
+    subwords = float(pairs.source_lengths.mean()), float(pairs.target_lengths.mean())
+    return _Fitted(entries, codec, subwords, corpus, pace, choose(corpus, budget, pace))
 
 
 def _schedule(corpus: CorpusFigures, choice: Choice) -> TrainSettings:
-    """A rate that falls linearly to zero at the end of the budget; the best checkpoint becomes the model."""
+    """A rate that falls linearly to zero at the end of the budget; the mean of the best checkpoints becomes the model."""
     updates = max(1, round(choice.passes * corpus.tokens / choice.batch))
     often = (
         {"validate_every_updates": 0, "validate_every_seconds": float(round(choice.seconds / choice.validations))}
@@ -120,7 +143,6 @@ def _schedule(corpus: CorpusFigures, choice: Choice) -> TrainSettings:
         schedule="linear",
         warmup_share=0.1,
         validate_bleu_sentences=BLEU_SENTENCES,
-        average_count=1,
         **often,
         **ends,
     )

@@ -16,6 +16,24 @@ class Size:
     tokens: float
     """The smallest number of target tokens, repeated ones included, for which a budget must have room."""
     lr: float
+    most: float = math.inf
+    """The largest corpus, in pairs, for which it is proposed."""
+    passes: int = 0
+    """The smallest number of passes over the corpus for which a budget must have room."""
+    inner: int = 0
+    """The width inside its feed-forward blocks; 0: four times the width."""
+    batch: int = 0
+    """Target tokens in a batch; 0: as many as `UPDATES` allows."""
+    entries: int = 0
+    """Of the vocabulary; 0: as many as `VOCABULARIES` has for the corpus."""
+
+    def suits(self, pairs: int) -> bool:
+        """Whether it is one for a corpus of so many pairs."""
+        return self.pairs <= pairs <= self.most
+
+    def needs(self, tokens: float) -> float:
+        """The target tokens, repeated ones included, for which a budget must have room, of a corpus of so many."""
+        return min(max(self.tokens, self.passes * tokens), MOST_PASSES * tokens)
 
     @property
     def heads(self) -> int:
@@ -28,12 +46,15 @@ class Size:
         return f"{self.blocks} + {self.blocks} blocks of width {self.width}"
 
 
-# From small to large; the largest is the base model of Vaswani et al. (2017). The numbers of tokens are estimates; that of the
-# second is based on a training: 600 batches of Multi30k English-German, 0.55 million target tokens, gave BLEU 20.8 on test2016.
+# From those that little time trains well to those that want more; the largest is the base model of Vaswani et al. (2017). The
+# numbers of tokens are estimates; that of the second is based on a training: 600 batches of Multi30k English-German, 0.55
+# million target tokens, gave BLEU 20.8 on test2016. The narrow one is that of examples/multi30k-tiny.toml: of a small corpus
+# many passes teach it more than they teach a wider one (docs/decisions/0050-recipes-of-other-families.md).
 SIZES = (
     Size(128, 2, 0, 0, 0.003),
     Size(256, 2, 0, 3e5, 0.002),
     Size(256, 3, 20_000, 5e6, 0.002),
+    Size(128, 4, 20_000, 0, 0.005, most=50_000, passes=80, inner=256, batch=4096, entries=10_000),
     Size(512, 6, 400_000, 100e6, 0.0007),
 )
 VOCABULARIES = ((10_000, 2_000), (50_000, 4_000), (400_000, 8_000), (2_000_000, 16_000), (math.inf, 32_000))
@@ -93,7 +114,7 @@ class Choice:
     validations: int
     """The number of validations, which take a small share of the time."""
     larger: Size | None = None
-    """The size that a longer budget would allow."""
+    """The next size, which a longer budget would allow."""
 
     @property
     def dropout(self) -> float:
@@ -108,12 +129,12 @@ def vocabulary(pairs: int) -> int:
 
 
 def choose(corpus: CorpusFigures, budget: float | None, pace: Pace) -> Choice:
-    """The largest size for which the corpus and the budget, in seconds, are enough; without a budget, the corpus alone decides."""
-    fed = [size for size in SIZES if size.pairs <= corpus.pairs]
+    """The last size for which the corpus and the budget, in seconds, are enough; without a budget, the corpus alone decides."""
+    fed = [size for size in SIZES if size.suits(corpus.pairs)]
     if budget is None:
         size = fed[-1]
-        passes = float(next(n for most, n in PASSES if corpus.pairs <= most))
-        batch = _batch(passes * corpus.tokens)
+        passes = float(max(size.passes, next(n for most, n in PASSES if corpus.pairs <= most)))
+        batch = size.batch or _batch(passes * corpus.tokens)
         speed = pace(size, batch)
         seconds = passes * corpus.tokens / speed
         return Choice(size, batch, speed, passes, seconds, False, _validations(corpus, speed * seconds))
@@ -121,10 +142,10 @@ def choose(corpus: CorpusFigures, budget: float | None, pace: Pace) -> Choice:
     for size in reversed(fed):
         speed = pace(size, BATCHES[0])
         seconds = min(TRAINING_SHARE * budget, MOST_PASSES * corpus.tokens / speed)
-        if speed * seconds >= min(size.tokens, MOST_PASSES * corpus.tokens):
+        if speed * seconds >= size.needs(corpus.tokens):
             break
         larger = size
-    if (batch := _batch(speed * seconds)) != BATCHES[0]:
+    if (batch := size.batch or _batch(speed * seconds)) != BATCHES[0]:
         speed = pace(size, batch)
     seconds = min(TRAINING_SHARE * budget, MOST_PASSES * corpus.tokens / speed)
     timed = seconds == TRAINING_SHARE * budget

@@ -24,11 +24,21 @@ UPDATES = 12
 
 def text_of(size: Size, dropout: float) -> str:
     """The definition of a size."""
+    encoder, decoder = (
+        ("tenc", "tdec") if not size.inner else (_block("", size.inner), _block("mh_dot_src_att", size.inner))
+    )
     return (
         "# A Transformer with normalisation before each block (Domhan 2018, section 2.4).\n"
         f"d = {size.width}\nheads = {size.heads}\np = {dropout}\n\n"
-        f"encoder = pos -> repeat({size.blocks}, tenc) -> norm\ndecoder = pos -> repeat({size.blocks}, tdec) -> norm\n"
+        f"encoder = pos -> repeat({size.blocks}, {encoder}) -> norm\n"
+        f"decoder = pos -> repeat({size.blocks}, {decoder}) -> norm\n"
     )
+
+
+def _block(source: str, inner: int) -> str:
+    """A block whose feed-forward layers have a width of their own."""
+    layers = ("mh_dot_self_att", source, f"ffl({inner})")
+    return " -> ".join(f"res_nd({layer})" for layer in layers if layer)
 
 
 def checked_of(size: Size, dropout: float = 0.1) -> CheckedDefinition:

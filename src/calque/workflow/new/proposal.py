@@ -30,7 +30,6 @@ SHOWN = {
     "train.validate_bleu_sentences": "validation sentences translated for BLEU; 0: none",
     "train.beta2": "Adam's memory of squared gradients: shorter than usual, because training is",
     "train.clip_norm": "gradients are scaled down to this norm",
-    "train.average_count": "checkpoints in the mean that becomes the model; 1: the best one by validation perplexity",
     "decode.beam": "hypotheses per sentence; 1: greedy, fast",
 }
 ALWAYS = ("data.train", "data.valid", "data.vocabulary_size", "model.file", "decode.beam")
@@ -111,7 +110,10 @@ def _reasons(proposal: Proposal) -> Iterator[tuple[str, str]]:
         "(arXiv 2502.15938)",
     )
     bleu = f"with BLEU of {train.validate_bleu_sentences} sentences"
-    yield "validation", f"{choice.validations} times, {bleu}; the best checkpoint is the model"
+    yield (
+        "validation",
+        f"{choice.validations} times, {bleu}; the mean of the best checkpoints is the model, or the best alone",
+    )
     yield "speed", _speed(proposal)
     yield "time", _time(proposal)
     yield "next", f"calque train {quote(str(proposal.file))} --out {quote(str(proposal.folder / 'run'))}"
@@ -120,7 +122,7 @@ def _reasons(proposal: Proposal) -> Iterator[tuple[str, str]]:
 def _why(proposal: Proposal) -> str:
     larger = proposal.choice.larger
     if proposal.budget is not None and larger is not None:
-        return f"the largest that {duration(proposal.budget)} trains well; {larger.text} want more time"
+        return f"what {duration(proposal.budget)} trains well; {larger.text} want more time"
     return f"what {proposal.counts[0]:,} pairs are enough for"
 
 
