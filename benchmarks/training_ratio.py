@@ -3,7 +3,7 @@
 Checks the earlier commit out into a temporary folder. For every architecture of `benchmarks/families` and every precision the two
 versions train in turn, each round in a process of its own, on the same batches of a text; every batch is new to the process.
 
-    python benchmarks/training_ratio.py --like train.en train.de [--against 9b5e621] [--threads 1] [--batch-tokens 1024]
+    python benchmarks/training_ratio.py --like train.en train.de [--against 9b5e621] [--threads 1] [--device cuda]
 
 prints one JSON object: target tokens per second of both (medians over rounds), the median of the ratios of neighbouring rounds
 with the smallest and the largest, and the peak memory of both. Timed are whole updates: forward, loss, backward, optimiser.
@@ -29,7 +29,7 @@ def measure(source: Path, family: str, precision: str, given: argparse.Namespace
     """Target tokens per second and peak bytes of one round with the package in `source`."""
     text = [*("--words", "--like"), *map(str, given.like), "--pairs", str(PAIRS), "--vocabulary", str(VOCABULARY)]
     amount = ["--updates", str(given.updates), "--warm-up", str(WARM_UP), "--repeats", "1"]
-    how = ["--precision", precision, "--threads", str(given.threads), "--device", "cpu"]
+    how = ["--precision", precision, "--threads", str(given.threads), "--device", given.device]
     size = ["--batch-tokens", str(given.batch_tokens)]
     command = [sys.executable, "-m", "calque.cli", "bench", "train", str(FAMILIES / f"{family}.adl")]
     if source == ROOT / "src":
@@ -70,6 +70,7 @@ def main() -> None:
     parser.add_argument("--like", type=Path, nargs=2, required=True, metavar=("SOURCE", "TARGET"))
     parser.add_argument("--against", default="9b5e621", help="a commit of this repository")
     parser.add_argument("--threads", type=int, default=1)
+    parser.add_argument("--device", default="cpu", choices=["cpu", "cuda"])
     parser.add_argument("--batch-tokens", type=int, default=1024)
     parser.add_argument("--updates", type=int, default=40, help="of a round")
     parser.add_argument("--rounds", type=int, default=3)
@@ -88,10 +89,10 @@ def main() -> None:
                     figures |= compare(tree / "src", family, precision, given)
         finally:
             subprocess.run([*git, "remove", "--force", str(tree)], check=True)
-    chosen = {key: getattr(given, key) for key in ("against", "threads", "batch_tokens", "updates", "rounds")}
+    chosen = {key: getattr(given, key) for key in ("against", "device", "threads", "batch_tokens", "updates", "rounds")}
     where = {**conditions(" and ".join(given.precisions)), **chosen, "vocabulary": VOCABULARY}
     if given.record:
-        command = f"python benchmarks/training_ratio.py --like train.en train.de --threads {given.threads} "
+        command = f"python benchmarks/training_ratio.py --like train.en train.de --device {given.device} --threads {given.threads} "
         command += f"--batch-tokens {given.batch_tokens} --updates {given.updates} --rounds {given.rounds} "
         command += f"--families {' '.join(given.families)} --precisions {' '.join(given.precisions)}"
         title = f"Training compared with commit {given.against}, batches of {given.batch_tokens} tokens"

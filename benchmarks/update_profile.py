@@ -9,27 +9,58 @@ the shares of kinds of operators in torch's own profile of further updates. Batc
 import argparse
 import json
 import statistics
+from collections.abc import Callable
+from contextlib import AbstractContextManager
 from pathlib import Path
+from typing import Any
+from unittest.mock import patch
 
-from torch.profiler import ProfilerActivity, profile
+from torch.profiler import ProfilerActivity, profile, record_function
 
 from calque.bench.inputs import definition, words_file
 from calque.bench.train import batches, settings_for
 from calque.ground.allocation import keep_freed_memory
 from calque.ledger.entry import conditions, publish
 from calque.model import Shape
+from calque.native.training_calls import Calls
 from calque.train.timed_updates import measure
 
 ROOT = Path(__file__).resolve().parents[1]
 FAMILIES = ROOT / "benchmarks" / "families"
 VOCABULARY, PAIRS, WARM_UP = 10_000, 29_000, 3
+KERNEL = "kernel "
 KINDS = {
-    "products": ("mm", "addmm", "addmm_", "bmm", "baddbmm", "dot", "mkldnn_rnn_layer", "mkldnn_rnn_layer_backward"),
+    "products": (
+        *("mm", "addmm", "addmm_", "bmm", "baddbmm", "dot", "mkldnn_rnn_layer", "mkldnn_rnn_layer_backward"),
+        *(KERNEL + name for name in ("product", "weight", "rows", "pack")),
+    ),
+    "attention": (KERNEL + "attend", KERNEL + "attend_back"),
+    "output loss": (KERNEL + "loss",),
+    "cells of an LSTM": (KERNEL + "lstm", KERNEL + "lstm_back"),
+    "dropout and random numbers": ("random_", "randint", "bernoulli_", KERNEL + "drop", KERNEL + "drop_relu_back"),
+    "optimiser": ("_fused_adamw_", KERNEL + "adam", KERNEL + "squares"),
+    "softmax and norm": (
+        *("_softmax", "_softmax_backward_data", "native_layer_norm", "native_layer_norm_backward"),
+        *(KERNEL + "norm", KERNEL + "norm_back"),
+    ),
     "copies": ("copy_", "cat", "fill_", "index_add_", "clone", "constant_pad_nd", "stack"),
-    "random numbers": ("random_", "randint", "bernoulli_"),
-    "optimiser": ("_fused_adamw_",),
-    "softmax and norm": ("_softmax", "_softmax_backward_data", "native_layer_norm", "native_layer_norm_backward"),
 }
+
+
+def named_kernels() -> AbstractContextManager[object]:
+    """While it lasts, a profile shows each call of a kernel of training by its name."""
+    plain = Calls.__getattr__
+
+    def recorded(calls: Calls, name: str) -> Callable[..., Any]:
+        function = plain(calls, name)
+
+        def call(*given: Any) -> Any:
+            with record_function(KERNEL + name):
+                return function(*given)
+
+        return call
+
+    return patch.object(Calls, "__getattr__", recorded)
 
 
 def kind_of(operator: str) -> str:
@@ -56,7 +87,7 @@ def family(name: str, given: argparse.Namespace) -> dict[str, float]:
     data = batches(source, target, settings)
     shape = Shape(VOCABULARY, VOCABULARY)
     plain = measure(checked, shape, settings, data, given.updates, WARM_UP)
-    with profile(activities=[ProfilerActivity.CPU]) as recorded:
+    with named_kernels(), profile(activities=[ProfilerActivity.CPU]) as recorded:
         measure(checked, shape, settings, data, given.updates, WARM_UP)
     kinds: dict[str, float] = {}
     for event in recorded.key_averages():

@@ -63,8 +63,9 @@ class Entry:
 def conditions(precision: str = "float32") -> dict[str, str | int | float | None]:
     """This machine and this code, without names of hosts, users or folders.
 
-    machine (processor), accelerator, system, cores (usable ones), threads (torch's), precision, torch, python, and the
-    commit of the checkout, with `-dirty` where its files, other than the ledger's, have been changed since.
+    machine (processor, with family and model as the system numbers them), accelerator, system, cores (usable ones), threads
+    (torch's), precision, torch, python, and the commit of the checkout, with `-dirty` where its files, other than the ledger's,
+    have been changed since.
     """
     import torch
 
@@ -86,8 +87,13 @@ def _processor() -> str:
         described = Path("/proc/cpuinfo").read_text(encoding="utf-8", errors="replace")
     except OSError:
         described = ""
-    model = re.search(r"^model name\s*:\s*(.+)$", described, re.MULTILINE)
-    return " ".join(model[1].split()) if model else platform.machine()
+    first = dict(re.findall(r"^(.+?)[ \t]*:[ \t]*(.+)$", described.split("\n\n")[0], re.MULTILINE))
+    if "model name" not in first:
+        return platform.machine()
+    name = " ".join(first["model name"].split())
+    # In virtual machines the name alone may stand for several generations.
+    numbers = [f"{key.split()[-1]} {first[key]}" for key in ("cpu family", "model") if key in first]
+    return ", ".join([name, " ".join(numbers)] if numbers else [name])
 
 
 def _commit() -> str:
