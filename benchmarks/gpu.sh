@@ -15,6 +15,7 @@ small=${SMALL:-} docs=${DOCS:-docs}
 end=$(($(date +%s) + minutes * 60))
 export PYTHONPATH=src CALQUE_DATA=$data
 mkdir -p "$work/done"
+[[ -e $work/begun ]] || touch "$work/begun"
 missing=0  # steps that are not finished
 
 # The time that is left, less a minute for the ledger.
@@ -81,7 +82,7 @@ while read -r -u 3 paper table corpus how; do
 done 3< <(cells)
 
 if [[ ${OUT:-} ]]; then
-    git ls-files --modified --others --exclude-standard -- "$docs/results" | tar -czf "$OUT/results.tar.gz" -T -
+    find "$docs/results" -type f -newer "$work/begun" -print0 | tar -czf "$OUT/results.tar.gz" --null -T -
 fi
 if ((missing)); then echo "gpu: $missing steps are not finished; the same call goes on" >&2; exit 1; fi
 echo "gpu: all is done" >&2
