@@ -11,6 +11,7 @@ from calque.layers.contract import DECODER, ENCODER, Context, Example, Fault, La
 from calque.layers.cost import Cost, Held, Products, Reach
 from calque.layers.linears import linear_of
 from calque.layers.projections import linear
+from calque.layers.sliding import neighbours
 from calque.layers.state import State, Window
 from calque.native.program import Program, Value
 
@@ -93,13 +94,15 @@ class Convolution(Layer):
     def _convolve(self, seen: Float[Tensor, "B W D"], n: int) -> Float[Tensor, "B T E"]:
         if self.product is not None and n == 1:
             return self.function(self.product(seen[:, :: self.dilation].reshape(len(seen), 1, -1)))
-        # One product over the windows laid side by side; the weight's columns are ordered to match.
-        windows = seen.unfold(1, self.field + 1, 1)[..., :: self.dilation]  # [B, T, D, kernel]
+        windows = neighbours(seen, self.kernel, self.dilation)
         if self.product is not None:
-            return self.function(self.product(windows.transpose(2, 3).flatten(2)))
-        return self.function(linear(windows.flatten(2), self.conv.weight.flatten(1), self.conv.bias))
+            return self.function(self.product(windows))
+        return self.function(linear(windows, self._matrix(), self.conv.bias))
+
+    def _matrix(self) -> Float[Tensor, "E K"]:
+        """The weights with the columns of an input side by side, as `neighbours` has them."""
+        return self.conv.weight.transpose(1, 2).flatten(1)
 
     def fuse(self, exact: bool) -> None:
-        # Inputs lie one after the other in memory, not number by number.
-        self.product = linear_of(self.conv.weight.transpose(1, 2).flatten(1), self.conv.bias)
+        self.product = linear_of(self._matrix(), self.conv.bias)
         del self.conv
