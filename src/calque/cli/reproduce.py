@@ -37,6 +37,16 @@ def _share(ctx: click.Context, param: click.Parameter, value: str) -> tuple[int,
     return int(first), int(of)
 
 
+FROM = click.option(
+    "--from",
+    "others",
+    type=FILE,
+    multiple=True,
+    metavar="FOLDER",
+    help="An output folder that has trained rows, of this table or of another with the same rows; repeat.",
+)
+
+
 @root.group()
 def reproduce() -> None:
     """Reproduce a PAPER's TABLE: train or time its rows, and compare them with the paper's figures and claims.
@@ -54,15 +64,20 @@ def reproduce() -> None:
 )
 @TRIALS
 @EXECUTOR
-def train(cells: CellOptions, seeds: int, shard: tuple[int, int], executor: "ExecutorSpec | None") -> None:
+@FROM
+def train(
+    cells: CellOptions, seeds: int, shard: tuple[int, int], executor: "ExecutorSpec | None", others: tuple[Path, ...]
+) -> None:
     """Train the rows of a TABLE, several seeds each, and compare them with the paper's figures and claims.
 
     The report is printed, and written beside the cells as Markdown, JSON and a picture. A call that was interrupted resumes
-    where it stopped; a row that fails does not stop the others. Exit status 1: a cell failed.
+    where it stopped; a row that fails does not stop the others. Exit status 1: a cell failed. Models of --from that were trained
+    in the same way are taken over.
     """
     from calque.papers.cells import train_table
-    from calque.papers.plan import rows_of
+    from calque.papers.plan import cells_of, rows_of
     from calque.papers.side_by_side import train_side_by_side
+    from calque.papers.taken_over import take_over
     from calque.papers.trained_report import report_trained
     from calque.workflow.jobs.executors import SweepEnd
 
@@ -70,6 +85,8 @@ def train(cells: CellOptions, seeds: int, shard: tuple[int, int], executor: "Exe
     chosen = rows_of(folder.table, cells.paper, cells.rows)
     rows_of(folder.table, cells.paper, [cells.match_to] if cells.match_to else [])
     end, status = SweepEnd(), 0
+    if others:
+        take_over(folder, cells_of(chosen, seeds, shard), others)
     if executor is None:
         status = train_table(folder, chosen, seeds, shard)
     else:
@@ -180,14 +197,7 @@ def _print_recipe(tuning: "Tuning") -> None:
 )
 @click.option("--repeats", type=click.IntRange(1, 1000), default=3, show_default=True, help="Timings of each row.")
 @click.option("--sentences", type=click.IntRange(1, 1_000_000), default=64, show_default=True, help="To translate.")
-@click.option(
-    "--from",
-    "others",
-    type=FILE,
-    multiple=True,
-    metavar="FOLDER",
-    help="An output folder that has trained rows, of this table or of another with the same rows; repeat.",
-)
+@FROM
 def time(cells: CellOptions, repeats: int, sentences: int, others: tuple[Path, ...]) -> None:
     """Time the rows of a TABLE in turns: trained ones, if the output folders have all of them, else random weights."""
     from calque.papers.speed import time_table

@@ -191,11 +191,16 @@ def _cost(entries: Sequence[Entry], plan: Plan | None) -> Iterator[str]:
 
 
 def _trained_cells(entries: Sequence[Entry]) -> dict[tuple[str, str], list[Entry]]:
-    """The cells that were trained, by paper and table."""
+    """The cells that were trained, by paper and table; a model that two tables have is counted at the first."""
     cells: dict[tuple[str, str], list[Entry]] = {}
+    seen = set()
     for entry in entries:
         request = request_of(entry.command)
         if request is not None and "row" in entry.conditions and MEMBERS not in entry.conditions:
+            training = entry.architecture_hash, entry.data_hash, str(entry.seed), entry.figures.get("training seconds")
+            if None not in training and training in seen:
+                continue
+            seen.add(training)
             cells.setdefault((request.paper, request.table), []).append(entry)
     return cells
 
