@@ -1,5 +1,5 @@
 # make install   sets up .venv; every other target does so first
-# make demo      trains a small model on a corpus that it makes itself, and translates: about five minutes on two cores
+# make demo      trains a small model on a corpus that it makes itself, and translates: one to five minutes on two cores
 # make test      the fast tests: about eight minutes on two cores
 # make test-isa  the tests of numbers as on lesser processors, without and with AVX2: one and a half minutes
 # make soak      the slow tests; make soak PART=2/30: the second of thirty parts, about a minute
