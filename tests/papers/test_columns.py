@@ -4,15 +4,18 @@ import json
 import shutil
 import sys
 import types
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 
 import pytest
 from click.testing import CliRunner, Result
 from reproduced import words
 
+from calque.align.links import Links
 from calque.cli import root
 from calque.data.lines import Lines
+from calque.decode.attention import align_lines
+from calque.decode.sentences import Translator
 from calque.evaluate import bleu
 from calque.ground.diagnostics import CalqueError, help_of
 from calque.ledger import entry as ledger
@@ -181,8 +184,15 @@ def test_unknown_words_as_a_column(call: Call, tmp_path: Path) -> None:
 GOLD = {"de": "Der Hund\nEin roter ' Hund\n", "en": "The dog\nA red ' dog\n", "talp": "1-1 2-2\n1-1 2p2 3-3 4-4\n"}
 
 
-def test_alignment_error_rates(call: Call, corpora: Path, tmp_path: Path) -> None:
+def test_alignment_error_rates(call: Call, corpora: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     out = tmp_path / "out"
+    steps: list[tuple[int, ...]] = []
+
+    def recorded(loaded: Translator, *lines: Sequence[str]) -> list[Links]:
+        steps.append(tuple(member.decode.align_row for member in loaded.members))
+        return align_lines(loaded, *lines)
+
+    monkeypatch.setattr("calque.papers.measures.align_lines", recorded)
     given = ["--rows", "global-location,local-p-general", "--seeds", 1, "--metric", "aer", *SMALL, *WORDS]
     nothing = call("luong2015", "table6", *given)
     assert isinstance(nothing.exception, CalqueError)
@@ -207,6 +217,8 @@ def test_alignment_error_rates(call: Call, corpora: Path, tmp_path: Path) -> Non
         rate = CliRunner().invoke(root, list(map(str, words))).stdout.split()[1]
         both = [made[row, 1].figures[name] for name in AER_BY_STEP]
         assert made[row, 1].figures["AER"] == both[step] == pytest.approx(float(rate) / 100, abs=1e-4)
+    # Each model of the ensemble by the step of its own row, too.
+    assert {(0, 0), (1, 1), (0, 1)} == {one for one in steps if len(one) == 2}
     assert 0 <= made["ensemble", 1].figures["AER"] <= 1
     assert "2 sentences of align-gold/deen" in str(made["ensemble", 1].conditions["AER of"])
     assert "% of their words unknown" in found.stdout

@@ -197,7 +197,10 @@ def error_rate(subject: FinishedCell) -> Measured:
     check_inside(path, [one.possible for one in gold], lengths)
     loaded = subject.run.loaded
     rates = [alignment_error_rate(align_lines(aligned_at(loaded, k), sources, targets), gold) for k in (0, 1)]
-    rate = rates[loaded.decode.align_row]
+    steps = {member.decode.align_row for member in loaded.members}
+    # The models of an ensemble align by their own rows' steps.
+    mixed = len(steps) > 1
+    rate = alignment_error_rate(align_lines(loaded, sources, targets), gold) if mixed else rates[steps.pop()]
     taken_of = f"{len(gold)} sentences of {GOLD}/{stem.name}, of another domain than the training text"
     if subject.words:
         taken_of += f", {_unknown_share(subject.run.loaded, sources, targets):.0f} % of their words unknown"
