@@ -34,6 +34,8 @@ FAMILIES = {
     "cnn": "p = 0.1\nencoder = pos -> res_d(cnn(glu))\ndecoder = pos -> res_d(cnn(glu) -> res(dot_src_att(s=1, project=none)))\n",
     "average": "p = 0.1\nencoder = pos -> res_d(ssru)\ndecoder = pos -> post(gate(average -> ffl)) -> post(dot_src_att)\n",
     "window": "p = 0.1\nencoder = pos -> post(hc_self_att(0))\ndecoder = pos -> post(hc_self_att(-1, 0)) -> post(dot_src_att)\n",
+    "local-feed": "p = 0.1\nencoder = reverse(dropout -> rnn @ e)\ndecoder = feed(dropout -> rnn(start=@e)\n"
+    "  -> concat(dot_src_att(project=q, s=1, window=2, center=predict), id) -> linear(bias=no) -> act(tanh))\n",
 }
 """An architecture of each family, without its width: a further one is a further line."""
 
