@@ -100,7 +100,8 @@ def _commit() -> str:
     # Only a checkout that tracks this file has a meaningful commit.
     git = ["git", "-C", str(Path(__file__).parent)]
     # What earlier measurements wrote into the ledger is no change of the code.
-    changed = [*git, "diff", "--quiet", "HEAD", "--", ":/", ":(top,exclude)docs/results", ":(top,exclude)docs/results.md"]
+    written = [":(top,exclude)docs/results", ":(top,exclude)docs/results.md"]
+    changed = [*git, "diff", "--quiet", "HEAD", "--", ":/", *written]
     try:
         subprocess.run([*git, "ls-files", "--error-unmatch", Path(__file__).name], check=True, capture_output=True)
         described = subprocess.run(
