@@ -265,7 +265,9 @@ def test_every_figure_of_a_cell_that_a_report_shows_is_on_its_page() -> None:
             assert all(f"({entry.id}.json)" in page for entry in table.entries)
             for entries_of_row in table.by_row.values():  # with more seeds than one their mean
                 assert f"{statistics.mean(e.figures['BLEU'] for e in entries_of_row):,.2f}" in page
-                if MEMBERS not in entries_of_row[0].conditions:  # else other rows' models, which are on the page themselves
+                if (
+                    MEMBERS not in entries_of_row[0].conditions
+                ):  # else other rows' models, which are on the page themselves
                     assert f"{entries_of_row[0].figures['parameters']:,}" in page
 
 
