@@ -149,7 +149,7 @@ def test_bad_input(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, words: tuple
 
 
 def test_bad_usage(tmp_path: Path) -> None:
-    assert call("reproduce", "train", "zhang2018", "table2", "--from", tmp_path).exit_code == 2
+    assert call("reproduce", "report", "zhang2018", "table2", "--from", tmp_path).exit_code == 2
     assert call("reproduce", "draw", "zhang2018", "figure2", "--minutes", 3).exit_code == 2
     assert call("reproduce", "compute", "zhang2018", "table1", "--from", tmp_path).exit_code == 2
     assert call("analyse", "--figure", "you2020/figure2", "--out", tmp_path).exit_code == 2

@@ -183,7 +183,21 @@ def error_rate(subject: FinishedCell) -> Measured:
     The text is made like the corpus: escaped as it is, and without capitals where it has none. Raises
     `NotMeasured`.
     """
-    folder = subject.folder
+    stem, sources, targets, gold = _linked(subject.folder)
+    loaded = subject.run.loaded
+    # As the rows of its models say, which may differ in an ensemble, and with all of them by either step.
+    ways = loaded, *(aligned_at(loaded, step) for step in (0, 1))
+    rates = [alignment_error_rate(align_lines(way, sources, targets), gold) for way in ways]
+    taken_of = f"{len(gold)} sentences of {GOLD}/{stem.name}, of another domain than the training text"
+    if subject.words:
+        taken_of += f", {_unknown_share(subject.run.loaded, sources, targets):.0f} % of their words unknown"
+    names = METRICS["aer"].figure, *AER_BY_STEP
+    figures = {name: round(one.value / 100, 4) for name, one in zip(names, rates, strict=True)}
+    return figures, {"AER signature": rates[0].signature, "AER of": taken_of}
+
+
+def _linked(folder: OutputFolder) -> tuple[Path, list[str], list[str], list[Gold]]:
+    """Text that is linked by hand, likened to the corpus, and its links; the path is that of the files without ending. Raises `NotMeasured`."""
     stem, turned = _gold(folder.root, folder.corpus)
     files = {side: stem.with_suffix(f".{side}") for side in (folder.corpus.source, folder.corpus.target)}
     if missing := [file.name for file in files.values() if not file.is_file()]:
@@ -195,18 +209,7 @@ def error_rate(subject: FinishedCell) -> Measured:
     gold = [_turned(one) if turned else one for one in read_gold(path)]
     lengths = [(len(split(s)), len(split(t))) for s, t in zip(sources, targets, strict=True)]
     check_inside(path, [one.possible for one in gold], lengths)
-    loaded = subject.run.loaded
-    rates = [alignment_error_rate(align_lines(aligned_at(loaded, k), sources, targets), gold) for k in (0, 1)]
-    steps = {member.decode.align_row for member in loaded.members}
-    # The models of an ensemble align by their own rows' steps.
-    mixed = len(steps) > 1
-    rate = alignment_error_rate(align_lines(loaded, sources, targets), gold) if mixed else rates[steps.pop()]
-    taken_of = f"{len(gold)} sentences of {GOLD}/{stem.name}, of another domain than the training text"
-    if subject.words:
-        taken_of += f", {_unknown_share(subject.run.loaded, sources, targets):.0f} % of their words unknown"
-    figures = {name: round(one.value / 100, 4) for name, one in zip(AER_BY_STEP, rates, strict=True)}
-    own = {METRICS["aer"].figure: round(rate.value / 100, 4)}
-    return own | figures, {"AER signature": rate.signature, "AER of": taken_of}
+    return stem, sources, targets, gold
 
 
 def _unknown_share(models: Translator, sources: Sequence[str], targets: Sequence[str]) -> float:
