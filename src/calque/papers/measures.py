@@ -197,7 +197,7 @@ def error_rate(subject: FinishedCell) -> Measured:
 
 
 def _linked(folder: OutputFolder) -> tuple[Path, list[str], list[str], list[Gold]]:
-    """Text that is linked by hand, likened to the corpus, and its links; the path is that of the files without ending. Raises `NotMeasured`."""
+    """Text linked by hand, likened to the corpus, its links, and where they are, without ending. Raises `NotMeasured`."""
     stem, turned = _gold(folder.root, folder.corpus)
     files = {side: stem.with_suffix(f".{side}") for side in (folder.corpus.source, folder.corpus.target)}
     if missing := [file.name for file in files.values() if not file.is_file()]:
