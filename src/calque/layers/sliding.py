@@ -13,14 +13,15 @@ class _Neighbours(torch.autograd.Function):
 
     @staticmethod
     def forward(ctx: Any, seen: Tensor, kernel: int, dilation: int) -> Tensor:
-        ctx.shape, ctx.dilation = seen.shape, dilation
+        ctx.shape, ctx.kernel, ctx.dilation = seen.shape, kernel, dilation
         near = seen.unfold(1, (kernel - 1) * dilation + 1, 1)[..., ::dilation]
         return near.transpose(2, 3).flatten(2)
 
     @staticmethod
     @once_differentiable
     def backward(ctx: Any, g: Tensor) -> tuple[Tensor, None, None]:
-        places = g.reshape(*g.shape[:2], -1, ctx.shape[2]).unbind(2)
+        # Sizes in full: a batch without rows says nothing of one that is left out.
+        places = g.reshape(*g.shape[:2], ctx.kernel, ctx.shape[2]).unbind(2)
         d_seen = g.new_zeros(ctx.shape)
         for k, place in enumerate(places):
             d_seen[:, k * ctx.dilation : k * ctx.dilation + g.shape[1]] += place
