@@ -310,6 +310,14 @@ def test_cells_of_several_recipes_are_recorded_and_compared(call: Call, tmp_path
     page = (results / "claims.md").read_text(encoding="utf-8")
     assert "with a single attention layer, several heads help" in page
     assert "--rows rnn+mh --seeds 1" in page
+    # What the paper says of some of its language pairs names them; kinds of error are none.
+    assert (
+        "| on German-English it improves slightly | Zhang 2018, section 5.2.1, table 4, of WMT'17 German-English |"
+        in page
+    )
+    assert "section 4.4, table 5, of WMT'17 English-German and WMT'17 Latvian-English |" in page
+    assert "section 6.2, table 4 |" in page
+    assert "of LingEval97" not in page
     # Recorded again, an entry keeps what somebody noted in it.
     noted = replace(entries[0], notes="The machine was busy.")
     ledger.record(results, noted)

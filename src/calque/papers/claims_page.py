@@ -29,6 +29,7 @@ NOT_TRAINED = "the ledger has no cell of this table"
 class JudgedClaim:
     """A claim of a paper, about a table or a figure, and what the ledger says of it on one corpus.
 
+    of       the pairs of which the paper says it, where its table has others as well
     seeds    the fewest that a compared row has; 0 where nothing was tested
     commands that repeat the test, up to folders
     """
@@ -42,6 +43,13 @@ class JudgedClaim:
     why: str
     seeds: int
     commands: tuple[str, ...]
+    of: tuple[str, ...] = ()
+
+    @property
+    def place(self) -> str:
+        """Where in the paper it is said, and of what."""
+        said = f"section {self.section}, {self.where}"
+        return f"{said}, of {' and '.join(self.of)}" if self.of else said
 
     @property
     def effect(self) -> str:
@@ -76,7 +84,19 @@ def _of_table(paper: str, claim: Claim, tables: Sequence[ReproducedTable]) -> Ju
         "; ".join(dict.fromkeys(one.why for _, one in known)) or NOT_TRAINED,
         min((_seeds(table, claim.compared) for table, _ in tested), default=0),
         tuple(command for table, _ in tested for command in commands_for(table, claim.compared)),
+        _said_of(paper, claim),
     )
+
+
+def _said_of(paper: str, claim: Claim) -> tuple[str, ...]:
+    """Titles of the pairs that it is restricted to, without their test sets; the pairs of an accuracy are kinds of error."""
+    printed = read_paper.paper(paper)
+    pairs = dict.fromkeys(column.pair for column in claim.columns)
+    if any(column.of.percentage for column in claim.columns) or not pairs.keys() < set(
+        printed.table(claim.table).pairs
+    ):
+        return ()
+    return tuple(printed.pair(name).title.partition(",")[0] for name in pairs)
 
 
 def _deciding(claim: Claim, tables: Sequence[ReproducedTable]) -> Iterator[tuple[ReproducedTable, ClaimVerdict]]:
@@ -140,7 +160,8 @@ def _of_corpus(title: str, judged: Sequence[JudgedClaim], notes: Mapping[str, Pa
     yield (
         "A claim is tested on models that have converged and are above the floor of the paper's file; intervals are 95 % bootstrap "
         "intervals over sentences and seeds, or ranges over seeds. With one seed a verdict is of these runs. Where all rows have "
-        "translations of the corpus's further test sets, these sentences count too; the effect says how many there are."
+        "translations of the corpus's further test sets, these sentences count too; the effect says how many there are. A "
+        "claim that a paper makes of some of its language pairs names them; none of them is this one."
     )
     papers = dict.fromkeys(one.paper for one in judged)
     rows = []
@@ -160,7 +181,7 @@ def _tested(judged: Sequence[JudgedClaim], notes: Mapping[str, PaperNotes]) -> l
     head = ("claim", "said in", "effect", "seeds", "why we think so", "repeated by")
     rows = []
     for one in judged:
-        cite = f"[{read_paper.paper(one.paper).cite}]({one.paper}.md), section {one.section}, {one.where}"
+        cite = f"[{read_paper.paper(one.paper).cite}]({one.paper}.md), {one.place}"
         reason = notes[one.paper].reasons.get(one.text, "") if one.paper in notes else ""
         commands = "; ".join(map(code, one.commands))
         rows.append((one.text, cite, one.effect, str(one.seeds or "-"), reason or "-", commands))
@@ -168,9 +189,7 @@ def _tested(judged: Sequence[JudgedClaim], notes: Mapping[str, PaperNotes]) -> l
 
 
 def _untested(judged: Sequence[JudgedClaim]) -> list[str]:
-    rows = [
-        (one.text, f"{read_paper.paper(one.paper).cite}, section {one.section}, {one.where}", one.why) for one in judged
-    ]
+    rows = [(one.text, f"{read_paper.paper(one.paper).cite}, {one.place}", one.why) for one in judged]
     return pipes(("claim", "said in", "because"), rows, range(3))
 
 
