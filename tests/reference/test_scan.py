@@ -197,6 +197,14 @@ def test_a_band_of_one_position_is_the_same_sum() -> None:
     together = banded(seen, weights)
     apart = torch.cat([banded(seen[:, t : t + 5], weights) for t in range(5)], 1)
     torch.testing.assert_close(apart, together, rtol=0, atol=1e-14)
+    # With weights of their own for each position and each half of the numbers.
+    seen, weights = seen.view(2, 9, 2, 2), draw(5, 2, 5, 2, 1, seed=3)
+    together = banded(seen, weights)
+    near = seen.unfold(1, 5, 1)
+    torch.testing.assert_close(together, torch.einsum("bthck,kbth->bthc", near, weights[..., 0]))
+    apart = torch.cat([banded(seen[:, t : t + 5], weights[:, :, t : t + 1]) for t in range(5)], 1)
+    torch.testing.assert_close(apart, together, rtol=0, atol=1e-14)
+    torch.autograd.gradcheck(banded, (seen.requires_grad_(), weights.requires_grad_()))
 
 
 @pytest.mark.parametrize("sigma", [0.5, 1.0, 2.0, 3.7])

@@ -91,11 +91,11 @@ class LightConvolution(Layer):
         if self.weigh is None:
             return banded(seen, self._fixed(x.dtype)).to(x.dtype)
         heads, kernel = self.args.heads, self.args.kernel
-        weights: Tensor = self.weigh(x).view(*x.shape[:2], heads, kernel)
+        weights = self.weigh(x).view(*x.shape[:2], heads, kernel).to(accumulated(x.dtype))
         if self.args.softmax:
             weights = torch.softmax(weights, -1)
-        near = seen.unfold(1, kernel, 1).reshape(*x.shape[:2], heads, -1, kernel)
-        return (near * weights[..., None, :]).sum(-1).view(x.shape)
+        by_head = seen.view(*seen.shape[:2], heads, self.width // heads)
+        return banded(by_head, weights.movedim(3, 0)[..., None]).flatten(2).to(x.dtype)
 
     def _fixed(self, dtype: torch.dtype) -> Float[Tensor, "k D"]:
         """The weights of each input for every number of the width, in the type of sums."""
