@@ -9,7 +9,7 @@ from torch.nn import functional as F
 
 from calque.native import build
 from calque.native.kernels import without_kernels
-from calque.native.training import TrainingKernels, training_kernels_for
+from calque.native.training import ALL, TrainingKernels, training_kernels_for
 from calque.native.training_calls import Adam, Muon
 from calque.native.training_functions import LEVELS
 
@@ -17,13 +17,16 @@ HERE = build.available() or [
     pytest.param("none", marks=pytest.mark.skip(reason="no compiler, or a processor without AVX2"))
 ]
 TYPES = [torch.float32, torch.bfloat16]
-Shape = tuple[int, int, int, int, int, int, int, bool, bool, int]
-SHAPES: list[Shape] = [  # sentences, queries, keys, width, value width, heads, heads of keys, causal, padded, parts
-    (3, 16, 16, 32, 32, 2, 2, True, False, 1),
-    (4, 7, 21, 24, 36, 3, 3, False, True, 2),
-    (2, 19, 19, 32, 16, 4, 2, False, True, 3),
-    (2, 33, 33, 20, 20, 4, 1, True, False, 3),
-    (1, 1, 1, 8, 8, 1, 1, True, True, 1),
+Shape = tuple[int, int, int, int, int, int, int, tuple[int, int], bool, int]
+SHAPES: list[Shape] = [  # sentences, queries, keys, width, value width, heads, heads of keys, window, padded, parts
+    (3, 16, 16, 32, 32, 2, 2, (ALL, 0), False, 1),
+    (4, 7, 21, 24, 36, 3, 3, (ALL, ALL), True, 2),
+    (2, 19, 19, 32, 16, 4, 2, (ALL, ALL), True, 3),
+    (2, 33, 33, 20, 20, 4, 1, (ALL, 0), False, 3),
+    (1, 1, 1, 8, 8, 1, 1, (ALL, 0), True, 1),
+    (3, 40, 40, 32, 32, 4, 2, (2, 2), True, 3),
+    (2, 35, 35, 24, 24, 2, 2, (17, 1), True, 1),
+    (2, 20, 20, 16, 16, 2, 1, (0, 0), False, 3),
 ]
 
 
@@ -185,34 +188,37 @@ def test_layer_norm(native: TrainingKernels, dtype: torch.dtype, width: int) -> 
         near(got.grad, wanted.grad, dtype)
 
 
-def attention(q: Tensor, k: Tensor, v: Tensor, heads: int, shared: int, real: Tensor | None, causal: bool) -> Tensor:
+def attention(
+    q: Tensor, k: Tensor, v: Tensor, heads: int, shared: int, real: Tensor | None, window: tuple[int, int]
+) -> Tensor:
     cut = [x.view(*x.shape[:2], n, -1).transpose(1, 2) for x, n in zip((q, k, v), (heads, shared, shared), strict=True)]
     queries, keys, values = cut[0], *(x.repeat_interleave(heads // shared, 1) for x in cut[1:])
     scores = queries @ keys.transpose(2, 3) * 0.3
     blocked = torch.zeros(len(q), 1, *scores.shape[2:], dtype=torch.bool)
     if real is not None:
         blocked |= ~real[:, None, None]
-    if causal:
-        blocked |= torch.ones(scores.shape[2:], dtype=torch.bool).triu(1)
+    distance = torch.arange(keys.shape[2]) - torch.arange(queries.shape[2])[:, None]
+    blocked = blocked | (distance < -window[0]) | (distance > window[1])
     weights = scores.masked_fill(blocked, torch.finfo(scores.dtype).min).softmax(-1)
+    weights = weights.masked_fill(blocked.all(-1, keepdim=True), 0)
     return (weights @ values).transpose(1, 2).flatten(2)
 
 
 @pytest.mark.parametrize("dtype", TYPES)
 @pytest.mark.parametrize("shape", SHAPES)
 def test_attention(native: TrainingKernels, dtype: torch.dtype, shape: Shape) -> None:
-    batch, queries, keys, width, value_width, heads, shared, causal, padded, count = shape
+    batch, queries, keys, width, value_width, heads, shared, window, padded, count = shape
     widths = width, width // heads * shared, value_width // heads * shared
     lengths = (queries, keys, keys)
     tensors = [torch.randn(batch, n, w).to(dtype) for n, w in zip(lengths, widths, strict=True)]
     cuts = {1: [tensors], 2: [tensors[:1], tensors[1:]], 3: [[x] for x in tensors]}[count]
     parts = [torch.cat(group, -1).requires_grad_() for group in cuts]
     real = torch.arange(keys) < torch.randint(1, keys + 1, (batch, 1)) if padded else None
-    y = native.attend(parts, widths, heads, 0.3, real, causal, shared)
+    y = native.attend(parts, widths, heads, 0.3, real, window, shared)
     g = torch.randn(batch, queries, value_width).to(dtype)
     y.backward(g)
     others = plain(*tensors)
-    want = attention(others[0], others[1], others[2], heads, shared, real, causal)
+    want = attention(others[0], others[1], others[2], heads, shared, real, window)
     want.backward(g.double())
     near(y, want, dtype)
     got = [x for part, group in zip(parts, grouped(widths, count), strict=True) for x in part.grad.split(group, -1)]  # type: ignore[union-attr]  # it has one
@@ -227,7 +233,7 @@ def grouped(widths: tuple[int, int, int], count: int) -> list[list[int]]:
 
 def test_a_query_that_sees_nothing_takes_the_mean(native: TrainingKernels) -> None:
     x = leaf(1, 3, 24)
-    y = native.attend([x], (8, 8, 8), 2, 0.3, torch.zeros(1, 3, dtype=torch.bool), causal=False)
+    y = native.attend([x], (8, 8, 8), 2, 0.3, torch.zeros(1, 3, dtype=torch.bool), (ALL, ALL))
     near(y, x.detach()[:, :, 16:].mean(1, keepdim=True).expand(1, 3, 8).double(), torch.float32)
     y.sum().backward()
     assert x.grad is not None

@@ -17,7 +17,7 @@ from calque.layers.source import SourceAttention, weigh, widths
 from calque.layers.state import Memory, State
 from calque.native.kernels import kernels_for
 from calque.native.program import NoProgram, Program, Value
-from calque.native.training import LONGEST, training_kernels_for
+from calque.native.training import ALL, LONGEST, training_kernels_for
 
 
 @dataclass(frozen=True)
@@ -148,7 +148,7 @@ class DotSourceAttention(SourceAttention):
         parts = [self.q(x), *self._project(keys, values)]
         key = parts[0].shape[2]
         widths = key, key, sum(part.shape[2] for part in parts) - 2 * key
-        return cast("Tensor", self.out(kernels.attend(parts, widths, self.heads, 1 / self.scale, real, causal=False)))
+        return cast("Tensor", self.out(kernels.attend(parts, widths, self.heads, 1 / self.scale, real, (ALL, ALL))))
 
     def look(self, x: Float[Tensor, "S T D"], memory: Memory, near: Near | None) -> tuple[Tensor, Tensor]:
         if memory.keys.dim() == 3:

@@ -19,7 +19,7 @@ from calque.layers.rotary import Rotation
 from calque.layers.sliding import among_all, compare_near, outside, read_near, windows
 from calque.layers.state import State, Window, accumulated
 from calque.native.program import NoProgram, Program, Value
-from calque.native.training import LONGEST, TrainingKernels, training_kernels_for
+from calque.native.training import ALL, LONGEST, TrainingKernels, training_kernels_for
 
 EPS = 1e-6
 """Added to the mean of squares that queries and keys are divided by the root of."""
@@ -169,7 +169,8 @@ class SelfAttention(Layer):
     def forward(self, x: Float[Tensor, "B T D"], ctx: Context) -> Float[Tensor, "B T E"]:
         if (kernels := self._training_kernels(x, ctx)) is not None:
             real = None if self.causal else ctx.mask
-            plan = (self.sizes[0], self.sizes[1], self.sizes[2]), self.heads, 1 / self.scale, real, self.causal, self.kv
+            window = self.seen or (ALL, 0 if self.causal else ALL)
+            plan = (self.sizes[0], self.sizes[1], self.sizes[2]), self.heads, 1 / self.scale, real, window, self.kv
             contexts = kernels.attend(self._parts(x), *plan)
             return cast("Tensor", self.out(contexts))
         q, k, v = self._project(x, None)
@@ -263,7 +264,7 @@ class SelfAttention(Layer):
 
     def _training_kernels(self, x: Tensor, ctx: Context) -> TrainingKernels | None:
         """Those for a softmax of plain scores, all weights of which are used."""
-        more = self.seen is not None or self.relative is not None or self.talk is not None or ctx.record is not None
+        more = self.relative is not None or self.talk is not None or ctx.record is not None
         if more or (self.training and self.dropout) or x.shape[1] > LONGEST:
             return None
         return training_kernels_for(x)

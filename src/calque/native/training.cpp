@@ -158,7 +158,7 @@ inline void small_product(const float* a, int64_t by_row, int64_t by_term, const
 struct Attention {
     int64_t sentences, heads, group, queries, keys, width, value_width;
     int64_t q_next, k_next, v_next;  // numbers from a position to the next; the heads of a position lie together
-    int64_t causal;
+    int64_t before, behind;  // a query sees that many positions on either side of its own
     float scale;
     const uint8_t* real;  // [sentences][keys], a row of ones and then zeros; none: all are
 };
@@ -217,18 +217,20 @@ inline int64_t seen(const Attention& a, int64_t sentence) {
     return n;
 }
 
-// The weights of the first `real` keys of a head, p [real][wide]. Nothing is real: each key of all has the same.
+// The weights of the first `real` keys of a head, p [real][wide]. Nothing is real: each key of all has the same. A query that sees
+// none of those that are has no weights.
 inline void weigh(const Attention& a, const Head& h, int64_t real) {
     if (!real) return std::fill(h.p, h.p + a.keys * h.wide, 1.0f / float(a.keys));
     small_product(h.k, h.width, 1, h.turned, h.wide, real, h.wide, a.width, h.p, h.wide);
     const Ints lanes = {0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15};
     for (int64_t t = 0; t < h.wide; t += STRIP) {
         const Ints query = lanes + int32_t(t);
+        const auto apart = [&](int64_t s) { return s > t + a.behind || s < t + STRIP - 1 - a.before; };  // for one of the queries
         Floats high = all(NOTHING), sum{};
         for (int64_t s = 0; s < real; s++) {
             Floats x = load(h.p + s * h.wide + t);
-            if (a.causal && s > t) {  // seen from position s on
-                x = query < int32_t(s) ? all(NOTHING) : x;
+            if (apart(s)) {
+                x = (query < int32_t(s - a.behind)) | (query > int32_t(s + a.before)) ? all(NOTHING) : x;
                 store(h.p + s * h.wide + t, x);
             }
             high = largest(high, x);
@@ -236,11 +238,11 @@ inline void weigh(const Attention& a, const Head& h, int64_t real) {
         for (int64_t s = 0; s < real; s++) {
             const Floats x = load(h.p + s * h.wide + t);
             Floats e = exp_of(x - high);
-            if (a.causal && s > t) e = x == NOTHING ? Floats{} : e;
+            if (apart(s)) e = x == NOTHING ? Floats{} : e;
             store(h.p + s * h.wide + t, e);
             sum += e;
         }
-        const Floats share = 1.0f / sum;
+        const Floats share = sum > 0.0f ? 1.0f / sum : sum;
         for (int64_t s = 0; s < real; s++) store(h.p + s * h.wide + t, load(h.p + s * h.wide + t) * share);
     }
 }

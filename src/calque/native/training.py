@@ -33,6 +33,8 @@ LINE = 64
 """Bytes of a line of a cache."""
 LONGEST = 512
 """Keys and queries of a sentence, over which attention is the work of products, not of passes."""
+ALL = 1 << 30
+"""Positions on a side of a window that ends at no position."""
 
 
 class LossSums(NamedTuple):
@@ -114,15 +116,15 @@ class TrainingKernels:
         heads: int,
         scale: float,
         real: Bool[Tensor, "B S"] | None,
-        causal: bool,
+        window: tuple[int, int],
         shared: int | None = None,
     ) -> Float[Tensor, "B T HV"]:
-        """softmax(scale q k^T) v of each head over the keys that are real, in a causal one up to its own position.
+        """softmax(scale q k^T) v of each head over the keys that are real, so many positions before and behind a query's own.
 
         `parts` are [q; k; v], q and [k; v], or q, k and v, of these `widths`. `shared`: heads of keys and values, each that of as
-        many heads of queries in a row. A query that sees nothing takes the mean.
+        many heads of queries in a row. Where no key is real, a query takes the mean; where none in its window is, zeros.
         """
-        plan = Plan(widths, heads, shared or heads, scale, causal, self.calls.attend, self.calls.attend_back)
+        plan = Plan(widths, heads, shared or heads, scale, window, self.calls.attend, self.calls.attend_back)
         return call(Attend, plan, real, *parts)
 
     def loss(

@@ -15,7 +15,7 @@ from calque.native.training_calls import TYPES, address
 class _Attention(ctypes.Structure):
     _fields_ = (
         *((name, c_int64) for name in ("sentences", "heads", "group", "queries", "keys", "width", "value_width")),
-        *((name, c_int64) for name in ("q_next", "k_next", "v_next", "causal")),
+        *((name, c_int64) for name in ("q_next", "k_next", "v_next", "before", "behind")),
         ("scale", c_float),
         ("real", c_void_p),
     )
@@ -28,7 +28,7 @@ class Plan(NamedTuple):
     heads: int
     shared: int
     scale: float
-    causal: bool
+    window: tuple[int, int]
     forward: Any
     backward: Any
 
@@ -39,7 +39,7 @@ class Plan(NamedTuple):
             *(len(q[0]), self.heads, self.heads // self.shared, q[0].shape[1], k[0].shape[1]),
             *(self.widths[0] // self.heads, self.widths[2] // self.shared),
             *(part.shape[2] for part, _ in (q, k, v)),
-            *(self.causal, self.scale, address(real)),
+            *(*self.window, self.scale, address(real)),
         )
 
     def places(self, parts: Sequence[Tensor]) -> list[tuple[Tensor, int]]:
