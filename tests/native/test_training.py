@@ -241,6 +241,24 @@ def test_a_query_that_sees_nothing_takes_the_mean(native: TrainingKernels) -> No
 
 
 @pytest.mark.parametrize("dtype", TYPES)
+@pytest.mark.parametrize(("batch", "queries", "keys", "width"), [(3, 5, 7, 40), (2, 1, 9, 16), (1, 4, 1, 3)])
+def test_additive_scores(
+    native: TrainingKernels, dtype: torch.dtype, batch: int, queries: int, keys: int, width: int
+) -> None:
+    q, k, w = leaf(batch, queries, width, dtype=dtype), leaf(batch, keys, width, dtype=dtype), leaf(width, dtype=dtype)
+    others = plain(q, k, w)
+    want = torch.tanh(others[0][:, :, None] + others[1][:, None]) @ others[2]
+    y = native.additive_scores(q, k, w)
+    g = torch.randn_like(y)
+    g[:, :, keys // 2] = 0  # as where a key is padding
+    y.backward(g)
+    want.backward(g.double())
+    near(y, want, dtype)
+    for mine, other in zip((q, k, w), others, strict=True):
+        near(mine.grad, other.grad, dtype)
+
+
+@pytest.mark.parametrize("dtype", TYPES)
 @pytest.mark.parametrize("smoothing", [0.0, 0.1])
 @pytest.mark.parametrize("words", [17, 400])
 def test_the_loss_of_an_output_layer(native: TrainingKernels, dtype: torch.dtype, smoothing: float, words: int) -> None:

@@ -13,6 +13,7 @@ from calque.layers.projections import Projection
 from calque.layers.source import SourceAttention, weigh, widths
 from calque.layers.state import Memory, State
 from calque.native.program import NoProgram, Program, Value
+from calque.native.training import training_kernels_for
 
 
 @dataclass(frozen=True)
@@ -79,10 +80,14 @@ class MlpSourceAttention(SourceAttention):
         return self.k(keys), values
 
     def look(self, x: Float[Tensor, "S T D"], memory: Memory, near: Near | None) -> tuple[Tensor, Tensor]:
-        hidden = (self.q(x)[:, :, None] + memory.keys[:, None]).tanh_()  # [S, T, N, hidden], the largest tensor: once
-        scores = self.score(hidden).squeeze(3)[:, None]
-        weights = weigh(scores, memory, near).to(memory.values.dtype)
+        weights = weigh(self._scores(self.q(x), memory.keys)[:, None], memory, near).to(memory.values.dtype)
         return torch.matmul(weights[:, 0], memory.values), weights
+
+    def _scores(self, queries: Float[Tensor, "S T E"], keys: Float[Tensor, "S N E"]) -> Float[Tensor, "S T N"]:
+        if (kernels := training_kernels_for(queries)) is not None:
+            return kernels.additive_scores(queries, keys, self.score.weight[0])
+        hidden = (queries[:, :, None] + keys[:, None]).tanh_()  # [S, T, N, E], the largest tensor: once
+        return cast("Tensor", self.score(hidden).squeeze(3))
 
     def program(self, p: Program, x: Value, state: State | None) -> tuple[Value, State | None]:
         memory, score = cast("Memory", state), self.score.weight

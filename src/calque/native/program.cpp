@@ -43,17 +43,6 @@ enum Decay { CONSTANT, BY_HEAD, BY_CHANNEL };
 // ROOT, LEAST and TINY of layers/linear_attention.py, and what it divides the length of a key by at least.
 constexpr float DECAY_ROOT = 16, LEAST_LOG_DECAY = -50, LEAST_SHARE = 1e-30f, LEAST_LENGTH = 1e-6f;
 
-inline Floats sigmoid(Floats x) {
-    const Floats e = exp_of(-size_of(x)), y = 1.0f / (1.0f + e);
-    return x < 0 ? e * y : y;
-}
-
-inline Floats tanh_of(Floats x) {
-    const Floats size = size_of(x), e = exp_of(-2.0f * size), far = (1.0f - e) / (1.0f + e), s = x * x;
-    const Floats near = x * (1.0f - s * (0.33333333f - s * (0.13333333f - s * 0.053968254f)));
-    return size < 0.1f ? near : (x < 0 ? -far : far);
-}
-
 inline Floats activated(int64_t function, Floats x) {
     switch (function) {
         case RELU: return largest(Floats{}, x);

@@ -319,17 +319,85 @@ void attend_back(const Attention& a, const T* q, const T* k, const T* v, const T
 }
 
 // ---------------------------------------------------------------------------------------------------------------------
-// The cell of an LSTM: [i; f; g; o] = a + p, c' = sig(f + forget) c + sig(i) tanh(g), h = sig(o) tanh(c').
+// Additive scores, s_ij = w^T tanh(q_i + k_j), without the tensor of all tanh: they are made again for the gradients.
 
-inline Floats negative(Floats x) { return x > 0 ? -x : x; }
-inline Floats sigmoid(Floats x) {
-    const Floats e = exp_of(negative(x)), s = 1.0f / (1.0f + e);
-    return x > 0 ? s : e * s;
+struct Additive {
+    int64_t sentences, queries, keys, width;
+};
+
+// A sentence's keys and a query in float32, rows of whole vectors with zeros behind; behind them the weights.
+struct AdditiveRows {
+    int64_t wide;
+    std::vector<float> keys, query, weights;
+
+    template <class T>
+    AdditiveRows(const Additive& a, const T* w) : wide(whole(a.width)), keys(a.keys * wide), query(wide), weights(wide) {
+        read(w, a.width, 1, a.width, weights.data());
+    }
+};
+
+template <class T>
+void additive(const Additive& a, const T* q, const T* k, const T* w, T* scores, int threads) {
+#pragma omp parallel for num_threads(threads) schedule(static) if (threads > 1)
+    for (int part = 0; part < threads; part++) {
+        AdditiveRows r(a, w);
+        for (int64_t b = a.sentences * part / threads; b < a.sentences * (part + 1) / threads; b++) {
+            read(k + b * a.keys * a.width, a.width, a.keys, a.width, r.keys.data());
+            for (int64_t i = b * a.queries; i < (b + 1) * a.queries; i++) {
+                read(q + i * a.width, a.width, 1, a.width, r.query.data());
+                for (int64_t j = 0; j < a.keys; j++) {
+                    Floats sum{};
+                    for (int64_t d = 0; d < r.wide; d += STRIP)
+                        sum += load(&r.weights[d]) * tanh_of(load(&r.query[d]) + load(&r.keys[j * r.wide + d]));
+                    put(scores + i * a.keys + j, sum_of(sum));
+                }
+            }
+        }
+    }
 }
-inline Floats tanh_of(Floats x) {
-    const Floats e = exp_of(negative(x) * 2.0f), y = (1.0f - e) / (1.0f + e);
-    return x > 0 ? y : -y;
+
+// With g the gradient of the scores and h_ij the tanh: e_ij = g_ij w (1 - h_ij^2), d_q_i = sum_j e_ij, d_k_j = sum_i e_ij, and
+// d_w = sum_ij g_ij h_ij.
+template <class T>
+void additive_back(const Additive& a, const T* q, const T* k, const T* w, const T* g, T* d_q, T* d_k, T* d_w, int threads) {
+    const int64_t wide = whole(a.width);
+    std::vector<float> of_weights(threads * wide, 0.0f);
+#pragma omp parallel for num_threads(threads) schedule(static) if (threads > 1)
+    for (int part = 0; part < threads; part++) {
+        AdditiveRows r(a, w);
+        std::vector<float> d_keys(a.keys * wide), d_query(wide);
+        float* d_weights = &of_weights[part * wide];
+        for (int64_t b = a.sentences * part / threads; b < a.sentences * (part + 1) / threads; b++) {
+            read(k + b * a.keys * a.width, a.width, a.keys, a.width, r.keys.data());
+            std::fill(d_keys.begin(), d_keys.end(), 0.0f);
+            for (int64_t i = b * a.queries; i < (b + 1) * a.queries; i++) {
+                read(q + i * a.width, a.width, 1, a.width, r.query.data());
+                for (int64_t d = 0; d < wide; d += STRIP) {
+                    const Floats query = load(&r.query[d]), weight = load(&r.weights[d]);
+                    Floats of_query{}, of_weight = load(d_weights + d);
+                    for (int64_t j = 0; j < a.keys; j++) {
+                        const float back = one(g + i * a.keys + j);
+                        if (back == 0) continue;  // padding, mostly
+                        const Floats h = tanh_of(query + load(&r.keys[j * wide + d])), e = back * (1.0f - h * h) * weight;
+                        of_query += e;
+                        of_weight += back * h;
+                        store(&d_keys[j * wide + d], load(&d_keys[j * wide + d]) + e);
+                    }
+                    store(&d_query[d], of_query);
+                    store(d_weights + d, of_weight);
+                }
+                write(d_query.data(), 1, a.width, d_q + i * a.width, a.width);
+            }
+            write(d_keys.data(), a.keys, a.width, d_k + b * a.keys * a.width, a.width);
+        }
+    }
+    for (int part = 1; part < threads; part++)
+        for (int64_t d = 0; d < wide; d++) of_weights[d] += of_weights[part * wide + d];
+    write(of_weights.data(), 1, a.width, d_w, a.width);
 }
+
+// ---------------------------------------------------------------------------------------------------------------------
+// The cell of an LSTM: [i; f; g; o] = a + p, c' = sig(f + forget) c + sig(i) tanh(g), h = sig(o) tanh(c').
 
 struct Lstm {
     int64_t rows, width, driven_next;  // numbers from a row of `driven` to the next
@@ -525,6 +593,18 @@ void calque_attend_back(const Attention* a, int type, const void* q, const void*
 #define ATTEND_BACK(T) \
     attend_back(*a, (const T*)q, (const T*)k, (const T*)v, (const T*)g, (T*)d_q, (T*)d_k, (T*)d_v, threads)
     BY_TYPE(ATTEND_BACK);
+}
+
+void calque_additive(const Additive* a, int type, const void* q, const void* k, const void* w, void* scores, int threads) {
+#define ADDITIVE(T) additive(*a, (const T*)q, (const T*)k, (const T*)w, (T*)scores, threads)
+    BY_TYPE(ADDITIVE);
+}
+
+void calque_additive_back(const Additive* a, int type, const void* q, const void* k, const void* w, const void* g, void* d_q, void* d_k,
+                          void* d_w, int threads) {
+#define ADDITIVE_BACK(T) \
+    additive_back(*a, (const T*)q, (const T*)k, (const T*)w, (const T*)g, (T*)d_q, (T*)d_k, (T*)d_w, threads)
+    BY_TYPE(ADDITIVE_BACK);
 }
 
 void calque_lstm(const Lstm* a, int type, const void* driven, const void* pushed, const float* c, void* h, float* next, void* gates,

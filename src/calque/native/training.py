@@ -12,7 +12,7 @@ from torch import Tensor
 
 from calque.native.build import library, narrow_library
 from calque.native.kernels import off
-from calque.native.training_attention import Attend, Plan
+from calque.native.training_attention import AdditiveScores, Attend, Plan
 from calque.native.training_calls import TYPES, Adam, Calls, Muon, address
 from calque.native.training_functions import (
     LEVELS,
@@ -126,6 +126,12 @@ class TrainingKernels:
         """
         plan = Plan(widths, heads, shared or heads, scale, window, self.calls.attend, self.calls.attend_back)
         return call(Attend, plan, real, *parts)
+
+    def additive_scores(
+        self, q: Float[Tensor, "B T D"], k: Float[Tensor, "B S D"], w: Float[Tensor, " D"]
+    ) -> Float[Tensor, "B T S"]:
+        """w^T tanh(q_i + k_j) of each query with each key of its sentence. No tanh is kept: the gradient makes them again."""
+        return call(AdditiveScores, q, k, w, self.calls)
 
     def loss(
         self,

@@ -1,4 +1,4 @@
-"""Attention in training: the arguments of its compiled functions, and the function with its gradient."""
+"""Attention in training: the arguments of its compiled functions, and the functions with their gradients."""
 
 import ctypes
 from collections.abc import Sequence
@@ -9,7 +9,7 @@ import torch
 from torch import Tensor
 from torch.autograd.function import once_differentiable
 
-from calque.native.training_calls import TYPES, address
+from calque.native.training_calls import TYPES, Calls, address
 
 
 class _Attention(ctypes.Structure):
@@ -84,3 +84,30 @@ class Attend(torch.autograd.Function):
             *(*plan.addresses(gradients), torch.get_num_threads()),
         )
         return None, None, *gradients
+
+
+class _AdditiveShape(ctypes.Structure):
+    _fields_ = tuple((name, c_int64) for name in ("sentences", "queries", "keys", "width"))
+
+
+class AdditiveScores(torch.autograd.Function):
+    """w^T tanh(q_i + k_j) for all pairs of a sentence; see `TrainingKernels.additive_scores`."""
+
+    @staticmethod
+    def forward(ctx: Any, q: Tensor, k: Tensor, w: Tensor, calls: Calls) -> Tensor:
+        q, k, w = q.contiguous(), k.contiguous(), w.contiguous()
+        ctx.save_for_backward(q, k, w)
+        ctx.shape, ctx.calls = _AdditiveShape(*q.shape[:2], *k.shape[1:]), calls
+        scores = q.new_empty(*q.shape[:2], k.shape[1])
+        places = q.data_ptr(), k.data_ptr(), w.data_ptr(), scores.data_ptr()
+        calls.additive(ctypes.addressof(ctx.shape), TYPES[q.dtype], *places, torch.get_num_threads())
+        return scores
+
+    @staticmethod
+    @once_differentiable
+    def backward(ctx: Any, g: Tensor) -> tuple[Tensor | None, ...]:
+        read = (*ctx.saved_tensors, g.contiguous())
+        gradients = [torch.empty_like(x) for x in read[:3]]
+        places = (x.data_ptr() for x in (*read, *gradients))
+        ctx.calls.additive_back(ctypes.addressof(ctx.shape), TYPES[g.dtype], *places, torch.get_num_threads())
+        return *gradients, None

@@ -35,6 +35,8 @@ _EVERYWHERE: dict[str, tuple[Any, ...]] = {
     "norm_back": (_P, _P, _P, _I, _N, _N, _P, _P, _P, _P, _I),
     "training_attend": (_P, _I, _P, _P, _P, _P, _I),
     "attend_back": (_P, _I, _P, _P, _P, _P, _P, _P, _P, _I),
+    "additive": (_P, _I, _P, _P, _P, _P, _I),
+    "additive_back": (_P, _I, _P, _P, _P, _P, _P, _P, _P, _I),
     "lstm": (_P, _I, _P, _P, _P, _P, _P, _P, _I),
     "lstm_back": (_P, _I, _P, _P, _P, _P, _P, _P, _P, _I),
     "loss": (_P, _I, _P, _N, _N, _N, _P, c_float, _I, _P, ctypes.POINTER(c_double), _I),

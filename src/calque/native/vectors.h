@@ -243,4 +243,15 @@ inline Floats exp_of(Floats x) {
     return (Floats)((Ints)p + (__builtin_convertvector(n, Ints) << 23));
 }
 
+inline Floats sigmoid(Floats x) {
+    const Floats e = exp_of(-size_of(x)), y = 1.0f / (1.0f + e);
+    return x < 0 ? e * y : y;
+}
+
+inline Floats tanh_of(Floats x) {
+    const Floats size = size_of(x), e = exp_of(-2.0f * size), far = (1.0f - e) / (1.0f + e), s = x * x;
+    const Floats near = x * (1.0f - s * (0.33333333f - s * (0.13333333f - s * 0.053968254f)));
+    return size < 0.1f ? near : (x < 0 ? -far : far);
+}
+
 }  // namespace
