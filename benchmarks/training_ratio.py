@@ -16,6 +16,8 @@ import statistics
 import subprocess
 import sys
 import tempfile
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 from calque.ledger.entry import conditions, publish
@@ -23,6 +25,19 @@ from calque.ledger.entry import conditions, publish
 ROOT = Path(__file__).resolve().parents[1]
 FAMILIES = ROOT / "benchmarks" / "families"
 VOCABULARY, PAIRS, WARM_UP = 10_000, 29_000, 3
+
+
+@contextmanager
+def earlier(commit: str) -> Iterator[Path]:
+    """The package of an earlier commit, checked out into a temporary folder."""
+    with tempfile.TemporaryDirectory() as folder:
+        tree = Path(folder) / "before"
+        git = ["git", "-C", str(ROOT), "worktree"]
+        subprocess.run([*git, "add", "--quiet", "--detach", str(tree), commit], check=True)
+        try:
+            yield tree / "src"
+        finally:
+            subprocess.run([*git, "remove", "--force", str(tree)], check=True)
 
 
 def measure(source: Path, family: str, precision: str, given: argparse.Namespace) -> tuple[float, float]:
@@ -79,16 +94,10 @@ def main() -> None:
     parser.add_argument("--record", metavar="ID", help="write the figures to the ledger")
     given = parser.parse_args()
     figures: dict[str, float] = {}
-    with tempfile.TemporaryDirectory() as folder:
-        tree = Path(folder) / "before"
-        git = ["git", "-C", str(ROOT), "worktree"]
-        subprocess.run([*git, "add", "--quiet", "--detach", str(tree), given.against], check=True)
-        try:
-            for family in given.families:
-                for precision in given.precisions:
-                    figures |= compare(tree / "src", family, precision, given)
-        finally:
-            subprocess.run([*git, "remove", "--force", str(tree)], check=True)
+    with earlier(given.against) as before:
+        for family in given.families:
+            for precision in given.precisions:
+                figures |= compare(before, family, precision, given)
     chosen = {key: getattr(given, key) for key in ("against", "device", "threads", "batch_tokens", "updates", "rounds")}
     where = {**conditions(" and ".join(given.precisions)), **chosen, "vocabulary": VOCABULARY}
     if given.record:
