@@ -261,6 +261,13 @@ def test_bad_input_is_told_before_anything_is_written(
     assert not (tmp_path / "out").exists()
 
 
+def test_a_setting_that_no_row_reads_is_not_proposed(call: Call) -> None:
+    """Another table has it."""
+    found = call("--updates", "3", "--set", "heads=4", spec=["you2020", "figure7"])
+    assert code(found) == "X222"
+    assert "did you mean `heads`" not in found.stderr
+
+
 @pytest.mark.parametrize(
     "arguments",
     [("--shard", "3/2"), ("--shard", "x"), ("--minutes", "1", "--updates", "2"), ("--match-to", "rnn")],

@@ -137,7 +137,7 @@ class Texts:
                 return
         for name, statement in parse_settings(self.request.settings).items():
             if name not in read:
-                raise error("X222", statement.name_span, name=name, near=nearest(name, {*read, *SETTINGS}))
+                raise error("X222", statement.name_span, name=name, near=nearest(name, {*read, *SETTINGS} - {name}))
 
     def definition(self, row: str, around: Surroundings) -> tuple[CheckedDefinition, dict[str, str]]:
         """A row's definition, and the settings that it reads, NAME=VALUE by name. A row to match has as many parameters in all.
