@@ -161,7 +161,8 @@ def test_where_there_is_nothing_to_decode_otherwise(call: Call, tmp_path: Path) 
 @pytest.mark.usefixtures("learned")
 def test_unknown_words_as_a_column(call: Call, tmp_path: Path) -> None:
     out = tmp_path / "out"
-    rows = ["--rows", "global-location,global-dot", "--seeds", 1]
+    others = "global-dot,global-general,local-m-general,local-p-dot,local-p-general"
+    rows = ["--rows", f"global-location,{others}", "--seeds", 1]
     found = call("luong2015", "table4", *rows, "--metric", "unk-bleu", *SMALL, *WORDS)
     assert found.exit_code == 0, found.output
     for (row, seed), entry in cells(out).items():
@@ -170,9 +171,10 @@ def test_unknown_words_as_a_column(call: Call, tmp_path: Path) -> None:
         assert entry.figures["BLEU, unknown words replaced"] == pytest.approx(score, abs=1e-3)
     assert "paper BLEU, unknown words replaced" in found.stdout
     told = json.loads((out / "report.json").read_text(encoding="utf-8"))
-    (grown,) = (c for c in told["claims"] if c["claim"]["text"].endswith("(than dot)"))
-    assert grown["tested"][0]["paper"] == pytest.approx(20.5 / 19.3 / (18.6 / 18.1))
-    assert grown["tested"][0]["ratio"] is True
+    (shrunk,) = (c for c in told["claims"] if c["claim"]["text"].startswith("location gains less"))
+    assert [one["text"].partition(" ")[0] for one in shrunk["tested"]] == others.split(",")
+    assert shrunk["tested"][0]["paper"] == pytest.approx(20.5 / 19.3 / (18.6 / 18.1))
+    assert shrunk["tested"][0]["ratio"] is True
     # The cells of a call that measured less are completed without training.
     for file in (out / "cells").iterdir():
         content = json.loads(file.read_text(encoding="utf-8"))

@@ -24,7 +24,7 @@ from calque.layers.registry import builtin
 from calque.ledger import entry as ledger
 from calque.papers.claims import Resampling, common
 from calque.papers.evidence import LedgerEvidence, SentenceNumbers, scores_of
-from calque.papers.figure_claims import figure_claims, judge_figure
+from calque.papers.figure_claims import FigureClaim, figure_claims, judge_figure, sentence_parts
 from calque.papers.figure_tests import SentenceOrder, SentenceTests, alike, cost, decided
 from calque.papers.ledger_tables import comparable, groups, tables_of
 from calque.papers.notes import notes_of, plan_of
@@ -170,6 +170,13 @@ def test_learning_curves_are_compared_over_half_of_the_common_epochs() -> None:
     assert first is not None
     assert first.verdict == "does not hold"
     assert cost(("fast", "slow"), cells_with({"fast": [fast[:1]], "slow": [slow]}), "second", "above") is None
+
+
+def test_sentences_longer_than_a_bound_are_compared() -> None:
+    claim = FigureClaim("p", "figure1", "1", "said", "table1", "longer", "above", "source", over=13)
+    order = SentenceOrder("words", np.array([13.0, 14, 2, 30]))
+    assert sentence_parts(claim, order) == [[1, 3]]
+    assert sentence_parts(replace(claim, test="each", parts=2), order) == [[2, 0], [1, 3]]
 
 
 def test_every_claim_about_a_figure_is_of_rows_that_there_are() -> None:
@@ -318,6 +325,12 @@ def test_cells_of_several_recipes_are_recorded_and_compared(call: Call, tmp_path
     assert "section 4.4, table 5, of WMT'17 English-German and WMT'17 Latvian-English |" in page
     assert "section 6.2, table 4 |" in page
     assert "of LingEval97" not in page
+    assert "| on German-English it improves slightly |" not in page.partition("### Not tested")[0]
+    # What a paper says of the same rows of two tables is one claim; what it does not say is none.
+    assert page.count("| a model without self-attention scores lower |") == 1
+    claimed, _, own = page.partition("### Comparisons that the papers do not make")
+    assert "scores lowest |" in own
+    assert "scores lowest |" not in claimed
     # Recorded again, an entry keeps what somebody noted in it.
     noted = replace(entries[0], notes="The machine was busy.")
     ledger.record(results, noted)

@@ -1,5 +1,7 @@
 """Claims on statistics that are known."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 
@@ -104,3 +106,19 @@ def test_what_grows_is_a_ratio_of_ratios_of_scores(rows: tuple[str, str], verdic
     assert one.value == pytest.approx(3.0 if rows[0] == "a" else 1 / 3, rel=0.02)
     assert one.interval[0] < one.value < one.interval[1]
     assert (one.ratio, one.p, one.paper) == (True, None, None)
+    # The same the other way round: the second row's advantage shrinks.
+    shrunk = claims.judge(replace(said, kind="shrinks", rows=rows[::-1]), A, Resampling(scores, first, 400))
+    assert (shrunk.verdict, shrunk.tested) == (verdict, found.tested)
+
+
+def test_beside_a_test_stand_the_figures_of_the_pairs_that_a_claim_is_about() -> None:
+    other = Column("iwslt", "bleu")
+    rows = (
+        Row(f"p/t/{key}", key, "", (Figure(1.0, None, "wmt", "bleu"), Figure(value, None, "iwslt", "bleu")))
+        for key, value in (("a", 7.0), ("b", 2.0))
+    )
+    both = PrintedTable("t", "t", (COLUMN, other), tuple(rows))
+    evidence = Resampling({"bleu": (MEAN, runs_of(a=0.4, b=0.3))}, COLUMN, 400)
+    for columns, paper_says in (((other,), 5.0), ((COLUMN, other), 0.0)):
+        found = claims.judge(Claim("said", "1", "t", "above", ("a", "b"), (), columns), both, evidence)
+        assert [one.paper for one in found.tested] == [paper_says]

@@ -123,8 +123,11 @@ class Resampling:
     )
 
     def columns(self, claim: Claim) -> Sequence[Column]:
-        """The first and the last column of a claim that compares columns, else the one of the report."""
-        return (claim.columns[0], claim.columns[-1]) if claim.kind == "grows" else (self.column,)
+        """The first and the last column of a claim that compares columns, else the one of the report, or one that it is about."""
+        if claim.across:
+            return claim.columns[0], claim.columns[-1]
+        alike = [column for column in claim.columns if column.metric == self.column.metric]
+        return alike[:1] if self.column not in alike and alike else (self.column,)
 
     def missing(self, claim: Claim, columns: Sequence[Column]) -> tuple[str, ...]:
         """Rows without translations, else columns that are not scored for every row."""
@@ -258,7 +261,7 @@ def judge(claim: Claim, table: PrintedTable, evidence: Evidence) -> ClaimVerdict
         return ClaimVerdict(claim, UNTESTED, missing=missing)
     tested = []
     for contrast in claim.contrasts:
-        if claim.kind == "grows":
+        if claim.across:
             tested.append(evidence.growth(contrast, columns[0], columns[-1], table))
             continue
         for column in columns:

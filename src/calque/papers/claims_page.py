@@ -30,6 +30,7 @@ class JudgedClaim:
     """A claim of a paper, about a table or a figure, and what the ledger says of it on one corpus.
 
     of       the pairs of which the paper says it, where its table has others as well
+    ours     a comparison that the paper does not make
     seeds    the fewest that a compared row has; 0 where nothing was tested
     commands that repeat the test, up to folders
     """
@@ -44,11 +45,12 @@ class JudgedClaim:
     seeds: int
     commands: tuple[str, ...]
     of: tuple[str, ...] = ()
+    ours: bool = False
 
     @property
     def place(self) -> str:
         """Where in the paper it is said, and of what."""
-        said = f"section {self.section}, {self.where}"
+        said = self.where if self.ours else f"section {self.section}, {self.where}"
         return f"{said}, of {' and '.join(self.of)}" if self.of else said
 
     @property
@@ -64,9 +66,19 @@ def judged_claims(
     found = []
     for paper in zoo.papers():
         here = [table for table in tables.get(paper, ()) if table.report.request.corpus == corpus]
-        found += [_of_table(paper, claim, here) for claim in read_paper.paper(paper).claims]
+        found += _of_tables(paper, here)
         found += [_of_figure(paper, one, here) for one in figures.get(paper, ())]
     return found
+
+
+def _of_tables(paper: str, tables: Sequence[ReproducedTable]) -> list[JudgedClaim]:
+    """The claims about tables. What is said of the same rows of two tables is one claim: of the first that tests it."""
+    judged: dict[object, JudgedClaim] = {}
+    for claim in read_paper.paper(paper).claims:
+        said, one = (claim.text, claim.kind, claim.rows, claim.steps), _of_table(paper, claim, tables)
+        if said not in judged or judged[said].verdict == UNTESTED:
+            judged[said] = one
+    return list(judged.values())
 
 
 def _of_table(paper: str, claim: Claim, tables: Sequence[ReproducedTable]) -> JudgedClaim:
@@ -85,18 +97,14 @@ def _of_table(paper: str, claim: Claim, tables: Sequence[ReproducedTable]) -> Ju
         min((_seeds(table, claim.compared) for table, _ in tested), default=0),
         tuple(command for table, _ in tested for command in commands_for(table, claim.compared)),
         _said_of(paper, claim),
+        claim.ours,
     )
 
 
 def _said_of(paper: str, claim: Claim) -> tuple[str, ...]:
-    """Titles of the pairs that it is restricted to, without their test sets; the pairs of an accuracy are kinds of error."""
     printed = read_paper.paper(paper)
-    pairs = dict.fromkeys(column.pair for column in claim.columns)
-    if any(column.of.percentage for column in claim.columns) or not pairs.keys() < set(
-        printed.table(claim.table).pairs
-    ):
-        return ()
-    return tuple(printed.pair(name).title.partition(",")[0] for name in pairs)
+    every = set(printed.table(claim.table).pairs)
+    return printed.said_of(claim) if {column.pair for column in claim.columns} < every else ()
 
 
 def _deciding(claim: Claim, tables: Sequence[ReproducedTable]) -> Iterator[tuple[ReproducedTable, ClaimVerdict]]:
@@ -111,7 +119,8 @@ def _of_figure(paper: str, one: FigureVerdict, tables: Sequence[ReproducedTable]
     claim, shown = one.claim, [t for t in tables if not t.timed and t.report.request.table == one.claim.table]
     seeds = _seeds(shown[0], claim.compared) if one.tested else 0
     commands = tuple(commands_for(shown[0], claim.compared)) if one.tested else ()
-    return JudgedClaim(paper, claim.where, claim.section, claim.text, one.verdict, one.tested, one.why, seeds, commands)
+    said = paper, claim.where, claim.section, claim.text, one.verdict, one.tested, one.why
+    return JudgedClaim(*said, seeds, commands, ours=claim.ours)
 
 
 def _seeds(table: ReproducedTable, rows: Sequence[str]) -> int:
@@ -145,7 +154,8 @@ def claims_page(
 
 
 def summary(title: str, judged: Sequence[JudgedClaim]) -> str:
-    """The sentence that sums up."""
+    """The sentence that sums up what the papers claim."""
+    judged = [one for one in judged if not one.ours]
     counts = Counter(one.verdict for one in judged)
     papers = len({one.paper for one in judged})
     tested = len(judged) - counts[UNTESTED]
@@ -163,6 +173,7 @@ def _of_corpus(title: str, judged: Sequence[JudgedClaim], notes: Mapping[str, Pa
         "translations of the corpus's further test sets, these sentences count too; the effect says how many there are. A "
         "claim that a paper makes of some of its language pairs names them; none of them is this one."
     )
+    own, judged = [one for one in judged if one.ours], [one for one in judged if not one.ours]
     papers = dict.fromkeys(one.paper for one in judged)
     rows = []
     for paper in papers:
@@ -175,6 +186,8 @@ def _of_corpus(title: str, judged: Sequence[JudgedClaim], notes: Mapping[str, Pa
         if some:
             yield from (f"### {TITLES[verdict]}", "", *_tested(some, notes), "")
     yield from (f"### {TITLES[UNTESTED]}", "", *_untested([one for one in judged if one.verdict == UNTESTED]))
+    if own:
+        yield from ("", "### Comparisons that the papers do not make", "", *_own(own, notes))
 
 
 def _tested(judged: Sequence[JudgedClaim], notes: Mapping[str, PaperNotes]) -> list[str]:
@@ -182,15 +195,26 @@ def _tested(judged: Sequence[JudgedClaim], notes: Mapping[str, PaperNotes]) -> l
     rows = []
     for one in judged:
         cite = f"[{read_paper.paper(one.paper).cite}]({one.paper}.md), {one.place}"
-        reason = notes[one.paper].reasons.get(one.text, "") if one.paper in notes else ""
         commands = "; ".join(map(code, one.commands))
-        rows.append((one.text, cite, one.effect, str(one.seeds or "-"), reason or "-", commands))
+        rows.append((one.text, cite, one.effect, str(one.seeds or "-"), _reason(one, notes) or "-", commands))
     return pipes(head, rows, (0, 1, 2, 4, 5))
 
 
 def _untested(judged: Sequence[JudgedClaim]) -> list[str]:
     rows = [(one.text, f"{read_paper.paper(one.paper).cite}, {one.place}", one.why) for one in judged]
     return pipes(("claim", "said in", "because"), rows, range(3))
+
+
+def _own(judged: Sequence[JudgedClaim], notes: Mapping[str, PaperNotes]) -> list[str]:
+    head, rows = ("comparison", "rows of", "here", "effect", "why we think so"), []
+    for one in judged:
+        where = f"{read_paper.paper(one.paper).cite}, {one.place}"
+        rows.append((one.text, where, TITLES[one.verdict].lower(), one.effect, _reason(one, notes) or "-"))
+    return pipes(head, rows, range(5))
+
+
+def _reason(one: JudgedClaim, notes: Mapping[str, PaperNotes]) -> str:
+    return notes[one.paper].reasons.get(one.text, "") if one.paper in notes else ""
 
 
 def _cost(entries: Sequence[Entry], plan: Plan | None) -> Iterator[str]:

@@ -6,9 +6,11 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from importlib import resources
 
+import numpy as np
+
 from calque.papers.claims import UNTESTED, ContrastResult
 from calque.papers.evidence import LedgerEvidence
-from calque.papers.figure_tests import Part, SentenceTests, alike, cost, parts_of, verdict_of
+from calque.papers.figure_tests import Part, SentenceOrder, SentenceTests, alike, cost, parts_of, verdict_of
 from calque.papers.ledger_tables import TRIALS, ReproducedTable
 from calque.papers.trained_report import NO_TEXT
 from calque.papers.under_trained import UNDER_TRAINED
@@ -37,11 +39,13 @@ class FigureClaim:
     expect: str = ""
     by: str = ""
     parts: int = 1
+    over: int = 0
     measured: str = "bleu"
     when: str = "second"
     base: str = ""
     pairs: tuple[tuple[str, ...], ...] = ()
     needs: str = ""
+    ours: bool = False
 
     @property
     def compared(self) -> tuple[str, ...]:
@@ -111,10 +115,17 @@ def _by_sentences(claim: FigureClaim, table: ReproducedTable, evidence: LedgerEv
     tests = SentenceTests(held, TRIALS, evidence.remembered)
     if claim.test == "share":
         return _verdict(claim, [tests.share(order, claim.by, claim.expect, *pair) for pair in claim.pairs])
-    parts = order.parts(claim.parts)
+    parts = sentence_parts(claim, order)
     if min(map(len, parts)) < FEWEST:
         return FigureVerdict(claim, UNTESTED, why=f"a part of the text has fewer than {FEWEST} sentences")
     return _verdict(claim, [one for pair in claim.pairs for one in _results(claim, tests, parts, pair)])
+
+
+def sentence_parts(claim: FigureClaim, order: SentenceOrder) -> list[list[int]]:
+    """The sentences that are compared: those above a bound, or all of them in parts of one size."""
+    if claim.test == "longer":
+        return [[int(i) for i in np.flatnonzero(order.keys > claim.over)]]
+    return order.parts(claim.parts)
 
 
 def _results(
@@ -123,7 +134,7 @@ def _results(
     first, last = parts[0], parts[-1]
     if claim.test in ("grows", "keeps"):
         return [tests.change(pair, first, last, claim.expect)]
-    chosen = {"each": parts, "first": [first], "last": [last]}[claim.test]
+    chosen = {"each": parts, "longer": parts, "first": [first], "last": [last]}[claim.test]
     return [tests.difference(claim.measured, pair, part, claim.expect) for part in chosen]
 
 

@@ -245,7 +245,7 @@ def _evidence(
     sentences = evidence.sentences([entry for row in held for entry in cells.by_row[row]])
 
     def collect(tested: Sequence[Claim]) -> Evidence:
-        metrics = [cells.column.metric, *(c.metric for claim in tested if claim.kind == "grows" for c in claim.columns)]
+        metrics = [cells.column.metric, *(c.metric for claim in tested if claim.across for c in claim.columns)]
         scores = {metric: scores_of(metric, held) for metric in dict.fromkeys(metrics) if metric in TEXTS}
         return Resampling(scores, cells.column, TRIALS, remembered=evidence.remembered, sentences=sentences)
 

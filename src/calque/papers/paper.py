@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 
 from calque.papers.metrics import METRICS, Metric
 
-KINDS = ("above", "below", "not-above", "about", "gain", "grows")
+KINDS = ("above", "below", "not-above", "about", "gain", "grows", "shrinks")
 """The kinds of claims."""
 ORDERS = ("complexity", "sequential", "path")
 """How multiply-adds, operations that wait for each other, and the longest path grow with the length n and the width d."""
@@ -225,8 +225,11 @@ class Claim:
 
     `kind` is `above`, `below`, `not-above` or `about`, of the first of `rows` against each other one, or `gain`: the first of
     `steps`, each from a row to a row, gains more than each other one, or `grows`: by so many times the first of `rows` is better
-    than each other one in the last of `columns` than in the first. They speak of quality: the row above is the better one,
-    also in a metric in which that is the lower figure.
+    than each other one in the last of `columns` than in the first, or `shrinks`: by so many times it is so less. They speak of
+    quality: the row above is the better one, also in a metric in which that is the lower figure.
+
+    only  the paper says it of these language pairs as against others, so that no other corpus tests it
+    ours  a comparison that suggests itself, which the paper does not make
     """
 
     text: str
@@ -236,6 +239,13 @@ class Claim:
     rows: tuple[str, ...]
     steps: tuple[tuple[str, str], ...]
     columns: tuple[Column, ...]
+    only: bool = False
+    ours: bool = False
+
+    @property
+    def across(self) -> bool:
+        """Whether it compares columns."""
+        return self.kind in ("grows", "shrinks")
 
     @property
     def compared(self) -> tuple[str, ...]:
@@ -244,13 +254,13 @@ class Claim:
 
     @property
     def contrasts(self) -> tuple[Contrast, ...]:
-        """The claim as sums of scores; of `grows`, of one column."""
+        """The claim as sums of scores; of one that compares columns, of one column."""
         if self.kind == "gain":
             (start, end), *others = self.steps
             return tuple(Contrast(((1, end), (-1, start), (-1, b), (1, a)), "above") for a, b in others)
         first, *rest = self.rows
-        sign = -1 if self.kind == "below" else 1
-        relation = "above" if self.kind in ("below", "grows") else self.kind
+        sign = -1 if self.kind in ("below", "shrinks") else 1
+        relation = "above" if self.kind == "below" or self.across else self.kind
         return tuple(Contrast(((sign, first), (-sign, other)), relation) for other in rest)
 
 
@@ -304,3 +314,8 @@ class Paper:
     def pair(self, name: str) -> LanguagePair:
         """The language pair of that name."""
         return next(pair for pair in self.pairs if pair.name == name)
+
+    def said_of(self, claim: Claim) -> tuple[str, ...]:
+        """The titles of a claim's language pairs, without their test sets; kinds of error are none."""
+        names = dict.fromkeys(column.pair for column in claim.columns if not column.of.percentage)
+        return tuple(self.pair(name).title.partition(",")[0] for name in names)

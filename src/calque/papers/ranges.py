@@ -50,7 +50,7 @@ class Ranges:
     def missing(self, claim: Claim, columns: Sequence[Column]) -> tuple[str, ...]:
         """Rows without a figure in one of the columns, else all columns of the claim where too few are measured."""
         rows = tuple(row for row in claim.compared if not all(row in self.values[c] for c in columns))
-        few = len(columns) < (2 if claim.kind == "grows" else 1)
+        few = len(columns) < (2 if claim.across else 1)
         return rows or (tuple(map(str, claim.columns)) if few else ())
 
     def difference(self, contrast: Contrast, column: Column, table: PrintedTable) -> ContrastResult:

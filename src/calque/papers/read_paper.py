@@ -195,15 +195,17 @@ def _figure(text: str, column: Column, where: str) -> Figure | None:
 
 
 def _claim(entry: Keys, where: str, tables: Sequence[PrintedTable]) -> Claim:
-    keys = _keys(entry, where, "text section table kind", "rows steps columns")
+    keys = _keys(entry, where, "text section table kind", "rows steps columns only ours")
     table = next((t for t in tables if t.name == keys["table"]), None)
     if table is None or keys["kind"] not in KINDS:
         raise ValueError(f"{where}: no table {keys['table']}, or no kind {keys['kind']}")
     rows, steps = _compared(keys, where, table)
     columns = _claimed_columns(keys["columns"], where, table)
-    if keys["kind"] == "grows" and len(columns) < 2:
-        raise ValueError(f"{where}: what grows does so over two columns or more")
-    return Claim(keys["text"], keys["section"], table.name, keys["kind"], rows, steps, columns)
+    marks = bool(keys["only"]), bool(keys["ours"])
+    claim = Claim(keys["text"], keys["section"], table.name, keys["kind"], rows, steps, columns, *marks)
+    if claim.across and len(columns) < 2:
+        raise ValueError(f"{where}: what grows or shrinks does so over two columns or more")
+    return claim
 
 
 def _compared(keys: Keys, where: str, table: PrintedTable) -> tuple[tuple[str, ...], tuple[tuple[str, str], ...]]:

@@ -174,7 +174,8 @@ def claims_table(claims: Sequence[ClaimVerdict], columns: Sequence[Column]) -> l
 def _said_of(one: ClaimVerdict, columns: Sequence[Column]) -> str:
     """The section of a claim, and the columns that it is about."""
     whole = set(one.claim.columns) == set(columns)
-    return f"section {one.claim.section}, of " + ("all columns" if whole else ", ".join(_columns(one.claim.columns)))
+    where = "not in the paper" if one.claim.ours else f"section {one.claim.section}"
+    return f"{where}, of " + ("all columns" if whole else ", ".join(_columns(one.claim.columns)))
 
 
 def _columns(columns: Sequence[Column]) -> Iterator[str]:

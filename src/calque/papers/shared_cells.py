@@ -79,7 +79,7 @@ def tests_a_claim(table: Request, entries: Sequence[Entry]) -> bool:
     for claim in read_paper.paper(table.paper).claims:
         if claim.table == table.table:
             shared = set.intersection(*(having.get(row, set()) for row in claim.compared))
-            if sum(column.figure in shared for column in claim.columns) >= (2 if claim.kind == "grows" else 1):
+            if sum(column.figure in shared for column in claim.columns) >= (2 if claim.across else 1):
                 return True
     return False
 

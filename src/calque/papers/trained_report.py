@@ -160,7 +160,7 @@ def report_trained(folder: OutputFolder, options: ReportOptions) -> str:
     def collect(tested: Sequence[Claim]) -> Evidence:
         if column.metric not in TEXTS:
             return single_figures(cells)
-        metrics = [column.metric, *(c.metric for claim in tested if claim.kind == "grows" for c in claim.columns)]
+        metrics = [column.metric, *(c.metric for claim in tested if claim.across for c in claim.columns)]
         scores = {m: _scores(m, cells, folder) for m in dict.fromkeys(metrics) if m in TEXTS}
         return Resampling(scores, column, options.trials)
 

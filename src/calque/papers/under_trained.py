@@ -10,6 +10,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from calque.ground.diagnostics import CalqueError
 from calque.ledger.convergence import FALLING, NO_CURVE, NOT_CONVERGED, why_not_converged
 from calque.ledger.entry import Entry
+from calque.papers.corpora import CORPORA
 from calque.papers.paper import Claim
 from calque.papers.read_paper import paper as paper_of
 from calque.papers.recipes import Budget
@@ -53,6 +54,8 @@ def why_untested(claim: Claim, request: Request, under_trained: Mapping[str, str
     if some := [row for row in claim.compared if row in under_trained]:
         return f"{', '.join(some)} {'is' if len(some) == 1 else 'are'} {UNDER_TRAINED}"
     pairs = dict.fromkeys(column.pair for column in claim.columns)
+    if claim.only and (request.corpus in CORPORA or request.pair not in pairs):
+        return f"it is about {' and '.join(paper_of(request.paper).said_of(claim))} alone"
     if not any(request.has_sizes_of(pair) for pair in pairs):
         return f"the paper takes other settings for {', '.join(pairs)} than the rows have here"
     return ""
