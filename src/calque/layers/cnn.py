@@ -10,7 +10,7 @@ from calque.layers.activations import ACTIVATIONS
 from calque.layers.contract import DECODER, ENCODER, Context, Example, Fault, Layer, Parts, Site
 from calque.layers.cost import Cost, Held, Products, Reach
 from calque.layers.linears import linear_of
-from calque.layers.projections import linear
+from calque.layers.projections import linear, matrix_of
 from calque.layers.sliding import neighbours
 from calque.layers.state import State, Window
 from calque.native.program import Program, Value
@@ -97,7 +97,7 @@ class Convolution(Layer):
         windows = neighbours(seen, self.kernel, self.dilation)
         if self.product is not None:
             return self.function(self.product(windows))
-        return self.function(linear(windows, self._matrix(), self.conv.bias))
+        return self.function(linear(windows, matrix_of(self.conv.weight, self._matrix), self.conv.bias))
 
     def _matrix(self) -> Float[Tensor, "E K"]:
         """The weights with the columns of an input side by side, as `neighbours` has them."""

@@ -141,10 +141,12 @@ class DotSourceAttention(SourceAttention):
 
     def forward(self, x: Float[Tensor, "B T D"], ctx: Context) -> Float[Tensor, "B T E"]:
         plain = self.local is None and ctx.record is None and not (self.training and self.dropout)
-        kernels = training_kernels_for(x) if plain and x.shape[1] <= LONGEST else None
+        kernels = training_kernels_for(x) if plain else None
         if kernels is None:
             return super().forward(x, ctx)
         keys, values, real = self._points(ctx)
+        if max(x.shape[1], keys.shape[1]) > LONGEST or len(x) != len(keys):
+            return super().forward(x, ctx)
         parts = [self.q(x), *self._project(keys, values)]
         key = parts[0].shape[2]
         widths = key, key, sum(part.shape[2] for part in parts) - 2 * key

@@ -42,7 +42,7 @@ class Norm(Stateless):
     def forward(self, x: Float[Tensor, "B T D"], ctx: Context) -> Float[Tensor, "B T D"]:
         if (kernels := kernels_for(x)) is not None and self.gain.dtype == x.dtype:
             return kernels.norm(x, self.gain, self.shift, self.eps)
-        if (training := training_kernels_for(x)) is not None and self.gain.dtype == x.dtype:
+        if (training := training_kernels_for(x, self.gain, self.shift)) is not None:
             return training.norm(x, self.gain, self.shift, self.eps)
         return F.layer_norm(x, x.shape[-1:], self.gain, self.shift, self.eps)
 

@@ -8,7 +8,7 @@ once, over all positions.
 """
 
 import contextlib
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextvars import ContextVar
 from typing import Any, cast
 
@@ -50,7 +50,8 @@ def linear(
     if loop is not None and torch.is_grad_enabled():
         return loop.linear(x, weight, bias)
     if in_blocks(x):
-        if (kernels := training_kernels_for(x)) is not None and (y := kernels.linear(x, weight, bias)) is not None:
+        kernels = training_kernels_for(x, weight, bias)
+        if kernels is not None and (y := kernels.linear(x, weight, bias)) is not None:
             return y
         if x.dtype != torch.bfloat16:
             return F.linear(x, weight, bias)
@@ -68,7 +69,7 @@ class Projection(torch.nn.Linear):
 def relu_of(layer: torch.nn.Module, x: Float[Tensor, "*n D"], p: float, training: bool) -> Float[Tensor, "*n E"]:
     """Dropout of max(0, layer(x)), in one pass where there is a kernel."""
     if isinstance(layer, Projection) and in_blocks(x):
-        kernels = training_kernels_for(x)
+        kernels = training_kernels_for(x, layer.weight, layer.bias)
         y = None if kernels is None else kernels.linear(x, layer.weight, layer.bias, p if training else 0.0)
         if y is not None:
             return y
@@ -160,6 +161,7 @@ class _Loop:
     def __init__(self) -> None:
         # Each with its matrix itself, so that no other one can come to have its id.
         self.matrices: dict[int, tuple[Tensor, Tensor, _Matrix]] = {}
+        self.laid_out: dict[int, tuple[Tensor, Tensor]] = {}
 
     def linear(self, x: Tensor, weight: Tensor, bias: Tensor | None) -> Tensor:
         if not weight.requires_grad:
@@ -171,8 +173,19 @@ class _Loop:
         _, stand_in, matrix = self.matrices[id(weight)]
         return cast("Tensor", _Turn.apply(x, stand_in, matrix))  # type: ignore[no-untyped-call]  # torch's own
 
+    def matrix_of(self, parameter: Tensor, made: Callable[[], Tensor]) -> Tensor:
+        if id(parameter) not in self.laid_out:
+            self.laid_out[id(parameter)] = parameter, made()
+        return self.laid_out[id(parameter)][1]
+
 
 _LOOP: ContextVar[_Loop | None] = ContextVar("loop", default=None)
+
+
+def matrix_of(parameter: Tensor, made: Callable[[], Tensor]) -> Tensor:
+    """A matrix that is made of a parameter: in a loop once, so that it is one matrix at all positions."""
+    loop = _LOOP.get()
+    return made() if loop is None or not torch.is_grad_enabled() else loop.matrix_of(parameter, made)
 
 
 class _Matrix:

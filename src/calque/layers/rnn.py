@@ -249,7 +249,7 @@ class Recurrent(Layer):
             new = torch.tanh(n + torch.sigmoid(r + r2) * n2)
             return new + keep * (h - new), *mask
         c = before[1]
-        if not self.norm and (kernels := training_kernels_for(pushed)) is not None:
+        if not self.norm and (kernels := training_kernels_for(pushed, driven)) is not None:
             return *kernels.lstm(driven, pushed, c, self.forget), *mask
         i, f, g, o = (driven + pushed).to(c.dtype).chunk(4, -1)
         c = torch.sigmoid(f + self.forget) * c + torch.sigmoid(i) * torch.tanh(g)

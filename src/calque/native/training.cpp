@@ -45,7 +45,7 @@ void drop_relu_back(const T* g, const T* y, int64_t count, float scale, T* d_x, 
     const int64_t groups = (count + 15) / 16;
 #pragma omp parallel for num_threads(threads) schedule(static) if (threads > 1)
     for (int64_t i = 0; i < groups; i++) {
-        const int n = int(count - i * 16);
+        const int n = int(std::min<int64_t>(16, count - i * 16));
         const Floats seen = load_some(y + i * 16, n);
         store_some(d_x + i * 16, seen > 0 ? load_some(g + i * 16, n) * scale : Floats{}, n);
     }

@@ -70,7 +70,7 @@ class TrainingKernels:
 
         With `relu` dropout with this probability of max(0, x W^T + b), in the same pass.
         """
-        if not self.fits(weight):
+        if not self.fits(weight) or x.shape[-1] != weight.shape[1]:
             return None
         dropped = 0 if relu is None else _levels(relu)
         draw = None if relu is None else (_seed() if dropped else 0, dropped)
@@ -84,7 +84,7 @@ class TrainingKernels:
     def packed(self, weight: Float[Tensor, "E D"]) -> PackedMatrix:
         """The matrix laid out for many products of few rows, in both directions."""
         size = weight.numel() * weight.element_size()
-        space = torch.empty(2 * size + LINE, dtype=torch.uint8)
+        space = torch.empty(2 * size + LINE, dtype=torch.uint8, device=weight.device)
         first = space[-space.data_ptr() % LINE :][: 2 * size]
         for back in (False, True):
             self.calls.pack(
@@ -217,11 +217,13 @@ def training_kernels() -> TrainingKernels | None:
     return None if off() else _loaded()
 
 
-def training_kernels_for(x: Tensor) -> TrainingKernels | None:
-    """The kernels, where they can take x: float32 or bfloat16 on a processor, with gradients."""
-    if x.dtype not in TYPES or x.device.type != "cpu" or not torch.is_grad_enabled() or type(x) not in _PLAIN:
+def training_kernels_for(x: Tensor, *others: Tensor | None) -> TrainingKernels | None:
+    """The kernels, where they can take x, and others with it: all float32 or all bfloat16, on a processor, with gradients."""
+    if x.dtype not in TYPES or not torch.is_grad_enabled():
         return None
-    return training_kernels()
+    given = (x, *(one for one in others if one is not None))
+    plain = all(one.dtype == x.dtype and one.device.type == "cpu" and type(one) in _PLAIN for one in given)
+    return training_kernels() if plain else None
 
 
 @functools.cache

@@ -33,8 +33,15 @@ class Plan(NamedTuple):
     backward: Any
 
     def described(self, parts: Sequence[Tensor], real: Tensor | None) -> _Attention:
-        """As the kernels read it."""
+        """As the kernels read it. Raises ValueError where the tensors do not fit each other."""
         q, k, v = self.places(parts)
+        a, b, c = self.widths
+        memory = q[0].shape[0], k[0].shape[1]
+        fits = [part.shape[2] for part in parts] == {1: [a + b + c], 2: [a, b + c], 3: [a, b, c]}[len(parts)]
+        fits = fits and len({part.dtype for part in parts}) == 1 and k[0].shape[:2] == memory == v[0].shape[:2]
+        if not fits or (real is not None and real.shape != memory):
+            shapes = [tuple(part.shape) for part in parts], None if real is None else tuple(real.shape)
+            raise ValueError(f"attention of {shapes[0]}, of widths {self.widths}, with the mask {shapes[1]}")
         return _Attention(
             *(len(q[0]), self.heads, self.heads // self.shared, q[0].shape[1], k[0].shape[1]),
             *(self.widths[0] // self.heads, self.widths[2] // self.shared),
@@ -96,6 +103,8 @@ class AdditiveScores(torch.autograd.Function):
     @staticmethod
     def forward(ctx: Any, q: Tensor, k: Tensor, w: Tensor, calls: Calls) -> Tensor:
         q, k, w = q.contiguous(), k.contiguous(), w.contiguous()
+        if len(q) != len(k) or not q.shape[2] == k.shape[2] == len(w):
+            raise ValueError(f"additive scores of {tuple(q.shape)} and {tuple(k.shape)} by {tuple(w.shape)}")
         ctx.save_for_backward(q, k, w)
         ctx.shape, ctx.calls = _AdditiveShape(*q.shape[:2], *k.shape[1:]), calls
         scores = q.new_empty(*q.shape[:2], k.shape[1])

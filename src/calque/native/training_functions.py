@@ -203,7 +203,7 @@ class Norm(torch.autograd.Function):
         x = x.contiguous()
         width = x.shape[-1]
         rows = x.numel() // width
-        y, kept = torch.empty_like(x), torch.empty(rows, 2)
+        y, kept = torch.empty_like(x), torch.empty(rows, 2, dtype=torch.float32, device=x.device)
         calls.norm(
             *(x.data_ptr(), TYPES[x.dtype], rows, width, gain.data_ptr(), shift.data_ptr(), epsilon),
             *(y.data_ptr(), kept.data_ptr(), torch.get_num_threads()),
