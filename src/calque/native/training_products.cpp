@@ -58,7 +58,7 @@ void rows_times(const T* x, int64_t rows, int64_t deep, const char* right, int64
     T* tail = (T*)tail_space.of(size_t(SQUARE) * width * sizeof(T));
     std::memcpy(tail, x + whole * width, size_t(rest) * width * sizeof(T));
     std::memset(tail + rest * width, 0, size_t(SQUARE - rest) * width * sizeof(T));
-    multiply<T>(rows_of(tail, width), SQUARE, right, strips, deep, 1,
+    multiply<T>(rows_of(tail, width), SQUARE, right, strips, deep, threads,
                 Output<T>{y + whole * out, rest, out, bias, false, dropout, whole});
 }
 
@@ -90,10 +90,15 @@ void gradient(const T* g, const T* x, int64_t rows, int64_t out, int64_t width, 
     if (!d_bias) return;
     float* sums = (float*)sum_space.of(size_t(out) * 4);
     std::fill(sums, sums + out, 0.0f);
-    for (int64_t row = 0; row < rows; row++)
-        for (int64_t column = 0; column < out; column += 16)
-            store(sums + column, load(sums + column) + load(g + row * out + column));
-    for (int64_t column = 0; column < out; column += 16) store(d_bias + column, load(sums + column));
+    const int64_t strips = out / 16;
+#pragma omp parallel for num_threads(threads) schedule(static) if (threads > 1)
+    for (int part = 0; part < threads; part++) {
+        const int64_t first = strips * part / threads * 16, last = strips * (part + 1) / threads * 16;
+        for (int64_t row = 0; row < rows; row++)
+            for (int64_t column = first; column < last; column += 16)
+                store(sums + column, load(sums + column) + load(g + row * out + column));
+        for (int64_t column = first; column < last; column += 16) store(d_bias + column, load(sums + column));
+    }
 }
 
 }  // namespace
