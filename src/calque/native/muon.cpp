@@ -106,8 +106,10 @@ void muon(const Muon& how, float* weights, const G* gradient, float* momentum, H
     const double squares = mean_of(how, gradient, momentum, mean, count, threads);
     const float scale = 1 / std::max(float(std::sqrt(squares)), 1e-7f);
     Half *x = (Half*)first_space.of(size_t(2) * count), *y = (Half*)second_space.of(size_t(2) * count);
+#pragma omp parallel for num_threads(threads) schedule(static) if (threads > 1)
     for (int64_t i = 0; i < count; i += STRIP) store(x + i, load(mean + i) * scale);
     for (int k = 0; k < steps; k++, std::swap(x, y)) step(how, x, rows, columns, y, threads);
+#pragma omp parallel for num_threads(threads) schedule(static) if (threads > 1)
     for (int64_t i = 0; i < count; i += STRIP) {
         const Floats w = load(weights + i) * how.kept - load(x + i) * how.rate;
         store(weights + i, w);
