@@ -49,3 +49,6 @@ def test_an_over_long_line_is_one_line_and_takes_no_memory(tmp_path: Path) -> No
     assert [len(line) for line in lines] == [1 + LONGEST // 2, 1, LONGEST]
     assert [(d.code, d.where.line) for d in found] == [("D122", 1)]  # type: ignore[union-attr]
     assert faults == 1
+    (tmp_path / "text").write_bytes(b"z" * LONGEST + b"\ny\n")
+    lines, found, faults = read(tmp_path / "text")
+    assert ([len(line) for line in lines], found, faults) == ([LONGEST, 1], [], 0)

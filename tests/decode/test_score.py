@@ -41,6 +41,23 @@ def test_the_end_symbol_counts() -> None:
     torch.testing.assert_close(found.logp.tolist(), expected, rtol=0, atol=1e-9)
 
 
+def test_given_words_cost_nothing() -> None:
+    model = varied("transformer")
+    pairs = Pairs.of([[4, 5, 6], [7]], [[8, 9, 10], [8]])
+    batch = collate(pairs, np.arange(2), source_end=True)
+    whole, behind = score(model, [batch]), score(model, [batch], given=1)
+    with torch.inference_mode():
+        firsts = [
+            model(torch.tensor([ids]), torch.tensor([[BOS]]))[0, 0].log_softmax(0)[8]
+            for ids in ([4, 5, 6, EOS], [7, EOS])
+        ]
+    torch.testing.assert_close(whole.logp - behind.logp, torch.stack(firsts), rtol=0, atol=1e-9)
+    assert behind.tokens.tolist() == whole.tokens.tolist()
+    versions = score_versions(model, [[4, 5, 6], [7]], [[[8, 9, 10], [8, 9]], [[8]]], given=1)
+    assert versions[0].logp[0] == pytest.approx(float(behind.logp[0]), abs=1e-9)
+    assert versions[1].logp[0] == pytest.approx(float(behind.logp[1]), abs=1e-9)
+
+
 def test_nothing_to_score() -> None:
     found = score(varied("cnn"), [])
     assert found.logp.shape == found.tokens.shape == (0,)

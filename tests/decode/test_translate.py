@@ -2,16 +2,19 @@
 
 import math
 from dataclasses import replace
+from types import SimpleNamespace
 
 import pytest
 import torch
 from decode_oracle import naive_beam, next_word, varied
 
 from calque.data.codecs import WordCodec
+from calque.data.imported_codec import ImportedCodec, ImportedPieces
 from calque.data.vocabulary import EOS, Vocabulary
 from calque.decode.prepare import prepare_for_decoding
 from calque.decode.translate import EMPTY, Translator, force, translate_lines, translate_stream
 from calque.experiment import DecodeSettings
+from calque.workflow.api import _prefix
 
 LINES = ["a b c", "", "d", "a a b i h g", " \t ", "c never-seen", "e f g h i a b", "a b c", "b", "h h"]
 
@@ -150,3 +153,18 @@ def test_an_ensemble_reads_each_line_with_each_codec(loaded: Translator) -> None
     kept = [p for p, line in zip(scores.logp.tolist(), LINES, strict=True) if line.strip()]
     torch.testing.assert_close(kept, said, rtol=1e-5, atol=1e-5)
     assert translate_lines(both, LINES, invariant=True)[0][0].ids == found[0][0].ids
+
+
+def test_a_line_that_is_cut_keeps_the_ids_behind_it() -> None:
+    """Those of an imported model: its end and its language."""
+    codec = SimpleNamespace(listed=ImportedPieces((), last=(2, 90)))
+    ids = [5, 6, 7, 8, 2, 90]
+    assert [ImportedCodec.cut(codec, ids, most) for most in (None, 6, 4, 2)] == [ids, ids, [5, 6, 2, 90], [5, 6]]  # type: ignore[arg-type]
+    assert ImportedCodec.cut(SimpleNamespace(listed=ImportedPieces(())), ids, 4) == [5, 6, 7, 8]  # type: ignore[arg-type]
+
+
+def test_ids_of_a_prefix_are_those_of_words() -> None:
+    assert _prefix([0, 3], 4) == [0, 3]
+    for ids in ([4], [-1], [0, 10**6]):
+        with pytest.raises(ValueError, match="expected ids from 0 to 3"):
+            _prefix(ids, 4)

@@ -76,6 +76,17 @@ def test_a_worker_that_fails_is_one_error(how: str, code: str | None) -> None:
         assert "in at_fault" in "".join(caught.value.__notes__)
 
 
+def explained(fault: BaseException) -> CalqueError | None:
+    return error("K311", None) if isinstance(fault, ZeroDivisionError) else None
+
+
+def test_a_worker_explains_what_is_no_bug() -> None:
+    work = WorkerTask(functools.partial(at_fault, "bug"), explain=explained)
+    with pytest.raises(CalqueError) as caught:
+        list(translate_with_workers(work, 2, LINES, chunk=2))
+    assert [d.code for d in caught.value.diagnostics] == ["K311"]
+
+
 def test_the_models_of_these_tests_can_be_translated_with_prefixes_too() -> None:
     asked = [(line, "A" if k % 2 else "") for k, line in enumerate(LINES[:8])]
     found = list(translate_with_workers(WorkerTask(loaded), 1, asked, chunk=3))

@@ -10,6 +10,8 @@ from pathlib import Path
 import pytest
 from test_command_line import experiment
 
+from calque.cli.process import told_fault
+
 # Sends SIGINT to the process itself when a module is first imported, as if Ctrl-C were pressed at that moment.
 PRESSED = """
 import os, signal, sys
@@ -208,3 +210,20 @@ def test_a_name_that_the_system_refuses_is_one_error(tmp_path: Path) -> None:
     status, err = calque("check", "x" * 300)
     assert (status, err.count("error[K310]")) == (1, 1), err
     assert "Traceback" not in err
+
+
+@pytest.mark.parametrize(
+    ("fault", "code"),
+    [
+        (MemoryError(), "K311"),
+        (
+            RuntimeError("[enforce fail] DefaultCPUAllocator: can't allocate memory: you tried to allocate 4 bytes"),
+            "K311",
+        ),
+        (RuntimeError("CUDA out of memory. Tried to allocate 2.00 GiB"), "K311"),
+        (RuntimeError("another"), None),
+    ],
+)
+def test_memory_that_is_not_there_is_no_bug(fault: Exception, code: str | None) -> None:
+    told = told_fault(fault)
+    assert (told and told.diagnostics[0].code) == code

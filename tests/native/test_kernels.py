@@ -2,6 +2,7 @@
 
 import ctypes
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
@@ -305,3 +306,30 @@ def test_a_user_without_a_home_folder_has_none(monkeypatch: pytest.MonkeyPatch) 
     monkeypatch.delenv("XDG_CACHE_HOME", raising=False)
     monkeypatch.setattr(build.Path, "home", homeless)
     assert build.load(build.available()[0]) is None
+
+
+TINY = 'extern "C" int calque_start() { return 0; }\n'
+
+
+@pytest.mark.skipif(not build.available(), reason="no compiler, or a processor without AVX2")
+@pytest.mark.parametrize("kept", [True, False])
+def test_kernels_are_compiled_once_and_used_where_they_cannot_be_kept(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, kept: bool
+) -> None:
+    source, calls = tmp_path / "tiny.cpp", []
+    source.write_text(TINY)
+    run = build.subprocess.run
+
+    def counted(*given: object, **how: object) -> object:
+        calls.append(given)
+        return run(*given, **how)
+
+    monkeypatch.setattr(build, "SOURCES", (source,))
+    monkeypatch.setattr(build.subprocess, "run", counted)
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
+    if not kept:
+        (tmp_path / "cache").write_text("a file where the folder would be")
+    with ThreadPoolExecutor(4) as pool:
+        found = list(pool.map(lambda _: build.load("avx2"), range(4)))
+    assert all(isinstance(one, ctypes.CDLL) for one in found)
+    assert len(calls) == (1 if kept else 4)

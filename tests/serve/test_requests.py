@@ -142,6 +142,30 @@ def test_tags_stay_and_text_is_translated() -> None:
     )
 
 
+@pytest.mark.parametrize(
+    ("text", "lines"),
+    [
+        ("<p>a</p><script>for(i=0;i<n;i++){f()}</script><p>b</p>", ["a", "b"]),
+        ("<script>write('<script src=x><\\/script>')</script><p>a</p>", ["a"]),
+        ("<style>a<b{}</STYLE >b", ["b"]),
+        ("<script>if (a <", []),
+        ("<code>if a<b</code><p>c</p>", ["c"]),
+        ("<pre>a\n  b <i>c</i>\r\nd</pre> e\nf", ["a", "b", "c", "d", "e f"]),
+        ('<a"b">c</a>', ["c"]),
+        # Each `<` may begin a tag that does not end: tried once, in linear time.
+        ("<a" + '"<a"b' * 2000, ["<a" + '"<a"b' * 2000]),
+        ("<a " + 'x="<' * 2001, ["<a " + 'x="<' * 2001]),
+    ],
+)
+def test_where_text_is(text: str, lines: list[str]) -> None:
+    for inline in (False, True):
+        found = Lines(inline=inline)
+        layout = found.html(text)
+        assert found.lines == lines
+        if "f" not in lines[-1:]:
+            assert layout.fill(found.lines).replace("&lt;", "<") == text.replace("e\nf", "e f")
+
+
 def test_any_text_keeps_its_tags() -> None:
     """Texts of random parts: what is translated comes back as data, and everything else as it was."""
     draw = random.Random(1)
@@ -287,6 +311,13 @@ def test_keys_have_rates_of_their_own(tmp_path: Path) -> None:
     assert "third" not in keys
     assert "\ud800" not in keys
     assert [keys.rate(key, 5) for key in ("first", "second")] == [5, 600]
+
+
+def test_keys_behind_a_byte_order_mark(tmp_path: Path) -> None:
+    (tmp_path / "keys").write_bytes(b"\xef\xbb\xbf# mine\nkey\n")
+    assert read_keys(tmp_path / "keys") == {"key": None}
+    (tmp_path / "keys").write_bytes(b"\xef\xbb\xbfkey 3\n")
+    assert read_keys(tmp_path / "keys") == {"key": 3}
 
 
 @pytest.mark.parametrize("body", [b"", b"# none\n", b"one two\n", b"one 2 3\n", b"\xff\n"])

@@ -77,14 +77,27 @@ def _status(fault: BaseException) -> int:
         return 2
     if isinstance(fault, ReaderGone):
         return 0  # whoever read stdout has enough, as `head` does
-    if (place := _plugin_at_fault(fault)) is not None:
-        return _show(error("X412", place, kind=type(fault).__name__, reason=str(fault)))
+    if (known := told_fault(fault)) is not None:
+        return _show(known)
     if isinstance(fault, OSError) and isinstance(fault.filename, str | bytes):
         reason = (fault.strerror or str(fault)).lower()
         return _show(error("K310", Place(os.fsdecode(fault.filename)), reason=reason))
     traceback.print_exception(fault)
     tell("this is a bug of calque: please report it with the lines above")
     return 70
+
+
+def told_fault(fault: BaseException) -> CalqueError | None:
+    """The error that an exception of a plugin stands for, or memory that is not there; None for any other."""
+    if (place := _plugin_at_fault(fault)) is not None:
+        return error("X412", place, kind=type(fault).__name__, reason=str(fault))
+    if isinstance(fault, MemoryError) or any(words in str(fault).lower() for words in NO_MEMORY):
+        return error("K311", None)
+    return None
+
+
+NO_MEMORY = ("can't allocate memory", "out of memory")
+"""What torch says where a processor or an accelerator has no more."""
 
 
 def _show(fault: CalqueError) -> int:

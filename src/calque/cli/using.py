@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 import click
 
 from calque.cli.base import BEAM, FILE, PRECISION, RUN, RUNS, SET, THREADS, reading, root, set_threads
+from calque.cli.process import told_fault
 from calque.ground.diagnostics import CalqueError, Place, error
 
 if TYPE_CHECKING:
@@ -98,10 +99,13 @@ def _translations(
     """The hypotheses of each line, by this process or by several workers."""
     from calque.decode.translate import translate_stream
     from calque.decode.workers import WorkerTask, translate_with_workers
+    from calque.native.build import library
 
     warn = source.repairs.note
-    if workers > 1:
-        task = WorkerTask(open_runs, n_best, invariant, threads or max(1, (os.cpu_count() or 1) // workers))
+    if workers > 1 and source.chunk > 1:  # a line that is typed is answered at once, by one process
+        library()  # compiled before all workers ask for it
+        each = threads or max(1, (os.cpu_count() or 1) // workers)
+        task = WorkerTask(open_runs, n_best, invariant, each, told_fault)
         return translate_with_workers(task, workers, source, warn=warn, progress=progress)
     set_threads(threads)
     return translate_stream(open_runs(), source, n_best, invariant, source.chunk, warn, progress)
@@ -190,5 +194,5 @@ def score(run: Path, source: Path, target: Path, precision: str | None, threads:
         set_threads(threads)
         loaded = load(run) if precision is None else load(run, precision=precision)
         for k in range(0, len(sources), CHUNK):
-            for value in loaded.score(list(zip(sources[k : k + CHUNK], targets[k : k + CHUNK], strict=True))):
+            for value in loaded.scores(sources[k : k + CHUNK], targets[k : k + CHUNK]):
                 click.echo(f"{value:.6f}")

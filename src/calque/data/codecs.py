@@ -31,6 +31,10 @@ class Codec(ABC):
     def encode(self, lines: Sequence[str]) -> list[list[int]]:
         """The ids of each line."""
 
+    def cut(self, ids: Sequence[int], most: int | None) -> Sequence[int]:
+        """At most so many ids of a line; those that every line ends with stay."""
+        return ids[:most]
+
     @abstractmethod
     def pieces(self, line: str) -> list[str]:
         """The piece of each id that `encode` gives for this line; unknown pieces as in the text."""

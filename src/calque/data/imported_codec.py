@@ -58,6 +58,12 @@ class ImportedCodec(Codec):
         around = self._around(bool(inner))
         return [*around[0], *inner, *around[1]]
 
+    def cut(self, ids: Sequence[int], most: int | None) -> Sequence[int]:
+        behind = len(self.listed.last)
+        if most is None or not behind < most < len(ids):
+            return ids[:most]
+        return [*ids[: most - behind], *ids[-behind:]] if behind else ids[:most]
+
     def _around(self, words: bool) -> tuple[tuple[int, ...], tuple[int, ...]]:
         """The ids in front of a line and behind it; `words`: it is not blank."""
         return (*self.begins, *self.listed.first * words), self.listed.last * words

@@ -79,7 +79,7 @@ class Repairs:
     def _texts(self, raws: Iterable[bytes], name: str) -> Iterator[str]:
         for number, raw in enumerate(raws, 1):
             where = Place(name, number)
-            if cut := len(raw) > LONGEST:
+            if cut := len(raw) > LONGEST and not raw.endswith(b"\n"):
                 self._fault("D122", where, most=LONGEST)
             try:
                 # A line may have been cut inside a character, which is then left out.

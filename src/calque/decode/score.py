@@ -32,8 +32,9 @@ class Scores(NamedTuple):
     """target words, end symbol included"""
 
 
-def score(model: Model, batches: Iterable[Batch]) -> Scores:
-    """log p of every pair: the sum of log softmax(W_o z_t + b_o)[y_t] over its words and the end symbol.
+def score(model: Model, batches: Iterable[Batch], given: int = 0) -> Scores:
+    """log p of every pair: the sum of log softmax(W_o z_t + b_o)[y_t] over its words and the end symbol, so many `given` first
+    words left out, which cost nothing in a search either.
 
     The logits are computed in the model's type, the rest in float32 (float64 for a float64 model). The model should be
     in evaluation mode. The results are on the CPU.
@@ -41,7 +42,7 @@ def score(model: Model, batches: Iterable[Batch]) -> Scores:
     index, logps, tokens = [], [], []
     with torch.inference_mode():
         for batch in batches:
-            logps.append(_logp(model, batch).cpu())
+            logps.append(_logp(model, batch, given).cpu())
             index.append(batch.index)
             tokens.append(batch.target_mask.sum(1))
         if not index:
@@ -50,11 +51,18 @@ def score(model: Model, batches: Iterable[Batch]) -> Scores:
         return Scores(torch.cat(logps)[order], torch.cat(tokens)[order])
 
 
-def _logp(model: Model, batch: Batch) -> Float[Tensor, " B"]:
+def _logp(model: Model, batch: Batch, given: int) -> Float[Tensor, " B"]:
     moved = [x.to(model.device) for x in batch[:5]]
     source, source_mask, target_in, target_out, mask = moved
     z = model.decode(target_in, model.encode(source, source_mask), mask)
-    return -_loss(model, z, target_out, mask).sum(1)
+    return -_loss(model, z, target_out, _behind(mask, given)).sum(1)
+
+
+def _behind(mask: Bool[Tensor, "B T"], given: int) -> Bool[Tensor, "B T"]:
+    """The real positions without the given ones."""
+    counted = mask.clone()
+    counted[:, :given] = False
+    return counted
 
 
 def _loss(
@@ -78,6 +86,7 @@ def score_versions(
     versions: Sequence[Sequence[Ids]],
     source_end: bool = True,
     batch_tokens: int = 4096,
+    given: int = 0,
 ) -> list[Scores]:
     """`score` of several translations of each source. Common parts are computed once: the encoder reads a source once, and the
     output layer reads z once for the words with which a translation begins like the first one.
@@ -97,7 +106,7 @@ def score_versions(
     with torch.inference_mode():
         for rows in decode_plan(np.array(lengths, np.int64), batch_tokens):
             groups = [np.arange(begins[i], begins[i + 1]) for i in rows]
-            logp, numbers = _logp_of_versions(model, collate(alone, rows, source_end), groups, targets, flat)
+            logp, numbers = _logp_of_versions(model, collate(alone, rows, source_end), groups, targets, flat, given)
             logps.append(logp)
             index.append(numbers)
     order, counts = torch.cat(index).argsort(), torch.from_numpy(targets.target_lengths + 1).long()
@@ -107,7 +116,7 @@ def score_versions(
 
 
 def _logp_of_versions(
-    model: Model, read: Batch, groups: Sequence[Numbers], targets: Pairs, flat: Sequence[Ids]
+    model: Model, read: Batch, groups: Sequence[Numbers], targets: Pairs, flat: Sequence[Ids], given: int
 ) -> tuple[Float[Tensor, " N"], Int[Tensor, " N"]]:
     """log p of all translations of a batch of sources, and their numbers. A group holds the numbers of one source."""
     points = model.encode(read.source.to(model.device), read.source_mask.to(model.device))
@@ -118,7 +127,7 @@ def _logp_of_versions(
     z = model.decode(target_in, wide, mask)
     # After the tokens that a translation has in common with the first one of its source, its z differs.
     shared = [(first, n, _common(flat[first], flat[n])) for some in groups for first, n in _after(some)]
-    fresh, at = mask.clone(), {int(n): k for k, n in enumerate(batch.index.tolist())}
+    fresh, at = _behind(mask, given), {int(n): k for k, n in enumerate(batch.index.tolist())}
     for _, n, count in shared:
         fresh[at[n], :count] = False
     loss = _loss(model, z, target_out, fresh)

@@ -92,7 +92,8 @@ def sentences_of(
         if warn is not None and most is not None and longest > most:
             warn(Diagnostic("D606", Place("stdin", number), {"found": longest, "most": most}, severity="warning"))
         begins = next(written) if isinstance(prefix, str) else prefix
-        sentences.append(Sentence(tuple(np.array(one[:most], np.int64) for one in ids), tuple(begins), number))
+        cut = (member.source.cut(one, most) for member, one in zip(loaded.members, ids, strict=True))
+        sentences.append(Sentence(tuple(np.array(one, np.int64) for one in cut), tuple(begins), number))
     return sentences
 
 

@@ -174,7 +174,12 @@ def force(loaded: Translator, lines: Sequence[str], targets: Sequence[Sequence[i
         sourced = [as_batch(member, [s.sources[m] for s in here]) for m, member in enumerate(loaded.members)]
         prefixes = [s.prefix for s in here]
         limits = torch.tensor([len(ids) for ids in prefixes])
-        hypotheses = search_with(Models(sourced, loaded.combine), limits, SearchSettings(1, "none"), prefixes)
+        hypotheses = search_with(
+            Models(sourced, loaded.combine),
+            limits,
+            SearchSettings(1, "none", given=len(loaded.target.begins)),
+            prefixes,
+        )
         logp[torch.from_numpy(rows)] = torch.tensor([logps[0] for logps in hypotheses.logps])
     return Scores(logp, torch.tensor([len(ids) + 1 for ids in targets], dtype=torch.int64))
 

@@ -23,12 +23,16 @@ AHEAD = 4
 
 
 class WorkerTask(NamedTuple):
-    """The work of all workers. `open` loads the run in the worker; it must be picklable, such as a `functools.partial`."""
+    """The work of all workers. `open` loads the run in the worker; it must be picklable, such as a `functools.partial`.
+
+    `explain` makes an error of an exception that is no bug of ours, such as that of a user's layer, none of any other.
+    """
 
     open: Callable[[], Translator]
     n_best: int = 1
     invariant: bool = False
     threads: int = 1
+    explain: Callable[[BaseException], CalqueError | None] | None = None
 
 
 class _ChunkResult(NamedTuple):
@@ -166,7 +170,9 @@ def _serve(pipe: Connection, work: WorkerTask) -> None:
         except CalqueError as fault:
             done = _ChunkResult([], warnings, fault)
         except Exception as fault:
-            done = _ChunkResult([], [], RuntimeError(f"{type(fault).__name__}: {fault}"), traceback.format_exc())
+            known = work.explain(fault) if work.explain is not None else None
+            bug = RuntimeError(f"{type(fault).__name__}: {fault}")
+            done = _ChunkResult([], warnings, known or bug, "" if known else traceback.format_exc())
         try:
             pipe.send(done)
         except OSError:

@@ -264,7 +264,7 @@ class DecodeSettings:
         "You 2020 with alpha 0.6 (gnmt)",
         choices=("none", "length", "gnmt"),
     )
-    alpha: float = key(1.0, "exponent of the normalisation", low=0, high=20)
+    alpha: float = key(1.0, "exponent of the normalisation", low=0, high=10)
     stop: str = key(
         "best",
         "when the search of a sentence ends, where scores are normalised: when as many hypotheses are finished as the beam is wide "

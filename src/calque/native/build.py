@@ -4,13 +4,16 @@ The environment variable CALQUE_NATIVE names the instructions to compile for, or
 has none of them, there are no kernels, and torch computes what they would.
 """
 
+import contextlib
 import ctypes
+import fcntl
 import functools
 import hashlib
 import os
 import shutil
 import subprocess
 import tempfile
+from collections.abc import Iterator
 from pathlib import Path
 
 import torch
@@ -96,9 +99,7 @@ def load(name: str) -> ctypes.CDLL | None:
     """The kernels for a set of instructions, compiled where they are not yet; None where that fails."""
     try:
         path = _folder() / f"kernels-{name}-{_key(name)}.so"
-        if not path.exists():
-            _compile(name, path)
-        loaded = ctypes.CDLL(str(path))
+        loaded = ctypes.CDLL(str(path)) if path.exists() else _compiled(name, path)
     except (OSError, subprocess.SubprocessError, RuntimeError):  # RuntimeError: the user has no home folder
         return None
     # The system must allow a process to use the processor's tiles.
@@ -123,12 +124,29 @@ def _threads() -> tuple[str, ...]:
     return tuple(map(str, beside[:1]))
 
 
-def _compile(name: str, path: Path) -> None:
-    """Raises `SubprocessError` or `OSError` where it cannot."""
-    path.parent.mkdir(parents=True, exist_ok=True)
-    with tempfile.TemporaryDirectory() as folder:
+def _compiled(name: str, path: Path) -> ctypes.CDLL:
+    """The kernels, compiled by one process at a time, and kept where they can be.
+
+    Raises `SubprocessError` or `OSError` where they do not compile or load.
+    """
+    with _alone(path), tempfile.TemporaryDirectory() as folder:
+        if path.exists():  # another process was faster
+            return ctypes.CDLL(str(path))
         result = Path(folder) / path.name
         sources = map(str, SOURCES)
         command = [compiler() or "", *ALWAYS, *INSTRUCTIONS[name][1], *sources, *_threads(), "-o", str(result)]
         subprocess.run(command, check=True, capture_output=True, timeout=SECONDS)
-        write_whole(path, result.read_bytes())
+        with contextlib.suppress(OSError):  # a full disk, or a folder of somebody else
+            write_whole(path, result.read_bytes())
+        return ctypes.CDLL(str(result))
+
+
+@contextlib.contextmanager
+def _alone(path: Path) -> Iterator[None]:
+    """Holds a lock beside a file while open, where the system lets it."""
+    with contextlib.ExitStack() as stack:
+        with contextlib.suppress(OSError):
+            path.parent.mkdir(parents=True, exist_ok=True)
+            lock = stack.enter_context(open(path.with_suffix(".lock"), "wb"))
+            fcntl.flock(lock, fcntl.LOCK_EX)
+        yield

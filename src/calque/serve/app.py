@@ -68,7 +68,8 @@ class Service:
         self.admit(request, values.get("api_key"))
         asked = asked_of(values, self.batcher.runs.folders, self.settings)
         lines = Lines(self.settings.sentences, self.batcher.runs.can_share(asked.pair))
-        layouts = [(lines.html if asked.html else lines.plain)(text) for text in asked.texts]
+        layout = lines.html if asked.html else lines.plain
+        layouts = await asyncio.to_thread(lambda: [layout(text) for text in asked.texts])
         characters = sum(map(len, asked.texts))
         request.state.noted = {
             "pair": str(asked.pair),
@@ -79,7 +80,7 @@ class Service:
         order = await self._answered(request, asked, lines)
         self.metrics.lines.labels(str(asked.pair)).inc(len(lines.lines))
         self.metrics.characters.labels(str(asked.pair)).inc(characters)
-        return JSONResponse(_answer(asked, layouts, order))
+        return JSONResponse(await asyncio.to_thread(_answer, asked, layouts, order))
 
     async def _answered(self, request: Request, asked: Asked, lines: Lines) -> Order:
         if len(lines.lines) > self.batcher.most:

@@ -11,9 +11,12 @@ from calque.serve.inline import MarkedLine, Shares, is_inline, marked_line, open
 _LINE_ENDS = re.compile("(\r\n|[\n\r\v\f\x1c-\x1e\x85\u2028\u2029])")
 _SENTENCE_ENDS = re.compile(r"(?<![.!?…])[.!?…]+[\"'”’»)\]]*(\s+)|(?<![。！？])[。！？]+[”’」』）]*(\s*)")
 _OPENING = re.compile(r"[\"'“‘«(\[¿¡]*")
-_TAG = re.compile(r"</?[A-Za-z][^\s/>]*(?:\"[^\"]*\"|'[^']*'|[^'\"<>])*>")
+# Nothing is matched in two ways, so that it takes linear time.
+_TAG = re.compile(r"</?[A-Za-z][^\s/>\"'<]*+(?:\"[^\"]*\"|'[^']*'|[^'\"<>])*+>")
 _SET_APART = re.compile(r"<!\[CDATA\[|<!--|<[!?]")
-_NAME = re.compile(r"</?([A-Za-z][^\s/>]*)")
+_NAME = re.compile(r"</?([A-Za-z][^\s/>\"'<]*)")
+_RAW = {name: re.compile(rf"</{name}(?=[\s/>])", re.IGNORECASE) for name in ("script", "style")}
+"""Elements in which there are no tags but the one that ends them."""
 _KEPT = frozenset({"script", "style", "code", "kbd", "samp", "template"})
 """Elements whose contents are no text to translate."""
 _EMPTY = frozenset(
@@ -80,15 +83,26 @@ class Lines:
         """A text with tags, which stay as they are, as do comments and the contents of elements that are not translated."""
         parts: list[str | int | NumberedLine] = []
         together: list[tuple[str, bool]] = []
+        as_written = 0  # elements whose line ends are kept
         for piece, is_text in _pieces(text):
-            if is_text or (self._inline and is_inline(piece)):
+            if is_text and as_written:
+                parts += self._by_line(html.unescape(piece))
+                continue
+            if is_text or (self._inline and is_inline(piece) and not as_written):
                 together.append((html.unescape(piece) if is_text else piece, is_text))
                 continue
             parts += self._together(together)
             parts.append(piece)
             together = []
+            as_written = max(0, as_written + _opens_pre(piece))
         parts += self._together(together)
         return Layout(tuple(parts), escaped=True)
+
+    def _by_line(self, text: str) -> Iterator[str | int]:
+        """The parts of text whose line ends stay."""
+        for line, end in _pairs(_LINE_ENDS.split(text)):
+            yield from self._divided([(line, True)])
+            yield end
 
     def _together(self, pieces: Sequence[tuple[str, bool]]) -> Iterator[str | int | NumberedLine]:
         """The parts of text and inline tags between two tags that divide."""
@@ -173,7 +187,7 @@ def _pieces(text: str) -> Iterator[tuple[str, bool]]:
     at = began = 0
     held = _Kept()
     absent: set[str] = set()
-    while (at := text.find("<", at)) >= 0:
+    while (at := _next_markup(text, at, held.open)) >= 0:
         end = _end_of_markup(text, at, absent)
         if end is None:
             at += 1  # a `<` that begins nothing is text
@@ -185,6 +199,22 @@ def _pieces(text: str) -> Iterator[tuple[str, bool]]:
         at = began = end
     if began < len(text):
         yield text[began:], not held.open
+
+
+def _opens_pre(markup: str) -> int:
+    """1 for `<pre>`, -1 for `</pre>`, else 0."""
+    found = _NAME.match(markup)
+    if found is None or found[1].lower() != "pre" or markup.endswith("/>"):
+        return 0
+    return -1 if markup.startswith("</") else 1
+
+
+def _next_markup(text: str, at: int, element: str | None) -> int:
+    """Where a tag may begin, in an element; -1 where none does any more."""
+    if element not in _RAW:
+        return text.find("<", at)
+    end = _RAW[element].search(text, at)
+    return end.start() if end else -1
 
 
 def _end_of_markup(text: str, at: int, absent: set[str]) -> int | None:

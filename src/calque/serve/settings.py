@@ -57,7 +57,7 @@ def read_keys(path: Path) -> dict[str, int | None]:
     Empty lines and lines that begin with # are left out. Raises K424 for another line and where there is no key.
     """
     try:
-        lines = path.read_text(encoding="utf-8").splitlines()
+        lines = path.read_text(encoding="utf-8-sig").splitlines()
     except (OSError, UnicodeDecodeError) as fault:
         reason = getattr(fault, "strerror", None) or "it is not UTF-8"
         raise error("K424", Place(str(path)), reason=reason.lower()) from None

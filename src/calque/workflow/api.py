@@ -113,14 +113,17 @@ class Run:
         The target text is cut into subwords. A translation that the search wrote with another cut may have another score there.
         Raises TypeError where an element is no pair of strings.
         """
-        here = self.loaded
-        settings = SearchSettings(
-            normalise=here.decode.normalise, alpha=here.decode.alpha, word_penalty=here.decode.word_penalty
-        )
         one = _is_pair(pairs)
-        forced = self._forced(_pairs([pairs] if one else pairs))
-        scores: list[float] = score_of(settings, forced.logp, forced.tokens).tolist()
+        scores = self.scores(*_pairs([pairs] if one else pairs))
         return scores[0] if one else scores
+
+    def scores(self, sources: Sequence[str], targets: Sequence[str]) -> list[float]:
+        """`score` of the lines of two texts that have been read already, as `calque.data.repair` reads them."""
+        decode = self.loaded.decode
+        settings = SearchSettings(normalise=decode.normalise, alpha=decode.alpha, word_penalty=decode.word_penalty)
+        forced = self._forced(sources, targets)
+        found: list[float] = score_of(settings, forced.logp, forced.tokens).tolist()
+        return found
 
     def cross_entropies(self, versions: Mapping[str, str | Iterable[str]]) -> list[list[float]]:
         """The mean cross-entropy per token, end symbol included, in nats, of several translations of each source.
@@ -136,7 +139,8 @@ class Run:
             each = _forced_versions(here, sources, targets)
         else:
             read = here.source.encode(sources)
-            each = score_versions(here.model, read, targets, here.source_end, here.decode.batch_tokens)
+            plan = here.source_end, here.decode.batch_tokens, len(here.target.begins)
+            each = score_versions(here.model, read, targets, *plan)
         return [(-one.logp / one.tokens).tolist() for one in each]
 
     def _candidates(
@@ -150,17 +154,18 @@ class Run:
             every = cast("list[Prefix]", [prefixes] if isinstance(lines, str) else list(prefixes))
             if len(every) != len(sentences):
                 raise ValueError(f"expected as many prefixes as sentences: {len(every)} and {len(sentences)}")
-            asked = list(zip(sentences, map(_prefix, every), strict=True))
+            words = self.loaded.target.size
+            asked = [(sentence, _prefix(prefix, words)) for sentence, prefix in zip(sentences, every, strict=True)]
         return translate_lines(self.loaded, asked, n_best, warn=_warn)
 
-    def _forced(self, pairs: tuple[list[str], list[str]]) -> Scores:
-        here = self.loaded
-        sources, targets = here.source.encode(pairs[0]), here.target.encode(pairs[1])
+    def _forced(self, sources: Sequence[str], targets: Sequence[str]) -> Scores:
+        here, written = self.loaded, self.loaded.target.encode(targets)
         if here.others:
-            return force(here, pairs[0], targets)
-        held = Pairs.of(sources, targets)
+            return force(here, sources, written)
+        held = Pairs.of(here.source.encode(sources), written)
         plan = decode_plan(held.source_lengths + held.target_lengths, here.decode.batch_tokens)
-        return score(here.model, (collate(held, rows, here.source_end) for rows in plan))
+        batches = (collate(held, rows, here.source_end) for rows in plan)
+        return score(here.model, batches, len(here.target.begins))
 
 
 def _forced_versions(ensemble: Translator, sources: list[str], targets: list[list[list[int]]]) -> list[Scores]:
@@ -285,11 +290,13 @@ def _pairs(pairs: Iterable[object]) -> tuple[list[str], list[str]]:
     return _sentences(sources, "sources"), _sentences(targets, "targets")
 
 
-def _prefix(prefix: Prefix) -> Prefix:
+def _prefix(prefix: Prefix, words: int) -> Prefix:
     if isinstance(prefix, str):
         return _sentences([prefix], "prefixes")[0]
     if not all(isinstance(word, int | np.integer) for word in prefix):
         raise TypeError(f"expected a prefix as text or as ids, found {prefix!r}")
+    if not all(0 <= int(word) < words for word in prefix):
+        raise ValueError(f"expected ids from 0 to {words - 1}, found {prefix!r}")
     return prefix
 
 
