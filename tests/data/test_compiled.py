@@ -14,6 +14,7 @@ import pytest
 
 from calque.data import compiled, split_writer
 from calque.data.compiled import open_corpus, prepare
+from calque.data.subwords import load_codecs
 from calque.experiment import DataSettings
 from calque.ground.diagnostics import CalqueError
 
@@ -296,10 +297,24 @@ def test_a_folder_of_something_else_is_left_alone(base):
     prepare(SETTINGS, base / "out", base)  # an empty folder is free
 
 
+def test_a_token_may_hold_a_carriage_return(tmp_path):
+    for side in "ab":
+        text = b"one two\rthree word\r\r\n" + b"word four\r\n" * 9
+        (tmp_path / f"text.{side}").write_bytes(text)
+    pair = "text.a", "text.b"
+    made = prepare(replace(SETTINGS, train=pair, valid=pair, subwords="words"), tmp_path / "out", tmp_path)
+    again = load_codecs(tmp_path / "out")
+    assert [codec.size for codec in again] == [codec.size for codec in made.codecs]
+    assert again[0].encode(["word word\r"]) == made.codecs[0].encode(["word word\r"])
+    assert len(set(again[0].encode(["word word\r"])[0])) == 2
+
+
 def test_settings_and_text_that_cannot_be_used(base):
     assert code_of(lambda: prepare(replace(SETTINGS, train=("train.a",)), base / "out", base)) == "D306"
     assert code_of(lambda: prepare(replace(SETTINGS, train=()), base / "out", base)) == "D306"
     assert code_of(lambda: prepare(replace(SETTINGS, max_tokens=1), base / "out", base)) == "D309"
+    copied = replace(SETTINGS, train=("train.a", "train.a"), leave_out=("copies",))
+    assert code_of(lambda: prepare(copied, base / "out", base)) == "D309"
     assert code_of(lambda: prepare(SETTINGS, base / "train.a" / "out", base)) == "D310"
     assert not (base / "out").exists()
 

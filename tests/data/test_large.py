@@ -433,6 +433,10 @@ def test_a_stream_is_read_in_windows_and_skipped_to_where_it_stopped(base: Path)
         26,
         {"not UTF-8": 1, "copies": 1, "no tab": 1, "blank": 0, "long": 0, "ratio": 0},
     )
+    numbers = PairStream(replace(settings, stream=str(base / "numbers")), made.codecs)
+    (base / "numbers").write_bytes(b"12\t12\na 1\ta 1\n")
+    numbers.window(0)
+    assert numbers.left_out["copies"] == 1  # as in a compiled corpus, numbers alone are no copies
     later = PairStream(settings, made.codecs).window(2)
     assert later is not None
     assert windows[2] is not None
@@ -444,6 +448,10 @@ def test_a_stream_is_read_in_windows_and_skipped_to_where_it_stopped(base: Path)
     assert [len(w) for n in (0, 1) if (w := packed.window(n)) is not None] == [10, 2]
     (base / "stream").write_bytes(b"")
     assert code_of(lambda: PairStream(settings, made.codecs).window(0)) == "D312"
+    (base / "stream").write_bytes(b"one\t\n\ttwo\n")
+    nothing = PairStream(settings, made.codecs)
+    assert (len(nothing.window(0) or ()), nothing.window(1)) == (0, None)
+    assert [(d.code, d.fields["reasons"]) for d in nothing.without_pairs().diagnostics] == [("D313", "2 blank")]
     (base / "stream").write_bytes(b"no pairs\n" * 12)
     assert code_of(lambda: PairStream(settings, made.codecs).window(0)) == "D311"
     assert code_of(lambda: PairStream(replace(settings, stream=str(base / "gone")), made.codecs).window(0)) == "D101"

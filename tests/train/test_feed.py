@@ -19,6 +19,7 @@ from calque.data.corpus import PreparedCorpus
 from calque.experiment import Experiment, load, write
 from calque.experiment.training_text import TrainingText
 from calque.ground.diagnostics import CalqueError
+from calque.train.call import TrainingCall
 from calque.train.loop import FinishedTraining, StoppedTraining, train
 from calque.train.phases import phases_of
 
@@ -107,6 +108,35 @@ def test_a_stream_ends_the_training_and_is_skipped_when_it_continues(
     assert train(longer, tmp_path / "two", prepared, checked).update > done.update
 
 
+def test_a_stream_without_a_pair_says_why(
+    tmp_path: Path, prepared: PreparedCorpus, checked: CheckedDefinition, experiment: Make
+) -> None:
+    made = streamed(experiment(), prepared.folder.parent, 0)
+    (prepared.folder.parent / "stream.tsv").write_text("a b\t\n\tb a\n" * 400)
+    with pytest.raises(CalqueError) as raised:
+        train(made, tmp_path / "run", prepared, checked)
+    (one,) = raised.value.diagnostics
+    assert (one.code, one.fields["lines"], one.fields["reasons"]) == ("D313", 800, "800 blank")
+    assert not (tmp_path / "run" / "model").exists()
+
+
+def test_what_a_stream_leaves_out_is_told_of_the_lines_that_were_read(
+    tmp_path: Path, prepared: PreparedCorpus, checked: CheckedDefinition, experiment: Make
+) -> None:
+    made = streamed(experiment(), prepared.folder.parent, 1000)
+    path = prepared.folder.parent / "stream.tsv"
+    kept = path.read_text().splitlines(keepends=True)
+    path.write_text("".join(["a\t\n" * 100, *kept[100:300], *kept[300:600], "a\t\n" * 90, *kept[690:1000]]))
+    told: list[str] = []
+    stopping(made, tmp_path / "run", prepared, checked, 2)
+    train(made, tmp_path / "run", prepared, checked, call=TrainingCall(tell=told.append))
+    said = [line for line in told if "left out" in line]
+    assert said == [
+        "stream: of 300 lines left out: 100 blank",
+        "stream: of 1,000 lines left out: 190 blank",
+    ]
+
+
 def _seconds(run: Path) -> float:
     return float(json.loads((run / "model.json").read_text())["figures"]["seconds"])
 
@@ -127,12 +157,13 @@ def test_a_stream_cannot_become_something_else(
     assert raised.value.diagnostics[0].code == "K201"
 
 
+@pytest.mark.parametrize("more", [{}, {"min_lr": 1e-12}])
 def test_ctrl_c_while_a_pipe_gives_nothing_stops_at_once(
-    tmp_path: Path, prepared: PreparedCorpus, experiment: Make
+    tmp_path: Path, prepared: PreparedCorpus, experiment: Make, more: dict[str, float]
 ) -> None:
-    """The pipe gives one window and is silent then."""
+    """The pipe gives one window and is silent then. With `min_lr` the rate, and so the window, is asked for before each update."""
     base = prepared.folder.parent
-    made = experiment(max_updates=0, batch_tokens=64, log_every_updates=1)
+    made = experiment(max_updates=0, batch_tokens=64, log_every_updates=1, **more)
     files = {key: tuple(str(base / name) for name in getattr(made.data, key)) for key in ("train", "valid")}
     made = replace(made, data=replace(made.data, **files, stream="-", stream_window=40))  # type: ignore[arg-type]
     write(made, tmp_path / "experiment.toml")

@@ -278,7 +278,8 @@ class Compilation:
         if self.given is not None:
             codecs = self.given.codecs
         else:
-            fitting = suitable(excluded)
+            if not (fitting := suitable(excluded)):
+                raise error("D309", None, blank=0, long=0, ratio=0, others=learned)
             wanted = min(fitting, self.settings.learn_pairs or fitting)
             source, target = self._sample(excluded, fitting, wanted, learned)
             of = f" from {wanted:,} of {learned:,} training pairs" if wanted < learned else ""

@@ -13,7 +13,7 @@ from calque.data.lines import RawLines, chomp
 from calque.data.repair import LONGEST, bounded
 from calque.data.split_writer import keep
 from calque.experiment import DataSettings
-from calque.ground.diagnostics import Place, error
+from calque.ground.diagnostics import CalqueError, Place, error
 
 STANDARD_INPUT = "-"
 
@@ -32,6 +32,15 @@ class PairStream:
         self.lines = 0
         """Lines that were read or skipped."""
         self._raw: Iterator[bytes] = iter(RawLines(self.path, bounded))
+
+    @property
+    def reasons(self) -> str:
+        """What was left out, in words."""
+        return ", ".join(f"{count:,} {reason}" for reason, count in self.left_out.items() if count) or "none"
+
+    def without_pairs(self) -> CalqueError:
+        """The error of a stream that has ended, all of whose lines were left out."""
+        return error("D313", Place(str(self.path)), lines=self.lines, reasons=self.reasons)
 
     def window(self, number: int) -> Pairs | None:
         """The pairs of a window (from 0); None where the stream ends before it. Windows before it are skipped.
@@ -60,7 +69,7 @@ class PairStream:
             self.left_out[reason] += 1
             return None
         target = rest.partition("\t")[0]
-        copy = source == target and "copies" in self.settings.leave_out
+        copy = source == target and any(map(str.isalpha, source)) and "copies" in self.settings.leave_out
         reasons = {"no tab": not tab, "NUL": "\0" in source + target, "copies": copy}
         for reason, applies in reasons.items():
             if applies:

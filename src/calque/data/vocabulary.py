@@ -54,7 +54,10 @@ class Vocabulary:
     def load(cls, folder: Path, side: str) -> "Vocabulary":
         """Reads what `save` wrote. Raises D101 or D103 where it cannot, D204 where the file is not a vocabulary."""
         path = _file(folder, side)
-        tokens = list(Lines(path))
+        for _ in Lines(path):  # raises where it cannot be read
+            pass
+        # A carriage return may be part of a token, so that a line feed alone ends one.
+        tokens = path.read_bytes().decode("utf-8-sig").removesuffix("\n").split("\n")
         if tuple(tokens[: len(SPECIALS)]) != SPECIALS:
             raise error("D204", Place(str(path), 1), reason=f"it does not begin with {', '.join(SPECIALS)}")
         if len(set(tokens)) != len(tokens):

@@ -61,8 +61,8 @@ class DataSettings:
 
     leave_out: tuple[str, ...] = key(
         (),
-        "training pairs that are left out: duplicates (all but the first of equal pairs), copies (source = target), script (a side "
-        "is in the script of another language); all are counted by `calque prepare`",
+        "training pairs that are left out: duplicates (all but the first of equal pairs), copies (source = target, with a letter), "
+        "script (a side is in the script of another language); all are counted by `calque prepare`; of a stream copies alone",
         choices=LEAVE_OUT,
     )
     learn_pairs: int = key(
@@ -159,7 +159,9 @@ class TrainSettings:
         "auto: measured once, the choice is written to the run",
         choices=("auto", "float32", "bfloat16"),
     )
-    batch_tokens: int = key(4096, "target tokens in a batch, padding included; 0: count sentences", low=0)
+    batch_tokens: int = key(
+        4096, "tokens of either side in a batch at most, padding included; 0: count sentences", low=0
+    )
     batch_sentences: int = key(0, "sentences in a batch, at most; 0: no bound", low=0)
     sort_batches: int = key(
         0,
@@ -197,7 +199,7 @@ class TrainSettings:
         high=1e9,
     )
     epsilon: float = key(1e-9, "Adam: added to the root of the mean square", low=0)
-    weight_decay: float = key(0.0, "Adam: decoupled decay per update, times lr", low=0)
+    weight_decay: float = key(0.0, "Adam, Muon: decoupled decay of all weights per update, times lr", low=0)
     clip_norm: float = key(0.0, "gradients are scaled down to this norm; 0: never", low=0)
     clip_counts_embeddings: bool = key(
         True, "the norm is that of all gradients; otherwise of all but the embeddings', which are scaled with the rest"

@@ -26,7 +26,7 @@ def table_problems(tables: list[object], kind: Callable[[object], str]) -> Itera
 
 
 def _problems(text: str, key: str, value: object, kind: Callable[[object], str]) -> Iterator[tuple[str, Fields]]:
-    rules = {"weight": _weight, "valid": _pair}
+    rules = {"weight": _weight, "valid": _pair, "name": _name}
     if key not in _KEYS:
         yield "X218", {"found": key, "nearest": nearest(key, _KEYS)}
     elif (problem := rules.get(key, _string)(value)) is not None:
@@ -52,6 +52,11 @@ def _string(value: object) -> tuple[str, str] | None:
         return "X106", "a string that is not empty"
     # No file can have such a name.
     return ("X106", "a string without NUL") if any(c == "\0" or "\ud800" <= c <= "\udfff" for c in value) else None
+
+
+def _name(value: object) -> tuple[str, str] | None:
+    """It becomes a part of names of files."""
+    return _string(value) or (("X106", "a name without `/`") if "/" in str(value) else None)
 
 
 def text_of(table: Mapping[str, object], path: Callable[[str], str]) -> TrainingText:

@@ -38,7 +38,7 @@ class StreamFeed(Feed):
     def __init__(self, task: TrainingTask):
         super().__init__(task)
         self.stream = PairStream(task.experiment.data, task.prepared.codecs)
-        self._reported = 0
+        self._reported = self._skipped = 0
 
     @property
     def layout(self) -> Layout:
@@ -49,10 +49,13 @@ class StreamFeed(Feed):
         """The updates of the present window; none where the stream has ended."""
         if standing.epoch and not self.stream.lines:
             lines = standing.epoch * self.task.experiment.data.stream_window
+            self._skipped = lines
             self.task.call.tell(f"stream: the first {lines:,} lines have been used and are skipped")
         with yielding():
             window = self.stream.window(standing.epoch)
-        self._report()
+        self._report(window is None)
+        if window is None and not standing.update:
+            raise self.stream.without_pairs()
         if window is None:
             self.ended = True
             return []
@@ -60,13 +63,13 @@ class StreamFeed(Feed):
         self.task.call.ranks.send("window", window)
         return updates(window, standing.epoch, standing.layout, standing.earlier)
 
-    def _report(self) -> None:
+    def _report(self, ended: bool) -> None:
         """Says what was left out, each time that it has doubled, and at the end of the stream."""
-        left_out = self.stream.left_out
-        if left_out.total() > 2 * self._reported:
-            self._reported = left_out.total()
-            reasons = ", ".join(f"{count:,} {reason}" for reason, count in left_out.items() if count)
-            self.task.call.tell(f"stream: of {self.stream.lines:,} lines left out: {reasons}")
+        total = self.stream.left_out.total()
+        if total > (1 if ended else 2) * self._reported:
+            self._reported = total
+            read = self.stream.lines - self._skipped
+            self.task.call.tell(f"stream: of {read:,} lines left out: {self.stream.reasons}")
 
 
 def feed_of(task: TrainingTask) -> Feed:

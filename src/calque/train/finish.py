@@ -41,8 +41,9 @@ def finish(
 
     def mean(chosen: Sequence[Checkpoint]) -> tuple[dict[str, Tensor], float]:
         """The mean of checkpoints, which the model then holds, and its validation perplexity."""
-        weights = average([checkpoints.path(c.update) for c in chosen])
-        load_weights(state.model, weights, Place(str(checkpoints.folder)))
+        with ranks.busy():
+            weights = average([checkpoints.path(c.update) for c in chosen])
+            load_weights(state.model, weights, Place(str(checkpoints.folder)))
         ranks.send("weights")
         ranks.share(dict(state.model.named_parameters()))
         return weights, validator.perplexity()
@@ -64,5 +65,6 @@ def finish(
     if not math.isfinite(value):
         figures["perplexity"] = None
     origin = {"phases": phases, **state.origin()}
-    save_model(task.folder, state.model, weights, task.experiment, task.prepared.digest, figures, origin)
+    with ranks.busy():
+        save_model(task.folder, state.model, weights, task.experiment, task.prepared.digest, figures, origin)
     return finished

@@ -163,7 +163,11 @@ class _Loop:
                 self.validator.validate()
             if self.signals.received is not None:
                 return self._stop(self.signals.received)
-            if (limit := self._limit()) is not None:
+            try:
+                limit = self._limit()
+            except Interrupted:  # while the epoch was planned, which tells the rate
+                continue
+            if limit is not None:
                 break
             if not self._ready():
                 continue
@@ -179,13 +183,17 @@ class _Loop:
             self.progress.write()
             with contextlib.suppress(Interrupted):
                 return finish(self.task, self.state, self.validator, self.history.summary(), limit)
-        self.state.save()
+        self._save()
         return StoppedTraining(standing.update, self.signals.received or 0)
 
     def _stop(self, signal: int) -> StoppedTraining:
         self.progress.write()
-        self.state.save()
+        self._save()
         return StoppedTraining(self.standing.update, signal)
+
+    def _save(self) -> None:
+        with self.ranks.busy():  # the others wait for a slow disk
+            self.state.save()
 
     def _due(self) -> bool:
         plan, standing = self.task.call.plan, self.standing
