@@ -182,11 +182,12 @@ def _tell_end(result: "FinishedTraining | StoppedTraining", folder: Path) -> Non
     from calque.train.loop import StoppedTraining
 
     if isinstance(result, StoppedTraining):
-        tell(f"stopped after update {result.update}; `calque train {folder}` continues")
+        tell(f"stopped after update {result.update}; `calque train {shlex.quote(str(folder))}` continues")
         sys.exit(128 + result.signal)
+    taken = "checkpoint" if len(result.averaged) == 1 else "mean of checkpoints"
     tell(
         f"{result.update} updates in {result.seconds:.0f} s ({result.limit}); "
-        f"mean of checkpoints {', '.join(map(str, result.averaged))}: validation perplexity {result.perplexity:.3f}"
+        f"{taken} {', '.join(map(str, result.averaged))}: validation perplexity {result.perplexity:.3f}"
     )
     if not math.isfinite(result.perplexity):
         raise error("K109", Place(str(folder)), skipped=result.skipped, updates=result.update)
