@@ -40,8 +40,9 @@ class Recurrent(Layer):
 
     dropout  in training, U h_{t-1} becomes U (m h_{t-1}), where each number of m is 0 with
              this probability, else 1 / (1 - dropout).
-             A sentence has one m, the same at every position (Gal and Ghahramani 2016, section 4; one m for all gates), each
-             part of it where `bptt_words` cuts it. Their masks of inputs are not this layer's: a `dropout` before it draws anew at each position
+             A sentence has one m, the same at every position (Gal and Ghahramani 2016, section 4; one m for all gates), and
+             each part of it where `bptt_words` cuts it. Their masks of inputs are not this layer's: a `dropout` before it
+             draws anew at each position
     norm     layer normalisation inside the cell (Ba et al. 2016, section 3.1 and appendix):
              N(a) = g (a - mean(a)) / deviation(a),
              each N with its own g. lstm: N(W x_t) + N(U h_{t-1}) + b, all gates at once, and h_t = sig(o) tanh(N(c_t) + b').
