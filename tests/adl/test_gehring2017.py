@@ -37,10 +37,10 @@ table3 deep 187.9 23.1 - -
 table3 bilstm-2 - - 109.9 23.6
 table3 deep-8-4 - - 231.1 23.7
 table3 deep-15-5 - - 203.3 24.0
-figure2 1-1 28.5
-figure2 1-none 28.3
-figure2 7-none 29.1
-figure2 1-shared 22.9
+figure2 1-1 28.5 -
+figure2 1-none 28.3 -
+figure2 7-none 29.1 -
+figure2 1-shared 22.9 -
 section5.4 bilstm 4300
 section5.4 deep 6400
 """
@@ -200,7 +200,8 @@ def holds(claim: Claim, column: Column, slack: float) -> bool | None:
     scores = {row.key: sign * f.value for row in PAPER.table(claim.table).rows if (f := row.figure(column))}
     known = [c for c in claim.contrasts if all(row in scores for _, row in c.terms)]
     found = [(c.relation, round(c.value(scores), 6)) for c in known]
-    return all({"above": v > 0, "not-above": v <= slack}[relation] for relation, v in found) if found else None
+    borne = {"above": lambda v: v > 0, "not-above": lambda v: v <= slack, "about": lambda v: abs(v) <= 5 * slack}
+    return all(borne[relation](v) for relation, v in found) if found else None
 
 
 def test_claims_against_the_papers_own_figures() -> None:
@@ -214,4 +215,7 @@ def test_claims_against_the_papers_own_figures() -> None:
         "... and no further",
         "layers of CNN-a help no further than six",
         "without residual connections performance drops",
+        "six layers of CNN-a and three of CNN-c have the best perplexity",
+        "selecting words makes generation faster (6/3) ...",
+        "... at no cost in accuracy",
     }

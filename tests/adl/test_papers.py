@@ -243,7 +243,7 @@ def test_what_is_claimed() -> None:
         "replaces self-attention",
         "without self-attention scores lower",
         "combined",
-        "worst",
+        "scores lowest",
         "upper encoder block",
     ):
         assert words in about, words

@@ -50,22 +50,6 @@ figure7 across-layers -
 NOT_BORNE_OUT = {
     ("hard-coded self-attention scores almost as BASE does", "iwslt17-jaen bleu"),
     ("hard-coded self-attention scores almost as BASE does", "wmt14-enfr bleu"),
-    *(
-        ("hard-coding self-attention costs most types of error little", f"lingeval97-{kind} accuracy")
-        for kind in (
-            "np-agreement",
-            "subj-verb-agreement",
-            "subj-adequacy",
-            "polarity-particle-nicht-del",
-            "polarity-particle-kein-del",
-            "polarity-affix-del",
-            "polarity-particle-kein-ins",
-            "polarity-affix-ins",
-            "auxiliary",
-            "verb-particle",
-            "compound",
-        )
-    ),
 }
 
 

@@ -148,7 +148,7 @@ def test_claims_against_the_papers_own_figures() -> None:
     assert seen == {
         *(("table2", "about"), ("table2", "above"), ("table2", "gain")),
         *(("table3", "about"), ("table3", "above"), ("table3", "grows")),
-        *(("table4", "about"), ("table4", "above"), ("table5", "above")),
+        *(("table4", "about"), ("table4", "above"), ("table4", "below"), ("table5", "above")),
         ("figure7", "grows"),
     }
 

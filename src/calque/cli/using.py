@@ -99,11 +99,9 @@ def _translations(
     """The hypotheses of each line, by this process or by several workers."""
     from calque.decode.translate import translate_stream
     from calque.decode.workers import WorkerTask, translate_with_workers
-    from calque.native.build import library
 
     warn = source.repairs.note
     if workers > 1 and source.chunk > 1:  # a line that is typed is answered at once, by one process
-        library()  # compiled before all workers ask for it
         each = threads or max(1, (os.cpu_count() or 1) // workers)
         task = WorkerTask(open_runs, n_best, invariant, each, told_fault)
         return translate_with_workers(task, workers, source, warn=warn, progress=progress)

@@ -15,6 +15,7 @@ from calque.decode.translate import InputLine, Translation, Translator, chunks, 
 from calque.ground.allocation import keep_freed_memory
 from calque.ground.diagnostics import CalqueError, Diagnostic, Place, error
 from calque.ground.processes import end_with_parent, interrupts_blocked
+from calque.native.build import library
 
 CHUNK = 250
 """Lines that a worker translates at a time."""
@@ -58,6 +59,7 @@ def translate_with_workers(
 
     The first error of a worker ends all workers and is raised here. Raises K401 where a worker ends without a result.
     """
+    library()  # compiled once, before all workers ask for the kernels
     crew: list[_Worker] = []
     try:
         for _ in range(workers):

@@ -62,7 +62,7 @@ class DataSettings:
     leave_out: tuple[str, ...] = key(
         (),
         "training pairs that are left out: duplicates (all but the first of equal pairs), copies (source = target, with a letter), "
-        "script (a side is in the script of another language); all are counted by `calque prepare`; of a stream copies alone",
+        "script (a side is in another language's script); all are counted by `calque prepare`; of a stream copies alone",
         choices=LEAVE_OUT,
     )
     learn_pairs: int = key(
@@ -159,9 +159,7 @@ class TrainSettings:
         "auto: measured once, the choice is written to the run",
         choices=("auto", "float32", "bfloat16"),
     )
-    batch_tokens: int = key(
-        4096, "tokens of either side in a batch at most, padding included; 0: count sentences", low=0
-    )
+    batch_tokens: int = key(4096, "tokens of either side in a batch, with padding; 0: count sentences", low=0)
     batch_sentences: int = key(0, "sentences in a batch, at most; 0: no bound", low=0)
     sort_batches: int = key(
         0,

@@ -84,10 +84,10 @@ class MlpSourceAttention(SourceAttention):
         return torch.matmul(weights[:, 0], memory.values), weights
 
     def _scores(self, queries: Float[Tensor, "S T E"], keys: Float[Tensor, "S N E"]) -> Float[Tensor, "S T N"]:
-        weights = self.score.weight[0]
-        kernels = training_kernels_for(queries, keys, weights) if len(queries) == len(keys) else None
+        weight = self.score.weight
+        kernels = training_kernels_for(queries, keys, weight) if len(queries) == len(keys) else None
         if kernels is not None:
-            return kernels.additive_scores(queries, keys, weights)
+            return kernels.additive_scores(queries, keys, weight[0])
         hidden = (queries[:, :, None] + keys[:, None]).tanh_()  # [S, T, N, E], the largest tensor: once
         return cast("Tensor", self.score(hidden).squeeze(3))
 

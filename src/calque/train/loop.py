@@ -163,11 +163,7 @@ class _Loop:
                 self.validator.validate()
             if self.signals.received is not None:
                 return self._stop(self.signals.received)
-            try:
-                limit = self._limit()
-            except Interrupted:  # while the epoch was planned, which tells the rate
-                continue
-            if limit is not None:
+            if (limit := self._limit()) is not None:
                 break
             if not self._ready():
                 continue
@@ -202,7 +198,14 @@ class _Loop:
         return standing.due(self.settings)
 
     def _limit(self) -> str | None:
-        """What ends this call: a key of [train]; empty at the end of a part that is repeated; None where nothing does."""
+        """What ends this call: a key of [train]; empty at the end of a part that is repeated; None where nothing does, or a signal
+        comes while the epoch is planned, which the rate follows from."""
+        try:
+            return self._reached()
+        except Interrupted:
+            return None
+
+    def _reached(self) -> str | None:
         s, now, plan = self.limits, self.standing, self.task.call.plan
         if plan is not None and plan.until is not None:
             return plan.limit if now.update >= plan.until else None
@@ -219,6 +222,8 @@ class _Loop:
 
     def _ready(self) -> bool:
         """Whether the next update is planned; not where a signal came before."""
+        if self.signals.received is not None:
+            return False
         try:
             self._plan()
         except Interrupted:
