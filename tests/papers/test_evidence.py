@@ -208,6 +208,23 @@ def train(call: Call, out: str, row: str, seeds: int, *more: object, table: str 
     assert found.exit_code == 0, found.output
 
 
+def test_numbers_that_are_recorded_again_lose_nothing(tmp_path: Path) -> None:
+    """A further test set that is not here any more, or a model that is gone, stays with the same translations."""
+    one, more = numbers([3, 4], [0.5, 1.0], "a"), numbers([5], [0.5], "b")
+    looks = {"decoder": np.array([0.25, 0.5])}
+    path = tmp_path / "one.npz"
+    assert one.completed_by(path) is one
+    replace(one, away=looks, further=(more,)).write(path)
+    again = one.completed_by(path)
+    assert again.texts == ("a", "b")
+    assert again.away["decoder"].tolist() == [0.25, 0.5]
+    other = numbers([3, 4], [1.0, 1.0], "a")
+    assert other.completed_by(path) is other
+    assert replace(one, text="c").completed_by(path).texts == ("c",)
+    path.write_bytes(b"damaged")
+    assert one.completed_by(path) is one
+
+
 def test_rows_have_the_further_test_sets_of_all_their_cells(tmp_path: Path) -> None:
     """Of two rows the first sentences are the same; comparisons take those that both have."""
     lengths = {"a": [3, 4], "b": [5, 6, 7], "c": [8]}

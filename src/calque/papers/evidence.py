@@ -22,7 +22,7 @@ from calque.data.codecs import split
 from calque.data.lines import Lines
 from calque.evaluate.significance import Runs
 from calque.evaluate.statistics import ORDERS, Measure, measure
-from calque.ground.diagnostics import Place, error
+from calque.ground.diagnostics import CalqueError, Place, error
 from calque.ledger.entry import Entry
 from calque.papers.figures import paper_figures
 from calque.papers.further import FURTHER
@@ -77,6 +77,21 @@ class SentenceNumbers:
         counts = {metric: some[:count] for metric, some in self.counts.items()}
         away = {side: shares[:count] for side, shares in self.away.items()}
         return SentenceNumbers(self.text, self.source_words[:count], counts, away)
+
+    def completed_by(self, path: Path) -> "SentenceNumbers":
+        """These numbers, with the further test sets, and where attention looks, that a file has of the same translations besides.
+
+        A text that is not here, or a model that is gone, loses nothing that was measured before.
+        """
+        try:
+            held = SentenceNumbers.read(path)
+        except CalqueError:  # none, or damaged: these take its place
+            return self
+        both = [(held.counts[metric], self.counts[metric]) for metric in held.counts.keys() & self.counts.keys()]
+        same = [np.array_equal(old[:, : 2 + ORDERS], new[:, : 2 + ORDERS]) for old, new in both]
+        if held.text != self.text or not same or not all(same):
+            return self
+        return replace(self, away={**held.away, **self.away}, further=self.further or held.further)
 
     def write(self, path: Path) -> None:
         """Writes the file; equal numbers make equal files. Raises K301 where it cannot."""

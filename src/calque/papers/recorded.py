@@ -26,6 +26,8 @@ def record_folder(folder: OutputFolder, into: Path, beside: bool, tell: Tell) ->
     """
     for what, why in complete(folder, others=True).items():
         tell(f"not measured: {what}: {why}")
+    for name in set(folder.corpus.sets) - folder.corpus.further(folder.root).keys():
+        tell(f"not measured: {name}: its text is not below {folder.root}")
     finished = (ledger.read(folder.out / below) for below in (CELLS, SPEED))
     cells, timings = ([replace(entry, id=name_in_ledger(entry)) for entry in some] for some in finished)
     if not cells and not timings:
@@ -35,7 +37,7 @@ def record_folder(folder: OutputFolder, into: Path, beside: bool, tell: Tell) ->
     with writing(into):
         _add([*cells, *timings], into, {name_in_ledger(entry): entry for entry in held}, tell)
         for name, one in numbers.items():
-            one.write(evidence.path(name))
+            one.completed_by(evidence.path(name)).write(evidence.path(name))
         for old in replaced(held, [*cells, *timings], beside):
             (into / f"{old.id}.json").unlink(missing_ok=True)
             evidence.path(old.id).unlink(missing_ok=True)
