@@ -80,6 +80,14 @@ def test_a_table_stands_once_though_its_sizes_are_written_in_two_ways() -> None:
     assert rows_of([*own, *lent])["table3"]
 
 
+@pytest.mark.parametrize(("perplexity", "first"), [(4.95, [1, 2]), (4.85, [1])])
+def test_more_seeds_come_first_where_a_row_was_trained_nearly_as_well(perplexity: float, first: list[int]) -> None:
+    seeds = [entry(asked("table2"), "base", seed) for seed in (1, 2)]
+    better = entry(asked("table2", updates=4), "base", perplexity=perplexity)
+    made = [some for request, some in groups([better, *seeds]) if request.table == "table2"]
+    assert [[e.seed for e in some] for some in made] == [first, [1] if len(first) > 1 else [1, 2]]
+
+
 def test_seeds_with_other_numbers_of_threads_are_of_one_row() -> None:
     one, two = (asked("table2", f"train.threads={n}") for n in (1, 2))
     first, second = entry(one, "base", 1), entry(two, "base", 2)

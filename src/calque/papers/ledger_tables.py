@@ -24,6 +24,8 @@ from calque.zoo.row_texts import place
 
 TRIALS = ReportOptions().trials
 """Of each test."""
+NEAR = 1.02
+"""Times the lowest validation perplexity of a row's ways of training: within it, more seeds count for more."""
 
 
 @dataclass(frozen=True)
@@ -135,8 +137,8 @@ def groups(entries: Sequence[Entry]) -> list[tuple[Request, list[Entry]]]:
 
     A table has the cells of the paper's other tables that are of its own rows as well, see `calque.papers.shared_cells`; its
     request is that of its first cell, or of a borrowed one in its place. One that has borrowed cells alone is made where they test
-    a claim about it. The best has converged, if one has, and has the lowest validation perplexity. The next best stand in a table
-    of their own, borrowed ones in that of their own table alone.
+    a claim about it. The best has converged, if one has, and has the lowest validation perplexity; of those within `NEAR` times
+    that, it has the most seeds. The next best stand in a table of their own, borrowed ones in that of their own table alone.
     """
     alike: dict[Request, Ways] = {}
     for entry in entries:
@@ -147,7 +149,7 @@ def groups(entries: Sequence[Entry]) -> list[tuple[Request, list[Entry]]]:
     lend(alike)
     made = []
     for table, rows in alike.items():
-        ranked = [sorted(ways.values(), key=_standing) for ways in rows.values()]
+        ranked = [_ranked(list(ways.values())) for ways in rows.values()]
         for k in range(max(map(len, ranked), default=0)):
             some = [entry for ways in ranked if k < len(ways) for entry in ways[k]]
             own = any(TRAINED_AS not in entry.conditions for entry in some)
@@ -170,6 +172,14 @@ def _request(table: Request, entries: Sequence[Entry]) -> Request:
         return asked
     dropout = [one for one in asked.settings if one.partition("=")[0].strip() in DROPOUTS]
     return dataclasses.replace(asked, table=table.table, pair=table.pair, settings=(*table.settings, *dropout))
+
+
+def _ranked(ways: Sequence[list[Entry]]) -> list[list[Entry]]:
+    """The ways in which a row was trained, the best first."""
+    order = sorted(ways, key=_standing)
+    (unlearned, lowest), *_ = map(_standing, order)
+    near = [way for way in order if _standing(way) <= (unlearned, NEAR * lowest)]
+    return [*sorted(near, key=lambda way: -len(way)), *order[len(near) :]]
 
 
 def _standing(entries: Sequence[Entry]) -> tuple[bool, float]:
