@@ -40,6 +40,14 @@ def test_hard_coded_heads_are_the_papers() -> None:
     assert behind[1:].tolist() == here[:-1].tolist()
 
 
+def test_every_row_that_a_figure_names_has_a_run() -> None:
+    """Rows that decode another row's model have none, and would be left out without a word."""
+    for figure in paper_figures().values():
+        for name in figure.rows if figure.piece != DIAGRAM else ():
+            table, _, key = name.partition("/")
+            assert not key or key in {row.key for row in figure.tables[table]}, f"{figure.name}: {name}"
+
+
 def test_architectures_are_those_of_explain() -> None:
     figures = [figure for figure in paper_figures().values() if figure.piece == DIAGRAM]
     assert len(figures) == 8

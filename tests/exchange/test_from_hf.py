@@ -8,10 +8,12 @@ import torch
 from comparisons import CASES, build, compare
 from small_models import lines
 
+from calque.decode.sentences import sentences_of
 from calque.exchange.hf_folder import read_pieces
 from calque.exchange.hf_vocabulary import Languages
-from calque.exchange.import_run import open_hf
+from calque.exchange.import_run import import_hf, open_hf
 from calque.ground.diagnostics import CalqueError
+from calque.workflow.api import load
 
 transformers = pytest.importorskip("transformers", reason="the package transformers is not installed")
 # One in the quick suite: the others take longer.
@@ -28,6 +30,39 @@ def test_logits_and_translations_are_the_same(name: str, tmp_path: Path) -> None
     for sentences, differ in compared.sentences.values():
         assert sentences > count / 3
         assert not differ
+
+
+@pytest.mark.parametrize("name", ["m2m_100", "mbart"])
+def test_a_translation_scores_as_the_search_scored_it(name: str, tmp_path: Path) -> None:
+    """The name of its language, with which every translation of M2M-100 begins, costs nothing in either."""
+    kind, settings, asked = CASES[name]
+    build(kind, tmp_path / "hf", **settings)
+    import_hf(tmp_path / "hf", tmp_path / "run", asked)
+    how = {"beam": 2, "max_length_factor": 0.0, "max_length_offset": 12}
+    for folders in (tmp_path / "run", [tmp_path / "run", tmp_path / "run"]):
+        run = load(folders, **how)
+        texts = lines(20)
+        found = [some[0] for some in run.candidates(texts)]
+        again = run.loaded.target.encode([one.text for one in found])
+        same = [k for k, one in enumerate(found) if list(one.ids) == again[k]]
+        assert len(same) > 10
+        scores = run.score([(texts[k], found[k].text) for k in same])
+        assert scores == pytest.approx([found[k].score for k in same], abs=1e-4)
+        means = run.cross_entropies({texts[k]: found[k].text for k in same})
+        assert [one for (one,) in means] == pytest.approx([-score for score in scores], abs=1e-4)
+
+
+def test_a_line_that_is_cut_keeps_what_the_model_reads_behind_it(tmp_path: Path) -> None:
+    kind, settings, asked = CASES["mbart"]
+    build(kind, tmp_path / "hf", **settings)
+    import_hf(tmp_path / "hf", tmp_path / "run", asked)
+    run = load(tmp_path / "run", max_source_tokens=5).loaded
+    text = max(lines(20), key=len)
+    (whole,) = run.source.encode([text])
+    behind = run.source.encode(["x"])[0][-2:]
+    (sentence,) = sentences_of(run, [text])
+    assert whole[-2:] == behind
+    assert sentence.sources[0].tolist() == [*whole[:3], *behind]
 
 
 def test_text_gets_the_ids_that_their_tokenizer_gives(tmp_path: Path) -> None:

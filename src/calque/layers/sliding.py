@@ -20,7 +20,7 @@ class _Neighbours(torch.autograd.Function):
     @staticmethod
     @once_differentiable
     def backward(ctx: Any, g: Tensor) -> tuple[Tensor, None, None]:
-        # Sizes in full: a batch without rows says nothing of one that is left out.
+        # All sizes are given: of a batch without rows torch cannot infer one.
         places = g.reshape(*g.shape[:2], ctx.kernel, ctx.shape[2]).unbind(2)
         d_seen = g.new_zeros(ctx.shape)
         for k, place in enumerate(places):

@@ -26,7 +26,8 @@ def record_folder(folder: OutputFolder, into: Path, beside: bool, tell: Tell) ->
     """
     for what, why in complete(folder, others=True).items():
         tell(f"not measured: {what}: {why}")
-    for name in set(folder.corpus.sets) - folder.corpus.further(folder.root).keys():
+    here = folder.corpus.further(folder.root)
+    for name in (name for name in folder.corpus.sets if name not in here):
         tell(f"not measured: {name}: its text is not below {folder.root}")
     finished = (ledger.read(folder.out / below) for below in (CELLS, SPEED))
     cells, timings = ([replace(entry, id=name_in_ledger(entry)) for entry in some] for some in finished)
