@@ -252,7 +252,7 @@ def test_several_training_texts(tmp_path: Path) -> None:
         ('valid = ["v.en", "v.de"]', 'valid = ["v.en"]', "X106"),
         ('{ source = "a.en", target = "a.de", weight = 3 }', '"a.en"', "X106"),
         (', name = "talks"', "", "X217"),
-        ('name = "talks"', 'name = "news/talks"', "X106"),
+        ('name = "talks"', 'name = "news/talks"', "X108"),
     ],
 )
 def test_faults_of_several_training_texts(tmp_path: Path, old: str, new: str, code: str) -> None:

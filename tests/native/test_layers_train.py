@@ -104,6 +104,8 @@ def test_tensors_that_do_not_fit_are_refused() -> None:
     q, k = torch.randn(3, 5, 8), torch.randn(1, 7, 8)
     with pytest.raises(ValueError, match="additive scores"):
         kernels.additive_scores(q, k, torch.randn(8))
+    with pytest.raises(ValueError, match="additive scores"):
+        kernels.additive_scores(k, k, torch.randn(8).bfloat16())
     for parts, real in (
         ([q, k, k], None),
         ([q, torch.randn(3, 7, 8), torch.randn(3, 7, 4)], None),

@@ -60,6 +60,11 @@ def classes(characters: NDArray[np.integer]) -> NDArray[np.uint8]:
     return found
 
 
+def has_letter(text: str) -> bool:
+    """Whether a text has a letter of some script: equal sides without one, such as numbers, are no copies."""
+    return bool((classes(np.frombuffer(text.encode("utf-32-le"), np.uint32)) >= FIRST).any())
+
+
 def dominant(kinds: NDArray[np.uint8], lines: NDArray[np.int64], count: int) -> NDArray[np.uint8]:
     """For each of `count` lines the script of most of its letters, from 1; 0 where it has none.
 

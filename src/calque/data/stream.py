@@ -11,6 +11,7 @@ from calque.data.codecs import Codec
 from calque.data.corpus import Pairs, Sentences
 from calque.data.lines import RawLines, chomp
 from calque.data.repair import LONGEST, bounded
+from calque.data.scripts import has_letter
 from calque.data.split_writer import keep
 from calque.experiment import DataSettings
 from calque.ground.diagnostics import CalqueError, Place, error
@@ -69,7 +70,7 @@ class PairStream:
             self.left_out[reason] += 1
             return None
         target = rest.partition("\t")[0]
-        copy = source == target and any(map(str.isalpha, source)) and "copies" in self.settings.leave_out
+        copy = "copies" in self.settings.leave_out and source == target and has_letter(source)
         reasons = {"no tab": not tab, "NUL": "\0" in source + target, "copies": copy}
         for reason, applies in reasons.items():
             if applies:

@@ -13,7 +13,7 @@ _KEYS = tuple(field.name for field in fields(TrainingText))
 
 
 def table_problems(tables: list[object], kind: Callable[[object], str]) -> Iterator[tuple[str, Fields]]:
-    """Code and fields of each fault: X106 (type), X108 (weight), X218 (unknown key), X219 (no source or target)."""
+    """Code and fields of each fault: X106 (type), X108 (weight, name), X218 (unknown key), X219 (no source or target)."""
     for number, table in enumerate(tables, 1):
         if not isinstance(table, dict):
             yield "X106", {"expected": "tables alone in the list", "found": kind(table)}
@@ -56,7 +56,7 @@ def _string(value: object) -> tuple[str, str] | None:
 
 def _name(value: object) -> tuple[str, str] | None:
     """It becomes a part of names of files."""
-    return _string(value) or (("X106", "a name without `/`") if "/" in str(value) else None)
+    return _string(value) or (("X108", "a name without `/`") if "/" in str(value) else None)
 
 
 def text_of(table: Mapping[str, object], path: Callable[[str], str]) -> TrainingText:

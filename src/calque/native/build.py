@@ -6,7 +6,6 @@ has none of them, there are no kernels, and torch computes what they would.
 
 import contextlib
 import ctypes
-import fcntl
 import functools
 import hashlib
 import os
@@ -19,7 +18,7 @@ from pathlib import Path
 import torch
 
 from calque.ground.diagnostics import error
-from calque.ground.files import write_whole
+from calque.ground.files import only, write_whole
 
 HERE = Path(__file__).parent
 SOURCES = tuple(
@@ -147,6 +146,5 @@ def _alone(path: Path) -> Iterator[None]:
     with contextlib.ExitStack() as stack:
         with contextlib.suppress(OSError):
             path.parent.mkdir(parents=True, exist_ok=True)
-            lock = stack.enter_context(open(path.with_suffix(".lock"), "wb"))
-            fcntl.flock(lock, fcntl.LOCK_EX)
+            stack.enter_context(only(path.with_suffix(".lock"), lambda line: None))
         yield

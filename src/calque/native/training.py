@@ -123,6 +123,7 @@ class TrainingKernels:
 
         `parts` are [q; k; v], q and [k; v], or q, k and v, of these `widths`. `shared`: heads of keys and values, each that of as
         many heads of queries in a row. Where no key is real, a query takes the mean; where none in its window is, zeros.
+        Raises ValueError where the tensors do not fit each other.
         """
         plan = Plan(widths, heads, shared or heads, scale, window, self.calls.attend, self.calls.attend_back)
         return call(Attend, plan, real, *parts)
@@ -130,7 +131,10 @@ class TrainingKernels:
     def additive_scores(
         self, q: Float[Tensor, "B T D"], k: Float[Tensor, "B S D"], w: Float[Tensor, " D"]
     ) -> Float[Tensor, "B T S"]:
-        """w^T tanh(q_i + k_j) of each query with each key of its sentence. No tanh is kept: the gradient makes them again."""
+        """w^T tanh(q_i + k_j) of each query with each key of its sentence. No tanh is kept: the gradient makes them again.
+
+        Raises ValueError where the tensors do not fit each other.
+        """
         return call(AdditiveScores, q, k, w, self.calls)
 
     def loss(

@@ -103,7 +103,7 @@ class AdditiveScores(torch.autograd.Function):
     @staticmethod
     def forward(ctx: Any, q: Tensor, k: Tensor, w: Tensor, calls: Calls) -> Tensor:
         q, k, w = q.contiguous(), k.contiguous(), w.contiguous()
-        if len(q) != len(k) or not q.shape[2] == k.shape[2] == len(w):
+        if len(q) != len(k) or not q.shape[2] == k.shape[2] == len(w) or not q.dtype == k.dtype == w.dtype:
             raise ValueError(f"additive scores of {tuple(q.shape)} and {tuple(k.shape)} by {tuple(w.shape)}")
         ctx.save_for_backward(q, k, w)
         ctx.shape, ctx.calls = _AdditiveShape(*q.shape[:2], *k.shape[1:]), calls
