@@ -16,8 +16,8 @@ from calque.papers.figure_claims import FigureVerdict
 from calque.papers.ledger_tables import ReproducedTable, verdicts_on
 from calque.papers.notes import PaperNotes, Plan
 from calque.papers.paper import Claim
+from calque.papers.planned_cells import cost_section
 from calque.papers.report import result_text
-from calque.papers.request import MEMBERS, request_of
 from calque.zoo.row_texts import place
 
 ORDER = (HOLDS, FAILS, UNDECIDED, UNTESTED)
@@ -149,7 +149,7 @@ def claims_page(
         if corpus == next(iter(CORPORA)) or any(one.tested for one in judged):
             title = CORPORA[corpus].title if corpus in CORPORA else corpus
             lines += [*_of_corpus(title, judged, notes), ""]
-    lines += ["## Cost", "", *_cost(entries, plan)]
+    lines += cost_section(entries, plan)
     return "\n".join(lines).rstrip() + "\n"
 
 
@@ -215,50 +215,3 @@ def _own(judged: Sequence[JudgedClaim], notes: Mapping[str, PaperNotes]) -> list
 
 def _reason(one: JudgedClaim, notes: Mapping[str, PaperNotes]) -> str:
     return notes[one.paper].reasons.get(one.text, "") if one.paper in notes else ""
-
-
-def _cost(entries: Sequence[Entry], plan: Plan | None) -> Iterator[str]:
-    """Cells and hours of a core by table, beside what was planned."""
-    cells = _trained_cells(entries)
-    planned = {(one.paper, one.table): one.cells for one in plan.tables} if plan is not None else {}
-    minutes = plan.minutes if plan is not None else 0.0
-    rows = []
-    for key in dict.fromkeys([*planned, *cells]):
-        some, wanted = cells.get(key, []), planned.get(key, 0)
-        machines = "; ".join(sorted({str(entry.conditions["machine"]) for entry in some}))
-        spent = (str(len(some)), f"{sum(map(core_hours, some)):.1f}")
-        beside = (str(wanted), f"{wanted * minutes / 60:.1f}") if wanted else ("-", "-")
-        rows.append((read_paper.paper(key[0]).cite, place(key[1]), *spent, *beside, machines or "-"))
-    head = ("paper", "table", "cells", "hours of a core", "cells planned", "hours planned", "processor")
-    yield from (*pipes(head, rows, (0, 1, 6)), "", _in_all([e for some in cells.values() for e in some], plan))
-
-
-def _trained_cells(entries: Sequence[Entry]) -> dict[tuple[str, str], list[Entry]]:
-    """The cells that were trained, by paper and table; a model that two tables have is counted at the first."""
-    cells: dict[tuple[str, str], list[Entry]] = {}
-    seen = set()
-    for entry in entries:
-        request = request_of(entry.command)
-        if request is not None and "row" in entry.conditions and MEMBERS not in entry.conditions:
-            training = entry.architecture_hash, entry.data_hash, str(entry.seed), entry.figures.get("training seconds")
-            if None not in training and training in seen:
-                continue
-            seen.add(training)
-            cells.setdefault((request.paper, request.table), []).append(entry)
-    return cells
-
-
-def _in_all(cells: Sequence[Entry], plan: Plan | None) -> str:
-    said = f"In all {len(cells)} cells in {sum(map(core_hours, cells)):.1f} hours of a core, validation left out."
-    if plan is None:
-        return said
-    wanted = sum(one.cells for one in plan.tables)
-    return (
-        f"{said} {wanted} cells were planned, of {plan.minutes:g} minutes of a core each, {plan.hours:g} hours in all."
-    )
-
-
-def core_hours(entry: Entry) -> float:
-    """Hours of training of a cell, times its threads."""
-    threads = entry.conditions.get("threads")
-    return entry.figures.get("training seconds", 0.0) * (int(threads) if isinstance(threads, int | float) else 1) / 3600

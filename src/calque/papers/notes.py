@@ -31,17 +31,18 @@ class PaperNotes:
 
 @dataclass(frozen=True)
 class PlannedTable:
-    """Cells that were planned: rows of a table by seeds."""
+    """Cells that were planned: rows of a table by seeds, trained with some overrides at least."""
 
     paper: str
     table: str
-    rows: int
+    rows: tuple[str, ...]
     seeds: int
+    overrides: tuple[str, ...] = ()
 
     @property
-    def cells(self) -> int:
-        """How many."""
-        return self.rows * self.seeds
+    def cells(self) -> list[tuple[str, int]]:
+        """Each by row and seed."""
+        return [(row, seed) for row in self.rows for seed in range(1, self.seeds + 1)]
 
 
 @dataclass(frozen=True)
@@ -72,9 +73,14 @@ def plan_of(ledger: Path) -> Plan | None:
     path = ledger / NOTES / PLAN
 
     def made(content: dict[str, Any]) -> Plan:
-        return Plan(content["minutes"], content["hours"], tuple(PlannedTable(**one) for one in content["tables"]))
+        return Plan(content["minutes"], content["hours"], tuple(map(_planned, content["tables"])))
 
     return _read(path, made) if path.is_file() else None
+
+
+def _planned(table: dict[str, Any]) -> PlannedTable:
+    lists: dict[str, Any] = {key: tuple(map(str, table[key])) for key in ("rows", "overrides") if key in table}
+    return PlannedTable(**(table | lists))
 
 
 def _read(path: Path, made: Callable[[dict[str, Any]], Made]) -> Made:
