@@ -2,6 +2,7 @@
 
 import itertools
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 
 import pytest
 
@@ -152,3 +153,13 @@ def test_repeats_are_compared_within_each() -> None:
 def test_a_table_that_was_timed_says_how_repeats_decide() -> None:
     assert "within each" in Ranges({}, paired=True).rule
     assert "choice of a value" in Ranges({}).rule
+
+
+@pytest.mark.parametrize(
+    ("slower", "verdict"),
+    [([4.1, 4.3], "holds"), ([3.9, 4.3], "undecided"), ([3.7, 3.9], "does not hold"), ([0.5, 0.6], "does not hold")],
+)
+def test_by_more_than_so_many_times(slower: list[float], verdict: str) -> None:
+    said = replace(claim("above", ("a", "b"), (SECONDS,)), times=4.0)
+    here = table([SECONDS], {"a": [1.0], "b": [5.0]})
+    assert judge({SECONDS: {"a": [1.0, 1.0], "b": slower}}, said, here).verdict == verdict

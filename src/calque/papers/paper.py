@@ -202,11 +202,13 @@ class Floor:
 class Contrast:
     """A sum of scores, `factor * score(row)`, that is claimed to be `above` zero, `not-above` it or `about` it.
 
-    Of a metric in which the lower one is better, scores count with the other sign.
+    Of a metric in which the lower one is better, scores count with the other sign. `times` is by how many times the one is above
+    the other.
     """
 
     terms: tuple[tuple[int, str], ...]
     relation: str
+    times: float = 1.0
 
     def value(self, scores: Mapping[str, float]) -> float:
         """The sum, from the score of each row."""
@@ -228,8 +230,9 @@ class Claim:
     than each other one in the last of `columns` than in the first, or `shrinks`: by so many times it is so less. They speak of
     quality: the row above is the better one, also in a metric in which that is the lower figure.
 
-    only  the paper says it of these language pairs as against others, so that no other corpus tests it
-    ours  a comparison that suggests itself, which the paper does not make
+    only   the paper says it of these language pairs as against others, so that no other corpus tests it
+    ours   a comparison that suggests itself, which the paper does not make
+    times  of speeds that are `above`: by more than so many times
     """
 
     text: str
@@ -241,6 +244,7 @@ class Claim:
     columns: tuple[Column, ...]
     only: bool = False
     ours: bool = False
+    times: float = 1.0
 
     @property
     def across(self) -> bool:
@@ -261,7 +265,7 @@ class Claim:
         first, *rest = self.rows
         sign = -1 if self.kind in ("below", "shrinks") else 1
         relation = "above" if self.kind == "below" or self.across else self.kind
-        return tuple(Contrast(((sign, first), (-sign, other)), relation) for other in rest)
+        return tuple(Contrast(((sign, first), (-sign, other)), relation, self.times) for other in rest)
 
 
 @dataclass(frozen=True)

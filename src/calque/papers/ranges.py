@@ -56,14 +56,14 @@ class Ranges:
     def difference(self, contrast: Contrast, column: Column, table: PrintedTable) -> ContrastResult:
         """The comparison over the ranges of all rows."""
         terms = [(factor, row, column) for factor, row in contrast.terms]
-        return self._test(terms, contrast.relation, _rows(contrast), table)
+        return self._test(terms, contrast, _rows(contrast), table)
 
     def growth(self, contrast: Contrast, first: Column, last: Column, table: PrintedTable) -> ContrastResult:
         """The comparison in the last column against that in the first."""
         terms = [(way * factor, row, c) for way, c in ((1, last), (-1, first)) for factor, row in contrast.terms]
-        return self._test(terms, contrast.relation, f"{_rows(contrast)}, {last.what} over {first.what}", table)
+        return self._test(terms, contrast, f"{_rows(contrast)}, {last.what} over {first.what}", table)
 
-    def _test(self, terms: Sequence[Term], relation: str, text: str, table: PrintedTable) -> ContrastResult:
+    def _test(self, terms: Sequence[Term], contrast: Contrast, text: str, table: PrintedTable) -> ContrastResult:
         ratio = not terms[0][2].of.percentage
         margin = math.log(ALIKE_RATIO) if ratio else ALIKE_POINTS
         worth = [[factor * _worth(x, column) for x in self.values[column][row]] for factor, row, column in terms]
@@ -72,7 +72,7 @@ class Ranges:
         paper = sum(factor * _worth(figure.value, column) for factor, figure, column in printed if figure)
         known = all(figure is not None for _, figure, _ in printed)
         alone = any(len(some) < 2 for some in worth)
-        decided = UNDECIDED if alone else _decided(relation, low, high, margin)
+        decided = UNDECIDED if alone else _decided(contrast, low, high, margin)
         middle, low, high, paper = (math.exp(x) if ratio else x for x in (middle, low, high, paper))
         return ContrastResult(text, middle, (low, high), None, paper if known else None, decided, ratio)
 
@@ -96,10 +96,11 @@ def _worth(value: float, column: Column) -> float:
     return -scaled if column.of.lower else scaled
 
 
-def _decided(relation: str, low: float, high: float, margin: float) -> str:
+def _decided(contrast: Contrast, low: float, high: float, margin: float) -> str:
+    least = math.log(contrast.times)
     holds, fails = {
-        "above": (low > 0, high < 0),
+        "above": (low > least, high < least),
         "not-above": (high < margin, low > margin),
         "about": (-margin < low and high < margin, low > margin or high < -margin),
-    }[relation]
+    }[contrast.relation]
     return HOLDS if holds else FAILS if fails else UNDECIDED

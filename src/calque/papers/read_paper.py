@@ -10,7 +10,7 @@ from importlib import resources
 
 from calque import zoo
 from calque.experiment.toml import literal
-from calque.papers.metrics import DECODING, METRICS, WITHOUT_BEAM
+from calque.papers.metrics import DECODING, METRICS, TIMED, WITHOUT_BEAM
 from calque.papers.paper import (
     COUNTS,
     KINDS,
@@ -195,14 +195,17 @@ def _figure(text: str, column: Column, where: str) -> Figure | None:
 
 
 def _claim(entry: Keys, where: str, tables: Sequence[PrintedTable]) -> Claim:
-    keys = _keys(entry, where, "text section table kind", "rows steps columns only ours")
+    keys = _keys(entry, where, "text section table kind", "rows steps columns only ours times")
     table = next((t for t in tables if t.name == keys["table"]), None)
     if table is None or keys["kind"] not in KINDS:
         raise ValueError(f"{where}: no table {keys['table']}, or no kind {keys['kind']}")
     rows, steps = _compared(keys, where, table)
     columns = _claimed_columns(keys["columns"], where, table)
     marks = bool(keys["only"]), bool(keys["ours"])
-    claim = Claim(keys["text"], keys["section"], table.name, keys["kind"], rows, steps, columns, *marks)
+    times = float(keys["times"] or 1)
+    claim = Claim(keys["text"], keys["section"], table.name, keys["kind"], rows, steps, columns, *marks, times)
+    if times != 1 and (times < 1 or claim.kind != "above" or any(column.metric not in TIMED for column in columns)):
+        raise ValueError(f"{where}: `times` is of speeds that are above others, and above 1")
     if claim.across and len(columns) < 2:
         raise ValueError(f"{where}: what grows or shrinks does so over two columns or more")
     return claim
