@@ -1,6 +1,7 @@
 """Marian's models, both ways: beside a program that knows its names alone, beside CTranslate2's reader, and there and back."""
 
 import json
+import re
 from pathlib import Path
 from typing import Any
 
@@ -13,6 +14,7 @@ from small_models import lines as made_up
 from small_models import pieces
 from small_runs import WORDS, draw_lines, make_run, piece_codec
 
+from calque import zoo
 from calque.data.codecs import Codec, WordCodec
 from calque.data.vocabulary import BOS, EOS, PAD, SPECIALS, UNK, Vocabulary
 from calque.exchange.export import export
@@ -238,6 +240,15 @@ def test_what_marian_cannot_say_is_one_error_at_its_layer(layer: str, tmp_path: 
     assert isinstance(place, Span)
     assert place.text.body[place.start : place.end].startswith(layer.strip())
     assert not (tmp_path / "out").exists()
+
+
+@pytest.mark.parametrize("name", ["modern/marian", "modern/bergamot-tiny"])
+def test_the_zoos_marian_models_can_go_there(name: str, tmp_path: Path) -> None:
+    sizes = {"d": 32, "n": 1, "m": 1, "h": 48}
+    text = re.sub(r"(?m)^([dnmh]) = \d+$", lambda found: f"{found[1]} = {sizes[found[1]]}", zoo.read(name).body)
+    make_run(tmp_path / "run", text, 0)
+    settings, _ = written(tmp_path / "run", tmp_path / "out")
+    assert settings["dim-emb"] == 32
 
 
 WRONG: list[tuple[dict[str, Any], str]] = [

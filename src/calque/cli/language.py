@@ -14,17 +14,15 @@ from calque.ground.diagnostics import error
 @root.command()
 @click.argument("name", required=False)
 def zoo(name: str | None) -> None:
-    """List the architectures that come with the package, list those below NAME, or print the architecture NAME."""
+    """List the architectures that come with the package, list those below NAME, or print the architecture NAME or NAME@PAIR."""
     from calque import zoo as architectures
 
     names = architectures.names()
     below = [n for n in names if name is None or n.startswith(name.rstrip("/") + "/")]
-    if name in names:
-        click.echo(architectures.read(name).body, nl=False)
-    elif below:
+    if below:
         click.echo("\n".join(below))
     else:
-        raise error("X220", None, name=name, near=architectures.nearest_name(str(name)), names=architectures.papers())
+        click.echo(architectures.read(str(name)).body, nl=False)
 
 
 @root.command()
