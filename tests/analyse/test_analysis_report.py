@@ -2,6 +2,7 @@
 
 import base64
 import csv
+import gzip
 import io
 import json
 import re
@@ -347,6 +348,17 @@ def test_layers_and_heads_are_drawn_by_path(runs: dict[str, Path], tmp_path: Pat
     assert not (tmp_path / "no").exists()
 
 
+def test_a_line_without_words_has_no_attention(runs: dict[str, Path], tmp_path: Path) -> None:
+    for name, body in (("s", "a b c d e f g h i j\na\n\n"), ("t", "\nb\nc\n")):
+        (tmp_path / name).write_text(body)
+    given = ["analyse", runs["transformer"], "--text", tmp_path / "s", tmp_path / "t", "--out", tmp_path / "out"]
+    for figure in ("matrices", "you2020/figure1"):
+        calque(*given, "--figure", figure)
+        with pytest.raises(CalqueError, match="line 1 of the text has no words on one side") as fault:
+            calque(*given, "--figure", figure, "--line", 1)
+        assert fault.value.diagnostics[0].code == "X830"
+
+
 def test_sweeps_need_no_run(extra: dict[str, Path], tmp_path: Path) -> None:
     calque("analyse", "--ledger", extra["ledger"], "--figure", "you2020/figure3", "--out", tmp_path)
     assert "base,1,10,,1,1\nbase,2,20,,1,1\n" in (tmp_path / "sweep-n.csv").read_text()
@@ -403,12 +415,13 @@ def test_runs_of_other_texts_need_one_that_is_named(
     [
         ("gold", "0-0 1x2\n", "D701"),
         ("gold.talp", "0-1\n", "D702"),
+        ("gold.talp.gz", "0-1\n", "D702"),
         ("gold", "0-0\n", "D704"),
         ("gold", "0-99\n" * 24, "D703"),
     ],
 )
 def test_mistakes_in_links(runs: dict[str, Path], tmp_path: Path, name: str, body: str, code: str) -> None:
-    (tmp_path / name).write_text(body)
+    (tmp_path / name).write_bytes(gzip.compress(body.encode()) if name.endswith(".gz") else body.encode())
     given = ["--figure", "aer", "--gold", tmp_path / name, "--out", tmp_path / "out"]
     assert codes_of("analyse", runs["rnn-feed"], *given) == [code]
 
@@ -430,6 +443,13 @@ def test_mistakes_in_links(runs: dict[str, Path], tmp_path: Path, name: str, bod
             },
             "X826",
         ),
+        (
+            {
+                "set": '[{"source": "s", "reference": "x", "errors": [{"type": "x", "contrastive": "y", "distance": 1e999}]}]'
+            },
+            "X826",
+        ),
+        ({"set": "[" * 100_000}, "X826"),
     ],
 )
 def test_mistakes_in_contrastive_sets(runs: dict[str, Path], tmp_path: Path, files: dict[str, str], code: str) -> None:

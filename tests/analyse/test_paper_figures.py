@@ -85,6 +85,13 @@ def test_with_runs_both_commands_draw_the_same(tmp_path: Path, runs: dict[str, P
     assert "hard-coded,offset -1" in body
 
 
+def test_hard_coded_heads_are_not_called_learned(tmp_path: Path, runs: dict[str, Path]) -> None:
+    found = call("analyse", runs["hard-coded"], "--figure", "you2020/figure1", "--out", tmp_path)
+    assert found.exit_code == 0, found.output
+    assert "has no self-attention in its encoder" in (tmp_path / "report.html").read_text(encoding="utf-8")
+    assert not any("learned" in file.read_text(encoding="utf-8") for file in tmp_path.glob("query*.csv"))
+
+
 def test_the_papers_figures_stand_beside(tmp_path: Path, runs: dict[str, Path]) -> None:
     found = call("reproduce", "draw", "zhang2018", "figure6", "--from", runs["transformer"], "--out", tmp_path)
     assert found.exit_code == 0, found.output

@@ -4,14 +4,17 @@ import json
 import os
 import re
 import sys
+from dataclasses import replace
 from pathlib import Path
 from typing import Any, NoReturn
 
 import pytest
+import torch
 from click.testing import CliRunner
 
 from calque.bench import peer_runner, peers
 from calque.bench.crew import Crew
+from calque.bench.decode import subject, timed
 from calque.bench.inputs import words_file
 from calque.cli import root
 from calque.ground.diagnostics import CalqueError
@@ -44,6 +47,9 @@ def test_decoding_every_beam_with_every_length(text: Path, tmp_path: Path) -> No
     first = found["cells"][0]
     assert {"ms_per_step", "step_limit", "share_of_limit", "state_bytes", "operators"} <= set(first)
     assert first["share_of_limit"] > 0
+    # Steps are those of the batch of three; the two sentences that are left have others.
+    case = subject(str(text), 40, None, 5, torch.device("cpu"))
+    assert timed(case, 3, 1, 6).steps == timed(replace(case, sentences=case.sentences[:3]), 3, 1, 6).steps
     assert found["cells"][0]["state_bytes"] < found["cells"][2]["state_bytes"]
     assert set(first["operators"]) == {"model_step", "search_step"}
     assert {"batch", "sentences", "padding_share", "vocabulary", "architecture", "weights"} <= set(found["conditions"])
@@ -115,6 +121,8 @@ def test_a_run_has_lengths_of_its_own(tmp_path: Path) -> None:
     found = ran("decode", run, "--source", lines, "--sentences", 6, "--repeats", 1, "--beam", 2, "--device", "cpu")
     (cell,) = found["cells"]
     assert cell["length"] is None
+    assert cell["ms_per_step"] > 0
+    assert cell["share_of_limit"] is None  # its batches shrink
     assert cell["target_tokens"] >= 6
     assert found["conditions"]["weights"] == "trained"
     assert found["conditions"]["sentences"] == 6

@@ -25,7 +25,7 @@ from calque.ledger import entry as ledger
 from calque.papers.claims import Resampling, common
 from calque.papers.evidence import LedgerEvidence, SentenceNumbers, scores_of
 from calque.papers.figure_claims import FigureClaim, figure_claims, judge_figure, sentence_parts
-from calque.papers.figure_tests import SentenceOrder, SentenceTests, alike, cost, decided
+from calque.papers.figure_tests import SentenceOrder, SentenceTests, alike, cost, decided, parts_of
 from calque.papers.ledger_tables import comparable, groups, tables_of
 from calque.papers.notes import notes_of, plan_of
 from calque.papers.paper import Column
@@ -144,8 +144,20 @@ def test_a_gap_that_grows_with_the_length_is_found() -> None:
     assert alone.verdict == "holds"
     same = tests.difference("words", ("good", "bad"), parts[2], "about")
     assert (same.value, same.verdict, same.unit) == (pytest.approx(1.0), "holds", "times as many")
-    share = tests.share(SentenceOrder("x", np.full(600, 0.25)), "encoder", "below", "good")
-    assert (share.value, share.verdict) == (-25, "holds")
+
+
+def test_the_share_that_looks_away_is_of_all_runs() -> None:
+    near, far = ([replace(numbers([5] * 40, [1.0] * 40), away={"encoder": np.full(40, x)})] for x in (0.2, 0.4))
+    (one,) = near
+    assert parts_of("encoder", [one]) is not None
+    assert parts_of("encoder", [one, numbers([5] * 40, [1.0] * 40)]) is None
+    tests = SentenceTests({"one": near, "two": [*near, *far], "same": [*near, *near]}, 400, Remembered())
+    share = tests.share("encoder", "below", "one")
+    assert (share.value, share.verdict) == (pytest.approx(-30), "holds")
+    assert tests.share("encoder", "below", "same").interval == pytest.approx((-30, -30))
+    share = tests.share("encoder", "below", "two")
+    assert share.value == pytest.approx(-20)
+    assert share.interval == pytest.approx((-30, -10))
 
 
 def cells_with(curves: dict[str, list[list[tuple[int, float, float]]]]) -> dict[str, list[ledger.Entry]]:

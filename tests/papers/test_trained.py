@@ -22,6 +22,7 @@ from calque.papers.ledger_tables import tables_of
 from calque.papers.recorded import lost_numbers
 from calque.papers.request import MEMBERS, Request, current_form, request_of
 from calque.papers.results import LedgerPages, pages, write_pages
+from calque.papers.shared_cells import TRAINED_AS
 from calque.papers.under_trained import label_of, marked_rows, marks, why_untested
 from calque.train.order import layout, updates
 
@@ -95,6 +96,9 @@ def test_the_rule() -> None:
     why = marks([cell("transformer", 40, STEEP)])["domhan2018-table3-transformer-1"]
     assert why == "not converged: validation perplexity was still falling by 1.2 % per epoch"
     assert "no learning curve is recorded" in marks([cell("rnn", 40, [])])["domhan2018-table3-rnn-1"]
+    # A cell of another table has the floor of the row that it was trained as.
+    lent = cell("upper", 35.9, FLAT, **{TRAINED_AS: "table3/transformer"})
+    assert "below the floor of 36.0" in marks([lent])[lent.id]
     # One seed that has not learned is enough to mark the row.
     assert set(marked_rows([cell("rnn", 40, FLAT), cell("rnn", 40, STEEP, 2), cell("rnn+mh", 40, FLAT)])) == {"rnn"}
 

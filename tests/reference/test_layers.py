@@ -7,6 +7,8 @@ from pathlib import Path
 import naive
 import numpy as np
 import pytest
+import torch
+from torch import Tensor
 
 from bench import Bench
 from calque.layers.contract import DECODER, ENCODER, Context
@@ -142,6 +144,20 @@ def test_labels_in_reverse_read_in_source_order() -> None:
         sentence = list(b.subject.source[row, :n].numpy())
         expected = naive.reverse(sentence, lambda xs: naive.learn_pos(xs, table))
         np.testing.assert_allclose(np.stack(b.source(row, "e")), np.stack(expected), rtol=0, atol=1e-12)
+
+
+def test_attention_in_reverse_is_recorded_in_source_order() -> None:
+    recorded = []
+    for text in ("mh_dot_self_att(2)", "reverse(mh_dot_self_att(2))"):
+        case = Bench(text).subject
+        found: list[Tensor] = []
+        case.encode(case.source, case.source_mask, lambda _, weights, found=found: found.append(weights))
+        recorded.append(found)
+    ((plain,), (turned,)) = recorded
+    assert not case.source_mask.all()
+    real = case.source_mask[:, None, :, None] & case.source_mask[:, None, None]
+    assert (plain - plain.flip(-1, -2)).abs().max() > 0.01
+    torch.testing.assert_close(turned * real, plain * real)
 
 
 @covers("pos")

@@ -185,7 +185,7 @@ class Analysis:
         path = self.settings.gold
         if path is None:
             raise NotDrawn("no links by hand are given (--gold)")
-        links = read_gold(path, int(path.suffix == ONE_BASED))
+        links = read_gold(path, int(ONE_BASED in path.suffixes))
         check_inside(path, [gold.possible for gold in links], self.text.lengths)
         return links[: len(self.text.sources)]
 

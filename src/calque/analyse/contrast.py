@@ -82,7 +82,7 @@ def _read_json(path: Path) -> list[ContrastivePair]:
             for entry in content
             for bad in entry["errors"]
         ]
-    except ValueError:
+    except (ValueError, OverflowError, RecursionError):
         raise error("X826", Place(str(path)), reason="it is not JSON") from None
     except (KeyError, TypeError, AttributeError) as fault:
         name = fault.args[0] if isinstance(fault, KeyError) else None

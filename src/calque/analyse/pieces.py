@@ -5,6 +5,8 @@ import statistics
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 
+from torch import Tensor
+
 from calque.analyse import contrast, curves, decode_time, gold, heads, lengths, matrices, pareto, sides, sweeps
 from calque.analyse import unknown_words as unknown
 from calque.analyse.analysis import Analysis
@@ -105,7 +107,7 @@ def _matrices(a: Analysis) -> Found:
 
 def _matrix(a: Analysis, number: int, run: AnalysedRun, path: str, head: int | None) -> DrawnFigure:
     """The weights of one head, or the mean of all heads, for a line; with links by hand where they are given."""
-    weights, kind = run.weights(number)[path], run.kind(path)
+    weights, kind = weights_of(run, number)[path], run.kind(path)
     links = None
     if a.settings.gold is not None and kind == SOURCE:
         target_words, source_words = a.pieces(run, number)
@@ -123,6 +125,13 @@ def _matrix(a: Analysis, number: int, run: AnalysedRun, path: str, head: int | N
         links,
         _AXES[kind],
     )
+
+
+def weights_of(run: AnalysedRun, number: int) -> dict[str, Tensor]:
+    """The attention weights of a line. Raises `NotDrawn` where it has none."""
+    if weights := run.weights(number):
+        return weights
+    raise NotDrawn(f"line {number + 1} of the text has no words on one side, so that there is nothing to attend to")
 
 
 def _tokens(a: Analysis, number: int, run: AnalysedRun, kind: str) -> tuple[list[str], list[str]]:
@@ -155,13 +164,16 @@ def _gold_matrix(a: Analysis, number: int) -> DrawnFigure:
 
 
 def line_of(a: Analysis) -> int:
-    """The line whose attention is drawn: that of the settings, else the first whose length is nearest to ten words."""
+    """The line whose attention is drawn: that of the settings, else the first whose length is nearest to ten words, of those with
+    words on both sides if there are any.
+    """
     count = len(a.text.sources)
     if (line := a.settings.line) is not None:
         if line > count:
             raise NotDrawn(f"the text has {count} lines, and --line is {line}")
         return line - 1
-    return min(range(count), key=lambda k: abs(lengths.words(a.text.sources[k]) - 10))
+    full = [k for k, (source, target) in enumerate(a.text.lengths[:count]) if source and target]
+    return min(full or range(count), key=lambda k: abs(lengths.words(a.text.sources[k]) - 10))
 
 
 def _layers(a: Analysis) -> list[tuple[AnalysedRun, str | None, int | None]]:

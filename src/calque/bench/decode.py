@@ -86,8 +86,9 @@ class DecodePass(NamedTuple):
     tokens: int
     """Of the best hypotheses, end symbols included."""
     steps: int = 0
+    """Of batches with as many sentences as the largest."""
     step_seconds: float = 0.0
-    """From the first step of each batch to its end."""
+    """From the first step of each of these to its end."""
 
 
 class DecodeCell(TypedDict):
@@ -150,7 +151,9 @@ def decode(case: DecodeCase, plan: DecodePlan, peers: Sequence[Peer] = (), crew:
     searches = [(beam, length) for beam in plan.beams for length in lengths]
     # Both are of the model as it was built: int8 replaces parameters.
     roofline = Roofline(case.model.device, plan.precision)
-    bounds = [roofline.limit(step_work(case.model, *first, beam, length or LENGTH)) for beam, length in searches]
+    # Where a run ends its translations itself, batches shrink: their steps have no one limit.
+    works = [step_work(case.model, *first, beam, length) if length else None for beam, length in searches]
+    bounds = [roofline.limit(work) if work is not None else None for work in works]
     about = _conditions(case, plan, batches)
     case = replace(case, model=prepare_for_decoding(case.model, plan.precision))
     cells: list[DecodeCell] = []
@@ -183,7 +186,7 @@ def _cell(name: str, beam: int, length: int, passes: Sequence[DecodePass], sente
 def _add_step(
     cell: DecodeCell, model: Model, batch: tuple[Tensor, Tensor], passes: Sequence[DecodePass], bound: Limit | None
 ) -> None:
-    """Adds what a step takes, beside the least time that the machine needs for its products."""
+    """Adds what a step of the largest batch takes, beside the least time that the machine needs for its products."""
     milliseconds = statistics.median(one.step_seconds / one.steps for one in passes) * 1e3
     cell["ms_per_step"] = digits(milliseconds)
     cell["step_limit"] = bound.figures() if bound else None
@@ -253,8 +256,9 @@ def timed(case: DecodeCase, batch: int, beam: int, length: int, uncached: bool =
             entered.clear()
             tokens += _translate(case, part, beam, length)
             wait()
-            steps += len(entered)
-            step_seconds += time.perf_counter() - entered[0] if entered else 0.0
+            if entered and len(part) == min(batch, len(case.sentences)):
+                steps += len(entered)
+                step_seconds += time.perf_counter() - entered[0]
     return DecodePass(time.perf_counter() - began, tokens, steps, step_seconds)
 
 

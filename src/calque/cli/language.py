@@ -8,7 +8,6 @@ import click
 
 from calque.cli.base import from_options, root
 from calque.cli.definition import AROUND, LENGTHS, SETTINGS, around, checked_definition
-from calque.ground.diagnostics import error
 
 
 @root.command()

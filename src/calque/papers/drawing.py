@@ -21,7 +21,7 @@ from calque.analyse.architecture import architecture
 from calque.analyse.cache import KEPT, AnalysisCache
 from calque.analyse.canvas import COLOURS, WIDTH, Panels
 from calque.analyse.drawn import Cell, DrawnFigure, Table
-from calque.analyse.pieces import PIECES, Found, Piece, line_of
+from calque.analyse.pieces import PIECES, Found, Piece, line_of, weights_of
 from calque.analyse.runs import ENCODER, stem
 from calque.analyse.write_report import write_report
 from calque.explain.averages import mask, registry_of
@@ -166,14 +166,14 @@ def _query(a: Analysis) -> Found:
     """The learned heads of each run's first encoder self-attention, in its line, and hard-coded ones; these alone without."""
     drawn: Found = []
     for s in a.subjects if a.folders else ():
-        path = next((p for p in s.attentions if s.kind(p) == ENCODER), None)
+        path = next((p for p in s.attentions if s.kind(p) == ENCODER and p not in s.fixed), None)
         if path is None:
             drawn.append(f"{s.name} has no self-attention in its encoder whose weights depend on the text")
             continue
         number = line_of(a)
         tokens = s.run.loaded.source.tokens(s.source_ids(a.text.sources[number]))
         query = len(tokens) // 2
-        learned = s.weights(number)[path][: len(OFFSETS), query]
+        learned = weights_of(s, number)[path][: len(OFFSETS), query]
         layer = f"{s.layers[path]} of {s.name}, line {number + 1}"
         drawn.append(query_weights(tokens, query, learned, layer, stem("query", s.name)))
     if all(isinstance(one, str) for one in drawn):

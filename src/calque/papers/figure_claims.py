@@ -114,7 +114,7 @@ def _by_sentences(claim: FigureClaim, table: ReproducedTable, evidence: LedgerEv
         return FigureVerdict(claim, UNTESTED, why="the ledger does not have where the heads of this model look")
     tests = SentenceTests(held, TRIALS, evidence.remembered)
     if claim.test == "share":
-        return _verdict(claim, [tests.share(order, claim.by, claim.expect, *pair) for pair in claim.pairs])
+        return _verdict(claim, [tests.share(claim.by, claim.expect, *pair) for pair in claim.pairs])
     parts = sentence_parts(claim, order)
     if min(map(len, parts)) < FEWEST:
         return FigureVerdict(claim, UNTESTED, why=f"a part of the text has fewer than {FEWEST} sentences")

@@ -37,13 +37,16 @@ class SentenceOrder:
 
 
 def parts_of(by: str, cells: Sequence[SentenceNumbers]) -> SentenceOrder | None:
-    """The order by words of the source or the reference, or by how far a side of the first cell looks; None where it is unknown."""
+    """The order by words of the source or the reference, or by how far a side of the first cell looks; None where a cell does not
+    have that.
+    """
     one = cells[0]
     if by == "source":
         return SentenceOrder("words of the source", one.source_words)
     if by == "reference":
         return SentenceOrder("words of the reference", one.counts["bleu"][:, REFERENCE_WORDS])
-    return SentenceOrder(f"tokens of the {by} that look away", one.away[by]) if by in one.away else None
+    known = all(by in cell.away for cell in cells)
+    return SentenceOrder(f"tokens of the {by} that look away", one.away[by]) if known else None
 
 
 def alike(cells: Mapping[str, Sequence[SentenceNumbers]], by: str) -> dict[str, list[SentenceNumbers]]:
@@ -98,18 +101,21 @@ class SentenceTests:
             return self._points(f"{a} - {b}, {where}", [(1, a, part), (-1, b, part)], expect)
         return self._ratio(f"words of {a} against {b}, {where}", a, b, part, expect)
 
-    def share(self, order: SentenceOrder, side: str, expect: str, row: str) -> ContrastResult:
-        """The mean share of a row's tokens that look away, in per cent, less 50; sentences are drawn."""
-        keys = 100 * order.keys
+    def share(self, side: str, expect: str, row: str) -> ContrastResult:
+        """The mean share of a row's tokens that look away, in per cent, less 50; sentences and runs are drawn."""
+        shares = 100 * np.stack([one.away[side] for one in self.cells[row]])
+        runs, sentences = shares.shape
 
         def compute() -> tuple[float, float]:
-            drawn = np.random.default_rng(1).integers(len(keys), size=(self.trials, len(keys)), dtype=np.int32)
-            low, high = np.quantile(keys[drawn].mean(1), [0.025, 0.975])
+            rng = np.random.default_rng(1)
+            drawn = rng.multinomial(sentences, np.full(sentences, 1 / sentences), size=self.trials) / sentences
+            weights = rng.multinomial(runs, np.full(runs, 1 / runs), size=self.trials) / runs
+            low, high = np.quantile(((drawn @ shares.T) * weights).sum(1), [0.025, 0.975])
             return float(low), float(high)
 
-        low, high = (x - 50 for x in self.remembered(("share", self.trials, keys), compute))
+        low, high = (x - 50 for x in self.remembered(("share", self.trials, shares), compute))
         text = f"tokens of the {side} of {row} that look two steps away or more, in %, less 50"
-        return ContrastResult(text, float(keys.mean()) - 50, (low, high), None, None, decided(expect, low, high, 0))
+        return ContrastResult(text, float(shares.mean()) - 50, (low, high), None, None, decided(expect, low, high, 0))
 
     def _points(self, text: str, terms: Sequence[tuple[int, str, Part]], expect: str) -> ContrastResult:
         bleu = measure("bleu", tokenize="none")

@@ -15,6 +15,7 @@ from calque.papers.paper import Claim
 from calque.papers.read_paper import paper as paper_of
 from calque.papers.recipes import Budget
 from calque.papers.request import MEMBERS, Request, TableCell, read_members, request_of
+from calque.papers.shared_cells import own_row
 
 UNDER_TRAINED, BELOW_FLOOR = "under-trained", "below the floor"
 RULE = (
@@ -86,7 +87,7 @@ def _low(entry: Entry, request: Request) -> Iterator[str]:
     try:
         paper = paper_of(request.paper)
         table = next(t for t in paper.tables if t.name == request.table)
-        row = next(row for row in table.rows if row.key == entry.conditions["row"])
+        row = next(row for row in table.rows if row.key == own_row(entry))
     except (CalqueError, StopIteration):  # an entry of a paper, table or row that the zoo no longer has
         return
     floor = None if request.file else paper.floors.get(request.corpus)
