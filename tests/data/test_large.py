@@ -452,6 +452,13 @@ def test_a_stream_is_read_in_windows_and_skipped_to_where_it_stopped(base: Path)
     nothing = PairStream(settings, made.codecs)
     assert (len(nothing.window(0) or ()), nothing.window(1)) == (0, None)
     assert [(d.code, d.fields["reasons"]) for d in nothing.without_pairs().diagnostics] == [("D313", "2 blank")]
+    (base / "stream").write_bytes(b"\xef\xbb\xbfone\ttwo\n" + b"one\ttwo\n" * 9 + b"no pairs\n" * 12)
+    marked = PairStream(settings, made.codecs)
+    first = marked.window(0)
+    assert first is not None
+    assert first.source(0).tolist() == first.source(1).tolist()  # without the byte order mark
+    assert [len(marked.window(n) or ()) for n in (1, 2)] == [0, 0]  # left out, as in a window with a pair
+    assert (marked.window(3), marked.left_out["no tab"]) == (None, 12)
     (base / "stream").write_bytes(b"no pairs\n" * 12)
     assert code_of(lambda: PairStream(settings, made.codecs).window(0)) == "D311"
     assert code_of(lambda: PairStream(replace(settings, stream=str(base / "gone")), made.codecs).window(0)) == "D101"

@@ -3,13 +3,14 @@
 import io
 import random
 from collections import Counter
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from calque.data.codecs import split
+from calque.data.codecs import WordCodec, difference, split
 from calque.data.merges import Merges
 from calque.data.subwords import learn, load_codecs, save_codecs
 from calque.data.vocabulary import BOS, EOS, PAD, SPECIALS, UNK, Vocabulary
@@ -236,3 +237,23 @@ def test_damaged_codecs(tmp_path):
             assert code_of(lambda f=folder: load_codecs(f)) == "D101"
             file.write_bytes(good)
         load_codecs(folder)
+
+
+@pytest.mark.parametrize("kind", ["bpe", "unigram"])
+def test_long_lines_are_learned_from(tmp_path, kind):
+    """sentencepiece alone ignores lines of more than 4,192 bytes."""
+    greek = " ".join(["το μικρό γατάκι κοιμάται"] * 120)
+    assert len(greek.encode()) > 4192
+    codec, _ = learn(replace(settings(kind, tmp_path), vocabulary_size=40), ENGLISH, [greek] * 9)
+    (ids,) = codec.encode([greek])
+    assert UNK not in ids
+    assert codec.decode(ids) == greek
+
+
+def test_the_first_entry_in_which_vocabularies_differ():
+    one, other = (WordCodec(Vocabulary.count(Counter(words.split()), 0, 1)) for words in ("a a b", "a a b c"))
+    assert difference(one, one) is None
+    assert difference(one, WordCodec(one.vocabulary)) is None
+    assert difference(one, other) == difference(other, one) == one.size
+    third = WordCodec(Vocabulary.count(Counter(["a", "a", "d"]), 0, 1))
+    assert difference(one, third) == one.size - 1

@@ -261,6 +261,32 @@ def test_validation_text_the_wrong_way_round_is_reported(calque: Run, tmp_path: 
     assert warned(calque, tmp_path / "wrong", pairs, "--valid", *valid[::-1]) == {"D133"}
 
 
+def test_paragraphs_on_a_line_are_reported(calque: Run, tmp_path: Path) -> None:
+    pairs = [(" ".join([source] * 60), " ".join([target] * 60)) for source, target in sentences(40)] + sentences(400)
+    told = calque("new", tmp_path / "some", "--train", *write(tmp_path, pairs), "--no-measure")
+    assert codes(told) == {"D132", "D135"}
+    assert "more than 200 subwords" in told.err
+    alone = calque("new", tmp_path / "all", "--train", *write(tmp_path, pairs[:40]), "--no-measure")
+    assert (alone.status, "error[D309]" in alone.err, (tmp_path / "all").exists()) == (1, True, False)
+    long = " ".join(f"wort{n % 500}" for n in range(2000))  # longer than sentencepiece takes by itself
+    very = calque(
+        "new",
+        tmp_path / "very",
+        "--train",
+        *write(tmp_path, [(long + str(n), long) for n in range(40)]),
+        "--no-measure",
+    )
+    assert (very.status, "error[D309]" in very.err) == (1, True)
+
+
+@pytest.mark.parametrize("measure", [(), ("--no-measure",)])
+def test_a_side_without_words_is_an_error(calque: Run, tmp_path: Path, measure: tuple[str, ...]) -> None:
+    files = write(tmp_path, [(" ", target) for _, target in sentences(60)])
+    told = calque("new", tmp_path / "new", "--train", *files, *measure)
+    assert (told.status, "error[D309]" in told.err, "Traceback" in told.err) == (1, True, False)
+    assert not (tmp_path / "new").exists()
+
+
 def test_lines_that_lost_each_other_are_reported(calque: Run, tmp_path: Path) -> None:
     pairs = sentences(400)
     moved = [(source, target) for (source, _), (_, target) in zip(pairs[1:], pairs[:-1], strict=True)]
@@ -285,7 +311,11 @@ def test_a_sample_is_spread_over_the_whole_corpus(tmp_path: Path, monkeypatch: p
     monkeypatch.setattr(sys.modules["calque.workflow.new.survey"], "SAMPLE", 10)
     pairs = sentences(35)
     found = sample_of(write(tmp_path, pairs), 35)
-    assert list(zip(*found, strict=True)) == pairs[:30:3]
+    assert list(zip(*found, strict=True)) == [pairs[n * 35 // 10] for n in range(10)]
+    # No end is out of sight where the corpus is not a multiple of the sample.
+    found = sample_of(write(tmp_path, pairs[:19]), 19)
+    assert list(zip(*found, strict=True)) == [pairs[n * 19 // 10] for n in range(10)]
+    assert len(sample_of(write(tmp_path, pairs[:7]), 7)[0]) == 7
 
 
 @pytest.mark.slow

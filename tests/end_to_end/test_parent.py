@@ -77,6 +77,21 @@ def test_the_keys_of_the_vocabulary_are_those_of_the_parent(calque: Run, parent:
     assert "up to date" in done(calque, "prepare", tmp_path / "run", "--out", tmp_path / "run")
 
 
+def test_sources_end_as_those_of_the_parent(calque: Run, tmp_path: Path) -> None:
+    made = experiment(tmp_path, "open", data__source_end=False, max_updates=2)
+    done(calque, "train", made, "--out", tmp_path / "open")
+    begun = child(tmp_path, lr=0.0, max_updates=1)
+    done(calque, "train", begun, "--from", tmp_path / "open", "--out", tmp_path / "run")
+    assert load(tmp_path / "run" / "experiment.toml").data.source_end is False
+    assert (
+        calque("translate", tmp_path / "run", stdin=b"a b\n").out
+        == calque("translate", tmp_path / "open", stdin=b"a b\n").out
+    )
+    # A run that has begun is compiled without its parent.
+    shutil.rmtree(tmp_path / "open")
+    assert "up to date" in done(calque, "prepare", tmp_path / "run", "--out", tmp_path / "run")
+
+
 def test_parts_that_fit_are_taken_and_others_named(calque: Run, parent: Path, tmp_path: Path) -> None:
     wider = TEXT.replace("decoder = pos -> repeat(1, tdec)", "decoder = pos -> repeat(1, tdec) -> res(ff(16))")
     run = tmp_path / "run"

@@ -179,6 +179,18 @@ def test_an_executor_that_refuses_stops_the_others(tmp_path: Path) -> None:
     assert executor.stopped
 
 
+def test_a_log_that_cannot_be_made_stops_the_others(tmp_path: Path) -> None:
+    executor = Scripted(tmp_path, None, a=[0], b=[0])
+
+    def refuse(job: Job) -> None:
+        raise FileExistsError(17, "File exists", str(job.log))
+
+    executor.start = refuse  # type: ignore[method-assign]
+    with pytest.raises(FileExistsError):
+        Sweep(tasks(tmp_path, "a"), executor).run()
+    assert executor.stopped
+
+
 def test_the_table_and_the_time_that_is_left(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     told: list[str] = []
     executor = Scripted(tmp_path, 2, a=[0], b=[1], c=[], d=[])

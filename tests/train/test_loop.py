@@ -16,15 +16,17 @@ import torch
 
 from calque.adl.check import CheckedDefinition, check
 from calque.data.batches import collate, plan
+from calque.data.codecs import WordCodec
 from calque.data.compiled import prepare
 from calque.data.corpus import PreparedCorpus, seal
+from calque.data.vocabulary import Vocabulary
 from calque.experiment import DataSettings, Experiment, load, write
 from calque.ground.diagnostics import CalqueError, Text
 from calque.layers.registry import builtin
 from calque.model import cross_entropy
 from calque.run.model_file import load_model
 from calque.run.tensors import read_tensors
-from calque.train.log import Progress, Translated, Validation
+from calque.train.log import Log, Progress, Translated, Validation
 from calque.train.loop import FinishedTraining, StoppedTraining, train
 from calque.train.precision import probe_precision
 
@@ -296,6 +298,34 @@ def test_another_run_is_not_continued(
         assert caught.value.diagnostics[0].code == "K201"
         assert str(caught.value)
     assert load_model(run).meta["figures"]["update"] == 2
+
+
+def test_one_matrix_needs_one_vocabulary(
+    run: Path, prepared: PreparedCorpus, checked: CheckedDefinition, experiment: Make
+) -> None:
+    """Two vocabularies of one size are not one."""
+    codec, _ = prepared.codecs
+    words = codec.tokens(range(4, codec.size))
+    turned, same = WordCodec(Vocabulary(list(reversed(words)))), WordCodec(Vocabulary(list(words)))
+    made = experiment(max_updates=1)
+    assert made.model.tying == "three-way"
+    with pytest.raises(CalqueError, match="entry 4 is") as caught:
+        train(made, run, replace(prepared, codecs=(codec, turned)), checked)
+    assert caught.value.diagnostics[0].code == "X224"
+    assert not (run / "model.json").exists()
+    target = replace(made, model=replace(made.model, tying="target"))
+    for name, one, other in (("target", target, turned), ("same", made, same)):
+        assert isinstance(train(one, run / name, replace(prepared, codecs=(codec, other)), checked), FinishedTraining)
+
+
+def test_a_log_that_could_not_be_written_is_closed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """What the disk had no room for fails once, where it is written."""
+    log = Log(tmp_path / "log.jsonl", False, -1)
+    log.close()
+    monkeypatch.setattr(log, "_file", open("/dev/full", "w", encoding="utf-8"))  # noqa: SIM115
+    with pytest.raises(OSError, match="No space left"):
+        log.event("start", {"update": 0})
+    log.close()
 
 
 def test_damaged_runs_are_refused(

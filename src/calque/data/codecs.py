@@ -201,3 +201,13 @@ def _codes_file(folder: Path, side: str) -> Path:
 
 def _model_file(folder: Path, side: str) -> Path:
     return folder / f"sentencepiece.{side}.model"
+
+
+def difference(one: Codec, other: Codec) -> int | None:
+    """The first id that is another entry in the other vocabulary, or that only one has; None where both are the same."""
+    if one is other:
+        return None
+    both = range(min(one.size, other.size))
+    entries = zip(one.tokens(both), other.tokens(both), strict=True)
+    first = next((number for number, (a, b) in enumerate(entries) if a != b), None)
+    return len(both) if first is None and one.size != other.size else first

@@ -9,7 +9,7 @@ import numpy as np
 
 from calque.data.codecs import Codec
 from calque.data.corpus import Pairs, Sentences
-from calque.data.lines import RawLines, chomp
+from calque.data.lines import MARK, RawLines, chomp
 from calque.data.repair import LONGEST, bounded
 from calque.data.scripts import has_letter
 from calque.data.split_writer import keep
@@ -46,7 +46,7 @@ class PairStream:
     def window(self, number: int) -> Pairs | None:
         """The pairs of a window (from 0); None where the stream ends before it. Windows before it are skipped.
 
-        Raises D101, D105, D311 where no line has a tab, and D312 where there is no line at all.
+        Raises D101, D105, D311 where no line of the first window has a tab, and D312 where there is no line at all.
         """
         size = self.settings.stream_window
         self.lines += sum(1 for _ in islice(self._raw, max(0, number * size - self.lines)))
@@ -56,8 +56,10 @@ class PairStream:
         if not raw:
             return None
         first, self.lines = self.lines + 1, self.lines + len(raw)
+        if first == 1:
+            raw[0] = raw[0].removeprefix(MARK.encode())
         texts = [text for line in raw if (text := self._text(line)) is not None]
-        if not texts and not any(b"\t" in line for line in raw):
+        if first == 1 and not texts and not any(b"\t" in line for line in raw):
             raise error("D311", Place(str(self.path), first), count=len(raw))
         return self._encoded(texts)
 

@@ -96,6 +96,7 @@ def _train_pieces(settings: DataSettings, sides: tuple[Iterable[str], ...], name
             character_coverage=1.0 if len(characters) <= size / 4 else 0.9995,
             normalization_rule_name="identity",
             split_digits=settings.split_digits,
+            max_sentence_length=1 << 24,  # longer lines, in bytes, would be ignored: sentencepiece's default is 4,192
             num_threads=4,  # constant, because the sums of unigram depend on it
             pad_id=PAD,
             bos_id=BOS,

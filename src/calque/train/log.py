@@ -1,5 +1,6 @@
 """The log of a training, its TensorBoard events, and the events that a watcher receives."""
 
+import contextlib
 import json
 import math
 from collections.abc import Callable, Sequence
@@ -129,7 +130,8 @@ class Log:
 
     def close(self) -> None:
         """Closes the files; nothing can be written afterwards."""
-        self._file.close()
+        with contextlib.suppress(OSError):  # every line was written before; one that could not be is an error already
+            self._file.close()
         if self._events is not None:
             self._events.close()
 

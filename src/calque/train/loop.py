@@ -10,8 +10,10 @@ from typing import Any
 import torch
 
 from calque.adl.check import CheckedDefinition
+from calque.data.codecs import Codec, difference
 from calque.data.corpus import PreparedCorpus
 from calque.experiment import Experiment, TrainSettings
+from calque.ground.diagnostics import error
 from calque.layers.contract import Registry
 from calque.model import Model, Shape
 from calque.run.folder import LOG, sole_training, write_definition
@@ -62,7 +64,7 @@ def train(
     experiment of a run that continues become a new phase: see `calque.train.phases`.
 
     Raises K2 (the folder holds another run, or no state to continue from, or another training is there), K301 (cannot write),
-    X410 (no such device), X210, X211, X301, X441.
+    X410 (no such device), X210, X211, X224, X301, X441.
     """
     task = TrainingTask(experiment, folder, prepared, checked, registry, watcher, translate, call or TrainingCall())
     with sole_training(folder), processor(experiment.train.threads), Signals() as signals:
@@ -89,6 +91,8 @@ def _open(task: TrainingTask, signals: Signals) -> "_Loop":
     requested = _with_precision(task.experiment, about, device)
     history = PhaseHistory(folder, about["standing"]["update"] if stored else None)
     experiment = history.settle(requested, call.limits)
+    if stored is None and shape.tying == "three-way":
+        _check_shared(prepared.codecs)
     model = _build(experiment, task, shape, device, initial=stored is None)
     parent = about.get("parent")
     origin: Mapping[str, Any] = {}
@@ -111,6 +115,14 @@ def _open(task: TrainingTask, signals: Signals) -> "_Loop":
         log = Log(folder / LOG, experiment.train.tensorboard, state.standing.update if stored else -1)
         history.write(log, news, requested.train, call.tell, {**conditions(device), **origin})
     return _Loop(replace(task, experiment=experiment), requested.train, state, history, log, signals, feed)
+
+
+def _check_shared(codecs: tuple[Codec, Codec]) -> None:
+    """Raises X224 where two vocabularies of one size, whose embeddings would be one matrix, are not the same."""
+    source, target = codecs
+    if source.size == target.size and (number := difference(source, target)) is not None:
+        ((one,), (other,)) = source.tokens([number]), target.tokens([number])
+        raise error("X224", None, number=number, source=one, target=other)
 
 
 def _with_precision(experiment: Experiment, state: Mapping[str, Any], device: torch.device) -> Experiment:

@@ -8,7 +8,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from calque.data.codecs import Codec
+from calque.data.codecs import Codec, difference
 from calque.data.compiled import GivenCodecs
 from calque.data.subwords import load_codecs
 from calque.experiment import DataSettings, Experiment, load
@@ -18,8 +18,8 @@ from calque.run.folder import CODECS, EXPERIMENT, MODEL
 from calque.run.model_file import check_codecs, codec_sums
 from calque.run.tensors import read_about, read_tensors
 
-TAKEN = ("subwords", "codes", "vocabulary_size", "minimum_count", "split_digits", "joint")
-"""The keys of [data] that describe codecs."""
+TAKEN = ("subwords", "codes", "vocabulary_size", "minimum_count", "split_digits", "joint", "source_end")
+"""The keys of [data] that describe codecs, and how the sentences that they make end."""
 _SOURCE = "source_embedding.weight"
 _TARGET = ("target_embedding.weight", "output.weight")
 _VOCABULARY = {_SOURCE: 0, **dict.fromkeys(_TARGET, 1), "output.bias": 1}
@@ -67,7 +67,7 @@ def start_from(model: Model, codecs: tuple[Codec, Codec], folder: Path) -> Weigh
     weights, about = read_tensors(folder / MODEL)
     check_codecs(folder, about)
     theirs = _every_name(weights, about["shape"]["tying"])
-    same = [_same(a, b) for a, b in zip(codecs, load_codecs(folder / CODECS), strict=True)]
+    same = [difference(a, b) is None for a, b in zip(codecs, load_codecs(folder / CODECS), strict=True)]
     aliases: dict[int, list[str]] = {}
     for name, p in model.named_parameters(remove_duplicate=False):
         aliases.setdefault(id(p), []).append(name)
@@ -110,10 +110,6 @@ def _misfit(names: Iterable[str], p: Tensor, theirs: Mapping[str, Tensor], same:
     if first.shape != p.shape:
         return f"of shape {list(first.shape)} there, {list(p.shape)} here"
     return None
-
-
-def _same(one: Codec, other: Codec) -> bool:
-    return one.size == other.size and one.tokens(range(one.size)) == other.tokens(range(other.size))
 
 
 def begin_from(

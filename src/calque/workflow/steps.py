@@ -152,13 +152,13 @@ def prepare_corpus(
 ) -> PreparedCorpus:
     """Compiles the corpus of a run below its folder. Raises K201 where the folder holds a run with another corpus.
 
-    `parent`: the run whose codecs it takes over, unless [data] asks for its own.
+    `parent`: the run whose codecs it takes over, unless [data] asks for its own; where the run has begun, it has them itself.
     """
-    given = None
+    given, held = None, _corpus_held(folder)
     if parent and data.vocabulary == "parent":
-        data, given = codecs_of(data, Path(parent))
+        data, given = codecs_of(data, folder if held and (folder / EXPERIMENT).is_file() else Path(parent))
     if (digest := corpus_digest(data, Path(), given, folder / CORPUS)) is not None:
-        refuse_another(folder, _corpus_held(folder), {"corpus": digest})
+        refuse_another(folder, held, {"corpus": digest})
     return prepare(data, folder / CORPUS, Path(), tell, given)
 
 

@@ -157,7 +157,7 @@ class Sweep:
         for one in waiting:
             try:
                 self.executor.start(one.task.job)
-            except CalqueError:
+            except (CalqueError, OSError):
                 self.executor.stop()
                 raise
             one.began = one.began or time.monotonic()

@@ -3,14 +3,18 @@
 import shutil
 from collections.abc import Sequence
 from dataclasses import replace
+from itertools import compress
 from pathlib import Path
 from typing import NamedTuple
 
+import numpy as np
+
 from calque.data.corpus import Pairs
 from calque.data.lines import check_corpus
+from calque.data.split_writer import keep
 from calque.data.subwords import Codec, learn
 from calque.experiment import DataSettings, Experiment, ModelSettings, TrainSettings
-from calque.ground.diagnostics import CalqueError, Place, error
+from calque.ground.diagnostics import CalqueError, Diagnostic, Place, error
 from calque.ground.files import write_whole
 from calque.workflow.new.choices import Choice, CorpusFigures, choose, vocabulary
 from calque.workflow.new.holdout import hold_out
@@ -22,6 +26,8 @@ __all__ = ["Proposal", "new_experiment"]
 
 BLEU_SENTENCES = 100
 """So many sentences are translated greedily at each validation."""
+LONG = 0.05
+"""From this share of pairs on that are too long to be trained on, a proposal tells it (D135)."""
 
 
 def new_experiment(
@@ -31,8 +37,8 @@ def new_experiment(
 
     Without validation files one pair in twenty, at most 1,000, is held out of training, chosen by its content; both parts are
     written beside the experiment. The pace of training is measured, which takes some seconds, unless `measured` is false. Raises
-    X405 (the folder is not empty), X408 (it cannot be written; it is removed), X413 (all pairs are the same), and what the check of
-    the corpora raises.
+    X405 (the folder is not empty), X408 (it cannot be written; it is removed), X413 (all pairs are the same), D309 (training
+    would leave out all of them), and what the check of the corpora raises.
     """
     try:
         if folder.is_dir() and any(folder.iterdir()):
@@ -85,13 +91,13 @@ def _propose(
         folder=folder,
         experiment=experiment,
         choice=choice,
-        counts=(surveyed.pairs, held_out),
+        counts=(fitted.corpus.pairs if fitted.warnings else surveyed.pairs, held_out),
         words=surveyed.words,
         subwords=fitted.subwords,
         weights=weights(choice.size, fitted.codec.size),
         budget=budget,
         measured=fitted.pace if isinstance(fitted.pace, MeasuredPace) else None,
-        warnings=surveyed.warnings,
+        warnings=(*surveyed.warnings, *fitted.warnings),
     )
     write_whole(folder / "experiment.toml", brief_toml(proposal).encode())
     return proposal
@@ -107,21 +113,36 @@ class _Fitted(NamedTuple):
     corpus: CorpusFigures
     pace: AssumedPace | MeasuredPace
     choice: Choice
+    warnings: tuple[Diagnostic, ...]
 
 
 def _fitted(held_out: int, surveyed: Survey, budget: float | None, measured: bool, wanted: int) -> _Fitted:
-    """The choice with the vocabulary nearest to `wanted` entries."""
+    """The choice with the vocabulary nearest to `wanted` entries, for the pairs that training keeps. Raises what `_kept` raises."""
     entries, codec = _fitting(surveyed.sample, wanted)
-    sentences = [[ids[: DataSettings().max_tokens] for ids in codec.encode(side)] for side in surveyed.sample]
-    both = [(source, target) for source, target in zip(*sentences, strict=True) if source and target]
-    pairs = Pairs.of([source for source, _ in both], [target for _, target in both])
+    pairs, left_out = _kept(surveyed.sample, codec)
+    count = surveyed.pairs * len(pairs) // len(surveyed.sample[0])
     length = float(pairs.target_lengths.mean()) + 1
-    corpus = CorpusFigures(
-        surveyed.pairs, surveyed.pairs * length, held_out * length, min(held_out, BLEU_SENTENCES) * length
-    )
+    corpus = CorpusFigures(count, count * length, held_out * length, min(held_out, BLEU_SENTENCES) * length)
     pace = MeasuredPace(pairs, codec.size, TrainSettings(clip_norm=1.0)) if measured else AssumedPace(codec.size)
     subwords = float(pairs.source_lengths.mean()), float(pairs.target_lengths.mean())
-    return _Fitted(entries, codec, subwords, corpus, pace, choose(corpus, budget, pace))
+    share = left_out["long"] / len(surveyed.sample[0])
+    warnings = [
+        Diagnostic("D135", None, {"share": f"{share:.0%}", "bound": DataSettings().max_tokens}, severity="warning")
+    ]
+    return _Fitted(
+        entries, codec, subwords, corpus, pace, choose(corpus, budget, pace), tuple(warnings * (share >= LONG))
+    )
+
+
+def _kept(sample: tuple[list[str], list[str]], codec: Codec) -> tuple[Pairs, dict[str, int]]:
+    """The pairs of a sample that training keeps, and how many it leaves out for which reason. Raises D309 where it keeps none."""
+    sides = [codec.encode(side) for side in sample]
+    source, target = (np.fromiter(map(len, side), np.int64, len(side)) for side in sides)
+    left_out: dict[str, int] = {}
+    kept = keep(DataSettings(), source, target, left_out)
+    if not kept.any():
+        raise CalqueError(Diagnostic("D309", None, {**left_out, "others": 0}))
+    return Pairs.of(*(list(compress(side, kept)) for side in sides)), left_out
 
 
 def _schedule(corpus: CorpusFigures, choice: Choice) -> TrainSettings:

@@ -67,8 +67,9 @@ def survey(source: Path, target: Path) -> Survey:
 
 def sample_of(files: Sequence[Path], pairs: int) -> tuple[list[str], list[str]]:
     """Up to `SAMPLE` pairs, spread evenly over a corpus of `pairs`."""
-    stride = max(1, pairs // SAMPLE)
-    source, target = (list(islice(Lines(file), 0, stride * SAMPLE, stride)) for file in files)
+    count = min(pairs, SAMPLE)
+    chosen = {number * pairs // count for number in range(count)}
+    source, target = ([line for number, line in enumerate(Lines(file)) if number in chosen] for file in files)
     return source, target
 
 
