@@ -62,7 +62,7 @@ def test_deep_definitions_with_deep_arithmetic() -> None:
 
 def test_parameters() -> None:
     (fault,) = faults(f"d = 65536\nencoder = repeat(5, linear)\n{DECODER}")
-    assert (fault.code, where(fault)) == ("C401", (1, 1))
+    assert (fault.code, where(fault)) == ("C401", (2, 11))
     found = 5 * 65536 * 65537 + 4 * 65536**2
     assert message(fault) == f"expected at most {limits.MAX_PARAMETERS} parameters, found {found}"
     # Nothing of this size is ever made.

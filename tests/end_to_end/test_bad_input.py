@@ -69,7 +69,7 @@ def test_a_plugin_that_cannot_be_run_is_one_error(calque: Run, tmp_path: Path, b
     fails(calque("prove", tmp_path / "bad.py"), "X401", 2)
 
 
-@pytest.mark.parametrize("name", ["norm", "repeat", "ffl", "heads"])
+@pytest.mark.parametrize("name", ["norm", "repeat", "ffl", "heads", "encoder", "adl", "yes", "none", "d_in"])
 def test_a_plugin_may_not_take_a_name_of_the_language(calque: Run, tmp_path: Path, name: str) -> None:
     done = calque("prove", plugin(tmp_path, name=name))
     fails(done, "X411", 2)

@@ -17,6 +17,10 @@ def test_fit_prints_what_set_takes(calque: Run, tmp_path: Path) -> None:
     assert f"{json.loads(again.out)['parameters']:,} parameters" in done.err
     assert calque("fit", tmp_path / "a.adl", "--params-of", 200_000, "--setting", "n").out == "n=7\n"
     assert calque("fit", tmp_path / "a.adl", "--params-of", 1, "--setting", "p").status == 2
+    assert calque("fit", tmp_path / "a.adl", "--params-of", "200_000", "--setting", "n").out == "n=7\n"
+    for count in ("1__0", "_5", "5_", "²"):
+        none = calque("fit", tmp_path / "a.adl", "--params-of", count, "--setting", "n")
+        assert (none.status, "error[" in none.err, "Traceback" in none.err) == (2, True, False)
 
 
 def test_explain_takes_lengths_and_vocabularies(calque: Run, tmp_path: Path) -> None:

@@ -141,6 +141,14 @@ def test_a_fed_convolution_hops_in_turns(n: int) -> None:
     assert path_length(layer("feed(linear -> cnn) -> norm").decoder, n) == min(ways)
 
 
+def test_feeds_within_feeds_are_costed_at_once() -> None:
+    text = "rnn"
+    for _ in range(18):  # computing each body twice would take a quarter of a million walks
+        text = f"feed({text} -> cnn)"
+    of = layer(text).decoder
+    assert path_length(of, 30) == 15
+
+
 def test_a_signal_takes_the_shortest_way() -> None:
     both = explained("d = 16\nencoder = concat(rnn(8), reverse(rnn(8)))\ndecoder = res(rnn) -> mh_dot_self_att(2)\n")
     assert path_order(both.checked.encoder) == "n"

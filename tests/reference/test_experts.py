@@ -102,6 +102,19 @@ def test_labels_in_experts_are_numbered() -> None:
     assert [n.label for n in checked.encoder.nodes() if n.label] == ["a[1]", "a[2]", "a[3]"]
 
 
+@pytest.mark.parametrize("body", ["linear @ a", "gate(linear @ a)"])
+def test_labels_in_experts_are_of_all_positions(body: str) -> None:
+    """Training reads the points that decoding reads."""
+    case = Bench("mh_dot_src_att(2, from=@a[1])", DECODER, f"moe({body}, 2, top=1)").subject
+    with torch.no_grad():
+        decoded = case.encode(case.source, case.source_mask)
+    with torch.enable_grad():
+        trained = case.encode(case.source, case.source_mask)
+    assert trained["a[1]"].value.shape == decoded["a[1]"].value.shape
+    torch.testing.assert_close(trained["a[1]"].value.detach(), decoded["a[1]"].value)
+    assert trained["a[1]"].mask is not None
+
+
 @covers("drop_path")
 @pytest.mark.parametrize("without", ["zeros", "input"])
 def test_a_sentence_does_without_a_body_at_all_positions(without: str) -> None:

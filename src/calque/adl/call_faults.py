@@ -2,9 +2,9 @@
 
 from dataclasses import replace
 
-from calque.adl.core import Call, Expression, UnknownWidth, evaluate
+from calque.adl.core import Call, Expression, TooLarge, UnknownWidth, evaluate
 from calque.adl.faults import Exhausted, Reporter, used_at
-from calque.adl.limits import MAX_FAULTS
+from calque.adl.limits import MAX_FAULTS, MAX_NUMBER
 from calque.adl.program import out_of_bounds
 from calque.adl.signature import Parameter, Real
 from calque.ground.diagnostics import Diagnostic, Span
@@ -16,6 +16,7 @@ class CallReporter:
     def __init__(self, faults: list[Diagnostic], similar: bool):
         self.faults, self.names = faults, Reporter(faults)
         self.names.similar = similar
+        self._seen: set[tuple[str, object]] = set()
 
     def fail(
         self, call: Call, code: str, span: Span, related: tuple[tuple[Span, str], ...] = (), /, **fields: object
@@ -24,7 +25,12 @@ class CallReporter:
         self.record(call, Diagnostic(code, span, fields, None, related))
 
     def record(self, call: Call, fault: Diagnostic) -> None:
-        """Records a fault; a note says where the definition around it is used. Raises `Exhausted` above the limit."""
+        """Records a fault, once for all copies and uses of its place; a note says where the definition around it is used. Raises
+        `Exhausted` above the limit.
+        """
+        if (fault.code, fault.where) in self._seen:
+            return
+        self._seen.add((fault.code, fault.where))
         note = used_at(fault.where, call.outer) if isinstance(fault.where, Span) else ()
         self.faults.append(replace(fault, related=(*fault.related, *note)))
         if len(self.faults) > MAX_FAULTS:
@@ -41,6 +47,9 @@ class CallReporter:
         except ArithmeticError as e:
             left, _, right = str(e).partition(" / ")
             self.fail(call, "C117", span, left=left, right=right)
+            return None
+        except TooLarge as e:
+            self.fail(call, "C401", span, what="as a number", limit=MAX_NUMBER, found=e.found)
             return None
 
     def number(

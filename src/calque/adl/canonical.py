@@ -77,8 +77,10 @@ def _value(bound: Bound | Call, indices: Indices, names: Mapping[int, str]) -> s
 def _number(expression: Expression, indices: Indices, names: Mapping[int, str]) -> str:
     if isinstance(expression, int):
         return str(expression)
-    if isinstance(expression, InputWidth) or _known(expression, len(indices or ())):
+    if _known(expression, len(indices or ())):
         return str(evaluate(expression, indices or ()))
+    if isinstance(expression, InputWidth):
+        return "d_in"  # in a repetition without copies
     if isinstance(expression, Index):
         return names.get(expression.depth, "i")
     left, right = (_number(side, indices, names) for side in (expression.left, expression.right))
@@ -90,8 +92,10 @@ def _number(expression: Expression, indices: Indices, names: Mapping[int, str]) 
 
 
 def _known(expression: Expression, depth: int) -> bool:
-    if isinstance(expression, int | InputWidth):
+    if isinstance(expression, int):
         return True
+    if isinstance(expression, InputWidth):
+        return expression.width is not None
     if isinstance(expression, Index):
         return expression.depth <= depth
     return _known(expression.left, depth) and _known(expression.right, depth)

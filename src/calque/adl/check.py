@@ -74,15 +74,24 @@ def _attempt(
     parameters = encoder.parameters + decoder.parameters
     if parameters > MAX_PARAMETERS:
         values: dict[str, object] = {"what": "parameters", "limit": MAX_PARAMETERS, "found": parameters}
-        raise CalqueError(Diagnostic("C401", Span(text, 0, 0), values))
+        raise CalqueError(Diagnostic("C401", program.encoder[0].span, values))
     canonical = program_text(program.width, program.encoder, program.decoder)
     if len(canonical) > MAX_TOKENS:  # canonical text has to be readable again; every token has at least one character
-        tokenize(Text("canonical text", canonical))
+        _tokenize(canonical, program.encoder[0].span)
     warnings = program.warnings
     if not walk.reads_source:
         warnings.append(Diagnostic("C306", program.decoder[0].span, severity="warning"))
     checked = CheckedDefinition(canonical, program.width, encoder, decoder, tuple(warnings))
     return _Attempt(checked, warnings, work, program.statements)
+
+
+def _tokenize(canonical: str, where: Span) -> None:
+    """Raises C401, at a place of the text that was written, where canonical text is too long to be read."""
+    try:
+        tokenize(Text("canonical text", canonical))
+    except CalqueError as e:
+        fields = {**e.diagnostics[0].fields, "what": f"{e.diagnostics[0].fields['what']} of the canonical text"}
+        raise CalqueError(Diagnostic("C401", where, fields)) from None
 
 
 def _advised(

@@ -3,9 +3,11 @@
 Canonical text is printed from it. Numbers that depend on the copy of a repetition are expressions in its `Index`.
 """
 
+import operator
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 
+from calque.adl.limits import MAX_NUMBER
 from calque.adl.signature import Signature
 from calque.ground.diagnostics import Span
 
@@ -36,6 +38,14 @@ class UnknownWidth(Exception):
 
     def __init__(self, hidden: bool):
         self.hidden = hidden
+        super().__init__()
+
+
+class TooLarge(Exception):
+    """A number is computed that is larger than numbers may be."""
+
+    def __init__(self, found: int):
+        self.found = found if abs(found) < 10**30 else "more"
         super().__init__()
 
 
@@ -110,7 +120,7 @@ def numbers_in(bound: "Bound") -> tuple[Expression | float, ...]:
 def evaluate(expression: Expression, indices: tuple[int, ...]) -> int:
     """The value of an expression in one copy; `indices[k]` is the copy of the repetition of depth k + 1.
 
-    Raises `ArithmeticError` for a division that is not exact, `UnknownWidth` where a width is not known.
+    Raises `ArithmeticError` for a division that is not exact, `UnknownWidth` where a width is not known, and `TooLarge`.
     """
     if isinstance(expression, int):
         return expression
@@ -124,16 +134,13 @@ def evaluate(expression: Expression, indices: tuple[int, ...]) -> int:
 
 
 def apply(op: str, a: int, b: int) -> int:
-    """Whole-number arithmetic; `/` must be exact."""
-    if op == "+":
-        return a + b
-    if op == "-":
-        return a - b
-    if op == "*":
-        return a * b
-    if b == 0 or a % b:
+    """Whole-number arithmetic; `/` must be exact. Raises `TooLarge`."""
+    if op == "/" and (b == 0 or a % b):
         raise ArithmeticError(f"{a} / {b}")
-    return a // b
+    result = {"+": operator.add, "-": operator.sub, "*": operator.mul, "/": operator.floordiv}[op](a, b)
+    if abs(result) > MAX_NUMBER:
+        raise TooLarge(result)
+    return int(result)
 
 
 def entered(chain: CallChain, width: InputWidth) -> CallChain:

@@ -40,14 +40,18 @@ class Reporter:
         self.outer: Span | None = None
         self.steps = self.nesting = self._compared = 0
         self.similar = True
+        self._seen: set[tuple[str, Span]] = set()
 
     def place(self, span: Span) -> Span:
         """The place to show: the user's call while the body of a prelude definition is expanded."""
         return self.origin if self.origin is not None and span.text.name == PRELUDE else span
 
     def fail(self, code: str, span: Span, fix: Fix | None = None, **fields: object) -> Abandoned:
-        """Records a fault; the caller raises the result."""
+        """Records a fault, once for all uses of its place; the caller raises the result."""
         where = self.place(span)
+        if (code, where) in self._seen:
+            return Abandoned()
+        self._seen.add((code, where))
         self.faults.append(Diagnostic(code, where, fields, fix, used_at(where, self.outer)))
         if len(self.faults) > MAX_FAULTS:
             raise Exhausted()

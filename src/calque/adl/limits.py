@@ -11,6 +11,7 @@ MAX_CALLS = 2_000  # layers of the expanded text, each repetition counted once
 MAX_NUMBERS = 25_000  # numbers evaluated in all; more than MAX_TOKENS, so that no canonical text reaches it
 MAX_NUMBER = 10**15
 MAX_DIGITS = 18
+MAX_DECIMAL = 24  # characters of a decimal number; no number is written longer in canonical text
 MAX_NODES = 3_000  # layers with all copies
 MAX_PARAMETERS = 2 * 10**10
 MAX_FAULTS = 50  # reported together

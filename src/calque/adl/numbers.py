@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from itertools import chain
 
 from calque.adl.bind import Binder
-from calque.adl.core import Expression, Index, InputWidth, Sum, apply
+from calque.adl.core import Expression, Index, InputWidth, Sum, TooLarge, apply
 from calque.adl.faults import Abandoned
 from calque.adl.limits import MAX_NUMBER, MAX_NUMBERS, MAX_OPERATIONS
 from calque.adl.scope import Closure, LostName, Scope, SettingValue
@@ -119,15 +119,8 @@ class NumberReader(Binder):
         if not (isinstance(left, int) and isinstance(right, int)):
             return Sum(value.op, left, right)
         try:
-            result = apply(value.op, left, right)
+            return apply(value.op, left, right)
         except ArithmeticError:
             raise self.fail("C117", value.span, left=left, right=right) from None
-        if abs(result) > MAX_NUMBER:
-            raise self.fail(
-                "C401",
-                value.span,
-                what="as a number",
-                limit=MAX_NUMBER,
-                found=result if abs(result) < 10**30 else "more",
-            )
-        return result
+        except TooLarge as e:
+            raise self.fail("C401", value.span, what="as a number", limit=MAX_NUMBER, found=e.found) from None

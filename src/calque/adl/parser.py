@@ -13,7 +13,7 @@ source    = "@" NAME [ "[" sum "]" ]
 
 from typing import NamedTuple
 
-from calque.adl.limits import MAX_DEPTH, MAX_DIGITS, MAX_FAULTS, MAX_OPERATIONS, MAX_STATEMENTS
+from calque.adl.limits import MAX_DECIMAL, MAX_DEPTH, MAX_DIGITS, MAX_FAULTS, MAX_OPERATIONS, MAX_STATEMENTS
 from calque.adl.syntax import (
     Argument,
     ChainSyntax,
@@ -255,9 +255,10 @@ class _Parser:
 
     def number(self) -> Number:
         token = self.expect("number")
-        if len(token.text) > MAX_DIGITS:
-            raise self.limit("digits", MAX_DIGITS, len(token.text), token.span)
         whole = token.text.isdigit()
+        most = MAX_DIGITS if whole else MAX_DECIMAL
+        if len(token.text) > most:
+            raise self.limit("digits", most, len(token.text), token.span)
         return Number(int(token.text) if whole else float(token.text), token.span)
 
     def term(self) -> Term:

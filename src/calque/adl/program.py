@@ -97,9 +97,10 @@ class _Program:
 
     def lose(self, name: str) -> None:
         """Marks the name of a faulty statement, so that its uses are not reported."""
+        found = self.scope.find(name)
         if name in SIDES:
             self.sides[name] = None
-        elif name not in self.seen or self.scope.find(name) is None:
+        elif name not in self.seen or found is None or (isinstance(found, Definition) and found.prelude):
             self.lost.add(name)
             self.scope = self.scope.after(name, LostName())
 
@@ -164,6 +165,8 @@ class _Program:
             number = self.expander.number(value, self.scope, Parameter(name, Int(), None, ""))
         if not isinstance(number, int | float):
             raise self.fail("C108", value.span, name=name, expected="a number", found="something else")
+        if isinstance(number, float):
+            number += 0.0  # a negative zero is zero
         if name in SETTINGS:
             kind = SETTINGS[name][1]
             if isinstance(kind, Int) and not isinstance(number, int):
@@ -172,6 +175,7 @@ class _Program:
             if name in self.uses:
                 related = ((self.uses[name], "the first statement that uses it stands"),)
                 self.faults.append(Diagnostic("C126", statement.name_span, {"name": name}, None, related))
+                self.lost.add(name)
                 return
             self.expander.settings[name] = number
         else:

@@ -1,5 +1,7 @@
 """The command that makes definitions equally large."""
 
+import re
+
 import click
 
 from calque.cli.base import from_options, root, tell
@@ -32,7 +34,7 @@ def fit(
     from calque.explain import parameters
 
     shape = from_options(around, sizes)
-    if params_of.replace("_", "").isdecimal():
+    if re.fullmatch(r"[0-9]+(_[0-9]+)*", params_of):
         target = int(params_of)
     else:
         target = parameters(checked_definition(params_of), shape)

@@ -63,24 +63,30 @@ def _through(of: CheckedChain | Node, before: Distances, side: int) -> Distances
             before = _through(item, before, side)
         return before
     cost: Cost = of.cost
+    bodies = [part for part in of.parts.values() if part.side == of.side]
+    if cost.bodies == FED and side == LEFT:
+        return _looped(before, bodies)
     inner = RIGHT - side if cost.bodies == BACKWARDS else side
-    ways = [_through(part, before, inner) for part in of.parts.values() if part.side == of.side]
+    ways = [_through(part, before, inner) for part in bodies]
     if cost.reach is not None:
         ways.append(_carried(cost.reach, before, side))
     after = before if not ways else ways[0]
     for way in ways[1:]:
         after = np.minimum(after, way)
-    if cost.bodies == FED and side == LEFT:
-        return _looped(after, [part for part in of.parts.values() if part.side == of.side])
     return after
 
 
-def _looped(after: Distances, bodies: list[CheckedChain]) -> Distances:
-    """The distances of input feeding: an output returns one position and one operation later, any number of times."""
-    n = len(after)
+def _looped(before: Distances, bodies: list[CheckedChain]) -> Distances:
+    """The distances of input feeding: an output returns one position and one operation later, any number of times.
+
+    Bodies are computed once, from a single position: what they do does not depend on where a position is.
+    """
+    n = len(before)
     start = np.full(n, math.inf)
     start[0] = 0
-    through = np.minimum.reduce([_through(body, start, LEFT) for body in bodies])[: n - 1]
+    through = np.minimum.reduce([_through(body, start, LEFT) for body in bodies])
+    after = np.array([(before[: k + 1] + through[k::-1]).min() for k in range(n)])
+    through = through[: n - 1]
     ends = np.flatnonzero(np.isfinite(through))
     once = through[: ends[-1] + 1] + 1 if len(ends) else through[:0]  # over 1, 2, ... positions
     nearest = after.copy()

@@ -152,26 +152,35 @@ _NAMING = ("near", "nearest", "add", "fix")
 """The fields with which a help names the edit."""
 
 
+_SPACE = " \t\r\n\f"
+
+
 def sentence(fix: Fix) -> str:
     """An edit in words."""
     written = fix.span.text.body[fix.span.start : fix.span.end]
-    before, after = written.strip().split("\n"), fix.replacement.strip().split("\n")
+    before, after = written.strip(_SPACE).split("\n"), fix.replacement.strip(_SPACE).split("\n")
     if len(before) > 1 and sorted(before) == sorted(after):
         return f"move `{printable(after[0])}` up, before `{printable(before[0])}`"
-    old, new = (" ".join(text.split()) for text in (written, fix.replacement))
+    old, new = map(_on_one_line, (written, fix.replacement))
     if old and not new and "\n" in fix.replacement:
         return f"begin a new line in the place of `{printable(old)}`"
     if not old:
-        return _added(fix, new, [" ".join(line.split()) for line in after if line.strip()])
+        return _added(fix, new, [_on_one_line(line) for line in after if line.strip(_SPACE)])
     if not new:
         return f"leave out `{printable(old.strip(', ') or old)}`"
     return f"write `{printable(new)}` for `{printable(old)}`"
 
 
+def _on_one_line(text: str) -> str:
+    """A text whose spaces and line ends are single spaces; other white space, which the language does not know, stays."""
+    return re.sub(f"[{_SPACE}]+", " ", text).strip(_SPACE)
+
+
 def _added(fix: Fix, new: str, lines: list[str]) -> str:
     """An edit that leaves nothing out."""
     if not new:
-        return f"begin a new line before `{printable(fix.span.text.body[fix.span.end :].split()[0])}`"
+        behind = fix.span.text.body[fix.span.end :].split()
+        return f"begin a new line before `{printable(behind[0])}`" if behind else "begin a new line"
     if len(lines) > 1:
         return f"add the lines {', '.join(f'`{printable(line)}`' for line in lines)}"
     return f"add `{printable(new.strip(', ') or new)}`"

@@ -6,6 +6,7 @@ from jaxtyping import Float
 from torch import Tensor
 
 from calque.adl.signature import Body, Flag, Int, arg
+from calque.layers.chain import Chain
 from calque.layers.contract import BodyArg, Context, Example, Fault, Layer, Merge, Parts, Site, Stateless
 from calque.layers.cost import HERE, Cost, Held, Products
 from calque.layers.projections import Projection
@@ -51,7 +52,9 @@ class Mixture(Layer):
         self.router = Projection(site.width, args.experts, bias=False)
         self.top, self.renorm = args.top, args.renorm
         self._experts = list(parts.values())
-        self._apart = all(_by_position(layer) for layer in self.modules() if layer is not self)
+        # A labelled point is of all positions.
+        inner = [module for module in self.modules() if module is not self]
+        self._apart = all(map(_by_position, inner)) and not any(isinstance(m, Chain) and m.labelled for m in inner)
 
     @classmethod
     def infer(cls, args: Args, site: Site) -> int:

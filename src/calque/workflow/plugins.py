@@ -6,7 +6,8 @@ import sys
 from pathlib import Path
 from types import ModuleType
 
-from calque.adl.program import prelude
+from calque.adl.numbers import WIDTH_IN
+from calque.adl.program import RESERVED, prelude
 from calque.adl.signature import REPEAT, SETTINGS
 from calque.experiment import ModelSettings, load
 from calque.ground.diagnostics import CalqueError, Place, error
@@ -29,7 +30,7 @@ def load_plugin(name: str) -> ModuleType:
         raise
     except (Exception, SystemExit) as e:  # a module can raise anything
         raise error("X401", Place(name), reason=f"{type(e).__name__}: {e}") from None
-    _check_layers(module, name, {*builtin(), REPEAT.name, *SETTINGS, *(s.name for s in prelude())})
+    _check_layers(module, name, {*builtin(), REPEAT.name, *RESERVED, WIDTH_IN, *SETTINGS, *(s.name for s in prelude())})
     return module
 
 

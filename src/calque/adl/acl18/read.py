@@ -9,6 +9,7 @@ encoder = "pos->repeat(6,res(norm->cnn))->norm"
 decoder = "pos->repeat(6,res(norm->mh_dot_att))->norm"
 """
 
+import math
 import re
 from collections.abc import Mapping
 from typing import NoReturn
@@ -81,7 +82,7 @@ class _Reader:
             given, known = statement.value, sorted({*_OPTIONS, *self.numbers})
             if name not in known:
                 raise error("X222", statement.name_span, name=name, near=nearest(name, known), names=known)
-            if not isinstance(given, Number):
+            if not isinstance(given, Number) or not math.isfinite(given.value):
                 raise error("S205", given.span, name=name, expected="a number", found=describe(given))
             self.numbers[name], self.names[name] = Value(given.value, given.span), statement.name_span
 

@@ -1,5 +1,6 @@
 """Rules for values: words, numbers and sources of the wrong kind."""
 
+import math
 import re
 from collections.abc import Iterator
 
@@ -21,7 +22,7 @@ def kind(desk: Desk, fault: Diagnostic) -> Iterator[Fix]:
     except ValueError:
         pass
     else:
-        if number == int(number):
+        if math.isfinite(number) and number == int(number):
             yield rename(desk, at, str(int(number)))
     yield from swapped(desk, fault)
     yield from without_argument(desk, at.start)

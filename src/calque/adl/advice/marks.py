@@ -1,6 +1,7 @@
 """Rules for punctuation: `->`, `=` and `#` in other notations, and missing or surplus marks."""
 
 import re
+import unicodedata
 from collections.abc import Iterator
 
 from calque.adl.advice.aliases import lists, singles
@@ -11,10 +12,17 @@ from calque.ground.diagnostics import Diagnostic, Fix
 
 TIMES = re.compile(r"[x×]?([0-9]+)[x×]?")
 
+LETTERS = str.maketrans("аеорсухіѕјһԁԛԝονικρτυχα", "aeopcyxisjhdqwovikptuxa")
+"""Letters of other scripts that look like Latin ones."""
+
 
 def character(desk: Desk, fault: Diagnostic) -> Iterator[Fix]:
     """S101: a character that is not part of the language."""
     at = span_of(fault)
+    written = desk.page.cut(at)
+    meant = unicodedata.normalize("NFKC", written).translate(LETTERS)
+    if meant != written and meant.isascii() and meant.isalnum():
+        yield desk.page.fix(at.start, at.end, meant)
     yield from dotted(desk, at.start)
     yield from pairs(desk, at.start)
     yield from marks(desk, at.start, at.end)
@@ -166,7 +174,7 @@ def _copies_of_beginning(desk: Desk, count: Token, offset: int) -> Iterator[Fix]
 def times(desk: Desk, start: int, end: int) -> Iterator[Fix]:
     """`6 * tenc`, `tenc * 6` and `tenc ** 6` for `repeat(6, tenc)`; `a + b` for `add(a, b)`."""
     page = desk.page
-    written = page.body[start:end]
+    written = re.sub(r"\s+", " ", page.body[start:end])
     count_first = re.fullmatch(r"\s*([0-9]+)\s*\*+\s*(.+)", written, re.DOTALL)
     count_last = re.fullmatch(r"(.+?)\s*\*+\s*([0-9]+)\s*", written, re.DOTALL)
     if count_first is not None:
