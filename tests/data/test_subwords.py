@@ -250,6 +250,16 @@ def test_long_lines_are_learned_from(tmp_path, kind):
     assert codec.decode(ids) == greek
 
 
+@pytest.mark.parametrize("kind", ["bpe", "unigram"])
+def test_tabs_are_spaces(tmp_path, kind):
+    tabs = [line.replace(" ", "\t") for line in ENGLISH]
+    codec, _ = learn(settings(kind, tmp_path), tabs, GERMAN)
+    assert codec.encode(["\t", " \t "]) == [[], []]
+    assert codec.encode(tabs) == codec.encode(ENGLISH)
+    assert [codec.decode(ids) for ids in codec.encode(tabs)] == ENGLISH
+    assert codec.pieces(tabs[0]) == codec.pieces(ENGLISH[0])
+
+
 def test_the_first_entry_in_which_vocabularies_differ():
     one, other = (WordCodec(Vocabulary.count(Counter(words.split()), 0, 1)) for words in ("a a b", "a a b c"))
     assert difference(one, one) is None

@@ -59,8 +59,22 @@ def test_given_words_cost_nothing() -> None:
 
 
 def test_nothing_to_score() -> None:
-    found = score(varied("cnn"), [])
+    model = varied("cnn")
+    found = score(model, [])
     assert found.logp.shape == found.tokens.shape == (0,)
+    none, one, last = score_versions(model, [[4], [5, 6], [7]], [[], [[4, 5]], []])
+    assert none.logp.shape == none.tokens.shape == last.logp.shape == (0,)
+    assert one.logp.tolist() == score_versions(model, [[5, 6]], [[[4, 5]]])[0].logp.tolist()
+    assert [len(one.logp) for one in score_versions(model, [[4], [5]], [[], []])] == [0, 0]
+
+
+@pytest.mark.parametrize("name", MODELS)
+def test_a_blank_source_does_not_see_its_batch(name: str) -> None:
+    """Without an end symbol it has no word that attention could take."""
+    model = varied(name)
+    pairs = Pairs.of([[], [4, 5, 6], [4, 5, 6, 7, 8, 9, 10]], [[4, 5]] * 3)
+    found = [score(model, [collate(pairs, np.array(rows), False)]).logp[0].item() for rows in ([0], [0, 1], [0, 1, 2])]
+    assert found == pytest.approx([found[0]] * 3, abs=1e-9)
 
 
 @pytest.mark.parametrize("end", [True, False])

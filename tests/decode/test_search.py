@@ -1,6 +1,7 @@
 """Search against a naive one, against all sequences there are, and against itself in other batches."""
 
 import itertools
+from typing import Any
 
 import pytest
 import torch
@@ -10,6 +11,7 @@ from calque.data.vocabulary import BOS, EOS, UNK
 from calque.decode.search import Hypotheses, SearchSettings, search
 from calque.layers.history import History
 from calque.layers.state import Memory
+from calque.model import Model
 
 LENGTHS = [6, 1, 4, 7, 2, 5, 3, 3, 6, 4]
 LIMITS = [9, 3, 6, 12, 1, 8, 5, 2, 7, 10]
@@ -87,6 +89,28 @@ def test_whole_targets_as_prefixes_are_forced_scores(name: str) -> None:
     forced = search(model, source, mask, torch.tensor([0] * len(LENGTHS)), settings, targets)
     assert forced.tokens == [[words] for words in targets]
     torch.testing.assert_close([p[0] for p in forced.logps], [p[0] for p in best.logps], rtol=0, atol=1e-9)
+
+
+@pytest.mark.parametrize("rows", [1, 3, 7])
+@pytest.mark.parametrize("name", MODELS)
+def test_prefixes_are_read_in_parts(name: str, rows: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    """All hypotheses of a sentence read its prefix: at once that would take the square of beam times words."""
+    model, (source, mask), settings = varied(name), sources(LENGTHS), SearchSettings(3, n_best=3)
+    whole = search(model, source, mask, torch.tensor(LIMITS), settings, PREFIXES)
+    widths: list[int] = []
+    step = Model.step
+
+    def counted(self: Model, words: torch.Tensor, *rest: Any) -> Any:
+        widths.append(words.shape[1])
+        return step(self, words, *rest)
+
+    monkeypatch.setattr(Model, "step", counted)
+    monkeypatch.setattr("calque.decode.search.PREFIX_ROWS", rows)
+    parts = search(model, source, mask, torch.tensor(LIMITS), settings, PREFIXES)
+    assert max(widths) == max(1, rows // 3)
+    assert parts.tokens == whole.tokens
+    for one, other in zip(parts.scores, whole.scores, strict=True):
+        torch.testing.assert_close(one, other, rtol=0, atol=1e-10)
 
 
 @pytest.mark.parametrize("beam", [1, 3])

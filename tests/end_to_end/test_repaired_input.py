@@ -2,7 +2,9 @@
 
 import warnings
 from pathlib import Path
+from typing import Any
 
+import numpy as np
 import pytest
 from command import Run
 from test_ways_to_translate import make_run
@@ -71,6 +73,12 @@ def test_one_string_is_one_sentence(run: Path) -> None:
     assert loaded.cross_entropies({"a b": "A B"}) == loaded.cross_entropies({"a b": ["A B"]})
     assert loaded.translate(line for line in ("a", "b")) == loaded.translate(("a", "b"))
     assert loaded.translate([]) == []
+    ids = loaded.loaded.target.encode(["C A"])[0]
+    anything: list[Any] = [ids, iter(ids), np.array(ids)]
+    for given in anything:
+        assert loaded.translate("a b c", prefixes=given).startswith("C A")
+    assert loaded.translate(["a b c"], prefixes=[tuple(ids)])[0].startswith("C A")
+    assert [len(one) for one in loaded.cross_entropies({"a b": [], "c": ["C"]})] == [0, 1]
 
 
 def test_what_is_no_sentence_is_a_type_error(run: Path) -> None:

@@ -33,7 +33,11 @@ CHUNK = 2000
 @click.option("--invariant", is_flag=True, help="The same bits whatever other lines the input has; slower.")
 @click.option("--sample", is_flag=True, help="Sample words at random: N samples per line with --n-best N.")
 @click.option("--seed", type=click.IntRange(0, 2**63 - 1), help="Seed of samples.")
-@click.option("--prefix", type=FILE, help="The first words of each translation, line by line; lines may be empty.")
+@click.option(
+    "--prefix",
+    type=FILE,
+    help="What each translation begins with, line by line; lines may be empty. Subwords may continue the last word.",
+)
 @click.option("--select", type=FILE, help="A lexical table: search only among the words that it offers.")
 @click.option(
     "--dictionary", type=FILE, help="A lexical table that replaces unknown words; a word that it lacks is copied."

@@ -57,8 +57,9 @@ def collate(pairs: Pairs, rows: NDArray[np.int64], source_end: bool, pad_multipl
     """
     each = np.arange(len(rows))
     source_lengths, target_lengths = pairs.source_lengths[rows], pairs.target_lengths[rows]
-    # A blank sentence without end symbol still takes one, masked, position.
-    width = _round_up(max(1, int(source_lengths.max()) + source_end), pad_multiple)
+    # A blank sentence without end symbol still takes one position: with none, what attends to it would see the padding of others.
+    closed = np.maximum(source_lengths + source_end, 1)
+    width = _round_up(int(closed.max()), pad_multiple)
     source = pairs.sources.padded(rows, width)
     if source_end:
         source[each, source_lengths] = EOS
@@ -66,7 +67,7 @@ def collate(pairs: Pairs, rows: NDArray[np.int64], source_end: bool, pad_multipl
     target_out = pairs.targets.padded(rows, length)
     target_in = np.concatenate([np.full((len(rows), 1), BOS), target_out[:, :-1]], 1)
     target_out[each, target_lengths] = EOS
-    source_mask = np.arange(width) < (source_lengths + source_end)[:, None]
+    source_mask = np.arange(width) < closed[:, None]
     target_mask = np.arange(length) < (target_lengths + 1)[:, None]
     return Batch(
         source=torch.from_numpy(source),

@@ -131,7 +131,7 @@ class MergeCodec(WordCodec):
 class PieceCodec(Codec):
     """A sentencepiece model, `bpe` or `unigram`.
 
-    Only white space is normalised (runs of spaces become one), so that decoding gives the original spelling.
+    Only white space is normalised (tabs become spaces and runs of spaces one), so that decoding gives the original spelling.
     """
 
     _unk: ClassVar[str] = SPECIALS[UNK]
@@ -147,11 +147,13 @@ class PieceCodec(Codec):
             raise ValueError(f"its first pieces are not {', '.join(SPECIALS)}")
 
     def encode(self, lines: Sequence[str]) -> list[list[int]]:
-        ids: list[list[int]] = self._processor.encode(list(lines), out_type=int, num_threads=self.threads)
+        ids: list[list[int]] = self._processor.encode(
+            [line.replace("\t", " ") for line in lines], out_type=int, num_threads=self.threads
+        )
         return ids
 
     def pieces(self, line: str) -> list[str]:
-        pieces: list[str] = self._processor.encode(line, out_type=str)
+        pieces: list[str] = self._processor.encode(line.replace("\t", " "), out_type=str)
         return pieces
 
     def words(self, line: str) -> list[int]:

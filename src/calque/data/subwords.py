@@ -88,7 +88,7 @@ def _train_pieces(settings: DataSettings, sides: tuple[Iterable[str], ...], name
     model = io.BytesIO()
     try:
         SentencePieceTrainer.train(
-            sentence_iterator=chain(*sides),
+            sentence_iterator=(line.replace("\t", " ") for line in chain(*sides)),  # a line with a tab would be ignored
             model_writer=model,
             model_type=settings.subwords,
             vocab_size=size,

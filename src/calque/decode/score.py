@@ -91,6 +91,12 @@ def score_versions(
     """`score` of several translations of each source. Common parts are computed once: the encoder reads a source once, and the
     output layer reads z once for the words with which a translation begins like the first one.
     """
+    if not all(versions):
+        some = [number for number, of in enumerate(versions) if of]
+        given_some = [sources[n] for n in some], [versions[n] for n in some]
+        scored = dict(zip(some, score_versions(model, *given_some, source_end, batch_tokens, given), strict=True))
+        none = Scores(torch.zeros(0), torch.zeros(0, dtype=torch.long))
+        return [scored.get(number, none) for number in range(len(sources))]
     if not sources:
         return []
     if model.device.type == "cpu":

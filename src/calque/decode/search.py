@@ -104,6 +104,10 @@ def search_with(
         return _read(history, settings.n_best, scorer.candidates, prefixes)
 
 
+PREFIX_ROWS = 64
+"""Of the words of a sentence's hypotheses, read at a time before a search begins."""
+
+
 class _Prefix(NamedTuple):
     """Prefixes of different lengths, padded at the end."""
 
@@ -237,7 +241,14 @@ def _begin(
         return _next(hidden), state, None
     words = torch.cat([words, prefix.words], 1).repeat_interleave(beam, 0)
     mask = None if prefix.mask is None else prefix.mask.repeat_interleave(beam, 0)
-    hidden, state = scorer.read(words, state, prefix.longest + 1, beam, mask)
+    # In parts: hypotheses of a sentence attend to one another's chunks, beam times the width of each, masked.
+    size, parts = max(1, PREFIX_ROWS // beam), []
+    for at in range(0, words.shape[1], size):
+        some = slice(at, at + size)
+        part = words[:, some]
+        z, state = scorer.read(part, state, at + part.shape[1], beam, None if mask is None else mask[:, some])
+        parts.append(z)
+    hidden = tuple(torch.cat(each, 1) for each in zip(*parts, strict=True))
     logp = scorer.like.new_zeros(sentences)
     for t in range(
         settings.given, prefix.longest

@@ -110,8 +110,8 @@ def lengths_of(loaded: Translator, sentence: Sentence) -> list[int]:
 
 def as_batch(member: Translator, sources: Sequence[Source], slab: int = 0) -> SourceBatch:
     """Sources padded behind, on the model's device, their width rounded up if `slab`."""
-    lengths = np.array([len(ids) + member.source_end for ids in sources])
-    width = max(1, rounded(int(lengths.max()), slab))  # a blank line without end symbol takes one, masked, position
+    lengths = np.array([max(1, len(ids) + member.source_end) for ids in sources])  # as in `calque.data.batches.collate`
+    width = rounded(int(lengths.max()), slab)
     source = np.full((len(sources), width), PAD)
     for row, ids in zip(source, sources, strict=True):
         row[: len(ids) + member.source_end] = [*ids, EOS] if member.source_end else ids
