@@ -18,11 +18,11 @@ from calque.ledger import entry as ledger
 
 SMALL = [
     *("--rows", "rnn", "--seeds", 1, "--d", 16, "--set", "n=1", "--set", "train.batch_tokens=64"),
-    *("--set", "train.threads=1", "--updates", 3, "--trials", 100),
+    *("--set", "train.threads=1", "--set", "model.tying=target", "--updates", 3, "--trials", 100),
 ]
 SMALL_TIMED = [
     *("--rows", "base", "--repeats", 1, "--d", 16, "--set", "n=1", "--set", "train.batch_tokens=64"),
-    *("--set", "train.threads=1", "--updates", 3),
+    *("--set", "train.threads=1", "--set", "model.tying=target", "--updates", 3),
 ]
 GOOD = """name = "news"
 title = "News En-De"

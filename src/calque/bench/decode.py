@@ -149,11 +149,7 @@ def decode(case: DecodeCase, plan: DecodePlan, peers: Sequence[Peer] = (), crew:
     lengths = plan.lengths or ((0,) if case.loaded else (LENGTH,))
     first, *_ = batches = batches_of(case.sentences, plan.batch, case.model.device)
     searches = [(beam, length) for beam in plan.beams for length in lengths]
-    # Both are of the model as it was built: int8 replaces parameters.
-    roofline = Roofline(case.model.device, plan.precision)
-    # Where a run ends its translations itself, batches shrink: their steps have no one limit.
-    works = [step_work(case.model, *first, beam, length) if length else None for beam, length in searches]
-    bounds = [roofline.limit(work) if work is not None else None for work in works]
+    bounds = _bounds(case.model, plan.precision, first, searches)
     about = _conditions(case, plan, batches)
     case = replace(case, model=prepare_for_decoding(case.model, plan.precision))
     cells: list[DecodeCell] = []
@@ -166,6 +162,18 @@ def decode(case: DecodeCase, plan: DecodePlan, peers: Sequence[Peer] = (), crew:
                 _add_step(cell, case.model, first, passes, bound)
             cells.append(cell)
     return {"timed": TIMED, "conditions": about, "cells": cells}
+
+
+def _bounds(
+    model: Model, precision: str, batch: tuple[Tensor, Tensor], searches: Sequence[tuple[int, int]]
+) -> list[Limit | None]:
+    """The limit of a step of each search, of the model as it was built: int8 replaces parameters.
+
+    None where a run ends its translations itself: batches shrink then, and their steps have no one limit.
+    """
+    roofline = Roofline(model.device, precision)
+    works = [step_work(model, *batch, beam, length) if length else None for beam, length in searches]
+    return [None if work is None else roofline.limit(work) for work in works]
 
 
 def _cell(name: str, beam: int, length: int, passes: Sequence[DecodePass], sentences: Sentences) -> DecodeCell:

@@ -91,12 +91,6 @@ def score_versions(
     """`score` of several translations of each source. Common parts are computed once: the encoder reads a source once, and the
     output layer reads z once for the words with which a translation begins like the first one.
     """
-    if not all(versions):
-        some = [number for number, of in enumerate(versions) if of]
-        given_some = [sources[n] for n in some], [versions[n] for n in some]
-        scored = dict(zip(some, score_versions(model, *given_some, source_end, batch_tokens, given), strict=True))
-        none = Scores(torch.zeros(0), torch.zeros(0, dtype=torch.long))
-        return [scored.get(number, none) for number in range(len(sources))]
     if not sources:
         return []
     if model.device.type == "cpu":
@@ -107,10 +101,12 @@ def score_versions(
     begins = [0, *accumulate(map(len, versions))]
     tokens = [len(ids) + source_end for ids in sources]
     lengths = [n + sum(len(ids) + 1 for ids in some) for n, some in zip(tokens, versions, strict=True)]
-    logps: list[Tensor] = []
-    index: list[Tensor] = []
+    logps, index = [torch.zeros(0)], [torch.zeros(0, dtype=torch.long)]
     with torch.inference_mode():
-        for rows in decode_plan(np.array(lengths, np.int64), batch_tokens):
+        for planned in decode_plan(np.array(lengths, np.int64), batch_tokens):
+            rows = np.array([i for i in planned if versions[i]], np.int64)
+            if not len(rows):
+                continue
             groups = [np.arange(begins[i], begins[i + 1]) for i in rows]
             logp, numbers = _logp_of_versions(model, collate(alone, rows, source_end), groups, targets, flat, given)
             logps.append(logp)

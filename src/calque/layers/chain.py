@@ -21,12 +21,8 @@ class Chain(Layer):
 
     def __init__(self, site: Site, items: Mapping[str, Layer], labels: Mapping[str, str]):
         super().__init__(NoArgs(), site, items)
+        self.labelled = bool(labels)
         self._items: list[tuple[Layer, str | None]] = [(item, labels.get(name)) for name, item in items.items()]
-
-    @property
-    def labelled(self) -> bool:
-        """Whether an item of it carries a label; those of chains inside do not count."""
-        return any(label is not None for _, label in self._items)
 
     def forward(self, x: Float[Tensor, "B T D"], ctx: Context) -> Float[Tensor, "B T E"]:
         for item, label in self._items:

@@ -153,6 +153,8 @@ class Layer(nn.Module, ABC):
     """Linear parts whose weights the layer itself reads, beside calling them; they keep them when they are packed."""
     known_as: ClassVar[tuple[str, ...]] = ()
     """How other notations write the layer, for the help of an error; `calque.adl.advice.aliases` says in which form."""
+    labelled = False
+    """Whether it writes labelled points of its own: a chain whose items carry labels."""
     fixed: ClassVar[bool] = False
     """The attention weights it records follow from positions alone, and need not sum to one at most."""
 

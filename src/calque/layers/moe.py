@@ -6,7 +6,6 @@ from jaxtyping import Float
 from torch import Tensor
 
 from calque.adl.signature import Body, Flag, Int, arg
-from calque.layers.chain import Chain
 from calque.layers.contract import BodyArg, Context, Example, Fault, Layer, Merge, Parts, Site, Stateless
 from calque.layers.cost import HERE, Cost, Held, Products
 from calque.layers.projections import Projection
@@ -54,7 +53,7 @@ class Mixture(Layer):
         self._experts = list(parts.values())
         # A labelled point is of all positions.
         inner = [module for module in self.modules() if module is not self]
-        self._apart = all(map(_by_position, inner)) and not any(isinstance(m, Chain) and m.labelled for m in inner)
+        self._apart = all(map(_by_position, inner)) and not any(isinstance(m, Layer) and m.labelled for m in inner)
 
     @classmethod
     def infer(cls, args: Args, site: Site) -> int:

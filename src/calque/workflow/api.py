@@ -293,7 +293,7 @@ def _pairs(pairs: Iterable[object]) -> tuple[list[str], list[str]]:
 def _prefix(prefix: Prefix, words: int) -> Prefix:
     if isinstance(prefix, str):
         return _sentences([prefix], "prefixes")[0]
-    prefix = tuple(prefix)
+    prefix = list(prefix)
     if not all(isinstance(word, int | np.integer) for word in prefix):
         raise TypeError(f"expected a prefix as text or as ids, found {prefix!r}")
     if not all(0 <= int(word) < words for word in prefix):
