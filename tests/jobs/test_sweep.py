@@ -185,7 +185,7 @@ def test_a_log_that_cannot_be_made_stops_the_others(tmp_path: Path) -> None:
     def refuse(job: Job) -> None:
         raise FileExistsError(17, "File exists", str(job.log))
 
-    executor.start = refuse  # type: ignore[method-assign]
+    executor.start = refuse  # type: ignore[method-assign]  # one start of this executor alone fails
     with pytest.raises(FileExistsError):
         Sweep(tasks(tmp_path, "a"), executor).run()
     assert executor.stopped

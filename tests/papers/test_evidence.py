@@ -500,6 +500,15 @@ def test_notes_and_plan(tmp_path: Path) -> None:
             notes_of(tmp_path, "you2020")
 
 
+@pytest.mark.parametrize("rows", ["3", '"base"'])
+def test_a_plan_names_rows(tmp_path: Path, rows: str) -> None:
+    (tmp_path / "notes").mkdir()
+    table = f'[[tables]]\npaper = "you2020"\ntable = "table2"\nseeds = 1\nrows = {rows}\n'
+    (tmp_path / "notes" / "plan.toml").write_text(f"minutes = 1\nhours = 1\n{table}", encoding="utf-8")
+    with pytest.raises(CalqueError, match="X858.*expected a list of names"):
+        plan_of(tmp_path)
+
+
 def test_the_committed_plan_is_of_tables_that_there_are() -> None:
     plan = plan_of(LEDGER)
     assert plan is not None

@@ -322,7 +322,7 @@ def test_a_log_that_could_not_be_written_is_closed(tmp_path: Path, monkeypatch: 
     """What the disk had no room for fails once, where it is written."""
     log = Log(tmp_path / "log.jsonl", False, -1)
     log.close()
-    monkeypatch.setattr(log, "_file", open("/dev/full", "w", encoding="utf-8"))  # noqa: SIM115
+    monkeypatch.setattr(log, "_file", open("/dev/full", "w", encoding="utf-8"))  # noqa: SIM115  # the log closes it
     with pytest.raises(OSError, match="No space left"):
         log.event("start", {"update": 0})
     log.close()

@@ -2,7 +2,19 @@
 
 from collections.abc import Mapping
 
-from calque.adl.core import Bound, Call, CallChain, CoreSource, Expression, Index, InputWidth, Sum, evaluate, has_index
+from calque.adl.core import (
+    Bound,
+    Call,
+    CallChain,
+    CoreSource,
+    Expression,
+    Index,
+    InputWidth,
+    Sum,
+    evaluate,
+    has_index,
+    is_known,
+)
 from calque.adl.signature import Body, Parameter
 
 Indices = tuple[int, ...] | None
@@ -77,7 +89,7 @@ def _value(bound: Bound | Call, indices: Indices, names: Mapping[int, str]) -> s
 def _number(expression: Expression, indices: Indices, names: Mapping[int, str]) -> str:
     if isinstance(expression, int):
         return str(expression)
-    if _known(expression, len(indices or ())):
+    if is_known(expression, len(indices or ())):
         return str(evaluate(expression, indices or ()))
     if isinstance(expression, InputWidth):
         return "d_in"  # in a repetition without copies
@@ -89,13 +101,3 @@ def _number(expression: Expression, indices: Indices, names: Mapping[int, str]) 
     if " " in right:
         right = f"({right})"
     return f"{left} {expression.op} {right}"
-
-
-def _known(expression: Expression, depth: int) -> bool:
-    if isinstance(expression, int):
-        return True
-    if isinstance(expression, InputWidth):
-        return expression.width is not None
-    if isinstance(expression, Index):
-        return expression.depth <= depth
-    return _known(expression.left, depth) and _known(expression.right, depth)

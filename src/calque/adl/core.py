@@ -133,6 +133,22 @@ def evaluate(expression: Expression, indices: tuple[int, ...]) -> int:
     return apply(expression.op, evaluate(expression.left, indices), evaluate(expression.right, indices))
 
 
+def is_known(expression: Expression, depth: int = 0) -> bool:
+    """Whether a number has one value in all copies of the repetitions that are deeper than `depth`."""
+    if isinstance(expression, InputWidth):
+        return expression.width is not None
+    if isinstance(expression, Index):
+        return expression.depth <= depth
+    return isinstance(expression, int) or (is_known(expression.left, depth) and is_known(expression.right, depth))
+
+
+def known_parts(expression: Expression | float) -> tuple[Expression, ...]:
+    """The largest parts of a number that are the same in all copies."""
+    if isinstance(expression, float) or is_known(expression):
+        return () if isinstance(expression, float) else (expression,)
+    return known_parts(expression.left) + known_parts(expression.right) if isinstance(expression, Sum) else ()
+
+
 def apply(op: str, a: int, b: int) -> int:
     """Whole-number arithmetic; `/` must be exact. Raises `TooLarge`."""
     if op == "/" and (b == 0 or a % b):

@@ -5,7 +5,7 @@ from collections.abc import Mapping
 from dataclasses import fields
 
 from calque.adl.call_faults import CallReporter
-from calque.adl.core import HOLE, Call, CallChain, CoreSource, chains_in, numbers_in
+from calque.adl.core import HOLE, Call, CallChain, CoreSource, chains_in, known_parts, numbers_in
 from calque.adl.declaration import (
     DECODER,
     ENCODER,
@@ -114,6 +114,7 @@ class Walk:
         if n is None:
             return None
         if n == 0:
+            self.unused(chains_in(call.args["body"])[0])
             identity = Call(self.library["id"].signature(), {}, None, call.span, {}, call.depth)
             return self.single(identity, place, width, name, None)
         (body,) = chains_in(call.args["body"])
@@ -129,6 +130,18 @@ class Walk:
             first = first or chain
             items[at], width = chain, chain.width_out
         return items
+
+    def unused(self, calls: CallChain) -> None:
+        """Records the faults of numbers that a body without copies has whatever the copy: canonical text has their values."""
+        for call in calls:
+            for parameter in call.signature.parameters:
+                bound = call.args[parameter.name]
+                source = bound if isinstance(bound, CoreSource) else None
+                numbers = numbers_in(source.index if source is not None else bound)
+                for part in (part for number in numbers for part in known_parts(number)):
+                    self.report.whole(call, part, (), call.at(parameter.name))
+                for chain in (source.chain,) if source is not None else chains_in(bound):
+                    self.unused(chain)
 
     def alike(self, call: Call, first: CheckedChain, copy: CheckedChain) -> bool:
         """Whether a copy can have the weights of the first; records a fault otherwise."""

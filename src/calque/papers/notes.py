@@ -79,8 +79,10 @@ def plan_of(ledger: Path) -> Plan | None:
 
 
 def _planned(table: dict[str, Any]) -> PlannedTable:
-    lists: dict[str, Any] = {key: tuple(map(str, table[key])) for key in ("rows", "overrides") if key in table}
-    return PlannedTable(**(table | lists))
+    lists: dict[str, Any] = {key: table[key] for key in ("rows", "overrides") if key in table}
+    if wrong := [key for key, value in lists.items() if not isinstance(value, list)]:
+        raise ValueError(f"{', '.join(wrong)}: expected a list of names")
+    return PlannedTable(**(table | {key: tuple(map(str, value)) for key, value in lists.items()}))
 
 
 def _read(path: Path, made: Callable[[dict[str, Any]], Made]) -> Made:
