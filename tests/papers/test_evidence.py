@@ -505,7 +505,7 @@ def test_a_plan_names_rows(tmp_path: Path, rows: str) -> None:
     (tmp_path / "notes").mkdir()
     table = f'[[tables]]\npaper = "you2020"\ntable = "table2"\nseeds = 1\nrows = {rows}\n'
     (tmp_path / "notes" / "plan.toml").write_text(f"minutes = 1\nhours = 1\n{table}", encoding="utf-8")
-    with pytest.raises(CalqueError, match="X858.*expected a list of names"):
+    with pytest.raises(CalqueError, match=r"X858.*expected a list of names"):
         plan_of(tmp_path)
 
 
