@@ -148,12 +148,12 @@ class PieceCodec(Codec):
 
     def encode(self, lines: Sequence[str]) -> list[list[int]]:
         ids: list[list[int]] = self._processor.encode(
-            [line.replace("\t", " ") for line in lines], out_type=int, num_threads=self.threads
+            list(map(without_tabs, lines)), out_type=int, num_threads=self.threads
         )
         return ids
 
     def pieces(self, line: str) -> list[str]:
-        pieces: list[str] = self._processor.encode(line.replace("\t", " "), out_type=str)
+        pieces: list[str] = self._processor.encode(without_tabs(line), out_type=str)
         return pieces
 
     def words(self, line: str) -> list[int]:
@@ -186,9 +186,14 @@ class PieceCodec(Codec):
             raise error("D204", Place(str(path)), reason=reason) from None
 
 
+def without_tabs(line: str) -> str:
+    """A line whose tabs are spaces: sentencepiece takes a tab for a character of a word."""
+    return line.replace("\t", " ")
+
+
 def split(line: str) -> list[str]:
     """Words between runs of spaces and tabs. Other white space (no-break space, U+0085 ...) belongs to words."""
-    return [word for word in line.replace("\t", " ").split(" ") if word]
+    return [word for word in without_tabs(line).split(" ") if word]
 
 
 def cut(merges: Merges, word: str) -> list[str]:

@@ -8,7 +8,7 @@ from collections.abc import Iterable
 from itertools import chain
 from pathlib import Path
 
-from calque.data.codecs import Codec, MergeCodec, PieceCodec, WordCodec, cut, split
+from calque.data.codecs import Codec, MergeCodec, PieceCodec, WordCodec, cut, split, without_tabs
 from calque.data.imported_codec import ImportedCodec
 from calque.data.merges import Merges
 from calque.data.vocabulary import BOS, EOS, PAD, SPECIALS, UNK, Vocabulary
@@ -88,7 +88,7 @@ def _train_pieces(settings: DataSettings, sides: tuple[Iterable[str], ...], name
     model = io.BytesIO()
     try:
         SentencePieceTrainer.train(
-            sentence_iterator=(line.replace("\t", " ") for line in chain(*sides)),  # a line with a tab would be ignored
+            sentence_iterator=map(without_tabs, chain(*sides)),  # a line with a tab would be ignored
             model_writer=model,
             model_type=settings.subwords,
             vocab_size=size,

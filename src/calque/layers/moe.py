@@ -23,9 +23,10 @@ class Mixture(Layer):
     renorm=no   g = softmax(W h), of which the largest are kept as they are (Fedus et al. 2021, equation 2, for `top=1`). Where a
                 position has one expert, only this form has a gradient for W
 
-    Where gradients are on and the body works position by position, as `ffl` does, each expert computes the positions that chose
-    it. Otherwise every expert computes every position and g picks: so neighbours change no bit of a sentence, and a body may have
-    a state, such as `rnn`. The declared products are of this second form. g is computed in float32 in every precision.
+    Where gradients are on and the body works position by position, as `ffl` does, and holds no label, each expert computes the
+    positions that chose it. Otherwise every expert computes every position and g picks: so neighbours change no bit of a sentence,
+    and a body may have a state, such as `rnn`. The declared products are of this second form. g is computed in float32 in every
+    precision.
     """
 
     name = "moe"
