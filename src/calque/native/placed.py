@@ -129,7 +129,7 @@ class Closed:
         self, dtype: torch.dtype, written: Sequence[Step], widths: Sequence[int], tables: Sequence[tuple[int, Rows]]
     ):
         self.dtype = dtype
-        steps = self._steps = _fused(written)
+        steps = self.steps = _fused(written)
         bases, self.row_bytes = _places(steps, widths, dtype.itemsize)
         self._operations = (_Operation * len(steps))()
         for operation, step in zip(self._operations, steps, strict=True):
@@ -156,7 +156,7 @@ class Closed:
             table = rows(reach).contiguous()
             self._kept.append(table)
             self._operations[i].p[0] = table.data_ptr()
-            self._operations[i].n[0] = min(self._steps[i].n[0], len(table))
+            self._operations[i].n[0] = min(self.steps[i].n[0], len(table))
         self._reach = reach
 
 

@@ -175,11 +175,13 @@ struct Run {
     // n: keys, values, which positions are blocked or -1; p: the weights of the scores.
     void attend_mlp(const Operation& o) const {
         const Bound &k = f.bound[o.n[0]], &v = f.bound[o.n[1]];
-        const int64_t length = k.size, hidden = o.x.width, wide = o.out.width;
+        const int64_t hidden = o.x.width, wide = o.out.width;
         rows([&](int64_t row) {
             static thread_local std::vector<float> space;
-            space.resize(length + wide + 4 * STRIP);
             const int64_t sentence = row / f.beams;
+            const uint8_t* blocked = o.n[2] < 0 ? nullptr : (const uint8_t*)f.bound[o.n[2]].data + sentence * k.size;
+            const int64_t length = blocked ? behind_last_seen(blocked, k.size) : k.size;
+            space.resize(length + wide + 4 * STRIP);
             const T *keys = (const T*)k.data + sentence * k.next[0], *values = (const T*)v.data + sentence * v.next[0];
             float *score = space.data(), *context = score + length + 2 * STRIP;
             for (int64_t p = 0; p < length; p++) {
@@ -192,7 +194,6 @@ struct Run {
                 score[p] = sum_of(sum);
                 if (sizeof(T) == 2) score[p] = as<T>(all(score[p]))[0];
             }
-            const uint8_t* blocked = o.n[2] < 0 ? nullptr : (const uint8_t*)f.bound[o.n[2]].data + sentence * length;
             const float share = weigh<T>(score, length, blocked);
             weighted<T>(score, length, [&](int64_t p) { return values + p * v.next[1]; }, wide, context);
             for (int64_t d = 0; d < wide; d += STRIP) store_some(at(o.out, row) + d, load(context + d) * share, int(wide - d));

@@ -71,17 +71,23 @@ inline void put(Half* p, float x) {
 inline __mmask16 first(int n) { return n >= STRIP ? 0xffff : n <= 0 ? 0 : (1 << n) - 1; }
 
 inline Floats load_some(const float* p, int n, float rest = 0) {
+    if (n >= STRIP) return load(p);
     return (Floats)_mm512_mask_loadu_ps(_mm512_set1_ps(rest), first(n), p);
 }
 
 inline Floats load_some(const Half* p, int n, float rest = 0) {
+    if (n >= STRIP) return load(p);
     const __m512i wide = _mm512_cvtepu16_epi32(_mm256_maskz_loadu_epi16(first(n), p));
     return (Floats)_mm512_mask_slli_epi32((__m512i)all(rest), first(n), wide, 16);
 }
 
-inline void store_some(float* p, Floats x, int n) { _mm512_mask_storeu_ps(p, first(n), (__m512)x); }
+inline void store_some(float* p, Floats x, int n) {
+    if (n >= STRIP) return store(p, x);
+    _mm512_mask_storeu_ps(p, first(n), (__m512)x);
+}
 
 inline void store_some(Half* p, Floats x, int n) {
+    if (n >= STRIP) return store(p, x);
     Half all_of[STRIP];
     store(all_of, x);
     _mm256_mask_storeu_epi16(p, first(n), _mm256_loadu_si256((const __m256i*)all_of));
