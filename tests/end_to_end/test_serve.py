@@ -1,5 +1,6 @@
 """`calque serve`: a server in this process, and clients that speak HTTP to it."""
 
+import contextlib
 import json
 import re
 import shutil
@@ -22,6 +23,7 @@ from torch import Tensor
 from calque.decode.sentences import sentences_of
 from calque.decode.translate import translate_batch, translate_lines
 from calque.native.kernels import kernels, without_kernels
+from calque.serve import runs
 from calque.serve.apart import FIXED, ServedRun, rows_keep_apart, sizes
 from calque.serve.runs import open_run as opened
 
@@ -162,9 +164,61 @@ def test_what_is_no_http_gets_json_too(client: Client) -> None:
 
 
 def test_a_line_that_is_too_long_is_refused(client: Client) -> None:
-    answer = client.translate("a\n" + "b " * 600)
-    assert answer.status == 400
-    assert answer.json == {"error": "line 2 has 600 subwords, and at most 500 are translated"}
+    long = "b " * 600
+    size = f'begins with "{long[:40]}" has 600 subwords, and at most 500 are translated'
+    answer = client.translate(f"a\n\n{long}")
+    assert (answer.status, answer.json) == (400, {"error": f"the line that {size}"})
+    assert client.translate(["a", "", "c\nd", long, "a"]).json == {"error": f"in text 4, the line that {size}"}
+
+
+def test_a_connection_without_a_request_is_closed(run: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("calque.serve.server.PATIENCE", 0.3)
+    with served([run]) as client:
+        whole = b"GET /health HTTP/1.1\r\nHost: x\r\n\r\n"
+        for sent, begun in ((b"", b""), (b"", whole[:10]), (whole, whole[:10])):
+            with socket.create_connection((client.host, client.port), 10) as sock:
+                sock.sendall(sent)
+                assert not sent or sock.recv(4096).startswith(b"HTTP/1.1 200")
+                sock.sendall(begun)
+                while sock.recv(4096):
+                    pass  # until it ends
+        monkeypatch.setattr("calque.serve.server._most_connections", lambda: 2)
+        held = [socket.create_connection((client.host, client.port), 10) for _ in range(2)]
+        with socket.create_connection((client.host, client.port), 10) as sock, contextlib.suppress(ConnectionError):
+            assert sock.recv(1) == b""
+        for sock in held:
+            sock.close()
+        until(lambda: client.get("/health").status == 200)
+
+
+def test_a_look_at_the_files_that_fails_ends_nothing(run: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("calque.serve.runs.EVERY", 0.05)
+    plain = runs._stamp
+
+    def without_descriptors(folder: Path) -> runs.Stamp:
+        raise OSError(24, "too many open files")
+
+    with served([run]) as client:
+        monkeypatch.setattr(runs, "_stamp", without_descriptors)
+        until(lambda: client.log.getvalue().count("look_failed") > 1)
+        assert client.get("/health").status == 200
+        monkeypatch.setattr(runs, "_stamp", plain)
+        (run / "model.safetensors").touch()
+        until(lambda: "run_reloaded" in client.log.getvalue())
+
+
+def test_a_server_that_cannot_open_runs_is_not_well(run: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    with served([run]) as client:
+        monkeypatch.setattr(runs.OpenRuns, "alive", False)
+        answer = client.get("/health")
+        assert (answer.status, answer.json) == (503, {"status": "failed"})
+
+
+def test_head_is_answered_as_get_without_a_body(client: Client) -> None:
+    for path in ("/health", "/languages", "/metrics", "/docs", "/"):
+        asked, whole = client.send("HEAD", path), client.get(path)
+        assert (asked.status, asked.body, asked.headers["content-type"]) == (200, b"", whole.headers["content-type"])
+    assert client.send("HEAD", "/translate").status == 405
 
 
 def test_the_log_holds_no_text(client: Client) -> None:

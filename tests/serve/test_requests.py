@@ -1,18 +1,25 @@
 """Requests to a server as values: languages, texts with tags, limits; no model is needed."""
 
+import asyncio
 import html
+import io
+import logging
 import random
 import re
 import time
+from collections.abc import Callable, Coroutine
 from pathlib import Path
 
 import pytest
+from starlette.types import Message, Receive, Scope, Send
 
 from calque.ground.diagnostics import CalqueError
 from calque.serve.asked import Refused, asked_of
+from calque.serve.guard import Guard, refusal
 from calque.serve.limits import Keys, Rates
-from calque.serve.logs import Log
+from calque.serve.logs import Log, ServerMessages
 from calque.serve.markup import Lines
+from calque.serve.metrics import Metrics
 from calque.serve.pairs import LanguagePair, folders_by_pair, languages, written_pair
 from calque.serve.settings import ServeSettings, read_keys
 
@@ -325,6 +332,82 @@ def test_keys_that_cannot_be_read(tmp_path: Path, body: bytes) -> None:
     with pytest.raises(CalqueError) as fault:
         read_keys(tmp_path / "keys")
     assert code(fault.value) == "K424"
+
+
+async def slow_body() -> Message:
+    return {"type": "http.request", "body": b"x", "more_body": True}
+
+
+class Answered:
+    """An application that reads the body of its request and waits until it may answer."""
+
+    def __init__(self) -> None:
+        self.may = asyncio.Event()
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        if await read(receive):
+            await self.may.wait()
+            await refusal(200, "")(scope, receive, send)
+
+
+async def read(receive: Receive) -> bool:
+    """Whether a whole body has come."""
+    while (message := await receive()).get("more_body"):
+        await asyncio.sleep(0.001)
+    return message["type"] == "http.request"
+
+
+def guarded(app: Answered, most: int) -> Callable[[str, Receive], Coroutine[None, None, list[Message]]]:
+    """Sends a request of an address and a body to a guard; what it answers."""
+    guard = Guard(app, most, 100, Metrics(), lambda event, **fields: None, frozenset({"/translate"}))
+
+    async def ask(address: str, receive: Receive) -> list[Message]:
+        sent: list[Message] = []
+
+        async def send(message: Message) -> None:
+            sent.append(message)
+
+        scope = {"type": "http", "method": "POST", "path": "/translate", "client": (address, 1), "headers": []}
+        await guard(scope, receive, send)
+        return sent
+
+    return ask
+
+
+def test_an_address_that_sends_slowly_holds_no_places_of_others() -> None:
+    async def whole() -> Message:
+        return {"type": "http.request", "body": b"", "more_body": False}
+
+    async def run() -> None:
+        app = Answered()
+        ask, tasks = guarded(app, 8), set()
+        for _ in range(2):
+            tasks.add(asyncio.create_task(ask("slow", slow_body)))
+        await asyncio.sleep(0.01)
+        start, *_ = await ask("slow", whole)
+        assert start["status"] == 429
+        assert (b"access-control-allow-origin", b"*") in start["headers"]
+        for _ in range(8):
+            tasks.add(asyncio.create_task(ask("quick", whole)))
+            await asyncio.sleep(0.01)
+        assert (await ask("quick", whole))[0]["status"] == 429  # as many as may be in progress
+        app.may.set()
+        await asyncio.sleep(0.01)
+        assert (await ask("quick", whole))[0]["status"] == 200
+        for task in tasks:
+            task.cancel()
+
+    asyncio.run(run())
+
+
+def test_equal_messages_of_the_server_come_once_a_second(monkeypatch: pytest.MonkeyPatch) -> None:
+    written, now = io.StringIO(), [100.0]
+    monkeypatch.setattr("calque.serve.logs.time.monotonic", lambda: now[0])
+    messages = ServerMessages(Log(written))
+    for second in (100.0, 100.1, 100.9, 101.5):
+        now[0] = second
+        messages.handle(logging.makeLogRecord({"msg": "full", "levelno": logging.ERROR, "levelname": "ERROR"}))
+    assert written.getvalue().count("full") == 2
 
 
 def test_a_log_that_cannot_be_written_stops_nothing(tmp_path: Path) -> None:

@@ -40,11 +40,13 @@ PAGE = """<!doctype html>
 <style>{style}</style>
 </head>
 <body>
+<main>
 <h1>{title}</h1>
 {state}{about}{overview}{runs}<nav><h2>Contents</h2>
 <ol>
 {contents}</ol></nav>
-{body}<footer><p>{command}</p><p>Calque {version}. {conditions}.</p></footer>
+{body}</main>
+<footer><p>{command}</p><p>Calque {version}. {conditions}.</p></footer>
 </body>
 </html>
 """
@@ -184,11 +186,16 @@ def _table(table: Table, plain: bool = False) -> str:
     head = "".join(f"<th>{_text(name)}</th>" for name in table.columns)
     rows = "".join("<tr>" + "".join(_cell(cell) for cell in row) + "</tr>\n" for row in table.rows[:SHOWN_ROWS])
     more = f"<p>{len(table.rows) - SHOWN_ROWS:,} more rows in the CSV.</p>" if len(table.rows) > SHOWN_ROWS else ""
-    shown = f"<div class=scroll><table><thead><tr>{head}</tr></thead>\n<tbody>{rows}</tbody></table></div>{more}"
+    shown = _scrolled("Table", f"<table><thead><tr>{head}</tr></thead>\n<tbody>{rows}</tbody></table>") + more
     if plain:
         return f"{shown}\n"
     opened = " open" if len(table.rows) <= OPEN_ROWS else ""
     return f"<details{opened}><summary>Table</summary>{shown}</details>\n"
+
+
+def _scrolled(name: str, body: str) -> str:
+    """What may be wider than the page, to be scrolled by keys too."""
+    return f'<div class=scroll tabindex=0 role=region aria-label="{name}">{body}</div>'
 
 
 def _translations(table: Table) -> str:
@@ -208,7 +215,7 @@ def _translations(table: Table) -> str:
         rows.append(f"<tr>{''.join(cells)}</tr>\n")
     kind = "sides many" if len(names) > BESIDE else "sides"
     shown = f'<table class="{kind}"><thead><tr>{head}</tr></thead>\n<tbody>{"".join(rows)}</tbody></table>'
-    return f"<div class=scroll>{shown}</div>\n"
+    return f"{_scrolled('Translations', shown)}\n"
 
 
 def _sentence_cell(name: str, body: str) -> str:

@@ -1,12 +1,14 @@
 """The application: LibreTranslate's routes over the batches."""
 
 import asyncio
+import bisect
 import contextlib
+import json
 from collections.abc import AsyncIterator, Callable, Sequence
 from importlib import resources
 
 from fastapi import FastAPI, Request, Response
-from fastapi.responses import JSONResponse, RedirectResponse
+from fastapi.responses import JSONResponse, PlainTextResponse, RedirectResponse
 from starlette.exceptions import HTTPException
 from starlette.middleware.cors import CORSMiddleware
 from starlette.types import ASGIApp
@@ -23,6 +25,8 @@ from calque.serve.runs import RunUnavailable
 from calque.serve.schema import FAULTS, TRANSLATE, Fault, Health, Language, Translated
 from calque.serve.settings import ServeSettings, read_keys
 
+BEGINNING = 40
+"""Characters that a refusal quotes of a line."""
 _FILES = {".html": "text/html", ".js": "text/javascript", ".css": "text/css"}
 
 
@@ -69,7 +73,7 @@ class Service:
         asked = asked_of(values, self.batcher.runs.folders, self.settings)
         lines = Lines(self.settings.sentences, self.batcher.runs.can_share(asked.pair))
         layout = lines.html if asked.html else lines.plain
-        layouts = await asyncio.to_thread(lambda: [layout(text) for text in asked.texts])
+        layouts, ends = await asyncio.to_thread(_laid_out, asked.texts, layout, lines)
         characters = sum(map(len, asked.texts))
         request.state.noted = {
             "pair": str(asked.pair),
@@ -77,12 +81,12 @@ class Service:
             "lines": len(lines.lines),
             "characters": characters,
         }
-        order = await self._answered(request, asked, lines)
+        order = await self._answered(request, asked, lines, ends)
         self.metrics.lines.labels(str(asked.pair)).inc(len(lines.lines))
         self.metrics.characters.labels(str(asked.pair)).inc(characters)
         return JSONResponse(await asyncio.to_thread(_answer, asked, layouts, order))
 
-    async def _answered(self, request: Request, asked: Asked, lines: Lines) -> Order:
+    async def _answered(self, request: Request, asked: Asked, lines: Lines, ends: Sequence[int]) -> Order:
         if len(lines.lines) > self.batcher.most:
             raise Refused(400, f"expected at most {self.batcher.most} lines, found {len(lines.lines)}")
         try:
@@ -93,8 +97,10 @@ class Service:
             await self._awaited(request, order)
             return order
         except LineTooLong as fault:
-            message = f"line {fault.line + 1} has {fault.found} subwords, and at most {fault.most} are translated"
-            raise Refused(400, message) from None
+            where = f"in text {bisect.bisect(ends, fault.line) + 1}, " if asked.many else ""
+            begins = json.dumps(lines.lines[fault.line][:BEGINNING], ensure_ascii=False)
+            size = f"has {fault.found} subwords, and at most {fault.most} are translated"
+            raise Refused(400, f"{where}the line that begins with {begins} {size}") from None
         except RunUnavailable:
             raise Refused(503, f"the run for {asked.pair} cannot be opened now", 5) from None
 
@@ -118,6 +124,15 @@ class Service:
 async def _disconnected(request: Request) -> None:
     while (await request.receive())["type"] != "http.disconnect":
         pass
+
+
+def _laid_out(texts: Sequence[str], layout: Callable[[str], Layout], lines: Lines) -> tuple[list[Layout], list[int]]:
+    """Each text without its lines, which are added to `lines`, and how many these are behind it."""
+    layouts, ends = [], []
+    for text in texts:
+        layouts.append(layout(text))
+        ends.append(len(lines.lines))
+    return layouts, ends
 
 
 def _texts(layouts: Sequence[Layout], order: Order, rank: int) -> list[str]:
@@ -218,12 +233,23 @@ def _routes(app: FastAPI, service: Service) -> None:
 def _state(app: FastAPI, service: Service) -> None:
     """Whether the server works, and its figures."""
 
-    @app.get("/health", response_model=Health, summary="Whether the server works", response_description="it works")
+    @app.get(
+        "/health",
+        response_model=Health,
+        responses={503: {"model": Health, "description": "it does not"}},
+        summary="Whether the server works",
+        response_description="it works",
+    )
     async def health() -> Response:
         alive = service.batcher.alive
         return JSONResponse({"status": "ok" if alive else "failed"}, 200 if alive else 503)
 
-    @app.get("/metrics", summary="Figures for Prometheus", response_description="the figures")
+    @app.get(
+        "/metrics",
+        response_class=PlainTextResponse,
+        summary="Figures for Prometheus",
+        response_description="the figures",
+    )
     async def metrics() -> Response:
         return Response(service.metrics.text(), headers={"content-type": FORMAT})
 
@@ -238,7 +264,7 @@ def _pages(app: FastAPI, page: bool) -> None:
             kind = _FILES[name[name.rindex(".") :]]
             return Response(held[name], headers={"content-type": f"{kind}; charset=utf-8", "cache-control": "no-cache"})
 
-        app.add_api_route(path, file, methods=["GET", "HEAD"], include_in_schema=False)
+        app.add_api_route(path, file, include_in_schema=False)
 
     for name in names:
         if not name.endswith(".html"):
@@ -248,6 +274,6 @@ def _pages(app: FastAPI, page: bool) -> None:
         add("/", "index.html")
         return
 
-    @app.api_route("/", methods=["GET", "HEAD"], include_in_schema=False)
+    @app.get("/", include_in_schema=False)
     async def to_docs() -> Response:
         return RedirectResponse("docs")

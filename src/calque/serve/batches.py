@@ -116,8 +116,8 @@ class Batcher:
 
     @property
     def alive(self) -> bool:
-        """Whether the thread works."""
-        return self._thread.is_alive()
+        """Whether its thread and that of the runs work."""
+        return self._thread.is_alive() and self.runs.alive
 
     def submit(self, pair: LanguagePair, lines: Sequence[str], n_best: int, aligned: Collection[int] = ()) -> Order:
         """Queues the lines of a request, some of which are to be aligned. Raises QueueFull, at once."""

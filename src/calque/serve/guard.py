@@ -1,7 +1,8 @@
-"""What stands around every request: a bound on requests in progress, one clean answer whatever happens, the log and the figures."""
+"""What stands around every request: bounds on requests in progress, one clean answer whatever happens, the log and the figures."""
 
 import asyncio
 import time
+from collections import Counter
 from collections.abc import Callable
 
 from starlette.responses import JSONResponse
@@ -12,9 +13,12 @@ from calque.serve.metrics import Metrics
 SAFE = {
     b"x-content-type-options": b"nosniff",
     b"referrer-policy": b"no-referrer",
+    b"access-control-allow-origin": b"*",
     b"content-security-policy": b"default-src 'self'; img-src 'self' data:; frame-ancestors 'none'; base-uri 'none'",
 }
-"""Headers of every answer: no page of the server loads anything from another host."""
+"""Headers of every answer: no page of the server loads anything from another host; those of others may read refusals, too."""
+SHARE = 4
+"""Of the requests in progress, 1 / SHARE may be of one address and without their bodies: no slow sender holds the places of all."""
 DRAINED = 2.0
 """Seconds in which the rest of a refused body may come, so that its sender reads the answer."""
 
@@ -33,26 +37,48 @@ class Guard:
     ):
         self.app, self._most, self._body = app, most, body
         self._metrics, self._log, self._routes = metrics, log, routes
-        self._open = 0
+        self._read = 0
+        """Requests in progress whose bodies have come."""
+        self._unread: Counter[str] = Counter()
+        """The others, by address."""
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] != "http":
             await self.app(scope, receive, send)
             return
         request = _Request(self, scope, receive, send)
-        self._open += 1
+        self._unread[request.address] += 1
         try:
-            if self._open > self._most and scope["method"] == "POST":
+            if scope["method"] == "POST" and self._full(request.address):
                 await refusal(429, "too many requests at once: try again", 1)(scope, receive, request.send)
             else:
-                await self.app(scope, request.receive, request.send)
+                # The server leaves out the body of an answer to HEAD.
+                asked = {**scope, "method": "GET"} if scope["method"] == "HEAD" else scope
+                await self.app(asked, request.receive, request.send)
         except Exception as fault:  # a fault of the server; what it says may hold texts
             self._log("fault", level="error", kind=type(fault).__name__, at=_place(fault))
             if not request.status:
                 await refusal(500, "internal error")(scope, receive, request.send)
         finally:
-            self._open -= 1
+            self.forget(request)
             self._note(request)
+
+    def _full(self, address: str) -> bool:
+        slow = self._unread[address] > max(1, self._most // SHARE)
+        return slow or self._read >= self._most or self._unread.total() > self._most
+
+    def came(self, address: str) -> None:
+        """Counts a request whose body has come."""
+        self._unread[address] -= 1
+        self._read += 1
+
+    def forget(self, request: "_Request") -> None:
+        """Counts a request no longer."""
+        if request.read:
+            self._read -= 1
+        else:
+            self._unread[request.address] -= 1
+        self._unread += Counter()  # without addresses that have none
 
     async def drain(self, request: "_Request") -> None:
         """Reads what is left of a body, up to its bound, and forgets it."""
@@ -82,10 +108,13 @@ class _Request:
     def __init__(self, guard: Guard, scope: Scope, receive: Receive, send: Send):
         self.guard, self.scope, self._receive, self._send = guard, scope, receive, send
         self.began, self.status, self.read = time.monotonic(), 0, False
+        self.address = (scope.get("client") or ("",))[0]
 
     async def receive(self) -> Message:
         message = await self._receive()
-        self.read = self.read or message["type"] == "http.disconnect" or not message.get("more_body", False)
+        if not self.read and (message["type"] == "http.disconnect" or not message.get("more_body", False)):
+            self.read = True
+            self.guard.came(self.address)
         return message
 
     async def send(self, message: Message) -> None:

@@ -4,6 +4,7 @@ import json
 import logging
 import sys
 import threading
+import time
 from datetime import UTC, datetime
 from typing import TextIO
 
@@ -26,15 +27,23 @@ class Log:
             return
 
 
+APART = 1.0
+"""Seconds between two equal messages of the server."""
+
+
 class ServerMessages(logging.Handler):
-    """Warnings and errors of uvicorn and asyncio as events, without what they say of requests."""
+    """Warnings and errors of uvicorn and asyncio as events, without what they say of requests; equal ones once a second at most."""
 
     def __init__(self, log: Log):
         super().__init__(logging.WARNING)
         self._log = log
+        self._last: dict[str, float] = {}
 
     def emit(self, record: logging.LogRecord) -> None:
         """Writes the message before its values are put in."""
         fault = record.exc_info[0].__name__ if record.exc_info and record.exc_info[0] else None
-        message = str(record.msg).split("\n")[0]
+        message, now = str(record.msg).split("\n")[0], time.monotonic()
+        if now - self._last.get(message, -APART) < APART:
+            return
+        self._last[message] = now
         self._log("server", record.levelname.lower(), message=message, **({"kind": fault} if fault else {}))

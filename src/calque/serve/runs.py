@@ -76,6 +76,11 @@ class OpenRuns:
         if self._thread.is_alive():
             self._thread.join()
 
+    @property
+    def alive(self) -> bool:
+        """Whether the thread works."""
+        return self._thread.is_alive()
+
     def in_memory(self) -> list[LanguagePair]:
         """The pairs whose runs are in memory."""
         with self._changed:
@@ -106,10 +111,13 @@ class OpenRuns:
                 if self._ending:
                     return
                 wanted = next(iter(self._wanted), None)
-            if wanted is None:
-                self._look()
-            else:
+            if wanted is not None:
                 self._open_wanted(wanted)
+                continue
+            try:
+                self._look()
+            except OSError as fault:  # of a system without descriptors, or of a disk: the next look may fare better
+                self._report("look_failed", level="warning", **_kind(fault))
 
     def _open_wanted(self, pair: LanguagePair) -> None:
         try:

@@ -1,20 +1,25 @@
 """The server as a process: its socket, its signals, its end."""
 
+import asyncio
 import contextlib
 import logging
+import resource
 import signal
 import socket
+import sys
 import threading
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+import h11
 import uvicorn
 from uvicorn.protocols.http.h11_impl import H11Protocol
 from uvicorn.server import HANDLED_SIGNALS
 
 from calque.ground.diagnostics import error
 from calque.serve.app import application
+from calque.serve.asked import PATIENCE
 from calque.serve.batches import Batcher
 from calque.serve.logs import Log, ServerMessages
 from calque.serve.metrics import Metrics
@@ -25,6 +30,10 @@ from calque.serve.settings import ServeSettings
 if TYPE_CHECKING:
     from calque.serve.apart import ServedRun
 
+BACKLOG = 128
+"""Connections that may wait to be accepted. Without descriptors left, asyncio tries to accept so many at each look."""
+FILES = 128
+"""Descriptors that are kept for files."""
 LAST = 300
 """Seconds that a server that has been told to end gives to what it has begun."""
 _UNREADABLE = b'{"error":"this is not an HTTP request"}'
@@ -74,7 +83,7 @@ def listening(settings: ServeSettings) -> Iterator[socket.socket]:
         sock.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         try:
             sock.bind(where)
-            sock.listen(2048)
+            sock.listen(BACKLOG)
         except BaseException:
             sock.close()
             raise
@@ -111,11 +120,35 @@ class _Server(uvicorn.Server):
 
 
 class _Protocol(H11Protocol):
-    """HTTP whose answer to what is no HTTP is JSON too."""
+    """HTTP whose answer to what is no HTTP is JSON too, and whose connections do not wait for a request for ever."""
+
+    _late: asyncio.TimerHandle | None = None
+    """closes the connection if the head of its next request has not come by then"""
+
+    def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]  # as uvicorn has it
+        super().connection_made(transport)
+        if len(self.connections) > _most_connections():
+            transport.abort()
+            return
+        self._late = self.loop.call_later(PATIENCE, transport.close)
+
+    def data_received(self, data: bytes) -> None:
+        super().data_received(data)
+        if self.conn.their_state is not h11.IDLE:
+            self._in_time()
+        elif self._late is None:
+            self._late = self.loop.call_later(PATIENCE, self.transport.close)
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        self._in_time()
+        super().connection_lost(exc)
+
+    def _in_time(self) -> None:
+        if self._late is not None:
+            self._late.cancel()
+            self._late = None
 
     def send_400_response(self, msg: str) -> None:
-        import h11
-
         if self.cycle is not None:  # a body that breaks off: its request has no answer any more
             self.cycle.disconnected = True
             self.cycle.message_event.set()
@@ -126,6 +159,12 @@ class _Protocol(H11Protocol):
             events = (answer, h11.Data(data=_UNREADABLE), h11.EndOfMessage())
             self.transport.write(b"".join(self.conn.send(event) or b"" for event in events))
         self.transport.close()
+
+
+def _most_connections() -> int:
+    """Connections at once, so that descriptors are left for files and for those that are accepted together."""
+    most = resource.getrlimit(resource.RLIMIT_NOFILE)[0]
+    return sys.maxsize if most == resource.RLIM_INFINITY else max(most // 4, most - BACKLOG - FILES)
 
 
 def _configuration(app: object, settings: ServeSettings, log: Log) -> uvicorn.Config:
@@ -145,5 +184,5 @@ def _configuration(app: object, settings: ServeSettings, log: Log) -> uvicorn.Co
         timeout_keep_alive=30,
         timeout_graceful_shutdown=LAST,
         h11_max_incomplete_event_size=65_536,
-        backlog=2048,
+        backlog=BACKLOG,
     )

@@ -54,6 +54,12 @@ function show(answer) {
   );
 }
 
+// What is shown is never the translation of another text.
+function refused(message) {
+  show({ translatedText: "" });
+  say(message, true);
+}
+
 async function translate() {
   clearTimeout(timer);
   running?.abort();
@@ -79,11 +85,11 @@ async function translate() {
     });
     const answer = await reply.json();
     if (mine !== running) return;
-    if (!reply.ok) return say(answer.error ?? "The server refuses this text.", true);
+    if (!reply.ok) return refused(answer.error ?? "The server refuses this text.");
     show(answer);
     say("");
   } catch (fault) {
-    if (fault.name !== "AbortError") say("The server does not answer.", true);
+    if (fault.name !== "AbortError") refused("The server does not answer.");
   }
 }
 
