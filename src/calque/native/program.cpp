@@ -145,7 +145,7 @@ struct Run {
             a.width = o.n[4], a.value_width = o.n[5], a.q_next = o.x.next, a.out_next = o.out.next, a.scale = o.f[0];
             a.key_head = a.width, a.value_head = a.value_width, a.key_next = o.y.next, a.value_next = o.z.next, a.beams = 1;
             for (int64_t row = 0; row < a.rows; row++)
-                attend_row(a, row, at(o.x, first), at(o.y, first), at(o.z, first), nullptr, nullptr, at(o.out, first), space);
+                attend_row<false>(a, row, at(o.x, first), at(o.y, first), at(o.z, first), nullptr, nullptr, at(o.out, first), space);
         });
     }
 
@@ -168,7 +168,7 @@ struct Run {
             a.width = o.n[5], a.value_width = o.n[6], a.key_head = a.width, a.value_head = a.value_width;
             a.key_next = a.value_next = kept, a.scale = o.f[0];
             const T* keys = &seen[(length + 1 - a.visible) * kept];
-            attend_row(a, 0, at(o.x, row), keys, keys + o.y.width, nullptr, nullptr, at(o.out, row), space);
+            attend_row<false>(a, 0, at(o.x, row), keys, keys + o.y.width, nullptr, nullptr, at(o.out, row), space);
         });
     }
 

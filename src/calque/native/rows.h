@@ -126,23 +126,67 @@ void write_row(const Attention& a, int64_t row, T* keys, T* values, const T* new
     }
 }
 
+// What is seen after a head: it is asked for slot by slot, while that head's are read. All at once would hold up the reading.
 template <class T>
-inline void ask_for(const T* p, int64_t slots, int64_t next, int64_t width) {
-    if (next == width)
-        for (int64_t b = 0; b < slots * width * int64_t(sizeof(T)); b += 64) _mm_prefetch((const char*)p + b, _MM_HINT_T0);
-}
+struct Coming {
+    const T* first = nullptr;  // null: nothing
+    int64_t next = 0, width = 0;
+
+    void ask(int64_t slot) const {
+        for (int64_t b = 0; first && b < width * int64_t(sizeof(T)); b += 64)
+            _mm_prefetch((const char*)(first + slot * next) + b, _MM_HINT_T0);
+    }
+};
+
+constexpr int64_t HALF_NEAR = 24 << 10;  // bytes: half of the nearest cache
+
+// The keys and values of a row's sentence. Where they come from far away, those that are seen next are asked for: after the keys of a
+// head its values, and after its values the next sentence's keys, if so much fits the nearest cache; else those of the next head.
+template <class T>
+struct Seen {
+    const Attention& a;
+    const T *k, *v;
+    int64_t row;
+    bool alone, whole;  // whether no other row of its sentence sees the same slots; whether a row's keys fit
+
+    Seen(const Attention& a, int64_t row, const T* keys, const T* values, int64_t visible, bool ancestry)
+        : a(a), k(keys + row / a.per * a.key_sentence), v(values + row / a.per * a.value_sentence), row(row), alone(ancestry) {
+        const int64_t numbers = a.heads / a.group * visible * std::max(a.width, a.value_width);
+        whole = !ancestry && numbers * int64_t(sizeof(T)) <= HALF_NEAR;
+    }
+
+    Coming<T> keys_of(int64_t shared, int64_t sentence = 0) const {
+        return {k + sentence * a.key_sentence + shared * a.key_head, a.key_next, a.width};
+    }
+    Coming<T> values_of(int64_t shared) const { return {v + shared * a.value_head, a.value_next, a.value_width}; }
+
+    Coming<T> after_keys(int64_t h) const {
+        const int64_t shared = h / a.group;
+        if ((h + 1) % a.group || (row % a.per && !alone)) return {};
+        if (whole) return values_of(shared);
+        return h + 1 < a.heads ? keys_of(shared + 1) : values_of(0);
+    }
+    Coming<T> after_values(int64_t h) const {
+        const int64_t shared = h / a.group;
+        if ((h + 1) % a.group) return {};
+        if (!whole && h + 1 < a.heads) return row % a.per && !alone ? Coming<T>{} : values_of(shared + 1);
+        return (row + 1) % a.per || row + 1 == a.rows ? Coming<T>{} : keys_of(whole ? shared : 0, 1);
+    }
+};
 
 // The scores of one head, -inf behind the last; with `pairs` by products of pairs.
 template <class T>
-void score_head(const Attention& a, int64_t visible, const T* q, const T* k, const int16_t* from, bool pairs, float* query,
-                float* score) {
+void score_head(const Attention& a, int64_t visible, const T* q, const T* k, const int16_t* from, bool pairs, const Coming<T>& coming,
+                float* query, float* score) {
     if (!pairs)
         for (int64_t d = 0; d < a.width; d += STRIP) store(query + d, load_some(q + d, int(a.width - d)) * a.scale);
     for (int64_t p = 0; p < visible; p += 4) {
         const T* four[4];
         for (int i = 0; i < 4; i++) {
             const int64_t at = std::min(p + i, visible - 1);
-            four[i] = k + (from ? at * a.beams + from[at] : at * a.beams) * a.key_next;
+            const int64_t slot = from ? at * a.beams + from[at] : at * a.beams;
+            four[i] = k + slot * a.key_next;
+            coming.ask(slot);
         }
         if (pairs) four_dots_of_pairs((const Half*)q, (const Half* const*)four, a.width, score + p);
         else four_dots(query, four, a.width, score + p);
@@ -202,8 +246,9 @@ inline int64_t behind_last_seen(const uint8_t* hidden, int64_t visible) {
     return behind ? behind : visible;
 }
 
-// One step of attention for a row, phase by phase for all heads, so that no head waits for another.
-template <class T>
+// One step of attention for a row, phase by phase for all heads, so that no head waits for another. `FAR`: keys and values come from
+// far away.
+template <bool FAR, class T>
 void attend_row(const Attention& a, int64_t row, const T* q, const T* keys, const T* values, const int16_t* origin,
                 const uint8_t* blocked, T* out, std::vector<float>& space, const Near* near = nullptr) {
     const int64_t sentence = row / a.per, line = (a.visible + 2 * STRIP + 15) / 16 * 16;
@@ -213,25 +258,29 @@ void attend_row(const Attention& a, int64_t row, const T* q, const T* keys, cons
     space.resize(a.heads * (line + 1) + a.width + a.value_width + 4 * STRIP);
     float *scores = space.data(), *share = scores + a.heads * line, *query = share + a.heads, *context = query + a.width + STRIP;
     const bool pairs = PAIRS && sizeof(T) == 2 && a.scale == 1 && a.width % 32 == 0;
-    const T *k = keys + sentence * a.key_sentence, *v = values + sentence * a.value_sentence;
+    const Seen<T> seen(a, row, keys, values, visible, from != nullptr);
     for (int64_t h = 0; h < a.heads; h++) {
-        const T* here = k + h / a.group * a.key_head;
-        if (h % a.group == 0) ask_for(here + a.key_head, visible * a.beams, a.key_next, a.width);
-        score_head(a, visible, q + row * a.q_next + h * a.width, here, from, pairs, query, scores + h * line);
+        const Coming<T> coming = FAR ? seen.after_keys(h) : Coming<T>{};
+        score_head(a, visible, q + row * a.q_next + h * a.width, seen.keys_of(h / a.group).first, from, pairs, coming, query,
+                   scores + h * line);
     }
     for (int64_t h = 0; h < a.heads; h++)
         share[h] = near ? weigh_near<T>(*near, row, h, scores + h * line, visible, hidden) : weigh<T>(scores + h * line, visible, hidden);
     for (int64_t h = 0; h < a.heads; h++) {
-        const T* here = v + h / a.group * a.value_head;
-        if (h % a.group == 0) ask_for(here + a.value_head, visible * a.beams, a.value_next, a.value_width);
-        auto at = [&](int64_t p) { return here + (from ? p * a.beams + from[p] : p * a.beams) * a.value_next; };
-        T* to = out + row * a.out_next + h * a.value_width;
+        const T* here = seen.values_of(h / a.group).first;
+        const Coming<T> coming = FAR ? seen.after_values(h) : Coming<T>{};
         int64_t d = 0;
+        auto at = [&](int64_t p) {
+            const int64_t slot = from ? p * a.beams + from[p] : p * a.beams;
+            if (d == 0) coming.ask(slot);
+            return here + slot * a.value_next + d;
+        };
+        T* to = out + row * a.out_next + h * a.value_width;
         if constexpr (PAIRS && sizeof(T) == 2)
             for (; d + 64 <= a.value_width; d += 64)
-                weighted_pairs(scores + h * line, visible, [&](int64_t p) { return at(p) + d; }, context + d);
+                weighted_pairs(scores + h * line, visible, at, context + d);
         if (d < a.value_width)
-            weighted<T>(scores + h * line, visible, [&](int64_t p) { return at(p) + d; }, a.value_width - d, context + d);
+            weighted<T>(scores + h * line, visible, at, a.value_width - d, context + d);
         for (int64_t j = 0; j < a.value_width; j += STRIP)
             store_some(to + j, load(context + j) * share[h], int(a.value_width - j));
     }
@@ -245,7 +294,7 @@ void attend(const Attention& a, const T* q, T* keys, T* values, const T* new_key
         static thread_local std::vector<float> space;
         for (int64_t row = a.rows * part / threads; row < a.rows * (part + 1) / threads; row++) {
             if (new_keys) write_row(a, row, keys, values, new_keys, new_values);
-            attend_row(a, row, q, keys, values, origin, blocked, out, space, near);
+            attend_row<true>(a, row, q, keys, values, origin, blocked, out, space, near);
         }
     }
 }
