@@ -1,5 +1,6 @@
 """The studio in a real browser: `make browser-test`. CALQUE_SCREENSHOTS names a folder for pictures to look at."""
 
+import json
 import os
 import re
 import shutil
@@ -245,6 +246,119 @@ def test_sliders_write_into_the_text_and_figures_follow(opened: Open) -> None:
     until(page, "#editor .cm-content", "heads = 4")
 
 
+DEEP = "encoder = pos -> repeat(n, tenc) -> norm\ndecoder = pos -> repeat(n, tdec) -> norm\n"
+
+
+def slider(page: Page, name: str) -> tuple[str, str, str, str]:
+    """Where a slider stands, its largest value, and the value as it is shown and spoken."""
+    found: list[str] = page.eval_on_selector(
+        f"#slider-{name}", "s => [s.value, s.max, s.nextSibling.textContent, s.getAttribute('aria-valuetext')]"
+    )
+    return (found[0], found[1], found[2], found[3])
+
+
+def test_sliders_cover_each_text_and_keep_its_numbers(opened: Open) -> None:
+    page = opened()
+    draw(page, "d = 512\nn = 2\np = 0.1\n" + DEEP)
+    assert slider(page, "n") == ("2", "12", "2", "2")
+    draw(page, "d = 1536\nheads = 12\nn = 24\np = 1e-1\n" + DEEP)
+    assert slider(page, "d") == ("1536", "1536", "1536", "1536")
+    assert slider(page, "heads")[2:] == ("12", "12")
+    assert slider(page, "n") == ("24", "96", "24", "24")
+    page.focus("#slider-p")
+    page.keyboard.press("ArrowRight")
+    until(page, "#editor .cm-content", r"p = 0\.15\n")
+    page.focus("#slider-heads")
+    page.keyboard.press("ArrowLeft")
+    until(page, "#editor .cm-content", r"heads = 8\n")
+    page.focus("#slider-n")
+    for _ in range(9):  # faster than texts are checked
+        page.keyboard.press("ArrowLeft")
+    until(page, "#editor .cm-content", r"n = 15\n")
+    assert text_of(page) == "d = 1536\nheads = 8\nn = 15\np = 0.15\n" + DEEP
+    draw(page, "d = 2 * 128\nn = 2\n" + DEEP)
+    assert slider(page, "d")[2:] == ("256", "256")
+    assert page.is_disabled("#slider-d")
+    assert page.is_enabled("#slider-n")
+
+
+def test_the_classic_transformer_takes_the_sizes_that_the_text_has(opened: Open) -> None:
+    page = opened()
+    asked: list[dict[str, Any]] = []
+
+    def play(route: Any) -> None:
+        asked.append(route.request.post_data_json)
+        route.fulfill(json={"job": "play-x", "running": True, "events": []})
+
+    end = {"kind": "end", "update": 1, "perplexity": None, "seconds": 1.0, "run": "play-x"}
+    page.route("**/api/play", play)
+    page.route(
+        "**/api/jobs/play-x?after=0",
+        lambda route: route.fulfill(json={"job": "play-x", "running": False, "events": [end]}),
+    )
+    page.route(
+        "**/api/jobs/play-x?after=1",
+        lambda route: route.fulfill(json={"job": "play-x", "running": False, "events": []}),
+    )
+    draw(page, "d = 2 * 64\nheads = 4\nn = 2 + 1\np = 1e-1\n" + DEEP)
+    page.click("#tab-play")
+    page.check("#play-classic")
+    page.click("#play")
+    until(page, "#play-status", "classic: .* perplexity not finite")
+    page.wait_for_selector("#play:enabled")
+    classic = asked[1]["text"]
+    assert [line for line in classic.splitlines() if re.match("(d|heads|n|p) = ", line)] == [
+        "d = 128",
+        "heads = 4",
+        "p = 0.1",
+        "n = 3",
+    ]
+    check(Text("classic", classic), declared())
+
+
+def test_any_number_of_repetitions_is_folded_and_other_texts_do_not_inherit_it(opened: Open) -> None:
+    page = opened()
+    draw(page, "d = 8\nencoder = " + " -> ".join(["repeat(2, id)"] * 230) + "\ndecoder = pos\n")
+    page.click("#fold")
+    page.wait_for_selector("#picture .box[data-key='encoder.229']")
+    assert page.locator("#picture .frame.repeat").count() == 0
+    draw(page, SMALL.replace("pos -> repeat(2, tenc)", "pos -> pos -> repeat(2, tenc)"))
+    assert page.locator("#picture .box[data-key='encoder.1'] .fold").count() == 0
+    assert page.inner_text("#notice") == ""
+
+
+def lose(page: Page, path: str) -> None:
+    """Requests of this path find no server."""
+    page.evaluate(
+        """path => { const real = window.found ??= window.fetch;
+        window.fetch = (to, more) => to.startsWith(path) ? Promise.reject(new TypeError("lost")) : real(to, more); }""",
+        path,
+    )
+
+
+def test_messages_about_a_lost_server_come_and_go(opened: Open) -> None:
+    page = opened()
+    draw(page, SMALL)
+    page.click("#tab-compare")
+    lose(page, "/api/check")
+    write(page, SMALL + "\n")
+    until(page, "#notice", "does not answer")
+    page.click("#panel-compare button:text-is('Copy the first')")
+    until(page, "#compare-fault", "does not answer")
+    lose(page, "/nothing")
+    write(page, SMALL)
+    until(page, "#notice", "^$")
+    until(page, "#compare-fault", "equal")
+
+
+def test_a_link_without_a_second_text_takes_the_second_away(opened: Open) -> None:
+    page = opened("#text=encoder%20%3D%20pos%0Adecoder%20%3D%20pos&second=encoder%20%3D%20norm")
+    page.click("#tab-compare")
+    assert page.inner_text("#second .cm-content") == "encoder = norm"
+    page.evaluate("location.hash = '#text=encoder%20%3D%20pos'")
+    until(page, "#second .cm-content", "^\\s*$")
+
+
 def test_two_texts_are_compared_and_a_link_holds_both(opened: Open) -> None:
     page = opened()
     page.select_option("#zoo", "zhang2018/aan")
@@ -355,6 +469,141 @@ def test_a_text_trains_to_a_falling_loss_stops_goes_on_and_translates_with_atten
     shot(report, "report")
 
 
+def test_a_training_without_finite_losses_is_shown_and_can_be_stopped(opened: Open) -> None:
+    page = opened()
+    draw(page, "d = 64\nheads = 2\nencoder = pos -> repeat(140, add(id, id))\ndecoder = pos -> mh_dot_src_att")
+    page.click("#tab-play")
+    page.select_option("#play-seconds", "10")
+    page.click("#play")
+    until(page, "#play-status", "update .*loss not finite", 120)
+    until(page, "#samples", "BLEU", 60)
+    assert page.is_disabled("#play")
+    page.click("#play-stop")
+    until(page, "#play-status", "stopped after update", 60)
+    page.click("#play-use:enabled")
+    page.click("#translate")
+    until(page, "#hypotheses", "score not finite, log p not finite", 60)
+
+
+def test_a_page_that_is_loaded_again_has_the_work_in_progress(opened: Open) -> None:
+    page = opened()
+    draw(page, SMALL.replace("64", "512"))
+    page.click("#tab-prove")
+    page.select_option("#prove-width", "")
+    page.click("#prove")
+    draw(page, SMALL)
+    page.click("#tab-play")
+    page.select_option("#play-seconds", "30")
+    page.click("#play")
+    until(page, "#play-status", "loss", 120)
+    seen = points(page)
+    page.reload()
+    page.click("#tab-prove")
+    page.click("#prove-stop:enabled")
+    until(page, "#prove-status", "cancelled")
+    page.click("#tab-play")
+    until(page, "#play-status", "training: update .*loss")
+    assert points(page) >= seen >= 1
+    page.click("#play-stop:enabled")
+    until(page, "#play-status", "stopped after update", 60)
+    page.click("#play-on:enabled")
+    until(page, "#play-status", "training: update .*loss", 60)
+    page.click("#play-stop:enabled")
+    until(page, "#play-status", "stopped after update", 60)
+
+
+def test_an_event_that_cannot_be_shown_ends_nothing(opened: Open) -> None:
+    page = opened()
+    seen = page.evaluate(
+        """async () => { const { follow } = await import("/page/api.js"), seen = [], problems = [];
+        window.reportError = (e) => problems.push(e.message);
+        window.fetch = async (to) => new Response(JSON.stringify({ running: false, events: to.endsWith("=0") ? [1, 2] : [] }));
+        const after = await follow("x", 0, (event) => { seen.push(event); throw new Error(`no ${event}`); });
+        return [after, seen, problems]; }"""
+    )
+    assert seen == [2, [1, 2], ["no 1", "no 2"]]
+
+
+def translated(page: Page, asked: list[dict[str, Any]]) -> None:
+    """Gives the page a run whose attention has every share from 0 to 100 %, and records what is asked of it."""
+    tokens = [f"w{k}" for k in range(101)]
+    hypotheses = [{"text": text, "score": -1.0, "logp": -2.0, "tokens": []} for text in ("one", "two")]
+    attention = [{"path": "decoder.0", "words": "layer", "heads": [[[k / 100 for k in range(101)]]]}]
+    reply = {"warnings": [], "hypotheses": hypotheses, "source": tokens, "target": ["a"], "attention": attention}
+
+    def translate(route: Any) -> None:
+        asked.append(json.loads(route.request.post_data))
+        route.fulfill(json=reply)
+
+    page.route("**/api/runs", lambda route: route.fulfill(json={"runs": ["x"]}))
+    page.route("**/api/translate?run=x", translate)
+    page.reload()
+    page.click("#tab-runs")
+
+
+def test_another_hypothesis_is_of_the_same_sentence_and_none_stands_under_an_error(opened: Open) -> None:
+    page = opened()
+    asked: list[dict[str, Any]] = []
+    translated(page, asked)
+    page.fill("#sentence", "first")
+    page.click("#translate")
+    page.wait_for_selector("#hypotheses li")
+    page.fill("#sentence", "second")
+    page.fill("#beam", "7")
+    page.check("#hypotheses input >> nth=1")
+    page.wait_for_selector("#hypotheses li:nth-child(2) .chosen")
+    assert asked[1] == {"sentence": "first", "beam": 4, "chosen": 1}
+    lose(page, "/api/translate")
+    page.click("#translate")
+    until(page, "#run-status", "does not answer")
+    assert page.locator("#hypotheses li, table.attention, #attention-choice:visible").count() == 0
+
+
+@pytest.mark.parametrize("dark", [False, True])
+def test_every_cell_of_the_attention_can_be_read(opened: Open, dark: bool) -> None:
+    page = opened(dark=dark)
+    translated(page, [])
+    page.click("#translate")
+    page.wait_for_selector("table.attention")
+    colours = page.evaluate(
+        """() => { const on = new OffscreenCanvas(1, 1).getContext("2d", { willReadFrequently: true });
+        const rgb = (colour) => {
+          Object.assign(on, { fillStyle: colour }).fillRect(0, 0, 1, 1);
+          return [...on.getImageData(0, 0, 1, 1).data].slice(0, 3); };
+        return [...document.querySelectorAll("table.attention td[title]")].map((cell) => {
+          const style = getComputedStyle(cell);
+          return [rgb(style.color), rgb(style.backgroundColor)]; }); }"""
+    )
+    assert len(colours) == 101
+    assert len({tuple(back) for _, back in colours}) > 90
+    assert min(contrast(*pair) for pair in colours) >= 4.5
+    shot(page, f"shares-{'dark' if dark else 'light'}")
+
+
+def contrast(one: list[int], two: list[int]) -> float:
+    """The ratio of WCAG 2."""
+    parts = [
+        [c / 255 / 12.92 if c <= 10 else ((c / 255 + 0.055) / 1.055) ** 2.4 for c in colour] for colour in (one, two)
+    ]
+    low, high = sorted(0.2126 * r + 0.7152 * g + 0.0722 * b for r, g, b in parts)
+    return (high + 0.05) / (low + 0.05)
+
+
+def test_nothing_is_cut_off_in_print(opened: Open) -> None:
+    page = opened(dark=True)
+    page.select_option("#zoo", "domhan2018/rnmt-feed")
+    page.wait_for_selector("#picture .box[data-key='decoder.0']")
+    page.emulate_media(media="print")
+    for selector in ("#drawing", "#picture", "#costs-scroll", "#editor .cm-scroller"):
+        whole = page.eval_on_selector(
+            selector, "n => n.scrollHeight <= n.clientHeight + 1 && n.scrollWidth <= n.clientWidth + 1"
+        )
+        assert whole, selector
+    assert page.evaluate("getComputedStyle(document.querySelector('#picture')).overflow") == "visible"
+    assert page.locator("button:visible, input:visible, select:visible").count() == 0
+    shot(page, "print")
+
+
 @pytest.mark.parametrize("dark", [False, True])
 def test_at_420_pixels_nothing_is_cut_off_by_day_and_by_night(opened: Open, dark: bool) -> None:
     page = opened(width=420, height=900, dark=dark)
@@ -427,6 +676,10 @@ def test_the_viewer_of_the_documentation_works_from_the_disk(browser: Any, tmp_p
     page.set_viewport_size({"width": 420, "height": 900})
     assert page.evaluate("document.documentElement.scrollWidth") <= 420
     shot(page, "viewer-narrow")
+    page.goto("about:blank")
+    page.goto(f"file://{tmp_path}/index.html#%E0%A4%A")
+    page.wait_for_selector("#picture svg")
+    assert page.input_value("#architecture") == names[0]
     context.close()
     assert not problems
 

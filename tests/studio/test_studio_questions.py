@@ -2,6 +2,7 @@
 
 import json
 import random
+import signal
 import time
 from collections.abc import Iterator
 from pathlib import Path
@@ -96,6 +97,30 @@ def test_settings_are_where_the_text_gives_them(client: TestClient) -> None:
     reply = asked(client, "# 😀\n" + TRANSFORMER)
     found = {s["name"]: utf16("# 😀\n" + TRANSFORMER, s["from"], s["to"]) for s in reply["settings"]}
     assert found == {"d": "512", "heads": "8", "n": "6"}
+
+
+def test_settings_that_the_text_computes_have_their_value_and_are_not_plain(client: TestClient) -> None:
+    text = (
+        "d = 2 * 128\nn = 6\nheads = d / (n - 2)\np = 1e-1\nm = n\nlost = 1 / 3\nlater = far - 1\nfar = 2\n"
+        "encoder = pos -> repeat(m, tenc)\ndecoder = pos -> repeat(n, tdec)"
+    )
+    settings = asked(client, text)["settings"]
+    found = [(s["name"], s["value"], s["plain"]) for s in settings]
+    computed = [("d", 256, False), ("n", 6, True), ("heads", 64, False), ("p", 0.1, True), ("m", 6, False)]
+    assert found == [*computed, ("far", 2, True)]
+    assert [text[s["from"] : s["to"]] for s in settings if s["plain"]] == ["6", "1e-1", "2"]
+
+
+def test_every_repetition_of_the_largest_texts_can_be_folded_and_others_are_forgotten(client: TestClient) -> None:
+    encoder = " -> ".join("repeat(2, id)" for _ in range(230))
+    text = f"d = 8\nencoder = {encoder} -> repeat(2, repeat(2, norm))\ndecoder = pos -> mh_dot_src_att(heads=2)"
+    repeats = [f["path"] for f in asked(client, text)["picture"]["frames"] if f["kind"] == "repeat"]
+    assert len(repeats) == 232
+    picture = asked(client, text, folded=[*repeats, "decoder.0", "decoder.7", "<b>"])["picture"]
+    assert picture["folded"] == sorted(repeats)
+    assert not [f for f in picture["frames"] if f["kind"] == "repeat"]
+    other = asked(client, "d = 8\nencoder = pos\ndecoder = pos -> mh_dot_src_att(heads=2)", folded=repeats)
+    assert other["picture"]["folded"] == []
 
 
 @pytest.mark.parametrize("name", ["domhan2018/transformer", "domhan2018/rnmt-feed", "you2020/sh-x", "zhang2018/aan"])
@@ -280,6 +305,22 @@ def test_a_start_without_the_packages_names_the_command(tmp_path: Path, monkeypa
     monkeypatch.setitem(sys.modules, "uvicorn", None)
     with pytest.raises(CalqueError, match=r"calque\[studio\]"):
         serve(StudioSettings(folder=tmp_path, browser=False), print)
+
+
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGHUP])
+def test_other_signals_interrupt_as_ctrl_c_does_unless_they_are_ignored(number: signal.Signals) -> None:
+    from calque.studio.serving import _all_signals_as_interrupts
+
+    before = signal.getsignal(number)
+    with pytest.raises(KeyboardInterrupt), _all_signals_as_interrupts():
+        signal.raise_signal(number)
+    assert signal.getsignal(number) == before
+    try:
+        signal.signal(number, signal.SIG_IGN)
+        with _all_signals_as_interrupts():
+            signal.raise_signal(number)
+    finally:
+        signal.signal(number, before)
 
 
 def test_a_port_that_is_taken_is_one_error(tmp_path: Path) -> None:

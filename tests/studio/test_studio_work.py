@@ -1,6 +1,8 @@
 """What the studio does with texts: proofs, trainings, translations."""
 
+import os
 import re
+import shutil
 import signal
 import subprocess
 import sys
@@ -17,6 +19,7 @@ from calque.layers.declared import declared
 from calque.studio.application import application
 from calque.studio.jobs import Job, Jobs
 from calque.studio.proving import prove
+from calque.studio.requests import SentenceToTranslate
 from calque.studio.translating import TrainedRuns
 from calque.workflow.steps import run_training
 
@@ -80,6 +83,28 @@ def test_sentences_without_words_and_long_ones_are_answered(client: TestClient, 
         reply = client.post("/api/translate", params={"run": str(run)}, json={"sentence": sentence, "beam": 1})
         assert reply.status_code == 200, reply.text
     assert client.post("/api/translate", params={"run": str(run)}, json={"sentence": "a" * 3000}).status_code == 422
+
+
+@pytest.mark.parametrize("file", ["model.json", "model.safetensors"])
+def test_a_run_whose_files_change_is_read_again(
+    run: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, file: str
+) -> None:
+    from calque.workflow import api
+
+    copy = shutil.copytree(run, tmp_path / "copy")
+    loads: list[Path] = []
+    load = api.load
+    monkeypatch.setattr(api, "load", lambda path: loads.append(path) or load(path))
+    runs = TrainedRuns((copy,), tmp_path / "none", tmp_path / "none")
+    asked = SentenceToTranslate(sentence="a b")
+    for _ in range(2):
+        runs.translate(str(copy), asked)
+    assert len(loads) == 1
+    about = (copy / file).stat()
+    os.utime(copy / file, ns=(about.st_atime_ns, about.st_mtime_ns + 1_000_000))
+    for _ in range(2):
+        runs.translate(str(copy), asked)
+    assert len(loads) == 2
 
 
 @pytest.mark.slow
@@ -198,6 +223,28 @@ def test_a_kept_folder_with_older_trainings_gets_new_names(tmp_path: Path, monke
     assert [jobs.start("play", {}).key for _ in range(2)] == ["play-2", "play-4"]
 
 
+def test_work_in_progress_is_listed_and_only_a_training_goes_on(
+    client: TestClient, run: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def start(job: Job, asked: Mapping[str, object]) -> None:
+        job.asked = asked
+
+    monkeypatch.setattr(Job, "start", start)
+    assert client.get("/api/jobs").json() == {"jobs": []}
+    play = client.post("/api/play", json={"text": TEXT, "seconds": 12}).json()["job"]
+    prove = client.post("/api/prove", json={"text": TEXT}).json()["job"]
+    analyse = client.post("/api/analyse", json={"runs": [str(run)]}).json()["job"]
+    for job in (prove, analyse):
+        refused = client.post(f"/api/jobs/{job}/resume", json={})
+        assert (refused.status_code, refused.json()["error"]["code"]) == (400, "K445")
+    assert client.post(f"/api/jobs/{play}/resume", json={}).status_code == 200
+    monkeypatch.setattr(Job, "running", property(lambda job: job.kind != "prove"))
+    assert client.get("/api/jobs").json()["jobs"] == [
+        {"job": play, "kind": "play", "seconds": 120},
+        {"job": analyse, "kind": "analyse", "seconds": None},
+    ]
+
+
 @pytest.mark.slow
 def test_a_text_with_faults_is_refused_by_its_process(client: TestClient) -> None:
     job = client.post("/api/prove", json={"text": "encoder = nrom"}).json()["job"]
@@ -233,3 +280,29 @@ def test_the_command_ends_with_all_that_it_started(tmp_path: Path, number: signa
     before = sorted(p.stat().st_mtime for p in (tmp_path / "kept").rglob("*"))
     time.sleep(2)
     assert sorted(p.stat().st_mtime for p in (tmp_path / "kept").rglob("*")) == before
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGHUP])
+def test_the_temporary_folder_goes_with_the_studio(tmp_path: Path, number: signal.Signals) -> None:
+    import urllib.request
+
+    command = [sys.executable, "-m", "calque.cli", "studio", "--no-open"]
+    place = {**os.environ, "TMPDIR": str(tmp_path)}
+    with subprocess.Popen(
+        command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, cwd=tmp_path, env=place
+    ) as studio:
+        assert studio.stdout is not None
+        assert studio.stderr is not None
+        address = studio.stdout.readline().strip()
+        assert list(tmp_path.glob("calque-studio-*"))
+        for _ in range(100):
+            try:
+                urllib.request.urlopen(address, timeout=10).close()
+                break
+            except OSError:
+                time.sleep(0.1)
+        studio.send_signal(number)
+        assert studio.wait(30) == 0
+        assert "Traceback" not in studio.stderr.read()
+    assert not list(tmp_path.glob("calque-studio-*"))

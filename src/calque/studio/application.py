@@ -101,6 +101,10 @@ def _add_work(app: "FastAPI", jobs: Jobs) -> None:
     def play(asked: TextToPlay) -> dict[str, object]:
         return jobs.start("play", asked.model_dump()).report(0)
 
+    @app.get("/api/jobs")
+    def running() -> dict[str, object]:
+        return {"jobs": jobs.running()}
+
     @app.get("/api/jobs/{key}")
     def job(key: str, after: int = 0) -> dict[str, object]:
         return jobs.find(key).report(after)
@@ -112,7 +116,7 @@ def _add_work(app: "FastAPI", jobs: Jobs) -> None:
 
     @app.post("/api/jobs/{key}/resume")
     def resume(key: str, asked: PlayToResume) -> dict[str, object]:
-        text = jobs.find(key).asked["text"]
+        text = jobs.find(key, "play").asked["text"]
         return jobs.again(key, {"text": text, "seconds": asked.seconds}).report(10**9)
 
 

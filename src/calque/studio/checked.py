@@ -1,11 +1,16 @@
 """What the page learns about a text: its faults, or its costs and its picture."""
 
+from collections.abc import Iterator, Mapping
 from dataclasses import asdict
 
 from calque.adl.check import CheckedDefinition, check
+from calque.adl.core import TooLarge, apply
 from calque.adl.declaration import Library
+from calque.adl.numbers import bare_name
 from calque.adl.parser import parse_some
-from calque.adl.syntax import Number
+from calque.adl.signature import SETTINGS
+from calque.adl.syntax import Number, Operation, Value
+from calque.adl.tree import CheckedChain
 from calque.diagram import picture
 from calque.explain import ModelCosts, differences, differences_json, whole
 from calque.explain.differences import Difference
@@ -77,22 +82,55 @@ def _curves(model: ModelCosts, precision: str) -> dict[str, list[float]]:
 
 
 def _settings(text: Text, offsets: Offsets) -> list[dict[str, object]]:
-    """The settings that the text gives as plain numbers, with the place of the number."""
+    """The settings that the text gives: value, place of the value, and whether it is a plain number or the text computes it."""
     try:
         statements = parse_some(text).statements
     except CalqueError:
         return []
-    plain = [s for s in statements if s.parameters is None and isinstance(s.value, Number) and s.name != "adl"]
-    return [
-        {"name": s.name, "value": s.value.value, **place}
-        for s in plain
-        if isinstance(s.value, Number) and (place := offsets.place(s.value.span)) is not None
-    ]
+    known = {name: default for name, (default, _, _) in SETTINGS.items()}
+    found: list[dict[str, object]] = []
+    for s in statements:
+        number = _number(s.value, known) if s.parameters is None and s.name != "adl" else None
+        if number is None or (place := offsets.place(s.value.span)) is None:
+            continue
+        known[s.name] = number
+        found.append({"name": s.name, "value": number, "plain": isinstance(s.value, Number), **place})
+    return found
+
+
+def _number(value: Value, known: Mapping[str, int | float]) -> int | float | None:
+    """The number that a value of a statement is, by the settings before it; None where it is something else."""
+    if isinstance(value, Number):
+        return value.value
+    if not isinstance(value, Operation):
+        return known.get(bare_name(value) or "")
+    left, right = _number(value.left, known), _number(value.right, known)
+    if not (isinstance(left, int) and isinstance(right, int)):
+        return None
+    try:
+        return apply(value.op, left, right)
+    except (ArithmeticError, TooLarge):
+        return None
+
+
+def _repetitions(chain: CheckedChain) -> Iterator[str]:
+    """The paths of all repetitions below a chain, without the numbers of their own copies."""
+    for item in chain.items.values():
+        if isinstance(item, CheckedChain):
+            yield item.path.rpartition("[")[0]
+        for part in (item,) if isinstance(item, CheckedChain) else item.parts.values():
+            yield from _repetitions(part)
 
 
 def picture_json(checked: CheckedDefinition, folded: frozenset[str]) -> dict[str, object]:
-    """The shapes of the picture; boxes and frames carry the key of their row in the cost table."""
+    """The shapes of the picture, whose boxes and frames carry the key of their row in the cost table.
+
+    `folded` are those of the paths that are repetitions of this text, drawn or inside a folded one.
+    """
     drawn = asdict(picture(checked, "", folded))
+    drawn["folded"] = sorted(
+        folded & {path for side in (checked.encoder, checked.decoder) for path in _repetitions(side)}
+    )
     for shape in (*drawn["boxes"], *drawn["frames"], *drawn["endings"]):
         shape["key"] = stem(shape["path"])
     return drawn

@@ -134,11 +134,18 @@ class Jobs:
             job.start({**asked, "folder": str(self.folder / key), "plugins": self.plugins})
             return job
 
-    def find(self, key: str) -> Job:
-        """The work of this name. Raises K445."""
-        if key not in self._jobs:
+    def find(self, key: str, kind: str | None = None) -> Job:
+        """The work of this name, and of this kind where one is given. Raises K445."""
+        job = self._jobs.get(key)
+        if job is None or kind not in (None, job.kind):
             raise error("K445", None, name=key)
-        return self._jobs[key]
+        return job
+
+    def running(self) -> list[dict[str, object]]:
+        """The work in progress, for a page that is loaded again; `seconds` is the time of a training."""
+        with self._lock:
+            found = [job for job in self._jobs.values() if job.running]
+        return [{"job": job.key, "kind": job.kind, "seconds": job.asked.get("seconds")} for job in found]
 
     def end(self) -> None:
         """Ends all work."""

@@ -4,7 +4,7 @@ from typing import Annotated, Literal
 
 from pydantic import BaseModel, BeforeValidator, Field
 
-from calque.adl.limits import MAX_CHARACTERS
+from calque.adl.limits import MAX_CHARACTERS, MAX_NODES
 from calque.explain import Surroundings
 from calque.studio.offsets import without_lone_surrogates
 
@@ -41,7 +41,7 @@ class TextToCheck(Conditions):
     """A text, and the paths of the repetitions that are folded in its picture."""
 
     text: CleanText
-    folded: Annotated[list[str], Field(max_length=200)] = []
+    folded: Annotated[list[str], Field(max_length=MAX_NODES)] = []
 
 
 class TextsToCompare(Conditions):

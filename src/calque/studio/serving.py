@@ -2,6 +2,7 @@
 
 import contextlib
 import errno
+import signal
 import socket
 import tempfile
 import threading
@@ -30,7 +31,7 @@ class StudioSettings:
 
 
 def serve(settings: StudioSettings, tell: Callable[[str], None]) -> None:
-    """Serves the page until Ctrl-C. `tell` receives the address.
+    """Serves the page until Ctrl-C, SIGTERM or SIGHUP. `tell` receives the address.
 
     Raises X301 without the packages of the extra `studio`, K440 where the port is taken, and what plugins raise.
     """
@@ -46,7 +47,7 @@ def serve(settings: StudioSettings, tell: Callable[[str], None]) -> None:
         raise error("X301", package=e.name, extra="studio") from None
     plugins = tuple(str(Path(name).resolve()) if name.endswith(".py") else name for name in settings.plugins)
     library = _library(plugins)
-    with _port(settings.port) as listening, _folder(settings.folder) as folder:
+    with _all_signals_as_interrupts(), _port(settings.port) as listening, _folder(settings.folder) as folder:
         port = listening.getsockname()[1]
         app = application(library, Jobs(folder, plugins), TrainedRuns(settings.runs, folder), port)
         address = f"http://{HOST}:{port}/"
@@ -71,6 +72,29 @@ def _library(plugins: Sequence[str]) -> Library:
     from calque.workflow.plugins import registry_of
 
     return registry_of(ModelSettings(plugins=tuple(plugins)))
+
+
+@contextlib.contextmanager
+def _all_signals_as_interrupts() -> Iterator[None]:
+    """SIGTERM, and the SIGHUP of a terminal that is closed, end the studio as Ctrl-C does, so that its temporary folder goes.
+
+    Uvicorn ends in good order on SIGTERM, and raises it again afterwards; it does not know SIGHUP.
+    """
+    if threading.current_thread() is not threading.main_thread():
+        yield
+        return
+    handlers = {
+        signal.SIGTERM: signal.default_int_handler,
+        signal.SIGHUP: lambda *_: signal.raise_signal(signal.SIGTERM),
+    }
+    # A signal that is ignored, as under `nohup`, stays so.
+    handlers = {number: handler for number, handler in handlers.items() if signal.getsignal(number) != signal.SIG_IGN}
+    before = {number: signal.signal(number, handler) for number, handler in handlers.items()}
+    try:
+        yield
+    finally:
+        for number, handler in before.items():
+            signal.signal(number, handler)
 
 
 @contextlib.contextmanager

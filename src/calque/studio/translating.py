@@ -1,5 +1,6 @@
 """Trained runs on the page: translations with their scores, and attention to the source."""
 
+import contextlib
 import threading
 import warnings
 from collections import OrderedDict
@@ -16,6 +17,8 @@ if TYPE_CHECKING:
 
 KEPT = 2
 """Runs that stay in memory."""
+FILES = ("model.json", "model.safetensors")
+Stamp = tuple[tuple[str, int, int, int], ...]
 
 
 class TrainedRuns:
@@ -26,7 +29,7 @@ class TrainedRuns:
 
     def __init__(self, named: Sequence[Path], folder: Path, beside: Path = Path("runs")):
         self.named, self.folder, self.beside = tuple(named), folder, beside
-        self._loaded: OrderedDict[Path, Run] = OrderedDict()
+        self._loaded: OrderedDict[Path, tuple[Stamp, Run]] = OrderedDict()
         self._lock = threading.Lock()
 
     def paths(self) -> dict[str, Path]:
@@ -58,11 +61,24 @@ class TrainedRuns:
     def _load(self, path: Path) -> "Run":
         from calque.workflow.api import load
 
-        run = self._loaded.pop(path, None) or load(path)
-        self._loaded[path] = run
+        stamp = _stamp(path)  # before the files are read, so that a later change is seen
+        before, run = self._loaded.pop(path, (None, None))
+        if run is None or before != stamp:
+            run = load(path)
+        self._loaded[path] = stamp, run
         while len(self._loaded) > KEPT:
             self._loaded.popitem(last=False)
         return run
+
+
+def _stamp(path: Path) -> Stamp:
+    """Names, sizes, times and numbers of the files of a run; they differ once it is trained further or replaced."""
+    found = []
+    for name in FILES:
+        with contextlib.suppress(OSError):
+            about = (path / name).stat()
+            found.append((name, about.st_size, about.st_mtime_ns, about.st_ino))
+    return tuple(found)
 
 
 def _runs_below(folder: Path) -> list[Path]:

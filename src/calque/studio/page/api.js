@@ -23,11 +23,17 @@ export const get = (path) => ask(path, {});
 export const post = (path, body, signal) =>
   ask(path, { method: "POST", headers: { "content-type": "application/json" }, body: JSON.stringify(body ?? {}), signal });
 
-/** Follows a job: calls `onevent` for each event from number `after` on, until it ends. */
+/** Follows a job: calls `onevent` for each event from number `after` on, until it ends, also where one event cannot be shown. */
 export async function follow(job, after, onevent) {
   for (;;) {
     const report = await get(`/api/jobs/${encodeURIComponent(job)}?after=${after}`);
-    report.events.forEach(onevent);
+    for (const event of report.events) {
+      try {
+        onevent(event);
+      } catch (e) {
+        reportError(e);
+      }
+    }
     after += report.events.length;
     if (!report.running && !report.events.length) return after;
     await new Promise((done) => setTimeout(done, report.running ? 250 : 50));

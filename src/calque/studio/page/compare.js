@@ -43,8 +43,12 @@ async function compare() {
   const b = secondText(), number = ++sequence;
   clear();
   if (!visible || !b.trim() || !shared.reply) return;
-  const a = shared.text, checked = await post("/api/check", { text: b, ...shared.conditions }).catch(() => null);
-  if (number !== sequence || !checked) return;
+  const a = shared.text, checked = await post("/api/check", { text: b, ...shared.conditions }).catch((e) => ({ fault: e.message }));
+  if (number !== sequence) return;
+  if (checked.fault) {
+    byId("compare-fault").textContent = checked.fault;
+    return;
+  }
   underline(second, b, checked.faults);
   if (!checked.ok || !shared.reply.ok) {
     byId("compare-fault").textContent = checked.ok ? "the first text has errors" : words(checked.faults[0]);

@@ -34,6 +34,9 @@ export function short(number) {
 
 export const full = (number) => (number === null || number === undefined ? "none" : number.toLocaleString("en"));
 
+/** A number with so many digits after the point. What is not finite comes from the server as null. */
+export const fixed = (number, digits) => (number === null ? "not finite" : number.toFixed(digits));
+
 /** A figure of the cost tables: a number, none, or the first and last position that is seen. */
 export function figure(value) {
   if (!Array.isArray(value)) return full(value);

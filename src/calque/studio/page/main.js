@@ -45,6 +45,13 @@ async function main() {
   window.addEventListener("hashchange", fromLink);
   if (!fromLink()) setText(editor, shared.words.start);
   runs.list();
+  await working();
+}
+
+/** Follows what was in progress when the page was loaded. */
+async function working() {
+  const { jobs } = await get("/api/jobs");
+  for (const job of jobs) ({ play, prove, analyse: runs })[job.kind].again(job);
 }
 
 // -- checking
@@ -69,8 +76,9 @@ async function ask() {
     return;
   }
   if (mine !== asking) return;
+  say("");
   Object.assign(shared, { text, reply });
-  if (reply.ok) shared.good = reply;
+  if (reply.ok) Object.assign(shared, { good: reply, folded: new Set(reply.picture.folded) });
   underline(editor, text, reply.faults);
   faults(reply, text);
   emit("checked");
@@ -121,18 +129,19 @@ function goTo(key) {
   if (place) editor.dispatch({ selection: { anchor: place.from, head: place.to }, scrollIntoView: true });
 }
 
-/** Writes a setting into the text: in its place, or on a line of its own. */
+/** Writes a setting into the text: in its place, or on a line of its own. False while the text is not checked: places are unknown. */
 function setting(name, value) {
   const text = editor.state.doc.toString();
-  const there = text.match(new RegExp(`^([ \\t]*${name}[ \\t]*=[ \\t]*)([0-9.]+)`, "m"));
+  if (text !== shared.text) return false;
+  const there = shared.reply.settings.find((s) => s.name === name);
   if (there) {
-    const from = there.index + there[1].length;
-    editor.dispatch({ changes: { from, to: from + there[2].length, insert: String(value) } });
-    return;
+    editor.dispatch({ changes: { from: there.from, to: there.to, insert: String(value) } });
+    return true;
   }
   const version = text.match(/^[ \t]*adl[ \t]*=.*(\n|$)/m);
   const from = version ? version.index + version[0].length : 0;
   editor.dispatch({ changes: { from, insert: `${version && !version[0].endsWith("\n") ? "\n" : ""}${name} = ${value}\n` } });
+  return true;
 }
 
 // -- texts from elsewhere, and links
@@ -166,7 +175,7 @@ function fromLink() {
   const held = new URLSearchParams(location.hash.slice(1).replaceAll("+", "%2B"));
   if (!held.has("text")) return false;
   setText(editor, held.get("text"));
-  if (held.has("second")) compare.setSecond(held.get("second"));
+  compare.setSecond(held.get("second") ?? "");
   return true;
 }
 

@@ -1,6 +1,6 @@
 // A short training of the text: loss and BLEU as they come, sample translations, stop and go on.
 import { follow, get, post, words } from "./api.js";
-import { byId, el } from "./dom.js";
+import { byId, el, fixed } from "./dom.js";
 import { plot } from "./plot.js";
 import { emit, shared } from "./shared.js";
 
@@ -30,28 +30,38 @@ const busy = (is) => {
   byId("play-on").disabled = is || !current?.job;
 };
 
-/** The classic Transformer at the sizes of the text: its d and heads, and its n or two blocks. */
-async function classic(text) {
-  const size = (name) => text.match(new RegExp(`^[ \\t]*${name}[ \\t]*=[ \\t]*([0-9.]+)`, "m"))?.[1];
+/** The classic Transformer at the sizes of a text: its d and heads, and its n or two blocks. */
+async function classic(settings) {
+  const size = (name) => settings.find((s) => s.name === name)?.value;
   let { text: other } = await get(`/api/zoo/${CLASSIC}`);
   for (const [name, usual] of [["d", "512"], ["heads", "8"], ["n", "2"]]) {
     other = other.replace(new RegExp(`^${name} = .*$`, "m"), `${name} = ${size(name) ?? usual}`);
   }
-  return size("p") ? other.replace(/^n = /m, `p = ${size("p")}\nn = `) : other;
+  return size("p") !== undefined ? other.replace(/^n = /m, `p = ${size("p")}\nn = `) : other;
 }
 
 async function play(seconds) {
   plays = [];
-  const text = shared.text, both = byId("play-classic").checked;
+  const { text, reply } = shared, both = byId("play-classic").checked;
   const ended = await train("this text", text, seconds);
-  if (both && ended) await train("classic", await classic(text), seconds);
+  if (both && ended) await train("classic", await classic(reply.settings), seconds);
 }
 
 /** Trains one text to the end; false where it was stopped or failed. */
 async function train(name, text, seconds) {
-  current = { name, loss: [], bleu: [], seen: 0, run: null, ended: false, began: Date.now(), used: 0 };
-  plays.push(current);
+  begun(name);
   return watch(() => post("/api/play", { text, seconds }));
+}
+
+function begun(name) {
+  current = { name, loss: [], bleu: [], seen: 0, run: null, ended: false };
+  plays.push(current);
+}
+
+/** Follows a training that was in progress when the page was loaded, from its begin. */
+export function again({ job, seconds }) {
+  begun("training");
+  return watch(() => ({ job }), seconds);
 }
 
 async function goOn(seconds) {
@@ -70,8 +80,7 @@ async function watch(start, seconds = Number(byId("play-seconds").value)) {
   busy(true);
   byId("play-stop").disabled = true;
   try {
-    const begun = await start();
-    mine.job = begun.job;
+    mine.job = (await start()).job;
     busy(true);
     mine.seen = await follow(mine.job, mine.seen, (event) => show(mine, event));
   } catch (e) {
@@ -86,11 +95,13 @@ async function watch(start, seconds = Number(byId("play-seconds").value)) {
 
 function show(mine, event) {
   const status = byId("play-status");
+  mine.ended = event.kind === "end";
+  status.className = { end: "good", fault: "fault" }[event.kind] ?? "";
   if (event.kind === "note") status.textContent = event.text;
   else if (event.kind === "progress") {
     byId("play-progress").value = event.fraction ?? 0;
     mine.loss.push([event.update, event.loss]);
-    status.textContent = `${mine.name}: update ${event.update.toLocaleString("en")}, loss ${event.loss.toFixed(3)}, ${Math.round(event.tokens_per_second).toLocaleString("en")} words per second`;
+    status.textContent = `${mine.name}: update ${event.update.toLocaleString("en")}, loss ${fixed(event.loss, 3)}, ${Math.round(event.tokens_per_second).toLocaleString("en")} words per second`;
     draw();
   } else if (event.kind === "validation") {
     mine.bleu.push([event.update, event.bleu]);
@@ -100,15 +111,10 @@ function show(mine, event) {
     mine.run = event.run ? `studio: ${event.run}` : null;
     status.textContent = event.update ? `stopped after update ${event.update.toLocaleString("en")}` : "stopped before the first update";
   } else if (event.kind === "end") {
-    mine.ended = true;
     mine.run = `studio: ${event.run}`;
     byId("play-progress").value = 1;
-    status.className = "good";
-    status.textContent = `${mine.name}: ${event.update.toLocaleString("en")} updates in ${Math.round(event.seconds)} s, validation perplexity ${event.perplexity?.toFixed(2) ?? "none"}`;
-  } else if (event.kind === "fault") {
-    status.className = "fault";
-    status.textContent = event.faults.map(words).join("; ");
-  }
+    status.textContent = `${mine.name}: ${event.update.toLocaleString("en")} updates in ${Math.round(event.seconds)} s, validation perplexity ${fixed(event.perplexity, 2)}`;
+  } else if (event.kind === "fault") status.textContent = event.faults.map(words).join("; ");
 }
 
 function draw() {

@@ -24,7 +24,7 @@ let job = null;
 export function begin(panel) {
   const width = el("select", { id: "prove-width" }, el("option", { value: "32" }, "at d = 32, seconds"), el("option", { value: "" }, "at its own width, slower"));
   panel.append(
-    el("div", { class: "bar" }, el("button", { id: "prove", type: "button", class: "main", onclick: () => prove(width.value) }, "Prove"),
+    el("div", { class: "bar" }, el("button", { id: "prove", type: "button", class: "main", onclick: () => prove(width.value ? Number(width.value) : null) }, "Prove"),
       el("button", { id: "prove-stop", type: "button", disabled: true, onclick: () => post(`/api/jobs/${job}/stop`) }, "Cancel"),
       el("label", { class: "field" }, "Width ", width)),
     el("p", { id: "prove-status", role: "status" }, "Every law of the contract, tested on this very text with random weights."),
@@ -32,15 +32,19 @@ export function begin(panel) {
   );
 }
 
-async function prove(width) {
+const prove = (width) => watch(() => post("/api/prove", { text: shared.text, width }));
+
+/** Follows a proof that was in progress when the page was loaded. */
+export const again = (begun) => watch(() => begun);
+
+async function watch(start) {
   const laws = byId("laws"), status = byId("prove-status");
   laws.replaceChildren();
   status.className = "";
   status.textContent = "building the network …";
   byId("prove").disabled = true;
   try {
-    const begun = await post("/api/prove", { text: shared.text, width: width ? Number(width) : null });
-    job = begun.job;
+    job = (await start()).job;
     byId("prove-stop").disabled = false;
     await follow(job, 0, show);
   } catch (e) {

@@ -1,6 +1,6 @@
 // Trained runs: a sentence, its translation, the beam with its scores, and attention to the source.
 import { follow, get, post, words } from "./api.js";
-import { byId, el } from "./dom.js";
+import { byId, el, fixed } from "./dom.js";
 
 const LINES = [[50, "50 lines"], [200, "200 lines"], [1000, "1,000 lines"]];
 let reply = null, asked = 0, analysis = null;
@@ -13,7 +13,7 @@ export function begin(panel) {
   panel.append(
     el("div", { class: "bar" }, el("label", { class: "field" }, "Run ", run), el("label", { class: "field" }, "beam ", beam)),
     el("label", { class: "block" }, "Sentence ", sentence),
-    el("div", { class: "bar" }, el("button", { id: "translate", type: "button", class: "main", onclick: () => translate(0) }, "Translate")),
+    el("div", { class: "bar" }, el("button", { id: "translate", type: "button", class: "main", onclick: () => translate(written(), 0) }, "Translate")),
     el("p", { id: "run-status", role: "status" }), el("ol", { id: "hypotheses", "aria-label": "Hypotheses" }),
     el("div", { class: "bar", id: "attention-choice", hidden: true },
       el("label", { class: "field" }, "Layer ", el("select", { id: "layer", onchange: heads })),
@@ -33,7 +33,7 @@ export function begin(panel) {
   sentence.addEventListener("keydown", (event) => {
     if (event.key === "Enter" && !event.shiftKey) {
       event.preventDefault();
-      translate(0);
+      translate(written(), 0);
     }
   });
 }
@@ -53,28 +53,36 @@ export async function list(chosen = null) {
   else if (!reply) byId("run-status").textContent = "";
 }
 
-async function translate(chosen) {
+const written = () => ({ run: byId("run").value, sentence: byId("sentence").value, beam: Number(byId("beam").value) || 1 });
+
+/** Translates what is written, or once more what was, for the attention of another hypothesis. */
+async function translate(question, chosen) {
   const number = ++asked, status = byId("run-status");
   status.className = "";
   status.textContent = "translating …";
   try {
-    const found = await post(`/api/translate?run=${encodeURIComponent(byId("run").value)}`, { sentence: byId("sentence").value, beam: Number(byId("beam").value) || 1, chosen });
+    const { run, sentence, beam } = question;
+    const found = await post(`/api/translate?run=${encodeURIComponent(run)}`, { sentence, beam, chosen });
     if (number !== asked) return;
-    reply = found;
+    reply = { ...found, question };
     status.textContent = reply.warnings.join(" ");
     show(chosen);
   } catch (e) {
     if (number !== asked) return;
     status.className = "fault";
     status.textContent = e.message;
+    reply = null;
+    byId("hypotheses").replaceChildren();
+    byId("attention").replaceChildren();
+    byId("attention-choice").hidden = true;
   }
 }
 
 function show(chosen) {
   byId("hypotheses").replaceChildren(...reply.hypotheses.map((h, k) =>
     el("li", {}, el("label", { class: k === chosen ? "chosen" : null },
-      el("input", { type: "radio", name: "hypothesis", checked: k === chosen, onchange: () => translate(k) }),
-      el("span", { class: "words" }, h.text || "(nothing)"), el("span", { class: "quiet" }, ` score ${h.score.toFixed(3)}, log p ${h.logp.toFixed(2)}`)))));
+      el("input", { type: "radio", name: "hypothesis", checked: k === chosen, onchange: () => translate(reply.question, k) }),
+      el("span", { class: "words" }, h.text || "(nothing)"), el("span", { class: "quiet" }, ` score ${fixed(h.score, 3)}, log p ${fixed(h.logp, 2)}`)))));
   const layer = byId("layer"), before = layer.value;
   layer.replaceChildren(...reply.attention.map((a) => el("option", { value: a.path }, a.words)));
   const paths = reply.attention.map((a) => a.path);
@@ -98,11 +106,12 @@ function attention() {
     byId("attention").replaceChildren(el("p", {}, reply.hypotheses[0]?.text ? "No layer of this run attends to the source." : ""));
     return;
   }
-  const mean = (t, s) => found.heads.reduce((sum, h) => sum + h[t][s], 0) / found.heads.length;
+  const mean = (t, s) => (found.heads.some((h) => h[t][s] === null) ? null : found.heads.reduce((sum, h) => sum + h[t][s], 0) / found.heads.length);
   const weight = (t, s) => (head === "" ? mean(t, s) : found.heads[Number(head)][t][s]);
   const cell = (t, s) => {
-    const w = weight(t, s), title = `${reply.target[t]} reads ${reply.source[s]}: ${w.toFixed(2)}`;
-    return el("td", { style: `--share: ${Math.round(100 * w)}%`, class: w > 0.55 ? "dark" : null, title }, w >= 0.05 ? Math.round(100 * w) : el("span", { class: "spoken" }, Math.round(100 * w)));
+    const w = weight(t, s), title = `${reply.target[t]} reads ${reply.source[s]}: ${fixed(w, 2)}`;
+    const percent = w === null ? "not finite" : Math.round(100 * w);
+    return el("td", { style: `--share: ${Math.round(100 * w)}%`, title }, w >= 0.05 ? percent : el("span", { class: "spoken" }, percent));
   };
   byId("attention").replaceChildren(el("table", { class: "attention" },
     el("caption", {}, "Attention in percent: rows are words of the translation, columns words of the source"),
@@ -110,10 +119,18 @@ function attention() {
     reply.target.map((token, t) => el("tr", {}, el("th", { scope: "row" }, token), reply.source.map((_, s) => cell(t, s))))));
 }
 
-/** Has the report of the chosen run written, in its process, and shows its link as soon as it has a section. */
-async function analyse() {
-  const status = byId("analyse-status"), bar = byId("analyse-progress"), link = byId("report");
+/** Has the report of the chosen run written. */
+function analyse() {
   const runs = [byId("run").value, byId("beside").value].filter(Boolean);
+  return watch(() => post("/api/analyse", { runs, lines: Number(byId("analyse-lines").value) }));
+}
+
+/** Follows an analysis that was in progress when the page was loaded. */
+export const again = (begun) => watch(() => begun);
+
+/** Follows an analysis, and shows the link of its report as soon as it has a section. */
+async function watch(start) {
+  const status = byId("analyse-status"), bar = byId("analyse-progress"), link = byId("report");
   byId("analyse").disabled = true;
   link.hidden = true;
   bar.hidden = false;
@@ -122,7 +139,7 @@ async function analyse() {
   status.textContent = "opening the run …";
   let sections = 1, drawn = 0;
   try {
-    analysis = (await post("/api/analyse", { runs, lines: Number(byId("analyse-lines").value) })).job;
+    analysis = (await start()).job;
     byId("analyse-stop").disabled = false;
     link.firstChild.setAttribute("href", `/report/${encodeURIComponent(analysis)}/report.html`);
     await follow(analysis, 0, (event) => {

@@ -32,7 +32,10 @@ function begin() {
 }
 
 function fromLink() {
-  const asked = decodeURIComponent(location.hash.slice(1));
+  let asked = "";
+  try {
+    asked = decodeURIComponent(location.hash.slice(1));
+  } catch {} // a link that was cut off inside a character names nothing
   open(names.includes(asked) ? asked : wanted || byId("architecture").dataset.first);
 }
 
