@@ -265,6 +265,7 @@ inline void split_sums(const Rows<float>&, int64_t, int64_t, const char*, int64_
 constexpr int AT_ONCE = 8;  // rows
 struct Sums {
     __m512i v = _mm512_setzero_si512();
+    void store(void* to) const { _mm512_storeu_si512(to, v); }
     void add(__m512i a, const int8_t* w) {  // four terms of each; the input is moved up by 128
 #ifdef __AVX512VNNI__
         v = _mm512_dpbusd_epi32(v, a, _mm512_loadu_si512(w));
@@ -296,6 +297,10 @@ inline __m512i spread(const char* terms) { return _mm512_set1_epi32(*(const int3
 constexpr int AT_ONCE = 2;
 struct Sums {
     __m256i v[2] = {_mm256_setzero_si256(), _mm256_setzero_si256()};
+    void store(void* to) const {
+        _mm256_storeu_si256((__m256i*)to, v[0]);
+        _mm256_storeu_si256((__m256i*)to + 1, v[1]);
+    }
     void add(__m256i a, const int8_t* w) {
         // Neither side has -128, so that two terms fit 16 bits.
         for (int half = 0; half < 2; half++) {
@@ -329,14 +334,16 @@ struct Ahead {
     int64_t step;
 };
 
-template <int R, class Item, class Sum>
+constexpr int64_t SHORT = 1 << 15;  // bytes of two strips: of longer ones the processor itself asks early enough for one row
+
+// R rows with two strips; LINES: how many lines of the next ones are asked for with each 4 bytes of the rows.
+template <int R, int LINES, class Item, class Sum>
 inline void few_sums(const Rows<Item>& rows, int64_t row, const char* w, const char* w2, Ahead ahead, Sum* sums) {
     Sums acc[R][2];
     for (int64_t t = 0; t < rows.tiles; t++) {
         const char* a = line_of(rows, row, t);
         const char* asked = ahead.from + t * 2 * TILE;
-        for (int k = 0; k < TILE_BYTES; k += 4, asked += ahead.step) {
-            if constexpr (R == AT_ONCE) __builtin_prefetch(asked, 0, 2);  // the processor looks ahead enough for few rows
+        auto add = [&](int k) {
             const Item *one = (const Item*)(w + t * TILE + k * 16), *two = (const Item*)(w2 + t * TILE + k * 16);
 #pragma GCC unroll 8
             for (int r = 0; r < R; r++) {
@@ -344,12 +351,29 @@ inline void few_sums(const Rows<Item>& rows, int64_t row, const char* w, const c
                 acc[r][0].add(terms, one);
                 acc[r][1].add(terms, two);
             }
-        }
+        };
+        if constexpr (LINES == 0)
+            for (int k = 0; k < TILE_BYTES; k += 4) add(k);
+        else
+#pragma GCC unroll 1  // many requests at once fill the processor's queue
+            for (int k = 0; k < TILE_BYTES; k += 4, asked += ahead.step) {
+                __builtin_prefetch(asked, 0, 2);
+                if constexpr (LINES > 1) __builtin_prefetch(asked + 64, 0, 2);
+                add(k);
+            }
     }
-    for (int r = 0; r < R; r++) {
-        std::memcpy(sums + (row % 16 + r) * STRIP, &acc[r][0], 64);
-        std::memcpy(sums + (32 + row % 16 + r) * STRIP, &acc[r][1], 64);
+#pragma GCC unroll 8
+    for (int r = 0; r < R; r++) {  // by name, so that the sums stay in registers until here
+        acc[r][0].store(sums + (row % 16 + r) * STRIP);
+        acc[r][1].store(sums + (32 + row % 16 + r) * STRIP);
     }
+}
+
+// Up to R rows at once, so that weights that come from memory are read once.
+template <int R, int LINES, class Item, class Sum>
+inline void last_sums(int count, const Rows<Item>& rows, int64_t row, const char* w, const char* w2, Ahead ahead, Sum* sums) {
+    if (count == R) few_sums<R, LINES>(rows, row, w, w2, ahead, sums);
+    else if constexpr (R > 1) last_sums<R - 1, LINES>(count, rows, row, w, w2, ahead, sums);
 }
 
 template <class Item, class Sum>
@@ -360,14 +384,14 @@ inline void sums_of(const Rows<Item>& rows, int64_t block, int blocks, const cha
     else return;  // all blocks at once, see `product`
 #endif
     const char* w2 = w + (strips > 1 ? next : 0);
+    if (rows.count == 1 && 2 * next > SHORT) return few_sums<1, 0>(rows, 0, w, w2, ahead, sums);
+    if (rows.count <= AT_ONCE) return last_sums<AT_ONCE, 2>(int(rows.count), rows, 0, w, w2, ahead, sums);
     for (int b = 0; b < blocks; b++) {
         int64_t row = (block + b) * 16, last = std::min(row + 16, rows.count);
         Sum* here = sums + b * 16 * STRIP;
         for (; row + AT_ONCE <= last; row += AT_ONCE, ahead.from += ahead.step * 16)
-            few_sums<AT_ONCE>(rows, row, w, w2, ahead, here);
-        if (AT_ONCE > 4 && row + 4 <= last) few_sums<4>(rows, row, w, w2, ahead, here), row += 4;
-        if (AT_ONCE > 2 && row + 2 <= last) few_sums<2>(rows, row, w, w2, ahead, here), row += 2;
-        if (row < last) few_sums<1>(rows, row, w, w2, ahead, here);
+            few_sums<AT_ONCE, 1>(rows, row, w, w2, ahead, here);
+        last_sums<AT_ONCE - 1, 1>(int(last - row), rows, row, w, w2, ahead, here);
     }
 }
 
@@ -447,7 +471,8 @@ void product(const Rows<Item>& rows, const Weights& w, int threads, Sink& sink) 
                 const int two = int(std::min<int64_t>(2, strips - pair * 2));
                 const int64_t to = std::min(rows.blocks, from + most);
                 const char* strip = w.data + pair * 2 * next;
-                const int64_t step = 2 * STRIP * 4 * AT_ONCE / (to - from) / 16;
+                const int64_t passes = (std::min(rows.count, to * 16) - from * 16 + AT_ONCE - 1) / AT_ONCE;
+                const int64_t step = 2 * STRIP * 4 / passes;
                 if constexpr (split) {
                     split_sums(rows, from, to, strip, next, two, whole.data());
                     for (int64_t block = from; block < to; block += 2)
