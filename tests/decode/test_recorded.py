@@ -48,6 +48,8 @@ FAMILIES = {
     " -> res(mh_dot_self_att(window=20, rope=90, kv_heads=1)) -> mh_dot_src_att",
     "decays": f"{PLAIN}decoder = res(gla(2)) -> res(mamba2(4)) -> res(linear_att(3, decay=head, delta=yes)) -> res(mh_dot_src_att)",
 }
+MOVES = (1, 3, 4, 9, 10, 40)
+"""The steps behind which hypotheses change places: one after the other, and after some without."""
 SOURCE = torch.tensor([[4, 9, 13, 7, 2], [7, 30, 2, 0, 0], [2, 0, 0, 0, 0], [8, 8, 21, 2, 0]])
 
 
@@ -70,7 +72,7 @@ def decoded(model: Model, source: Tensor, words: Tensor, beams: int, layers: boo
         for t in range(words.shape[1]):
             z, state = model.step(words[:, t : t + 1], state, t + 1, beams)
             found.append(z.float())
-            if t == 1 and beams > 1:
+            if t in MOVES and beams > 1:
                 state = state.select(turned)
             if t == 2:
                 every = torch.arange(len(source))
@@ -115,6 +117,7 @@ def test_every_kind_of_decoder_has_programs(name: str, beams: int, precision: st
     assert has_programs(model)
     assert isinstance(model.programs, Recorded)
     assert all(model.programs._steps.values())
+    assert beams == 1 or all(step.moves_made in {None, True} for step in model.programs._steps.values() if step)
     for one, other in zip(got, want, strict=True):
         apart = (one - other).abs()
         # What is rounded to bfloat16 in one step is carried on into all others.

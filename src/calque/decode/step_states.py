@@ -1,0 +1,210 @@
+"""The states of a recorded step: their tensors, as kernels see them, without the layers' trees around them."""
+
+import functools
+from collections.abc import Callable, Sequence
+from typing import Any, cast
+
+import torch
+from torch import Tensor
+
+from calque.layers.state import States
+from calque.native.program import Bound, Closed, Made
+
+Tensors = list[Tensor | None]
+"""The tensors of a state, in order, and None where one is missing."""
+
+
+class RecordedStep:
+    """The program of a step, and how it changes a state."""
+
+    def __init__(self, program: Closed, after: object, made: tuple[Made, ...], width: int):
+        """`after`: the state behind it, with `Made` where a tensor is new."""
+        self.program, self.made, self.width = program, made, width
+        self._fill = _filler(after)
+        self.moves_made: bool | None = None
+        """whether another order of the hypotheses concerns the new tensors alone, row by row; None: not known yet"""
+
+    def made_of(self, tensors: Tensors) -> list[Tensor]:
+        """Those tensors of a state that a step makes anew."""
+        return [cast("Tensor", tensors[one.like]) for one in self.made]
+
+    def with_made(self, tensors: Tensors, new: Sequence[Tensor]) -> Tensors:
+        """The tensors of a state, new ones in their places."""
+        after = tensors.copy()
+        for one, x in zip(self.made, new, strict=True):
+            after[one.like] = x
+        return after
+
+    def state(self, given: States, tensors: Tensors) -> States:
+        """The layers' state with these tensors; `given` is one of the same batch before it."""
+        return given if self._fill is None else cast("States", self._fill(given, self.made_of(tensors)))
+
+
+class KnownState:
+    """A state whose tensors are known, that one step uses up: it may overwrite them."""
+
+    def __init__(self, step: RecordedStep, given: States, tensors: Tensors):
+        """`given`: the last state that came from the layers."""
+        self.step, self.given, self.tensors = step, given, tensors
+
+    @property
+    def used(self) -> bool:
+        """Whether that step has been made."""
+        raise NotImplementedError
+
+    @functools.cached_property
+    def whole(self) -> States:
+        """As the layers have it."""
+        return self.step.state(self.given, self.tensors)
+
+    @property
+    def parts(self) -> tuple[Any, ...]:
+        return self.whole.parts
+
+    def select(self, rows: Tensor) -> "States | KnownState":
+        check_unused(self)
+        return self.whole.select(rows)
+
+    def keep(self, rows: Tensor, sentences: Tensor) -> States:
+        check_unused(self)
+        return self.whole.keep(rows, sentences)
+
+    def bytes(self) -> int:
+        return self.whole.bytes()
+
+
+def check_unused(state: object) -> None:
+    """Raises ValueError for a state from which a step has been made."""
+    if isinstance(state, KnownState) and state.used:
+        raise ValueError("a step from this state has been made; each state is used up by one")
+
+
+class MovedState(KnownState):
+    """The state behind a change of hypotheses: nobody else has the tensors that a step overwrites."""
+
+    used = False  # set by the step
+
+
+class Turns:
+    """What a step goes through when no hypothesis moves: the tensors it was given and, where it makes new ones, two sets of its
+    own by turns, so that they are made once.
+    """
+
+    def __init__(self, step: RecordedStep, given: States, tensors: Tensors, own: bool):
+        """`own`: nobody else has these tensors."""
+        self.step, self.given, self._own = step, given, own
+        self._tensors = [tensors]
+        self.steps = 0
+        """made so far"""
+        self._bounds: list[Any] = []
+        self._made: list[list[Tensor]] = []
+
+    def bound(self, turn: int) -> Any:
+        """The tensors of a state and of the one behind it, as the kernels see them, with room for one more."""
+        if turn == len(self._bounds):
+            self._bounds.append(self._written(turn))
+        return self._bounds[turn]
+
+    def state(self, turn: int) -> "SeenState":
+        """The state of a turn."""
+        return SeenState(self, turn, self._tensors[turn])
+
+    def _written(self, turn: int) -> Any:
+        tensors, step = self._tensors[turn], self.step
+        bound = _bound(tensors, len(step.made) + 1)
+        if not step.made:
+            return bound
+        if turn < 2:
+            again = [one.over and (self._own or turn > 0) for one in step.made]
+            likes = step.made_of(tensors)
+            self._made.append([x if same else torch.empty_like(x) for x, same in zip(likes, again, strict=True)])
+            self._tensors.append(step.with_made(tensors, self._made[turn]))
+        for place, new in zip(bound[len(tensors) :], self._made[turn % 2], strict=False):
+            place.take(new)
+        return bound
+
+
+class SeenState(KnownState):
+    """A state whose step is known."""
+
+    def __init__(self, turns: Turns, turn: int, tensors: Tensors):
+        super().__init__(turns.step, turns.given, tensors)
+        self.turns, self.turn, self._steps = turns, turn, turns.steps
+        self._steady = (
+            False  # whether another order of the hypotheses changes nothing, as it follows from the kinds of state
+        )
+
+    @property
+    def used(self) -> bool:
+        return self._steps != self.turns.steps
+
+    def after(self) -> "SeenState":
+        """The state behind the next step: where that makes no tensors, this one."""
+        if not self.step.made:
+            return self
+        self.turns.steps += 1
+        return self.turns.state(self.turn % 2 + 1)
+
+    def select(self, rows: Tensor) -> KnownState:
+        if self._steady:
+            return self
+        check_unused(self)
+        if self.step.moves_made:
+            made = [x.index_select(0, rows) for x in self.step.made_of(self.tensors)]
+            return MovedState(self.step, self.given, self.step.with_made(self.tensors, made))
+        moved = self.whole.select(rows)
+        self._steady = moved is self.whole
+        if self._steady:
+            return self
+        tensors = tensors_of(moved)
+        if self.step.moves_made is None:
+            places = _moved_places(self.tensors, tensors, rows)
+            self.step.moves_made = places == {one.like for one in self.step.made}
+        return MovedState(self.step, moved, tensors)
+
+
+def tensors_of(state: object) -> Tensors:
+    """The tensors of a state."""
+    if state is None or isinstance(state, Tensor):
+        return [state]
+    return [x for part in state for x in tensors_of(part)] if isinstance(state, tuple) else []
+
+
+def _bound(tensors: Tensors, more: int) -> Any:
+    """Tensors as the kernels see them, with room for more behind them."""
+    bound = (Bound * (len(tensors) + more))()
+    for place, x in zip(bound, tensors, strict=False):
+        if x is not None:
+            place.take(x)
+    return bound
+
+
+def _moved_places(before: Tensors, after: Tensors, rows: Tensor) -> set[int]:
+    """The places of tensors that are others than before, and those before row by row; -1 where one is not."""
+    places = set()
+    for i, (a, b) in enumerate(zip(before, after, strict=True)):
+        if a is not b:
+            same = a is not None and b is not None and torch.equal(a.index_select(0, rows), b)
+            places.add(i if same else -1)
+    return places
+
+
+Filler = Callable[[Any, Sequence[Tensor]], Any]
+
+
+def _filler(after: object) -> Filler | None:
+    """What makes the state `after` of one before it and the new tensors; None where nothing is new."""
+    if isinstance(after, Made):
+        number = after.number
+        return lambda before, made: made[number]
+    if not isinstance(after, tuple):
+        return None
+    parts = [_filler(part) for part in after]
+    if not any(parts):
+        return None
+    kind: Callable[[Any], Any] = getattr(type(after), "_make", tuple)
+
+    def fill(before: Any, made: Sequence[Tensor]) -> Any:
+        return kind([b if part is None else part(b, made) for part, b in zip(parts, before, strict=True)])
+
+    return fill
