@@ -104,9 +104,9 @@ def _recurrent(x: Tensor, w: Tensor, u: Tensor, back: bool) -> Iterator[tuple[Pr
 class Roofline:
     """The speeds of a device at one precision; each is measured when it is first needed.
 
-    In decoding the weights of a step are read in turn, so that they come from the cache that holds all of them, or from memory. In
-    training (`training`) a product may find its factors in a cache, as those of a recurrence do, and lies in any of three layouts:
-    each shape is timed with what is best for it.
+    In decoding the weights of a step are read in turn, so that they come from the cache that holds all of them, or from memory: of
+    each shape weights of as many bytes take turns. In training (`training`) a product may find its factors in a cache, as those
+    of a recurrence do, and lies in any of three layouts: each shape is timed with what is best for it.
     """
 
     device: torch.device
@@ -133,7 +133,8 @@ class Roofline:
         until = time.monotonic() + _TOTAL
         for product in order:
             if product not in self.seconds and (time.monotonic() < until or not self.seconds):
-                self.seconds[product] = fastest(product, self.precision, self.device, _BUDGET, self.training)
+                turn = 0 if self.training else work.weights * BYTES[self.precision]
+                self.seconds[product] = fastest(product, self.precision, self.device, _BUDGET, turn, self.training)
         known = {product: each for product in order if (each := self.seconds.get(product)) is not None}
         if not known or len(known) < len(self.seconds.keys() & set(order)):
             return None

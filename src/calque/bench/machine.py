@@ -21,8 +21,8 @@ from calque.native.program import Arena, Bound, Frame, Program
 ROWS = (1, 16, 64, 320)
 WEIGHTS = ((512, 512), (512, 2048), (512, 32000))
 """Inner and outer sizes of a base Transformer's products."""
-_BYTES, _COPIES = 120_000_000, 24
-"""All weights of one shape together fill more than a cache, but they are at most so many."""
+TURN = 120_000_000
+"""Bytes of the weights of one shape that take turns: more than a cache holds."""
 
 Kernel = Callable[[Tensor, list[Tensor]], list[Callable[[], Tensor]]]
 """From an input and weights, both float32, to calls that make all products once; these are timed."""
@@ -132,38 +132,39 @@ class ProductShape(NamedTuple):
 
 
 def product_seconds(
-    product: ProductShape, kernel: str, device: torch.device, budget: float = 0.1, warm: bool = False
+    product: ProductShape, kernel: str, device: torch.device, budget: float = 0.1, turn: int = TURN
 ) -> float | None:
     """The shortest time of a product, or None where this torch or this machine has no such kernel.
 
-    A `warm` product takes one weight again and again, which stays in a cache where it fits into one.
+    So many weights take turns that they have `turn` bytes, at least one; what a cache holds comes from there.
     """
     rows, inner, outer = product
     precision, make = {**KERNELS, **TRAINING_KERNELS}[kernel]
-    copies = 1 if warm else max(1, min(_COPIES, _BYTES // (inner * outer * BYTES[precision])))
+    copies = max(1, turn // (inner * outer * BYTES[precision]))
     with torch.inference_mode():
         x = torch.randn(rows, inner, device=device)
-        weights = [torch.randn(outer, inner, device=device) for _ in range(copies)]
+        one = torch.randn(outer, inner, device=device)
+        weights = [one.clone() for _ in range(copies)]
         try:
             calls = make(x, weights)
             calls[0]()
         except (RuntimeError, AttributeError, NotImplementedError):  # what torch raises for an operator it lacks
             return None
 
-        def turn() -> None:
+        def run() -> None:
             for call in calls:
                 call()
 
-        return best(turn, budget, waiter(device)) / copies
+        return best(run, budget, waiter(device)) / copies
 
 
 def fastest(
-    product: ProductShape, precision: str, device: torch.device, budget: float = 0.1, training: bool = False
+    product: ProductShape, precision: str, device: torch.device, budget: float, turn: int, training: bool
 ) -> float | None:
-    """The seconds of the fastest kernel of a precision; None where the machine has none. In `training`, of more kernels, warm."""
+    """The seconds of the fastest kernel of a precision; None where the machine has none. In `training`, of more kernels."""
     ways = {**KERNELS, **(TRAINING_KERNELS if training else {})}
     kernels = [kernel for kernel, (weights, _) in ways.items() if weights == precision]
-    seconds = [product_seconds(product, kernel, device, budget, training) for kernel in kernels]
+    seconds = [product_seconds(product, kernel, device, budget, turn) for kernel in kernels]
     return min((s for s in seconds if s is not None), default=None)
 
 
