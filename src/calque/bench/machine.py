@@ -21,8 +21,8 @@ from calque.native.program import Arena, Bound, Frame, Program
 ROWS = (1, 16, 64, 320)
 WEIGHTS = ((512, 512), (512, 2048), (512, 32000))
 """Inner and outer sizes of a base Transformer's products."""
-TURN = 120_000_000
-"""Bytes of the weights of one shape that take turns: more than a cache holds."""
+TURN, MOST = 120_000_000, 512
+"""Bytes of the weights of one shape that take turns, more than a cache holds, and how many they are at most."""
 
 Kernel = Callable[[Tensor, list[Tensor]], list[Callable[[], Tensor]]]
 """From an input and weights, both float32, to calls that make all products once; these are timed."""
@@ -136,11 +136,11 @@ def product_seconds(
 ) -> float | None:
     """The shortest time of a product, or None where this torch or this machine has no such kernel.
 
-    So many weights take turns that they have `turn` bytes, at least one; what a cache holds comes from there.
+    Weights of at least `turn` bytes take turns, but at most `MOST`; what a cache holds comes from there.
     """
     rows, inner, outer = product
     precision, make = {**KERNELS, **TRAINING_KERNELS}[kernel]
-    copies = max(1, turn // (inner * outer * BYTES[precision]))
+    copies = min(MOST, max(1, -(-turn // (inner * outer * BYTES[precision]))))
     with torch.inference_mode():
         x = torch.randn(rows, inner, device=device)
         one = torch.randn(outer, inner, device=device)
