@@ -133,6 +133,16 @@ def test_a_mistyped_run_folder_is_missing(
     assert "did you mean `runs/small`?" in calque(*command.format("small").split()).err
 
 
+@pytest.mark.parametrize("command", ["train", "translate", "score", "average", "export"])
+def test_an_architecture_is_no_run(calque: Run, command: str) -> None:
+    more = {"score": ["a", "b"], "average": ["--out", "b"], "export": ["--to", "onnx", "--out", "b"]}
+    wrong = calque(command, "domhan2018/table3/rnn", *more.get(command, []))
+    assert wrong.status == 2
+    assert wrong.err.startswith(
+        "error[X115]: `domhan2018/table3/rnn` is an architecture that comes with the package"
+    ), wrong.err
+
+
 @pytest.mark.parametrize(
     ("name", "meant"),
     [

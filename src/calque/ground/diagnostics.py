@@ -241,9 +241,9 @@ def _snippet(span: Span) -> tuple[list[str], int]:
     ], gutter
 
 
-def nearest(word: str, names: Iterable[str]) -> str | None:
-    """The name most similar to `word`, or None where none is similar."""
-    return next(iter(difflib.get_close_matches(word[:64], list(names), n=1, cutoff=0.6)), None)
+def nearest(word: str, names: Iterable[str], cutoff: float = 0.6) -> str | None:
+    """The name most similar to `word`, or None where none is as similar as `cutoff`, of 1."""
+    return next(iter(difflib.get_close_matches(word[:64], list(names), n=1, cutoff=cutoff)), None)
 
 
 def apply_fix(fix: Fix) -> str:

@@ -82,11 +82,19 @@ def _of_experiment(path: Path, overrides: Sequence[str]) -> DefinitionSubject:
 
 def missing(path: Path) -> CalqueError:
     """X112: there is no file, run folder or architecture of this name."""
-    return error("X112", Place(str(path)), name=str(path), near=_nearest(path))
+    near = _nearest_beside(path) or zoo.nearest_name(str(path))
+    return error("X112", Place(str(path)), name=str(path), near=near)
 
 
-def _nearest(path: Path) -> str | None:
-    """A similar name: a folder or a file beside it, a run, an architecture."""
+def missing_run(path: Path) -> CalqueError:
+    """There is no run of this name: X115 where it is that of an architecture, else X112."""
+    if str(path) in zoo.names():
+        return error("X115", Place(str(path)), name=str(path))
+    return error("X112", Place(str(path)), name=str(path), near=_nearest_beside(path))
+
+
+def _nearest_beside(path: Path) -> str | None:
+    """A similar name: a folder or a file beside it, a run."""
     if (Path("runs") / path).is_dir():
         return str(Path("runs") / path)
     try:
@@ -94,9 +102,7 @@ def _nearest(path: Path) -> str | None:
     except OSError:
         beside = []
     near = nearest(path.name, beside)
-    if near is not None:
-        return str(path.with_name(near))
-    return zoo.nearest_name(str(path))
+    return None if near is None else str(path.with_name(near))
 
 
 def missing_files(experiment: Experiment) -> list[Diagnostic]:

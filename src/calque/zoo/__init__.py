@@ -100,7 +100,7 @@ def nearest_name(name: str) -> str | None:
     if last in by_last:
         return by_last[last]
     near = nearest(name, known) if "/" in name else None
-    if near is None and (end := nearest(last, by_last)) is not None:
+    if near is None and (end := nearest(last, by_last, 0.7)) is not None:
         return by_last[end]
     return near
 
