@@ -112,6 +112,17 @@ def test_restart_moves_the_old_run_aside(calque: Run, run: Path) -> None:
     assert weights(aside) == before
 
 
+@pytest.mark.parametrize("given", ["tiny.toml", "run/experiment.toml"])
+def test_an_experiment_file_of_the_user_is_not_replaced(calque: Run, tmp_path: Path, given: str) -> None:
+    mine = tmp_path / "run" / "experiment.toml"
+    mine.parent.mkdir()
+    shutil.copy2(experiment(tmp_path), mine)
+    before = mine.read_text()
+    refused(calque("train", tmp_path / given, "--out", mine.parent), "X418", 2)
+    assert mine.read_text() == before
+    assert list(mine.parent.iterdir()) == [mine]
+
+
 def test_restart_needs_no_text(calque: Run, run: Path) -> None:
     for path in run.parent.glob("*.source"):
         path.unlink()
