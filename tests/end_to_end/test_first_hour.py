@@ -65,10 +65,10 @@ NAMES = "corpus, vocabulary, architecture, dropout, batch, learning rate, valida
 
 
 def test_new_proposes_in_ten_lines_and_its_commands_work(calque: Run, tmp_path: Path) -> None:
-    done = calque("new", tmp_path / "first run", "--train", *write(tmp_path, sentences(300)), "--time", "40s")
+    done = calque("new", tmp_path / "first run", "--train", *write(tmp_path, sentences(900)), "--time", "40s")
     told = proposed(done)
     assert ", ".join(told) == NAMES
-    assert told["corpus"].startswith("285 pairs for training, 15 for validation")
+    assert told["corpus"].startswith("855 pairs for training, 45 for validation")
     assert re.search(r"[1-9][\d,]* target tokens a second, measured here in \d+ s: \d+ updates", told["speed"])
     assert told["time"] == "36 s of training, 40 s with validations and the start"
     file = tmp_path / "first run" / "experiment.toml"
@@ -199,6 +199,15 @@ def test_what_is_no_time_is_refused(calque: Run, tmp_path: Path, written: str) -
     assert "--time" in done.err
     assert "expected" in done.err
     assert not (tmp_path / "new").exists()
+
+
+def test_pairs_with_an_empty_side_are_not_held_out(calque: Run, tmp_path: Path) -> None:
+    full = sentences(60)
+    pairs = [pair if i % 2 else (pair[0], "") for i, pair in enumerate(full)]
+    calque("new", tmp_path / "new", "--train", *write(tmp_path, pairs), "--no-measure")
+    held = [(tmp_path / "new" / f"valid.{side}").read_text().splitlines() for side in ("source", "target")]
+    assert len(held[0]) == 3
+    assert all(pair in pairs[1::2] for pair in zip(*held, strict=True))
 
 
 def warned(calque: Run, folder: Path, pairs: list[Pair], *options: object) -> set[str]:

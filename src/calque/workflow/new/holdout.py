@@ -18,13 +18,13 @@ def hold_out(folder: Path, files: Sequence[Path], pairs: int) -> tuple[list[Path
     The parts are written into `folder`. Raises X413 where all pairs are the same.
     """
     wanted = max(1, min(HELD_OUT, pairs // 20))
-    digests: dict[bytes, int] = {}
+    digests: dict[bytes, bool] = {}  # whether both sides have words: other pairs are left out of a corpus
     for source, target in zip(Lines(files[0]), Lines(files[1]), strict=True):
-        key = _key(source, target)
-        digests[key] = digests.get(key, 0) + 1
+        digests[_key(source, target)] = bool(source.split() and target.split())
     if len(digests) < 2:
         raise error("X413", Place(str(files[0])), pairs=pairs)
-    chosen = set(sorted(digests)[: min(wanted, len(digests) - 1)])
+    full = sorted(key for key, words in digests.items() if words) or sorted(digests)
+    chosen = set(full[: min(wanted, max(1, len(full) - 1))])
     parts: dict[str, list[bytes]] = {
         name: [] for name in ("train.source", "train.target", "valid.source", "valid.target")
     }

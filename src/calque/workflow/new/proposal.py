@@ -28,7 +28,7 @@ SHOWN = {
     "train.validate_every_seconds": "seconds of training between validations, each of which saves a checkpoint",
     "train.validate_every_updates": "updates between validations, each of which saves a checkpoint; 0: by seconds alone",
     "train.validate_bleu_sentences": "validation sentences translated for BLEU; 0: none",
-    "train.beta2": "Adam's memory of squared gradients: shorter than usual, because training is",
+    "train.beta2": "Adam's memory of squared gradients: shorter than usual, as the training is short, too",
     "train.clip_norm": "gradients are scaled down to this norm",
     "decode.beam": "hypotheses per sentence; 1: greedy, fast",
 }
