@@ -308,6 +308,9 @@ def test_a_key_that_is_set_is_not_proposed(tmp_path: Path) -> None:
     with pytest.raises(CalqueError) as caught:
         load(file(tmp_path, GOOD + "lrr = 2\n"))
     assert "did you mean" not in str(caught.value)
+    with pytest.raises(CalqueError) as caught:
+        load(file(tmp_path, GOOD), ["train.lrr=2"])
+    assert "did you mean `lr`?" in str(caught.value)
 
 
 names = st.text(st.characters(exclude_categories=["Cs"], exclude_characters="\0"), min_size=1, max_size=8)

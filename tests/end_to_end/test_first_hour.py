@@ -201,6 +201,14 @@ def test_what_is_no_time_is_refused(calque: Run, tmp_path: Path, written: str) -
     assert not (tmp_path / "new").exists()
 
 
+def test_a_new_folder_can_be_moved(calque: Run, tmp_path: Path) -> None:
+    calque("new", tmp_path / "new", "--train", *write(tmp_path, sentences(60)), "--no-measure")
+    (tmp_path / "new").rename(tmp_path / "moved")
+    trained = calque("train", tmp_path / "moved", "--set", "train.max_updates=1", "--set", "train.threads=1")
+    assert trained.status == 0, trained.err
+    assert (tmp_path / "moved" / "run" / "model.json").is_file()
+
+
 def test_pairs_with_an_empty_side_are_not_held_out(calque: Run, tmp_path: Path) -> None:
     full = sentences(60)
     pairs = [pair if i % 2 else (pair[0], "") for i, pair in enumerate(full)]

@@ -121,6 +121,8 @@ def test_an_experiment_file_of_the_user_is_not_replaced(calque: Run, tmp_path: P
     refused(calque("train", tmp_path / given, "--out", mine.parent), "X418", 2)
     assert mine.read_text() == before
     assert list(mine.parent.iterdir()) == [mine]
+    mine.rename(mine.with_name("architecture.adl"))
+    refused(calque("train", tmp_path / "tiny.toml", "--out", mine.parent), "X418", 2)
 
 
 def test_restart_needs_no_text(calque: Run, run: Path) -> None:

@@ -8,7 +8,7 @@ from calque.experiment.keys import SECTIONS, Key
 from calque.experiment.rules import Fields
 from calque.experiment.texts import table_problems, text_of
 from calque.experiment.toml import KeyEntry, literal
-from calque.ground.diagnostics import Diagnostic, Fix, Place, Span, nearest
+from calque.ground.diagnostics import Diagnostic, Fix, Place, Span, Text, nearest
 
 _PATHS = {
     *("data.train", "data.valid", "data.valid_more", "data.test", "data.codes"),
@@ -38,7 +38,7 @@ def name_faults(entry: KeyEntry, entries: Sequence[KeyEntry]) -> Iterator[Diagno
     if entry.section not in SECTIONS:
         bare = entry.key is None and not isinstance(entry.value, dict)
         home = _home(entry.section) if bare else None
-        meant = None if home else _nearest_new(entry.section, SECTIONS, {e.section for e in entries})
+        meant = None if home else _nearest_new(entry.section, SECTIONS, {e.section for e in _beside(entry, entries)})
         yield _with_fix("X104", entry.section_at, {"section": entry.section, "home": home, "nearest": meant})
     elif entry.key is None:
         if not isinstance(entry.value, dict):
@@ -46,10 +46,19 @@ def name_faults(entry: KeyEntry, entries: Sequence[KeyEntry]) -> Iterator[Diagno
             yield Diagnostic("X106", entry.value_at, fields)
     elif entry.key not in SECTIONS[entry.section]:
         home = _home(entry.key)
-        written = {e.key for e in entries if e.section == entry.section}
+        written = {e.key for e in _beside(entry, entries) if e.section == entry.section}
         meant = None if home else _nearest_new(entry.key, SECTIONS[entry.section], written)
         names = {"section": entry.section, "key": entry.key, "home": home, "nearest": meant}
         yield _with_fix("X105", entry.key_at, names)
+
+
+def _beside(entry: KeyEntry, entries: Sequence[KeyEntry]) -> list[KeyEntry]:
+    """The entries of the same text: what a file has can still be meant by `--set`."""
+    return [e for e in entries if _text(e) == _text(entry)]
+
+
+def _text(entry: KeyEntry) -> Text | None:
+    return entry.section_at.text if isinstance(entry.section_at, Span) else None
 
 
 def _home(key: str) -> str | None:
@@ -58,7 +67,7 @@ def _home(key: str) -> str | None:
 
 
 def _nearest_new(name: str, known: Mapping[str, object], written: set[str] | set[str | None]) -> str | None:
-    """The known name most similar to `name` that is not in the file yet."""
+    """The known name most similar to `name` that is not in the text yet."""
     return nearest(name, [other for other in known if other not in written])
 
 

@@ -64,7 +64,7 @@ class Proposal(NamedTuple):
 def brief_toml(proposal: Proposal) -> str:
     """The experiment with the keys that people change, each below a comment; `load` gives an equal experiment.
 
-    Other keys have their defaults.
+    Other keys have their defaults. Files in the folder are named from there, so that it can be moved.
     """
     head = (
         f"Written by `calque new` for {proposal.counts[0]:,} pairs. Keys that are not here have their defaults: "
@@ -79,9 +79,20 @@ def brief_toml(proposal: Proposal) -> str:
         for name in [*names, *(name for name in keys if name not in names)]:
             key = f"{section}.{name}"
             if getattr(part, name) != getattr(plain, name) or key in ALWAYS:
-                written += [*comment(SHOWN.get(key, keys[name].doc)), f"{name} = {literal(getattr(part, name))}"]
+                written += [
+                    *comment(SHOWN.get(key, keys[name].doc)),
+                    f"{name} = {literal(_from(proposal.folder, getattr(part, name)))}",
+                ]
         blocks.append("\n".join(written))
     return "\n\n".join(blocks) + "\n"
+
+
+def _from(folder: Path, value: object) -> object:
+    """A value, absolute paths into the folder as paths from there."""
+    if isinstance(value, tuple):
+        return tuple(_from(folder, part) for part in value)
+    inside = isinstance(value, str) and Path(value).is_absolute() and Path(value).is_relative_to(folder.resolve())
+    return str(Path(str(value)).relative_to(folder.resolve())) if inside else value
 
 
 def lines(proposal: Proposal) -> Iterator[str]:
