@@ -1,4 +1,7 @@
-"""Every block of docs/tutorial.md runs, in order, in one folder. Comments `<!-- test: ... -->` make trainings short."""
+"""Every block of docs/tutorial.md runs, in order, in one folder. Comments `<!-- test: ... -->` make trainings short.
+
+The layers of docs/own-layer.md pass the laws.
+"""
 
 import os
 import re
@@ -10,7 +13,7 @@ from typing import NamedTuple
 
 import pytest
 
-PAGE = Path(__file__).parents[2] / "docs" / "tutorial.md"
+DOCS = Path(__file__).parents[2] / "docs"
 BLOCK = re.compile(
     r"^<!-- test: (?P<test>.*?) -->$"
     r"|^```(?P<kind>\w+)(?: title=\"(?P<title>[^\"]+)\")?\n(?P<body>.*?)^```$"
@@ -27,10 +30,10 @@ class Block(NamedTuple):
     """What the comment before it says."""
 
 
-def blocks() -> Iterator[Block]:
+def blocks(page: str = "tutorial.md") -> Iterator[Block]:
     """The blocks of the page in order; a comment holds for the command behind it."""
     test = ""
-    for match in BLOCK.finditer(PAGE.read_text(encoding="utf-8")):
+    for match in BLOCK.finditer((DOCS / page).read_text(encoding="utf-8")):
         if match["test"] is not None:
             test = match["test"]
             continue
@@ -79,3 +82,11 @@ def test_the_tutorial_has_blocks_of_every_kind() -> None:
     kinds = [block.kind for block in blocks()]
     assert kinds.count("command") >= 12
     assert {"adl", "python", "text"} <= set(kinds)
+
+
+@pytest.mark.parametrize("name", ["square.py", "power.py"])
+def test_a_layer_of_the_page_on_layers_passes_the_laws(tmp_path: Path, name: str) -> None:
+    (body,) = [block.body for block in blocks("own-layer.md") if block.title == name]
+    (tmp_path / name).write_text(body, encoding="utf-8")
+    printed = shell(Block("command", f"calque prove {name}", "", ""), tmp_path)
+    assert "ok   model" in printed

@@ -104,18 +104,6 @@ def _limits(overrides: tuple[str, ...]) -> frozenset[str]:
     return frozenset(key for key in LIMITS if any(given.startswith(f"train.{key}=") for given in overrides))
 
 
-def _spare_files(folder: Path, restart: bool) -> None:
-    """Raises X418 where a new run would replace a file that no run has written."""
-    from calque.run.folder import ARCHITECTURE, CODECS, EXPERIMENT, LOCK, LOG, MODEL, PHASES
-
-    if restart or any((folder / name).exists() for name in (LOCK, PHASES, f"{MODEL}.json")):
-        return
-    for name in (EXPERIMENT, ARCHITECTURE, LOG, CODECS):
-        if (folder / name).exists():
-            inner = shlex.quote(str(folder / "run"))
-            raise error("X418", Place(str(folder / name)), folder=folder, name=name, inner=inner)
-
-
 def _repeats(path: Path, overrides: tuple[str, ...], folder: Path) -> bool:
     """Whether the command repeats a run in another folder. Raises X440 where its phases cannot be one experiment."""
     from calque.run.folder import is_run
@@ -172,7 +160,6 @@ def train(run: Path, overrides: tuple[str, ...], out: Path | None, parent: Path 
     if parent is not None:
         overrides = (*overrides, f"model.parent={json.dumps(str(parent), ensure_ascii=False)}")
     experiment, folder = _experiment(run, overrides, out)
-    _spare_files(folder, restart)
     again = _repeats(run, overrides, folder)
     ranks = from_environment(experiment.train.device)
     if not ranks.alone and again:

@@ -14,6 +14,7 @@ replaced-NNNN/       what `calque train --restart` moved aside
 
 import contextlib
 import re
+import shlex
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -40,6 +41,16 @@ MODEL = "model"
 def is_run(folder: Path) -> bool:
     """Whether a training has begun in a folder; `calque new` writes an experiment alone."""
     return any((folder / name).exists() for name in (PHASES, LOG, ARCHITECTURE, f"{MODEL}.json"))
+
+
+def refuse_foreign(folder: Path) -> None:
+    """Raises X418 where a new run would replace a file that no run has written."""
+    if any((folder / name).exists() for name in (LOCK, PHASES, f"{MODEL}.json")):
+        return
+    for name in (EXPERIMENT, ARCHITECTURE, LOG, CODECS):
+        if (folder / name).exists():
+            inner = shlex.quote(str(folder / "run"))
+            raise error("X418", Place(str(folder / name)), folder=folder, name=name, inner=inner)
 
 
 @contextlib.contextmanager

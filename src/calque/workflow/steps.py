@@ -12,7 +12,7 @@ from calque.data.compiled import GivenCodecs, PreparedCorpus, compiled_before, c
 from calque.experiment import DataSettings, Experiment, load
 from calque.experiment import check as check_experiment
 from calque.ground.diagnostics import CalqueError, Place, error, render_all
-from calque.run.folder import CORPUS, EXPERIMENT, MODEL, sole_training
+from calque.run.folder import CORPUS, EXPERIMENT, MODEL, refuse_foreign, sole_training
 from calque.run.model_file import check_codecs
 from calque.run.tensors import read_about
 from calque.train.call import TrainingCall, TrainingTask
@@ -42,7 +42,7 @@ def run_training(
 
     `own`: the experiment is that of the run folder itself; its compiled corpus is used even where the text has changed or is gone.
     `restart`: moves the contents of the folder aside and starts anew. Raises what `check`, `prepare` and `train` raise; K201 to
-    K204 are raised before anything in the folder changes.
+    K204, and X418 for files that no run has written, are raised before anything in the folder changes.
     """
     say, call = tell or (lambda line: None), call or TrainingCall()
     named, experiment = experiment, with_architecture(experiment, None if restart else folder)
@@ -53,6 +53,8 @@ def run_training(
     checked = check(definition(experiment), registry, reader(experiment.model.dialect))
     if checked.warnings:
         say(render_all(checked.warnings))
+    if not restart:
+        refuse_foreign(folder)
     with sole_training(folder):
         complete_move(folder)
         state = {} if restart else newest_state(folder)
