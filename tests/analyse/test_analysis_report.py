@@ -384,7 +384,7 @@ def test_contrast_prints_a_table_and_json(
 def test_mistakes_around_runs(runs: dict[str, Path], tmp_path: Path) -> None:
     run, out = runs["transformer"], ["--out", tmp_path / "out"]
     assert codes_of("analyse", run, run, *out) == ["X820"]
-    assert codes_of("analyse", tmp_path / "none", *out) == ["X112"]
+    assert codes_of("analyse", tmp_path / "none", *out) == ["X116"]
     assert codes_of("analyse", run, *out, "--base", "other") == ["X832"]
     assert codes_of("analyse", run, *out, "--figure", "you2020/figure9") == ["X829"]
     assert codes_of("analyse", run, *out, "--figure", "you2020/figure5") == ["X830"]

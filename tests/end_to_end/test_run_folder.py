@@ -122,7 +122,9 @@ def test_an_experiment_file_of_the_user_is_not_replaced(calque: Run, tmp_path: P
     assert mine.read_text() == before
     assert list(mine.parent.iterdir()) == [mine]
     mine.rename(mine.with_name("architecture.adl"))
-    refused(calque("train", tmp_path / "tiny.toml", "--out", mine.parent), "X418", 2)
+    for option in ((), ("--restart",)):
+        refused(calque("train", tmp_path / "tiny.toml", "--out", mine.parent, *option), "X418", 2)
+    assert mine.with_name("architecture.adl").read_text() == before
 
 
 def test_restart_needs_no_text(calque: Run, run: Path) -> None:

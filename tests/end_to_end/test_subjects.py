@@ -128,9 +128,17 @@ def test_a_mistyped_run_folder_is_missing(
     monkeypatch.chdir(tmp_path)
     wrong = calque(*command.format("runs/smal").split())
     assert wrong.status == 2
-    assert "error[X112]: there is no file, run folder or architecture `runs/smal`" in wrong.err
+    definition = command in {"check {}", "explain {}"}
+    expected = (
+        "X112]: there is no file, run folder or architecture"
+        if definition
+        else "X116]: there is no run folder or experiment"
+    )
+    assert f"error[{expected}" in wrong.err
+    assert "`runs/smal`" in wrong.err
     assert "did you mean `runs/small`?" in wrong.err
-    assert "did you mean `runs/small`?" in calque(*command.format("small").split()).err
+    for name in ("small", "smal"):
+        assert "did you mean `runs/small`?" in calque(*command.format(name).split()).err
 
 
 @pytest.mark.parametrize("command", ["train", "translate", "score", "average", "export"])

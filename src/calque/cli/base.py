@@ -76,7 +76,7 @@ def root() -> None:
 
 
 def existing(ctx: click.Context, param: click.Parameter, value: Path | tuple[Path, ...]) -> Path | tuple[Path, ...]:
-    """The callback of an argument that names run folders or experiment files: raises X112 or X115 where one does not exist."""
+    """The callback of an argument that names run folders or experiment files: raises X115 or X116 where one does not exist."""
     for path in value if isinstance(value, tuple) else (value,):
         if path.suffix != ".toml" and not path.exists():
             from calque.workflow.definitions import missing_run

@@ -14,7 +14,6 @@ replaced-NNNN/       what `calque train --restart` moved aside
 
 import contextlib
 import re
-import shlex
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -49,8 +48,7 @@ def refuse_foreign(folder: Path) -> None:
         return
     for name in (EXPERIMENT, ARCHITECTURE, LOG, CODECS):
         if (folder / name).exists():
-            inner = shlex.quote(str(folder / "run"))
-            raise error("X418", Place(str(folder / name)), folder=folder, name=name, inner=inner)
+            raise error("X418", Place(str(folder / name)), folder=folder, name=name, inner=folder / "run")
 
 
 @contextlib.contextmanager

@@ -87,22 +87,27 @@ def missing(path: Path) -> CalqueError:
 
 
 def missing_run(path: Path) -> CalqueError:
-    """There is no run of this name: X115 where it is that of an architecture, else X112."""
+    """There is no run of this name: X115 where it is that of an architecture, else X116."""
     if str(path) in zoo.names():
         return error("X115", Place(str(path)), name=str(path))
-    return error("X112", Place(str(path)), name=str(path), near=_nearest_beside(path))
+    return error("X116", Place(str(path)), name=str(path), near=_nearest_beside(path))
 
 
 def _nearest_beside(path: Path) -> str | None:
-    """A similar name: a folder or a file beside it, a run."""
-    if (Path("runs") / path).is_dir():
-        return str(Path("runs") / path)
-    try:
-        beside = [p.name for p in path.parent.iterdir() if p.suffix in (".adl", ".toml") or (p / EXPERIMENT).is_file()]
-    except OSError:
-        beside = []
-    near = nearest(path.name, beside)
-    return None if near is None else str(path.with_name(near))
+    """A similar name: a folder or a file beside it, a run of `runs`."""
+    runs = Path("runs") / path
+    if runs.is_dir():
+        return str(runs)
+    for wanted in (path, runs):
+        try:
+            beside = [
+                p.name for p in wanted.parent.iterdir() if p.suffix in (".adl", ".toml") or (p / EXPERIMENT).is_file()
+            ]
+        except OSError:
+            continue
+        if (near := nearest(wanted.name, beside)) is not None:
+            return str(wanted.with_name(near))
+    return None
 
 
 def missing_files(experiment: Experiment) -> list[Diagnostic]:

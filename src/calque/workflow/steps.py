@@ -53,8 +53,7 @@ def run_training(
     checked = check(definition(experiment), registry, reader(experiment.model.dialect))
     if checked.warnings:
         say(render_all(checked.warnings))
-    if not restart:
-        refuse_foreign(folder)
+    refuse_foreign(folder)
     with sole_training(folder):
         complete_move(folder)
         state = {} if restart else newest_state(folder)
