@@ -65,8 +65,9 @@ ATTENTION = {
     Kind.ATTEND_NEAR: "attention to the past",
     Kind.ATTEND_SOURCE: "attention to the source",
     Kind.ATTEND_MLP: "attention to the source",
+    Kind.ATTEND_LOCATION: "attention to the source",
 }
-SCANS = {Kind.AVERAGE, Kind.SIMPLE_RECURRENT, Kind.LSTM, Kind.REAL_GATED}
+SCANS = {Kind.AVERAGE, Kind.GATED, Kind.LSTM, Kind.REAL_GATED}
 WINDOWS = {Kind.WINDOW, Kind.BAND}
 SEARCH = {
     "choosing and ending": (
@@ -107,6 +108,8 @@ def touched(step: Step, frame: Frame, item: int, bound: Any) -> int:
             return own + 2 * rows * n[2] * n[4] * (n[5] + n[6]) * item
         case Kind.ATTEND_SOURCE:
             return own + sentences * int(bound[n[0]].size) * n[3] * (n[4] + n[5]) * item
+        case Kind.ATTEND_LOCATION:
+            return own + sentences * int(bound[n[0]].size) * width * item
         case Kind.ATTEND_MLP:
             return own + sentences * int(bound[n[0]].size) * (first + width) * item
         case Kind.MATRIX:

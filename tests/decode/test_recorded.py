@@ -10,14 +10,17 @@ import torch
 from torch import Tensor
 
 import calque
+from calque import zoo
 from calque.decode.prepare import prepare_for_decoding
 from calque.decode.recorded import Recorded
 from calque.layers.contract import Context
 from calque.layers.norm import Norm
+from calque.layers.registry import builtin
 from calque.model import Model
 from calque.native import build, kernels
 from calque.native.kernels import Kernels
 from calque.native.placed import Closed
+from calque.prove.prover import definition
 from calque.train.initialise import initialise
 
 SETS = build.available()
@@ -46,6 +49,27 @@ FAMILIES = {
     " -> mh_dot_src_att",
     "window of words": f"{PLAIN}decoder = res(mh_dot_self_att(window=3)) -> res(mh_dot_self_att(window=0))"
     " -> res(mh_dot_self_att(window=20, rope=90, kv_heads=1)) -> mh_dot_src_att",
+    "alibi": "encoder = pos -> res(mh_dot_self_att(relative=alibi)) -> res(mh_dot_self_att(window=1, relative=alibi))\n"
+    "decoder = res(mh_dot_self_att(relative=alibi, kv_heads=2)) -> res(mh_dot_self_att(window=2, relative=alibi))"
+    " -> mh_dot_src_att",
+    "buckets": "encoder = res(mh_dot_self_att(relative=t5, buckets=8, reach=5)) -> res(mh_dot_self_att(window=2))\n"
+    "decoder = res(mh_dot_self_att(relative=t5, buckets=8, reach=20)) -> mh_dot_src_att",
+    "additive scores through windows": f"{PLAIN}decoder = res(mlp_src_att(window=1)) -> res(mlp_src_att(window=2, center=predict))"
+    " -> res(mlp_src_att(window=1, center=predict, bounds=real, renorm=yes))",
+    "locations": f"{PLAIN}decoder = res(location_src_att(3)) -> res(location_src_att(3, renorm=yes)) -> res(location_src_att)"
+    " -> res(location_src_att(window=1)) -> res(location_src_att(window=2, center=predict, bounds=real, renorm=yes))",
+    "lengths": f"{PLAIN}decoder = learn_length(3) -> res(pool(3)) -> mh_dot_src_att",
+    "recurrent encoder": "encoder = dropout -> birnn -> repeat(2, res(rnn)) -> norm\n"
+    "decoder = rnn -> concat(id, mlp_src_att) -> ff",
+    "states handed over": "encoder = concat(rnn(24, start=none) @ e, reverse(rnn(24, gru) @ f -> linear @ g)) -> rnn(d, tanh)\n"
+    "decoder = concat(rnn(24, start=@e), rnn(24, gru, start=@f)) -> concat(id, mlp_src_att, linear -> dot_src_att(s=1, from=@g))"
+    " -> ff",
+    "scans of an encoder": "encoder = reverse(pos -> res(mh_dot_self_att) -> ssru) -> res(average) -> res(rg_lru) -> res(min_gru)\n"
+    "decoder = res(hgrn(floor=0.5)) -> res(min_gru) -> res(mh_dot_src_att)",
+    "between input and body": "encoder = highway(ffl) -> scale(-2, learn=one) -> drop_path(hgrn, 0.3, without=input)\n"
+    "decoder = drop_path(ssru) -> res(scale(0.5) -> scale(0.1, learn=each)) -> highway(linear -> norm) -> mh_dot_src_att",
+    "matrices of an encoder": "encoder = birnn(d, tanh) -> res(reverse(retention(4, rope=50))) -> res(gla(2)) -> pool(3)\n"
+    "decoder = res(mh_dot_src_att) -> res(linear_att(3, decay=head, delta=yes))",
     "decays": f"{PLAIN}decoder = res(gla(2)) -> res(mamba2(4)) -> res(linear_att(3, decay=head, delta=yes)) -> res(mh_dot_src_att)",
 }
 MOVES = (1, 3, 4, 9, 10, 40)
@@ -125,11 +149,12 @@ def test_every_kind_of_decoder_has_programs(name: str, beams: int, precision: st
         assert (apart.max() if precision == "float32" else apart.mean() / 1000) <= 2e-5 * other.abs().max()
 
 
+@pytest.mark.parametrize("text", [TRANSFORMER, FAMILIES["states handed over"]], ids=["transformer", "recurrent"])
 @pytest.mark.parametrize("precision", ["float32", "bfloat16", "int8"])
-def test_a_sentence_is_the_same_alone_to_the_bit(instructions: str, precision: str) -> None:
+def test_a_sentence_is_the_same_alone_to_the_bit(instructions: str, precision: str, text: str) -> None:
     if precision == "float32" and instructions == "avx2":
         pytest.skip("torch's own products")
-    model, words = prepared(TRANSFORMER, precision), words_of(4)
+    model, words = prepared(text, precision), words_of(4)
     together = decoded(model, SOURCE, words, 1)[1]
     for i, source in enumerate(SOURCE):
         alone = decoded(model, source[source > 0][None], words[i : i + 1], 1)[1]
@@ -152,8 +177,64 @@ def test_positions_go_on_behind_those_of_the_first_tables(name: str) -> None:
             assert (one - other).abs().max() <= 2e-5 * other.abs().max()
 
 
+def test_threads_change_no_bit_of_a_recurrent_encoder() -> None:
+    model, long = prepared(FAMILIES["states handed over"], "bfloat16"), torch.randint(4, 50, (40, 30))
+    for row, length in enumerate(torch.randint(0, 31, (40,), generator=torch.Generator().manual_seed(2)).tolist()):
+        long[row, length:] = 0
+    found, before = [], torch.get_num_threads()
+    try:
+        for threads in (1, 2):
+            torch.set_num_threads(threads)
+            with torch.inference_mode():
+                found.append(model.encode(long, long > 0))
+    finally:
+        torch.set_num_threads(before)
+    for label, point in found[0].items():
+        assert torch.equal(point.value, found[1][label].value)
+    assert [key for key, point in found[0].items() if point.state] == ["e", "f"]
+    for i in "ef":
+        for one, other in zip(found[0][i].state or (), found[1][i].state or (), strict=True):
+            assert torch.equal(one, other)
+
+
+def has_no_program(model: Model) -> bool:
+    """Whether a side of the model runs layer by layer."""
+    decoded(model, SOURCE[:, :3], words_of(4, 1), 1)
+    return not has_programs(model) or not all(cast("Recorded", model.programs)._steps.values())
+
+
+def test_every_layer_has_a_program_but_these() -> None:
+    without = set()
+    for layer in builtin().values():
+        for example in layer.examples:
+            for side in example.sides:
+                text = f"{definition(example, side).rstrip()} -> linear\n"
+                if has_no_program(prepare_for_decoding(calque.build(text, 50, 50).eval(), "bfloat16")):
+                    without.add(example.text)
+    assert without == {
+        "light_cnn(5, heads=4, dynamic=yes)",
+        "light_cnn(4, heads=2, dynamic=yes)",
+        "moe(ff(6) -> linear)",
+        "res(moe(norm -> ffl, 3, top=1, renorm=no))",
+        "moe(rnn(6), 3, top=2)",
+        "moe(mh_dot_src_att(2), 2, top=1)",
+        "rnn(6, dropout=0.3, norm=yes)",
+        "rnn(6, gru, bias=no, norm=yes)",
+        "rnn(6, tanh, dropout=0.5, norm=yes)",
+        "mh_dot_self_att(heads=2, relative=shaw, reach=2)",
+        "mh_dot_self_att(heads=2, relative=alibi, talking=yes, bias=yes)",
+    }
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", zoo.distinct())
+def test_every_architecture_of_the_zoo_has_programs(name: str) -> None:
+    model = prepare_for_decoding(calque.build(zoo.read(name).body, 50, 50).eval(), "bfloat16")
+    assert not has_no_program(model)
+
+
 def test_a_layer_without_a_program_runs_as_before() -> None:
-    model = prepared("encoder = id\ndecoder = mh_dot_self_att(relative=alibi) -> mh_dot_src_att", "bfloat16")
+    model = prepared("encoder = id\ndecoder = mh_dot_self_att(relative=shaw) -> mh_dot_src_att", "bfloat16")
     got, want = (decoded(model, SOURCE, words_of(4), 1, layers)[1] for layers in (False, True))
     assert torch.equal(got, want)
     assert isinstance(model.programs, Recorded)
@@ -188,7 +269,7 @@ def test_a_layer_of_a_plugin_does_not_inherit_a_program() -> None:
 def test_threads_that_share_a_model_wait_for_its_tables() -> None:
     model = prepared(TRANSFORMER, "bfloat16")
     assert isinstance(model.programs, Recorded)
-    program, _ = cast("tuple[Closed, object]", model.programs._encoder)
+    program = cast("Closed", model.programs._encoder.program)  # type: ignore[union-attr]  # it has one
     (place, rows), *_ = program._tables
 
     def slow(count: int) -> Tensor:

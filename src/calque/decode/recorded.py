@@ -12,6 +12,7 @@ import torch
 from jaxtyping import Bool, Int
 from torch import Tensor
 
+from calque.decode.packed import Packed
 from calque.decode.step_states import (
     KnownState,
     MovedState,
@@ -20,17 +21,14 @@ from calque.decode.step_states import (
     Tensors,
     Turns,
     check_unused,
-    tensors_of,
 )
 from calque.layers.contract import Layer, Point
 from calque.layers.history import History
-from calque.layers.state import State, States
+from calque.layers.state import State, States, tensors_of
 from calque.model import Model, Sources
 from calque.native.kernels import Kernels
-from calque.native.program import Arena, Bound, Closed, Frame, NoProgram, Program, Value, starts_of
+from calque.native.program import Arena, Bound, Closed, Frame, NoProgram, Program, Value
 
-GROUP_ROWS = 512
-"""Tokens that are encoded together: enough for products, few enough for a processor's caches."""
 MOST_FORMS = 16
 """Forms of state that programs are kept for: with padding and without, and the like."""
 
@@ -41,6 +39,10 @@ class _Encoder(NamedTuple):
     program: Closed
     points: tuple[tuple[str, int], ...]
     """labels and widths"""
+    states: list[Tensor]
+    """what recurrences begin with"""
+    finals: dict[str, tuple[int, ...]]
+    """of a labelled cell, which of these are its own"""
 
 
 class Recorded:
@@ -95,40 +97,32 @@ class Recorded:
         """What `Model.encode` returns, computed without padding; None where layers have to run one by one."""
         if self._encoder is None or torch.is_grad_enabled():
             return None
-        program, points = self._encoder
-        mask = None if mask is None or bool(mask.all()) else mask
-        lengths = torch.full((len(source),), source.shape[1]) if mask is None else mask.sum(1)
-        starts, positions = starts_of(lengths)
-        words = (source if mask is None else source[mask]).long().contiguous()
-        values = [torch.empty(words.numel(), width, dtype=program.dtype) for _, width in points]
-        first = 0
-        while first < len(source):
-            limit = int(starts[first]) + GROUP_ROWS
-            last = max(first + 1, int(torch.searchsorted(starts, limit, right=True)) - 1)
-            self._encode_some(program, words, starts, positions, values, first, min(last, len(source)))
-            first = last
-        return {label: _point(value, mask, source) for (label, _), value in zip(points, values, strict=True)}
+        program = self._encoder.program
+        packed = Packed(source, mask, sort=bool(self._encoder.states))
+        values = [torch.empty(packed.words.numel(), width, dtype=program.dtype) for _, width in self._encoder.points]
+        states = [x.repeat(len(source), *(1,) * (x.dim() - 1)) for x in self._encoder.states]
+        for first, last in packed.groups():
+            self._encode_some(program, packed, states, values, first, last)
+        points = {}
+        for (label, _), value in zip(self._encoder.points, values, strict=True):
+            final = self._encoder.finals.get(label)
+            state = None if final is None else tuple(packed.of_sentences(states[i]) for i in final)
+            points[label] = Point(packed.padded(value), packed.mask, state)
+        return points
 
     def _encode_some(
-        self,
-        program: Closed,
-        words: Tensor,
-        starts: Tensor,
-        positions: Tensor,
-        values: list[Tensor],
-        first: int,
-        last: int,
+        self, program: Closed, packed: Packed, states: list[Tensor], values: list[Tensor], first: int, last: int
     ) -> None:
         """Sentences from `first` to before `last`."""
-        begin, end = int(starts[first]), int(starts[last])
+        begin, end = int(packed.starts[first]), int(packed.starts[last])
         if begin == end:
             return
-        bound = (Bound * len(values))()
-        for place, value in zip(bound, values, strict=True):
-            place.take(value[begin:end])
-        inside, at = starts[first : last + 1] - begin, positions[begin:end]
+        bound = (Bound * (len(states) + len(values)))()
+        for place, x in zip(bound, (*(s[first:last] for s in states), *(v[begin:end] for v in values)), strict=True):
+            place.take(x)
+        inside, at = packed.starts[first : last + 1] - begin, packed.positions[begin:end]
         frame = Frame(rows=end - begin, beams=1, sentences=last - first, starts=inside.data_ptr())
-        frame.words, frame.positions = words.view(-1)[begin:end].data_ptr(), at.data_ptr()
+        frame.words, frame.positions = packed.words[begin:end].data_ptr(), at.data_ptr()
         frame.bound = ctypes.addressof(bound)
         program.run(self._kernels.run, frame, self._arena(), int(at.max()) + 1)
 
@@ -154,7 +148,8 @@ class Recorded:
         points = {**p.labels, "end": written[0]}
         for value in points.values():
             p.leave(value)
-        return _Encoder(p.close(), tuple((label, value.width) for label, value in points.items()))
+        widths = tuple((label, value.width) for label, value in points.items())
+        return _Encoder(p.close(), widths, p.states, p.finals)
 
 
 def _written(side: Layer, p: Program, embedding: Tensor, state: State | None) -> tuple[Value, State | None] | None:
@@ -172,12 +167,3 @@ def _written_by_their_authors(side: Layer) -> bool:
     kinds = {type(layer) for layer in side.modules() if isinstance(layer, Layer)}
     ours = f"{Layer.__module__.rpartition('.')[0]}."
     return all(kind.__module__.startswith(ours) or {"program", "merged"} & vars(kind).keys() for kind in kinds)
-
-
-def _point(value: Tensor, mask: Tensor | None, source: Tensor) -> Point:
-    """Rows as a padded batch."""
-    if mask is None:
-        return Point(value.view(*source.shape, -1), None)
-    padded = value.new_zeros(*source.shape, value.shape[1])
-    padded[mask] = value
-    return Point(padded, mask)

@@ -7,7 +7,7 @@ from typing import Any, cast
 import torch
 from torch import Tensor
 
-from calque.layers.state import States
+from calque.layers.state import States, tensors_of
 from calque.native.program import Bound, Closed, Made
 
 Tensors = list[Tensor | None]
@@ -161,13 +161,6 @@ class SeenState(KnownState):
             places = _moved_places(self.tensors, tensors, rows)
             self.step.moves_made = places == {one.like for one in self.step.made}
         return MovedState(self.step, moved, tensors)
-
-
-def tensors_of(state: object) -> Tensors:
-    """The tensors of a state."""
-    if state is None or isinstance(state, Tensor):
-        return [state]
-    return [x for part in state for x in tensors_of(part)] if isinstance(state, tuple) else []
 
 
 def _bound(tensors: Tensors, more: int) -> Any:

@@ -8,7 +8,8 @@ from calque.layers.contract import Context, Example, Layer, NoArgs, Parts, Site
 from calque.layers.cost import BEFORE, Cost, Held, Products
 from calque.layers.scan import scan
 from calque.layers.state import Scan, State, accumulated
-from calque.native.program import Kind, NoProgram, Program, Value
+from calque.layers.stepping import scanned
+from calque.native.program import Kind, Program, Value
 
 
 class Average(Layer):
@@ -46,7 +47,4 @@ class Average(Layer):
         return (sums / j).to(x.dtype), before.write(sums, ctx.mask)
 
     def program(self, p: Program, x: Value, state: State | None) -> tuple[Value, State | None]:
-        if state is None:
-            raise NoProgram(self.name)
-        y, sums = p.scan(Kind.AVERAGE, (x,), cast("Scan", state).h)
-        return y, Scan(cast("Tensor", sums))
+        return scanned(self, p, Kind.AVERAGE, (x,), state)

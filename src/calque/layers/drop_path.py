@@ -5,11 +5,12 @@ from jaxtyping import Float
 from torch import Tensor
 
 from calque.adl.signature import Body, Real, Setting, Word, arg
-from calque.layers.contract import BodyArg, Context, Example, Layer, Parts, Site
+from calque.layers.contract import BodyArg, Context, Example, Layer, Parts, Site, parts_of, together
 from calque.layers.cost import HERE, Cost, Held, Products
 from calque.layers.drop import drop
 from calque.layers.gated import check_body
 from calque.layers.state import Cell, Empty, State, States
+from calque.native.program import Program, Value
 
 
 class DropPath(Layer):
@@ -77,3 +78,8 @@ class DropPath(Layer):
         if z is None:
             return y
         return y.where(z[:, :, None] > 0, x) if self.to_input else y * z[:, :, None]
+
+    def program(self, p: Program, x: Value, state: State | None) -> tuple[Value, State | None]:
+        drawn, inner = parts_of(state, 2)
+        y, after = self.part("body").program(p, x, inner)
+        return y, together(state, (drawn, after))

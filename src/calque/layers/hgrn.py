@@ -8,7 +8,9 @@ from calque.adl.signature import Real, arg
 from calque.layers.contract import Example, Parts, Site
 from calque.layers.gated_scan import GatedScan
 from calque.layers.projections import Projection
-from calque.layers.state import accumulated
+from calque.layers.state import State, accumulated
+from calque.layers.stepping import scanned
+from calque.native.program import Kind, Program, Value
 
 
 class HierarchicallyGated(GatedScan):
@@ -46,3 +48,8 @@ class HierarchicallyGated(GatedScan):
 
     def read(self, h: Tensor, x: Tensor) -> Tensor:
         return torch.sigmoid(self.gate(x).to(h.dtype)) * h
+
+    def program(self, p: Program, x: Value, state: State | None) -> tuple[Value, State | None]:
+        said = p.linear(x, self.forget), p.act(p.linear(x, self.input), "silu")
+        y, after = scanned(self, p, Kind.GATED, said, state, (self.floor, 1 - self.floor))
+        return p.multiply(p.act(p.linear(x, self.gate), "sigmoid"), y), after

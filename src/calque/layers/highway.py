@@ -4,6 +4,7 @@ from torch import Tensor
 from calque.layers.contract import Example, Parts, Site
 from calque.layers.gated import Gated
 from calque.layers.projections import Projection
+from calque.native.program import Program, Value
 
 
 class Highway(Gated):
@@ -23,3 +24,6 @@ class Highway(Gated):
 
     def merge(self, x: Tensor, outputs: list[Tensor]) -> Tensor:
         return outputs[0] + torch.sigmoid(self.gate(x)) * (x - outputs[0])
+
+    def merged(self, p: Program, x: Value, outputs: list[Value]) -> Value:
+        return p.mix(p.act(p.linear(x, self.gate), "sigmoid"), x, outputs[0])

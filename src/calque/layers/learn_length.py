@@ -8,6 +8,7 @@ from calque.layers.contract import DECODER, Context, Example, Site
 from calque.layers.cost import Cost, Held
 from calque.layers.rows import LearnedRows
 from calque.layers.state import Cell, State
+from calque.native.program import Program, Value
 
 
 class LearnedLength(LearnedRows):
@@ -34,6 +35,11 @@ class LearnedLength(LearnedRows):
 
     def step(self, x: Float[Tensor, "B n D"], state: State, ctx: Context) -> tuple[Tensor, State]:
         return x + cast("Cell", state).values[0][:, None], state
+
+    def program(self, p: Program, x: Value, state: State | None) -> tuple[Value, State | None]:
+        (row,) = cast("Cell", state).values
+        before = p.read(row)
+        return p.join(x, before), Cell((cast("Tensor", p.write(before, row)),))
 
     def _row(self, ctx: Context) -> Float[Tensor, "S D"]:
         source = ctx.sources["end"]

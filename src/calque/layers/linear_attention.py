@@ -1,4 +1,5 @@
 import math
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import cast
 
@@ -17,6 +18,7 @@ from calque.layers.matrix_scan import Driven, chunked, one_position
 from calque.layers.projections import Projection
 from calque.layers.rotary import Rotation
 from calque.layers.state import Scan, State, accumulated
+from calque.layers.stepping import at_each_position
 from calque.native.program import NoProgram, Program, Value
 
 TINY = 1e-30
@@ -150,7 +152,7 @@ class LinearAttention(Layer):
         return self._read(torch.cat(outputs, 2), x), after
 
     def program(self, p: Program, x: Value, state: State | None) -> tuple[Value, State | None]:
-        if state is None or self.qkv is None:
+        if self.qkv is None:
             raise NoProgram(self.name)
         args, kept = self.args, torch.ones(self.args.heads)
         if args.decay == "constant":
@@ -161,15 +163,24 @@ class LinearAttention(Layer):
         if self.up is not None:
             decays = p.linear(p.linear(x, self.down), self.up)
         beta = None if self.beta is None else p.linear(x, self.beta)
-        y, h = p.matrix(
-            (p.linear(x, self.qkv), decays, beta),
-            cast("Scan", state).h,
-            (args.heads, self.each, args.width // args.heads),
-            (args.feature, ("head", "channel").index(args.decay) + 1 if decays is not None else 0, args.delta),
-            (kept, self.offset.detach().float() if args.decay == "head" else None),
-            None if self.rotation is None else self.rotation.rows,
-        )
-        return p.linear(y, self.out), Scan(cast("Tensor", h))
+        given = decays, beta
+
+        def one(now: Sequence[Value], before: State) -> tuple[Value, State]:
+            more = list(now[1:])
+            decayed, strength = (None if value is None else more.pop(0) for value in given)
+            y, h = p.matrix(
+                (now[0], decayed, strength),
+                cast("Scan", before).h,
+                (args.heads, self.each, args.width // args.heads),
+                (args.feature, ("head", "channel").index(args.decay) + 1 if decays is not None else 0, args.delta),
+                (kept, self.offset.detach().float() if args.decay == "head" else None),
+                None if self.rotation is None else self.rotation.rows,
+            )
+            return y, Scan(cast("Tensor", h))
+
+        said = p.linear(x, self.qkv), *(value for value in given if value is not None)
+        y, after = at_each_position(self, p, said, state, one)
+        return p.linear(y, self.out), after
 
     def fuse(self, exact: bool) -> None:
         self.qkv = stacked(self.q, self.k, self.v)

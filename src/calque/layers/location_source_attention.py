@@ -1,4 +1,5 @@
 from dataclasses import dataclass
+from typing import cast
 
 import torch
 from jaxtyping import Float
@@ -12,7 +13,8 @@ from calque.layers.dot import normalised
 from calque.layers.local import Near, WindowArgs
 from calque.layers.projections import Projection
 from calque.layers.source import SourceAttention, weigh
-from calque.layers.state import Memory
+from calque.layers.state import Memory, State
+from calque.native.program import Program, Value
 
 LONGEST = 50
 
@@ -91,6 +93,11 @@ class LocationSourceAttention(SourceAttention):
                 weights = weights.masked_fill(memory.blocked[:, None, None], 0.0)
         weights = weights.to(memory.values.dtype)
         return torch.matmul(weights[:, 0], memory.values), weights
+
+    def program(self, p: Program, x: Value, state: State | None) -> tuple[Value, State | None]:
+        memory = cast("Memory", state)
+        near = None if self.local is None else self.local.program(p, x)
+        return p.attend_location(p.linear(x, self.score), memory.values, memory.blocked, near, self.renorm), state
 
 
 def _slots(args: LocationSourceAttention.Args) -> int:

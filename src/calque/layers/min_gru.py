@@ -4,7 +4,9 @@ from torch import Tensor
 from calque.layers.contract import Example, Parts, Site
 from calque.layers.gated_scan import GatedScan
 from calque.layers.projections import Projection
-from calque.layers.state import accumulated
+from calque.layers.state import State, accumulated
+from calque.layers.stepping import scanned
+from calque.native.program import Kind, Program, Value
 
 
 class MinimalGated(GatedScan):
@@ -28,3 +30,7 @@ class MinimalGated(GatedScan):
         kind = accumulated(x.dtype)
         z = torch.sigmoid(self.gate(x).to(kind))
         return 1 - z, z * self.input(x).to(kind)
+
+    def program(self, p: Program, x: Value, state: State | None) -> tuple[Value, State | None]:
+        said = p.linear(x, self.gate), p.linear(x, self.input)
+        return scanned(self, p, Kind.GATED, said, state, (1.0, -1.0))

@@ -12,7 +12,7 @@ from calque.layers.local import Near, WindowArgs
 from calque.layers.projections import Projection
 from calque.layers.source import SourceAttention, weigh, widths
 from calque.layers.state import Memory, State
-from calque.native.program import NoProgram, Program, Value
+from calque.native.program import Program, Value
 from calque.native.training import training_kernels_for
 
 
@@ -92,7 +92,5 @@ class MlpSourceAttention(SourceAttention):
         return cast("Tensor", self.score(hidden).squeeze(3))
 
     def program(self, p: Program, x: Value, state: State | None) -> tuple[Value, State | None]:
-        memory, score = cast("Memory", state), self.score.weight
-        if self.local is not None:
-            raise NoProgram(self.name)
-        return p.attend_mlp(p.linear(x, self.q), memory.keys, memory.values, memory.blocked, score), state
+        near = None if self.local is None else self.local.program(p, x)
+        return p.attend_mlp(p.linear(x, self.q), cast("Memory", state), self.score.weight, near), state

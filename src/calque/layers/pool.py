@@ -1,6 +1,7 @@
 from dataclasses import dataclass
 from typing import cast
 
+import torch
 from jaxtyping import Float
 from torch import Tensor
 from torch.nn import functional as F
@@ -9,6 +10,7 @@ from calque.adl.signature import Int, arg
 from calque.layers.contract import DECODER, ENCODER, Context, Example, Fault, Layer, Parts, Site
 from calque.layers.cost import Cost, Held, Products, Reach
 from calque.layers.state import State, Window
+from calque.native.program import Program, Value
 
 
 class Pool(Layer):
@@ -56,6 +58,13 @@ class Pool(Layer):
     def step(self, x: Float[Tensor, "B n D"], state: State, ctx: Context) -> tuple[Tensor, State]:
         seen, after = cast("Window", state).write(x, ctx.mask)
         return self._mean(seen), after
+
+    def program(self, p: Program, x: Value, state: State | None) -> tuple[Value, State | None]:
+        weights = torch.full((self.kernel, self.width), 1 / self.kernel)
+        if state is None:
+            return p.band_self(x, self.kernel // 2, self.kernel // 2, weights), None
+        y, last = p.band(x, cast("Window", state).last, weights)
+        return y, Window(cast("Tensor", last))
 
     def _mean(self, seen: Float[Tensor, "B W D"]) -> Float[Tensor, "B T D"]:
         return F.avg_pool1d(seen.transpose(1, 2), self.kernel, 1).transpose(1, 2)

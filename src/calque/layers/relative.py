@@ -8,6 +8,7 @@ from jaxtyping import Float, Int
 from torch import Tensor, nn
 
 from calque.layers.state import accumulated
+from calque.native.program import NoProgram
 
 FORMS = ("none", "alibi", "t5", "shaw")
 
@@ -18,6 +19,15 @@ class Relative(nn.Module, ABC):
     @abstractmethod
     def score(self, q: Float[Tensor, "S H q K"], distance: Int[Tensor, "#S 1 #q V"]) -> Float[Tensor, "#S H #q V"]:
         """What is added to the scores; `q` is divided by their scale already."""
+
+    def gain(self, count: int) -> Float[Tensor, "n 2 H"]:
+        """What is added for distances below `count`, before the query and behind it, where that follows from the distance alone.
+
+        Raises NoProgram where it does not.
+        """
+        away = torch.arange(count)[:, None, None, None]
+        sides = [self.score(torch.empty(0), side * away)[:, :, 0, 0] for side in (-1, 1)]
+        return torch.stack(sides, 1).float()
 
     def context(self, weights: Float[Tensor, "S H q V"], distance: Int[Tensor, "#S 1 #q V"]) -> Tensor | None:
         """What is added to the contexts [S, H, q, K]."""
@@ -87,6 +97,9 @@ class Clipped(Relative):
     def score(self, q: Tensor, distance: Tensor) -> Tensor:
         each = torch.matmul(q, self.keys.t())
         return each.gather(-1, self._index(distance, each, distance.shape[-1]))
+
+    def gain(self, count: int) -> Tensor:
+        raise NoProgram("scores of queries and distances")
 
     def context(self, weights: Tensor, distance: Tensor) -> Tensor:
         index = self._index(distance, weights, weights.shape[-1])

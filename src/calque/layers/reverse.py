@@ -9,6 +9,7 @@ from calque.adl.signature import Body, arg
 from calque.layers.contract import ENCODER, BodyArg, Context, Example, Layer, Parts, Point, Recorder, Site
 from calque.layers.cost import BACKWARDS, Cost, Held, Products
 from calque.layers.state import State
+from calque.native.program import Program, Value
 
 
 class Reverse(Layer):
@@ -46,6 +47,12 @@ class Reverse(Layer):
             for label, point in taps.items():
                 ctx.taps[label] = point._replace(value=backwards(point.value, ctx.mask))
         return backwards(y, ctx.mask)
+
+    def program(self, p: Program, x: Value, state: State | None) -> tuple[Value, State | None]:
+        outside, p.labels = p.labels, {}
+        y, _ = self.part("body").program(p, p.flip(x), None)
+        p.labels = outside | {label: p.flip(value) for label, value in p.labels.items()}
+        return p.flip(y), None
 
     def init_state(self, batch: int, capacity: int, ctx: Context) -> State:
         raise TypeError("`reverse` has no incremental form; the checker keeps it out of decoders")

@@ -1,5 +1,3 @@
-from typing import cast
-
 import torch
 from jaxtyping import Float
 from torch import Tensor, nn
@@ -9,8 +7,9 @@ from calque.layers.contract import Example, Parts, Site
 from calque.layers.cost import Cost
 from calque.layers.gated_scan import GatedScan
 from calque.layers.projections import Projection
-from calque.layers.state import Scan, State, accumulated
-from calque.native.program import Kind, NoProgram, Program, Value
+from calque.layers.state import State, accumulated
+from calque.layers.stepping import scanned
+from calque.native.program import Kind, Program, Value
 
 POWER = 8.0
 TINY = 1e-6
@@ -53,9 +52,6 @@ class RealGatedLinear(GatedScan):
         return log_a.exp(), kept * torch.sigmoid(self.gate(x).to(kind)) * self.input(x).to(kind)
 
     def program(self, p: Program, x: Value, state: State | None) -> tuple[Value, State | None]:
-        if state is None:
-            raise NoProgram(self.name)
         said = p.linear(x, self.forget), p.linear(x, self.gate), p.linear(x, self.input)
         rate = -POWER * F.softplus(self.decay.detach().float())
-        y, h = p.scan(Kind.REAL_GATED, said, cast("Scan", state).h, TINY**2, (rate,))
-        return y, Scan(cast("Tensor", h))
+        return scanned(self, p, Kind.REAL_GATED, said, state, (TINY**2,), weights=(rate,))

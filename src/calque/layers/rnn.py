@@ -1,4 +1,5 @@
 import math
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import cast
 
@@ -14,6 +15,7 @@ from calque.layers.cost import Cost, Held, Products, Reach
 from calque.layers.drop import drop
 from calque.layers.projections import Projection, loop
 from calque.layers.state import Cell, State, columns
+from calque.layers.stepping import at_each_position
 from calque.native.program import Kind, NoProgram, Program, Value
 from calque.native.training import training_kernels_for
 
@@ -155,17 +157,26 @@ class Recurrent(Layer):
         return self._run(x, cast("Cell", state), ctx.mask)
 
     def program(self, p: Program, x: Value, state: State | None) -> tuple[Value, State | None]:
-        if state is None or self.norm:
+        if self.norm:
             raise NoProgram(self.name)
-        h, *rest = cast("Cell", state).values
+        driven = p.linear(x, self.input)
+
+        def one(now: Sequence[Value], before: State) -> tuple[Value, State]:
+            return self._moved(p, now[0], cast("Cell", before))
+
+        return at_each_position(self, p, (driven,), state, one, self.label)
+
+    def _moved(self, p: Program, driven: Value, state: Cell) -> tuple[Value, State]:
+        """One position in a program."""
+        h, *rest = state.values
         before = p.read(h)
-        said = p.linear(x, self.input), p.linear(before, self.recurrent)
+        said = driven, p.linear(before, self.recurrent)
         if self.kind == "tanh":
             y = p.act(p.join(*said), "tanh")
         elif self.kind == "gru":
             y = p.add(Kind.GRU, (*said, before), self.width)
         else:
-            y, cell = p.scan(Kind.LSTM, said, rest[0], self.forget)
+            y, cell = p.scan(Kind.LSTM, said, rest[0], (self.forget,))
             return y, Cell(cast("tuple[Tensor, ...]", (p.write(y, h), cell)))
         return y, Cell(cast("tuple[Tensor, ...]", (p.write(y, h),)))
 

@@ -7,6 +7,8 @@ from torch import Tensor, nn
 from calque.adl.signature import Real, Word, arg
 from calque.layers.contract import Context, Example, Parts, Site, Stateless
 from calque.layers.cost import Cost, Products
+from calque.layers.state import State
+from calque.native.program import Program, Value
 
 
 class Scale(Stateless):
@@ -45,3 +47,7 @@ class Scale(Stateless):
 
     def forward(self, x: Float[Tensor, "B T D"], ctx: Context) -> Float[Tensor, "B T D"]:
         return x * (self.by if self.factor is None else self.factor)
+
+    def program(self, p: Program, x: Value, state: State | None) -> tuple[Value, State | None]:
+        factor = self.by if self.factor is None else self.factor.detach().expand(x.width).contiguous()
+        return p.scale(x, factor), state

@@ -225,19 +225,22 @@ class SelfAttention(Layer):
         return cast("Tensor", self.out(join(contexts).reshape(rows, n, -1))), after
 
     def program(self, p: Program, x: Value, state: State | None) -> tuple[Value, State | None]:
-        plain = self.relative is None and self.talk is None and not (state is None and (self.causal or self.seen))
-        if self.qkv is None or not plain:
+        if self.qkv is None or self.talk is not None:
             raise NoProgram(self.name)
+        gain = None if self.relative is None else self.relative.gain
+        if gain is not None:
+            gain(1)  # it may have no program
         queries, keys, _ = self.sizes
         projected = p.linear(x, self.qkv)
         q, k, v = projected.part(0, queries), projected.part(queries, keys), projected.part(queries + keys, keys)
         q, k = self._program_placed(p, q, self.q_gain), self._program_placed(p, k, self.k_gain)
         heads, scale = (self.heads, self.kv), 1 / self.scale
-        if self.seen is not None:
-            contexts, near = p.attend_near((q, k, v), cast("Window", state).last, heads, scale)
-            return p.linear(contexts, self.out), Window(cast("Tensor", near))
+        if self.seen is not None and state is not None:
+            contexts, last = p.attend_near((q, k, v), cast("Window", state).last, heads, scale, gain)
+            return p.linear(contexts, self.out), Window(cast("Tensor", last))
         held = None if state is None else cast("KeysValues", state)
-        return p.linear(p.attend((q, k, v), held, heads, scale), self.out), state
+        near = self.seen or (-1, -1)
+        return p.linear(p.attend((q, k, v), held, heads, scale, gain, near), self.out), state
 
     def _near(self, q: Tensor, seen: Float[Tensor, "B W E"], ctx: Context) -> Tensor:
         """The output through a window: `seen` are keys and values, in `step` those of the positions before the chunk as well."""

@@ -8,7 +8,8 @@ from calque.layers.contract import Context, Example, Parts, Site
 from calque.layers.gated_scan import GatedScan
 from calque.layers.projections import Projection
 from calque.layers.state import Scan, State, accumulated
-from calque.native.program import Kind, NoProgram, Program, Value
+from calque.layers.stepping import scanned
+from calque.native.program import Kind, Program, Value
 
 
 class SimplestRecurrent(GatedScan):
@@ -48,11 +49,8 @@ class SimplestRecurrent(GatedScan):
         return torch.relu(c).to(x.dtype), before.write(c, ctx.mask)
 
     def program(self, p: Program, x: Value, state: State | None) -> tuple[Value, State | None]:
-        if state is None:
-            raise NoProgram(self.name)
         said = p.linear(x, self.forget), p.linear(x, self.input)
-        y, c = p.scan(Kind.SIMPLE_RECURRENT, said, cast("Scan", state).h)
-        return y, Scan(cast("Tensor", c))
+        return scanned(self, p, Kind.GATED, said, state, (0.0, 1.0), "relu")
 
     def _gated(self, x: Tensor) -> tuple[Tensor, Tensor]:
         """f and W x. A gate rounded to one in bfloat16 would never forget."""

@@ -52,6 +52,13 @@ def accumulated(kind: torch.dtype) -> torch.dtype:
     return torch.float64 if kind == torch.float64 else torch.float32
 
 
+def tensors_of(state: object) -> list[Tensor | None]:
+    """The tensors of a state, in order, and None where one is missing."""
+    if state is None or isinstance(state, Tensor):
+        return [state]
+    return [x for part in state for x in tensors_of(part)] if isinstance(state, tuple) else []
+
+
 class Empty(NamedTuple):
     """No state: layers that work position by position."""
 

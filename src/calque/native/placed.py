@@ -36,7 +36,7 @@ class Kind(enum.IntEnum):
     READ = enum.auto()
     WRITE = enum.auto()
     AVERAGE = enum.auto()
-    SIMPLE_RECURRENT = enum.auto()
+    GATED = enum.auto()
     LSTM = enum.auto()
     GRU = enum.auto()
     WINDOW = enum.auto()
@@ -51,6 +51,17 @@ class Kind(enum.IntEnum):
     REAL_GATED = enum.auto()
     MATRIX = enum.auto()
     ATTEND_NEAR = enum.auto()
+    ATTEND_LOCATION = enum.auto()
+    FLIP = enum.auto()
+    SWEEP = enum.auto()
+    GATHER = enum.auto()
+    SCATTER = enum.auto()
+    SCALE = enum.auto()
+    MIX = enum.auto()
+
+
+CLAMPED = {Kind.POSITION, Kind.TURN, Kind.MATRIX}
+"""Operations that read a table by positions, of which it has n[0]."""
 
 
 class Value(NamedTuple):
@@ -156,7 +167,8 @@ class Closed:
             table = rows(reach).contiguous()
             self._kept.append(table)
             self._operations[i].p[0] = table.data_ptr()
-            self._operations[i].n[0] = min(self.steps[i].n[0], len(table))
+            if self.steps[i].kind in CLAMPED:
+                self._operations[i].n[0] = min(self.steps[i].n[0], len(table))
         self._reach = reach
 
 
@@ -194,7 +206,15 @@ def _fused(steps: Sequence[Step]) -> list[Step]:
             kept[place] = _with(kept[place], step)
         if step.out is not None:
             maker[step.out.buffer] = place
+    for i, last in _sweeps(kept):
+        kept[i] = kept[i]._replace(n=(last - i,))
     return kept
+
+
+def _sweeps(steps: Sequence[Step]) -> list[tuple[int, int]]:
+    """Where operations that are repeated begin and end."""
+    begins = (i for i, step in enumerate(steps) if step.kind == Kind.SWEEP)
+    return [(i, next(j for j in range(i, len(steps)) if steps[j].kind == Kind.SCATTER)) for i in begins]
 
 
 def _product_of(step: Step, kept: Sequence[Step], maker: dict[int, int], uses: dict[int, int]) -> int | None:
@@ -234,6 +254,9 @@ def _places(steps: Sequence[Step], widths: Sequence[int], item: int) -> tuple[di
     for i, step in enumerate(steps):
         for value in filter(None, (*step.reads, step.out)):
             last[value.buffer] = i
+    for first, end in _sweeps(steps):  # what is read again is needed until the last time
+        for value in (value for step in steps[first:end] for value in filter(None, step.reads)):
+            last[value.buffer] = max(last[value.buffer], end)
     bases: dict[int, int] = {}
     ends: dict[int, int] = {}
     total = 0

@@ -35,8 +35,9 @@ struct Frame {
 };
 
 enum Kind { EMBED, POSITION, NORM, PRODUCT, ATTEND, ATTEND_SOURCE, ATTEND_SELF, ACT, JOIN, GLU, COPY, READ, WRITE, AVERAGE,
-            SIMPLE_RECURRENT, LSTM, GRU, WINDOW, BAND, FORESEEN, ATTEND_MLP, NEIGHBOURS, BAND_SELF, ROOT_NORM, TURN,
-            NOT_FIRST, REAL_GATED, MATRIX, ATTEND_NEAR };
+            GATED, LSTM, GRU, WINDOW, BAND, FORESEEN, ATTEND_MLP, NEIGHBOURS, BAND_SELF, ROOT_NORM, TURN,
+            NOT_FIRST, REAL_GATED, MATRIX, ATTEND_NEAR, ATTEND_LOCATION, FLIP, SWEEP, GATHER, SCATTER,
+            SCALE, MIX };
 enum Function { NONE, RELU, TANH, SIGMOID, GELU, GELU_TANH, SILU, RELU2 };
 enum Joint { ADD, MULTIPLY };
 enum Decay { CONSTANT, BY_HEAD, BY_CHANNEL };
@@ -117,8 +118,13 @@ struct Run {
         product(laid_out<Item>(at(o.x), o.x.next, f.rows, o.x.width), w, int(f.threads), sink);
     }
 
+    // The window of a look at the source; centre: where it stands, if that is predicted; form: bounds + 4 renorm.
+    Near near_of(const Place& centre, int64_t reach, float form) const {
+        return {centre.base < 0 ? nullptr : at(centre), centre.next, f.visible - 1, reach, int64_t(form) % 4, int64_t(form) / 4};
+    }
+
     // n: keys, values, heads, heads of keys, numbers of a key, of a value, which positions are blocked or -1; of the source the reach
-    // of a window or -1, y: its centres if they are predicted; f: the scale, bounds + 4 renorm.
+    // of a window or -1, y: its centres if they are predicted; f: the scale, bounds + 4 renorm; p: what scores gain by distance.
     void attend_to(const Operation& o, bool source) const {
         const Bound &k = f.bound[o.n[0]], &v = f.bound[o.n[1]];
         const int64_t beams = source ? 1 : f.beams;
@@ -129,28 +135,32 @@ struct Run {
         a.key_sentence = k.next[0], a.key_head = k.next[1], a.value_sentence = v.next[0], a.value_head = v.next[1];
         a.key_next = k.next[2] / beams, a.value_next = v.next[2] / beams;
         a.origin_next = f.origin_next, a.new_key_next = o.y.next, a.new_value_next = o.z.next;
-        const Near near{o.y.base < 0 ? nullptr : at(o.y), o.y.next, f.visible - 1, o.n[7], int64_t(o.f[1]) % 4, int64_t(o.f[1]) / 4};
+        const Near near = near_of(o.y, o.n[7], o.f[1]);
         const uint8_t* blocked = o.n[6] < 0 ? nullptr : (const uint8_t*)f.bound[o.n[6]].data;
         attend(a, at(o.x), (T*)k.data, (T*)v.data, source ? nullptr : at(o.y), source ? nullptr : at(o.z),
                source || beams == 1 ? nullptr : f.origin, blocked, at(o.out), int(f.threads),
-               source && o.n[7] >= 0 ? &near : nullptr);
+               source && o.n[7] >= 0 ? &near : nullptr, {(const float*)o.p[0], f.visible - 1});
     }
 
-    // Every row to all of its sentence.
+    // Every row to all of its sentence, or to n[6] positions before it and n[7] behind; p: what scores gain by distance.
     void attend_self(const Operation& o) const {
         sentences([&](int64_t first, int64_t last) {
             static thread_local std::vector<float> space;
             Attention a{};
-            a.per = a.rows = a.visible = last - first, a.heads = o.n[2], a.group = o.n[2] / o.n[3];
+            a.per = a.rows = last - first, a.heads = o.n[2], a.group = o.n[2] / o.n[3];
             a.width = o.n[4], a.value_width = o.n[5], a.q_next = o.x.next, a.out_next = o.out.next, a.scale = o.f[0];
             a.key_head = a.width, a.value_head = a.value_width, a.key_next = o.y.next, a.value_next = o.z.next, a.beams = 1;
-            for (int64_t row = 0; row < a.rows; row++)
-                attend_row<false>(a, row, at(o.x, first), at(o.y, first), at(o.z, first), nullptr, nullptr, at(o.out, first), space);
+            for (int64_t row = 0; row < a.rows; row++) {
+                const int64_t from = o.n[6] < 0 ? 0 : std::max<int64_t>(0, row - o.n[6]);
+                a.visible = (o.n[6] < 0 ? a.rows : std::min(a.rows, row + o.n[7] + 1)) - from;
+                attend_row<false>(a, row, at(o.x, first), at(o.y, first + from), at(o.z, first + from), nullptr, nullptr, at(o.out, first),
+                                  space, nullptr, {(const float*)o.p[0], row - from});
+            }
         });
     }
 
     // x: queries; y, z: the row's own key and value. n: keys and values of the last positions, side by side, and those behind this one,
-    // how many, heads, heads of keys, numbers of a key, of a value.
+    // how many, heads, heads of keys, numbers of a key, of a value; p: what scores gain by distance.
     void attend_near(const Operation& o) const {
         const int64_t length = o.n[2], kept = o.y.width + o.z.width;
         rows([&](int64_t row) {
@@ -168,11 +178,13 @@ struct Run {
             a.width = o.n[5], a.value_width = o.n[6], a.key_head = a.width, a.value_head = a.value_width;
             a.key_next = a.value_next = kept, a.scale = o.f[0];
             const T* keys = &seen[(length + 1 - a.visible) * kept];
-            attend_row<false>(a, 0, at(o.x, row), keys, keys + o.y.width, nullptr, nullptr, at(o.out, row), space);
+            attend_row<false>(a, 0, at(o.x, row), keys, keys + o.y.width, nullptr, nullptr, at(o.out, row), space, nullptr,
+                              {(const float*)o.p[0], a.visible - 1});
         });
     }
 
-    // n: keys, values, which positions are blocked or -1; p: the weights of the scores.
+    // n: keys, values, which positions are blocked or -1, the reach of a window or -1; y: its centres if they are predicted;
+    // p: the weights of the scores; f: bounds + 4 renorm.
     void attend_mlp(const Operation& o) const {
         const Bound &k = f.bound[o.n[0]], &v = f.bound[o.n[1]];
         const int64_t hidden = o.x.width, wide = o.out.width;
@@ -194,8 +206,40 @@ struct Run {
                 score[p] = sum_of(sum);
                 if (sizeof(T) == 2) score[p] = as<T>(all(score[p]))[0];
             }
-            const float share = weigh<T>(score, length, blocked);
+            const Near near = near_of(o.y, o.n[3], o.f[0]);
+            const float share = near.reach < 0 ? weigh<T>(score, length, blocked)
+                                               : weigh_near<T>(near, stand_of<T>(near, row, 0, length, blocked), score, length, blocked);
             weighted<T>(score, length, [&](int64_t p) { return values + p * v.next[1]; }, wide, context);
+            for (int64_t d = 0; d < wide; d += STRIP) store_some(at(o.out, row) + d, load(context + d) * share, int(wide - d));
+        });
+    }
+
+    // x: a score for each of the first positions, or for each of a window from its first on. n: values, which positions are blocked
+    // or -1, the reach of a window or -1; y: its centres if they are predicted; f: bounds + 4 renorm. Without a window or `renorm`
+    // the softmax is over all scores, and what falls behind the sentence is lost.
+    void attend_location(const Operation& o) const {
+        const Bound& v = f.bound[o.n[0]];
+        const int64_t slots = o.x.width, wide = o.out.width;
+        rows([&](int64_t row) {
+            static thread_local std::vector<float> space;
+            const int64_t sentence = row / f.beams;
+            const uint8_t* blocked = o.n[1] < 0 ? nullptr : (const uint8_t*)f.bound[o.n[1]].data + sentence * v.size;
+            const int64_t length = blocked ? behind_last_seen(blocked, v.size) : v.size, most = std::max(slots, length);
+            space.assign(size_t(most + wide + 4 * STRIP), NOTHING);
+            float *score = space.data(), *context = score + most + 2 * STRIP, share;
+            const Near near = near_of(o.y, o.n[2], o.f[0]);
+            const bool renorm = near.renorm, whole = near.reach < 0;
+            const Stand stand = whole ? Stand{} : stand_of<T>(near, row, 0, length, blocked);
+            for (int64_t p = 0; p < (whole ? std::min(slots, most) : length); p++) {
+                const float place = whole ? float(p) : std::floor(p - stand.centre + (slots - 1) / 2);
+                score[p] = one(at(o.x, row) + int64_t(std::min(std::max(place, 0.0f), float(slots - 1))));
+            }
+            if (!whole) share = weigh_near<T>(near, stand, score, length, blocked);
+            else share = weigh<T>(score, renorm ? length : slots, renorm ? blocked : nullptr);
+            const int64_t seen = whole && !renorm ? std::min(slots, length) : length;
+            for (int64_t p = 0; whole && blocked && !renorm && p < seen; p++) score[p] = blocked[p] ? 0 : score[p];
+            const T* values = (const T*)v.data + sentence * v.next[0];
+            weighted<T>(score, seen, [&](int64_t p) { return values + p * v.next[1]; }, wide, context);
             for (int64_t d = 0; d < wide; d += STRIP) store_some(at(o.out, row) + d, load(context + d) * share, int(wide - d));
         });
     }
@@ -262,6 +306,14 @@ struct Run {
                         sum += load_some(at(o.x, row + j) + d, n) * load_some(weights + (j + o.n[0]) * width + d, n);
                     store_some(at(o.out, row) + d, sum, n);
                 }
+        });
+    }
+
+    // Of an encoder: the rows of every sentence in opposite order.
+    void flip(const Operation& o) const {
+        sentences([&](int64_t first, int64_t last) {
+            for (int64_t row = first; row < last; row++)
+                std::memcpy(at(o.out, row), at(o.x, first + last - 1 - row), size_t(o.out.width) * sizeof(T));
         });
     }
 
@@ -482,6 +534,12 @@ struct Run {
             case ATTEND_SOURCE: return attend_to(o, true);
             case ATTEND_SELF: return attend_self(o);
             case ATTEND_MLP: return attend_mlp(o);
+            case ATTEND_LOCATION: return attend_location(o);
+            case FLIP: return flip(o);
+            case GATHER:
+                return rows([&](int64_t row) { std::memcpy(at(o.out, row), at(o.x, f.starts[row] + f.visible - 1), bytes); });
+            case SCATTER:
+                return rows([&](int64_t row) { std::memcpy(at(o.out, f.starts[row] + f.visible - 1), at(o.x, row), bytes); });
             case ACT:
                 return vectors(wide, [&](int64_t row, int64_t d, int n) {
                     store_some(at(o.out, row) + d, activated(o.n[0], load_some(at(o.x, row) + d, n)), n);
@@ -490,6 +548,16 @@ struct Run {
                 return vectors(wide, [&](int64_t row, int64_t d, int n) {
                     const Floats x = load_some(at(o.x, row) + d, n), y = load_some(at(o.y, row) + d, n);
                     store_some(at(o.out, row) + d, o.n[0] == ADD ? x + y : x * y, n);
+                });
+            case SCALE:  // p: a factor of each number; else f is that of all
+                return vectors(wide, [&](int64_t row, int64_t d, int n) {
+                    const Floats factor = o.p[0] ? load_some((const T*)o.p[0] + d, n) : all(o.f[0]);
+                    store_some(at(o.out, row) + d, factor * load_some(at(o.x, row) + d, n), n);
+                });
+            case MIX:  // x: the share of y, between it and z
+                return vectors(wide, [&](int64_t row, int64_t d, int n) {
+                    const Floats y = load_some(at(o.y, row) + d, n), z = load_some(at(o.z, row) + d, n);
+                    store_some(at(o.out, row) + d, z + load_some(at(o.x, row) + d, n) * (y - z), n);
                 });
             case GLU:
                 return vectors(wide, [&](int64_t row, int64_t d, int n) {
@@ -505,11 +573,11 @@ struct Run {
                     h += load_some(at(o.x, row) + d, n);
                     return h / float(f.visible);
                 });
-            case SIMPLE_RECURRENT:  // x: what the forget gate says; y: the input
+            case GATED:  // x: what the gate says; y: the input; f: of what is kept a constant, and what a gate of one adds
                 return scan(o, [&](int64_t row, int64_t d, int n, Floats& h) {
-                    const Floats keep = sigmoid(load_some(at(o.x, row) + d, n)), made = load_some(at(o.y, row) + d, n);
+                    const Floats keep = o.f[0] + o.f[1] * sigmoid(load_some(at(o.x, row) + d, n)), made = load_some(at(o.y, row) + d, n);
                     h = made + keep * (h - made);
-                    return largest(h, Floats{});
+                    return activated(o.n[2], h);
                 });
             case LSTM: return lstm(o);
             case GRU: return gru(o);
@@ -527,6 +595,32 @@ struct Run {
     }
 };
 
+template <class T>
+void run(const Operation* operations, int64_t count, const Frame& f);
+
+// Of an encoder: operations at the first position of every sentence, then at the second of those that have one, and so on. Longer
+// sentences come first; the rows of these operations are sentences.
+template <class T>
+void sweep(const Operation* operations, int64_t count, const Frame& whole) {
+    Frame f = whole;
+    f.beams = 1, f.positions = nullptr, f.rows = whole.sentences;
+    for (f.visible = 1;; f.visible++) {
+        while (f.rows && f.starts[f.rows] - f.starts[f.rows - 1] < f.visible) f.rows--;
+        if (!f.rows) return;
+        run<T>(operations, count, f);
+    }
+}
+
+template <class T>
+void run(const Operation* operations, int64_t count, const Frame& f) {
+    for (int64_t i = 0; i < count; i++)
+        if (operations[i].kind == SWEEP) {
+            const int64_t many = operations[i].n[0];
+            sweep<T>(operations + i + 1, many, f);
+            i += many;
+        } else Run<T>{f}(operations[i]);
+}
+
 }  // namespace
 
 // 1 where the number of a word is not of its vocabulary; nothing is computed then.
@@ -534,6 +628,6 @@ extern "C" int calque_run(const Operation* operations, int64_t count, const Fram
     for (int64_t i = 0; i < count; i++)
         for (int64_t row = 0; operations[i].kind == EMBED && row < frame->rows; row++)
             if (uint64_t(frame->words[row]) >= uint64_t(operations[i].n[0])) return 1;
-    for (int64_t i = 0; i < count; i++) type == 4 ? Run<float>{*frame}(operations[i]) : Run<Half>{*frame}(operations[i]);
+    type == 4 ? run<float>(operations, count, *frame) : run<Half>(operations, count, *frame);
     return 0;
 }

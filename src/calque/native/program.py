@@ -9,29 +9,16 @@ from collections.abc import Sequence
 from typing import NamedTuple
 
 import torch
-from jaxtyping import Float, Int
+from jaxtyping import Float
 from torch import Tensor, nn
 
 from calque.native.kernels import PackedWeight, kernels
 from calque.native.placed import ADD, MULTIPLY, Arena, Bound, Closed, Frame, Kind, Rows, Step, Value
+from calque.native.writer import Made, NoProgram, Writer
 
-__all__ = ["Arena", "Bound", "Closed", "Frame", "Kind", "Made", "NoProgram", "Program", "Value", "Window", "starts_of"]
+__all__ = ["Arena", "Bound", "Closed", "Frame", "Kind", "Made", "NoProgram", "Program", "Value", "Window"]
 
 FUNCTIONS = ("id", "relu", "tanh", "sigmoid", "gelu", "gelu_tanh", "silu", "relu2")
-
-
-class NoProgram(Exception):
-    """A layer, or what it is asked for, has no kernels: layers then run one by one."""
-
-
-class Made(NamedTuple):
-    """A tensor that a program makes anew at every call, as large as the tensor from outside that has this number."""
-
-    like: int
-    number: int
-    """which of those that are made it is"""
-    over: bool = False
-    """whether it may take the place of the one before, number by number"""
 
 
 class Window(NamedTuple):
@@ -44,73 +31,29 @@ class Window(NamedTuple):
     """bounds at floor(p), round(p) or p: 0, 1, 2; 4 more: what the Gaussian leaves sums to one"""
 
 
-class Program:
-    """Operations in order. `outside`: the tensors that change from call to call, in their order, as they are at first."""
-
-    def __init__(self, dtype: torch.dtype, outside: Sequence[Tensor | None] = ()):
-        self.dtype = dtype
-        self.widths: list[int] = []
-        self.steps: list[Step] = []
-        self.made: list[Made] = []
-        self.labels: dict[str, Value] = {}
-        """what an encoder's labelled points hold"""
-        self._known = {id(x): i for i, x in enumerate(outside) if x is not None}
-        self._outside = len(outside)
-        self._results = 0
-        self._tables: list[tuple[int, Rows]] = []
-
-    def new(self, width: int) -> Value:
-        """A buffer."""
-        self.widths.append(width)
-        return Value(len(self.widths) - 1, 0, width)
-
-    def number(self, x: Tensor) -> int:
-        """Which of the tensors from outside this one is. Raises `NoProgram` where it is none."""
-        if id(x) not in self._known:
-            raise NoProgram("a tensor that comes from elsewhere")
-        return self._known[id(x)]
-
-    def make(self, like: Tensor, over: bool = False) -> tuple[Made, int]:
-        """A tensor that takes the place of one from outside, and its number; with `over` it may be written over that one."""
-        self.made.append(Made(self.number(like), len(self.made), over))
-        return self.made[-1], self._outside + len(self.made) - 1
-
-    def add(
-        self,
-        kind: Kind,
-        reads: Sequence[Value | None],
-        width: int,
-        n: Sequence[int] = (),
-        p: Sequence[Tensor | None] = (),
-        f: Sequence[float] = (),
-    ) -> Value:
-        """An operation and its result."""
-        out = self.new(width)
-        self.steps.append(Step(kind, tuple(reads), out, tuple(n), tuple(p), tuple(f)))
-        return out
+class Program(Writer):
+    """The operations that there are."""
 
     def embed(self, table: Float[Tensor, "V D"]) -> Value:
         """The rows of the words."""
-        return self.add(Kind.EMBED, (), table.shape[1], (len(table),), (self._fit(table),))
+        return self.add(Kind.EMBED, (), table.shape[1], (len(table),), (self.fit(table),))
 
     def position(self, x: Value, rows: Rows, factor: float = 1.0, last: int | None = None) -> Value:
         """factor x + the row of a table for each position; positions from `last` on have the row before it."""
-        self._tables.append((len(self.steps), rows))
-        return self.add(Kind.POSITION, (x,), x.width, (last or 2**62,), (None,), (factor,))
+        return self.add(Kind.POSITION, (x,), x.width, (last or 2**62,), self.table(rows), (factor,))
 
     def turn(self, x: Value, rows: Rows, width: int) -> Value:
         """The halves of each `width` numbers turned by the angles of the position, whose cosines and sines are the table's rows."""
-        self._tables.append((len(self.steps), rows))
-        return self.add(Kind.TURN, (x,), x.width, (2**62, width), (None,))
+        return self.add(Kind.TURN, (x,), x.width, (2**62, width), self.table(rows))
 
     def norm(self, x: Value, gain: Tensor, shift: Tensor, epsilon: float) -> Value:
         """Layer norm."""
-        return self.add(Kind.NORM, (x,), x.width, p=(self._fit(gain), self._fit(shift)), f=(epsilon,))
+        return self.add(Kind.NORM, (x,), x.width, p=(self.fit(gain), self.fit(shift)), f=(epsilon,))
 
     def root_norm(self, x: Value, gain: Tensor | None, width: int, epsilon: float) -> Value:
         """Each `width` numbers divided by their root mean square."""
         return self.add(
-            Kind.ROOT_NORM, (x,), x.width, (width,), (None if gain is None else self._fit(gain),), (epsilon,)
+            Kind.ROOT_NORM, (x,), x.width, (width,), (None if gain is None else self.fit(gain),), (epsilon,)
         )
 
     def linear(self, x: Value, module: nn.Module | None) -> Value:
@@ -120,7 +63,7 @@ class Program:
         weight, bias = getattr(module, "_packed", None), getattr(module, "bias", None)
         own = kernels()
         if isinstance(module, nn.Linear) and own is not None and (own.wide or self.dtype != torch.float32):
-            weight = own.pack(self._fit(module.weight), self.dtype)
+            weight = own.pack(self.fit(module.weight), self.dtype)
             bias = None if bias is None else bias.detach().float()
         if not isinstance(weight, PackedWeight):
             raise NoProgram("a product that no kernel makes")
@@ -137,6 +80,16 @@ class Program:
             return self.add(Kind.GLU, (x,), x.width // 2)
         return x if function == "id" else self.add(Kind.ACT, (x,), x.width, (FUNCTIONS.index(function),))
 
+    def scale(self, x: Value, factor: float | Tensor) -> Value:
+        """x times a constant, or a factor of each number."""
+        if isinstance(factor, Tensor):
+            return self.add(Kind.SCALE, (x,), x.width, p=(self.fit(factor),))
+        return self.add(Kind.SCALE, (x,), x.width, f=(factor,))
+
+    def mix(self, share: Value, x: Value, y: Value) -> Value:
+        """share x + (1 - share) y, number by number."""
+        return self.add(Kind.MIX, (share, x, y), x.width)
+
     def join(self, x: Value, y: Value, how: int = ADD) -> Value:
         """x + y or x y, number by number."""
         return self.add(Kind.JOIN, (x, y), x.width, (how,))
@@ -151,28 +104,38 @@ class Program:
         held: tuple[Tensor, Tensor] | None,
         heads: tuple[int, int],
         scale: float,
+        gain: Rows | None = None,
+        near: tuple[int, int] = (-1, -1),
     ) -> Value:
         """Attention of q to k and v and those before them in keys and values `held`; of an encoder to all of the sentence.
 
-        `heads`: of q, and of k and v.
+        heads  of q, and of k and v
+        gain   what scores gain, in float32: for each distance numbers of all heads before the query, and of all behind it
+        near   of an encoder: to how many positions before a query and behind it; -1: to all
         """
         q, _, v = projected
         kind, states = (Kind.ATTEND_SELF, (0, 0)) if held is None else (Kind.ATTEND, tuple(map(self.number, held)))
         widths = q.width // heads[0], v.width // heads[1]
-        return self.add(kind, projected, heads[0] * widths[1], (*states, *heads, *widths, -1), f=(scale,))
+        n = (*states, *heads, *widths, *(near if held is None else (-1,)))
+        return self.add(kind, projected, heads[0] * widths[1], n, self.table(gain), (scale,))
 
     def attend_near(
-        self, projected: tuple[Value, Value, Value], last: Float[Tensor, "R w D"], heads: tuple[int, int], scale: float
+        self,
+        projected: tuple[Value, Value, Value],
+        last: Float[Tensor, "R w D"],
+        heads: tuple[int, int],
+        scale: float,
+        gain: Rows | None = None,
     ) -> tuple[Value, Made]:
         """Attention of q to k and v and to those of the last positions, side by side in `last`, and the window behind this one.
 
-        `heads`: of q, and of k and v.
+        `heads` and `gain` as for `attend`.
         """
         made, number = self.make(last)
         _, k, v = projected
         widths = k.width // heads[1], v.width // heads[1]
         n = (self.number(last), number, last.shape[1], *heads, *widths)
-        return self.add(Kind.ATTEND_NEAR, projected, heads[0] * widths[1], n, f=(scale,)), made
+        return self.add(Kind.ATTEND_NEAR, projected, heads[0] * widths[1], n, self.table(gain), (scale,)), made
 
     def attend_source(
         self, q: Value, keys: Tensor, values: Tensor, blocked: Tensor | None, scale: float, near: Window | None = None
@@ -184,23 +147,45 @@ class Program:
         n = (self.number(keys), self.number(values), heads, keys.shape[1], *widths, hidden, reach)
         return self.add(Kind.ATTEND_SOURCE, (q, centre), heads * widths[1], n, f=(scale, form))
 
-    def attend_mlp(self, q: Value, keys: Tensor, values: Tensor, blocked: Tensor | None, score: Tensor) -> Value:
-        """The sum of values [S, N, E], weighted by w . tanh(q + k)."""
+    def attend_mlp(
+        self, q: Value, memory: tuple[Tensor, Tensor, Tensor | None], score: Tensor, near: Window | None
+    ) -> Value:
+        """The sum of values [S, N, E], weighted by w . tanh(q + k), all of them or those near.
+
+        `memory`: keys, values and which positions are blocked.
+        """
+        keys, values, blocked = memory
         hidden = -1 if blocked is None else self.number(blocked)
-        n = self.number(keys), self.number(values), hidden
-        return self.add(Kind.ATTEND_MLP, (q,), values.shape[2], n, (self._fit(score),))
+        centre, reach, form = near or Window(None, -1, 0)
+        n = self.number(keys), self.number(values), hidden, reach
+        return self.add(Kind.ATTEND_MLP, (q, centre), values.shape[2], n, (self.fit(score),), (form,))
+
+    def attend_location(
+        self, scores: Value, values: Tensor, blocked: Tensor | None, near: Window | None, renorm: bool
+    ) -> Value:
+        """The sum of values [S, N, E] at positions that have scores, of the first ones or of those near."""
+        hidden = -1 if blocked is None else self.number(blocked)
+        centre, reach, form = near or Window(None, -1, 4 * renorm)
+        n = self.number(values), hidden, reach
+        return self.add(Kind.ATTEND_LOCATION, (scores, centre), values.shape[2], n, f=(form,))
 
     def scan(
         self,
         kind: Kind,
         reads: Sequence[Value],
         state: Float[Tensor, "R D"],
-        constant: float = 0.0,
+        f: Sequence[float] = (),
         p: Sequence[Float[Tensor, " D"]] = (),
+        function: str = "id",
     ) -> tuple[Value, Made]:
-        """An operation with a state in float32, and the state behind it; `p` are float32, too."""
+        """An operation with a state in float32, and the state behind it; `p` are float32, too.
+
+        `function`: of `GATED`, what makes the output of the state.
+        """
         made, number = self.make(state)
-        return self.add(kind, reads, state.shape[1], (self.number(state), number), p, (constant,)), made
+        return self.add(
+            kind, reads, state.shape[1], (self.number(state), number, FUNCTIONS.index(function)), p, f
+        ), made
 
     def matrix(
         self,
@@ -223,7 +208,7 @@ class Program:
         heads, keys, values = sizes
         function, decay, delta = how
         if rows is not None:
-            self._tables.append((len(self.steps), rows))
+            self.tables.append((len(self.steps), rows))
         n = (
             2**62,
             self.number(state),
@@ -256,6 +241,10 @@ class Program:
         """Of an encoder: the inputs around each position, added up with fixed weights."""
         return self.add(Kind.BAND_SELF, (x,), x.width, (before, behind), (weights.contiguous(),))
 
+    def flip(self, x: Value) -> Value:
+        """Of an encoder: every sentence from its last token to its first."""
+        return self.add(Kind.FLIP, (x,), x.width)
+
     def foreseen(self, outputs: Float[Tensor, "S C D"]) -> Value:
         """The outputs that were computed before, at this position."""
         return self.add(Kind.FORESEEN, (), outputs.shape[2], (self.number(outputs),))
@@ -267,34 +256,3 @@ class Program:
             self.steps.append(Step(Kind.COPY, (part,), out.part(at, part.width)))
             at += part.width
         return out
-
-    def read(self, x: Float[Tensor, "R D"]) -> Value:
-        """A tensor from outside."""
-        return self.add(Kind.READ, (), x.shape[-1], (self.number(x),))
-
-    def write(self, x: Value, like: Float[Tensor, "R D"]) -> Made:
-        """A new tensor with these numbers, as large as one from outside."""
-        made, number = self.make(like)
-        self.steps.append(Step(Kind.WRITE, (x,), None, (number,)))
-        return made
-
-    def leave(self, x: Value) -> None:
-        """A result: leave it in the next tensor from outside, behind those known at first and those made."""
-        self.steps.append(Step(Kind.WRITE, (x,), None, (self._outside + len(self.made) + self._results,)))
-        self._results += 1
-
-    def _fit(self, x: Tensor) -> Tensor:
-        if x.dtype != self.dtype or not x.is_contiguous():
-            raise NoProgram("weights in another type")
-        return x.detach()
-
-    def close(self) -> "Closed":
-        """The program, ready to run."""
-        return Closed(self.dtype, self.steps, self.widths, self._tables)
-
-
-def starts_of(lengths: Int[Tensor, " S"]) -> tuple[Int[Tensor, " S1"], Int[Tensor, " R"]]:
-    """Where each sentence begins among rows without padding, with their number behind; and each row's position."""
-    starts = torch.zeros(len(lengths) + 1, dtype=torch.int64)
-    torch.cumsum(lengths, 0, out=starts[1:])
-    return starts, torch.arange(int(starts[-1])) - torch.repeat_interleave(starts[:-1], lengths)

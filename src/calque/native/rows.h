@@ -114,6 +114,12 @@ struct Near {
     int64_t centre_next, place, reach, bounds, renorm;  // bounds: floor(p), round(p), p
 };
 
+// What scores gain from how far a key is from the query, in float32: [distance][whether the key is behind][heads].
+struct Apart {
+    const float* table;  // null: nothing
+    int64_t query;       // its position among the keys
+};
+
 // The last visible position of a row, which is its own, written where it belongs.
 template <class T>
 void write_row(const Attention& a, int64_t row, T* keys, T* values, const T* new_keys, const T* new_values) {
@@ -215,16 +221,24 @@ inline float weigh(float* score, int64_t visible, const uint8_t* hidden) {
     return 1.0f / sum_of(sums);
 }
 
-// The same through a window.
+// Where a window stands: the top of its Gaussian, and what its bounds are counted from.
+struct Stand {
+    float place, centre;
+};
+
 template <class T>
-inline float weigh_near(const Near& a, int64_t row, int64_t head, float* score, int64_t visible, const uint8_t* hidden) {
+inline Stand stand_of(const Near& a, int64_t row, int64_t head, int64_t visible, const uint8_t* hidden) {
     int64_t words = visible;
     for (int64_t p = 0; hidden && p < visible; p++) words -= hidden[p] != 0;
-    float place = float(std::min(a.place, words - 1)), centre = place;
-    if (a.centre) {
-        place = words / (1.0f + std::exp(-load_some((const T*)a.centre + row * a.centre_next + head, 1)[0]));
-        centre = a.bounds == 2 ? place : std::floor(a.bounds == 1 ? place + 0.5f : place);
-    }
+    if (!a.centre) return {float(std::min(a.place, words - 1)), float(std::min(a.place, words - 1))};
+    const float place = words / (1.0f + std::exp(-load_some((const T*)a.centre + row * a.centre_next + head, 1)[0]));
+    return {place, a.bounds == 2 ? place : std::floor(a.bounds == 1 ? place + 0.5f : place)};
+}
+
+// The same through a window.
+template <class T>
+inline float weigh_near(const Near& a, const Stand& stand, float* score, int64_t visible, const uint8_t* hidden) {
+    const auto [place, centre] = stand;
     for (int64_t p = 0; p < visible; p++)
         if (std::abs(p - centre) > a.reach || (hidden && hidden[p])) score[p] = NOTHING;
     const float share = weigh<T>(score, visible, nullptr);
@@ -250,7 +264,7 @@ inline int64_t behind_last_seen(const uint8_t* hidden, int64_t visible) {
 // far away.
 template <bool FAR, class T>
 void attend_row(const Attention& a, int64_t row, const T* q, const T* keys, const T* values, const int16_t* origin,
-                const uint8_t* blocked, T* out, std::vector<float>& space, const Near* near = nullptr) {
+                const uint8_t* blocked, T* out, std::vector<float>& space, const Near* near = nullptr, Apart apart = {}) {
     const int64_t sentence = row / a.per, line = (a.visible + 2 * STRIP + 15) / 16 * 16;
     const int16_t* from = origin ? origin + row * a.origin_next : nullptr;
     const uint8_t* hidden = blocked ? blocked + sentence * a.visible : nullptr;
@@ -263,9 +277,14 @@ void attend_row(const Attention& a, int64_t row, const T* q, const T* keys, cons
         const Coming<T> coming = FAR ? seen.after_keys(h) : Coming<T>{};
         score_head(a, visible, q + row * a.q_next + h * a.width, seen.keys_of(h / a.group).first, from, pairs, coming, query,
                    scores + h * line);
+        for (int64_t p = 0; apart.table && p < visible; p++)
+            scores[h * line + p] += apart.table[(std::abs(p - apart.query) * 2 + (p > apart.query)) * a.heads + h];
     }
-    for (int64_t h = 0; h < a.heads; h++)
-        share[h] = near ? weigh_near<T>(*near, row, h, scores + h * line, visible, hidden) : weigh<T>(scores + h * line, visible, hidden);
+    for (int64_t h = 0; h < a.heads; h++) {
+        float* score = scores + h * line;
+        share[h] = near ? weigh_near<T>(*near, stand_of<T>(*near, row, h, visible, hidden), score, visible, hidden)
+                        : weigh<T>(score, visible, hidden);
+    }
     for (int64_t h = 0; h < a.heads; h++) {
         const T* here = seen.values_of(h / a.group).first;
         const Coming<T> coming = FAR ? seen.after_values(h) : Coming<T>{};
@@ -288,13 +307,13 @@ void attend_row(const Attention& a, int64_t row, const T* q, const T* keys, cons
 
 template <class T>
 void attend(const Attention& a, const T* q, T* keys, T* values, const T* new_keys, const T* new_values,
-            const int16_t* origin, const uint8_t* blocked, T* out, int threads, const Near* near = nullptr) {
+            const int16_t* origin, const uint8_t* blocked, T* out, int threads, const Near* near = nullptr, Apart apart = {}) {
 #pragma omp parallel for num_threads(threads) schedule(static) if (threads > 1)
     for (int part = 0; part < threads; part++) {
         static thread_local std::vector<float> space;
         for (int64_t row = a.rows * part / threads; row < a.rows * (part + 1) / threads; row++) {
             if (new_keys) write_row(a, row, keys, values, new_keys, new_values);
-            attend_row<true>(a, row, q, keys, values, origin, blocked, out, space, near);
+            attend_row<true>(a, row, q, keys, values, origin, blocked, out, space, near, apart);
         }
     }
 }
