@@ -270,6 +270,36 @@ def test_plugins_are_found_from_the_experiment(calque: Run, tmp_path: Path, monk
     assert calque("train", "made/tiny.toml", "--out", "run2", *given, "--set", "train.max_updates=2").status == 0
 
 
+def test_a_run_keeps_the_files_of_its_plugins(calque: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "twice.py").write_text(PLUGIN)
+    (tmp_path / "more").mkdir()
+    (tmp_path / "more" / "twice.py").write_text(PLUGIN.replace('"twice"', '"again"'))
+    text = TEXT.replace("encoder = pos", "encoder = pos -> twice -> again")
+    experiment(tmp_path, **{"model__plugins": ["twice.py", "more/twice.py"], "model__text": text})
+    assert calque("train", "tiny.toml", "--out", "run", "--set", "train.max_updates=2").status == 0
+    assert sorted(f.name for f in (tmp_path / "run" / "plugins").iterdir()) == ["twice-2.py", "twice.py"]
+    want = calque("translate", "run", stdin=b"a b\n").out
+    # The files change: the run does not, and cannot be trained on with them.
+    (tmp_path / "twice.py").write_text(PLUGIN.replace("2 * x", "-9 * x"))
+    assert calque("translate", "run", stdin=b"a b\n").out == want
+    done = calque("train", "tiny.toml", "--out", "run", "--set", "train.max_updates=3")
+    assert (done.status, "K201" in done.err, "set of plugins" in done.err) == (1, True, True), done.err
+    assert calque("train", "run", "--set", "train.max_updates=3").status == 0
+    # They and the run go elsewhere: the run needs nothing outside its folder, nor does its record.
+    (tmp_path / "twice.py").unlink()
+    (tmp_path / "run").rename(tmp_path / "moved")
+    assert calque("translate", "moved", stdin=b"a b\n").status == 0
+    assert calque("train", "moved", "--out", "again").status == 0
+    assert (tmp_path / "again" / "plugins" / "twice.py").read_text() == PLUGIN
+    # A new training takes the new files, and keeps the old ones beside its old run.
+    (tmp_path / "twice.py").write_text(PLUGIN.replace("2 * x", "3 * x"))
+    assert calque("train", "tiny.toml", "--out", "moved", "--restart", "--set", "train.max_updates=2").status == 0
+    assert "3 * x" in (tmp_path / "moved" / "plugins" / "twice.py").read_text()
+    assert (tmp_path / "moved" / "replaced-0001" / "plugins" / "twice.py").read_text() == PLUGIN
+    assert calque("translate", "moved/replaced-0001", stdin=b"a b\n").status == 0
+
+
 def hidden(run: Path) -> list[Path]:
     return sorted(run.rglob(".*"))
 

@@ -6,6 +6,7 @@ codecs/              text to ids and back
 log.jsonl            one JSON object per line: training, validation, calls of `calque train`, changes of the experiment
 phases/              the experiment of each phase of the training: NNNN-from-update-U.toml
 data/                the compiled corpus
+plugins/             copies of the files with layers of the user
 training.lock        held by the training that writes here
 checkpoints/         UPDATE.safetensors + UPDATE.json; state-UPDATE.* to resume from
 model.safetensors    the final model, with model.json
@@ -25,6 +26,7 @@ from calque.experiment import write as write_experiment
 from calque.experiment.toml import EXPERIMENT as EXPERIMENT
 from calque.ground.diagnostics import Place, error
 from calque.ground.files import clear_beside, made, only, sweep, write_whole
+from calque.run.own_layers import PLUGINS, keep_layers
 from calque.run.tensors import restore_pair, writing
 
 ARCHITECTURE = "architecture.adl"
@@ -46,7 +48,7 @@ def refuse_foreign(folder: Path) -> None:
     """Raises X418 where a new run would replace a file that no run has written."""
     if any((folder / name).exists() for name in (LOCK, PHASES, f"{MODEL}.json")):
         return
-    for name in (EXPERIMENT, ARCHITECTURE, LOG, CODECS):
+    for name in (EXPERIMENT, ARCHITECTURE, LOG, CODECS, PLUGINS):
         if (folder / name).exists():
             raise error("X418", Place(str(folder / name)), folder=folder, name=name, inner=folder / "run")
 
@@ -104,7 +106,7 @@ def start_run(folder: Path, experiment: Experiment, checked: CheckedDefinition, 
     """Makes the run folder and writes everything that is known before training. Raises K301."""
     write_definition(folder, checked, codecs)
     with writing(folder):
-        write_experiment(experiment, folder / EXPERIMENT)
+        write_experiment(keep_layers(folder, experiment), folder / EXPERIMENT)
 
 
 def write_definition(folder: Path, checked: CheckedDefinition, codecs: tuple[Codec, Codec]) -> None:

@@ -19,6 +19,7 @@ from calque.experiment.toml import literal
 from calque.ground.diagnostics import CalqueError, Diagnostic, Place, error
 from calque.ground.files import sync_folder, write_whole
 from calque.run.folder import EXPERIMENT, PHASES
+from calque.run.own_layers import keep_layers
 from calque.run.tensors import writing
 from calque.train.log import Log
 
@@ -144,7 +145,7 @@ class PhaseHistory:
     def _add(self, name: str, experiment: Experiment, known: bool) -> None:
         number = self.phases[-1].number + 1 if self.phases else 1
         path = self.run / PHASES / f"{number:04}-{name}.toml"
-        write_whole(path, to_toml(experiment).encode())
+        write_whole(path, to_toml(keep_layers(self.run, experiment, "../")).encode())
         self.phases.append(Phase(number, self.update if known else 0, known, path))
 
     def events(self) -> Iterator[dict[str, Any]]:
@@ -216,4 +217,4 @@ def write_run_experiment(
             f"The experiment of phase {count} of this training, after update {begun}. What held before is in {PHASES}/; "
             "`calque train RUN --out NEW` repeats all phases."
         )
-    write_experiment(experiment, run / EXPERIMENT, head=head)
+    write_experiment(keep_layers(run, experiment), run / EXPERIMENT, head=head)

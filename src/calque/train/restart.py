@@ -11,6 +11,7 @@ from calque.data.corpus import INDEX
 from calque.ground.diagnostics import CalqueError
 from calque.ground.files import sync_folder
 from calque.run.folder import ARCHITECTURE, CHECKPOINTS, CODECS, CORPUS, EXPERIMENT, LOG, MODEL, PHASES
+from calque.run.own_layers import PLUGINS
 from calque.run.tensors import read_about, writing
 
 REPLACED = "replaced"
@@ -19,7 +20,7 @@ _UNFINISHED = ".replaced.new"
 _MODEL = (f"{MODEL}.json", f"{MODEL}.safetensors")
 _PARTS = (CHECKPOINTS, LOG, PHASES, "tensorboard", "tune.jsonl", *_MODEL)
 """In this order: as long as the model is there, a call that was cut off is refused as a model without a state is."""
-_COPIED = (EXPERIMENT, ARCHITECTURE, CODECS)
+_COPIED = (EXPERIMENT, ARCHITECTURE, CODECS, PLUGINS)
 
 
 def move_aside(run: Path, tell: Callable[[str], None]) -> None:

@@ -9,6 +9,10 @@ from calque.adl.check import CheckedDefinition
 from calque.experiment import Experiment
 from calque.ground.diagnostics import Place, error
 from calque.model import Shape
+from calque.run.own_layers import layers_digest
+
+LAYERS = "set of plugins"
+"""What K201 calls the files with layers of the user."""
 
 
 def written(shape: Shape) -> str:
@@ -18,7 +22,9 @@ def written(shape: Shape) -> str:
 
 def identity(experiment: Experiment, checked: CheckedDefinition) -> dict[str, str]:
     """What a run folder is about, as far as it is known before the corpus is prepared."""
-    return {"architecture": checked.hash, "optimiser": experiment.train.optimiser}
+    known = {"architecture": checked.hash, "optimiser": experiment.train.optimiser}
+    layers = layers_digest(experiment)
+    return known if layers is None else {**known, LAYERS: layers}
 
 
 def refuse_another(folder: Path, state: Mapping[str, Any], wanted: Mapping[str, str]) -> None:
