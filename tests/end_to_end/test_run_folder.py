@@ -276,7 +276,7 @@ def test_a_run_keeps_the_files_of_its_plugins(calque: Run, tmp_path: Path, monke
     (tmp_path / "more").mkdir()
     (tmp_path / "more" / "twice.py").write_text(PLUGIN.replace('"twice"', '"again"'))
     text = TEXT.replace("encoder = pos", "encoder = pos -> twice -> again")
-    experiment(tmp_path, **{"model__plugins": ["twice.py", "more/twice.py"], "model__text": text})
+    experiment(tmp_path, model__plugins=["twice.py", "more/twice.py"], model__text=text)
     assert calque("train", "tiny.toml", "--out", "run", "--set", "train.max_updates=2").status == 0
     assert sorted(f.name for f in (tmp_path / "run" / "plugins").iterdir()) == ["twice-2.py", "twice.py"]
     want = calque("translate", "run", stdin=b"a b\n").out

@@ -1,4 +1,4 @@
-"""The files with layers of a user, kept in the run folder: a run computes the same whatever becomes of the files it was trained with."""
+"""The files with layers of a user, kept in the run folder: a run is the same whatever becomes of the files that it came from."""
 
 import hashlib
 from collections.abc import Iterator
