@@ -13,23 +13,36 @@ namespace {
 
 // The n best of a row so far, the best first, of equals the first; and log sum exp as highest + log(sum).
 struct Best {
-    std::vector<float> value;
-    std::vector<int64_t> word;
-    float highest = NOTHING;
+    float* value;   // of n, with room for a multiple of 16
+    int32_t* word;  // likewise
+    int n;
+    float bound = NOTHING;  // the last of them
+    float highest = NOTHING, end = NOTHING;
     Floats sum{};
-    float end = NOTHING;
 
-    void add(float x, int64_t id) {
-        int at = int(value.size()) - 1;
+    // x, which is above the bound, takes its place; the last leaves.
+    void add(float x, int32_t id) {
+#ifdef __AVX512F__
+        if (n <= STRIP) {
+            const __m512 old = _mm512_loadu_ps(value), put = _mm512_set1_ps(x);
+            const __mmask16 before = _mm512_cmp_ps_mask(old, put, _CMP_GE_OQ);  // sorted: they are the first
+            const __mmask16 others = __mmask16(~(before + 1));
+            _mm512_storeu_ps(value, _mm512_mask_expand_ps(put, others, old));
+            _mm512_storeu_si512(word, _mm512_mask_expand_epi32(_mm512_set1_epi32(id), others, _mm512_loadu_si512(word)));
+            bound = value[n - 1];
+            return;
+        }
+#endif
+        int at = n - 1;
         for (; at > 0 && x > value[at - 1]; at--) value[at] = value[at - 1], word[at] = word[at - 1];
         value[at] = x, word[at] = id;
+        bound = value[n - 1];
     }
 };
 
 struct Search {
     std::vector<Best>& all_best;
     int64_t count;
-    int n;
     int64_t first, end;
     float reward;
     bool sums;
@@ -46,7 +59,7 @@ struct Search {
         const Floats high = largest(y, y2);
         if (sums) add(best, high, y, &y2);
         // Nearly all words are neither special nor among the best so far.
-        if (column > std::max(first, end) && !any_above(high, best.value[n - 1])) return;
+        if (column > std::max(first, end) && !any_above(high, best.bound)) return;
         look(best, column, STRIP, y);
         look(best, column + STRIP, STRIP, y2);
     }
@@ -82,27 +95,36 @@ struct Search {
         }
         if (column < first)
             for (int i = 0; i < STRIP && column + i < first; i++) y[i] = NOTHING;
-        if (any_above(y, best.value[n - 1]))
-            for (int i = 0; i < some; i++)
-                if (y[i] > best.value[n - 1]) best.add(y[i], column + i);
+        uint32_t left = above(y, best.bound) & ((1u << some) - 1);
+        if (!left) return;
+        alignas(64) float each[STRIP];
+        store(each, y);
+        for (; left; left &= left - 1) {
+            const int i = __builtin_ctz(left);
+            if (each[i] > best.bound) best.add(each[i], int32_t(column + i));
+        }
     }
 };
 
 template <class Item, class T>
 void best_of(const T* x, int64_t count, const Weights& w, int n, int64_t first, int64_t end, float reward, int sums,
              const uint8_t* forbidden, int64_t per, float* values, int64_t* words, float* ends, float* logs, int threads) {
-    std::vector<Best> all_best(threads * count);
     // Of several words that no row has, none is the end: a row has that once.
-    const int64_t none = n > 1 && first == end ? end + 1 : first;
-    for (auto& best : all_best) best.value.assign(n, NOTHING), best.word.assign(n, none);
-    Search search{all_best, count, n, first, end, reward, sums != 0, forbidden, per, w.out};
+    const int32_t none = int32_t(n > 1 && first == end ? end + 1 : first);
+    const int64_t line = (n + STRIP - 1) / STRIP * STRIP;
+    std::vector<float> value(size_t(threads * count * line), NOTHING);
+    std::vector<int32_t> word(value.size(), none);
+    std::vector<Best> all_best(threads * count);
+    for (int64_t i = 0; i < threads * count; i++)
+        all_best[i].value = &value[i * line], all_best[i].word = &word[i * line], all_best[i].n = n;
+    Search search{all_best, count, first, end, reward, sums != 0, forbidden, per, w.out};
     product(laid_out<Item>(x, w.width, count, w.width), w, threads, search);
     for (int64_t row = 0; row < count; row++) {
         Best& best = all_best[row];
         float sum = sum_of(best.sum);
         for (int part = 1; part < threads; part++) {  // later threads have later words
             Best& other = all_best[part * count + row];
-            for (int i = 0; i < n && other.value[i] > best.value[n - 1]; i++) best.add(other.value[i], other.word[i]);
+            for (int i = 0; i < n && other.value[i] > best.bound; i++) best.add(other.value[i], other.word[i]);
             best.end = std::max(best.end, other.end);
             const float high = std::max(best.highest, other.highest);
             if (sums && high != NOTHING) {
@@ -110,8 +132,8 @@ void best_of(const T* x, int64_t count, const Weights& w, int n, int64_t first, 
                 best.highest = high;
             }
         }
-        std::copy(best.value.begin(), best.value.end(), values + row * n);
-        std::copy(best.word.begin(), best.word.end(), words + row * n);
+        std::copy_n(best.value, n, values + row * n);
+        std::copy_n(best.word, n, words + row * n);
         ends[row] = best.end;
         logs[row] = best.highest + std::log(sum);
     }

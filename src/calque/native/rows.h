@@ -49,16 +49,16 @@ inline void four_dots_of_pairs(const Half* q, const Half* const* k, int64_t widt
     four_sums((const Floats*)sums, dots);
 }
 
-// Adds up w v over pairs of positions for 64 numbers; w are bfloat16 already, with a zero behind an odd number of them.
-template <class At>
+// Adds up w v over pairs of positions for 32 MANY numbers; w are bfloat16 already, with a zero behind an odd number of them.
+template <int MANY, class At>
 inline void weighted_pairs(const float* w, int64_t count, const At& at, float* out) {
-    __m512 low[2]{}, high[2]{};
+    __m512 low[MANY]{}, high[MANY]{};
     for (int64_t p = 0; p < count; p += 2) {
         uint32_t first, second;
         std::memcpy(&first, w + p, 4), std::memcpy(&second, w + p + 1, 4);
         const __m512bh both = (__m512bh)_mm512_set1_epi32(int32_t(first >> 16 | (second & 0xffff0000)));
         const Half *one = at(p), *two = at(std::min(p + 1, count - 1));
-        for (int i = 0; i < 2; i++) {
+        for (int i = 0; i < MANY; i++) {
             const __m512i a = _mm512_loadu_si512(one + i * 32), b = _mm512_loadu_si512(two + i * 32);
             low[i] = _mm512_dpbf16_ps(low[i], (__m512bh)_mm512_unpacklo_epi16(a, b), both);
             high[i] = _mm512_dpbf16_ps(high[i], (__m512bh)_mm512_unpackhi_epi16(a, b), both);
@@ -66,7 +66,7 @@ inline void weighted_pairs(const float* w, int64_t count, const At& at, float* o
     }
     const __m512i front = _mm512_setr_epi32(0, 1, 2, 3, 16, 17, 18, 19, 4, 5, 6, 7, 20, 21, 22, 23);
     const __m512i back = _mm512_add_epi32(front, _mm512_set1_epi32(8));
-    for (int i = 0; i < 2; i++) {
+    for (int i = 0; i < MANY; i++) {
         _mm512_storeu_ps(out + i * 32, _mm512_permutex2var_ps(low[i], front, high[i]));
         _mm512_storeu_ps(out + i * 32 + STRIP, _mm512_permutex2var_ps(low[i], back, high[i]));
     }
@@ -74,7 +74,7 @@ inline void weighted_pairs(const float* w, int64_t count, const At& at, float* o
 #else
 constexpr bool PAIRS = false;
 inline void four_dots_of_pairs(const Half*, const Half* const*, int64_t, float*) {}
-template <class At>
+template <int MANY, class At>
 inline void weighted_pairs(const float*, int64_t, const At&, float*) {}
 #endif
 
@@ -296,8 +296,10 @@ void attend_row(const Attention& a, int64_t row, const T* q, const T* keys, cons
         };
         T* to = out + row * a.out_next + h * a.value_width;
         if constexpr (PAIRS && sizeof(T) == 2)
-            for (; d + 64 <= a.value_width; d += 64)
-                weighted_pairs(scores + h * line, visible, at, context + d);
+            for (; d + 32 <= a.value_width;) {
+                if (d + 64 <= a.value_width) weighted_pairs<2>(scores + h * line, visible, at, context + d), d += 64;
+                else weighted_pairs<1>(scores + h * line, visible, at, context + d), d += 32;
+            }
         if (d < a.value_width)
             weighted<T>(scores + h * line, visible, at, a.value_width - d, context + d);
         for (int64_t j = 0; j < a.value_width; j += STRIP)

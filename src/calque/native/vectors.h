@@ -31,10 +31,14 @@ inline Floats load(const float* p) {
 }
 
 inline Floats load(const Half* p) {
+#ifdef __AVX512F__
+    return (Floats)_mm512_slli_epi32(_mm512_cvtepu16_epi32(_mm256_loadu_si256((const __m256i*)p)), 16);
+#else
     typedef uint16_t Shorts __attribute__((vector_size(32)));
     Shorts s;
     std::memcpy(&s, p, sizeof s);
     return (Floats)(__builtin_convertvector(s, Ints) << 16);
+#endif
 }
 
 inline void store(float* p, Floats x) { std::memcpy(p, &x, sizeof x); }
@@ -197,16 +201,19 @@ inline float max_of(Floats x) {
 #endif
 }
 
-inline bool any_above(Floats x, float bound) {
+// Which of 16 numbers are above a bound, the first in the lowest bit.
+inline uint32_t above(Floats x, float bound) {
 #ifdef __AVX512F__
-    return _mm512_cmp_ps_mask((__m512)x, _mm512_set1_ps(bound), _CMP_GT_OQ) != 0;
+    return _mm512_cmp_ps_mask((__m512)x, _mm512_set1_ps(bound), _CMP_GT_OQ);
 #else
     __m256 b = _mm256_set1_ps(bound), lo, hi;
     std::memcpy(&lo, &x, 32);
     std::memcpy(&hi, (char*)&x + 32, 32);
-    return _mm256_movemask_ps(_mm256_or_ps(_mm256_cmp_ps(lo, b, _CMP_GT_OQ), _mm256_cmp_ps(hi, b, _CMP_GT_OQ))) != 0;
+    return uint32_t(_mm256_movemask_ps(_mm256_cmp_ps(lo, b, _CMP_GT_OQ))) | uint32_t(_mm256_movemask_ps(_mm256_cmp_ps(hi, b, _CMP_GT_OQ))) << 8;
 #endif
 }
+
+inline bool any_above(Floats x, float bound) { return above(x, bound) != 0; }
 
 inline Floats mixed(Floats a, Floats b, Ints places) { return (Floats)__builtin_shuffle((Ints)a, (Ints)b, places); }
 
