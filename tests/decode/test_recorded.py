@@ -20,6 +20,7 @@ from calque.model import Model
 from calque.native import build, kernels
 from calque.native.kernels import Kernels
 from calque.native.placed import Closed
+from calque.prove.compose import random_program
 from calque.prove.prover import definition
 from calque.train.initialise import initialise
 
@@ -38,6 +39,8 @@ FAMILIES = {
     "decoder = learn_pos(3) -> cnn(tanh, kernel=3, dilation=2) -> res(dot_src_att(s=1, project=none, from=@e -> norm))",
     "fixed": "encoder = pos -> res(hc_self_att(-1, 1)) -> norm\n"
     "decoder = pos -> res(hc_self_att(-1, 0)) -> res(hc_src_att(-1, 0, 0, 1)) -> mul(linear -> act(silu), linear)",
+    "heads of one number": f"{PLAIN}decoder = res(hc_src_att(-1, 0, 1, width=3, out=no) -> linear)"
+    " -> res(mh_dot_src_att(heads=48))",
     "window": f"{PLAIN}decoder = res(dot_src_att(project=q, s=1, window=2, center=predict)) -> res(mh_dot_src_att(window=1))",
     "window of real bounds": f"{PLAIN}decoder = res(mh_dot_src_att(window=2, center=predict, bounds=real, renorm=yes))",
     "rotary": "att = mh_dot_self_att(rope=10000, kv_heads=2, qk_norm=yes)\nencoder = repeat(2, res(rms_norm -> att)) -> rms_norm\n"
@@ -224,6 +227,31 @@ def test_every_layer_has_a_program_but_these() -> None:
         "mh_dot_self_att(heads=2, relative=shaw, reach=2)",
         "mh_dot_self_att(heads=2, relative=alibi, talking=yes, bias=yes)",
     }
+
+
+def apart(seed: int) -> float:
+    """How far a random architecture with its programs is from its layers one by one, as a share of the largest number."""
+    model = calque.build(f"{random_program(seed).rstrip()} -> linear\n", 50, 50).eval()
+    initialise(model, "glorot", 0.1, 3)
+    model, beams = prepare_for_decoding(model, "float32"), 1 + seed % 3
+    got, want = (decoded(model, SOURCE, words_of(4 * beams, 7), beams, layers) for layers in (False, True))
+    return max(
+        float((one - other).abs().max() / (1e-3 + other.abs().max())) for one, other in zip(got, want, strict=True)
+    )
+
+
+@pytest.mark.skipif(SETS[:1] == ["avx2"], reason="float32 has programs on processors with AVX-512")
+@pytest.mark.usefixtures("shapes_unchecked")
+def test_random_architectures_compute_what_their_layers_do() -> None:
+    assert {seed for seed in range(30) if apart(seed) > 1e-3} == set()
+
+
+@pytest.mark.slow
+@pytest.mark.skipif(SETS[:1] == ["avx2"], reason="float32 has programs on processors with AVX-512")
+@pytest.mark.usefixtures("shapes_unchecked")
+@pytest.mark.parametrize("first", range(30, 1200, 90))
+def test_many_random_architectures_compute_what_their_layers_do(first: int) -> None:
+    assert {seed for seed in range(first, first + 90) if apart(seed) > 1e-3} == set()
 
 
 @pytest.mark.slow

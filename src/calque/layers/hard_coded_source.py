@@ -103,7 +103,9 @@ class HardCodedSourceAttention(FixedAttention):
         apart = v.to(kind).unflatten(2, (heads, -1)).transpose(1, 2)
         lengths = None if point.mask is None else point.mask.sum(1)
         weights = self._weights(places, v.shape[1], lengths, v.device).to(kind)
-        contexts = torch.matmul(weights, apart).transpose(1, 2).flatten(2)
+        contexts = (
+            torch.matmul(weights, apart).transpose(1, 2).flatten(2).contiguous()
+        )  # heads of one number are a view
         recorded = None
         if ctx.record is not None:
             seen = 1 if point.mask is None else point.mask[:, None, None].to(v.dtype)

@@ -52,6 +52,8 @@ class Writer:
         """Which of the tensors from outside this one is. Raises `NoProgram` where it is none."""
         if id(x) not in self._known:
             raise NoProgram("a tensor that comes from elsewhere")
+        if x.shape[-1] > 1 and x.stride(-1) != 1:
+            raise NoProgram("a tensor whose numbers do not lie side by side")
         return self._known[id(x)]
 
     def make(self, like: Tensor, over: bool = False) -> tuple[Made, int]:
