@@ -2,12 +2,16 @@
 
 import importlib.util
 import json
+from collections.abc import Callable
 from pathlib import Path
 from types import ModuleType
 
 import pytest
+import torch
 from small_runs import PRE, draw_lines, make_run
+from torch import Tensor
 
+from calque.exchange import to_onnx
 from calque.exchange.to_onnx import write_onnx
 from calque.exchange.weights import open_exported
 from calque.ground.diagnostics import CalqueError
@@ -67,6 +71,34 @@ def test_another_precision_is_refused(tmp_path: Path) -> None:
     make_run(tmp_path / "run", PRE, updates=0)
     with pytest.raises(CalqueError, match="X503"):
         write_onnx(open_exported(tmp_path / "run"), tmp_path, "int8")
+
+
+@pytest.mark.parametrize(
+    ("broken", "reason"),
+    [
+        (lambda points: points if points[0].sum().item() > 3 else [], r"data-dependent expression .* > 3.*Caused by: .*test_to_onnx.py"),
+        (lambda points: [torch.special.i0(p) for p in points], r"No ONNX function found for .*bessel_i0"),
+        (lambda points: points[len(points)], "IndexError: list index out of range"),
+    ],
+)
+def test_a_graph_that_cannot_be_exported_says_why(
+    broken: Callable[[list[Tensor]], list[Tensor]],
+    reason: str,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capfd: pytest.CaptureFixture[str],
+) -> None:
+    make_run(tmp_path / "run", PRE, updates=0)
+    forward = to_onnx._Encoder.forward
+    monkeypatch.setattr(to_onnx._Encoder, "forward", lambda self, source, mask: broken(forward(self, source, mask)))
+    with pytest.raises(CalqueError, match=reason) as caught:
+        write_onnx(open_exported(tmp_path / "run"), tmp_path, "float32")
+    (diagnostic,) = caught.value.diagnostics
+    assert (diagnostic.code, diagnostic.fields["graph"]) == ("X506", "encoder")
+    told = str(diagnostic.fields["reason"])
+    assert "\x1b" not in told
+    assert len(told) <= to_onnx.REASON
+    assert capfd.readouterr() == ("", "")
 
 
 def test_the_example_is_short() -> None:

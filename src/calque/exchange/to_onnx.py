@@ -8,8 +8,12 @@
 that loops over positions can be laid out and a graph needs no branch.
 """
 
+import contextlib
+import io
 import json
 import logging
+import re
+import textwrap
 import warnings
 from collections.abc import Iterator, Mapping
 from pathlib import Path
@@ -29,6 +33,9 @@ from calque.model import Model
 NAME = "ONNX"
 SOURCE_POSITIONS, WORDS = 64, 96
 ABOUT = "model.json"
+REASON = 300
+"""Characters of the exporter's reason that a message shows, at most."""
+_COLOURS = re.compile(r"\x1b\[[0-9;?]*[A-Za-z]")
 Named = list[tuple[str, Tensor, str]]
 """Tensors of states: name, value, and whether a row is a sentence or a hypothesis."""
 
@@ -171,7 +178,8 @@ def _save(folder: Path, graph: str, module: nn.Module, given: Any, inputs: list[
     disabled = logging.root.manager.disable
     logging.disable(logging.WARNING)  # the exporter speaks of its own optimisations
     try:
-        with warnings.catch_warnings():
+        silence = io.StringIO()  # before it fails it may print a whole graph
+        with warnings.catch_warnings(), contextlib.redirect_stdout(silence), contextlib.redirect_stderr(silence):
             warnings.simplefilter("ignore")
             program = torch.onnx.export(
                 module.eval(), given, dynamo=True, input_names=inputs, output_names=outputs, verbose=False
@@ -180,7 +188,20 @@ def _save(folder: Path, graph: str, module: nn.Module, given: Any, inputs: list[
                 raise RuntimeError("it returned nothing")
             program.save(folder / f"{graph}.onnx")
     except Exception as fault:  # the exporter raises many kinds of exceptions
-        reason = str(fault).strip().splitlines()[0].lower().rstrip(".") if str(fault).strip() else type(fault).__name__
-        raise error("X506", Place(str(folder)), graph=graph, reason=reason) from None
+        raise error("X506", Place(str(folder)), graph=graph, reason=_reason(fault)) from None
     finally:
         logging.disable(disabled)
+
+
+def _reason(fault: BaseException) -> str:
+    """Why an export failed, in plain text and short.
+
+    What the exporter raises itself names only the step and gives advice in colours; what it was raised from is the reason.
+    """
+    while fault.__cause__ is not None:
+        fault = fault.__cause__
+    first, *rest = _COLOURS.sub("", str(fault)).strip().split("\n")
+    if first and not isinstance(fault, RuntimeError):
+        first = f"{type(fault).__name__}: {first}"
+    told = [first or type(fault).__name__, *(line for line in rest if line.startswith("Caused by: "))]
+    return textwrap.shorten(" ".join(told), REASON, placeholder=" ...").rstrip(".")
