@@ -185,6 +185,22 @@ def test_a_restart_that_is_killed_loses_nothing(calque: Run, trained: Path, tmp_
         pytest.fail("the command has more renames than this")
 
 
+@pytest.mark.parametrize("options", [(), ("--restart",)])
+def test_a_device_that_is_not_there_is_refused_before_any_work(
+    calque: Run, run: Path, monkeypatch: pytest.MonkeyPatch, options: tuple[str, ...]
+) -> None:
+    monkeypatch.setattr("torch.cuda.is_available", lambda: False)
+    before = everything(run)
+    cuda = ("--set", "train.device=cuda", *options)
+    refused(calque("train", run, *cuda), "X410", 2)
+    refused(calque("train", run.parent / "tiny.toml", "--out", run.parent / "new", *cuda), "X410", 2)
+    assert everything(run) == before
+    (phase,) = (run / "phases").glob("*.toml")
+    phase.write_text(phase.read_text().replace('device = "cpu"', 'device = "cuda"'))
+    refused(calque("train", run, "--out", run.parent / "again", *options), "X410", 2)
+    assert not [p for p in (run.parent / "new", run.parent / "again") if p.exists()]
+
+
 def gone(folder: Path) -> None:
     for path in [*folder.glob("*.source"), *folder.glob("*.target")]:
         path.unlink()

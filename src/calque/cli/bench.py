@@ -260,7 +260,9 @@ def train(
     from calque.bench.inputs import definition
     from calque.bench.peers import PRECISIONS, TRAINED
     from calque.model import Shape
+    from calque.train.precision import pick_device
 
+    pick_device(device)
     peers = PeerOptions(against, pythons)
     if idle := [n for each in peers.names if (n := each.partition(":")[0]) in PRECISIONS and n not in TRAINED]:
         raise click.BadParameter(f"{idle[0]} is not trained here", param_hint="--against")

@@ -23,6 +23,7 @@ from calque.train.log import Watcher
 from calque.train.loop import FinishedTraining, StoppedTraining
 from calque.train.parent import named
 from calque.train.phases import Phase, changes, phases_of
+from calque.train.precision import pick_device
 from calque.train.restart import move_aside
 from calque.workflow.steps import run_training
 
@@ -120,9 +121,11 @@ def repeat(
     """Repeats the training of `run` in `folder`; resumes a repetition that was stopped there.
 
     An unfinished run is repeated up to its last recorded update, and then trained by its last experiment. Raises K205 where the
-    record of `run` is not enough, K206 where `folder` holds something else, and what `run_training` raises.
+    record of `run` is not enough, X410 before anything changes, K206 where `folder` holds something else, and what `run_training` raises.
     """
     record = read_record(run)
+    for phase in record.phases:
+        pick_device(phase.experiment.train.device)
     _check_parent(record)
     if restart:
         with sole_training(folder):

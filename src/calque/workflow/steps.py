@@ -21,6 +21,7 @@ from calque.train.follower import follow
 from calque.train.log import Watcher
 from calque.train.loop import FinishedTraining, StoppedTraining, train
 from calque.train.parent import codecs_of, refuse_another_parent
+from calque.train.precision import pick_device
 from calque.train.ranks import Ranks
 from calque.train.restart import complete_move, move_aside
 from calque.train.run_identity import identity, refuse_another
@@ -41,13 +42,14 @@ def run_training(
     """Checks the definition, prepares the corpus and trains, all into `folder`; resumes the run that it holds.
 
     `own`: the experiment is that of the run folder itself; its compiled corpus is used even where the text has changed or is gone.
-    `restart`: moves the contents of the folder aside and starts anew. Raises what `check`, `prepare` and `train` raise; K201 to
-    K204, and X418 for files that no run has written, are raised before anything in the folder changes.
+    `restart`: moves the contents of the folder aside and starts anew. Raises what `check`, `prepare` and `train` raise; X410,
+    K201 to K204, and X418 for files that no run has written, are raised before anything in the folder changes.
     """
     say, call = tell or (lambda line: None), call or TrainingCall()
     named, experiment = experiment, with_architecture(experiment, None if restart else folder)
     if named is not experiment:
         say(f"the architecture is that of {named.model.parent}")
+    pick_device(experiment.train.device)
     _refuse_idle_ranks(experiment, call.ranks)
     registry = registry_of(experiment.model)
     checked = check(definition(experiment), registry, reader(experiment.model.dialect))
