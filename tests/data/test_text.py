@@ -1,6 +1,7 @@
 """Reading text and checking corpora: what is accepted, and each fault with its code and line."""
 
 import gzip
+import random
 import re
 from pathlib import Path
 
@@ -8,6 +9,7 @@ import pytest
 
 from calque.data import lines as text
 from calque.data.lines import EXAMPLES, LONG, Lines, check_corpus
+from calque.data.packed import no_text
 from calque.ground.diagnostics import CalqueError, Place, codes, render
 from calque.ground.files import write_whole
 
@@ -90,16 +92,41 @@ def test_invalid_utf8_with_line_and_offset(tmp_path):
         check(tmp_path, source, b"a\nb\n")
     [found] = raised.value.diagnostics
     assert (found.code, found.where.line) == ("D103", 2)
-    assert found.fields == {"byte": "0xe9", "column": 4, "offset": source.index(b"\xe9"), "encoding": "ISO-8859-1"}
+    assert found.fields == {"byte": "0xe9", "column": 4, "offset": source.index(b"\xe9")}
     with pytest.raises(CalqueError) as again:
         list(Lines(tmp_path / "a"))
     assert again.value.diagnostics == raised.value.diagnostics
 
 
-def test_utf_16_is_named(tmp_path):
+LINES = "Ein kurzer Satz, und noch einer.\n" * 30
+
+
+@pytest.mark.parametrize(
+    ("body", "found"),
+    [
+        (LINES.encode("utf-16"), "UTF-16"),
+        (LINES.encode("utf-16-be"), "UTF-16"),
+        (LINES.encode("utf-16-le"), "UTF-16"),
+        (LINES.encode("utf-32"), "UTF-32"),
+        (b"PK\3\4" + bytes(range(256)) * 9, "a zip archive"),
+        (b"%PDF-1.7\n%\xe2\xe3\xcf\xd3\n" * 9, "a PDF document"),
+        (random.Random(5).randbytes(5000), "binary data"),
+    ],
+)
+@pytest.mark.parametrize("packed", [False, True])
+def test_what_is_no_text_is_one_error(tmp_path, body, found, packed):
     with pytest.raises(CalqueError) as raised:
-        check(tmp_path, "a\n".encode("utf-16"), b"a\n")
-    assert [d.fields["encoding"] for d in raised.value.diagnostics if d.code == "D103"] == ["UTF-16"]
+        check(tmp_path, gzip.compress(body) if packed else body, b"a\n")
+    [fault] = raised.value.diagnostics
+    assert (fault.code, Path(fault.where.file).name, fault.fields["found"]) == ("D107", "a", found)
+    assert ("iconv -f UTF" in str(raised.value)) == found.startswith("UTF")
+
+
+@pytest.mark.parametrize(
+    "body", [b"a\n\0\1\n", b"\t\x1b\r\n" * 9, LINES.encode() + b"\0" * 40, "größer\n".encode("latin-1")]
+)
+def test_text_with_faults_is_text(body):
+    assert no_text(body) == ""
 
 
 def test_nul(tmp_path):

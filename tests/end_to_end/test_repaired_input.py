@@ -1,6 +1,10 @@
 """Input with bad bytes: as many lines out as in, each bad line reported; the same rule for sentences of a Python program."""
 
+import bz2
+import gzip
+import lzma
 import warnings
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -32,6 +36,34 @@ def test_translate_writes_as_many_lines_as_it_reads(calque: Run, run: Path, opti
         assert f"error[{code}]" in done.err
         assert f"--> stdin:{line}\n" in done.err
     assert "Traceback" not in done.err
+
+
+def zstandard(body: bytes) -> bytes:
+    packed: bytes = pytest.importorskip("zstandard").compress(body)
+    return packed
+
+
+@pytest.mark.parametrize("pack", [gzip.compress, bz2.compress, lzma.compress, zstandard])
+def test_translate_unpacks_what_it_reads(calque: Run, run: Path, pack: Callable[[bytes], bytes]) -> None:
+    body = b"a b c\nb\n" * 3000
+    done, clean = calque("translate", run, stdin=pack(body)), calque("translate", run, stdin=body)
+    assert (done.status, done.err) == (0, "")
+    assert done.out == clean.out
+    cut = calque("translate", run, stdin=pack(body)[:-9])
+    assert (cut.status, cut.err.count("error["), "Traceback" in cut.err) == (1, 1, False)
+    assert "error[D105]" in cut.err
+    assert clean.out.startswith(cut.out)
+
+
+def test_what_is_no_text_is_refused_as_a_whole(calque: Run, run: Path, tmp_path: Path) -> None:
+    for body in ("a b c\nb\n" * 30).encode("utf-16"), bytes(range(256)) * 40:
+        done = calque("translate", run, stdin=body)
+        assert (done.status, done.out, done.err.count("error["), done.err.count("\n")) == (1, "", 1, 3), done
+        assert "error[D107]" in done.err
+        (tmp_path / "text").write_bytes(body)
+        done = calque("evaluate", tmp_path / "text", tmp_path / "text")
+        assert (done.status, done.err.count("error[")) == (1, 1)
+        assert "error[D107]" in done.err
 
 
 def test_score_align_and_evaluate_read_bad_bytes_too(calque: Run, run: Path, tmp_path: Path) -> None:

@@ -76,7 +76,10 @@ def test_another_precision_is_refused(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("broken", "reason"),
     [
-        (lambda points: points if points[0].sum().item() > 3 else [], r"data-dependent expression .* > 3.*Caused by: .*test_to_onnx.py"),
+        (
+            lambda points: points if points[0].sum().item() > 3 else [],
+            r"data-dependent expression .* > 3.*Caused by: .*test_to_onnx.py",
+        ),
         (lambda points: [torch.special.i0(p) for p in points], r"No ONNX function found for .*bessel_i0"),
         (lambda points: points[len(points)], "IndexError: list index out of range"),
     ],

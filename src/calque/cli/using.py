@@ -69,6 +69,8 @@ def translate(
 ) -> None:
     """Translate stdin to stdout, line by line (with --n-best N, N lines for each). Several RUNs are one ensemble.
 
+    Compressed text (gz, bz2, xz, zst) is unpacked.
+
     --set replaces keys of [decode]: word penalty, temperature, top_k, top_p and the others.
 
     Bytes that are not UTF-8 are read as U+FFFD: the line is translated, its number is reported, and the exit status is 1.
@@ -121,8 +123,10 @@ def _print_hypotheses(hypotheses: "list[Translation]", n_best: int, scores: bool
 
 
 def _lines_ahead() -> int | None:
-    """The lines that are left in stdin, for a progress bar; None where stdin is no file or stderr no terminal."""
+    """The lines that are left in stdin, for a progress bar; None where stdin is no plain file or stderr no terminal."""
     import stat
+
+    from calque.data.packed import kind_of
 
     if not sys.stderr.isatty() or sys.stdin is None:
         return None
@@ -132,6 +136,8 @@ def _lines_ahead() -> int | None:
             return None
         at, lines, last = os.lseek(number, 0, os.SEEK_CUR), 0, b"\n"
         while block := os.pread(number, 1 << 20, at):
+            if not lines and kind_of(block):
+                return None
             at, lines, last = at + len(block), lines + block.count(b"\n"), block[-1:]
         return lines + (last != b"\n")
     except (OSError, AttributeError):

@@ -3,6 +3,7 @@
 A line ends only at "\\n": U+0085, U+2028 and similar characters are part of a sentence. One "\\r" before the "\\n" is dropped.
 """
 
+import io
 import shlex
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -11,7 +12,7 @@ from itertools import zip_longest
 from pathlib import Path
 from typing import BinaryIO
 
-from calque.data.packed import DAMAGE, unpacked
+from calque.data.packed import DAMAGE, HEAD, no_text, unpacked
 from calque.ground.diagnostics import CalqueError, Diagnostic, Place, error
 
 EXAMPLES = 5
@@ -30,7 +31,7 @@ class Lines:
     """The sentences of a file, which is read again at each iteration and never held in memory.
 
     A byte order mark before the first is dropped.
-    Raises D101 (unreadable), D103 (no UTF-8), D105 (damaged file) where iteration meets them.
+    Raises D101 (unreadable), D103 (no UTF-8), D105 (damaged file), D107 (no text at all) where iteration meets them.
     """
 
     def __init__(self, path: Path):
@@ -50,7 +51,7 @@ class Lines:
 class RawLines:
     """The lines of a file as bytes with their newlines, once; a compressed file is unpacked as it is read.
 
-    `cut` splits the open file into lines. Raises D101 and D105 where iteration meets them.
+    `cut` splits the open file into lines. Raises D101, D105 and D107 where iteration meets them.
     """
 
     def __init__(self, path: Path, cut: Callable[[BinaryIO], Iterable[bytes]] = iter):
@@ -64,23 +65,39 @@ class RawLines:
         return self._size if self._file is None or self._file.closed else self._file.tell()
 
     def __iter__(self) -> Iterator[bytes]:
-        number, kind = 0, ""
         try:
             with open(self.path, "rb") as file:
                 self._file = file
-                kind, lines = unpacked(file)
-                for number, raw in enumerate(self._cut(lines), 1):  # noqa: B007 - read by the handlers below
-                    yield raw
+                yield from open_lines(file, str(self.path), self._cut)
                 self._size, self._file = file.tell() if file.seekable() else 0, None
-        except DAMAGE as fault:
-            raise self._damaged(kind, number, fault) from None
         except OSError as fault:
-            if fault.errno is None and kind:
-                raise self._damaged(kind, number, fault) from None
             raise unreadable(self.path, fault) from None
 
-    def _damaged(self, kind: str, number: int, fault: Exception) -> CalqueError:
-        return error("D105", Place(str(self.path), number + 1), kind=kind, reason=_lower(str(fault)))
+
+def open_lines(
+    file: io.BufferedReader, name: str, cut: Callable[[BinaryIO], Iterable[bytes]] = iter
+) -> Iterator[bytes]:
+    """The lines of an open file, as `RawLines`. Raises OSError, D105 and D107."""
+    number, kind = 0, ""
+    try:
+        if not file.peek(1):
+            return  # at a terminal, looking again would wait for another end
+        kind, text = unpacked(file)
+        if found := no_text(text.peek(HEAD)):
+            encoding = found if found.startswith("UTF") else None
+            raise error("D107", Place(name), found=found, encoding=encoding)
+        for number, raw in enumerate(cut(text), 1):  # noqa: B007 - read by the handlers below
+            yield raw
+    except DAMAGE as fault:
+        raise _damaged(name, kind, number, fault) from None
+    except OSError as fault:
+        if fault.errno is None and kind:
+            raise _damaged(name, kind, number, fault) from None
+        raise
+
+
+def _damaged(name: str, kind: str, number: int, fault: Exception) -> CalqueError:
+    return error("D105", Place(name, number + 1), kind=kind, reason=_lower(str(fault)))
 
 
 def raw_lines(path: Path, cut: Callable[[BinaryIO], Iterable[bytes]] = iter) -> Iterator[bytes]:
@@ -113,8 +130,8 @@ def check_corpus(source: Path, target: Path) -> CorpusReport:
     """Reads both sides once and reports every fault with its file and line.
 
     Errors: unreadable (D101), unequal line counts (D102), invalid UTF-8 (D103), NUL (D104), damaged file (D105), no
-    line (D106). Warnings: CRLF (D111), blank (D112), over-long (D113), lengths far apart (D114). `EXAMPLES` of each
-    code are listed, D110 says how many more there are. Raises all errors, the warnings with them, as one CalqueError.
+    line (D106), no text at all (D107). Warnings: CRLF (D111), blank (D112), over-long (D113), lengths far apart (D114).
+    `EXAMPLES` of each code are listed, D110 says how many more there are. Raises all errors, the warnings with them, as one CalqueError.
     """
     findings = Findings()
     sides = CheckedSide(source, findings), CheckedSide(target, findings)
@@ -234,9 +251,7 @@ def chomp(text: str) -> str:
 
 
 def _undecodable(path: Path, number: int, offset: int, raw: bytes, fault: UnicodeDecodeError) -> Diagnostic:
-    at = offset + fault.start
-    encoding = "UTF-16" if not at and raw[:2] in (b"\xff\xfe", b"\xfe\xff") else "ISO-8859-1"
-    fields = {"byte": f"0x{raw[fault.start]:02x}", "column": fault.start + 1, "offset": at, "encoding": encoding}
+    fields = {"byte": f"0x{raw[fault.start]:02x}", "column": fault.start + 1, "offset": offset + fault.start}
     return Diagnostic("D103", Place(str(path), number), fields)
 
 

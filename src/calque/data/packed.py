@@ -7,7 +7,6 @@ import io
 import lzma
 import zlib
 from collections.abc import Callable
-from pathlib import Path
 from typing import Any, BinaryIO, cast
 
 from calque.ground.diagnostics import error
@@ -66,17 +65,44 @@ _KINDS: dict[bytes, tuple[str, Callable[[BinaryIO], Any]]] = {
 }
 
 
-def unpacked(file: io.BufferedReader) -> tuple[str, BinaryIO]:
+HEAD = 4096
+"""Bytes of a text from which `no_text` judges, at most."""
+_OTHERS = {
+    b"\xff\xfe\0\0": "UTF-32",
+    b"\0\0\xfe\xff": "UTF-32",
+    b"\xff\xfe": "UTF-16",
+    b"\xfe\xff": "UTF-16",
+    b"PK\3\4": "a zip archive",
+    b"%PDF-": "a PDF document",
+    b"7z\xbc\xaf\x27\x1c": "a 7-Zip archive",
+}
+_NO_CONTROLS = bytes(c for c in range(256) if c >= 32 or c in b"\t\n\v\f\r\x1b")
+_FEW = 4
+"""Control characters that text may have wherever they are; beyond, it may have one in twenty."""
+
+
+def unpacked(file: io.BufferedReader) -> tuple[str, io.BufferedReader]:
     """The kind of an open file, empty for a plain one, and its text. Raises X301 where the library for it is missing."""
-    head = file.peek(8)[:8]
-    for start, (kind, unpack) in _KINDS.items():
-        if head.startswith(start):
-            return kind, cast(BinaryIO, io.BufferedReader(unpack(cast(BinaryIO, file)), BUFFER))
-    return "", cast(BinaryIO, file)
+    kind = kind_of(file.peek(8))
+    for name, unpack in _KINDS.values():
+        if name == kind:
+            return kind, io.BufferedReader(unpack(cast(BinaryIO, file)), BUFFER)
+    return "", file
 
 
-def kind_of(path: Path) -> str:
-    """The kind of a file, empty for a plain one. Raises OSError."""
-    with open(path, "rb") as file:
-        head = file.read(8)
+def kind_of(head: bytes) -> str:
+    """The kind of a file that begins like this, empty for a plain one."""
     return next((kind for start, (kind, _) in _KINDS.items() if head.startswith(start)), "")
+
+
+def no_text(head: bytes) -> str:
+    """What a text is that begins like this, where it is not text in UTF-8; empty where it may be, with faults in single lines."""
+    head = head[:HEAD]
+    if named := next((name for start, name in _OTHERS.items() if head.startswith(start)), ""):
+        return named
+    controls = len(head.translate(None, _NO_CONTROLS))
+    if controls < _FEW or controls * 20 < len(head):
+        return ""
+    # Without a mark of its order, UTF-16 of most languages has a NUL in every other byte.
+    halves = (head[::2].count(0), head[1::2].count(0))
+    return "UTF-16" if min(halves) == 0 and sum(halves) * 3 > len(head) else "binary data"

@@ -7,16 +7,18 @@ The rules are the same wherever sentences are only read and nothing is learned f
 - of a line of a file, what follows the first `LONGEST` bytes is left out                              (D122)
 
 Each such line is reported with its number. A byte order mark before the first line is dropped, and so is the line end.
+What is no text in any line, such as UTF-16 or a document, is refused with one error (D107).
 """
 
 import codecs
+import io
 import re
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
-from typing import BinaryIO
+from typing import BinaryIO, cast
 
-from calque.data.lines import EXAMPLES, MARK, chomp, raw_lines
+from calque.data.lines import EXAMPLES, MARK, chomp, open_lines, raw_lines
 from calque.ground.diagnostics import Diagnostic, Place, error
 
 LONGEST = 2**20
@@ -51,15 +53,16 @@ class Repairs:
         self._counts.clear()
 
     def lines(self, path: Path) -> Iterator[str]:
-        """The lines of a file, plain or gzip. Raises D101 and D105, as `raw_lines`."""
+        """The lines of a file, plain or compressed. Raises D101, D105 and D107, as `raw_lines`."""
         return self._texts(raw_lines(path, bounded), str(path))
 
     def stream(self, file: BinaryIO, name: str) -> Iterator[str]:
-        """The lines of an open file as they come."""
-        return self._texts(bounded(file), name)
+        """The lines of an open file, plain or compressed, as they come. Raises OSError, D105 and D107."""
+        buffered = file if isinstance(file, io.BufferedReader) else io.BufferedReader(cast(io.RawIOBase, file))
+        return self._texts(open_lines(buffered, name, bounded), name)
 
     def pairs(self, source: Path, target: Path) -> tuple[list[str], list[str]]:
-        """The lines of two files that belong together. Raises D101, D105, D102 (unequal numbers of lines), D106 (no line)."""
+        """The lines of two files that belong together. Raises D101, D105, D107, D102 (unequal numbers of lines), D106 (no line)."""
         sides = list(self.lines(source)), list(self.lines(target))
         counts = [len(lines) for lines in sides]
         if counts[0] != counts[1]:

@@ -120,8 +120,9 @@ def repeat(
 ) -> FinishedTraining | StoppedTraining:
     """Repeats the training of `run` in `folder`; resumes a repetition that was stopped there.
 
-    An unfinished run is repeated up to its last recorded update, and then trained by its last experiment. Raises K205 where the
-    record of `run` is not enough, X410 before anything changes, K206 where `folder` holds something else, and what `run_training` raises.
+    An unfinished run is repeated up to its last recorded update, and then trained by its last experiment. Raises X410 before
+    anything changes, K205 where the record of `run` is not enough, K206 where `folder` holds something else, and what
+    `run_training` raises.
     """
     record = read_record(run)
     for phase in record.phases:
