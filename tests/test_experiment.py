@@ -23,7 +23,7 @@ from calque.experiment import (
     write,
 )
 from calque.experiment.training_text import TrainingText
-from calque.ground.diagnostics import CalqueError, Place, Span, apply_fix, codes, render
+from calque.ground.diagnostics import CalqueError, Place, Span, apply_fix, codes, message, render
 
 GOOD = """\
 # a comment with [brackets] and x = 1
@@ -116,6 +116,7 @@ def test_overrides_replace_and_are_typed(tmp_path: Path) -> None:
     assert faults(path, "lr=1") == [("X109", "lr=1")]
     assert faults(path, "train.optimiser='sgd") == [("X111", "'sgd")]
     assert faults(path, "train.lr=fast") == [("X111", "fast")]
+    assert faults(path, "train.rate=fast") == [("X105", "rate")]
     assert faults(path, "data.train=a.en") == [("X111", "a.en")]
     assert faults(path, "train.lr=1\nvalid=2") == [("X111", "1\nvalid=2")]
     assert faults(path, "train.seed=1.5", "train.seeed=1", "trian.seed=1") == [
@@ -123,6 +124,23 @@ def test_overrides_replace_and_are_typed(tmp_path: Path) -> None:
         ("X105", "seeed"),
         ("X104", "trian"),
     ]
+
+
+@pytest.mark.parametrize(
+    ("override", "told"),
+    [
+        ("train.lr=abc", "`train.lr`: expected a number, at least 0, found `abc`"),
+        ("train.lr=1e400", "`train.lr`: expected a finite number, at least 0, found 1e400"),
+        ("train.lr=nan", "`train.lr`: expected a finite number, at least 0, found nan"),
+        ("decode.beam=x", "`decode.beam`: expected a whole number, at least 1 and at most 1000, found `x`"),
+        ("data.joint=True", "`data.joint`: expected true or false, found `True`"),
+        ("data.valid=[a, b]", '`data.valid`: expected a list of strings, such as ["a", "b"], found `[a, b]`'),
+    ],
+)
+def test_a_value_that_does_not_fit_says_what_does(tmp_path: Path, override: str, told: str) -> None:
+    with pytest.raises(CalqueError) as caught:
+        load(file(tmp_path, GOOD), [override])
+    assert [message(diagnostic) for diagnostic in caught.value.diagnostics] == [told]
 
 
 def test_all_faults_at_once(tmp_path: Path) -> None:

@@ -69,9 +69,7 @@ def translate(
 ) -> None:
     """Translate stdin to stdout, line by line (with --n-best N, N lines for each). Several RUNs are one ensemble.
 
-    Compressed text (gz, bz2, xz, zst) is unpacked.
-
-    --set replaces keys of [decode]: word penalty, temperature, top_k, top_p and the others.
+    Compressed text is unpacked. --set replaces keys of [decode]: word penalty, temperature, top_k, top_p and the others.
 
     Bytes that are not UTF-8 are read as U+FFFD: the line is translated, its number is reported, and the exit status is 1.
     """

@@ -131,7 +131,8 @@ def check_corpus(source: Path, target: Path) -> CorpusReport:
 
     Errors: unreadable (D101), unequal line counts (D102), invalid UTF-8 (D103), NUL (D104), damaged file (D105), no
     line (D106), no text at all (D107). Warnings: CRLF (D111), blank (D112), over-long (D113), lengths far apart (D114).
-    `EXAMPLES` of each code are listed, D110 says how many more there are. Raises all errors, the warnings with them, as one CalqueError.
+    `EXAMPLES` of each code are listed, D110 says how many more there are. Raises all errors, the warnings with them, as one
+    CalqueError.
     """
     findings = Findings()
     sides = CheckedSide(source, findings), CheckedSide(target, findings)

@@ -8,7 +8,7 @@ from typing import TypeVar
 from calque.experiment.keys import SECTIONS, DataSettings, DecodeSettings, Experiment, ModelSettings, TrainSettings
 from calque.experiment.rules import contradictions
 from calque.experiment.toml import KeyEntry, parse, parse_override
-from calque.experiment.values import name_faults, setting, value_faults
+from calque.experiment.values import allowed, name_faults, setting, value_faults
 from calque.ground.diagnostics import CalqueError, Diagnostic, Place, Span, Text, read_text
 
 T = TypeVar("T")
@@ -98,7 +98,11 @@ def override(written: str) -> KeyEntry:
         known = SECTIONS.get(section, {}).get(key)
         return known is not None and known.kind is str
 
-    return parse_override(written, is_text)
+    def expected(section: str, key: str) -> str:
+        known = SECTIONS.get(section, {}).get(key)
+        return "" if known is None else allowed(known)
+
+    return parse_override(written, is_text, expected)
 
 
 def setting_entry(section: str, key: str, value: object) -> KeyEntry:

@@ -64,10 +64,11 @@ def parse(text: Text) -> list[KeyEntry]:
     return entries
 
 
-def parse_override(written: str, is_text: Callable[[str, str], bool]) -> KeyEntry:
+def parse_override(written: str, is_text: Callable[[str, str], bool], expected: Callable[[str, str], str]) -> KeyEntry:
     """The entry of one `--set section.key=value`. Raises X109 or X111. Its paths start from the current folder.
 
     The value is TOML. For a key that `is_text`, a value without quotes is the string itself, since a shell removes quotes.
+    `expected` says in words what a key takes; of a key for which it says nothing, any value is accepted.
     """
     text = Text("--set", written)
     match = _OVERRIDE.fullmatch(written)
@@ -79,9 +80,11 @@ def parse_override(written: str, is_text: Callable[[str, str], bool]) -> KeyEntr
     try:
         document = _loads("value = " + match[3], text)
     except CalqueError:
-        raise error("X111", value, found=match[3], key=f"{match[1]}.{match[2]}") from None
+        document = {}
     if list(document) != ["value"]:
-        raise error("X111", value, found=match[3], key=f"{match[1]}.{match[2]}")
+        if words := expected(match[1], match[2]):
+            raise error("X111", value, found=match[3], key=f"{match[1]}.{match[2]}", expected=words)
+        document = {"value": match[3]}
     return KeyEntry(match[1], match[2], document["value"], section, key, value, os.getcwd())
 
 

@@ -74,11 +74,11 @@ def _nearest_new(name: str, known: Mapping[str, object], written: set[str] | set
 def value_faults(key: Key, entry: KeyEntry) -> list[Diagnostic]:
     """The faults of the value of an entry: X106 (type), X107 (choice), X108 (bounds), X110 (characters)."""
     name = f"{entry.section}.{entry.key}"
-    problems = _number_problems if key.kind in (int, float) else _text_problems
+    number = key.kind in (int, float)
     if name == _TEXTS and isinstance(entry.value, list) and any(isinstance(part, dict) for part in entry.value):
         found = table_problems(entry.value, _kind)
     else:
-        found = problems(key, entry.value)
+        found = _number_problems(key, entry.value, _written(entry)) if number else _text_problems(key, entry.value)
     # Within a table only its place is known.
     return [
         _with_fix(code, entry.value_at, {"key": name, **fields}, literal)
@@ -86,6 +86,19 @@ def value_faults(key: Key, entry: KeyEntry) -> list[Diagnostic]:
         else Diagnostic(code, entry.value_at, fields)
         for code, fields in found
     ]
+
+
+def allowed(key: Key) -> str:
+    """What a key takes, in words."""
+    if key.kind not in (bool, str, int, float):
+        return 'a list of strings, such as ["a", "b"]'
+    words = next(words for kind, words in _KINDS.items() if key.kind is kind)
+    return ", ".join([words, *filter(None, [_bounds(key)])])
+
+
+def _bounds(key: Key) -> str:
+    bounds = (("at least", key.low), ("at most", key.high))
+    return " and ".join(f"{word} {bound}" for word, bound in bounds if bound is not None)
 
 
 def _text_problems(key: Key, value: object) -> Iterator[tuple[str, Fields]]:
@@ -112,17 +125,22 @@ def _choice_problems(key: Key, value: object) -> Iterator[tuple[str, Fields]]:
             yield "X107", {"choices": key.choices, "found": part, "nearest": meant}
 
 
-def _number_problems(key: Key, value: object) -> Iterator[tuple[str, Fields]]:
+def _number_problems(key: Key, value: object, written: str) -> Iterator[tuple[str, Fields]]:
     whole = key.kind is int
     if isinstance(value, bool) or not isinstance(value, int if whole else int | float):
         yield "X106", {"expected": _KINDS[int if whole else float], "found": _kind(value)}
     elif isinstance(value, int) and abs(value) > _LARGEST:
         yield "X108", {"bounds": "a number of 64 bits", "found": "a longer one"}
-    elif not (math.isfinite(value) and _within(key, value)):
-        parts = [
-            f"{word} {bound}" for word, bound in (("at least", key.low), ("at most", key.high)) if bound is not None
-        ]
-        yield "X108", {"bounds": " and ".join(parts) or "a finite number", "found": value}
+    elif not math.isfinite(value):
+        yield "X108", {"bounds": ", ".join(filter(None, ["a finite number", _bounds(key)])), "found": written}
+    elif not _within(key, value):
+        yield "X108", {"bounds": _bounds(key), "found": value}
+
+
+def _written(entry: KeyEntry) -> str:
+    """A value as it was written, where that is known: TOML reads 1e400 as infinity."""
+    at = entry.value_at
+    return at.text.body[at.start : at.end] if isinstance(at, Span) else str(entry.value)
 
 
 def _within(key: Key, value: float) -> bool:
