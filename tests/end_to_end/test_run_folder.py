@@ -221,7 +221,9 @@ def test_a_run_continues_without_its_text(calque: Run, run: Path, monkeypatch: p
 
 def test_a_run_continues_with_its_own_text(calque: Run, run: Path) -> None:
     text(run.parent, seed=9)
-    refused(calque("train", run.parent / "tiny.toml", "--out", run), "K201")
+    other = calque("train", run.parent / "tiny.toml", "--out", run)
+    refused(other, "K201")
+    assert "`train.source, train.target as compiled before`" in other.err
     corpus = json.loads((run / "checkpoints" / "state-8.json").read_text())["identity"]["corpus"]
     done = calque("train", run, "--set", "train.max_updates=10")
     assert done.status == 0, done
@@ -253,6 +255,26 @@ def test_a_corpus_of_another_run_is_not_replaced(calque: Run, run: Path) -> None
     refused(calque("prepare", other, "--out", run), "K201")
     assert everything(run / "data") == before
     assert calque("prepare", run.parent / "tiny.toml", "--out", run).status == 0
+
+
+@pytest.mark.parametrize(
+    ("keys", "told"),
+    [
+        (
+            ["data.vocabulary_size=7"],
+            "another corpus: expected `data.vocabulary_size = 0`, found `data.vocabulary_size = 7`",
+        ),
+        (
+            ["data.max_tokens=9", "data.joint=false"],
+            "expected `data.joint = true, data.max_tokens = 200`, found `data.joint = false, data.max_tokens = 9`",
+        ),
+        (["model.tying=none"], 'another shape: expected `model.tying = "three-way"`, found `model.tying = "none"`'),
+    ],
+)
+def test_a_run_with_other_keys_is_refused_by_their_names(calque: Run, run: Path, keys: list[str], told: str) -> None:
+    done = calque("train", run.parent / "tiny.toml", "--out", run, *(word for key in keys for word in ("--set", key)))
+    refused(done, "K201")
+    assert told in done.err
 
 
 PLUGIN = """

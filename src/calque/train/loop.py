@@ -87,7 +87,7 @@ def _open(task: TrainingTask, signals: Signals) -> "_Loop":
     checkpoints = Checkpoints(folder, task.experiment.train)
     stored = checkpoints.load_state()
     about = stored[1] if stored else {}
-    refuse_another(folder, about, names)
+    refuse_another(folder, about, names, task.experiment)
     requested = _with_precision(task.experiment, about, device)
     history = PhaseHistory(folder, about["standing"]["update"] if stored else None)
     experiment = history.settle(requested, call.limits)

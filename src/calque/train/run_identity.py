@@ -1,18 +1,24 @@
 """What a run folder is about: the things that cannot change when its training continues."""
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
 from calque.adl.check import CheckedDefinition
-from calque.experiment import Experiment
-from calque.ground.diagnostics import Place, error
+from calque.data.corpus import open_corpus
+from calque.data.inputs import deciding_keys, files_of, sums_of
+from calque.data.sums import Sums
+from calque.experiment import DataSettings, Experiment, differences, load
+from calque.experiment.toml import literal
+from calque.ground.diagnostics import CalqueError, Place, error
 from calque.model import Shape
+from calque.run.folder import CORPUS, EXPERIMENT
 from calque.run.own_layers import layers_digest
 
 LAYERS = "set of plugins"
 """What K201 calls the files with layers of the user."""
+_TEXTS = ("data.train", "data.valid", "data.valid_more", "data.test", "data.codes", "data.stream")
 
 
 def written(shape: Shape) -> str:
@@ -27,8 +33,48 @@ def identity(experiment: Experiment, checked: CheckedDefinition) -> dict[str, st
     return known if layers is None else {**known, LAYERS: layers}
 
 
-def refuse_another(folder: Path, state: Mapping[str, Any], wanted: Mapping[str, str]) -> None:
-    """Raises K201 where the state in a folder is of another run than the one wanted."""
+def refuse_another(
+    folder: Path, state: Mapping[str, Any], wanted: Mapping[str, str], asked: Experiment | None = None
+) -> None:
+    """Raises K201 where the state in a folder is of another run than the one wanted.
+
+    `asked`: the experiment of the one wanted. The error then names what changed in it, where that is known.
+    """
     for what, expected in state.get("identity", {}).items():
         if wanted.get(what, expected) != expected:
-            raise error("K201", Place(str(folder)), what=what, expected=expected, found=wanted[what], run=folder)
+            known = _known_changes(folder, what, asked) if asked is not None else None
+            before, now = known or (expected, wanted[what])
+            raise error("K201", Place(str(folder)), what=what, expected=before, found=now, run=folder)
+
+
+def _known_changes(folder: Path, what: str, asked: Experiment) -> tuple[str, str] | None:
+    """What changed since the run of a folder was begun, before and now; None where its files do not tell."""
+    try:
+        changed = differences(load(folder / EXPERIMENT), asked)
+        if what == "shape":
+            return _as_text(changed, ("model.tying", "model.output_bias"))
+        if what != "corpus":
+            return None
+        deciding = [f"data.{key}" for key in deciding_keys(asked.data)]
+        if (told := _as_text(changed, deciding) or _as_text(changed, _TEXTS)) is not None:
+            return told
+        texts = ", ".join(_changed_texts(asked.data, folder / CORPUS))
+    except (CalqueError, OSError):  # damaged or gone
+        return None
+    return (f"{texts} as compiled before", f"{texts} with other text") if texts else None
+
+
+def _changed_texts(settings: DataSettings, corpus: Path) -> list[str]:
+    """The files of these settings that differ from those of which a corpus was compiled with the same settings."""
+    files = files_of(settings, Path())
+    before = open_corpus(corpus).about.get("sums", [])
+    names = [path.name for texts in files.values() for pair in texts for path in pair]
+    now = sums_of(settings, files, Path(), None, Sums(corpus.resolve()))
+    return [name for name, then, one in zip(names, before, now, strict=False) if one not in (None, then)]
+
+
+def _as_text(changed: Mapping[str, tuple[object, object]], keys: Iterable[str]) -> tuple[str, str] | None:
+    """Those of some keys that changed, with their values before and now."""
+    found = {key: changed[key] for key in keys if key in changed}
+    before, now = (", ".join(f"{key} = {literal(both[k])}" for key, both in found.items()) for k in (0, 1))
+    return (before, now) if found else None

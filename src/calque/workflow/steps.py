@@ -146,7 +146,7 @@ def _corpus(
                 say(f"the text of the corpus has changed; the compiled one in {folder / CORPUS} is used")
             return held
     if digest is not None:
-        refuse_another(folder, state, {"corpus": digest})
+        refuse_another(folder, state, {"corpus": digest}, Experiment(data))
     return prepare(data, folder / CORPUS, Path(), say, given)
 
 
@@ -161,7 +161,7 @@ def prepare_corpus(
     if parent and data.vocabulary == "parent":
         data, given = codecs_of(data, folder if held and (folder / EXPERIMENT).is_file() else Path(parent))
     if (digest := corpus_digest(data, Path(), given, folder / CORPUS)) is not None:
-        refuse_another(folder, held, {"corpus": digest})
+        refuse_another(folder, held, {"corpus": digest}, Experiment(data))
     return prepare(data, folder / CORPUS, Path(), tell, given)
 
 
