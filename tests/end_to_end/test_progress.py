@@ -17,9 +17,9 @@ from test_command_line import experiment
 from test_ways_to_translate import LINES, STDIN, make_run
 
 from calque.decode.translate import translate_lines, translate_stream
-from calque.train.log import Log, SampleTranslation, Validation
+from calque.train.log import Log, Progress, SampleTranslation, Validation
 from calque.workflow.api import load
-from calque.workflow.show import LineProgress, Show
+from calque.workflow.show import LineProgress, Part, Show, fitting
 from calque.workflow.validation import samples_of
 
 
@@ -116,6 +116,36 @@ def test_samples_stand_below_a_validation_at_a_terminal_only(monkeypatch: pytest
         "translation  four",
     ):
         assert line in shown[Terminal]
+
+
+@pytest.mark.parametrize("columns", [200, 120, 80, 60, 40])
+def test_the_bar_of_a_training_fits_the_terminal(monkeypatch: pytest.MonkeyPatch, columns: int) -> None:
+    monkeypatch.setenv("COLUMNS", str(columns))
+    monkeypatch.setenv("TERM", "xterm")
+    monkeypatch.setattr(sys, "stderr", Terminal())
+    with Show("multi30k-transformer") as show:
+        show(Validation(1000, 12.34, 20.5, True, ()))
+        show(Progress(12345, 3, 4.321, 1e-4, 98765.4, 0.37, 754.0))
+    shown = re.sub(r"\x1b\[[0-9;?]*[A-Za-z]", "", sys.stderr.getvalue())  # type: ignore[attr-defined]  # a Terminal
+    drawn = [line for line in re.split(r"[\r\n]+", shown) if "ETA" in line]
+    assert drawn
+    for line in drawn:
+        assert len(line.rstrip()) <= columns
+        assert "multi30k" in line
+        assert "37%" in line
+        assert re.search(r"0:00:0\d", line)
+        assert "ETA 12:34" in line
+        assert ("update 12345" in line) == (columns >= 80)
+        assert ("\u2501" in line) == (columns >= 60)
+        assert ("update 12345 epoch 3 loss 4.321 98,765 tok/s valid ppl 12.34 BLEU 20.5" in line) == (columns == 200)
+
+
+def test_parts_are_left_out_by_their_importance() -> None:
+    parts = Part(1, "bb"), Part(2, "cccccc"), Part(0, "a"), Part(3, "")
+    assert [fitting(parts, width) for width in (0, 1, 3, 4, 9, 11, 99)] == [
+        *("", "a", "a", "bb a", "bb a", "bb cccccc a", "bb cccccc a")
+    ]
+    assert fitting(parts, 12, ", ") == "bb, a"
 
 
 def test_a_terminal_that_shows_the_product_too_has_no_bar(monkeypatch: pytest.MonkeyPatch) -> None:

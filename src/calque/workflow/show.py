@@ -3,18 +3,46 @@
 import contextlib
 import sys
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from types import TracebackType
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 from calque.ground.diagnostics import printable
 from calque.train import log
 
 if TYPE_CHECKING:
-    from rich.progress import Progress
+    from rich.progress import Progress, TextColumn
 
 WIDTH = 200
 """At most so many characters of a sentence are shown."""
+
+
+BARS = ((120, 24), (60, 10))
+"""The columns of a terminal from which there is a bar of so many columns."""
+CLOCK = 8
+
+
+class Part(NamedTuple):
+    """A part of a status; the lowest number is the most important."""
+
+    number: int
+    text: str
+
+
+def fitting(parts: Sequence[Part], width: int, between: str = " ") -> str:
+    """The most important parts that fit into so many columns, in their order."""
+    shown: set[Part] = set()
+    for part in sorted(filter(lambda part: part.text, parts)):
+        if sum(len(between) + len(one.text) for one in (*shown, part)) - len(between) <= width:
+            shown.add(part)
+    return between.join(part.text for part in parts if part in shown)
+
+
+def _column(text: str) -> "TextColumn":
+    from rich.progress import TextColumn
+    from rich.table import Column
+
+    return TextColumn(text, table_column=Column(no_wrap=True, overflow="ellipsis"))
 
 
 class _TerminalBar:
@@ -23,31 +51,40 @@ class _TerminalBar:
     def __init__(self, title: str, wanted: bool = True, transient: bool = False):
         self.title, self.wanted, self.transient = title, wanted, transient
         self.bar: Progress | None = None
+        self._taken = 0
+        """Columns of all but the status."""
 
     def start(self, total: float | None) -> None:
         """Shows the bar, where stderr is a terminal; without a total it has no percentage."""
         if not (self.wanted and sys.stderr.isatty()):
             return
+        from rich.cells import cell_len, set_cell_size
         from rich.console import Console
         from rich.markup import escape
         from rich.progress import BarColumn, Progress, ProgressColumn, SpinnerColumn, TextColumn, TimeElapsedColumn
 
-        columns: list[ProgressColumn] = [SpinnerColumn(), TextColumn("[bold]{task.description}"), TimeElapsedColumn()]
+        console = Console(stderr=True)
+        title = set_cell_size(self.title, min(cell_len(self.title), max(8, console.width // 5)))
+        bar = next((bar for least, bar in BARS if console.width >= least), 0)
+        columns: list[ProgressColumn] = [SpinnerColumn(), _column("[bold]{task.description}"), TimeElapsedColumn()]
+        self._taken = 1 + 1 + cell_len(title) + 1 + CLOCK + 1
         if total is not None:
-            columns[2:2] = [BarColumn(bar_width=24), TextColumn("{task.percentage:>3.0f}%")]
+            columns[2:2] = [*([BarColumn(bar_width=bar)] if bar else []), TextColumn("{task.percentage:>3.0f}%")]
+            self._taken += (bar + 1 if bar else 0) + 4 + 1
         self.bar = Progress(
             *columns,
-            TextColumn("{task.fields[status]}"),
-            console=Console(stderr=True),
+            _column("{task.fields[status]}"),
+            console=console,
             transient=self.transient,
             redirect_stdout=False,  # rich would write it to the terminal even where it is redirected
         )
         self.bar.start()
-        self.bar.add_task(escape(self.title), total=total, status="")
+        self.bar.add_task(escape(title), total=total, status="")
 
-    def update(self, completed: float, status: str) -> None:
-        """Moves the bar, and shows the status beside it."""
+    def update(self, completed: float, parts: Sequence[Part], between: str = " ") -> None:
+        """Moves the bar, and shows beside it the most important parts of the status for which there is room."""
         if self.bar is not None:
+            status = fitting(parts, self.bar.console.width - self._taken, between)
             self.bar.update(self.bar.task_ids[0], completed=completed, status=status)
 
     def stop(self) -> None:
@@ -86,16 +123,19 @@ class Show:
                 for line in sample_lines(event.samples):
                     self._bar.line(line)
             return
-        eta = "" if event.eta_seconds is None else f"ETA {clock(event.eta_seconds)} "
-        status = (
-            f"{eta}update {event.update} epoch {event.epoch} loss {event.loss:.3f} "
-            f"{event.tokens_per_second:,.0f} tok/s {self._validation}"
+        parts = (
+            Part(0, "" if event.eta_seconds is None else f"ETA {clock(event.eta_seconds)}"),
+            Part(1, f"update {event.update}"),
+            Part(5, f"epoch {event.epoch}"),
+            Part(2, f"loss {event.loss:.3f}"),
+            Part(4, f"{event.tokens_per_second:,.0f} tok/s"),
+            Part(3, self._validation),
         )
         if self._bar.bar is not None:
-            self._bar.update(event.fraction or 0.0, status)
+            self._bar.update(event.fraction or 0.0, parts)
         elif event.update >= self._printed * 1.5 + 10:  # less and less often
             self._printed = event.update
-            self._bar.line(status)
+            self._bar.line(" ".join(part.text for part in parts if part.text))
 
 
 class LineProgress:
@@ -121,8 +161,9 @@ class LineProgress:
         self.done += lines
         speed = self.done / max(1e-9, time.monotonic() - self._began)
         of = "" if self.total is None else f" of {self.total:,}"
-        left = "" if self.total is None else f", {clock(max(0, self.total - self.done) / max(speed, 1e-9))} left"
-        self._bar.update(self.done, f"{self.done:,}{of} lines, {speed:,.1f} lines/s{left}")
+        left = "" if self.total is None else f"{clock(max(0, self.total - self.done) / max(speed, 1e-9))} left"
+        parts = Part(0, f"{self.done:,}{of} lines"), Part(2, f"{speed:,.1f} lines/s"), Part(1, left)
+        self._bar.update(self.done, parts, ", ")
 
     @contextlib.contextmanager
     def aside(self) -> Iterator[None]:
