@@ -218,6 +218,17 @@ def test_pairs_with_an_empty_side_are_not_held_out(calque: Run, tmp_path: Path) 
     assert all(pair in pairs[1::2] for pair in zip(*held, strict=True))
 
 
+def test_pairs_with_an_empty_side_are_not_counted(calque: Run, tmp_path: Path) -> None:
+    pairs = [pair if i % 3 else (pair[0], " ") for i, pair in enumerate(sentences(60))]
+    done = calque("new", tmp_path / "new", "--train", *write(tmp_path, pairs), "--no-measure")
+    told = proposed(done)
+    words = sum(len(source.split()) for source, target in pairs if target.strip()) / 40
+    assert told["corpus"].startswith(f"37 pairs for training, 3 for validation; {words:.1f} words a source")
+    assert "40 pairs are too few" in done.err
+    prepared = calque("prepare", tmp_path / "new")
+    assert "37 pairs" in prepared.err
+
+
 def warned(calque: Run, folder: Path, pairs: list[Pair], *options: object) -> set[str]:
     folder.mkdir()
     return codes(calque("new", folder / "new", "--train", *write(folder, pairs), "--no-measure", *options)) - {"D132"}

@@ -91,7 +91,7 @@ def _propose(
         folder=folder,
         experiment=experiment,
         choice=choice,
-        counts=(fitted.corpus.pairs if fitted.warnings else surveyed.pairs, held_out),
+        counts=(fitted.corpus.pairs if fitted.warnings else surveyed.pairs - surveyed.blank, held_out),
         words=surveyed.words,
         subwords=fitted.subwords,
         weights=weights(choice.size, fitted.codec.size),

@@ -14,7 +14,7 @@ from calque.workflow.new.pace import MeasuredPace
 
 # The keys that people change, in the order of the file, with their comments. Other keys are written where they are not default.
 SHOWN = {
-    "data.train": "source and target, plain or .gz, one sentence per line",
+    "data.train": "source and target, plain or compressed (gz, bz2, xz, zst), one sentence per line",
     "data.valid": "as `train`, but never trained on: it decides which checkpoint becomes the model",
     "data.vocabulary_size": "subwords; fewer for less text",
     "model.file": "the architecture, a text of its own",

@@ -32,8 +32,10 @@ class Survey:
     """The figures and the faults of a corpus."""
 
     pairs: int
+    blank: int
+    """Pairs of which a side has no words: training leaves them out."""
     words: tuple[float, float]
-    """Mean number of words in the sample of source and target, split at white space."""
+    """Mean number of words in the other pairs of the sample, source and target, split at white space."""
     sample: tuple[list[str], list[str]]
     """Up to `SAMPLE` pairs, spread evenly over the corpus."""
     warnings: tuple[Diagnostic, ...]
@@ -45,14 +47,16 @@ def survey(source: Path, target: Path) -> Survey:
     Warnings: equal sides (D130), tables (D131), too few pairs (D132), lines that do not belong together (D134).
     """
     checked = check_corpus(source, target)
-    copies = 0
+    copies = blank = 0
     tabs = [0, 0]
     for pair in zip(Lines(source), Lines(target), strict=True):
         copies += pair[0] == pair[1] and any(c.isalpha() for c in pair[0])
+        blank += not all(side.strip() for side in pair)
         for side in (0, 1):
             tabs[side] += "\t" in pair[side]
     sample = sample_of((source, target), checked.pairs)
-    words = [sum(len(line.split()) for line in side) / len(side) for side in sample]
+    full = [pair for pair in zip(*sample, strict=True) if all(side.strip() for side in pair)]
+    words = [sum(len(pair[k].split()) for pair in full) / max(1, len(full)) for k in (0, 1)]
     warnings = [*checked.warnings, *_tables((source, target), tabs, checked.pairs)]
     if copies >= COPIES * checked.pairs:
         warnings.append(
@@ -60,9 +64,9 @@ def survey(source: Path, target: Path) -> Survey:
         )
     elif len(sample[0]) >= ENOUGH and (related := correlation(*sample)) < UNRELATED:
         warnings.append(_warning("D134", target, found=f"{related:.2f}", least=UNRELATED, source=str(source)))
-    if checked.pairs < FEW:
-        warnings.append(_warning("D132", source, n=f"{checked.pairs:,}", least=f"{FEW:,}"))
-    return Survey(checked.pairs, (words[0], words[1]), sample, tuple(warnings))
+    if (left := checked.pairs - blank) < FEW:
+        warnings.append(_warning("D132", source, n=f"{left:,}", least=f"{FEW:,}"))
+    return Survey(checked.pairs, blank, (words[0], words[1]), sample, tuple(warnings))
 
 
 def sample_of(files: Sequence[Path], pairs: int) -> tuple[list[str], list[str]]:
