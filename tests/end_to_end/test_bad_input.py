@@ -53,6 +53,43 @@ def experiment(folder: Path, plugins: list[str], name: str = "same") -> Path:
     return path
 
 
+@pytest.mark.parametrize(
+    ("command", "code", "told"),
+    [
+        ("prove .", "X419", "found a folder"),
+        ("prove x.txt", "X419", "found no file of this name"),
+        ("prove model.adl", "X419", "`calque check model.adl`"),
+        ("prove text.src", "X419", "found another file"),
+        ("import nope --from hf", "X509", "found none of this name"),
+        ("import nope", "X509", "found none of this name"),
+        ("import text.src --from marian", "X509", "found a file of this name"),
+        ("compare run run --references text.tgt", "X461", "`calque translate run < SOURCE > FILE`"),
+        ("evaluate text.src text.tgt --metric meteor --language xy", "X320", "one of `en`, `cs`, `fr`"),
+        ("train bare.toml", "X202", "--from RUN"),
+    ],
+)
+def test_what_was_named_is_not_what_is_needed(
+    calque: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, command: str, code: str, told: str
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    corpus(tmp_path, ["a b"] * 3)
+    (tmp_path / "model.adl").write_text(ADL)
+    files = "['text.src', 'text.tgt']"
+    body = f"[data]\ntrain = {files}\nvalid = {files}\n[train]\nmax_updates = 1\n"
+    (tmp_path / "bare.toml").write_text(body)
+    (tmp_path / "run").mkdir()
+    (tmp_path / "run" / "experiment.toml").write_text(body)
+    done = calque(*command.split())
+    fails(done, code, 2)
+    assert told in done.err
+
+
+def test_contrast_says_which_argument_is_missing(calque: Run, tmp_path: Path) -> None:
+    done = calque("contrast", tmp_path)
+    assert (done.status, done.out) == (2, "")
+    assert f"expected runs and, last, a contrastive set, found `{tmp_path}` alone" in done.err
+
+
 def fails(done: Outcome, code: str, status: int) -> None:
     assert done.status == status, done
     assert done.err.count("error[") == 1, done

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from calque.cli.base import FILE, INTERRUPTED, RUNS, THREADS, existing, from_options, root, set_threads, tell
+from calque.cli.base import FILE, INTERRUPTED, THREADS, existing, folders, from_options, root, set_threads, tell
 
 if TYPE_CHECKING:
     from calque.analyse.analysis import AnalysisSettings
@@ -146,7 +146,7 @@ def _command(context: click.Context) -> str:
 
 
 @root.command()
-@RUNS
+@click.argument("runs", type=FILE, nargs=-1, metavar="RUN...", callback=folders)
 @click.argument("pairs", type=FILE, metavar="SET")
 @click.option(
     "--most", type=click.IntRange(1), help="Pairs of each kind of error, at most, evenly spaced; default: all."
@@ -162,6 +162,8 @@ def contrast(runs: tuple[Path, ...], pairs: Path, most: int | None, as_json: boo
     from calque.analyse.contrast import by_distance, by_kind, decide, read_set
     from calque.analyse.runs import names_of
 
+    if not runs:
+        raise click.UsageError(f"expected runs and, last, a contrastive set, found `{pairs}` alone")
     names = names_of(runs)
     contrastive = read_set(pairs, most)
     set_threads(threads)

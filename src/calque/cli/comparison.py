@@ -109,9 +109,11 @@ def compare(
 
 
 def _runs(system: Path) -> list[Path]:
-    """The files of translations of a system, one for each run. Raises D521."""
+    """The files of translations of a system, one for each run. Raises D521, and X461 for the folder of a training."""
     if not system.is_dir():
         return [system]
+    if (system / "experiment.toml").is_file():
+        raise error("X461", Place(str(system)), run=shlex.quote(str(system)))
     files = sorted(file for file in system.iterdir() if file.is_file() and not file.name.startswith("."))
     if not files:
         raise error("D521", Place(str(system)))

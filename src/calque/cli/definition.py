@@ -3,6 +3,7 @@
 import json
 import sys
 from collections.abc import Callable
+from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -203,8 +204,17 @@ def explain_error(code: str) -> None:
     click.echo(f"{entry.code}: {entry.title}\n\n{entry.page}")
 
 
+def _python(ctx: click.Context, param: click.Parameter, value: Path) -> Path:
+    """The callback of an argument that names a Python file, or a module: raises X419 for what is neither."""
+    words = str(value).split(".")
+    if value.suffix != ".py" and (value.exists() or not all(map(str.isidentifier, words)) or not find_spec(words[0])):
+        found = "a folder" if value.is_dir() else "another file" if value.exists() else "no file of this name"
+        raise error("X419", Place(str(value)), found=found, file=value if value.suffix == ".adl" else None)
+    return value
+
+
 @root.command()
-@click.argument("file", type=FILE)
+@click.argument("file", type=FILE, callback=_python)
 def prove(file: Path) -> None:
     """Prove the contract for the layers of a Python FILE: every law, on every example, in a minute."""
     from calque.prove import prove_module

@@ -5,6 +5,7 @@ from pathlib import Path
 import click
 
 from calque.cli.base import FILE, RUN, root, tell
+from calque.ground.diagnostics import Place, error
 
 TO = ("argos", "ctranslate2", "hf", "marian", "onnx")
 FROM = ("hf", "marian")
@@ -52,8 +53,15 @@ def _scores(run: Path, test: tuple[Path, Path]) -> list[str]:
     return [f"{test[0].name}: {score}" for score in (bleu(hypotheses, references), chrf(hypotheses, references))]
 
 
+def _folder(ctx: click.Context, param: click.Parameter, value: Path) -> Path:
+    """The callback of an argument that names the folder of a model: raises X509 for anything else."""
+    if not value.is_dir():
+        raise error("X509", Place(str(value)), found="a file" if value.exists() else "none")
+    return value
+
+
 @root.command(name="import")
-@click.argument("folder", type=FILE)
+@click.argument("folder", type=FILE, callback=_folder)
 @click.option("--from", "form", type=click.Choice(FROM), required=True, help="The format.")
 @click.option("--out", type=FILE, help="The run folder; default: runs/NAME for a folder NAME.")
 @click.option("--source-language", help="A multilingual model: the language of sources, as the model spells it.")

@@ -83,7 +83,7 @@ class Lists:
 def language_of(code: str) -> Language:
     """The settings of a language by its two letters, or of any by `other`. Raises X320 for another word."""
     if code not in LANGUAGES:
-        raise error("X320", None, name=code, near=nearest(code, LANGUAGES))
+        raise error("X320", None, name=code, names=tuple(LANGUAGES), near=nearest(code, LANGUAGES))
     return LANGUAGES[code]
 
 

@@ -55,8 +55,6 @@ def survey(source: Path, target: Path) -> Survey:
         for side in (0, 1):
             tabs[side] += "\t" in pair[side]
     sample = sample_of((source, target), checked.pairs)
-    full = [pair for pair in zip(*sample, strict=True) if all(side.strip() for side in pair)]
-    words = [sum(len(pair[k].split()) for pair in full) / max(1, len(full)) for k in (0, 1)]
     warnings = [*checked.warnings, *_tables((source, target), tabs, checked.pairs)]
     if copies >= COPIES * checked.pairs:
         warnings.append(
@@ -66,7 +64,13 @@ def survey(source: Path, target: Path) -> Survey:
         warnings.append(_warning("D134", target, found=f"{related:.2f}", least=UNRELATED, source=str(source)))
     if (left := checked.pairs - blank) < FEW:
         warnings.append(_warning("D132", source, n=f"{left:,}", least=f"{FEW:,}"))
-    return Survey(checked.pairs, blank, (words[0], words[1]), sample, tuple(warnings))
+    return Survey(checked.pairs, blank, _mean_words(sample), sample, tuple(warnings))
+
+
+def _mean_words(sample: tuple[list[str], list[str]]) -> tuple[float, float]:
+    full = [pair for pair in zip(*sample, strict=True) if all(side.strip() for side in pair)]
+    source, target = (sum(len(pair[k].split()) for pair in full) / max(1, len(full)) for k in (0, 1))
+    return source, target
 
 
 def sample_of(files: Sequence[Path], pairs: int) -> tuple[list[str], list[str]]:
