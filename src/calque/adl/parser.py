@@ -125,6 +125,13 @@ class _Parser:
         self.faults.append(Diagnostic("S102", span, {**fields, "found": found}, fix, related))
         return _Stop()
 
+    def dangling(self, arrow: Token) -> _Stop:
+        """An arrow with no layer after it, at the end of a chain."""
+        found = _SHOWN["newline"] if self.at("name") else _SHOWN.get(self.now.kind, f"`{self.now.text}`")
+        fix = Fix(arrow.span, "")
+        self.faults.append(Diagnostic("S102", arrow.span, {"expected": "a layer after `->`", "found": found}, fix))
+        return _Stop()
+
     def starts_statement(self, at: int) -> bool:
         """Whether a line begins here with `NAME =` or `NAME(...) =`, even inside open brackets."""
         if not (self.tokens[at].kind == "name" and self.tokens[at].first):
@@ -180,7 +187,9 @@ class _Parser:
             self.faults.append(Diagnostic("S103", head.span))
             raise _Stop()
         parts: list[Term | Source] = [head]
-        while self.accept("->"):
+        while arrow := self.accept("->"):
+            if self.at("end", ")", ",") or self.starts_statement(self.i):
+                raise self.dangling(arrow)
             if not self.at("name"):
                 raise self.fail("a layer")
             parts.append(self.term())

@@ -59,6 +59,12 @@ def tokenize(text: Text) -> tuple[list[Token], list[Diagnostic]]:
     for match in _TOKEN.finditer(body):
         kind, piece, start = str(match.lastgroup), match.group(), match.start()
         if kind == "strange":
+            if piece == ">" and _parted(tokens, start):
+                # Taken as the arrow that was meant, so that this is the one fault.
+                start = tokens.pop().start
+                _drop_newline(tokens)
+                piece = body[start : match.end()]
+                tokens.append(Token("->", piece, text, start))
             if len(faults) <= MAX_FAULTS:
                 faults.append(Diagnostic("S101", Span(text, start, match.end()), {"character": piece}))
         elif kind == "newline":
@@ -78,6 +84,11 @@ def tokenize(text: Text) -> tuple[list[Token], list[Diagnostic]]:
 def _complete(tokens: list[Token]) -> bool:
     """Whether the end of a line may end a statement after these tokens."""
     return bool(tokens) and tokens[-1].kind not in ("newline", "->", "=")
+
+
+def _parted(tokens: list[Token], at: int) -> bool:
+    """Whether a `>` at an offset is the second half of an arrow: a minus is before it on the same line."""
+    return bool(tokens) and tokens[-1].kind == "-" and "\n" not in tokens[-1].source.body[tokens[-1].end : at]
 
 
 def _drop_newline(tokens: list[Token]) -> None:
