@@ -105,8 +105,8 @@ LINES = "Ein kurzer Satz, und noch einer.\n" * 30
     ("body", "found"),
     [
         (LINES.encode("utf-16"), "UTF-16"),
-        (LINES.encode("utf-16-be"), "UTF-16"),
-        (LINES.encode("utf-16-le"), "UTF-16"),
+        (LINES.encode("utf-16-be"), "UTF-16BE"),
+        (LINES.encode("utf-16-le"), "UTF-16LE"),
         (LINES.encode("utf-32"), "UTF-32"),
         (b"PK\3\4" + bytes(range(256)) * 9, "a zip archive"),
         (b"%PDF-1.7\n%\xe2\xe3\xcf\xd3\n" * 9, "a PDF document"),

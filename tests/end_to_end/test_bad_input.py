@@ -127,6 +127,19 @@ def test_a_ledger_that_is_not_there_is_one_error(calque: Run, tmp_path: Path) ->
     fails(done, "X402", 2)
 
 
+def test_a_run_with_a_plugin_goes_to_other_tools_as_far_as_they_can(calque: Run, tmp_path: Path) -> None:
+    pytest.importorskip("onnxscript", reason="the package onnxscript is not installed")
+    path = plugin(tmp_path)
+    path.write_text(path.read_text().replace("return x\n", "return x if x.sum().item() < 1e30 else x * 2\n"))
+    assert calque("train", experiment(tmp_path, [str(path)]), "--out", tmp_path / "run").status == 0
+    done = calque("export", tmp_path / "run", "--to", "onnx")
+    fails(done, "X506", 2)
+    assert f" --> {tmp_path / 'run'}\n" in done.err
+    assert "my_layers.py" in done.err
+    assert not (tmp_path / "run-onnx").exists()
+    fails(calque("export", tmp_path / "run", "--to", "ctranslate2"), "X501", 2)
+
+
 def test_two_plugins_may_not_share_a_name(calque: Run, tmp_path: Path) -> None:
     path = plugin(tmp_path)
     twin = path.with_name("twin.py")

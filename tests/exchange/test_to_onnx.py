@@ -14,7 +14,7 @@ from torch import Tensor
 from calque.exchange import to_onnx
 from calque.exchange.to_onnx import write_onnx
 from calque.exchange.weights import open_exported
-from calque.ground.diagnostics import CalqueError
+from calque.ground.diagnostics import CalqueError, Place
 from calque.workflow.api import load
 
 pytest.importorskip("onnxruntime", reason="the package onnxruntime is not installed")
@@ -97,6 +97,7 @@ def test_a_graph_that_cannot_be_exported_says_why(
     with pytest.raises(CalqueError, match=reason) as caught:
         write_onnx(open_exported(tmp_path / "run"), tmp_path, "float32")
     (diagnostic,) = caught.value.diagnostics
+    assert diagnostic.where == Place(str(tmp_path / "run"))
     assert (diagnostic.code, diagnostic.fields["graph"]) == ("X506", "encoder")
     told = str(diagnostic.fields["reason"])
     assert "\x1b" not in told

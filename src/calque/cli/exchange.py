@@ -36,9 +36,11 @@ def export(
     not fit. docs/other-tools.md has the table of what each format carries.
     """
     from calque.exchange.export import export as write
+    from calque.workflow.plugins import registry_of_run
 
     scores = _scores(run, test) if test else []
-    click.echo(write(run, form, out, precision, scores, tell, (source_language, target_language)))
+    languages = source_language, target_language
+    click.echo(write(run, form, out, precision, scores, tell, languages, registry_of_run(run)))
 
 
 def _scores(run: Path, test: tuple[Path, Path]) -> list[str]:

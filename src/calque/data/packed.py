@@ -104,5 +104,7 @@ def no_text(head: bytes) -> str:
     if controls < _FEW or controls * 20 < len(head):
         return ""
     # Without a mark of its order, UTF-16 of most languages has a NUL in every other byte.
-    halves = (head[::2].count(0), head[1::2].count(0))
-    return "UTF-16" if min(halves) == 0 and sum(halves) * 3 > len(head) else "binary data"
+    first, second = head[::2].count(0), head[1::2].count(0)
+    if min(first, second) or (first + second) * 3 <= len(head):
+        return "binary data"
+    return "UTF-16BE" if first else "UTF-16LE"

@@ -17,6 +17,7 @@ from calque.exchange.to_onnx import write_onnx
 from calque.exchange.weights import Exported, open_exported
 from calque.ground.diagnostics import Place, error
 from calque.ground.files import alone, replacing
+from calque.layers.contract import Registry
 from calque.run.folder import CODECS
 from calque.run.tensors import writing
 
@@ -48,17 +49,18 @@ def export(
     scores: Sequence[str],
     tell: Tell,
     languages: tuple[str, str] = ("", ""),
+    registry: Registry | None = None,
 ) -> Path:
     """Writes a run for another tool; returns the folder or file.
 
-    `languages` are the codes of source and target, which some formats need. Raises X405 (the folder has files already), what
-    `load_model` raises, and what the format cannot carry (X50, X519 to X521).
+    `languages` are the codes of source and target, which some formats need; `registry` has the layers of the run's plugins. Raises
+    X405 (the folder has files already), what `load_model` raises, and what the format cannot carry (X50, X519 to X521).
     """
     form = FORMATS[to]
     out = out or run.resolve().with_name(f"{run.resolve().name}-{to}{form.ending}")
     if out.exists() and (not out.is_dir() or form.ending or any(out.iterdir())):
         raise error("X405", Place(str(out)), name=out.name)
-    exported = open_exported(run, languages)
+    exported = open_exported(run, languages, registry)
     with writing(out), alone(out, tell), _place(form, exported, out) as folder:
         form.write(exported, folder, precision)
         for file in sorted((run / CODECS).iterdir()) if form.codecs else ():

@@ -79,10 +79,10 @@ def _write_graphs(model: Model, folder: Path, place: Place) -> Named:
     names = [name for name, _, _ in named]
     inputs = [name for name, _ in sources]
     values = [t for _, t in sources]
-    _save(folder, "encoder", _Encoder(model), (source, mask), ["source", "mask"], inputs)
-    _save(folder, "init", _Init(model, points), (mask, values), ["mask", *inputs], names)
+    _save(folder / "encoder.onnx", place, _Encoder(model), (source, mask), ["source", "mask"], inputs)
+    _save(folder / "init.onnx", place, _Init(model, points), (mask, values), ["mask", *inputs], names)
     after = ["logits", *(f"next.{name}" for name in names)]
-    _save(folder, "step", _Step(model, state), (word, first), ["word", *names], after)
+    _save(folder / "step.onnx", place, _Step(model, state), (word, first), ["word", *names], after)
     return named
 
 
@@ -173,8 +173,8 @@ class _Step(nn.Module):
         return [self.model.logits(z[:, 0]), *(t for _, t, _ in name_states(self.model, after, Place("")))]
 
 
-def _save(folder: Path, graph: str, module: nn.Module, given: Any, inputs: list[str], outputs: list[str]) -> None:
-    """Writes a graph, its numbers inside. Raises X506."""
+def _save(file: Path, place: Place, module: nn.Module, given: Any, inputs: list[str], outputs: list[str]) -> None:
+    """Writes a graph, its numbers inside. Raises X506 at a place."""
     disabled = logging.root.manager.disable
     logging.disable(logging.WARNING)  # the exporter speaks of its own optimisations
     try:
@@ -186,9 +186,9 @@ def _save(folder: Path, graph: str, module: nn.Module, given: Any, inputs: list[
             )
             if program is None:
                 raise RuntimeError("it returned nothing")
-            program.save(folder / f"{graph}.onnx")
+            program.save(file)
     except Exception as fault:  # the exporter raises many kinds of exceptions
-        raise error("X506", Place(str(folder)), graph=graph, reason=_reason(fault)) from None
+        raise error("X506", place, graph=file.stem, reason=_reason(fault)) from None
     finally:
         logging.disable(disabled)
 

@@ -12,7 +12,7 @@ from calque.adl.tree import Node
 from calque.data.vocabulary import BOS, PAD
 from calque.exchange.network import Side
 from calque.ground.diagnostics import Text
-from calque.layers.contract import Context
+from calque.layers.contract import Context, Registry
 from calque.layers.registry import builtin
 from calque.model import Model
 from calque.run.folder import ARCHITECTURE
@@ -81,12 +81,12 @@ class Exported:
         return table
 
 
-def open_exported(folder: Path, languages: tuple[str, str] = ("", "")) -> Exported:
-    """Loads the run to export. Raises what `load_model` raises.
+def open_exported(folder: Path, languages: tuple[str, str] = ("", ""), registry: Registry | None = None) -> Exported:
+    """Loads the run to export; `registry` has the layers that its definition may name. Raises what `load_model` raises.
 
     The definition is read from `architecture.adl`, which holds the canonical text, so that errors show a place in that file.
     """
-    trained = load_model(folder)
+    trained = load_model(folder, registry=registry)
     model = trained.model
-    model.checked = check(Text(str(folder / ARCHITECTURE), model.checked.text), builtin())
+    model.checked = check(Text(str(folder / ARCHITECTURE), model.checked.text), registry or builtin())
     return Exported(folder, trained, dict(model.named_parameters(remove_duplicate=False)), languages)
