@@ -35,6 +35,7 @@ SOURCE_POSITIONS, WORDS = 64, 96
 ABOUT = "model.json"
 REASON = 300
 """Characters of the exporter's reason that a message shows, at most."""
+_FOLDERS = re.compile(r"[^\s()]*/(?=[^\s()/]*\.py)")
 _COLOURS = re.compile(r"\x1b\[[0-9;?]*[A-Za-z]")
 Named = list[tuple[str, Tensor, str]]
 """Tensors of states: name, value, and whether a row is a sentence or a hypothesis."""
@@ -203,5 +204,5 @@ def _reason(fault: BaseException) -> str:
     first, *rest = _COLOURS.sub("", str(fault)).strip().split("\n")
     if first and not isinstance(fault, RuntimeError):
         first = f"{type(fault).__name__}: {first}"
-    told = [first or type(fault).__name__, *(line for line in rest if line.startswith("Caused by: "))]
+    told = [first or type(fault).__name__, *(_FOLDERS.sub("", line) for line in rest if line.startswith("Caused by: "))]
     return textwrap.shorten(" ".join(told), REASON, placeholder=" ...").rstrip(".")
