@@ -320,16 +320,25 @@ void attend(const Attention& a, const T* q, T* keys, T* values, const T* new_key
     }
 }
 
+// The sum over a row of what `each` makes of the 16 numbers from d on, of which n are there; in four sums by turns.
+template <class Each>
+inline float sum_over(int64_t width, const Each& each) {
+    Floats a{}, b{}, c{}, e{};
+    int64_t d = 0;
+    for (; d + 4 * STRIP <= width; d += 4 * STRIP)
+        a += each(d, STRIP), b += each(d + STRIP, STRIP), c += each(d + 2 * STRIP, STRIP), e += each(d + 3 * STRIP, STRIP);
+    for (; d < width; d += STRIP) a += each(d, int(std::min<int64_t>(STRIP, width - d)));
+    return sum_of((a + b) + (c + e));
+}
+
 template <class T>
 void norm_row(const T* in, int64_t width, const T* gain, const T* shift, float epsilon, T* out) {
-    Floats sum[2]{}, squares[2]{};
-    for (int64_t d = 0; d < width; d += STRIP) sum[d / STRIP % 2] += load_some(in + d, int(width - d));
-    const float mean = sum_of(sum[0] + sum[1]) / width;
-    for (int64_t d = 0; d < width; d += STRIP) {
-        const Floats apart = load_some(in + d, int(width - d), mean) - mean;
-        squares[d / STRIP % 2] += apart * apart;
-    }
-    const float scale = 1.0f / std::sqrt(sum_of(squares[0] + squares[1]) / width + epsilon);
+    const float mean = sum_over(width, [&](int64_t d, int n) { return load_some(in + d, n); }) / width;
+    const float squares = sum_over(width, [&](int64_t d, int n) {
+        const Floats apart = load_some(in + d, n, mean) - mean;
+        return apart * apart;
+    });
+    const float scale = 1.0f / std::sqrt(squares / width + epsilon);
     for (int64_t d = 0; d < width; d += STRIP) {
         const int n = int(width - d);
         const Floats y = (load_some(in + d, n) - mean) * scale;
@@ -339,12 +348,11 @@ void norm_row(const T* in, int64_t width, const T* gain, const T* shift, float e
 
 template <class T>
 void root_norm_row(const T* in, int64_t width, const T* gain, float epsilon, T* out) {
-    Floats squares{};
-    for (int64_t d = 0; d < width; d += STRIP) {
-        const Floats x = load_some(in + d, int(width - d));
-        squares += x * x;
-    }
-    const float scale = 1.0f / std::sqrt(sum_of(squares) / width + epsilon);
+    const float squares = sum_over(width, [&](int64_t d, int n) {
+        const Floats x = load_some(in + d, n);
+        return x * x;
+    });
+    const float scale = 1.0f / std::sqrt(squares / width + epsilon);
     for (int64_t d = 0; d < width; d += STRIP) {
         const int n = int(width - d);
         const Floats y = as<T>(load_some(in + d, n) * scale);
