@@ -219,6 +219,16 @@ def test_a_run_continues_without_its_text(calque: Run, run: Path, monkeypatch: p
     assert weights(half) == weights(run)
 
 
+def test_another_architecture_is_refused_with_the_way_to_its_edits(calque: Run, run: Path) -> None:
+    other = run.parent / "other.toml"
+    other.write_text((run.parent / "tiny.toml").read_text().replace("encoder = pos", "encoder = pos -> norm", 1))
+    done = calque("train", other, "--out", run)
+    refused(done, "K201")
+    assert f"`calque diff {run} NEW` shows the edits" in done.err
+    shown = calque("diff", run, other)
+    assert (shown.status, "insert `norm" in shown.out) == (0, True), shown
+
+
 def test_a_run_continues_with_its_own_text(calque: Run, run: Path) -> None:
     text(run.parent, seed=9)
     other = calque("train", run.parent / "tiny.toml", "--out", run)

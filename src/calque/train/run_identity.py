@@ -11,7 +11,7 @@ from calque.data.inputs import deciding_keys, files_of, sums_of
 from calque.data.sums import Sums
 from calque.experiment import DataSettings, Experiment, differences, load
 from calque.experiment.toml import literal
-from calque.ground.diagnostics import CalqueError, Place, error
+from calque.ground.diagnostics import CalqueError, Diagnostic, Place
 from calque.model import Shape
 from calque.run.folder import CORPUS, EXPERIMENT
 from calque.run.own_layers import layers_digest
@@ -44,7 +44,10 @@ def refuse_another(
         if wanted.get(what, expected) != expected:
             known = _known_changes(folder, what, asked) if asked is not None else None
             before, now = known or (expected, wanted[what])
-            raise error("K201", Place(str(folder)), what=what, expected=before, found=now, run=folder)
+            fields = {"what": what, "expected": before, "found": now, "run": folder}
+            if what == "architecture":
+                fields["architecture"] = folder  # that of its run, with its plugins
+            raise CalqueError(Diagnostic("K201", Place(str(folder)), fields))
 
 
 def _known_changes(folder: Path, what: str, asked: Experiment) -> tuple[str, str] | None:
