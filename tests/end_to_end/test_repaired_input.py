@@ -66,6 +66,19 @@ def test_what_is_no_text_is_refused_as_a_whole(calque: Run, run: Path, tmp_path:
         assert "error[D107]" in done.err
 
 
+def test_evaluate_and_score_read_standard_input(calque: Run, run: Path, tmp_path: Path) -> None:
+    (tmp_path / "text").write_text("a b c d e\n" * 3)
+    text = (tmp_path / "text").read_bytes()
+    want = calque("evaluate", tmp_path / "text", tmp_path / "text").out
+    assert calque("evaluate", "-", tmp_path / "text", stdin=text).out == want
+    assert calque("evaluate", tmp_path / "text", "-", stdin=gzip.compress(text)).out == want
+    scores = calque("score", run, tmp_path / "text", tmp_path / "text").out
+    assert calque("score", run, tmp_path / "text", "-", stdin=text).out == scores != ""
+    for given, code in ((None, "D101"), (b"", "D501"), (text.decode().encode("utf-16"), "D107")):
+        done = calque("evaluate", "-", tmp_path / "text", stdin=given)
+        assert (done.status, code in done.err, done.out) == (1, True, ""), done
+
+
 def test_score_align_and_evaluate_read_bad_bytes_too(calque: Run, run: Path, tmp_path: Path) -> None:
     (tmp_path / "bad").write_bytes(b"a \xff b\nc\n")
     (tmp_path / "meant").write_text("a \ufffd b\nc\n")

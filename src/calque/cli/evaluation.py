@@ -61,7 +61,7 @@ def evaluate(
     language: str | None,
     meteor_version: str,
 ) -> None:
-    """Score HYPOTHESES against REFERENCES, each score with its signature.
+    """Score HYPOTHESES against REFERENCES, each score with its signature; `-` is standard input.
 
     Bytes that are not UTF-8 are read as U+FFFD: the number of the line is reported, and the exit status is 1.
     """

@@ -189,7 +189,7 @@ class _Input:
 @PRECISION
 @THREADS
 def score(run: Path, source: Path, target: Path, precision: str | None, threads: int | None) -> None:
-    """Print the score of each given translation, normalised as `translate --scores` does.
+    """Print the score of each given translation, normalised as `translate --scores` does; `-` is standard input.
 
     Lines that are not UTF-8 are read and reported as by `translate`.
     """

@@ -13,6 +13,7 @@ What is no text in any line, such as UTF-16 or a document, is refused with one e
 import codecs
 import io
 import re
+import sys
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
@@ -53,8 +54,12 @@ class Repairs:
         self._counts.clear()
 
     def lines(self, path: Path) -> Iterator[str]:
-        """The lines of a file, plain or compressed. Raises D101, D105 and D107, as `raw_lines`."""
-        return self._texts(raw_lines(path, bounded), str(path))
+        """The lines of a file, plain or compressed; of standard input for `-`. Raises D101, D105 and D107, as `raw_lines`."""
+        if str(path) != "-":
+            return self._texts(raw_lines(path, bounded), str(path))
+        if sys.stdin is None:
+            raise error("D101", Place("stdin"), reason="standard input is closed")
+        return self.stream(sys.stdin.buffer, "stdin")
 
     def stream(self, file: BinaryIO, name: str) -> Iterator[str]:
         """The lines of an open file, plain or compressed, as they come. Raises OSError, D105 and D107."""
