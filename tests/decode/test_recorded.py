@@ -69,6 +69,8 @@ FAMILIES = {
     " -> ff",
     "scans of an encoder": "encoder = reverse(pos -> res(mh_dot_self_att) -> ssru) -> res(average) -> res(rg_lru) -> res(min_gru)\n"
     "decoder = res(hgrn(floor=0.5)) -> res(min_gru) -> res(mh_dot_src_att)",
+    "dynamic convolution": "encoder = res(light_cnn(5, heads=4, dynamic=yes)) -> res(light_cnn(heads=48, dynamic=yes, softmax=no))"
+    "\ndecoder = res(light_cnn(4, heads=3, dynamic=yes)) -> res(light_cnn(1, heads=2, dynamic=yes)) -> mh_dot_src_att",
     "between input and body": "encoder = highway(ffl) -> scale(-2, learn=one) -> drop_path(hgrn, 0.3, without=input)\n"
     "decoder = drop_path(ssru) -> res(scale(0.5) -> scale(0.1, learn=each)) -> highway(linear -> norm) -> mh_dot_src_att",
     "matrices of an encoder": "encoder = birnn(d, tanh) -> res(reverse(retention(4, rope=50))) -> res(gla(2)) -> pool(3)\n"
@@ -215,8 +217,6 @@ def test_every_layer_has_a_program_but_these() -> None:
                 if has_no_program(prepare_for_decoding(calque.build(text, 50, 50).eval(), "bfloat16")):
                     without.add(example.text)
     assert without == {
-        "light_cnn(5, heads=4, dynamic=yes)",
-        "light_cnn(4, heads=2, dynamic=yes)",
         "moe(ff(6) -> linear)",
         "res(moe(norm -> ffl, 3, top=1, renorm=no))",
         "moe(rnn(6), 3, top=2)",

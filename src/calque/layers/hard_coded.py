@@ -11,7 +11,7 @@ from calque.layers.contract import DECODER, ENCODER, Context, Example, Parts, Si
 from calque.layers.cost import Cost, Held, Products, Reach
 from calque.layers.fixed import FixedArgs, FixedAttention
 from calque.layers.state import State, Window, accumulated
-from calque.native.program import Program, Value
+from calque.native.program import Band, Program, Value
 
 
 class HardCodedSelfAttention(FixedAttention):
@@ -82,7 +82,7 @@ class HardCodedSelfAttention(FixedAttention):
         return self._attend(seen), after
 
     def program(self, p: Program, x: Value, state: State | None) -> tuple[Value, State | None]:
-        v, weights = p.linear(x, self.v), self.table.float()
+        v, weights = p.linear(x, self.v), Band.same(self.table.float())
         if state is None:
             return p.linear(p.band_self(v, self.before, self.after, weights), self.out), None
         y, after = p.band(v, cast("Window", state).last, weights)

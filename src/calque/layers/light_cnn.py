@@ -12,7 +12,7 @@ from calque.layers.contract import DECODER, ENCODER, Context, Example, Fault, La
 from calque.layers.cost import Cost, Held, Products, Reach
 from calque.layers.projections import Projection
 from calque.layers.state import State, Window, accumulated
-from calque.native.program import NoProgram, Program, Value
+from calque.native.program import Band, Program, Value
 
 
 class LightConvolution(Layer):
@@ -78,9 +78,10 @@ class LightConvolution(Layer):
         return self._convolve(seen, x), after
 
     def program(self, p: Program, x: Value, state: State | None) -> tuple[Value, State | None]:
-        if self.weigh is not None:
-            raise NoProgram(self.name)
-        weights = self._fixed(p.dtype).detach()
+        if self.weigh is None:
+            weights = Band.same(self._fixed(p.dtype).detach())
+        else:
+            weights = Band(p.linear(x, self.weigh), (self.args.heads, self.args.softmax))
         if state is None:
             field = self.args.kernel - 1
             return p.band_self(x, field // 2, field - field // 2, weights), None

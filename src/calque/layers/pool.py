@@ -10,7 +10,7 @@ from calque.adl.signature import Int, arg
 from calque.layers.contract import DECODER, ENCODER, Context, Example, Fault, Layer, Parts, Site
 from calque.layers.cost import Cost, Held, Products, Reach
 from calque.layers.state import State, Window
-from calque.native.program import Program, Value
+from calque.native.program import Band, Program, Value
 
 
 class Pool(Layer):
@@ -60,7 +60,7 @@ class Pool(Layer):
         return self._mean(seen), after
 
     def program(self, p: Program, x: Value, state: State | None) -> tuple[Value, State | None]:
-        weights = torch.full((self.kernel, self.width), 1 / self.kernel)
+        weights = Band.same(torch.full((self.kernel, self.width), 1 / self.kernel))
         if state is None:
             return p.band_self(x, self.kernel // 2, self.kernel // 2, weights), None
         y, last = p.band(x, cast("Window", state).last, weights)

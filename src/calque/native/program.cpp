@@ -262,11 +262,26 @@ struct Run {
             std::memcpy(after + (j - 1) * width, j < length ? last + j * step : x, size_t(width) * sizeof(T));
     }
 
-    // The same with fixed weights p [length + 1][width].
+    // The weights of `count` inputs of a row [count][width]: p, the same for all rows, or those of its heads in y, behind a softmax if so.
+    const float* weights_of(const Operation& o, int64_t row, int64_t count, int64_t heads, bool soft) const {
+        if (o.y.base < 0) return (const float*)o.p[0];
+        static thread_local std::vector<float> space;
+        const int64_t width = o.x.width, each = width / heads;
+        space.resize(size_t(count * (width + 1) + 2 * STRIP));
+        float* score = space.data() + count * width;
+        for (int64_t h = 0; h < heads; h++) {
+            for (int64_t j = 0; j < count; j++) score[j] = one(at(o.y, row) + h * count + j);
+            const float share = soft ? weigh<float>(score, count, nullptr) : 1;
+            for (int64_t j = 0; j < count; j++) std::fill_n(space.data() + j * width + h * each, each, score[j] * share);
+        }
+        return space.data();
+    }
+
+    // The same, added up with weights of length + 1 inputs; n[3] heads, n[4] a softmax.
     void band(const Operation& o) const {
         const int64_t width = o.x.width, length = o.n[2];
-        const float* weights = (const float*)o.p[0];
         rows([&](int64_t row) {
+            const float* weights = weights_of(o, row, length + 1, o.n[3], o.n[4]);
             const T *last = row_of(o.n[0], row), *x = at(o.x, row);
             const int64_t step = f.bound[o.n[0]].next[1];
             for (int64_t d = 0; d < width; d += STRIP) {
@@ -293,12 +308,12 @@ struct Run {
         });
     }
 
-    // The same, added up with fixed weights p [n[0] + 1 + n[1]][width].
+    // The same, added up with weights of n[0] + 1 + n[1] inputs; n[2] heads, n[3] a softmax.
     void band_self(const Operation& o) const {
         const int64_t width = o.x.width;
-        const float* weights = (const float*)o.p[0];
         sentences([&](int64_t first, int64_t last) {
-            for (int64_t row = first; row < last; row++)
+            for (int64_t row = first; row < last; row++) {
+                const float* weights = weights_of(o, row, o.n[0] + 1 + o.n[1], o.n[2], o.n[3]);
                 for (int64_t d = 0; d < width; d += STRIP) {
                     const int n = int(std::min<int64_t>(STRIP, width - d));
                     Floats sum{};
@@ -306,6 +321,7 @@ struct Run {
                         sum += load_some(at(o.x, row + j) + d, n) * load_some(weights + (j + o.n[0]) * width + d, n);
                     store_some(at(o.out, row) + d, sum, n);
                 }
+            }
         });
     }
 

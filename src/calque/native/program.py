@@ -16,7 +16,7 @@ from calque.native.kernels import PackedWeight, kernels
 from calque.native.placed import ADD, MULTIPLY, Arena, Bound, Closed, Frame, Kind, Rows, Step, Value
 from calque.native.writer import Made, NoProgram, Writer
 
-__all__ = ["Arena", "Bound", "Closed", "Frame", "Kind", "Made", "NoProgram", "Program", "Value", "Window"]
+__all__ = ["Arena", "Band", "Bound", "Closed", "Frame", "Kind", "Made", "NoProgram", "Program", "Value", "Window"]
 
 FUNCTIONS = ("id", "relu", "tanh", "sigmoid", "gelu", "gelu_tanh", "silu", "relu2")
 
@@ -29,6 +29,22 @@ class Window(NamedTuple):
     reach: int
     form: int
     """bounds at floor(p), round(p) or p: 0, 1, 2; 4 more: what the Gaussian leaves sums to one"""
+
+
+class Band(NamedTuple):
+    """The weights of inputs side by side."""
+
+    own: Value | None
+    """of each position: for each head those of its inputs; none: the same at all positions"""
+    how: tuple[int, bool] = (1, False)
+    """heads, and whether a softmax makes them sum to one"""
+    fixed: tuple[Float[Tensor, "w D"], ...] = ()
+    """those of all positions, in float32"""
+
+    @staticmethod
+    def same(weights: Float[Tensor, "w D"]) -> "Band":
+        """The same at all positions."""
+        return Band(None, fixed=(weights.contiguous(),))
 
 
 class Program(Writer):
@@ -227,19 +243,20 @@ class Program(Writer):
         n = self.number(last), number, length, apart
         return self.add(Kind.WINDOW, (x,), (length // apart + 1) * x.width, n), made
 
-    def band(self, x: Value, last: Float[Tensor, "R w D"], weights: Float[Tensor, "w1 D"]) -> tuple[Value, Made]:
-        """The last inputs and this one, added up with fixed weights, and the window behind this one."""
+    def band(self, x: Value, last: Float[Tensor, "R w D"], weights: Band) -> tuple[Value, Made]:
+        """The last inputs and this one, added up with weights, and the window behind this one."""
         made, number = self.make(last)
-        n = self.number(last), number, last.shape[1]
-        return self.add(Kind.BAND, (x,), x.width, n, (weights.contiguous(),)), made
+        own, how, fixed = weights
+        return self.add(Kind.BAND, (x, own), x.width, (self.number(last), number, last.shape[1], *how), fixed), made
 
     def neighbours(self, x: Value, before: int, behind: int, apart: int) -> Value:
         """Of an encoder: the inputs around each position, `apart` from one another, side by side."""
         return self.add(Kind.NEIGHBOURS, (x,), ((before + behind) // apart + 1) * x.width, (before, behind, apart))
 
-    def band_self(self, x: Value, before: int, behind: int, weights: Float[Tensor, "w D"]) -> Value:
-        """Of an encoder: the inputs around each position, added up with fixed weights."""
-        return self.add(Kind.BAND_SELF, (x,), x.width, (before, behind), (weights.contiguous(),))
+    def band_self(self, x: Value, before: int, behind: int, weights: Band) -> Value:
+        """Of an encoder: the inputs around each position, added up with weights."""
+        own, how, fixed = weights
+        return self.add(Kind.BAND_SELF, (x, own), x.width, (before, behind, *how), fixed)
 
     def flip(self, x: Value) -> Value:
         """Of an encoder: every sentence from its last token to its first."""
