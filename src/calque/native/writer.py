@@ -125,6 +125,7 @@ class Writer:
         return (None,)
 
     def fit(self, x: Tensor) -> Tensor:
+        """A weight as kernels read it. Raises `NoProgram` where it is of another type."""
         if x.dtype != self.dtype or not x.is_contiguous():
             raise NoProgram("weights in another type")
         return x.detach()
