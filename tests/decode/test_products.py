@@ -18,6 +18,7 @@ from calque.layers.contract import Layer
 from calque.layers.history import History
 from calque.layers.state import Memory, States
 from calque.model import Model
+from calque.native.kernels import kernels
 from calque.train.initialise import initialise
 
 NAMES = zoo.distinct()
@@ -205,8 +206,13 @@ def allowed(model: nn.Module, precision: str) -> float:
     """The largest error of a network in a precision, relative to its outputs: of each layer, and of sums where they count."""
     roundings = sum(isinstance(m, (nn.Linear, Layer)) for m in model.modules())
     longest = max(m.in_features for m in model.modules() if isinstance(m, nn.Linear))
+    own = kernels()
+    # Weights whose products are added up in 16 bits have fewer steps.
+    coarser = 2 if precision == "int8" and own is not None and own.short_sums else 1
     # In fewer bits than float32 it is the factors that are rounded; their sums are made in float32 or exactly.
-    return rounding.network_bound(roundings * (longest if precision == "float32" else 1), PRECISIONS[precision])
+    return rounding.network_bound(
+        roundings * (longest if precision == "float32" else 1), coarser * PRECISIONS[precision]
+    )
 
 
 def small_architecture(name: str) -> tuple[Model, Model]:

@@ -131,13 +131,12 @@ def instructions(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch
 def test_a_program_computes_what_its_layers_do(instructions: str, precision: str) -> None:
     model = prepared(TRANSFORMER, precision)
     got, want = (decoded(model, SOURCE, words_of(8), 2, layers) for layers in (False, True))
-    assert has_programs(model) == (precision != "float32" or instructions != "avx2")
+    assert has_programs(model)
     close = {"float32": 1e-5, "bfloat16": 3e-2, "int8": 3e-2}[precision]
     for one, other in zip(got, want, strict=True):
         assert (one - other).abs().max() <= close * other.abs().max()
 
 
-@pytest.mark.skipif(SETS[:1] == ["avx2"], reason="float32 has programs on processors with AVX-512")
 @pytest.mark.parametrize("name", FAMILIES)
 @pytest.mark.parametrize(("beams", "precision"), [(1, "float32"), (2, "float32"), (2, "bfloat16")])
 def test_every_kind_of_decoder_has_programs(name: str, beams: int, precision: str) -> None:
@@ -157,8 +156,6 @@ def test_every_kind_of_decoder_has_programs(name: str, beams: int, precision: st
 @pytest.mark.parametrize("text", [TRANSFORMER, FAMILIES["states handed over"]], ids=["transformer", "recurrent"])
 @pytest.mark.parametrize("precision", ["float32", "bfloat16", "int8"])
 def test_a_sentence_is_the_same_alone_to_the_bit(instructions: str, precision: str, text: str) -> None:
-    if precision == "float32" and instructions == "avx2":
-        pytest.skip("torch's own products")
     model, words = prepared(text, precision), words_of(4)
     together = decoded(model, SOURCE, words, 1)[1]
     for i, source in enumerate(SOURCE):
@@ -166,7 +163,6 @@ def test_a_sentence_is_the_same_alone_to_the_bit(instructions: str, precision: s
         assert torch.equal(alone[0], together[i])
 
 
-@pytest.mark.skipif(SETS[:1] == ["avx2"], reason="float32 has programs on processors with AVX-512")
 @pytest.mark.parametrize("name", ["sinusoids", "learned", "rotary"])
 def test_positions_go_on_behind_those_of_the_first_tables(name: str) -> None:
     """Tables of positions grow several times on the way, in the step and in the encoder."""
@@ -240,14 +236,12 @@ def apart(seed: int) -> float:
     )
 
 
-@pytest.mark.skipif(SETS[:1] == ["avx2"], reason="float32 has programs on processors with AVX-512")
 @pytest.mark.usefixtures("shapes_unchecked")
 def test_random_architectures_compute_what_their_layers_do() -> None:
     assert {seed for seed in range(30) if apart(seed) > 1e-3} == set()
 
 
 @pytest.mark.slow
-@pytest.mark.skipif(SETS[:1] == ["avx2"], reason="float32 has programs on processors with AVX-512")
 @pytest.mark.usefixtures("shapes_unchecked")
 @pytest.mark.parametrize("first", range(30, 1200, 90))
 def test_many_random_architectures_compute_what_their_layers_do(first: int) -> None:

@@ -29,7 +29,7 @@ FEW = 16
 """Products with fewer outputs gain nothing: torch's stay as they are, Calque's own int8 are bfloat16."""
 
 
-def prepare_for_decoding(module: M, precision: str = "float32", apart: bool = False) -> M:
+def prepare_for_decoding(module: M, precision: str = "float32") -> M:
     """`module` itself, changed to decode fast; it can no longer be trained or saved.
 
     float32, bfloat16  weights, activations and states in that type; parts that need float32 keep it
@@ -37,11 +37,10 @@ def prepare_for_decoding(module: M, precision: str = "float32", apart: bool = Fa
                        products they are bfloat16 where Calque's own kernels run, float32 where torch's do
 
     Layers fuse their products (`Layer.fuse`); on a processor, weights are laid out once in the order in which its products read
-    them. `apart`: in float32 too, Calque's own kernels compute all products where they run, so that no row of a product depends on
-    the others, to the bit. Raises X416 where the machine has no int8 products.
+    them. Raises X416 where the machine has no int8 products.
     """
     on_processor = next(module.parameters()).device.type == "cpu"
-    product = product_for(precision, apart) if on_processor else None
+    product = product_for(precision) if on_processor else None
     module.requires_grad_(False)
     module.to(torch.bfloat16 if product is NativeInt8 else TYPES[precision])
     if precision == "int8" and product is None:
@@ -66,10 +65,9 @@ def rows_are_apart(module: nn.Module) -> bool:
     return kernels() is not None and not any(isinstance(part, Packed | Int8 | nn.Linear) for part in module.modules())
 
 
-def product_for(precision: str, apart: bool = False) -> type[Product] | None:
-    """The fastest product that this processor has, `apart` the fastest of Calque's own; None where torch's own has to do."""
-    own = kernels()
-    if own is not None and (apart or precision != "float32" or own.wide):
+def product_for(precision: str) -> type[Product] | None:
+    """The fastest product that this processor has, Calque's own or oneDNN's packed one; None where torch's plain one has to do."""
+    if kernels() is not None:
         return {"float32": NativeFloat32, "int8": NativeInt8, "bfloat16": NativeBfloat16}[precision]
     if not packing_works(torch.int8 if precision == "int8" else TYPES[precision]):
         return None

@@ -2,7 +2,7 @@ from dataclasses import dataclass
 from typing import ClassVar, cast
 
 import torch
-from jaxtyping import Float
+from jaxtyping import Bool, Float
 from torch import Tensor, nn
 
 from calque.adl.signature import Flag, Int, Point, Real, Setting, SourceDefault, Word, arg
@@ -13,7 +13,7 @@ from calque.layers.drop import drop
 from calque.layers.linears import scaled
 from calque.layers.local import Near, WindowArgs
 from calque.layers.projections import Projection, in_blocks, linear_of_all
-from calque.layers.source import SourceAttention, weigh, widths
+from calque.layers.source import RealPositions, SourceAttention, weigh, widths
 from calque.layers.state import Memory, State
 from calque.native.kernels import kernels_for
 from calque.native.program import NoProgram, Program, Value
@@ -122,8 +122,12 @@ class DotSourceAttention(SourceAttention):
             HERE,
         )
 
-    def remember(self, keys: Float[Tensor, "S N D"], values: Float[Tensor, "S N E"]) -> tuple[Tensor, Tensor]:
-        parts = self._project(keys, values)
+    def remember(
+        self, keys: Float[Tensor, "S N D"], values: Float[Tensor, "S N E"], mask: Bool[Tensor, "S N"] | None
+    ) -> tuple[Tensor, Tensor]:
+        real = RealPositions(keys, mask, self.k)
+        rows = real.of(keys)
+        parts = [real.back(part) for part in self._project(rows, rows if keys is values else real.of(values))]
         both = parts if len(parts) == 2 else parts[0].chunk(2, -1)
         k, v = (split(x, self.heads) for x in both)
         few = len(keys) == 1 and 2 * self.heads * keys.shape[1] <= self.width

@@ -2,7 +2,7 @@ from dataclasses import dataclass
 from typing import cast
 
 import torch
-from jaxtyping import Float
+from jaxtyping import Bool, Float
 from torch import Tensor
 from torch.nn import functional as F
 
@@ -75,7 +75,9 @@ class LocationSourceAttention(SourceAttention):
         value = args.from_.width
         return Cost(products, Products(products, source=value), Held(memory=value, masks=1), HERE)
 
-    def remember(self, keys: Float[Tensor, "S N D"], values: Float[Tensor, "S N E"]) -> tuple[Tensor, Tensor]:
+    def remember(
+        self, keys: Float[Tensor, "S N D"], values: Float[Tensor, "S N E"], mask: Bool[Tensor, "S N"] | None
+    ) -> tuple[Tensor, Tensor]:
         return keys[:, :, :0], values
 
     def look(self, x: Float[Tensor, "S T D"], memory: Memory, near: Near | None) -> tuple[Tensor, Tensor]:

@@ -2,7 +2,7 @@ from dataclasses import dataclass
 from typing import ClassVar, cast
 
 import torch
-from jaxtyping import Float
+from jaxtyping import Bool, Float
 from torch import Tensor, nn
 
 from calque.adl.signature import Int, Point, Setting, SourceDefault, Word, arg
@@ -10,7 +10,7 @@ from calque.layers.contract import DECODER, Example, Fault, Parts, Site, SourceA
 from calque.layers.cost import HERE, Cost, Held, Products
 from calque.layers.local import Near, WindowArgs
 from calque.layers.projections import Projection
-from calque.layers.source import SourceAttention, weigh, widths
+from calque.layers.source import RealPositions, SourceAttention, weigh, widths
 from calque.layers.state import Memory, State
 from calque.native.program import Program, Value
 from calque.native.training import training_kernels_for
@@ -76,8 +76,11 @@ class MlpSourceAttention(SourceAttention):
             HERE,
         )
 
-    def remember(self, keys: Float[Tensor, "S N D"], values: Float[Tensor, "S N E"]) -> tuple[Tensor, Tensor]:
-        return self.k(keys), values
+    def remember(
+        self, keys: Float[Tensor, "S N D"], values: Float[Tensor, "S N E"], mask: Bool[Tensor, "S N"] | None
+    ) -> tuple[Tensor, Tensor]:
+        real = RealPositions(keys, mask, self.k)
+        return real.back(self.k(real.of(keys))), values
 
     def look(self, x: Float[Tensor, "S T D"], memory: Memory, near: Near | None) -> tuple[Tensor, Tensor]:
         weights = weigh(self._scores(self.q(x), memory.keys)[:, None], memory, near).to(memory.values.dtype)

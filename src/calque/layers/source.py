@@ -4,13 +4,14 @@ from abc import abstractmethod
 from typing import Any, Protocol, cast, runtime_checkable
 
 import torch
-from jaxtyping import Float, Int
-from torch import Tensor
+from jaxtyping import Bool, Float, Int
+from torch import Tensor, nn
 
 from calque.layers.contract import DECODER, Context, Layer, Parts, Site, SourceArg
 from calque.layers.dot import normalised
 from calque.layers.local import Local, Near
 from calque.layers.state import Memory, State
+from calque.native.kernels import kernels_for
 
 
 @runtime_checkable
@@ -39,6 +40,29 @@ def weigh(scores: Float[Tensor, "S H T N"], memory: Memory, near: Near | None) -
     return normalised(scores, None if memory.blocked is None else memory.blocked[:, None, None])
 
 
+class RealPositions:
+    """The positions of a source that are real, one after the other, where a layer has Calque's own products, as it is for decoding.
+
+    No row of those depends on the others. Torch's would come out otherwise beside other sentences, so that they take padding too.
+    """
+
+    def __init__(self, like: Tensor, mask: Bool[Tensor, "S N"] | None, layer: nn.Module):
+        own = not isinstance(layer, nn.Linear | nn.Identity) and kernels_for(like) is not None
+        self._shape = like.shape[:2]
+        self._places = mask.flatten().nonzero()[:, 0] if own and mask is not None else None
+
+    def of(self, x: Float[Tensor, "S N D"]) -> Float[Tensor, "..."]:
+        """The rows that are real; where padding stays, x itself."""
+        return x if self._places is None else x.flatten(0, 1)[self._places]
+
+    def back(self, rows: Float[Tensor, "..."]) -> Float[Tensor, "S N E"]:
+        """What was made of `of`, with zeros for padding."""
+        if self._places is None:
+            return rows
+        whole = rows.new_zeros(self._shape.numel(), rows.shape[1])
+        return whole.index_copy_(0, self._places, rows).view(*self._shape, -1)
+
+
 class SourceAttention(Layer):
     """A layer that reads encoder points. It writes `remember` and `look`; both forms and the sharing among beams follow.
 
@@ -54,8 +78,10 @@ class SourceAttention(Layer):
         self.local: Local | None = None
 
     @abstractmethod
-    def remember(self, keys: Float[Tensor, "S N D"], values: Float[Tensor, "S N E"]) -> tuple[Tensor, Tensor]:
-        """What is kept of a sentence: computed once, before its first word."""
+    def remember(
+        self, keys: Float[Tensor, "S N D"], values: Float[Tensor, "S N E"], mask: Bool[Tensor, "S N"] | None
+    ) -> tuple[Tensor, Tensor]:
+        """What is kept of a sentence: computed once, before its first word; of padding any numbers that are finite."""
 
     @abstractmethod
     def look(
@@ -74,7 +100,7 @@ class SourceAttention(Layer):
 
     def _memory(self, ctx: Context) -> Memory:
         keys, values, mask = self._points(ctx)
-        return Memory(*self.remember(keys, values), None if mask is None else (~mask).contiguous())
+        return Memory(*self.remember(keys, values, mask), None if mask is None else (~mask).contiguous())
 
     def _points(self, ctx: Context) -> tuple[Tensor, Tensor, Tensor | None]:
         """What keys and values are made of, and which positions of it are real."""

@@ -4,8 +4,6 @@
 
 namespace {
 
-typedef uint32_t Words __attribute__((vector_size(64)));
-
 // Dropout. Number i of a tensor is kept where 16 bits of a hash of (seed, i / 2) reach a bound, so that nothing has to be stored.
 
 inline Words hashed(Words x) {
@@ -25,13 +23,15 @@ struct Dropout {
         : low(uint32_t(seed)), high(uint32_t(seed >> 32)), bound(int32_t(dropped)), scale(65536.0f / float(65536 - dropped)) {}
 
     // `scale` where kept and 0 elsewhere, for numbers i to i + 31; i is a multiple of 32.
-    inline void factors(int64_t i, Floats& first, Floats& second) const {
-        const Words places = {0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15};
+    inline void factors(int64_t i, Floats* factor) const {
         const uint64_t at = uint64_t(i) / 2;
-        const Words bits = hashed(hashed((places + uint32_t(at)) ^ low) ^ (high + uint32_t(at >> 32) * 0x9e3779b9u));
         const Floats kept = all(scale), none{};
-        first = (Ints)(bits & 0xffff) < bound ? none : kept;
-        second = (Ints)(bits >> 16) < bound ? none : kept;
+        for (int part = 0; part < 16 / STRIP; part++) {
+            const Words places = (Words)LANES + uint32_t(at) + part * STRIP;
+            const Words bits = hashed(hashed(places ^ low) ^ (high + uint32_t(at >> 32) * 0x9e3779b9u));
+            factor[part] = (Ints)(bits & 0xffff) < bound ? none : kept;
+            factor[16 / STRIP + part] = (Ints)(bits >> 16) < bound ? none : kept;
+        }
     }
 };
 

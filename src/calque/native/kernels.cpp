@@ -13,7 +13,7 @@ namespace {
 
 // The n best of a row so far, the best first, of equals the first; and log sum exp as highest + log(sum).
 struct Best {
-    float* value;   // of n, with room for a multiple of 16
+    float* value;   // of n, with room for whole vectors
     int32_t* word;  // likewise
     int n;
     float bound = NOTHING;  // the last of them
@@ -180,7 +180,7 @@ int64_t calque_packed_bytes(int64_t out, int64_t width, int item) {
     return (out + STRIP - 1) / STRIP * tiles_of(width, item) * TILE;
 }
 
-// int8 [out][width], bfloat16 or float32: four or two neighbours of a row lie together, or one, for each of the 16 rows of a strip.
+// int8 [out][width], bfloat16 or float32: four or two neighbours of a row lie together, or one, for each of the rows of a strip.
 // Where float32 is split, two neighbours, in three parts.
 void calque_pack(const char* weight, int64_t out, int64_t width, int item, char* packed, int32_t* sums) {
     const bool split = SPLIT && item == 4;
@@ -191,7 +191,7 @@ void calque_pack(const char* weight, int64_t out, int64_t width, int item, char*
         int32_t sum = 0;
         for (int64_t k = 0; k < width; k++) {
             const int64_t tile = o / STRIP * next + k / per * parts, line = k % per / together;
-            char* to = packed + tile * TILE + line * TILE_BYTES + (o % STRIP) * 4 + k % together * bytes;
+            char* to = packed + tile * TILE + line * LINE + (o % STRIP) * 4 + k % together * bytes;
             const char* from = weight + (o * width + k) * item;
             sum += item == 1 ? *from : 0;
             if (!split) {

@@ -1,6 +1,6 @@
 // Products of rows with packed weights in int8, bfloat16 and float32.
 //
-// A strip is 16 columns of a product (16 rows of its weights); weights are packed strip by strip, so that each is read once,
+// A strip is as many columns of a product (rows of its weights) as a vector has numbers; weights are packed strip by strip, so that each is read once,
 // in order. All sums of a row are taken in one order, whatever other rows there are.
 
 #pragma once
@@ -12,15 +12,28 @@
 
 namespace {
 
-constexpr int TILE_BYTES = 64;  // of a row of a tile
-constexpr int TILE = 16 * TILE_BYTES;
+constexpr int TILE_BYTES = 64;         // of a row of a tile
+constexpr int LINE = STRIP * 4;        // bytes of weights that lie together: 32 bits of each column of a strip
+constexpr int TILE = TILE_BYTES / 4 * LINE;  // of weights
 constexpr int64_t NEAR = 1 << 19;  // bytes of rows beside which weights stay in a cache
 
 // Products of bytes without tiles take the input as numbers from 0 to 255: moved up by 128.
-#if !defined(__AMX_INT8__) && defined(__AVX512F__)
-constexpr bool MOVED = true;
-#else
+#ifdef __AMX_INT8__
 constexpr bool MOVED = false;
+#else
+constexpr bool MOVED = true;
+#endif
+
+// How many rows lie side by side, tile by tile: those of a tile, or those that are multiplied together.
+#ifdef __AVX512F__
+constexpr int TALL = 16;
+template <class Item>
+constexpr int ROW_BYTES = TILE_BYTES;
+#else
+constexpr int TALL = 4;
+// Where nothing multiplies numbers of bfloat16, those of rows lie in float32.
+template <class Item>
+constexpr int ROW_BYTES = sizeof(Item) == 2 ? 2 * TILE_BYTES : TILE_BYTES;
 #endif
 
 // float32 numbers are multiplied by tiles as sums of three in bfloat16, x = x1 + x2 + x3 exactly, 8 bits each. Of the nine
@@ -39,7 +52,7 @@ inline int64_t tiles_of(int64_t width, int64_t item) {
 inline Ints rounded_to_half(Floats x) { return ((Ints)x + 0x8000) & int32_t(0xffff0000); }
 
 // ---------------------------------------------------------------------------------------------------------------------
-// Rows of the input, laid out in tiles: [rows / 16][width / tile][16][64 bytes], zeros behind a row's end. What stands
+// Rows of the input, laid out in tiles: [rows / TALL][width / tile][TALL][ROW_BYTES], zeros behind a row's end. What stands
 // behind the last row has no meaning: no row depends on another.
 
 template <class Item>
@@ -55,7 +68,7 @@ template <class Item>
 Rows<Item> new_rows(int64_t count, int64_t width) {
     const bool split = SPLIT && sizeof(Item) == 4;
     Rows<Item> rows{count, (count + 15) / 16, split ? tiles_of(width, 2) : tiles_of(width, sizeof(Item)), {}, nullptr};
-    size_t bytes = size_t(rows.blocks) * rows.tiles * TILE * (split ? 3 : 1) + 64;
+    size_t bytes = size_t(rows.blocks) * 16 * rows.tiles * ROW_BYTES<Item> * (split ? 3 : 1) + 64;
     if (scratch.size() < bytes) scratch.resize(bytes);
     rows.data = (Item*)((uintptr_t(scratch.data()) + 63) & ~uintptr_t(63));
     return rows;
@@ -63,7 +76,7 @@ Rows<Item> new_rows(int64_t count, int64_t width) {
 
 template <class Item>
 inline char* line_of(const Rows<Item>& rows, int64_t row, int64_t tile) {
-    return (char*)rows.data + ((row / 16 * rows.tiles + tile) * 16 + row % 16) * TILE_BYTES;
+    return (char*)rows.data + ((row / TALL * rows.tiles + tile) * TALL + row % TALL) * ROW_BYTES<Item>;
 }
 
 template <class T>
@@ -82,11 +95,11 @@ Rows<int8_t> quantised(const T* x, int64_t next, int64_t count, int64_t width) {
             int8_t* line = (int8_t*)line_of(rows, i, tile);
             const int64_t k = tile * TILE_BYTES;
             if (k < whole)
-                for (int part = 0; part < 4; part++) store_bytes(line + part * STRIP, load(row + k + part * STRIP) * turned);
+                for (int part = 0; part < TILE_BYTES; part += STRIP) store_bytes(line + part, load(row + k + part) * turned);
             else
-                for (int part = 0; part < 4; part++) {
-                    const int64_t at = k + part * STRIP;
-                    store_bytes(line + part * STRIP, at < width ? load_some(row + at, int(width - at)) * turned : Floats{});
+                for (int part = 0; part < TILE_BYTES; part += STRIP) {
+                    const int64_t at = k + part;
+                    store_bytes(line + part, at < width ? load_some(row + at, int(width - at)) * turned : Floats{});
                 }
             if (MOVED)
                 for (int part = 0; part < TILE_BYTES; part++) line[part] ^= 0x80;
@@ -112,27 +125,29 @@ Rows<float> widened(const T* x, int64_t next, int64_t count, int64_t width) {
         return rows;
     }
     for (int64_t i = 0; i < count; i++)
-        for (int64_t tile = 0; tile < rows.tiles; tile++) {
-            const int64_t k = tile * STRIP;
-            store((float*)line_of(rows, i, tile), k < width ? load_some(x + i * next + k, int(width - k)) : Floats{});
-        }
+        for (int64_t tile = 0; tile < rows.tiles; tile++)
+            for (int64_t part = 0, k = tile * 16; part < 16; part += STRIP, k += STRIP)
+                store((float*)line_of(rows, i, tile) + part, k < width ? load_some(x + i * next + k, int(width - k)) : Floats{});
     return rows;
 }
 
 template <class T>
 Rows<Half> halved(const T* x, int64_t next, int64_t count, int64_t width) {
+    constexpr bool wide = ROW_BYTES<Half> > TILE_BYTES;
     Rows<Half> rows = new_rows<Half>(count, width);
     for (int64_t i = 0; i < count; i++)
         for (int64_t tile = 0; tile < rows.tiles; tile++) {
-            Half* line = (Half*)line_of(rows, i, tile);
+            char* line = line_of(rows, i, tile);
             const T* from = x + i * next + tile * 32;
-            if (sizeof(T) == 2 && tile * 32 + 32 <= width) {
+            if (!wide && sizeof(T) == 2 && tile * 32 + 32 <= width) {
                 std::memcpy(line, from, TILE_BYTES);
                 continue;
             }
-            for (int part = 0; part < 2; part++) {
-                const int64_t left = width - tile * 32 - part * STRIP;
-                store(line + part * STRIP, left > 0 ? load_some(from + part * STRIP, int(left)) : Floats{});
+            for (int part = 0; part < 32; part += STRIP) {
+                const int64_t left = width - tile * 32 - part;
+                const Floats some = left > 0 ? load_some(from + part, int(left)) : Floats{};
+                if (wide) store((float*)line + part, sizeof(T) == 2 ? some : as<Half>(some));
+                else store((Half*)line + part, some);
             }
         }
     return rows;
@@ -260,13 +275,17 @@ inline void split_sums(const Rows<float>& rows, int64_t from, int64_t to, const 
 inline void split_sums(const Rows<float>&, int64_t, int64_t, const char*, int64_t, int, float*) {}
 #endif
 
-// The sums of a strip: 16 numbers of 32 bits.
+// The sums of a strip: a number of 32 bits of each column.
 #ifdef __AVX512F__
 constexpr int AT_ONCE = 8;  // rows
+inline __m512i spread(const char* terms) { return _mm512_set1_epi32(*(const int32_t*)terms); }
+template <class Item>
+constexpr int BYTES = 4;  // of a row, whose products are added at a time
 struct Sums {
     __m512i v = _mm512_setzero_si512();
     void store(void* to) const { _mm512_storeu_si512(to, v); }
-    void add(__m512i a, const int8_t* w) {  // four terms of each; the input is moved up by 128
+    void add(const char* terms, const int8_t* w) {  // the input is moved up by 128
+        const __m512i a = spread(terms);
 #ifdef __AVX512VNNI__
         v = _mm512_dpbusd_epi32(v, a, _mm512_loadu_si512(w));
 #else
@@ -276,10 +295,11 @@ struct Sums {
         v = _mm512_add_epi32(v, _mm512_madd_epi16(_mm512_srli_epi16(a, 8), odd));
 #endif
     }
-    void add(__m512i a, const float* w) {
-        v = (__m512i)_mm512_fmadd_ps((__m512)a, _mm512_loadu_ps(w), (__m512)v);
+    void add(const char* terms, const float* w) {
+        v = (__m512i)_mm512_fmadd_ps((__m512)spread(terms), _mm512_loadu_ps(w), (__m512)v);
     }
-    void add(__m512i a, const Half* w) {  // two terms of each
+    void add(const char* terms, const Half* w) {
+        const __m512i a = spread(terms);
         __m512 sum = _mm512_castsi512_ps(v);
         __m512i b = _mm512_loadu_si512(w);
 #ifdef __AVX512BF16__
@@ -292,43 +312,36 @@ struct Sums {
         v = _mm512_castps_si512(sum);
     }
 };
-inline __m512i spread(const char* terms) { return _mm512_set1_epi32(*(const int32_t*)terms); }
 #else
-constexpr int AT_ONCE = 2;
+constexpr int AT_ONCE = TALL;
+inline __m256i spread(const char* terms) { return _mm256_set1_epi32(*(const int32_t*)terms); }
+template <class Item>
+constexpr int BYTES = sizeof(Item) == 4 ? 4 : 8;
 struct Sums {
-    __m256i v[2] = {_mm256_setzero_si256(), _mm256_setzero_si256()};
-    void store(void* to) const {
-        _mm256_storeu_si256((__m256i*)to, v[0]);
-        _mm256_storeu_si256((__m256i*)to + 1, v[1]);
+    __m256i v = _mm256_setzero_si256();
+    void store(void* to) const { _mm256_storeu_si256((__m256i*)to, v); }
+    void add(const char* terms, const int8_t* w) {
+        // Products of four terms are added up in 16 bits: the weights of any four are small enough (`Kernels.pack`).
+        const __m256i one = _mm256_maddubs_epi16(spread(terms), _mm256_loadu_si256((const __m256i*)w));
+        const __m256i two = _mm256_maddubs_epi16(spread(terms + 4), _mm256_loadu_si256((const __m256i*)w + 1));
+        v = _mm256_add_epi32(v, _mm256_madd_epi16(_mm256_add_epi16(one, two), _mm256_set1_epi16(1)));
     }
-    void add(__m256i a, const int8_t* w) {
-        // Neither side has -128, so that two terms fit 16 bits.
-        for (int half = 0; half < 2; half++) {
-            __m256i b = _mm256_sign_epi8(_mm256_loadu_si256((const __m256i*)w + half), a);
-            __m256i two = _mm256_maddubs_epi16(_mm256_abs_epi8(a), b);
-            v[half] = _mm256_add_epi32(v[half], _mm256_madd_epi16(two, _mm256_set1_epi16(1)));
-        }
+    void add(const char* terms, const float* w) {
+        v = (__m256i)_mm256_fmadd_ps((__m256)spread(terms), _mm256_loadu_ps(w), (__m256)v);
     }
-    void add(__m256i a, const float* w) {
-        for (int half = 0; half < 2; half++)
-            v[half] = (__m256i)_mm256_fmadd_ps((__m256)a, _mm256_loadu_ps(w + half * 8), (__m256)v[half]);
-    }
-    void add(__m256i a, const Half* w) {
-        const __m256i high = _mm256_set1_epi32(int32_t(0xffff0000));
-        for (int half = 0; half < 2; half++) {
-            __m256i b = _mm256_loadu_si256((const __m256i*)w + half);
-            __m256 sum = _mm256_castsi256_ps(v[half]);
-            sum = _mm256_fmadd_ps((__m256)_mm256_slli_epi32(a, 16), (__m256)_mm256_slli_epi32(b, 16), sum);
-            sum = _mm256_fmadd_ps((__m256)_mm256_and_si256(a, high), (__m256)_mm256_and_si256(b, high), sum);
-            v[half] = _mm256_castps_si256(sum);
-        }
+    void add(const char* terms, const Half* w) {
+        const __m256i both = _mm256_loadu_si256((const __m256i*)w), high = _mm256_set1_epi32(int32_t(0xffff0000));
+        const __m256 sum = _mm256_fmadd_ps((__m256)spread(terms), (__m256)_mm256_slli_epi32(both, 16), (__m256)v);
+        v = (__m256i)_mm256_fmadd_ps((__m256)spread(terms + 4), (__m256)_mm256_and_si256(both, high), sum);
     }
 };
-inline __m256i spread(const char* terms) { return _mm256_set1_epi32(*(const int32_t*)terms); }
 #endif
 
+template <class Item>
+constexpr int STEPS = ROW_BYTES<Item> / BYTES<Item>;  // of a tile
+
 // The two strips that are multiplied next. They come from far away: while some rows are multiplied with a tile of these strips, a
-// share of the next tiles is asked for, `step` bytes on with each 4 bytes of the rows.
+// share of the next tiles is asked for, `step` bytes on with each `BYTES` of the rows.
 struct Ahead {
     const char* from;
     int64_t step;
@@ -336,7 +349,7 @@ struct Ahead {
 
 constexpr int64_t SHORT = 1 << 15;  // bytes of two strips: of longer ones the processor itself asks early enough for one row
 
-// R rows with two strips; LINES: how many lines of the next ones are asked for with each 4 bytes of the rows.
+// R rows with two strips; LINES: how many lines of the next ones are asked for with each `BYTES` of the rows.
 template <int R, int LINES, class Item, class Sum>
 inline void few_sums(const Rows<Item>& rows, int64_t row, const char* w, const char* w2, Ahead ahead, Sum* sums) {
     Sums acc[R][2];
@@ -344,19 +357,19 @@ inline void few_sums(const Rows<Item>& rows, int64_t row, const char* w, const c
         const char* a = line_of(rows, row, t);
         const char* asked = ahead.from + t * 2 * TILE;
         auto add = [&](int k) {
-            const Item *one = (const Item*)(w + t * TILE + k * 16), *two = (const Item*)(w2 + t * TILE + k * 16);
+            const int64_t place = t * TILE + k * (TILE / ROW_BYTES<Item>);
+            const Item *one = (const Item*)(w + place), *two = (const Item*)(w2 + place);
 #pragma GCC unroll 8
             for (int r = 0; r < R; r++) {
-                const auto terms = spread(a + r * TILE_BYTES + k);
-                acc[r][0].add(terms, one);
-                acc[r][1].add(terms, two);
+                acc[r][0].add(a + r * ROW_BYTES<Item> + k, one);
+                acc[r][1].add(a + r * ROW_BYTES<Item> + k, two);
             }
         };
         if constexpr (LINES == 0)
-            for (int k = 0; k < TILE_BYTES; k += 4) add(k);
+            for (int k = 0; k < ROW_BYTES<Item>; k += BYTES<Item>) add(k);
         else
 #pragma GCC unroll 1  // many requests at once fill the processor's queue
-            for (int k = 0; k < TILE_BYTES; k += 4, asked += ahead.step) {
+            for (int k = 0; k < ROW_BYTES<Item>; k += BYTES<Item>, asked += ahead.step) {
                 __builtin_prefetch(asked, 0, 2);
                 if constexpr (LINES > 1) __builtin_prefetch(asked + 64, 0, 2);
                 add(k);
@@ -385,11 +398,12 @@ inline void sums_of(const Rows<Item>& rows, int64_t block, int blocks, const cha
 #endif
     const char* w2 = w + (strips > 1 ? next : 0);
     if (rows.count == 1 && 2 * next > SHORT) return few_sums<1, 0>(rows, 0, w, w2, ahead, sums);
-    if (rows.count <= AT_ONCE) return last_sums<AT_ONCE, 2>(int(rows.count), rows, 0, w, w2, ahead, sums);
+    constexpr int LINES = 2 * TILE / STEPS<Item> / 64;
+    if (rows.count <= AT_ONCE) return last_sums<AT_ONCE, LINES>(int(rows.count), rows, 0, w, w2, ahead, sums);
     for (int b = 0; b < blocks; b++) {
         int64_t row = (block + b) * 16, last = std::min(row + 16, rows.count);
         Sum* here = sums + b * 16 * STRIP;
-        for (; row + AT_ONCE <= last; row += AT_ONCE, ahead.from += ahead.step * 16)
+        for (; row + AT_ONCE <= last; row += AT_ONCE, ahead.from += ahead.step * STEPS<Item>)
             few_sums<AT_ONCE, 1>(rows, row, w, w2, ahead, here);
         last_sums<AT_ONCE - 1, 1>(int(last - row), rows, row, w, w2, ahead, here);
     }
@@ -408,7 +422,7 @@ struct Weights {
     }
 };
 
-// What becomes of sums, for 16 columns: both scales are undone, the bias is added.
+// What becomes of sums, for the columns of a strip: both scales are undone, the bias is added.
 template <class Item>
 struct Finish {
     Floats scale, bias, moved;
@@ -418,20 +432,20 @@ struct Finish {
         scale = load(w.scale + column);
         if (!MOVED) return;
         Ints sum;
-        std::memcpy(&sum, w.sum + column, 64);
+        std::memcpy(&sum, w.sum + column, sizeof sum);
         moved = (Floats)sum;
     }
     Floats of(const Rows<Item>&, int64_t, const float* sums) const { return load(sums) + bias; }
     Floats of(const Rows<Item>& rows, int64_t row, const int32_t* sums) const {
         Ints sum;
-        std::memcpy(&sum, sums, 64);
+        std::memcpy(&sum, sums, sizeof sum);
         if (MOVED) sum -= (Ints)moved;
         return __builtin_convertvector(sum, Floats) * scale * rows.step[row] + bias;
     }
 };
 
-// Gives `sink` the numbers of x W^T + b: `pair(thread, row, column, y, y2)` 32 of them, `some(thread, row, column, n, y)` up to
-// 16 at the end of a row; columns ascend for each thread. The sums of one part are finished while the tiles of the next are
+// Gives `sink` the numbers of x W^T + b: `pair(thread, row, column, y, y2)` two vectors of them, `some(thread, row, column, n, y)` up
+// to one at the end of a row; columns ascend for each thread. The sums of one part are finished while the tiles of the next are
 // multiplied.
 template <class Item, class Sink>
 void product(const Rows<Item>& rows, const Weights& w, int threads, Sink& sink) {
@@ -439,7 +453,7 @@ void product(const Rows<Item>& rows, const Weights& w, int threads, Sink& sink) 
     const int64_t strips = (w.out + STRIP - 1) / STRIP, pairs = (strips + 1) / 2, next = w.next<Item>();
     constexpr bool split = SPLIT && sizeof(Item) == 4;
     // As many rows at a time as stay in a cache beside the weights.
-    const int64_t most = std::max<int64_t>(2, NEAR * (split ? 2 : 1) / (rows.tiles * TILE * (split ? 3 : 1)) / 2 * 2);
+    const int64_t most = std::max<int64_t>(2, NEAR * (split ? 2 : 1) / (rows.tiles * 16 * ROW_BYTES<Item> * (split ? 3 : 1)) / 2 * 2);
 #pragma omp parallel for num_threads(threads) schedule(static) if (threads > 1)
     for (int part = 0; part < threads; part++) {
         Tiles tiles;
@@ -452,13 +466,13 @@ void product(const Rows<Item>& rows, const Weights& w, int threads, Sink& sink) 
         } before{-1, 0, 0};
         int at = 0;
         auto finish = [&](const Part& done, const Sum* sums) {
-            const int64_t column = done.pair * 32, last = std::min(rows.count, (done.block + done.blocks) * 16);
-            const int left = int(std::min<int64_t>(32, w.out - column)), second = std::max(0, left - STRIP);
+            const int64_t column = done.pair * 2 * STRIP, last = std::min(rows.count, (done.block + done.blocks) * 16);
+            const int left = int(std::min<int64_t>(2 * STRIP, w.out - column)), second = std::max(0, left - STRIP);
             const Finish<Item> one(w, column, left), two(w, second ? column + STRIP : column, second ? second : left);
             for (int64_t row = done.block * 16; row < last; row++) {
                 const Sum* here = sums + (row - done.block * 16) * STRIP;
                 const Floats y = one.of(rows, row, here);
-                if (left == 32) {
+                if (left == 2 * STRIP) {
                     sink.pair(part, row, column, y, two.of(rows, row, here + 32 * STRIP));
                     continue;
                 }
@@ -472,7 +486,7 @@ void product(const Rows<Item>& rows, const Weights& w, int threads, Sink& sink) 
                 const int64_t to = std::min(rows.blocks, from + most);
                 const char* strip = w.data + pair * 2 * next;
                 const int64_t passes = (std::min(rows.count, to * 16) - from * 16 + AT_ONCE - 1) / AT_ONCE;
-                const int64_t step = 2 * STRIP * 4 / passes;
+                const int64_t step = std::max<int64_t>(1, 2 * TILE / STEPS<Item> / passes);
                 if constexpr (split) {
                     split_sums(rows, from, to, strip, next, two, whole.data());
                     for (int64_t block = from; block < to; block += 2)
@@ -481,7 +495,7 @@ void product(const Rows<Item>& rows, const Weights& w, int threads, Sink& sink) 
                 }
                 for (int64_t block = from; block < to; block += 2) {
                     const Part now{pair, block, std::min<int64_t>(2, to - block)};
-                    const Ahead ahead{strip + 2 * next + (block - from) * (16 / AT_ONCE) * 16 * step, step};
+                    const Ahead ahead{strip + 2 * next + (block - from) * (16 / AT_ONCE) * STEPS<Item> * step, step};
                     sums_of(rows, block, int(now.blocks), strip, next, two, ahead, space[at]);
                     if (before.pair >= 0) finish(before, space[1 - at]);
                     before = now;

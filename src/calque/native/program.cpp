@@ -394,8 +394,7 @@ struct Run {
             const Floats log_a = load_some((const float*)o.p[0] + d, n) * sigmoid(load_some(at(o.x, row) + d, n));
             const Floats m = -2.0f * log_a, near = m * (1.0f - m * (0.5f - m * (0.16666667f - m * (0.041666667f - m * 0.0083333333f))));
             Floats kept = (m < 0.1f ? near : 1.0f - exp_of(-m)) + o.f[0];
-            for (int i = 0; i < STRIP; i++) kept[i] = std::sqrt(kept[i]);
-            h = exp_of(log_a) * h + kept * sigmoid(load_some(at(o.y, row) + d, n)) * load_some(at(o.z, row) + d, n);
+            h = exp_of(log_a) * h + root_of(kept) * sigmoid(load_some(at(o.y, row) + d, n)) * load_some(at(o.z, row) + d, n);
             return h;
         });
     }

@@ -8,7 +8,6 @@ their order.
 from collections.abc import Sequence
 from typing import NamedTuple
 
-import torch
 from jaxtyping import Float
 from torch import Tensor, nn
 
@@ -78,7 +77,7 @@ class Program(Writer):
             return x
         weight, bias = getattr(module, "_packed", None), getattr(module, "bias", None)
         own = kernels()
-        if isinstance(module, nn.Linear) and own is not None and (own.wide or self.dtype != torch.float32):
+        if isinstance(module, nn.Linear) and own is not None:
             weight = own.pack(self.fit(module.weight), self.dtype)
             bias = None if bias is None else bias.detach().float()
         if not isinstance(weight, PackedWeight):

@@ -12,18 +12,14 @@ namespace {
 
 // The sums of four vectors, added up pairwise.
 inline void four_sums(const Floats* x, float* sums) {
-    const Ints even = {0, 16, 2, 18, 4, 20, 6, 22, 8, 24, 10, 26, 12, 28, 14, 30}, odd = even + 1;
-    const Ints low = {0, 1, 16, 17, 4, 5, 20, 21, 8, 9, 24, 25, 12, 13, 28, 29}, high = low + 2;
-    Floats a = mixed(x[0], x[1], even) + mixed(x[0], x[1], odd), b = mixed(x[2], x[3], even) + mixed(x[2], x[3], odd);
-    Floats c = mixed(a, b, low) + mixed(a, b, high);
-    const Ints half = {8, 9, 10, 11, 12, 13, 14, 15, 0, 1, 2, 3, 4, 5, 6, 7};
-    const Ints quarter = {4, 5, 6, 7, 0, 1, 2, 3, 12, 13, 14, 15, 8, 9, 10, 11};
-    c += mixed(c, c, half);
-    c += mixed(c, c, quarter);
+    const Floats a = without<1>(x[0], x[1]) + with<1>(x[0], x[1]), b = without<1>(x[2], x[3]) + with<1>(x[2], x[3]);
+    Floats c = without<2>(a, b) + with<2>(a, b);
+    if (STRIP > 8) c += mixed(c, c, LANES ^ 8);
+    c += mixed(c, c, LANES ^ 4);
     std::memcpy(sums, &c, 16);
 }
 
-// q . k of four keys; `width` numbers, of which q has zeros behind it up to a multiple of 16.
+// q . k of four keys; `width` numbers, of which q has zeros behind it up to whole vectors.
 template <class T>
 inline void four_dots(const float* q, const T* const* k, int64_t width, float* dots) {
     Floats sums[4]{};
@@ -81,14 +77,15 @@ inline void weighted_pairs(const float*, int64_t, const At&, float*) {}
 // Adds up w v over positions; `width` is any.
 template <class T, class At>
 inline void weighted(const float* w, int64_t count, const At& at, int64_t width, float* out) {
+    constexpr int MANY = 64 / STRIP;
     int64_t d = 0;
-    for (; d + 4 * STRIP <= width; d += 4 * STRIP) {
-        Floats c[4]{};
+    for (; d + MANY * STRIP <= width; d += MANY * STRIP) {
+        Floats c[MANY]{};
         for (int64_t p = 0; p < count; p++) {
             const T* from = at(p) + d;
-            for (int i = 0; i < 4; i++) c[i] += load(from + i * STRIP) * w[p];
+            for (int i = 0; i < MANY; i++) c[i] += load(from + i * STRIP) * w[p];
         }
-        for (int i = 0; i < 4; i++) store(out + d + i * STRIP, c[i]);
+        for (int i = 0; i < MANY; i++) store(out + d + i * STRIP, c[i]);
     }
     for (; d < width; d += STRIP) {
         Floats c{};
@@ -243,8 +240,7 @@ inline float weigh_near(const Near& a, const Stand& stand, float* score, int64_t
         if (std::abs(p - centre) > a.reach || (hidden && hidden[p])) score[p] = NOTHING;
     const float share = weigh<T>(score, visible, nullptr);
     if (!a.centre) return share;
-    Floats sums{}, at;
-    for (int i = 0; i < STRIP; i++) at[i] = i - place;
+    Floats sums{}, at = __builtin_convertvector(LANES, Floats) - place;
     for (int64_t p = 0; p < visible; p += STRIP, at += float(STRIP)) {
         const Floats left = as<T>(load(score + p) * exp_of(at * at * (-2.0f / (a.reach * a.reach))));
         store(score + p, left);
@@ -320,7 +316,7 @@ void attend(const Attention& a, const T* q, T* keys, T* values, const T* new_key
     }
 }
 
-// The sum over a row of what `each` makes of the 16 numbers from d on, of which n are there; in four sums by turns.
+// The sum over a row of what `each` makes of the numbers of a vector from d on, of which n are there; in four sums by turns.
 template <class Each>
 inline float sum_over(int64_t width, const Each& each) {
     Floats a{}, b{}, c{}, e{};

@@ -22,19 +22,12 @@ void drop(const T* x, int64_t count, const Dropout& dropout, bool relu, T* y, in
 #pragma omp parallel for num_threads(threads) schedule(static) if (threads > 1)
     for (int64_t g = 0; g < groups; g++) {
         const int64_t i = g * PER, rest = count - i;
-        Floats first, second;
-        dropout.factors(i, first, second);
-        if (rest >= PER) {
-            Floats a = load(x + i), b = load(x + i + 16);
-            if (relu) a = a < 0 ? Floats{} : a, b = b < 0 ? Floats{} : b;  // what is no number stays
-            store(y + i, a * first);
-            store(y + i + 16, b * second);
-            continue;
-        }
-        for (int64_t k = 0; k < rest; k++) {
-            float a = one(x + i + k);
-            if (relu && a < 0) a = 0;
-            put(y + i + k, a * (k < 16 ? first[k] : second[k - 16]));
+        Floats factor[PER / STRIP];
+        dropout.factors(i, factor);
+        for (int64_t k = 0; k < std::min(PER, rest); k += STRIP) {
+            Floats a = load_some(x + i + k, int(rest - k));
+            if (relu) a = a < 0 ? Floats{} : a;  // what is no number stays
+            store_some(y + i + k, a * factor[k / STRIP], int(rest - k));
         }
     }
 }
@@ -42,12 +35,12 @@ void drop(const T* x, int64_t count, const Dropout& dropout, bool relu, T* y, in
 // d_x = g scale where y, the result of `drop` with `relu`, is positive.
 template <class T>
 void drop_relu_back(const T* g, const T* y, int64_t count, float scale, T* d_x, int threads) {
-    const int64_t groups = (count + 15) / 16;
+    const int64_t groups = (count + STRIP - 1) / STRIP;
 #pragma omp parallel for num_threads(threads) schedule(static) if (threads > 1)
     for (int64_t i = 0; i < groups; i++) {
-        const int n = int(std::min<int64_t>(16, count - i * 16));
-        const Floats seen = load_some(y + i * 16, n);
-        store_some(d_x + i * 16, seen > 0 ? load_some(g + i * 16, n) * scale : Floats{}, n);
+        const int n = int(std::min<int64_t>(STRIP, count - i * STRIP));
+        const Floats seen = load_some(y + i * STRIP, n);
+        store_some(d_x + i * STRIP, seen > 0 ? load_some(g + i * STRIP, n) * scale : Floats{}, n);
     }
 }
 
@@ -150,8 +143,9 @@ inline void small_rows(const float* a, int64_t by_row, int64_t by_term, const fl
 
 inline void small_product(const float* a, int64_t by_row, int64_t by_term, const float* b, int64_t next, int64_t rows, int64_t columns,
                           int64_t terms, float* c, int64_t out) {
+    constexpr int MANY = STRIP / 4;  // sums of four rows of so many vectors stay in registers
     int64_t j = 0;
-    for (; j + 4 * STRIP <= columns; j += 4 * STRIP) small_rows<4>(a, by_row, by_term, b + j, next, rows, terms, c + j, out);
+    for (; j + MANY * STRIP <= columns; j += MANY * STRIP) small_rows<MANY>(a, by_row, by_term, b + j, next, rows, terms, c + j, out);
     for (; j < columns; j += STRIP) small_rows<1>(a, by_row, by_term, b + j, next, rows, terms, c + j, out);
 }
 
@@ -178,7 +172,7 @@ struct Head {
                                  queries * value_width, keys * wide, queries * width, keys * width, keys * value_width,
                                  queries * value_width};
         float** const places[] = {&q, &k, &v, &turned, &p, &context, &d_p, &d_q, &d_k, &d_v, &d_context};
-        int64_t total = STRIP;
+        int64_t total = 16;
         for (int64_t size : sizes) total += size;
         space.assign(total, 0.0f);
         float* at = (float*)((uintptr_t(space.data()) + 63) & ~uintptr_t(63));
@@ -222,9 +216,8 @@ inline int64_t seen(const Attention& a, int64_t sentence) {
 inline void weigh(const Attention& a, const Head& h, int64_t real) {
     if (!real) return std::fill(h.p, h.p + a.keys * h.wide, 1.0f / float(a.keys));
     small_product(h.k, h.width, 1, h.turned, h.wide, real, h.wide, a.width, h.p, h.wide);
-    const Ints lanes = {0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15};
     for (int64_t t = 0; t < h.wide; t += STRIP) {
-        const Ints query = lanes + int32_t(t);
+        const Ints query = LANES + int32_t(t);
         const auto apart = [&](int64_t s) { return s > t + a.behind || s < t + STRIP - 1 - a.before; };  // for one of the queries
         Floats high = all(NOTHING), sum{};
         for (int64_t s = 0; s < real; s++) {

@@ -32,10 +32,10 @@ struct Output {
         for (int64_t r = 0; r < count; r++, to += next) {
             Floats a = load(sums + r * 16) + low, b = load(sums + (32 + r) * 16) + high;
             if (dropout) {
-                Floats first, second;
-                dropout->factors((first_row + row + r) * next + column, first, second);
-                a = (a < 0 ? Floats{} : a) * first;
-                b = (b < 0 ? Floats{} : b) * second;
+                Floats factor[2];
+                dropout->factors((first_row + row + r) * next + column, factor);
+                a = (a < 0 ? Floats{} : a) * factor[0];
+                b = (b < 0 ? Floats{} : b) * factor[1];
             }
             if (more) {
                 a += load(to);

@@ -1,4 +1,4 @@
-// Vectors of 16 numbers in float32, read from and written to float32 and bfloat16, on every processor.
+// Vectors of as many numbers in float32 as the processor's registers hold, read from and written to float32 and bfloat16.
 
 #pragma once
 
@@ -12,14 +12,23 @@
 
 namespace {
 
-typedef float Floats __attribute__((vector_size(64)));
-typedef int32_t Ints __attribute__((vector_size(64)));
-typedef uint32_t Words __attribute__((vector_size(64)));
+#ifdef __AVX512F__
+constexpr int STRIP = 16;  // numbers of a vector
+#else
+constexpr int STRIP = 8;
+#endif
+typedef float Floats __attribute__((vector_size(STRIP * 4)));
+typedef int32_t Ints __attribute__((vector_size(STRIP * 4)));
+typedef uint32_t Words __attribute__((vector_size(STRIP * 4)));
 struct Half {  // bfloat16
     uint16_t bits;
 };
 
-constexpr int STRIP = 16;
+#ifdef __AVX512F__
+constexpr Ints LANES = {0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15};
+#else
+constexpr Ints LANES = {0, 1, 2, 3, 4, 5, 6, 7};
+#endif
 constexpr float NOTHING = -std::numeric_limits<float>::infinity();
 
 inline Floats all(float x) { return x - Floats{}; }
@@ -34,25 +43,26 @@ inline Floats load(const Half* p) {
 #ifdef __AVX512F__
     return (Floats)_mm512_slli_epi32(_mm512_cvtepu16_epi32(_mm256_loadu_si256((const __m256i*)p)), 16);
 #else
-    typedef uint16_t Shorts __attribute__((vector_size(32)));
-    Shorts s;
-    std::memcpy(&s, p, sizeof s);
-    return (Floats)(__builtin_convertvector(s, Ints) << 16);
+    return (Floats)_mm256_slli_epi32(_mm256_cvtepu16_epi32(_mm_loadu_si128((const __m128i*)p)), 16);
 #endif
 }
 
 inline void store(float* p, Floats x) { std::memcpy(p, &x, sizeof x); }
 
+// The nearest numbers of bfloat16, of two as near the even one, in the upper halves of words.
+inline Words rounded(Floats x) {
+    const Words bits = (Words)x;
+    return (Words)(x == x) ? bits + 0x7fff + ((bits >> 16) & 1) : Words{} + 0x7fc00000;
+}
+
 inline void store(Half* p, Floats x) {
 #ifdef __AVX512BF16__
     _mm256_storeu_si256((__m256i*)p, (__m256i)_mm512_cvtneps_pbh((__m512)x));
+#elif defined(__AVX512F__)
+    _mm256_storeu_si256((__m256i*)p, _mm512_cvtepi32_epi16((__m512i)(rounded(x) >> 16)));
 #else
-    typedef uint16_t Shorts __attribute__((vector_size(32)));
-    Words bits = (Words)x;
-    Words rounded = (bits + 0x7fff + ((bits >> 16) & 1)) >> 16;
-    Words kept = (Words)(x == x) ? rounded : (Words{} + 0x7fc0);
-    Shorts s = __builtin_convertvector(kept, Shorts);
-    std::memcpy(p, &s, sizeof s);
+    const __m256i words = (__m256i)(rounded(x) >> 16);
+    _mm_storeu_si128((__m128i*)p, _mm_packus_epi32(_mm256_castsi256_si128(words), _mm256_extracti128_si256(words, 1)));
 #endif
 }
 
@@ -70,7 +80,7 @@ inline void put(Half* p, float x) {
     p->bits = x == x ? uint16_t((bits + 0x7fff + ((bits >> 16) & 1)) >> 16) : 0x7fc0;
 }
 
-// The first n of 16 numbers.
+// The first n numbers of a vector.
 #ifdef __AVX512F__
 inline __mmask16 first(int n) { return n >= STRIP ? 0xffff : n <= 0 ? 0 : (1 << n) - 1; }
 
@@ -97,18 +107,29 @@ inline void store_some(Half* p, Floats x, int n) {
     _mm256_mask_storeu_epi16(p, first(n), _mm256_loadu_si256((const __m256i*)all_of));
 }
 #else
-template <class T>
-inline Floats load_some(const T* p, int n, float rest = 0) {
+inline Floats load_some(const float* p, int n, float rest = 0) {
     if (n >= STRIP) return load(p);
-    alignas(64) float x[STRIP];
-    for (int i = 0; i < STRIP; i++) x[i] = i < n ? one(p + i) : rest;
-    return load(x);
+    const Ints there = LANES < n;
+    return there ? (Floats)_mm256_maskload_ps(p, (__m256i)there) : all(rest);
 }
 
-template <class T>
-inline void store_some(T* p, Floats x, int n) {
+inline Floats load_some(const Half* p, int n, float rest = 0) {
+    if (n >= STRIP) return load(p);
+    Half x[STRIP] = {};
+    for (int i = 0; i < n; i++) x[i] = p[i];
+    return LANES < n ? load(x) : all(rest);
+}
+
+inline void store_some(float* p, Floats x, int n) {
     if (n >= STRIP) return store(p, x);
-    for (int i = 0; i < n; i++) put(p + i, x[i]);
+    _mm256_maskstore_ps(p, (__m256i)(LANES < n), (__m256)x);
+}
+
+inline void store_some(Half* p, Floats x, int n) {
+    if (n >= STRIP) return store(p, x);
+    Half all_of[STRIP];
+    store(all_of, x);
+    for (int i = 0; i < n; i++) p[i] = all_of[i];
 }
 #endif
 
@@ -119,8 +140,11 @@ inline void store_pair(Half* p, Floats x, Floats y) {
 #ifdef __AVX512BF16__
     const __m512bh both = _mm512_cvtne2ps_pbh((__m512)y, (__m512)x);
     std::memcpy(p, &both, sizeof both);
-#else
+#elif defined(__AVX512F__)
     store(p, x), store(p + STRIP, y);
+#else
+    const __m256i both = _mm256_packus_epi32((__m256i)(rounded(x) >> 16), (__m256i)(rounded(y) >> 16));
+    _mm256_storeu_si256((__m256i*)p, _mm256_permute4x64_epi64(both, 0xd8));
 #endif
 }
 
@@ -128,9 +152,11 @@ inline void store_pair(Half* p, Floats x, Floats y) {
 template <class T>
 inline Floats as(Floats x) {
     if (sizeof(T) == 4) return x;
-    Half kept[STRIP];
-    store(kept, x);
-    return load(kept);
+#ifdef __AVX512BF16__
+    return (Floats)_mm512_slli_epi32(_mm512_cvtepu16_epi32((__m256i)_mm512_cvtneps_pbh((__m512)x)), 16);
+#else
+    return (Floats)(rounded(x) & 0xffff0000);
+#endif
 }
 
 // Whole numbers from -128 to 127, to the nearest, halves to even.
@@ -139,12 +165,9 @@ inline void store_bytes(int8_t* p, Floats x) {
     const __m128i y = _mm512_cvtepi32_epi8(_mm512_cvtps_epi32((__m512)x));
     std::memcpy(p, &y, sizeof y);
 #else
-    typedef int8_t Bytes __attribute__((vector_size(16)));
-    __m256i low = _mm256_cvtps_epi32(((__m256*)&x)[0]), high = _mm256_cvtps_epi32(((__m256*)&x)[1]);
-    Ints whole;
-    std::memcpy(&whole, &low, 32), std::memcpy((char*)&whole + 32, &high, 32);
-    Bytes y = __builtin_convertvector(whole, Bytes);
-    std::memcpy(p, &y, sizeof y);
+    const __m256i whole = _mm256_cvtps_epi32((__m256)x);
+    const __m128i both = _mm_packs_epi32(_mm256_castsi256_si128(whole), _mm256_extracti128_si256(whole, 1));
+    _mm_storel_epi64((__m128i*)p, _mm_packs_epi16(both, both));
 #endif
 }
 
@@ -159,7 +182,7 @@ inline Floats sizes_of(const float* p, int64_t count) {
 }
 inline Floats sizes_of(const Half* p, int64_t count) {
     // Of numbers without a sign, the order is that of their bits.
-    typedef uint16_t Many __attribute__((vector_size(64)));
+    typedef uint16_t Many __attribute__((vector_size(STRIP * 4)));
     Many high[2]{};
     for (int64_t k = 0; k < count; k += 4 * STRIP)
         for (int part = 0; part < 2; part++) {
@@ -176,8 +199,7 @@ inline Floats root_of(Floats x) {
 #ifdef __AVX512F__
     return (Floats)_mm512_sqrt_ps((__m512)x);
 #else
-    for (int i = 0; i < STRIP; i++) x[i] = std::sqrt(x[i]);
-    return x;
+    return (Floats)_mm256_sqrt_ps((__m256)x);
 #endif
 }
 
@@ -185,9 +207,9 @@ inline float sum_of(Floats x) {
 #ifdef __AVX512F__
     return _mm512_reduce_add_ps((__m512)x);
 #else
-    float s[8];
-    for (int i = 0; i < 8; i++) s[i] = x[i] + x[i + 8];
-    return ((s[0] + s[4]) + (s[2] + s[6])) + ((s[1] + s[5]) + (s[3] + s[7]));
+    __m128 s = _mm_add_ps(_mm256_castps256_ps128((__m256)x), _mm256_extractf128_ps((__m256)x, 1));
+    s = _mm_add_ps(s, _mm_movehl_ps(s, s));
+    return _mm_cvtss_f32(_mm_add_ss(s, _mm_movehdup_ps(s)));
 #endif
 }
 
@@ -195,21 +217,18 @@ inline float max_of(Floats x) {
 #ifdef __AVX512F__
     return _mm512_reduce_max_ps((__m512)x);
 #else
-    float m = x[0];
-    for (int i = 1; i < STRIP; i++) m = std::max(m, x[i]);
-    return m;
+    __m128 m = _mm_max_ps(_mm256_castps256_ps128((__m256)x), _mm256_extractf128_ps((__m256)x, 1));
+    m = _mm_max_ps(m, _mm_movehl_ps(m, m));
+    return _mm_cvtss_f32(_mm_max_ss(m, _mm_movehdup_ps(m)));
 #endif
 }
 
-// Which of 16 numbers are above a bound, the first in the lowest bit.
+// Which numbers are above a bound, the first in the lowest bit.
 inline uint32_t above(Floats x, float bound) {
 #ifdef __AVX512F__
     return _mm512_cmp_ps_mask((__m512)x, _mm512_set1_ps(bound), _CMP_GT_OQ);
 #else
-    __m256 b = _mm256_set1_ps(bound), lo, hi;
-    std::memcpy(&lo, &x, 32);
-    std::memcpy(&hi, (char*)&x + 32, 32);
-    return uint32_t(_mm256_movemask_ps(_mm256_cmp_ps(lo, b, _CMP_GT_OQ))) | uint32_t(_mm256_movemask_ps(_mm256_cmp_ps(hi, b, _CMP_GT_OQ))) << 8;
+    return uint32_t(_mm256_movemask_ps(_mm256_cmp_ps((__m256)x, _mm256_set1_ps(bound), _CMP_GT_OQ)));
 #endif
 }
 
@@ -217,27 +236,35 @@ inline bool any_above(Floats x, float bound) { return above(x, bound) != 0; }
 
 inline Floats mixed(Floats a, Floats b, Ints places) { return (Floats)__builtin_shuffle((Ints)a, (Ints)b, places); }
 
-// 16 vectors become the 16 vectors of their first numbers, their second ones and so on: numbers and vectors `STEP` apart change places.
+// Of two vectors that follow each other: every number whose place has no bit `STEP`, or those that have it; the second vector's are
+// put where the first one's left.
 template <int STEP>
-inline void exchange(Floats* x, Ints low, Ints high) {
+inline Floats without(Floats a, Floats b) {
+    constexpr Ints places = LANES + (LANES & STEP) / STEP * (STRIP - STEP);
+    return mixed(a, b, places);
+}
+template <int STEP>
+inline Floats with(Floats a, Floats b) {
+    constexpr Ints places = LANES + STEP + (LANES & STEP) / STEP * (STRIP - STEP);
+    return mixed(a, b, places);
+}
+
+// As many vectors as each has numbers become those of their first numbers, their second ones and so on: numbers and vectors `STEP`
+// apart change places.
+template <int STEP>
+inline void exchange(Floats* x) {
 #pragma GCC unroll 16
     for (int i = 0; i < STRIP; i++)
         if (!(i & STEP)) {
             const Floats a = x[i], b = x[i | STEP];
-            x[i] = mixed(a, b, low);
-            x[i | STEP] = mixed(a, b, high);
+            x[i] = without<STEP>(a, b);
+            x[i | STEP] = with<STEP>(a, b);
         }
 }
 
 inline void transpose(Floats* x) {
-    exchange<1>(x, Ints{0, 16, 2, 18, 4, 20, 6, 22, 8, 24, 10, 26, 12, 28, 14, 30},
-                 Ints{1, 17, 3, 19, 5, 21, 7, 23, 9, 25, 11, 27, 13, 29, 15, 31});
-    exchange<2>(x, Ints{0, 1, 16, 17, 4, 5, 20, 21, 8, 9, 24, 25, 12, 13, 28, 29},
-                 Ints{2, 3, 18, 19, 6, 7, 22, 23, 10, 11, 26, 27, 14, 15, 30, 31});
-    exchange<4>(x, Ints{0, 1, 2, 3, 16, 17, 18, 19, 8, 9, 10, 11, 24, 25, 26, 27},
-                 Ints{4, 5, 6, 7, 20, 21, 22, 23, 12, 13, 14, 15, 28, 29, 30, 31});
-    exchange<8>(x, Ints{0, 1, 2, 3, 4, 5, 6, 7, 16, 17, 18, 19, 20, 21, 22, 23},
-                 Ints{8, 9, 10, 11, 12, 13, 14, 15, 24, 25, 26, 27, 28, 29, 30, 31});
+    exchange<1>(x), exchange<2>(x), exchange<4>(x);
+    if constexpr (STRIP > 8) exchange<STRIP / 2>(x);
 }
 
 // exp of numbers up to 0, to two units of the last place: 2^n p(r) with n whole and |r| <= log(2)/2.

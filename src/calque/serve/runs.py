@@ -185,7 +185,7 @@ def open_run(folder: Path, entries: Sequence[KeyEntry] = (), most: int = ServeSe
         for weight in trained.model.parameters():  # so far parts of a file, which may be overwritten
             weight.data = weight.data.clone()
     settings = load(folder / EXPERIMENT, entries).decode
-    model = prepare_for_decoding(trained.model, settings.precision, apart=True)
+    model = prepare_for_decoding(trained.model, settings.precision)
     loaded = ServedRun(model, *trained.codecs, settings, trained.experiment.data.source_end, scores=False)
     if settings.replace_unknown:
         check_attends(loaded)
