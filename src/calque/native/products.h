@@ -15,7 +15,12 @@ namespace {
 constexpr int TILE_BYTES = 64;         // of a row of a tile
 constexpr int LINE = STRIP * 4;        // bytes of weights that lie together: 32 bits of each column of a strip
 constexpr int TILE = TILE_BYTES / 4 * LINE;  // of weights
-constexpr int64_t NEAR = 1 << 19;  // bytes of rows beside which weights stay in a cache
+// Bytes of rows beside which weights stay in a cache.
+#ifdef __AVX512F__
+constexpr int64_t NEAR = 1 << 19;
+#else
+constexpr int64_t NEAR = 1 << 18;
+#endif
 
 // Products of bytes without tiles take the input as numbers from 0 to 255: moved up by 128.
 #ifdef __AMX_INT8__
