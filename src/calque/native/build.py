@@ -26,6 +26,7 @@ SOURCES = tuple(
 )
 ALWAYS = ("-std=c++17", "-O3", "-fno-math-errno", "-ffp-contract=fast", "-fopenmp", "-fPIC", "-shared", "-w")
 _AVX512 = ("avx512f", "avx512bw", "avx512dq", "avx512vl")
+_AVX2 = ("avx2", "fma", "f16c", "bmi2")
 INSTRUCTIONS: dict[str, tuple[tuple[str, ...], tuple[str, ...]]] = {
     "amx": (
         (*_AVX512, "avx512_vnni", "avx512_bf16", "amx_tile", "amx_int8", "amx_bf16"),
@@ -37,7 +38,8 @@ INSTRUCTIONS: dict[str, tuple[tuple[str, ...], tuple[str, ...]]] = {
     ),
     "avx512-vnni": ((*_AVX512, "avx512_vnni"), ("-march=x86-64-v4", "-mavx512vnni")),
     "avx512": (_AVX512, ("-march=x86-64-v4",)),
-    "avx2": (("avx2", "fma", "f16c", "bmi2"), ("-march=x86-64-v3",)),
+    "avx2-vnni": ((*_AVX2, "avx_vnni"), ("-march=x86-64-v3", "-mavxvnni")),
+    "avx2": (_AVX2, ("-march=x86-64-v3",)),
 }
 """Sets of instructions, the fastest first: the processor's flags that each needs, and the compiler's options."""
 OFF = "off"

@@ -326,10 +326,14 @@ struct Sums {
     __m256i v = _mm256_setzero_si256();
     void store(void* to) const { _mm256_storeu_si256((__m256i*)to, v); }
     void add(const char* terms, const int8_t* w) {
-        // Products of four terms are added up in 16 bits: the weights of any four are small enough (`Kernels.pack`).
-        const __m256i one = _mm256_maddubs_epi16(spread(terms), _mm256_loadu_si256((const __m256i*)w));
-        const __m256i two = _mm256_maddubs_epi16(spread(terms + 4), _mm256_loadu_si256((const __m256i*)w + 1));
+        const __m256i first = _mm256_loadu_si256((const __m256i*)w), second = _mm256_loadu_si256((const __m256i*)w + 1);
+#ifdef __AVXVNNI__
+        v = _mm256_dpbusd_avx_epi32(_mm256_dpbusd_avx_epi32(v, spread(terms), first), spread(terms + 4), second);
+#else
+        // Products of four terms are added up in 16 bits: the weights of any four are small enough (`Kernels.steps`).
+        const __m256i one = _mm256_maddubs_epi16(spread(terms), first), two = _mm256_maddubs_epi16(spread(terms + 4), second);
         v = _mm256_add_epi32(v, _mm256_madd_epi16(_mm256_add_epi16(one, two), _mm256_set1_epi16(1)));
+#endif
     }
     void add(const char* terms, const float* w) {
         v = (__m256i)_mm256_fmadd_ps((__m256)spread(terms), _mm256_loadu_ps(w), (__m256)v);

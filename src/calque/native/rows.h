@@ -33,7 +33,7 @@ inline void four_dots(const float* q, const T* const* k, int64_t width, float* d
     four_sums(sums, dots);
 }
 
-// The same in bfloat16, where the processor multiplies pairs of its numbers; `width` is a multiple of 32.
+// The same in bfloat16, two neighbours at a time; `width` is a multiple of 32.
 #ifdef __AVX512BF16__
 constexpr bool PAIRS = true;
 inline void four_dots_of_pairs(const Half* q, const Half* const* k, int64_t width, float* dots) {
@@ -65,6 +65,47 @@ inline void weighted_pairs(const float* w, int64_t count, const At& at, float* o
     for (int i = 0; i < MANY; i++) {
         _mm512_storeu_ps(out + i * 32, _mm512_permutex2var_ps(low[i], front, high[i]));
         _mm512_storeu_ps(out + i * 32 + STRIP, _mm512_permutex2var_ps(low[i], back, high[i]));
+    }
+}
+#elif !defined(__AVX512F__)
+constexpr bool PAIRS = true;
+// Of 16 numbers those at even places and those at odd ones.
+struct Turns {
+    __m256 even, odd;
+    explicit Turns(const Half* from) {
+        const __m256i x = _mm256_loadu_si256((const __m256i*)from);
+        even = (__m256)_mm256_slli_epi32(x, 16), odd = (__m256)_mm256_and_si256(x, _mm256_set1_epi32(int32_t(0xffff0000)));
+    }
+};
+
+inline void four_dots_of_pairs(const Half* q, const Half* const* k, int64_t width, float* dots) {
+    __m256 sums[4]{};
+    for (int64_t d = 0; d < width; d += 2 * STRIP) {
+        const Turns x(q + d);
+        for (int i = 0; i < 4; i++) {
+            const Turns y(k[i] + d);
+            sums[i] = _mm256_fmadd_ps(x.odd, y.odd, _mm256_fmadd_ps(x.even, y.even, sums[i]));
+        }
+    }
+    four_sums((const Floats*)sums, dots);
+}
+
+// Adds up w v over positions for 32 MANY numbers.
+template <int MANY, class At>
+inline void weighted_pairs(const float* w, int64_t count, const At& at, float* out) {
+    __m256 even[2 * MANY]{}, odd[2 * MANY]{};
+    for (int64_t p = 0; p < count; p++) {
+        const Half* from = at(p);
+        const __m256 weight = _mm256_set1_ps(w[p]);
+        for (int i = 0; i < 2 * MANY; i++) {
+            const Turns x(from + i * 16);
+            even[i] = _mm256_fmadd_ps(x.even, weight, even[i]), odd[i] = _mm256_fmadd_ps(x.odd, weight, odd[i]);
+        }
+    }
+    for (int i = 0; i < 2 * MANY; i++) {
+        const __m256 low = _mm256_unpacklo_ps(even[i], odd[i]), high = _mm256_unpackhi_ps(even[i], odd[i]);
+        _mm256_storeu_ps(out + i * 16, _mm256_permute2f128_ps(low, high, 0x20));
+        _mm256_storeu_ps(out + i * 16 + STRIP, _mm256_permute2f128_ps(low, high, 0x31));
     }
 }
 #else
