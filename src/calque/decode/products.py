@@ -157,7 +157,7 @@ class Native(Product):
 
     float32   sums of single terms
     bfloat16  weights and inputs are rounded to bfloat16, sums are float32
-    int8      y_ij as `Int8` computes it, for every number of rows
+    int8      y_ij as `Int8` computes it, for every number of rows; s_j as `Kernels.steps` has them
     """
 
     weights: ClassVar[torch.dtype]
