@@ -334,5 +334,25 @@ def test_in_fewer_bits_it_has_not_since_it_would_come_out_otherwise(
     assert memory.keys.dim() == (3 if folded else 4)
 
 
+@pytest.mark.skipif(kernels() is None, reason="torch's products take padding too")
+@pytest.mark.parametrize("precision", PRECISIONS)
+def test_keys_and_values_are_made_of_real_words_alone(precision: str) -> None:
+    """They are the same as those of the sentence alone, to the bit; of padding a product would make its bias."""
+    text = "d = 32\nheads = 4\nencoder = pos -> tenc\ndecoder = res(mh_dot_src_att(bias=yes))\n"
+    model = calque.build(text, 50, 50).eval()
+    initialise(model, "glorot", 0.1, 3)
+    for name, p in model.named_parameters():
+        if name.endswith("bias"):
+            nn.init.ones_(p)
+    prepare_for_decoding(model, precision)
+    source = torch.tensor([[4, 5, 6, 7, 2], [8, 2, 0, 0, 0]])
+    with torch.inference_mode():
+        states = [model.init_state(model.encode(x, x > 0), 3) for x in (source, source[1:, :2])]
+    beside, alone = (part for state in states for part in _flat(state) if isinstance(part, Memory))
+    for one, other in ((beside.keys, alone.keys), (beside.values, alone.values)):
+        assert torch.equal(one[1:, :, :2], other)
+        assert bool(one[1, :, 2:].eq(0).all())
+
+
 def _flat(state: object) -> list[object]:
     return [state, *(p for part in state.parts for p in _flat(part))] if isinstance(state, States) else [state]

@@ -16,6 +16,7 @@ from torch.nn import functional as F
 from calque.native.build import library
 
 STRIP = 16
+"""What the numbers of scales and sums are a multiple of: those of the widest vector."""
 LEVELS = 127
 """Steps of an int8 number on each side of zero."""
 FOUR_LEVELS = 126
