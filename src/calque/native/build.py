@@ -24,7 +24,9 @@ HERE = Path(__file__).parent
 SOURCES = tuple(
     HERE / name for name in ("kernels.cpp", "program.cpp", "training.cpp", "training_products.cpp", "muon.cpp")
 )
-ALWAYS = ("-std=c++17", "-O3", "-fno-math-errno", "-ffp-contract=fast", "-fopenmp", "-fPIC", "-shared", "-w")
+ALWAYS = ("-std=c++17", "-O3", "-fno-math-errno", "-ffp-contract=fast", "-fPIC", "-shared", "-w")
+OPENMP = "-fopenmp"
+"""Without it, as where clang++ has no library of threads, every kernel uses one thread."""
 _AVX512 = ("avx512f", "avx512bw", "avx512dq", "avx512vl")
 _AVX2 = ("avx2", "fma", "f16c", "bmi2")
 INSTRUCTIONS: dict[str, tuple[tuple[str, ...], tuple[str, ...]]] = {
@@ -114,7 +116,7 @@ def _folder() -> Path:
 
 
 def _key(name: str) -> str:
-    options = " ".join([*ALWAYS, *INSTRUCTIONS[name][1], *_threads(), compiler() or ""])
+    options = " ".join([*ALWAYS, OPENMP, *INSTRUCTIONS[name][1], *_threads(), compiler() or ""])
     text = b"".join(file.read_bytes() for file in (*SOURCES, *sorted(HERE.glob("*.h"))))
     return hashlib.sha256(text + options.encode()).hexdigest()[:16]
 
@@ -134,12 +136,18 @@ def _compiled(name: str, path: Path) -> ctypes.CDLL:
         if path.exists():  # another process was faster
             return ctypes.CDLL(str(path))
         result = Path(folder) / path.name
-        sources = map(str, SOURCES)
-        command = [compiler() or "", *ALWAYS, *INSTRUCTIONS[name][1], *sources, *_threads(), "-o", str(result)]
-        subprocess.run(command, check=True, capture_output=True, timeout=SECONDS)
+        command = [compiler() or "", *ALWAYS, *INSTRUCTIONS[name][1], *map(str, SOURCES), "-o", str(result)]
+        try:
+            _run([*command, OPENMP, *_threads()])
+        except subprocess.CalledProcessError:
+            _run(command)
         with contextlib.suppress(OSError):  # a full disk, or a folder of somebody else
             write_whole(path, result.read_bytes())
         return ctypes.CDLL(str(result))
+
+
+def _run(command: list[str]) -> None:
+    subprocess.run(command, check=True, capture_output=True, timeout=SECONDS)
 
 
 @contextlib.contextmanager

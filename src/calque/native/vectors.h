@@ -234,7 +234,16 @@ inline uint32_t above(Floats x, float bound) {
 
 inline bool any_above(Floats x, float bound) { return above(x, bound) != 0; }
 
-inline Floats mixed(Floats a, Floats b, Ints places) { return (Floats)__builtin_shuffle((Ints)a, (Ints)b, places); }
+// Number `places[i]` of those of a, with those of b behind them.
+inline Floats mixed(Floats a, Floats b, Ints places) {
+#ifdef __clang__
+    Floats c;
+    for (int i = 0; i < STRIP; i++) c[i] = (places[i] & STRIP ? b : a)[places[i] & (STRIP - 1)];
+    return c;
+#else
+    return (Floats)__builtin_shuffle((Ints)a, (Ints)b, places);
+#endif
+}
 
 // Of two vectors that follow each other: every number whose place has no bit `STEP`, or those that have it; the second vector's are
 // put where the first one's left.
