@@ -1,7 +1,7 @@
 // Products of rows with packed weights in int8, bfloat16 and float32.
 //
-// A strip is as many columns of a product (rows of its weights) as a vector has numbers; weights are packed strip by strip, so that each is read once,
-// in order. All sums of a row are taken in one order, whatever other rows there are.
+// A strip is as many columns of a product (rows of its weights) as a vector has numbers; weights are packed strip by strip, so that
+// each is read once, in order. All sums of a row are taken in one order, whatever other rows there are.
 
 #pragma once
 
@@ -12,9 +12,9 @@
 
 namespace {
 
-constexpr int TILE_BYTES = 64;         // of a row of a tile
-constexpr int LINE = STRIP * 4;        // bytes of weights that lie together: 32 bits of each column of a strip
-constexpr int TILE = TILE_BYTES / 4 * LINE;  // of weights
+constexpr int TILE_BYTES = 64;               // of a row of a tile
+constexpr int LINE = STRIP * 4;              // bytes of weights that lie together: 32 bits of each column of a strip
+constexpr int TILE = TILE_BYTES / 4 * LINE;  // bytes of weights
 // Bytes of rows beside which weights stay in a cache.
 #ifdef __AVX512F__
 constexpr int64_t NEAR = 1 << 19;
