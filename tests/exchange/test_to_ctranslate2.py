@@ -60,8 +60,8 @@ def export(run: Path, out: Path, precision: str = "float32") -> Path:
     return out
 
 
-def theirs(folder: Path, lines: list[str], beam: int) -> list[str]:
-    translator = ctranslate2.Translator(str(folder), intra_threads=1)
+def theirs(folder: Path, lines: list[str], beam: int, compute: str = "default") -> list[str]:
+    translator = ctranslate2.Translator(str(folder), intra_threads=1, compute_type=compute)
     results = translator.translate_batch(
         [line.split() for line in lines],
         beam_size=beam,
@@ -135,7 +135,8 @@ def test_int8_is_smaller_and_nearly_the_same(tmp_path: Path) -> None:
     sizes = [(folder / "model.bin").stat().st_size for folder in (whole, small)]
     assert sizes[1] < sizes[0]
     lines = draw_lines(50)
-    pairs = zip(theirs(whole, lines, 1), theirs(small, lines, 1), strict=True)
+    # What the file holds; CTranslate2's own products in int8 lose more on processors without VNNI.
+    pairs = zip(theirs(whole, lines, 1), theirs(small, lines, 1, "float32"), strict=True)
     assert sum(a == b for a, b in pairs) > 40
 
 
