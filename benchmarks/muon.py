@@ -1,4 +1,4 @@
-"""What does an update with Muon cost? Its own kernel and torch's Muon take turns, round by round, on the same batches.
+"""What does an update with Muon cost? Calque's own and torch's take turns, round by round, on the same batches.
 
     python benchmarks/muon.py --like train.en train.de [--threads 1] [--precision bfloat16] [--batch-tokens 2048]
 
@@ -10,9 +10,14 @@ both. Timed are whole updates: forward, loss, backward, optimiser.
 import argparse
 import json
 import statistics
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
 from unittest.mock import patch
+
+from torch import Tensor
+from torch.optim._muon import muon
 
 from calque.bench.inputs import definition, words_file
 from calque.bench.train import batches, settings_for
@@ -20,13 +25,39 @@ from calque.ground.allocation import keep_freed_memory
 from calque.ledger.entry import conditions, publish
 from calque.model import Shape
 from calque.native.training import TrainingKernels
+from calque.train import optimise
+from calque.train.muon import EPSILON, MOMENTUM, NEWTON_SCHULZ, NEWTON_SCHULZ_STEPS
 from calque.train.timed_updates import measure
 
 ROOT = Path(__file__).resolve().parents[1]
 FAMILIES = ROOT / "benchmarks" / "families"
 VOCABULARY, PAIRS, WARM_UP = 10_000, 29_000, 3
-LIBRARY = patch.object(TrainingKernels, "muon", lambda *given: False)
-"""While it holds, torch's Muon does the work."""
+
+
+def torch_muon(weights: Tensor, gradient: Tensor, mean: Tensor, rate: float, kept: float) -> None:
+    """An update by torch's Muon, which computes in bfloat16."""
+    lr = rate / (0.2 * max(weights.shape) ** 0.5)
+    muon(
+        [weights],
+        [gradient],
+        [mean],
+        lr=lr,
+        weight_decay=(1 - kept) / lr,
+        momentum=MOMENTUM,
+        nesterov=True,
+        ns_coefficients=NEWTON_SCHULZ,
+        ns_steps=NEWTON_SCHULZ_STEPS,
+        eps=EPSILON,
+        adjust_lr_fn="match_rms_adamw",
+        has_complex=False,
+    )
+
+
+@contextmanager
+def by_torch() -> Iterator[None]:
+    """While it lasts, torch's Muon does the work."""
+    with patch.object(TrainingKernels, "muon", lambda *given: False), patch.object(optimise, "muon", torch_muon):
+        yield
 
 
 def family(name: str, given: argparse.Namespace) -> dict[str, float]:
@@ -43,7 +74,7 @@ def family(name: str, given: argparse.Namespace) -> dict[str, float]:
     rounds = []
     for _ in range(given.rounds):
         ours = speed()
-        with LIBRARY:
+        with by_torch():
             rounds.append((ours, speed()))
     ratios = [ours[0] / theirs[0] for ours, theirs in rounds]
     figures = {

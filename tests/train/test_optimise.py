@@ -1,13 +1,16 @@
 import math
 from dataclasses import replace
+from typing import Any
 
 import pytest
 import torch
 from torch import Tensor, nn
+from torch.utils._python_dispatch import TorchDispatchMode
 
 from calque.experiment import TrainSettings
 from calque.model import cross_entropy
 from calque.train.loss import output_loss
+from calque.train.muon import MOMENTUM, muon, muon_rate, orthogonal
 from calque.train.optimise import Updater, squares_decay
 
 
@@ -99,8 +102,35 @@ def test_muon_takes_a_filter_as_the_matrix_that_it_is() -> None:
     assert torch.equal(filters.weight.flatten(1), matrix.weight)
 
 
+@pytest.mark.parametrize("shape", [(96, 64), (64, 96), (33, 5)])
+def test_muon_follows_torch_which_computes_in_bfloat16(shape: tuple[int, int]) -> None:
+    w = torch.randn(shape, generator=torch.Generator().manual_seed(0))
+    ours, mean, theirs = w.clone(), torch.zeros(shape), nn.Parameter(w.clone())
+    library = torch.optim.Muon([theirs], lr=0.01, weight_decay=0.1, momentum=MOMENTUM, adjust_lr_fn="match_rms_adamw")
+    for t in range(3):
+        g = torch.randn(shape, generator=torch.Generator().manual_seed(t + 1))
+        muon(ours, g, mean, muon_rate(0.01, w.shape), 1 - 0.01 * 0.1)
+        theirs.grad = g
+        library.step()
+    moved = theirs.detach() - w
+    assert float((ours - w - moved).norm() / moved.norm()) < 0.02
+
+
+def test_muon_multiplies_in_float32_on_a_processor() -> None:
+    seen = set()
+
+    class Watched(TorchDispatchMode):
+        def __torch_dispatch__(self, function: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+            seen.update(x.dtype for x in args if isinstance(x, Tensor))
+            return function(*args, **(kwargs or {}))
+
+    with Watched():
+        orthogonal(torch.randn(8, 6))
+    assert seen == {torch.float32}
+
+
 @pytest.mark.parametrize("precision", ["float32", "bfloat16"])
-def test_muon_by_kernel_follows_the_library(precision: str) -> None:
+def test_muon_by_kernel_follows_that_without(precision: str) -> None:
     def made(kernels: bool) -> Updater:
         torch.manual_seed(3)
         made = Updater(

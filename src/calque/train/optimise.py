@@ -6,18 +6,16 @@ from typing import cast
 
 import torch
 from torch import Tensor, nn
-from torch.optim._muon import muon
 
 from calque.experiment import TrainSettings
 from calque.layers.projections import Embedding
 from calque.native.training import TrainingKernels, training_kernels
 from calque.native.training_calls import Adam, Muon
+from calque.train.muon import MOMENTUM, NEWTON_SCHULZ, NEWTON_SCHULZ_STEPS, muon, muon_rate
 from calque.train.ranks import Ranks
 
 PIECE = 1 << 17
 """Weights that are updated at a time: few enough for a processor's cache to hold them until they are rounded."""
-MOMENTUM, NEWTON_SCHULZ, NEWTON_SCHULZ_STEPS = 0.95, (3.4445, -4.775, 2.0315), 5
-"""Of Muon: the decay of its mean, and its polynomial, as their authors have them."""
 AVERAGES = ("exp_avg", "exp_avg_sq")
 """Adam's running means of a weight's gradient and of its square."""
 
@@ -210,31 +208,17 @@ class Updater:
         return self._moments[name]
 
     def _muon(self, name: str, gradient: Tensor, lr: float, scale: float) -> None:
-        """B = 0.95 B + 0.05 g; w = (1 - lr decay) w - lr 0.2 sqrt(max(E, D)) O, O near the orthogonal part of 0.05 g + 0.95 B."""
         master = self.masters[name].detach()
         moments = self._moments.setdefault(name, {})
-        buffer = moments.setdefault("momentum_buffer", torch.zeros_like(master))
+        mean = moments.setdefault("momentum_buffer", torch.zeros_like(master))
         rounded = self.working[name].detach() if self._mixed else None
-        decay = self.settings.weight_decay
+        rate, kept = muon_rate(lr, master.shape), 1 - lr * self.settings.weight_decay
         if self._kernels is not None:
-            rate = lr * 0.2 * math.sqrt(max(len(master), master[0].numel()))
-            how = Muon(scale, MOMENTUM, rate, 1 - lr * decay, *NEWTON_SCHULZ)
-            if self._kernels.muon(how, NEWTON_SCHULZ_STEPS, master, gradient, buffer, rounded):
+            how = Muon(scale, MOMENTUM, rate, kept, *NEWTON_SCHULZ)
+            if self._kernels.muon(how, NEWTON_SCHULZ_STEPS, master, gradient, mean, rounded):
                 return
-        muon(
-            [master.view(len(master), -1)],
-            [(gradient.to(master.dtype) / scale).flatten(1)],
-            [buffer.view(len(master), -1)],
-            lr=lr,
-            weight_decay=decay,
-            momentum=MOMENTUM,
-            nesterov=True,
-            ns_coefficients=NEWTON_SCHULZ,
-            ns_steps=NEWTON_SCHULZ_STEPS,
-            eps=1e-7,
-            adjust_lr_fn="match_rms_adamw",
-            has_complex=False,
-        )
+        gradient = gradient.to(master.dtype) / scale
+        muon(master.view(len(master), -1), gradient.flatten(1), mean.view(len(master), -1), rate, kept)
         if rounded is not None:
             rounded.copy_(master)
 

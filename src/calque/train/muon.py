@@ -1,0 +1,42 @@
+"""Muon (Jordan et al. 2024): the mean gradient of a matrix, made nearly orthogonal."""
+
+import math
+
+import torch
+from jaxtyping import Float
+from torch import Tensor
+
+MOMENTUM, NEWTON_SCHULZ, NEWTON_SCHULZ_STEPS = 0.95, (3.4445, -4.775, 2.0315), 5
+"""The decay of the mean, and the polynomial, as their authors have them."""
+EPSILON = 1e-7
+"""What a norm is at least, before numbers are divided by it."""
+
+
+def muon_rate(lr: float, shape: torch.Size) -> float:
+    """lr 0.2 sqrt(max(E, D)) for a matrix [E, D]: steps as large as Adam's (Liu et al. 2025, section 2.2)."""
+    return lr * 0.2 * math.sqrt(max(shape[0], math.prod(shape[1:])))
+
+
+def muon(
+    weights: Float[Tensor, "E D"], gradient: Float[Tensor, "E D"], mean: Float[Tensor, "E D"], rate: float, kept: float
+) -> None:
+    """B = 0.95 B + 0.05 g; w = kept w - rate O, O near the orthogonal part of 0.05 g + 0.95 B. Changes w and B in place."""
+    mean.lerp_(gradient, 1 - MOMENTUM)
+    weights.mul_(kept).add_(orthogonal(gradient.lerp(mean, MOMENTUM)), alpha=-rate)
+
+
+def orthogonal(x: Float[Tensor, "E D"]) -> Float[Tensor, "E D"]:
+    """X / |X|, whose singular values five steps of X = a X + (b X X^T + c (X X^T)^2) X bring near one.
+
+    The authors compute in bfloat16, and so does this on an accelerator. On a processor it is float32: where vectors have less
+    than 512 bits, torch multiplies bfloat16 number by number.
+    """
+    a, b, c = NEWTON_SCHULZ
+    tall = x.shape[0] > x.shape[1]
+    y = x.T if tall else x
+    y = y / y.norm().clamp_(min=EPSILON)
+    y = y if x.device.type == "cpu" else y.bfloat16()
+    for _ in range(NEWTON_SCHULZ_STEPS):
+        gram = y @ y.T
+        y = torch.addmm(y, torch.addmm(gram, gram, gram, beta=b, alpha=c), y, beta=a)
+    return (y.T if tall else y).to(x.dtype)
