@@ -24,7 +24,8 @@ FOUR_LEVELS = 126
 255 (126 + 4/2) < 2^15."""
 TINY = 1e-30
 """The least scale of a row, so that one of zeros has one."""
-_ALIGNMENT = 64
+_LINE, _PAGE = 64, 4096
+"""What packed weights begin at multiples of: those of int8 at a page, since one strip of 512 numbers is as long."""
 _PLAIN = (Tensor, torch.nn.Parameter)
 _TYPES = {torch.float32: 4, torch.bfloat16: 2}
 
@@ -145,8 +146,9 @@ class Kernels:
     def _packed(self, weight: Tensor, sums: Tensor | None) -> Tensor:
         out, width, item = *weight.shape, weight.element_size()
         size = self._bytes(out, width, item)
-        space = torch.empty(size + _ALIGNMENT, dtype=torch.uint8)
-        data = space[-space.data_ptr() % _ALIGNMENT :][:size]
+        beginning = _PAGE if item == 1 else _LINE
+        space = torch.empty(size + beginning, dtype=torch.uint8)
+        data = space[-space.data_ptr() % beginning :][:size]
         self._pack(weight.data_ptr(), out, width, item, data.data_ptr(), _address(sums))
         return data
 

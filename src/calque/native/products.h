@@ -358,21 +358,24 @@ struct Ahead {
 
 constexpr int64_t SHORT = 1 << 15;  // bytes of two strips: of longer ones the processor itself asks early enough for one row
 
-// R rows with two strips; LINES: how many lines of the next ones are asked for with each `BYTES` of the rows.
-template <int R, int LINES, class Item, class Sum>
-inline void few_sums(const Rows<Item>& rows, int64_t row, const char* w, const char* w2, Ahead ahead, Sum* sums) {
-    Sums acc[R][2];
+// The most rows whose weights are read once: their sums with two strips fit into registers.
+template <class Item>
+constexpr int FEW = TALL > 4 ? AT_ONCE : sizeof(Item) == 2 ? 5 : 7;
+
+// R rows with S strips, two after two in `sums`; LINES: how many lines of the next ones are asked for with each `BYTES` of the rows.
+template <int R, int S, int LINES, class Item, class Sum>
+inline void few_sums(const Rows<Item>& rows, int64_t row, const char* w, int64_t next, Ahead ahead, Sum* sums) {
+    Sums acc[R][S];
     for (int64_t t = 0; t < rows.tiles; t++) {
-        const char* a = line_of(rows, row, t);
+        const char *a = line_of(rows, row, t), *more = R > TALL ? line_of(rows, row + TALL, t) : a;
         const char* asked = ahead.from + t * 2 * TILE;
         auto add = [&](int k) {
-            const int64_t place = t * TILE + k * (TILE / ROW_BYTES<Item>);
-            const Item *one = (const Item*)(w + place), *two = (const Item*)(w2 + place);
+            const char* at = w + t * TILE + k * (TILE / ROW_BYTES<Item>);
 #pragma GCC unroll 8
-            for (int r = 0; r < R; r++) {
-                acc[r][0].add(a + r * ROW_BYTES<Item> + k, one);
-                acc[r][1].add(a + r * ROW_BYTES<Item> + k, two);
-            }
+            for (int r = 0; r < R; r++)
+#pragma GCC unroll 8
+                for (int s = 0; s < S; s++)
+                    acc[r][s].add((r < TALL ? a : more) + r % TALL * ROW_BYTES<Item> + k, (const Item*)(at + s * next));
         };
         if constexpr (LINES == 0)
             for (int k = 0; k < ROW_BYTES<Item>; k += BYTES<Item>) add(k);
@@ -385,17 +388,16 @@ inline void few_sums(const Rows<Item>& rows, int64_t row, const char* w, const c
             }
     }
 #pragma GCC unroll 8
-    for (int r = 0; r < R; r++) {  // by name, so that the sums stay in registers until here
-        acc[r][0].store(sums + (row % 16 + r) * STRIP);
-        acc[r][1].store(sums + (32 + row % 16 + r) * STRIP);
-    }
+    for (int r = 0; r < R; r++)  // by name, so that the sums stay in registers until here
+#pragma GCC unroll 8
+        for (int s = 0; s < S; s++) acc[r][s].store(sums + (s * 32 + row % 16 + r) * STRIP);
 }
 
 // Up to R rows at once, so that weights that come from memory are read once.
 template <int R, int LINES, class Item, class Sum>
-inline void last_sums(int count, const Rows<Item>& rows, int64_t row, const char* w, const char* w2, Ahead ahead, Sum* sums) {
-    if (count == R) few_sums<R, LINES>(rows, row, w, w2, ahead, sums);
-    else if constexpr (R > 1) last_sums<R - 1, LINES>(count, rows, row, w, w2, ahead, sums);
+inline void last_sums(int count, const Rows<Item>& rows, int64_t row, const char* w, int64_t next, Ahead ahead, Sum* sums) {
+    if (count == R) few_sums<R, 2, LINES>(rows, row, w, next, ahead, sums);
+    else if constexpr (R > 1) last_sums<R - 1, LINES>(count, rows, row, w, next, ahead, sums);
 }
 
 template <class Item, class Sum>
@@ -405,17 +407,34 @@ inline void sums_of(const Rows<Item>& rows, int64_t block, int blocks, const cha
     if constexpr (sizeof(Item) < 4) return tile_sums(rows, block, blocks, w, next, strips, sums);
     else return;  // all blocks at once, see `product`
 #endif
-    const char* w2 = w + (strips > 1 ? next : 0);
-    if (rows.count == 1 && 2 * next > SHORT) return few_sums<1, 0>(rows, 0, w, w2, ahead, sums);
+    if (strips == 1) next = 0;
+    if (rows.count == 1 && 2 * next > SHORT) return few_sums<1, 2, 0>(rows, 0, w, next, ahead, sums);
     constexpr int LINES = 2 * TILE / STEPS<Item> / 64;
-    if (rows.count <= AT_ONCE) return last_sums<AT_ONCE, LINES>(int(rows.count), rows, 0, w, w2, ahead, sums);
+    if (rows.count <= FEW<Item>) return last_sums<FEW<Item>, LINES>(int(rows.count), rows, 0, w, next, ahead, sums);
     for (int b = 0; b < blocks; b++) {
         int64_t row = (block + b) * 16, last = std::min(row + 16, rows.count);
         Sum* here = sums + b * 16 * STRIP;
         for (; row + AT_ONCE <= last; row += AT_ONCE, ahead.from += ahead.step * STEPS<Item>)
-            few_sums<AT_ONCE, 1>(rows, row, w, w2, ahead, here);
-        last_sums<AT_ONCE - 1, 1>(int(last - row), rows, row, w, w2, ahead, here);
+            few_sums<AT_ONCE, 2, 1>(rows, row, w, next, ahead, here);
+        last_sums<AT_ONCE - 1, 1>(int(last - row), rows, row, w, next, ahead, here);
     }
+}
+
+// Memory gives the weights of very few rows faster from several places at a time: so many strips are read side by side. With vectors
+// of 512 bits this has not been measured.
+template <class Item>
+constexpr int side(int64_t rows) {
+    if (TALL > 4 || rows > 3) return 2;
+    return rows == 1 ? 8 : rows == 2 ? (sizeof(Item) == 2 ? 2 : 4) : sizeof(Item) == 4 ? 4 : 2;
+}
+constexpr int WIDEST = side<float>(1);
+
+// Of all rows with as many strips.
+template <class Item, class Sum>
+inline void wide_sums(const Rows<Item>& rows, const char* w, int64_t next, Sum* sums) {
+    if (rows.count == 1) few_sums<1, side<Item>(1), 0>(rows, 0, w, next, {}, sums);
+    if (rows.count == 2) few_sums<2, side<Item>(2), 0>(rows, 0, w, next, {}, sums);
+    if (rows.count == 3) few_sums<3, side<Item>(3), 0>(rows, 0, w, next, {}, sums);
 }
 
 // Weights: for each strip its tiles; in int8 then the scales and, if the input is moved up, 128 times the sums of its rows.
@@ -467,7 +486,7 @@ void product(const Rows<Item>& rows, const Weights& w, int threads, Sink& sink) 
     for (int part = 0; part < threads; part++) {
         Tiles tiles;
         (void)tiles;
-        alignas(64) Sum space[2][64 * STRIP];
+        alignas(64) Sum space[std::max(2, WIDEST / 2)][64 * STRIP];
         static thread_local std::vector<Sum> whole;
         if (split) whole.resize(size_t(std::min(most, rows.blocks) + 1) / 2 * 64 * STRIP);
         struct Part {
@@ -489,12 +508,20 @@ void product(const Rows<Item>& rows, const Weights& w, int threads, Sink& sink) 
                 if (second) sink.some(part, row, column + STRIP, second, two.of(rows, row, here + 32 * STRIP));
             }
         };
+        const int64_t last_pair = pairs * (part + 1) / threads, wide = side<Item>(rows.count) / 2;
         for (int64_t from = 0; from < rows.blocks; from += most)
-            for (int64_t pair = pairs * part / threads; pair < pairs * (part + 1) / threads; pair++) {
+            for (int64_t pair = pairs * part / threads; pair < last_pair; pair++) {
+                if (wide > 1 && pair + wide <= last_pair && (pair + wide) * 2 <= strips) {
+                    wide_sums(rows, w.data + pair * 2 * next, next, space[0]);
+                    for (int64_t i = 0; i < wide; i++) finish({pair + i, 0, 1}, space[i]);
+                    pair += wide - 1;
+                    continue;
+                }
                 const int two = int(std::min<int64_t>(2, strips - pair * 2));
                 const int64_t to = std::min(rows.blocks, from + most);
                 const char* strip = w.data + pair * 2 * next;
-                const int64_t passes = (std::min(rows.count, to * 16) - from * 16 + AT_ONCE - 1) / AT_ONCE;
+                const int64_t some = std::min(rows.count, to * 16) - from * 16;
+                const int64_t passes = rows.count <= FEW<Item> ? 1 : (some + AT_ONCE - 1) / AT_ONCE;
                 const int64_t step = std::max<int64_t>(1, 2 * TILE / STEPS<Item> / passes);
                 if constexpr (split) {
                     split_sums(rows, from, to, strip, next, two, whole.data());
