@@ -1,9 +1,12 @@
 """Products in blocks, gradients summed over loops, and gradients of embeddings: each equals the plain one."""
 
+from typing import Any
+
 import pytest
 import torch
 from torch import Tensor
 from torch.nn import functional as F
+from torch.utils._python_dispatch import TorchDispatchMode
 
 import calque
 from calque.layers import projections
@@ -19,7 +22,17 @@ from calque.layers.projections import (
     loop,
     multiply,
 )
+from calque.native.kernels import without_kernels
 from calque.train.initialise import initialise
+from calque.train.loss import output_loss
+
+WIDENED = (
+    "heads = 2\nencoder = pos -> repeat(2, tenc)\ndecoder = pos -> repeat(2, tdec)",
+    "encoder = birnn\ndecoder = feed(rnn -> res(mlp_src_att))",
+    "encoder = cnn\ndecoder = res(mh_dot_self_att(2, window=3)) -> dot_src_att(project=q, window=10, center=predict)",
+    "encoder = res(mh_dot_self_att(2, relative=shaw, reach=4))\ndecoder = rnn -> dot_src_att",
+)
+"""Definitions whose products are made in all ways that there are."""
 
 
 def grads(y: Tensor, *of: Tensor) -> tuple[Tensor, ...]:
@@ -33,13 +46,57 @@ def close(a: Tensor, b: Tensor) -> bool:
 
 
 @pytest.mark.parametrize("rows", [FEW, FEW + 1, 3 * STEP, 700, 1009, 2048 + 3 * STEP + 5])
-def test_blocks_give_the_product_and_its_gradients(rows: int) -> None:
+def test_blocks_give_the_product_and_its_gradients(rows: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(projections, "_without_halves", lambda: False)
     torch.manual_seed(rows)
     x, w, b = (torch.randn(*shape).bfloat16().requires_grad_() for shape in ((rows, 48), (40, 48), (40,)))
     blocks, plain = linear(x, w, b), F.linear(x, w, b)
     assert type(blocks.grad_fn).__name__ == "_LinearBackward"
     assert close(blocks, plain)
     assert all(close(*pair) for pair in zip(grads(blocks, x, w, b), grads(plain, x, w, b), strict=True))
+
+
+class Products(TorchDispatchMode):
+    """The types of what is multiplied while it is entered."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.types: set[torch.dtype] = set()
+
+    def __torch_dispatch__(self, function: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        if function.overloadpacket in (
+            torch.ops.aten.mm,
+            torch.ops.aten.addmm,
+            torch.ops.aten.bmm,
+            torch.ops.aten.baddbmm,
+        ):
+            self.types.update(x.dtype for x in args if isinstance(x, Tensor))
+        return function(*args, **(kwargs or {}))
+
+
+@pytest.mark.parametrize("text", WIDENED)
+def test_numbers_are_widened_where_torch_has_no_products_in_bfloat16(
+    text: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    model = calque.build(f"adl = 0\nd = 32\n{text}\n", 50, 50).bfloat16()
+    initialise(model, "glorot", 0.1, 3)
+    words = torch.randint(4, 50, (40, 9), generator=torch.Generator().manual_seed(0))
+
+    def run() -> Tensor:
+        z = model.decode(words, model.encode(words))
+        loss = output_loss(z.flatten(0, 1), model.output.weight, model.output.bias, words.flatten(), 0.1)[0]
+        return torch.cat([g.flatten().float() for g in torch.autograd.grad(loss, list(model.parameters()))])
+
+    with without_kernels():
+        with Products() as products:
+            monkeypatch.setattr(projections, "_without_halves", lambda: True)
+            wide = run()
+        assert products.types == {torch.float32}
+        monkeypatch.setattr(projections, "_without_halves", lambda: False)
+        plain = run()
+        model.float()
+        exact = run()
+    assert float((wide - exact).norm()) <= 1.5 * float((plain - exact).norm())
 
 
 def test_few_sizes_are_multiplied_whatever_the_number_of_rows(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -8,6 +8,7 @@ from torch import Tensor
 from torch.nn import functional as F
 
 from calque.layers.drop import drop
+from calque.layers.projections import matmul
 
 
 def split(x: Float[Tensor, "B T D"], heads: int) -> Float[Tensor, "B H T K"]:
@@ -45,9 +46,9 @@ def grouped(a: Float[Tensor, "B H T K"], b: Float[Tensor, "B G K S"]) -> Float[T
     """The products a_h b_g, of H heads that share G matrices: as many heads in a row have one."""
     heads, shared = a.shape[1], b.shape[1]
     if heads == shared:
-        return torch.matmul(a, b)
+        return matmul(a, b)
     together = a.reshape(len(a), shared, -1, a.shape[3])
-    return torch.matmul(together, b).view(len(a), heads, a.shape[2], -1)
+    return matmul(together, b).view(len(a), heads, a.shape[2], -1)
 
 
 SHORT, MANY = 16, 4096

@@ -1,7 +1,6 @@
 from dataclasses import dataclass
 from typing import ClassVar, cast
 
-import torch
 from jaxtyping import Bool, Float
 from torch import Tensor, nn
 
@@ -12,7 +11,7 @@ from calque.layers.dot import compare, head_scale, join, split
 from calque.layers.drop import drop
 from calque.layers.linears import scaled
 from calque.layers.local import Near, WindowArgs
-from calque.layers.projections import Projection, in_blocks, linear_of_all
+from calque.layers.projections import Projection, in_blocks, linear_of_all, matmul
 from calque.layers.source import RealPositions, SourceAttention, weigh, widths
 from calque.layers.state import Memory, State
 from calque.native.kernels import kernels_for
@@ -132,7 +131,7 @@ class DotSourceAttention(SourceAttention):
         k, v = (split(x, self.heads) for x in both)
         few = len(keys) == 1 and 2 * self.heads * keys.shape[1] <= self.width
         if few and self._asked is not None and self._told is not None:
-            columns, rows = torch.matmul(k[0], self._asked), torch.matmul(v[0], self._told)
+            columns, rows = matmul(k[0], self._asked), matmul(v[0], self._told)
             return columns.flatten(0, 1).t().contiguous()[None], rows.flatten(0, 1)[None]
         # Laid out once as the product with queries reads them; every step would copy them again.
         return k.contiguous(), v.contiguous()
@@ -158,12 +157,12 @@ class DotSourceAttention(SourceAttention):
 
     def look(self, x: Float[Tensor, "S T D"], memory: Memory, near: Near | None) -> tuple[Tensor, Tensor]:
         if memory.keys.dim() == 3:
-            scores = torch.bmm(x, memory.keys).view(*x.shape[:2], self.heads, -1).transpose(1, 2)
+            scores = matmul(x, memory.keys).view(*x.shape[:2], self.heads, -1).transpose(1, 2)
             weights = weigh(scores, memory, near).to(memory.values.dtype)
-            return torch.bmm(weights.transpose(1, 2).flatten(2), memory.values), weights
+            return matmul(weights.transpose(1, 2).flatten(2), memory.values), weights
         scores = compare(split(self.q(x), self.heads), memory.keys.transpose(2, 3), self.scale)
         weights = weigh(scores, memory, near).to(memory.values.dtype)
-        contexts = torch.matmul(drop(weights, self.dropout, self.training), memory.values)
+        contexts = matmul(drop(weights, self.dropout, self.training), memory.values)
         return self.out(join(contexts)), weights
 
     def read(self, x: Float[Tensor, "R n D"], memory: Memory, ctx: Context) -> Tensor:

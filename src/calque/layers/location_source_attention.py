@@ -11,7 +11,7 @@ from calque.layers.contract import DECODER, Example, Fault, Parts, Site, SourceA
 from calque.layers.cost import HERE, Cost, Held, Products
 from calque.layers.dot import normalised
 from calque.layers.local import Near, WindowArgs
-from calque.layers.projections import Projection
+from calque.layers.projections import Projection, matmul
 from calque.layers.source import SourceAttention, weigh
 from calque.layers.state import Memory, State
 from calque.native.program import Program, Value
@@ -94,7 +94,7 @@ class LocationSourceAttention(SourceAttention):
             if memory.blocked is not None:
                 weights = weights.masked_fill(memory.blocked[:, None, None], 0.0)
         weights = weights.to(memory.values.dtype)
-        return torch.matmul(weights[:, 0], memory.values), weights
+        return matmul(weights[:, 0], memory.values), weights
 
     def program(self, p: Program, x: Value, state: State | None) -> tuple[Value, State | None]:
         memory = cast("Memory", state)

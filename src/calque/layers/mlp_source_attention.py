@@ -1,7 +1,6 @@
 from dataclasses import dataclass
 from typing import ClassVar, cast
 
-import torch
 from jaxtyping import Bool, Float
 from torch import Tensor, nn
 
@@ -9,7 +8,7 @@ from calque.adl.signature import Int, Point, Setting, SourceDefault, Word, arg
 from calque.layers.contract import DECODER, Example, Fault, Parts, Site, SourceArg
 from calque.layers.cost import HERE, Cost, Held, Products
 from calque.layers.local import Near, WindowArgs
-from calque.layers.projections import Projection
+from calque.layers.projections import Projection, matmul
 from calque.layers.source import RealPositions, SourceAttention, weigh, widths
 from calque.layers.state import Memory, State
 from calque.native.program import Program, Value
@@ -84,7 +83,7 @@ class MlpSourceAttention(SourceAttention):
 
     def look(self, x: Float[Tensor, "S T D"], memory: Memory, near: Near | None) -> tuple[Tensor, Tensor]:
         weights = weigh(self._scores(self.q(x), memory.keys)[:, None], memory, near).to(memory.values.dtype)
-        return torch.matmul(weights[:, 0], memory.values), weights
+        return matmul(weights[:, 0], memory.values), weights
 
     def _scores(self, queries: Float[Tensor, "S T E"], keys: Float[Tensor, "S N E"]) -> Float[Tensor, "S T N"]:
         weight = self.score.weight

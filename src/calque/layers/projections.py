@@ -1,13 +1,14 @@
-"""Linear maps and embeddings as training needs them.
+"""Products, linear maps and embeddings as training needs them.
 
 Kernels make them where they are faster than the library: in bfloat16 where a processor has instructions for it, in float32 where
 the library does not use all of the processor. Without kernels a product in bfloat16 is compiled for its exact sizes and kept, up to
 two megabytes each, and the rows of batches hardly ever come in the same number twice: so many rows are taken in blocks of few
-sizes. float32 needs none of this: its library compiles nothing. In a loop over positions the gradient of each matrix is summed
-once, over all positions.
+sizes. float32 needs none of this: its library compiles nothing. On processors for which torch has no products in bfloat16
+numbers are widened and results rounded. In a loop over positions the gradient of each matrix is summed once, over all positions.
 """
 
 import contextlib
+import functools
 from collections.abc import Callable, Iterator
 from contextvars import ContextVar
 from typing import Any, cast
@@ -27,6 +28,37 @@ BLOCK, GRAIN = 512, 64
 """The same for sums over rows, which are faster over fewer rows."""
 FEW = 256
 """Fewer rows are multiplied as they are: they come from a loop over positions, which takes the same product many times."""
+
+
+def widened(x: Tensor) -> bool:
+    """Whether x has to be multiplied in float32: it is bfloat16 on a processor where torch would multiply number by number."""
+    return x.dtype == torch.bfloat16 and x.device.type == "cpu" and _without_halves()
+
+
+@functools.cache
+def _without_halves() -> bool:
+    supported = getattr(torch.ops.mkldnn, "_is_mkldnn_bf16_supported", None)
+    return supported is not None and not supported()
+
+
+def matmul(a: Float[Tensor, "... D"], b: Float[Tensor, "... E"]) -> Float[Tensor, "... E"]:
+    """a b, batch by batch."""
+    return torch.matmul(a.float(), b.float()).to(a.dtype) if widened(a) else torch.matmul(a, b)
+
+
+def matmul_into(a: Float[Tensor, "n D"], b: Float[Tensor, "D E"], out: Float[Tensor, "n E"]) -> None:
+    """out = a b."""
+    if widened(a):
+        out.copy_(a.float() @ b.float())
+    else:
+        torch.mm(a, b, out=out)
+
+
+def _affine(x: Tensor, weight: Tensor, bias: Tensor | None) -> Tensor:
+    """x W^T + b by torch."""
+    if not widened(x):
+        return F.linear(x, weight, bias)
+    return F.linear(x.float(), weight.float(), None if bias is None else bias.float()).to(x.dtype)
 
 
 def in_blocks(x: Float[Tensor, "*n D"]) -> bool:
@@ -53,10 +85,9 @@ def linear(
         kernels = training_kernels_for(x, weight, bias)
         if kernels is not None and (y := kernels.linear(x, weight, bias)) is not None:
             return y
-        if x.dtype != torch.bfloat16:
-            return F.linear(x, weight, bias)
-        return cast("Tensor", _Linear.apply(x, weight, bias))  # type: ignore[no-untyped-call]  # torch leaves it untyped
-    return F.linear(x, weight, bias)
+        if x.dtype == torch.bfloat16 and not widened(x):
+            return cast("Tensor", _Linear.apply(x, weight, bias))  # type: ignore[no-untyped-call]  # torch leaves it untyped
+    return _affine(x, weight, bias)
 
 
 class Projection(torch.nn.Linear):
@@ -97,6 +128,9 @@ def gradient(
     g: Float[Tensor, "n E"], x: Float[Tensor, "n D"], total: Float[Tensor, "E D"] | None = None
 ) -> Float[Tensor, "E D"]:
     """g^T x, added to `total` in place where it is given. Less than `GRAIN` rows at the end are filled up with zeros."""
+    if widened(g):
+        part = (g.t().float() @ x.float()).to(g.dtype)
+        return part if total is None else total.add_(part)
     for start, stop in _blocks(len(g), BLOCK, GRAIN):
         part, seen = g[start:stop], x[start:stop]
         if missing := -len(part) % GRAIN:
@@ -165,7 +199,7 @@ class _Loop:
 
     def linear(self, x: Tensor, weight: Tensor, bias: Tensor | None) -> Tensor:
         if not weight.requires_grad:
-            return F.linear(x, weight, bias)
+            return _affine(x, weight, bias)
         if id(weight) not in self.matrices:
             matrix = _Matrix(weight.detach(), None if bias is None else bias.detach())
             stand_in = _Summed.apply(weight, bias, matrix)  # type: ignore[no-untyped-call]  # torch's own
@@ -198,6 +232,7 @@ class _Matrix:
         if self.kernels is not None and not self.kernels.fits(weight):
             self.kernels = None
         self.packed = None if self.kernels is None else self.kernels.packed(weight)
+        self.wide = weight.float() if widened(weight) else None
 
     def times(self, x: Tensor) -> Tensor:
         """x W^T + b. Written into, not a view: nobody may change a view in place that comes from here."""
@@ -205,7 +240,9 @@ class _Matrix:
             return self.packed.times(x, self.bias)
         y = x.new_empty(*x.shape[:-1], len(self.weight))
         rows, out = x.flatten(0, -2), y.view(-1, len(self.weight))
-        if self.bias is None:
+        if self.wide is not None:
+            out.copy_(F.linear(rows.float(), self.wide, None if self.bias is None else self.bias.float()))
+        elif self.bias is None:
             torch.mm(rows, self.weight.t(), out=out)
         else:
             torch.addmm(self.bias, rows, self.weight.t(), out=out)
@@ -213,6 +250,8 @@ class _Matrix:
 
     def back(self, g: Tensor) -> Tensor:
         """g W."""
+        if self.wide is not None:
+            return (g.float() @ self.wide).to(g.dtype)
         return g @ self.weight if self.packed is None else self.packed.gradient(g)
 
     def gradients(self) -> tuple[Tensor, Tensor | None] | None:

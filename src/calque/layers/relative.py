@@ -7,6 +7,7 @@ import torch
 from jaxtyping import Float, Int
 from torch import Tensor, nn
 
+from calque.layers.projections import matmul
 from calque.layers.state import accumulated
 from calque.native.program import NoProgram
 
@@ -95,7 +96,7 @@ class Clipped(Relative):
         self.values = nn.Parameter(torch.randn(rows(reach, both), width) * 0.05)
 
     def score(self, q: Tensor, distance: Tensor) -> Tensor:
-        each = torch.matmul(q, self.keys.t())
+        each = matmul(q, self.keys.t())
         return each.gather(-1, self._index(distance, each, distance.shape[-1]))
 
     def gain(self, count: int) -> Tensor:
@@ -104,7 +105,7 @@ class Clipped(Relative):
     def context(self, weights: Tensor, distance: Tensor) -> Tensor:
         index = self._index(distance, weights, weights.shape[-1])
         each = weights.new_zeros(*weights.shape[:-1], len(self.values)).scatter_add(-1, index, weights)
-        return torch.matmul(each, self.values.to(weights.dtype))
+        return matmul(each, self.values.to(weights.dtype))
 
     def _index(self, distance: Tensor, like: Tensor, length: int) -> Tensor:
         return (distance.clamp(self.low, self.high) - self.low).expand(*like.shape[:-1], length)
@@ -125,7 +126,7 @@ class TalkingHeads(nn.Module):
 
     def mix(self, matrix: Float[Tensor, "H H"], x: Float[Tensor, "S H q V"]) -> Float[Tensor, "S H q V"]:
         """sum_h' M[h, h'] x_h'."""
-        return torch.matmul(matrix.to(x.dtype), x.flatten(2)).view(x.shape)
+        return matmul(matrix.to(x.dtype), x.flatten(2)).view(x.shape)
 
 
 def relative(form: str, heads: int, width: int, buckets: int, reach: int, both: bool) -> Relative | None:

@@ -7,6 +7,8 @@ from jaxtyping import Bool, Float, Int
 from torch import Tensor
 from torch.autograd.function import once_differentiable
 
+from calque.layers.projections import matmul
+
 
 class _Neighbours(torch.autograd.Function):
     """Its gradient adds up the windows place by place; that of `unfold` goes number by number and takes ten times as long."""
@@ -42,13 +44,13 @@ def windows(seen: Float[Tensor, "B W D"], heads: int, length: int) -> Float[Tens
 def compare_near(q: Float[Tensor, "B H n K"], keys: Float[Tensor, "B G n K L"]) -> Float[Tensor, "B H n L"]:
     """The products of each query with its own keys; as many heads in a row share one of the G."""
     together = q.reshape(len(q), keys.shape[1], -1, *q.shape[2:]).transpose(2, 3)
-    return torch.matmul(together, keys).transpose(2, 3).flatten(1, 2)
+    return matmul(together, keys).transpose(2, 3).flatten(1, 2)
 
 
 def read_near(weights: Float[Tensor, "B H n L"], values: Float[Tensor, "B G n K L"]) -> Float[Tensor, "B H n K"]:
     """The sums of each position's own values."""
     together = weights.reshape(len(weights), values.shape[1], -1, *weights.shape[2:]).transpose(2, 3)
-    return torch.matmul(together, values.transpose(3, 4)).transpose(2, 3).flatten(1, 2)
+    return matmul(together, values.transpose(3, 4)).transpose(2, 3).flatten(1, 2)
 
 
 def among_all(

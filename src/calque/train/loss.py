@@ -10,7 +10,7 @@ from torch.autograd.function import once_differentiable
 from torch.nn import functional as F
 
 from calque.data.batches import Batch
-from calque.layers.projections import BLOCK, GRAIN, gradient, in_blocks
+from calque.layers.projections import BLOCK, GRAIN, gradient, in_blocks, matmul_into
 from calque.layers.stepping import cut
 from calque.model import Model
 from calque.native.training import DEEP, TrainingKernels, training_kernels_for
@@ -195,11 +195,11 @@ class _Layer:
 
     def logits(self, z: Tensor, into: Tensor) -> None:
         """z W^T."""
-        torch.mm(z, self._weight.t(), out=into)
+        matmul_into(z, self._weight.t(), into)
 
     def back(self, g: Tensor, into: Tensor) -> None:
         """g W."""
-        torch.mm(g, self._weight, out=into)
+        matmul_into(g, self._weight, into)
 
     def gradient(self, g: Tensor, z: Tensor, total: Tensor | None) -> Tensor:
         """g^T z, added to `total`."""
