@@ -8,7 +8,7 @@ import torch
 from decode_oracle import MODELS, divisor, make, naive_beam, sources, varied
 
 from calque.data.vocabulary import BOS, EOS, UNK
-from calque.decode.search import Hypotheses, SearchSettings, search
+from calque.decode.search import Hypotheses, Sampling, SearchSettings, search
 from calque.layers.history import History
 from calque.layers.state import Memory
 from calque.model import Model
@@ -91,10 +91,28 @@ def test_whole_targets_as_prefixes_are_forced_scores(name: str) -> None:
     torch.testing.assert_close([p[0] for p in forced.logps], [p[0] for p in best.logps], rtol=0, atol=1e-9)
 
 
-@pytest.mark.parametrize("rows", [1, 3, 7])
+@pytest.mark.parametrize("prefixes", [None, PREFIXES])
+@pytest.mark.parametrize("sampling", [None, Sampling()])
+def test_a_sentence_has_one_hypothesis_until_its_first_word_is_chosen(
+    prefixes: Any, sampling: Sampling | None, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    model, (source, mask), rows = varied("transformer"), sources(LENGTHS), []
+    step = Model.step
+
+    def counted(self: Model, words: torch.Tensor, *rest: Any) -> Any:
+        rows.append(len(words))
+        return step(self, words, *rest)
+
+    monkeypatch.setattr(Model, "step", counted)
+    search(model, source, mask, torch.tensor(LIMITS), SearchSettings(3, sampling=sampling), prefixes)
+    assert rows[0] == len(LENGTHS)
+    assert rows[1] in (3 * n for n in range(1, len(LENGTHS) + 1))
+
+
+@pytest.mark.parametrize("words", [1, 2, 4])
 @pytest.mark.parametrize("name", MODELS)
-def test_prefixes_are_read_in_parts(name: str, rows: int, monkeypatch: pytest.MonkeyPatch) -> None:
-    """All hypotheses of a sentence read its prefix: at once that would take the square of beam times words."""
+def test_prefixes_are_read_in_parts(name: str, words: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    """At once attention would take the square of its words."""
     model, (source, mask), settings = varied(name), sources(LENGTHS), SearchSettings(3, n_best=3)
     whole = search(model, source, mask, torch.tensor(LIMITS), settings, PREFIXES)
     widths: list[int] = []
@@ -105,9 +123,9 @@ def test_prefixes_are_read_in_parts(name: str, rows: int, monkeypatch: pytest.Mo
         return step(self, words, *rest)
 
     monkeypatch.setattr(Model, "step", counted)
-    monkeypatch.setattr("calque.decode.search.PREFIX_ROWS", rows)
+    monkeypatch.setattr("calque.decode.search.PREFIX_WORDS", words)
     parts = search(model, source, mask, torch.tensor(LIMITS), settings, PREFIXES)
-    assert max(widths) == max(1, rows // 3)
+    assert max(widths) == words
     assert parts.tokens == whole.tokens
     for one, other in zip(parts.scores, whole.scores, strict=True):
         torch.testing.assert_close(one, other, rtol=0, atol=1e-10)

@@ -37,7 +37,7 @@ class Beam(SearchRule):
             return best.logits, best.words, best.total
         values, words = best.logits - best.total[:, None], best.words
         end = best.end - self.settings.word_penalty - best.total
-        return _only_end(values, words, end, closing.repeat_interleave(self.settings.beam))
+        return _only_end(values, words, end, closing)
 
     def look(self, logits: Tensor, t: int, first: int, closing: Tensor | None, of: slice) -> Looked:
         logp = logits if self.normalised else logits.log_softmax(1)
@@ -45,7 +45,7 @@ class Beam(SearchRule):
             logp[:, EOS] -= reward
         values, words = best_words(logp, 2 * self.settings.beam, first)
         if closing is not None:
-            values, words = _only_end(values, words, logp[:, EOS], closing.repeat_interleave(self.settings.beam))
+            values, words = _only_end(values, words, logp[:, EOS], closing)
         return values, words
 
     def advance(self, seen: Looked, t: int, closing: Tensor | None) -> tuple[Tensor, Tensor | None]:
@@ -124,7 +124,8 @@ class Beam(SearchRule):
 
 
 def _only_end(values: Tensor, words: Tensor, end: Tensor, closing: Tensor) -> tuple[Tensor, Tensor]:
-    """The candidates of a step; in rows that close, the end symbol alone."""
+    """The candidates of a step; those of sentences that close are the end symbol alone."""
+    closing = closing.repeat_interleave(len(values) // len(closing))
     values, words = values.masked_fill(closing[:, None], -torch.inf), words.clone()
     values[:, 0] = torch.where(closing, end, values[:, 0])
     words[:, 0] = words[:, 0].masked_fill(closing, EOS)

@@ -138,7 +138,8 @@ class SearchRule(ABC):
     ) -> Looked:
         """The part of the logits of the sentences in `of` that step t, from 1, needs.
 
-        Words with ids below `first` are left out; sentences in `closing` take the end symbol. May overwrite `logits`.
+        Words with ids below `first` are left out; sentences in `closing` take the end symbol. May overwrite `logits`, which at
+        the first step have one row a sentence.
         """
 
     @abstractmethod

@@ -30,7 +30,9 @@ class Sample(SearchRule):
         self.done = self.ended.all(1)
 
     def look(self, logits: Tensor, t: int, first: int, closing: Tensor | None, of: slice) -> Looked:
-        words = draw(logits, first, self.sampling, uniform(self.streams[of], t).flatten())
+        noise = uniform(self.streams[of], t).flatten()
+        logits = logits.repeat_interleave(len(noise) // len(logits), 0)
+        words = draw(logits, first, self.sampling, noise)
         if closing is not None:
             words = words.masked_fill(closing.repeat_interleave(self.settings.beam), EOS)
         logp = logits if self.normalised else logits.log_softmax(1)

@@ -67,8 +67,8 @@ class Scorer(Protocol):
         """An empty tensor of the logits' type, on their device."""
         ...
 
-    def start(self, capacity: int, beams: int) -> State:
-        """The state before the first word."""
+    def start(self, capacity: int) -> State:
+        """The state before the first word, for one hypothesis a sentence, with room for so many positions."""
         ...
 
     def read(
@@ -111,9 +111,9 @@ class Models:
         self.size = outputs[0].out_features if self.candidates.ids is None else len(self.candidates.ids)
         self._outputs = outputs if self.candidates.ids is None else [rows_of(o, self.candidates.ids) for o in outputs]
 
-    def start(self, capacity: int, beams: int) -> State:
+    def start(self, capacity: int) -> State:
         points = [encode(*one, self.whole) for one in self.sourced]
-        parts = [one.model.init_state(read, capacity, beams) for one, read in zip(self.sourced, points, strict=True)]
+        parts = [one.model.init_state(read, capacity) for one, read in zip(self.sourced, points, strict=True)]
         return States((*parts, ForbiddenWords(self.candidates.forbidden)))
 
     def read(self, words: Tensor, state: State, visible: int, beams: int, mask: Tensor | None) -> tuple[Hidden, State]:

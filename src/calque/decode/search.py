@@ -39,7 +39,7 @@ from calque.decode.greedy import Greedy
 from calque.decode.rule import FinishedHypotheses, Looked, Sampling, SearchRule, SearchSettings, SearchStart, in_parts
 from calque.decode.sample import Sample
 from calque.decode.scorer import ALL, Candidates, Hidden, Models, Scorer, SourceBatch
-from calque.layers.state import State
+from calque.layers.state import State, spread
 from calque.model import Model
 
 __all__ = [
@@ -104,8 +104,8 @@ def search_with(
         return _read(history, settings.n_best, scorer.candidates, prefixes)
 
 
-PREFIX_ROWS = 64
-"""Of the words of a sentence's hypotheses, read at a time before a search begins."""
+PREFIX_WORDS = 64
+"""Of a sentence, read at a time before a search begins."""
 
 
 class _Prefix(NamedTuple):
@@ -167,11 +167,9 @@ def _run(
 ) -> _History:
     """The search: its steps, and the finished hypotheses of every sentence."""
     beam, exact, device = settings.beam, settings.exact_length, scorer.like.device
-    if exact:
-        max_length = torch.full_like(max_length, exact - 1)
-    limit, before, lengths = _limits(max_length.to(device), prefix)
-    state = scorer.start(settings.capacity or before + int(max_length.max()) + 1, beam)
-    hidden, state, logp = _begin(scorer, state, len(limit), settings, prefix)
+    limit, before, lengths = _limits(max_length.to(device), exact, prefix)
+    room = settings.capacity or before + int(limit.max()) + 1
+    hidden, state, logp = _begin(scorer, room, len(limit), settings, prefix)
     rule = _rule(settings, SearchStart(scorer.like, limit, lines.to(device), lengths, logp, scorer.normalised))
     history = _History(beam, rule.stored())
     limit = limit if lengths is None else limit - lengths
@@ -185,6 +183,8 @@ def _run(
         done, parents = _progress(rule, parents, same)
         if done == len(everyone):
             break
+        if t == 1:
+            state, parents = _spread(state, everyone, beam, before + 1), None
         if done * DROP >= len(everyone) and not settings.capacity:
             history.finish(rule.stored())
             left = (~rule.done).nonzero()[:, 0]
@@ -216,48 +216,54 @@ def _progress(
     return found[0] if found else 0, parents if any_moved else None
 
 
+def _spread(state: State, sentences: Int[Tensor, " b"], beam: int, past: int) -> State:
+    """Of every sentence's hypothesis `beam` ones; none has moved yet."""
+    return state if beam == 1 else spread(state, sentences.repeat_interleave(beam), past)
+
+
 def _next(hidden: Hidden) -> Hidden:
     """z of the only position that was read."""
     return tuple(z[:, 0] for z in hidden)
 
 
 def _limits(
-    limit: Int[Tensor, " B"], prefix: _Prefix | None
+    limit: Int[Tensor, " B"], exact: int, prefix: _Prefix | None
 ) -> tuple[Int[Tensor, " B"], int, Int[Tensor, " B"] | None]:
     """M of each sentence, at least its prefix; the longest prefix; the lengths of the prefixes."""
+    limit = torch.full_like(limit, exact - 1) if exact else limit
     if prefix is None:
         return limit, 0, None
     return torch.maximum(limit, prefix.lengths), prefix.longest, prefix.lengths
 
 
 def _begin(
-    scorer: Scorer, state: State, sentences: int, settings: SearchSettings, prefix: _Prefix | None
+    scorer: Scorer, room: int, sentences: int, settings: SearchSettings, prefix: _Prefix | None
 ) -> tuple[Hidden, State, Tensor | None]:
-    """z before the first word to choose, the state after the prefixes, and the log-probability of the prefixes."""
-    beam, device = settings.beam, scorer.like.device
+    """z before the first word to choose, the state after the prefixes, and the log-probability of the prefixes.
+
+    Until that word is chosen a sentence has one hypothesis, and one row.
+    """
+    device, state = scorer.like.device, scorer.start(room)
     words = torch.full((sentences, 1), BOS, device=device)
     if prefix is None:
-        hidden, state = scorer.read(words.repeat_interleave(beam, 0), state, 1, beam, None)
+        hidden, state = scorer.read(words, state, 1, 1, None)
         return _next(hidden), state, None
-    words = torch.cat([words, prefix.words], 1).repeat_interleave(beam, 0)
-    mask = None if prefix.mask is None else prefix.mask.repeat_interleave(beam, 0)
-    # In parts: hypotheses of a sentence attend to one another's chunks, beam times the width of each, masked.
-    size, parts = max(1, PREFIX_ROWS // beam), []
-    for at in range(0, words.shape[1], size):
-        some = slice(at, at + size)
+    words, parts = torch.cat([words, prefix.words], 1), []
+    for at in range(0, words.shape[1], PREFIX_WORDS):
+        some = slice(at, at + PREFIX_WORDS)
         part = words[:, some]
-        z, state = scorer.read(part, state, at + part.shape[1], beam, None if mask is None else mask[:, some])
+        z, state = scorer.read(
+            part, state, at + part.shape[1], 1, None if prefix.mask is None else prefix.mask[:, some]
+        )
         parts.append(z)
     hidden = tuple(torch.cat(each, 1) for each in zip(*parts, strict=True))
     logp = scorer.like.new_zeros(sentences)
-    for t in range(
-        settings.given, prefix.longest
-    ):  # the hypotheses of a sentence are still one; all logits at once would be many
-        each = scorer.logits(tuple(z[::beam, t] for z in hidden), state, 1)
+    for t in range(settings.given, prefix.longest):  # all logits at once would be many
+        each = scorer.logits(tuple(z[:, t] for z in hidden), state, 1)
         each = each if scorer.normalised else each.log_softmax(1)
         logp += each.gather(1, prefix.words[:, t : t + 1])[:, 0].masked_fill(prefix.lengths <= t, 0)
-    row, last = torch.arange(len(words), device=device), prefix.lengths.repeat_interleave(beam)
-    return tuple(z[row, last] for z in hidden), state, logp
+    row = torch.arange(len(words), device=device)
+    return tuple(z[row, prefix.lengths] for z in hidden), state, logp
 
 
 def _look(
@@ -270,18 +276,23 @@ def _look(
     first: int,
     closing: Bool[Tensor, " b"] | None,
 ) -> Looked:
-    """The part of the logits that the rule needs, computed for some sentences at a time, or without the rest of them."""
-    if rule.wanted is not None and (best := scorer.best(hidden, state, first, rule.wanted)) is not None:
-        return rule.choose(best, closing)
-    sentences = len(hidden[0]) // beam
+    """The part of the logits that the rule needs, for every hypothesis. It is computed for some sentences at a time, or without
+    the rest of the logits. At the first step the hypotheses of a sentence have one row.
+    """
+    sentences = len(rule.done)
+    rows = len(hidden[0]) // sentences
     some = max(1, LOGITS_BYTES[scorer.like.device.type] // (4 * beam * scorer.size))
-    if some >= sentences:
-        return rule.look(scorer.logits(hidden, state, beam), t, first, closing, ALL)
-    parts = [
-        rule.look(scorer.logits(hidden, state, beam, of), t, first, None if closing is None else closing[of], of)
-        for of in in_parts(sentences, some)
-    ]
-    return tuple(torch.cat(each) for each in zip(*parts, strict=True))
+    if rule.wanted is not None and (best := scorer.best(hidden, state, first, rule.wanted)) is not None:
+        seen = rule.choose(best, closing)
+    elif some >= sentences:
+        seen = rule.look(scorer.logits(hidden, state, rows), t, first, closing, ALL)
+    else:
+        parts = [
+            rule.look(scorer.logits(hidden, state, rows, of), t, first, None if closing is None else closing[of], of)
+            for of in in_parts(sentences, some)
+        ]
+        seen = tuple(torch.cat(each) for each in zip(*parts, strict=True))
+    return seen if len(seen[0]) == sentences * beam else tuple(x.repeat_interleave(beam, 0) for x in seen)
 
 
 def _rule(settings: SearchSettings, begin: SearchStart) -> SearchRule:

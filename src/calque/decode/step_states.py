@@ -69,6 +69,10 @@ class KnownState:
         check_unused(self)
         return self.whole.keep(rows, sentences)
 
+    def spread(self, rows: Tensor, past: int) -> States:
+        check_unused(self)
+        return self.whole.spread(rows, past)
+
     def bytes(self) -> int:
         return self.whole.bytes()
 

@@ -68,6 +68,15 @@ class History(NamedTuple):
         """Only these rows."""
         return self.select(rows)
 
+    def spread(self, rows: Int[Tensor, " Q"], past: int) -> "History":
+        """Every hypothesis of a sentence goes on from its only one, whose slot is the first."""
+        fresh = History.new(len(rows), self.capacity, len(rows) // len(self.positions), rows.device)
+        origin = fresh.origin
+        if origin is not None:
+            held = torch.arange(self.capacity, device=rows.device) < self.positions.view(-1, 1, 1)
+            origin = origin.masked_fill(held, 0)
+        return fresh._replace(positions=self.positions[rows], origin=origin, at=self.at)
+
     def bytes(self) -> int:
         return size(self.positions) + (0 if self.origin is None else size(self.origin))
 
@@ -201,6 +210,13 @@ class KeysValues(NamedTuple):
 
     def select(self, rows: Tensor) -> "KeysValues":
         return self
+
+    def spread(self, rows: Tensor, past: int) -> "KeysValues":
+        beams = len(rows) // len(self.keys)
+        buffers = [x.new_zeros(*x.shape[:3], beams, x.shape[4]) for x in self]
+        for new, old in zip(buffers, self, strict=True):
+            new[:, :, :past, 0] = old[:, :, :past, 0]
+        return KeysValues(*buffers)
 
     def keep(self, rows: Tensor, sentences: Tensor) -> "KeysValues":
         return KeysValues(self.keys.index_select(0, sentences), self.values.index_select(0, sentences))

@@ -3,16 +3,17 @@ whose past is shared by all layers, stand in `calque.layers.history`.
 
 A state is a value: a NamedTuple of tensors and ints that goes into `step` and comes out of it. Two re-orderings exist:
 `select(rows)` permutes hypotheses within their sentences and leaves the memory of the source alone; `keep(rows, sentences)` drops
-finished sentences, memory included. With gradients off a write reuses the buffers; with gradients on it is functional.
+finished sentences, memory included. Where one hypothesis becomes several, `spread` selects each row more than once. With
+gradients off a write reuses the buffers; with gradients on it is functional.
 
 Masks passed to `write` are prefixes: in every row the real positions of a chunk come first.
 """
 
 import operator
-from typing import NamedTuple, Protocol, runtime_checkable
+from typing import NamedTuple, Protocol, cast, runtime_checkable
 
 import torch
-from jaxtyping import Bool, Float
+from jaxtyping import Bool, Float, Int
 from torch import Tensor
 
 
@@ -21,7 +22,7 @@ class State(Protocol):
     """What every kind of state can do."""
 
     def select(self, rows: Tensor) -> "State":
-        """Row i of the result is row `rows[i]`; memory is untouched."""
+        """Row i of the result is row `rows[i]`; memory is untouched. There may be more rows than before: see `spread`."""
         ...
 
     def keep(self, rows: Tensor, sentences: Tensor) -> "State":
@@ -31,6 +32,15 @@ class State(Protocol):
     def bytes(self) -> int:
         """What the state occupies."""
         ...
+
+
+def spread(state: State, rows: Int[Tensor, " R"], past: int) -> State:
+    """The state of several hypotheses a sentence, of one of a single hypothesis each: row i is row `rows[i]`.
+
+    All sentences have as many rows, side by side. No row holds more than `past` positions.
+    """
+    own = getattr(state, "spread", None)
+    return state.select(rows) if own is None else cast("State", own(rows, past))
 
 
 def size(*tensors: Tensor) -> int:
@@ -83,6 +93,9 @@ class States(NamedTuple):
 
     def keep(self, rows: Tensor, sentences: Tensor) -> "States":
         return States(tuple(s.keep(rows, sentences) for s in self.parts))
+
+    def spread(self, rows: Tensor, past: int) -> "States":
+        return States(tuple(spread(s, rows, past) for s in self.parts))
 
     def bytes(self) -> int:
         return sum(s.bytes() for s in self.parts)

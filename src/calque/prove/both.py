@@ -8,6 +8,7 @@ from torch import Tensor
 from calque.adl.check import check
 from calque.ground.diagnostics import Text
 from calque.layers.contract import ENCODER, Layer
+from calque.layers.state import spread
 from calque.prove.case import (
     BEAMS,
     POISON,
@@ -207,3 +208,20 @@ def model(s: ProofCase) -> Iterator[Check]:
             words, outputs = words[rows], [o[rows] for o in outputs]
         left = map_points(sources, lambda t: t[alive.repeat_interleave(BEAMS)])
         yield Check("logits in steps, re-ordered", m.logits(torch.cat(outputs, 1)), m.logits(m.decode(words, left)))
+        yield from _spread(s, sources)
+
+
+def _spread(s: ProofCase, sources: Sources) -> Iterator[Check]:
+    """One hypothesis of each sentence becomes several, as a search begins; then they change places."""
+    m, rows = s.model, torch.arange(SENTENCES).repeat_interleave(BEAMS)
+    words = s.words(SENTENCES * BEAMS, 5, TARGET_WORDS)
+    words[:, :2] = words[::BEAMS, :2][rows]
+    _, state = m.step(words[::BEAMS, :2], m.init_state(sources, words.shape[1]), 2)
+    state, outputs = spread(state, rows, 2), []
+    turned = torch.arange(len(words)).view(-1, BEAMS).flip(1).flatten()
+    for t in range(2, words.shape[1]):
+        y, state = m.step(words[:, t : t + 1], state, t + 1, BEAMS)
+        outputs.append(y)
+        state, words, outputs = state.select(turned), words[turned], [o[turned] for o in outputs]
+    expected = m.decode(words, map_points(sources, lambda t: t[rows]))[:, 2:]
+    yield Check("logits in steps, spread", m.logits(torch.cat(outputs, 1)), m.logits(expected))
