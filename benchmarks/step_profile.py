@@ -130,6 +130,8 @@ class Spent:
         self.calls = 0
         self.steps = 0
         self.inside = 0
+        self.counted = False
+        """whether this is a step after the first, in which a beam has one hypothesis a sentence"""
         self.empty = empty
         """seconds of a call of the kernels that does nothing"""
 
@@ -138,6 +140,10 @@ class Spent:
     ) -> None:
         """Runs a program; where it is a step's, operation by operation."""
         if frame.starts:
+            plain(closed, call, frame, *rest)
+            return
+        self.counted = frame.visible > 1
+        if not self.counted:
             plain(closed, call, frame, *rest)
             return
         bound = ctypes.cast(frame.bound, ctypes.POINTER(Bound))
@@ -176,7 +182,7 @@ class Spent:
                 return function(*given)
             finally:
                 self.inside -= 1
-                if not self.inside:  # those that call one another count once
+                if self.counted and not self.inside:  # those that call one another count once
                     self.seconds[part] += time.perf_counter() - began
 
         return call

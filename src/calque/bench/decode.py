@@ -88,7 +88,7 @@ class DecodePass(NamedTuple):
     steps: int = 0
     """Of batches with as many sentences as the largest."""
     step_seconds: float = 0.0
-    """From the first step of each of these to its end."""
+    """Of these; the first of a batch is left out, in which a beam has one hypothesis a sentence."""
 
 
 class DecodeCell(TypedDict):
@@ -265,8 +265,9 @@ def timed(case: DecodeCase, batch: int, beam: int, length: int, uncached: bool =
             tokens += _translate(case, part, beam, length)
             wait()
             if entered and len(part) == min(batch, len(case.sentences)):
-                steps += len(entered)
-                step_seconds += time.perf_counter() - entered[0]
+                first = min(1, len(entered) - 1)
+                steps += len(entered) - first
+                step_seconds += time.perf_counter() - entered[first]
     return DecodePass(time.perf_counter() - began, tokens, steps, step_seconds)
 
 
