@@ -243,6 +243,23 @@ def future_written_where_nobody_looks(patch: Patch) -> None:
     patch.setattr(History, "select", select)
 
 
+@mutant("mh_dot_self_att", "model")
+def several_hypotheses_look_for_their_common_past_in_their_own_slots(patch: Patch) -> None:
+    real = History.spread
+
+    def spread(self: History, rows: Tensor, past: int) -> History:
+        fresh = History.new(len(rows), self.capacity, len(rows) // len(self.positions), rows.device)
+        return real(self, rows, past)._replace(origin=fresh.origin)
+
+    patch.setattr(History, "spread", spread)
+
+
+@mutant("mh_dot_self_att", "model")
+def the_last_position_of_a_common_past_is_lost(patch: Patch) -> None:
+    real = KeysValues.spread
+    patch.setattr(KeysValues, "spread", lambda self, rows, past: real(self, rows, past - 1))
+
+
 @mutant("mh_dot_self_att", "reorder")
 def keys_of_finished_sentences_stay(patch: Patch) -> None:
     real = KeysValues.keep
