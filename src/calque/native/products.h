@@ -29,13 +29,21 @@ constexpr bool MOVED = false;
 constexpr bool MOVED = true;
 #endif
 
-// How many rows lie side by side, tile by tile: those of a tile, or those that are multiplied together.
+// How many rows lie side by side, tile by tile: those of a tile, or those that are multiplied together. A block is as many rows as
+// have their sums side by side.
 #ifdef __AVX512F__
+template <class Item>
 constexpr int TALL = 16;
+template <class Item>
+constexpr int BLOCK = 16;
 template <class Item>
 constexpr int ROW_BYTES = TILE_BYTES;
 #else
-constexpr int TALL = 4;
+// Other numbers than float32 need registers beside those of sums.
+template <class Item>
+constexpr int TALL = sizeof(Item) == 4 ? 6 : 4;
+template <class Item>
+constexpr int BLOCK = sizeof(Item) == 4 ? 12 : 16;
 // Where nothing multiplies numbers of bfloat16, those of rows lie in float32.
 template <class Item>
 constexpr int ROW_BYTES = sizeof(Item) == 2 ? 2 * TILE_BYTES : TILE_BYTES;
@@ -72,8 +80,8 @@ thread_local std::vector<char> scratch;
 template <class Item>
 Rows<Item> new_rows(int64_t count, int64_t width) {
     const bool split = SPLIT && sizeof(Item) == 4;
-    Rows<Item> rows{count, (count + 15) / 16, split ? tiles_of(width, 2) : tiles_of(width, sizeof(Item)), {}, nullptr};
-    size_t bytes = size_t(rows.blocks) * 16 * rows.tiles * ROW_BYTES<Item> * (split ? 3 : 1) + 64;
+    Rows<Item> rows{count, (count + BLOCK<Item> - 1) / BLOCK<Item>, split ? tiles_of(width, 2) : tiles_of(width, sizeof(Item)), {}, nullptr};
+    size_t bytes = size_t(rows.blocks) * BLOCK<Item> * rows.tiles * ROW_BYTES<Item> * (split ? 3 : 1) + 64;
     if (scratch.size() < bytes) scratch.resize(bytes);
     rows.data = (Item*)((uintptr_t(scratch.data()) + 63) & ~uintptr_t(63));
     return rows;
@@ -81,13 +89,13 @@ Rows<Item> new_rows(int64_t count, int64_t width) {
 
 template <class Item>
 inline char* line_of(const Rows<Item>& rows, int64_t row, int64_t tile) {
-    return (char*)rows.data + ((row / TALL * rows.tiles + tile) * TALL + row % TALL) * ROW_BYTES<Item>;
+    return (char*)rows.data + ((row / TALL<Item> * rows.tiles + tile) * TALL<Item> + row % TALL<Item>) * ROW_BYTES<Item>;
 }
 
 template <class T>
 Rows<int8_t> quantised(const T* x, int64_t next, int64_t count, int64_t width) {
     Rows<int8_t> rows = new_rows<int8_t>(count, width);
-    rows.step.resize(rows.blocks * 16);
+    rows.step.resize(rows.blocks * BLOCK<int8_t>);
     const int64_t whole = width / TILE_BYTES * TILE_BYTES;
     for (int64_t i = 0; i < count; i++) {
         const T* row = x + i * next;
@@ -166,7 +174,7 @@ Rows<Item> laid_out(const T* x, int64_t next, int64_t count, int64_t width) {
 }
 
 // ---------------------------------------------------------------------------------------------------------------------
-// Sums of 16 or 32 rows with one or two strips: sums[strip][row][16].
+// Sums of one or two blocks of rows with one or two strips: sums[strip][row][STRIP], 32 rows apart.
 
 #ifdef __AMX_INT8__
 // Asks for tiles of the next two strips while these are multiplied: the first two passes over the rows share them.
@@ -282,6 +290,7 @@ inline void split_sums(const Rows<float>&, int64_t, int64_t, const char*, int64_
 
 // The sums of a strip: a number of 32 bits of each column.
 #ifdef __AVX512F__
+template <class Item>
 constexpr int AT_ONCE = 8;  // rows
 inline __m512i spread(const char* terms) { return _mm512_set1_epi32(*(const int32_t*)terms); }
 template <class Item>
@@ -318,7 +327,8 @@ struct Sums {
     }
 };
 #else
-constexpr int AT_ONCE = TALL;
+template <class Item>
+constexpr int AT_ONCE = TALL<Item>;
 inline __m256i spread(const char* terms) { return _mm256_set1_epi32(*(const int32_t*)terms); }
 template <class Item>
 constexpr int BYTES = sizeof(Item) == 4 ? 4 : 8;
@@ -360,14 +370,14 @@ constexpr int64_t SHORT = 1 << 15;  // bytes of two strips: of longer ones the p
 
 // The most rows whose weights are read once: their sums with two strips fit into registers.
 template <class Item>
-constexpr int FEW = TALL > 4 ? AT_ONCE : sizeof(Item) == 2 ? 5 : 7;
+constexpr int FEW = STRIP > 8 ? AT_ONCE<Item> : sizeof(Item) == 2 ? 5 : 7;
 
 // R rows with S strips, two after two in `sums`; LINES: how many lines of the next ones are asked for with each `BYTES` of the rows.
 template <int R, int S, int LINES, class Item, class Sum>
 inline void few_sums(const Rows<Item>& rows, int64_t row, const char* w, int64_t next, Ahead ahead, Sum* sums) {
     Sums acc[R][S];
     for (int64_t t = 0; t < rows.tiles; t++) {
-        const char *a = line_of(rows, row, t), *more = R > TALL ? line_of(rows, row + TALL, t) : a;
+        const char *a = line_of(rows, row, t), *more = R > TALL<Item> ? line_of(rows, row + TALL<Item>, t) : a;
         const char* asked = ahead.from + t * 2 * TILE;
         auto add = [&](int k) {
             const char* at = w + t * TILE + k * (TILE / ROW_BYTES<Item>);
@@ -375,7 +385,7 @@ inline void few_sums(const Rows<Item>& rows, int64_t row, const char* w, int64_t
             for (int r = 0; r < R; r++)
 #pragma GCC unroll 8
                 for (int s = 0; s < S; s++)
-                    acc[r][s].add((r < TALL ? a : more) + r % TALL * ROW_BYTES<Item> + k, (const Item*)(at + s * next));
+                    acc[r][s].add((r < TALL<Item> ? a : more) + r % TALL<Item> * ROW_BYTES<Item> + k, (const Item*)(at + s * next));
         };
         if constexpr (LINES == 0)
             for (int k = 0; k < ROW_BYTES<Item>; k += BYTES<Item>) add(k);
@@ -390,7 +400,7 @@ inline void few_sums(const Rows<Item>& rows, int64_t row, const char* w, int64_t
 #pragma GCC unroll 8
     for (int r = 0; r < R; r++)  // by name, so that the sums stay in registers until here
 #pragma GCC unroll 8
-        for (int s = 0; s < S; s++) acc[r][s].store(sums + (s * 32 + row % 16 + r) * STRIP);
+        for (int s = 0; s < S; s++) acc[r][s].store(sums + (s * 32 + row % BLOCK<Item> + r) * STRIP);
 }
 
 // Up to R rows at once, so that weights that come from memory are read once.
@@ -412,11 +422,11 @@ inline void sums_of(const Rows<Item>& rows, int64_t block, int blocks, const cha
     constexpr int LINES = 2 * TILE / STEPS<Item> / 64;
     if (rows.count <= FEW<Item>) return last_sums<FEW<Item>, LINES>(int(rows.count), rows, 0, w, next, ahead, sums);
     for (int b = 0; b < blocks; b++) {
-        int64_t row = (block + b) * 16, last = std::min(row + 16, rows.count);
-        Sum* here = sums + b * 16 * STRIP;
-        for (; row + AT_ONCE <= last; row += AT_ONCE, ahead.from += ahead.step * STEPS<Item>)
-            few_sums<AT_ONCE, 2, 1>(rows, row, w, next, ahead, here);
-        last_sums<AT_ONCE - 1, 1>(int(last - row), rows, row, w, next, ahead, here);
+        int64_t row = (block + b) * BLOCK<Item>, last = std::min(row + BLOCK<Item>, rows.count);
+        Sum* here = sums + b * BLOCK<Item> * STRIP;
+        for (; row + AT_ONCE<Item> <= last; row += AT_ONCE<Item>, ahead.from += ahead.step * STEPS<Item>)
+            few_sums<AT_ONCE<Item>, 2, 1>(rows, row, w, next, ahead, here);
+        last_sums<AT_ONCE<Item> - 1, 1>(int(last - row), rows, row, w, next, ahead, here);
     }
 }
 
@@ -424,7 +434,7 @@ inline void sums_of(const Rows<Item>& rows, int64_t block, int blocks, const cha
 // of 512 bits this has not been measured.
 template <class Item>
 constexpr int side(int64_t rows) {
-    if (TALL > 4 || rows > 3) return 2;
+    if (STRIP > 8 || rows > 3) return 2;
     return rows == 1 ? 8 : rows == 2 ? (sizeof(Item) == 2 ? 2 : 4) : sizeof(Item) == 4 ? 4 : 2;
 }
 constexpr int WIDEST = side<float>(1);
@@ -481,7 +491,7 @@ void product(const Rows<Item>& rows, const Weights& w, int threads, Sink& sink) 
     const int64_t strips = (w.out + STRIP - 1) / STRIP, pairs = (strips + 1) / 2, next = w.next<Item>();
     constexpr bool split = SPLIT && sizeof(Item) == 4;
     // As many rows at a time as stay in a cache beside the weights.
-    const int64_t most = std::max<int64_t>(2, NEAR * (split ? 2 : 1) / (rows.tiles * 16 * ROW_BYTES<Item> * (split ? 3 : 1)) / 2 * 2);
+    const int64_t most = std::max<int64_t>(2, NEAR * (split ? 2 : 1) / (rows.tiles * BLOCK<Item> * ROW_BYTES<Item> * (split ? 3 : 1)) / 2 * 2);
 #pragma omp parallel for num_threads(threads) schedule(static) if (threads > 1)
     for (int part = 0; part < threads; part++) {
         Tiles tiles;
@@ -494,11 +504,11 @@ void product(const Rows<Item>& rows, const Weights& w, int threads, Sink& sink) 
         } before{-1, 0, 0};
         int at = 0;
         auto finish = [&](const Part& done, const Sum* sums) {
-            const int64_t column = done.pair * 2 * STRIP, last = std::min(rows.count, (done.block + done.blocks) * 16);
+            const int64_t column = done.pair * 2 * STRIP, last = std::min(rows.count, (done.block + done.blocks) * BLOCK<Item>);
             const int left = int(std::min<int64_t>(2 * STRIP, w.out - column)), second = std::max(0, left - STRIP);
             const Finish<Item> one(w, column, left), two(w, second ? column + STRIP : column, second ? second : left);
-            for (int64_t row = done.block * 16; row < last; row++) {
-                const Sum* here = sums + (row - done.block * 16) * STRIP;
+            for (int64_t row = done.block * BLOCK<Item>; row < last; row++) {
+                const Sum* here = sums + (row - done.block * BLOCK<Item>) * STRIP;
                 const Floats y = one.of(rows, row, here);
                 if (left == 2 * STRIP) {
                     sink.pair(part, row, column, y, two.of(rows, row, here + 32 * STRIP));
@@ -520,9 +530,9 @@ void product(const Rows<Item>& rows, const Weights& w, int threads, Sink& sink) 
                 const int two = int(std::min<int64_t>(2, strips - pair * 2));
                 const int64_t to = std::min(rows.blocks, from + most);
                 const char* strip = w.data + pair * 2 * next;
-                const int64_t some = std::min(rows.count, to * 16) - from * 16;
-                const int64_t passes = rows.count <= FEW<Item> ? 1 : (some + AT_ONCE - 1) / AT_ONCE;
-                const int64_t step = std::max<int64_t>(1, 2 * TILE / STEPS<Item> / passes);
+                const int64_t some = std::min(rows.count, to * BLOCK<Item>) - from * BLOCK<Item>;
+                const int64_t passes = rows.count <= FEW<Item> ? 1 : (some + AT_ONCE<Item> - 1) / AT_ONCE<Item>;
+                const int64_t step = (2 * TILE / STEPS<Item> + passes - 1) / passes;
                 if constexpr (split) {
                     split_sums(rows, from, to, strip, next, two, whole.data());
                     for (int64_t block = from; block < to; block += 2)
@@ -531,7 +541,7 @@ void product(const Rows<Item>& rows, const Weights& w, int threads, Sink& sink) 
                 }
                 for (int64_t block = from; block < to; block += 2) {
                     const Part now{pair, block, std::min<int64_t>(2, to - block)};
-                    const Ahead ahead{strip + 2 * next + (block - from) * (16 / AT_ONCE) * STEPS<Item> * step, step};
+                    const Ahead ahead{strip + 2 * next + (block - from) * (BLOCK<Item> / AT_ONCE<Item>) * STEPS<Item> * step, step};
                     sums_of(rows, block, int(now.blocks), strip, next, two, ahead, space[at]);
                     if (before.pair >= 0) finish(before, space[1 - at]);
                     before = now;
