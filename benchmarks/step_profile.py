@@ -35,7 +35,7 @@ from calque.bench.decode import DecodeCase, subject, timed
 from calque.bench.inputs import batches_of
 from calque.bench.limit import CountedWork, Roofline, step_work
 from calque.bench.machine import BYTES, bandwidth
-from calque.decode import search
+from calque.decode import ahead, search
 from calque.decode.beam import Beam
 from calque.decode.greedy import Greedy
 from calque.decode.prepare import prepare_for_decoding
@@ -168,6 +168,7 @@ class Spent:
         """While it lasts, every step is taken apart."""
         with ExitStack() as stack:
             plain = Closed.run
+            stack.enter_context(patch.object(ahead, "SEVERAL", 1))
             stack.enter_context(patch.object(Closed, "run", lambda closed, *given: self.run(closed, plain, *given)))
             for part, functions in SEARCH.items():
                 for owner, name in functions:

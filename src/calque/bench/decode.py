@@ -17,7 +17,7 @@ from calque.bench.clock import Spread, digits, in_turn, speeds, waiter
 from calque.bench.crew import Crew
 from calque.bench.inputs import Sentences, batches_of, cut, definition, first_lines, like_file, synthetic
 from calque.bench.limit import Limit, Roofline, step_work
-from calque.bench.operators import Step, step_counts, stepping
+from calque.bench.operators import Several, Step, step_counts, stepping
 from calque.bench.peers import Peer
 from calque.bench.uncached import without_states
 from calque.data.vocabulary import EOS
@@ -29,7 +29,7 @@ from calque.ground.diagnostics import Place, error
 from calque.layers.state import State
 from calque.ledger.entry import conditions
 from calque.model import Model, Shape
-from calque.native.kernels import kernels
+from calque.native.kernels import Best, kernels
 from calque.run.model_file import load_model
 from calque.train.initialise import initialise
 from calque.workflow.plugins import registry_of_run
@@ -237,6 +237,33 @@ def _ways(
     return ways
 
 
+class StepClock:
+    """When steps began; several that one call made began together."""
+
+    def __init__(self) -> None:
+        self.began: list[float] = []
+
+    def step(self, step: Step) -> Step:
+        """Around `Model.step`."""
+
+        def timed_step(*args: object, **kwargs: object) -> tuple[Tensor, State]:
+            self.began.append(time.perf_counter())
+            return step(*args, **kwargs)
+
+        return timed_step
+
+    def several(self, several: Several) -> Several:
+        """Around `Recorded.several`."""
+
+        def timed_steps(*args: object) -> tuple[list[Best], State] | None:
+            began = time.perf_counter()
+            made = several(*args)
+            self.began.extend([began] * (len(made[0]) if made else 0))
+            return made
+
+        return timed_steps
+
+
 def timed(case: DecodeCase, batch: int, beam: int, length: int, uncached: bool = False) -> DecodePass:
     """One pass over the sentences in batches of `batch`. Each translation has `length` words; with 0, a run ends it itself.
 
@@ -248,26 +275,18 @@ def timed(case: DecodeCase, batch: int, beam: int, length: int, uncached: bool =
     model, wait = case.model, waiter(case.model.device)
     steps = tokens = 0
     step_seconds = 0.0
-    entered: list[float] = []
-
-    def around(step: Step) -> Step:
-        def timed_step(*args: object, **kwargs: object) -> tuple[Tensor, State]:
-            entered.append(time.perf_counter())
-            return step(*args, **kwargs)
-
-        return timed_step
-
+    clock = StepClock()
     wait()
     began = time.perf_counter()
-    with stepping(model, around):
+    with stepping(model, clock.step, clock.several):
         for part in cut(case.sentences, batch):
-            entered.clear()
+            clock.began.clear()
             tokens += _translate(case, part, beam, length)
             wait()
-            if entered and len(part) == min(batch, len(case.sentences)):
-                first = min(1, len(entered) - 1)
-                steps += len(entered) - first
-                step_seconds += time.perf_counter() - entered[first]
+            if clock.began and len(part) == min(batch, len(case.sentences)):
+                first = min(1, len(clock.began) - 1)
+                steps += len(clock.began) - first
+                step_seconds += time.perf_counter() - clock.began[first]
     return DecodePass(time.perf_counter() - began, tokens, steps, step_seconds)
 
 

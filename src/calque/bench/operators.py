@@ -4,6 +4,7 @@ A call is an operator that reaches the dispatcher below autograd, views among th
 stands in storage of its own. A wait is a call that needs a value on the host: the device has to finish first.
 """
 
+import contextlib
 import json
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -21,13 +22,14 @@ from calque.bench.inputs import batches_of, synthetic
 from calque.bench.observe import OperatorObserver
 from calque.decode.prepare import prepare_for_decoding
 from calque.decode.products import packing_works
+from calque.decode.recorded import Recorded
 from calque.decode.rule import SearchSettings
 from calque.decode.search import search
 from calque.ground.diagnostics import Text
 from calque.layers.registry import builtin
 from calque.layers.state import State
 from calque.model import Model, Shape
-from calque.native.kernels import without_kernels
+from calque.native.kernels import Best, without_kernels
 
 BEAMS = (1, 5)
 WORDS, SENTENCES, VOCABULARY, WIDTH = 12, 4, 1000, 64
@@ -37,6 +39,8 @@ _READERS = (Tensor.tolist, Tensor.numpy)
 """Ways to read values that the dispatcher does not see on a processor."""
 Step = Callable[..., tuple[Tensor, State]]
 """`Model.step`."""
+Several = Callable[..., tuple[list[Best], State] | None]
+"""`Recorded.several`."""
 
 
 class Counts(NamedTuple):
@@ -113,18 +117,33 @@ def _storage(t: Tensor) -> int:
 
 
 @contextmanager
-def stepping(model: Model, around: Callable[[Step], Step]) -> Iterator[None]:
-    """Replaces `model.step` by `around` of it, inside a `with`."""
-    attributes = vars(model)
-    before = attributes.get("step")
-    attributes["step"] = around(model.step)
+def stepping(
+    model: Model, around: Callable[[Step], Step], several: Callable[[Several], Several] = lambda _: one_by_one
+) -> Iterator[None]:
+    """Replaces `model.step` by `around` of it inside a `with`, and what makes several steps: by nothing, or by `several` of it."""
+    with contextlib.ExitStack() as stack:
+        stack.enter_context(replaced(model, step=around(model.step)))
+        if isinstance(model.programs, Recorded):
+            stack.enter_context(replaced(model.programs, several=several(model.programs.several)))
+        yield
+
+
+@contextmanager
+def replaced(owner: object, **functions: Callable[..., object]) -> Iterator[None]:
+    """Other functions in the places of an object's own, inside a `with`."""
+    attributes = vars(owner)
+    before = {name: attributes[name] for name in functions if name in attributes}
+    attributes.update(functions)
     try:
         yield
     finally:
-        if before is None:
-            del attributes["step"]
-        else:
-            attributes["step"] = before
+        for name in functions:
+            del attributes[name]
+        attributes.update(before)
+
+
+def one_by_one(*_: object) -> None:
+    """What stands for `Recorded.several` where every step is made alone."""
 
 
 def step_counts(model: Model, beam: int, words: int = WORDS, sentences: int = SENTENCES) -> dict[str, dict[str, int]]:

@@ -1,5 +1,6 @@
 """Decoding without states: encoder and decoder run anew at every step, as in Zhang et al. 2018, table 3."""
 
+import contextlib
 from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import NamedTuple
@@ -7,6 +8,7 @@ from typing import NamedTuple
 import torch
 from torch import Tensor
 
+from calque.bench.operators import one_by_one, replaced
 from calque.decode.encode import encode
 from calque.layers.contract import Point
 from calque.layers.state import State, size
@@ -60,9 +62,8 @@ def without_states(model: Model) -> Iterator[None]:
         mask = torch.ones_like(source, dtype=torch.bool) if read.mask is None else read.mask
         return model.decode(words, encode(model, source, mask))[:, -1:], Prefix(state.read, words)
 
-    attributes = vars(model)
-    attributes.update(encode=remembering, init_state=init_state, step=step)
-    try:
+    with contextlib.ExitStack() as stack:
+        stack.enter_context(replaced(model, encode=remembering, init_state=init_state, step=step))
+        if model.programs is not None:
+            stack.enter_context(replaced(model.programs, several=one_by_one))
         yield
-    finally:
-        del attributes["encode"], attributes["init_state"], attributes["step"]

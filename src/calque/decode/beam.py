@@ -6,7 +6,16 @@ from torch import Tensor
 
 from calque.data.vocabulary import EOS
 from calque.decode.best_words import best_words, first_of_best
-from calque.decode.rule import FinishedHypotheses, Looked, SearchRule, SearchSettings, SearchStart, Wanted, score_of
+from calque.decode.rule import (
+    FinishedHypotheses,
+    Looked,
+    Onward,
+    SearchRule,
+    SearchSettings,
+    SearchStart,
+    Wanted,
+    score_of,
+)
 from calque.native.kernels import Best, Continued, kernels_for_numbers
 
 
@@ -64,6 +73,10 @@ class Beam(SearchRule):
         self.live = logp.gather(1, on)
         self._stop(t, closing)
         return words.gather(1, on), parents.gather(1, on)
+
+    def onward(self) -> Onward | None:
+        # Once a hypothesis has ended, each step may be the last of its sentence.
+        return None if self.wanted is None or self.any_ended else Onward(live=self.live)
 
     def _continued(self, values: Tensor, words: Tensor, total: Tensor | None = None) -> Continued:
         """The 2K best continuations of each sentence; `total` is still to be taken from the log-probabilities `values`."""

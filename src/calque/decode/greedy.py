@@ -5,7 +5,16 @@ from torch import Tensor
 
 from calque.data.vocabulary import EOS
 from calque.decode.best_words import best_word
-from calque.decode.rule import FinishedHypotheses, Looked, SearchRule, SearchSettings, SearchStart, Wanted, score_of
+from calque.decode.rule import (
+    FinishedHypotheses,
+    Looked,
+    Onward,
+    SearchRule,
+    SearchSettings,
+    SearchStart,
+    Wanted,
+    score_of,
+)
 from calque.native.kernels import Best
 
 
@@ -57,6 +66,9 @@ class Greedy(SearchRule):
         self.end = self.end.masked_fill(now & ~self.done, t)
         self.done = self.done | now
         return words[:, None], None
+
+    def onward(self) -> Onward | None:
+        return None if self.wanted is None else Onward(done=self.done)
 
     def keep(self, sentences: Tensor) -> None:
         self.logp, self.end, self.done = self.logp[sentences], self.end[sentences], self.done[sentences]

@@ -9,6 +9,7 @@ from torch import Tensor, nn
 from torch.nn import functional as F
 
 from calque.native.kernels import LEVELS, TINY, Best, Kernels, kernels
+from calque.native.steps import Choosing
 
 SIGN = 128
 """The zero point: oneDNN's fast path reads numbers from 0 to 255, which are int8 numbers with the sign bit flipped."""
@@ -186,6 +187,10 @@ class Native(Product):
     ) -> Best:
         """The n best of the output, see `Kernels.best`."""
         return self.kernels.best(x, self._packed, self.bias, n, first, end, reward, total, forbidden)
+
+    def choosing(self, first: int, end: int, n: int, reward: float, total: bool) -> Choosing:
+        """How steps choose the n best of the output."""
+        return Choosing(self._packed, self.bias, n, first, end, reward, total)
 
 
 class NativeFloat32(Native):

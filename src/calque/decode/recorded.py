@@ -26,8 +26,9 @@ from calque.layers.contract import Layer, Point
 from calque.layers.history import History
 from calque.layers.state import State, States, tensors_of
 from calque.model import Model, Sources
-from calque.native.kernels import Kernels
+from calque.native.kernels import Best, Kernels
 from calque.native.program import Arena, Bound, Closed, Frame, NoProgram, Program, Value
+from calque.native.steps import Choosing, StepTensors, make_steps
 
 MOST_FORMS = 16
 """Forms of state that programs are kept for: with padding and without, and the like."""
@@ -68,14 +69,42 @@ class Recorded:
         z = torch.empty(rows, step.width, dtype=step.program.dtype)
         bound[len(bound) - 1].take(z)
         words = words.long().contiguous()
-        frame = Frame(rows=rows, beams=beams, visible=history.at + 1, words=words.data_ptr())
+        frame = _frame(history, words, beams)
         frame.bound = ctypes.addressof(bound)
-        if history.origin is not None:
-            frame.origin, frame.origin_next = history.origin.data_ptr(), history.origin.shape[2]
         step.program.run(self._kernels.run, frame, self._arena(), history.at + 1)
         if isinstance(inner, MovedState):
             inner.used = True
         return z[:, None], States((history.advance(1, None), cast("State", seen.after())))
+
+    def several(
+        self, words: Int[Tensor, "b K"], state: State, choosing: Choosing, most: int
+    ) -> tuple[list[Best], State] | None:
+        """See `calque.decode.scorer.Scorer.several`."""
+        history, inner = cast("tuple[History, States | KnownState]", cast("States", state).parts)
+        check_unused(inner)
+        if history.at is None or torch.is_grad_enabled():
+            return None
+        seen, most = self._seen(inner), min(most, history.capacity - history.at)
+        if seen is None or most < 1 or (choosing.live is not None and not seen.moves_alone(words.numel())):
+            return None
+        made = seen.turns.step.made_of(seen.tensors)
+        if not all(x.is_contiguous() for x in made):
+            return None
+        step, bound = seen.turns.step, seen.bounds(3)
+        z = torch.empty(words.numel(), step.width, dtype=step.program.dtype)
+        for each in bound:
+            each[len(each) - 1].take(z)
+        words = words.long().contiguous()
+        rows = [x.numel() // len(x) * x.element_size() for x in made]
+        given = StepTensors(bound, len(seen.tensors), rows, z, history.origin)
+        frame = _frame(history, words, words.shape[1])
+        chosen = make_steps(self._kernels, step.program, frame, self._arena(), given, choosing, most)
+        if isinstance(inner, MovedState):
+            inner.used = True
+        for _ in chosen.best:
+            seen = seen.after()
+        history = history.advance(len(chosen.best), None)._replace(origin=chosen.origin)
+        return chosen.best, States((history, cast("State", seen)))
 
     def _seen(self, inner: States | KnownState) -> SeenState | None:
         """The state with the step that goes on from it; None where there is no program for states of its form."""
@@ -150,6 +179,14 @@ class Recorded:
             p.leave(value)
         widths = tuple((label, value.width) for label, value in points.items())
         return _Encoder(p.close(), widths, p.states, p.finals)
+
+
+def _frame(history: History, words: Int[Tensor, "b K"], beams: int) -> Frame:
+    """A call for the next position of every row."""
+    frame = Frame(rows=words.numel(), beams=beams, visible=cast("int", history.at) + 1, words=words.data_ptr())
+    if history.origin is not None:
+        frame.origin, frame.origin_next = history.origin.data_ptr(), history.origin.shape[2]
+    return frame
 
 
 def _written(side: Layer, p: Program, embedding: Tensor, state: State | None) -> tuple[Value, State | None] | None:

@@ -116,6 +116,15 @@ class Wanted(NamedTuple):
     total: bool
 
 
+class Onward(NamedTuple):
+    """How the words of the next step follow from the best words alone, as long as no hypothesis ends."""
+
+    done: Bool[Tensor, " b"] | None = None
+    """greedy search, which takes the best word: sentences whose words no longer matter"""
+    live: Float[Tensor, "b K"] | None = None
+    """beam search: the log-probabilities of live hypotheses"""
+
+
 class SearchRule(ABC):
     """Decides which hypotheses continue and which are finished. `done`: sentences that need no further step.
 
@@ -150,6 +159,10 @@ class SearchRule(ABC):
 
         On an accelerator, where looking means waiting, it may be so with hypotheses as well.
         """
+
+    def onward(self) -> Onward | None:
+        """How the next words follow; None where only the rule can tell."""
+        return None
 
     @abstractmethod
     def keep(self, sentences: Int[Tensor, " c"]) -> None:

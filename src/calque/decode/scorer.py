@@ -11,7 +11,8 @@ from torch import Tensor
 from calque.data.vocabulary import EOS
 from calque.decode.encode import encode
 from calque.decode.products import Native, rows_of
-from calque.decode.rule import Wanted
+from calque.decode.recorded import Recorded
+from calque.decode.rule import Onward, Wanted
 from calque.layers.state import State, States, size
 from calque.model import Model
 from calque.native.kernels import Best
@@ -85,6 +86,16 @@ class Scorer(Protocol):
         """The best words of each row from place `first` on, from z [R, D]; None where that takes all logits."""
         ...
 
+    def several(
+        self, words: Int[Tensor, "b K"], state: State, first: int, wanted: Wanted, onward: Onward, most: int
+    ) -> tuple[list[Best], State] | None:
+        """At most `most` steps, the first with these words, each other one with those that the step before it has chosen.
+
+        Their best words from place `first` on, and the state behind the last: that is the first in which a hypothesis ends, if any.
+        None where steps are made one by one; else consumes `state`.
+        """
+        ...
+
 
 class Models:
     """The logits of M models, p_m their distributions over the candidates.
@@ -139,6 +150,20 @@ class Models:
         if len(self._outputs) > 1 or not isinstance(output, Native):
             return None
         return output.best(hidden[0], wanted.n, first, EOS, wanted.reward, wanted.total, forbidden)
+
+    def several(
+        self, words: Tensor, state: State, first: int, wanted: Wanted, onward: Onward, most: int
+    ) -> tuple[list[Best], State] | None:
+        (model, *others), output = [one.model for one in self.sourced], self._outputs[0]
+        if others or not isinstance(output, Native) or not isinstance(model.programs, Recorded):
+            return None
+        part, forbidden = cast("States", state).parts
+        choosing = output.choosing(first, EOS, wanted.n, wanted.reward, wanted.total)
+        choosing = choosing._replace(
+            forbidden=cast("ForbiddenWords", forbidden).mask, ids=self.candidates.ids, **onward._asdict()
+        )
+        made = model.programs.several(self.candidates.words(words), part, choosing, most)
+        return None if made is None else (made[0], States((made[1], forbidden)))
 
 
 class ForbiddenWords(NamedTuple):

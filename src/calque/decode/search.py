@@ -33,12 +33,13 @@ import torch
 from jaxtyping import Bool, Int
 from torch import Tensor
 
-from calque.data.vocabulary import BOS, EOS, PAD, UNK
+from calque.data.vocabulary import BOS, PAD
+from calque.decode.ahead import Ahead, next_of
 from calque.decode.beam import Beam
 from calque.decode.greedy import Greedy
-from calque.decode.rule import FinishedHypotheses, Looked, Sampling, SearchRule, SearchSettings, SearchStart, in_parts
+from calque.decode.rule import FinishedHypotheses, Sampling, SearchRule, SearchSettings, SearchStart
 from calque.decode.sample import Sample
-from calque.decode.scorer import ALL, Candidates, Hidden, Models, Scorer, SourceBatch
+from calque.decode.scorer import Candidates, Hidden, Models, Scorer, SourceBatch
 from calque.layers.state import State, spread
 from calque.model import Model
 
@@ -54,8 +55,6 @@ __all__ = [
     "search_with",
 ]
 
-LOGITS_BYTES = {"cpu": 8 << 20, "cuda": 1 << 30}
-"""Bytes of float32 logits that are computed together: few enough for a processor's caches."""
 DROP = 8
 """Finished sentences leave the batch when they are at least one in DROP: each removal costs a copy of the state."""
 
@@ -175,14 +174,16 @@ def _run(
     limit = limit if lengths is None else limit - lengths
     closes = {n + 1 for n in limit.tolist()}
     same, everyone = torch.arange(beam, device=device), torch.arange(len(limit), device=device)
+    ahead = Ahead(scorer, rule, settings, hidden, closes)
     for t in range(1, max(closes) + 1):
         closing = limit < t if t in closes else None
-        seen = _look(scorer, rule, hidden, state, beam, t, UNK if t < exact else EOS, closing)
-        chosen, parents = rule.advance(seen, t, closing)
+        chosen, parents = rule.advance(ahead.look(state, t, closing), t, closing)
         history.steps.append((history.present, chosen, parents))
         done, parents = _progress(rule, parents, same)
         if done == len(everyone):
             break
+        if ahead.made:  # the state has gone on with these words
+            continue
         if t == 1:
             state, parents = _spread(state, everyone, beam, before + 1), None
         if done * DROP >= len(everyone) and not settings.capacity:
@@ -195,8 +196,7 @@ def _run(
             everyone = everyone[: len(left)]
         elif parents is not None:
             state = state.select(_rows(everyone, parents))
-        hidden, state = scorer.read(chosen.view(-1, 1), state, before + t + 1, beam, None)
-        hidden = _next(hidden)
+        state = ahead.read(chosen, state, t, before + t + 1)
     history.finish(rule.stored())
     return history
 
@@ -221,11 +221,6 @@ def _spread(state: State, sentences: Int[Tensor, " b"], beam: int, past: int) ->
     return state if beam == 1 else spread(state, sentences.repeat_interleave(beam), past)
 
 
-def _next(hidden: Hidden) -> Hidden:
-    """z of the only position that was read."""
-    return tuple(z[:, 0] for z in hidden)
-
-
 def _limits(
     limit: Int[Tensor, " B"], exact: int, prefix: _Prefix | None
 ) -> tuple[Int[Tensor, " B"], int, Int[Tensor, " B"] | None]:
@@ -247,7 +242,7 @@ def _begin(
     words = torch.full((sentences, 1), BOS, device=device)
     if prefix is None:
         hidden, state = scorer.read(words, state, 1, 1, None)
-        return _next(hidden), state, None
+        return next_of(hidden), state, None
     words, parts = torch.cat([words, prefix.words], 1), []
     for at in range(0, words.shape[1], PREFIX_WORDS):
         some = slice(at, at + PREFIX_WORDS)
@@ -264,35 +259,6 @@ def _begin(
         logp += each.gather(1, prefix.words[:, t : t + 1])[:, 0].masked_fill(prefix.lengths <= t, 0)
     row = torch.arange(len(words), device=device)
     return tuple(z[row, prefix.lengths] for z in hidden), state, logp
-
-
-def _look(
-    scorer: Scorer,
-    rule: SearchRule,
-    hidden: Hidden,
-    state: State,
-    beam: int,
-    t: int,
-    first: int,
-    closing: Bool[Tensor, " b"] | None,
-) -> Looked:
-    """The part of the logits that the rule needs, for every hypothesis. It is computed for some sentences at a time, or without
-    the rest of the logits. At the first step the hypotheses of a sentence have one row.
-    """
-    sentences = len(rule.done)
-    rows = len(hidden[0]) // sentences
-    some = max(1, LOGITS_BYTES[scorer.like.device.type] // (4 * beam * scorer.size))
-    if rule.wanted is not None and (best := scorer.best(hidden, state, first, rule.wanted)) is not None:
-        seen = rule.choose(best, closing)
-    elif some >= sentences:
-        seen = rule.look(scorer.logits(hidden, state, rows), t, first, closing, ALL)
-    else:
-        parts = [
-            rule.look(scorer.logits(hidden, state, rows, of), t, first, None if closing is None else closing[of], of)
-            for of in in_parts(sentences, some)
-        ]
-        seen = tuple(torch.cat(each) for each in zip(*parts, strict=True))
-    return seen if len(seen[0]) == sentences * beam else tuple(x.repeat_interleave(beam, 0) for x in seen)
 
 
 def _rule(settings: SearchSettings, begin: SearchStart) -> SearchRule:

@@ -149,6 +149,20 @@ class SeenState(KnownState):
         self.turns.steps += 1
         return self.turns.state(self.turn % 2 + 1)
 
+    def bounds(self, steps: int) -> list[Any]:
+        """The tensors of this state and of those behind the next steps, as the kernels see them; after three they come again."""
+        turn, found = self.turn, []
+        for _ in range(steps):
+            found.append(self.turns.bound(turn))
+            turn = turn % 2 + 1 if self.step.made else turn
+        return found
+
+    def moves_alone(self, rows: int) -> bool:
+        """Whether another order of the hypotheses concerns the new tensors at most, row by row."""
+        if not self._steady and self.step.moves_made is None:
+            self.select(torch.arange(rows))
+        return self._steady or bool(self.step.moves_made)
+
     def select(self, rows: Tensor) -> KnownState:
         if self._steady:
             return self

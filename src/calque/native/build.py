@@ -22,7 +22,8 @@ from calque.ground.files import only, write_whole
 
 HERE = Path(__file__).parent
 SOURCES = tuple(
-    HERE / name for name in ("kernels.cpp", "program.cpp", "training.cpp", "training_products.cpp", "muon.cpp")
+    HERE / name
+    for name in ("kernels.cpp", "program.cpp", "steps.cpp", "training.cpp", "training_products.cpp", "muon.cpp")
 )
 ALWAYS = ("-std=c++17", "-O3", "-fno-math-errno", "-ffp-contract=fast", "-fPIC", "-shared", "-w")
 OPENMP = "-fopenmp"

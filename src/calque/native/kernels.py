@@ -14,6 +14,7 @@ from torch import Tensor
 from torch.nn import functional as F
 
 from calque.native.build import library
+from calque.native.training_calls import address
 
 STRIP = 16
 """What the numbers of scales and sums are a multiple of: those of the widest vector."""
@@ -58,7 +59,7 @@ class PackedWeight(NamedTuple):
 
     @property
     def addresses(self) -> tuple[int, int, int | None, int | None]:
-        return self.data.data_ptr(), self.item, _address(self.scale), _address(self.sums)
+        return self.data.data_ptr(), self.item, address(self.scale), address(self.sums)
 
 
 class Best(NamedTuple):
@@ -112,6 +113,9 @@ class Kernels:
         self.run = loaded.calque_run
         """runs a program, see `calque.native.program`"""
         self.run.restype, self.run.argtypes = c_int, (c_void_p, c_int64, c_void_p, c_int)
+        self.run_steps = loaded.calque_steps
+        """runs a program several times, see `calque.native.steps`"""
+        self.run_steps.restype, self.run_steps.argtypes = c_int64, (c_void_p,)
         self._norm = loaded.calque_norm
         self._norm.argtypes = (c_void_p, c_int, c_int64, c_int64, c_void_p, c_void_p, c_float, c_void_p, c_int)
         for function in (self._norm, self._pack, self._product, self._best, self._attend, self._reorder):
@@ -149,7 +153,7 @@ class Kernels:
         beginning = _PAGE if item == 1 else _LINE
         space = torch.empty(size + beginning, dtype=torch.uint8)
         data = space[-space.data_ptr() % beginning :][:size]
-        self._pack(weight.data_ptr(), out, width, item, data.data_ptr(), _address(sums))
+        self._pack(weight.data_ptr(), out, width, item, data.data_ptr(), address(sums))
         return data
 
     def product(
@@ -163,7 +167,7 @@ class Kernels:
         rows = x.numel() // weight.width
         data, item, scale, sums = weight.addresses
         self._product(
-            *(x.data_ptr(), _TYPES[x.dtype], rows, data, item, scale, sums, _address(bias), weight.out, weight.width),
+            *(x.data_ptr(), _TYPES[x.dtype], rows, data, item, scale, sums, address(bias), weight.out, weight.width),
             *(y.data_ptr(), torch.get_num_threads()),
         )
         return y
@@ -190,14 +194,14 @@ class Kernels:
         forbidden = None if forbidden is None else forbidden.contiguous()
         data, item, scale, sums = weight.addresses
         self._best(
-            *(x.data_ptr(), _TYPES[x.dtype], rows, data, item, scale, sums, _address(bias), weight.out, weight.width),
+            *(x.data_ptr(), _TYPES[x.dtype], rows, data, item, scale, sums, address(bias), weight.out, weight.width),
             *(
                 n,
                 first,
                 end,
                 reward,
                 total,
-                _address(forbidden),
+                address(forbidden),
                 1 if forbidden is None else rows // forbidden.shape[0],
             ),
             *(best.logits.data_ptr(), best.words.data_ptr(), best.end.data_ptr(), best.total.data_ptr()),
@@ -219,7 +223,7 @@ class Kernels:
         logp, parents = values.new_empty(sentences, n), words.new_empty(sentences, n)
         chosen = torch.empty_like(parents)
         kept = self._continue(
-            *(values.data_ptr(), words.data_ptr(), live.data_ptr(), _address(total), sentences, slots, n, end),
+            *(values.data_ptr(), words.data_ptr(), live.data_ptr(), address(total), sentences, slots, n, end),
             *(logp.data_ptr(), parents.data_ptr(), chosen.data_ptr()),
         )
         return Continued(logp, parents, chosen, bool(kept & 1), bool(kept & 2))
@@ -265,8 +269,8 @@ class Kernels:
         new_keys, new_values = new or (None, None)
         self._attend(
             *(ctypes.addressof(arguments), _TYPES[q.dtype], q.data_ptr(), keys.data_ptr(), values.data_ptr()),
-            *(_address(new_keys), _address(new_values)),
-            *(_address(origin), _address(hidden), out.data_ptr(), torch.get_num_threads()),
+            *(address(new_keys), address(new_values)),
+            *(address(origin), address(hidden), out.data_ptr(), torch.get_num_threads()),
         )
         return out
 
@@ -326,7 +330,3 @@ def kernels_for(x: Tensor) -> Kernels | None:
 def kernels_for_numbers(x: Int[Tensor, "..."]) -> Kernels | None:
     """The kernels, where they can take x: whole numbers on a processor."""
     return kernels() if x.device.type == "cpu" and type(x) is Tensor else None
-
-
-def _address(x: Tensor | None) -> int | None:
-    return None if x is None else x.data_ptr()

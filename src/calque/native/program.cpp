@@ -4,35 +4,12 @@
 // A buffer is as many lines as there are rows; its place in the arena is that for one row times `room`. Numbers between
 // operations are of type T, rounded where torch's operators round them. No row depends on another.
 
+#include "program.h"
+
 #include "products.h"
 #include "rows.h"
 
 namespace {
-
-struct Place {
-    int64_t base, next, column, width;  // bytes before it for one row, below 0 for nothing; numbers from row to row
-};
-
-struct Operation {
-    int64_t kind;
-    Place x, y, z, out;
-    int64_t n[8];
-    const void* p[4];
-    float f[2];
-};
-
-struct Bound {  // a tensor from outside
-    void* data;
-    int64_t next[3], size;  // numbers from one to the next in its first dimensions; the length of its last but one
-};
-
-struct Frame {
-    int64_t rows, beams, visible, room, origin_next, sentences, threads;
-    char* arena;
-    const int64_t *words, *positions, *starts;  // of an encoder: each row's position, and each sentence's first row
-    const int16_t* origin;
-    const Bound* bound;
-};
 
 enum Kind { EMBED, POSITION, NORM, PRODUCT, ATTEND, ATTEND_SOURCE, ATTEND_SELF, ACT, JOIN, GLU, COPY, READ, WRITE, AVERAGE,
             GATED, LSTM, GRU, WINDOW, BAND, FORESEEN, ATTEND_MLP, NEIGHBOURS, BAND_SELF, ROOT_NORM, TURN,

@@ -1,0 +1,81 @@
+"""What a search knows of its next steps: the decoder's output for one, or the best words of several that one call has made."""
+
+from collections.abc import Collection
+
+import torch
+from jaxtyping import Bool, Int
+from torch import Tensor
+
+from calque.data.vocabulary import EOS, UNK
+from calque.decode.rule import Looked, SearchRule, SearchSettings, in_parts
+from calque.decode.scorer import ALL, Hidden, Scorer
+from calque.layers.state import State
+from calque.native.kernels import Best
+
+LOGITS_BYTES = {"cpu": 8 << 20, "cuda": 1 << 30}
+"""Bytes of float32 logits that are computed together: few enough for a processor's caches."""
+SEVERAL = 16
+"""Steps that one call makes where nothing ends. What Python does between two calls has left the caches when weights have been read,
+and takes several times as long as it would. An interrupt waits for the end of a call."""
+
+
+class Ahead:
+    """The next steps of a search; between `look` and `look` either words are read, or some have been made."""
+
+    def __init__(
+        self, scorer: Scorer, rule: SearchRule, settings: SearchSettings, hidden: Hidden, closes: Collection[int]
+    ):
+        """`hidden`: z before the first word to choose; `closes`: the steps in which sentences reach their limits."""
+        self._scorer, self._rule, self._beam, self._exact = scorer, rule, settings.beam, settings.exact_length
+        self._hidden, self._closes = hidden, closes
+        self.made: list[Best] = []
+        """the best words of steps behind which the state stands already"""
+
+    def look(self, state: State, t: int, closing: Bool[Tensor, " b"] | None) -> Looked:
+        """The part of the logits that the rule needs at step t, for every hypothesis: computed for some sentences at a time, or
+        without the rest of the logits. At the first step the hypotheses of a sentence have one row.
+        """
+        scorer, rule, beam = self._scorer, self._rule, self._beam
+        if self.made:
+            return rule.choose(self.made.pop(0), closing)
+        first, sentences = self._first(t), len(rule.done)
+        rows = len(self._hidden[0]) // sentences
+        some = max(1, LOGITS_BYTES[scorer.like.device.type] // (4 * beam * scorer.size))
+        if rule.wanted is not None and (best := scorer.best(self._hidden, state, first, rule.wanted)) is not None:
+            seen = rule.choose(best, closing)
+        elif some >= sentences:
+            seen = rule.look(scorer.logits(self._hidden, state, rows), t, first, closing, ALL)
+        else:
+            parts = []
+            for of in in_parts(sentences, some):
+                logits = scorer.logits(self._hidden, state, rows, of)
+                parts.append(rule.look(logits, t, first, None if closing is None else closing[of], of))
+            seen = tuple(torch.cat(each) for each in zip(*parts, strict=True))
+        return seen if len(seen[0]) == sentences * beam else tuple(x.repeat_interleave(beam, 0) for x in seen)
+
+    def read(self, chosen: Int[Tensor, "b K"], state: State, t: int, visible: int) -> State:
+        """The state behind the words of step t, or behind those of further steps, too: then they are in `made`.
+
+        `visible`: see `Model.step`.
+        """
+        rule, most = self._rule, min(SEVERAL, *(n - t for n in self._closes if n > t))
+        if t + 1 < self._exact:  # the first word that may be chosen is the same in all of them
+            most = min(most, self._exact - 1 - t)
+        onward = rule.onward() if most > 1 else None
+        if onward is not None and rule.wanted is not None:
+            made = self._scorer.several(chosen, state, self._first(t + 1), rule.wanted, onward, most)
+            if made is not None:
+                self.made, state = made
+                return state
+        z, state = self._scorer.read(chosen.view(-1, 1), state, visible, self._beam, None)
+        self._hidden = next_of(z)
+        return state
+
+    def _first(self, t: int) -> int:
+        """The first word that may be chosen at step t."""
+        return UNK if t < self._exact else EOS
+
+
+def next_of(hidden: Hidden) -> Hidden:
+    """z of the only position that was read."""
+    return tuple(z[:, 0] for z in hidden)
