@@ -15,8 +15,7 @@ from calque.native.kernels import Best
 LOGITS_BYTES = {"cpu": 8 << 20, "cuda": 1 << 30}
 """Bytes of float32 logits that are computed together: few enough for a processor's caches."""
 SEVERAL = 16
-"""Steps that one call makes where nothing ends. What Python does between two calls has left the caches when weights have been read,
-and takes several times as long as it would. An interrupt waits for the end of a call."""
+"""Steps that one call makes where nothing ends, so that Python runs less often. An interrupt waits for the end of a call."""
 
 
 class Ahead:
