@@ -7,7 +7,9 @@ import shutil
 import signal
 import sys
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
+from threading import Timer
 
 import pytest
 from click.testing import CliRunner, Result
@@ -178,6 +180,20 @@ def test_shards_and_locks(call: Call, tmp_path: Path) -> None:
     assert call(*common, "--shard", "1/2").exit_code == 0
     assert [e.seed for e in ledger.read(out / "cells")] == [1, 2]
     assert (out / "cells" / f"{name}.json").is_file()
+
+
+def test_a_call_waits_for_another_that_measures_a_cell(call: Call, tmp_path: Path) -> None:
+    out, common = tmp_path / "out", ["--rows", "rnn", "--seeds", 1, *SMALL]
+    assert call(*common).exit_code == 0
+    (entry,) = ledger.read(out / "cells")
+    ledger.record(out / "cells", replace(entry, figures={k: x for k, x in entry.figures.items() if k != "chrF"}))
+    held = open(out / LOCKS / entry.id, "w", encoding="utf-8")  # noqa: SIM115
+    fcntl.flock(held, fcntl.LOCK_EX)
+    Timer(1, held.close).start()
+    found = call(*common)
+    assert found.exit_code == 0
+    assert "waiting for another process that writes here" in found.stderr
+    assert ledger.read(out / "cells") == [entry]
 
 
 def test_a_cell_that_a_signal_stopped_is_continued_exactly(

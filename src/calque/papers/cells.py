@@ -1,5 +1,6 @@
 """The cells of a table: trained, decoded, scored, and recorded as entries of a ledger."""
 
+import contextlib
 import json
 import math
 import os
@@ -11,8 +12,7 @@ from pathlib import Path
 from calque.data.corpus import PreparedCorpus
 from calque.experiment import Experiment, TrainSettings
 from calque.ground.diagnostics import CalqueError, render_all
-from calque.ground.files import only, write_whole
-from calque.ledger import entry as ledger
+from calque.ground.files import only, sync_folder, write_whole
 from calque.ledger.entry import conditions
 from calque.papers.metrics import REFERENCE, STATE
 from calque.papers.output import OutputFolder
@@ -100,10 +100,11 @@ def finished(folder: OutputFolder, cell: TableCell, own: bool = True) -> bool:
     if (folder.out / CELLS / name).is_file() or not (left / name).is_file():
         return (folder.out / CELLS / name).is_file()
     if own:
-        with writing(folder.out):
-            for entry in ledger.read(left):
-                ledger.record(folder.out / CELLS, entry)
-            (left / name).unlink(missing_ok=True)
+        # Moved, by one of two calls that come here: who lists a folder may miss a file that is replaced meanwhile.
+        with writing(folder.out), contextlib.suppress(FileNotFoundError):
+            (folder.out / CELLS).mkdir(exist_ok=True)
+            os.rename(left / name, folder.out / CELLS / name)
+            sync_folder(folder.out / CELLS)
     return True
 
 

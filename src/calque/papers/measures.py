@@ -79,14 +79,14 @@ def _all_measured(folder: OutputFolder, name: str, columns: Sequence[Column]) ->
 
 
 def _measured(folder: OutputFolder, name: str, metric: str, columns: Sequence[Column]) -> Iterator[tuple[str, str]]:
-    """Measures the columns of one metric of a cell, unless its entry has them; yields what is not measured, and why."""
-    with only(folder.out / LOCKS / name) as free:
+    """Measures the columns of one metric of a cell, unless its entry has them; yields what is not measured, and why.
+
+    Waits for another call that measures the cell.
+    """
+    with only(folder.out / LOCKS / name, folder.tell):
         subject = FinishedCell(folder, next(e for e in read_entries(folder.out / CELLS) if e.id == name))
         missing = [c for c in columns if c.figure not in subject.entry.figures]
         if missing and not (metric == "accuracy" and _ACCURACY in subject.entry.conditions):
-            if not free:
-                yield metric, f"another process works on {subject.cell.row}"
-                return
             try:
                 figures, conditions = _MEASURES[metric](subject)
             except (NotMeasured, CalqueError) as why:
@@ -99,11 +99,11 @@ def _measured(folder: OutputFolder, name: str, metric: str, columns: Sequence[Co
 
 
 def _measure_further(folder: OutputFolder, name: str) -> None:
-    """Measures what no column asks for, of a cell that nobody else measures."""
-    with only(folder.out / LOCKS / name) as free:
+    """Measures what no column asks for, of a cell; waits as `_measured` does."""
+    with only(folder.out / LOCKS / name, folder.tell):
         subject = FinishedCell(folder, next(e for e in read_entries(folder.out / CELLS) if e.id == name))
         figures: dict[str, float] = {}
-        for one in further.missing(folder, subject.entry) if free else ():
+        for one in further.missing(folder, subject.entry):
             figures |= further.figures_of(subject, one)
             folder.tell(f"{subject.cell.row}, seed {subject.cell.seed}: {one} measured")
         if figures:
