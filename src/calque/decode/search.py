@@ -182,7 +182,7 @@ def _run(
         done, parents = _progress(rule, parents, same)
         if done == len(everyone):
             break
-        if ahead.made:  # the state has gone on with these words
+        if ahead.made:  # the state holds these words already
             continue
         if t == 1:
             state, parents = _spread(state, everyone, beam, before + 1), None
