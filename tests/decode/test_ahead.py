@@ -92,6 +92,24 @@ def test_under_every_rule(name: str, settings: SearchSettings, calls: Calls) -> 
     assert calls
 
 
+@pytest.mark.parametrize("beam", [1, 3])
+@pytest.mark.parametrize("name", ["ssru", "rotary"])
+def test_calls_go_on_behind_hypotheses_that_have_ended(name: str, beam: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    alone: list[int] = []
+    step = recorded.Recorded.step
+
+    def counted(programs: recorded.Recorded, words: torch.Tensor, *given: Any) -> Any:
+        alone.append(len(words))
+        return step(programs, words, *given)
+
+    monkeypatch.setattr(recorded.Recorded, "step", counted)
+    found = searched(lively(FAMILIES[name], "int8", beam), SearchSettings(beam), 16)
+    assert len({len(words) for (words, *_) in found.tokens}) > 1
+    # Begin symbols, and where no further step can be made together: one before the limit of a sentence.
+    assert alone[0] == len(LIMITS)
+    assert len(alone) <= 1 + len(LIMITS)
+
+
 def test_who_has_ended_stops_nobody(calls: Calls) -> None:
     """Greedy search: a sentence that is done may choose the end symbol at every step."""
     model = prepared(FAMILIES["ssru"], "float32")
@@ -101,10 +119,10 @@ def test_who_has_ended_stops_nobody(calls: Calls) -> None:
     best = output.choosing(EOS, EOS, 1, -1e4, False)  # the end symbol is always the best
     with torch.inference_mode():
         found = [
-            programs.several(words, state, best._replace(done=torch.tensor(done)), 4)
-            for done in ([True] * 4, [True, False, True, True])
+            programs.several(words, state, best._replace(needed=torch.tensor(needed), enough=enough), 4)
+            for needed, enough in (([0] * 4, 5), ([0, 1, 0, 0], 4), ([0, 2, 0, 3], 4), ([0, 2, 0, 3], 3), ([0] * 4, 4))
         ]
-    assert [len(made) for made, _ in found] == [4, 1]
+    assert [len(made) for made, _ in found] == [4, 1, 3, 2, 1]
     assert all((one.words == EOS).all() for made, _ in found for one in made)
 
 
@@ -112,7 +130,7 @@ def test_who_has_ended_stops_nobody(calls: Calls) -> None:
 def test_a_state_is_used_up_by_several_steps(name: str) -> None:
     model = prepared(FAMILIES[name], "bfloat16")
     choosing: Choosing = model.output.choosing(4, EOS, 1, 0.0, False)
-    choosing = choosing._replace(done=torch.zeros(4, dtype=torch.bool))
+    choosing = choosing._replace(needed=torch.ones(4, dtype=torch.int64))
     with torch.inference_mode():
         state = model.init_state(model.encode(SOURCE, SOURCE > 0), 5)
         _, state = model.step(words_of(4, 1), state, 1)

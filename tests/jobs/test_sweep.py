@@ -207,7 +207,7 @@ def test_the_table_and_the_time_that_is_left(tmp_path: Path, monkeypatch: pytest
         rows = {one.task.job.title: row for one, row in board.rows()}
         assert rows["c"] == ("c", "running", "50%", "7.12", "21.5", "0:50", "far, update 30")
         assert rows["d"] == ("d", "queued", "", "", "", "", "")
-        monkeypatch.setattr("shutil.get_terminal_size", lambda *_: os.terminal_size((100, 9)))
+        monkeypatch.setattr("shutil.get_terminal_size", lambda *_, **__: os.terminal_size((100, 9)))
         assert board._table().row_count == 3
 
 

@@ -7,7 +7,7 @@ from jaxtyping import Bool, Int
 from torch import Tensor
 
 from calque.data.vocabulary import EOS, UNK
-from calque.decode.rule import Looked, SearchRule, SearchSettings, in_parts
+from calque.decode.rule import Looked, SearchRule, SearchSettings, Until, in_parts
 from calque.decode.scorer import ALL, Hidden, Scorer
 from calque.layers.state import State
 from calque.native.kernels import Best
@@ -15,7 +15,9 @@ from calque.native.kernels import Best
 LOGITS_BYTES = {"cpu": 8 << 20, "cuda": 1 << 30}
 """Bytes of float32 logits that are computed together: few enough for a processor's caches."""
 SEVERAL = 16
-"""Steps that one call makes where nothing ends, so that Python runs less often. An interrupt waits for the end of a call."""
+"""Steps that one call makes at most, so that Python runs less often. An interrupt waits for the end of a call."""
+DROP = 8
+"""Finished sentences leave the batch when they are at least one in DROP: each removal costs a copy of the state."""
 
 
 class Ahead:
@@ -25,7 +27,7 @@ class Ahead:
         self, scorer: Scorer, rule: SearchRule, settings: SearchSettings, hidden: Hidden, closes: Collection[int]
     ):
         """`hidden`: z before the first word to choose; `closes`: the steps in which sentences reach their limits."""
-        self._scorer, self._rule, self._beam, self._exact = scorer, rule, settings.beam, settings.exact_length
+        self._scorer, self._rule, self._settings = scorer, rule, settings
         self._hidden, self._closes = hidden, closes
         self.made: list[Best] = []
         """the best words of steps behind which the state stands already"""
@@ -34,7 +36,7 @@ class Ahead:
         """The part of the logits that the rule needs at step t, for every hypothesis: computed for some sentences at a time, or
         without the rest of the logits. At the first step the hypotheses of a sentence have one row.
         """
-        scorer, rule, beam = self._scorer, self._rule, self._beam
+        scorer, rule, beam = self._scorer, self._rule, self._settings.beam
         if self.made:
             return rule.choose(self.made.pop(0), closing)
         first, sentences = self._first(t), len(rule.done)
@@ -57,22 +59,37 @@ class Ahead:
 
         `visible`: see `Model.step`.
         """
-        rule, most = self._rule, min(SEVERAL, *(n - t for n in self._closes if n > t))
-        if t + 1 < self._exact:  # the first word that may be chosen is the same in all of them
-            most = min(most, self._exact - 1 - t)
-        onward = rule.onward() if most > 1 else None
-        if onward is not None and rule.wanted is not None:
-            made = self._scorer.several(chosen, state, self._first(t + 1), rule.wanted, onward, most)
-            if made is not None:
-                self.made, state = made
-                return state
-        z, state = self._scorer.read(chosen.view(-1, 1), state, visible, self._beam, None)
+        if (after := self._several(chosen, state, t)) is not None:
+            return after
+        z, state = self._scorer.read(chosen.view(-1, 1), state, visible, self._settings.beam, None)
         self._hidden = next_of(z)
         return state
 
+    def _several(self, chosen: Int[Tensor, "b K"], state: State, t: int) -> State | None:
+        """The state behind the steps that are made now; None where each is made alone."""
+        rule, exact = self._rule, self._settings.exact_length
+        if rule.wanted is None or chosen.device.type != "cpu":
+            return None
+        most = min(SEVERAL, *(n - t for n in self._closes if n > t))
+        if t + 1 < exact:  # the first word that may be chosen is the same in all of them
+            most = min(most, exact - 1 - t)
+        onward = rule.onward() if most > 1 else None
+        until = Until(most, self.leave(len(chosen)))
+        if onward is None or int((onward.needed <= 0).sum()) >= until.done:
+            return None
+        made = self._scorer.several(chosen, state, self._first(t + 1), rule.wanted, onward, until)
+        if made is None:
+            return None
+        self.made, state = made
+        return state
+
+    def leave(self, sentences: int) -> int:
+        """How many of so many sentences must be done before they leave the batch."""
+        return sentences if self._settings.capacity else -(-sentences // DROP)
+
     def _first(self, t: int) -> int:
         """The first word that may be chosen at step t."""
-        return UNK if t < self._exact else EOS
+        return UNK if t < self._settings.exact_length else EOS
 
 
 def next_of(hidden: Hidden) -> Hidden:

@@ -75,8 +75,13 @@ class Beam(SearchRule):
         return words.gather(1, on), parents.gather(1, on)
 
     def onward(self) -> Onward | None:
-        # Once a hypothesis has ended, each step may be the last of its sentence.
-        return None if self.wanted is None or self.any_ended else Onward(live=self.live)
+        if self.wanted is None:
+            return None
+        stored = self.settings.n_best if self.settings.normalise == "none" else self.settings.beam
+        needed = torch.full((len(self.done),), stored)
+        if self.any_ended:
+            needed = (needed - (self.finished.score > -torch.inf).sum(1)).masked_fill(self.done, 0)
+        return Onward(needed, self.live)
 
     def _continued(self, values: Tensor, words: Tensor, total: Tensor | None = None) -> Continued:
         """The 2K best continuations of each sentence; `total` is still to be taken from the log-probabilities `values`."""

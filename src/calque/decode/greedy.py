@@ -68,7 +68,7 @@ class Greedy(SearchRule):
         return words[:, None], None
 
     def onward(self) -> Onward | None:
-        return None if self.wanted is None else Onward(done=self.done)
+        return None if self.wanted is None else Onward((~self.done).long())
 
     def keep(self, sentences: Tensor) -> None:
         self.logp, self.end, self.done = self.logp[sentences], self.end[sentences], self.done[sentences]

@@ -117,12 +117,21 @@ class Wanted(NamedTuple):
 
 
 class Onward(NamedTuple):
-    """How the words of the next step follow from the best words alone, as long as no hypothesis ends."""
+    """How the words of the next step follow from the best words alone, for sentences that are not done."""
 
-    done: Bool[Tensor, " b"] | None = None
-    """greedy search, which takes the best word: sentences whose words no longer matter"""
+    needed: Int[Tensor, " b"]
+    """so many hypotheses of a sentence must end before it can be done; 0 where it may be done already"""
     live: Float[Tensor, "b K"] | None = None
-    """beam search: the log-probabilities of live hypotheses"""
+    """beam search: the log-probabilities of live hypotheses; None: greedy search, which takes the best word"""
+
+
+class Until(NamedTuple):
+    """Where a call of several steps ends."""
+
+    steps: int
+    """at most so many"""
+    done: int
+    """behind the first step after which so many sentences may be done"""
 
 
 class SearchRule(ABC):

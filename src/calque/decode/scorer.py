@@ -12,7 +12,7 @@ from calque.data.vocabulary import EOS
 from calque.decode.encode import encode
 from calque.decode.products import Native, rows_of
 from calque.decode.recorded import Recorded
-from calque.decode.rule import Onward, Wanted
+from calque.decode.rule import Onward, Until, Wanted
 from calque.layers.state import State, States, size
 from calque.model import Model
 from calque.native.kernels import Best
@@ -87,12 +87,12 @@ class Scorer(Protocol):
         ...
 
     def several(
-        self, words: Int[Tensor, "b K"], state: State, first: int, wanted: Wanted, onward: Onward, most: int
+        self, words: Int[Tensor, "b K"], state: State, first: int, wanted: Wanted, onward: Onward, until: Until
     ) -> tuple[list[Best], State] | None:
-        """At most `most` steps, the first with these words, each other one with those that the step before it has chosen.
+        """Several steps, the first with these words, each other one with those that the step before it has chosen.
 
-        Their best words from place `first` on, and the state behind the last: that is the first in which a hypothesis ends, if any.
-        None where steps are made one by one; else consumes `state`.
+        Their best words from place `first` on, and the state behind the last. None where steps are made one by one; else consumes
+        `state`.
         """
         ...
 
@@ -152,7 +152,7 @@ class Models:
         return output.best(hidden[0], wanted.n, first, EOS, wanted.reward, wanted.total, forbidden)
 
     def several(
-        self, words: Tensor, state: State, first: int, wanted: Wanted, onward: Onward, most: int
+        self, words: Tensor, state: State, first: int, wanted: Wanted, onward: Onward, until: Until
     ) -> tuple[list[Best], State] | None:
         (model, *others), output = [one.model for one in self.sourced], self._outputs[0]
         if others or not isinstance(output, Native) or not isinstance(model.programs, Recorded):
@@ -160,9 +160,12 @@ class Models:
         part, forbidden = cast("States", state).parts
         choosing = output.choosing(first, EOS, wanted.n, wanted.reward, wanted.total)
         choosing = choosing._replace(
-            forbidden=cast("ForbiddenWords", forbidden).mask, ids=self.candidates.ids, **onward._asdict()
+            forbidden=cast("ForbiddenWords", forbidden).mask,
+            ids=self.candidates.ids,
+            enough=until.done,
+            **onward._asdict(),
         )
-        made = model.programs.several(self.candidates.words(words), part, choosing, most)
+        made = model.programs.several(self.candidates.words(words), part, choosing, until.steps)
         return None if made is None else (made[0], States((made[1], forbidden)))
 
 

@@ -55,9 +55,6 @@ __all__ = [
     "search_with",
 ]
 
-DROP = 8
-"""Finished sentences leave the batch when they are at least one in DROP: each removal costs a copy of the state."""
-
 
 class Hypotheses(NamedTuple):
     """By sentence, the best first; fewer than n_best where the model's vocabulary has no more."""
@@ -158,7 +155,7 @@ class _History:
             values.index_copy_(0, self.present, of_present)
 
     def _all(self, present: Tensor, x: Tensor) -> Tensor:
-        return x.new_zeros(self.shape).index_copy_(0, present, x)
+        return x if len(x) == self.shape[0] else x.new_zeros(self.shape).index_copy_(0, present, x)
 
 
 def _run(
@@ -186,7 +183,7 @@ def _run(
             continue
         if t == 1:
             state, parents = _spread(state, everyone, beam, before + 1), None
-        if done * DROP >= len(everyone) and not settings.capacity:
+        if done >= ahead.leave(len(everyone)):
             history.finish(rule.stored())
             left = (~rule.done).nonzero()[:, 0]
             live = same.expand_as(chosen) if parents is None else parents

@@ -1,6 +1,8 @@
-// Several steps of a search as one call: a program, the best words behind it, and the hypotheses that go on with them, until one ends.
+// Several steps of a search as one call: a program, the best words behind it, and the hypotheses that go on with them, until enough
+// sentences may be done.
 
 #include <algorithm>
+#include <cmath>
 #include <cstring>
 #include <vector>
 
@@ -35,7 +37,8 @@ struct Steps {
     float reward, unused;
     const uint8_t* forbidden;  // [sentences][out]
     const int64_t* ids;        // of the words that may be chosen; null: all
-    const uint8_t* done;       // greedy search: rows whose words no longer matter
+    int64_t* needed;           // hypotheses that must end before a sentence can be done; they count down
+    int64_t enough;            // sentences that may be done, behind which no step is made
     float* live;               // beam search: the log-probabilities of live hypotheses, which change
     int16_t* origin[2];        // by turns
     int64_t moves;             // how often hypotheses moved
@@ -44,11 +47,18 @@ struct Steps {
     float *ends, *totals;
 };
 
-// Whether a sentence that is not done has chosen the end symbol.
-bool ended(const Steps& s, const int64_t* words) {
-    for (int64_t row = 0; row < s.frame->rows; row++)
-        if (words[row] == s.end && !s.done[row]) return true;
-    return false;
+// Whether so many sentences may be done that no further step is made.
+bool enough(const Steps& s, int64_t sentences) {
+    return std::count_if(s.needed, s.needed + sentences, [](int64_t needed) { return needed <= 0; }) >= s.enough;
+}
+
+// The next words of greedy search, in `next`; false where enough sentences are done.
+bool goes_on(Steps& s, const int64_t* words, std::vector<int64_t>& next) {
+    for (int64_t row = 0; row < s.frame->rows; row++) {
+        next[row] = words[row];
+        if (words[row] == s.end) s.needed[row]--;
+    }
+    return !enough(s, s.frame->rows);
 }
 
 // Rows of new tensors of the state take the places of those that they continue.
@@ -63,18 +73,30 @@ void move_rows(const Steps& s, const Bound* bound, const std::vector<int64_t>& f
     }
 }
 
-// The next words of a beam, in `next`, and its hypotheses; false where one of them ends.
+// Of the best candidates of a sentence, those that go on: their words in `next`, what they extend in `from`. `moved`: not each itself.
+void go_on(Steps& s, int64_t sentence, const float* logp, const int64_t* parents, const int64_t* chosen, int64_t* next, int64_t* from, bool& moved) {
+    const int64_t slots = s.frame->beams;
+    for (int64_t i = 0, slot = 0; i < s.n && slot < slots; i++) {
+        if (chosen[i] == s.end) {
+            if (i < slots && logp[i] > -INFINITY) s.needed[sentence]--;
+            continue;
+        }
+        s.live[sentence * slots + slot] = logp[i], next[slot] = chosen[i], from[slot] = sentence * slots + parents[i];
+        moved |= parents[i] != slot++;
+    }
+}
+
+// The next words of a beam, in `next`, and its hypotheses; false where enough sentences may be done.
 bool goes_on(Steps& s, const Bound* bound, const float* values, const int64_t* words, const float* totals, std::vector<int64_t>& next) {
     const int64_t rows = s.frame->rows, slots = s.frame->beams, sentences = rows / slots;
+    bool moved = false;
     std::vector<float> logp(sentences * s.n);
     std::vector<int64_t> parents(sentences * s.n), chosen(sentences * s.n), from(rows);
-    const int kept = calque_continue(values, words, s.live, s.total ? totals : nullptr, sentences, slots, s.n, s.end, logp.data(), parents.data(), chosen.data());
-    if (kept & 1) return false;
-    for (int64_t row = 0; row < rows; row++) {
-        const int64_t sentence = row / slots, at = sentence * s.n + row % slots;
-        s.live[row] = logp[at], next[row] = chosen[at], from[row] = sentence * slots + parents[at];
-    }
-    if (!(kept & 2)) return true;
+    calque_continue(values, words, s.live, s.total ? totals : nullptr, sentences, slots, s.n, s.end, logp.data(), parents.data(), chosen.data());
+    for (int64_t i = 0; i < sentences; i++)
+        go_on(s, i, &logp[i * s.n], &parents[i * s.n], &chosen[i * s.n], &next[i * slots], &from[i * slots], moved);
+    if (enough(s, sentences)) return false;
+    if (!moved) return true;
     int16_t* to = s.origin[s.moves++ % 2];
     calque_reorder(s.frame->origin, from.data(), rows, slots, s.frame->origin_next, s.frame->visible, to);
     s.frame->origin = to;
@@ -84,8 +106,8 @@ bool goes_on(Steps& s, const Bound* bound, const float* values, const int64_t* w
 
 }  // namespace
 
-// How many steps were made, at least one and at most `most`: none behind one that chose an end symbol. -1 where the number of a word
-// is not of its vocabulary.
+// How many steps were made, at least one and at most `most`: none behind one after which enough sentences may be done. -1 where the
+// number of a word is not of its vocabulary.
 extern "C" int64_t calque_steps(Steps* given) {
     Steps& s = *given;
     Frame& f = *s.frame;
@@ -100,8 +122,7 @@ extern "C" int64_t calque_steps(Steps* given) {
         calque_best(s.z, int(s.type), rows, s.weight, int(s.item), s.scale, s.sums, s.bias, s.out, s.width, int(s.n), s.first, s.end,
                     s.reward, int(s.total), s.forbidden, f.beams, values, words, s.ends + i * rows, totals, int(f.threads));
         if (++i == s.most) return i;
-        if (s.live ? !goes_on(s, bound, values, words, totals, next) : ended(s, words)) return i;
-        if (!s.live) std::copy_n(words, rows, next.data());
+        if (!(s.live ? goes_on(s, bound, values, words, totals, next) : goes_on(s, words, next))) return i;
         if (s.ids)
             for (int64_t& word : next) word = s.ids[word];
         f.words = next.data();

@@ -15,7 +15,7 @@ from calque.native.training_calls import address
 
 
 class Choosing(NamedTuple):
-    """How the words of a step follow from the output of the decoder, until an end symbol is chosen."""
+    """How the words of a step follow from the output of the decoder, until enough sentences may be done."""
 
     weight: PackedWeight
     """of the output layer"""
@@ -29,10 +29,11 @@ class Choosing(NamedTuple):
     forbidden: Bool[Tensor, "S E"] | None = None
     ids: Int[Tensor, " E"] | None = None
     """the words that the output layer has; None: all"""
-    done: Bool[Tensor, " S"] | None = None
-    """greedy search: sentences whose words no longer matter"""
+    needed: Int[Tensor, " S"] | None = None
+    """as in `calque.decode.rule.Onward`"""
     live: Float[Tensor, "S K"] | None = None
-    """beam search: the log-probabilities of live hypotheses"""
+    enough: int = 1
+    """sentences that may be done, behind which no step is made"""
 
 
 class StepTensors(NamedTuple):
@@ -67,17 +68,21 @@ class _Steps(ctypes.Structure):
         *((name, c_int64) for name in ("item", "out", "width", "n", "first", "end", "total")),
         ("reward", c_float),
         ("unused", c_float),
-        *((name, c_void_p) for name in ("forbidden", "ids", "done", "live")),
+        *((name, c_void_p) for name in ("forbidden", "ids", "needed")),
+        ("enough", c_int64),
+        ("live", c_void_p),
         ("origin", c_void_p * 2),
         ("moves", c_int64),
         *((name, c_void_p) for name in ("values", "words", "ends", "totals")),
     )
+    kept: tuple[Tensor | None, ...]
+    """tensors that nobody else may hold"""
 
 
 def make_steps(
     kernels: Kernels, program: Closed, frame: Frame, arena: Arena, given: StepTensors, choosing: Choosing, most: int
 ) -> MadeSteps:
-    """At most `most` steps of a program, and at least one; none behind a step in which a hypothesis ends.
+    """At most `most` steps of a program, and at least one; none behind a step after which enough sentences may be done.
 
     Raises IndexError for words that are not there.
     """
@@ -88,17 +93,11 @@ def make_steps(
         torch.empty(most, rows),
         torch.empty(most, rows),
     )
-    live = None if choosing.live is None else choosing.live.clone(memory_format=torch.contiguous_format)
     origins = [] if given.origin is None else [torch.empty_like(given.origin) for _ in range(2)]
-    kept = [None if x is None else x.contiguous() for x in (choosing.forbidden, choosing.ids, choosing.done)]
     rows_of = (c_int64 * len(given.made_rows))(*given.made_rows)
-    weight = choosing.weight
     call = _Steps(most=most, tensors=given.tensors, made=len(rows_of), made_rows=ctypes.addressof(rows_of))
-    call.z, call.live, call.bias = given.z.data_ptr(), address(live), address(choosing.bias)
-    call.weight, call.item, call.scale, call.sums = weight.addresses
-    call.out, call.width, call.n, call.first, call.end = weight.out, weight.width, n, choosing.first, choosing.end
-    call.reward, call.total = choosing.reward, choosing.total
-    call.forbidden, call.ids, call.done = map(address, kept)
+    call.z = given.z.data_ptr()
+    _choose(call, choosing)
     call.values, call.words, call.ends, call.totals = map(address, best)
     call.bound[:] = [ctypes.addressof(one) for one in given.bound]
     for turn, x in enumerate(origins):
@@ -114,3 +113,16 @@ def make_steps(
     program.run(several, frame, arena, int(frame.visible) + most - 1)
     origin = origins[(call.moves - 1) % 2] if call.moves else given.origin
     return MadeSteps([Best(*each) for each in zip(*(x[:made] for x in best), strict=True)], origin)
+
+
+def _choose(call: _Steps, choosing: Choosing) -> None:
+    """Fills in how words are chosen. What a call changes is a copy."""
+    weight = choosing.weight
+    call.weight, call.item, call.scale, call.sums = weight.addresses
+    call.out, call.width, call.n = weight.out, weight.width, choosing.n
+    call.first, call.end, call.enough = choosing.first, choosing.end, choosing.enough
+    call.reward, call.total = choosing.reward, choosing.total
+    read = [None if x is None else x.contiguous() for x in (choosing.bias, choosing.forbidden, choosing.ids)]
+    changed = [None if x is None else x.contiguous().clone() for x in (choosing.needed, choosing.live)]
+    call.kept = (*read, *changed)
+    call.bias, call.forbidden, call.ids, call.needed, call.live = map(address, call.kept)
