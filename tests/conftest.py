@@ -13,8 +13,9 @@ from parts import part, within
 jaxtyping.install_import_hook("calque.layers", "beartype.beartype")
 # The comparison takes as long as the layers themselves, so it is made only where their forms are tested.
 jaxtyping.config.update("jaxtyping_disable", True)
-SHAPES_CHECKED = {"contract", "decode", "reference"}
-"""Folders whose tests run every layer, in every form, and check the shapes of each call."""
+SHAPES_CHECKED = {"contract"}
+"""Folders whose tests check the shapes of each call: they run every layer in every form."""
+SHAPES_CHECKED_IF_SLOW = {"contract", "decode", "reference"}
 
 SLOW = pytest.StashKey[list[str]]()
 """The ids of all slow tests that were collected, whichever part of them is run."""
@@ -37,7 +38,8 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
 
 @pytest.fixture(autouse=True)
 def _shapes(request: pytest.FixtureRequest) -> Iterator[None]:
-    jaxtyping.config.update("jaxtyping_disable", request.path.parent.name not in SHAPES_CHECKED)
+    folders = SHAPES_CHECKED_IF_SLOW if request.node.get_closest_marker("slow") else SHAPES_CHECKED
+    jaxtyping.config.update("jaxtyping_disable", request.path.parent.name not in folders)
     yield
     jaxtyping.config.update("jaxtyping_disable", True)
 

@@ -105,6 +105,7 @@ def test_every_layer_keeps_the_contract(layer: type[Layer]) -> None:
     assert {v.law for v in report.verdicts} == set().union(*(EXPECTED[side] for side in sides))
 
 
+@pytest.mark.usefixtures("shapes_unchecked")
 @pytest.mark.parametrize("name", NETWORKS)
 def test_the_networks_of_the_papers_keep_it(name: str) -> None:
     report = prove_text(NETWORKS[name], builtin(), seed=1)

@@ -19,6 +19,7 @@ from calque.prove import prove_text
 from calque.train.initialise import initialise
 from calque.train.optimise import Updater
 from calque.train.update import update
+from parts import third
 
 WORDS = 11
 SMALL = {"d": 8, "heads": 2, "n": 3, "m": 1, "h": 8}
@@ -39,12 +40,8 @@ def small(name: str) -> CheckedDefinition:
     raise AssertionError(name)
 
 
-# Every third of a table's rows, which are much alike, and the others among the slow tests.
-ROWS = [pytest.param(name, marks=() if k % 3 == 0 else pytest.mark.slow) for k, name in enumerate(zoo.distinct())]
-
-
 @pytest.mark.usefixtures("shapes_unchecked")
-@pytest.mark.parametrize("name", ROWS)
+@pytest.mark.parametrize("name", third(zoo.distinct()))
 def test_an_architecture_of_the_zoo_keeps_every_law_and_learns(name: str) -> None:
     checked = small(name)
     report = prove_text(checked.text, builtin(), seed=1)

@@ -69,7 +69,7 @@ def test_a_key_of_the_file_itself_is_a_change_too(calque: Run, tmp_path: Path) -
 def test_a_limit_of_one_call_does_not_stick(
     calque: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, key: str
 ) -> None:
-    run, made = tmp_path / "run", experiment(tmp_path, max_updates=300)
+    run, made = tmp_path / "run", experiment(tmp_path, max_updates=150)
     with monkeypatch.context() as m:
         stop_after(m, 3)
         done(calque, "train", made, "--out", run, status=130)
@@ -79,11 +79,11 @@ def test_a_limit_of_one_call_does_not_stick(
     assert f"for this call: train.{name} = " in told
     figures = json.loads((run / "model.json").read_text())["figures"]
     assert figures["limit"] == name
-    assert 3 <= figures["update"] < 300
+    assert 3 <= figures["update"] < 150
     assert (run / "experiment.toml").read_bytes() == before
     assert len(phases(run)) == 1
     assert list(log(run, "start")[-1]["limits"]) == [name]
-    assert "300 updates" in done(calque, "train", run)
+    assert "150 updates" in done(calque, "train", run)
 
 
 def test_a_limit_of_one_call_does_not_bend_the_schedule(calque: Run, tmp_path: Path) -> None:

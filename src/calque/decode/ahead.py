@@ -68,7 +68,7 @@ class Ahead:
     def _several(self, chosen: Int[Tensor, "b K"], state: State, t: int) -> State | None:
         """The state behind the steps that are made now; None where each is made alone."""
         rule, exact = self._rule, self._settings.exact_length
-        if rule.wanted is None or chosen.device.type != "cpu":
+        if rule.wanted is None or not self._scorer.makes_several:
             return None
         most = min(SEVERAL, *(n - t for n in self._closes if n > t))
         if t + 1 < exact:  # the first word that may be chosen is the same in all of them

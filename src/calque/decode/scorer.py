@@ -86,13 +86,18 @@ class Scorer(Protocol):
         """The best words of each row from place `first` on, from z [R, D]; None where that takes all logits."""
         ...
 
+    @property
+    def makes_several(self) -> bool:
+        """Whether there is one call for several steps."""
+        ...
+
     def several(
         self, words: Int[Tensor, "b K"], state: State, first: int, wanted: Wanted, onward: Onward, until: Until
     ) -> tuple[list[Best], State] | None:
         """Several steps, the first with these words, each other one with those that the step before it has chosen.
 
-        Their best words from place `first` on, and the state behind the last. None where steps are made one by one; else consumes
-        `state`.
+        Their best words from place `first` on, and the state behind the last. None where this state needs steps one by one; else
+        consumes `state`.
         """
         ...
 
@@ -151,12 +156,15 @@ class Models:
             return None
         return output.best(hidden[0], wanted.n, first, EOS, wanted.reward, wanted.total, forbidden)
 
+    @property
+    def makes_several(self) -> bool:
+        model, output = self.sourced[0].model, self._outputs[0]
+        return len(self.sourced) == 1 and isinstance(output, Native) and isinstance(model.programs, Recorded)
+
     def several(
         self, words: Tensor, state: State, first: int, wanted: Wanted, onward: Onward, until: Until
     ) -> tuple[list[Best], State] | None:
-        (model, *others), output = [one.model for one in self.sourced], self._outputs[0]
-        if others or not isinstance(output, Native) or not isinstance(model.programs, Recorded):
-            return None
+        programs, output = cast("Recorded", self.sourced[0].model.programs), cast("Native", self._outputs[0])
         part, forbidden = cast("States", state).parts
         choosing = output.choosing(first, EOS, wanted.n, wanted.reward, wanted.total)
         choosing = choosing._replace(
@@ -165,7 +173,7 @@ class Models:
             enough=until.done,
             **onward._asdict(),
         )
-        made = model.programs.several(self.candidates.words(words), part, choosing, until.steps)
+        made = programs.several(self.candidates.words(words), part, choosing, until.steps)
         return None if made is None else (made[0], States((made[1], forbidden)))
 
 
