@@ -198,7 +198,7 @@ def drawn(seed: int) -> CheckedDefinition:
 
 
 @pytest.mark.usefixtures("shapes_unchecked")
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=20, deadline=None)
 @given(st.integers(0, 10**6), st.integers(0, 10**6))
 def test_edits_account_for_the_difference(one: int, two: int) -> None:
     a, b = drawn(one), drawn(two)
@@ -207,7 +207,7 @@ def test_edits_account_for_the_difference(one: int, two: int) -> None:
 
 
 @pytest.mark.usefixtures("shapes_unchecked")
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=20, deadline=None)
 @given(st.integers(0, 10**6))
 def test_identities_do_not_count(seed: int) -> None:
     a = drawn(seed)
@@ -224,7 +224,7 @@ def test_identities_do_not_count(seed: int) -> None:
 
 
 @pytest.mark.usefixtures("shapes_unchecked")
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=20, deadline=None)
 @given(st.integers(0, 10**6), st.integers(0, 10**6))
 def test_one_layer_more(seed: int, at: int) -> None:
     a = drawn(seed)
@@ -278,6 +278,7 @@ def test_no_alignment_is_cheaper(a: list[str], b: list[str]) -> None:
     assert sum(prices[e.kind] * len(e.places) for e in edits) == naive(tuple(a), tuple(b))
 
 
+@pytest.mark.slow
 def test_thousands_of_layers() -> None:
     texts = (
         ("repeat(500, res_d(linear)) -> repeat(900, norm)", "repeat(500, res_nd(linear)) -> repeat(400, linear)"),

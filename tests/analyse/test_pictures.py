@@ -23,6 +23,7 @@ from calque.papers.metrics import METRICS
 from calque.papers.paper_pages import paper_page
 from calque.papers.picture import Bars, picture
 from extents import faults
+from parts import third
 
 DOCS = Path(__file__).parents[2] / "docs"
 SHORT = ("transformer", "rnn")
@@ -80,7 +81,7 @@ def test_bars_beside_the_papers(saved: list[str], labels: Sequence[str], scale: 
 TABLES = [table for some in tables_of(read(DOCS / "results")).values() for table in some if not table.timed]
 
 
-@pytest.mark.parametrize("table", TABLES, ids=lambda table: table.name)
+@pytest.mark.parametrize("table", third(TABLES), ids=lambda table: table.name)
 def test_pictures_of_the_pages(saved: list[str], table: ReproducedTable) -> None:
     shown = table.report.bars
     assert shown is not None

@@ -8,7 +8,7 @@ from calque.adl.program import prelude
 from calque.ground.diagnostics import Text
 from calque.layers.contract import DECODER, ENCODER, Layer, Point
 from calque.layers.registry import builtin
-from calque.prove import prove_layer, prove_text, random_program
+from calque.prove import prove_layer, prove_text, prover, random_program
 from calque.prove.case import POISON, ProofCase
 from calque.prove.outcome import TOLERANCE
 from calque.prove.prover import LAWS
@@ -96,13 +96,24 @@ NETWORKS = {
 }
 
 
-@pytest.mark.parametrize("layer", builtin().values(), ids=lambda layer: layer.name)
+LAYERS = pytest.mark.parametrize("layer", builtin().values(), ids=lambda layer: layer.name)
+
+
+@pytest.mark.usefixtures("shapes_unchecked")
+@LAYERS
 def test_every_layer_keeps_the_contract(layer: type[Layer]) -> None:
     report = prove_layer(layer, builtin())
     assert report.passed, str(report)
     sides = {side for example in layer.examples for side in example.sides}
     assert sides == set(layer.sides), "an example on every side the layer stands on"
     assert {v.law for v in report.verdicts} == set().union(*(EXPECTED[side] for side in sides))
+
+
+@LAYERS
+def test_shapes_are_those_of_the_annotations(layer: type[Layer], monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(prover, "TRIALS", 1)  # other weights have the same shapes
+    report = prove_layer(layer, builtin())
+    assert report.passed, str(report)
 
 
 @pytest.mark.usefixtures("shapes_unchecked")

@@ -87,7 +87,7 @@ def left_of(group: int) -> bool:
 
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGKILL])
 def test_workers_end_with_their_parent(trained: Path, tmp_path: Path, number: signal.Signals) -> None:
-    (tmp_path / "long").write_bytes(b"alpha beta gamma\n" * 400_000)
+    (tmp_path / "long").write_bytes(b"alpha beta gamma\n" * 100_000)
     arguments = ["translate", trained, "--workers", "2", "--threads", "1", "--beam", "20"]
     with open(tmp_path / "long", "rb") as stdin:
         process = start("-m", "calque.cli", *arguments, stdin=stdin, stdout=subprocess.PIPE)

@@ -134,6 +134,7 @@ def test_rows_that_are_decoded_otherwise(call: Call, corpora: Path, tmp_path: Pa
     assert made["ensemble", 1].conditions["members"] == "global 1, local-p+feed 1, global 2, local-p+feed 2"
 
 
+@pytest.mark.slow
 def test_where_no_word_is_unknown(call: Call, tmp_path: Path) -> None:
     found = call("luong2015", "table1", "--rows", "global,local-p+feed", "--seeds", 1, *SMALL)
     assert found.exit_code == 0, found.output

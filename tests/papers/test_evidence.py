@@ -274,6 +274,7 @@ def test_rows_have_the_further_test_sets_of_all_their_cells(tmp_path: Path) -> N
 
 
 @pytest.mark.usefixtures("learned")
+@pytest.mark.slow
 def test_a_table_has_cells_of_other_tables_with_the_same_definitions(call: Call, tmp_path: Path) -> None:
     train(call, "one", "transformer", 1, "--updates", 3, "--set", "p=0.2")
     train(call, "two", "self-rnn", 1, "--updates", 3, table="table5")

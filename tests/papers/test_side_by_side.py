@@ -174,6 +174,7 @@ def test_what_the_option_refuses(call: Call, tmp_path: Path, monkeypatch: pytest
         assert f"calque[{written}]" in str(found.exception)
 
 
+@pytest.mark.slow
 def test_survivors_do_not_depend_on_which_trial_ends_first(
     call: Call, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -54,6 +54,7 @@ def test_equal_rows_of_another_table_are_taken_over(corpora: Path, tmp_path: Pat
     assert "taken over" not in again.output
 
 
+@pytest.mark.slow
 def test_what_was_trained_otherwise_is_not(corpora: Path, tmp_path: Path) -> None:
     there = tmp_path / "there"
     assert train(corpora, there, "table4", "--rows", "global-location").exit_code == 0

@@ -5,6 +5,7 @@ command line and the documents print it, and the layer receives an instance of i
 """
 
 import dataclasses
+import functools
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, ClassVar, TypeAlias
@@ -152,6 +153,7 @@ def arg(
     )
 
 
+@functools.cache
 def read_signature(name: str, args: type, doc: str, known_as: tuple[str, ...] = ()) -> Signature:
     """The signature that a dataclass of `arg` fields declares."""
     parameters = tuple(Parameter(f.name.rstrip("_"), **f.metadata) for f in dataclasses.fields(args))
