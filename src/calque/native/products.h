@@ -366,13 +366,16 @@ struct Ahead {
     int64_t step;
 };
 
-constexpr int64_t SHORT = 1 << 15;  // bytes of two strips: of longer ones the processor itself asks early enough for one row
+constexpr int64_t SHORT = 1 << 15;  // bytes: of what is longer, two strips for one row, the processor itself asks early enough
 
 // The most rows whose weights are read once: their sums with two strips fit into registers.
 template <class Item>
 constexpr int FEW = STRIP > 8 ? AT_ONCE<Item> : sizeof(Item) == 2 ? 5 : 7;
 
-// R rows with S strips, two after two in `sums`; LINES: how many lines of the next ones are asked for with each `BYTES` of the rows.
+constexpr int BEGINNINGS = -1;
+
+// R rows with S strips, two after two in `sums`; LINES: how many lines of the next ones are asked for with each `BYTES` of the rows;
+// BEGINNINGS: one, of each strip by turns.
 template <int R, int S, int LINES, class Item, class Sum>
 inline void few_sums(const Rows<Item>& rows, int64_t row, const char* w, int64_t next, Ahead ahead, Sum* sums) {
     Sums acc[R][S];
@@ -389,6 +392,13 @@ inline void few_sums(const Rows<Item>& rows, int64_t row, const char* w, int64_t
         };
         if constexpr (LINES == 0)
             for (int k = 0; k < ROW_BYTES<Item>; k += BYTES<Item>) add(k);
+        else if constexpr (LINES == BEGINNINGS)
+#pragma GCC unroll 1
+            for (int k = 0; k < STEPS<Item>; k++) {
+                const int64_t i = t * STEPS<Item> + k;
+                __builtin_prefetch(ahead.from + i % S * next + i / S * 64, 0, 2);
+                add(k * BYTES<Item>);
+            }
         else
 #pragma GCC unroll 1  // many requests at once fill the processor's queue
             for (int k = 0; k < ROW_BYTES<Item>; k += BYTES<Item>, asked += ahead.step) {
@@ -434,17 +444,27 @@ inline void sums_of(const Rows<Item>& rows, int64_t block, int blocks, const cha
 // of 512 bits this has not been measured.
 template <class Item>
 constexpr int side(int64_t rows) {
-    if (STRIP > 8 || rows > 3) return 2;
-    return rows == 1 ? 8 : rows == 2 ? (sizeof(Item) == 2 ? 2 : 4) : sizeof(Item) == 4 ? 4 : 2;
+    if (STRIP > 8 || rows > (sizeof(Item) == 4 ? 5 : 3)) return 2;
+    return rows == 1 && sizeof(Item) == 4 ? 8 : 4;
 }
 constexpr int WIDEST = side<float>(1);
 
-// Of all rows with as many strips.
-template <class Item, class Sum>
+// R rows with as many strips. The processor asks for what follows in a strip, once it has seen its beginning. A function of its own:
+// GCC keeps no sums in registers where several of these are written into one.
+template <int R, class Item, class Sum>
+__attribute__((noinline)) void wide_sums_of(const Rows<Item>& rows, const char* w, int64_t next, Sum* sums) {
+    constexpr int S = side<Item>(R);
+    if (S == 8 || next > SHORT) few_sums<R, S, 0>(rows, 0, w, next, {}, sums);
+    else few_sums<R, S, BEGINNINGS>(rows, 0, w, next, {w + S * next, 0}, sums);
+}
+
+// Of all rows.
+template <int R = 1, class Item, class Sum>
 inline void wide_sums(const Rows<Item>& rows, const char* w, int64_t next, Sum* sums) {
-    if (rows.count == 1) few_sums<1, side<Item>(1), 0>(rows, 0, w, next, {}, sums);
-    if (rows.count == 2) few_sums<2, side<Item>(2), 0>(rows, 0, w, next, {}, sums);
-    if (rows.count == 3) few_sums<3, side<Item>(3), 0>(rows, 0, w, next, {}, sums);
+    if constexpr (side<Item>(R) > 2) {
+        if (rows.count == R) wide_sums_of<R>(rows, w, next, sums);
+        else wide_sums<R + 1>(rows, w, next, sums);
+    }
 }
 
 // Weights: for each strip its tiles; in int8 then the scales and, if the input is moved up, 128 times the sums of its rows.
