@@ -258,6 +258,7 @@ def test_a_call_that_is_stopped_early_names_no_report(
         assert told.err.endswith("interrupted; no section is finished. The same command continues\n")
 
 
+@pytest.mark.slow
 def test_a_stopped_call_goes_on(
     runs: dict[str, Path], tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -12,6 +12,7 @@ from command import Run
 from tiny import experiment, log, stop_after, weights
 
 from calque.experiment import load
+from parts import third
 
 WITHOUT_LIMIT = {"max_updates": 0, "max_epochs": 1000}
 
@@ -65,7 +66,9 @@ def test_a_key_of_the_file_itself_is_a_change_too(calque: Run, tmp_path: Path) -
     assert log(run, "phase")[-1]["changes"] == {"train.max_updates": [8, 10]}
 
 
-@pytest.mark.parametrize("key", ["max_updates=6", "max_epochs=2", "max_seconds=0.001", "patience=1", "min_lr=0.0099"])
+@pytest.mark.parametrize(
+    "key", third(["max_updates=6", "max_epochs=2", "max_seconds=0.001", "patience=1", "min_lr=0.0099"])
+)
 def test_a_limit_of_one_call_does_not_stick(
     calque: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, key: str
 ) -> None:

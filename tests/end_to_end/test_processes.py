@@ -85,7 +85,7 @@ def left_of(group: int) -> bool:
     return True
 
 
-@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGKILL])
+@pytest.mark.parametrize("number", [signal.SIGINT, pytest.param(signal.SIGKILL, marks=pytest.mark.slow)])
 def test_workers_end_with_their_parent(trained: Path, tmp_path: Path, number: signal.Signals) -> None:
     (tmp_path / "long").write_bytes(b"alpha beta gamma\n" * 100_000)
     arguments = ["translate", trained, "--workers", "2", "--threads", "1", "--beam", "20"]

@@ -90,6 +90,7 @@ def test_two_processes_train_the_model_of_one_and_one_continues_it(tmp_path: Pat
     assert close(tmp_path / "one", tmp_path / "two")
 
 
+@pytest.mark.slow
 def test_more_processes_than_batches_are_refused(tmp_path: Path) -> None:
     process = torchrun(2, "-m", "calque", "train", tiny.experiment(tmp_path), "--out", tmp_path / "run")
     _, err = process.communicate(timeout=120)

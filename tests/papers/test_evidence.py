@@ -319,6 +319,7 @@ def test_a_table_has_cells_of_other_tables_with_the_same_definitions(call: Call,
 
 
 @pytest.mark.usefixtures("learned")
+@pytest.mark.slow
 def test_cells_of_several_recipes_are_recorded_and_compared(call: Call, tmp_path: Path, corpora: Path) -> None:
     """Rows that were trained in other ways stand in one table; its claims are tested without translations."""
     train(call, "one", "rnn", 2, "--updates", 3)

@@ -28,6 +28,7 @@ def cells(out: Path) -> dict[str, ledger.Entry]:
 
 
 @pytest.mark.usefixtures("learned")
+@pytest.mark.slow
 def test_equal_rows_of_another_table_are_taken_over(corpora: Path, tmp_path: Path) -> None:
     there, here = tmp_path / "there", tmp_path / "here"
     made = train(corpora, there, "table4", "--rows", "global-location,local-p-general")

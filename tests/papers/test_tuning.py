@@ -232,6 +232,7 @@ def test_a_signal_stops_it_and_the_next_call_resumes(
     assert [{**one, "seconds": 0} for one in journal(tmp_path)] == told
 
 
+@pytest.mark.slow
 def test_limits_and_schedule_of_the_base_recipe_do_not_end_a_trial(call: Call, tmp_path: Path) -> None:
     """Gehring's recipe anneals and ends below a rate; Luong's ends after ten epochs."""
     grid = ["--lr", 0.01, "--lr", 0.02, "--warmup-share", 0.1, "--dropout", 0.1]
