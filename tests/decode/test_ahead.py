@@ -110,6 +110,13 @@ def test_calls_go_on_behind_hypotheses_that_have_ended(name: str, beam: int, mon
     assert len(alone) <= 1 + len(LIMITS)
 
 
+@pytest.mark.parametrize("words", [1, 2, 5])
+def test_where_a_beam_asks_for_more_words_than_there_are(words: int) -> None:
+    model, ids = lively(FAMILIES["rotary"], "int8", 4), torch.cat([torch.arange(4), 5 + torch.arange(words)])
+    together, alone = (repr(searched(model, SearchSettings(4, n_best=4), n, Candidates(ids))) for n in (16, 1))
+    assert together == alone
+
+
 def test_who_has_ended_stops_nobody(calls: Calls) -> None:
     """Greedy search: a sentence that is done may choose the end symbol at every step."""
     model = prepared(FAMILIES["ssru"], "float32")
