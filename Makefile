@@ -1,7 +1,7 @@
 # make install   sets up .venv; every other target does so first
 # make demo      trains a small model on a corpus that it makes itself, and translates: one to five minutes on two cores
 # make test      the fast tests: about eight minutes on two cores
-# make test-isa  the tests of numbers as on lesser processors, without and with AVX2: one and a half minutes
+# make test-isa  the tests of numbers as on lesser processors, without and with AVX2: one minute
 # make soak      the slow tests; make soak PART=2/60: the second of sixty parts, about a minute
 # make lint      format, style, types: half a minute
 # make results   writes the pages of results from the ledger; make diagrams: those of docs/diagrams; make bench: the benchmarks

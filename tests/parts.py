@@ -1,4 +1,4 @@
-"""Tests in parts: the slow ones as `make soak PART=K/N` runs them, and those that are alike, of which a third is fast."""
+"""Tests in parts: the slow ones as `make soak PART=K/N` runs them, and those that are alike, of which some are fast."""
 
 from collections.abc import Sequence
 
@@ -19,6 +19,6 @@ def within(tests: Sequence[str], k: int, n: int) -> list[str]:
     return sorted(tests)[k - 1 :: n]
 
 
-def third(cases: Sequence[object], k: int = 0) -> list[ParameterSet]:
-    """Every third case from number k on is fast, the others are slow. Tests of the same cases take different thirds."""
-    return [pytest.param(case, marks=() if i % 3 == k else pytest.mark.slow) for i, case in enumerate(cases)]
+def some(cases: Sequence[object], k: int = 0, of: int = 3) -> list[ParameterSet]:
+    """Every `of`-th case from number k on is fast, the others are slow. Tests of the same cases take different ones."""
+    return [pytest.param(case, marks=() if i % of == k else pytest.mark.slow) for i, case in enumerate(cases)]

@@ -23,7 +23,7 @@ from calque.papers.metrics import METRICS
 from calque.papers.paper_pages import paper_page
 from calque.papers.picture import Bars, picture
 from extents import faults
-from parts import third
+from parts import some
 
 DOCS = Path(__file__).parents[2] / "docs"
 SHORT = ("transformer", "rnn")
@@ -72,7 +72,10 @@ def bars(labels: Sequence[str], scale: float = 30.0, deviation: float | None = N
 
 
 @pytest.mark.parametrize("labels", NAMES.values(), ids=NAMES)
-@pytest.mark.parametrize(("scale", "deviation"), [(30.0, None), (4.2, 1.31), (65_000_000.0, 120_000.0)])
+@pytest.mark.parametrize(
+    ("scale", "deviation"),
+    [(4.2, 1.31), *(pytest.param(*one, marks=pytest.mark.slow) for one in ((30.0, None), (65_000_000.0, 120_000.0)))],
+)
 def test_bars_beside_the_papers(saved: list[str], labels: Sequence[str], scale: float, deviation: float | None) -> None:
     assert picture(bars(labels, scale, deviation)).startswith(b"\x89PNG")
     assert saved == []
@@ -81,7 +84,7 @@ def test_bars_beside_the_papers(saved: list[str], labels: Sequence[str], scale: 
 TABLES = [table for some in tables_of(read(DOCS / "results")).values() for table in some if not table.timed]
 
 
-@pytest.mark.parametrize("table", third(TABLES), ids=lambda table: table.name)
+@pytest.mark.parametrize("table", some(TABLES), ids=lambda table: table.name)
 def test_pictures_of_the_pages(saved: list[str], table: ReproducedTable) -> None:
     shown = table.report.bars
     assert shown is not None
@@ -232,7 +235,7 @@ DRAWINGS: list[Callable[[Sequence[str]], object]] = [
 ]
 
 
-@pytest.mark.parametrize("draw", DRAWINGS)
+@pytest.mark.parametrize("draw", some(DRAWINGS))
 @pytest.mark.parametrize(
     "names", [pytest.param(BOTH, id="both"), *(pytest.param(n, id=k, marks=pytest.mark.slow) for k, n in NAMES.items())]
 )

@@ -20,7 +20,7 @@ from calque.layers.state import Memory, States
 from calque.model import Model
 from calque.native.kernels import kernels
 from calque.train.initialise import initialise
-from parts import third
+from parts import some
 
 NAMES = zoo.distinct()
 
@@ -249,7 +249,7 @@ UNSTEADY = ("modern/gla", "modern/mamba2", "modern/retnet", "beyond/table1/reten
 near zero, any rounding may turn the sign."""
 
 
-@pytest.mark.parametrize("name", third(NAMES, 1))
+@pytest.mark.parametrize("name", some(NAMES, 1))
 def test_every_architecture_can_be_prepared(name: str) -> None:
     model, wide = small_architecture(name)
     exact = few_steps(wide)

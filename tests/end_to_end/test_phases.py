@@ -12,7 +12,7 @@ from command import Run
 from tiny import experiment, log, stop_after, weights
 
 from calque.experiment import load
-from parts import third
+from parts import some
 
 WITHOUT_LIMIT = {"max_updates": 0, "max_epochs": 1000}
 
@@ -67,7 +67,7 @@ def test_a_key_of_the_file_itself_is_a_change_too(calque: Run, tmp_path: Path) -
 
 
 @pytest.mark.parametrize(
-    "key", third(["max_updates=6", "max_epochs=2", "max_seconds=0.001", "patience=1", "min_lr=0.0099"])
+    "key", some(["max_updates=6", "max_epochs=2", "max_seconds=0.001", "patience=1", "min_lr=0.0099"])
 )
 def test_a_limit_of_one_call_does_not_stick(
     calque: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, key: str

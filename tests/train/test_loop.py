@@ -43,7 +43,7 @@ def same_weights(one: Path, other: Path) -> bool:
     return a.keys() == b.keys() and all(torch.equal(t, b[name]) for name, t in a.items())
 
 
-@pytest.mark.parametrize("precision", ["float32", "bfloat16"])
+@pytest.mark.parametrize("precision", ["float32", pytest.param("bfloat16", marks=pytest.mark.slow)])
 def test_a_toy_is_learnt(
     run: Path, prepared: PreparedCorpus, checked: CheckedDefinition, experiment: Make, precision: str
 ) -> None:
