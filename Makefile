@@ -2,7 +2,7 @@
 # make demo      trains a small model on a corpus that it makes itself, and translates: one to five minutes on two cores
 # make test      the fast tests: about eight minutes on two cores
 # make test-isa  the tests of numbers as on lesser processors, without and with AVX2: one minute
-# make soak      the slow tests; make soak PART=2/60: the second of sixty parts, about a minute
+# make soak      the slow tests; make soak PART=2/90: the second of ninety parts, half a minute
 # make lint      format, style, types: half a minute
 # make results   writes the pages of results from the ledger; make diagrams: those of docs/diagrams; make bench: the benchmarks
 # make browser-test      drives the studio in the Chromium that is installed (CHROMIUM=/usr/bin/chromium): five minutes

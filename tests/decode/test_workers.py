@@ -64,7 +64,10 @@ def test_lines_are_read_only_so_far_ahead_and_few_need_no_second_worker() -> Non
     assert list(translate_with_workers(WorkerTask(loaded), 2, [])) == []
 
 
-@pytest.mark.parametrize(("how", "code"), [("killed", "K401"), ("bug", None), ("fault", "K101")])
+@pytest.mark.parametrize(
+    ("how", "code"),
+    [("killed", "K401"), *(pytest.param(*one, marks=pytest.mark.slow) for one in (("bug", None), ("fault", "K101")))],
+)
 def test_a_worker_that_fails_is_one_error(how: str, code: str | None) -> None:
     with pytest.raises(CalqueError if code else RuntimeError) as caught:
         list(translate_with_workers(WorkerTask(functools.partial(at_fault, how)), 2, LINES, chunk=2))

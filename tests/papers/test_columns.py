@@ -90,6 +90,7 @@ def lines(path: Path) -> list[str]:
 
 
 @pytest.mark.usefixtures("learned")
+@pytest.mark.slow
 def test_rows_that_are_decoded_otherwise(call: Call, corpora: Path, tmp_path: Path) -> None:
     out = tmp_path / "out"
     rows = ["--rows", "global,local-p+feed+unk", "--set", "decode.align_row=1", *SMALL, *WORDS]

@@ -109,6 +109,7 @@ def code(found: Result) -> str:
     return found.exception.diagnostics[0].code
 
 
+@pytest.mark.slow
 def test_a_cell_as_a_job_is_the_cell_of_one_process(call: Call, tmp_path: Path) -> None:
     common = ["--rows", "rnn", "--seeds", 1, "--updates", 3, "--trials", 100, *SMALL]
     assert call(*common, out="alone").exit_code == 0
