@@ -81,7 +81,7 @@ def test_bars_beside_the_papers(saved: list[str], labels: Sequence[str], scale: 
     assert saved == []
 
 
-TABLES = [table for some in tables_of(read(DOCS / "results")).values() for table in some if not table.timed]
+TABLES = [table for each in tables_of(read(DOCS / "results")).values() for table in each if not table.timed]
 
 
 @pytest.mark.parametrize("table", some(TABLES), ids=lambda table: table.name)
