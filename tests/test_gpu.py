@@ -1,12 +1,18 @@
-"""What only an accelerator can show: both forms agree there, a step can be captured, bfloat16 trains."""
+"""What only an accelerator can show: both forms agree there, searches are made of graphs, bfloat16 trains."""
 
+import copy
 from pathlib import Path
 
 import pytest
 import torch
 
 import calque
+from calque.decode.captured import Captured
+from calque.decode.prepare import prepare_for_decoding
+from calque.decode.search import Sampling, SearchSettings, search
 from calque.experiment import DataSettings, Experiment, ModelSettings, TrainSettings
+from calque.layers.contract import Context
+from calque.layers.norm import Norm
 from calque.train.loop import FinishedTraining
 from calque.workflow.steps import run_training
 
@@ -15,6 +21,10 @@ pytestmark = pytest.mark.gpu
 TEXTS = {
     "transformer": "d = 64\nheads = 4\nencoder = pos -> repeat(2, tenc) -> norm\ndecoder = pos -> repeat(2, tdec) -> norm\n",
     "rnmt": "d = 64\nencoder = birnn\ndecoder = feed(rnn -> concat(id, mlp_src_att) -> ff)\n",
+    "average": "d = 64\nheads = 4\nencoder = pos -> tenc\ndecoder = pos -> post(gate(average -> ffl)) -> post(mh_dot_src_att) -> post(ffl)\n",
+    "today": "d = 64\nheads = 4\nencoder = tenc\ndecoder = mh_dot_self_att(rope=10000, kv_heads=2) -> ssru -> mh_dot_self_att(relative=t5) -> "
+    "mh_dot_src_att(window=2)\n",
+    "hard-coded": "d = 64\nencoder = pos -> hc_self_att(-1, 1)\ndecoder = pos -> hc_self_att(-1, 0) -> hc_src_att(-1, 0, 0, 1)\n",
     "cnn": "d = 64\nencoder = pos -> cnn(glu)\ndecoder = pos -> cnn(glu) -> dot_src_att(s=1, project=none)\n",
 }
 
@@ -33,40 +43,65 @@ def test_both_forms_agree(name: str) -> None:
             assert (z[:, 0] - whole[:, t]).abs().max() < 1e-9
 
 
-def test_a_step_can_be_captured() -> None:
-    model = calque.build(TEXTS["transformer"], 100, 100).cuda().eval()
-    source = torch.randint(4, 100, (3, 7), device="cuda")
-    words = torch.randint(4, 100, (3, 8), device="cuda")
-    with torch.inference_mode():
-        sources = model.encode(source)
-        eager, plain = model.init_state(sources, 8), []
-        for t in range(8):
-            z, eager = model.step(words[:, t : t + 1], eager, 8)  # the bucket as the bound
-            plain.append(z)
-        held = words[:, :1].clone()
-        state = model.init_state(sources, 8)
-        stream = torch.cuda.Stream()
-        with torch.cuda.stream(stream):  # allocations and tables before the capture
-            model.step(held, model.init_state(sources, 8), 8)
-        torch.cuda.current_stream().wait_stream(stream)
-        graph = torch.cuda.CUDAGraph()
-        with torch.cuda.graph(graph):
-            z, after = model.step(held, state, 8)
-            _copy(state, after)
-        for t in range(8):
-            held.copy_(words[:, t : t + 1])
-            graph.replay()
-            assert (z - plain[t]).abs().max() < 1e-4
+LENGTHS, LIMITS = [6, 1, 4, 7, 2, 5, 3, 3, 6, 4], [9, 3, 6, 40, 1, 8, 5, 2, 7, 10]
+PREFIXES = [[5, 6], [], [7], [4, 4, 9, 8], [5, 6, 7], [], [3], [9, 10], [11], [12, 5]]
 
 
-def _copy(old: object, new: object) -> None:
-    """Write a state's tensors back over those it came from, so that a replay goes on from there."""
-    if isinstance(old, torch.Tensor) and isinstance(new, torch.Tensor):
-        if old is not new:
-            old.copy_(new)
-    elif isinstance(old, tuple) and isinstance(new, tuple):
-        for a, b in zip(old, new, strict=True):
-            _copy(a, b)
+@pytest.mark.parametrize("prefixes", [None, PREFIXES])
+@pytest.mark.parametrize(
+    "settings", [SearchSettings(1), SearchSettings(3, n_best=3), SearchSettings(3, sampling=Sampling(top_k=5))]
+)
+@pytest.mark.parametrize("name", TEXTS)
+def test_searches_by_graphs_find_what_a_processor_finds(
+    name: str, settings: SearchSettings, prefixes: list[list[int]] | None
+) -> None:
+    torch.manual_seed(1)
+    model = calque.build(TEXTS[name], 100, 100).double().eval()
+    for parameter in model.parameters():
+        parameter.data += torch.randn_like(parameter) * 0.1  # not so far apart that hypotheses are equal
+    source = torch.randint(4, 100, (len(LENGTHS), max(LENGTHS)))
+    mask = torch.arange(max(LENGTHS)) < torch.tensor(LENGTHS)[:, None]
+    limits = torch.tensor(LIMITS)
+    expected = search(model, source, mask, limits, settings, prefixes)
+    there = copy.deepcopy(model).cuda()
+    there.programs = graphs = Captured()
+    for _ in range(2):  # captured, and replayed
+        found = search(there, source.cuda(), mask.cuda(), limits, settings, prefixes)
+        assert found.tokens == expected.tokens
+        torch.testing.assert_close(sum(found.logps, []), sum(expected.logps, []), rtol=0, atol=1e-9)
+    assert graphs.refused is None
+
+
+@pytest.mark.parametrize("name", TEXTS)
+def test_bfloat16_decodes_by_graphs_as_step_by_step(name: str) -> None:
+    torch.manual_seed(1)
+    model = prepare_for_decoding(calque.build(TEXTS[name], 100, 100).cuda().eval(), "bfloat16")
+    source = torch.randint(4, 100, (8, 7), device="cuda")
+    mask, limits = torch.ones_like(source, dtype=torch.bool), torch.full((8,), 20)
+    graphs, model.programs = model.programs, None
+    plain = search(model, source, mask, limits, SearchSettings(3, "none"))
+    model.programs = graphs
+    found = search(model, source, mask, limits, SearchSettings(3, "none"))
+    assert isinstance(graphs, Captured)
+    assert graphs.refused is None
+    torch.testing.assert_close(sum(found.logps, []), sum(plain.logps, []), rtol=0.02, atol=0.05)
+
+
+def test_a_layer_that_waits_for_the_device_decodes_step_by_step(monkeypatch: pytest.MonkeyPatch) -> None:
+    forward = Norm.forward
+
+    def waits(self: Norm, x: torch.Tensor, ctx: Context) -> torch.Tensor:
+        return forward(self, x * float(x.abs().max() > -1), ctx)
+
+    model = calque.build(TEXTS["transformer"], 100, 100).double().eval()
+    source, limits = torch.randint(4, 100, (4, 7)), torch.full((4,), 9)
+    expected = search(model, source, torch.ones_like(source, dtype=torch.bool), limits, SearchSettings(2))
+    monkeypatch.setattr(Norm, "forward", waits)
+    model.cuda().programs = graphs = Captured()
+    source = source.cuda()
+    found = search(model, source, torch.ones_like(source, dtype=torch.bool), limits, SearchSettings(2))
+    assert found.tokens == expected.tokens
+    assert graphs.refused == "a step waits for the device"
 
 
 def test_bfloat16_trains(tmp_path: Path) -> None:

@@ -123,7 +123,7 @@ def test_prefixes_are_read_in_parts(name: str, words: int, monkeypatch: pytest.M
         return step(self, words, *rest)
 
     monkeypatch.setattr(Model, "step", counted)
-    monkeypatch.setattr("calque.decode.search.PREFIX_WORDS", words)
+    monkeypatch.setattr("calque.decode.begin.PREFIX_WORDS", words)
     parts = search(model, source, mask, torch.tensor(LIMITS), settings, PREFIXES)
     assert max(widths) == words
     assert parts.tokens == whole.tokens

@@ -7,13 +7,13 @@ from jaxtyping import Bool, Int
 from torch import Tensor
 
 from calque.data.vocabulary import EOS, UNK
-from calque.decode.rule import Looked, SearchRule, SearchSettings, Until, in_parts
+from calque.decode.rule import Looked, SearchRule, SearchSettings, Step, Until, in_parts
 from calque.decode.scorer import ALL, Hidden, Scorer
 from calque.layers.state import State
 from calque.native.kernels import Best
 
-LOGITS_BYTES = {"cpu": 8 << 20, "cuda": 1 << 30}
-"""Bytes of float32 logits that are computed together: few enough for a processor's caches."""
+LOGITS_BYTES, MANY_BYTES = 8 << 20, 1 << 30
+"""Bytes of float32 logits that are computed together: few enough for a processor's caches; on an accelerator."""
 SEVERAL = 16
 """Steps that one call makes at most, so that Python runs less often. An interrupt waits for the end of a call."""
 DROP = 8
@@ -32,7 +32,7 @@ class Ahead:
         self.made: list[Best] = []
         """the best words of steps behind which the state stands already"""
 
-    def look(self, state: State, t: int, closing: Bool[Tensor, " b"] | None) -> Looked:
+    def look(self, state: State, t: Step, closing: Bool[Tensor, " b"] | None) -> Looked:
         """The part of the logits that the rule needs at step t, for every hypothesis: computed for some sentences at a time, or
         without the rest of the logits. At the first step the hypotheses of a sentence have one row.
         """
@@ -41,7 +41,8 @@ class Ahead:
             return rule.choose(self.made.pop(0), closing)
         first, sentences = self._first(t), len(rule.done)
         rows = len(self._hidden[0]) // sentences
-        some = max(1, LOGITS_BYTES[scorer.like.device.type] // (4 * beam * scorer.size))
+        room = LOGITS_BYTES if scorer.like.device.type == "cpu" else MANY_BYTES
+        some = max(1, room // (4 * beam * scorer.size))
         if rule.wanted is not None and (best := scorer.best(self._hidden, state, first, rule.wanted)) is not None:
             seen = rule.choose(best, closing)
         elif some >= sentences:
@@ -54,7 +55,7 @@ class Ahead:
             seen = tuple(torch.cat(each) for each in zip(*parts, strict=True))
         return seen if len(seen[0]) == sentences * beam else tuple(x.repeat_interleave(beam, 0) for x in seen)
 
-    def read(self, chosen: Int[Tensor, "b K"], state: State, t: int, visible: int) -> State:
+    def read(self, chosen: Int[Tensor, "b K"], state: State, t: Step, visible: int) -> State:
         """The state behind the words of step t, or behind those of further steps, too: then they are in `made`.
 
         `visible`: see `Model.step`.
@@ -65,10 +66,10 @@ class Ahead:
         self._hidden = next_of(z)
         return state
 
-    def _several(self, chosen: Int[Tensor, "b K"], state: State, t: int) -> State | None:
+    def _several(self, chosen: Int[Tensor, "b K"], state: State, t: Step) -> State | None:
         """The state behind the steps that are made now; None where each is made alone."""
         rule, exact = self._rule, self._settings.exact_length
-        if rule.wanted is None or not self._scorer.makes_several:
+        if rule.wanted is None or not self._scorer.makes_several or isinstance(t, Tensor):
             return None
         most = min(SEVERAL, *(n - t for n in self._closes if n > t))
         if t + 1 < exact:  # the first word that may be chosen is the same in all of them
@@ -87,9 +88,10 @@ class Ahead:
         """How many of so many sentences must be done before they leave the batch."""
         return sentences if self._settings.capacity else -(-sentences // DROP)
 
-    def _first(self, t: int) -> int:
-        """The first word that may be chosen at step t."""
-        return UNK if t < self._settings.exact_length else EOS
+    def _first(self, t: Step) -> int:
+        """The first word that may be chosen at step t; where only the device knows t, sentences at their limits close anyway."""
+        exact = self._settings.exact_length
+        return UNK if exact and (isinstance(t, Tensor) or t < exact) else EOS
 
 
 def next_of(hidden: Hidden) -> Hidden:

@@ -13,9 +13,11 @@ from calque.decode.rule import (
     SearchRule,
     SearchSettings,
     SearchStart,
+    Step,
     Wanted,
     score_of,
 )
+from calque.native.accelerator import accelerator_kernels_for
 from calque.native.kernels import Best, Continued, kernels_for_numbers
 
 
@@ -48,7 +50,7 @@ class Beam(SearchRule):
         end = best.end - self.settings.word_penalty - best.total
         return _only_end(values, words, end, closing)
 
-    def look(self, logits: Tensor, t: int, first: int, closing: Tensor | None, of: slice) -> Looked:
+    def look(self, logits: Tensor, t: Step, first: Step, closing: Tensor | None, of: slice) -> Looked:
         logp = logits if self.normalised else logits.log_softmax(1)
         if reward := self.settings.word_penalty:
             logp[:, EOS] -= reward
@@ -57,7 +59,7 @@ class Beam(SearchRule):
             values, words = _only_end(values, words, logp[:, EOS], closing)
         return values, words
 
-    def advance(self, seen: Looked, t: int, closing: Tensor | None) -> tuple[Tensor, Tensor | None]:
+    def advance(self, seen: Looked, t: Step, closing: Tensor | None) -> tuple[Tensor, Tensor | None]:
         beam = self.settings.beam
         logp, parents, words, any_ends, moved = self._continued(*seen)
         # Nothing ends in most steps.
@@ -88,6 +90,8 @@ class Beam(SearchRule):
         beam, each = self.settings.beam, values.shape[1]
         if self._native is not None and each == 2 * beam and values.dtype == torch.float32:
             return self._native.continued(values, words, self.live, total, EOS)
+        if values.dtype == torch.float32 and (fast := accelerator_kernels_for(values)) is not None and each == 2 * beam:
+            return fast.continued(values, words, self.live, total)
         if total is not None:
             values = values - total[:, None]
         logp = (values.view(-1, beam, each) + self.live[:, :, None]).flatten(1)
@@ -98,17 +102,17 @@ class Beam(SearchRule):
         moved = parents[:, :beam] != torch.arange(beam)
         return Continued(logp, parents, words, bool((words == EOS).any()), bool(moved.any()))
 
-    def _store(self, logp: Float[Tensor, "b K"], parents: Tensor, t: int) -> None:
+    def _store(self, logp: Float[Tensor, "b K"], parents: Tensor, t: Step) -> None:
         """Merges new finished hypotheses into the store; of equal ones the older come first."""
         if self.settings.word_penalty:
             logp = logp + self.settings.word_penalty
         length = t if self.prefix is None else t + self.prefix[:, None]
-        new = FinishedHypotheses(score_of(self.settings, logp, length), logp, torch.full_like(parents, t), parents)
+        new = FinishedHypotheses(score_of(self.settings, logp, length), logp, torch.zeros_like(parents) + t, parents)
         both = [torch.cat(pair, 1) for pair in zip(self.finished, new, strict=True)]
         best = both[0].sort(stable=True, dim=1, descending=True).indices[:, : self.settings.beam]
         self.finished = FinishedHypotheses(*(x.gather(1, best) for x in both))
 
-    def _stop(self, t: int, closing: Bool[Tensor, " b"] | None) -> None:
+    def _stop(self, t: Step, closing: Bool[Tensor, " b"] | None) -> None:
         if self.settings.normalise == "none":
             now = self.finished.score[:, self.settings.n_best - 1] >= self._highest(t)
         else:
@@ -121,21 +125,13 @@ class Beam(SearchRule):
         # A finished sentence that is still in the batch has no live hypothesis: its store no longer changes.
         self.live = self.live.masked_fill(self.done[:, None], -torch.inf)
 
-    def _highest(self, t: int) -> Float[Tensor, " b"]:
+    def _highest(self, t: Step) -> Float[Tensor, " b"]:
         """The upper bound of the continuations of live hypotheses."""
         if not (reward := self.settings.word_penalty):
             return self.live[:, 0]
         # A penalty lowers every further word; a reward may come with each word up to the limit.
         words = self.limit if reward > 0 else t if self.prefix is None else t + self.prefix
         return self.live[:, 0] + (reward * words.to(self.live.dtype) if isinstance(words, Tensor) else reward * words)
-
-    def keep(self, sentences: Tensor) -> None:
-        if self.settings.word_penalty > 0:
-            self.limit = self.limit[sentences]
-        if self.prefix is not None:
-            self.prefix = self.prefix[sentences]
-        self.live, self.done = self.live[sentences], self.done[sentences]
-        self.finished = FinishedHypotheses(*(x[sentences] for x in self.finished))
 
     def stored(self) -> FinishedHypotheses:
         return self.finished

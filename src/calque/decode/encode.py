@@ -2,7 +2,9 @@
 
 from jaxtyping import Bool, Int
 from torch import Tensor
+from torch.nn import functional as F
 
+from calque.data.vocabulary import PAD
 from calque.layers.contract import Point
 from calque.model import Model, Sources
 
@@ -10,11 +12,23 @@ GROUP_TOKENS = 256
 """Tokens that a processor encodes together: enough rows for its products, few enough for its caches."""
 
 
+BUCKET = 16
+"""What lengths are rounded up to a multiple of where shapes must come again: on an accelerator, and for invariant decoding."""
+
+
+def rounded(length: int) -> int:
+    """The next multiple of BUCKET."""
+    return -(-length // BUCKET) * BUCKET
+
+
 def encode(model: Model, source: Int[Tensor, "B S"], mask: Bool[Tensor, "B S"], whole: bool = False) -> Sources:
     """`model.encode`; on a processor, for some sentences of similar length at a time.
 
     `whole`: for all sentences together, so that shapes do not depend on the lengths of the others.
     """
+    if source.device.type != "cpu" and model.programs is not None:
+        more = rounded(source.shape[1]) - source.shape[1]
+        source, mask = F.pad(source, (0, more), value=PAD), F.pad(mask, (0, more))
     if whole or source.device.type != "cpu" or model.programs is not None:
         return model.encode(source, mask)
     lengths = mask.sum(1)

@@ -12,6 +12,7 @@ from calque.decode.rule import (
     SearchRule,
     SearchSettings,
     SearchStart,
+    Step,
     Wanted,
     score_of,
 )
@@ -40,7 +41,7 @@ class Greedy(SearchRule):
             return (words,)
         return words, torch.where(words == EOS, best.end, best.logits[:, 0]) - best.total
 
-    def look(self, logits: Tensor, t: int, first: int, closing: Tensor | None, of: slice) -> Looked:
+    def look(self, logits: Tensor, t: Step, first: Step, closing: Tensor | None, of: slice) -> Looked:
         if reward := self.settings.word_penalty:  # every word has it except the end symbol
             end = logits[:, EOS].clone()
             logits[:, EOS] -= reward
@@ -54,7 +55,7 @@ class Greedy(SearchRule):
         logp = logits if self.normalised else logits.log_softmax(1)
         return words, logp.gather(1, words[:, None])[:, 0]
 
-    def advance(self, seen: Looked, t: int, closing: Tensor | None) -> tuple[Tensor, None]:
+    def advance(self, seen: Looked, t: Step, closing: Tensor | None) -> tuple[Tensor, None]:
         words = seen[0]
         if self.settings.scores:
             self.logp = self.logp + seen[1].masked_fill(self.done, 0)
@@ -63,17 +64,12 @@ class Greedy(SearchRule):
         if now.device.type == "cpu" and not now.any():
             return words[:, None], None
         self.any_ended = True
-        self.end = self.end.masked_fill(now & ~self.done, t)
+        self.end = torch.where(now & ~self.done, t, self.end)
         self.done = self.done | now
         return words[:, None], None
 
     def onward(self) -> Onward | None:
         return None if self.wanted is None else Onward((~self.done).long())
-
-    def keep(self, sentences: Tensor) -> None:
-        self.logp, self.end, self.done = self.logp[sentences], self.end[sentences], self.done[sentences]
-        if self.prefix is not None:
-            self.prefix = self.prefix[sentences]
 
     def stored(self) -> FinishedHypotheses:
         score = score_of(self.settings, self.logp, self.end if self.prefix is None else self.end + self.prefix)

@@ -31,12 +31,12 @@ def mix(x: Int[Tensor, "..."]) -> Int[Tensor, "..."]:
 
 def stream(seed: int, *counts: Int[Tensor, "..."]) -> Int[Tensor, "..."]:
     """The states of streams, one for each combination of counts, which broadcast."""
-    state = torch.tensor(_signed(seed), device=counts[0].device)
+    state = torch.full((), _signed(seed), dtype=torch.int64, device=counts[0].device)
     for count in counts:
         state = mix(mix(state + _GAMMA) ^ count) + _GAMMA
     return state
 
 
-def uniform(state: Int[Tensor, "..."], t: int) -> Float[Tensor, "..."]:
+def uniform(state: Int[Tensor, "..."], t: int | Int[Tensor, ""]) -> Float[Tensor, "..."]:
     """Number t, from 1, of each stream: a multiple of 2^-52 in [0, 1), float64."""
-    return _shifted(mix(state + _signed(t * _GAMMA)), 12).to(torch.float64) * 2.0**-52
+    return _shifted(mix(state + (t * _GAMMA if isinstance(t, Tensor) else _signed(t * _GAMMA))), 12).to(torch.float64) * 2.0**-52

@@ -5,6 +5,7 @@ from typing import TypeVar
 import torch
 from torch import nn
 
+from calque.decode.captured import Captured
 from calque.decode.products import (
     Int8,
     Native,
@@ -54,6 +55,8 @@ def prepare_for_decoding(module: M, precision: str = "float32") -> M:
     own = kernels()
     if isinstance(module, Model) and on_processor and own is not None:
         module.programs = Recorded(module, own)
+    elif isinstance(module, Model) and not on_processor:
+        module.programs = Captured()
     return module.eval()
 
 

@@ -1,13 +1,14 @@
 """Common parts of the searches: their settings, the score of a hypothesis, and their interface to the loop."""
 
 from abc import ABC, abstractmethod
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
-from typing import NamedTuple, cast
+from typing import Any, NamedTuple, cast
 
 from jaxtyping import Bool, Float, Int
 from torch import Tensor
 
+from calque.layers.state import mapped
 from calque.native.kernels import Best
 
 
@@ -102,6 +103,8 @@ def score_of(settings: SearchSettings, logp: Float[Tensor, "..."], length: int |
     return logp / penalty(settings, length)
 
 
+Step = int | Int[Tensor, ""]
+"""The number of a step, from 1; where only the device knows it, a tensor."""
 Looked = tuple[Tensor, ...]
 """The part of the logits of some rows that a rule needs; the first dimension of each tensor is that of rows."""
 
@@ -152,7 +155,7 @@ class SearchRule(ABC):
 
     @abstractmethod
     def look(
-        self, logits: Float[Tensor, "r V"], t: int, first: int, closing: Bool[Tensor, " s"] | None, of: slice
+        self, logits: Float[Tensor, "r V"], t: Step, first: int, closing: Bool[Tensor, " s"] | None, of: slice
     ) -> Looked:
         """The part of the logits of the sentences in `of` that step t, from 1, needs.
 
@@ -162,7 +165,7 @@ class SearchRule(ABC):
 
     @abstractmethod
     def advance(
-        self, seen: Looked, t: int, closing: Bool[Tensor, " b"] | None
+        self, seen: Looked, t: Step, closing: Bool[Tensor, " b"] | None
     ) -> tuple[Int[Tensor, "b K"], Int[Tensor, "b K"] | None]:
         """Step t: the words of the live hypotheses, and the hypotheses that they extend; None: each itself.
 
@@ -173,9 +176,17 @@ class SearchRule(ABC):
         """How the next words follow; None where only the rule can tell."""
         return None
 
-    @abstractmethod
+    def values(self) -> dict[str, Any]:
+        """What the rule knows of each sentence: every one of its attributes that is a tensor or is made of tensors."""
+        return {name: value for name, value in vars(self).items() if isinstance(value, Tensor | FinishedHypotheses)}
+
+    def take(self, values: Mapping[str, Any]) -> None:
+        """Goes on from these values."""
+        vars(self).update(values)
+
     def keep(self, sentences: Int[Tensor, " c"]) -> None:
         """Removes all other sentences."""
+        self.take({name: mapped(value, lambda x: x[sentences]) for name, value in self.values().items()})
 
     @abstractmethod
     def stored(self) -> FinishedHypotheses:

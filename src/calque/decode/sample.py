@@ -7,7 +7,16 @@ from torch import Tensor
 from calque.data.vocabulary import EOS
 from calque.decode.best_words import best_words
 from calque.decode.noise import stream, uniform
-from calque.decode.rule import FinishedHypotheses, Looked, Sampling, SearchRule, SearchSettings, SearchStart, score_of
+from calque.decode.rule import (
+    FinishedHypotheses,
+    Looked,
+    Sampling,
+    SearchRule,
+    SearchSettings,
+    SearchStart,
+    Step,
+    score_of,
+)
 
 
 class Sample(SearchRule):
@@ -29,7 +38,7 @@ class Sample(SearchRule):
         self.ended = torch.zeros(shape, dtype=torch.bool, device=device)
         self.done = self.ended.all(1)
 
-    def look(self, logits: Tensor, t: int, first: int, closing: Tensor | None, of: slice) -> Looked:
+    def look(self, logits: Tensor, t: Step, first: Step, closing: Tensor | None, of: slice) -> Looked:
         noise = uniform(self.streams[of], t).flatten()
         logits = logits.repeat_interleave(len(noise) // len(logits), 0)
         words = draw(logits, first, self.sampling, noise)
@@ -38,20 +47,14 @@ class Sample(SearchRule):
         logp = logits if self.normalised else logits.log_softmax(1)
         return words, logp.gather(1, words[:, None])[:, 0]
 
-    def advance(self, seen: Looked, t: int, closing: Tensor | None) -> tuple[Tensor, None]:
+    def advance(self, seen: Looked, t: Step, closing: Tensor | None) -> tuple[Tensor, None]:
         words, gained = (x.view_as(self.ended) for x in seen)
         self.logp = self.logp + gained.masked_fill(self.ended, 0)
         now = (words == EOS) & ~self.ended
-        self.end = self.end.masked_fill(now, t)
+        self.end = torch.where(now, t, self.end)
         self.ended = self.ended | now
         self.done = self.ended.all(1)
         return words, None
-
-    def keep(self, sentences: Tensor) -> None:
-        self.logp, self.end, self.ended = self.logp[sentences], self.end[sentences], self.ended[sentences]
-        self.done, self.streams = self.done[sentences], self.streams[sentences]
-        if self.prefix is not None:
-            self.prefix = self.prefix[sentences]
 
     def stored(self) -> FinishedHypotheses:
         score = score_of(self.settings, self.logp, self.end if self.prefix is None else self.end + self.prefix[:, None])
@@ -59,7 +62,7 @@ class Sample(SearchRule):
         return FinishedHypotheses(score, self.logp, self.end, slot)
 
 
-def draw(logits: Float[Tensor, "R V"], first: int, how: Sampling, u: Float[Tensor, " R"]) -> Int[Tensor, " R"]:
+def draw(logits: Float[Tensor, "R V"], first: Step, how: Sampling, u: Float[Tensor, " R"]) -> Int[Tensor, " R"]:
     """A word for each row.
 
     p = softmax(logits / temperature) over the words from `first` on, of these over the `top_k` best ones if that is not 0.

@@ -2,19 +2,20 @@
 
 import math
 from collections.abc import Sequence
-from typing import NamedTuple, Protocol, cast
+from typing import NamedTuple, Protocol, Self, cast
 
 import torch
 from jaxtyping import Bool, Float, Int
-from torch import Tensor
+from torch import Tensor, nn
 
-from calque.data.vocabulary import EOS
-from calque.decode.encode import encode
+from calque.data.vocabulary import EOS, PAD
+from calque.decode.encode import encode, rounded
 from calque.decode.products import Native, rows_of
 from calque.decode.recorded import Recorded
 from calque.decode.rule import Onward, Until, Wanted
 from calque.layers.state import State, States, size
 from calque.model import Model
+from calque.native.accelerator import MOST, accelerator_kernels_for
 from calque.native.kernels import Best
 
 COMBINE = ("probs", "logits", "logprobs")
@@ -68,6 +69,19 @@ class Scorer(Protocol):
         """An empty tensor of the logits' type, on their device."""
         ...
 
+    @property
+    def forms(self) -> tuple[object, ...]:
+        """What the shapes of its tensors depend on, beside the number of sentences."""
+        ...
+
+    def with_room(self, sentences: int) -> Self:
+        """The same with tensors of its own for so many sentences; see `fill`."""
+        ...
+
+    def fill(self, other: Self) -> None:
+        """Takes the sentences of another scorer of the same forms, and a word each for those that it has beside them."""
+        ...
+
     def start(self, capacity: int) -> State:
         """The state before the first word, for one hypothesis a sentence, with room for so many positions."""
         ...
@@ -84,6 +98,11 @@ class Scorer(Protocol):
 
     def best(self, hidden: Hidden, state: State, first: int, wanted: Wanted) -> Best | None:
         """The best words of each row from place `first` on, from z [R, D]; None where that takes all logits."""
+        ...
+
+    @property
+    def shared(self) -> tuple[tuple[Model, ...], str] | None:
+        """The models and how they are combined; None where logits depend on more, on the selected words of these sentences."""
         ...
 
     @property
@@ -127,6 +146,36 @@ class Models:
         self.size = outputs[0].out_features if self.candidates.ids is None else len(self.candidates.ids)
         self._outputs = outputs if self.candidates.ids is None else [rows_of(o, self.candidates.ids) for o in outputs]
 
+    @property
+    def shared(self) -> tuple[tuple[Model, ...], str] | None:
+        return (tuple(one.model for one in self.sourced), self.combine) if self.candidates.ids is None else None
+
+    @property
+    def forms(self) -> tuple[object, ...]:
+        widths = tuple(rounded(one.source.shape[1]) for one in self.sourced)
+        return *widths, None if self.candidates.forbidden is None else self.size
+
+    def with_room(self, sentences: int) -> "Models":
+        sourced = []
+        for model, source, mask in self.sourced:
+            shape = sentences, rounded(source.shape[1])
+            sourced.append(SourceBatch(model, source.new_zeros(shape), mask.new_zeros(shape)))
+        forbidden = self.candidates.forbidden
+        words = None if forbidden is None else forbidden.new_zeros(sentences, forbidden.shape[1])
+        return Models(sourced, self.combine, Candidates(None, words), self.whole)
+
+    def fill(self, other: "Models") -> None:
+        for held, given in zip(self.sourced, other.sourced, strict=True):
+            sentences, width = given.source.shape
+            held.source.fill_(PAD)
+            held.mask.zero_()
+            held.source[:sentences, :width], held.mask[:sentences, :width] = given.source, given.mask
+            held.mask[sentences:, 0] = True
+        mine, theirs = self.candidates.forbidden, other.candidates.forbidden
+        if mine is not None and theirs is not None:
+            mine.zero_()
+            mine[: len(theirs)] = theirs
+
     def start(self, capacity: int) -> State:
         points = [encode(*one, self.whole) for one in self.sourced]
         parts = [one.model.init_state(read, capacity) for one, read in zip(self.sourced, points, strict=True)]
@@ -152,9 +201,14 @@ class Models:
     def best(self, hidden: Hidden, state: State, first: int, wanted: Wanted) -> Best | None:
         output = self._outputs[0]
         forbidden = cast("ForbiddenWords", cast("States", state).parts[-1]).mask
-        if len(self._outputs) > 1 or not isinstance(output, Native):
+        if len(self._outputs) > 1:
             return None
-        return output.best(hidden[0], wanted.n, first, EOS, wanted.reward, wanted.total, forbidden)
+        if isinstance(output, Native):
+            return output.best(hidden[0], wanted.n, first, EOS, wanted.reward, wanted.total, forbidden)
+        fast = accelerator_kernels_for(hidden[0])
+        if fast is None or type(output) is not nn.Linear or not wanted.n <= MOST <= self.size - first:
+            return None
+        return fast.best(hidden[0], output.weight, output.bias, wanted.n, first, EOS, wanted.reward, forbidden)
 
     @property
     def makes_several(self) -> bool:

@@ -27,20 +27,18 @@ Rows of a sentence are adjacent: row = sentence * K + hypothesis.
 """
 
 from collections.abc import Sequence
-from typing import NamedTuple
 
 import torch
 from jaxtyping import Bool, Int
 from torch import Tensor
 
-from calque.data.vocabulary import BOS, PAD
-from calque.decode.ahead import Ahead, next_of
-from calque.decode.beam import Beam
-from calque.decode.greedy import Greedy
-from calque.decode.rule import FinishedHypotheses, Sampling, SearchRule, SearchSettings, SearchStart
-from calque.decode.sample import Sample
-from calque.decode.scorer import Candidates, Hidden, Models, Scorer, SourceBatch
-from calque.layers.state import State, spread
+from calque.decode.ahead import Ahead
+from calque.decode.begin import Prefixes, padded_prefixes, read_prefixes, rule_of, spread_hypotheses
+from calque.decode.captured import graphs_of
+from calque.decode.captured_steps import ROOM, Progress
+from calque.decode.chosen import ChosenWords, Hypotheses, rows_of
+from calque.decode.rule import Sampling, SearchRule, SearchSettings, SearchStart
+from calque.decode.scorer import Candidates, Models, Scorer, SourceBatch
 from calque.model import Model
 
 __all__ = [
@@ -54,16 +52,6 @@ __all__ = [
     "search",
     "search_with",
 ]
-
-
-class Hypotheses(NamedTuple):
-    """By sentence, the best first; fewer than n_best where the model's vocabulary has no more."""
-
-    tokens: list[list[list[int]]]
-    """without begin and end symbols"""
-    scores: list[list[float]]
-    logps: list[list[float]]
-    """natural logarithms, end symbol included"""
 
 
 def search(
@@ -94,80 +82,37 @@ def search_with(
     to at least `width`.
     """
     with torch.inference_mode():
-        prefix = _prefix(prefixes, width, scorer) if prefixes is not None and any(map(len, prefixes)) else None
+        prefix = padded_prefixes(prefixes, width, scorer) if prefixes is not None and any(map(len, prefixes)) else None
         lines = torch.arange(len(max_length)) if lines is None else lines
-        history = _run(scorer, max_length, settings, prefix, lines)
-        return _read(history, settings.n_best, scorer.candidates, prefixes)
-
-
-PREFIX_WORDS = 64
-"""Of a sentence, read at a time before a search begins."""
-
-
-class _Prefix(NamedTuple):
-    """Prefixes of different lengths, padded at the end."""
-
-    words: Int[Tensor, "B P"]
-    """places of words among the candidates"""
-    lengths: Int[Tensor, " B"]
-    longest: int
-    mask: Bool[Tensor, "B P+1"] | None
-    """begin symbols and words; None: all are real"""
-
-
-def _prefix(prefixes: Sequence[Sequence[int]], width: int, scorer: Scorer) -> _Prefix:
-    lengths = torch.tensor([len(ids) for ids in prefixes])
-    longest = max(width, int(lengths.max()))
-    padded = torch.tensor([[*ids, *[PAD] * (longest - len(ids))] for ids in prefixes])
-    mask = None if not width and bool((lengths == longest).all()) else torch.arange(longest + 1) <= lengths[:, None]
-    device = scorer.like.device
-    words = scorer.candidates.places(padded.to(device))
-    return _Prefix(words, lengths.to(device), longest, None if mask is None else mask.to(device))
-
-
-class _History:
-    """The words of every step, of the sentences then present, and which live hypotheses they extended.
-
-    `finished`: the finished hypotheses of all sentences.
-    """
-
-    def __init__(self, beam: int, stored: FinishedHypotheses):
-        self.finished = FinishedHypotheses(*map(torch.zeros_like, stored))
-        sentences = len(stored.end)
-        self.present = torch.arange(sentences, device=stored.end.device)
-        self.shape = (sentences, beam)
-        self.steps: list[tuple[Tensor, Tensor, Tensor | None]] = []
-
-    def trace(self, stored: FinishedHypotheses) -> Int[Tensor, "T B K"]:
-        """The words of stored hypotheses, position by position; after their ends they have no meaning."""
-        slot, words_at = stored.slot, []
-        for i in reversed(range(len(self.steps))):
-            present, words, parents = self.steps[i]
-            inside = stored.end >= i + 2
-            words_at.append(self._all(present, words).gather(1, slot))
-            if parents is not None:
-                slot = torch.where(inside, self._all(present, parents).gather(1, slot), slot)
-        return torch.stack(words_at[::-1])
-
-    def finish(self, stored: FinishedHypotheses) -> None:
-        """Copies the finished hypotheses of the sentences present."""
-        for values, of_present in zip(self.finished, stored, strict=True):
-            values.index_copy_(0, self.present, of_present)
-
-    def _all(self, present: Tensor, x: Tensor) -> Tensor:
-        return x if len(x) == self.shape[0] else x.new_zeros(self.shape).index_copy_(0, present, x)
+        chosen = _run(scorer, max_length, settings, prefix, lines)
+        return chosen.read(settings.n_best, scorer.candidates, prefixes)
 
 
 def _run(
-    scorer: Scorer, max_length: Tensor, settings: SearchSettings, prefix: _Prefix | None, lines: Tensor
-) -> _History:
+    scorer: Scorer, max_length: Tensor, settings: SearchSettings, prefix: Prefixes | None, lines: Tensor
+) -> ChosenWords:
     """The search: its steps, and the finished hypotheses of every sentence."""
-    beam, exact, device = settings.beam, settings.exact_length, scorer.like.device
-    limit, before, lengths = _limits(max_length.to(device), exact, prefix)
+    limit, before, lengths = _limits(max_length, settings.exact_length, prefix)
+    last = int((limit if lengths is None else limit - lengths).max()) + 1
     room = settings.capacity or before + int(limit.max()) + 1
-    hidden, state, logp = _begin(scorer, room, len(limit), settings, prefix)
-    rule = _rule(settings, SearchStart(scorer.like, limit, lines.to(device), lengths, logp, scorer.normalised))
-    history = _History(beam, rule.stored())
+    if (graphs := graphs_of(scorer)) is not None:
+        room = settings.capacity or -(-room // ROOM) * ROOM
+        found = None if prefix is not None else graphs.search(scorer, settings, limit, lines, room, last)
+        if found is not None:
+            return found
+    return _step_by_step(scorer, settings, prefix, lines, limit, room)
+
+
+def _step_by_step(
+    scorer: Scorer, settings: SearchSettings, prefix: Prefixes | None, lines: Tensor, limit: Tensor, room: int
+) -> ChosenWords:
+    """The search, of which graphs may make what is behind the first step. `limit` lies on the processor."""
+    beam, device = settings.beam, scorer.like.device
+    before, lengths = (0, None) if prefix is None else (prefix.longest, prefix.lengths)
+    limit = limit.to(device)
+    hidden, state, logp = read_prefixes(scorer, room, len(limit), settings, prefix)
+    rule = rule_of(settings, SearchStart(scorer.like, limit, lines.to(device), lengths, logp, scorer.normalised))
+    history = ChosenWords(beam, rule.stored())
     limit = limit if lengths is None else limit - lengths
     closes = {n + 1 for n in limit.tolist()}
     same, everyone = torch.arange(beam, device=device), torch.arange(len(limit), device=device)
@@ -182,20 +127,29 @@ def _run(
         if ahead.made:  # the state holds these words already
             continue
         if t == 1:
-            state, parents = _spread(state, everyone, beam, before + 1), None
+            state, parents = spread_hypotheses(state, everyone, beam, before + 1), None
+            if (graphs := graphs_of(scorer)) is not None:
+                progress = Progress.behind(t, limit, chosen, state, rule)
+                if graphs.finish(scorer, rule, settings, history, progress, before, max(closes)):
+                    return history
         if done >= ahead.leave(len(everyone)):
-            history.finish(rule.stored())
-            left = (~rule.done).nonzero()[:, 0]
-            live = same.expand_as(chosen) if parents is None else parents
-            state = state.keep(_rows(left, live[left]), left)
-            rule.keep(left)
-            limit, history.present, chosen = limit[left], history.present[left], chosen[left]
-            everyone = everyone[: len(left)]
+            left = _leave(rule, history)
+            state = state.keep(rows_of(left, (same.expand_as(chosen) if parents is None else parents)[left]), left)
+            limit, chosen, everyone = limit[left], chosen[left], everyone[: len(left)]
         elif parents is not None:
-            state = state.select(_rows(everyone, parents))
+            state = state.select(rows_of(everyone, parents))
         state = ahead.read(chosen, state, t, before + t + 1)
     history.finish(rule.stored())
     return history
+
+
+def _leave(rule: SearchRule, history: ChosenWords) -> Int[Tensor, " c"]:
+    """Removes sentences that are done; the others."""
+    history.finish(rule.stored())
+    left = (~rule.done).nonzero()[:, 0]
+    rule.keep(left)
+    history.present = history.present[left]
+    return left
 
 
 def _progress(
@@ -213,76 +167,12 @@ def _progress(
     return found[0] if found else 0, parents if any_moved else None
 
 
-def _spread(state: State, sentences: Int[Tensor, " b"], beam: int, past: int) -> State:
-    """Of every sentence's hypothesis `beam` ones; none has moved yet."""
-    return state if beam == 1 else spread(state, sentences.repeat_interleave(beam), past)
-
-
 def _limits(
-    limit: Int[Tensor, " B"], exact: int, prefix: _Prefix | None
+    limit: Int[Tensor, " B"], exact: int, prefix: Prefixes | None
 ) -> tuple[Int[Tensor, " B"], int, Int[Tensor, " B"] | None]:
-    """M of each sentence, at least its prefix; the longest prefix; the lengths of the prefixes."""
+    """M of each sentence, at least its prefix; the longest prefix; the lengths of the prefixes. All on the processor."""
     limit = torch.full_like(limit, exact - 1) if exact else limit
     if prefix is None:
         return limit, 0, None
-    return torch.maximum(limit, prefix.lengths), prefix.longest, prefix.lengths
-
-
-def _begin(
-    scorer: Scorer, room: int, sentences: int, settings: SearchSettings, prefix: _Prefix | None
-) -> tuple[Hidden, State, Tensor | None]:
-    """z before the first word to choose, the state after the prefixes, and the log-probability of the prefixes.
-
-    Until that word is chosen a sentence has one hypothesis, and one row.
-    """
-    device, state = scorer.like.device, scorer.start(room)
-    words = torch.full((sentences, 1), BOS, device=device)
-    if prefix is None:
-        hidden, state = scorer.read(words, state, 1, 1, None)
-        return next_of(hidden), state, None
-    words, parts = torch.cat([words, prefix.words], 1), []
-    for at in range(0, words.shape[1], PREFIX_WORDS):
-        some = slice(at, at + PREFIX_WORDS)
-        part = words[:, some]
-        z, state = scorer.read(
-            part, state, at + part.shape[1], 1, None if prefix.mask is None else prefix.mask[:, some]
-        )
-        parts.append(z)
-    hidden = tuple(torch.cat(each, 1) for each in zip(*parts, strict=True))
-    logp = scorer.like.new_zeros(sentences)
-    for t in range(settings.given, prefix.longest):  # all logits at once would be many
-        each = scorer.logits(tuple(z[:, t] for z in hidden), state, 1)
-        each = each if scorer.normalised else each.log_softmax(1)
-        logp += each.gather(1, prefix.words[:, t : t + 1])[:, 0].masked_fill(prefix.lengths <= t, 0)
-    row = torch.arange(len(words), device=device)
-    return tuple(z[row, prefix.lengths] for z in hidden), state, logp
-
-
-def _rule(settings: SearchSettings, begin: SearchStart) -> SearchRule:
-    if settings.sampling is not None:
-        return Sample(settings, begin)
-    return (Greedy if settings.beam == 1 else Beam)(settings, begin)
-
-
-def _rows(sentences: Int[Tensor, " c"], parents: Int[Tensor, "c K"]) -> Int[Tensor, " cK"]:
-    """The rows of the state that hypotheses with these parents continue."""
-    if parents.shape[1] == 1:
-        return sentences
-    return (sentences[:, None] * parents.shape[1] + parents).flatten()
-
-
-def _read(
-    history: _History, n_best: int, candidates: Candidates, prefixes: Sequence[Sequence[int]] | None
-) -> Hypotheses:
-    """The finished hypotheses as Python values, with their words."""
-    stored = FinishedHypotheses(*(x[:, :n_best] for x in history.finished))
-    words = candidates.words(history.trace(stored)).permute(1, 2, 0).tolist()
-    scores, logps, ends = stored.score.tolist(), stored.logp.tolist(), stored.end.tolist()
-    hypotheses = Hypotheses([], [], [])
-    for b in range(len(scores)):
-        full = [k for k in range(len(scores[b])) if scores[b][k] != -torch.inf]
-        before = [] if prefixes is None else list(prefixes[b])
-        hypotheses.tokens.append([before + words[b][k][: ends[b][k] - 1] for k in full])
-        hypotheses.scores.append([scores[b][k] for k in full])
-        hypotheses.logps.append([logps[b][k] for k in full])
-    return hypotheses
+    lengths = prefix.lengths.cpu()
+    return torch.maximum(limit, lengths), prefix.longest, lengths

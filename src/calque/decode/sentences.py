@@ -9,6 +9,7 @@ import torch
 
 from calque.data.codecs import Codec
 from calque.data.vocabulary import EOS, PAD
+from calque.decode.encode import rounded
 from calque.decode.scorer import COMBINE, SourceBatch
 from calque.decode.select import Selection
 from calque.experiment import DecodeSettings
@@ -59,8 +60,8 @@ class Translator:
         return self, *self.others
 
 
-SLAB, BUCKET = 32, 16
-"""For invariant decoding: sentences in a batch, and the multiple to which source and prefix lengths are rounded up."""
+SLAB = 32
+"""For invariant decoding: sentences in a batch."""
 
 Source = np.ndarray[tuple[int], np.dtype[np.int64]]
 Prefix = str | Sequence[int]
@@ -111,15 +112,10 @@ def lengths_of(loaded: Translator, sentence: Sentence) -> list[int]:
 def as_batch(member: Translator, sources: Sequence[Source], slab: int = 0) -> SourceBatch:
     """Sources padded behind, on the model's device, their width rounded up if `slab`."""
     lengths = np.array([max(1, len(ids) + member.source_end) for ids in sources])  # as in `calque.data.batches.collate`
-    width = rounded(int(lengths.max()), slab)
+    width = rounded(int(lengths.max())) if slab else int(lengths.max())
     source = np.full((len(sources), width), PAD)
     for row, ids in zip(source, sources, strict=True):
         row[: len(ids) + member.source_end] = [*ids, EOS] if member.source_end else ids
     mask = torch.from_numpy(np.arange(width) < lengths[:, None])
     device = member.model.device
     return SourceBatch(member.model, torch.from_numpy(source).to(device), mask.to(device))
-
-
-def rounded(length: int, slab: int) -> int:
-    """A length, rounded up to the next multiple of BUCKET if `slab`."""
-    return -(-length // BUCKET) * BUCKET if slab else length

@@ -9,12 +9,12 @@ import numpy as np
 import torch
 
 from calque.data.batches import decode_plan
+from calque.decode.encode import BUCKET, rounded
 from calque.decode.rule import Sampling
 from calque.decode.score import Scores
 from calque.decode.scorer import Models
 from calque.decode.search import Hypotheses, SearchSettings, search_with
 from calque.decode.sentences import (
-    BUCKET,
     EMPTY,
     SLAB,
     InputLine,
@@ -25,7 +25,6 @@ from calque.decode.sentences import (
     Translator,
     as_batch,
     lengths_of,
-    rounded,
     sentences_of,
 )
 from calque.decode.unknown import replace_unknown
@@ -138,7 +137,8 @@ def translate_batch(
     sentences = [*sentences, *[sentences[0]] * (slab - count)]
     sourced = [as_batch(member, [s.sources[m] for s in sentences], slab) for m, member in enumerate(loaded.members)]
     prefixes = [s.prefix for s in sentences]
-    before = rounded(max(map(len, prefixes)), slab)
+    longest = max(map(len, prefixes))
+    before = rounded(longest) if slab else longest
     width = sourced[0].source.shape[1]
     sampling = Sampling(decode.temperature, decode.top_k, decode.top_p, decode.seed) if decode.sample else None
     settings = SearchSettings(

@@ -14,6 +14,7 @@ from calque.layers.local import Near, WindowArgs
 from calque.layers.projections import Projection, in_blocks, linear_of_all, matmul
 from calque.layers.source import RealPositions, SourceAttention, weigh, widths
 from calque.layers.state import Memory, State
+from calque.native.accelerator import accelerator_kernels_for
 from calque.native.kernels import kernels_for
 from calque.native.program import NoProgram, Program, Value
 from calque.native.training import ALL, LONGEST, training_kernels_for
@@ -167,11 +168,15 @@ class DotSourceAttention(SourceAttention):
 
     def read(self, x: Float[Tensor, "R n D"], memory: Memory, ctx: Context) -> Tensor:
         alone = x.shape[1] == 1 and ctx.record is None and self.local is None and memory.keys.dim() == 4
-        kernels = kernels_for(x) if alone and not self.training else None
-        if kernels is None:
+        fast, kernels = (accelerator_kernels_for(x), kernels_for(x)) if alone and not self.training else (None, None)
+        if fast is None and kernels is None:
             return super().read(x, memory, ctx)
         keys, values = memory.keys[:, :, :, None], memory.values[:, :, :, None]
-        contexts = kernels.attend(self.q(x)[:, 0], keys, values, keys.shape[2], 1 / self.scale, blocked=memory.blocked)
+        q, scale, blocked = self.q(x)[:, 0], 1 / self.scale, memory.blocked
+        if fast is not None:
+            contexts = fast.attend(q, keys, values, scale, blocked=blocked)
+        elif kernels is not None:
+            contexts = kernels.attend(q, keys, values, keys.shape[2], scale, blocked=blocked)
         return cast("Tensor", self.out(contexts[:, None]))
 
     def program(self, p: Program, x: Value, state: State | None) -> tuple[Value, State | None]:

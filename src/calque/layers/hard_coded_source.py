@@ -53,6 +53,7 @@ class HardCodedSourceAttention(FixedAttention):
     def __init__(self, args: Args, site: Site, parts: Parts):
         super().__init__(args, site, parts, args.from_.width)
         self.args, self.gamma = args, site.gamma
+        self._offsets = torch.tensor(args.offsets)
 
     @classmethod
     def infer(cls, args: Args, site: Site) -> int:
@@ -122,6 +123,9 @@ class HardCodedSourceAttention(FixedAttention):
             centres = torch.minimum(centres, (last - 1).clamp(min=0)[:, None, None, None].double())
         if self.args.floor:
             centres = centres.floor()
-        offsets = torch.tensor(self.args.offsets, device=device)[None, :, None, None]
+        if self._offsets.device != device:
+            with torch.inference_mode(False):  # else they could not take part in training afterwards
+                self._offsets = self._offsets.to(device)
+        offsets = self._offsets[None, :, None, None]
         j = torch.arange(source, dtype=torch.float64, device=device)
         return self.args.weights(j - centres - offsets)

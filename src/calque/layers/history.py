@@ -14,7 +14,8 @@ from jaxtyping import Bool, Float, Int
 from torch import Tensor
 
 from calque.layers.state import size
-from calque.native.kernels import Kernels, kernels_for, kernels_for_numbers
+from calque.native.accelerator import accelerator_kernels_for
+from calque.native.kernels import kernels_for, kernels_for_numbers
 
 
 class History(NamedTuple):
@@ -39,6 +40,10 @@ class History(NamedTuple):
             return History(positions, None, 0, capacity)
         origin = _own(beams, device).expand(rows // beams, beams, capacity).contiguous()
         return History(positions, origin, 0, capacity)
+
+    def by_device(self) -> "History":
+        """The same, where the device alone knows how many positions there are."""
+        return self._replace(at=None)
 
     def check_room(self, n: int) -> None:
         """Raises ValueError where n further positions are more than there is room for, as far as the host knows."""
@@ -109,9 +114,22 @@ class Chunk:
         later = torch.arange(self.visible, device=self.positions.device) > self.positions[:, :, None]
         return later.view(-1, 1, self.beams * self.n, self.visible)
 
-    def kernels(self, x: Float[Tensor, "R n D"]) -> Kernels | None:
-        """The kernels for one step of attention, where they serve: one position a row, and none of the visible ones is blocked."""
-        return kernels_for(x) if self.n == 1 and self.blocked is None else None
+    def attend(
+        self, q: Float[Tensor, "R n D"], k: Float[Tensor, "R n E"], v: Float[Tensor, "R n F"], held: "KeysValues", scale: float
+    ) -> Float[Tensor, "R 1 G"] | None:
+        """softmax(scale q k) v over each row's past, with the keys and values of the chunk appended to `held`, by a kernel.
+
+        None where there is none for this chunk.
+        """
+        if self.n > 1:
+            return None
+        new = k[:, 0], v[:, 0]
+        if self.mask is None and (fast := accelerator_kernels_for(q)) is not None:
+            at = self.history.positions
+            return fast.attend(q[:, 0], *held, scale, new, at, self.history.origin)[:, None]
+        if self.blocked is not None or (kernels := kernels_for(q)) is None:
+            return None
+        return kernels.attend(q[:, 0], *held, self.visible, scale, new, self.history.origin)[:, None]
 
     @functools.cached_property
     def distance(self) -> Int[Tensor, "#S 1 q V"]:

@@ -1,4 +1,5 @@
 import math
+import warnings
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import cast
@@ -221,7 +222,10 @@ class Recurrent(Layer):
         bias = torch.zeros_like(constant).flatten() if self.input.bias is None else self.input.bias
         weights = [self.input.weight, self.recurrent.weight, bias, constant.flatten()]
         # One layer from left to right, biases, no dropout; what a gradient needs is kept wherever one may be asked for.
-        y, *_ = torch.lstm(x, (h[None], c[None]), weights, True, 1, 0.0, torch.is_grad_enabled(), False, True)
+        how = weights, True, 1, 0.0, torch.is_grad_enabled(), False, True
+        with warnings.catch_warnings():  # the library of an accelerator says that it has to put the weights together
+            warnings.filterwarnings("ignore", message="RNN module weights are not part of single contiguous chunk")
+            y, *_ = torch.lstm(x, (h[None], c[None]), *how)
         return y
 
     def _driven(self, x: Float[Tensor, "B T D"]) -> Float[Tensor, "B T G"]:

@@ -207,10 +207,8 @@ class SelfAttention(Layer):
             return self._near(q, seen, ctx), near
         before = cast("KeysValues", state)
         plain = self.relative is None and self.talk is None and ctx.record is None
-        if plain and (kernels := chunk.kernels(x)) is not None:
-            new = k[:, 0], v[:, 0]
-            contexts = kernels.attend(q[:, 0], *before, chunk.visible, 1 / self.scale, new, chunk.history.origin)
-            return cast("Tensor", self.out(contexts[:, None])), before
+        if plain and (contexts := chunk.attend(q, k, v, before, 1 / self.scale)) is not None:
+            return cast("Tensor", self.out(contexts)), before
         after = before.write(k, v, chunk)
         # The hypotheses of a sentence are queries of one memory, each of which looks at its own past alone.
         queries = self._scaled(split(q.reshape(rows // chunk.beams, chunk.beams * n, -1), self.heads))
@@ -219,10 +217,10 @@ class SelfAttention(Layer):
         scores = chunk.own(grouped(queries, keys))
         weights = self._weigh(queries, scores, distance, chunk.blocked).to(values.dtype)
         used = self._used(weights)
-        contexts = self._with_distances(grouped(chunk.spread(used), values), used, distance)
+        read = self._with_distances(grouped(chunk.spread(used), values), used, distance)
         if ctx.record is not None:
             ctx.record(self.path, chunk.by_row(weights))
-        return cast("Tensor", self.out(join(contexts).reshape(rows, n, -1))), after
+        return cast("Tensor", self.out(join(read).reshape(rows, n, -1))), after
 
     def program(self, p: Program, x: Value, state: State | None) -> tuple[Value, State | None]:
         if self.qkv is None or self.talk is not None:

@@ -10,11 +10,14 @@ Masks passed to `write` are prefixes: in every row the real positions of a chunk
 """
 
 import operator
-from typing import NamedTuple, Protocol, cast, runtime_checkable
+from collections.abc import Callable
+from typing import NamedTuple, Protocol, TypeVar, cast, runtime_checkable
 
 import torch
 from jaxtyping import Bool, Float, Int
 from torch import Tensor
+
+T = TypeVar("T")
 
 
 @runtime_checkable
@@ -67,6 +70,16 @@ def tensors_of(state: object) -> list[Tensor | None]:
     if state is None or isinstance(state, Tensor):
         return [state]
     return [x for part in state for x in tensors_of(part)] if isinstance(state, tuple) else []
+
+
+def mapped(state: T, change: Callable[[Tensor], Tensor]) -> T:
+    """The same state with `change` of each of its tensors."""
+    if isinstance(state, Tensor):
+        return cast("T", change(state))
+    if not isinstance(state, tuple):
+        return state
+    parts = [mapped(part, change) for part in state]
+    return cast("T", type(state)(*parts) if hasattr(state, "_fields") else tuple(parts))
 
 
 class Empty(NamedTuple):

@@ -1,0 +1,149 @@
+"""A function of tensors that keep their places as a graph of an accelerator's kernels."""
+
+import warnings
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from typing import Any
+
+import torch
+from torch import Tensor
+from torch.utils._python_dispatch import TorchDispatchMode
+from torch.utils._pytree import tree_leaves
+
+from calque.layers.state import tensors_of
+
+
+class NotCapturable(Exception):
+    """Why a step cannot become a graph."""
+
+
+def captured(step: Callable[[], None], device: torch.device) -> Callable[[], None]:
+    """`step` as a graph; what stands for it on other devices is itself. It is run a few times, so that it has made its tables.
+
+    Raises NotCapturable where it waits for the device, or where the form of what it overwrites changes.
+    """
+    step()
+    if device.type != "cuda":
+        return step
+    stream, graph = torch.cuda.Stream(device), torch.cuda.CUDAGraph()
+    stream.wait_stream(torch.cuda.current_stream(device))
+    with torch.cuda.stream(stream):
+        with _without_waits(), _Reads() as reads:
+            step()
+        torch.cuda.synchronize(device)
+        # Another thread may use the device meanwhile, to load a model for instance.
+        graph.capture_begin(pool=_pool(device), capture_error_mode="thread_local")
+        try:
+            step()
+        finally:
+            graph.capture_end()
+    torch.cuda.current_stream(device).wait_stream(stream)
+    return _Replay(graph, reads.kept)
+
+
+class _Replay:
+    """Runs a graph, and keeps the tensors that it reads: layers may replace tables, which the graph goes on to read."""
+
+    def __init__(self, graph: torch.cuda.CUDAGraph, reads: list[Tensor]):
+        self._graph, self._reads = graph, reads
+
+    def __call__(self) -> None:
+        self._graph.replay()  # type: ignore[no-untyped-call]  # torch leaves it untyped
+
+
+_POOLS: dict[torch.device, Any] = {}
+
+
+def _pool(device: torch.device) -> Any:
+    """Memory that all graphs share, one of which runs at a time."""
+    if device not in _POOLS:
+        _POOLS[device] = torch.cuda.graph_pool_handle()  # type: ignore[no-untyped-call]  # torch leaves it untyped
+    return _POOLS[device]
+
+
+@contextmanager
+def _without_waits() -> Iterator[None]:
+    """Raises NotCapturable where the device is waited for."""
+    mode = torch.cuda.get_sync_debug_mode()
+    with warnings.catch_warnings():
+        warnings.filterwarnings("ignore", message="Synchronization debug mode is a prototype")
+        torch.cuda.set_sync_debug_mode("error")
+    try:
+        yield
+    except RuntimeError as fault:
+        if "synchroniz" not in str(fault):
+            raise
+        raise NotCapturable("a step waits for the device") from fault
+    finally:
+        torch.cuda.set_sync_debug_mode(mode)
+
+
+class _Reads(TorchDispatchMode):
+    """The tensors that operators read and that none of them has made."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.kept: list[Tensor] = []
+        self._made: dict[int, Tensor] = {}  # kept, so that no storage takes the place of another one
+
+    def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        kwargs = kwargs or {}
+        made = func(*args, **kwargs)
+        for x in tree_leaves((args, kwargs)):
+            if isinstance(x, Tensor) and self._made.setdefault(_storage(x), x) is x:
+                self.kept.append(x)
+        for x in tree_leaves(made):
+            if isinstance(x, Tensor):
+                self._made.setdefault(_storage(x), x)
+        return made
+
+    def __exit__(self, *fault: Any) -> None:
+        self._made.clear()
+        super().__exit__(*fault)
+
+
+def overwrite(old: object, new: object) -> None:
+    """Writes the tensors of `new` over those of `old`, save those that are the same. Raises NotCapturable for another form."""
+    before, after = tensors_of(old), tensors_of(new)
+    forms = [[None if x is None else (x.shape, x.dtype) for x in side] for side in (before, after)]
+    if forms[0] != forms[1]:
+        raise NotCapturable("the form of a state changes from step to step")
+    pairs = [(a, b) for a, b in zip(before, after, strict=True) if a is not None and b is not None and a is not b]
+    held = {_storage(a) for a, _ in pairs}
+    # A new tensor may be a view of an old one.
+    new_ones = [b.clone() if _storage(b) in held else b for _, b in pairs]
+    for kind in {a.dtype for a, _ in pairs}:
+        some = [(a, b) for (a, _), b in zip(pairs, new_ones, strict=True) if a.dtype == kind]
+        torch._foreach_copy_([a for a, _ in some], [b for _, b in some])
+
+
+def _storage(x: Tensor) -> int:
+    return int(x.untyped_storage()._cdata)
+
+
+class Counts:
+    """How many sentences are done behind each step: counted by the device, read by the host a step later."""
+
+    SLOTS = 2
+
+    def __init__(self, device: torch.device):
+        self._cuda = device.type == "cuda"
+        self._count = torch.zeros((), dtype=torch.int64, device=device)
+        self._slots = torch.zeros(self.SLOTS, dtype=torch.int64, pin_memory=self._cuda)
+        self._events = [torch.cuda.Event() for _ in range(self.SLOTS)] if self._cuda else []
+
+    def put(self, done: Tensor) -> None:
+        """Counts; part of a step."""
+        self._count.copy_(done.sum())
+
+    def ask(self, t: int) -> None:
+        """Behind step t, whose count is wanted."""
+        self._slots[t % self.SLOTS].copy_(self._count, non_blocking=True)
+        if self._cuda:
+            self._events[t % self.SLOTS].record()
+
+    def answer(self, t: int) -> int:
+        """The count behind step t, one of the last `SLOTS` ones."""
+        if self._cuda:
+            self._events[t % self.SLOTS].synchronize()
+        return int(self._slots[t % self.SLOTS])
