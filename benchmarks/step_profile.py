@@ -77,7 +77,7 @@ SEARCH = {
         (Beam, "advance"),
         (search, "_progress"),
     ),
-    "moving hypotheses": ((States, "select"), (States, "keep"), (search, "_rows")),
+    "moving hypotheses": ((States, "select"), (States, "keep"), (search, "rows_of")),
     "output layer": ((Models, "best"),),
 }
 INNER = {(Recorded, "encode")}
