@@ -10,7 +10,9 @@ import torch
 from parts import part, within
 
 if not torch.cuda.is_available():
-    os.environ.setdefault("TRITON_INTERPRET", "1")  # before anything imports Triton, whose kernels then run on tensors of a processor
+    os.environ.setdefault(
+        "TRITON_INTERPRET", "1"
+    )  # before anything imports Triton, whose kernels then run on tensors of a processor
 # Before anything imports a layer: every annotation such as Float[Tensor, "B T D"] can be compared with each call.
 jaxtyping.install_import_hook("calque.layers", "beartype.beartype")
 # The comparison takes as long as the layers themselves, so it is made only where their forms are tested.

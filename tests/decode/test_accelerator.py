@@ -49,8 +49,15 @@ def test_attention_to_the_past_equals_a_loop(kernels: AcceleratorKernels, beams:
     torch.manual_seed(1)
     sentences, heads, room, width, value_width = 4, 4, 70, 6, 5
     rows = sentences * beams
-    q, k, v = torch.randn(rows, heads * width), torch.randn(rows, shared * width), torch.randn(rows, shared * value_width)
-    keys, values = torch.randn(sentences, shared, room, beams, width), torch.randn(sentences, shared, room, beams, value_width)
+    q, k, v = (
+        torch.randn(rows, heads * width),
+        torch.randn(rows, shared * width),
+        torch.randn(rows, shared * value_width),
+    )
+    keys, values = (
+        torch.randn(sentences, shared, room, beams, width),
+        torch.randn(sentences, shared, room, beams, value_width),
+    )
     positions = torch.tensor([0, 1, 32, 66]).repeat_interleave(beams)
     origin = torch.randint(0, beams, (sentences, beams, room - 1), dtype=torch.int16) if beams > 1 else None
     before = keys.clone(), values.clone()

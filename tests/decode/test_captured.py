@@ -15,7 +15,6 @@ from calque.decode.scorer import Models, SourceBatch
 from calque.decode.search import Hypotheses, Sampling, SearchSettings, search, search_with
 from calque.model import Model
 
-
 TIMES = 3
 """The steps are captured at first, what precedes them when the shape comes again, and then both are replayed."""
 
@@ -29,7 +28,7 @@ def by_graphs(model: Model) -> Model:
 def same(found: Hypotheses, expected: Hypotheses) -> None:
     assert found.tokens == expected.tokens
     for kind in ("scores", "logps"):
-        flat = [torch.tensor(sum(getattr(one, kind), [])) for one in (found, expected)]
+        flat = [torch.tensor([x for xs in getattr(one, kind) for x in xs]) for one in (found, expected)]
         torch.testing.assert_close(*flat, rtol=0, atol=1e-9, equal_nan=True)
 
 

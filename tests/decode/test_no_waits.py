@@ -3,11 +3,11 @@
 The accelerator here is an imagined one: its tensors have shapes and no numbers, so that asking for one is an error.
 """
 
+import contextlib
 import re
 
 import pytest
 import torch
-from parts import some
 from torch import Tensor, nn
 from torch._subclasses.fake_tensor import FakeTensorMode
 
@@ -21,6 +21,7 @@ from calque.ground.diagnostics import Text
 from calque.layers.contract import Layer
 from calque.layers.registry import builtin
 from calque.model import Model, Shape
+from parts import some
 
 backends = pytest.importorskip("torch.utils.backend_registration")
 if not hasattr(backends, "_setup_privateuseone_for_python_backend"):
@@ -30,10 +31,8 @@ if not hasattr(backends, "_setup_privateuseone_for_python_backend"):
 @pytest.fixture(scope="module")
 def device() -> str:
     """The imagined accelerator."""
-    try:
+    with contextlib.suppress(RuntimeError):  # it is there already
         backends._setup_privateuseone_for_python_backend("imagined")
-    except RuntimeError:  # it is there already
-        pass
     return "imagined"
 
 
@@ -82,7 +81,9 @@ def test_no_architecture_waits_for_an_accelerator(name: str, device: str) -> Non
     decodes(name, torch.bfloat16, SearchSettings(3), device)
 
 
-@pytest.mark.parametrize("settings", [SearchSettings(1), SearchSettings(1, scores=False), SearchSettings(2, sampling=Sampling(top_k=4))])
+@pytest.mark.parametrize(
+    "settings", [SearchSettings(1), SearchSettings(1, scores=False), SearchSettings(2, sampling=Sampling(top_k=4))]
+)
 def test_no_rule_waits_for_an_accelerator(settings: SearchSettings, device: str) -> None:
     decodes("domhan2018/rnmt", torch.float32, settings, device)
 

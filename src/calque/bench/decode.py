@@ -17,10 +17,11 @@ from calque.bench.clock import Spread, digits, in_turn, speeds, waiter
 from calque.bench.crew import Crew
 from calque.bench.inputs import Sentences, batches_of, cut, definition, first_lines, like_file, synthetic
 from calque.bench.limit import Limit, Roofline, step_work
-from calque.bench.operators import Several, Step, step_counts, stepping
+from calque.bench.operators import Replay, Several, Step, step_counts, stepping
 from calque.bench.peers import Peer
 from calque.bench.uncached import without_states
 from calque.data.vocabulary import EOS
+from calque.decode.captured_steps import CapturedSteps
 from calque.decode.prepare import prepare_for_decoding
 from calque.decode.rule import SearchSettings
 from calque.decode.search import search
@@ -252,6 +253,15 @@ class StepClock:
 
         return timed_step
 
+    def replay(self, replay: Replay) -> Replay:
+        """Around `Captured.replay`. The device is at most two steps behind."""
+
+        def timed_replay(steps: CapturedSteps, visible: int) -> None:
+            self.began.append(time.perf_counter())
+            replay(steps, visible)
+
+        return timed_replay
+
     def several(self, several: Several) -> Several:
         """Around `Recorded.several`."""
 
@@ -278,7 +288,7 @@ def timed(case: DecodeCase, batch: int, beam: int, length: int, uncached: bool =
     clock = StepClock()
     wait()
     began = time.perf_counter()
-    with stepping(model, clock.step, clock.several):
+    with stepping(model, clock.step, clock.several, clock.replay):
         for part in cut(case.sentences, batch):
             clock.began.clear()
             tokens += _translate(case, part, beam, length)

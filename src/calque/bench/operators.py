@@ -20,6 +20,8 @@ from calque import zoo
 from calque.adl.check import check
 from calque.bench.inputs import batches_of, synthetic
 from calque.bench.observe import OperatorObserver
+from calque.decode.captured import Captured
+from calque.decode.captured_steps import CapturedSteps
 from calque.decode.prepare import prepare_for_decoding
 from calque.decode.products import packing_works
 from calque.decode.recorded import Recorded
@@ -39,6 +41,8 @@ _READERS = (Tensor.tolist, Tensor.numpy)
 """Ways to read values that the dispatcher does not see on a processor."""
 Step = Callable[..., tuple[Tensor, State]]
 """`Model.step`."""
+Replay = Callable[[CapturedSteps, int], None]
+"""`Captured.replay`."""
 Several = Callable[..., tuple[list[Best], State] | None]
 """`Recorded.several`."""
 
@@ -118,19 +122,29 @@ def _storage(t: Tensor) -> int:
 
 @contextmanager
 def stepping(
-    model: Model, around: Callable[[Step], Step], several: Callable[[Several], Several] = lambda _: one_by_one
+    model: Model,
+    around: Callable[[Step], Step],
+    several: Callable[[Several], Several] = lambda _: one_by_one,
+    replay: Callable[[Replay], Replay] | None = None,
 ) -> Iterator[None]:
-    """Replaces `model.step` by `around` of it inside a `with`, and what makes several steps: by nothing, or by `several` of it."""
+    """Replaces `model.step` by `around` of it inside a `with`, and what makes several steps: by nothing, or by `several` of it.
+
+    Graphs make steps that nobody sees one by one: none are used, or `replay` is around each.
+    """
     with contextlib.ExitStack() as stack:
         stack.enter_context(replaced(model, step=around(model.step)))
         if isinstance(model.programs, Recorded):
             stack.enter_context(replaced(model.programs, several=several(model.programs.several)))
+        elif isinstance(model.programs, Captured) and replay is not None:
+            stack.enter_context(replaced(model.programs, replay=replay(model.programs.replay)))
+        elif isinstance(model.programs, Captured):
+            stack.enter_context(replaced(model, programs=None))
         yield
 
 
 @contextmanager
-def replaced(owner: object, **functions: Callable[..., object]) -> Iterator[None]:
-    """Other functions in the places of an object's own, inside a `with`."""
+def replaced(owner: object, **functions: object) -> Iterator[None]:
+    """Other functions, or values, in the places of an object's own, inside a `with`."""
     attributes = vars(owner)
     before = {name: attributes[name] for name in functions if name in attributes}
     attributes.update(functions)

@@ -10,6 +10,7 @@ from torch import Tensor
 
 from calque.bench.operators import one_by_one, replaced
 from calque.decode.encode import encode
+from calque.decode.recorded import Recorded
 from calque.layers.contract import Point
 from calque.layers.state import State, size
 from calque.model import Model, Sources
@@ -64,6 +65,8 @@ def without_states(model: Model) -> Iterator[None]:
 
     with contextlib.ExitStack() as stack:
         stack.enter_context(replaced(model, encode=remembering, init_state=init_state, step=step))
-        if model.programs is not None:
+        if isinstance(model.programs, Recorded):
             stack.enter_context(replaced(model.programs, several=one_by_one))
+        else:
+            stack.enter_context(replaced(model, programs=None))
         yield

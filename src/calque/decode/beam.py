@@ -50,7 +50,7 @@ class Beam(SearchRule):
         end = best.end - self.settings.word_penalty - best.total
         return _only_end(values, words, end, closing)
 
-    def look(self, logits: Tensor, t: Step, first: Step, closing: Tensor | None, of: slice) -> Looked:
+    def look(self, logits: Tensor, t: Step, first: int, closing: Tensor | None, of: slice) -> Looked:
         logp = logits if self.normalised else logits.log_softmax(1)
         if reward := self.settings.word_penalty:
             logp[:, EOS] -= reward

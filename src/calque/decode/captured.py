@@ -12,7 +12,6 @@ from collections import OrderedDict
 from collections.abc import Hashable
 from typing import Any
 
-import torch
 from jaxtyping import Bool, Int
 from torch import Tensor
 
@@ -46,6 +45,14 @@ class Captured:
         """See `calque.model.Programs`."""
         return None
 
+    def begin(self, beginning: CapturedBeginning) -> Progress:
+        """What precedes the second step."""
+        return beginning()
+
+    def replay(self, steps: CapturedSteps, visible: int) -> None:
+        """One step, in which no row holds more than `visible` positions."""
+        steps.prepare(visible)()
+
     def search(
         self, scorer: Scorer, settings: SearchSettings, limit: Tensor, lines: Tensor, room: int, last: int
     ) -> ChosenWords | None:
@@ -75,7 +82,7 @@ class Captured:
                     return None
                 self._beginnings[key] = beginning
             beginning.fill(scorer, limit, lines)
-            progress = beginning()
+            progress = self.begin(beginning)
             rule = copy.copy(beginning.rule)
             steps = self._steps_for(beginning.scorer, rule, settings, progress, last)
             steps.begin(progress)
@@ -125,7 +132,7 @@ class Captured:
         begun, t, last = span
         while True:
             leave = sentences if settings.capacity else -(-sentences // 2)
-            t, done = steps.make(sentences, t, last, before, leave)
+            t, done = steps.make(sentences, t, last, before, leave, self.replay)
             progress, words, parents = steps.left(begun, t, sentences)
             rule.take(dict(zip(rule.values(), progress.rule, strict=True)))
             history = history or ChosenWords(settings.beam, rule.stored())
@@ -147,7 +154,8 @@ class Captured:
         held = with_room(progress)
         forms = tuple(None if x is None else (x.shape, x.dtype) for x in tensors_of(held))
         key = settings, type(rule), scorer.shared, forms
-        if (steps := _recent(self._steps, key)) is None:
+        steps: CapturedSteps | None = _recent(self._steps, key)
+        if steps is None:
             steps = self._steps[key] = CapturedSteps(scorer, rule, settings, held)
         steps.check_room(last)
         return steps
@@ -167,6 +175,3 @@ def graphs_of(scorer: Scorer) -> Captured | None:
     """What makes the steps of its searches as graphs, where they can be."""
     programs = None if scorer.shared is None else scorer.shared[0][0].programs
     return programs if isinstance(programs, Captured) else None
-
-
-__all__ = ["Captured", "Progress", "graphs_of"]

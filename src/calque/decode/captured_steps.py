@@ -140,12 +140,20 @@ class CapturedSteps:
         overwrite(self._held, progress)
         self._words[0] = progress.chosen
 
-    def make(self, sentences: int, t: int, last: int, before: int, leave: int) -> tuple[int, int]:
+    def make(
+        self,
+        sentences: int,
+        t: int,
+        last: int,
+        before: int,
+        leave: int,
+        replay: Callable[["CapturedSteps", int], None],
+    ) -> tuple[int, int]:
         """Steps t + 1 to at most `last`, until `leave` of the sentences are done: the last one made, and how many are done then."""
         begun, spare = t, len(self._held.limit) - sentences
         while t < last:
             t += 1
-            self.prepare(before + t)()
+            replay(self, before + t)
             self._counts.ask(t)
             if t - 1 > begun and self._counts.answer(t - 1) - spare >= leave:
                 break
@@ -182,7 +190,7 @@ def by_device(state: State) -> State:
         return state.by_device()
     if not isinstance(state, tuple):
         return state
-    parts = [by_device(part) for part in state]
+    parts: list[Any] = [by_device(part) for part in state]
     return cast("State", type(state)(*parts) if hasattr(state, "_fields") else tuple(parts))
 
 
@@ -208,7 +216,9 @@ def with_room(progress: Progress) -> Progress:
         if not x.dim():
             return x.to("meta")
         if len(x) not in (sentences, sentences * beam):
-            raise NotCapturable("a state has a tensor whose first dimension is neither that of sentences nor of hypotheses")
+            raise NotCapturable(
+                "a state has a tensor whose first dimension is neither that of sentences nor of hypotheses"
+            )
         return torch.empty(len(x) // sentences * size, *x.shape[1:], dtype=x.dtype, device="meta")
 
     return mapped(progress, room)

@@ -25,7 +25,8 @@ def captured(step: Callable[[], None], device: torch.device) -> Callable[[], Non
     step()
     if device.type != "cuda":
         return step
-    stream, graph = torch.cuda.Stream(device), torch.cuda.CUDAGraph()
+    graph = torch.cuda.CUDAGraph()
+    stream = torch.cuda.Stream(device)  # type: ignore[no-untyped-call]  # torch leaves it untyped
     stream.wait_stream(torch.cuda.current_stream(device))
     with torch.cuda.stream(stream):
         with _without_waits(), _Reads() as reads:
@@ -37,6 +38,7 @@ def captured(step: Callable[[], None], device: torch.device) -> Callable[[], Non
             step()
         finally:
             graph.capture_end()
+    _FIRST.setdefault(device, graph)
     torch.cuda.current_stream(device).wait_stream(stream)
     return _Replay(graph, reads.kept)
 
@@ -48,17 +50,16 @@ class _Replay:
         self._graph, self._reads = graph, reads
 
     def __call__(self) -> None:
-        self._graph.replay()  # type: ignore[no-untyped-call]  # torch leaves it untyped
+        self._graph.replay()
 
 
-_POOLS: dict[torch.device, Any] = {}
+_FIRST: dict[torch.device, torch.cuda.CUDAGraph] = {}
+"""The first graph of each device, which keeps the memory alive that all graphs share, one of which runs at a time."""
 
 
 def _pool(device: torch.device) -> Any:
-    """Memory that all graphs share, one of which runs at a time."""
-    if device not in _POOLS:
-        _POOLS[device] = torch.cuda.graph_pool_handle()  # type: ignore[no-untyped-call]  # torch leaves it untyped
-    return _POOLS[device]
+    first = _FIRST.get(device)
+    return None if first is None else first.pool()
 
 
 @contextmanager
@@ -78,11 +79,11 @@ def _without_waits() -> Iterator[None]:
         torch.cuda.set_sync_debug_mode(mode)
 
 
-class _Reads(TorchDispatchMode):
+class _Reads(TorchDispatchMode):  # type: ignore[no-untyped-call]  # torch leaves it untyped
     """The tensors that operators read and that none of them has made."""
 
     def __init__(self) -> None:
-        super().__init__()
+        super().__init__()  # type: ignore[no-untyped-call]  # torch leaves it untyped
         self.kept: list[Tensor] = []
         self._made: dict[int, Tensor] = {}  # kept, so that no storage takes the place of another one
 
@@ -99,7 +100,7 @@ class _Reads(TorchDispatchMode):
 
     def __exit__(self, *fault: Any) -> None:
         self._made.clear()
-        super().__exit__(*fault)
+        super().__exit__(*fault)  # type: ignore[no-untyped-call]  # torch leaves it untyped
 
 
 def overwrite(old: object, new: object) -> None:
@@ -130,7 +131,8 @@ class Counts:
         self._cuda = device.type == "cuda"
         self._count = torch.zeros((), dtype=torch.int64, device=device)
         self._slots = torch.zeros(self.SLOTS, dtype=torch.int64, pin_memory=self._cuda)
-        self._events = [torch.cuda.Event() for _ in range(self.SLOTS)] if self._cuda else []
+        event: Callable[[], torch.cuda.Event] = torch.cuda.Event
+        self._events = [event() for _ in range(self.SLOTS)] if self._cuda else []
 
     def put(self, done: Tensor) -> None:
         """Counts; part of a step."""

@@ -41,7 +41,7 @@ class Greedy(SearchRule):
             return (words,)
         return words, torch.where(words == EOS, best.end, best.logits[:, 0]) - best.total
 
-    def look(self, logits: Tensor, t: Step, first: Step, closing: Tensor | None, of: slice) -> Looked:
+    def look(self, logits: Tensor, t: Step, first: int, closing: Tensor | None, of: slice) -> Looked:
         if reward := self.settings.word_penalty:  # every word has it except the end symbol
             end = logits[:, EOS].clone()
             logits[:, EOS] -= reward

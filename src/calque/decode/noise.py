@@ -39,4 +39,7 @@ def stream(seed: int, *counts: Int[Tensor, "..."]) -> Int[Tensor, "..."]:
 
 def uniform(state: Int[Tensor, "..."], t: int | Int[Tensor, ""]) -> Float[Tensor, "..."]:
     """Number t, from 1, of each stream: a multiple of 2^-52 in [0, 1), float64."""
-    return _shifted(mix(state + (t * _GAMMA if isinstance(t, Tensor) else _signed(t * _GAMMA))), 12).to(torch.float64) * 2.0**-52
+    return (
+        _shifted(mix(state + (t * _GAMMA if isinstance(t, Tensor) else _signed(t * _GAMMA))), 12).to(torch.float64)
+        * 2.0**-52
+    )

@@ -38,7 +38,7 @@ class Sample(SearchRule):
         self.ended = torch.zeros(shape, dtype=torch.bool, device=device)
         self.done = self.ended.all(1)
 
-    def look(self, logits: Tensor, t: Step, first: Step, closing: Tensor | None, of: slice) -> Looked:
+    def look(self, logits: Tensor, t: Step, first: int, closing: Tensor | None, of: slice) -> Looked:
         noise = uniform(self.streams[of], t).flatten()
         logits = logits.repeat_interleave(len(noise) // len(logits), 0)
         words = draw(logits, first, self.sampling, noise)
@@ -62,7 +62,7 @@ class Sample(SearchRule):
         return FinishedHypotheses(score, self.logp, self.end, slot)
 
 
-def draw(logits: Float[Tensor, "R V"], first: Step, how: Sampling, u: Float[Tensor, " R"]) -> Int[Tensor, " R"]:
+def draw(logits: Float[Tensor, "R V"], first: int, how: Sampling, u: Float[Tensor, " R"]) -> Int[Tensor, " R"]:
     """A word for each row.
 
     p = softmax(logits / temperature) over the words from `first` on, of these over the `top_k` best ones if that is not 0.

@@ -115,7 +115,12 @@ class Chunk:
         return later.view(-1, 1, self.beams * self.n, self.visible)
 
     def attend(
-        self, q: Float[Tensor, "R n D"], k: Float[Tensor, "R n E"], v: Float[Tensor, "R n F"], held: "KeysValues", scale: float
+        self,
+        q: Float[Tensor, "R n D"],
+        k: Float[Tensor, "R n E"],
+        v: Float[Tensor, "R n F"],
+        held: "KeysValues",
+        scale: float,
     ) -> Float[Tensor, "R 1 G"] | None:
         """softmax(scale q k) v over each row's past, with the keys and values of the chunk appended to `held`, by a kernel.
 
@@ -123,13 +128,16 @@ class Chunk:
         """
         if self.n > 1:
             return None
-        new = k[:, 0], v[:, 0]
-        if self.mask is None and (fast := accelerator_kernels_for(q)) is not None:
-            at = self.history.positions
-            return fast.attend(q[:, 0], *held, scale, new, at, self.history.origin)[:, None]
-        if self.blocked is not None or (kernels := kernels_for(q)) is None:
+        fast = None if self.mask is not None else accelerator_kernels_for(q)
+        kernels = None if fast is not None or self.blocked is not None else kernels_for(q)
+        if fast is None and kernels is None:
             return None
-        return kernels.attend(q[:, 0], *held, self.visible, scale, new, self.history.origin)[:, None]
+        new, origin = (k[:, 0], v[:, 0]), self.history.origin
+        if fast is not None:
+            contexts = fast.attend(q[:, 0], *held, scale, new, self.history.positions, origin)
+        elif kernels is not None:
+            contexts = kernels.attend(q[:, 0], *held, self.visible, scale, new, origin)
+        return contexts[:, None]
 
     @functools.cached_property
     def distance(self) -> Int[Tensor, "#S 1 q V"]:

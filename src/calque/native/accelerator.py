@@ -1,4 +1,4 @@
-"""Kernels of a decoding step on an accelerator. Each is the same function as torch's operators, which stand beside it where it is used.
+"""Kernels of a decoding step on an accelerator. Each is the same function as torch's operators, beside which it is used.
 
 They are written in Triton, which comes with torch for CUDA; without it torch computes the same.
 """
@@ -15,7 +15,7 @@ from torch.nn import functional as F
 from calque.native.kernels import Best, Continued, off
 
 BLOCK = {2: 64, 4: 32}
-"""Slots that the queries of a sentence are compared with at a time, by the bytes of a number; with more, registers do not suffice."""
+"""Slots that the queries of a sentence are compared with at a time, by the bytes of a number; registers do not hold more."""
 LEAST = 16
 """The least number of rows and columns of a product."""
 CHUNKS, CHUNK = 32, 64
@@ -42,7 +42,7 @@ class AcceleratorKernels:
         origin: Int[Tensor, "S B C"] | None = None,
         blocked: Bool[Tensor, "S C"] | None = None,
     ) -> Float[Tensor, "R HV"]:
-        """softmax(scale q k) v, one query a row, over all positions, or over those before the row's own in `positions` and that one.
+        """softmax(scale q k) v, one query a row, over all positions, or over those before the row's own, and that one.
 
         Position t of a row lies in slot `origin`, else in slot 0; those in `blocked` have no weight. `new`: the key and the value
         of a row's own position, which are written into its own slot. H heads of queries may share G of keys.
@@ -60,10 +60,16 @@ class AcceleratorKernels:
             *(0 if origin is None else origin.stride(1), 0 if hidden is None else hidden.stride(0), out.stride(0)),
             *keys.stride()[:4],
             *values.stride()[:4],
-            **{"ROWS": max(LEAST, _room(per)), "SLOTS": 1 if origin is None else slots, "BLOCK": BLOCK[q.itemsize]},
-            **{"KEY": width, "KEY_ROOM": max(LEAST, _room(width))},
-            **{"VALUE": value_width, "VALUE_ROOM": max(LEAST, _room(value_width))},
-            **{"APPENDS": new is not None, "MOVES": origin is not None, "BLOCKS": hidden is not None},
+            ROWS=max(LEAST, _room(per)),
+            SLOTS=1 if origin is None else slots,
+            BLOCK=BLOCK[q.itemsize],
+            KEY=width,
+            KEY_ROOM=max(LEAST, _room(width)),
+            VALUE=value_width,
+            VALUE_ROOM=max(LEAST, _room(value_width)),
+            APPENDS=new is not None,
+            MOVES=origin is not None,
+            BLOCKS=hidden is not None,
             num_warps=4,
         )
         return out
@@ -104,7 +110,10 @@ class AcceleratorKernels:
             *(chunks, highest, sums, *given, best.logits, best.words, best.end, best.total),
             *(logits.stride(0), size, *rule, parts, parts * CHUNKS),
             **kinds,
-            **{"N": n, "N_ROOM": _room(n), "ROOM": _room(parts * CHUNKS), "PARTS_ROOM": _room(parts)},
+            N=n,
+            N_ROOM=_room(n),
+            ROOM=_room(parts * CHUNKS),
+            PARTS_ROOM=_room(parts),
             num_warps=4,
         )
         return best
@@ -123,7 +132,9 @@ class AcceleratorKernels:
         values, words, live = values.contiguous(), words.contiguous(), live.contiguous()
         self._kernels.continued[(sentences,)](
             *(values, words, live, values if total is None else total, logp, parents, chosen, beam, each),
-            **{"N": 2 * beam, "ROOM": _room(beam * each), "TOTAL": total is not None},
+            N=2 * beam,
+            ROOM=_room(beam * each),
+            TOTAL=total is not None,
             num_warps=1,
         )
         return Continued(logp, parents, chosen, True, True)

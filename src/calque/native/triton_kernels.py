@@ -1,3 +1,4 @@
+# mypy: disable-error-code="no-untyped-def, no-untyped-call, untyped-decorator, no-any-return"
 """Kernels of a decoding step on an accelerator, in Triton: attention of one position, the best words, the best continuations.
 
 Imported only where Triton is at hand. `calque.native.accelerator` calls them, and says what each computes.
@@ -55,7 +56,9 @@ def attend(
     if APPENDS:
         held = tl.load(positions + row, mask=real, other=0)
         key = tl.load(new_keys + row[:, None] * new_keys_next + shared * KEY + d[None, :], mask=of_keys, other=0)
-        value = tl.load(new_values + row[:, None] * new_values_next + shared * VALUE + e[None, :], mask=of_values, other=0)
+        value = tl.load(
+            new_values + row[:, None] * new_values_next + shared * VALUE + e[None, :], mask=of_values, other=0
+        )
         # Heads that share a key write the same numbers.
         tl.store(keys + (held * key_next + r * key_slot)[:, None] + d[None, :], key, mask=of_keys)
         tl.store(values + (held * value_next + r * value_slot)[:, None] + e[None, :], value, mask=of_values)
@@ -92,7 +95,9 @@ def attend(
         context = context * kept[:, None] + tl.dot(weights.to(v.dtype), v, input_precision="ieee")
         begin += BLOCK
     context = context / total[:, None]
-    tl.store(out + row[:, None] * out_next + head * VALUE + e[None, :], context.to(out.dtype.element_ty), mask=of_values)
+    tl.store(
+        out + row[:, None] * out_next + head * VALUE + e[None, :], context.to(out.dtype.element_ty), mask=of_values
+    )
 
 
 @triton.jit
@@ -155,7 +160,9 @@ def best_of_rows(
     top = tl.max(tops, 0)
     tl.store(totals + row, top + tl.log(tl.sum(shares * tl.exp(tops - top), 0)))
     last = end + tl.arange(0, 1)
-    tl.store(ends + row + tl.arange(0, 1), _logits(logits, bias, forbidden, row, next, last, size, per, BIASED, FORBIDS))
+    tl.store(
+        ends + row + tl.arange(0, 1), _logits(logits, bias, forbidden, row, next, last, size, per, BIASED, FORBIDS)
+    )
 
 
 @triton.jit

@@ -4,8 +4,9 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
+from calque.decode.encode import BUCKET
 from calque.decode.prepare import rows_are_apart
-from calque.decode.sentences import BUCKET, Sentence, Translator
+from calque.decode.sentences import Sentence, Translator
 from calque.decode.translate import translate_batch
 
 FIXED = 8

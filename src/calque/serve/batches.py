@@ -12,7 +12,8 @@ from typing import NamedTuple
 import torch
 
 from calque.decode.attention import word_shares
-from calque.decode.sentences import BUCKET, EMPTY, Sentence, Translation, lengths_of, sentences_of
+from calque.decode.encode import BUCKET
+from calque.decode.sentences import EMPTY, Sentence, Translation, lengths_of, sentences_of
 from calque.decode.translate import translate_batch
 from calque.decode.unknown import replace_unknown
 from calque.ground.diagnostics import Diagnostic
