@@ -130,7 +130,7 @@ class Counts:
     def __init__(self, device: torch.device):
         self._cuda = device.type == "cuda"
         self._count = torch.zeros((), dtype=torch.int64, device=device)
-        self._slots = torch.zeros(self.SLOTS, dtype=torch.int64, pin_memory=self._cuda)
+        self._slots = torch.zeros(self.SLOTS, dtype=torch.int64, device="cpu", pin_memory=self._cuda)
         event: Callable[[], torch.cuda.Event] = torch.cuda.Event
         self._events = [event() for _ in range(self.SLOTS)] if self._cuda else []
 
