@@ -372,16 +372,24 @@ constexpr int64_t SHORT = 1 << 15;  // bytes: of what is longer, two strips for 
 template <class Item>
 constexpr int FEW = STRIP > 8 ? AT_ONCE<Item> : sizeof(Item) == 2 ? 5 : 7;
 
-constexpr int BEGINNINGS = -1;
+// What is asked for instead of so many lines of the next strips. BEGINNINGS: a line of each of them by turns. FURTHER_ON: a line of
+// both strips that are read, so many tiles on, which is faster for two rows and more where two strips are longer than SHORT.
+constexpr int BEGINNINGS = -1, FURTHER_ON = -2, TILES_ON = 4;
 
-// R rows with S strips, two after two in `sums`; LINES: how many lines of the next ones are asked for with each `BYTES` of the rows;
-// BEGINNINGS: one, of each strip by turns.
+// To which cache lines come. With vectors of 512 bits it is the first, which is faster for few rows and for many in int8, but not for
+// many in bfloat16 and float32.
+template <int LINES, class Item>
+constexpr int CACHE = STRIP > 8 && (LINES != 1 || sizeof(Item) == 1) ? 3 : 2;
+
+// R rows with S strips, two after two in `sums`; LINES: how many lines of the next ones are asked for with each `BYTES` of the
+// rows, or one of the above.
 template <int R, int S, int LINES, class Item, class Sum>
 inline void few_sums(const Rows<Item>& rows, int64_t row, const char* w, int64_t next, Ahead ahead, Sum* sums) {
     Sums acc[R][S];
     for (int64_t t = 0; t < rows.tiles; t++) {
         const char *a = line_of(rows, row, t), *more = R > TALL<Item> ? line_of(rows, row + TALL<Item>, t) : a;
         const char* asked = ahead.from + t * 2 * TILE;
+        if (LINES == FURTHER_ON) asked = w + (t + TILES_ON) * TILE + (t + TILES_ON < rows.tiles ? 0 : next);
         auto add = [&](int k) {
             const char* at = w + t * TILE + k * (TILE / ROW_BYTES<Item>);
 #pragma GCC unroll 8
@@ -396,14 +404,14 @@ inline void few_sums(const Rows<Item>& rows, int64_t row, const char* w, int64_t
 #pragma GCC unroll 1
             for (int k = 0; k < STEPS<Item>; k++) {
                 const int64_t i = t * STEPS<Item> + k;
-                __builtin_prefetch(ahead.from + i % S * next + i / S * 64, 0, 2);
+                __builtin_prefetch(ahead.from + i % S * next + i / S * 64, 0, (CACHE<LINES, Item>));
                 add(k * BYTES<Item>);
             }
         else
 #pragma GCC unroll 1  // many requests at once fill the processor's queue
-            for (int k = 0; k < ROW_BYTES<Item>; k += BYTES<Item>, asked += ahead.step) {
-                __builtin_prefetch(asked, 0, 2);
-                if constexpr (LINES > 1) __builtin_prefetch(asked + 64, 0, 2);
+            for (int k = 0; k < ROW_BYTES<Item>; k += BYTES<Item>, asked += LINES == FURTHER_ON ? 64 : ahead.step) {
+                __builtin_prefetch(asked, 0, (CACHE<LINES, Item>));
+                if constexpr (LINES != 1) __builtin_prefetch(asked + (LINES == FURTHER_ON ? next : 64), 0, (CACHE<LINES, Item>));
                 add(k);
             }
     }
@@ -420,6 +428,16 @@ inline void last_sums(int count, const Rows<Item>& rows, int64_t row, const char
     else if constexpr (R > 1) last_sums<R - 1, LINES>(count, rows, row, w, next, ahead, sums);
 }
 
+// All rows where they are few, with vectors of 512 bits. A function of its own: written into `sums_of`, one row of int8 took a
+// twentieth longer.
+template <class Item, class Sum>
+__attribute__((noinline)) void sums_of_few(const Rows<Item>& rows, const char* w, int64_t next, Ahead ahead, Sum* sums) {
+    const int count = int(rows.count);
+    if (2 * next <= SHORT) last_sums<FEW<Item>, 2 * TILE / STEPS<Item> / 64>(count, rows, 0, w, next, ahead, sums);
+    else if (count > 1) last_sums<FEW<Item>, FURTHER_ON>(count, rows, 0, w, next, ahead, sums);
+    else few_sums<1, 2, 0>(rows, 0, w, next, ahead, sums);
+}
+
 template <class Item, class Sum>
 inline void sums_of(const Rows<Item>& rows, int64_t block, int blocks, const char* w, int64_t next, int strips,
                     Ahead ahead, Sum* sums) {
@@ -428,6 +446,8 @@ inline void sums_of(const Rows<Item>& rows, int64_t block, int blocks, const cha
     else return;  // all blocks at once, see `product`
 #endif
     if (strips == 1) next = 0;
+    if constexpr (STRIP > 8)
+        if (rows.count <= FEW<Item>) return sums_of_few(rows, w, next, ahead, sums);
     if (rows.count == 1 && 2 * next > SHORT) return few_sums<1, 2, 0>(rows, 0, w, next, ahead, sums);
     constexpr int LINES = 2 * TILE / STEPS<Item> / 64;
     if (rows.count <= FEW<Item>) return last_sums<FEW<Item>, LINES>(int(rows.count), rows, 0, w, next, ahead, sums);
@@ -440,8 +460,8 @@ inline void sums_of(const Rows<Item>& rows, int64_t block, int blocks, const cha
     }
 }
 
-// Memory gives the weights of very few rows faster from several places at a time: so many strips are read side by side. With vectors
-// of 512 bits this has not been measured.
+// With AVX2 memory gives the weights of very few rows faster from several places at a time: so many strips are read side by side.
+// With vectors of 512 bits a whole step is as fast or faster with two strips and requests for all lines.
 template <class Item>
 constexpr int side(int64_t rows) {
     if (STRIP > 8 || rows > (sizeof(Item) == 4 ? 5 : 3)) return 2;
