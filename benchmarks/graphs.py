@@ -2,10 +2,10 @@
 
     python benchmarks/graphs.py [--batches 128] [--beams 1 4] [--families NAME ...] [--precision bfloat16] [--record ID]
 
-The base Transformer and every architecture of `benchmarks/families`, with random weights and 32,000 words, translate four batches of
-random words, 25 words each, in one process. The ways take turns: as `calque translate` does, with a graph of kernels for each step;
-the same with torch's operators in place of Calque's kernels; step by step. Shapes have come before, so that nothing is captured in
-the time. Prints one JSON object: target words a second, the median of the passes.
+The base Transformer and every architecture of `benchmarks/families`, with random weights and 32,000 words, translate four batches
+of random words, 25 words each, in one process. The ways take turns: as `calque translate` does, with a graph of kernels for each
+step; the same with torch's operators in place of Calque's kernels; step by step. Shapes have come before, so that nothing is
+captured in the time. Prints one JSON object: target words a second, the median of the passes.
 """
 
 import argparse
@@ -86,7 +86,7 @@ def main() -> None:
         for batch in given.batches:
             for beam in given.beams:
                 figures |= measure(family, batch, beam, given)
-    about = {
+    about: dict[str, str | int] = {
         "words of a translation": WORDS,
         "vocabulary": VOCABULARY,
         "batches of a pass": BATCHES,

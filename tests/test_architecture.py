@@ -72,7 +72,7 @@ ASSEMBLY = {"build", "registry", "chain", "__init__"}
 # What layers take from other rooms: how the language lets them declare arguments, the values that both exchange, kernels.
 FOR_LAYERS = {
     *("calque.adl.signature", "calque.adl.declaration"),
-    *("calque.native.kernels", "calque.native.program", "calque.native.training"),
+    *("calque.native.accelerator", "calque.native.kernels", "calque.native.program", "calque.native.training"),
 }
 
 

@@ -65,11 +65,11 @@ def decodes(name: str, precision: torch.dtype, settings: SearchSettings, device:
         source = torch.ones(6, 16, dtype=torch.int64, device=device)
         scorer = Models([SourceBatch(model, source, source > 0)])
         beginning = CapturedBeginning(scorer, settings, 6, 32)
-        beginning.capture()
-        progress = beginning()
-        assert all(x is None or x.device.type == device for x in (progress.t, progress.limit, progress.chosen))
-        steps = CapturedSteps(beginning.scorer, beginning.rule, settings, progress)
-        steps.check_room(20)
+        progress = beginning.first()
+        assert all(x.device.type == device for x in (progress.t, progress.limit, progress.chosen))
+        steps = CapturedSteps(beginning.scorer, beginning.rule, settings, progress, None)
+        beginning.capture(steps)
+        beginning()
         steps.prepare(2)
 
 

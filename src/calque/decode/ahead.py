@@ -28,7 +28,7 @@ class Ahead:
     ):
         """`hidden`: z before the first word to choose; `closes`: the steps in which sentences reach their limits."""
         self._scorer, self._rule, self._settings = scorer, rule, settings
-        self._hidden, self._closes = hidden, closes
+        self._hidden, self.closes = hidden, closes
         self.made: list[Best] = []
         """the best words of steps behind which the state stands already"""
 
@@ -71,7 +71,7 @@ class Ahead:
         rule, exact = self._rule, self._settings.exact_length
         if rule.wanted is None or not self._scorer.makes_several or isinstance(t, Tensor):
             return None
-        most = min(SEVERAL, *(n - t for n in self._closes if n > t))
+        most = min(SEVERAL, *(n - t for n in self.closes if n > t))
         if t + 1 < exact:  # the first word that may be chosen is the same in all of them
             most = min(most, exact - 1 - t)
         onward = rule.onward() if most > 1 else None

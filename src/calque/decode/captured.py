@@ -7,17 +7,19 @@ come again, what precedes the second step is a graph, too.
 """
 
 import copy
+import math
 import threading
 from collections import OrderedDict
 from collections.abc import Hashable
-from typing import Any
+from typing import Any, NamedTuple, cast
 
+import torch
 from jaxtyping import Bool, Int
 from torch import Tensor
 
 from calque.decode.captured_steps import CapturedBeginning, CapturedSteps, Progress, by_device, room_for, with_room
 from calque.decode.chosen import ChosenWords
-from calque.decode.graph import NotCapturable
+from calque.decode.graph import NotCapturable, form
 from calque.decode.rule import SearchRule, SearchSettings
 from calque.decode.scorer import Scorer
 from calque.layers.state import State, tensors_of
@@ -25,6 +27,8 @@ from calque.model import Sources
 
 KEPT = 16
 """Shapes whose graphs are kept, with their tensors; those that were used last."""
+SHARE = 0.25
+"""Of the device's memory, that these tensors take at most; those of the last shape may take more."""
 
 
 class Captured:
@@ -45,48 +49,34 @@ class Captured:
         """See `calque.model.Programs`."""
         return None
 
-    def begin(self, beginning: CapturedBeginning) -> Progress:
-        """What precedes the second step."""
-        return beginning()
-
     def replay(self, steps: CapturedSteps, visible: int) -> None:
         """One step, in which no row holds more than `visible` positions."""
         steps.prepare(visible)()
 
     def search(
-        self, scorer: Scorer, settings: SearchSettings, limit: Tensor, lines: Tensor, room: int, last: int
+        self, scorer: Scorer, settings: SearchSettings, limit: Tensor, lines: Tensor, room: int
     ) -> ChosenWords | None:
-        """A search without prefixes, whose steps are `last` at most and have `room`; None where it has to begin step by step.
+        """A search without prefixes, whose states have `room`; None where it has to begin step by step.
 
         `limit` and `lines` lie on the processor.
         """
-        size = room_for(len(limit))
-        key = settings, scorer.shared, scorer.forms, size, room
+        last = int(limit.max()) + 1
+        key = settings, scorer.shared, scorer.forms, room_for(len(limit)), room
+        if key in self.refused or last < 2:
+            return None
         with self._lock:
-            if key in self.refused or last < 2:
+            try:
+                beginning = self._beginning(key, scorer, settings, limit, lines)
+            except NotCapturable as why:
+                self.refused[key] = str(why)
                 return None
-            seen, beginning = key in self._beginnings, _recent(self._beginnings, key)
             if beginning is None:
-                if not seen:  # it may not come again
-                    self._beginnings[key] = None
-                    return None
-                beginning = CapturedBeginning(scorer, settings, size, room)
-                beginning.fill(scorer, limit, lines)
-                try:
-                    progress = beginning.first()
-                    steps = self._steps_for(beginning.scorer, beginning.rule, settings, progress, last)
-                    steps.prepare(2)
-                    beginning.capture()
-                except NotCapturable as why:
-                    self.refused[key] = str(why)
-                    return None
-                self._beginnings[key] = beginning
+                return None
             beginning.fill(scorer, limit, lines)
-            progress = self.begin(beginning)
-            rule = copy.copy(beginning.rule)
-            steps = self._steps_for(beginning.scorer, rule, settings, progress, last)
-            steps.begin(progress)
-            return self._go_on(steps, rule, settings, scorer, None, len(limit), (0, 1, last), 0)
+            beginning()
+            return self._go_on(
+                _Span(scorer, settings, copy.copy(beginning.rule), last), beginning.steps, len(limit), None
+            )
 
     def finish(
         self,
@@ -106,69 +96,93 @@ class Captured:
         if key in self.refused:
             return False
         progress = progress._replace(state=by_device(progress.state))
+        span = _Span(scorer, settings, rule, last, before)
         with self._lock:
             try:
-                steps = self._steps_for(scorer, rule, settings, progress, last)
+                steps = self._steps_for(span, progress)
                 steps.prepare(before + 2)
             except NotCapturable as why:
                 self.refused[key] = str(why)
                 return False
             steps.load(progress)
-            self._go_on(steps, rule, settings, scorer, history, len(progress.limit), (1, 1, last), before)
+            self._go_on(span, steps, len(progress.limit), history)
         return True
 
-    def _go_on(
-        self,
-        steps: CapturedSteps,
-        rule: SearchRule,
-        settings: SearchSettings,
-        scorer: Scorer,
-        history: ChosenWords | None,
-        sentences: int,
-        span: tuple[int, int, int],
-        before: int,
-    ) -> ChosenWords:
-        """`span`: the step behind which words are wanted, the one behind which the sentences stand, and the last one."""
-        begun, t, last = span
+    def _beginning(
+        self, key: Hashable, scorer: Scorer, settings: SearchSettings, limit: Tensor, lines: Tensor
+    ) -> "CapturedBeginning | None":
+        """What precedes the second step; None where the shape is new, since it may not come again. Raises NotCapturable."""
+        if (known := self._beginnings.get(key)) is None:
+            if key not in self._beginnings:
+                self._beginnings[key] = None
+                return None
+            *_, sentences, room = cast("tuple[Any, ...]", key)
+            known = CapturedBeginning(scorer, settings, sentences, room)
+            known.fill(scorer, limit, lines)
+            progress = known.first()
+            steps = self._steps_for(_Span(known.scorer, settings, known.rule, room), progress)
+            steps.prepare(2)
+            known.capture(steps)
+            self._beginnings[key] = known
+        for held, last in ((self._beginnings, key), (self._steps, known.steps.key)):
+            cast("OrderedDict[Hashable, Any]", held).move_to_end(last)
+        return known
+
+    def _go_on(self, span: "_Span", steps: CapturedSteps, sentences: int, history: ChosenWords | None) -> ChosenWords:
+        """The steps behind the first one, whose words are in the history if there is one."""
+        begun, t = 0 if history is None else 1, 1
         while True:
-            leave = sentences if settings.capacity else -(-sentences // 2)
-            t, done = steps.make(sentences, t, last, before, leave, self.replay)
+            leave = sentences if span.settings.capacity else -(-sentences // 2)
+            t, done = steps.make(sentences, t, span.last, span.before, leave, self.replay)
             progress, words, parents = steps.left(begun, t, sentences)
+            rule = span.rule
             rule.take(dict(zip(rule.values(), progress.rule, strict=True)))
-            history = history or ChosenWords(settings.beam, rule.stored())
+            history = history or ChosenWords(span.settings.beam, rule.stored())
             history.add(words, parents)
             history.finish(rule.stored())
-            if done == sentences or t == last:
+            if done == sentences or t == span.last:
                 history.to_host()
                 return history
             left = (~rule.done).nonzero()[:, 0]
             history.present = history.present[left]
             progress, sentences, begun = progress.keep(left), len(left), t
-            steps = self._steps_for(scorer, rule, settings, progress, last)
-            steps.prepare(before + t + 1)
+            steps = self._steps_for(span, progress)
+            steps.prepare(span.before + t + 1)
             steps.load(progress)
 
-    def _steps_for(
-        self, scorer: Scorer, rule: SearchRule, settings: SearchSettings, progress: Progress, last: int
-    ) -> CapturedSteps:
+    def _steps_for(self, span: "_Span", progress: Progress) -> CapturedSteps:
+        """The steps of a shape. Raises NotCapturable."""
         held = with_room(progress)
-        forms = tuple(None if x is None else (x.shape, x.dtype) for x in tensors_of(held))
-        key = settings, type(rule), scorer.shared, forms
-        steps: CapturedSteps | None = _recent(self._steps, key)
-        if steps is None:
-            steps = self._steps[key] = CapturedSteps(scorer, rule, settings, held)
-        steps.check_room(last)
-        return steps
+        key = span.settings, type(span.rule), span.scorer.shared, form(tensors_of(held))
+        if key not in self._steps:
+            made = CapturedSteps(span.scorer, span.rule, span.settings, held, key)
+            self._steps[key] = made
+            self._make_room(progress.t.device)
+        self._steps.move_to_end(key)
+        return self._steps[key]
+
+    def _make_room(self, device: torch.device) -> None:
+        """Forgets the shapes that were used longest ago, where there are too many."""
+        most = torch.cuda.get_device_properties(device).total_memory * SHARE if device.type == "cuda" else math.inf
+        while len(self._steps) > 1 and (
+            len(self._steps) > KEPT or sum(steps.bytes for steps in self._steps.values()) > most
+        ):
+            _, gone = self._steps.popitem(last=False)
+            for key, beginning in list(self._beginnings.items()):
+                if beginning is not None and beginning.steps is gone:
+                    self._beginnings[key] = None
+        while len(self._beginnings) > 16 * KEPT:
+            self._beginnings.popitem(last=False)
 
 
-def _recent(kept: OrderedDict[Hashable, Any], key: Hashable) -> Any:
-    """The value of a key, which is the most recent one then; None where there is none, which makes room for one."""
-    if key in kept:
-        kept.move_to_end(key)
-        return kept[key]
-    while len(kept) >= KEPT:
-        kept.popitem(last=False)
-    return None
+class _Span(NamedTuple):
+    """What all steps of a search share; `last`: the most of them; `before`: the longest prefix."""
+
+    scorer: Scorer
+    settings: SearchSettings
+    rule: SearchRule
+    last: int
+    before: int = 0
 
 
 def graphs_of(scorer: Scorer) -> Captured | None:

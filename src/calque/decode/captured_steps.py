@@ -1,7 +1,7 @@
 """The graphs of searches of one shape: what precedes the second step, and each step."""
 
 import copy
-from collections.abc import Callable
+from collections.abc import Callable, Hashable
 from functools import partial
 from typing import Any, NamedTuple, cast
 
@@ -16,7 +16,7 @@ from calque.decode.graph import Counts, NotCapturable, captured, overwrite
 from calque.decode.rule import SearchRule, SearchSettings, SearchStart
 from calque.decode.scorer import Scorer
 from calque.layers.history import History
-from calque.layers.state import State, mapped, tensors_of
+from calque.layers.state import State, mapped, size, tensors_of
 
 ROOM = 32
 """What the number of positions is a multiple of, and the least that a graph is captured for."""
@@ -50,15 +50,15 @@ class Progress(NamedTuple):
 class CapturedBeginning:
     """What precedes the second step of searches without prefixes, of sources of one shape."""
 
-    def __init__(self, scorer: Scorer, settings: SearchSettings, size: int, room: int):
-        """For `size` sentences; `room`: positions of their states."""
-        self.scorer, self._settings, self._size, self._room = scorer.with_room(size), settings, size, room
+    def __init__(self, scorer: Scorer, settings: SearchSettings, sentences: int, room: int):
+        """For so many sentences; `room`: positions of their states."""
+        self.scorer, self._settings, self._room = scorer.with_room(sentences), settings, room
         device = scorer.like.device
-        self._limit, self._lines = torch.zeros(2, size, dtype=torch.int64, device=device)
-        self._everyone = torch.arange(size, device=device)
-        self._held: Progress | None = None
+        self._limit, self._lines = torch.zeros(2, sentences, dtype=torch.int64, device=device)
+        self._everyone = torch.arange(sentences, device=device)
         self._replay: Callable[[], None] | None = None
         self.rule: SearchRule
+        self.steps: CapturedSteps
 
     def fill(self, scorer: Scorer, limit: Tensor, lines: Tensor) -> None:
         """Takes a batch. Further sentences are done from the start."""
@@ -70,50 +70,41 @@ class CapturedBeginning:
     def first(self) -> Progress:
         """Behind the first step."""
         scorer, settings, limit = self.scorer, self._settings, self._limit
-        hidden, state, _ = read_prefixes(scorer, self._room, self._size, settings, None)
+        hidden, state, _ = read_prefixes(scorer, self._room, len(limit), settings, None)
         self.rule = rule_of(settings, SearchStart(scorer.like, limit, self._lines, normalised=scorer.normalised))
         ahead, closing = Ahead(scorer, self.rule, settings, hidden, ()), limit < 1
         chosen, _ = self.rule.advance(ahead.look(state, 1, closing), 1, closing)
         state = spread_hypotheses(state, self._everyone, settings.beam, 1)
         return Progress.behind(1, limit, chosen, by_device(state), self.rule)
 
-    def capture(self) -> None:
-        """Raises NotCapturable."""
-        held = mapped(self.first(), torch.clone)
+    def capture(self, steps: "CapturedSteps") -> None:
+        """For what these steps go on from. Raises NotCapturable."""
+        self._replay, self.steps = captured(lambda: steps.begin(self.first()), self._limit.device), steps
 
-        def begin() -> None:
-            overwrite(held, self.first())
-
-        self._replay, self._held = captured(begin, self._limit.device), held
-
-    def __call__(self) -> Progress:
-        """Of the batch that was taken."""
-        if self._replay is None or self._held is None:
+    def __call__(self) -> None:
+        """Of the batch that was taken: puts the steps behind the first one."""
+        if self._replay is None:
             raise ValueError("nothing is captured yet")
         self._replay()
-        return self._held
 
 
 class CapturedSteps:
     """The steps of searches of one shape."""
 
-    def __init__(self, scorer: Scorer, rule: SearchRule, settings: SearchSettings, like: Progress):
-        """`like`: tensors of the shape."""
+    def __init__(self, scorer: Scorer, rule: SearchRule, settings: SearchSettings, like: Progress, key: Hashable):
+        """`like`: tensors of the shape; `key`: by which they are known."""
+        self.key = key
         held = mapped(like, partial(torch.zeros_like, device=scorer.like.device))
         self._rule, self._names, self._held = copy.copy(rule), tuple(rule.values()), held
         self._ahead = Ahead(scorer, self._rule, settings, (), ())
         self._everyone = torch.arange(len(held.chosen), device=held.t.device)
-        self._words = self._parents = held.chosen.new_zeros(0, *held.chosen.shape)
         self._counts = Counts(held.t.device)
         self._capacity = _capacity(held.state)
+        # A few more: while a step is captured it is made from the beginning.
+        self._words = held.chosen.new_zeros(self._capacity + ROOM, *held.chosen.shape)
+        self._parents = torch.zeros_like(self._words)
+        self.bytes = size(*(x for x in tensors_of(held) if x is not None), self._words, self._parents)
         self._graphs: dict[int, Callable[[], None]] = {}
-
-    def check_room(self, last: int) -> None:
-        """Makes room for so many steps; graphs that write into the old one are captured anew."""
-        if last > len(self._words):
-            self._words = self._words.new_zeros(-(-last // ROOM) * ROOM, *self._words.shape[1:])
-            self._parents = torch.zeros_like(self._words)
-            self._graphs.clear()
 
     def prepare(self, visible: int) -> Callable[[], None]:
         """The step in which no row holds more than `visible` positions. Raises NotCapturable."""
@@ -210,7 +201,7 @@ def room_for(sentences: int) -> int:
 def with_room(progress: Progress) -> Progress:
     """Of the same form on no device, with room for as many sentences as `room_for` says. Raises NotCapturable."""
     sentences, beam = progress.chosen.shape
-    size = room_for(sentences)
+    more = room_for(sentences)
 
     def room(x: Tensor) -> Tensor:
         if not x.dim():
@@ -219,6 +210,6 @@ def with_room(progress: Progress) -> Progress:
             raise NotCapturable(
                 "a state has a tensor whose first dimension is neither that of sentences nor of hypotheses"
             )
-        return torch.empty(len(x) // sentences * size, *x.shape[1:], dtype=x.dtype, device="meta")
+        return torch.empty(len(x) // sentences * more, *x.shape[1:], dtype=x.dtype, device="meta")
 
     return mapped(progress, room)

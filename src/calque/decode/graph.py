@@ -106,16 +106,22 @@ class _Reads(TorchDispatchMode):  # type: ignore[no-untyped-call]  # torch leave
 def overwrite(old: object, new: object) -> None:
     """Writes the tensors of `new` over those of `old`, save those that are the same. Raises NotCapturable for another form."""
     before, after = tensors_of(old), tensors_of(new)
-    forms = [[None if x is None else (x.shape, x.dtype) for x in side] for side in (before, after)]
-    if forms[0] != forms[1]:
+    if form(before) != form(after):
         raise NotCapturable("the form of a state changes from step to step")
     pairs = [(a, b) for a, b in zip(before, after, strict=True) if a is not None and b is not None and a is not b]
     held = {_storage(a) for a, _ in pairs}
-    # A new tensor may be a view of an old one.
-    new_ones = [b.clone() if _storage(b) in held else b for _, b in pairs]
-    for kind in {a.dtype for a, _ in pairs}:
-        some = [(a, b) for (a, _), b in zip(pairs, new_ones, strict=True) if a.dtype == kind]
-        torch._foreach_copy_([a for a, _ in some], [b for _, b in some])
+    by_kind: dict[torch.dtype, tuple[list[Tensor], list[Tensor]]] = {}
+    for a, b in pairs:
+        olds, news = by_kind.setdefault(a.dtype, ([], []))
+        olds.append(a)
+        news.append(b.clone() if _storage(b) in held else b)  # a new tensor may be a view of an old one
+    for olds, news in by_kind.values():
+        torch._foreach_copy_(olds, news)
+
+
+def form(tensors: list[Tensor | None]) -> tuple[object, ...]:
+    """The shapes and types of the tensors of a state."""
+    return tuple(None if x is None else (x.shape, x.dtype) for x in tensors)
 
 
 def _storage(x: Tensor) -> int:

@@ -19,7 +19,7 @@ from calque.decode.products import (
 from calque.decode.recorded import Recorded
 from calque.ground.diagnostics import error
 from calque.layers.contract import Layer
-from calque.model import Model
+from calque.model import Model, Programs
 from calque.native.kernels import kernels
 
 M = TypeVar("M", bound=nn.Module)
@@ -52,12 +52,17 @@ def prepare_for_decoding(module: M, precision: str = "float32") -> M:
             layer.fuse(exact=precision == "float32" and product is not NativeFloat32)
     if product is not None:
         _pack(module, product)
-    own = kernels()
-    if isinstance(module, Model) and on_processor and own is not None:
-        module.programs = Recorded(module, own)
-    elif isinstance(module, Model) and not on_processor:
-        module.programs = Captured()
+    if isinstance(module, Model):
+        module.programs = _programs(module, on_processor)
     return module.eval()
+
+
+def _programs(model: Model, on_processor: bool) -> Programs | None:
+    """What makes the steps of a prepared model in fewer calls."""
+    if not on_processor:
+        return Captured()
+    own = kernels()
+    return None if own is None else Recorded(model, own)
 
 
 def rows_are_apart(module: nn.Module) -> bool:

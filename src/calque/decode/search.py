@@ -39,6 +39,7 @@ from calque.decode.captured_steps import ROOM, Progress
 from calque.decode.chosen import ChosenWords, Hypotheses, rows_of
 from calque.decode.rule import Sampling, SearchRule, SearchSettings, SearchStart
 from calque.decode.scorer import Candidates, Models, Scorer, SourceBatch
+from calque.layers.state import State
 from calque.model import Model
 
 __all__ = [
@@ -92,12 +93,11 @@ def _run(
     scorer: Scorer, max_length: Tensor, settings: SearchSettings, prefix: Prefixes | None, lines: Tensor
 ) -> ChosenWords:
     """The search: its steps, and the finished hypotheses of every sentence."""
-    limit, before, lengths = _limits(max_length, settings.exact_length, prefix)
-    last = int((limit if lengths is None else limit - lengths).max()) + 1
+    limit, before = _limits(max_length, settings.exact_length, prefix)
     room = settings.capacity or before + int(limit.max()) + 1
     if (graphs := graphs_of(scorer)) is not None:
         room = settings.capacity or -(-room // ROOM) * ROOM
-        found = None if prefix is not None else graphs.search(scorer, settings, limit, lines, room, last)
+        found = None if prefix is not None else graphs.search(scorer, settings, limit, lines, room)
         if found is not None:
             return found
     return _step_by_step(scorer, settings, prefix, lines, limit, room)
@@ -107,16 +107,10 @@ def _step_by_step(
     scorer: Scorer, settings: SearchSettings, prefix: Prefixes | None, lines: Tensor, limit: Tensor, room: int
 ) -> ChosenWords:
     """The search, of which graphs may make what is behind the first step. `limit` lies on the processor."""
-    beam, device = settings.beam, scorer.like.device
-    before, lengths = (0, None) if prefix is None else (prefix.longest, prefix.lengths)
-    limit = limit.to(device)
-    hidden, state, logp = read_prefixes(scorer, room, len(limit), settings, prefix)
-    rule = rule_of(settings, SearchStart(scorer.like, limit, lines.to(device), lengths, logp, scorer.normalised))
-    history = ChosenWords(beam, rule.stored())
-    limit = limit if lengths is None else limit - lengths
-    closes = {n + 1 for n in limit.tolist()}
-    same, everyone = torch.arange(beam, device=device), torch.arange(len(limit), device=device)
-    ahead = Ahead(scorer, rule, settings, hidden, closes)
+    rule, ahead, state, limit = _begun(scorer, settings, prefix, lines, limit, room)
+    history, graphs, closes = ChosenWords(settings.beam, rule.stored()), graphs_of(scorer), ahead.closes
+    before = 0 if prefix is None else prefix.longest
+    same, everyone = (torch.arange(n, device=limit.device) for n in (settings.beam, len(limit)))
     for t in range(1, max(closes) + 1):
         closing = limit < t if t in closes else None
         chosen, parents = rule.advance(ahead.look(state, t, closing), t, closing)
@@ -127,14 +121,12 @@ def _step_by_step(
         if ahead.made:  # the state holds these words already
             continue
         if t == 1:
-            state, parents = spread_hypotheses(state, everyone, beam, before + 1), None
-            if (graphs := graphs_of(scorer)) is not None:
-                progress = Progress.behind(t, limit, chosen, state, rule)
-                if graphs.finish(scorer, rule, settings, history, progress, before, max(closes)):
-                    return history
+            state, parents = spread_hypotheses(state, everyone, settings.beam, before + 1), None
+            progress = Progress.behind(t, limit, chosen, state, rule)
+            if graphs is not None and graphs.finish(scorer, rule, settings, history, progress, before, max(closes)):
+                return history
         if done >= ahead.leave(len(everyone)):
-            left = _leave(rule, history)
-            state = state.keep(rows_of(left, (same.expand_as(chosen) if parents is None else parents)[left]), left)
+            left, state = _leave(rule, history, state, same.expand_as(chosen) if parents is None else parents)
             limit, chosen, everyone = limit[left], chosen[left], everyone[: len(left)]
         elif parents is not None:
             state = state.select(rows_of(everyone, parents))
@@ -143,13 +135,27 @@ def _step_by_step(
     return history
 
 
-def _leave(rule: SearchRule, history: ChosenWords) -> Int[Tensor, " c"]:
-    """Removes sentences that are done; the others."""
+def _begun(
+    scorer: Scorer, settings: SearchSettings, prefix: Prefixes | None, lines: Tensor, limit: Tensor, room: int
+) -> tuple[SearchRule, Ahead, State, Int[Tensor, " B"]]:
+    """The rule, the next step and the state behind the prefixes; of each sentence the most words that follow."""
+    lengths = None if prefix is None else prefix.lengths
+    limit, lines = limit.to(scorer.like.device), lines.to(scorer.like.device)
+    hidden, state, logp = read_prefixes(scorer, room, len(limit), settings, prefix)
+    rule = rule_of(settings, SearchStart(scorer.like, limit, lines, lengths, logp, scorer.normalised))
+    limit = limit if lengths is None else limit - lengths
+    return rule, Ahead(scorer, rule, settings, hidden, {n + 1 for n in limit.tolist()}), state, limit
+
+
+def _leave(
+    rule: SearchRule, history: ChosenWords, state: State, parents: Int[Tensor, "b K"]
+) -> tuple[Int[Tensor, " c"], State]:
+    """Removes sentences that are done; the others, and their state."""
     history.finish(rule.stored())
     left = (~rule.done).nonzero()[:, 0]
     rule.keep(left)
     history.present = history.present[left]
-    return left
+    return left, state.keep(rows_of(left, parents[left]), left)
 
 
 def _progress(
@@ -167,12 +173,7 @@ def _progress(
     return found[0] if found else 0, parents if any_moved else None
 
 
-def _limits(
-    limit: Int[Tensor, " B"], exact: int, prefix: Prefixes | None
-) -> tuple[Int[Tensor, " B"], int, Int[Tensor, " B"] | None]:
-    """M of each sentence, at least its prefix; the longest prefix; the lengths of the prefixes. All on the processor."""
+def _limits(limit: Int[Tensor, " B"], exact: int, prefix: Prefixes | None) -> tuple[Int[Tensor, " B"], int]:
+    """M of each sentence, at least its prefix, and the longest prefix. On the processor."""
     limit = torch.full_like(limit, exact - 1) if exact else limit
-    if prefix is None:
-        return limit, 0, None
-    lengths = prefix.lengths.cpu()
-    return torch.maximum(limit, lengths), prefix.longest, lengths
+    return (limit, 0) if prefix is None else (torch.maximum(limit, prefix.lengths.cpu()), prefix.longest)

@@ -53,6 +53,7 @@ class AcceleratorKernels:
         new_keys, new_values = new or (q, q)
         hidden = None if blocked is None else blocked.contiguous().view(torch.int8)
         per = rows // sentences
+        kinds = {"APPENDS": new is not None, "MOVES": origin is not None, "BLOCKS": hidden is not None}
         self._kernels.attend[(sentences, heads)](
             *(q, keys, values, new_keys, new_values, q if origin is None else origin),
             *(q if positions is None else positions, q if hidden is None else hidden, out),
@@ -60,16 +61,8 @@ class AcceleratorKernels:
             *(0 if origin is None else origin.stride(1), 0 if hidden is None else hidden.stride(0), out.stride(0)),
             *keys.stride()[:4],
             *values.stride()[:4],
-            ROWS=max(LEAST, _room(per)),
-            SLOTS=1 if origin is None else slots,
-            BLOCK=BLOCK[q.itemsize],
-            KEY=width,
-            KEY_ROOM=max(LEAST, _room(width)),
-            VALUE=value_width,
-            VALUE_ROOM=max(LEAST, _room(value_width)),
-            APPENDS=new is not None,
-            MOVES=origin is not None,
-            BLOCKS=hidden is not None,
+            **_rooms(per, slots if origin is not None else 1, width, value_width, q.itemsize),
+            **kinds,
             num_warps=4,
         )
         return out
@@ -86,23 +79,17 @@ class AcceleratorKernels:
         forbidden: Bool[Tensor, "S E"] | None = None,
     ) -> Best:
         """As `Kernels.best`; logits are float32."""
-        if x.is_cuda and x.dtype != torch.float32:
-            logits = torch.mm(x, weight.t(), out_dtype=torch.float32)
-        else:
-            logits = F.linear(x.float(), weight.float())
+        logits = _product(x, weight)
         rows, size = logits.shape
         parts = -(-size // (CHUNKS * CHUNK))
         chunks = logits.new_empty(rows, parts * CHUNKS)
         highest, sums = logits.new_empty(2, rows, parts)
-        best = Best(
-            logits.new_empty(rows, n),
-            torch.empty(rows, n, dtype=torch.int64, device=x.device),
-            *logits.new_empty(2, rows),
-        )
+        best = Best(logits.new_empty(rows, n), logits.new_empty(rows, n, dtype=torch.int64), *logits.new_empty(2, rows))
         hidden = None if forbidden is None else forbidden.contiguous().view(torch.int8)
         given = logits, logits if bias is None else bias, logits if hidden is None else hidden
         rule = first, end, reward, 1 if forbidden is None else rows // len(forbidden)
         kinds = {"CHUNK": CHUNK, "BIASED": bias is not None, "FORBIDS": hidden is not None}
+        sizes = {"N": n, "N_ROOM": _room(n), "ROOM": _room(parts * CHUNKS), "PARTS_ROOM": _room(parts)}
         self._kernels.best_of_chunks[(rows, parts)](
             *(*given, chunks, highest, sums, logits.stride(0), size, *rule), **kinds, CHUNKS=CHUNKS, num_warps=4
         )
@@ -110,10 +97,7 @@ class AcceleratorKernels:
             *(chunks, highest, sums, *given, best.logits, best.words, best.end, best.total),
             *(logits.stride(0), size, *rule, parts, parts * CHUNKS),
             **kinds,
-            N=n,
-            N_ROOM=_room(n),
-            ROOM=_room(parts * CHUNKS),
-            PARTS_ROOM=_room(parts),
+            **sizes,
             num_warps=4,
         )
         return best
@@ -138,6 +122,20 @@ class AcceleratorKernels:
             num_warps=1,
         )
         return Continued(logp, parents, chosen, True, True)
+
+
+def _product(x: Float[Tensor, "R D"], weight: Float[Tensor, "E D"]) -> Float[Tensor, "R E"]:
+    """x W^T in float32, whatever the factors."""
+    if x.is_cuda and x.dtype != torch.float32:
+        return torch.mm(x, weight.t(), out_dtype=torch.float32)
+    return F.linear(x.float(), weight.float())
+
+
+def _rooms(rows: int, slots: int, width: int, value_width: int, item: int) -> dict[str, int]:
+    """What a kernel of attention is compiled for."""
+    sizes = {"ROWS": rows, "KEY_ROOM": width, "VALUE_ROOM": value_width}
+    rooms = {name: max(LEAST, _room(size)) for name, size in sizes.items()}
+    return rooms | {"KEY": width, "VALUE": value_width, "SLOTS": slots, "BLOCK": BLOCK[item]}
 
 
 def _room(size: int) -> int:

@@ -36,68 +36,79 @@ def _place(key):
 
 
 @triton.jit
+def _own(
+    query, keys, values, new_keys, new_values, positions, row, slot, real, of_keys, of_values, scale,
+    key_next, key_slot, value_next, value_slot,
+):  # fmt: skip
+    """Where rows stand, and the highest score, the sum of weights and of contexts of their own keys and values alone.
+
+    These are written into their own slots.
+    """
+    held = tl.load(positions + row, mask=real, other=0)
+    key, value = tl.load(new_keys, mask=of_keys, other=0), tl.load(new_values, mask=of_values, other=0)
+    # Heads that share a key write the same numbers.
+    tl.store(keys + (held * key_next + slot * key_slot)[:, None], key, mask=of_keys)
+    tl.store(values + (held * value_next + slot * value_slot)[:, None], value, mask=of_values)
+    score = tl.sum(query.to(tl.float32) * key.to(tl.float32), 1) * scale
+    return held, score, score * 0 + 1, value.to(tl.float32)
+
+
+@triton.jit
+def _compared(
+    query, k, origin, blocked, row, real, held, t, slot, scale, origin_next, MOVES: tl.constexpr, BLOCKS: tl.constexpr
+):
+    """The scores of queries and keys; -inf for what does not belong to a row's past."""
+    scores = tl.dot(query, tl.trans(k), input_precision="ieee") * scale
+    seen = t[None, :] < held[:, None]
+    if BLOCKS:
+        hidden = tl.load(blocked + t, mask=t < tl.max(held, 0), other=0)
+        scores = tl.where((hidden != 0)[None, :], NOWHERE, scores)
+    if MOVES:
+        whose = tl.load(origin + row[:, None] * origin_next + t[None, :], mask=seen & real[:, None], other=-1)
+        seen = seen & (whose == slot[None, :])
+    return tl.where(seen, scores, -float("inf"))
+
+
+@triton.jit
 def attend(
     q, keys, values, new_keys, new_values, origin, positions, blocked, out,
     per, group, length, scale, q_next, new_keys_next, new_values_next, origin_next, blocked_next, out_next,
     key_sentence, key_head, key_next, key_slot, value_sentence, value_head, value_next, value_slot,
-    ROWS: tl.constexpr, SLOTS: tl.constexpr, BLOCK: tl.constexpr,
-    KEY: tl.constexpr, KEY_ROOM: tl.constexpr, VALUE: tl.constexpr, VALUE_ROOM: tl.constexpr,
-    APPENDS: tl.constexpr, MOVES: tl.constexpr, BLOCKS: tl.constexpr,
+    ROWS: tl.constexpr, KEY_ROOM: tl.constexpr, VALUE_ROOM: tl.constexpr, KEY: tl.constexpr, VALUE: tl.constexpr,
+    SLOTS: tl.constexpr, BLOCK: tl.constexpr, APPENDS: tl.constexpr, MOVES: tl.constexpr, BLOCKS: tl.constexpr,
 ):  # fmt: skip
     """The queries of a sentence and a head. They are compared with all slots of its positions, of which each sees its own past."""
     sentence, head = tl.program_id(0).to(tl.int64), tl.program_id(1).to(tl.int64)
-    shared = head // group
-    r, d, e = tl.arange(0, ROWS), tl.arange(0, KEY_ROOM), tl.arange(0, VALUE_ROOM)
-    row, real = sentence * per + r, r < per
-    of_keys, of_values = real[:, None] & (d < KEY)[None, :], real[:, None] & (e < VALUE)[None, :]
-    query = tl.load(q + row[:, None] * q_next + head * KEY + d[None, :], mask=of_keys, other=0)
-    keys += sentence * key_sentence + shared * key_head
-    values += sentence * value_sentence + shared * value_head
+    r, d, e = tl.arange(0, ROWS), tl.arange(0, KEY_ROOM)[None, :], tl.arange(0, VALUE_ROOM)[None, :]
+    row, real, shared = sentence * per + r, r < per, head // group
+    of_keys, of_values = real[:, None] & (d < KEY), real[:, None] & (e < VALUE)
+    query = tl.load(q + row[:, None] * q_next + head * KEY + d, mask=of_keys, other=0)
+    keys, blocked = keys + sentence * key_sentence + shared * key_head + d, blocked + sentence * blocked_next
+    values += sentence * value_sentence + shared * value_head + e
     if APPENDS:
-        held = tl.load(positions + row, mask=real, other=0)
-        key = tl.load(new_keys + row[:, None] * new_keys_next + shared * KEY + d[None, :], mask=of_keys, other=0)
-        value = tl.load(
-            new_values + row[:, None] * new_values_next + shared * VALUE + e[None, :], mask=of_values, other=0
-        )
-        # Heads that share a key write the same numbers.
-        tl.store(keys + (held * key_next + r * key_slot)[:, None] + d[None, :], key, mask=of_keys)
-        tl.store(values + (held * value_next + r * value_slot)[:, None] + e[None, :], value, mask=of_values)
-        highest = tl.sum(query.to(tl.float32) * key.to(tl.float32), 1) * scale
-        total = tl.full((ROWS,), 1.0, tl.float32)
-        context = value.to(tl.float32)
+        new_keys += row[:, None] * new_keys_next + shared * KEY + d
+        new_values += row[:, None] * new_values_next + shared * VALUE + e
+        held, highest, total, context = _own(
+            query, keys, values, new_keys, new_values, positions, row, r, real, of_keys, of_values, scale,
+            key_next, key_slot, value_next, value_slot,
+        )  # fmt: skip
     else:
-        held = tl.full((ROWS,), 0, tl.int64) + length
-        highest = tl.full((ROWS,), NOWHERE, tl.float32)
-        total = tl.zeros((ROWS,), tl.float32)
-        context = tl.zeros((ROWS, VALUE_ROOM), tl.float32)
-    last = tl.max(held, 0) * SLOTS
-    begin = sentence * 0
+        held, highest = tl.full((ROWS,), 0, tl.int64) + length, tl.full((ROWS,), NOWHERE, tl.float32)
+        total, context = tl.zeros((ROWS,), tl.float32), tl.zeros((ROWS, VALUE_ROOM), tl.float32)
+    last, begin = tl.max(held, 0) * SLOTS, sentence * 0
     while begin < last:  # a range would need an integer, which an interpreted kernel has not
         c = begin + tl.arange(0, BLOCK)
-        t, slot, inside = c // SLOTS, c % SLOTS, c < last
-        near = inside[:, None] & (d < KEY)[None, :]
-        k = tl.load(keys + (t * key_next + slot * key_slot)[:, None] + d[None, :], mask=near, other=0)
-        scores = tl.dot(query, tl.trans(k), input_precision="ieee") * scale
-        seen = t[None, :] < held[:, None]
-        if MOVES:
-            whose = tl.load(origin + row[:, None] * origin_next + t[None, :], mask=seen & real[:, None], other=-1)
-            seen = seen & (whose == slot[None, :])
-        if BLOCKS:
-            hidden = tl.load(blocked + sentence * blocked_next + t, mask=inside, other=0)
-            scores = tl.where((hidden != 0)[None, :], NOWHERE, scores)
-        scores = tl.where(seen, scores, -float("inf"))
-        before = highest
-        highest = tl.maximum(highest, tl.max(scores, 1))
-        weights, kept = tl.exp(scores - highest[:, None]), tl.exp(before - highest)
-        near = inside[:, None] & (e < VALUE)[None, :]
-        v = tl.load(values + (t * value_next + slot * value_slot)[:, None] + e[None, :], mask=near, other=0)
+        t, slot, inside = c // SLOTS, c % SLOTS, (c < last)[:, None]
+        k = tl.load(keys + (t * key_next + slot * key_slot)[:, None], mask=inside & (d < KEY), other=0)
+        scores = _compared(query, k, origin, blocked, row, real, held, t, slot, scale, origin_next, MOVES, BLOCKS)
+        top = tl.maximum(highest, tl.max(scores, 1))
+        weights, kept, highest = tl.exp(scores - top[:, None]), tl.exp(highest - top), top
+        v = tl.load(values + (t * value_next + slot * value_slot)[:, None], mask=inside & (e < VALUE), other=0)
         total = total * kept + tl.sum(weights, 1)
         context = context * kept[:, None] + tl.dot(weights.to(v.dtype), v, input_precision="ieee")
         begin += BLOCK
-    context = context / total[:, None]
-    tl.store(
-        out + row[:, None] * out_next + head * VALUE + e[None, :], context.to(out.dtype.element_ty), mask=of_values
-    )
+    out += row[:, None] * out_next + head * VALUE + e
+    tl.store(out, (context / total[:, None]).to(out.dtype.element_ty), mask=of_values)
 
 
 @triton.jit
