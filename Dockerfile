@@ -17,7 +17,7 @@ COPY constraints.txt pyproject.toml README.md LICENSE ./
 COPY src src
 RUN version=$(sed -n 's/^torch==//p' constraints.txt) \
     && pip install --no-cache-dir --index-url "$TORCH_INDEX" "torch==$version" \
-    && sed '/^torch==/d' constraints.txt > /tmp/constraints.txt \
+    && sed '/^t\(orch\|riton\)==/d' constraints.txt > /tmp/constraints.txt \
     && pip install --no-cache-dir -c /tmp/constraints.txt '.[serve]' \
     && rm -rf /calque /tmp/constraints.txt \
     && useradd --system --no-create-home calque \

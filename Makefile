@@ -58,8 +58,8 @@ $(STAMP): pyproject.toml constraints.txt
 	@echo "setting up .venv (torch: $(TORCH)); this can take minutes"
 	@$(PYTHON) -m venv $(VENV_OPTIONS) .venv
 	@$(TORCH_INSTALL)
-	@# The pin of torch is for TORCH=cpu; elsewhere what was just installed, or found, stays.
-	@sed -e '$(if $(filter cpu,$(TORCH)),,/^torch==/d)' constraints.txt > .venv/constraints.txt
+	@# The pins of torch and of the Triton that comes with it are for TORCH=cpu; elsewhere what was just installed, or found, stays.
+	@sed -e '$(if $(filter cpu,$(TORCH)),,/^t\(orch\|riton\)==/d)' constraints.txt > .venv/constraints.txt
 	@$(PIP) install -c .venv/constraints.txt -e '.[test]'
 	@touch $@
 

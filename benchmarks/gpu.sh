@@ -37,7 +37,7 @@ once() {
 }
 
 # Tests and speeds; entries are named after the device.
-[[ $device == cuda ]] && once tests "$python" -m pytest -m gpu -p no:cacheprovider tests/test_gpu.py
+[[ $device == cuda ]] && once tests "$python" -m pytest -p no:cacheprovider tests/test_gpu.py tests/decode/test_accelerator.py
 text=("$work/train.en" "$work/train.de")
 for k in en de; do [[ -s $work/train.$k ]] || zcat "$data/multi30k/tok/train.$k.gz" > "$work/train.$k"; done
 record() { [[ $small ]] || printf '%s\n' --record "$1"; }
@@ -53,8 +53,10 @@ for tokens in $(amount 128 "3072 16384"); do
 done
 model=$(amount modern/bergamot-tiny domhan2018/transformer)
 once decode "$python" -m calque bench decode "$model" --device "$device" --precision bfloat16 --batch "$(amount 2 128)" \
-    --beam "$(amount 1 1,4)" --length "$(amount 3 25)" --repeats "$(amount 1 3)" \
+    --beam "$(amount 1 1,4,5)" --length "$(amount 3 25)" --sentences "$(amount 4 512)" --repeats "$(amount 1 5)" \
     $([[ $small ]] || printf '%s\n' --record "$docs/results/decode-$device-bfloat16-batch-128.json")
+once graphs "$python" benchmarks/graphs.py --device "$device" --batches "$(amount 2 128)" --beams "$(amount 2 4)" \
+    --repeats "$(amount 1 3)" $(amount "--families ssru" "") $(record "graphs-$device")
 
 # Cells: a line each of paper, table, corpus and how it is trained. An entry of the ledger says the rest.
 cells() {

@@ -1,6 +1,7 @@
 """What only an accelerator can show: both forms agree there, searches are made of graphs, bfloat16 trains."""
 
 import copy
+from itertools import pairwise
 from pathlib import Path
 
 import pytest
@@ -74,8 +75,10 @@ def test_searches_by_graphs_find_what_a_processor_finds(
     there.programs = graphs = Captured()
     for _ in range(3):  # what precedes the second step is captured when a shape comes again
         found = search(there, source.cuda(), mask.cuda(), limits, settings, prefixes)
-        assert found.tokens == expected.tokens
         torch.testing.assert_close(flat(found), flat(expected), rtol=0, atol=1e-9)
+        for b, logps in enumerate(expected.logps):
+            if all(abs(x - y) > 1e-9 for x, y in pairwise(sorted(logps))):  # else nothing says which one is the better
+                assert found.tokens[b] == expected.tokens[b]
     assert graphs.refused == {}
 
 

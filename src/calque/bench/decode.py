@@ -30,6 +30,7 @@ from calque.ground.diagnostics import Place, error
 from calque.layers.state import State
 from calque.ledger.entry import conditions
 from calque.model import Model, Shape
+from calque.native.accelerator import accelerator_kernels
 from calque.native.kernels import Best, kernels
 from calque.run.model_file import load_model
 from calque.train.initialise import initialise
@@ -211,7 +212,7 @@ def _conditions(case: DecodeCase, plan: DecodePlan, batches: Sequence[tuple[Tens
     return {
         **conditions(plan.precision),
         "device": case.model.device.type,
-        "kernels": None if (own := kernels()) is None else own.instructions,
+        "kernels": _kernels(case.model.device),
         "architecture": case.model.checked.hash,
         "parameters": sum(p.numel() for p in case.model.parameters()),
         "vocabulary": case.model.shape.target_size,
@@ -223,6 +224,14 @@ def _conditions(case: DecodeCase, plan: DecodePlan, batches: Sequence[tuple[Tens
         "repeats": plan.repeats,
         "workers": plan.workers,
     }
+
+
+def _kernels(device: torch.device) -> str | None:
+    """What Calque's own kernels are written for."""
+    if device.type != "cpu":
+        return accelerator_kernels()
+    own = kernels()
+    return None if own is None else own.instructions
 
 
 def _ways(

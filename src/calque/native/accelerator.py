@@ -1,10 +1,11 @@
 """Kernels of a decoding step on an accelerator. Each is the same function as torch's operators, beside which it is used.
 
-They are written in Triton, which comes with torch for CUDA; without it torch computes the same.
+They are written in Triton, which comes with torch for CUDA; without it, or with CALQUE_NATIVE=off, torch computes the same.
 """
 
 import functools
 import importlib.util
+import os
 from types import ModuleType
 
 import torch
@@ -12,6 +13,7 @@ from jaxtyping import Bool, Float, Int
 from torch import Tensor
 from torch.nn import functional as F
 
+from calque.native.build import OFF
 from calque.native.kernels import Best, Continued, off
 
 BLOCK = {2: 64, 4: 32}
@@ -145,11 +147,16 @@ def _room(size: int) -> int:
 
 @functools.cache
 def _loaded() -> AcceleratorKernels | None:
-    if importlib.util.find_spec("triton") is None:
+    if os.environ.get("CALQUE_NATIVE") == OFF or importlib.util.find_spec("triton") is None:
         return None
     from calque.native import triton_kernels
 
     return AcceleratorKernels(triton_kernels)
+
+
+def accelerator_kernels() -> str | None:
+    """What the kernels of an accelerator are written in; None where there are none."""
+    return None if off() or _loaded() is None else "triton"
 
 
 def _on_accelerator(x: Tensor) -> bool:
