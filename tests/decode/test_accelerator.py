@@ -126,7 +126,7 @@ def test_continuations_are_the_best_ones_the_first_hypothesis_first(kernels: Acc
 
 
 @pytest.mark.usefixtures("shapes_unchecked", "kernels")
-@pytest.mark.parametrize("settings", [{"beam": 1}, {"beam": 3, "word_penalty": 0.3, "n_best": 2}])
+@pytest.mark.parametrize("settings", [{"beam": 1}, {"beam": 3, "word_penalty": 0.3, "n_best": 2}, {"beam": 17}])
 @pytest.mark.parametrize("graphs", [True, False])
 @pytest.mark.parametrize("name", ["transformer", "window"])
 def test_searches_find_what_they_find_without_kernels(name: str, graphs: bool, settings: dict[str, Any]) -> None:

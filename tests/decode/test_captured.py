@@ -1,5 +1,6 @@
 """Searches whose steps are made as on an accelerator. On a processor a graph is the step itself, run again on the same tensors."""
 
+import copy
 from typing import Any
 
 import pytest
@@ -7,9 +8,9 @@ import torch
 from decode_oracle import MODELS, naive_beam, sources, varied
 from test_search import LENGTHS, LIMITS, PREFIXES, agree
 
-from calque.decode import captured_steps
+from calque.decode import captured, captured_steps
 from calque.decode.captured import Captured
-from calque.decode.captured_steps import Progress
+from calque.decode.captured_steps import CapturedSteps, Progress
 from calque.decode.graph import NotCapturable, overwrite
 from calque.decode.scorer import Models, SourceBatch
 from calque.decode.search import Hypotheses, Sampling, SearchSettings, search, search_with
@@ -132,3 +133,76 @@ def test_views_of_what_is_overwritten_keep_their_values() -> None:
     overwrite(pair, (a[2:], a[:2]))
     assert a.tolist() == [2, 3, 0, 1]
     assert shifted.tolist() == [1, 2, 3, 0]
+
+
+@pytest.mark.parametrize("prefixes", [None, PREFIXES[:9]])
+@pytest.mark.parametrize("beam", [1, 2])
+@pytest.mark.parametrize("name", MODELS)
+def test_long_searches_are_captured_on_the_way(name: str, beam: int, prefixes: Any) -> None:
+    """A further graph is captured while the words of the search are still on the device, and spare sentences stay within bounds."""
+    model, how = by_graphs(varied(name)), SearchSettings(beam, exact_length=45)
+    for lengths in (LENGTHS[:9], LENGTHS[:9], LENGTHS[1:], LENGTHS[:9]):  # nine sentences have the shape of ten
+        source, mask = sources(lengths)
+        limits = torch.zeros(9, dtype=torch.int64)
+        same(
+            search(model, source, mask, limits, how, prefixes),
+            search(varied(name), source, mask, limits, how, prefixes),
+        )
+
+
+@pytest.mark.parametrize("name", MODELS)
+def test_searches_of_other_lengths_have_room_of_their_own(name: str) -> None:
+    model, (source, mask) = by_graphs(varied(name)), sources(LENGTHS)
+    for limit in (5, 70, 5, 70, 70):
+        limits, how = torch.full((len(LENGTHS),), limit), SearchSettings(1, "none")
+        same(search(model, source, mask, limits, how), search(varied(name), source, mask, limits, how))
+
+
+@pytest.mark.parametrize("prefixes", [None, PREFIXES])
+def test_a_step_that_cannot_be_captured_on_the_way_is_made_without_graphs(
+    prefixes: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    model, (source, mask), how = by_graphs(varied("transformer")), sources(LENGTHS), SearchSettings(3, exact_length=45)
+    limits = torch.zeros(len(LENGTHS), dtype=torch.int64)
+    for _ in range(TIMES):  # with another length, so that shapes are known
+        search(model, source, mask, limits, SearchSettings(3, exact_length=20), prefixes)
+    prepare = CapturedSteps.prepare
+
+    def refuses(self: CapturedSteps, visible: int) -> Any:
+        if visible > 32:
+            raise NotCapturable("long")
+        return prepare(self, visible)
+
+    monkeypatch.setattr(CapturedSteps, "prepare", refuses)
+    expected = search(varied("transformer"), source, mask, limits, how, prefixes)
+    for _ in range(TIMES):
+        same(search(model, source, mask, limits, how, prefixes), expected)
+    assert set(model.programs.refused.values()) == {"long"}
+
+
+def test_shapes_are_forgotten_where_there_are_too_many(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(captured, "KEPT", 2)
+    model, how = by_graphs(varied("rnmt")), SearchSettings(2)
+    for sentences in (1, 2, 7, 10, 2, 10, 1, 7, 10, 10, 10, 1, 1, 1):
+        source, mask = sources(LENGTHS[:sentences])
+        limits = torch.tensor(LIMITS[:sentences])
+        same(search(model, source, mask, limits, how), search(varied("rnmt"), source, mask, limits, how))
+    assert len(model.programs._steps) == 2
+
+
+def test_samples_of_every_seed_share_a_graph() -> None:
+    model, (source, mask), limits = by_graphs(varied("rnmt")), sources(LENGTHS), torch.tensor(LIMITS)
+    for seed in range(1, 4):
+        how = SearchSettings(2, sampling=Sampling(seed=seed))
+        same(search(model, source, mask, limits, how), search(varied("rnmt"), source, mask, limits, how))
+    shapes = len(model.programs._steps)
+    search(model, source, mask, limits, SearchSettings(2, sampling=Sampling(seed=9)))
+    assert len(model.programs._steps) == shapes
+
+
+def test_a_copy_of_a_model_has_graphs_of_its_own() -> None:
+    model, (source, mask), limits = by_graphs(varied("rnmt")), sources(LENGTHS), torch.tensor(LIMITS)
+    expected = search(model, source, mask, limits, SearchSettings(2))
+    again = copy.deepcopy(model)
+    assert again.programs is not model.programs
+    same(search(again, source, mask, limits, SearchSettings(2)), expected)

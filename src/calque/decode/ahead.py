@@ -8,12 +8,12 @@ from torch import Tensor
 
 from calque.data.vocabulary import EOS, UNK
 from calque.decode.rule import Looked, SearchRule, SearchSettings, Step, Until, in_parts
-from calque.decode.scorer import ALL, Hidden, Scorer
+from calque.decode.scorer import ALL, MANY_BYTES, Hidden, Scorer
 from calque.layers.state import State
 from calque.native.kernels import Best
 
-LOGITS_BYTES, MANY_BYTES = 8 << 20, 1 << 30
-"""Bytes of float32 logits that are computed together: few enough for a processor's caches; on an accelerator."""
+LOGITS_BYTES = 8 << 20
+"""Bytes of float32 logits that a processor computes together: few enough for its caches."""
 SEVERAL = 16
 """Steps that one call makes at most, so that Python runs less often. An interrupt waits for the end of a call."""
 DROP = 8

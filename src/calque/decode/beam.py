@@ -17,7 +17,7 @@ from calque.decode.rule import (
     Wanted,
     score_of,
 )
-from calque.native.accelerator import accelerator_kernels_for
+from calque.native.accelerator import MOST, accelerator_kernels_for
 from calque.native.kernels import Best, Continued, kernels_for_numbers
 
 
@@ -90,7 +90,7 @@ class Beam(SearchRule):
         beam, each = self.settings.beam, values.shape[1]
         if self._native is not None and each == 2 * beam and values.dtype == torch.float32:
             return self._native.continued(values, words, self.live, total, EOS)
-        if values.dtype == torch.float32 and (fast := accelerator_kernels_for(values)) is not None and each == 2 * beam:
+        if values.dtype == torch.float32 and each == 2 * beam <= MOST and (fast := accelerator_kernels_for(values)):
             return fast.continued(values, words, self.live, total)
         if total is not None:
             values = values - total[:, None]

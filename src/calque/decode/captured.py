@@ -11,13 +11,22 @@ import math
 import threading
 from collections import OrderedDict
 from collections.abc import Hashable
-from typing import Any, NamedTuple, cast
+from dataclasses import replace
+from typing import Any, ClassVar, NamedTuple, cast
 
 import torch
 from jaxtyping import Bool, Int
 from torch import Tensor
 
-from calque.decode.captured_steps import CapturedBeginning, CapturedSteps, Progress, by_device, room_for, with_room
+from calque.decode.captured_steps import (
+    CapturedBeginning,
+    CapturedSteps,
+    Progress,
+    by_device,
+    capacity,
+    room_for,
+    with_room,
+)
 from calque.decode.chosen import ChosenWords
 from calque.decode.graph import NotCapturable, form
 from calque.decode.rule import SearchRule, SearchSettings
@@ -25,21 +34,26 @@ from calque.decode.scorer import Scorer
 from calque.layers.state import State, tensors_of
 from calque.model import Sources
 
-KEPT = 16
-"""Shapes whose graphs are kept, with their tensors; those that were used last."""
+KEPT, SEEN = 16, 256
+"""Shapes whose graphs are kept, with their tensors, and shapes that are known to have come; those that came last."""
 SHARE = 0.25
-"""Of the device's memory, that these tensors take at most; those of the last shape may take more."""
+"""Of the device's memory, that these tensors take at most; those of the last two shapes may take more."""
 
 
 class Captured:
-    """The graphs of a model on an accelerator, of which one search is made at a time."""
+    """The graphs of a model on an accelerator. Graphs share memory, so that one search is made at a time, of whichever model."""
+
+    _lock: ClassVar = threading.Lock()
 
     def __init__(self) -> None:
-        self._lock = threading.Lock()
         self._steps: OrderedDict[Hashable, CapturedSteps] = OrderedDict()
         self._beginnings: OrderedDict[Hashable, CapturedBeginning | None] = OrderedDict()
         self.refused: dict[Hashable, str] = {}
-        """why searches are made step by step: a layer waits for the device, or a state changes its form"""
+        """why searches of a kind are made step by step: a layer waits for the device, or a state changes its form"""
+
+    def __deepcopy__(self, memo: object) -> "Captured":
+        """That of a copy of the model."""
+        return Captured()
 
     def encode(self, source: Int[Tensor, "B S"], mask: Bool[Tensor, "B S"] | None) -> Sources | None:
         """See `calque.model.Programs`: outside of a search layers run one by one."""
@@ -60,23 +74,22 @@ class Captured:
 
         `limit` and `lines` lie on the processor.
         """
-        last = int(limit.max()) + 1
-        key = settings, scorer.shared, scorer.forms, room_for(len(limit)), room
-        if key in self.refused or last < 2:
+        last, kind = int(limit.max()) + 1, _kind(scorer, settings)
+        if kind in self.refused or last < 2:
             return None
+        key = settings, scorer.shared, scorer.forms, room_for(len(limit)), room
         with self._lock:
             try:
                 beginning = self._beginning(key, scorer, settings, limit, lines)
+                if beginning is None:
+                    return None
+                beginning.fill(scorer, limit, lines)
+                beginning()
+                span = _Span(scorer, settings, copy.copy(beginning.rule), last)
+                return self._go_on(span, beginning.steps, len(limit), None)
             except NotCapturable as why:
-                self.refused[key] = str(why)
+                self._refuse(kind, why)
                 return None
-            if beginning is None:
-                return None
-            beginning.fill(scorer, limit, lines)
-            beginning()
-            return self._go_on(
-                _Span(scorer, settings, copy.copy(beginning.rule), last), beginning.steps, len(limit), None
-            )
 
     def finish(
         self,
@@ -90,23 +103,30 @@ class Captured:
     ) -> bool:
         """The steps behind the first one, to at most `last`; whether they could be made. `before`: the longest prefix.
 
-        Leaves the chosen words in `history`.
+        Leaves the chosen words in `history`. Where the steps cannot be made, everything is as it was.
         """
-        key = type(rule), scorer.shared
-        if key in self.refused:
+        if (kind := _kind(scorer, settings)) in self.refused:
             return False
-        progress = progress._replace(state=by_device(progress.state))
+        progress, known = progress._replace(state=by_device(progress.state)), (rule.values(), history.present)
         span = _Span(scorer, settings, rule, last, before)
         with self._lock:
             try:
                 steps = self._steps_for(span, progress)
                 steps.prepare(before + 2)
+                steps.load(progress)
+                self._go_on(span, steps, len(progress.limit), history)
             except NotCapturable as why:
-                self.refused[key] = str(why)
-                return False
-            steps.load(progress)
-            self._go_on(span, steps, len(progress.limit), history)
-        return True
+                self._refuse(kind, why)
+                rule.take(known[0])
+                history.present = known[1]
+                del history.steps[1:]
+        return kind not in self.refused
+
+    def _refuse(self, kind: Hashable, why: NotCapturable) -> None:
+        """Searches of a kind are made step by step from now on."""
+        self.refused[kind] = str(why)
+        self._steps.clear()
+        self._beginnings.clear()
 
     def _beginning(
         self, key: Hashable, scorer: Scorer, settings: SearchSettings, limit: Tensor, lines: Tensor
@@ -124,8 +144,9 @@ class Captured:
             steps.prepare(2)
             known.capture(steps)
             self._beginnings[key] = known
-        for held, last in ((self._beginnings, key), (self._steps, known.steps.key)):
-            cast("OrderedDict[Hashable, Any]", held).move_to_end(last)
+        self._beginnings.move_to_end(key)
+        if known.steps.key in self._steps:
+            self._steps.move_to_end(known.steps.key)
         return known
 
     def _go_on(self, span: "_Span", steps: CapturedSteps, sentences: int, history: ChosenWords | None) -> ChosenWords:
@@ -152,11 +173,12 @@ class Captured:
 
     def _steps_for(self, span: "_Span", progress: Progress) -> CapturedSteps:
         """The steps of a shape. Raises NotCapturable."""
-        held = with_room(progress)
-        key = span.settings, type(span.rule), span.scorer.shared, form(tensors_of(held))
+        held, settings = with_room(progress), span.settings
+        if settings.sampling is not None:  # what the seed says is among the tensors
+            settings = replace(settings, sampling=replace(settings.sampling, seed=0))
+        key = settings, type(span.rule), span.scorer.shared, capacity(held.state), form(tensors_of(held))
         if key not in self._steps:
-            made = CapturedSteps(span.scorer, span.rule, span.settings, held, key)
-            self._steps[key] = made
+            self._steps[key] = CapturedSteps(span.scorer, span.rule, span.settings, held, key)
             self._make_room(progress.t.device)
         self._steps.move_to_end(key)
         return self._steps[key]
@@ -164,15 +186,20 @@ class Captured:
     def _make_room(self, device: torch.device) -> None:
         """Forgets the shapes that were used longest ago, where there are too many."""
         most = torch.cuda.get_device_properties(device).total_memory * SHARE if device.type == "cuda" else math.inf
-        while len(self._steps) > 1 and (
+        while len(self._steps) > 2 and (
             len(self._steps) > KEPT or sum(steps.bytes for steps in self._steps.values()) > most
         ):
             _, gone = self._steps.popitem(last=False)
             for key, beginning in list(self._beginnings.items()):
                 if beginning is not None and beginning.steps is gone:
                     self._beginnings[key] = None
-        while len(self._beginnings) > 16 * KEPT:
+        while len(self._beginnings) > SEEN:
             self._beginnings.popitem(last=False)
+
+
+def _kind(scorer: Scorer, settings: SearchSettings) -> Hashable:
+    """Searches of a kind can be made of graphs, or none of them can."""
+    return scorer.shared, settings.beam == 1, settings.sampling is None
 
 
 class _Span(NamedTuple):
@@ -187,5 +214,5 @@ class _Span(NamedTuple):
 
 def graphs_of(scorer: Scorer) -> Captured | None:
     """What makes the steps of its searches as graphs, where they can be."""
-    programs = None if scorer.shared is None else scorer.shared[0][0].programs
+    programs = None if scorer.shared is None else scorer.shared.models[0].programs
     return programs if isinstance(programs, Captured) else None

@@ -99,9 +99,10 @@ class CapturedSteps:
         self._ahead = Ahead(scorer, self._rule, settings, (), ())
         self._everyone = torch.arange(len(held.chosen), device=held.t.device)
         self._counts = Counts(held.t.device)
-        self._capacity = _capacity(held.state)
-        # A few more: while a step is captured it is made from the beginning.
-        self._words = held.chosen.new_zeros(self._capacity + ROOM, *held.chosen.shape)
+        self._capacity = capacity(held.state)
+        self._words = held.chosen.new_zeros(
+            self._capacity + ROOM, *held.chosen.shape
+        )  # and for steps that are captured
         self._parents = torch.zeros_like(self._words)
         self.bytes = size(*(x for x in tensors_of(held) if x is not None), self._words, self._parents)
         self._graphs: dict[int, Callable[[], None]] = {}
@@ -114,17 +115,22 @@ class CapturedSteps:
         bound = min(bound, max(visible, self._capacity))
         if bound not in self._graphs:
             before = mapped(self._held, torch.clone)
-            mapped(self._held, Tensor.zero_)  # from where there is room for a few steps
+            mapped(self._held, Tensor.zero_)
+            self._held.t.fill_(self._capacity)  # behind the words of the search that may be under way
             self._graphs[bound] = captured(partial(self._advance, bound), self._held.t.device)
             overwrite(self._held, before)
         return self._graphs[bound]
 
     def load(self, progress: Progress) -> None:
-        """Goes on from there. Further sentences of the shape have reached their limits, and are done behind the next step."""
+        """Goes on from there. Further sentences of the shape have limits of 0, and are done behind the next step."""
         for held, given in zip(tensors_of(self._held), tensors_of(progress), strict=True):
-            if held is not None and given is not None:
-                (held[: len(given)] if held.dim() else held).copy_(given)
-        self._held.limit[len(progress.limit) :] = 0
+            if held is None or given is None:
+                continue
+            if not held.dim():
+                held.copy_(given)
+                continue
+            held[: len(given)] = given
+            held[len(given) :] = 0
 
     def begin(self, progress: Progress) -> None:
         """Goes on from behind the first step, whose words are wanted as well."""
@@ -185,11 +191,11 @@ def by_device(state: State) -> State:
     return cast("State", type(state)(*parts) if hasattr(state, "_fields") else tuple(parts))
 
 
-def _capacity(state: object) -> int:
+def capacity(state: object) -> int:
     """The number of positions that there is room for."""
     if isinstance(state, History):
         return state.capacity
-    return max(map(_capacity, state), default=0) if isinstance(state, tuple) else 0
+    return max(map(capacity, state), default=0) if isinstance(state, tuple) else 0
 
 
 def room_for(sentences: int) -> int:

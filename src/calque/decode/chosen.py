@@ -58,11 +58,9 @@ class ChosenWords:
 
     def to_host(self) -> None:
         """Moves everything to the processor, on which a trace is made of many small operations."""
-        places: dict[int, Tensor] = {}  # those of many steps are one tensor
-        self.steps = [
-            (places.setdefault(id(present), present.cpu()), words.cpu(), None if parents is None else parents.cpu())
-            for present, words, parents in self.steps
-        ]
+        present = {id(each): each for each, _, _ in self.steps}  # of many steps it is one tensor
+        present = {key: each.cpu() for key, each in present.items()}
+        self.steps = [(present[id(p)], w.cpu(), None if q is None else q.cpu()) for p, w, q in self.steps]
         self.finished = mapped(self.finished, Tensor.cpu)
 
     def read(self, n_best: int, candidates: Candidates, prefixes: Sequence[Sequence[int]] | None) -> Hypotheses:

@@ -1,5 +1,8 @@
 """A function of tensors that keep their places as a graph of an accelerator's kernels."""
 
+import contextlib
+import gc
+import threading
 import warnings
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -18,29 +21,58 @@ class NotCapturable(Exception):
 
 
 def captured(step: Callable[[], None], device: torch.device) -> Callable[[], None]:
-    """`step` as a graph; what stands for it on other devices is itself. It is run a few times, so that it has made its tables.
+    """`step` as a graph; what stands for it on other devices is itself. It is run twice first, so that it has made its tables.
 
     Raises NotCapturable where it waits for the device, or where the form of what it overwrites changes.
     """
     step()
     if device.type != "cuda":
+        step()
         return step
-    graph = torch.cuda.CUDAGraph()
-    stream = torch.cuda.Stream(device)  # type: ignore[no-untyped-call]  # torch leaves it untyped
-    stream.wait_stream(torch.cuda.current_stream(device))
-    with torch.cuda.stream(stream):
-        with _without_waits(), _Reads() as reads:
-            step()
-        torch.cuda.synchronize(device)
-        # Another thread may use the device meanwhile, to load a model for instance.
-        graph.capture_begin(pool=_pool(device), capture_error_mode="thread_local")
-        try:
-            step()
-        finally:
-            graph.capture_end()
-    _FIRST.setdefault(device, graph)
-    torch.cuda.current_stream(device).wait_stream(stream)
+    with _LOCK:
+        stream = _STREAMS.get(device) or torch.cuda.Stream(device)  # type: ignore[no-untyped-call]  # torch leaves it untyped
+        # Memory that a graph has no more use for serves the next one, as long as both are captured on one stream.
+        _STREAMS[device] = stream
+        stream.wait_stream(torch.cuda.current_stream(device))
+        with torch.cuda.stream(stream):
+            with _without_waits(), _Reads() as reads:
+                step()
+            torch.cuda.synchronize(device)
+            torch.cuda.empty_cache()  # which cannot be done while a graph is captured
+            graph = _captured(step, device)
+        torch.cuda.current_stream(device).wait_stream(stream)
     return _Replay(graph, reads.kept)
+
+
+_LOCK = threading.Lock()
+"""One graph is captured at a time."""
+_STREAMS: dict[torch.device, torch.cuda.Stream] = {}
+_FIRST: dict[torch.device, torch.cuda.CUDAGraph] = {}
+"""The first graph of each device, which keeps the memory alive that all graphs share, one of which runs at a time."""
+
+
+def _captured(step: Callable[[], None], device: torch.device) -> torch.cuda.CUDAGraph:
+    """Raises NotCapturable where an operation cannot be part of a graph."""
+    graph, first = torch.cuda.CUDAGraph(), _FIRST.get(device)
+    collects = gc.isenabled()
+    gc.disable()  # what it frees may belong to another graph
+    try:
+        # Another thread may use the device meanwhile, to load a model for instance.
+        graph.capture_begin(pool=None if first is None else first.pool(), capture_error_mode="thread_local")
+        step()
+        graph.capture_end()
+    except BaseException as fault:
+        _FIRST.pop(device, None)  # its memory may still be taken for that of this graph
+        with contextlib.suppress(RuntimeError):
+            graph.capture_end()
+        if isinstance(fault, RuntimeError) and not isinstance(fault, torch.cuda.OutOfMemoryError):
+            raise NotCapturable(str(fault).split("\n")[0]) from fault
+        raise
+    finally:
+        if collects:
+            gc.enable()
+    _FIRST.setdefault(device, graph)
+    return graph
 
 
 class _Replay:
@@ -53,30 +85,19 @@ class _Replay:
         self._graph.replay()
 
 
-_FIRST: dict[torch.device, torch.cuda.CUDAGraph] = {}
-"""The first graph of each device, which keeps the memory alive that all graphs share, one of which runs at a time."""
-
-
-def _pool(device: torch.device) -> Any:
-    first = _FIRST.get(device)
-    return None if first is None else first.pool()
-
-
 @contextmanager
 def _without_waits() -> Iterator[None]:
-    """Raises NotCapturable where the device is waited for."""
+    """Raises NotCapturable where the device is waited for. So it seems, too, where another thread waits meanwhile."""
     mode = torch.cuda.get_sync_debug_mode()
-    with warnings.catch_warnings():
-        warnings.filterwarnings("ignore", message="Synchronization debug mode is a prototype")
-        torch.cuda.set_sync_debug_mode("error")
-    try:
-        yield
-    except RuntimeError as fault:
-        if "synchroniz" not in str(fault):
-            raise
-        raise NotCapturable("a step waits for the device") from fault
-    finally:
-        torch.cuda.set_sync_debug_mode(mode)
+    with warnings.catch_warnings(record=True) as said:
+        warnings.simplefilter("always")
+        torch.cuda.set_sync_debug_mode("warn")
+        try:
+            yield
+        finally:
+            torch.cuda.set_sync_debug_mode(mode)
+    if any("called a synchronizing" in str(each.message) for each in said):
+        raise NotCapturable("a step waits for the device")
 
 
 class _Reads(TorchDispatchMode):  # type: ignore[no-untyped-call]  # torch leaves it untyped
@@ -92,7 +113,7 @@ class _Reads(TorchDispatchMode):  # type: ignore[no-untyped-call]  # torch leave
         made = func(*args, **kwargs)
         for x in tree_leaves((args, kwargs)):
             if isinstance(x, Tensor) and self._made.setdefault(_storage(x), x) is x:
-                self.kept.append(x)
+                self.kept.append(x.detach())  # a parameter may be given other numbers
         for x in tree_leaves(made):
             if isinstance(x, Tensor):
                 self._made.setdefault(_storage(x), x)

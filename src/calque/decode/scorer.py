@@ -26,6 +26,8 @@ Hidden = tuple[Float[Tensor, "..."], ...]
 
 
 ALL = slice(None)
+MANY_BYTES = 1 << 30
+"""Bytes of float32 logits that an accelerator computes together."""
 
 
 class SourceBatch(NamedTuple):
@@ -53,6 +55,15 @@ class Candidates(NamedTuple):
     def words(self, places: Int[Tensor, "..."]) -> Int[Tensor, "..."]:
         """The ids at places."""
         return places if self.ids is None else self.ids[places]
+
+
+class Shared(NamedTuple):
+    """What the logits of many batches depend on."""
+
+    models: tuple[Model, ...]
+    weights: tuple[object, ...]
+    """where weights of theirs are: others have to be read once a model has moved"""
+    combine: str
 
 
 class Scorer(Protocol):
@@ -101,8 +112,8 @@ class Scorer(Protocol):
         ...
 
     @property
-    def shared(self) -> tuple[tuple[Model, ...], str] | None:
-        """The models and how they are combined; None where logits depend on more, on the selected words of these sentences."""
+    def shared(self) -> "Shared | None":
+        """What logits depend on beside the sentences; None where they depend on the selected words of these sentences."""
         ...
 
     @property
@@ -147,8 +158,15 @@ class Models:
         self._outputs = outputs if self.candidates.ids is None else [rows_of(o, self.candidates.ids) for o in outputs]
 
     @property
-    def shared(self) -> tuple[tuple[Model, ...], str] | None:
-        return (tuple(one.model for one in self.sourced), self.combine) if self.candidates.ids is None else None
+    def shared(self) -> "Shared | None":
+        if self.candidates.ids is not None:
+            return None
+        weights = [one.model.target_embedding.weight for one in self.sourced]
+        return Shared(
+            tuple(one.model for one in self.sourced),
+            tuple((w.device, w.dtype, w.data_ptr()) for w in weights),
+            self.combine,
+        )
 
     @property
     def forms(self) -> tuple[object, ...]:
@@ -207,6 +225,8 @@ class Models:
             return output.best(hidden[0], wanted.n, first, EOS, wanted.reward, wanted.total, forbidden)
         fast = accelerator_kernels_for(hidden[0])
         if fast is None or type(output) is not nn.Linear or not wanted.n <= MOST <= self.size - first:
+            return None
+        if 4 * len(hidden[0]) * self.size > MANY_BYTES:
             return None
         return fast.best(hidden[0], output.weight, output.bias, wanted.n, first, EOS, wanted.reward, forbidden)
 

@@ -168,7 +168,10 @@ class DotSourceAttention(SourceAttention):
 
     def read(self, x: Float[Tensor, "R n D"], memory: Memory, ctx: Context) -> Tensor:
         alone = x.shape[1] == 1 and ctx.record is None and self.local is None and memory.keys.dim() == 4
-        fast, kernels = (accelerator_kernels_for(x), kernels_for(x)) if alone and not self.training else (None, None)
+        head = max(x.shape[-1] for x in memory[:2])
+        fast, kernels = None, None
+        if alone and not self.training:
+            fast, kernels = accelerator_kernels_for(x, head), kernels_for(x)
         if fast is None and kernels is None:
             return super().read(x, memory, ctx)
         keys, values = memory.keys[:, :, :, None], memory.values[:, :, :, None]

@@ -128,7 +128,7 @@ class Chunk:
         """
         if self.n > 1:
             return None
-        fast = None if self.mask is not None else accelerator_kernels_for(q)
+        fast = None if self.mask is not None else accelerator_kernels_for(q, max(x.shape[4] for x in held))
         kernels = None if fast is not None or self.blocked is not None else kernels_for(q)
         if fast is None and kernels is None:
             return None

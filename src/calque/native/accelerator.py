@@ -18,6 +18,8 @@ from calque.native.kernels import Best, Continued, off
 
 BLOCK = {2: 64, 4: 32}
 """Slots that the queries of a sentence are compared with at a time, by the bytes of a number; registers do not hold more."""
+WIDEST = 256
+"""The widest head of attention whose blocks a multiprocessor's own memory holds on every device that Triton supports."""
 LEAST = 16
 """The least number of rows and columns of a product."""
 CHUNKS, CHUNK = 32, 64
@@ -163,11 +165,13 @@ def _on_accelerator(x: Tensor) -> bool:
     return x.is_cuda
 
 
-def accelerator_kernels_for(x: Tensor) -> AcceleratorKernels | None:
+def accelerator_kernels_for(x: Tensor, head: int = 0) -> AcceleratorKernels | None:
     """The kernels, where they can take x: whole numbers, or of at most 32 bits, on an accelerator, without gradients.
+
+    `head`: the width of the keys or values of a head of attention.
 
     A tensor of another class stands for numbers that are not there, as while a model is exported.
     """
     if not _on_accelerator(x) or off() or torch.is_grad_enabled() or type(x) not in (Tensor, torch.nn.Parameter):
         return None
-    return _loaded() if x.dtype in _TYPES or not x.is_floating_point() else None
+    return _loaded() if head <= WIDEST and (x.dtype in _TYPES or not x.is_floating_point()) else None
