@@ -100,9 +100,8 @@ class CapturedSteps:
         self._everyone = torch.arange(len(held.chosen), device=held.t.device)
         self._counts = Counts(held.t.device)
         self._capacity = capacity(held.state)
-        self._words = held.chosen.new_zeros(
-            self._capacity + ROOM, *held.chosen.shape
-        )  # and for steps that are captured
+        # The last rows are for steps that are made while they are captured.
+        self._words = held.chosen.new_zeros(self._capacity + ROOM, *held.chosen.shape)
         self._parents = torch.zeros_like(self._words)
         self.bytes = size(*(x for x in tensors_of(held) if x is not None), self._words, self._parents)
         self._graphs: dict[int, Callable[[], None]] = {}

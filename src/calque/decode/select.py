@@ -47,8 +47,9 @@ class Selection:
         for b, prefix in enumerate(prefixes or ()):
             allowed[b, list(prefix)] = True
         union = allowed.any(0)
-        # Rows of the output layer are packed anew, which pays for few of them only.
-        most = self.by_sentence and 2 * int(union.sum()) > len(union)
+        # Rows of the output layer are packed anew, which pays for few of them only; on an accelerator they would be no graph's.
+        elsewhere = source.device.type != "cpu"
+        most = self.by_sentence and (elsewhere or 2 * int(union.sum()) > len(union))
         if whole or most:
             return Candidates(None, ~allowed)
         ids = None if bool(union.all()) else union.nonzero()[:, 0]
