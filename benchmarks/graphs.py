@@ -9,19 +9,20 @@ captured in the time. Prints one JSON object: target words a second, the median 
 """
 
 import argparse
+import itertools
 import json
 from contextlib import nullcontext
 from dataclasses import replace
 from pathlib import Path
 
-import torch
-
 from calque.bench.clock import digits, in_turn
 from calque.bench.decode import DecodeCase, DecodePass, subject, timed
 from calque.decode.captured import Captured
 from calque.decode.prepare import prepare_for_decoding
+from calque.ground.diagnostics import CalqueError
 from calque.ledger.entry import conditions, publish
 from calque.native.kernels import without_kernels
+from calque.train.precision import pick_device
 
 ROOT = Path(__file__).resolve().parents[1]
 FAMILIES = ROOT / "benchmarks" / "families"
@@ -49,7 +50,7 @@ class Way:
 
 def measure(family: str, batch: int, beam: int, given: argparse.Namespace) -> dict[str, float]:
     """The figures of one architecture."""
-    device = torch.device(given.device)
+    device = pick_device(given.device)
     file = FAMILIES / f"{family}.adl"
     case = subject(str(file) if file.exists() else family, VOCABULARY, None, BATCHES * batch, device)
     case = replace(case, model=prepare_for_decoding(case.model, given.precision))
@@ -73,7 +74,7 @@ def main() -> None:
     """Measure and print."""
     parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
     families = ["domhan2018/transformer", *sorted(file.stem for file in FAMILIES.glob("*.adl"))]
-    parser.add_argument("--device", default="cuda")
+    parser.add_argument("--device", default="cuda", choices=["cpu", "cuda"])
     parser.add_argument("--batches", type=int, nargs="+", default=[128])
     parser.add_argument("--beams", type=int, nargs="+", default=[1, 4])
     parser.add_argument("--precision", default="bfloat16")
@@ -82,10 +83,11 @@ def main() -> None:
     parser.add_argument("--record", metavar="ID", help="write the figures to the ledger")
     given = parser.parse_args()
     figures: dict[str, float] = {}
-    for family in given.families:
-        for batch in given.batches:
-            for beam in given.beams:
-                figures |= measure(family, batch, beam, given)
+    try:
+        for family, batch, beam in itertools.product(given.families, given.batches, given.beams):
+            figures |= measure(family, batch, beam, given)
+    except CalqueError as fault:  # no such device, no such text
+        raise SystemExit(str(fault)) from None
     about: dict[str, str | int] = {
         "words of a translation": WORDS,
         "vocabulary": VOCABULARY,

@@ -129,7 +129,9 @@ def test_continuations_are_the_best_ones_the_first_hypothesis_first(kernels: Acc
 @pytest.mark.parametrize("settings", [{"beam": 1}, {"beam": 3, "word_penalty": 0.3, "n_best": 2}, {"beam": 17}])
 @pytest.mark.parametrize("graphs", [True, False])
 @pytest.mark.parametrize("name", ["transformer", "window"])
-def test_searches_find_what_they_find_without_kernels(name: str, graphs: bool, settings: dict[str, Any]) -> None:
+def test_searches_find_what_they_find_without_kernels(
+    name: str, graphs: bool, settings: dict[str, Any], monkeypatch: pytest.MonkeyPatch
+) -> None:
     with torch.device("cpu"):
         model, how = make(name, vocabulary=70, seed=3, end=2.0).float().to(DEVICE), SearchSettings(**settings)
         (source, mask), limits = sources(LENGTHS), torch.tensor(LIMITS)
@@ -138,7 +140,15 @@ def test_searches_find_what_they_find_without_kernels(name: str, graphs: bool, s
         expected = search(model, source, mask, limits, how)
     if graphs:
         model.programs = Captured()
+    calls: set[str] = set()
+    for kernel in ("attend", "best", "continued"):
+        plain = getattr(AcceleratorKernels, kernel)
+        monkeypatch.setattr(
+            AcceleratorKernels, kernel, lambda *given, k=kernel, f=plain, **named: calls.add(k) or f(*given, **named)
+        )
     found = search(model, source, mask, limits, how)
+    few = how.beam <= 16  # others are chosen by torch
+    assert calls == {"attend", *["best"] * few, *["continued"] * (few and how.beam > 1)}
     assert found.tokens == expected.tokens
     with torch.device("cpu"):
         torch.testing.assert_close(torch.tensor(found.scores), torch.tensor(expected.scores), rtol=0, atol=1e-4)

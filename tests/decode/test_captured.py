@@ -128,11 +128,9 @@ def test_views_of_what_is_overwritten_keep_their_values() -> None:
     overwrite((a, b), (b.flip(0), a.clone()))
     assert a.tolist() == [13, 12, 11, 10]
     a = torch.arange(4.0)
-    shifted = torch.cat([a[1:], a[:1]])
     pair = (a[:2], a[2:])
     overwrite(pair, (a[2:], a[:2]))
     assert a.tolist() == [2, 3, 0, 1]
-    assert shifted.tolist() == [1, 2, 3, 0]
 
 
 @pytest.mark.parametrize("prefixes", [None, PREFIXES[:9]])

@@ -21,7 +21,9 @@ class NotCapturable(Exception):
 
 
 def captured(step: Callable[[], None], device: torch.device) -> Callable[[], None]:
-    """`step` as a graph; what stands for it on other devices is itself. It is run twice first, so that it has made its tables.
+    """Returns a function that does what `step` does: on CUDA it replays a graph, elsewhere it is `step`.
+
+    `step` runs twice first, since layers make tables in their first run.
 
     Raises NotCapturable where it waits for the device, or where the form of what it overwrites changes.
     """
