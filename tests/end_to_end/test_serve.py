@@ -312,10 +312,8 @@ def test_overload_is_refused_at_once_and_a_client_that_leaves_frees_its_place(ru
     with served([run], gate, queue=4, batch=1) as client, ThreadPoolExecutor(8) as crew:
         first = crew.submit(client.translate, "a b c")
         assert gate.began.wait(20)
-        others = []
-        for count in (1, 2):  # two that come in one moment may be refused before it is known how much they ask
-            others.append(crew.submit(client.translate, "d"))
-            until(lambda count=count: waiting(client) == count)  # type: ignore[misc]
+        others = [crew.submit(client.translate, "d") for _ in range(2)]
+        until(lambda: waiting(client) == 2)
         body = json.dumps({"q": ["a", "b"], "source": "en", "target": "de"}).encode()
         leaver = socket.create_connection((client.host, client.port))
         leaver.sendall(

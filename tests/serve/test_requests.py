@@ -15,7 +15,7 @@ from starlette.types import Message, Receive, Scope, Send
 
 from calque.ground.diagnostics import CalqueError
 from calque.serve.asked import Refused, asked_of
-from calque.serve.guard import Guard, refusal
+from calque.serve.guard import SHARE, UNREAD, Guard, refusal
 from calque.serve.limits import Keys, Rates
 from calque.serve.logs import Log, ServerMessages
 from calque.serve.markup import Lines
@@ -381,7 +381,7 @@ def test_an_address_that_sends_slowly_holds_no_places_of_others() -> None:
     async def run() -> None:
         app = Answered()
         ask, tasks = guarded(app, 8), set()
-        for _ in range(2):
+        for _ in range(UNREAD // SHARE):
             tasks.add(asyncio.create_task(ask("slow", slow_body)))
         await asyncio.sleep(0.01)
         start, *_ = await ask("slow", whole)
@@ -396,6 +396,23 @@ def test_an_address_that_sends_slowly_holds_no_places_of_others() -> None:
         assert (await ask("quick", whole))[0]["status"] == 200
         for task in tasks:
             task.cancel()
+
+    asyncio.run(run())
+
+
+def test_requests_that_come_together_have_places_beside_a_short_queue() -> None:
+    async def run() -> None:
+        app, gate = Answered(), asyncio.Event()
+        ask = guarded(app, 4)
+
+        async def late() -> Message:
+            await gate.wait()
+            return {"type": "http.request", "body": b"", "more_body": False}
+
+        tasks = [asyncio.create_task(ask("one", late)) for _ in range(4)]
+        await asyncio.sleep(0.01)
+        gate.set(), app.may.set()
+        assert [sent[0]["status"] for sent in await asyncio.gather(*tasks)] == [200] * 4
 
     asyncio.run(run())
 

@@ -17,8 +17,10 @@ SAFE = {
     b"content-security-policy": b"default-src 'self'; img-src 'self' data:; frame-ancestors 'none'; base-uri 'none'",
 }
 """Headers of every answer: no page of the server loads anything from another host; those of others may read refusals, too."""
+UNREAD = 64
+"""Requests that may be without their bodies at once, however few may be in progress: a short queue refuses nobody for that."""
 SHARE = 4
-"""Of the requests in progress, 1 / SHARE may be of one address and without their bodies: no slow sender holds the places of all."""
+"""Of the requests without their bodies, 1 / SHARE may be of one address: no slow sender holds the places of all."""
 DRAINED = 2.0
 """Seconds in which the rest of a refused body may come, so that its sender reads the answer."""
 
@@ -64,8 +66,9 @@ class Guard:
             self._note(request)
 
     def _full(self, address: str) -> bool:
-        slow = self._unread[address] > max(1, self._most // SHARE)
-        return slow or self._read >= self._most or self._unread.total() > self._most
+        unread = max(UNREAD, self._most)
+        slow = self._unread[address] > unread // SHARE
+        return slow or self._read >= self._most or self._unread.total() > unread
 
     def came(self, address: str) -> None:
         """Counts a request whose body has come."""
