@@ -376,10 +376,17 @@ constexpr int FEW = STRIP > 8 ? AT_ONCE<Item> : sizeof(Item) == 2 ? 5 : 7;
 // both strips that are read, so many tiles on, which is faster for two rows and more where two strips are longer than SHORT.
 constexpr int BEGINNINGS = -1, FURTHER_ON = -2, TILES_ON = 4;
 
-// To which cache lines come. With vectors of 512 bits it is the first, which is faster for few rows and for many in int8, but not for
-// many in bfloat16 and float32.
+// Whether few rows are multiplied with two strips side by side, and lines asked for to the first cache: faster on processors that
+// multiply bytes in vectors.
+#if defined(__AVX512F__) || defined(__AVXVNNI__)
+constexpr bool NARROW = true;
+#else
+constexpr bool NARROW = false;
+#endif
+
+// To which cache lines come. The first is faster for few rows and for many in int8, but not for many in bfloat16 and float32.
 template <int LINES, class Item>
-constexpr int CACHE = STRIP > 8 && (LINES != 1 || sizeof(Item) == 1) ? 3 : 2;
+constexpr int CACHE = NARROW && (LINES != 1 || sizeof(Item) == 1) ? 3 : 2;
 
 // R rows with S strips, two after two in `sums`; LINES: how many lines of the next ones are asked for with each `BYTES` of the
 // rows, or one of the above.
@@ -460,11 +467,10 @@ inline void sums_of(const Rows<Item>& rows, int64_t block, int blocks, const cha
     }
 }
 
-// With AVX2 memory gives the weights of very few rows faster from several places at a time: so many strips are read side by side.
-// With vectors of 512 bits a whole step is as fast or faster with two strips and requests for all lines.
+// With AVX2 alone memory gives the weights of very few rows faster from several places at a time: so many strips are read side by side.
 template <class Item>
 constexpr int side(int64_t rows) {
-    if (STRIP > 8 || rows > (sizeof(Item) == 4 ? 5 : 3)) return 2;
+    if (NARROW || rows > (sizeof(Item) == 4 ? 5 : 3)) return 2;
     return rows == 1 && sizeof(Item) == 4 ? 8 : 4;
 }
 constexpr int WIDEST = side<float>(1);
