@@ -102,6 +102,7 @@ NETWORKS = {
 def test_every_layer_keeps_the_contract(layer: type[Layer]) -> None:
     report = prove_layer(layer, builtin())
     assert report.passed, str(report)
+    assert not report.notes
     sides = {side for example in layer.examples for side in example.sides}
     assert sides == set(layer.sides), "an example on every side the layer stands on"
     assert {v.law for v in report.verdicts} == set().union(*(EXPECTED[side] for side in sides))

@@ -123,6 +123,14 @@ def test_a_state_that_changes_its_form_is_decoded_step_by_step() -> None:
         overwrite((torch.zeros(2),), (torch.zeros(3),))
 
 
+def test_a_number_beside_the_tensors_of_a_state_stays_as_it_was() -> None:
+    x = torch.zeros(2)
+    overwrite((x, 3), (x + 1, 3))
+    assert x.tolist() == [1, 1]
+    with pytest.raises(NotCapturable, match="number"):
+        overwrite((x, 3), (x, 4))
+
+
 def test_views_of_what_is_overwritten_keep_their_values() -> None:
     a, b = torch.arange(4.0), torch.arange(4.0) + 10
     overwrite((a, b), (b.flip(0), a.clone()))

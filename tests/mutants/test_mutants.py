@@ -1,14 +1,18 @@
 """The proof is itself proved: every planted fault is reported under the law it breaks, and nothing is reported without one."""
 
+import re
 import sys
+from typing import NamedTuple
 
 import pytest
 from planted import Mutant
 from planted_copies import MUTANTS
-from running_sum import Mean, RoundedMean
+from running_sum import Mean, RoundedMean, Sum
+from torch import Tensor
 
-from calque.layers.contract import ENCODER, Registry
+from calque.layers.contract import ENCODER, Context, Layer, Registry
 from calque.layers.registry import builtin
+from calque.layers.state import State
 from calque.prove import ProofReport, prove_layer, prove_module, prove_text, prover
 from parts import some
 
@@ -67,6 +71,63 @@ def test_a_module_is_proved_layer_by_layer(monkeypatch: pytest.MonkeyPatch) -> N
     (report,) = prove_module(module)
     assert (report.name, report.side, report.passed) == ("mean", "decoder", True)
     assert "ok" in str(report)
+
+
+class Asking(Mean):
+    """The same, which asks how many positions there are."""
+
+    name = "mean"
+
+    def step(self, x: Tensor, state: Sum, ctx: Context) -> tuple[Tensor, State]:
+        y, after = super().step(x, state, ctx)
+        return (y if int(state.count.max()) < 100 else y + 1), after
+
+
+class Counted(NamedTuple):
+    """The same state, and how many steps were made."""
+
+    held: Sum
+    steps: int
+
+    def select(self, rows: Tensor) -> "Counted":
+        return Counted(self.held.select(rows), self.steps)
+
+    def keep(self, rows: Tensor, sentences: Tensor) -> "Counted":
+        return self.select(rows)
+
+    def bytes(self) -> int:
+        return self.held.bytes()
+
+
+class Counting(Mean):
+    """The same with that state."""
+
+    name = "mean"
+
+    def init_state(self, batch: int, capacity: int, ctx: Context) -> State:
+        return Counted(super().init_state(batch, capacity, ctx), 0)
+
+    def step(self, x: Tensor, state: Counted, ctx: Context) -> tuple[Tensor, State]:
+        y, after = super().step(x, state.held, ctx)
+        return y, Counted(after, state.steps + 1)
+
+
+@pytest.mark.parametrize(
+    ("layer", "why"),
+    [
+        (Mean, None),
+        (Asking, r"test_mutants.py:\d+ asks for numbers that the accelerator has"),
+        (Counting, "a state has a number beside its tensors that changes from step to step"),
+    ],
+)
+def test_a_proof_says_why_searches_are_no_graphs(layer: type[Layer], why: str | None) -> None:
+    report = prove_layer(layer, Registry([*builtin().values(), layer]))
+    assert report.passed, str(report)
+    if why is None:
+        assert not report.notes
+    else:
+        (note,) = report.notes
+        assert re.search(f"note on an accelerator searches go step by step, not as graphs: {why}", str(report)), note
 
 
 def test_a_layer_without_examples_is_not_proved() -> None:

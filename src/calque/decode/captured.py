@@ -23,7 +23,6 @@ from calque.decode.captured_steps import (
     CapturedSteps,
     Progress,
     by_device,
-    capacity,
     room_for,
     with_room,
 )
@@ -31,7 +30,7 @@ from calque.decode.chosen import ChosenWords
 from calque.decode.graph import NotCapturable, form
 from calque.decode.rule import SearchRule, SearchSettings
 from calque.decode.scorer import Scorer
-from calque.layers.state import State, tensors_of
+from calque.layers.state import State, numbers_of, tensors_of
 from calque.model import Sources
 
 KEPT, SEEN = 16, 256
@@ -49,7 +48,7 @@ class Captured:
         self._steps: OrderedDict[Hashable, CapturedSteps] = OrderedDict()
         self._beginnings: OrderedDict[Hashable, CapturedBeginning | None] = OrderedDict()
         self.refused: dict[Hashable, str] = {}
-        """why searches of a kind are made step by step: a layer waits for the device, or a state changes its form"""
+        """why searches of a kind are made step by step: a layer waits for the device, or a state changes what a graph fixes"""
 
     def __deepcopy__(self, memo: object) -> "Captured":
         """That of a copy of the model."""
@@ -176,7 +175,7 @@ class Captured:
         held, settings = with_room(progress), span.settings
         if settings.sampling is not None:  # what the seed says is among the tensors
             settings = replace(settings, sampling=replace(settings.sampling, seed=0))
-        key = settings, type(span.rule), span.scorer.shared, capacity(held.state), form(tensors_of(held))
+        key = settings, type(span.rule), span.scorer.shared, tuple(numbers_of(held)), form(tensors_of(held))
         if key not in self._steps:
             self._steps[key] = CapturedSteps(span.scorer, span.rule, span.settings, held, key)
             self._make_room(progress.t.device)

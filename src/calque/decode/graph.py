@@ -13,7 +13,7 @@ from torch import Tensor
 from torch.utils._python_dispatch import TorchDispatchMode
 from torch.utils._pytree import tree_leaves
 
-from calque.layers.state import tensors_of
+from calque.layers.state import numbers_of, tensors_of
 
 
 class NotCapturable(Exception):
@@ -127,10 +127,15 @@ class _Reads(TorchDispatchMode):  # type: ignore[no-untyped-call]  # torch leave
 
 
 def overwrite(old: object, new: object) -> None:
-    """Writes the tensors of `new` over those of `old`, save those that are the same. Raises NotCapturable for another form."""
+    """Writes the tensors of `new` over those of `old`, save those that are the same.
+
+    Raises NotCapturable for another form, and for other numbers beside tensors: a graph would go on with those that it began with.
+    """
     before, after = tensors_of(old), tensors_of(new)
     if form(before) != form(after):
-        raise NotCapturable("the form of a state changes from step to step")
+        raise NotCapturable("a state has tensors whose form changes from step to step")
+    if numbers_of(old) != numbers_of(new):
+        raise NotCapturable("a state has a number beside its tensors that changes from step to step")
     pairs = [(a, b) for a, b in zip(before, after, strict=True) if a is not None and b is not None and a is not b]
     held = {_storage(a) for a, _ in pairs}
     by_kind: dict[torch.dtype, tuple[list[Tensor], list[Tensor]]] = {}

@@ -72,6 +72,13 @@ def tensors_of(state: object) -> list[Tensor | None]:
     return [x for part in state for x in tensors_of(part)] if isinstance(state, tuple) else []
 
 
+def numbers_of(state: object) -> list[object]:
+    """What a state holds beside tensors and missing ones, in order."""
+    if isinstance(state, tuple):
+        return [x for part in state for x in numbers_of(part)]
+    return [] if state is None or isinstance(state, Tensor) else [state]
+
+
 def mapped(state: T, change: Callable[[Tensor], Tensor]) -> T:
     """The same state with `change` of each of its tensors."""
     if isinstance(state, Tensor):

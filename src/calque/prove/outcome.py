@@ -41,6 +41,8 @@ class ProofReport:
     side: str
     verdicts: tuple[Verdict, ...]
     seconds: float
+    notes: tuple[str, ...] = ()
+    """What breaks no law and costs speed."""
 
     @property
     def passed(self) -> bool:
@@ -57,7 +59,7 @@ class ProofReport:
         lines = [
             f"  {'ok  ' if v.passed else 'FAIL'} {v.law:<8} {v.error:.1e}  {v.message}".rstrip() for v in self.verdicts
         ]
-        return "\n".join([head, *lines])
+        return "\n".join([head, *lines, *(f"  note {note}" for note in self.notes)])
 
 
 def judge(law: str, checks: Iterable[Check]) -> Verdict:
@@ -112,7 +114,8 @@ def merged(name: str, text: str, reports: Sequence[ProofReport]) -> ProofReport:
         message = "" if first is None else f"{first[1].message} [{_shown(first[0].text)}]"
         verdicts.append(Verdict(law, first is None, max(v.error for _, v in results), message))
     sides = ", ".join(dict.fromkeys(r.side for r in reports))
-    return ProofReport(name, text, sides, tuple(verdicts), sum(r.seconds for r in reports))
+    notes = tuple(dict.fromkeys(note for r in reports for note in r.notes))
+    return ProofReport(name, text, sides, tuple(verdicts), sum(r.seconds for r in reports), notes)
 
 
 def _shown(text: str) -> str:

@@ -3,6 +3,7 @@
 import math
 import time
 from collections.abc import Callable, Iterator, Mapping
+from dataclasses import replace
 from types import ModuleType
 
 import torch
@@ -14,6 +15,7 @@ from calque.layers.registry import layers_in, with_plugins
 from calque.prove.both import encoder_batch, encoder_padding, model, record, shape, train
 from calque.prove.case import ProofCase
 from calque.prove.costs import costs
+from calque.prove.graphs import refusal
 from calque.prove.laws import batch, causal, equal, idle, padding, reorder, value
 from calque.prove.outcome import Check, ProofReport, Verdict, describe, judge, merged
 
@@ -91,7 +93,9 @@ def prove_layer(layer: type[Layer], registry: Registry) -> ProofReport:
             text = definition(example, side)
             for seed in range(TRIALS):
                 try:
-                    reports.append(prove_text(text, registry, seed, side, layer.name))
+                    report = prove_text(text, registry, seed, side, layer.name)
+                    asked = side == DECODER and not seed and report.passed
+                    reports.append(replace(report, notes=_notes(text, registry, layer)) if asked else report)
                 except CalqueError as fault:
                     verdict = Verdict("shape", False, math.inf, describe(fault))
                     reports.append(ProofReport(layer.name, text, side, (verdict,), 0.0))
@@ -99,6 +103,11 @@ def prove_layer(layer: type[Layer], registry: Registry) -> ProofReport:
     if not reports:
         reports = [ProofReport(layer.name, "", "", (Verdict("shape", False, 0.0, "the layer has no examples"),), 0.0)]
     return merged(layer.name, "; ".join(e.text for e in layer.examples), reports)
+
+
+def _notes(text: str, registry: Registry, layer: type[Layer]) -> tuple[str, ...]:
+    why = refusal(check(Text("model.adl", text), registry), registry, layer)
+    return (f"on an accelerator searches go step by step, not as graphs: {why}",) if why else ()
 
 
 def prove_module(module: ModuleType) -> list[ProofReport]:
