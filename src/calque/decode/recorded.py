@@ -95,7 +95,9 @@ class Recorded:
         for each in bound:
             each[len(each) - 1].take(z)
         words = words.long().contiguous()
-        rows = [x.numel() // len(x) * x.element_size() for x in made]
+        rows = [
+            one.over * x.numel() // len(x) * x.element_size() for one, x in zip(seen.turns.step.made, made, strict=True)
+        ]
         given = StepTensors(bound, len(seen.tensors), rows, z, history.origin)
         frame = _frame(history, words, words.shape[1])
         chosen = make_steps(self._kernels, step.program, frame, self._arena(), given, choosing, most)

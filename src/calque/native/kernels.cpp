@@ -11,6 +11,8 @@
 
 namespace {
 
+constexpr float LOG2_E = 1.44269504f;
+
 // The n best of a row so far, the best first, of equals the first; and log sum exp as highest + log(sum).
 struct Best {
     float* value;   // of n, with room for whole vectors
@@ -84,8 +86,8 @@ struct Search {
             best.highest = highest;
         }
         if (best.highest == NOTHING) return;
-        best.sum += exp_of(y - best.highest);
-        if (y2) best.sum += exp_of(*y2 - best.highest);
+        best.sum += power_of_two((y - best.highest) * LOG2_E);
+        if (y2) best.sum += power_of_two((*y2 - best.highest) * LOG2_E);
     }
 
     void look(Best& best, int64_t column, int some, Floats y) const {

@@ -114,7 +114,7 @@ class Frame(ctypes.Structure):
 
     _fields_ = (
         *((name, c_int64) for name in ("rows", "beams", "visible", "room", "origin_next", "sentences", "threads")),
-        *((name, c_void_p) for name in ("arena", "words", "positions", "starts", "origin", "bound")),
+        *((name, c_void_p) for name in ("arena", "words", "positions", "starts", "origin", "bound", "parents")),
     )
 
 

@@ -70,6 +70,11 @@ struct Run {
     U* row_of(int64_t index, int64_t row) const {
         return (U*)f.bound[index].data + row * f.bound[index].next[0];
     }
+    // What the step before has left for a row.
+    template <class U = T>
+    const U* left_for(int64_t index, int64_t row) const {
+        return row_of<U>(index, f.parents ? f.parents[row] : row);
+    }
     template <class Each>
     void rows(const Each& each) const {
 #pragma omp parallel for num_threads(f.threads) schedule(static) if (f.threads > 1)
@@ -144,7 +149,7 @@ struct Run {
             static thread_local std::vector<float> space;
             static thread_local std::vector<T> seen;
             seen.resize((length + 1) * kept);
-            const T* last = row_of(o.n[0], row);
+            const T* last = left_for(o.n[0], row);
             for (int64_t j = 0; j < length; j++)
                 std::memcpy(&seen[j * kept], last + j * f.bound[o.n[0]].next[1], size_t(kept) * sizeof(T));
             std::memcpy(&seen[length * kept], at(o.y, row), size_t(o.y.width) * sizeof(T));
@@ -225,7 +230,7 @@ struct Run {
     void window(const Operation& o) const {
         const int64_t width = o.x.width, length = o.n[2];
         rows([&](int64_t row) {
-            const T *last = row_of(o.n[0], row), *x = at(o.x, row);
+            const T *last = left_for(o.n[0], row), *x = at(o.x, row);
             const int64_t step = f.bound[o.n[0]].next[1];
             T *out = at(o.out, row), *after = row_of(o.n[1], row);
             for (int64_t j = 0, to = 0; j <= length; j += o.n[3], to++)
@@ -254,21 +259,37 @@ struct Run {
         return space.data();
     }
 
-    // The same, added up with weights of length + 1 inputs; n[3] heads, n[4] a softmax.
+    // The same, added up with weights of length + 1 inputs; n[3] heads, n[4] a softmax. Windows come from far away: that of the next
+    // row is asked for, and the one behind this position is written in the same pass.
     void band(const Operation& o) const {
         const int64_t width = o.x.width, length = o.n[2];
         rows([&](int64_t row) {
             const float* weights = weights_of(o, row, length + 1, o.n[3], o.n[4]);
-            const T *last = row_of(o.n[0], row), *x = at(o.x, row);
+            const T *last = left_for(o.n[0], row), *x = at(o.x, row), *coming = left_for(o.n[0], std::min(row + 1, f.rows - 1));
             const int64_t step = f.bound[o.n[0]].next[1];
-            for (int64_t d = 0; d < width; d += STRIP) {
+            T* after = row_of(o.n[1], row);
+            constexpr int MANY = 4, BYTES_OF_MANY = MANY * STRIP * sizeof(T);
+            int64_t d = 0;
+            for (; d + MANY * STRIP <= width; d += MANY * STRIP) {
+                Floats sum[MANY]{};
+                for (int64_t j = 0; j <= length; j++) {
+                    const T* from = j < length ? last + j * step + d : x + d;
+                    for (int i = 0; i < MANY; i++) sum[i] += load(from + i * STRIP) * load(weights + j * width + d + i * STRIP);
+                    for (int b = 0; b < BYTES_OF_MANY; b += 64) _mm_prefetch((const char*)(coming + j * step + d) + b, _MM_HINT_T0);
+                    if (j) std::memcpy(after + (j - 1) * width + d, from, BYTES_OF_MANY);
+                }
+                for (int i = 0; i < MANY; i++) store(at(o.out, row) + d + i * STRIP, sum[i]);
+            }
+            for (; d < width; d += STRIP) {
                 const int n = int(std::min<int64_t>(STRIP, width - d));
                 Floats sum{};
-                for (int64_t j = 0; j <= length; j++)
-                    sum += load_some(j < length ? last + j * step + d : x + d, n) * load_some(weights + j * width + d, n);
+                for (int64_t j = 0; j <= length; j++) {
+                    const T* from = j < length ? last + j * step + d : x + d;
+                    sum += load_some(from, n) * load_some(weights + j * width + d, n);
+                    if (j) copy_some(after + (j - 1) * width + d, from, n);
+                }
                 store_some(at(o.out, row) + d, sum, n);
             }
-            shift(last, step, x, row_of(o.n[1], row), length, width);
         });
     }
 
@@ -317,7 +338,7 @@ struct Run {
             Floats gate[4];
             for (int i = 0; i < 4; i++)
                 gate[i] = as<T>(load_some(at(o.x, row) + i * width + d, n) + load_some(at(o.y, row) + i * width + d, n));
-            Floats c = load_some(row_of<float>(o.n[0], row) + d, n);
+            Floats c = load_some(left_for<float>(o.n[0], row) + d, n);
             c = sigmoid(gate[1] + o.f[0]) * c + sigmoid(gate[0]) * tanh_of(gate[2]);
             store_some(row_of<float>(o.n[1], row) + d, c, n);
             store_some(at(o.out, row) + d, sigmoid(gate[3]) * tanh_of(c), n);
@@ -340,7 +361,7 @@ struct Run {
     template <class Each>
     void scan(const Operation& o, const Each& each) const {
         vectors(o.out.width, [&](int64_t row, int64_t d, int n) {
-            Floats h = load_some(row_of<float>(o.n[0], row) + d, n);
+            Floats h = load_some(left_for<float>(o.n[0], row) + d, n);
             const Floats y = each(row, d, n, h);
             store_some(row_of<float>(o.n[1], row) + d, h, n);
             store_some(at(o.out, row) + d, y, n);
@@ -557,7 +578,7 @@ struct Run {
                     store_some(at(o.out, row) + d, load_some(at(o.x, row) + d, n) * gate, n);
                 });
             case COPY: return rows([&](int64_t row) { std::memcpy(at(o.out, row), at(o.x, row), bytes); });
-            case READ: return rows([&](int64_t row) { std::memcpy(at(o.out, row), row_of(o.n[0], row), bytes); });
+            case READ: return rows([&](int64_t row) { std::memcpy(at(o.out, row), left_for(o.n[0], row), bytes); });
             case WRITE:
                 return rows([&](int64_t row) { std::memcpy(row_of(o.n[0], row), at(o.x, row), size_t(o.x.width) * sizeof(T)); });
             case AVERAGE:

@@ -29,6 +29,7 @@ struct Frame {
     const int64_t *words, *positions, *starts;  // of an encoder: each row's position, and each sentence's first row
     const int16_t* origin;
     const Bound* bound;
+    const int64_t* parents;  // which row of the step before each one continues; null: its own
 };
 
 }  // namespace

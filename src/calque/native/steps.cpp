@@ -26,7 +26,7 @@ struct Steps {
     Frame* frame;             // of the first step
     const Bound* bound[3];    // of the first step, and by turns of those behind it
     int64_t tensors, made;    // of a state: new ones stand behind all of them
-    const int64_t* made_rows;  // bytes of their rows
+    const int64_t* moved_rows;  // bytes of a row of those that a step writes over the ones before; 0: it is read where its parent was
     const void* z;            // what the output layer reads
     const char* weight;
     const float* scale;
@@ -61,12 +61,13 @@ bool goes_on(Steps& s, const int64_t* words, std::vector<int64_t>& next) {
     return !enough(s, s.frame->rows);
 }
 
-// Rows of new tensors of the state take the places of those that they continue.
+// Rows of tensors that are written over take the places of those that they continue.
 void move_rows(const Steps& s, const Bound* bound, const std::vector<int64_t>& from) {
     static thread_local std::vector<char> before;
     for (int64_t i = 0; i < s.made; i++) {
         char* data = (char*)bound[s.tensors + i].data;
-        const int64_t bytes = s.made_rows[i], rows = int64_t(from.size());
+        const int64_t bytes = s.moved_rows[i], rows = int64_t(from.size());
+        if (!bytes) continue;
         before.assign(data, data + rows * bytes);
         for (int64_t row = 0; row < rows; row++)
             if (from[row] != row) std::memcpy(data + row * bytes, &before[from[row] * bytes], size_t(bytes));
@@ -86,16 +87,18 @@ void go_on(Steps& s, int64_t sentence, const float* logp, const int64_t* parents
     }
 }
 
-// The next words of a beam, in `next`, and its hypotheses; false where enough sentences may be done.
-bool goes_on(Steps& s, const Bound* bound, const float* values, const int64_t* words, const float* totals, std::vector<int64_t>& next) {
+// The next words of a beam, in `next`, and the rows that they continue, in `from`; false where enough sentences may be done.
+bool goes_on(Steps& s, const Bound* bound, const float* values, const int64_t* words, const float* totals, std::vector<int64_t>& next,
+             std::vector<int64_t>& from) {
     const int64_t rows = s.frame->rows, slots = s.frame->beams, sentences = rows / slots;
     bool moved = false;
     std::vector<float> logp(sentences * s.n);
-    std::vector<int64_t> parents(sentences * s.n), chosen(sentences * s.n), from(rows);
+    std::vector<int64_t> parents(sentences * s.n), chosen(sentences * s.n);
     calque_continue(values, words, s.live, s.total ? totals : nullptr, sentences, slots, s.n, s.end, logp.data(), parents.data(), chosen.data());
     for (int64_t i = 0; i < sentences; i++)
         go_on(s, i, &logp[i * s.n], &parents[i * s.n], &chosen[i * s.n], &next[i * slots], &from[i * slots], moved);
     if (enough(s, sentences)) return false;
+    s.frame->parents = moved ? from.data() : nullptr;
     if (!moved) return true;
     int16_t* to = s.origin[s.moves++ % 2];
     calque_reorder(s.frame->origin, from.data(), rows, slots, s.frame->origin_next, s.frame->visible, to);
@@ -112,7 +115,7 @@ extern "C" int64_t calque_steps(Steps* given) {
     Steps& s = *given;
     Frame& f = *s.frame;
     const int64_t rows = f.rows;
-    std::vector<int64_t> next(rows);
+    std::vector<int64_t> next(rows), from(rows);
     for (int64_t i = 0;; f.visible++) {
         const Bound* bound = s.bound[i ? 2 - i % 2 : 0];
         f.bound = bound;
@@ -122,7 +125,7 @@ extern "C" int64_t calque_steps(Steps* given) {
         calque_best(s.z, int(s.type), rows, s.weight, int(s.item), s.scale, s.sums, s.bias, s.out, s.width, int(s.n), s.first, s.end,
                     s.reward, int(s.total), s.forbidden, f.beams, values, words, s.ends + i * rows, totals, int(f.threads));
         if (++i == s.most) return i;
-        if (!(s.live ? goes_on(s, bound, values, words, totals, next) : goes_on(s, words, next))) return i;
+        if (!(s.live ? goes_on(s, bound, values, words, totals, next, from) : goes_on(s, words, next))) return i;
         if (s.ids)
             for (int64_t& word : next) word = s.ids[word];
         f.words = next.data();

@@ -43,8 +43,8 @@ class StepTensors(NamedTuple):
     """tensors as the kernels see them: those of the first step, and by turns of those behind it"""
     tensors: int
     """of a state, before new ones"""
-    made_rows: Sequence[int]
-    """bytes of a row of each new tensor"""
+    moved_rows: Sequence[int]
+    """of each new tensor: bytes of a row if a step writes it over the one before, else 0"""
     z: Float[Tensor, "R D"]
     origin: Int[Tensor, "S K C"] | None
 
@@ -64,7 +64,7 @@ class _Steps(ctypes.Structure):
         ("frame", c_void_p),
         ("bound", c_void_p * 3),
         *((name, c_int64) for name in ("tensors", "made")),
-        *((name, c_void_p) for name in ("made_rows", "z", "weight", "scale", "sums", "bias")),
+        *((name, c_void_p) for name in ("moved_rows", "z", "weight", "scale", "sums", "bias")),
         *((name, c_int64) for name in ("item", "out", "width", "n", "first", "end", "total")),
         ("reward", c_float),
         ("unused", c_float),
@@ -94,8 +94,8 @@ def make_steps(
         torch.empty(most, rows),
     )
     origins = [] if given.origin is None else [torch.empty_like(given.origin) for _ in range(2)]
-    rows_of = (c_int64 * len(given.made_rows))(*given.made_rows)
-    call = _Steps(most=most, tensors=given.tensors, made=len(rows_of), made_rows=ctypes.addressof(rows_of))
+    rows_of = (c_int64 * len(given.moved_rows))(*given.moved_rows)
+    call = _Steps(most=most, tensors=given.tensors, made=len(rows_of), moved_rows=ctypes.addressof(rows_of))
     call.z = given.z.data_ptr()
     _choose(call, choosing)
     call.values, call.words, call.ends, call.totals = map(address, best)

@@ -133,6 +133,13 @@ inline void store_some(Half* p, Floats x, int n) {
 }
 #endif
 
+// As they are.
+template <class T>
+inline void copy_some(T* to, const T* from, int n) {
+    if (n >= STRIP) std::memcpy(to, from, STRIP * sizeof(T));
+    else std::memcpy(to, from, size_t(n) * sizeof(T));
+}
+
 inline Floats largest(Floats a, Floats b) { return a > b ? a : b; }
 
 inline void store_pair(float* p, Floats x, Floats y) { store(p, x), store(p + STRIP, y); }
@@ -290,6 +297,26 @@ inline Floats exp_of(Floats x) {
     p = p * r + 5.0000001201e-1f;
     p = p * r * r + r + 1.0f;
     return (Floats)((Ints)p + (__builtin_convertvector(n, Ints) << 23));
+}
+
+// 2^x of numbers up to 0, to 1e-7 of it: for sums of many.
+inline Floats power_of_two(Floats x) {
+#ifdef __AVX512F__
+    const Floats n = (Floats)_mm512_roundscale_ps((__m512)x, 8), r = (Floats)_mm512_reduce_ps((__m512)x, 8);  // r of -inf is 0
+#else
+    x = x < -125.0f ? all(-125.0f) : x;  // NaN stays
+    const Floats moved = x + 12582912.0f, r = x - (moved - 12582912.0f);
+#endif
+    Floats p = r * 1.3276471e-3f + 9.6755419e-3f;
+    p = p * r + 5.5507131e-2f;
+    p = p * r + 2.4022120e-1f;
+    p = p * r + 6.9314694e-1f;
+    p = p * r + 1.0000001f;
+#ifdef __AVX512F__
+    return (Floats)_mm512_scalef_ps((__m512)p, (__m512)n);
+#else
+    return (Floats)((Ints)p + ((Ints)moved << 23));
+#endif
 }
 
 inline Floats sigmoid(Floats x) {
