@@ -220,6 +220,9 @@ def test_settings_that_cannot_be_met(tmp_path):
     for kind in KINDS:
         assert code_of(lambda k=kind: learn(settings(k, tmp_path), ["", " "], [])) == "D206"
     assert code_of(lambda: learn(settings("bpe", tmp_path, vocabulary_size=0), ENGLISH, GERMAN)) == "D207"
+    for few in ({"vocabulary_size": 4}, {"vocabulary_size": 0, "minimum_count": 10**6}):
+        for kind in ("codes", "words"):
+            assert code_of(lambda k=kind, f=few: learn(settings(k, tmp_path, **f), ENGLISH, GERMAN)) == "D208"
 
 
 def test_damaged_codecs(tmp_path):

@@ -109,6 +109,22 @@ def test_lines_are_translated_with_unknown_words_replaced(settings: dict[str, in
     assert translate_lines(here, LINES, 2, invariant=True) == alone
 
 
+@pytest.mark.parametrize("replaces", [False, True])
+def test_the_words_of_a_prefix_stay_also_where_the_vocabulary_lacks_them(replaces: bool) -> None:
+    model = varied("transformer").float()
+    here = Translator(model, SOURCE, TARGET, DecodeSettings(replace_unknown=replaces))
+    asked = [("a b c", "Zyklop A Ende"), ("a b c", "A B"), ("a b c", (UNK, 4)), ("", "Zyklop")]
+    found = translate_lines(here, asked, 2)
+    assert all(one.ids[:3] == (UNK, 4, UNK) and one.text.startswith("Zyklop A Ende") for one in found[0])
+    assert all(one.text.startswith("A B") for one in found[1])
+    assert all(one.text.startswith("<unk> A") for one in found[2])  # ids say no more
+    assert [one.text for one in found[3]] == [""]
+    pieces, _ = learn(DataSettings(subwords="unigram", vocabulary_size=9), ["ab abc b  a"] * 30, ["ab abc b  a"] * 30)
+    spelt = replace(here, model=make("transformer", vocabulary=pieces.size), source=pieces, target=pieces)
+    for one in translate_lines(replace(spelt, decode=DecodeSettings()), [("ab", "日本 ab")], 2)[0]:
+        assert one.text.startswith("日本 ab")
+
+
 def test_a_line_that_was_cut_aligns_what_was_read() -> None:
     here = loaded("cnn", max_source_tokens=2)
     weights = attend(here, ["a b c d"], [[4, UNK]])[0]

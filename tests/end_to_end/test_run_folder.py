@@ -250,6 +250,16 @@ def test_other_text_in_place_of_text_that_is_gone_is_refused(calque: Run, run: P
     assert (done.status, done.err.count("error[D101]")) == (1, 4)
 
 
+def test_other_text_that_a_call_names_is_refused_also_for_the_run_itself(calque: Run, run: Path) -> None:
+    before = (run / "experiment.toml").read_bytes()
+    names = json.dumps([f"{run.parent}/{one}" for one in text(run.parent, "other", seed=9)])
+    for key, value in (("train", names), ("valid", names), ("valid", '["none", "none"]')):
+        done = calque("train", run, "--set", f"data.{key}={value}", "--set", "train.max_updates=30")
+        refused(done, "K201")
+        assert f"another corpus: expected `data.{key} = " in done.err
+    assert (run / "experiment.toml").read_bytes() == before
+
+
 def test_a_damaged_corpus_without_text_is_said(calque: Run, run: Path) -> None:
     gone(run.parent)
     file = run / "data" / "train.source.ids"

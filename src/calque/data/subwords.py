@@ -38,7 +38,7 @@ def learn(
 
     `bpe` and `unigram` are trained on the lines; `codes` and `words` count their words. The lines are iterated more than once;
     `settings.codes` is relative to `base`. Raises D201 (vocabulary too large for the text), D205 (too small for its
-    characters), D203, D206, D207, X516, and what `Merges.read` raises.
+    characters), D203, D206, D207, D208, X516, and what `Merges.read` raises.
     """
     if settings.subwords == "imported":
         raise error("X516")
@@ -71,6 +71,10 @@ def _learn(settings: DataSettings, sides: tuple[Iterable[str], ...], name: str, 
             for piece in cut(merges, word):
                 counts[piece] += n
     vocabulary = Vocabulary.count(counts, settings.vocabulary_size, settings.minimum_count)
+    if len(vocabulary) == len(SPECIALS):
+        few = settings.vocabulary_size and settings.vocabulary_size <= len(SPECIALS)
+        key = "vocabulary_size" if few else "minimum_count"
+        raise error("D208", side=name, reason=f"`{key}` is {getattr(settings, key)}")
     return WordCodec(vocabulary) if merges is None else MergeCodec(merges, vocabulary)
 
 

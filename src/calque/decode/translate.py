@@ -27,7 +27,7 @@ from calque.decode.sentences import (
     lengths_of,
     sentences_of,
 )
-from calque.decode.unknown import replace_unknown
+from calque.decode.unknown import replace_unknown, with_given
 from calque.experiment import DecodeSettings
 from calque.ground.diagnostics import Diagnostic
 
@@ -59,8 +59,8 @@ def translate_lines(
 
     A line of n tokens gets at most ceil(max_length_factor * n) + max_length_offset words, end symbols not counted on either
     side. A line is cut after `max_source_tokens` tokens, with the warning D606. A line without tokens has the empty translation
-    alone, whatever its prefix. The beam is at least `n_best`. `first` is the number of the first line. `progress` is called with
-    the number of lines that each batch has finished.
+    alone, whatever its prefix. A prefix that is text stays as it is, words that the vocabulary lacks included. The beam is at least
+    `n_best`. `first` is the number of the first line. `progress` is called with the number of lines that each batch has finished.
 
     A matrix product with another number of rows may round differently. In rare cases, most of them in bfloat16, the batch
     therefore decides between two equally good words. With `invariant` the shape of a batch follows from the lengths of its
@@ -78,8 +78,12 @@ def translate_lines(
         done(len(rows))
     done(len(asked) - len(numbers))
     if loaded.decode.replace_unknown:
-        return replace_unknown(loaded, list(map(_source, asked)), results, invariant)
-    return results
+        given = [len(s.prefix) for s in sentences]
+        results = replace_unknown(loaded, list(map(_source, asked)), results, invariant, given)
+    return [
+        each if isinstance(line, str) or not isinstance(line[1], str) else with_given(loaded, line[1], s.prefix, each)
+        for line, s, each in zip(asked, sentences, results, strict=True)
+    ]
 
 
 def _source(line: InputLine) -> str:

@@ -30,9 +30,13 @@ class Replacement(NamedTuple):
 
 
 def replacements(
-    loaded: Translator, lines: Sequence[str], translations: Sequence[Sequence[Translation]], alone: bool = False
+    loaded: Translator,
+    lines: Sequence[str],
+    translations: Sequence[Sequence[Translation]],
+    alone: bool = False,
+    given: Sequence[int] = (),
 ) -> list[Replacement]:
-    """Every unknown word of the translations of each line, in order, with its replacement.
+    """Every unknown word of the translations of each line, in order, with its replacement; not of the `given` first tokens of each.
 
     The source word is the one with the most attention, shifted by `decode.align_offset`; its replacement is its translation in
     `loaded.dictionary`, else the word itself (Luong 2015, section 4; Gehring 2017, section 4.4). `<unk>` is left where the end
@@ -48,7 +52,7 @@ def replacements(
     for (i, k), attended in zip(numbers, weights, strict=True):
         words = split(lines[i])
         for t, (token, position) in enumerate(zip(translations[i][k].ids, attended.argmax(1).tolist(), strict=True)):
-            if token != UNK:
+            if token != UNK or t < (given[i] if given else 0):
                 continue
             at = position + loaded.decode.align_offset
             source = words[at] if position < len(words) and 0 <= at < len(words) else None
@@ -58,10 +62,27 @@ def replacements(
 
 
 def replace_unknown(
-    loaded: Translator, lines: Sequence[str], translations: Sequence[Sequence[Translation]], alone: bool = False
+    loaded: Translator,
+    lines: Sequence[str],
+    translations: Sequence[Sequence[Translation]],
+    alone: bool = False,
+    given: Sequence[int] = (),
 ) -> list[list[Translation]]:
     """The translations of each line, with unknown words replaced in their texts, see `replacements`; ids and scores stay."""
-    return replaced(loaded, translations, replacements(loaded, lines, translations, alone))
+    return replaced(loaded, translations, replacements(loaded, lines, translations, alone, given))
+
+
+def with_given(
+    loaded: Translator, text: str, ids: Sequence[int], translations: Sequence[Translation]
+) -> list[Translation]:
+    """The translations that begin with a given text, in its own words where some of them are unknown to the vocabulary."""
+    if UNK not in ids:
+        return list(translations)
+    known, words = loaded.target.decode(list(ids)), " ".join(split(text))
+    return [
+        one._replace(text=words + one.text.removeprefix(known)) if one.text.startswith(known) else one
+        for one in translations
+    ]
 
 
 def replaced(

@@ -1,7 +1,7 @@
 """What a run folder is about: the things that cannot change when its training continues."""
 
 from collections.abc import Iterable, Mapping
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Any
 
@@ -48,6 +48,15 @@ def refuse_another(
             if what == "architecture":
                 fields["architecture"] = folder  # that of its run, with its plugins
             raise CalqueError(Diagnostic("K201", Place(str(folder)), fields))
+
+
+def names_other_texts(folder: Path, asked: DataSettings) -> bool:
+    """Whether settings name other text than the run in a folder does."""
+    try:
+        before = load(folder / EXPERIMENT)
+    except CalqueError:  # damaged, or not there yet
+        return False
+    return any(key in _TEXTS for key in differences(before, replace(before, data=asked)))
 
 
 def _known_changes(folder: Path, what: str, asked: Experiment) -> tuple[str, str] | None:

@@ -24,7 +24,7 @@ from calque.train.parent import codecs_of, refuse_another_parent
 from calque.train.precision import pick_device
 from calque.train.ranks import Ranks
 from calque.train.restart import complete_move, move_aside
-from calque.train.run_identity import identity, refuse_another
+from calque.train.run_identity import identity, names_other_texts, refuse_another
 from calque.workflow.definitions import definition, with_architecture
 from calque.workflow.plugins import registry_of
 from calque.workflow.validation import validation_translator
@@ -129,9 +129,11 @@ def _corpus(
 ) -> PreparedCorpus:
     """The corpus of a run, compiled from its text. With `own`, or where the text is gone, the one compiled before.
 
-    Raises K201 before it replaces a compiled corpus.
+    Raises K201 before it replaces a compiled corpus, and with `own` where other text is named than before.
     """
     digest = corpus_digest(data, Path(), given, folder / CORPUS)
+    if own and names_other_texts(folder, data):
+        refuse_another(folder, state, {"corpus": digest or "unknown text"}, Experiment(data))
     if own or digest is None:
         try:
             held = compiled_before(data, folder / CORPUS, Path(), own)
