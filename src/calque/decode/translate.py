@@ -77,13 +77,22 @@ def translate_lines(
             results[i] = translations or [EMPTY]
         done(len(rows))
     done(len(asked) - len(numbers))
+    return _finished(loaded, asked, [s.prefix for s in sentences], results, invariant)
+
+
+def _finished(
+    loaded: Translator,
+    asked: Sequence[InputLine],
+    prefixes: Sequence[Sequence[int]],
+    results: list[list[Translation]],
+    invariant: bool,
+) -> list[list[Translation]]:
+    """The translations without unknown words, where these are replaced, and with the words of the prefixes."""
     if loaded.decode.replace_unknown:
-        given = [len(s.prefix) for s in sentences]
+        given = [len(ids) for ids in prefixes]
         results = replace_unknown(loaded, list(map(_source, asked)), results, invariant, given)
-    return [
-        each if isinstance(line, str) or not isinstance(line[1], str) else with_given(loaded, line[1], s.prefix, each)
-        for line, s, each in zip(asked, sentences, results, strict=True)
-    ]
+    texts = [line[1] if isinstance(line, tuple) and isinstance(line[1], str) else "" for line in asked]
+    return [with_given(loaded, *each) for each in zip(texts, prefixes, results, strict=True)]
 
 
 def _source(line: InputLine) -> str:

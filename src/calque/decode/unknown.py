@@ -50,15 +50,19 @@ def replacements(
     weights = attend(loaded, [lines[i] for i, _ in numbers], targets, alone)
     changes = []
     for (i, k), attended in zip(numbers, weights, strict=True):
-        words = split(lines[i])
-        for t, (token, position) in enumerate(zip(translations[i][k].ids, attended.argmax(1).tolist(), strict=True)):
-            if token != UNK or t < (given[i] if given else 0):
-                continue
-            at = position + loaded.decode.align_offset
-            source = words[at] if position < len(words) and 0 <= at < len(words) else None
-            word = None if source is None else loaded.dictionary.get(source, source)
-            changes.append(Replacement(i, k, t, source, word))
+        words, first = split(lines[i]), given[i] if given else 0
+        most = zip(translations[i][k].ids[first:], attended.argmax(1).tolist()[first:], strict=True)
+        for t, (token, position) in enumerate(most, first):
+            if token == UNK:
+                source = _at(words, position, loaded.decode.align_offset)
+                word = None if source is None else loaded.dictionary.get(source, source)
+                changes.append(Replacement(i, k, t, source, word))
     return changes
+
+
+def _at(words: Sequence[str], position: int, offset: int) -> str | None:
+    """The word so far from a position; None where the position is that of the end symbol, or there is no such word."""
+    return words[position + offset] if position < len(words) and 0 <= position + offset < len(words) else None
 
 
 def replace_unknown(
@@ -75,8 +79,8 @@ def replace_unknown(
 def with_given(
     loaded: Translator, text: str, ids: Sequence[int], translations: Sequence[Translation]
 ) -> list[Translation]:
-    """The translations that begin with a given text, in its own words where some of them are unknown to the vocabulary."""
-    if UNK not in ids:
+    """The translations that begin with a given text, if any, in its own words where some of them are unknown to the vocabulary."""
+    if UNK not in ids or not text:
         return list(translations)
     known, words = loaded.target.decode(list(ids)), " ".join(split(text))
     return [
