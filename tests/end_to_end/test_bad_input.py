@@ -36,7 +36,7 @@ def corpus(folder: Path, lines: list[str], name: str = "text") -> tuple[Path, Pa
 
 def plugin(folder: Path, body: str = "", name: str = "same") -> Path:
     path = folder / "my_layers.py"
-    path.write_text(PLUGIN.replace("NAME", name).replace("BODY", body))
+    path.write_text(PLUGIN.replace("NAME", name).replace("BODY", body), encoding="utf-8")
     return path
 
 
@@ -111,6 +111,27 @@ def test_a_plugin_may_not_take_a_name_of_the_language(calque: Run, tmp_path: Pat
     done = calque("prove", plugin(tmp_path, name=name))
     fails(done, "X411", 2)
     assert f"`{name}`" in done.err
+
+
+@pytest.mark.parametrize("name", ["my-layer", "3x", "", "Ünï", "two words"])
+def test_the_name_of_a_plugins_layer_is_a_name_of_the_language(calque: Run, tmp_path: Path, name: str) -> None:
+    path = plugin(tmp_path, name=name)
+    for done in (calque("prove", path), calque("train", experiment(tmp_path, [str(path)]), "--out", tmp_path / "run")):
+        fails(done, "X420", 2)
+        assert "the layer `Same` needs a name of ASCII letters, digits and `_` that begins with no digit" in done.err
+        assert f"found `{name!r}`" in done.err
+    assert ('write `name = "my_layer"`' in done.err) == (name == "my-layer")
+
+
+def test_every_wrong_name_of_a_plugin_is_reported(calque: Run, tmp_path: Path) -> None:
+    path = plugin(tmp_path, name="norm-2")
+    more = "class Base(Stateless):\n    def forward(self, x, ctx): return x\n\nclass Other(Base): pass\n\nclass _Part(Base): pass\n"
+    path.write_text(path.read_text() + more + "\nclass Five(Base): name = 5\n")
+    done = calque("prove", path)
+    assert done.status == 2, done
+    assert done.err.count("error[X420]") == done.err.count("error[") == 3
+    for told in ("`Same` needs", 'write `name = "norm_2"`', "`Five` needs", "found `5`", "`Other` needs", "found none"):
+        assert told in done.err
 
 
 def test_nor_may_a_plugin_that_is_imported_by_name(

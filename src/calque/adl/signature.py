@@ -6,9 +6,18 @@ command line and the documents print it, and the layer receives an instance of i
 
 import dataclasses
 import functools
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, ClassVar, TypeAlias
+
+NAME = r"[A-Za-z_][A-Za-z_0-9]*"
+"""A name of the language, as a regular expression: of a layer, an argument, a definition, a setting or a label."""
+
+
+def is_name(word: object) -> bool:
+    """Whether a text of the language can name something so."""
+    return isinstance(word, str) and re.fullmatch(NAME, word) is not None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

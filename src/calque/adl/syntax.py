@@ -5,6 +5,7 @@ from dataclasses import dataclass, field
 from typing import NamedTuple
 
 from calque.adl.limits import MAX_CHARACTERS, MAX_FAULTS, MAX_TOKENS
+from calque.adl.signature import NAME
 from calque.ground.diagnostics import CalqueError, Diagnostic, Span, Text
 
 
@@ -38,7 +39,7 @@ _TOKEN = re.compile(
     r"|(?P<newline>\n)"
     r"|(?P<arrow>->|→)"
     r"|(?P<number>(?:[0-9]+\.[0-9]*|\.[0-9]+|[0-9]+)(?:[eE][+-]?[0-9]+)?)"
-    r"|(?P<name>[A-Za-z_][A-Za-z_0-9]*)"
+    rf"|(?P<name>{NAME})"
     r"|(?P<mark>[()\[\],=@+*/-])"
     r"|(?P<strange>[^ \t\r\f\n#→0-9A-Za-z_()\[\],=@+*/-]+)"
 )

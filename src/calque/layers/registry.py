@@ -1,4 +1,4 @@
-"""The layers of this package: a class with a `name` in a module of the package is a layer."""
+"""The layers of this package: a class with a `name` in a module of the package is a layer, but for the chain, written `->`."""
 
 import functools
 import importlib
@@ -8,21 +8,37 @@ from collections.abc import Callable
 from types import ModuleType
 
 import calque.layers
+from calque.layers.chain import Chain
 from calque.layers.contract import Layer, Registry
 
 
 def layers_in(module: ModuleType) -> list[type[Layer]]:
     """The layers that a module defines, in the order of their names."""
-    layers = [
+    layers = [value for value in _classes(module) if "name" in vars(value) and value is not Chain]
+    return sorted(layers, key=lambda layer: str(layer.name))
+
+
+def nameless_in(module: ModuleType) -> list[type[Layer]]:
+    """The classes of a module that could be layers, had they a `name` of their own.
+
+    A class from which another of the module derives needs none, nor does one whose own name begins with `_`.
+    """
+    classes = _classes(module)
+    bases = {base for value in classes for base in value.__mro__[1:]}
+    return [
         value
-        for value in vars(module).values()
-        if inspect.isclass(value)
-        and issubclass(value, Layer)
-        and value.__module__ == module.__name__
-        and "name" in vars(value)
-        and value.name.isidentifier()
+        for value in classes
+        if "name" not in vars(value)
+        and value not in bases
+        and not inspect.isabstract(value)
+        and not value.__name__.startswith("_")
     ]
-    return sorted(layers, key=lambda layer: layer.name)
+
+
+def _classes(module: ModuleType) -> list[type[Layer]]:
+    """The classes of layers that a module defines itself."""
+    found = dict.fromkeys(value for value in vars(module).values() if inspect.isclass(value))
+    return [value for value in found if issubclass(value, Layer) and value.__module__ == module.__name__]
 
 
 @functools.cache

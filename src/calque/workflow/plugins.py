@@ -2,17 +2,18 @@
 
 import importlib
 import importlib.util
+import re
 import sys
 from pathlib import Path
 from types import ModuleType
 
 from calque.adl.numbers import WIDTH_IN
 from calque.adl.program import RESERVED, prelude
-from calque.adl.signature import REPEAT, SETTINGS
+from calque.adl.signature import REPEAT, SETTINGS, is_name
 from calque.experiment import ModelSettings, load
-from calque.ground.diagnostics import CalqueError, Place, error
-from calque.layers.contract import Registry
-from calque.layers.registry import builtin, layers_in, with_plugins
+from calque.ground.diagnostics import CalqueError, Diagnostic, Place, error
+from calque.layers.contract import Layer, Registry
+from calque.layers.registry import builtin, layers_in, nameless_in, with_plugins
 from calque.run.folder import EXPERIMENT
 
 PLUGIN = "calque_plugin."
@@ -22,7 +23,8 @@ PLUGIN = "calque_plugin."
 def load_plugin(name: str) -> ModuleType:
     """A module of layers: a file whose name ends in .py, or an importable name.
 
-    Raises X401 where it cannot be imported, X411 where one of its layers has a name that the language already uses.
+    Raises X401 where it cannot be imported, X411 where one of its layers has a name that the language already uses, X420 where
+    one has no name that a text can write.
     """
     try:
         module = _from_file(name) if name.endswith(".py") else importlib.import_module(name)
@@ -30,8 +32,21 @@ def load_plugin(name: str) -> ModuleType:
         raise
     except (Exception, SystemExit) as e:  # a module can raise anything
         raise error("X401", Place(name), reason=f"{type(e).__name__}: {e}") from None
-    _check_layers(module, name, {*builtin(), REPEAT.name, *RESERVED, WIDTH_IN, *SETTINGS, *(s.name for s in prelude())})
+    taken = {*builtin(), REPEAT.name, *RESERVED, WIDTH_IN, *SETTINGS, *(s.name for s in prelude())}
+    unnamed = [layer for layer in layers_in(module) if not is_name(layer.name)]
+    if faults := [_misnamed(layer, name, taken) for layer in [*unnamed, *nameless_in(module)]]:
+        raise CalqueError(faults)
+    _check_layers(module, name, taken)
     return module
+
+
+def _misnamed(layer: type[Layer], file: str, taken: set[str]) -> Diagnostic:
+    """X420, with a name that a text can write where one is like what the class has."""
+    own = vars(layer).get("name")
+    near = re.sub(r"\W+", "_", own).strip("_") if isinstance(own, str) and own.isascii() else None
+    found = f"`{own!r}`" if "name" in vars(layer) else "none"
+    free = is_name(near) and near not in taken
+    return Diagnostic("X420", Place(file), {"layer": layer.__name__, "found": found, "near": near if free else None})
 
 
 def _from_file(name: str) -> ModuleType:
