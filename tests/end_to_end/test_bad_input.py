@@ -134,6 +134,27 @@ def test_every_wrong_name_of_a_plugin_is_reported(calque: Run, tmp_path: Path) -
         assert told in done.err
 
 
+@pytest.mark.parametrize(
+    ("examples", "told", "proposed"),
+    [
+        ('("same",)', "expected `Example(TEXT)`, found `'same'`", "Example('same')"),
+        ('"same"', "expected a tuple of `Example(TEXT)`, found `'same'`", "(Example('same'),)"),
+        ('Example("same")', "expected a tuple of `Example(TEXT)`, found `Example(text='same'", None),
+        ("(Example(5),)", "expected a string as the text of an example, found `5`", None),
+        ('(Example("same", "decoder"),)', "expected a tuple of `encoder` and `decoder` as `sides`", None),
+    ],
+)
+def test_examples_of_a_plugin_that_are_no_examples_are_an_error(
+    calque: Run, tmp_path: Path, examples: str, told: str, proposed: str | None
+) -> None:
+    path = plugin(tmp_path, f"examples = {examples}")
+    done = calque("prove", path)
+    fails(done, "X421", 2)
+    assert f"`examples` of the layer `same`: {told}" in done.err
+    assert f" --> {path}\n" in done.err
+    assert (f"help: write `{proposed}`" in done.err) == ("help:" in done.err) == (proposed is not None)
+
+
 def test_nor_may_a_plugin_that_is_imported_by_name(
     calque: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -1,16 +1,17 @@
 """Proofs: the laws over one text, over the examples of a layer, over the layers of a module."""
 
 import math
+import sys
 import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import replace
 from types import ModuleType
 
 import torch
 
 from calque.adl.check import CheckedDefinition, check
-from calque.ground.diagnostics import CalqueError, Text
-from calque.layers.contract import DECODER, ENCODER, Example, Layer, Registry
+from calque.ground.diagnostics import CalqueError, Diagnostic, Place, Text
+from calque.layers.contract import BOTH, DECODER, ENCODER, Example, Layer, Registry
 from calque.layers.registry import layers_in, with_plugins
 from calque.prove.both import encoder_batch, encoder_padding, model, record, shape, train
 from calque.prove.case import ProofCase
@@ -86,7 +87,11 @@ def definition(example: Example, side: str) -> str:
 
 
 def prove_layer(layer: type[Layer], registry: Registry) -> ProofReport:
-    """Checks every law for every example of a layer, on each of its sides. A layer without examples fails."""
+    """Checks every law for every example of a layer, on each of its sides. A layer without examples fails.
+
+    Raises X421 where `examples` are not examples.
+    """
+    _check_examples([layer])
     reports = []
     for example in layer.examples:
         for side in example.sides:
@@ -111,6 +116,41 @@ def _notes(text: str, registry: Registry, layer: type[Layer]) -> tuple[str, ...]
 
 
 def prove_module(module: ModuleType) -> list[ProofReport]:
-    """A report on every layer that a module defines, together with the layers of this package."""
-    registry = with_plugins((module,))
-    return [prove_layer(layer, registry) for layer in layers_in(module)]
+    """A report on every layer that a module defines, together with the layers of this package.
+
+    Raises X421, before anything is proved, where `examples` of a layer are not examples.
+    """
+    layers, registry = layers_in(module), with_plugins((module,))
+    _check_examples(layers)
+    return [prove_layer(layer, registry) for layer in layers]
+
+
+def _check_examples(layers: Iterable[type[Layer]]) -> None:
+    """Raises X421 for every fault of the `examples` of layers, whose types nobody has checked."""
+    faults = []
+    for layer in layers:
+        file = Place(str(getattr(sys.modules.get(layer.__module__), "__file__", layer.__module__)))
+        for expected, found in _strange_examples(layer.examples):
+            form = {_TUPLE: f"(Example({found!r}),)", _EXAMPLE: f"Example({found!r})"}.get(expected)
+            near = form if isinstance(found, str) else None
+            fields = {"name": layer.name, "expected": expected, "found": repr(found), "near": near}
+            faults.append(Diagnostic("X421", file, fields))
+    if faults:
+        raise CalqueError(faults)
+
+
+_TUPLE, _EXAMPLE = "a tuple of `Example(TEXT)`", "`Example(TEXT)`"
+
+
+def _strange_examples(examples: object) -> Iterator[tuple[str, object]]:
+    """What was expected and what was found, for each fault."""
+    if not isinstance(examples, tuple | list):
+        yield _TUPLE, examples
+        return
+    for one in examples:
+        if not isinstance(one, Example):
+            yield _EXAMPLE, one
+        elif not isinstance(one.text, str):
+            yield "a string as the text of an example", one.text
+        elif not isinstance(one.sides, tuple | list) or any(side not in BOTH for side in one.sides):
+            yield "a tuple of `encoder` and `decoder` as `sides`", one.sides
