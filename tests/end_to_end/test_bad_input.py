@@ -199,6 +199,7 @@ def test_arguments_of_a_plugin_that_are_no_dataclass_are_an_error(calque: Run, t
         "@classmethod\n    def infer(cls, args, site): return site.nothing",
         "@classmethod\n    def cost(cls, args, site): raise KeyError('x')",
         "def __init__(self, args, site, parts): raise OSError(28, 'full')",
+        "def __init__(self, args, site, parts): raise SystemExit(0)",
     ],
 )
 def test_a_fault_in_a_plugin_names_its_line(calque: Run, tmp_path: Path, body: str) -> None:
@@ -209,6 +210,16 @@ def test_a_fault_in_a_plugin_names_its_line(calque: Run, tmp_path: Path, body: s
     assert done.err.count("error[X412]") == 1
     assert f"{path}:{line}" in done.err
     assert "Traceback" not in done.err
+
+
+def test_a_layer_that_ends_the_process_breaks_a_law(calque: Run, tmp_path: Path) -> None:
+    path = plugin(tmp_path)
+    path.write_text(path.read_text().replace("return x\n", "raise SystemExit(0)\n"))
+    done = calque("prove", path)
+    assert done.status == 1, done
+    assert "FAIL equal    inf  SystemExit: 0" in done.out
+    path.write_text(path.read_text().replace("raise SystemExit(0)\n", "raise KeyboardInterrupt\n"))
+    assert calque("prove", path) == (130, "", "interrupted\n")
 
 
 def test_a_plugin_hides_no_module_of_its_name(calque: Run, tmp_path: Path) -> None:

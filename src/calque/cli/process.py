@@ -50,6 +50,8 @@ def run(arguments: Sequence[str], catching: bool) -> int:
             sys.stdout.flush()
             return 0
         except SystemExit as e:
+            if (known := told_fault(e)) is not None:
+                return _show(known)
             return e.code if isinstance(e.code, int) else int(e.code is not None)
         except BaseException as e:
             # An interrupted import or call may end in another exception than KeyboardInterrupt.

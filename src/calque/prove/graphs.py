@@ -39,7 +39,7 @@ def refusal(checked: CheckedDefinition, registry: Registry, layer: type[Layer]) 
             steps.prepare(2)
         except NotCapturable as why:
             return str(why)
-        except Exception as fault:  # a layer may raise anything
+        except (Exception, SystemExit) as fault:  # a layer may raise anything
             return describe(fault)
     return asked.where
 

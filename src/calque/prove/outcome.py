@@ -63,7 +63,7 @@ class ProofReport:
 
 
 def judge(law: str, checks: Iterable[Check]) -> Verdict:
-    """The verdict on a law from its checks. An exception breaks the law; it does not end the proof."""
+    """The verdict on a law from its checks. An exception, `SystemExit` included, breaks the law; it does not end the proof."""
     worst, message = 0.0, ""
     try:
         for check in checks:
@@ -71,7 +71,7 @@ def judge(law: str, checks: Iterable[Check]) -> Verdict:
             worst = max(worst, error)
             if not error <= check.tolerance and not message:
                 message = check.what + _difference(check, error)
-    except Exception as fault:  # a layer under proof may raise anything
+    except (Exception, SystemExit) as fault:  # a layer under proof may raise anything
         worst, message = math.inf, message or describe(fault)
     return Verdict(law, not message, worst, message)
 
@@ -96,7 +96,7 @@ def _difference(check: Check, error: float) -> str:
     return f": off by {error:.1e}"
 
 
-def describe(fault: Exception) -> str:
+def describe(fault: BaseException) -> str:
     """An exception in one line."""
     if isinstance(fault, CalqueError):
         return "; ".join(line for line in str(fault).split("\n") if line.startswith("error"))
