@@ -100,6 +100,16 @@ def test_windows_newlines(tmp_path: Path) -> None:
     assert faults(file(tmp_path, (GOOD + "lrr = 2\n").replace("\n", "\r\n"))) == [("X105", "lrr")]
 
 
+def test_carets_are_as_wide_as_a_wide_value(tmp_path: Path) -> None:
+    with pytest.raises(CalqueError) as caught:
+        load(file(tmp_path, GOOD.replace('["v.en", "/abs/v.de"]', '["世界.en"]')))
+    (fault,) = caught.value.diagnostics
+    assert [line for line in render(fault).split("\n") if "|" in line][1:] == [
+        '7 | valid = ["世界.en"]',
+        "  |         ^^^^^^^^^^^",
+    ]
+
+
 def test_a_string_of_an_override_needs_no_quotes(tmp_path: Path) -> None:
     path = file(tmp_path, GOOD)
     found = load(path, ["train.precision=float32", "model.text=", "model.file=domhan2018/transformer"])

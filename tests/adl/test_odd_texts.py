@@ -6,7 +6,7 @@ from adl_corpus import checked, faults, where
 from calque.adl.check import check
 from calque.adl.dialect import reader
 from calque.adl.settings import parse_settings
-from calque.ground.diagnostics import CalqueError, Text, help_of, render
+from calque.ground.diagnostics import CalqueError, Diagnostic, Span, Text, help_of, render
 from calque.layers.registry import builtin
 
 DECODER = "decoder = pos -> mh_dot_src_att\n"
@@ -19,6 +19,31 @@ def test_white_space_that_the_language_does_not_know(space: str) -> None:
     assert render(fault)
     (fault,) = faults(f"encoder = pos ->{space}norm\n{DECODER}")
     assert (help_of(fault) or "").startswith("leave out `\\")
+
+
+@pytest.mark.parametrize(
+    ("before", "marked", "columns", "carets"),
+    [
+        ("encoder = ", "世界", 10, 4),
+        ("encoder = 世界 -> ", "nrom", 18, 4),
+        ("encoder = 世界 -> ", "你好", 18, 4),
+        ("encoder = ｎorm -> ", "nrom", 19, 4),
+        ("encoder = e\u0301 -> ", "nrom", 15, 4),
+        ("encoder = ", "e\u0301e", 10, 2),
+        ("encoder = e", "\u0301", 10, 1),  # under the letter that has it
+        ("encoder = \u1112\u1161\u11ab -> ", "nrom", 16, 4),
+        ("encoder = \U0001f600\ufe0f -> ", "nrom", 16, 4),
+        ("encoder =\t", "n\trom", 10, 5),
+        ("encoder = 世 -> ", "", 16, 1),
+    ],
+)
+def test_carets_stand_under_wide_and_combining_characters(before: str, marked: str, columns: int, carets: int) -> None:
+    text = Text("x.adl", f"\n{before}{marked}\n")
+    start = 1 + len(before)
+    shown = render(Diagnostic("S101", Span(text, start, start + len(marked)), {"character": marked})).split("\n")
+    assert shown[1] == f" --> x.adl:2:{start}"
+    line = f"2 | {before}{marked}".replace("\t", " ").rstrip()
+    assert shown[3:5] == [line, "  | " + " " * columns + "^" * carets]
 
 
 @pytest.mark.parametrize("letter", ["о", "ο", "\uff4f"])

@@ -10,6 +10,7 @@ import difflib
 import functools
 import re
 import tomllib
+import unicodedata
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from importlib import resources
@@ -230,8 +231,12 @@ def _snippet(span: Span) -> tuple[list[str], int]:
     # Only a part of a very long line is shown, so that the caret is visible.
     shift = max(0, column - 1 - 60) if len(body) > 140 else 0
     shown = "".join(c if c.isprintable() else " " for c in body[shift : shift + 140])
-    length = max(1, min(span.end, span.start + len(body) - column + 1) - span.start)
-    carets = " " * (column - 1 - shift) + "^" * min(length, max(1, 140 - (column - 1 - shift)))
+    before = column - 1 - shift
+    marked = shown[before : before + span.end - span.start]
+    begin, length = _columns(shown[:before]), _columns(marked)
+    if marked and not length:  # a mark that stands over the character before it
+        begin = max(0, begin - 1)
+    carets = " " * begin + "^" * max(1, length)
     pad = " " * gutter
     return [
         f"{pad}--> {span.text.name}:{line}:{column}",
@@ -239,6 +244,16 @@ def _snippet(span: Span) -> tuple[list[str], int]:
         f"{line} | {shown}".rstrip(),
         f"{pad} | {carets}",
     ], gutter
+
+
+def _columns(text: str) -> int:
+    """The columns of a terminal that a text takes: two for a wide character, none for one that combines with that before it."""
+    return sum(2 if unicodedata.east_asian_width(c) in "WF" else 1 for c in text if not _combines(c))
+
+
+def _combines(character: str) -> bool:
+    """Whether it has no column of its own: an accent, or the vowel or the end of a Korean syllable that is written in parts."""
+    return unicodedata.category(character) in ("Mn", "Me") or "\u1160" <= character <= "\u11ff"
 
 
 def nearest(word: str, names: Iterable[str], cutoff: float = 0.6) -> str | None:
