@@ -18,6 +18,12 @@ def test_fit_prints_what_set_takes(calque: Run, tmp_path: Path) -> None:
     assert calque("fit", tmp_path / "a.adl", "--params-of", 200_000, "--setting", "n").out == "n=7\n"
     assert calque("fit", tmp_path / "a.adl", "--params-of", 1, "--setting", "p").status == 2
     assert calque("fit", tmp_path / "a.adl", "--params-of", "200_000", "--setting", "n").out == "n=7\n"
+    done = calque("fit", tmp_path / "a.adl", "--params-of", tmp_path / "a.adl", "--setting", "heads")
+    assert (done.status, done.out) == (0, "heads=1\n"), done.err
+    assert "(+0.00%)" in done.err
+    (tmp_path / "none.adl").write_text("encoder = id\ndecoder = id\n")
+    for nothing in (0, tmp_path / "none.adl"):
+        assert "error[X232]" in calque("fit", tmp_path / "a.adl", "--params-of", nothing).err
     for count in ("1__0", "_5", "5_", "²"):
         none = calque("fit", tmp_path / "a.adl", "--params-of", count, "--setting", "n")
         assert (none.status, "error[" in none.err, "Traceback" in none.err) == (2, True, False)

@@ -8,7 +8,7 @@ from calque.adl.dialect import reader
 from calque.adl.settings import parse_settings
 from calque.explain import Surroundings, fit, parameters, table, whole
 from calque.explain.node_table import COLUMNS, field_text, short
-from calque.ground.diagnostics import CalqueError, Text
+from calque.ground.diagnostics import CalqueError, Text, message
 from calque.layers.registry import builtin
 
 INF = float("inf")
@@ -61,7 +61,44 @@ def test_rows_of_a_table_are_matched() -> None:
         assert abs(count(text, f"d={value}") / target - 1) < 0.1
 
 
-@pytest.mark.parametrize(("setting", "code"), [("k", "X230"), ("odd", "X231"), ("p", "X231"), ("width", "X222")])
+CONVOLUTIONS = "d = {}\nheads = 1\nencoder = light_cnn\ndecoder = mlp_src_att\n"
+
+
+@pytest.mark.parametrize(("width", "more"), [(48, -1), (60, 41), (120, 20)])
+def test_heads_divide_a_width(width: int, more: int) -> None:
+    text = Text("text", CONVOLUTIONS.format(width))
+    target = count(text) + more
+    expected = nearest(text, target, "heads", range(1, width + 1))
+    assert fit(text, target, "heads") == expected
+    assert fit(text, target, "heads", 3) == nearest(text, target, "heads", range(3, width + 1, 3))
+
+
+def test_kernels_are_odd() -> None:
+    text = Text("text", "d = 8\nk = 3\nencoder = cnn(kernel=k)\ndecoder = mlp_src_att\n")
+    for target in (1, count(text, "k=9") + 50, count(text, "k=11") - 10):
+        assert fit(text, target, "k") == nearest(text, target, "k", range(1, 30, 2))
+
+
+@pytest.mark.parametrize(("multiple", "more"), [(None, 1), (1, 0), (2, 0), (4, -1)])
+def test_a_setting_that_changes_no_parameters_fits_their_number_alone(multiple: int | None, more: int) -> None:
+    text = Text("text", "d = 32\nheads = 4\nencoder = pos -> tenc\ndecoder = pos -> tdec\n")
+    target = count(text) + more
+    if not more:
+        assert fit(text, target, "heads", multiple) == multiple
+        return
+    with pytest.raises(CalqueError) as fault:
+        fit(text, target, "heads", multiple)
+    told = f"expected {target} parameters for some value of `heads`, found {target - more} for every value"
+    assert [message(d) for d in fault.value.diagnostics] == [told]
+
+
+def test_nothing_cannot_be_matched() -> None:
+    with pytest.raises(CalqueError) as fault:
+        fit(Text("text", "d = 32\nencoder = tenc\ndecoder = tdec\n"), 0)
+    assert {d.code for d in fault.value.diagnostics} == {"X232"}
+
+
+@pytest.mark.parametrize(("setting", "code"), [("k", "X230"), ("odd", "X230"), ("p", "X231"), ("width", "X222")])
 def test_what_cannot_be_solved_is_told(setting: str, code: str) -> None:
     body = "d = 64\nk = 1\nodd = 3\nencoder = dropout -> hc_self_att(k, project=no, out=no)\n"
     text = Text("text", body + "decoder = linear(odd) -> res(linear(3)) -> mlp_src_att\n")
@@ -74,6 +111,7 @@ def test_a_setting_too_small_to_reach_a_number_is_told() -> None:
     with pytest.raises(CalqueError) as fault:
         fit(Text("text", "n = 2\nencoder = linear(n)\ndecoder = mlp_src_att(4)\n"), 10**15, "n")
     assert {d.code for d in fault.value.diagnostics} == {"X230"}
+    assert "at most" in message(fault.value.diagnostics[0])
 
 
 TINY = "d = 32\nheads = 4\nn = 3\nencoder = pos -> repeat(n, tenc)\ndecoder = pos -> repeat(n, tdec) -> norm\n"

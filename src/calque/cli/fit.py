@@ -41,4 +41,4 @@ def fit(
     value = solved(zoo.find(a), target, setting, multiple, shape, settings, dialect)
     count = parameters(checked_definition(a, (*settings, f"{setting}={value}"), dialect), shape)
     click.echo(f"{setting}={value}")
-    tell(f"{a}: {count:,} parameters; {params_of}: {target:,} ({(count - target) / max(target, 1):+.2%})")
+    tell(f"{a}: {count:,} parameters; {params_of}: {target:,} ({(count - target) / target:+.2%})")

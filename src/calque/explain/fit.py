@@ -1,6 +1,8 @@
 """Solves for a setting so that a definition has a given number of parameters, for comparisons at equal size."""
 
-from collections.abc import Callable
+import math
+from collections.abc import Callable, Sequence
+from itertools import pairwise
 
 from calque.adl.check import CheckedDefinition, check
 from calque.adl.declaration import Library
@@ -12,8 +14,12 @@ from calque.layers.declared import declared
 
 LARGEST = 1 << 20
 STEPS = 256
-UNFIT = ("C117", "C2", "C403", "C404")
-"""Codes of faults that depend on the value of a setting: widths, divisions, bounds."""
+FIRST = (1, 2, 3, 5)
+LISTED = 1024
+"""Values that are tried one by one where no number is found whose multiples all suit: the largest number of heads."""
+LIMIT = "C4"
+UNFIT = (LIMIT, "C117", "C2", "C305")
+"""Codes of faults that depend on the value of a setting: bounds, divisions, widths, windows."""
 
 
 def parameters(checked: CheckedDefinition, around: Surroundings | None = None) -> int:
@@ -33,56 +39,81 @@ def fit(
 ) -> int:
     """The value of a whole-number setting whose number of parameters is nearest to `target`; the smaller of two equally near ones.
 
-    Only multiples of `multiple` are tried, by default of the smallest number for which widths can be divided into heads and halves.
-    Raises X230 where the setting does not change the parameters enough, X231 where no value suits the definition.
+    Only multiples of `multiple` are tried, and of those only what suits the definition, whose widths are divided into heads and
+    halves. Raises X230 where the setting does not change the parameters enough, X231 where no value suits the definition, X232
+    where there is nothing to match.
     """
+    if target < 1:
+        raise error("X232", None, found=target)
     library = library or declared()
 
     def count(value: int) -> int:
         given = reader(dialect, parse_settings((*settings, f"{setting}={value}")))
         return parameters(check(text, library, given), around)
 
-    step = multiple or _step(count, setting)
+    sizes, base = _Sizes(count), multiple or 1
+    values = _between(sizes, base, target) or _listed(sizes, base)
+    if not values:
+        what = "value" if multiple is None else f"multiple of {multiple}"
+        raise error("X231", None, name=setting, what=what, limit=base * STEPS, codes=sorted(sizes.codes))
+    most, same = max(map(sizes, values)), len(values) > 1 and len({*map(sizes, values)}) == 1
+    if most < target or (same and most != target):
+        found = f"{most} {'for every value' if same else 'at most'}"
+        raise error("X230", None, name=setting, found=found, target=target)
+    return min(values, key=lambda value: (abs(sizes(value) - target), value))
+
+
+class _Sizes:
+    """The parameters at the values of a setting, each counted once."""
+
+    def __init__(self, count: Callable[[int], int]):
+        self._count = count
+        self._known: dict[int, float] = {}
+        self.codes: set[str] = set()
+        """The faults of values that do not suit the definition."""
+
+    def __call__(self, value: int) -> float:
+        """The parameters; infinite above the limits of a definition, and no number for another value that does not suit."""
+        if value not in self._known:
+            try:
+                self._known[value] = self._count(value)
+            except CalqueError as fault:
+                codes = {d.code for d in fault.diagnostics}
+                if not all(code.startswith(UNFIT) for code in codes):
+                    raise
+                self.codes |= codes
+                self._known[value] = math.inf if any(code.startswith(LIMIT) for code in codes) else math.nan
+        return self._known[value]
+
+    def suits(self, value: int) -> bool:
+        """Whether the definition is correct with this value."""
+        return math.isfinite(self(value))
+
+
+def _between(sizes: _Sizes, base: int, target: int) -> Sequence[int]:
+    """The two values between whose parameters `target` is, or the largest.
+
+    They are found by halving among the multiples of the smallest number whose multiples suit; empty where there is no such number,
+    and where the parameters do not grow with them.
+    """
+    steps = range(base, base * STEPS + 1, base)
+    step = next((step for step in steps if all(sizes.suits(k * step) for k in FIRST)), None)
+    if step is None or any(sizes(a * step) >= sizes(b * step) for a, b in pairwise(FIRST)):
+        return []
     low, high = 1, 2
-    while (last := _count(count, high * step)) is not None and last < target:
+    while sizes(high * step) < target and high * step <= LARGEST:
         low, high = high, 2 * high
-        if high * step > LARGEST:
-            raise error("X230", None, name=setting, found=last, target=target)
     while high - low > 1:
         middle = (low + high) // 2
-        size = _count(count, middle * step)
-        if size is not None and size < target:
-            low = middle
-        else:
-            high = middle
-    below, above = count(low * step), _count(count, high * step)
-    if above is None or above <= count(step):
-        raise error("X230", None, name=setting, found=below, target=target)
-    return step * (high if abs(above - target) < abs(below - target) else low)
+        low, high = (middle, high) if sizes(middle * step) < target else (low, middle)
+    if math.isnan(sizes(high * step)):  # divisors of a width such as 120, where the first ones suit
+        return []
+    return [value for value in (low * step, high * step) if sizes.suits(value)]
 
 
-def _count(count: Callable[[int], int], value: int) -> int | None:
-    """The parameters at a value; None above the limits of a definition."""
-    try:
-        return count(value)
-    except CalqueError as fault:
-        if all(d.code.startswith(("C4",)) for d in fault.diagnostics):
-            return None
-        raise
-
-
-def _step(count: Callable[[int], int], setting: str) -> int:
-    """The smallest number whose multiples suit the definition."""
-    fault: CalqueError | None = None
-    for step in range(1, STEPS + 1):
-        try:
-            for k in (1, 2, 3, 5):
-                count(k * step)
-        except CalqueError as e:
-            if not all(d.code.startswith(UNFIT) for d in e.diagnostics):
-                raise
-            fault = e
-        else:
-            return step
-    codes = sorted({d.code for d in fault.diagnostics}) if fault else []
-    raise error("X231", None, name=setting, limit=STEPS, codes=codes)
+def _listed(sizes: _Sizes, base: int) -> Sequence[int]:
+    """The values that suit, of the first ones; of more where the number of parameters depends on them."""
+    values = [value for value in range(base, base * STEPS + 1, base) if sizes.suits(value)]
+    if len({sizes(value) for value in values}) > 1:
+        values += [value for value in range(base * (STEPS + 1), base * LISTED + 1, base) if sizes.suits(value)]
+    return values
