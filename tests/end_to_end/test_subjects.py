@@ -1,5 +1,6 @@
 """What `check` and `explain` take: a definition, an experiment, a run folder, an architecture; and what else it may be."""
 
+import re
 from pathlib import Path
 
 import pytest
@@ -67,6 +68,50 @@ def test_files_of_an_experiment_that_are_missing_are_reported_together(calque: R
     assert wrong.err.count("error[D101]") == 2
     assert "2 errors" in wrong.err
     assert calque("explain", path).status == 0  # what it costs does not depend on the corpus
+
+
+NROM = DEFINITION.replace("norm", "nrom", 1)
+
+
+@pytest.mark.parametrize(
+    ("changed", "more", "codes"),
+    [
+        (("max_updates = 1", 'max_updates = 1\nlr = "x"'), (), {"X106", "C101"}),
+        (("max_updates = 1", 'max_updates = 1\nlrr = 1\nschedule = "linaer"'), (), {"X105", "X107", "C101"}),
+        (("max_updates = 1", "patience = 3\nvalidate_every_updates = 0"), (), {"X214", "C101"}),
+        (("[train]\nmax_updates = 1", "[trian]\nmax_updates = 1"), (), {"X104", "C101"}),
+        (("[train]", "[output]\nfolder = 3\n[train]"), (), {"X104", "C101"}),
+        (("", ""), ("--set", "train.lr=fast"), {"X111", "C101"}),
+        (("", ""), ("--set", "train.lr"), {"X109"}),  # which key was meant is not known
+        (('"a.de"]\n[model]', '"a.fr"]\nmax_tokens = -1\n[model]'), (), {"X108", "D101", "C101"}),
+        (('train = ["a.en", "a.de"]', 'train = ["b.en"]'), (), {"X201", "D101", "C101"}),
+        (('["a.en", "a.de"]\n[model]', '["a.en", 3]\n[model]'), (), {"X106", "C101"}),
+        (("[model]", '[model]\nfile = "model.adl"'), (), {"X203"}),  # of two definitions neither is the one
+        (("[model]", '[model]\ndialect = "acl"\noutput_bias = 1'), (), {"X107", "X106"}),
+        (("[model]", '[model]\nplugin = ["x.py"]'), (), {"X105"}),  # layers may be missing
+        (("[model]", '[model]\nplugins = ["x.py"]'), (), {"X401"}),
+        (("[model]", "[model"), (), {"X103"}),
+    ],
+)
+def test_faults_of_keys_hide_no_faults_of_the_definition(
+    calque: Run, tmp_path: Path, changed: tuple[str, str], more: tuple[str, ...], codes: set[str]
+) -> None:
+    path = experiment(tmp_path, inline(NROM))
+    assert changed[0] in path.read_text()
+    path.write_text(path.read_text().replace(*changed, 1))
+    wrong = calque("check", path, *more)
+    assert wrong.status == 2
+    assert set(re.findall(r"error\[(\w+)\]", wrong.err)) == codes, wrong.err
+    if "D101" not in codes:
+        assert calque("explain", path, *more).err == wrong.err
+
+
+def test_the_files_of_several_training_texts_are_checked(calque: Run, tmp_path: Path) -> None:
+    path = experiment(tmp_path, inline(DEFINITION))
+    table = '[{ source = "a.en", target = "b.de", valid = ["c.en", "a.de"] }]'
+    path.write_text(path.read_text().replace('train = ["a.en", "a.de"]', f"train = {table}"))
+    wrong = calque("check", path)
+    assert (wrong.status, wrong.err.count("error[D101]")) == (1, 2)
 
 
 def test_keys_of_an_experiment_are_set(calque: Run, tmp_path: Path) -> None:

@@ -10,13 +10,12 @@ from typing import TYPE_CHECKING
 import click
 
 from calque.cli.base import FILE, ending_in, from_options, root, tell, terminal_width, write_out
-from calque.ground.diagnostics import CalqueError, Place, codes, error, nearest, render_all
+from calque.ground.diagnostics import Place, codes, error, nearest, render_all
 
 if TYPE_CHECKING:
     from calque.adl.check import CheckedDefinition
-    from calque.adl.program import Reader
     from calque.explain import Surroundings
-    from calque.workflow.definitions import DefinitionSubject
+    from calque.workflow.checking import CheckedSubject
 
 DEFINITION = click.argument("file", metavar="FILE|RUN|NAME")
 DIALECT = click.option(
@@ -70,28 +69,16 @@ def around(source_vocabulary: int | None, target_vocabulary: int | None, tying: 
 
 def checked_definition(name: str, settings: tuple[str, ...] = (), dialect: str = "calque") -> "CheckedDefinition":
     """The checked definition of a file or of an architecture of the zoo; prints its warnings."""
-    return _check(*_subject(name, settings, dialect))
+    return _check(name, settings, dialect).definition
 
 
-def _subject(name: str, settings: tuple[str, ...], dialect: str) -> "tuple[DefinitionSubject, Reader]":
-    """The definition of this name, and the reader of its text. Settings with a dot before `=` are keys of an experiment."""
-    from calque.adl.dialect import reader
-    from calque.adl.settings import parse_settings
-    from calque.workflow.definitions import subject
+def _check(name: str, settings: tuple[str, ...], dialect: str, corpus: bool = False) -> "CheckedSubject":
+    """The checked definition of this name; prints its warnings."""
+    from calque.workflow.checking import check_subject
 
-    keys = tuple(one for one in settings if "." in one.partition("=")[0])
-    named = subject(name, keys)
-    own = settings if named.experiment is None else tuple(one for one in settings if one not in keys)
-    return named, reader(named.dialect or dialect, parse_settings(own))
-
-
-def _check(named: "DefinitionSubject", reader: "Reader") -> "CheckedDefinition":
-    """The checked definition; prints its warnings."""
-    from calque.adl.check import check
-
-    checked = check(named.text, named.library, reader)
-    if checked.warnings:
-        tell(render_all(checked.warnings))
+    checked = check_subject(name, settings, dialect, corpus)
+    if checked.definition.warnings:
+        tell(render_all(checked.definition.warnings))
     return checked
 
 
@@ -107,22 +94,13 @@ def check(file: str, settings: tuple[str, ...], dialect: str, to_text: bool) -> 
     folder, whose definition is checked. NAME is an architecture of `calque zoo`. For an experiment, `--set` also takes its keys, as
     in `--set train.lr=0.001`.
     """
-    from calque.workflow.definitions import missing_files
-
-    named, reader = _subject(file, settings, dialect)
-    faults = missing_files(named.experiment) if named.experiment and not Path(file).is_dir() else []
-    try:
-        checked = _check(named, reader)
-    except CalqueError as e:
-        raise CalqueError([*e.diagnostics, *faults]) from None
-    if faults:
-        raise CalqueError(faults)
-    if to_text and (named.dialect or dialect) == "calque":
-        click.echo(checked.text, nl=False)
+    checked = _check(file, settings, dialect, corpus=True)
+    if to_text and (checked.named.dialect or dialect) == "calque":
+        click.echo(checked.definition.text, nl=False)
     elif to_text:
         from calque.adl.dialect import text_of
 
-        click.echo(text_of(reader(named.text).statements), nl=False)
+        click.echo(text_of(checked.reader(checked.named.text).statements), nl=False)
 
 
 @root.command()

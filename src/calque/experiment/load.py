@@ -1,17 +1,18 @@
 """Reads an experiment file and reports all of its faults together."""
 
 import os
-from collections.abc import Callable, Collection, Iterator, Sequence
+from collections.abc import Callable, Collection, Sequence
 from pathlib import Path
-from typing import TypeVar
+from typing import Any, TypeVar
 
 from calque.experiment.keys import SECTIONS, DataSettings, DecodeSettings, Experiment, ModelSettings, TrainSettings
-from calque.experiment.rules import contradictions
+from calque.experiment.rules import RULES, KeyRule, contradictions
 from calque.experiment.toml import KeyEntry, parse, parse_override
 from calque.experiment.values import allowed, name_faults, setting, value_faults
 from calque.ground.diagnostics import CalqueError, Diagnostic, Place, Span, Text, read_text
 
 T = TypeVar("T")
+KEYS = frozenset(f"{section}.{key}" for section, keys in SECTIONS.items() for key in keys)
 
 
 def load(path: Path | str, overrides: Sequence[str | KeyEntry] = (), besides: Collection[str] = ()) -> Experiment:
@@ -23,72 +24,74 @@ def load(path: Path | str, overrides: Sequence[str | KeyEntry] = (), besides: Co
 
     Raises CalqueError with all faults together: X1 for what cannot be read, X2 for keys that contradict one another.
     """
-    text = read_text(path, "X101", "X102")
-    text = Text(text.name, text.body.replace("\r\n", "\n"))
-    entries: list[KeyEntry] = []
-    faults: list[Diagnostic] = []
-    try:
-        entries += [entry for entry in parse(text) if entry.section not in besides]
-    except CalqueError as e:
-        faults += e.diagnostics
-    for written in overrides:
-        try:
-            entries.append(override(written) if isinstance(written, str) else written)
-        except CalqueError as e:
-            faults += e.diagnostics
-    readable = not faults
-    settings = _SettingReader(entries)
-    faults += settings.faults
-    experiment = settings.experiment()
-    if readable:
-        faults += settings.contradictions(experiment, Place(text.name))
-    if faults:
-        raise CalqueError(faults)
-    return experiment
+    read = ReadExperiment(path, overrides, besides)
+    if read.faults:
+        raise CalqueError(read.faults)
+    return read.experiment
 
 
-class _SettingReader:
-    """The settings of all entries without faults, and the faults of the others."""
+class ReadExperiment:
+    """An experiment file as far as it can be read, and all its faults, as `load` raises them."""
 
-    def __init__(self, entries: Sequence[KeyEntry]):
-        self.values: dict[str, dict[str, object]] = {name: {} for name in SECTIONS}
-        self.places: dict[str, Span | Place] = {}
+    def __init__(
+        self, path: Path | str, overrides: Sequence[str | KeyEntry] = (), besides: Collection[str] = ()
+    ) -> None:
+        """Raises X101 and X102."""
+        text = read_text(path, "X101", "X102")
+        text = Text(text.name, text.body.replace("\r\n", "\n"))
         self.faults: list[Diagnostic] = []
         self.doubtful: set[str] = set()
-        """Keys that a fault may concern: contradictions between them are not reported."""
+        """Keys that a fault may concern, as `section.key`: contradictions between them are not reported."""
+        self._file = Place(text.name)
+        self._values: dict[str, dict[str, Any]] = {name: {} for name in SECTIONS}
+        self._places: dict[str, Span | Place] = {}
+        entries = [entry for entry in self._parsed(parse, text) if entry.section not in besides]
+        for one in overrides:
+            entries += self._parsed(lambda written: [override(written)], one) if isinstance(one, str) else [one]
         for entry in entries:
             for fault in self._read(entry, entries):
                 self.doubtful |= _about(entry, fault)
                 if fault not in self.faults:
                     self.faults.append(fault)
+        self.experiment = self._experiment()
+        """The experiment, with defaults for faulty keys."""
+        self.faults += self.broken(RULES)
+
+    def _parsed(self, entries: Callable[[T], list[KeyEntry]], text: T) -> list[KeyEntry]:
+        """The entries of a text; none where it cannot be read, which makes the keys doubtful that it may set."""
+        try:
+            return entries(text)
+        except CalqueError as e:
+            self.faults += e.diagnostics
+            keys = {str(d.fields.get("key")) for d in e.diagnostics}
+            self.doubtful |= keys if keys <= KEYS else KEYS
+            return []
 
     def _read(self, entry: KeyEntry, entries: Sequence[KeyEntry]) -> list[Diagnostic]:
         faults = list(name_faults(entry, entries))
         if not faults and entry.key is not None:
             key = SECTIONS[entry.section][entry.key]
             faults = value_faults(key, entry)
-            self.places[f"{entry.section}.{entry.key}"] = entry.value_at
+            self._places[f"{entry.section}.{entry.key}"] = entry.value_at
             if not faults:
-                self.values[entry.section][entry.key] = setting(key, entry)
+                self._values[entry.section][entry.key] = setting(key, entry)
         return faults
 
-    def experiment(self) -> Experiment:
-        """The experiment, with defaults for faulty keys."""
+    def _experiment(self) -> Experiment:
         return Experiment(
-            self._section(DataSettings, "data"),
-            self._section(ModelSettings, "model"),
-            self._section(TrainSettings, "train"),
-            self._section(DecodeSettings, "decode"),
+            DataSettings(**self._values["data"]),
+            ModelSettings(**self._values["model"]),
+            TrainSettings(**self._values["train"]),
+            DecodeSettings(**self._values["decode"]),
         )
 
-    def _section(self, make: Callable[..., T], name: str) -> T:
-        return make(**self.values[name])
-
-    def contradictions(self, experiment: Experiment, file: Place) -> Iterator[Diagnostic]:
-        """X2 for each broken rule between keys without faults, at the first of its keys in the file."""
-        for code, keys, fields in contradictions(experiment):
-            if self.doubtful.isdisjoint(keys):
-                yield Diagnostic(code, next((self.places[k] for k in keys if k in self.places), file), fields)
+    def broken(self, rules: Sequence[KeyRule], experiment: Experiment | None = None) -> list[Diagnostic]:
+        """The broken rules between keys without faults, each at the first of its keys in the file; also of another experiment."""
+        return [
+            Diagnostic(code, next((self._places[k] for k in keys if k in self._places), self._file), fields)
+            for code, keys, fields in contradictions(experiment or self.experiment, rules)
+            if self.doubtful.isdisjoint(keys)
+        ]
 
 
 def override(written: str) -> KeyEntry:

@@ -24,16 +24,16 @@ class KeyRule(NamedTuple):
     """The fields of each report; empty where the experiment follows the rule."""
 
 
-def contradictions(experiment: Experiment) -> Iterator[tuple[str, tuple[str, ...], Fields]]:
+def contradictions(experiment: Experiment, rules: Sequence[KeyRule]) -> Iterator[tuple[str, tuple[str, ...], Fields]]:
     """Code, keys and fields of each broken rule."""
-    for code, keys, faults in RULES:
+    for code, keys, faults in rules:
         for fields in faults(experiment):
             yield code, keys, fields
 
 
 def check(experiment: Experiment, place: Place) -> None:
     """Raises X2 for each contradiction in an experiment, for example one that was combined from two."""
-    faults = [Diagnostic(code, place, fields) for code, _, fields in contradictions(experiment)]
+    faults = [Diagnostic(code, place, fields) for code, _, fields in contradictions(experiment, RULES)]
     if faults:
         raise CalqueError(faults)
 

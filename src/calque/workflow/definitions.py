@@ -1,6 +1,6 @@
 """The arguments of commands about a definition: a file, an architecture of the zoo, an experiment file or a run folder."""
 
-from collections.abc import Sequence
+from collections.abc import Collection
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -49,29 +49,34 @@ def definition(experiment: Experiment) -> Text:
     return Text("model.text", experiment.model.text)
 
 
-def subject(name: str, overrides: Sequence[str]) -> DefinitionSubject:
-    """The definition with this name. Layers are declarations without torch, unless an experiment has plugins.
-
-    Raises what `load` and `definition` raise, X112 for an unknown name, X113 for a folder that is no run.
-    """
-    from calque.layers.declared import declared
-
+def experiment_file(name: str) -> Path | None:
+    """The experiment file with this name, or in the run folder with this name. Raises X113 for a folder that is no run."""
     path = Path(name)
     if path.is_dir():
         if not (path / EXPERIMENT).is_file():
             raise error("X113", Place(name), name=name)
-        return _of_experiment(path / EXPERIMENT, overrides)
-    if path.suffix == ".toml" and not name.endswith(".adl.toml"):
-        return _of_experiment(path, overrides)
+        return path / EXPERIMENT
+    return path if path.suffix == ".toml" and not name.endswith(".adl.toml") else None
+
+
+def subject(name: str) -> DefinitionSubject:
+    """The definition of a file or of the zoo, with declarations of layers, without torch. Raises X112 for an unknown name."""
+    from calque.layers.declared import declared
+
+    path = Path(name)
     if not path.exists() and not path.suffix and name.partition("/")[0] not in zoo.shelves():
         raise missing(path)
     return DefinitionSubject(zoo.find(name), declared())
 
 
-def _of_experiment(path: Path, overrides: Sequence[str]) -> DefinitionSubject:
+def subject_of(experiment: Experiment) -> DefinitionSubject:
+    """The definition of an experiment. Layers are declarations without torch, unless the experiment has plugins.
+
+    Raises what `with_architecture`, `definition` and `registry_of` raise.
+    """
     from calque.layers.declared import declared
 
-    experiment = with_architecture(load(path, overrides))
+    experiment = with_architecture(experiment)
     library = declared()
     if experiment.model.plugins:
         from calque.workflow.plugins import registry_of  # with torch: plugins are Python modules
@@ -110,12 +115,18 @@ def _nearest_beside(path: Path) -> str | None:
     return None
 
 
-def missing_files(experiment: Experiment) -> list[Diagnostic]:
-    """D101 for every missing file of the corpus."""
+def missing_files(experiment: Experiment, doubtful: Collection[str] = ()) -> list[Diagnostic]:
+    """D101 for every missing file of the corpus; keys that are `doubtful` are left out."""
     data = experiment.data
-    files = dict.fromkeys((*data.train_files, *data.valid, *data.valid_more, *data.test, data.codes))
+    named = {
+        "data.train": (*data.train_files, *(file for text in data.texts for file in text.valid)),
+        "data.valid": data.valid,
+        "data.valid_more": data.valid_more,
+        "data.test": data.test,
+        "data.codes": (data.codes,),
+    }
     return [
         Diagnostic("D101", Place(file), {"reason": "no such file or directory"})
-        for file in files
+        for file in dict.fromkeys(file for key, files in named.items() if key not in doubtful for file in files)
         if file and not Path(file).is_file()
     ]
