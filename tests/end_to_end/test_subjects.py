@@ -216,3 +216,49 @@ def test_an_unknown_architecture_has_a_neighbour(calque: Run, name: str, meant: 
 
 def test_pages_of_errors_show_no_braces(calque: Run) -> None:
     assert calque("explain-error", "C301").out.startswith("C301: `...` cannot be used in the decoder")
+
+
+@pytest.mark.parametrize(
+    ("keys", "model", "codes"),
+    [
+        (["data.joint=false"], DEFINITION, ["X225"]),
+        (["data.joint=false", "model.tying=target"], DEFINITION, []),
+        (["data.joint=false"], DEFINITION.replace("-> norm\n", "-> linear(7)\n"), ["X225", "X211"]),
+        (["model.tying=none"], DEFINITION.replace("-> norm\n", "-> linear(7)\n"), []),
+        (["data.stream=nope"], DEFINITION, ["D101"]),
+        (["data.stream=."], DEFINITION, ["D101"]),
+        (["data.joint=false", "data.stream=nope"], DEFINITION, ["X225", "D101"]),
+        (["data.joint=false", "data.stream=nope"], NROM, ["C101", "X225", "D101"]),
+        (["data.stream=-"], DEFINITION, []),
+        (["data.stream=/dev/null"], DEFINITION, []),
+    ],
+)
+def test_what_would_end_a_training_later_is_said_before_anything_is_learned(
+    calque: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, keys: list[str], model: str, codes: list[str]
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    path = experiment(tmp_path, inline(model))
+    more = [word for key in keys for word in ("--set", key)]
+    wrong = calque("check", path, *more)
+    assert re.findall(r"error\[(\w+)\]", wrong.err) == codes, wrong.err
+    monkeypatch.setattr("calque.workflow.steps.prepare", lambda *_: pytest.fail("reads the text"))
+    for command in ("train", "prepare") if codes and "C101" not in codes else ():
+        found = calque(command, path, *more, "--out", tmp_path / "run")
+        assert found.status == wrong.status, found
+        expected = [code for code in codes if command == "train" or code != "X211"]
+        assert re.findall(r"error\[(\w+)\]", found.err) == expected
+        assert not (tmp_path / "run" / "data").exists()
+
+
+@pytest.mark.parametrize(
+    ("theirs", "vocabulary", "codes"),
+    [("three-way", "own", ["X225"]), ("target", "own", []), ("three-way", "parent", [])],
+)
+def test_the_tying_of_a_parent_needs_one_vocabulary_too(
+    calque: Run, tmp_path: Path, theirs: str, vocabulary: str, codes: list[str]
+) -> None:
+    (tmp_path / "run").mkdir()
+    experiment(tmp_path, f'tying = "{theirs}"\n{inline(DEFINITION)}').rename(tmp_path / "run" / "experiment.toml")
+    path = experiment(tmp_path, 'parent = "run"')
+    path.write_text(path.read_text().replace("[data]", f'[data]\njoint = false\nvocabulary = "{vocabulary}"'))
+    assert re.findall(r"error\[(\w+)\]", calque("check", path).err) == codes

@@ -126,7 +126,7 @@ def prepare(run: Path, overrides: tuple[str, ...], out: Path | None) -> None:
     from calque.workflow.steps import prepare_corpus
 
     experiment, folder = _experiment(run, overrides, out)
-    prepared = prepare_corpus(experiment.data, folder, tell, experiment.model.parent)
+    prepared = prepare_corpus(experiment, folder, tell)
     click.echo(prepared.folder)
 
 

@@ -14,9 +14,8 @@ from calque.data.repair import LONGEST, bounded
 from calque.data.scripts import has_letter
 from calque.data.split_writer import keep
 from calque.experiment import DataSettings
+from calque.experiment.values import STANDARD_INPUT
 from calque.ground.diagnostics import CalqueError, Place, error
-
-STANDARD_INPUT = "-"
 
 
 class PairStream:

@@ -173,3 +173,16 @@ RULES = (
     ),
 )
 """Rules in the order of their reports."""
+
+
+def _learned_apart(x: Experiment) -> bool:
+    """Whether each side learns a vocabulary of its own."""
+    given = x.data.subwords == "imported" or (x.model.parent and x.data.vocabulary == "parent")
+    return not given and not x.data.joint
+
+
+ONE_VOCABULARY = KeyRule(
+    *("X225", ("data.joint", "model.tying")),
+    lambda x: _if(x.model.tying == "three-way" and _learned_apart(x)),
+)
+"""Of a training that has not begun. The vocabularies of a run show themselves whether they are one: those of equal sides are."""

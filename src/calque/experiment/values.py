@@ -17,7 +17,9 @@ _PATHS = {
 _TEXTS = "data.train"
 """Two paths, or tables that name them."""
 _STREAM = "data.stream"
-"""A path, or `-` for standard input."""
+"""A path, or `-`."""
+STANDARD_INPUT = "-"
+"""The stream that standard input is."""
 _MODULES = "model.plugins"
 """A list of paths and of module names; a module name does not end in `.py`."""
 _NAMED = "model.file"
@@ -164,7 +166,7 @@ def _path(name: str, written: str, folder: str) -> str:
     path = os.path.normpath(os.path.join(folder, written)) if written else ""
     if name == _MODULES and not path.endswith(".py"):
         return written
-    if name == _STREAM and written == "-":
+    if name == _STREAM and written == STANDARD_INPUT:
         return written
     if name == _NAMED and not written.endswith(".adl") and not os.path.exists(path):
         return written

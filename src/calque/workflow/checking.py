@@ -7,9 +7,18 @@ from calque.adl.check import CheckedDefinition, check
 from calque.adl.dialect import reader
 from calque.adl.program import Reader
 from calque.adl.settings import parse_settings
+from calque.experiment import Experiment
 from calque.experiment.load import ReadExperiment
-from calque.ground.diagnostics import CalqueError
-from calque.workflow.definitions import DefinitionSubject, experiment_file, missing_files, subject, subject_of
+from calque.experiment.rules import ONE_VOCABULARY, Fields, KeyRule, contradictions, has_architecture
+from calque.ground.diagnostics import CalqueError, Diagnostic
+from calque.workflow.definitions import (
+    DefinitionSubject,
+    experiment_file,
+    missing_files,
+    missing_stream,
+    subject,
+    subject_of,
+)
 
 ARCHITECTURE = frozenset(f"model.{key}" for key in ("file", "text", "dialect", "plugins", "parent"))
 """The keys that say what the definition is and how it is read."""
@@ -44,7 +53,7 @@ def check_subject(name: str, settings: tuple[str, ...], dialect: str, corpus: bo
         except CalqueError as e:
             faults += e.diagnostics
     if corpus and not Path(name).is_dir():
-        faults += missing_files(read.experiment, read.doubtful)
+        faults += _foreseen_of(read, found) + missing_files(read.experiment, read.doubtful)
     if faults or found is None:
         raise CalqueError(faults)
     return found
@@ -53,3 +62,29 @@ def check_subject(name: str, settings: tuple[str, ...], dialect: str, corpus: bo
 def _checked(named: DefinitionSubject, settings: tuple[str, ...], dialect: str) -> CheckedSubject:
     read = reader(named.dialect or dialect, parse_settings(settings))
     return CheckedSubject(named, read, check(named.text, named.library, read))
+
+
+def _foreseen_of(read: ReadExperiment, found: CheckedSubject | None) -> list[Diagnostic]:
+    """The broken rules of a training that has not begun; of an architecture that is a parent's, once it is known."""
+    if found is not None:
+        return read.broken(rules_ahead(found.definition), found.named.experiment)
+    return read.broken(rules_ahead()) if has_architecture(read.experiment) else []
+
+
+def refuse_foreseen(experiment: Experiment, checked: CheckedDefinition | None = None) -> None:
+    """Raises X211, X225 and D101 for what would end a training only after its vocabularies are learned."""
+    broken = contradictions(experiment, rules_ahead(checked))
+    faults = [Diagnostic(code, None, fields) for code, _, fields in broken] + missing_stream(experiment)
+    if faults:
+        raise CalqueError(faults)
+
+
+def rules_ahead(checked: CheckedDefinition | None = None) -> tuple[KeyRule, ...]:
+    """The rules of a training that has not begun; with its definition, also that of the output layer's width."""
+
+    def other_width(x: Experiment) -> list[Fields]:
+        if checked is None or x.model.tying == "none" or checked.decoder.width_out == checked.width:
+            return []
+        return [{"tying": x.model.tying, "width": checked.width, "found": checked.decoder.width_out}]
+
+    return ONE_VOCABULARY, KeyRule("X211", ("model.tying", "model.text", "model.file"), other_width)

@@ -9,6 +9,7 @@ from calque import zoo
 from calque.experiment import Experiment, load
 from calque.experiment.rules import has_architecture
 from calque.experiment.toml import EXPERIMENT
+from calque.experiment.values import STANDARD_INPUT
 from calque.ground.diagnostics import CalqueError, Diagnostic, Place, Text, error, nearest
 
 
@@ -116,7 +117,7 @@ def _nearest_beside(path: Path) -> str | None:
 
 
 def missing_files(experiment: Experiment, doubtful: Collection[str] = ()) -> list[Diagnostic]:
-    """D101 for every missing file of the corpus; keys that are `doubtful` are left out."""
+    """D101 for every missing file of the corpus, a missing stream included; keys that are `doubtful` are left out."""
     data = experiment.data
     named = {
         "data.train": (*data.train_files, *(file for text in data.texts for file in text.valid)),
@@ -125,8 +126,18 @@ def missing_files(experiment: Experiment, doubtful: Collection[str] = ()) -> lis
         "data.test": data.test,
         "data.codes": (data.codes,),
     }
-    return [
-        Diagnostic("D101", Place(file), {"reason": "no such file or directory"})
-        for file in dict.fromkeys(file for key, files in named.items() if key not in doubtful for file in files)
-        if file and not Path(file).is_file()
-    ]
+    files = dict.fromkeys(file for key, files in named.items() if key not in doubtful for file in files)
+    missing = [_missing(file) for file in files if file and not Path(file).is_file()]
+    return missing if "data.stream" in doubtful else missing + missing_stream(experiment)
+
+
+def missing_stream(experiment: Experiment) -> list[Diagnostic]:
+    """D101 where the stream of a training is neither standard input nor a file or a pipe."""
+    stream = experiment.data.stream
+    there = stream in ("", STANDARD_INPUT) or (Path(stream).exists() and not Path(stream).is_dir())
+    return [] if there else [_missing(stream)]
+
+
+def _missing(file: str) -> Diagnostic:
+    reason = "is a directory" if Path(file).is_dir() else "no such file or directory"
+    return Diagnostic("D101", Place(file), {"reason": reason})

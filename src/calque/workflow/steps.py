@@ -25,6 +25,7 @@ from calque.train.precision import pick_device
 from calque.train.ranks import Ranks
 from calque.train.restart import complete_move, move_aside
 from calque.train.run_identity import identity, names_other_texts, refuse_another
+from calque.workflow.checking import refuse_foreseen
 from calque.workflow.definitions import definition, with_architecture
 from calque.workflow.plugins import registry_of
 from calque.workflow.validation import validation_translator
@@ -43,7 +44,8 @@ def run_training(
 
     `own`: the experiment is that of the run folder itself; its compiled corpus is used even where the text has changed or is gone.
     `restart`: moves the contents of the folder aside and starts anew. Raises what `check`, `prepare` and `train` raise; X410,
-    K201 to K204, and X418 for files that no run has written, are raised before anything in the folder changes.
+    K201 to K204, X418 for files that no run has written, and what `refuse_foreseen` raises of a training that has not begun, are
+    raised before anything in the folder changes.
     """
     say, call = tell or (lambda line: None), call or TrainingCall()
     named, experiment = experiment, with_architecture(experiment, None if restart else folder)
@@ -61,15 +63,20 @@ def run_training(
         state = {} if restart else newest_state(folder)
         experiment, given = _with_parent(experiment, folder, state, say)
         refuse_another(folder, state, identity(experiment, checked))
+        if not state and not own:
+            refuse_foreseen(experiment, checked)
         if restart:
             move_aside(folder, say)
         prepared = _corpus(experiment.data, folder, state, given, own, say)
-    # The run may be used from another working directory.
-    plugins = tuple(str(Path(name).resolve()) if name.endswith(".py") else name for name in experiment.model.plugins)
-    model = replace(experiment.model, file="", text=checked.text, dialect="calque", plugins=plugins)
-    resolved = replace(experiment, model=model)
+    resolved = _kept(experiment, checked.text)
     translator = validation_translator(prepared, resolved, call.ranks)
     return train(resolved, folder, prepared, checked, registry, watcher, translator, replace(call, tell=say))
+
+
+def _kept(experiment: Experiment, text: str) -> Experiment:
+    """The experiment as the run keeps it, with its canonical text: the run may be used from another working directory."""
+    plugins = tuple(str(Path(name).resolve()) if name.endswith(".py") else name for name in experiment.model.plugins)
+    return replace(experiment, model=replace(experiment.model, file="", text=text, dialect="calque", plugins=plugins))
 
 
 def follow_training(ranks: Ranks) -> None:
@@ -152,18 +159,20 @@ def _corpus(
     return prepare(data, folder / CORPUS, Path(), say, given)
 
 
-def prepare_corpus(
-    data: DataSettings, folder: Path, tell: Callable[[str], None] | None = None, parent: str = ""
-) -> PreparedCorpus:
+def prepare_corpus(experiment: Experiment, folder: Path, tell: Callable[[str], None] | None = None) -> PreparedCorpus:
     """Compiles the corpus of a run below its folder. Raises K201 where the folder holds a run with another corpus.
 
-    `parent`: the run whose codecs it takes over, unless [data] asks for its own; where the run has begun, it has them itself.
+    It takes over the codecs of the parent, unless [data] asks for its own; where the run has begun, it has them itself. Raises
+    X225 and D101 where a training that has not begun would be refused.
     """
+    data, parent = experiment.data, experiment.model.parent
     given, held = None, _corpus_held(folder)
     if parent and data.vocabulary == "parent":
         data, given = codecs_of(data, folder if held and (folder / EXPERIMENT).is_file() else Path(parent))
     if (digest := corpus_digest(data, Path(), given, folder / CORPUS)) is not None:
         refuse_another(folder, held, {"corpus": digest}, Experiment(data))
+    if not held:
+        refuse_foreseen(with_architecture(experiment, folder))
     return prepare(data, folder / CORPUS, Path(), tell, given)
 
 
