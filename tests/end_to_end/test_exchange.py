@@ -1,5 +1,6 @@
 """`calque export` and `calque import` as a user runs them."""
 
+import resource
 import sys
 from pathlib import Path
 
@@ -31,6 +32,24 @@ def test_export_writes_a_folder_with_a_card_or_nothing(
     again = calque("export", "run", "--to", "ctranslate2")
     assert again.status == 2
     assert "X405" in again.err
+
+
+@pytest.mark.parametrize(("form", "package"), [("onnx", "onnxscript"), ("hf", "transformers")])
+def test_export_says_that_the_system_refuses_to_write(calque: Run, tmp_path: Path, form: str, package: str) -> None:
+    pytest.importorskip(package, reason=f"the package {package} is not installed")
+    from small_runs import PRE, make_run
+
+    make_run(tmp_path / "run", PRE, updates=0)
+    limits = resource.getrlimit(resource.RLIMIT_FSIZE)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (20_000, limits[1]))
+    try:
+        done = calque("export", tmp_path / "run", "--to", form)
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, limits)
+    assert done.status == 1, done.err
+    assert done.err.startswith("error[K301]: cannot write: "), done.err
+    assert f" --> {tmp_path / 'run'}-{form}\n" in done.err
+    assert [path.name for path in tmp_path.iterdir()] == ["run"]
 
 
 def test_an_imported_model_translates_is_explained_and_trained_on(

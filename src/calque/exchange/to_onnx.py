@@ -175,7 +175,7 @@ class _Step(nn.Module):
 
 
 def _save(file: Path, place: Place, module: nn.Module, given: Any, inputs: list[str], outputs: list[str]) -> None:
-    """Writes a graph, its numbers inside. Raises X506 at a place."""
+    """Writes a graph, its numbers inside. Raises X506 at a place, and OSError where the system refuses to write."""
     disabled = logging.root.manager.disable
     logging.disable(logging.WARNING)  # the exporter speaks of its own optimisations
     try:
@@ -189,6 +189,10 @@ def _save(file: Path, place: Place, module: nn.Module, given: Any, inputs: list[
                 raise RuntimeError("it returned nothing")
             program.save(file)
     except Exception as fault:  # the exporter raises many kinds of exceptions
+        if (
+            isinstance(fault, OSError) and fault.errno is not None
+        ):  # without a number it comes from Python, not the system
+            raise
         raise error("X506", place, graph=file.stem, reason=_reason(fault)) from None
     finally:
         logging.disable(disabled)

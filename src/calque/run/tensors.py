@@ -26,6 +26,8 @@ def writing(path: Path) -> Iterator[None]:
         yield
     except OSError as fault:
         raise error("K301", Place(str(path)), reason=(fault.strerror or str(fault)).lower()) from None
+    except SafetensorError as fault:  # its word for a full disk
+        raise error("K301", Place(str(path)), reason=str(fault).lower()) from None
 
 
 def restore_pair(stem: Path, aside: Path) -> None:
@@ -61,8 +63,6 @@ def write_tensors(stem: Path, tensors: Mapping[str, Tensor], about: Mapping[str,
             contents = {"bytes": temporary.stat().st_size, "sha256": checksum(temporary)}
             with staged(index, _sealed({**about, **contents})) as new:
                 _replace_pair((temporary, new), (weights, index), old)
-        except SafetensorError as fault:  # also raised for a full disk
-            raise error("K301", Place(str(weights)), reason=str(fault).lower()) from None
         finally:
             temporary.unlink(missing_ok=True)
             old.unlink(missing_ok=True)
