@@ -283,7 +283,7 @@ def test_a_model_whose_weights_are_not_numbers_still_ends() -> None:
 
 
 def test_more_hypotheses_than_the_beam_has() -> None:
-    with pytest.raises(ValueError, match="n_best"):
+    with pytest.raises(ValueError, match="at most beam = 2, found 3"):
         SearchSettings(beam=2, n_best=3)
 
 

@@ -140,6 +140,9 @@ def test_what_is_no_sentence_is_a_type_error(run: Path) -> None:
         loaded.translate("a", prefixes=["A"])  # type: ignore[call-overload]
     with pytest.raises(ValueError, match="as many prefixes"):
         loaded.translate(["a", "b"], prefixes=["A"])
+    assert len(package.load(run, beam=1).candidates("a b", n_best=3)) == 3, "the beam is raised"
+    with pytest.raises(ValueError, match="n_best must be at least 1, found 0"):
+        package.load(run, beam=1).candidates(["a"], n_best=0)
 
 
 def test_python_reads_sentences_as_the_command_line_reads_lines(calque: Run, run: Path) -> None:

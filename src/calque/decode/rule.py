@@ -48,8 +48,10 @@ class SearchSettings:
     stop: str = "best"
 
     def __post_init__(self) -> None:
-        if not 1 <= self.n_best <= self.beam:
-            raise ValueError(f"n_best must lie between 1 and beam = {self.beam}, found {self.n_best}")
+        if self.n_best < 1:  # a caller may raise the beam to it, so that the beam is no bound to name
+            raise ValueError(f"n_best must be at least 1, found {self.n_best}")
+        if self.n_best > self.beam:
+            raise ValueError(f"n_best must be at most beam = {self.beam}, found {self.n_best}")
 
 
 class FinishedHypotheses(NamedTuple):

@@ -98,7 +98,8 @@ class Run:
     ) -> list[Translation] | list[list[Translation]]:
         """The `n_best` translations of each sentence with their scores, the best first; with `sample`, as many samples.
 
-        Of one string, which is one sentence, the list of its translations. Sentences and prefixes are as in `translate`.
+        Of one string, which is one sentence, the list of its translations. Sentences and prefixes are as in `translate`. The
+        beam is at least `n_best`, from 1.
         """
         translations = self._candidates(lines, n_best, prefixes)
         return translations[0] if isinstance(lines, str) else translations
