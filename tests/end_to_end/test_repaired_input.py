@@ -155,6 +155,9 @@ def test_python_reads_sentences_as_the_command_line_reads_lines(calque: Run, run
     with pytest.warns(UserWarning, match="D121") as said:
         odd = loaded.translate(["a", "d \ud800 e", "b\0"])
     assert [str(one.message).split(" --> ")[1].split("\n")[0] for one in said] == ["lines:2", "lines:3"]
+    advised = [str(one.message).split("for instance ")[1] for one in said]
+    assert advised == [r'`text.replace("\ud800", "")`', r'`text.replace("\x00", "")`']
+    assert r"`tr -d '\000'`" in calque("translate", run, stdin=b"b\0\n").err
     assert odd == loaded.translate(["a", "d \ufffd e", "b\ufffd"])
     text = "d = 8\nencoder = id\ndecoder = mlp_src_att\n"
     assert package.check("\ufeff" + text).hash == package.check(text).hash

@@ -80,7 +80,7 @@ class Repairs:
     def sentences(self, texts: Iterable[str], name: str) -> list[str]:
         """Sentences from a Python program, read like the lines of a file."""
         return [
-            self._clean(chomp(text.removeprefix(MARK) if number == 1 else text), Place(name, number))
+            self._clean(chomp(text.removeprefix(MARK) if number == 1 else text), Place(name, number), written=True)
             for number, text in enumerate(texts, 1)
         ]
 
@@ -97,10 +97,12 @@ class Repairs:
                 text = raw.decode("utf-8", "replace")
             yield self._clean(chomp(text.removeprefix(MARK) if number == 1 else text), where)
 
-    def _clean(self, text: str, where: Place) -> str:
+    def _clean(self, text: str, where: Place, written: bool = False) -> str:
+        """A line without what is no text; `written`: by a Python program, which the help then speaks to."""
         if (bad := _NO_TEXT.search(text)) is None:
             return text
-        self._fault("D121", where, character=f"U+{ord(bad[0]):04X}", column=bad.start() + 1)
+        more = {"escape": bad[0].encode("unicode_escape").decode()} if written else {}
+        self._fault("D121", where, character=f"U+{ord(bad[0]):04X}", column=bad.start() + 1, **more)
         return _NO_TEXT.sub(REPLACEMENT, text)
 
     def _fault(self, code: str, where: Place, **fields: object) -> None:
