@@ -1,6 +1,7 @@
 """Reading text and checking corpora: what is accepted, and each fault with its code and line."""
 
 import gzip
+import os
 import random
 import re
 from pathlib import Path
@@ -75,6 +76,14 @@ def test_missing_file_and_folder(tmp_path):
         check_corpus(tmp_path / "none", tmp_path)
     assert places(raised.value.diagnostics) == [("D101", "none", None), ("D101", tmp_path.name, None)]
     assert "no such file" in str(raised.value)
+
+
+def test_a_pipe_is_refused_without_waiting_for_a_writer(tmp_path):
+    os.mkfifo(tmp_path / "pipe")
+    with pytest.raises(CalqueError) as raised:
+        check_corpus(tmp_path / "pipe", Path("/dev/null"))
+    assert places(raised.value.diagnostics) == [("D108", "pipe", None), ("D108", "null", None)]
+    assert [fault.fields["found"] for fault in raised.value.diagnostics] == ["a pipe", "a device"]
 
 
 def test_unequal_counts(tmp_path):

@@ -273,6 +273,47 @@ def test_new_fits_the_vocabulary_to_a_corpus_of_any_size(calque: Run, tmp_path: 
         assert done.status == 0, done.err
 
 
+def pipe(lines: str) -> str:
+    """The name of a pipe that holds lines, as a shell makes it for `<(...)`: a second reader finds it empty."""
+    out, into = os.pipe()
+    os.write(into, lines.encode())
+    os.close(into)
+    return f"/dev/fd/{out}"
+
+
+@pytest.mark.parametrize(
+    "command",
+    [
+        "new made --train PIPE PIPE --no-measure",
+        "new made --train text.src text.tgt --valid PIPE PIPE --no-measure",
+        "prepare tiny.toml --out made --set data.train=['PIPE','PIPE']",
+        "prepare tiny.toml --out made --set data.test=['PIPE','PIPE']",
+        "train tiny.toml --out made --set data.valid=['PIPE','PIPE']",
+        "prepare tiny.toml --out made --set data.subwords='codes' --set data.codes='PIPE' --set data.train=['PIPE','text.tgt']",
+        "check tiny.toml --set data.train=['PIPE','PIPE']",
+        "align PIPE PIPE",
+    ],
+)
+def test_text_that_is_read_more_than_once_is_no_pipe(
+    calque: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, command: str
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    experiment(tmp_path, [], "norm")
+    lines = "".join(f"a b c{number}\n" for number in range(30))
+    words = command.replace("'", '"').split()
+    while any("PIPE" in word for word in words):
+        words = [word.replace("PIPE", pipe(lines), 1) for word in words]
+    done = calque(*words)
+    assert (done.status, done.err.count("error[D108]: expected a regular file, found a pipe")) == (1, 2), done.err
+    assert not (tmp_path / "made" / "corpus").exists()
+    assert done.err.count("error[") == 2
+
+
+def test_text_that_is_read_once_may_be_a_pipe(calque: Run) -> None:
+    done = calque("evaluate", pipe("a b c d\n"), pipe("a b c d\n"))
+    assert (done.status, done.out[:11]) == (0, "BLEU 100.00"), done
+
+
 @pytest.mark.parametrize("lines", [["one"], ["the same"] * 30])
 def test_new_holds_nothing_out_of_one_pair(calque: Run, tmp_path: Path, lines: list[str]) -> None:
     fails(calque("new", tmp_path / "new", "--train", *corpus(tmp_path, lines)), "X413", 2)

@@ -8,6 +8,7 @@ from pathlib import Path
 
 from calque.data.codecs import Codec
 from calque.data.corpus import FORMAT, FURTHER
+from calque.data.lines import check_rereadable
 from calque.data.sums import Sums
 from calque.experiment import DataSettings
 from calque.ground.diagnostics import CalqueError, Diagnostic
@@ -61,15 +62,16 @@ def files_of(settings: DataSettings, base: Path) -> Files:
 def sums_of(
     settings: DataSettings, files: Files, base: Path, given: GivenCodecs | None, known: Sums
 ) -> list[str | None]:
-    """The checksum of each input file; None for one that cannot be read: the survey reports it."""
+    """The checksum of each input file; None for one that cannot be read, or only once: the survey reports it."""
     paths = [path for texts in files.values() for pair in texts for path in pair]
     if settings.subwords == "codes" and settings.codes and given is None:
         paths.append(base / settings.codes)
     sums: list[str | None] = []
     for path in paths:
         try:
+            check_rereadable(path)
             sums.append(known.of(path))
-        except OSError:
+        except (OSError, CalqueError):
             sums.append(None)
     return sums
 

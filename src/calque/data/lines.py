@@ -105,6 +105,14 @@ def raw_lines(path: Path, cut: Callable[[BinaryIO], Iterable[bytes]] = iter) -> 
     return iter(RawLines(path, cut))
 
 
+def check_rereadable(path: Path) -> None:
+    """Raises D108 for a pipe, a socket or a device: what is learned from is read more than once."""
+    kinds = {"a pipe": path.is_fifo, "a socket": path.is_socket, "a device": path.is_char_device}
+    for kind, holds in kinds.items():
+        if holds():
+            raise error("D108", Place(str(path)), found=kind)
+
+
 def unreadable(path: Path, fault: OSError) -> CalqueError:
     """The error D101; for a missing file of a public corpus, with the command that fetches it."""
     fields: dict[str, object] = {"reason": _lower(fault.strerror or str(fault))}
@@ -130,9 +138,9 @@ def check_corpus(source: Path, target: Path) -> CorpusReport:
     """Reads both sides once and reports every fault with its file and line.
 
     Errors: unreadable (D101), unequal line counts (D102), invalid UTF-8 (D103), NUL (D104), damaged file (D105), no
-    line (D106), no text at all (D107). Warnings: CRLF (D111), blank (D112), over-long (D113), lengths far apart (D114).
-    `EXAMPLES` of each code are listed, D110 says how many more there are. Raises all errors, the warnings with them, as one
-    CalqueError.
+    line (D106), no text at all (D107), a pipe or a device (D108). Warnings: CRLF (D111), blank (D112),
+    over-long (D113), lengths far apart (D114). `EXAMPLES` of each code are listed, D110 says how many more there are. Raises
+    all errors, the warnings with them, as one CalqueError.
     """
     findings = Findings()
     sides = CheckedSide(source, findings), CheckedSide(target, findings)
@@ -215,6 +223,7 @@ class CheckedSide:
     def read(self) -> Iterator[bytes]:
         """The raw lines, up to where the file can be read."""
         try:
+            check_rereadable(self.path)
             for self.lines, line in enumerate(self.raw, 1):  # noqa: B020 - the count is what remains
                 yield line
         except CalqueError as fault:

@@ -10,6 +10,7 @@ from pathlib import Path
 
 from calque.data.codecs import Codec, MergeCodec, PieceCodec, WordCodec, cut, split, without_tabs
 from calque.data.imported_codec import ImportedCodec
+from calque.data.lines import check_rereadable
 from calque.data.merges import Merges
 from calque.data.vocabulary import BOS, EOS, PAD, SPECIALS, UNK, Vocabulary
 from calque.experiment import DataSettings
@@ -38,7 +39,7 @@ def learn(
 
     `bpe` and `unigram` are trained on the lines; `codes` and `words` count their words. The lines are iterated more than once;
     `settings.codes` is relative to `base`. Raises D201 (vocabulary too large for the text), D205 (too small for its
-    characters), D203, D206, D207, D208, X516, and what `Merges.read` raises.
+    characters), D206, D207, D208 (no token is in the vocabulary), X516, and what `read_merges` raises.
     """
     if settings.subwords == "imported":
         raise error("X516")
@@ -51,11 +52,15 @@ def learn(
 
 
 def read_merges(settings: DataSettings, base: Path) -> Merges | None:
-    """The merges of `subwords = "codes"`, None for the other kinds. Raises D203 where no file is named."""
+    """The merges of `subwords = "codes"`, None for the other kinds.
+
+    Raises D203 where no file is named, D108 where it is a pipe, and what `Merges.read` raises.
+    """
     if settings.subwords != "codes":
         return None
     if not settings.codes:
         raise error("D203")
+    check_rereadable(base / settings.codes)
     return Merges.read(base / settings.codes)
 
 

@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import Any
 
 from calque import zoo
+from calque.data.lines import check_rereadable
 from calque.experiment import Experiment, load
 from calque.experiment.rules import has_architecture
 from calque.experiment.toml import EXPERIMENT
@@ -117,7 +118,7 @@ def _nearest_beside(path: Path) -> str | None:
 
 
 def missing_files(experiment: Experiment, doubtful: Collection[str] = ()) -> list[Diagnostic]:
-    """D101 for every missing file of the corpus, a missing stream included; keys that are `doubtful` are left out."""
+    """D101 for every missing file of the corpus, a missing stream included, D108 for a pipe; keys that are `doubtful` are left out."""
     data = experiment.data
     named = {
         "data.train": (*data.train_files, *(file for text in data.texts for file in text.valid)),
@@ -127,7 +128,7 @@ def missing_files(experiment: Experiment, doubtful: Collection[str] = ()) -> lis
         "data.codes": (data.codes,),
     }
     files = dict.fromkeys(file for key, files in named.items() if key not in doubtful for file in files)
-    missing = [_missing(file) for file in files if file and not Path(file).is_file()]
+    missing = [fault for file in files if file for fault in _faults_of(file)]
     return missing if "data.stream" in doubtful else missing + missing_stream(experiment)
 
 
@@ -136,6 +137,14 @@ def missing_stream(experiment: Experiment) -> list[Diagnostic]:
     stream = experiment.data.stream
     there = stream in ("", STANDARD_INPUT) or (Path(stream).exists() and not Path(stream).is_dir())
     return [] if there else [_missing(stream)]
+
+
+def _faults_of(file: str) -> Sequence[Diagnostic]:
+    try:
+        check_rereadable(Path(file))
+    except CalqueError as fault:
+        return fault.diagnostics
+    return () if Path(file).is_file() else (_missing(file),)
 
 
 def _missing(file: str) -> Diagnostic:
