@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 from starlette.types import Message, Receive, Scope, Send
 
-from calque.ground.diagnostics import CalqueError
+from calque.ground.diagnostics import CalqueError, Place
 from calque.serve.asked import Refused, asked_of
 from calque.serve.guard import SHARE, UNREAD, Guard, refusal
 from calque.serve.limits import Keys, Rates
@@ -326,12 +326,20 @@ def test_keys_behind_a_byte_order_mark(tmp_path: Path) -> None:
     assert read_keys(tmp_path / "keys") == {"key": 3}
 
 
-@pytest.mark.parametrize("body", [b"", b"# none\n", b"one two\n", b"one 2 3\n", b"\xff\n"])
+@pytest.mark.parametrize("body", [b"", b"# none\n", b"one two\n", b"one 2 3\n", b"\xff\n", b"one 2\none\n"])
 def test_keys_that_cannot_be_read(tmp_path: Path, body: bytes) -> None:
     (tmp_path / "keys").write_bytes(body)
     with pytest.raises(CalqueError) as fault:
         read_keys(tmp_path / "keys")
     assert code(fault.value) == "K424"
+
+
+def test_a_key_has_one_rate(tmp_path: Path) -> None:
+    (tmp_path / "keys").write_text("one 2\ntwo\none 2\n# more\none 3\n")
+    with pytest.raises(CalqueError) as fault:
+        read_keys(tmp_path / "keys")
+    (diagnostic,) = fault.value.diagnostics
+    assert (diagnostic.code, diagnostic.where) == ("K424", Place(str(tmp_path / "keys"), 5))
 
 
 async def slow_body() -> Message:

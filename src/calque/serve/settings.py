@@ -54,7 +54,8 @@ class ServeSettings:
 def read_keys(path: Path) -> dict[str, int | None]:
     """API keys with their own rate, None for that of the server: one per line, `KEY` or `KEY REQUESTS-PER-MINUTE`.
 
-    Empty lines and lines that begin with # are left out. Raises K424 for another line and where there is no key.
+    Empty lines and lines that begin with # are left out. Raises K424 for another line, for a key that
+    has another rate further up, and where there is no key.
     """
     try:
         lines = path.read_text(encoding="utf-8-sig").splitlines()
@@ -68,7 +69,9 @@ def read_keys(path: Path) -> dict[str, int | None]:
             continue
         if len(words) > 2 or (len(words) == 2 and not (words[1].isascii() and words[1].isdecimal())):
             raise error("K424", Place(str(path), number), reason="expected a key, or a key and its requests per minute")
-        keys[words[0]] = int(words[1]) if len(words) == 2 else None
+        rate = int(words[1]) if len(words) == 2 else None
+        if keys.setdefault(words[0], rate) != rate:
+            raise error("K424", Place(str(path), number), reason="this key has another rate further up")
     if not keys:
         raise error("K424", Place(str(path)), reason="it holds no key")
     return keys
