@@ -393,6 +393,12 @@ def test_faults_of_the_start_are_diagnostics(calque: Run, run: Path, tmp_path: P
         outcome = calque("serve", run, "--port", taken.getsockname()[1])
     assert (outcome.status, outcome.out) == (1, "")
     assert "K421" in outcome.err
+    assert "`--port 0` takes a free one" in outcome.err
+    for host in ("fe80::1%missing", "192.0.2.1", "a" * 300):
+        outcome = calque("serve", run, "--host", host, "--port", 0)
+        assert (outcome.status, outcome.out) == (1, "")
+        assert "K421" in outcome.err
+        assert "help: name an address of this machine: `--host 127.0.0.1`" in outcome.err
     assert "K425" in calque("serve", run, run, "--port", 0).err
     assert "K424" in calque("serve", run, "--keys", tmp_path / "none", "--port", 0).err
     (tmp_path / "de-en").mkdir()

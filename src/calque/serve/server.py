@@ -2,6 +2,7 @@
 
 import asyncio
 import contextlib
+import errno
 import logging
 import resource
 import signal
@@ -10,7 +11,7 @@ import sys
 import threading
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import h11
 import uvicorn
@@ -75,7 +76,7 @@ def serve(
 
 @contextlib.contextmanager
 def listening(settings: ServeSettings) -> Iterator[socket.socket]:
-    """The socket of a server. Raises K421 where the system refuses it."""
+    """The socket of a server. Raises K421 where the system refuses it, with what is at fault: the address, or the port."""
     try:
         found = socket.getaddrinfo(settings.host, settings.port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE)
         family, kind, protocol, _, where = found[0]
@@ -89,9 +90,17 @@ def listening(settings: ServeSettings) -> Iterator[socket.socket]:
             raise
     except (OSError, UnicodeError) as fault:
         reason = (getattr(fault, "strerror", None) or str(fault)).lower()
-        raise error("K421", None, host=settings.host, port=settings.port, reason=reason) from None
+        raise error("K421", None, host=settings.host, port=settings.port, reason=reason, **_instead(fault)) from None
     with sock:
         yield sock
+
+
+def _instead(fault: Exception) -> dict[str, Any]:
+    """An address or a port to listen on instead."""
+    number = getattr(fault, "errno", None)
+    if isinstance(fault, socket.gaierror | UnicodeError) or number in (errno.EADDRNOTAVAIL, errno.EAFNOSUPPORT):
+        return {"local": ServeSettings.host}
+    return {"free": 0} if number in (errno.EADDRINUSE, errno.EACCES) else {}
 
 
 def address_of(sock: socket.socket, host: str) -> str:
