@@ -410,7 +410,21 @@ def test_an_empty_stream_is_an_error(calque: Run, tmp_path: Path, monkeypatch: p
 
 def test_a_file_is_no_run(calque: Run, tmp_path: Path) -> None:
     (tmp_path / "input.en").write_text("a b\n")
-    fails(calque("translate", tmp_path / "input.en"), "X114", 2)
+    done = calque("translate", tmp_path / "input.en")
+    fails(done, "X114", 2)
+    assert "`calque translate RUN < input.txt > output.txt`" in done.err
+    other = calque("align", "a", "b", "--run", tmp_path / "input.en")
+    fails(other, "X114", 2)
+    assert "help: name the folder that a training has filled" in other.err
+
+
+def test_an_experiment_is_no_run(calque: Run, tmp_path: Path) -> None:
+    made = experiment(tmp_path, [], "ff")
+    for command in ("translate", "serve"):
+        fails(calque(command, tmp_path / "missing.toml"), "X116", 2)
+        done = calque(command, made)
+        fails(done, "X114", 2)
+        assert f"help: `calque train {made}` makes the run folder of an experiment" in done.err
 
 
 @pytest.mark.parametrize("value", ["nan", "inf", "-inf"])

@@ -86,11 +86,16 @@ def existing(ctx: click.Context, param: click.Parameter, value: Path | tuple[Pat
 
 
 def folders(ctx: click.Context, param: click.Parameter, value: tuple[Path, ...]) -> tuple[Path, ...]:
-    """The same for arguments that name run folders alone: raises X114 for a file."""
-    existing(ctx, param, value)
+    """The same for arguments that name run folders alone: raises X114 for a file, X115 or X116 where there is none."""
     for path in value:
+        if not path.exists():
+            from calque.workflow.definitions import missing_run
+
+            raise missing_run(path)
         if path.is_file():
-            raise error("X114", Place(str(path)), name=path.name)
+            experiment = shlex.quote(str(path)) if path.suffix == ".toml" else None
+            text = ctx.command.name if ctx.command.name == "translate" else None
+            raise error("X114", Place(str(path)), name=path.name, experiment=experiment, text=text)
     return value
 
 
