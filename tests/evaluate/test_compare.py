@@ -111,6 +111,34 @@ def test_bad_input(files: Path) -> None:
     assert run("compare", good, good, "--references", reference, "--metric", "rouge").exit_code == 2
 
 
+def test_a_folder_holds_the_tables_of_the_last_call_alone(files: Path) -> None:
+    given, out = ["compare", files / "good" / "0", files / "bad" / "0", "--references", files / "ref"], files / "out"
+    given += ["--trials", 100, "--out", out]
+    first = files / "first"
+    assert run(*given[:-1], first).exit_code == 0
+    alone = {file.name for file in first.iterdir()}
+    assert run(*given, "--metric", "bleu", "--metric", "chrf", "--metric", "ter").exit_code == 0
+    more = {f"{kind}-{metric}.csv" for kind in ("differences", "lengths") for metric in ("chrf2", "ter")}
+    assert {file.name for file in out.iterdir()} == alone | more
+    others = {"lengths-meteor.csv", "differences-mine.csv", "chrf2.csv"}
+    for name in others:
+        (out / name).write_text("of the user\n")
+    (out / "lengths-ter.csv").unlink()
+    assert run(*given, "--metric", "bleu").exit_code == 0
+    assert {file.name for file in out.iterdir()} == alone | others
+
+
+@pytest.mark.parametrize("tests", ["metric,mine\nchrF2,1\n", "", "\xff"])
+def test_a_file_of_the_user_is_no_trace_of_an_earlier_call(files: Path, tests: str) -> None:
+    out = files / "out"
+    out.mkdir()
+    (out / "tests.csv").write_bytes(tests.encode("latin-1"))
+    (out / "lengths-chrf2.csv").write_text("of the user\n")
+    given = ["compare", files / "good" / "0", files / "bad" / "0", "--references", files / "ref", "--trials", 100]
+    assert run(*given, "--out", out).exit_code == 0
+    assert (out / "lengths-chrf2.csv").read_text() == "of the user\n"
+
+
 def test_a_folder_of_tables_and_examples(files: Path) -> None:
     (files / "source").write_text("".join(f"source {k}\n" for k in range(len(LINES))), encoding="utf-8")
     (files / "train.gz").write_bytes(gzip.compress(b"the the the cat\n"))

@@ -7,7 +7,7 @@ import shlex
 import shutil
 import signal
 import sys
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
@@ -149,10 +149,15 @@ def write_out(path: Path, body: str | bytes) -> None:
         write_whole(path, body.encode("utf-8") if isinstance(body, str) else body)
 
 
-def write_files(folder: Path, files: Mapping[str, str]) -> None:
-    """Writes files into a folder, each whole or not at all; makes the folder where it is missing. Raises X408."""
+def write_files(folder: Path, files: Mapping[str, str], outdated: Iterable[str] = ()) -> None:
+    """Writes files into a folder, each whole or not at all; makes the folder where it is missing. Raises X408.
+
+    Files that are `outdated` are deleted first.
+    """
     with _writing(folder):
         folder.mkdir(parents=True, exist_ok=True)
+        for name in outdated:
+            (folder / name).unlink(missing_ok=True)
     for name, body in files.items():
         write_out(folder / name, body)
 

@@ -100,7 +100,8 @@ def compare(
     )
     if out:
         command = shlex.join(["calque", *sys.argv[1:]])
-        write_files(out, compare_report.files(result, f"{a} and {b}", command))
+        files = compare_report.files(result, f"{a} and {b}", command)
+        write_files(out, files, compare_report.outdated(out, files))
         tell(f"written: {out / compare_report.MARKDOWN}")
     if as_json:
         click.echo(json.dumps(compare_report.data(result), indent=1, ensure_ascii=False))

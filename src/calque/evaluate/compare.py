@@ -128,6 +128,11 @@ def gain(metric: Measure, a: Float[np.ndarray, " N"], b: Float[np.ndarray, " N"]
     return np.asarray(a - b if metric.higher_is_better else b - a, np.float64)
 
 
+def names_of(metric: str) -> tuple[str, str]:
+    """The names of the tables of a metric: the one of differences, the one of lengths."""
+    return f"differences-{metric.lower()}", f"lengths-{metric.lower()}"
+
+
 def differences(metric: str, gains: Float[np.ndarray, " N"]) -> Table:
     """Counts of sentences by difference; a bucket includes its upper end."""
     names = [f"by up to {STEPS[0]}", *(f"by {lo} to {hi}" for lo, hi in pairwise(STEPS))]
@@ -141,7 +146,7 @@ def differences(metric: str, gains: Float[np.ndarray, " N"]) -> Table:
     rows += [(f"B better {name}", count) for name, count in zip(names, counts[1], strict=True)]
     shares = tuple((name, count, 100 * count / len(gains)) for name, count in rows)
     title = f"Sentences by difference of {metric}, in points"
-    return Table(("difference", "sentences", "%"), shares, f"differences-{metric.lower()}", title)
+    return Table(("difference", "sentences", "%"), shares, names_of(metric)[0], title)
 
 
 def by_length(
@@ -157,7 +162,7 @@ def by_length(
             rows.append((bucket_name(LENGTHS, k), int(there.sum()), x, y, x - y))
     head = ("words", "sentences", "A", "B", "A - B")
     title = f"{metric.name} by words of the reference" + ("" if metric.higher_is_better else ", less is better")
-    return Table(head, tuple(rows), f"lengths-{metric.name.lower()}", title)
+    return Table(head, tuple(rows), names_of(metric.name)[1], title)
 
 
 Runs = Sequence[Sequence[Sentence]]

@@ -1,13 +1,17 @@
 """The comparison of two systems as text, as Markdown, as JSON and as files."""
 
-from collections.abc import Iterator, Sequence
+import csv
+from collections.abc import Collection, Iterator, Sequence
 from dataclasses import asdict
+from pathlib import Path
 
-from calque.evaluate.compare import ComparedSentence, ComparisonResult
+from calque.evaluate.compare import ComparedSentence, ComparisonResult, names_of
 from calque.evaluate.significance import Comparison
 from calque.ground.table import Cell, Table, escaped, pairs
 
 MARKDOWN = "compare.md"
+TESTS = "tests"
+_TEST_HEAD = ("metric", "A", "B", "A - B", "interval from", "to", "p randomisation", "p bootstrap")
 
 
 def text(result: ComparisonResult) -> str:
@@ -37,6 +41,18 @@ def files(result: ComparisonResult, title: str, command: str) -> dict[str, str]:
     return made
 
 
+def outdated(folder: Path, made: Collection[str]) -> list[str]:
+    """The files of an earlier comparison in a folder that are not `made` anew: tables of the metrics that it tested."""
+    try:
+        with open(folder / f"{TESTS}.csv", encoding="utf-8", newline="") as file:
+            head, *rows = csv.reader(file, strict=True)
+    except (OSError, ValueError, csv.Error):  # there was none
+        return []
+    metrics = [row[0] for row in rows if row] if tuple(head) == _TEST_HEAD else []
+    files = [f"{name}.csv" for metric in metrics for name in names_of(metric)]
+    return [name for name in files if name not in made and Path(name).name == name]
+
+
 def _markdown(result: ComparisonResult, tests: Table, title: str, command: str) -> str:
     parts = [f"# {escaped(title)}", tests.markdown()]
     parts += [f"`{one.signature}`" for one in result.comparisons]
@@ -63,12 +79,11 @@ def _tests(comparisons: Sequence[Comparison]) -> str:
 
 
 def _test_table(comparisons: Sequence[Comparison]) -> Table:
-    head = ("metric", "A", "B", "A - B", "interval from", "to", "p randomisation", "p bootstrap")
     rows: list[tuple[Cell, ...]] = []
     for one in comparisons:
         chance = (f"{one.p:.4f}", f"{one.p_bootstrap:.4f}")
         rows.append((one.metric, _system(one.a), _system(one.b), one.delta, *one.interval, *chance))
-    return Table(head, tuple(rows), "tests", "Scores")
+    return Table(_TEST_HEAD, tuple(rows), TESTS, "Scores")
 
 
 def _system(scores: tuple[float, ...]) -> str:
