@@ -1,5 +1,6 @@
 """Lexical tables: which words they offer, and what is wrong with a bad one."""
 
+import gzip
 from dataclasses import replace
 from pathlib import Path
 
@@ -12,7 +13,7 @@ from calque.data.vocabulary import Vocabulary
 from calque.decode.select import load_selection
 from calque.decode.translate import Translator, translate_lines
 from calque.experiment import DecodeSettings
-from calque.ground.diagnostics import CalqueError
+from calque.ground.diagnostics import CalqueError, Place
 
 SOURCE, TARGET = WordCodec(Vocabulary("abcdefghi")), WordCodec(Vocabulary("ABCDEFGHI"))
 TABLE = "a A 0.5\na\tB  0.25\na C 0.25\nb I 1\nc D 1e-3\n<unk> E 0.1\na D 0.1\n"
@@ -90,6 +91,21 @@ def test_a_table_that_is_not_there(tmp_path: Path) -> None:
     with pytest.raises(CalqueError) as caught:
         load_selection(tmp_path / "gone", SOURCE, TARGET, 10, 0)
     assert caught.value.diagnostics[0].code == "D101"
+
+
+@pytest.mark.parametrize("body", [b"", gzip.compress(b"")])
+def test_a_table_without_pairs(tmp_path: Path, body: bytes) -> None:
+    (tmp_path / "table").write_bytes(body)
+    with pytest.raises(CalqueError) as caught:
+        load_selection(tmp_path / "table", SOURCE, TARGET, 10, 10)
+    (fault,) = caught.value.diagnostics
+    assert (fault.code, fault.where) == ("D106", Place(str(tmp_path / "table")))
+
+
+def test_settings_that_offer_no_word(table: Path) -> None:
+    with pytest.raises(CalqueError, match="help: leave out `--select`, or offer words: `--set decode") as caught:
+        load_selection(table, SOURCE, TARGET, 0, 0)
+    assert caught.value.diagnostics[0].code == "X806"
 
 
 @pytest.mark.parametrize("invariant", [False, True])

@@ -62,7 +62,13 @@ class Selection:
 def load_selection(
     path: Path, source: Codec, target: Codec, per_word: int, frequent: int, by_sentence: bool = True
 ) -> Selection:
-    """Reads a table. Raises what `read_table` raises, and D603 for a token that the vocabulary lacks."""
+    """Reads a table.
+
+    Raises X806 where the settings offer no word, what `read_table` raises, D106 for an empty table, and D603 for a token that the
+    vocabulary lacks.
+    """
+    if not per_word and not frequent:
+        raise error("X806")
     known = [{t: i for i, t in enumerate(c.tokens(range(c.size)))} for c in (source, target)]
 
     def check(s: str, t: str, place: Place) -> None:
@@ -71,9 +77,11 @@ def load_selection(
                 raise error("D603", place, side=side, token=token)
 
     table = read_table(path, check)
+    if not table:
+        raise error("D106", Place(str(path)))
     pairs = {(known[0][s], known[1][t]): probability for (s, t), probability in table.items()}
     best = torch.full((source.size, max(1, per_word)), EOS)
-    if pairs and per_word:
+    if per_word:
         words, places, chosen = _ranked(pairs, per_word)
         best[words, places] = chosen
     always = torch.arange(target.size) < len(SPECIALS) + frequent

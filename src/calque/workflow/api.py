@@ -193,8 +193,9 @@ def load(
     `calque.decode.scorer.Models`. `select` names a lexical table of words that can be chosen, see `calque.decode.select`;
     `dictionary` names one that replaces unknown words, see `calque.decode.unknown`, and makes `replace_unknown` true.
 
-    Raises `CalqueError` for a damaged folder, a wrong setting (X1), target vocabularies that differ (X415), a wrong line of a table
-    (D6), or unknown words that are to be replaced where nothing aligns them (X8).
+    Raises `CalqueError` for a damaged folder, a wrong setting (X1), target vocabularies that differ (X415), an empty table
+    (D106) or a wrong line of one (D6), a selection that offers no word (X806), or unknown words that are to be replaced where
+    nothing aligns them (X8).
     """
     if combine not in COMBINE:
         raise ValueError(f"expected one of {', '.join(COMBINE)}, found {combine!r}")
@@ -222,7 +223,7 @@ def _decode_entries(overrides: Sequence[str | KeyEntry], decode: Mapping[str, ob
 
 
 def _with_tables(loaded: Translator, select: str | Path | None, dictionary: str | Path | None) -> Translator:
-    """Adds the lexical tables. Raises D6 for a line at fault, X8 where unknown words are to be replaced and nothing aligns them."""
+    """Adds the lexical tables. Raises D1 and D6 for one at fault, and X8 where it offers no word or none aligns unknown words."""
     if select is not None:
         d = loaded.decode
         table = (d.select_per_word, d.select_frequent, d.selection == "sentence")
