@@ -79,6 +79,22 @@ def test_evaluate_and_score_read_standard_input(calque: Run, run: Path, tmp_path
         assert (done.status, code in done.err, done.out) == (1, True, ""), done
 
 
+@pytest.mark.parametrize(
+    "command",
+    [
+        "evaluate - -",
+        "score RUN - -",
+        "align --run RUN - -",
+        "export RUN --to hf --test - -",
+        "translate RUN --prefix -",
+    ],
+)
+def test_standard_input_is_one_text(calque: Run, run: Path, command: str) -> None:
+    done = calque(*[run if word == "RUN" else word for word in command.split()], stdin=b"a b\nc d\n")
+    assert (done.status, done.out, done.err.count("error[")) == (2, "", 1), done
+    assert "error[X420]: expected one text from standard input, found two" in done.err
+
+
 def test_score_align_and_evaluate_read_bad_bytes_too(calque: Run, run: Path, tmp_path: Path) -> None:
     (tmp_path / "bad").write_bytes(b"a \xff b\nc\n")
     (tmp_path / "meant").write_text("a \ufffd b\nc\n")

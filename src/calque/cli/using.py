@@ -152,29 +152,29 @@ class _Input:
     def __init__(self, repairs: "Repairs", prefixes: Path | None):
         if sys.stdin is None:
             raise error("X402", Place("stdin"), reason="it is closed")
-        self.repairs, self.prefixes = repairs, prefixes
+        self.repairs, self._prefix_file = repairs, prefixes
+        self._lines = repairs.standard_input()
+        self._prefixes = None if prefixes is None else repairs.lines(prefixes)
         self.fault: CalqueError | None = None
         # At a terminal each line is translated before the next one is read.
         self.chunk = 1 if sys.stdin.isatty() else CHUNK
 
     def __iter__(self) -> Iterator["InputLine"]:
-        lines = self.repairs.stream(sys.stdin.buffer, "stdin")
         try:
-            yield from lines if self.prefixes is None else self._with_prefixes(lines, self.prefixes)
+            yield from self._lines if self._prefixes is None else self._with_prefixes(self._prefixes)
         except CalqueError as fault:
             self.fault = fault
         except OSError as e:
             self.fault = error("X402", Place("stdin"), reason=(e.strerror or str(e)).lower())
 
-    def _with_prefixes(self, lines: Iterator[str], path: Path) -> Iterator[tuple[str, str]]:
-        prefixes = self.repairs.lines(path)
+    def _with_prefixes(self, prefixes: Iterator[str]) -> Iterator[tuple[str, str]]:
         number = 0
-        for number, line in enumerate(lines, 1):
+        for number, line in enumerate(self._lines, 1):
             if (prefix := next(prefixes, None)) is None:
-                raise error("D605", Place(str(path), number), ended="prefixes", n=number - 1)
+                raise error("D605", Place(str(self._prefix_file), number), ended="prefixes", n=number - 1)
             yield line, prefix
         if next(prefixes, None) is not None:
-            raise error("D605", Place(str(path), number + 1), ended="input", n=number)
+            raise error("D605", Place(str(self._prefix_file), number + 1), ended="input", n=number)
 
     def check(self) -> None:
         """Raises the fault that ended the input early, if there is one."""

@@ -35,6 +35,7 @@ class Repairs:
         self.report = report
         self.faults = 0
         """The number of changed lines."""
+        self._standard_input_taken = False
         self._counts: Counter[str] = Counter()
         self._severity: dict[str, str] = {}
 
@@ -54,11 +55,21 @@ class Repairs:
         self._counts.clear()
 
     def lines(self, path: Path) -> Iterator[str]:
-        """The lines of a file, plain or compressed; of standard input for `-`. Raises D101, D105 and D107, as `raw_lines`."""
+        """The lines of a file, plain or compressed; of standard input for `-`.
+
+        Raises at once what `standard_input` raises; D101, D105 and D107, as `raw_lines`, where iteration meets them.
+        """
         if str(path) != "-":
             return self._texts(raw_lines(path, bounded), str(path))
+        return self.standard_input()
+
+    def standard_input(self) -> Iterator[str]:
+        """The lines of standard input, as they come. Raises D101 where it is closed, X420 where it is another text already."""
         if sys.stdin is None:
             raise error("D101", Place("stdin"), reason="standard input is closed")
+        if self._standard_input_taken:
+            raise error("X420")
+        self._standard_input_taken = True
         return self.stream(sys.stdin.buffer, "stdin")
 
     def stream(self, file: BinaryIO, name: str) -> Iterator[str]:
@@ -67,8 +78,12 @@ class Repairs:
         return self._texts(open_lines(buffered, name, bounded), name)
 
     def pairs(self, source: Path, target: Path) -> tuple[list[str], list[str]]:
-        """The lines of two files that belong together. Raises D101, D105, D107, D102 (unequal numbers of lines), D106 (no line)."""
-        sides = list(self.lines(source)), list(self.lines(target))
+        """The lines of two files that belong together.
+
+        Raises what `lines` raises, D102 (unequal numbers of lines), D106 (no line).
+        """
+        both = self.lines(source), self.lines(target)  # before either is read
+        sides = list(both[0]), list(both[1])
         counts = [len(lines) for lines in sides]
         if counts[0] != counts[1]:
             where = Place(str((source, target)[counts[0] > counts[1]]), min(counts) + 1)

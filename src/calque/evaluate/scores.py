@@ -150,10 +150,13 @@ def read_aligned(
     hypotheses: Sequence[Path], references: Path, read: Callable[[Path], Iterable[str]] = Lines
 ) -> tuple[list[list[str]], list[str]]:
     """The lines of several translations of one text, and of its references. Raises D501, D502, D1 as `evaluate_files`."""
-    reference_lines = list(read(references))
+    reference, *texts = [
+        read(path) for path in (references, *hypotheses)
+    ]  # `-` twice is an error before either is read
+    reference_lines = list(reference)
     translations = []
-    for path in hypotheses:
-        lines = list(read(path))
+    for path, text in zip(hypotheses, texts, strict=True):
+        lines = list(text)
         if len(lines) != len(reference_lines):
             place = Place(str(path), min(len(lines), len(reference_lines)) + 1)
             raise error("D501", place, expected=len(reference_lines), found=len(lines), reference=references)
