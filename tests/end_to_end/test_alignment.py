@@ -114,7 +114,7 @@ def test_the_grid_is_tried_once_and_the_best_is_kept(calque: Run, copier: Path) 
     rows = [line.split() for line in lines(first)[1:9]]
     assert [row[:4] for row in rows] == [[b, "0", o, step] for b in "12" for o in "01" for step in "01"]
     assert float(rows[0][4]) > max(float(row[4]) for row in rows[1:4])  # the step that predicts aligns a copier's words
-    best = max(rows, key=lambda row: float(row[4]))
+    best = max(rows, key=lambda row: (float(row[4]), row[0] == "2"))  # the beam of the run
     chosen = [f"beam = {best[0]}", "word_penalty = 0.0", f"align_offset = {best[2]}", f"align_row = {best[3]}"]
     assert lines(first)[10:] == ["[decode]", *chosen]
     held = (copier / "tune.jsonl").read_text()
@@ -131,6 +131,41 @@ def test_the_grid_is_tried_once_and_the_best_is_kept(calque: Run, copier: Path) 
     decode = load_experiment(copier / "experiment.toml").decode
     assert (decode.beam, decode.word_penalty, decode.replace_unknown) == (3, -0.5, False)
     assert package.load(copier).loaded.decode.beam == 3
+
+
+@pytest.mark.parametrize(
+    ("now", "chosen"),
+    [
+        ({"beam": 2, "word_penalty": -1.0, "align_offset": 1, "align_row": 1}, (2, -1.0, 1, 1)),
+        ({"beam": 7, "word_penalty": -1.0, "align_offset": 1, "align_row": 0}, (1, -1.0, 1, 0)),
+    ],
+)
+def test_of_equal_settings_the_present_ones_are_the_best(
+    calque: Run, copier: Path, tmp_path: Path, now: dict[str, float], chosen: tuple[float, ...]
+) -> None:
+    shutil.copytree(copier, tmp_path / "run", ignore=shutil.ignore_patterns("tune.jsonl"))
+    sources = (copier.parent / "valid.src").read_text().splitlines()[:3]
+    for name, text in (("src", sources), ("tgt", ["nothing of it"] * 3)):
+        (tmp_path / name).write_text("".join(f"{line}\n" for line in text))
+    grid = [
+        "--beam",
+        1,
+        "--beam",
+        2,
+        "--word-penalty",
+        0,
+        "--word-penalty",
+        -1,
+        "--align-offset",
+        0,
+        "--align-offset",
+        1,
+    ]
+    present = [word for key, value in now.items() for word in ("--set", f"decode.{key}={value}")]
+    valid = ["--valid", tmp_path / "src", tmp_path / "tgt", "--set", "decode.replace_unknown=true"]
+    done = lines(calque("tune", tmp_path / "run", *grid, *valid, *present))
+    assert {line.split()[-1] for line in done[1:17]} == {"0.00"}
+    assert done[18:] == ["[decode]", *(f"{key} = {value}" for key, value in zip(now, chosen, strict=True))]
 
 
 def test_a_run_that_cannot_be_written_is_told_before_the_first_translation(

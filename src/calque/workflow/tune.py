@@ -12,7 +12,7 @@ from calque.decode.attention import aligned_at
 from calque.decode.translate import Translation, Translator, translate_lines
 from calque.decode.unknown import replace_unknown
 from calque.evaluate import bleu
-from calque.experiment import load
+from calque.experiment import DecodeSettings, load
 from calque.ground.files import write_whole
 from calque.ground.json_lines import json_lines
 from calque.run.folder import EXPERIMENT, MODEL
@@ -131,9 +131,13 @@ def _replaced(
     return [each[0].text for each in translations]
 
 
-def best_of(trials: Sequence[Trial]) -> Trial:
-    """The trial with the highest BLEU, of equals the first."""
-    return max(trials, key=lambda trial: trial.bleu)
+def best_of(trials: Sequence[Trial], present: DecodeSettings) -> Trial:
+    """The trial with the highest BLEU; of equals the one with the most values of the present settings, and then the first."""
+
+    def as_now(trial: Trial) -> int:
+        return sum(getattr(present, key) == value for key, value in asdict(trial).items() if key != "bleu")
+
+    return max(trials, key=lambda trial: (trial.bleu, as_now(trial)))
 
 
 def keep(folder: Path, trial: Trial) -> None:
