@@ -92,7 +92,7 @@ def test_evaluate_and_score_read_standard_input(calque: Run, run: Path, tmp_path
 def test_standard_input_is_one_text(calque: Run, run: Path, command: str) -> None:
     done = calque(*[run if word == "RUN" else word for word in command.split()], stdin=b"a b\nc d\n")
     assert (done.status, done.out, done.err.count("error[")) == (2, "", 1), done
-    assert "error[X420]: expected one text from standard input, found two" in done.err
+    assert "error[X117]: expected one text from standard input, found two" in done.err
 
 
 def test_score_align_and_evaluate_read_bad_bytes_too(calque: Run, run: Path, tmp_path: Path) -> None:

@@ -64,11 +64,11 @@ class Repairs:
         return self.standard_input()
 
     def standard_input(self) -> Iterator[str]:
-        """The lines of standard input, as they come. Raises D101 where it is closed, X420 where it is another text already."""
+        """The lines of standard input, as they come. Raises D101 where it is closed, X117 where it is another text already."""
         if sys.stdin is None:
             raise error("D101", Place("stdin"), reason="standard input is closed")
         if self._standard_input_taken:
-            raise error("X420")
+            raise error("X117")
         self._standard_input_taken = True
         return self.stream(sys.stdin.buffer, "stdin")
 

@@ -1,6 +1,6 @@
 """The arguments of commands about a definition: a file, an architecture of the zoo, an experiment file or a run folder."""
 
-from collections.abc import Collection
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -118,7 +118,7 @@ def _nearest_beside(path: Path) -> str | None:
 
 
 def missing_files(experiment: Experiment, doubtful: Collection[str] = ()) -> list[Diagnostic]:
-    """D101 for every missing file of the corpus, a missing stream included, D108 for a pipe; keys that are `doubtful` are left out."""
+    """D101 for every missing file of the corpus and stream, D108 for a pipe; keys that are `doubtful` are left out."""
     data = experiment.data
     named = {
         "data.train": (*data.train_files, *(file for text in data.texts for file in text.valid)),
