@@ -11,7 +11,9 @@ from hypothesis import strategies as st
 
 from calque.data.batches import _sorted, collate, decode_plan, plan
 from calque.data.corpus import Pairs
+from calque.data.mixture import mixed
 from calque.data.vocabulary import BOS, EOS, PAD
+from calque.ground.diagnostics import CalqueError
 
 
 def make(lengths: list[tuple[int, int]]) -> Pairs:
@@ -162,3 +164,11 @@ def test_the_fast_order_is_that_of_a_stable_sort():
         source = np.round(random.uniform(0, 9, size) / step) * step
         for high in (0, 70_000):
             assert (_sorted(source, target + high) == np.lexsort((source, target))).all()
+
+
+def test_weights_with_which_an_epoch_fits_no_memory_are_refused() -> None:
+    assert len(mixed([3, 40], [2**-10, 1.0], 1, 0)) == 3 + 3 * 2**10
+    for weight in (1e-7, 1e-300):
+        with pytest.raises(CalqueError) as raised:
+            mixed([3, 40], [weight, 1.0], 1, 0)
+        assert raised.value.diagnostics[0].code == "D314"

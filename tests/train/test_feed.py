@@ -16,7 +16,6 @@ from test_loop import Interrupt, lines, same_weights
 from calque.adl.check import CheckedDefinition
 from calque.data.compiled import prepare
 from calque.data.corpus import PreparedCorpus
-from calque.data.mixture import mixed
 from calque.experiment import Experiment, load, write
 from calque.experiment.training_text import TrainingText
 from calque.ground.diagnostics import CalqueError
@@ -187,11 +186,3 @@ def test_ctrl_c_while_a_pipe_gives_nothing_stops_at_once(
 
 def _logged(run: Path) -> bool:
     return (run / "log.jsonl").exists() and bool(lines(run, "train"))
-
-
-def test_weights_with_which_an_epoch_fits_no_memory_are_refused() -> None:
-    assert len(mixed([3, 40], [2**-10, 1.0], 1, 0)) == 3 + 3 * 2**10
-    for weight in (1e-7, 1e-300):
-        with pytest.raises(CalqueError) as raised:
-            mixed([3, 40], [weight, 1.0], 1, 0)
-        assert raised.value.diagnostics[0].code == "D314"

@@ -62,8 +62,7 @@ def tune(
 ) -> None:
     """Translate a validation set with every setting of a grid; print the BLEU of each, and the best as [decode].
 
-    Of settings with the same BLEU the run's own are the best. RUN/tune.jsonl keeps the results: another call translates only with
-    new settings.
+    Of equals the run's own are the best. RUN/tune.jsonl keeps the results: another call translates only with new settings.
     """
     from calque.workflow import tune as tuning
     from calque.workflow.api import load
