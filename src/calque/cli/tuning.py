@@ -62,7 +62,8 @@ def tune(
 ) -> None:
     """Translate a validation set with every setting of a grid; print the BLEU of each, and the best as [decode].
 
-    Of equals the run's own are the best. RUN/tune.jsonl keeps the results: another call translates only with new settings.
+    Of settings with the same BLEU the run's own are the best. RUN/tune.jsonl keeps the results: another call translates only with
+    new settings.
     """
     from calque.workflow import tune as tuning
     from calque.workflow.api import load
@@ -82,9 +83,7 @@ def tune(
                 click.echo(f"{one.beam:>4}  {one.word_penalty:>12g}  {aligned}  {one.bleu:>6.2f}")
             trials.append(one)
     best = tuning.best_of(trials, loaded.loaded.decode)
-    values = {"beam": best.beam, "word_penalty": best.word_penalty, "align_offset": best.align_offset}
-    values["align_row"] = best.align_row
-    click.echo("\n".join(["\n[decode]", *(f"{key} = {value!r}" for key, value in values.items())]))
+    click.echo("\n".join(["\n[decode]", *(f"{key} = {value!r}" for key, value in best.keys.items())]))
     if keep:
         tuning.keep(run, best)
 

@@ -6,7 +6,7 @@ import json
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
-from typing import TypedDict, cast
+from typing import Any, TypedDict, cast
 
 from calque.decode.attention import aligned_at
 from calque.decode.translate import Translation, Translator, translate_lines
@@ -47,6 +47,11 @@ class Trial:
     align_offset: int
     align_row: int
     bleu: float
+
+    @property
+    def keys(self) -> dict[str, Any]:
+        """The keys of [decode] alone."""
+        return {key: value for key, value in asdict(self).items() if key != "bleu"}
 
 
 class JournalEntry(TypedDict):
@@ -135,7 +140,7 @@ def best_of(trials: Sequence[Trial], present: DecodeSettings) -> Trial:
     """The trial with the highest BLEU; of equals the one with the most values of the present settings, and then the first."""
 
     def as_now(trial: Trial) -> int:
-        return sum(getattr(present, key) == value for key, value in asdict(trial).items() if key != "bleu")
+        return sum(getattr(present, key) == value for key, value in trial.keys.items())
 
     return max(trials, key=lambda trial: (trial.bleu, as_now(trial)))
 
@@ -144,9 +149,8 @@ def keep(folder: Path, trial: Trial) -> None:
     """Writes the keys of a trial into the run's experiment; the run translates with them from now on. Raises K301."""
     file = folder / EXPERIMENT
     experiment = load(file)
-    keys = {key: value for key, value in asdict(trial).items() if key != "bleu"}
     with writing(file):
-        write_run_experiment(folder, replace(experiment, decode=replace(experiment.decode, **keys)))
+        write_run_experiment(folder, replace(experiment, decode=replace(experiment.decode, **trial.keys)))
 
 
 def _about(folder: Path, loaded: Translator, sources: Sequence[str], references: Sequence[str]) -> str:
