@@ -79,6 +79,8 @@ FAMILIES = {
 }
 MOVES = (1, 3, 4, 9, 10, 40)
 """The steps behind which hypotheses change places: one after the other, and after some without."""
+LEAVES = {2: [0, 1, 2, 3], 5: [0, 2, 3], 6: [1, 2], 20: [1]}
+"""The steps behind which sentences leave, and which of those still there stay."""
 SOURCE = torch.tensor([[4, 9, 13, 7, 2], [7, 30, 2, 0, 0], [2, 0, 0, 0, 0], [8, 8, 21, 2, 0]])
 
 
@@ -97,15 +99,18 @@ def decoded(model: Model, source: Tensor, words: Tensor, beams: int, layers: boo
     with torch.inference_mode():
         read = model.encode(source, mask)
         state, found = model.init_state(read, words.shape[1], beams), []
-        turned = torch.arange(len(words)).view(-1, beams).flip(1).flatten()
+        there, every = torch.arange(len(words)).view(-1, beams), torch.arange(len(source))
         for t in range(words.shape[1]):
-            z, state = model.step(words[:, t : t + 1], state, t + 1, beams)
-            found.append(z.float())
+            z, state = model.step(words[there.flatten(), t : t + 1], state, t + 1, beams)
+            found.append(z.new_zeros(len(words), *z.shape[1:]).index_copy_(0, there.flatten(), z).float())
             if t in MOVES and beams > 1:
-                state = state.select(turned)
-            if t == 2:
-                every = torch.arange(len(source))
-                state = state.keep(torch.arange(len(words)), every)
+                state = state.select(torch.arange(there.numel()).view(-1, beams).flip(1).flatten())
+            if len(source) == 4 and t in LEAVES:
+                left = every[LEAVES[t]]
+                state, there = (
+                    state.keep(torch.arange(there.numel()).view(-1, beams)[left].flip(1).flatten(), left),
+                    there[left],
+                )
     model.programs = programs
     return read["end"].value[mask].float(), torch.cat(found, 1)
 
@@ -146,7 +151,7 @@ def test_every_kind_of_decoder_has_programs(name: str, beams: int, precision: st
     assert isinstance(model.programs, Recorded)
     assert all(model.programs._steps.values())
     for step in model.programs._steps.values():
-        assert beams == 1 or (step is not None and step.moves_made is (True if step.made else None))
+        assert beams == 1 or (step is not None and step.moves_made)
     for one, other in zip(got, want, strict=True):
         apart = (one - other).abs()
         # What is rounded to bfloat16 in one step is carried on into all others.
@@ -176,6 +181,25 @@ def test_positions_go_on_behind_those_of_the_first_tables(name: str) -> None:
         got, want = (decoded(model, source, words_of(4, 300), 1, layers) for layers in (False, True))
         for one, other in zip(got, want, strict=True):
             assert (one - other).abs().max() <= 2e-5 * other.abs().max()
+
+
+@pytest.mark.parametrize("beams", [1, 2])
+@pytest.mark.parametrize("name", ["rotary", "ssru", "lstm", "locations", "retention"])
+def test_layers_go_on_where_sentences_have_left(name: str, beams: int) -> None:
+    model, words, found = prepared(FAMILIES[name], "float32"), words_of(4 * beams, 5), []
+    programs = model.programs
+    with torch.inference_mode():
+        for layers in (False, True):
+            model.programs, rows = None if layers else programs, torch.arange(4 * beams)
+            state = model.init_state(model.encode(SOURCE, SOURCE > 0), 5, beams)
+            for t, left in enumerate(([0, 1, 2, 3], [1, 3], [0, 1], [1])):
+                _, state = model.step(words[rows, t : t + 1], state, t + 1, beams)
+                kept = torch.arange(len(rows)).view(-1, beams)[left].flatten()
+                state, rows = state.keep(kept, torch.tensor(left)), rows[kept]
+            model.programs = None
+            found += [torch.tensor(state.bytes()), model.step(words[rows, 4:], state, 5, beams)[0]]
+    assert found[0] == found[2]
+    torch.testing.assert_close(found[1], found[3], rtol=1e-4, atol=1e-5)
 
 
 def test_threads_change_no_bit_of_a_recurrent_encoder() -> None:

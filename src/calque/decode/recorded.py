@@ -14,6 +14,7 @@ from torch import Tensor
 
 from calque.decode.packed import Packed
 from calque.decode.step_states import (
+    Kept,
     KnownState,
     MovedState,
     RecordedStep,
@@ -21,6 +22,7 @@ from calque.decode.step_states import (
     Tensors,
     Turns,
     check_unused,
+    moves_made,
 )
 from calque.layers.contract import Layer, Point
 from calque.layers.history import History
@@ -61,7 +63,7 @@ class Recorded:
         check_unused(inner)
         if history.at is None or words.shape[1] != 1 or torch.is_grad_enabled():
             return None
-        seen = self._seen(inner)
+        seen = self._seen(inner, words.shape[0])
         if seen is None:
             return None
         history.check_room(1)
@@ -69,7 +71,7 @@ class Recorded:
         z = torch.empty(rows, step.width, dtype=step.program.dtype)
         bound[len(bound) - 1].take(z)
         words = words.long().contiguous()
-        frame = _frame(history, words, beams)
+        frame = _frame(history, words, beams, seen.kept)
         frame.bound = ctypes.addressof(bound)
         step.program.run(self._kernels.run, frame, self._arena(), history.at + 1)
         if isinstance(inner, MovedState):
@@ -84,8 +86,8 @@ class Recorded:
         check_unused(inner)
         if history.at is None or torch.is_grad_enabled():
             return None
-        seen, most = self._seen(inner), min(most, history.capacity - history.at)
-        if seen is None or most < 1 or (choosing.live is not None and not seen.moves_alone(words.numel())):
+        seen, most = self._seen(inner, words.numel()), min(most, history.capacity - history.at)
+        if seen is None or most < 1 or (choosing.live is not None and not seen.step.moves_made):
             return None
         made = seen.turns.step.made_of(seen.tensors)
         if not all(x.is_contiguous() for x in made):
@@ -99,7 +101,7 @@ class Recorded:
             one.over * x.numel() // len(x) * x.element_size() for one, x in zip(seen.turns.step.made, made, strict=True)
         ]
         given = StepTensors(bound, len(seen.tensors), rows, z, history.origin)
-        frame = _frame(history, words, words.shape[1])
+        frame = _frame(history, words, words.shape[1], seen.kept)
         chosen = make_steps(self._kernels, step.program, frame, self._arena(), given, choosing, most)
         if isinstance(inner, MovedState):
             inner.used = True
@@ -108,19 +110,19 @@ class Recorded:
         history = history.advance(len(chosen.best), None)._replace(origin=chosen.origin)
         return chosen.best, States((history, cast("State", seen)))
 
-    def _seen(self, inner: States | KnownState) -> SeenState | None:
-        """The state with the step that goes on from it; None where there is no program for states of its form."""
+    def _seen(self, inner: States | KnownState, rows: int) -> SeenState | None:
+        """The state, of so many rows, with the step that goes on from it; None where there is no program for states of its form."""
         if isinstance(inner, KnownState):
             if inner.step not in self._steps.values():
                 inner = inner.whole
             elif isinstance(inner, SeenState):
                 return inner
             else:
-                return Turns(inner.step, inner.given, inner.tensors, own=True).state(0)
+                return Turns(inner.step, inner.given, inner.tensors, own=True, kept=inner.kept).state(0)
         tensors = tensors_of(inner)
         form = tuple(-1 if x is None else x.dim() for x in tensors)
         if form not in self._steps and len(self._steps) < MOST_FORMS:
-            self._steps[form] = self._written_step(inner, tensors)
+            self._steps[form] = self._written_step(inner, tensors, rows)
         step = self._steps.get(form)
         return None if step is None else Turns(step, inner, tensors, own=False).state(0)
 
@@ -162,14 +164,14 @@ class Recorded:
             self._own.arena = Arena()
         return cast("Arena", self._own.arena)
 
-    def _written_step(self, inner: State, tensors: Tensors) -> RecordedStep | None:
+    def _written_step(self, inner: States, tensors: Tensors, rows: int) -> RecordedStep | None:
         weight = self._model.target_embedding.weight
         p = Program(weight.dtype, tensors)
         if (written := _written(self._model.decoder, p, weight, inner)) is None:
             return None
         y, after = written
         p.leave(y)
-        return RecordedStep(p.close(), after, tuple(p.made), y.width)
+        return RecordedStep(p.close(), after, tuple(p.made), y.width, moves_made(inner, tensors, p.made, rows))
 
     def _written_encoder(self) -> _Encoder | None:
         weight = self._model.source_embedding.weight
@@ -183,11 +185,13 @@ class Recorded:
         return _Encoder(p.close(), widths, p.states, p.finals)
 
 
-def _frame(history: History, words: Int[Tensor, "b K"], beams: int) -> Frame:
+def _frame(history: History, words: Int[Tensor, "b K"], beams: int, kept: Kept | None) -> Frame:
     """A call for the next position of every row."""
     frame = Frame(rows=words.numel(), beams=beams, visible=cast("int", history.at) + 1, words=words.data_ptr())
     if history.origin is not None:
         frame.origin, frame.origin_next = history.origin.data_ptr(), history.origin.shape[2]
+    if kept is not None:
+        frame.places = kept.sentences.data_ptr()
     return frame
 
 

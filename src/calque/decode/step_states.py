@@ -2,9 +2,10 @@
 
 import functools
 from collections.abc import Callable, Sequence
-from typing import Any, cast
+from typing import Any, NamedTuple, cast
 
 import torch
+from jaxtyping import Int
 from torch import Tensor
 
 from calque.layers.state import States, tensors_of
@@ -17,12 +18,14 @@ Tensors = list[Tensor | None]
 class RecordedStep:
     """The program of a step, and how it changes a state."""
 
-    def __init__(self, program: Closed, after: object, made: tuple[Made, ...], width: int):
-        """`after`: the state behind it, with `Made` where a tensor is new."""
-        self.program, self.made, self.width = program, made, width
+    def __init__(self, program: Closed, after: object, made: tuple[Made, ...], width: int, moves_made: bool):
+        """`after`: the state behind it, with `Made` where a tensor is new.
+
+        `moves_made`: whether another order of the hypotheses concerns the new tensors alone, row by row. All others are then of
+        sentences, and stay where they are when some sentences leave.
+        """
+        self.program, self.made, self.width, self.moves_made = program, made, width, moves_made
         self._fill = _filler(after)
-        self.moves_made: bool | None = None
-        """whether another order of the hypotheses concerns the new tensors alone, row by row; None: not known yet"""
 
     def made_of(self, tensors: Tensors) -> list[Tensor]:
         """Those tensors of a state that a step makes anew."""
@@ -40,12 +43,25 @@ class RecordedStep:
         return given if self._fill is None else cast("States", self._fill(given, self.made_of(tensors)))
 
 
+class Kept(NamedTuple):
+    """Which rows and sentences of a larger batch are left."""
+
+    rows: Int[Tensor, " R"]
+    sentences: Int[Tensor, " S"]
+
+    def fewer(self, rows: Tensor, sentences: Tensor) -> "Kept":
+        """Some of these."""
+        return Kept(self.rows[rows], self.sentences[sentences])
+
+
 class KnownState:
     """A state whose tensors are known, that one step uses up: it may overwrite them."""
 
-    def __init__(self, step: RecordedStep, given: States, tensors: Tensors):
-        """`given`: the last state that came from the layers."""
-        self.step, self.given, self.tensors = step, given, tensors
+    def __init__(self, step: RecordedStep, given: States, tensors: Tensors, kept: Kept | None = None):
+        """`given`: the last state that came from the layers. With `kept` the tensors that a step does not make anew are
+        still those of all of its sentences, so that nothing is copied when sentences leave.
+        """
+        self.step, self.given, self.tensors, self.kept = step, given, tensors, kept
 
     @property
     def used(self) -> bool:
@@ -55,19 +71,30 @@ class KnownState:
     @functools.cached_property
     def whole(self) -> States:
         """As the layers have it."""
-        return self.step.state(self.given, self.tensors)
+        given = self.given if self.kept is None else self.given.keep(*self.kept)
+        return self.step.state(given, self.tensors)
 
     @property
     def parts(self) -> tuple[Any, ...]:
         return self.whole.parts
 
-    def select(self, rows: Tensor) -> "States | KnownState":
+    def select(self, rows: Tensor) -> "KnownState":
         check_unused(self)
-        return self.whole.select(rows)
+        if not self.step.moves_made:
+            moved = self.whole.select(rows)
+            return MovedState(self.step, moved, tensors_of(moved))
+        return self._with_rows(rows, self.kept) if self.step.made else self
 
-    def keep(self, rows: Tensor, sentences: Tensor) -> States:
+    def keep(self, rows: Tensor, sentences: Tensor) -> "States | KnownState":
         check_unused(self)
-        return self.whole.keep(rows, sentences)
+        if not self.step.moves_made:
+            return self.whole.keep(rows, sentences)
+        fewer = Kept(rows, sentences.contiguous()) if self.kept is None else self.kept.fewer(rows, sentences)
+        return self._with_rows(rows, fewer)
+
+    def _with_rows(self, rows: Tensor, kept: Kept | None) -> "MovedState":
+        made = [x.index_select(0, rows) for x in self.step.made_of(self.tensors)]
+        return MovedState(self.step, self.given, self.step.with_made(self.tensors, made), kept)
 
     def spread(self, rows: Tensor, past: int) -> States:
         check_unused(self)
@@ -94,9 +121,9 @@ class Turns:
     own by turns, so that they are made once.
     """
 
-    def __init__(self, step: RecordedStep, given: States, tensors: Tensors, own: bool):
-        """`own`: nobody else has these tensors."""
-        self.step, self.given, self._own = step, given, own
+    def __init__(self, step: RecordedStep, given: States, tensors: Tensors, own: bool, kept: Kept | None = None):
+        """`own`: nobody else has the tensors that a step makes anew."""
+        self.step, self.given, self.kept, self._own = step, given, kept, own
         self._tensors = [tensors]
         self.steps = 0
         """made so far"""
@@ -132,11 +159,8 @@ class SeenState(KnownState):
     """A state whose step is known."""
 
     def __init__(self, turns: Turns, turn: int, tensors: Tensors):
-        super().__init__(turns.step, turns.given, tensors)
+        super().__init__(turns.step, turns.given, tensors, turns.kept)
         self.turns, self.turn, self._steps = turns, turn, turns.steps
-        self._steady = (
-            False  # whether another order of the hypotheses changes nothing, as it follows from the kinds of state
-        )
 
     @property
     def used(self) -> bool:
@@ -157,29 +181,6 @@ class SeenState(KnownState):
             turn = turn % 2 + 1 if self.step.made else turn
         return found
 
-    def moves_alone(self, rows: int) -> bool:
-        """Whether another order of the hypotheses concerns the new tensors at most, row by row."""
-        if not self._steady and self.step.moves_made is None:
-            self.select(torch.arange(rows))
-        return self._steady or bool(self.step.moves_made)
-
-    def select(self, rows: Tensor) -> KnownState:
-        if self._steady:
-            return self
-        check_unused(self)
-        if self.step.moves_made:
-            made = [x.index_select(0, rows) for x in self.step.made_of(self.tensors)]
-            return MovedState(self.step, self.given, self.step.with_made(self.tensors, made))
-        moved = self.whole.select(rows)
-        self._steady = moved is self.whole
-        if self._steady:
-            return self
-        tensors = tensors_of(moved)
-        if self.step.moves_made is None:
-            places = _moved_places(self.tensors, tensors, rows)
-            self.step.moves_made = places == {one.like for one in self.step.made}
-        return MovedState(self.step, moved, tensors)
-
 
 def _bound(tensors: Tensors, more: int) -> Any:
     """Tensors as the kernels see them, with room for more behind them."""
@@ -190,14 +191,15 @@ def _bound(tensors: Tensors, more: int) -> Any:
     return bound
 
 
-def _moved_places(before: Tensors, after: Tensors, rows: Tensor) -> set[int]:
-    """The places of tensors that are others than before, and those before row by row; -1 where one is not."""
+def moves_made(state: States, tensors: Tensors, made: Sequence[Made], rows: int) -> bool:
+    """Whether another order of the hypotheses concerns, of the tensors of a state, those that a step makes anew, row by row."""
+    order = torch.arange(rows)
     places = set()
-    for i, (a, b) in enumerate(zip(before, after, strict=True)):
-        if a is not b:
-            same = a is not None and b is not None and torch.equal(a.index_select(0, rows), b)
+    for i, (before, after) in enumerate(zip(tensors, tensors_of(state.select(order)), strict=True)):
+        if before is not after:
+            same = before is not None and after is not None and torch.equal(before.index_select(0, order), after)
             places.add(i if same else -1)
-    return places
+    return places == {one.like for one in made}
 
 
 Filler = Callable[[Any, Sequence[Tensor]], Any]

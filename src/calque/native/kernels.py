@@ -44,6 +44,7 @@ class _Attention(ctypes.Structure):
         ("out_next", c_int64),
         ("group", c_int64),
         ("scale", c_float),
+        ("places", c_void_p),
     )
 
 

@@ -114,7 +114,10 @@ class Frame(ctypes.Structure):
 
     _fields_ = (
         *((name, c_int64) for name in ("rows", "beams", "visible", "room", "origin_next", "sentences", "threads")),
-        *((name, c_void_p) for name in ("arena", "words", "positions", "starts", "origin", "bound", "parents")),
+        *(
+            (name, c_void_p)
+            for name in ("arena", "words", "positions", "starts", "origin", "bound", "parents", "places")
+        ),
     )
 
 

@@ -75,6 +75,8 @@ struct Run {
     const U* left_for(int64_t index, int64_t row) const {
         return row_of<U>(index, f.parents ? f.parents[row] : row);
     }
+    // Where the tensors that sentences have hold that of a row.
+    int64_t sentence_of(int64_t row) const { return place_among(f.places, row / f.beams); }
     template <class Each>
     void rows(const Each& each) const {
 #pragma omp parallel for num_threads(f.threads) schedule(static) if (f.threads > 1)
@@ -115,7 +117,7 @@ struct Run {
         a.visible = source ? k.size : f.visible;
         a.q_next = o.x.next, a.out_next = o.out.next, a.scale = o.f[0], a.beams = beams;
         a.key_sentence = k.next[0], a.key_head = k.next[1], a.value_sentence = v.next[0], a.value_head = v.next[1];
-        a.key_next = k.next[2] / beams, a.value_next = v.next[2] / beams;
+        a.places = f.places, a.key_next = k.next[2] / beams, a.value_next = v.next[2] / beams;
         a.origin_next = f.origin_next, a.new_key_next = o.y.next, a.new_value_next = o.z.next;
         const Near near = near_of(o.y, o.n[7], o.f[1]);
         const uint8_t* blocked = o.n[6] < 0 ? nullptr : (const uint8_t*)f.bound[o.n[6]].data;
@@ -172,7 +174,7 @@ struct Run {
         const int64_t hidden = o.x.width, wide = o.out.width;
         rows([&](int64_t row) {
             static thread_local std::vector<float> space;
-            const int64_t sentence = row / f.beams;
+            const int64_t sentence = sentence_of(row);
             const uint8_t* blocked = o.n[2] < 0 ? nullptr : (const uint8_t*)f.bound[o.n[2]].data + sentence * k.size;
             const int64_t length = blocked ? behind_last_seen(blocked, k.size) : k.size;
             space.resize(length + wide + 4 * STRIP);
@@ -204,7 +206,7 @@ struct Run {
         const int64_t slots = o.x.width, wide = o.out.width;
         rows([&](int64_t row) {
             static thread_local std::vector<float> space;
-            const int64_t sentence = row / f.beams;
+            const int64_t sentence = sentence_of(row);
             const uint8_t* blocked = o.n[1] < 0 ? nullptr : (const uint8_t*)f.bound[o.n[1]].data + sentence * v.size;
             const int64_t length = blocked ? behind_last_seen(blocked, v.size) : v.size, most = std::max(slots, length);
             space.assign(size_t(most + wide + 4 * STRIP), NOTHING);
@@ -601,7 +603,7 @@ struct Run {
             case FORESEEN:
                 return rows([&](int64_t row) {
                     const Bound& seen = f.bound[o.n[0]];
-                    const T* from = (const T*)seen.data + row / f.beams * seen.next[0] + (f.visible - 1) * seen.next[1];
+                    const T* from = (const T*)seen.data + sentence_of(row) * seen.next[0] + (f.visible - 1) * seen.next[1];
                     std::memcpy(at(o.out, row), from, bytes);
                 });
         }

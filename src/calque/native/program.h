@@ -30,6 +30,7 @@ struct Frame {
     const int16_t* origin;
     const Bound* bound;
     const int64_t* parents;  // which row of the step before each one continues; null: its own
+    const int64_t* places;   // of each sentence, its place in the tensors that sentences have; null: its own number
 };
 
 }  // namespace

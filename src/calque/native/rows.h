@@ -144,7 +144,10 @@ struct Attention {
     int64_t new_key_next, new_value_next, out_next;  // numbers from row to row
     int64_t group;                                   // heads of queries that share one of keys and values
     float scale;
+    const int64_t* places;  // where the keys and values of each sentence are; null: in order
 };
+
+inline int64_t place_among(const int64_t* places, int64_t sentence) { return places ? places[sentence] : sentence; }
 
 // A window on the source: `reach` positions on either side of `place`, or of a predicted centre, whose Gaussian it then has.
 struct Near {
@@ -161,7 +164,7 @@ struct Apart {
 // The last visible position of a row, which is its own, written where it belongs.
 template <class T>
 void write_row(const Attention& a, int64_t row, T* keys, T* values, const T* new_keys, const T* new_values) {
-    const int64_t sentence = row / a.per, slot = (a.visible - 1) * a.beams + row % a.per;
+    const int64_t sentence = place_among(a.places, row / a.per), slot = (a.visible - 1) * a.beams + row % a.per;
     for (int64_t h = 0; h < a.heads / a.group; h++) {
         std::memcpy(keys + sentence * a.key_sentence + h * a.key_head + slot * a.key_next,
                     new_keys + row * a.new_key_next + h * a.width, size_t(a.width) * sizeof(T));
@@ -194,13 +197,17 @@ struct Seen {
     bool alone, whole;  // whether no other row of its sentence sees the same slots; whether a row's keys fit
 
     Seen(const Attention& a, int64_t row, const T* keys, const T* values, int64_t visible, bool ancestry)
-        : a(a), k(keys + row / a.per * a.key_sentence), v(values + row / a.per * a.value_sentence), row(row), alone(ancestry) {
+        : a(a), k(keys), v(values), row(row), alone(ancestry) {
+        const int64_t sentence = place_among(a.places, row / a.per);
+        k += sentence * a.key_sentence, v += sentence * a.value_sentence;
         const int64_t numbers = a.heads / a.group * visible * std::max(a.width, a.value_width);
         whole = !ancestry && numbers * int64_t(sizeof(T)) <= HALF_NEAR;
     }
 
-    Coming<T> keys_of(int64_t shared, int64_t sentence = 0) const {
-        return {k + sentence * a.key_sentence + shared * a.key_head, a.key_next, a.width};
+    Coming<T> keys_of(int64_t shared) const { return {k + shared * a.key_head, a.key_next, a.width}; }
+    Coming<T> next_keys_of(int64_t shared) const {
+        const int64_t sentence = row / a.per, apart = place_among(a.places, sentence + 1) - place_among(a.places, sentence);
+        return {k + apart * a.key_sentence + shared * a.key_head, a.key_next, a.width};
     }
     Coming<T> values_of(int64_t shared) const { return {v + shared * a.value_head, a.value_next, a.value_width}; }
 
@@ -214,7 +221,7 @@ struct Seen {
         const int64_t shared = h / a.group;
         if ((h + 1) % a.group) return {};
         if (!whole && h + 1 < a.heads) return row % a.per && !alone ? Coming<T>{} : values_of(shared + 1);
-        return (row + 1) % a.per || row + 1 == a.rows ? Coming<T>{} : keys_of(whole ? shared : 0, 1);
+        return (row + 1) % a.per || row + 1 == a.rows ? Coming<T>{} : next_keys_of(whole ? shared : 0);
     }
 };
 
@@ -302,7 +309,7 @@ inline int64_t behind_last_seen(const uint8_t* hidden, int64_t visible) {
 template <bool FAR, class T>
 void attend_row(const Attention& a, int64_t row, const T* q, const T* keys, const T* values, const int16_t* origin,
                 const uint8_t* blocked, T* out, std::vector<float>& space, const Near* near = nullptr, Apart apart = {}) {
-    const int64_t sentence = row / a.per, line = (a.visible + 2 * STRIP + 15) / 16 * 16;
+    const int64_t sentence = place_among(a.places, row / a.per), line = (a.visible + 2 * STRIP + 15) / 16 * 16;
     const int16_t* from = origin ? origin + row * a.origin_next : nullptr;
     const uint8_t* hidden = blocked ? blocked + sentence * a.visible : nullptr;
     const int64_t visible = hidden ? behind_last_seen(hidden, a.visible) : a.visible;
