@@ -17,14 +17,14 @@ from calque.layers.contract import Context
 from calque.layers.norm import Norm
 from calque.layers.registry import builtin
 from calque.model import Model
-from calque.native import build, kernels
+from calque.native import kernels
 from calque.native.kernels import Kernels
 from calque.native.placed import Closed
 from calque.prove.compose import random_program
 from calque.prove.prover import definition
 from calque.train.initialise import initialise
+from instructions import SETS, load
 
-SETS = build.available()
 pytestmark = pytest.mark.skipif(not SETS, reason="no compiler, or a processor without AVX2")
 
 TRANSFORMER = "encoder = pos -> repeat(2, tenc) -> norm\ndecoder = pos -> repeat(2, tdec) -> norm"
@@ -125,9 +125,7 @@ def has_programs(model: Model) -> bool:
 
 @pytest.fixture(params=SETS)
 def instructions(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> str:
-    loaded = build.load(request.param)
-    assert loaded is not None
-    found = Kernels(loaded, request.param)
+    found = Kernels(load(request.param), request.param)
     monkeypatch.setattr(kernels, "_loaded", lambda: found)
     return str(request.param)
 

@@ -14,20 +14,16 @@ from calque.ground.diagnostics import CalqueError
 from calque.layers.history import History
 from calque.native import build, kernels
 from calque.native.kernels import Kernels
+from instructions import EACH, load
 
-HERE = build.available() or [
-    pytest.param("none", marks=pytest.mark.skip(reason="no compiler, or a processor without AVX2"))
-]
 TYPES = [torch.float32, torch.bfloat16]
 FEW = [(1, 100, 203), (2, 64, 99), (3, 96, 203), (5, 33, 40), (7, 64, 83)]
 SIZES = [(1, 64, 16), (3, 100, 83), (16, 32, 40), (33, 512, 48), (40, 65, 17), *FEW]
 
 
-@pytest.fixture(params=HERE)
+@pytest.fixture(params=EACH)
 def native(request: pytest.FixtureRequest) -> Kernels:
-    loaded = build.load(request.param)
-    assert loaded is not None, f"the kernels for {request.param} do not compile or load"
-    return Kernels(loaded, request.param)
+    return Kernels(load(request.param), request.param)
 
 
 @pytest.fixture(autouse=True)

@@ -7,15 +7,12 @@ import torch
 from torch import Tensor
 from torch.nn import functional as F
 
-from calque.native import build
 from calque.native.kernels import without_kernels
 from calque.native.training import ALL, TrainingKernels, training_kernels_for
 from calque.native.training_calls import Adam, Muon
 from calque.native.training_functions import LEVELS
+from instructions import EACH, load
 
-HERE = build.available() or [
-    pytest.param("none", marks=pytest.mark.skip(reason="no compiler, or a processor without AVX2"))
-]
 TYPES = [torch.float32, torch.bfloat16]
 Shape = tuple[int, int, int, int, int, int, int, tuple[int, int], bool, int]
 SHAPES: list[Shape] = [  # sentences, queries, keys, width, value width, heads, heads of keys, window, padded, parts
@@ -30,11 +27,9 @@ SHAPES: list[Shape] = [  # sentences, queries, keys, width, value width, heads, 
 ]
 
 
-@pytest.fixture(params=HERE)
+@pytest.fixture(params=EACH)
 def native(request: pytest.FixtureRequest) -> TrainingKernels:
-    loaded = build.load(request.param)
-    assert loaded is not None, f"the kernels for {request.param} do not compile or load"
-    kernels = TrainingKernels(loaded)
+    kernels = TrainingKernels(load(request.param))
     kernels.products = kernels.calls.products  # also where the library is as fast
     return kernels
 
