@@ -376,15 +376,16 @@ constexpr int FEW = STRIP > 8 ? AT_ONCE<Item> : sizeof(Item) == 2 ? 5 : 7;
 // both strips that are read, so many tiles on, which is faster for two rows and more where two strips are longer than SHORT.
 constexpr int BEGINNINGS = -1, FURTHER_ON = -2, TILES_ON = 4;
 
-// Whether few rows are multiplied with two strips side by side, and lines asked for to the first cache: faster on processors that
-// multiply bytes in vectors.
+// Whether few rows are multiplied with two strips side by side, and lines asked for to the first cache: faster with AVX-512, and with
+// vectors of 256 bits on processors that multiply bytes in them.
 #if defined(__AVX512F__) || defined(__AVXVNNI__)
 constexpr bool NARROW = true;
 #else
 constexpr bool NARROW = false;
 #endif
 
-// To which cache lines come. The first is faster for few rows and for many in int8, but not for many in bfloat16 and float32.
+// To which cache lines come. The first is faster where a step asks for more than one line, as for few rows with AVX-512, and in int8; it
+// is not where a step in bfloat16 or float32 asks for one.
 template <int LINES, class Item>
 constexpr int CACHE = NARROW && (LINES != 1 || sizeof(Item) == 1) ? 3 : 2;
 

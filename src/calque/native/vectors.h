@@ -299,7 +299,7 @@ inline Floats exp_of(Floats x) {
     return (Floats)((Ints)p + (__builtin_convertvector(n, Ints) << 23));
 }
 
-// 2^x of numbers up to 0, to 1e-7 of it: for sums of many.
+// 2^x of numbers up to 0, to 3e-7 of it: for sums of many.
 inline Floats power_of_two(Floats x) {
 #ifdef __AVX512F__
     const Floats n = (Floats)_mm512_roundscale_ps((__m512)x, 8), r = (Floats)_mm512_reduce_ps((__m512)x, 8);  // r of -inf is 0
