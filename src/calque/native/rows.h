@@ -173,15 +173,31 @@ void write_row(const Attention& a, int64_t row, T* keys, T* values, const T* new
     }
 }
 
-// What is seen after a head: it is asked for slot by slot, while that head's are read. All at once would hold up the reading.
+// Where the keys and values of a row are, from the first slot of a head on, position by position: the same for all heads. The last
+// one is there more than once, up to a multiple of four.
+struct Where {
+    std::vector<int64_t> key, value;
+
+    Where& find(const Attention& a, int64_t visible, const int16_t* from) {
+        key.resize(visible + 3), value.resize(visible + 3);
+        for (int64_t p = 0; p < visible; p++) {
+            const int64_t slot = p * a.beams + (from ? from[p] : 0);
+            key[p] = slot * a.key_next, value[p] = slot * a.value_next;
+        }
+        for (int64_t p = visible; p < visible + 3; p++) key[p] = key[visible - 1], value[p] = value[visible - 1];
+        return *this;
+    }
+};
+
+// What is seen after a head: it is asked for position by position, while that head's are read. All at once would hold up the reading.
 template <class T>
 struct Coming {
     const T* first = nullptr;  // null: nothing
-    int64_t next = 0, width = 0;
+    const int64_t* at = nullptr;
+    int64_t width = 0;
 
-    void ask(int64_t slot) const {
-        for (int64_t b = 0; first && b < width * int64_t(sizeof(T)); b += 64)
-            _mm_prefetch((const char*)(first + slot * next) + b, _MM_HINT_T0);
+    void ask(int64_t p) const {
+        for (int64_t b = 0; first && b < width * int64_t(sizeof(T)); b += 64) _mm_prefetch((const char*)(first + at[p]) + b, _MM_HINT_T0);
     }
 };
 
@@ -193,23 +209,24 @@ template <class T>
 struct Seen {
     const Attention& a;
     const T *k, *v;
+    const Where& where;
     int64_t row;
     bool alone, whole;  // whether no other row of its sentence sees the same slots; whether a row's keys fit
 
-    Seen(const Attention& a, int64_t row, const T* keys, const T* values, int64_t visible, bool ancestry)
-        : a(a), k(keys), v(values), row(row), alone(ancestry) {
+    Seen(const Attention& a, int64_t row, const T* keys, const T* values, const Where& where, int64_t visible, bool ancestry)
+        : a(a), k(keys), v(values), where(where), row(row), alone(ancestry) {
         const int64_t sentence = place_among(a.places, row / a.per);
         k += sentence * a.key_sentence, v += sentence * a.value_sentence;
         const int64_t numbers = a.heads / a.group * visible * std::max(a.width, a.value_width);
         whole = !ancestry && numbers * int64_t(sizeof(T)) <= HALF_NEAR;
     }
 
-    Coming<T> keys_of(int64_t shared) const { return {k + shared * a.key_head, a.key_next, a.width}; }
+    Coming<T> keys_of(int64_t shared) const { return {k + shared * a.key_head, where.key.data(), a.width}; }
     Coming<T> next_keys_of(int64_t shared) const {
         const int64_t sentence = row / a.per, apart = place_among(a.places, sentence + 1) - place_among(a.places, sentence);
-        return {k + apart * a.key_sentence + shared * a.key_head, a.key_next, a.width};
+        return {k + apart * a.key_sentence + shared * a.key_head, where.key.data(), a.width};
     }
-    Coming<T> values_of(int64_t shared) const { return {v + shared * a.value_head, a.value_next, a.value_width}; }
+    Coming<T> values_of(int64_t shared) const { return {v + shared * a.value_head, where.value.data(), a.value_width}; }
 
     Coming<T> after_keys(int64_t h) const {
         const int64_t shared = h / a.group;
@@ -225,19 +242,17 @@ struct Seen {
     }
 };
 
-// The scores of one head, -inf behind the last; with `pairs` by products of pairs.
+// The scores of one head, at most three behind the last; with `pairs` by products of pairs.
 template <class T>
-void score_head(const Attention& a, int64_t visible, const T* q, const T* k, const int16_t* from, bool pairs, const Coming<T>& coming,
-                float* query, float* score) {
+inline void score_head(const Attention& a, int64_t visible, const T* q, const T* k, const int64_t* at, bool pairs, const Coming<T>& coming,
+                       float* query, float* score) {
     if (!pairs)
         for (int64_t d = 0; d < a.width; d += STRIP) store(query + d, load_some(q + d, int(a.width - d)) * a.scale);
     for (int64_t p = 0; p < visible; p += 4) {
         const T* four[4];
         for (int i = 0; i < 4; i++) {
-            const int64_t at = std::min(p + i, visible - 1);
-            const int64_t slot = from ? at * a.beams + from[at] : at * a.beams;
-            four[i] = k + slot * a.key_next;
-            coming.ask(slot);
+            four[i] = k + at[p + i];
+            coming.ask(p + i);
         }
         if (pairs) four_dots_of_pairs((const Half*)q, (const Half* const*)four, a.width, score + p);
         else four_dots(query, four, a.width, score + p);
@@ -249,16 +264,15 @@ template <class T>
 inline float weigh(float* score, int64_t visible, const uint8_t* hidden) {
     if (hidden)
         for (int64_t p = 0; p < visible; p++) score[p] = hidden[p] ? NOTHING : score[p];
-    for (int64_t p = visible; p < visible + STRIP; p++) score[p] = NOTHING;
-    Floats high = load(score), sums{};
-    for (int64_t p = STRIP; p < visible; p += STRIP) high = largest(high, load(score + p));
+    Floats high = load_some(score, int(visible), NOTHING), sums{};
+    for (int64_t p = STRIP; p < visible; p += STRIP) high = largest(high, load_some(score + p, int(visible - p), NOTHING));
     float highest = max_of(high);
     if (highest == NOTHING) {  // nothing to see: the mean of all
         std::fill(score, score + visible, 0.0f);
         highest = 0;
     }
     for (int64_t p = 0; p < visible; p += STRIP) {
-        const Floats s = load(score + p), e = as<T>(exp_of(s - highest));
+        const Floats s = load_some(score + p, int(visible - p), NOTHING), e = as<T>(exp_of(s - highest));
         const Floats kept = s == NOTHING ? Floats{} : e;
         store(score + p, kept);
         sums += kept;
@@ -313,13 +327,16 @@ void attend_row(const Attention& a, int64_t row, const T* q, const T* keys, cons
     const int16_t* from = origin ? origin + row * a.origin_next : nullptr;
     const uint8_t* hidden = blocked ? blocked + sentence * a.visible : nullptr;
     const int64_t visible = hidden ? behind_last_seen(hidden, a.visible) : a.visible;
+    if (hidden && !std::memchr(hidden, 1, size_t(visible))) hidden = nullptr;
+    static thread_local Where found;
+    const Where& where = found.find(a, visible, from);
     space.resize(a.heads * (line + 1) + a.width + a.value_width + 4 * STRIP);
     float *scores = space.data(), *share = scores + a.heads * line, *query = share + a.heads, *context = query + a.width + STRIP;
     const bool pairs = PAIRS && sizeof(T) == 2 && a.scale == 1 && a.width % 32 == 0;
-    const Seen<T> seen(a, row, keys, values, visible, from != nullptr);
+    const Seen<T> seen(a, row, keys, values, where, visible, from != nullptr);
     for (int64_t h = 0; h < a.heads; h++) {
         const Coming<T> coming = FAR ? seen.after_keys(h) : Coming<T>{};
-        score_head(a, visible, q + row * a.q_next + h * a.width, seen.keys_of(h / a.group).first, from, pairs, coming, query,
+        score_head(a, visible, q + row * a.q_next + h * a.width, seen.keys_of(h / a.group).first, where.key.data(), pairs, coming, query,
                    scores + h * line);
         for (int64_t p = 0; apart.table && p < visible; p++)
             scores[h * line + p] += apart.table[(std::abs(p - apart.query) * 2 + (p > apart.query)) * a.heads + h];
@@ -334,9 +351,8 @@ void attend_row(const Attention& a, int64_t row, const T* q, const T* keys, cons
         const Coming<T> coming = FAR ? seen.after_values(h) : Coming<T>{};
         int64_t d = 0;
         auto at = [&](int64_t p) {
-            const int64_t slot = from ? p * a.beams + from[p] : p * a.beams;
-            if (d == 0) coming.ask(slot);
-            return here + slot * a.value_next + d;
+            if (d == 0) coming.ask(p);
+            return here + where.value[p] + d;
         };
         T* to = out + row * a.out_next + h * a.value_width;
         if constexpr (PAIRS && sizeof(T) == 2)

@@ -284,7 +284,7 @@ inline void transpose(Floats* x) {
 }
 
 // exp of numbers up to 0, to two units of the last place: 2^n p(r) with n whole and |r| <= log(2)/2.
-inline Floats exp_of(Floats x) {
+__attribute__((always_inline)) inline Floats exp_of(Floats x) {
     x = x < -87.0f ? all(-87.0f) : x;  // NaN stays
     const float magic = 12582912.0f;
     Floats n = (x * 1.44269504f + magic) - magic;
