@@ -1,6 +1,7 @@
 """The group of all commands, and what they share."""
 
 import contextlib
+import gc
 import math
 import os
 import shlex
@@ -13,6 +14,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
 
+from calque.adl.collection import no_collection
 from calque.ground.diagnostics import Place, error, render
 from calque.ground.version import VERSION
 
@@ -130,6 +132,14 @@ def ending_in(*endings: str) -> Callable[[click.Context, click.Parameter, Path |
         return value
 
     return check
+
+
+@contextlib.contextmanager
+def loading() -> Iterator[None]:
+    """No garbage collection while modules are imported: torch makes half a million objects, which stay. Later ones leave them out."""
+    with no_collection():
+        yield
+    gc.freeze()
 
 
 @contextlib.contextmanager

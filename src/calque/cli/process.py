@@ -16,12 +16,7 @@ import click
 
 from calque.cli.base import INTERRUPTED, root, tell
 from calque.cli.streams import ReaderGone, open_streams
-from calque.ground.allocation import (
-    collect_seldom,
-    keep_few_compiled_products,
-    keep_freed_memory,
-    let_waiting_threads_sleep,
-)
+from calque.ground.allocation import keep_few_compiled_products, keep_freed_memory, let_waiting_threads_sleep
 from calque.ground.diagnostics import CalqueError, Place, error, render_all
 
 if TYPE_CHECKING:
@@ -46,8 +41,6 @@ def run(arguments: Sequence[str], catching: bool) -> int:
     let_waiting_threads_sleep()
     if " ".join(arguments[:2]).startswith(TRAINING):
         keep_few_compiled_products()
-    else:
-        collect_seldom()
     open_streams()
     commands = all_commands()
     with Interrupts() if catching else contextlib.nullcontext() as interrupts:

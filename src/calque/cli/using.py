@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from calque.cli.base import BEAM, FILE, PRECISION, RUN, RUNS, SET, THREADS, reading, root, set_threads
+from calque.cli.base import BEAM, FILE, PRECISION, RUN, RUNS, SET, THREADS, loading, reading, root, set_threads
 from calque.cli.process import told_fault
 from calque.ground.diagnostics import CalqueError, Place, error
 
@@ -74,8 +74,10 @@ def translate(
     Bytes that are not UTF-8 are read as U+FFFD: the line is translated, its number is reported, and the exit status is 1.
     """
     from calque.experiment import override, setting_entry
-    from calque.workflow.api import open_loaded
-    from calque.workflow.show import LineProgress
+
+    with loading():
+        from calque.workflow.api import open_loaded
+        from calque.workflow.show import LineProgress
 
     options = {"beam": beam, "precision": precision, "sample": sample or None, "seed": seed}
     entries = [setting_entry("decode", key, value) for key, value in options.items() if value is not None]
@@ -193,7 +195,8 @@ def score(run: Path, source: Path, target: Path, precision: str | None, threads:
 
     Lines that are not UTF-8 are read and reported as by `translate`.
     """
-    from calque.workflow.api import load
+    with loading():
+        from calque.workflow.api import load
 
     with reading() as repairs:
         sources, targets = repairs.pairs(source, target)

@@ -1,7 +1,6 @@
 """Memory and threads of the process. For programs only: a library must not change its host's allocator."""
 
 import ctypes
-import gc
 import os
 import sys
 
@@ -22,19 +21,6 @@ def keep_freed_memory() -> bool:
     except (OSError, AttributeError):  # another C library
         return False
     return bool(mallopt(MMAP_THRESHOLD, LARGEST) and mallopt(TRIM_THRESHOLD, LARGEST))
-
-
-SELDOM = (10_000, 10, 100)
-"""New objects before the youngest are looked through for garbage, and such passes before older ones are."""
-
-
-def collect_seldom() -> None:
-    """Looks for garbage seldom, for programs that do not train.
-
-    torch makes half a million objects that stay, and translated lines are as many more; looking through all of them takes a
-    twentieth of the time in which a small model translates 10,000 lines. In training, garbage can hold large tensors.
-    """
-    gc.set_threshold(*SELDOM)
 
 
 COMPILED = "256"
