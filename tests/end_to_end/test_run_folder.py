@@ -112,6 +112,24 @@ def test_restart_moves_the_old_run_aside(calque: Run, run: Path) -> None:
     assert weights(aside) == before
 
 
+def weighted(folder: Path, weight: float) -> str:
+    """An override: the text of `folder` with a weight, mixed with that of validation."""
+    return f'data.train=[{{source="{folder}/train.source", target="{folder}/train.target", weight={weight}}}, ' + (
+        f'{{source="{folder}/valid.source", target="{folder}/valid.target"}}]'
+    )
+
+
+def test_weights_beyond_memory_are_refused_before_the_run_is_written(calque: Run, tmp_path: Path) -> None:
+    run = tmp_path / "run"
+    for command in ("train", "prepare"):
+        done = calque(command, experiment(tmp_path), "--out", run, "--set", weighted(tmp_path, 1e-9))
+        refused(done, "D314")
+        assert "an epoch has 120,000,000,120 pairs; at most 500,000,000 are possible" in done.err
+        assert {path.name for path in run.iterdir()} == {"data"}
+    done = calque("train", tmp_path / "tiny.toml", "--out", run, "--set", weighted(tmp_path, 8))
+    assert (done.status, "data: up to date" in done.err) == (0, True), done
+
+
 @pytest.mark.parametrize("given", ["tiny.toml", "run/experiment.toml"])
 def test_an_experiment_file_of_the_user_is_not_replaced(calque: Run, tmp_path: Path, given: str) -> None:
     mine = tmp_path / "run" / "experiment.toml"

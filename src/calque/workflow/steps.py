@@ -9,6 +9,7 @@ from typing import Any
 from calque.adl.check import check
 from calque.adl.dialect import reader
 from calque.data.compiled import GivenCodecs, PreparedCorpus, compiled_before, corpus_digest, open_corpus, prepare
+from calque.data.mixture import check_weights
 from calque.experiment import DataSettings, Experiment, load
 from calque.experiment import check as check_experiment
 from calque.ground.diagnostics import CalqueError, Place, error, render_all
@@ -67,7 +68,7 @@ def run_training(
             refuse_foreseen(experiment, checked)
         if restart:
             move_aside(folder, say)
-        prepared = _corpus(experiment.data, folder, state, given, own, say)
+        prepared = _usable(_corpus(experiment.data, folder, state, given, own, say), experiment.data)
     resolved = _kept(experiment, checked.text)
     translator = validation_translator(prepared, resolved, call.ranks)
     return train(resolved, folder, prepared, checked, registry, watcher, translator, replace(call, tell=say))
@@ -163,7 +164,7 @@ def prepare_corpus(experiment: Experiment, folder: Path, tell: Callable[[str], N
     """Compiles the corpus of a run below its folder. Raises K201 where the folder holds a run with another corpus.
 
     It takes over the codecs of the parent, unless [data] asks for its own; where the run has begun, it has them itself. Raises
-    X225 and D101 where a training that has not begun would be refused.
+    X225 and D101 where a training that has not begun would be refused, and D314 once the corpus is compiled.
     """
     data, parent = experiment.data, experiment.model.parent
     given, held = None, _corpus_held(folder)
@@ -173,7 +174,14 @@ def prepare_corpus(experiment: Experiment, folder: Path, tell: Callable[[str], N
         refuse_another(folder, held, {"corpus": digest}, Experiment(data))
     if not held:
         refuse_foreseen(with_architecture(experiment, folder))
-    return prepare(data, folder / CORPUS, Path(), tell, given)
+    return _usable(prepare(data, folder / CORPUS, Path(), tell, given), data)
+
+
+def _usable(corpus: PreparedCorpus, data: DataSettings) -> PreparedCorpus:
+    """The corpus. Raises D314 where the weights of its texts would make an epoch too large."""
+    if data.weights and not data.stream:
+        check_weights(corpus.split("train").parts, data.weights)
+    return corpus
 
 
 def _corpus_held(folder: Path) -> Mapping[str, Any]:
