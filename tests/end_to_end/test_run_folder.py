@@ -157,7 +157,104 @@ def test_restart_needs_no_text(calque: Run, run: Path) -> None:
 def test_what_is_wrong_is_said_before_anything_is_moved(calque: Run, run: Path) -> None:
     before = everything(run)
     refused(calque("train", run, "--restart", "--from", run.parent / "none"), "K101")
+    for keys, code, status in (
+        (["data.joint=false", "model.tying=three-way"], "X225", 2),
+        (["data.stream=none"], "D101", 1),
+        ([f"data.train=['{run.parent}/none', '{run.parent}/train.target']"], "D101", 1),
+        (["data.max_tokens=5", f"data.valid=['none', '{run.parent}/train.target']"], "D101", 1),
+    ):
+        for asked in ([run], [run.parent / "tiny.toml", "--out", run]):
+            done = calque("train", *asked, "--restart", *(word for key in keys for word in ("--set", key)))
+            refused(done, code, status)
+            assert everything(run) == before
+    assert calque("train", run, "--restart", "--set", weighted(run.parent, 1)).status == 0
+    before = everything(run)
+    refused(calque("train", run, "--restart", "--set", weighted(run.parent, 1e-9)), "D314")
     assert everything(run) == before
+
+
+def corpus_of(run: Path) -> list[str]:
+    """The training text that the compiled corpus of a run names, the same that its experiment does."""
+    named: list[str] = json.loads((run / "data" / "corpus.json").read_text())["settings"]["train"]
+    assert f"train = {json.dumps(named)}" in (run / "experiment.toml").read_text()
+    return named
+
+
+@pytest.mark.parametrize("how", ["restart", "not begun"])
+def test_a_run_that_begins_anew_takes_the_text_that_the_call_names(calque: Run, run: Path, how: str) -> None:
+    options = ["--restart"]
+    if how == "not begun":  # interrupted before its first state
+        empty(run)
+        (run / "model.json").unlink()
+        (run / "model.safetensors").unlink()
+        options = []
+    wanted = [f"{run.parent}/{one}" for one in text(run.parent, "other", seed=9)]
+    for _ in range(2):
+        done = calque("train", run, "--set", f"data.train={json.dumps(wanted)}", *options)
+        assert (done.status, "learning words" in done.err) == (0, True), done
+        assert corpus_of(run) == wanted
+        # Files of the same names elsewhere are other text, too.
+        (run.parent / "more").mkdir(exist_ok=True)
+        wanted = [f"{run.parent}/more/{one}" for one in text(run.parent / "more", "other", seed=10)]
+        options = ["--restart"]
+
+
+def test_a_restart_keeps_text_that_changed_in_its_place(calque: Run, run: Path) -> None:
+    assert calque("train", run, "--restart", "--set", "data.max_tokens=9").status == 0  # compiled from here
+    before = weights(run)
+    text(run.parent, seed=9)
+    done = calque("train", run, "--restart")
+    assert "the text of the corpus has changed; the compiled one" in done.err
+    assert weights(run) == before
+
+
+def vocabulary(folder: Path) -> bytes:
+    return (folder / "codecs" / "vocabulary.joint.txt").read_bytes()
+
+
+def test_a_restart_takes_the_vocabulary_that_the_call_names(calque: Run, run: Path) -> None:
+    text(run.parent, "other", seed=9, letters="hgfedcba")
+    names = f"data.train=['{run.parent}/other.source', '{run.parent}/other.target']"
+    parent = run.parent / "parent"
+    assert calque("train", run.parent / "tiny.toml", "--out", parent, "--set", names).status == 0
+    own = vocabulary(run)
+    assert sorted(own.split()) == sorted(vocabulary(parent).split())
+    assert own != vocabulary(parent)
+    for more, expected in (
+        (["--from", parent], vocabulary(parent)),
+        (["--set", "data.vocabulary=own"], own),
+        (["--set", "data.vocabulary=parent"], vocabulary(parent)),
+    ):
+        done = calque("train", run, "--restart", *more)
+        assert done.status == 0, done
+        assert vocabulary(run) == vocabulary_of_corpus(run) == expected
+
+
+def vocabulary_of_corpus(run: Path) -> bytes:
+    return (run / "data" / "vocabulary.joint.txt").read_bytes()
+
+
+def test_a_prepared_corpus_is_no_other_text(calque: Run, run: Path) -> None:
+    new = run.parent / "new"
+    tiny = run.parent / "tiny.toml"
+    assert calque("prepare", tiny, "--out", new).status == 0
+    gone(run.parent)
+    for name in ("none", f"{run.parent}/other.source"):
+        done = calque("train", tiny, "--out", new, "--set", f"data.train=['{name}', '{run.parent}/train.target']")
+        assert (done.status, "error[D101]" in done.err) == (1, True), done
+    moved = run.parent / "moved"  # the same files elsewhere
+    tiny.write_text(tiny.read_text().replace("train.source", f"{moved}/train.source"))
+    done = calque("train", tiny, "--out", new)
+    assert (done.status, "the text of the corpus is gone" in done.err) == (0, True), done
+
+
+def test_weights_change_also_where_the_text_is_gone(calque: Run, run: Path) -> None:
+    mixed = run.parent / "mixed"
+    assert calque("train", run.parent / "tiny.toml", "--out", mixed, "--set", weighted(run.parent, 1)).status == 0
+    gone(run.parent)
+    more = ("--set", weighted(run.parent, 2), "--set", "train.max_updates=10")
+    done = calque("train", mixed, *more)
+    assert (done.status, "data.train: weights = [2.0, 1.0]" in done.err) == (0, True), done
 
 
 def killed(arguments: list[object], function: str, nth: int) -> int:
