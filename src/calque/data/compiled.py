@@ -165,7 +165,7 @@ def part_folder(path: Path, digest: str, large: bool, tell: Tell) -> Iterator[Pa
 
 def size_of(texts: Sequence[tuple[Path, Path]]) -> int:
     """The bytes of texts as they lie on the disk."""
-    return sum(path.stat().st_size for text in texts for path in text if path.is_file())
+    return sum(path.stat().st_size for text in texts for path in text if os.path.isfile(path))
 
 
 class Compilation:
