@@ -234,6 +234,20 @@ def vocabulary_of_corpus(run: Path) -> bytes:
     return (run / "data" / "vocabulary.joint.txt").read_bytes()
 
 
+@pytest.mark.parametrize("subwords", ["words", "bpe"])
+def test_sides_of_the_same_files_may_learn_their_vocabularies_apart(calque: Run, tmp_path: Path, subwords: str) -> None:
+    files = text(tmp_path)
+    keys = {"subwords": subwords, "vocabulary_size": 18 if subwords == "bpe" else 0, "joint": False}
+    same = [files[0], files[0]]
+    made = experiment(
+        tmp_path, data__train=same, max_updates=2, **{f"data__{key}": value for key, value in keys.items()}
+    )
+    assert calque("check", made).status == 0
+    done = calque("train", made, "--out", tmp_path / "run")
+    assert done.status == 0, done
+    assert (tmp_path / "run" / "codecs" / "codec.json").read_text().count('"joint": false') == 1
+
+
 def test_a_prepared_corpus_is_no_other_text(calque: Run, run: Path) -> None:
     new = run.parent / "new"
     tiny = run.parent / "tiny.toml"

@@ -176,13 +176,14 @@ RULES = (
 
 
 def _learned_apart(x: Experiment) -> bool:
-    """Whether each side learns a vocabulary of its own."""
+    """Whether each side learns a vocabulary of its own; of the same files both learn the same."""
     given = x.data.subwords == "imported" or (x.model.parent and x.data.vocabulary == "parent")
-    return not given and not x.data.joint
+    files = x.data.train_files
+    return not given and not x.data.joint and files[::2] != files[1::2]
 
 
 ONE_VOCABULARY = KeyRule(
-    *("X225", ("data.joint", "model.tying")),
+    *("X225", ("data.joint", "model.tying", "data.train")),
     lambda x: _if(x.model.tying == "three-way" and _learned_apart(x)),
 )
 """Of a training that has not begun. The vocabularies of a run show themselves whether they are one: those of equal sides are."""
