@@ -474,3 +474,14 @@ def test_a_vocabulary_of_two_is_too_small(calque: Run, tmp_path: Path) -> None:
     keys = ("--set", "data.subwords='bpe'", "--set", "data.vocabulary_size=2")
     done = calque("prepare", made, "--out", tmp_path / "run", *keys)
     assert "error[D205]" in done.err, done
+
+
+@pytest.mark.parametrize("size", [1, 4])
+def test_a_vocabulary_without_words_is_said_before_the_text_is_read(calque: Run, tmp_path: Path, size: int) -> None:
+    made, run = experiment(tmp_path, [], "ff"), tmp_path / "run"
+    for words in (["check", made], ["prepare", made, "--out", run], ["train", made, "--out", run]):
+        done = calque(*words, "--set", f"data.vocabulary_size={size}")
+        fails(done, "X226", 2)
+        assert f"expected a `vocabulary_size` above 4, the number of special symbols, found {size}" in done.err
+        assert "learning" not in done.err
+    assert not run.exists()
