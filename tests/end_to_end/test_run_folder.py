@@ -230,6 +230,20 @@ def test_a_restart_takes_the_vocabulary_that_the_call_names(calque: Run, run: Pa
         assert vocabulary(run) == vocabulary_of_corpus(run) == expected
 
 
+def test_a_restart_takes_the_merges_that_the_call_names(calque: Run, tmp_path: Path) -> None:
+    run = tmp_path / "run"
+    for name, merge in (("one", "a b</w>\n"), ("two", "c d</w>\n")):
+        (tmp_path / name).write_text(merge)
+    made = experiment(tmp_path, data__subwords="codes", data__codes="one", max_updates=2)
+    assert calque("train", made, "--out", run).status == 0
+    named = ("--set", f"data.codes='{tmp_path}/two'")
+    refused(calque("train", run, *named), "K201")
+    assert calque("train", run, "--restart", *named).status == 0
+    assert (run / "codecs" / "merges.joint.codes").read_text() == "c d</w>\n"
+    (tmp_path / "two").unlink()
+    assert calque("train", run, "--restart").status == 0
+
+
 def vocabulary_of_corpus(run: Path) -> bytes:
     return (run / "data" / "vocabulary.joint.txt").read_bytes()
 
