@@ -3,6 +3,7 @@
 import re
 import shlex
 from pathlib import Path
+from string import Formatter
 from types import ModuleType
 from typing import Any
 
@@ -94,6 +95,16 @@ def test_every_code_has_a_sentence_without_full_stop_and_a_page() -> None:
         assert not code.message.endswith("."), code.code
         assert code.message[0].islower() or not code.message[0].isalpha(), code.code
         assert len(code.page) > 30, code.code
+
+
+def test_sentences_hold_names_of_values_alone() -> None:
+    """Values are words when a sentence is made: a format such as `{count:,}` would raise there, and show on a page."""
+    for code in codes().values():
+        for template in (code.message, *code.help):
+            parts = [part for part in Formatter().parse(template) if part[1] is not None]
+            assert all(re.fullmatch("[a-z_]+", name or "") for _, name, _, _ in parts), (code.code, template)
+            assert not any(form or conversion for _, _, form, conversion in parts), (code.code, template)
+            assert template.format_map({name: "word" for _, name, _, _ in parts})
 
 
 def test_each_code_is_in_one_file() -> None:

@@ -17,6 +17,7 @@ from calque.experiment import (
     Experiment,
     ModelSettings,
     TrainSettings,
+    check,
     digest,
     load,
     to_toml,
@@ -221,6 +222,7 @@ more = 1
         ),
         ("[model]", 'codes = "c"\n[model]', [("X205", '"c"')]),
         ("[model]", 'subwords = "codes"\n[model]', [("X204", '"codes"')]),
+        ("[model]", 'subwords = "words"\nvocabulary_size = 4\n[model]', [("X226", "4")]),
         ("[model]", '[model]\nfile = "m.adl"', [("X203", '"m.adl"')]),
         ("[model]", "[modle]", [("X104", "modle")]),
         ("[model]", "[[model]]", [("X106", "model")]),
@@ -243,6 +245,13 @@ def test_each_fault_has_its_code_and_place(tmp_path: Path, old: str, new: str, f
     assert old in GOOD
     head, _, tail = GOOD.rpartition(old)
     assert faults(file(tmp_path, head + new + tail)) == found
+
+
+@pytest.mark.parametrize("keys", [{"vocabulary_size": 5}, {"vocabulary_size": 0}, {"subwords": "bpe"}, {}])
+def test_a_vocabulary_of_words_needs_room_where_it_is_learned(keys: dict[str, Any]) -> None:
+    data = DataSettings(**{"train": ("a", "b"), "valid": ("a", "b"), "subwords": "words", "vocabulary_size": 4, **keys})
+    parent = "" if keys else "run"
+    check(Experiment(data, ModelSettings(text="x", parent=parent), TrainSettings(max_updates=1)), Place("tiny.toml"))
 
 
 TABLES = """\

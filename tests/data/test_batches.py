@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from calque.data.batches import _sorted, collate, decode_plan, plan
 from calque.data.corpus import Pairs
-from calque.data.mixture import mixed
+from calque.data.mixture import check_weights, mixed
 from calque.data.vocabulary import BOS, EOS, PAD
 from calque.ground.diagnostics import CalqueError
 
@@ -168,7 +168,14 @@ def test_the_fast_order_is_that_of_a_stable_sort():
 
 def test_weights_with_which_an_epoch_fits_no_memory_are_refused() -> None:
     assert len(mixed([3, 40], [2**-10, 1.0], 1, 0)) == 3 + 3 * 2**10
-    for weight in (1e-7, 1e-300):
+    for weight, found in ((1e-9, "3,000,000,003 pairs;"), (1e-300, "2,999,999,999,999,")):
         with pytest.raises(CalqueError) as raised:
             mixed([3, 40], [weight, 1.0], 1, 0)
         assert raised.value.diagnostics[0].code == "D314"
+        assert f"with these weights an epoch has {found}" in str(raised.value)
+        assert "at most 500,000,000 are possible" in str(raised.value)
+
+
+def test_weights_may_repeat_a_text_many_times_and_texts_may_be_of_any_size() -> None:
+    check_weights([6_000_000, 100_000], [1.0, 9.0])
+    check_weights([300_000_000, 300_000_000], [1.0, 1.0])

@@ -309,6 +309,31 @@ def test_text_that_is_read_more_than_once_is_no_pipe(
     assert done.err.count("error[") == 2
 
 
+@pytest.mark.parametrize(
+    "command",
+    [
+        "new made --train LONG text.tgt --no-measure",
+        "new made --train text.src text.tgt --valid text.src LONG --no-measure",
+        "prepare tiny.toml --out made --set data.train=['LONG','text.tgt']",
+        "prepare tiny.toml --out made --set data.subwords='codes' --set data.codes='LONG'",
+        "train tiny.toml --out made --set data.valid=['text.src','LONG']",
+        "train tiny.toml --out made --set data.stream='LONG'",
+        "check tiny.toml --set data.train=['LONG','text.tgt']",
+        "check tiny.toml --set data.stream='LONG'",
+        "align LONG text.tgt",
+    ],
+)
+def test_text_that_the_system_does_not_look_for_cannot_be_read(
+    calque: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, command: str
+) -> None:
+    """As it refuses a name of 300 letters, it refuses to look into a folder of somebody else."""
+    monkeypatch.chdir(tmp_path)
+    experiment(tmp_path, [], "norm")
+    done = calque(*command.replace("'", '"').replace("LONG", 300 * "x").split())
+    fails(done, "D101", 1)
+    assert "cannot read the file: file name too long" in done.err
+
+
 def test_text_that_is_read_once_may_be_a_pipe(calque: Run) -> None:
     done = calque("evaluate", pipe("a b c d\n"), pipe("a b c d\n"))
     assert (done.status, done.out[:11]) == (0, "BLEU 100.00"), done
@@ -449,3 +474,14 @@ def test_a_vocabulary_of_two_is_too_small(calque: Run, tmp_path: Path) -> None:
     keys = ("--set", "data.subwords='bpe'", "--set", "data.vocabulary_size=2")
     done = calque("prepare", made, "--out", tmp_path / "run", *keys)
     assert "error[D205]" in done.err, done
+
+
+@pytest.mark.parametrize("size", [1, 4])
+def test_a_vocabulary_without_words_is_said_before_the_text_is_read(calque: Run, tmp_path: Path, size: int) -> None:
+    made, run = experiment(tmp_path, [], "ff"), tmp_path / "run"
+    for words in (["check", made], ["prepare", made, "--out", run], ["train", made, "--out", run]):
+        done = calque(*words, "--set", f"data.vocabulary_size={size}")
+        fails(done, "X226", 2)
+        assert f"expected a `vocabulary_size` above 4, the number of special symbols, found {size}" in done.err
+        assert "learning" not in done.err
+    assert not run.exists()

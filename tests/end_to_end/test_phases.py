@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 from command import Run
-from tiny import experiment, log, stop_after, weights
+from tiny import everything, experiment, log, stop_after, weights
 
 from calque.experiment import load
 from parts import some
@@ -312,12 +312,18 @@ def test_set_makes_no_one_experiment_of_phases(calque: Run, tmp_path: Path) -> N
 def test_what_cannot_be_repeated_is_refused(calque: Run, tmp_path: Path, missing: str) -> None:
     run = tmp_path / "run"
     done(calque, "train", experiment(tmp_path), "--out", run)
+    shutil.copytree(run, tmp_path / "whole")
     if missing == "data":
         shutil.rmtree(run / "data")
         (tmp_path / "train.source").write_text("another text\n" * 120)
     else:
         (run / missing).unlink()
-    assert "error[K205]" in done(calque, "train", run, "--out", tmp_path / "again", status=1)
+    other = tmp_path / "other"
+    shutil.copytree(tmp_path / "whole", other)
+    for options in ((), ("--restart",)):
+        assert "error[K205]" in done(calque, "train", run, "--out", tmp_path / "again", *options, status=1)
+        assert "error[K205]" in done(calque, "train", run, "--out", other, *options, status=1)
+    assert everything(other) == everything(tmp_path / "whole")
     assert not (tmp_path / "again" / "model.json").exists()
 
 

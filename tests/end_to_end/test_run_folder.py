@@ -112,6 +112,24 @@ def test_restart_moves_the_old_run_aside(calque: Run, run: Path) -> None:
     assert weights(aside) == before
 
 
+def weighted(folder: Path, weight: float) -> str:
+    """An override: the text of `folder` with a weight, mixed with that of validation."""
+    return f'data.train=[{{source="{folder}/train.source", target="{folder}/train.target", weight={weight}}}, ' + (
+        f'{{source="{folder}/valid.source", target="{folder}/valid.target"}}]'
+    )
+
+
+def test_weights_beyond_memory_are_refused_before_the_run_is_written(calque: Run, tmp_path: Path) -> None:
+    run = tmp_path / "run"
+    for command in ("train", "prepare"):
+        done = calque(command, experiment(tmp_path), "--out", run, "--set", weighted(tmp_path, 1e-9))
+        refused(done, "D314")
+        assert "an epoch has 120,000,000,120 pairs; at most 500,000,000 are possible" in done.err
+        assert {path.name for path in run.iterdir()} == {"data"}
+    done = calque("train", tmp_path / "tiny.toml", "--out", run, "--set", weighted(tmp_path, 8))
+    assert (done.status, "data: up to date" in done.err) == (0, True), done
+
+
 @pytest.mark.parametrize("given", ["tiny.toml", "run/experiment.toml"])
 def test_an_experiment_file_of_the_user_is_not_replaced(calque: Run, tmp_path: Path, given: str) -> None:
     mine = tmp_path / "run" / "experiment.toml"
@@ -139,7 +157,132 @@ def test_restart_needs_no_text(calque: Run, run: Path) -> None:
 def test_what_is_wrong_is_said_before_anything_is_moved(calque: Run, run: Path) -> None:
     before = everything(run)
     refused(calque("train", run, "--restart", "--from", run.parent / "none"), "K101")
+    for keys, code, status in (
+        (["data.joint=false", "model.tying=three-way"], "X225", 2),
+        (["data.stream=none"], "D101", 1),
+        ([f"data.train=['{run.parent}/none', '{run.parent}/train.target']"], "D101", 1),
+        (["data.max_tokens=5", f"data.valid=['none', '{run.parent}/train.target']"], "D101", 1),
+    ):
+        for asked in ([run], [run.parent / "tiny.toml", "--out", run]):
+            done = calque("train", *asked, "--restart", *(word for key in keys for word in ("--set", key)))
+            refused(done, code, status)
+            assert everything(run) == before
+    assert calque("train", run, "--restart", "--set", weighted(run.parent, 1)).status == 0
+    before = everything(run)
+    refused(calque("train", run, "--restart", "--set", weighted(run.parent, 1e-9)), "D314")
     assert everything(run) == before
+
+
+def corpus_of(run: Path) -> list[str]:
+    """The training text that the compiled corpus of a run names, the same that its experiment does."""
+    named: list[str] = json.loads((run / "data" / "corpus.json").read_text())["settings"]["train"]
+    assert f"train = {json.dumps(named)}" in (run / "experiment.toml").read_text()
+    return named
+
+
+@pytest.mark.parametrize("how", ["restart", "not begun"])
+def test_a_run_that_begins_anew_takes_the_text_that_the_call_names(calque: Run, run: Path, how: str) -> None:
+    options = ["--restart"]
+    if how == "not begun":  # interrupted before its first state
+        empty(run)
+        (run / "model.json").unlink()
+        (run / "model.safetensors").unlink()
+        options = []
+    wanted = [f"{run.parent}/{one}" for one in text(run.parent, "other", seed=9)]
+    for _ in range(2):
+        done = calque("train", run, "--set", f"data.train={json.dumps(wanted)}", *options)
+        assert (done.status, "learning words" in done.err) == (0, True), done
+        assert corpus_of(run) == wanted
+        # Files of the same names elsewhere are other text, too.
+        (run.parent / "more").mkdir(exist_ok=True)
+        wanted = [f"{run.parent}/more/{one}" for one in text(run.parent / "more", "other", seed=10)]
+        options = ["--restart"]
+
+
+def test_a_restart_keeps_text_that_changed_in_its_place(calque: Run, run: Path) -> None:
+    assert calque("train", run, "--restart", "--set", "data.max_tokens=9").status == 0  # compiled from here
+    before = weights(run)
+    text(run.parent, seed=9)
+    done = calque("train", run, "--restart")
+    assert "the text of the corpus has changed; the compiled one" in done.err
+    assert weights(run) == before
+
+
+def vocabulary(folder: Path) -> bytes:
+    return (folder / "codecs" / "vocabulary.joint.txt").read_bytes()
+
+
+def test_a_restart_takes_the_vocabulary_that_the_call_names(calque: Run, run: Path) -> None:
+    text(run.parent, "other", seed=9, letters="hgfedcba")
+    names = f"data.train=['{run.parent}/other.source', '{run.parent}/other.target']"
+    parent = run.parent / "parent"
+    assert calque("train", run.parent / "tiny.toml", "--out", parent, "--set", names).status == 0
+    own = vocabulary(run)
+    assert sorted(own.split()) == sorted(vocabulary(parent).split())
+    assert own != vocabulary(parent)
+    for more, expected in (
+        (["--from", parent], vocabulary(parent)),
+        (["--set", "data.vocabulary=own"], own),
+        (["--set", "data.vocabulary=parent"], vocabulary(parent)),
+    ):
+        done = calque("train", run, "--restart", *more)
+        assert done.status == 0, done
+        assert vocabulary(run) == vocabulary_of_corpus(run) == expected
+
+
+def test_a_restart_takes_the_merges_that_the_call_names(calque: Run, tmp_path: Path) -> None:
+    run = tmp_path / "run"
+    for name, merge in (("one", "a b</w>\n"), ("two", "c d</w>\n")):
+        (tmp_path / name).write_text(merge)
+    made = experiment(tmp_path, data__subwords="codes", data__codes="one", max_updates=2)
+    assert calque("train", made, "--out", run).status == 0
+    named = ("--set", f"data.codes='{tmp_path}/two'")
+    refused(calque("train", run, *named), "K201")
+    assert calque("train", run, "--restart", *named).status == 0
+    assert (run / "codecs" / "merges.joint.codes").read_text() == "c d</w>\n"
+    (tmp_path / "two").unlink()
+    assert calque("train", run, "--restart").status == 0
+
+
+def vocabulary_of_corpus(run: Path) -> bytes:
+    return (run / "data" / "vocabulary.joint.txt").read_bytes()
+
+
+@pytest.mark.parametrize("subwords", ["words", "bpe"])
+def test_sides_of_the_same_files_may_learn_their_vocabularies_apart(calque: Run, tmp_path: Path, subwords: str) -> None:
+    files = text(tmp_path)
+    keys = {"subwords": subwords, "vocabulary_size": 18 if subwords == "bpe" else 0, "joint": False}
+    same = [files[0], files[0]]
+    made = experiment(
+        tmp_path, data__train=same, max_updates=2, **{f"data__{key}": value for key, value in keys.items()}
+    )
+    assert calque("check", made).status == 0
+    done = calque("train", made, "--out", tmp_path / "run")
+    assert done.status == 0, done
+    assert (tmp_path / "run" / "codecs" / "codec.json").read_text().count('"joint": false') == 1
+
+
+def test_a_prepared_corpus_is_no_other_text(calque: Run, run: Path) -> None:
+    new = run.parent / "new"
+    tiny = run.parent / "tiny.toml"
+    assert calque("prepare", tiny, "--out", new).status == 0
+    gone(run.parent)
+    for name in ("none", f"{run.parent}/other.source"):
+        done = calque("train", tiny, "--out", new, "--set", f"data.train=['{name}', '{run.parent}/train.target']")
+        assert (done.status, "error[D101]" in done.err) == (1, True), done
+    moved = run.parent / "moved"  # the same files elsewhere
+    tiny.write_text(tiny.read_text().replace("train.source", f"{moved}/train.source"))
+    done = calque("train", tiny, "--out", new)
+    assert (done.status, "the text of the corpus is gone" in done.err) == (0, True), done
+
+
+def test_weights_change_also_where_the_text_is_gone(calque: Run, run: Path) -> None:
+    mixed = run.parent / "mixed"
+    assert calque("train", run.parent / "tiny.toml", "--out", mixed, "--set", weighted(run.parent, 1)).status == 0
+    gone(run.parent)
+    more = ("--set", weighted(run.parent, 2), "--set", "train.max_updates=10")
+    done = calque("train", mixed, *more)
+    assert (done.status, "data.train: weights = [2.0, 1.0]" in done.err) == (0, True), done
 
 
 def killed(arguments: list[object], function: str, nth: int) -> int:

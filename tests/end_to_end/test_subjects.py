@@ -223,6 +223,12 @@ def test_pages_of_errors_show_no_braces(calque: Run) -> None:
     [
         (["data.joint=false"], DEFINITION, ["X225"]),
         (["data.joint=false", "model.tying=target"], DEFINITION, []),
+        (["data.joint=false", 'data.train=["a.en", "a.en"]'], DEFINITION, []),
+        (
+            ["data.joint=false", 'data.train=[{source="a.en", target="a.en"}, {source="a.de", target="a.en"}]'],
+            DEFINITION,
+            ["X225"],
+        ),
         (["data.joint=false"], DEFINITION.replace("-> norm\n", "-> linear(7)\n"), ["X225", "X211"]),
         (["model.tying=none"], DEFINITION.replace("-> norm\n", "-> linear(7)\n"), []),
         (["data.stream=nope"], DEFINITION, ["D101"]),

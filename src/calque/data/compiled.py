@@ -26,7 +26,7 @@ from calque.data.corpus import (
     open_corpus,
     seal,
 )
-from calque.data.inputs import Files, GivenCodecs, deciding_keys, digest_of, files_of, sums_of
+from calque.data.inputs import Files, GivenCodecs, digest_of, files_of, inputs_of, sums_of
 from calque.data.lines import Lines, check_corpus, raw_lines
 from calque.data.part_folder import PartFolder
 from calque.data.split_writer import CHUNK, TrainingWork, texts_of, write_split
@@ -69,7 +69,7 @@ def prepare(
     try:
         with alone(folder, tell):
             known = Sums(folder)
-            sums = sums_of(settings, files, base, given, known)
+            sums = sums_of(inputs_of(settings, base, given), known)
             digest = digest_of(settings, files, sums, given)
             unfinished = folder.with_name(f".{folder.name}.part")
             if ready := _ready(folder, digest):
@@ -110,37 +110,9 @@ def corpus_digest(
     """
     files = files_of(settings, base)
     known = Sums(folder.resolve() if folder is not None else None)
-    sums = sums_of(settings, files, base, given, known)
+    sums = sums_of(inputs_of(settings, base, given), known)
     known.remember()
     return None if None in sums else digest_of(settings, files, sums, given)
-
-
-def compiled_before(
-    settings: DataSettings, folder: Path, base: Path, whatever_text: bool = False
-) -> PreparedCorpus | None:
-    """The corpus that `prepare` compiled with these settings into `folder`; its texts may have moved since.
-
-    None where there is no corpus, where its settings differ, or where a file that can be read holds another text;
-    `whatever_text` allows another text. Raises what `open_corpus` raises for a damaged corpus.
-    """
-    if not (folder / INDEX).is_file():
-        return None
-    corpus = open_corpus(folder, verify=True)
-    about, files = corpus.about, files_of(settings, base)
-    held = {**deciding_keys(DataSettings()), **about["settings"]}  # older corpora have fewer keys
-    if list(about["splits"]) != list(files) or any(
-        held[key] != value for key, value in deciding_keys(settings).items()
-    ):
-        return None
-    # Older corpora know only the digest of all. Merges are in the codecs, so only texts are compared.
-    before = about.get("sums", [])[: 2 * sum(map(len, files.values()))]
-    known = Sums(folder.resolve())
-    texts = sums_of(settings, files, base, None, known)
-    known.remember()
-    differ = any(one is not None and one != then for then, one in zip(before, texts, strict=False))
-    if differ and not whatever_text:
-        return None
-    return corpus
 
 
 def link_corpus(source: Path, folder: Path) -> None:
@@ -193,7 +165,7 @@ def part_folder(path: Path, digest: str, large: bool, tell: Tell) -> Iterator[Pa
 
 def size_of(texts: Sequence[tuple[Path, Path]]) -> int:
     """The bytes of texts as they lie on the disk."""
-    return sum(path.stat().st_size for text in texts for path in text if path.is_file())
+    return sum(path.stat().st_size for text in texts for path in text if os.path.isfile(path))
 
 
 class Compilation:

@@ -5,12 +5,14 @@ import hashlib
 import json
 from collections.abc import Mapping, Sequence
 from pathlib import Path
+from typing import Any
 
 from calque.data.codecs import Codec
 from calque.data.corpus import FORMAT, FURTHER
 from calque.data.lines import check_rereadable
 from calque.data.sums import Sums
 from calque.experiment import DataSettings
+from calque.experiment.training_text import TrainingText
 from calque.ground.diagnostics import CalqueError, Diagnostic
 
 Files = dict[str, list[tuple[Path, Path]]]
@@ -59,13 +61,27 @@ def files_of(settings: DataSettings, base: Path) -> Files:
     return files
 
 
-def sums_of(
-    settings: DataSettings, files: Files, base: Path, given: GivenCodecs | None, known: Sums
-) -> list[str | None]:
-    """The checksum of each input file; None for one that cannot be read, or only once: the survey reports it."""
-    paths = [path for texts in files.values() for pair in texts for path in pair]
+def settings_of(held: Mapping[str, Any]) -> DataSettings:
+    """The settings that the index of a corpus names; that of an older one has fewer keys."""
+    known: dict[str, Any] = {key.name: held[key.name] for key in dataclasses.fields(DataSettings) if key.name in held}
+    known["train"] = [
+        TrainingText(**{**text, "valid": tuple(text["valid"])}) if isinstance(text, dict) else text
+        for text in held["train"]
+    ]
+    lists = {key: tuple(value) for key, value in known.items() if isinstance(value, list)}
+    return DataSettings(**{**known, **lists})
+
+
+def inputs_of(settings: DataSettings, base: Path = Path(), given: GivenCodecs | None = None) -> list[Path]:
+    """The files that a corpus is compiled from, that of merges last. Raises D306."""
+    paths = [path for texts in files_of(settings, base).values() for pair in texts for path in pair]
     if settings.subwords == "codes" and settings.codes and given is None:
         paths.append(base / settings.codes)
+    return paths
+
+
+def sums_of(paths: Sequence[Path], known: Sums) -> list[str | None]:
+    """The checksum of each input file; None for one that cannot be read, or only once: the survey reports it."""
     sums: list[str | None] = []
     for path in paths:
         try:

@@ -5,6 +5,7 @@ A line ends only at "\\n": U+0085, U+2028 and similar characters are part of a s
 
 import io
 import shlex
+import stat
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -106,10 +107,13 @@ def raw_lines(path: Path, cut: Callable[[BinaryIO], Iterable[bytes]] = iter) -> 
 
 
 def check_rereadable(path: Path) -> None:
-    """Raises D108 for a pipe, a socket or a device: what is learned from is read more than once."""
-    kinds = {"a pipe": path.is_fifo, "a socket": path.is_socket, "a device": path.is_char_device}
-    for kind, holds in kinds.items():
-        if holds():
+    """Raises D101 for what is not found, D108 for a pipe, a socket or a device: what is learned from is read more than once."""
+    try:
+        mode = path.stat().st_mode
+    except OSError as fault:
+        raise unreadable(path, fault) from None
+    for kind, holds in {"a pipe": stat.S_ISFIFO, "a socket": stat.S_ISSOCK, "a device": stat.S_ISCHR}.items():
+        if holds(mode):
             raise error("D108", Place(str(path)), found=kind)
 
 

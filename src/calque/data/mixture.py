@@ -9,8 +9,17 @@ from numpy.typing import NDArray
 
 from calque.ground.diagnostics import error
 
-MOST_PAIRS, MOST_PASSES = 10_000_000, 4
-"""Of an epoch: so many pairs, or as many as so many passes over all texts have."""
+MOST_PAIRS = 500_000_000
+"""Of an epoch, unless the texts have more: its plan takes about 52 bytes a pair, here 26 gigabytes."""
+
+
+def check_weights(parts: Sequence[int], weights: Sequence[float]) -> None:
+    """Raises D314 where an epoch of texts of `parts` pairs has more pairs than memory may hold."""
+    first = _first(parts)
+    total = sum(Fraction(weight) for weight, count in zip(weights, parts, strict=True) if count)
+    found = round(parts[first] * total / Fraction(weights[first]))
+    if found > (most := max(MOST_PAIRS, sum(parts))):
+        raise error("D314", None, found=f"{found:,}", most=f"{most:,}")
 
 
 def mixed(parts: Sequence[int], weights: Sequence[float], seed: int, epoch: int) -> NDArray[np.int64]:
@@ -18,16 +27,10 @@ def mixed(parts: Sequence[int], weights: Sequence[float], seed: int, epoch: int)
 
     An epoch has every pair of the first text once, and of each other text as many as its weight says: n_1 w_i / w_1. These are
     taken from an endless sequence of shuffled passes over the text, where the epoch before stopped, so that none is taken a second
-    time before all others. The result follows from the arguments alone. Raises D314 for more pairs than memory may hold.
+    time before all others. The result follows from the arguments alone. Raises D314.
     """
-    first = next((k for k, count in enumerate(parts) if count), 0)
-    found = (
-        parts[first]
-        * sum(Fraction(w) for w, count in zip(weights, parts, strict=True) if count)
-        / Fraction(weights[first])
-    )
-    if found > (most := max(MOST_PAIRS, MOST_PASSES * sum(parts))):
-        raise error("D314", None, found=int(found), most=most)
+    check_weights(parts, weights)
+    first = _first(parts)
     rows = []
     for k, (begin, count) in enumerate(zip(accumulate(parts, initial=0), parts, strict=False)):
         if k == first:
@@ -36,6 +39,11 @@ def mixed(parts: Sequence[int], weights: Sequence[float], seed: int, epoch: int)
             share = parts[first] * Fraction(weights[k]) / Fraction(weights[first])
             rows.append(begin + _passes(count, int(share * epoch), int(share * (epoch + 1)), [seed, k]))
     return np.concatenate(rows)
+
+
+def _first(parts: Sequence[int]) -> int:
+    """The number of the first text that has pairs."""
+    return next((k for k, count in enumerate(parts) if count), 0)
 
 
 def _passes(count: int, start: int, stop: int, seeds: Sequence[int]) -> NDArray[np.int64]:

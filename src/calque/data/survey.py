@@ -4,6 +4,7 @@ Several processes look at blocks of pairs. Of each pair only a hash and three by
 grow with the text.
 """
 
+import os
 from collections.abc import Mapping, Sequence
 from functools import partial
 from hashlib import blake2b
@@ -123,7 +124,7 @@ def survey_texts(
     if part.state.get("surveyed"):
         return survey
     file = part.append(FILE)
-    bulk = [sum(path.stat().st_size if path.is_file() else 0 for path in text) for text in texts]
+    bulk = [sum(path.stat().st_size if os.path.isfile(path) else 0 for path in text) for text in texts]
     for k in range(len(survey.pairs), len(texts)):
         sides = [CheckedSide(path, survey.findings) for path in texts[k]]
         readers = sides[0].read(), sides[1].read()

@@ -10,6 +10,8 @@ Fields = Mapping[str, object]
 
 LIMITS = ("max_updates", "max_epochs", "max_seconds", "patience", "min_lr")
 """The keys of [train] that end a training."""
+_SPECIALS = 4
+"""The special symbols with which a vocabulary begins."""
 _BUDGET = ("max_updates", "max_epochs", "max_seconds")
 _VALIDATE = ("validate_every_updates", "validate_every_epochs", "validate_every_seconds")
 
@@ -99,6 +101,17 @@ def _imported(x: Experiment) -> bool:
     return x.data.subwords == "imported" and not x.data.train and not x.data.valid
 
 
+def _taken_over(x: Experiment) -> bool:
+    """Whether the vocabularies come from another run, and are not learned."""
+    return x.data.subwords == "imported" or bool(x.model.parent and x.data.vocabulary == "parent")
+
+
+def _no_room(x: Experiment) -> bool:
+    """Whether no token has room behind the special symbols. Of pieces, the text decides how many are needed."""
+    counted = x.data.subwords in ("codes", "words") and not _taken_over(x)
+    return counted and 0 < x.data.vocabulary_size <= _SPECIALS
+
+
 def has_architecture(x: Experiment) -> bool:
     """Whether the experiment itself names its architecture; otherwise it is that of its parent."""
     return bool(x.model.file or x.model.text.strip())
@@ -120,6 +133,10 @@ RULES = (
     KeyRule(
         *("X205", ("data.codes", "data.subwords")),
         lambda x: _if(x.data.subwords != "codes" and x.data.codes, found=x.data.subwords),
+    ),
+    KeyRule(
+        *("X226", ("data.vocabulary_size", "data.subwords")),
+        lambda x: _if(_no_room(x), most=_SPECIALS, found=x.data.vocabulary_size),
     ),
     KeyRule(
         *("X801", ("decode.replace_unknown", "data.subwords")),
@@ -176,13 +193,13 @@ RULES = (
 
 
 def _learned_apart(x: Experiment) -> bool:
-    """Whether each side learns a vocabulary of its own."""
-    given = x.data.subwords == "imported" or (x.model.parent and x.data.vocabulary == "parent")
-    return not given and not x.data.joint
+    """Whether each side learns a vocabulary of its own; of the same files both learn the same."""
+    files = x.data.train_files
+    return not _taken_over(x) and not x.data.joint and files[::2] != files[1::2]
 
 
 ONE_VOCABULARY = KeyRule(
-    *("X225", ("data.joint", "model.tying")),
+    *("X225", ("data.joint", "model.tying", "data.train")),
     lambda x: _if(x.model.tying == "three-way" and _learned_apart(x)),
 )
 """Of a training that has not begun. The vocabularies of a run show themselves whether they are one: those of equal sides are."""

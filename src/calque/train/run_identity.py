@@ -1,13 +1,13 @@
 """What a run folder is about: the things that cannot change when its training continues."""
 
 from collections.abc import Iterable, Mapping
-from dataclasses import asdict, replace
+from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
 from calque.adl.check import CheckedDefinition
 from calque.data.corpus import open_corpus
-from calque.data.inputs import deciding_keys, files_of, sums_of
+from calque.data.inputs import deciding_keys, inputs_of, sums_of
 from calque.data.sums import Sums
 from calque.experiment import DataSettings, Experiment, differences, load
 from calque.experiment.toml import literal
@@ -51,12 +51,11 @@ def refuse_another(
 
 
 def names_other_texts(folder: Path, asked: DataSettings) -> bool:
-    """Whether settings name other text than the run in a folder does."""
+    """Whether settings name other files than the run in a folder does, to compile its corpus from."""
     try:
-        before = load(folder / EXPERIMENT)
+        return inputs_of(load(folder / EXPERIMENT).data) != inputs_of(asked)
     except CalqueError:  # damaged, or not there yet
         return False
-    return any(key in _TEXTS for key in differences(before, replace(before, data=asked)))
 
 
 def _known_changes(folder: Path, what: str, asked: Experiment) -> tuple[str, str] | None:
@@ -78,11 +77,10 @@ def _known_changes(folder: Path, what: str, asked: Experiment) -> tuple[str, str
 
 def _changed_texts(settings: DataSettings, corpus: Path) -> list[str]:
     """The files of these settings that differ from those of which a corpus was compiled with the same settings."""
-    files = files_of(settings, Path())
+    files = inputs_of(settings)
     before = open_corpus(corpus).about.get("sums", [])
-    names = [path.name for texts in files.values() for pair in texts for path in pair]
-    now = sums_of(settings, files, Path(), None, Sums(corpus.resolve()))
-    return [name for name, then, one in zip(names, before, now, strict=False) if one not in (None, then)]
+    now = sums_of(files, Sums(corpus.resolve()))
+    return [file.name for file, then, one in zip(files, before, now, strict=False) if one not in (None, then)]
 
 
 def _as_text(changed: Mapping[str, tuple[object, object]], keys: Iterable[str]) -> tuple[str, str] | None:

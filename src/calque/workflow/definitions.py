@@ -1,12 +1,13 @@
 """The arguments of commands about a definition: a file, an architecture of the zoo, an experiment file or a run folder."""
 
+import stat
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
 from calque import zoo
-from calque.data.lines import check_rereadable
+from calque.data.lines import check_rereadable, unreadable
 from calque.experiment import Experiment, load
 from calque.experiment.rules import has_architecture
 from calque.experiment.toml import EXPERIMENT
@@ -135,8 +136,7 @@ def missing_files(experiment: Experiment, doubtful: Collection[str] = ()) -> lis
 def missing_stream(experiment: Experiment) -> list[Diagnostic]:
     """D101 where the stream of a training is neither standard input nor a file or a pipe."""
     stream = experiment.data.stream
-    there = stream in ("", STANDARD_INPUT) or (Path(stream).exists() and not Path(stream).is_dir())
-    return [] if there else [_missing(stream)]
+    return [] if stream in ("", STANDARD_INPUT) else _missing(stream)
 
 
 def _faults_of(file: str) -> Sequence[Diagnostic]:
@@ -144,9 +144,13 @@ def _faults_of(file: str) -> Sequence[Diagnostic]:
         check_rereadable(Path(file))
     except CalqueError as fault:
         return fault.diagnostics
-    return () if Path(file).is_file() else (_missing(file),)
+    return _missing(file)
 
 
-def _missing(file: str) -> Diagnostic:
-    reason = "is a directory" if Path(file).is_dir() else "no such file or directory"
-    return Diagnostic("D101", Place(file), {"reason": reason})
+def _missing(file: str) -> list[Diagnostic]:
+    """D101 for a file that is not found, and for a folder."""
+    try:
+        mode = Path(file).stat().st_mode
+    except OSError as fault:
+        return list(unreadable(Path(file), fault).diagnostics)
+    return [Diagnostic("D101", Place(file), {"reason": "is a directory"})] if stat.S_ISDIR(mode) else []

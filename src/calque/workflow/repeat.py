@@ -128,6 +128,7 @@ def repeat(
     for phase in record.phases:
         pick_device(phase.experiment.train.device)
     _check_parent(record)
+    _check_corpus(record)
     if restart:
         with sole_training(folder):
             move_aside(folder, tell)
@@ -185,8 +186,16 @@ def _check_parent(record: Record) -> None:
         raise error("K205", Place(str(record.run)), reason=f"its parent {path} was trained again", run=record.run)
 
 
+def _check_corpus(record: Record) -> None:
+    """Raises K205 where the compiled corpus of the run is gone and its text has changed."""
+    if (record.run / CORPUS / INDEX).is_file():
+        return
+    if corpus_digest(record.phases[0].experiment.data, Path()) != record.corpus:
+        raise error("K205", Place(str(record.run)), reason="its corpus changed or is gone", run=record.run)
+
+
 def _take_corpus(record: Record, folder: Path) -> None:
-    """Links the compiled corpus of the run into `folder`. Raises K205 where that is gone and the text has changed."""
+    """Links the compiled corpus of the run into `folder`, if it is there. Raises K206 where `folder` has another."""
     source = record.run / CORPUS
     if (source / INDEX).is_file():
         with writing(folder):
@@ -194,8 +203,6 @@ def _take_corpus(record: Record, folder: Path) -> None:
             link_corpus(source.resolve(), folder / CORPUS)
         if open_corpus(folder / CORPUS).digest != record.corpus:
             raise error("K206", Place(str(folder)), run=record.run)
-    elif corpus_digest(record.phases[0].experiment.data, Path()) != record.corpus:
-        raise error("K205", Place(str(record.run)), reason="its corpus changed or is gone", run=record.run)
 
 
 def _compare(record: Record, folder: Path, tell: Tell) -> None:

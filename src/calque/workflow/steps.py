@@ -8,7 +8,9 @@ from typing import Any
 
 from calque.adl.check import check
 from calque.adl.dialect import reader
-from calque.data.compiled import GivenCodecs, PreparedCorpus, compiled_before, corpus_digest, open_corpus, prepare
+from calque.data.compiled import GivenCodecs, PreparedCorpus, corpus_digest, open_corpus, prepare
+from calque.data.kept_corpus import compiled_before
+from calque.data.mixture import check_weights
 from calque.experiment import DataSettings, Experiment, load
 from calque.experiment import check as check_experiment
 from calque.ground.diagnostics import CalqueError, Place, error, render_all
@@ -26,7 +28,7 @@ from calque.train.ranks import Ranks
 from calque.train.restart import complete_move, move_aside
 from calque.train.run_identity import identity, names_other_texts, refuse_another
 from calque.workflow.checking import refuse_foreseen
-from calque.workflow.definitions import definition, with_architecture
+from calque.workflow.definitions import definition, missing_files, with_architecture
 from calque.workflow.plugins import registry_of
 from calque.workflow.validation import validation_translator
 
@@ -44,8 +46,8 @@ def run_training(
 
     `own`: the experiment is that of the run folder itself; its compiled corpus is used even where the text has changed or is gone.
     `restart`: moves the contents of the folder aside and starts anew. Raises what `check`, `prepare` and `train` raise; X410,
-    K201 to K204, X418 for files that no run has written, and what `refuse_foreseen` raises of a training that has not begun, are
-    raised before anything in the folder changes.
+    K201 to K204, X418 for files that no run has written, what `refuse_foreseen` raises of a training that has not begun, and D101
+    for missing text are raised before anything is moved.
     """
     say, call = tell or (lambda line: None), call or TrainingCall()
     named, experiment = experiment, with_architecture(experiment, None if restart else folder)
@@ -63,11 +65,9 @@ def run_training(
         state = {} if restart else newest_state(folder)
         experiment, given = _with_parent(experiment, folder, state, say)
         refuse_another(folder, state, identity(experiment, checked))
-        if not state and not own:
+        if not state and call.plan is None:
             refuse_foreseen(experiment, checked)
-        if restart:
-            move_aside(folder, say)
-        prepared = _corpus(experiment.data, folder, state, given, own, say)
+        prepared = _corpus(experiment, folder, state, given, own, restart, say)
     resolved = _kept(experiment, checked.text)
     translator = validation_translator(prepared, resolved, call.ranks)
     return train(resolved, folder, prepared, checked, registry, watcher, translator, replace(call, tell=say))
@@ -127,43 +127,66 @@ def _with_parent(
 
 
 def _corpus(
+    experiment: Experiment,
+    folder: Path,
+    state: Mapping[str, Any],
+    given: GivenCodecs | None,
+    own: bool,
+    restart: bool,
+    say: Callable[[str], None],
+) -> PreparedCorpus:
+    """The corpus of a run: the one that was compiled before, or one compiled from its text.
+
+    With `restart`, the contents of the folder are moved aside before, where no text that is needed is missing (D101, D108).
+    """
+    held = _held_corpus(experiment.data, folder, state, given, own, say)
+    if restart:
+        faults = [] if held is not None else missing_files(experiment, ("data.codes",) if given else ())
+        if faults:
+            raise CalqueError(faults)
+        move_aside(folder, say)
+    return held or _usable(prepare(experiment.data, folder / CORPUS, Path(), say, given), experiment.data)
+
+
+def _held_corpus(
     data: DataSettings,
     folder: Path,
     state: Mapping[str, Any],
     given: GivenCodecs | None,
     own: bool,
     say: Callable[[str], None],
-) -> PreparedCorpus:
-    """The corpus of a run, compiled from its text. With `own`, or where the text is gone, the one compiled before.
+) -> PreparedCorpus | None:
+    """With `own`, or where its text is gone, the corpus of a run that was compiled before; else None: `prepare` compares the text.
 
-    Raises K201 before it replaces a compiled corpus, and with `own` where other text is named than before.
+    Raises K201 where the state is of another corpus, and with `own` where it is of other files; D314.
     """
     digest = corpus_digest(data, Path(), given, folder / CORPUS)
     if own and names_other_texts(folder, data):
         refuse_another(folder, state, {"corpus": digest or "unknown text"}, Experiment(data))
+    held = None
     if own or digest is None:
+        begun = state.get("identity", {}).get("corpus") if own else None
         try:
-            held = compiled_before(data, folder / CORPUS, Path(), own)
+            held = compiled_before(data, folder / CORPUS, Path(), given, own, begun)
         except CalqueError:  # damaged: compiled anew where there is text
             if digest is None:
                 raise
-            held = None
-        if held is not None:
-            if digest is None:
-                say(f"the text of the corpus is gone; the compiled one in {folder / CORPUS} is used")
-            elif digest != held.digest:
-                say(f"the text of the corpus has changed; the compiled one in {folder / CORPUS} is used")
-            return held
-    if digest is not None:
-        refuse_another(folder, state, {"corpus": digest}, Experiment(data))
-    return prepare(data, folder / CORPUS, Path(), say, given)
+    if held is None:
+        if digest is not None:
+            refuse_another(folder, state, {"corpus": digest}, Experiment(data))
+        return None
+    if digest is None:
+        say(f"the text of the corpus is gone; the compiled one in {folder / CORPUS} is used")
+    elif digest != held.digest:
+        say(f"the text of the corpus has changed; the compiled one in {folder / CORPUS} is used")
+    return _usable(held, data)
 
 
 def prepare_corpus(experiment: Experiment, folder: Path, tell: Callable[[str], None] | None = None) -> PreparedCorpus:
     """Compiles the corpus of a run below its folder. Raises K201 where the folder holds a run with another corpus.
 
     It takes over the codecs of the parent, unless [data] asks for its own; where the run has begun, it has them itself. Raises
-    X225 and D101 where a training that has not begun would be refused.
+    X225 and D101 where a training that has not begun would be refused, and D314 once the corpus is compiled.
     """
     data, parent = experiment.data, experiment.model.parent
     given, held = None, _corpus_held(folder)
@@ -173,7 +196,14 @@ def prepare_corpus(experiment: Experiment, folder: Path, tell: Callable[[str], N
         refuse_another(folder, held, {"corpus": digest}, Experiment(data))
     if not held:
         refuse_foreseen(with_architecture(experiment, folder))
-    return prepare(data, folder / CORPUS, Path(), tell, given)
+    return _usable(prepare(data, folder / CORPUS, Path(), tell, given), data)
+
+
+def _usable(corpus: PreparedCorpus, data: DataSettings) -> PreparedCorpus:
+    """The corpus. Raises D314 where the weights of its texts would make an epoch too large."""
+    if data.weights and not data.stream:
+        check_weights(corpus.split("train").parts, data.weights)
+    return corpus
 
 
 def _corpus_held(folder: Path) -> Mapping[str, Any]:
