@@ -421,7 +421,7 @@ def test_a_file_is_no_run(calque: Run, tmp_path: Path) -> None:
 def test_an_experiment_is_no_run(calque: Run, tmp_path: Path) -> None:
     made = experiment(tmp_path, [], "ff")
     for command in ("translate", "serve"):
-        fails(calque(command, tmp_path / "missing.toml"), "X116", 2)
+        fails(calque(command, tmp_path / "missing.toml"), "X118", 2)
         done = calque(command, made)
         fails(done, "X114", 2)
         assert f"help: `calque train {made}` makes the run folder of an experiment" in done.err

@@ -402,8 +402,8 @@ def test_faults_of_the_start_are_diagnostics(calque: Run, run: Path, tmp_path: P
     assert "K425" in calque("serve", run, run, "--port", 0).err
     assert "K424" in calque("serve", run, "--keys", tmp_path / "none", "--port", 0).err
     (tmp_path / "de-en").mkdir()
-    assert "K101" in calque("serve", tmp_path / "de-en", "--port", 0).err
-    assert "X116" in calque("serve", tmp_path / "missing").err
+    assert "X113" in calque("serve", tmp_path / "de-en", "--port", 0).err
+    assert "X118" in calque("serve", tmp_path / "missing").err
     assert "Traceback" not in outcome.err
 
 

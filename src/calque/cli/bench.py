@@ -15,6 +15,7 @@ from calque.cli.base import (
     THREADS,
     Number,
     ending_in,
+    folders,
     from_options,
     root,
     set_threads,
@@ -40,6 +41,17 @@ VOCABULARY = click.option(
     show_default=True,
     help="Entries of the vocabulary, for random weights.",
 )
+
+
+def _text_or_run(ctx: click.Context, param: click.Parameter, value: str) -> str:
+    """The callback of an argument that names a definition or a run folder: raises X112, and for folders what `folders` raises."""
+    from calque.workflow.definitions import refuse_missing
+
+    path = Path(value)
+    if path.is_dir() or (path.suffix == ".toml" and path.exists()):
+        folders(ctx, param, path)
+    refuse_missing(value)
+    return value
 
 
 @root.group()
@@ -96,7 +108,7 @@ def machine(threads: int | None, device: str, seconds: float, as_table: bool, re
 
 
 @bench.command()
-@click.argument("name", metavar="TEXT|RUN")
+@click.argument("name", metavar="TEXT|RUN", callback=_text_or_run)
 @VOCABULARY
 @click.option(
     "--source", type=FILE, help="Sentences: a run takes their text, random weights their lengths; default: synthetic."
