@@ -207,6 +207,21 @@ def test_a_look_at_the_files_that_fails_ends_nothing(run: Path, monkeypatch: pyt
         until(lambda: "run_reloaded" in client.log.getvalue())
 
 
+@pytest.mark.parametrize("function", ["translate_batch", "sentences_of"])
+def test_a_layer_that_ends_the_process_fails_one_request(
+    run: Path, monkeypatch: pytest.MonkeyPatch, function: str
+) -> None:
+    def ending(*_: object, **__: object) -> None:
+        raise SystemExit(0)
+
+    with served([run]) as client:
+        before = client.translate("a b c").json
+        with monkeypatch.context() as faulty:
+            faulty.setattr(f"calque.serve.batches.{function}", ending)
+            assert client.translate("a b c").status == 500
+        assert client.translate("a b c").json == before
+
+
 def test_a_server_that_cannot_open_runs_is_not_well(run: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     with served([run]) as client:
         monkeypatch.setattr(runs.OpenRuns, "alive", False)

@@ -23,6 +23,7 @@ from calque.cli.base import (
     write_out,
 )
 from calque.cli.peer_options import AGAINST, PEER_PYTHON, PeerOptions
+from calque.cli.process import told_fault
 
 if TYPE_CHECKING:
     from calque.bench.crew import Crew
@@ -210,7 +211,7 @@ def _start_crew(name: str, vocabulary: int, plan: "DecodePlan", stack: ExitStack
     if plan.workers == 1:
         return None
     opening = Opening(str(Path(name).absolute()) if Path(name).exists() else name, vocabulary, plan.precision)
-    return stack.enter_context(Crew(plan.workers, torch.get_num_threads(), opening))
+    return stack.enter_context(Crew(plan.workers, torch.get_num_threads(), opening, told_fault))
 
 
 def _check_plan(plan: "DecodePlan", given: "DecodeCase", peers: Sequence[str]) -> None:
