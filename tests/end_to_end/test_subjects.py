@@ -308,6 +308,7 @@ def test_what_would_end_a_training_later_is_said_before_anything_is_learned(
         assert found.status == wrong.status, found
         expected = [code for code in codes if command == "train" or code != "X211"]
         assert re.findall(r"error\[(\w+)\]", found.err) == expected
+        assert found.err == wrong.err or expected != codes
         assert not (tmp_path / "run" / "data").exists()
 
 

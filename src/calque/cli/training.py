@@ -123,10 +123,12 @@ def _repeats(path: Path, overrides: tuple[str, ...], folder: Path) -> bool:
 @OUT
 def prepare(run: Path, overrides: tuple[str, ...], out: Path | None) -> None:
     """Check the corpus of an experiment and compile it."""
+    from calque.workflow.checking import shown_in
     from calque.workflow.steps import prepare_corpus
 
     experiment, folder = _experiment(run, overrides, out)
-    prepared = prepare_corpus(experiment, folder, tell)
+    with shown_in(run, overrides):
+        prepared = prepare_corpus(experiment, folder, tell)
     click.echo(prepared.folder)
 
 
@@ -154,6 +156,7 @@ def train(run: Path, overrides: tuple[str, ...], out: Path | None, parent: Path 
     from calque.run.folder import is_run
     from calque.train.call import TrainingCall
     from calque.train.ranks import from_environment
+    from calque.workflow.checking import shown_in
     from calque.workflow.repeat import repeat
     from calque.workflow.run_folders import check_run_folder
     from calque.workflow.show import Show
@@ -171,7 +174,7 @@ def train(run: Path, overrides: tuple[str, ...], out: Path | None, parent: Path 
     if not ranks.leads:
         _follow(ranks)
         return
-    with Show(folder.name) as show:
+    with Show(folder.name) as show, shown_in(run, overrides):
         if again:
             result = repeat(run, folder, show, tell, restart)
         else:
