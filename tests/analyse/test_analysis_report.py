@@ -385,7 +385,7 @@ def test_contrast_prints_a_table_and_json(
 def test_mistakes_around_runs(runs: dict[str, Path], tmp_path: Path) -> None:
     run, out = runs["transformer"], ["--out", tmp_path / "out"]
     assert codes_of("analyse", run, run, *out) == ["X820"]
-    assert codes_of("analyse", tmp_path / "none", *out) == ["X116"]
+    assert codes_of("analyse", tmp_path / "none", *out) == ["X118"]
     assert codes_of("analyse", run, *out, "--base", "other") == ["X832"]
     assert codes_of("analyse", run, *out, "--figure", "you2020/figure9") == ["X829"]
     assert codes_of("analyse", run, *out, "--figure", "you2020/figure5") == ["X830"]
@@ -466,6 +466,7 @@ def test_the_command_of_a_caption_can_be_called(tmp_path: Path, monkeypatch: pyt
     monkeypatch.chdir(tmp_path)
     for run in ("a b", "c"):
         (tmp_path / run).mkdir()
+        (tmp_path / run / "model.json").touch()
     with analysis.analyse.make_context(
         "analyse",
         ["a b", "c", "--out", "o", "--layer", "x#1", "--layer", "y", "--text", "s", "t", "--figure", "curves"],

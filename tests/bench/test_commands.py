@@ -17,7 +17,7 @@ from calque.bench.crew import Crew
 from calque.bench.decode import subject, timed
 from calque.bench.inputs import words_file
 from calque.cli import root
-from calque.ground.diagnostics import CalqueError
+from calque.ground.diagnostics import CalqueError, error
 from calque.ledger.entry import CONDITIONS, read
 
 
@@ -88,6 +88,19 @@ def test_a_worker_that_ends_is_told() -> None:
 
 def _ending() -> NoReturn:
     os._exit(3)
+
+
+def test_a_fault_in_a_worker_is_explained() -> None:
+    with pytest.raises(CalqueError, match="X412"), Crew(2, 1, _exiting, _explained):
+        pass
+
+
+def _exiting() -> NoReturn:
+    raise SystemExit(0)
+
+
+def _explained(fault: BaseException) -> CalqueError:
+    return error("X412", None, kind=type(fault).__name__, reason=str(fault))
 
 
 def test_the_lengths_of_a_file_and_the_zoo(tmp_path: Path) -> None:

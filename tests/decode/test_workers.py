@@ -31,6 +31,8 @@ def at_fault(how: str) -> Translator:
         os.kill(os.getpid(), signal.SIGKILL)
     if how == "bug":
         raise ZeroDivisionError("no such thing")
+    if how == "exit":
+        raise SystemExit(0)
     raise error("K101", None, name="model.json")
 
 
@@ -80,11 +82,12 @@ def test_a_worker_that_fails_is_one_error(how: str, code: str | None) -> None:
 
 
 def explained(fault: BaseException) -> CalqueError | None:
-    return error("K311", None) if isinstance(fault, ZeroDivisionError) else None
+    return error("K311", None) if isinstance(fault, ZeroDivisionError | SystemExit) else None
 
 
-def test_a_worker_explains_what_is_no_bug() -> None:
-    work = WorkerTask(functools.partial(at_fault, "bug"), explain=explained)
+@pytest.mark.parametrize("how", ["exit", pytest.param("bug", marks=pytest.mark.slow)])
+def test_a_worker_explains_what_is_no_bug(how: str) -> None:
+    work = WorkerTask(functools.partial(at_fault, how), explain=explained)
     with pytest.raises(CalqueError) as caught:
         list(translate_with_workers(work, 2, LINES, chunk=2))
     assert [d.code for d in caught.value.diagnostics] == ["K311"]

@@ -212,7 +212,7 @@ def test_mistakes(calque: Run, copier: Path, tmp_path: Path) -> None:
         (2, "X805", ["align", source, target, "--set", "decode.align_row=1"]),
         (2, "X803", ["align", source, target, "--run", copier, "--set", "decode.align_layer='decoder.7'"]),
         (1, "D102", ["align", source, tmp_path / "short"]),
-        (1, "D101", ["align", source, target, "--codecs", tmp_path]),
+        (2, "X113", ["align", source, target, "--codecs", tmp_path]),
         (1, "D704", ["symmetrise", tmp_path / "short", tmp_path / "far"]),
         (1, "D704", ["lexicon", source, target, tmp_path / "short"]),
         (1, "D703", ["lexicon", source, target, tmp_path / "far"]),

@@ -155,6 +155,19 @@ def test_examples_of_a_plugin_that_are_no_examples_are_an_error(
     assert (f"help: write `{proposed}`" in done.err) == ("help:" in done.err) == (proposed is not None)
 
 
+@pytest.mark.parametrize(("body", "code"), [("examples = 5", "X421"), ("", "X420")])
+def test_a_plugin_is_called_as_it_was_typed(
+    calque: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, body: str, code: str
+) -> None:
+    path = plugin(tmp_path, body, name="3x" if code == "X420" else "same").rename(tmp_path / f"typed_{code}.py")
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.syspath_prepend(str(tmp_path))
+    for typed in (path.name, path.stem):
+        done = calque("prove", typed)
+        fails(done, code, 2)
+        assert f" --> {typed}\n" in done.err
+
+
 def test_nor_may_a_plugin_that_is_imported_by_name(
     calque: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -446,7 +459,7 @@ def test_a_file_is_no_run(calque: Run, tmp_path: Path) -> None:
 def test_an_experiment_is_no_run(calque: Run, tmp_path: Path) -> None:
     made = experiment(tmp_path, [], "ff")
     for command in ("translate", "serve"):
-        fails(calque(command, tmp_path / "missing.toml"), "X116", 2)
+        fails(calque(command, tmp_path / "missing.toml"), "X118", 2)
         done = calque(command, made)
         fails(done, "X114", 2)
         assert f"help: `calque train {made}` makes the run folder of an experiment" in done.err

@@ -156,7 +156,7 @@ def test_restart_needs_no_text(calque: Run, run: Path) -> None:
 
 def test_what_is_wrong_is_said_before_anything_is_moved(calque: Run, run: Path) -> None:
     before = everything(run)
-    refused(calque("train", run, "--restart", "--from", run.parent / "none"), "K101")
+    refused(calque("train", run, "--restart", "--from", run.parent / "none"), "X118", 2)
     for keys, code, status in (
         (["data.joint=false", "model.tying=three-way"], "X225", 2),
         (["data.stream=none"], "D101", 1),

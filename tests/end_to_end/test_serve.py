@@ -207,6 +207,21 @@ def test_a_look_at_the_files_that_fails_ends_nothing(run: Path, monkeypatch: pyt
         until(lambda: "run_reloaded" in client.log.getvalue())
 
 
+@pytest.mark.parametrize("function", ["translate_batch", "sentences_of"])
+def test_a_layer_that_ends_the_process_fails_one_request(
+    run: Path, monkeypatch: pytest.MonkeyPatch, function: str
+) -> None:
+    def ending(*_: object, **__: object) -> None:
+        raise SystemExit(0)
+
+    with served([run]) as client:
+        before = client.translate("a b c").json
+        with monkeypatch.context() as faulty:
+            faulty.setattr(f"calque.serve.batches.{function}", ending)
+            assert client.translate("a b c").status == 500
+        assert client.translate("a b c").json == before
+
+
 def test_a_server_that_cannot_open_runs_is_not_well(run: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     with served([run]) as client:
         monkeypatch.setattr(runs.OpenRuns, "alive", False)
@@ -402,8 +417,8 @@ def test_faults_of_the_start_are_diagnostics(calque: Run, run: Path, tmp_path: P
     assert "K425" in calque("serve", run, run, "--port", 0).err
     assert "K424" in calque("serve", run, "--keys", tmp_path / "none", "--port", 0).err
     (tmp_path / "de-en").mkdir()
-    assert "K101" in calque("serve", tmp_path / "de-en", "--port", 0).err
-    assert "X116" in calque("serve", tmp_path / "missing").err
+    assert "X113" in calque("serve", tmp_path / "de-en", "--port", 0).err
+    assert "X118" in calque("serve", tmp_path / "missing").err
     assert "Traceback" not in outcome.err
 
 

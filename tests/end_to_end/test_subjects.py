@@ -163,27 +163,88 @@ def test_plugins_of_an_experiment_are_found(calque: Run, tmp_path: Path, monkeyp
         "score {} a b",
         "analyse {} --out new",
         "contrast {} a",
+        "bench decode {}",
     ],
 )
 def test_a_mistyped_run_folder_is_missing(
     calque: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, command: str
 ) -> None:
     (tmp_path / "runs" / "small").mkdir(parents=True)
-    (tmp_path / "runs" / "small" / "experiment.toml").write_text("")
+    for name in ("experiment.toml", "model.json"):
+        (tmp_path / "runs" / "small" / name).write_text("")
     monkeypatch.chdir(tmp_path)
     wrong = calque(*command.format("runs/smal").split())
     assert wrong.status == 2
-    definition = command in {"check {}", "explain {}"}
-    expected = (
-        "X112]: there is no file, run folder or architecture"
-        if definition
-        else "X116]: there is no run folder or experiment"
-    )
-    assert f"error[{expected}" in wrong.err
-    assert "`runs/smal`" in wrong.err
+    expected = {
+        **dict.fromkeys(
+            ("check {}", "explain {}", "bench decode {}"), "X112]: there is no file, run folder or architecture"
+        ),
+        **dict.fromkeys(("train {}", "prepare {}"), "X116]: there is no run folder or experiment file"),
+    }
+    assert f"error[{expected.get(command, 'X118]: there is no run folder')} `runs/smal`" in wrong.err
     assert "did you mean `runs/small`?" in wrong.err
     for name in ("small", "smal"):
         assert "did you mean `runs/small`?" in calque(*command.format(name).split()).err
+
+
+WITH_A_MODEL = (
+    "tune {} a b",
+    "translate {}",
+    "serve {}",
+    "score {} a b",
+    "average {} --out new",
+    "export {} --to onnx --out new",
+    "analyse {} --out new",
+    "contrast {} a",
+    "studio {}",
+    "align a b --run {}",
+    "align a b --codecs {}",
+    "lexicon a b c --codecs {}",
+    "train small.toml --out new --from {}",
+    "bench decode {}",
+)
+
+
+@pytest.mark.parametrize("command", WITH_A_MODEL)
+def test_what_is_no_run_is_told_apart(
+    calque: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, command: str
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    experiment(tmp_path, inline(DEFINITION)).rename("small.toml")
+    for folder in ("empty", "made", "trained/run", "runs/large"):
+        Path(folder).mkdir(parents=True)
+    for file in ("made/experiment.toml", "trained/experiment.toml", "trained/run/model.json", "runs/large/model.json"):
+        Path(file).touch()
+    Path("large.toml").touch()
+    for name, code, proposed in (
+        ("small.toml", "X114", "`calque train small.toml` makes the run folder of an experiment"),
+        ("large.toml", "X114", "did you mean `runs/large`?"),
+        ("made/experiment.toml", "X114", "`calque train made` makes the run folder of an experiment"),
+        ("trained/experiment.toml", "X114", "did you mean `trained/run`?"),
+        ("trained/run/model.json", "X114", "did you mean `trained/run`?"),
+        ("empty", "X113", "`calque train` makes run folders, by default in `runs`"),
+        ("made", "K101", "train first"),
+        ("trained", "K101", "did you mean `trained/run`?"),
+        ("smaller", "X118", "`calque train` makes run folders, by default in `runs`"),
+        ("traind", "X118", "did you mean `trained/run`?"),
+    ):
+        if command.startswith("bench") and code in {"X114", "X118"} and not name.endswith(".toml"):
+            continue  # the name of a definition
+        wrong = calque(*command.format(name).split())
+        assert re.findall(r"error\[(\w+)\]", wrong.err) == [code], wrong
+        assert f"help: {proposed}" in wrong.err
+    assert not Path("new").exists()
+
+
+def test_a_training_is_given_no_run_that_it_cannot_read(
+    calque: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    Path("runs/smal").mkdir(parents=True)
+    for name in ("small.adl", "smal.toml"):
+        Path(name).touch()
+    for name, proposed in (("small", "smal.toml"), ("smal", "smal.toml")):
+        assert f"did you mean `{proposed}`?" in calque("train", name).err
 
 
 @pytest.mark.parametrize("command", ["train", "translate", "score", "average", "export"])
@@ -253,6 +314,7 @@ def test_what_would_end_a_training_later_is_said_before_anything_is_learned(
         assert found.status == wrong.status, found
         expected = [code for code in codes if command == "train" or code != "X211"]
         assert re.findall(r"error\[(\w+)\]", found.err) == expected
+        assert found.err == wrong.err or expected != codes
         assert not (tmp_path / "run" / "data").exists()
 
 

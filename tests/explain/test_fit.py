@@ -107,6 +107,12 @@ def test_what_cannot_be_solved_is_told(setting: str, code: str) -> None:
     assert {d.code for d in fault.value.diagnostics} == {code}
 
 
+def test_an_error_that_has_nothing_to_do_with_the_setting_has_its_help() -> None:
+    with pytest.raises(CalqueError) as fault:
+        fit(Text("text", "d = 32\nencoder = tenc -> nrom\ndecoder = tdec\n"), 10_000)
+    assert "did you mean `norm`?" in str(fault.value)
+
+
 def test_a_setting_too_small_to_reach_a_number_is_told() -> None:
     with pytest.raises(CalqueError) as fault:
         fit(Text("text", "n = 2\nencoder = linear(n)\ndecoder = mlp_src_att(4)\n"), 10**15, "n")

@@ -5,6 +5,7 @@ import sys
 from typing import NamedTuple
 
 import pytest
+from asking import ASKING, LOOKING, looking
 from planted import Mutant
 from planted_copies import MUTANTS
 from running_sum import Mean, RoundedMean, Sum
@@ -73,16 +74,6 @@ def test_a_module_is_proved_layer_by_layer(monkeypatch: pytest.MonkeyPatch) -> N
     assert "ok" in str(report)
 
 
-class Asking(Mean):
-    """The same, which asks how many positions there are."""
-
-    name = "mean"
-
-    def step(self, x: Tensor, state: Sum, ctx: Context) -> tuple[Tensor, State]:
-        y, after = super().step(x, state, ctx)
-        return (y if int(state.count.max()) < 100 else y + 1), after
-
-
 class Counted(NamedTuple):
     """The same state, and how many steps were made."""
 
@@ -116,9 +107,11 @@ class Counting(Mean):
     ("layer", "why"),
     [
         (Mean, None),
-        (Asking, r"test_mutants.py:\d+ asks for numbers that the accelerator has"),
+        *((looking(look), r"asking.py:\d+ asks for numbers that the accelerator has") for look in ASKING.values()),
+        *((looking(look), None) for look in LOOKING.values()),
         (Counting, "a state has a number beside its tensors that changes from step to step"),
     ],
+    ids=["none", *(f"asks: {name}" for name in ASKING), *(f"looks: {name}" for name in LOOKING), "counts"],
 )
 def test_a_proof_says_why_searches_are_no_graphs(layer: type[Layer], why: str | None) -> None:
     report = prove_layer(layer, Registry([*builtin().values(), layer]))

@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 from starlette.types import Message, Receive, Scope, Send
 
-from calque.ground.diagnostics import CalqueError, Place
+from calque.ground.diagnostics import CalqueError, Place, help_of
 from calque.serve.asked import Refused, asked_of
 from calque.serve.guard import SHARE, UNREAD, Guard, refusal
 from calque.serve.limits import Keys, Rates
@@ -340,6 +340,16 @@ def test_a_key_has_one_rate(tmp_path: Path) -> None:
         read_keys(tmp_path / "keys")
     (diagnostic,) = fault.value.diagnostics
     assert (diagnostic.code, diagnostic.where) == ("K424", Place(str(tmp_path / "keys"), 5))
+    assert help_of(diagnostic) == "leave out this line, or give the key in it the rate of line 1"
+
+
+@pytest.mark.parametrize(("body", "helped"), [("one two\n", True), ("# none\n", True), (None, False)])
+def test_only_lines_are_helped_by_their_form(tmp_path: Path, body: str | None, helped: bool) -> None:
+    if body is not None:
+        (tmp_path / "keys").write_text(body)
+    with pytest.raises(CalqueError) as fault:
+        read_keys(tmp_path / "keys")
+    assert ("`KEY 600`" in str(fault.value)) == helped
 
 
 async def slow_body() -> Message:

@@ -107,6 +107,18 @@ def test_a_run_whose_files_change_is_read_again(
     assert len(loads) == 2
 
 
+def test_a_layer_that_ends_the_process_does_not_end_the_studio(
+    run: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def ending(path: Path) -> None:
+        raise SystemExit(0)
+
+    monkeypatch.setattr("calque.workflow.api.load", ending)
+    runs = TrainedRuns((run,), tmp_path / "none", tmp_path / "none")
+    with pytest.raises(RuntimeError, match="SystemExit: 0"):
+        runs.translate(str(run), SentenceToTranslate(sentence="a b"))
+
+
 @pytest.mark.slow
 def test_a_run_is_analysed_and_its_report_opened(client: TestClient, run: Path, tmp_path: Path) -> None:
     job = client.post("/api/analyse", json={"runs": [str(run)], "lines": 4}).json()["job"]

@@ -35,8 +35,11 @@ class CheckedDefinition:
 
 
 @no_collection()
-def check(text: Text, library: Library, reader: Reader = parse_some) -> CheckedDefinition:
-    """The checked tree of a definition. Raises all errors together, each with an edit that corrects it where one is known."""
+def check(text: Text, library: Library, reader: Reader = parse_some, advice: bool = True) -> CheckedDefinition:
+    """The checked tree of a definition. Raises all errors together, each with an edit that corrects it where one is known.
+
+    Without `advice` no edits are tried, which takes most of the time of a text with errors.
+    """
     signatures = {name: layer.signature() for name, layer in library.items()}
 
     def attempt(text: Text, trial: bool = False) -> _Attempt:
@@ -44,9 +47,11 @@ def check(text: Text, library: Library, reader: Reader = parse_some) -> CheckedD
 
     first = attempt(text)
     checked = first.checked
+    if checked is None and not advice:
+        raise CalqueError(first.faults)
     if checked is None:
         raise CalqueError(_advised(first, text, signatures, attempt))
-    if not checked.warnings:
+    if not checked.warnings or not advice:
         return checked
     return replace(checked, warnings=tuple(_advised(first, text, signatures, attempt)))
 

@@ -8,6 +8,7 @@ from types import TracebackType
 from typing import Self
 
 from calque.bench.inputs import Sentences
+from calque.decode.workers import Explain, portable
 from calque.ground.diagnostics import Place, error
 from calque.ground.processes import end_with_parent, interrupts_blocked
 
@@ -20,13 +21,13 @@ Open = Callable[[], Callable[[Sentences, int, int], int]]
 class Crew:
     """`workers` processes of `threads` threads, each with its own model, which it opens at the start."""
 
-    def __init__(self, workers: int, threads: int, open_: Open):
-        """Starts the processes and returns when all are ready. Raises K401 where one ends."""
+    def __init__(self, workers: int, threads: int, open_: Open, explain: Explain | None = None):
+        """Starts the processes and returns when all are ready. Raises the fault of one, and K401 where one ends without any."""
         context = multiprocessing.get_context("spawn")
         self._crew = []
         for _ in range(workers):
             mine, theirs = context.Pipe()
-            process = context.Process(target=_serve, args=(theirs, threads, open_), daemon=True)
+            process = context.Process(target=_serve, args=(theirs, threads, open_, explain), daemon=True)
             with interrupts_blocked():
                 process.start()
             theirs.close()
@@ -54,10 +55,15 @@ class Crew:
 
     def _answer(self, pipe: Connection) -> int:
         try:
-            count: int = pipe.recv()
+            answer: int | tuple[Exception, str] = pipe.recv()
         except (EOFError, OSError):
             raise error("K401", Place("worker"), reason="it ended without an answer") from None
-        return count
+        if isinstance(answer, int):
+            return answer
+        fault, trace = answer
+        if trace:
+            fault.add_note(trace)
+        raise fault
 
     def __enter__(self) -> Self:
         return self
@@ -69,7 +75,7 @@ class Crew:
             pipe.close()
 
 
-def _serve(pipe: Connection, threads: int, open_: Open) -> None:
+def _serve(pipe: Connection, threads: int, open_: Open, explain: Explain | None) -> None:
     end_with_parent()
     import torch
 
@@ -77,11 +83,18 @@ def _serve(pipe: Connection, threads: int, open_: Open) -> None:
 
     keep_freed_memory()
     torch.set_num_threads(threads)
-    work = open_()
-    pipe.send(0)
-    while True:
-        try:
-            share = pipe.recv()
-        except EOFError:
-            return
-        pipe.send(work(*share))
+    try:
+        work = open_()
+        pipe.send(0)
+        while (share := _next(pipe)) is not None:
+            pipe.send(work(*share))
+    except (Exception, SystemExit) as fault:  # a layer may raise anything
+        pipe.send(portable(fault, explain))
+
+
+def _next(pipe: Connection) -> Share | None:
+    try:
+        share: Share = pipe.recv()
+    except EOFError:
+        return None
+    return share

@@ -18,7 +18,11 @@ _Sides = tuple[list[list[str]], list[list[str]]]
 WAYS = ("forward", "backward", "intersection", "union", "grow-diag", "grow-diag-final", "grow-diag-final-and")
 TEXTS = (click.argument("source", type=FILE), click.argument("target", type=FILE))
 CODECS = click.option(
-    "--codecs", type=FILE, metavar="RUN", help="Split text into tokens as this run does; default: at spaces."
+    "--codecs",
+    type=FILE,
+    metavar="RUN",
+    callback=folders,
+    help="Split text into tokens as this run does; default: at spaces.",
 )
 
 

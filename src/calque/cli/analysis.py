@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from calque.cli.base import FILE, INTERRUPTED, THREADS, existing, folders, from_options, root, set_threads, tell
+from calque.cli.base import FILE, INTERRUPTED, THREADS, folders, from_options, root, set_threads, tell
 
 if TYPE_CHECKING:
     from calque.analyse.analysis import AnalysisSettings
@@ -73,7 +73,7 @@ class AnalysisOptions:
 
 
 @root.command()
-@click.argument("runs", type=FILE, nargs=-1, metavar="RUN...", callback=existing)
+@click.argument("runs", type=FILE, nargs=-1, metavar="RUN...", callback=folders)
 @click.option("--out", type=FILE, required=True, help="The folder of the report.")
 @click.option("--figure", "figures", multiple=True, metavar="NAME", help="Only this section or PAPER/figureN; repeat.")
 @click.option("--text", type=(FILE, FILE), metavar="SOURCE TARGET", help="To translate; default: the runs' test text.")

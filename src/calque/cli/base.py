@@ -77,31 +77,29 @@ def root() -> None:
     """Neural machine translation in which the architecture is a line of text."""
 
 
-def existing(ctx: click.Context, param: click.Parameter, value: Path | tuple[Path, ...]) -> Path | tuple[Path, ...]:
-    """The callback of an argument that names run folders or experiment files: raises X115 or X116 where one does not exist."""
-    for path in value if isinstance(value, tuple) else (value,):
-        if path.suffix != ".toml" and not path.exists():
-            from calque.workflow.definitions import missing_run
+def existing(ctx: click.Context, param: click.Parameter, value: Path) -> Path:
+    """The callback of an argument that names a run folder or an experiment file: raises X115 or X116 where there is none."""
+    if value.suffix != ".toml" and not value.exists():
+        from calque.workflow.run_folders import missing_experiment
 
-            raise missing_run(path)
+        raise missing_experiment(value)
     return value
 
 
-def folders(ctx: click.Context, param: click.Parameter, value: tuple[Path, ...]) -> tuple[Path, ...]:
-    """The same for arguments that name run folders alone: raises X114 for a file, X115 or X116 where there is none."""
-    for path in value:
-        if not path.exists():
-            from calque.workflow.definitions import missing_run
+def folders(
+    ctx: click.Context, param: click.Parameter, value: Path | tuple[Path, ...] | None
+) -> Path | tuple[Path, ...] | None:
+    """The callback of an argument that names run folders alone. Raises what `check_run_folder` raises."""
+    for path in value if isinstance(value, tuple) else [value] if value else []:
+        if not (path / "model.json").is_file():
+            from calque.workflow.run_folders import check_run_folder
 
-            raise missing_run(path)
-        if path.is_file():
-            experiment = shlex.quote(str(path)) if path.suffix == ".toml" else None
-            text = ctx.command.name if ctx.command.name == "translate" else None
-            raise error("X114", Place(str(path)), name=path.name, experiment=experiment, text=text)
+            check_run_folder(path, ctx.command.name)
     return value
 
 
-RUN = click.argument("run", type=FILE, callback=existing)
+EXPERIMENT = click.argument("run", type=FILE, callback=existing)
+RUN = click.argument("run", type=FILE, callback=folders)
 RUNS = click.argument("runs", type=FILE, nargs=-1, required=True, metavar="RUN...", callback=folders)
 SET = click.option(
     "--set", "overrides", multiple=True, metavar="SECTION.KEY=VALUE", help="Replace a key of the experiment."

@@ -15,6 +15,7 @@ from calque.cli.base import (
     THREADS,
     Number,
     ending_in,
+    folders,
     from_options,
     root,
     set_threads,
@@ -22,6 +23,7 @@ from calque.cli.base import (
     write_out,
 )
 from calque.cli.peer_options import AGAINST, PEER_PYTHON, PeerOptions
+from calque.cli.process import told_fault
 
 if TYPE_CHECKING:
     from calque.bench.crew import Crew
@@ -40,6 +42,17 @@ VOCABULARY = click.option(
     show_default=True,
     help="Entries of the vocabulary, for random weights.",
 )
+
+
+def _text_or_run(ctx: click.Context, param: click.Parameter, value: str) -> str:
+    """The callback of an argument that names a definition or a run folder: raises X112, and for folders what `folders` raises."""
+    from calque.workflow.definitions import refuse_missing
+
+    path = Path(value)
+    if path.is_dir() or (path.suffix == ".toml" and path.exists()):
+        folders(ctx, param, path)
+    refuse_missing(value)
+    return value
 
 
 @root.group()
@@ -96,7 +109,7 @@ def machine(threads: int | None, device: str, seconds: float, as_table: bool, re
 
 
 @bench.command()
-@click.argument("name", metavar="TEXT|RUN")
+@click.argument("name", metavar="TEXT|RUN", callback=_text_or_run)
 @VOCABULARY
 @click.option(
     "--source", type=FILE, help="Sentences: a run takes their text, random weights their lengths; default: synthetic."
@@ -198,7 +211,7 @@ def _start_crew(name: str, vocabulary: int, plan: "DecodePlan", stack: ExitStack
     if plan.workers == 1:
         return None
     opening = Opening(str(Path(name).absolute()) if Path(name).exists() else name, vocabulary, plan.precision)
-    return stack.enter_context(Crew(plan.workers, torch.get_num_threads(), opening))
+    return stack.enter_context(Crew(plan.workers, torch.get_num_threads(), opening, told_fault))
 
 
 def _check_plan(plan: "DecodePlan", given: "DecodeCase", peers: Sequence[str]) -> None:

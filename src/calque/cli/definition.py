@@ -198,7 +198,7 @@ def prove(file: Path) -> None:
     from calque.prove import prove_module
     from calque.workflow.plugins import load_plugin
 
-    reports = prove_module(load_plugin(str(file)))
+    reports = prove_module(load_plugin(str(file)), str(file))
     if not reports:
         raise error("X409", Place(str(file)))
     for report in reports:

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from calque.cli.base import FILE, OUT, RUN, SET, Number, program, root, tell
+from calque.cli.base import EXPERIMENT, FILE, OUT, RUN, SET, Number, program, root, tell
 from calque.ground.diagnostics import CalqueError, Place, error, render_all
 
 if TYPE_CHECKING:
@@ -118,20 +118,22 @@ def _repeats(path: Path, overrides: tuple[str, ...], folder: Path) -> bool:
 
 
 @root.command()
-@RUN
+@EXPERIMENT
 @SET
 @OUT
 def prepare(run: Path, overrides: tuple[str, ...], out: Path | None) -> None:
     """Check the corpus of an experiment and compile it."""
+    from calque.workflow.checking import shown_in
     from calque.workflow.steps import prepare_corpus
 
     experiment, folder = _experiment(run, overrides, out)
-    prepared = prepare_corpus(experiment, folder, tell)
+    with shown_in(run, overrides):
+        prepared = prepare_corpus(experiment, folder, tell)
     click.echo(prepared.folder)
 
 
 @root.command()
-@RUN
+@EXPERIMENT
 @SET
 @OUT
 @click.option(
@@ -151,15 +153,20 @@ def train(run: Path, overrides: tuple[str, ...], out: Path | None, parent: Path 
     --set (train.max_updates, max_epochs, max_seconds, patience, min_lr) holds for this call alone; every other changed
     key begins a new phase of the run.
     """
+    from calque.run.folder import is_run
     from calque.train.call import TrainingCall
     from calque.train.ranks import from_environment
+    from calque.workflow.checking import shown_in
     from calque.workflow.repeat import repeat
+    from calque.workflow.run_folders import check_run_folder
     from calque.workflow.show import Show
     from calque.workflow.steps import run_training
 
     if parent is not None:
         overrides = (*overrides, f"model.parent={json.dumps(str(parent), ensure_ascii=False)}")
     experiment, folder = _experiment(run, overrides, out)
+    if parent is not None and (restart or not is_run(folder)):
+        check_run_folder(parent)
     again = _repeats(run, overrides, folder)
     ranks = from_environment(experiment.train.device)
     if not ranks.alone and again:
@@ -167,7 +174,7 @@ def train(run: Path, overrides: tuple[str, ...], out: Path | None, parent: Path 
     if not ranks.leads:
         _follow(ranks)
         return
-    with Show(folder.name) as show:
+    with Show(folder.name) as show, shown_in(run, overrides):
         if again:
             result = repeat(run, folder, show, tell, restart)
         else:

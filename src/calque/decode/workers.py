@@ -23,17 +23,18 @@ AHEAD = 4
 """Chunks per worker that may be in progress or wait for an earlier one. This bounds memory."""
 
 
-class WorkerTask(NamedTuple):
-    """The work of all workers. `open` loads the run in the worker; it must be picklable, such as a `functools.partial`.
+Explain = Callable[[BaseException], CalqueError | None]
+"""Makes an error of an exception that is no bug of ours, such as that of a user's layer, none of any other."""
 
-    `explain` makes an error of an exception that is no bug of ours, such as that of a user's layer, none of any other.
-    """
+
+class WorkerTask(NamedTuple):
+    """The work of all workers. `open` loads the run in the worker; it must be picklable, such as a `functools.partial`."""
 
     open: Callable[[], Translator]
     n_best: int = 1
     invariant: bool = False
     threads: int = 1
-    explain: Callable[[BaseException], CalqueError | None] | None = None
+    explain: Explain | None = None
 
 
 class _ChunkResult(NamedTuple):
@@ -150,6 +151,15 @@ class _Worker:
         return error("K401", Place("worker"), reason=how)
 
 
+def portable(fault: BaseException, explain: Explain | None) -> tuple[Exception, str]:
+    """What a worker sends of an exception: an error, or where it is a bug of ours its words and where it arose."""
+    if isinstance(fault, CalqueError):
+        return fault, ""
+    if explain is not None and (known := explain(fault)) is not None:
+        return known, ""
+    return RuntimeError(f"{type(fault).__name__}: {fault}"), "".join(traceback.format_exception(fault))
+
+
 def _serve(pipe: Connection, work: WorkerTask) -> None:
     """The main function of a worker: opens the run with the first chunk, translates, ends with the pipe."""
     end_with_parent()
@@ -169,12 +179,8 @@ def _serve(pipe: Connection, work: WorkerTask) -> None:
             done = _ChunkResult(
                 translate_lines(loaded, asked, work.n_best, work.invariant, first, warnings.append), warnings
             )
-        except CalqueError as fault:
-            done = _ChunkResult([], warnings, fault)
-        except Exception as fault:
-            known = work.explain(fault) if work.explain is not None else None
-            bug = RuntimeError(f"{type(fault).__name__}: {fault}")
-            done = _ChunkResult([], warnings, known or bug, "" if known else traceback.format_exc())
+        except (Exception, SystemExit) as fault:  # a layer may raise anything
+            done = _ChunkResult([], warnings, *portable(fault, work.explain))
         try:
             pipe.send(done)
         except OSError:

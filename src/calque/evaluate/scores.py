@@ -150,9 +150,8 @@ def read_aligned(
     hypotheses: Sequence[Path], references: Path, read: Callable[[Path], Iterable[str]] = Lines
 ) -> tuple[list[list[str]], list[str]]:
     """The lines of several translations of one text, and of its references. Raises D501, D502, D1 as `evaluate_files`."""
-    reference, *texts = [
-        read(path) for path in (references, *hypotheses)
-    ]  # `-` twice is an error before either is read
+    # All are asked for before one is read, so that `-` twice is an error at once.
+    reference, *texts = [read(path) for path in (references, *hypotheses)]
     reference_lines = list(reference)
     translations = []
     for path, text in zip(hypotheses, texts, strict=True):

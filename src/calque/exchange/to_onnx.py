@@ -189,9 +189,8 @@ def _save(file: Path, place: Place, module: nn.Module, given: Any, inputs: list[
                 raise RuntimeError("it returned nothing")
             program.save(file)
     except Exception as fault:  # the exporter raises many kinds of exceptions
-        if (
-            isinstance(fault, OSError) and fault.errno is not None
-        ):  # without a number it comes from Python, not the system
+        # Without a number it comes from Python, not from the system.
+        if isinstance(fault, OSError) and fault.errno is not None:
             raise
         raise error("X506", place, graph=file.stem, reason=_reason(fault)) from None
     finally:

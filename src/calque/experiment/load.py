@@ -88,10 +88,14 @@ class ReadExperiment:
     def broken(self, rules: Sequence[KeyRule], experiment: Experiment | None = None) -> list[Diagnostic]:
         """The broken rules between keys without faults, each at the first of its keys in the file; also of another experiment."""
         return [
-            Diagnostic(code, next((self._places[k] for k in keys if k in self._places), self._file), fields)
+            Diagnostic(code, self.place(keys), fields)
             for code, keys, fields in contradictions(experiment or self.experiment, rules)
             if self.doubtful.isdisjoint(keys)
         ]
+
+    def place(self, keys: Sequence[str]) -> Span | Place:
+        """Where the first of these keys is that the file or an override gives; else the file."""
+        return next((self._places[key] for key in keys if key in self._places), self._file)
 
 
 def override(written: str) -> KeyEntry:

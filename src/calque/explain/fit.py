@@ -47,9 +47,9 @@ def fit(
         raise error("X232", None, found=target)
     library = library or declared()
 
-    def count(value: int) -> int:
+    def count(value: int, advice: bool) -> int:
         given = reader(dialect, parse_settings((*settings, f"{setting}={value}")))
-        return parameters(check(text, library, given), around)
+        return parameters(check(text, library, given, advice), around)
 
     sizes, base = _Sizes(count), multiple or 1
     values = _between(sizes, base, target) or _listed(sizes, base)
@@ -64,9 +64,9 @@ def fit(
 
 
 class _Sizes:
-    """The parameters at the values of a setting, each counted once."""
+    """The parameters at the values of a setting, each counted once; an error that is told has advice."""
 
-    def __init__(self, count: Callable[[int], int]):
+    def __init__(self, count: Callable[[int, bool], int]):
         self._count = count
         self._known: dict[int, float] = {}
         self.codes: set[str] = set()
@@ -76,10 +76,11 @@ class _Sizes:
         """The parameters; infinite above the limits of a definition, and no number for another value that does not suit."""
         if value not in self._known:
             try:
-                self._known[value] = self._count(value)
+                self._known[value] = self._count(value, False)
             except CalqueError as fault:
                 codes = {d.code for d in fault.diagnostics}
                 if not all(code.startswith(UNFIT) for code in codes):
+                    self._count(value, True)
                     raise
                 self.codes |= codes
                 self._known[value] = math.inf if any(code.startswith(LIMIT) for code in codes) else math.nan

@@ -62,8 +62,13 @@ def _asks(func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> bool:
     if name in ("__getitem__", "__setitem__"):
         index = args[1] if isinstance(args[1], tuple) else args[1:2]
         return any(isinstance(i, Tensor) and i.dtype == torch.bool for i in index)
-    if name == "repeat_interleave":
-        return isinstance((args[1:] or (kwargs.get("repeats"),))[0], Tensor) and "output_size" not in kwargs
+    if name == "repeat_interleave":  # a tensor alone says how often each number comes
+        repeats = kwargs.get("repeats", args[:2][-1] if args else None)
+        return isinstance(repeats, Tensor) and kwargs.get("output_size") is None
+    if name == "where":  # a condition alone asks where it holds
+        return len(args) + len(kwargs) == 1
+    if name == "one_hot":
+        return bool(kwargs.get("num_classes", (*args[1:], -1)[0]) < 0)
     if name == "to":
         return any(str(each) == "cpu" for each in (*args[1:], *kwargs.values()))
     return name in ASKS

@@ -92,6 +92,10 @@ def prove_layer(layer: type[Layer], registry: Registry) -> ProofReport:
     Raises X421 where `examples` are not examples.
     """
     _check_examples([layer])
+    return _proved(layer, registry)
+
+
+def _proved(layer: type[Layer], registry: Registry) -> ProofReport:
     reports = []
     for example in layer.examples:
         for side in example.sides:
@@ -115,21 +119,21 @@ def _notes(text: str, registry: Registry, layer: type[Layer]) -> tuple[str, ...]
     return (f"on an accelerator searches go step by step, not as graphs: {why}",) if why else ()
 
 
-def prove_module(module: ModuleType) -> list[ProofReport]:
+def prove_module(module: ModuleType, file: str | None = None) -> list[ProofReport]:
     """A report on every layer that a module defines, together with the layers of this package.
 
-    Raises X421, before anything is proved, where `examples` of a layer are not examples.
+    Raises X421, before anything is proved, where `examples` of a layer are not examples; `file` is what a person calls the module.
     """
     layers, registry = layers_in(module), with_plugins((module,))
-    _check_examples(layers)
-    return [prove_layer(layer, registry) for layer in layers]
+    _check_examples(layers, file)
+    return [_proved(layer, registry) for layer in layers]
 
 
-def _check_examples(layers: Iterable[type[Layer]]) -> None:
+def _check_examples(layers: Iterable[type[Layer]], named: str | None = None) -> None:
     """Raises X421 for every fault of the `examples` of layers, whose types nobody has checked."""
     faults = []
     for layer in layers:
-        file = Place(str(getattr(sys.modules.get(layer.__module__), "__file__", layer.__module__)))
+        file = Place(named or str(getattr(sys.modules.get(layer.__module__), "__file__", layer.__module__)))
         for expected, found in _strange_examples(layer.examples):
             form = {_TUPLE: f"(Example({found!r}),)", _EXAMPLE: f"Example({found!r})"}.get(expected)
             near = form if isinstance(found, str) else None

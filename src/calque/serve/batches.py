@@ -17,6 +17,7 @@ from calque.decode.sentences import EMPTY, Sentence, Translation, lengths_of, se
 from calque.decode.translate import translate_batch
 from calque.decode.unknown import replace_unknown
 from calque.ground.diagnostics import Diagnostic
+from calque.ground.exits import exits_as_errors
 from calque.serve.apart import ServedRun, sizes
 from calque.serve.inline import Shares
 from calque.serve.pairs import LanguagePair
@@ -205,7 +206,8 @@ class Batcher:
                 loaded = self.runs.ready(order.pair)
                 if loaded is None:
                     continue
-                waiting = self._encoded(order, loaded)
+                with exits_as_errors():
+                    waiting = self._encoded(order, loaded)
             except Exception as fault:
                 if isinstance(fault, RunUnavailable):
                     closed[order.pair] = fault
@@ -271,7 +273,8 @@ class Batcher:
     def _translate(self, batch: Sequence[_Waiting]) -> None:
         began = time.monotonic()
         try:
-            results = self._results(batch)
+            with exits_as_errors():
+                results = self._results(batch)
         except Exception as fault:  # of the model or the machine; the next batch may fare better
             self._report("batch_failed", level="error", kind=type(fault).__name__)
             for one in batch:

@@ -14,6 +14,7 @@ from calque.decode.prepare import prepare_for_decoding
 from calque.experiment import load
 from calque.experiment.toml import EXPERIMENT, KeyEntry
 from calque.ground.diagnostics import CalqueError
+from calque.ground.exits import exits_as_errors
 from calque.run.model_file import load_model
 from calque.serve.apart import FIXED, ServedRun, rows_keep_apart
 from calque.serve.pairs import LanguagePair
@@ -121,7 +122,8 @@ class OpenRuns:
 
     def _open_wanted(self, pair: LanguagePair) -> None:
         try:
-            self._take(pair, *self._read(pair))
+            with exits_as_errors():
+                self._take(pair, *self._read(pair))
         except Exception as fault:  # the server goes on with its other runs
             self._report("run_failed", level="error", pair=str(pair), **_kind(fault))
             with self._changed:
@@ -141,7 +143,8 @@ class OpenRuns:
             if now == stamp or now != before:
                 continue
             try:
-                loaded, stamp = self._read(pair)
+                with exits_as_errors():
+                    loaded, stamp = self._read(pair)
             except Exception as fault:
                 self._report("reload_failed", level="warning", pair=str(pair), **_kind(fault))
                 with self._changed:  # the same files are not tried again

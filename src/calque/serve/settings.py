@@ -63,15 +63,19 @@ def read_keys(path: Path) -> dict[str, int | None]:
         reason = getattr(fault, "strerror", None) or "it is not UTF-8"
         raise error("K424", Place(str(path)), reason=reason.lower()) from None
     keys: dict[str, int | None] = {}
+    first: dict[str, int] = {}
     for number, line in enumerate(lines, 1):
         words = line.split()
         if not words or words[0].startswith("#"):
             continue
         if len(words) > 2 or (len(words) == 2 and not (words[1].isascii() and words[1].isdecimal())):
-            raise error("K424", Place(str(path), number), reason="expected a key, or a key and its requests per minute")
+            reason = "expected a key, or a key and its requests per minute"
+            raise error("K424", Place(str(path), number), reason=reason, form="KEY 600")
         rate = int(words[1]) if len(words) == 2 else None
+        earlier = first.setdefault(words[0], number)
         if keys.setdefault(words[0], rate) != rate:
-            raise error("K424", Place(str(path), number), reason="this key has another rate further up")
+            reason = f"this key has another rate in line {earlier}"
+            raise error("K424", Place(str(path), number), reason=reason, earlier=earlier)
     if not keys:
-        raise error("K424", Place(str(path)), reason="it holds no key")
+        raise error("K424", Place(str(path)), reason="it holds no key", form="KEY 600")
     return keys

@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from calque.ground.diagnostics import error
+from calque.ground.exits import exits_as_errors
 from calque.studio.requests import SentenceToTranslate
 
 if TYPE_CHECKING:
@@ -48,7 +49,7 @@ class TrainedRuns:
         Raises K446 for an unknown name, and what `load` raises.
         """
         path = self.path(name)
-        with self._lock:
+        with self._lock, exits_as_errors():
             return translated_json(self._load(path), asked)
 
     def path(self, name: str) -> Path:

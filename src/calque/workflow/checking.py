@@ -1,6 +1,8 @@
 """What is wrong with a definition or an experiment, all of it together, before any text is read."""
 
-from dataclasses import dataclass
+import contextlib
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from calque.adl.check import CheckedDefinition, check
@@ -10,6 +12,7 @@ from calque.adl.settings import parse_settings
 from calque.experiment import Experiment
 from calque.experiment.load import ReadExperiment
 from calque.experiment.rules import ONE_VOCABULARY, Fields, KeyRule, contradictions, has_architecture
+from calque.experiment.toml import EXPERIMENT
 from calque.ground.diagnostics import CalqueError, Diagnostic
 from calque.workflow.definitions import (
     DefinitionSubject,
@@ -77,6 +80,22 @@ def refuse_foreseen(experiment: Experiment, checked: CheckedDefinition | None = 
     faults = [Diagnostic(code, None, fields) for code, _, fields in broken] + missing_stream(experiment)
     if faults:
         raise CalqueError(faults)
+
+
+@contextlib.contextmanager
+def shown_in(experiment: Path, overrides: tuple[str, ...]) -> Iterator[None]:
+    """Adds the place to what `refuse_foreseen` raises about keys of an experiment, given by its file or its folder."""
+    try:
+        yield
+    except CalqueError as e:
+        keys = {rule.code: rule.keys for rule in rules_ahead()}
+        if keys.keys().isdisjoint(fault.code for fault in e.diagnostics):
+            raise
+        read = ReadExperiment(experiment / EXPERIMENT if experiment.is_dir() else experiment, overrides)
+        raise CalqueError(
+            replace(fault, where=fault.where or read.place(keys[fault.code])) if fault.code in keys else fault
+            for fault in e.diagnostics
+        ) from None
 
 
 def rules_ahead(checked: CheckedDefinition | None = None) -> tuple[KeyRule, ...]:

@@ -12,7 +12,8 @@ from calque.experiment import Experiment, load
 from calque.experiment.rules import has_architecture
 from calque.experiment.toml import EXPERIMENT
 from calque.experiment.values import STANDARD_INPUT
-from calque.ground.diagnostics import CalqueError, Diagnostic, Place, Text, error, nearest
+from calque.ground.diagnostics import CalqueError, Diagnostic, Place, Text, error
+from calque.workflow.run_folders import nearest_beside
 
 
 @dataclass(frozen=True)
@@ -66,10 +67,15 @@ def subject(name: str) -> DefinitionSubject:
     """The definition of a file or of the zoo, with declarations of layers, without torch. Raises X112 for an unknown name."""
     from calque.layers.declared import declared
 
+    refuse_missing(name)
+    return DefinitionSubject(zoo.find(name), declared())
+
+
+def refuse_missing(name: str) -> None:
+    """Raises X112 for a name that is neither that of a file or a folder nor one of the zoo's papers."""
     path = Path(name)
     if not path.exists() and not path.suffix and name.partition("/")[0] not in zoo.shelves():
         raise missing(path)
-    return DefinitionSubject(zoo.find(name), declared())
 
 
 def subject_of(experiment: Experiment) -> DefinitionSubject:
@@ -90,32 +96,14 @@ def subject_of(experiment: Experiment) -> DefinitionSubject:
 
 def missing(path: Path) -> CalqueError:
     """X112: there is no file, run folder or architecture of this name."""
-    near = _nearest_beside(path) or zoo.nearest_name(str(path))
+    near = nearest_beside(path, _defined) or zoo.nearest_name(str(path))
     return error("X112", Place(str(path)), name=str(path), near=near)
 
 
-def missing_run(path: Path) -> CalqueError:
-    """There is no run of this name: X115 where it is that of an architecture, else X116."""
-    if str(path) in zoo.names():
-        return error("X115", Place(str(path)), name=str(path))
-    return error("X116", Place(str(path)), name=str(path), near=_nearest_beside(path))
-
-
-def _nearest_beside(path: Path) -> str | None:
-    """A similar name: a folder or a file beside it, a run of `runs`."""
-    runs = Path("runs") / path
-    if runs.is_dir():
-        return str(runs)
-    for wanted in (path, runs):
-        try:
-            beside = [
-                p.name for p in wanted.parent.iterdir() if p.suffix in (".adl", ".toml") or (p / EXPERIMENT).is_file()
-            ]
-        except OSError:
-            continue
-        if (near := nearest(wanted.name, beside)) is not None:
-            return str(wanted.with_name(near))
-    return None
+def _defined(path: Path) -> Path | None:
+    """This path, if it is a file or a folder with a definition."""
+    file = path.is_file() and path.suffix in (".adl", ".toml")
+    return path if file or (path / EXPERIMENT).is_file() else None
 
 
 def missing_files(experiment: Experiment, doubtful: Collection[str] = ()) -> list[Diagnostic]:
