@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from calque.cli.base import FILE, SET, THREADS, folders, reading, root, set_threads
+from calque.cli.base import FILE, SET, THREADS, folders, loading, reading, root, set_threads
 from calque.ground.diagnostics import Place, error
 
 if TYPE_CHECKING:
@@ -73,9 +73,10 @@ def align(
 
 
 def _align_by_attention(source: Path, target: Path, runs: tuple[Path, ...], overrides: tuple[str, ...]) -> None:
-    from calque.align.links import written
-    from calque.decode.attention import align_lines
-    from calque.workflow.api import load
+    with loading():
+        from calque.align.links import written
+        from calque.decode.attention import align_lines
+        from calque.workflow.api import load
 
     with reading() as repairs:
         sources, targets = repairs.pairs(source, target)

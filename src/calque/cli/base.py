@@ -134,7 +134,7 @@ def ending_in(*endings: str) -> Callable[[click.Context, click.Parameter, Path |
 
 @contextlib.contextmanager
 def loading() -> Iterator[None]:
-    """No garbage collection while modules are imported: torch makes half a million objects, which stay. Later ones leave them out."""
+    """No search for garbage while modules are imported, nor later in what they have made: with torch, half a million objects."""
     with no_collection():
         yield
     gc.freeze()

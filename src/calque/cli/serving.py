@@ -5,7 +5,7 @@ from pathlib import Path
 
 import click
 
-from calque.cli.base import BEAM, FILE, PRECISION, RUNS, SET, THREADS, Number, from_options, root, set_threads
+from calque.cli.base import BEAM, FILE, PRECISION, RUNS, SET, THREADS, Number, from_options, loading, root, set_threads
 from calque.ground.diagnostics import error
 
 
@@ -59,9 +59,10 @@ def serve(
         if entry.section != "decode":
             raise error("X414", entry.section_at, key=f"{entry.section}.{entry.key}", section=entry.section)
     try:
-        from calque.serve.runs import open_run
-        from calque.serve.server import serve as serve_runs
-        from calque.serve.settings import ServeSettings
+        with loading():
+            from calque.serve.runs import open_run
+            from calque.serve.server import serve as serve_runs
+            from calque.serve.settings import ServeSettings
     except ModuleNotFoundError as missing:
         raise error("X301", None, package=missing.name, extra="serve") from None
     set_threads(threads)

@@ -4,7 +4,7 @@ from pathlib import Path
 
 import click
 
-from calque.cli.base import FILE, PRECISION, RUN, SET, THREADS, Number, root, set_threads
+from calque.cli.base import FILE, PRECISION, RUN, SET, THREADS, Number, loading, root, set_threads
 
 
 @root.command()
@@ -65,9 +65,10 @@ def tune(
     Of settings with the same BLEU the run's own are the best. RUN/tune.jsonl keeps the results: another call translates only with
     new settings.
     """
-    from calque.workflow import tune as tuning
-    from calque.workflow.api import load
-    from calque.workflow.show import LineProgress
+    with loading():
+        from calque.workflow import tune as tuning
+        from calque.workflow.api import load
+        from calque.workflow.show import LineProgress
 
     set_threads(threads)
     given = [*overrides, *([f'decode.precision="{precision}"'] if precision else [])]

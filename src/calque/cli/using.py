@@ -73,12 +73,10 @@ def translate(
 
     Bytes that are not UTF-8 are read as U+FFFD: the line is translated, its number is reported, and the exit status is 1.
     """
-    from calque.experiment import override, setting_entry
-
     with loading():
+        from calque.experiment import override, setting_entry
         from calque.workflow.api import open_loaded
         from calque.workflow.show import LineProgress
-
     options = {"beam": beam, "precision": precision, "sample": sample or None, "seed": seed}
     entries = [setting_entry("decode", key, value) for key, value in options.items() if value is not None]
     decode = [*map(override, overrides), *entries]
