@@ -184,7 +184,7 @@ struct Where {
             const int64_t slot = p * a.beams + (from ? from[p] : 0);
             key[p] = slot * a.key_next, value[p] = slot * a.value_next;
         }
-        for (int64_t p = visible; p < visible + 3; p++) key[p] = key[visible - 1], value[p] = value[visible - 1];
+        for (int64_t p = visible; p < visible + 3; p++) key[p] = p ? key[p - 1] : 0, value[p] = p ? value[p - 1] : 0;
         return *this;
     }
 };
