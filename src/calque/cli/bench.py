@@ -323,16 +323,17 @@ def operators(write: Path | None) -> None:
 
 
 @bench.command()
+@click.argument("run", type=FILE, required=False, callback=folders)
 @click.option("--repeats", type=click.IntRange(1), default=5, show_default=True, help="Repeats; the median is printed.")
 @RECORD
-def start(repeats: int, record: Path | None) -> None:
-    """Measure how long commands take to start."""
+def start(run: Path | None, repeats: int, record: Path | None) -> None:
+    """Measure how long commands take to start; with a RUN also the translation of one word."""
     from calque.bench.start import start as measure
     from calque.ledger.entry import conditions
 
     figures = {
         "timed": "a process from start to end, seconds",
         "conditions": conditions("none"),
-        "commands": measure(repeats),
+        "commands": measure(repeats, run),
     }
     _print(figures, "Start of commands", record)
