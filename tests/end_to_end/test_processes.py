@@ -132,12 +132,12 @@ def test_a_closed_stdout_is_an_error_where_something_is_to_be_written(trained: P
     assert (quiet.returncode, quiet.stderr) == (0, b"")
 
 
-def test_files_do_not_take_the_place_of_closed_streams(tmp_path: Path) -> None:
+def test_files_do_not_take_the_place_of_closed_streams(tmp_path: Path, trained: Path) -> None:
     """Messages would be written into the first file that is opened."""
     (tmp_path / "bad.adl").write_text("encoder = cnn(kernal=5)\ndecoder = id\n")
     done = run_with(closed(2), "check", tmp_path / "bad.adl", stdout=subprocess.PIPE)
     assert (done.returncode, done.stdout) == (2, b"")
-    done = run_with(closed(0), "translate", tmp_path, stdout=subprocess.PIPE, stderr=subprocess.PIPE)
+    done = run_with(closed(0), "translate", trained, stdout=subprocess.PIPE, stderr=subprocess.PIPE)
     assert (done.returncode, done.stdout) == (2, b"")
     assert b"error[X402]" in done.stderr
 
