@@ -227,3 +227,12 @@ def test_a_name_that_the_system_refuses_is_one_error(tmp_path: Path) -> None:
 def test_memory_that_is_not_there_is_no_bug(fault: Exception, code: str | None) -> None:
     told = told_fault(fault)
     assert (told and told.diagnostics[0].code) == code
+
+
+def test_what_is_imported_is_left_out_of_later_collections() -> None:
+    program = (
+        "import gc\nfrom calque.cli.base import loading\nwith loading():\n    assert not gc.isenabled()\n    import json\n"
+        "print(gc.isenabled(), gc.get_freeze_count() > 1000)"
+    )
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
+    assert done.stdout == "True True\n"

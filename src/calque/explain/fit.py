@@ -64,7 +64,7 @@ def fit(
 
 
 class _Sizes:
-    """The parameters at the values of a setting, each counted once; an error that is told has advice."""
+    """The parameters at the values of a setting, each counted once. An error that is raised has its help."""
 
     def __init__(self, count: Callable[[int, bool], int]):
         self._count = count
