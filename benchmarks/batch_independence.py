@@ -50,8 +50,9 @@ def main() -> None:
     parser.add_argument("source", type=Path)
     parser.add_argument("reference", type=Path)
     parser.add_argument("--tokenize", default="13a", choices=["13a", "intl", "none"])
+    parser.add_argument("--model", default="Transformer", help="what the run is, for the title of the entry")
     parser.add_argument("--record", metavar="ID")
-    parser.add_argument("--note", default="", help="what the run is, for the ledger")
+    parser.add_argument("--note", default="", help="where the run is from, for the ledger")
     given = parser.parse_args()
     lines, references = list(Lines(given.source)), list(Lines(given.reference))
     figures: dict[str, int | float] = {"lines": len(lines)}
@@ -85,7 +86,7 @@ def main() -> None:
         publish(
             LEDGER,
             given.record,
-            "Batch independence of a trained Transformer, Multi30k test2016",
+            f"Batch independence of a trained {given.model}, Multi30k test2016",
             "law",
             f"{command} --tokenize {given.tokenize}",
             figures,
