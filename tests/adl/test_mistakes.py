@@ -10,7 +10,7 @@ import pytest
 from adl_corpus import HERE, INVALID, checked, faults, read
 
 from calque import zoo
-from calque.ground.diagnostics import Diagnostic, apply_fix, codes, help_of, message
+from calque.ground.diagnostics import Diagnostic, Span, apply_fix, codes, help_of, message
 
 PAGE = Path(__file__).parents[2] / "docs" / "errors.md"
 BEGIN, END = "<!-- mistakes -->\n", "<!-- end of mistakes -->\n"
@@ -126,3 +126,24 @@ if __name__ == "__main__":
     page = PAGE.read_text(encoding="utf-8")
     before, _, rest = page.partition(BEGIN)
     PAGE.write_text(before + BEGIN + table() + END + rest.partition(END)[2], encoding="utf-8")
+
+
+@pytest.mark.parametrize("written", ["2**6", "64 % 3", "2^6", "64 // 2 of them", "8 ** (2)"])
+def test_help_for_arithmetic_leaves_no_other_number(written: str) -> None:
+    (fault, *_) = faults(f"d = {written}\nencoder = norm\ndecoder = norm\n")
+    assert fault.fix is None, apply_fix(fault.fix)
+
+
+@pytest.mark.parametrize("written", ["64 % the width", "64 // half of it"])
+def test_a_remark_behind_a_number_becomes_a_comment(written: str) -> None:
+    (fault, *_) = faults(f"d = {written}\nencoder = norm\ndecoder = norm\n")
+    assert fault.fix is not None
+    assert fault.fix.replacement.strip() == "#"
+
+
+@pytest.mark.parametrize("name", ["encodr", "Encoder", "ENCODER", "enc"])
+def test_a_misspelt_side_is_marked_at_its_name(name: str) -> None:
+    (fault,) = faults(f"d = 64\n{name} = norm\ndecoder = norm\n")
+    assert isinstance(fault.where, Span)
+    place = fault.where.text.line_column(fault.where.start)
+    assert (fault.code, place, fault.fix and fault.fix.replacement) == ("C120", (2, 1), "encoder")

@@ -40,5 +40,5 @@ LOOKING: dict[str, Callable[[Tensor], object]] = {
     "repeats": lambda n: n.repeat_interleave(2),
     "repeats by name": lambda n: torch.repeat_interleave(n, repeats=2, dim=0),
     "repeats of a known sum": lambda n: n.repeat_interleave(torch.ones_like(n), output_size=len(n)),
-    "classes": lambda n: nn.functional.one_hot(n, 100),
+    "classes": lambda n: nn.functional.one_hot(n, 1000),
 }

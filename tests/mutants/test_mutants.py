@@ -66,6 +66,31 @@ def test_a_running_sum_kept_in_bfloat16_is_reported() -> None:
     assert {"equal", "model"} <= set(rounded.failed), str(rounded)
 
 
+class Forgetful(Mean):
+    """The same, its state lost where a step begins at position 40 or later."""
+
+    name = "mean"
+
+    def step(self, x: Tensor, state: Sum, ctx: Context) -> tuple[Tensor, State]:
+        lost = (state.count >= 40)[:, None]
+        return super().step(x, state._replace(total=state.total.masked_fill(lost, 0)), ctx)
+
+
+def test_a_fault_of_late_positions_is_reported_with_the_first_of_them() -> None:
+    report = prove_layer(Forgetful, Registry([*builtin().values(), Forgetful]))
+    assert report.failed == ("equal",), str(report)
+    assert re.search(r"150 positions in chunks, from (4|5|6)\d on: off by", str(report)), str(report)
+
+
+# All positions differ by 10^-4 of the last one, since each multiplies a difference by 1.5: that is the recurrence's, not a fault.
+CHAOTIC = "d = 8\nencoder = id\ndecoder = repeat(4, rnn(cell=tanh) -> scale(3))\n"
+
+
+def test_a_chaotic_recurrence_breaks_no_law() -> None:
+    report = prove_text(CHAOTIC, builtin())
+    assert "equal" not in report.failed, str(report)
+
+
 def test_a_module_is_proved_layer_by_layer(monkeypatch: pytest.MonkeyPatch) -> None:
     module = sys.modules[Mean.__module__]
     monkeypatch.delattr(module, "RoundedMean")  # of the same name

@@ -1,7 +1,9 @@
 """The statements of a text: settings, definitions and both sides, with rules for their names and their order."""
 
+import difflib
 import functools
-from collections.abc import Callable, Iterable, Mapping
+import re
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from importlib import resources
 
@@ -17,6 +19,8 @@ from calque.ground.diagnostics import Diagnostic, Fix, Span, Text
 VERSION = 0
 SIDES = ("encoder", "decoder")
 RESERVED = ("adl", "yes", "no", "none", *SIDES)
+NEAR = 0.6
+"""How alike a name and that of a side must be: `enc` is."""
 Reader = Callable[[Text], ParseResult]
 """Reads the statements of a text: `parse_some`, or the reader of a dialect."""
 
@@ -82,9 +86,8 @@ class _Program:
                     self.lose(statement.name)
             missing = [side for side in SIDES if side not in self.sides]
             # A statement that cannot be read may be the missing one.
-            if missing and not self.broken:
-                end = len(self.text.body.rstrip())
-                self.faults.append(Diagnostic("C120", Span(self.text, end, end), {"sides": missing}))
+            if not self.broken:
+                self.faults += self.without(missing)
         except Exhausted:
             self.sides.clear()
         if not self.faults:
@@ -94,6 +97,25 @@ class _Program:
         work = len(self.text.body) // 10 + self.expander.work
         sides = self.sides.get("encoder"), self.sides.get("decoder")
         return Program(width, *sides, self.faults, self.warnings, statements, work)
+
+    def without(self, missing: list[str]) -> Iterator[Diagnostic]:
+        """C120 for each missing side: at the name that is meant for it, else at the end."""
+        meant = {side: found for side in missing if (found := self.meant(side)) is not None}
+        for side, statement in meant.items():
+            yield Diagnostic("C120", statement.name_span, {"sides": [side]})
+        others = [side for side in missing if side not in meant]
+        if others:
+            end = len(self.text.body.rstrip())
+            yield Diagnostic("C120", Span(self.text, end, end), {"sides": others})
+
+    def meant(self, side: str) -> Statement | None:
+        """The statement whose name may be a misspelt side: one that no other statement uses."""
+        for name in difflib.get_close_matches(side, [name.lower() for name in self.seen], cutoff=NEAR):
+            for written, statement in self.seen.items():
+                alone = len(re.findall(rf"\b{re.escape(written)}\b", self.text.body)) == 1
+                if written.lower() == name and written not in SIDES and alone:
+                    return statement
+        return None
 
     def lose(self, name: str) -> None:
         """Marks the name of a faulty statement, so that its uses are not reported."""

@@ -60,11 +60,11 @@ class ProofCase:
         lengths[1] = self.integer(1, length - 1)
         return torch.arange(length) < lengths[:, None]
 
-    def chunks(self, length: int) -> list[int]:
-        """A partition of `length` into chunks of 1 to 3."""
+    def chunks(self, length: int, most: int = 3) -> list[int]:
+        """A partition of `length` into chunks of 1 to `most`."""
         sizes: list[int] = []
         while sum(sizes) < length:
-            sizes.append(self.integer(1, min(3, length - sum(sizes))))
+            sizes.append(self.integer(1, min(most, length - sum(sizes))))
         return sizes
 
     def partitions(self, length: int) -> dict[str, list[int]]:

@@ -12,9 +12,11 @@ from torch import Tensor
 from calque.layers.contract import Point
 from calque.layers.state import State
 from calque.prove.case import BEAMS, POISON, SENTENCES, ProofCase, Sources, map_points, poisoned, sentence, widened
-from calque.prove.outcome import EXACT, Check
+from calque.prove.outcome import EXACT, TOLERANCE, Check, distance
 
 ROUNDING = 1e-12
+LONG = 150
+"""Positions of a sentence that is longer than the windows, tables and buffers of most layers."""
 
 
 def equal(s: ProofCase) -> Iterator[Check]:
@@ -33,6 +35,22 @@ def equal(s: ProofCase) -> Iterator[Check]:
         whole = _gradients(s, x, weight, functools.partial(_whole, s, beams))
         for key, gradient in whole.items():
             yield Check(f"gradient of {key}, step {differentiated}{how}", stepped[key], gradient)
+    yield from _long(s)
+
+
+def _long(s: ProofCase) -> Iterator[Check]:
+    """One sentence of many positions, whose late ones a short sentence never reaches. Where a change of the input in its last
+    digits grows over so many positions, as in a recurrence that is chaotic, so may the difference of the two forms.
+    """
+    alone = sentence(s.tamed, 0, s.source.shape[1])
+    x = s.normal(1, LONG, s.checked.width)
+    with torch.no_grad():
+        expected = s.forward(x, alone)
+        shaken = s.forward(x * (1 + ROUNDING * s.normal(*x.shape)), alone)
+        found = s.stepped(x, alone, s.chunks(LONG, 25))
+    tolerance = max(TOLERANCE, min(distance(shaken, expected), 1.0))
+    wrong = [t for t in range(LONG) if distance(found[:, t], expected[:, t]) > tolerance]
+    yield Check(f"{LONG} positions in chunks" + (f", from {wrong[0]} on" if wrong else ""), found, expected, tolerance)
 
 
 def _whole(s: ProofCase, beams: int, x: Tensor, sources: Sources) -> Tensor:

@@ -10,6 +10,8 @@ from calque.adl.advice.names import DOTTED, term_fixes
 from calque.adl.syntax import Token
 from calque.ground.diagnostics import Diagnostic, Fix
 
+ARITHMETIC = re.compile(r"[\w)]\s*\Z"), re.compile(r"\s*[\d(]")
+"""What stands before and behind a sign of arithmetic."""
 TIMES = re.compile(r"[x×]?([0-9]+)[x×]?")
 
 LETTERS = str.maketrans("аеорсухіѕјһԁԛԝονικρτυχα", "aeopcyxisjhdqwovikptuxa")
@@ -27,7 +29,8 @@ def character(desk: Desk, fault: Diagnostic) -> Iterator[Fix]:
     yield from pairs(desk, at.start)
     yield from marks(desk, at.start, at.end)
     yield from braces(desk, at.start)
-    yield desk.page.fix(at.start, at.end, "")
+    if not calculates(desk, at.start, at.end):
+        yield desk.page.fix(at.start, at.end, "")
 
 
 def grammar(desk: Desk, fault: Diagnostic) -> Iterator[Fix]:
@@ -57,7 +60,11 @@ def grammar(desk: Desk, fault: Diagnostic) -> Iterator[Fix]:
     yield page.spaced(at.start, at.start, "->")
     yield page.spaced(at.start, at.start, "=")
     yield page.fix(at.start, at.start, ", ")
-    yield page.fix(at.start, at.end, "")
+    if k and page.tokens[k - 1].end == at.start and re.fullmatch(r"_[0-9_]+", page.cut(at)):  # 1_000
+        number = page.tokens[k - 1]
+        yield page.fix(number.start, at.end, (number.text + page.cut(at)).replace("_", ""))
+    elif not calculates(desk, at.start, at.end):
+        yield page.fix(at.start, at.end, "")
     if statement.start < at.start:
         yield page.fix(statement.start, at.start, "")
     yield from prose(desk, at.start)
@@ -86,10 +93,20 @@ def marks(desk: Desk, start: int, end: int) -> Iterator[Fix]:
             if first < 0 or not body.startswith(mark, first) or first + len(mark) < start:
                 continue
             for replacement in meant:
+                if replacement in ("", "#") and calculates(desk, first, first + len(mark)):
+                    continue
                 if replacement in ("", "\n", "#"):
                     yield desk.page.fix(first, first + len(mark), replacement)
                 else:
                     yield desk.page.spaced(first, first + len(mark), replacement)
+
+
+def calculates(desk: Desk, start: int, end: int) -> bool:
+    """Whether [start, end) is a sign between two numbers: without it the result would be another one, and nobody would see."""
+    (before, behind), body = ARITHMETIC, desk.page.body
+    if not body[start:end].strip("*/%^") and behind.match(body, end):
+        return before.search(body[:start].rstrip("*/%^ ")) is not None
+    return False
 
 
 def pairs(desk: Desk, start: int) -> Iterator[Fix]:

@@ -25,7 +25,9 @@ def missing_side(desk: Desk, fault: Diagnostic) -> Iterator[Fix]:
     """C120: rename a statement that may be the side, or add one that fits the other side."""
     sides = fault.fields.get("sides")
     known = [str(side) for side in sides] if isinstance(sides, list | tuple) else []
-    end = span_of(fault).start
+    at, end = span_of(fault), len(desk.page.body.rstrip())
+    if at.start < at.end:
+        yield from (rename(desk, at, side) for side in known)
     for match in re.finditer(r"^([A-Za-z_]\w*)[ \t]*=", desk.page.body, re.MULTILINE):
         for side in known:
             if difflib.SequenceMatcher(None, match[1].lower(), side).ratio() > 0.5 or plain(match[1]) in side:
