@@ -9,9 +9,11 @@ import ctypes
 import functools
 import hashlib
 import os
+import platform
 import shutil
 import subprocess
 import tempfile
+import zlib
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -46,6 +48,8 @@ INSTRUCTIONS: dict[str, tuple[tuple[str, ...], tuple[str, ...]]] = {
 }
 """Sets of instructions, the fastest first: the processor's flags that each needs, and the compiler's options."""
 OFF = "off"
+SUM = 4
+"""Bytes of a checksum."""
 SECONDS = 300
 
 
@@ -103,11 +107,24 @@ def load(name: str) -> ctypes.CDLL | None:
     """The kernels for a set of instructions, compiled where they are not yet; None where that fails."""
     try:
         path = _folder() / f"kernels-{name}-{_key(name)}.so"
-        loaded = ctypes.CDLL(str(path)) if path.exists() else _compiled(name, path)
+        loaded = ctypes.CDLL(str(path)) if _undamaged(path) else _compiled(name, path)
     except (OSError, subprocess.SubprocessError, RuntimeError):  # RuntimeError: the user has no home folder
         return None
     # The system must allow a process to use the processor's tiles.
     return loaded if loaded.calque_start() == 0 else None
+
+
+def _undamaged(path: Path) -> bool:
+    """Whether a library is there as it was kept, with its checksum behind it: to load a part of one may end the process."""
+    try:
+        content = path.read_bytes()
+    except OSError:
+        return False
+    return content[-SUM:] == _sum(content[:-SUM])
+
+
+def _sum(content: bytes) -> bytes:
+    return zlib.crc32(content).to_bytes(SUM, "little")
 
 
 def _folder() -> Path:
@@ -117,7 +134,9 @@ def _folder() -> Path:
 
 
 def _key(name: str) -> str:
-    options = " ".join([*ALWAYS, OPENMP, *INSTRUCTIONS[name][1], *_threads(), compiler() or ""])
+    # Machines with other systems may share a home folder.
+    system = platform.libc_ver()
+    options = " ".join([*ALWAYS, OPENMP, *INSTRUCTIONS[name][1], *_threads(), compiler() or "", *system])
     text = b"".join(file.read_bytes() for file in (*SOURCES, *sorted(HERE.glob("*.h"))))
     return hashlib.sha256(text + options.encode()).hexdigest()[:16]
 
@@ -134,7 +153,7 @@ def _compiled(name: str, path: Path) -> ctypes.CDLL:
     Raises `SubprocessError` or `OSError` where they do not compile or load.
     """
     with _alone(path), tempfile.TemporaryDirectory() as folder:
-        if path.exists():  # another process was faster
+        if _undamaged(path):  # another process was faster
             return ctypes.CDLL(str(path))
         result = Path(folder) / path.name
         command = [compiler() or "", *ALWAYS, *INSTRUCTIONS[name][1], *map(str, SOURCES), "-o", str(result)]
@@ -142,8 +161,11 @@ def _compiled(name: str, path: Path) -> ctypes.CDLL:
             _run([*command, OPENMP, *_threads()])
         except subprocess.CalledProcessError:
             _run(command)
+        content = result.read_bytes()
         with contextlib.suppress(OSError):  # a full disk, or a folder of somebody else
-            write_whole(path, result.read_bytes())
+            write_whole(path, content + _sum(content))
+            # Where it was kept it is loaded from: a system may let nothing run from its temporary folder.
+            return ctypes.CDLL(str(path))
         return ctypes.CDLL(str(result))
 
 

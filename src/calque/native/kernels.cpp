@@ -246,12 +246,15 @@ int calque_continue(const float* values, const int64_t* words, const float* live
 }
 
 // Row i takes the past of row rows[i]: through which slot of its sentence each position came. Later positions are its own.
-void calque_reorder(const int16_t* origin, const int64_t* rows, int64_t count, int64_t slots, int64_t capacity, int64_t past,
-                    int16_t* to) {
+int calque_reorder(const int16_t* origin, const int64_t* rows, int64_t count, int64_t held, int64_t slots, int64_t capacity,
+                   int64_t past, int16_t* to) {
+    for (int64_t i = 0; i < count; i++)
+        if (rows[i] < 0 || rows[i] >= held) return -1;
     for (int64_t i = 0; i < count; i++, to += capacity) {
         std::copy_n(origin + rows[i] * capacity, past, to);
         std::fill(to + past, to + capacity, int16_t(i % slots));
     }
+    return 0;
 }
 
 void calque_attend(const Attention* a, int type, const void* q, void* keys, void* values, const void* new_keys,

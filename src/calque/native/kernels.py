@@ -28,6 +28,7 @@ TINY = 1e-30
 _LINE, _PAGE = 64, 4096
 """What packed weights begin at multiples of: those of int8 at a page, since one strip of 512 numbers is as long."""
 _PLAIN = (Tensor, torch.nn.Parameter)
+WIDEST = 2**31 // LEVELS**2
 _TYPES = {torch.float32: 4, torch.bfloat16: 2}
 
 
@@ -62,6 +63,18 @@ class PackedWeight(NamedTuple):
     def addresses(self) -> tuple[int, int, int | None, int | None]:
         return self.data.data_ptr(), self.item, address(self.scale), address(self.sums)
 
+    def fitting(self, x: Tensor, bias: Tensor | None) -> tuple[Tensor, Tensor | None]:
+        """Rows and bias side by side, in types that the kernels multiply with these weights: they see addresses alone.
+
+        A model may have been moved to another type, or run within `torch.autocast`. Raises `ValueError` for other sizes.
+        """
+        if x.shape[-1] != self.width:
+            raise ValueError(f"rows of {x.shape[-1]} numbers, a matrix for {self.width}")
+        if bias is not None and bias.numel() != self.out:
+            raise ValueError(f"a bias of {bias.numel()} numbers, a matrix of {self.out} rows")
+        narrow = x.dtype not in _TYPES or (self.item == 4 and x.dtype != torch.float32)
+        return (x.float() if narrow else x).contiguous(), None if bias is None else bias.float().contiguous()
+
 
 class Best(NamedTuple):
     """The best words of each row, the best first, of equals the one with the lower id.
@@ -94,11 +107,8 @@ class Kernels:
         self.instructions = instructions
         self.short_sums = instructions == "avx2"
         """whether products of int8 numbers are added up in 16 bits, four at a time"""
-        self._bytes, self._pack, self._product = (
-            loaded.calque_packed_bytes,
-            loaded.calque_pack,
-            loaded.calque_product,
-        )
+        self._bytes, self._pack = loaded.calque_packed_bytes, loaded.calque_pack
+        self._product = loaded.calque_product
         self._best, self._attend = loaded.calque_best, loaded.calque_attend
         self._bytes.restype, self._bytes.argtypes = c_int64, (c_int64, c_int64, c_int)
         self._pack.argtypes = (c_void_p, c_int64, c_int64, c_int, c_void_p, c_void_p)
@@ -110,7 +120,8 @@ class Kernels:
         self._continue, self._reorder = loaded.calque_continue, loaded.calque_reorder
         self._continue.restype = c_int
         self._continue.argtypes = (*(c_void_p,) * 4, *(c_int64,) * 4, *(c_void_p,) * 3)
-        self._reorder.argtypes = (c_void_p, c_void_p, *(c_int64,) * 4, c_void_p)
+        self._reorder.restype = c_int
+        self._reorder.argtypes = (c_void_p, c_void_p, *(c_int64,) * 5, c_void_p)
         self.run = loaded.calque_run
         """runs a program, see `calque.native.program`"""
         self.run.restype, self.run.argtypes = c_int, (c_void_p, c_int64, c_void_p, c_int)
@@ -119,7 +130,7 @@ class Kernels:
         self.run_steps.restype, self.run_steps.argtypes = c_int64, (c_void_p,)
         self._norm = loaded.calque_norm
         self._norm.argtypes = (c_void_p, c_int, c_int64, c_int64, c_void_p, c_void_p, c_float, c_void_p, c_int)
-        for function in (self._norm, self._pack, self._product, self._best, self._attend, self._reorder):
+        for function in (self._norm, self._pack, self._product, self._best, self._attend):
             function.restype = None
 
     def pack(self, weight: Float[Tensor, "E D"], dtype: torch.dtype) -> PackedWeight:
@@ -128,8 +139,10 @@ class Kernels:
         if dtype != torch.int8:
             packed = self._packed(weight.to(dtype).contiguous(), None)
             return PackedWeight(packed, None, None, out, width, dtype.itemsize)
+        if width > WIDEST:
+            raise ValueError(f"rows of {width} numbers: sums of products in int8 have room for {WIDEST}")
         weight = weight.detach().float()
-        padded = torch.zeros(-(-out // STRIP) * STRIP)
+        padded = torch.zeros(-(-out // STRIP) * STRIP, dtype=torch.float32)
         padded[:out] = self.steps(weight)
         levels = (weight / padded[:out, None]).round_().to(torch.int8)
         sums = torch.zeros(len(padded), dtype=torch.int32)
@@ -161,9 +174,8 @@ class Kernels:
         self, x: Float[Tensor, "... D"], weight: PackedWeight, bias: Float[Tensor, " E"] | None
     ) -> Float[Tensor, "... E"]:
         """W x + b. int8: each row of x is rounded to whole multiples of max|x| / 127. `bias` is float32."""
-        if x.shape[-1] != weight.width:
-            raise ValueError(f"rows of {x.shape[-1]} numbers, a matrix for {weight.width}")
-        x = x.contiguous()
+        given = x.dtype
+        x, bias = weight.fitting(x, bias)
         y = x.new_empty(*x.shape[:-1], weight.out)
         rows = x.numel() // weight.width
         data, item, scale, sums = weight.addresses
@@ -171,7 +183,7 @@ class Kernels:
             *(x.data_ptr(), _TYPES[x.dtype], rows, data, item, scale, sums, address(bias), weight.out, weight.width),
             *(y.data_ptr(), torch.get_num_threads()),
         )
-        return y
+        return y.to(given)
 
     def best(
         self,
@@ -189,9 +201,11 @@ class Kernels:
 
         `forbidden`: the words that the R / S rows of a sentence may not have; for them it is as if their logits were -inf.
         """
-        x = x.contiguous()
+        x, bias = weight.fitting(x, bias)
         rows = x.shape[0]
-        best = Best(torch.empty(rows, n), torch.empty(rows, n, dtype=torch.int64), torch.empty(rows), torch.empty(rows))
+        words = torch.empty(rows, n, dtype=torch.int64)
+        logits, ends, totals = (torch.empty(*size, dtype=torch.float32) for size in ((rows, n), (rows,), (rows,)))
+        best = Best(logits, words, ends, totals)
         forbidden = None if forbidden is None else forbidden.contiguous()
         data, item, scale, sums = weight.addresses
         self._best(
@@ -230,12 +244,14 @@ class Kernels:
         return Continued(logp, parents, chosen, bool(kept & 1), bool(kept & 2))
 
     def reordered(self, origin: Int[Tensor, "S K C"], rows: Int[Tensor, " Q"], past: int) -> Int[Tensor, "s K C"]:
-        """`History.select` where all rows hold `past` positions."""
-        origin, rows = origin.contiguous(), rows.contiguous()
+        """`History.select` where all rows hold `past` positions. Raises `IndexError` for a row that is not there."""
+        origin, rows = origin.contiguous(), rows.long().contiguous()
         slots, capacity = origin.shape[1:]
         count = rows.shape[0]
         to = origin.new_empty(count // slots, slots, capacity)
-        self._reorder(origin.data_ptr(), rows.data_ptr(), count, slots, capacity, past, to.data_ptr())
+        held = len(origin) * slots
+        if self._reorder(origin.data_ptr(), rows.data_ptr(), count, held, slots, capacity, past, to.data_ptr()):
+            raise IndexError(f"there are {held} rows to choose from")
         return to
 
     def attend(

@@ -156,7 +156,7 @@ struct Run {
                 std::memcpy(&seen[j * kept], last + j * f.bound[o.n[0]].next[1], size_t(kept) * sizeof(T));
             std::memcpy(&seen[length * kept], at(o.y, row), size_t(o.y.width) * sizeof(T));
             std::memcpy(&seen[length * kept + o.y.width], at(o.z, row), size_t(o.z.width) * sizeof(T));
-            std::memcpy(row_of(o.n[1], row), &seen[kept], size_t(length * kept) * sizeof(T));
+            if (length) std::memcpy(row_of(o.n[1], row), &seen[kept], size_t(length * kept) * sizeof(T));
             Attention a{};
             a.per = a.rows = a.beams = 1, a.visible = std::min(f.visible, length + 1), a.heads = o.n[3], a.group = o.n[3] / o.n[4];
             a.width = o.n[5], a.value_width = o.n[6], a.key_head = a.width, a.value_head = a.value_width;
@@ -216,7 +216,7 @@ struct Run {
             const Stand stand = whole ? Stand{} : stand_of<T>(near, row, 0, length, blocked);
             for (int64_t p = 0; p < (whole ? std::min(slots, most) : length); p++) {
                 const float place = whole ? float(p) : std::floor(p - stand.centre + (slots - 1) / 2);
-                score[p] = one(at(o.x, row) + int64_t(std::min(std::max(place, 0.0f), float(slots - 1))));
+                score[p] = one(at(o.x, row) + int64_t(std::min(std::max(0.0f, place), float(slots - 1))));
             }
             if (!whole) share = weigh_near<T>(near, stand, score, length, blocked);
             else share = weigh<T>(score, renorm ? length : slots, renorm ? blocked : nullptr);

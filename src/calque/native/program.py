@@ -8,6 +8,7 @@ their order.
 from collections.abc import Sequence
 from typing import NamedTuple
 
+import torch
 from jaxtyping import Float
 from torch import Tensor, nn
 
@@ -82,6 +83,9 @@ class Program(Writer):
             bias = None if bias is None else bias.detach().float()
         if not isinstance(weight, PackedWeight):
             raise NoProgram("a product that no kernel makes")
+        changed = weight.item == 4 and self.dtype != torch.float32
+        if changed or (bias is not None and bias.dtype != torch.float32):  # moved to another type since
+            raise NoProgram("a product of other types")
         return self.product(x, weight, bias)
 
     def product(self, x: Value, weight: PackedWeight, bias: Tensor | None = None) -> Value:

@@ -88,10 +88,10 @@ def make_steps(
     """
     rows, n = int(frame.rows), choosing.n
     best = Best(
-        torch.empty(most, rows, n),
+        torch.empty(most, rows, n, dtype=torch.float32),
         torch.empty(most, rows, n, dtype=torch.int64),
-        torch.empty(most, rows),
-        torch.empty(most, rows),
+        torch.empty(most, rows, dtype=torch.float32),
+        torch.empty(most, rows, dtype=torch.float32),
     )
     origins = [] if given.origin is None else [torch.empty_like(given.origin) for _ in range(2)]
     rows_of = (c_int64 * len(given.moved_rows))(*given.moved_rows)

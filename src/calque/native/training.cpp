@@ -25,9 +25,9 @@ void drop(const T* x, int64_t count, const Dropout& dropout, bool relu, T* y, in
         Floats factor[PER / STRIP];
         dropout.factors(i, factor);
         for (int64_t k = 0; k < std::min(PER, rest); k += STRIP) {
-            Floats a = load_some(x + i + k, int(rest - k));
+            Floats a = load_some(x + i + k, int(std::min<int64_t>(STRIP, rest - k)));
             if (relu) a = a < 0 ? Floats{} : a;  // what is no number stays
-            store_some(y + i + k, a * factor[k / STRIP], int(rest - k));
+            store_some(y + i + k, a * factor[k / STRIP], int(std::min<int64_t>(STRIP, rest - k)));
         }
     }
 }

@@ -148,8 +148,10 @@ class TrainingKernels:
     ) -> LossSums:
         """Makes rows of logits, to which float32 `bias` is added, their gradients, where `needs`; adds up that of the bias.
 
-        The logits of a row lie side by side.
+        The logits of a row lie side by side. Raises `IndexError` for a target that is no word.
         """
+        if len(target) and not 0 <= int(target.min()) <= int(target.max()) < logits.shape[1]:
+            raise IndexError(f"targets are words from 0 to {logits.shape[1] - 1}")
         sums = (c_double * 2)()
         self.calls.loss(
             *(

@@ -136,8 +136,11 @@ class Linear(torch.autograd.Function):
             d_x = torch.empty_like(x)
             rows = TYPES[x.dtype], x.numel() // width, weight.data_ptr(), None, out, width, True
             calls.product(g.data_ptr(), *rows, False, 0, 0, d_x.data_ptr(), threads)
+        biased = ctx.biased and ctx.needs_input_grad[2]
         if ctx.needs_input_grad[1]:
-            d_weight, d_bias = weight_gradient(calls, g, x, ctx.biased)
+            d_weight, d_bias = weight_gradient(calls, g, x, biased)
+        elif biased:
+            d_bias = g.view(-1, out).sum(0)
         return d_x, d_weight, d_bias, None, None
 
 
