@@ -1,6 +1,7 @@
 """Links: their files, two directions made one, and the alignment error rate."""
 
 import random
+import time
 from pathlib import Path
 
 import pytest
@@ -138,3 +139,11 @@ def test_the_ends_of_the_error_rate() -> None:
     assert alignment_error_rate([frozenset()], [Gold(frozenset(), frozenset())]).value == 0
     with pytest.raises(ValueError):
         alignment_error_rate([], gold)
+
+
+def test_a_long_line_whose_links_grow_against_their_order_takes_no_time() -> None:
+    count = 20_000
+    forward, backward = frozenset({(count - 1, 0)}), frozenset((s, 0) for s in range(count))
+    began = time.perf_counter()
+    assert len(SYMMETRISE["grow-diag"](forward, backward)) == count
+    assert time.perf_counter() - began < 20  # a pass for every link took minutes

@@ -1,5 +1,6 @@
 """Imported models compute and generate here what they do in transformers."""
 
+import errno
 import json
 from pathlib import Path
 
@@ -50,6 +51,24 @@ def test_a_translation_scores_as_the_search_scored_it(name: str, tmp_path: Path)
         assert scores == pytest.approx([found[k].score for k in same], abs=1e-4)
         means = run.cross_entropies({texts[k]: found[k].text for k in same})
         assert [one for (one,) in means] == pytest.approx([-score for score in scores], abs=1e-4)
+
+
+def test_an_import_that_cannot_be_written_leaves_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    kind, settings, asked = CASES["marian"]
+    build(kind, tmp_path / "hf", **settings)
+    with monkeypatch.context() as patch, pytest.raises(CalqueError, match="K301"):
+        patch.setattr("calque.exchange.import_run.save_model", _full)
+        import_hf(tmp_path / "hf", tmp_path / "made" / "run", asked)
+    assert not (tmp_path / "made").exists()
+    (tmp_path / "run").mkdir()
+    with monkeypatch.context() as patch, pytest.raises(CalqueError, match="K301"):
+        patch.setattr("calque.exchange.import_run.save_model", _full)
+        import_hf(tmp_path / "hf", tmp_path / "run", asked)
+    import_hf(tmp_path / "hf", tmp_path / "run", asked)
+
+
+def _full(*args: object) -> None:
+    raise OSError(errno.ENOSPC, "No space left on device")
 
 
 def test_a_line_that_is_cut_keeps_what_the_model_reads_behind_it(tmp_path: Path) -> None:

@@ -4,6 +4,7 @@ A link (s, t) joins source word s and target word t, both counted from 0. A Phar
 with its links as `s-t`, separated by spaces.
 """
 
+import heapq
 import re
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from pathlib import Path
@@ -106,17 +107,19 @@ def grow_diag(forward: Links, backward: Links) -> Links:
     A link of the union joins where it touches a link, at a side or a corner, and one of its words has no link yet; until none
     joins. Links are visited by target word, then source word, including those that joined earlier in the same pass.
     """
-    union = forward | backward
-    order = sorted(union, key=_by_target)
-    grown = _Growing(forward & backward)
-    size = -1
-    while size < len(grown.links):
-        size = len(grown.links)
-        for s, t in order:
-            if (s, t) in grown.links:
-                for near in ((s + ds, t + dt) for ds, dt in _NEIGHBOURS):
-                    if near in union and (near[0] not in grown.sources or near[1] not in grown.targets):
-                        grown.add(*near)
+    union, grown = forward | backward, _Growing(forward & backward)
+    # One visit of a link is enough: words never lose their links, so that whoever cannot join then cannot join later.
+    later = [(t, s) for s, t in grown.links]
+    while later:
+        heapq.heapify(later)
+        now, later = later, []
+        while now:
+            t, s = heapq.heappop(now)
+            for near in ((s + ds, t + dt) for ds, dt in _NEIGHBOURS):
+                joins = near in union and (near[0] not in grown.sources or near[1] not in grown.targets)
+                if joins and near not in grown.links:
+                    grown.add(*near)
+                    heapq.heappush(now if near[::-1] > (t, s) else later, near[::-1])
     return frozenset(grown.links)
 
 

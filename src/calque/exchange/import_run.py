@@ -11,7 +11,7 @@ from calque.exchange.hf_folder import read_json, read_tensors
 from calque.exchange.hf_vocabulary import Languages, Words, read_words
 from calque.experiment import DataSettings, DecodeSettings, Experiment, ModelSettings, TrainSettings
 from calque.ground.diagnostics import Place, error
-from calque.ground.files import made
+from calque.ground.files import whole
 from calque.model import Model
 from calque.run.folder import start_run
 from calque.run.model_file import save_model, weights_of
@@ -96,7 +96,7 @@ def _experiment(model: Model, closed: bool, search: DecodeSettings) -> Experimen
 
 
 def _write(out: Path, model: Model, words: tuple[Words, Words], experiment: Experiment, origin: dict[str, str]) -> None:
-    with writing(out), made(out):
+    with writing(out), whole(out):
         start_run(out, experiment, model.checked, (words[0].codec, words[1].codec))
         save_model(out, model, weights_of(model), experiment, "none", {}, {"imported": origin})
 

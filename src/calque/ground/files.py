@@ -114,6 +114,19 @@ def made(folder: Path) -> Iterator[None]:
 
 
 @contextlib.contextmanager
+def whole(folder: Path) -> Iterator[None]:
+    """Makes an empty folder that is filled inside the block; after an error nothing of it is left."""
+    with made(folder):
+        try:
+            yield
+        except BaseException:
+            with contextlib.suppress(OSError):
+                for part in folder.iterdir():
+                    shutil.rmtree(part) if part.is_dir() else part.unlink()
+            raise
+
+
+@contextlib.contextmanager
 def alone(folder: Path, tell: Callable[[str], None]) -> Iterator[None]:
     """Holds a lock on the parent of `folder`, so that only one of several processes works there at a time.
 

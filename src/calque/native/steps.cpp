@@ -15,7 +15,8 @@ void calque_best(const void* x, int type, int64_t rows, const char* packed, int 
                  const uint8_t* forbidden, int64_t per, float* values, int64_t* words, float* ends, float* logs, int threads);
 int calque_continue(const float* values, const int64_t* words, const float* live, const float* total, int64_t sentences, int64_t slots,
                     int64_t n, int64_t end, float* logp, int64_t* parents, int64_t* chosen);
-void calque_reorder(const int16_t* origin, const int64_t* rows, int64_t count, int64_t slots, int64_t capacity, int64_t past, int16_t* to);
+int calque_reorder(const int16_t* origin, const int64_t* rows, int64_t count, int64_t held, int64_t slots, int64_t capacity, int64_t past,
+                   int16_t* to);
 }
 
 namespace {
@@ -101,7 +102,7 @@ bool goes_on(Steps& s, const Bound* bound, const float* values, const int64_t* w
     s.frame->parents = moved ? from.data() : nullptr;
     if (!moved) return true;
     int16_t* to = s.origin[s.moves++ % 2];
-    calque_reorder(s.frame->origin, from.data(), rows, slots, s.frame->origin_next, s.frame->visible, to);
+    calque_reorder(s.frame->origin, from.data(), rows, rows, slots, s.frame->origin_next, s.frame->visible, to);
     s.frame->origin = to;
     move_rows(s, bound, from);
     return true;

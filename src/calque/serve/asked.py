@@ -1,6 +1,7 @@
 """Requests as values: bodies of bounded size, JSON and forms, checked field by field."""
 
 import asyncio
+import contextlib
 import json
 from collections.abc import Mapping
 from typing import NamedTuple
@@ -15,6 +16,8 @@ from calque.serve.settings import ServeSettings
 
 PATIENCE = 30.0
 """Seconds in which the body of a request must have come."""
+DROPPED = 64 * 1024 * 1024
+"""Most bytes of a body that is too long that are read before it is refused."""
 MOST_FIELDS = 1000
 _REPAIRED = str.maketrans(dict.fromkeys([0, *range(0xD800, 0xE000)], "\ufffd"))
 """What cannot be sent back, or read as text."""
@@ -56,9 +59,21 @@ async def values_of(request: Request, most: int) -> Mapping[str, object]:
     )
 
 
+async def _drop(request: Request) -> None:
+    """Reads a body that is too long, up to a bound: many clients see an answer only when they have sent everything."""
+    left = DROPPED
+    with contextlib.suppress(TimeoutError, ClientDisconnect):
+        async with asyncio.timeout(PATIENCE / 4):
+            async for chunk in request.stream():
+                left -= len(chunk)
+                if left < 0:
+                    return
+
+
 async def _body(request: Request, most: int) -> bytes:
     length = request.headers.get("content-length", "")
     if length.isascii() and length.isdecimal() and int(length[:20]) > most:
+        await _drop(request)
         raise Refused(413, f"expected a body of at most {most} bytes")
     body = bytearray()
     try:

@@ -1,6 +1,5 @@
 """A model of its own from the checkpoints of a run."""
 
-import shutil
 from dataclasses import replace
 from pathlib import Path
 
@@ -9,6 +8,7 @@ from calque.data.compiled import open_corpus
 from calque.experiment import load
 from calque.experiment.toml import EXPERIMENT
 from calque.ground.diagnostics import Place, error, read_text
+from calque.ground.files import whole
 from calque.layers.contract import Registry
 from calque.model import Model, Shape
 from calque.run.folder import ARCHITECTURE, CORPUS, sole_training, start_run
@@ -28,15 +28,13 @@ def average_run(run: Path, out: Path, which: str, count: int, registry: Registry
     checkpoints = Checkpoints(run, replace(loaded.experiment.train, average=which, average_count=count))
     checkpoints.look()
     updates = tuple(sorted(c.update for c in checkpoints.averaged()))
+    if not updates:
+        raise error("K108", Place(str(run)))
     weights = average([checkpoints.path(update) for update in updates])
     figures = {"averaged": list(updates), "parameters": sum(t.numel() for t in weights.values())}
-    try:
-        with sole_training(out):
-            start_run(out, loaded.experiment, loaded.model.checked, loaded.codecs)
-            save_model(out, loaded.model, weights, loaded.experiment, loaded.meta["data"], figures)
-    except BaseException:
-        shutil.rmtree(out, ignore_errors=True)
-        raise
+    with whole(out), sole_training(out):
+        start_run(out, loaded.experiment, loaded.model.checked, loaded.codecs)
+        save_model(out, loaded.model, weights, loaded.experiment, loaded.meta["data"], figures)
     return updates
 
 
