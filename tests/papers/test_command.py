@@ -166,12 +166,11 @@ def test_a_bug_in_one_cell_loses_no_other(call: Call, tmp_path: Path, monkeypatc
 def test_shards_and_locks(call: Call, tmp_path: Path) -> None:
     out = tmp_path / "out"
     common = ["--rows", "rnn", "--seeds", 2, *SMALL]
-    (out / LOCKS).mkdir(parents=True)
     name = "domhan2018-table3-rnn-multi30k-budget-3-updates-seed-1"
+    assert call(*common, "--shard", "2/2").exit_code == 0
+    assert [e.seed for e in ledger.read(out / "cells")] == [2]
     with open(out / LOCKS / name, "w", encoding="utf-8") as held:
         fcntl.flock(held, fcntl.LOCK_EX)
-        assert call(*common, "--shard", "2/2").exit_code == 0
-        assert [e.seed for e in ledger.read(out / "cells")] == [2]
         found = call(*common)
         assert found.exit_code == 0
         assert "held by another process: rnn, seed 1" in found.stderr.split("\n")
@@ -291,6 +290,32 @@ def test_a_setting_that_no_row_reads_is_not_proposed(call: Call) -> None:
 def test_bad_usage(call: Call, tmp_path: Path, arguments: tuple[str, ...]) -> None:
     assert call(*arguments).exit_code == 2
     assert not (tmp_path / "out").exists()
+
+
+@pytest.mark.parametrize(
+    ("spec", "arguments"),
+    [
+        (SPEC, ["train", "--rows", "rnn"]),
+        ([*SPEC, "rnn"], ["tune"]),
+        (["you2020", "table3"], ["time", "--rows", "base"]),
+    ],
+)
+def test_a_folder_with_files_of_another_kind_stays_as_it_is(
+    call: Call, tmp_path: Path, spec: list[str], arguments: list[str]
+) -> None:
+    out = tmp_path / "out"
+    out.mkdir()
+    (out / "report.md").write_text("mine")
+    assert code(call(*arguments, *SMALL[:-2], spec=spec)) == "X405"
+    assert {file.name: file.read_text() for file in out.iterdir()} == {"report.md": "mine"}
+
+
+def test_a_first_call_that_was_killed_is_begun_again(call: Call, tmp_path: Path) -> None:
+    """Of a request that was not written whole, its temporary file is there."""
+    (tmp_path / "out").mkdir()
+    (tmp_path / "out" / ".reproduce.json.ab12_xyz").write_text('{"paper":')
+    assert call("--rows", "rnn", "--seeds", 1, *SMALL).exit_code == 0
+    assert not list((tmp_path / "out").glob(".reproduce.json.*"))
 
 
 def test_a_report_of_a_folder_without_cells(call: Call, tmp_path: Path) -> None:

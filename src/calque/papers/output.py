@@ -72,7 +72,7 @@ class OutputFolder:
         return cls(request, corpus_in(out, request.corpus), root, out, tell, recipe)
 
     def claim(self) -> None:
-        """Records what is asked for in the folder. Raises X705 where it holds something else, and what is wrong with the text."""
+        """Records what is asked for in the folder. Raises X405 and X705 where it holds something else."""
         claim_folder(self.out, self.request, self.corpus)
         with writing(self.out):
             recipes.record(self.recipe, self.out)
