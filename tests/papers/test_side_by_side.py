@@ -158,7 +158,9 @@ def test_the_command_of_a_cell(call: Call, corpora: Path, tmp_path: Path) -> Non
     with side_by_side.sole_work(held.path, lambda line: None) as lease:
         assert lease is not None
         assert cell("rnn", "--seed", "3").exit_code == HELD
-    assert cell("rnm", "--seed", "1").exit_code != 0
+    for verb, more in (("cell", []), ("trial", ["--rung", "1", "--eta", "2", "--lr", "0.1", "--warmup-share", "0.1"])):
+        given = ["reproduce", verb, "out", "rnm", *more, *(["--seed", "1"] if verb == "cell" else [])]
+        assert code(CliRunner().invoke(root, given)) == "X702"
 
 
 def test_what_the_option_refuses(call: Call, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
