@@ -164,6 +164,8 @@ def test_timings_and_counts_of_own_text(call: Call, corpus: Path, tmp_path: Path
         ('title = "News En-De"', 'tokenize = "moses"', ["X854"]),
         ('"train.de"', '"missing.de"', ["X855"]),
         ('["test.en", "test.de"]', '["test.en"]', ["X201"]),
+        ('["test.en", "test.de"]', "[]", ["X201"]),
+        ('["train.en", "train.de"]', "[]", ["X201"]),
         ("joint", "jiont", ["X105"]),
         ("joint = false", "joint = 3", ["X106"]),
         ('name = "news"', "name = ", ["X103"]),
