@@ -83,7 +83,6 @@ def train(
 
     folder = cells.folder(TRAINED)
     chosen = rows_of(folder.table, cells.paper, cells.rows)
-    rows_of(folder.table, cells.paper, [cells.match_to] if cells.match_to else [])
     end, status = SweepEnd(), 0
     if others:
         take_over(folder, cells_of(chosen, seeds, shard), others)
