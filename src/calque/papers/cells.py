@@ -37,12 +37,11 @@ RESULT = "result"
 
 
 def train_table(folder: OutputFolder, rows: Sequence[Row], seeds: int, shard: tuple[int, int]) -> int:
-    """Runs a shard's cells that are neither finished nor locked by another process; returns the exit status.
+    """Runs a shard's cells that are neither finished nor locked by another process, after `begin`; returns the exit status.
 
-    0: done; 1: a cell failed; 128 plus the number of the signal that stopped it. Raises X705, and what is wrong with the corpus.
+    0: done; 1: a cell failed; 128 plus the number of the signal that stopped it.
     """
     tell = folder.tell
-    begin(folder)
     failed: list[TableCell] = []
     locked: list[TableCell] = []
     cells = cells_of(rows, seeds, shard)
@@ -63,9 +62,13 @@ def train_table(folder: OutputFolder, rows: Sequence[Row], seeds: int, shard: tu
     return 1 if failed else 0
 
 
-def begin(folder: OutputFolder) -> None:
-    """What comes before the cells. Raises X705, and what is wrong with the request or the corpus: it concerns every cell."""
+def begin(folder: OutputFolder, rows: Sequence[Row]) -> None:
+    """What comes before the cells of some rows: everything is checked, then the request is written.
+
+    Raises X405, X705, and what is wrong with the request, the rows under its settings, or the corpus.
+    """
     _ = folder.texts, folder.sample
+    folder.check_definitions(rows)
     folder.corpus.check()
     folder.claim()
 

@@ -9,7 +9,7 @@ from collections.abc import Sequence
 
 from calque.ground.diagnostics import CalqueError
 from calque.ground.files import only, write_whole
-from calque.papers.cells import FAILED, HELD, begin, finished, run_cell
+from calque.papers.cells import FAILED, HELD, finished, run_cell
 from calque.papers.halving import TRIAL, Ahead, TrialRun, Tuning, outcome_of, tuning_of
 from calque.papers.output import OutputFolder
 from calque.papers.paper import Row
@@ -35,8 +35,7 @@ LOGS, JOBS = "logs", "jobs"
 def train_side_by_side(
     folder: OutputFolder, rows: Sequence[Row], seeds: int, shard: tuple[int, int], spec: ExecutorSpec
 ) -> SweepEnd:
-    """Runs a shard's cells by an executor. Raises X301, X705, K408, K410, and what is wrong with the corpus."""
-    begin(folder)
+    """Runs a shard's cells by an executor, after `begin`. Raises X301, K408 and K410."""
     _ = folder.prepared  # compiled once, before the jobs
     tasks = [_cell_task(folder, cell) for cell in cells_of(rows, seeds, shard)]
     _make(folder)
