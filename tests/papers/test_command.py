@@ -185,6 +185,26 @@ def test_equal_epochs_and_until_convergence(call: Call, tmp_path: Path) -> None:
     assert code(call(*common, "--epochs", 2)) == "X705"
 
 
+def test_a_training_that_diverges_fails(call: Call, tmp_path: Path) -> None:
+    """Where every cell fails there is no report."""
+    common = ["--rows", "rnn", "--seeds", 1, *SMALL, "--set", "train.lr=1e38"]
+    found = call(*common)
+    assert found.exit_code == 1
+    assert found.stdout == ""
+    assert "no cell is finished" in found.stderr
+    assert not (tmp_path / "out" / "report.md").exists()
+    assert "failed: rnn, seed 1" in found.stderr.split("\n")
+    failure = next((tmp_path / "out" / "failures").iterdir())
+    assert "K109" in failure.read_text(encoding="utf-8")
+    # It is not taken for finished by the next call, nor by `record`.
+    again = call(*common)
+    assert (again.exit_code, "K109" in again.stderr, failure.exists()) == (1, True, True)
+    recorded = CliRunner().invoke(
+        root, ["reproduce", "record", str(tmp_path / "out"), "--docs", str(tmp_path / "docs")]
+    )
+    assert code(recorded) == "X706"
+
+
 def test_a_bug_in_one_cell_loses_no_other(call: Call, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     from calque.papers import cells
 

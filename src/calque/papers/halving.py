@@ -228,7 +228,7 @@ class Tuning:
             return self._record(trial, name, None, f"{type(fault).__name__}: {fault}")
         if isinstance(done, StoppedTraining):
             return done
-        return self._record(trial, name, done, "" if math.isfinite(done.perplexity) else DIVERGED)
+        return self._record(trial, name, done, DIVERGED if done.diverged else "")
 
     def _record(self, trial: TrialRun, name: str, done: FinishedTraining | None, failure: str) -> TrialRecord:
         """The line of a trial in the journal."""
