@@ -161,6 +161,8 @@ def test_a_faulty_row_is_told_with_the_others_it_is_asked_for_with(call: Call, t
     """`combined` divides n by 3. A recipe may have settings of rows as well, a tuning is of one row, and a size may be matched."""
     table5, given = ["domhan2018", "table5"], ["--seeds", 1, *SMALL]
     assert code(call("--rows", "self-combined,self-none", *given, spec=table5)) == "C117"
+    (tmp_path / "own.toml").write_text('[model]\ntext = "x"\n')
+    assert code(call("--rows", "rnn", "--recipe", "own.toml", *given)) == "X859"
     (tmp_path / "own.toml").write_text("[settings]\np = 2\n")
     assert code(call("--rows", "rnn", "--recipe", "own.toml", *given)) == "C404"
     assert code(call("tune", *SMALL[:-2], spec=[*table5, "self-combined"])) == "C117"

@@ -41,12 +41,14 @@ def _recipe(ctx: click.Context, param: click.Parameter, value: str) -> str:
 
 def _executor(ctx: click.Context, param: click.Parameter, value: str | None) -> "ExecutorSpec | None":
     """An executor that this machine can use, also where nothing is left for it to do. Raises X444 to X446, X301 and K408."""
-    from calque.workflow.jobs.executors import check_executor
-    from calque.workflow.jobs.spec import read_executor
-
     if value is None:
         return None
-    check_executor(spec := read_executor(value))
+    from calque.workflow.jobs.spec import read_executor
+
+    spec = read_executor(value)
+    from calque.workflow.jobs.executors import check_executor
+
+    check_executor(spec)
     return spec
 
 
