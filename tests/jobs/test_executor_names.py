@@ -38,26 +38,26 @@ def test_what_is_typed(written: str, name: str, target: str, options: dict[str, 
 @pytest.mark.parametrize(
     ("written", "code", "underlined", "told"),
     [
-        ("locl:2", "K405", "locl", "did you mean `local`?"),
-        ("", "K405", "", "`local`, `slurm`, `ray`"),
-        ("kubernetes", "K405", "kubernetes", "`local`, `slurm`, `ray`"),
-        ("local:two", "K407", "two", "a number of cells side by side"),
-        ("local:0", "K407", "0", "a number of cells side by side"),
-        ("local:2,3", "K407", "3", "name=value"),
-        ("local:", "K407", "", "a number of cells side by side"),
-        ("local:2,threads=0", "K407", "0", "a whole number from 1"),
-        ("local:2,partition=gpu", "K406", "partition", "`threads`, `gpus`"),
-        ("slurm:partion=gpu", "K406", "partion", "did you mean `partition`?"),
-        ("slurm:gpu", "K407", "gpu", "name=value"),
-        ("slurm:partition=", "K407", "", "a name"),
-        ("slurm:partition=a b", "K407", "a b", "a name"),
-        ("slurm:time=soon", "K407", "soon", "4:00:00"),
-        ("slurm:time=0", "K407", "0", "4:00:00"),
-        ("slurm:time=-5", "K407", "-5", "4:00:00"),
-        ("slurm:mem=lots", "K407", "lots", "16G"),
-        ("slurm:mem=nan", "K407", "nan", "16G"),
-        ("ray:head:6379,cpus=many", "K407", "many", "a whole number from 1"),
-        ("ray:head:6379,gpus=١", "K407", "١", "a whole number"),
+        ("locl:2", "X444", "locl", "did you mean `local`?"),
+        ("", "X444", "", "`local`, `slurm`, `ray`"),
+        ("kubernetes", "X444", "kubernetes", "`local`, `slurm`, `ray`"),
+        ("local:two", "X446", "two", "a number of cells side by side"),
+        ("local:0", "X446", "0", "a number of cells side by side"),
+        ("local:2,3", "X446", "3", "name=value"),
+        ("local:", "X446", "", "a number of cells side by side"),
+        ("local:2,threads=0", "X446", "0", "a whole number from 1"),
+        ("local:2,partition=gpu", "X445", "partition", "`threads`, `gpus`"),
+        ("slurm:partion=gpu", "X445", "partion", "did you mean `partition`?"),
+        ("slurm:gpu", "X446", "gpu", "name=value"),
+        ("slurm:partition=", "X446", "", "a name"),
+        ("slurm:partition=a b", "X446", "a b", "a name"),
+        ("slurm:time=soon", "X446", "soon", "4:00:00"),
+        ("slurm:time=0", "X446", "0", "4:00:00"),
+        ("slurm:time=-5", "X446", "-5", "4:00:00"),
+        ("slurm:mem=lots", "X446", "lots", "16G"),
+        ("slurm:mem=nan", "X446", "nan", "16G"),
+        ("ray:head:6379,cpus=many", "X446", "many", "a whole number from 1"),
+        ("ray:head:6379,gpus=١", "X446", "١", "a whole number"),
     ],
 )
 def test_what_is_wrong_is_underlined(written: str, code: str, underlined: str, told: str) -> None:
@@ -76,7 +76,7 @@ def test_what_is_wrong_is_underlined(written: str, code: str, underlined: str, t
 def test_all_mistakes_are_reported_together() -> None:
     with pytest.raises(CalqueError) as fault:
         read_executor("slurm:partion=gpu,gpus=x,mem=1G,time=never")
-    assert [one.code for one in fault.value.diagnostics] == ["K406", "K407", "K407"]
+    assert [one.code for one in fault.value.diagnostics] == ["X445", "X446", "X446"]
 
 
 def test_cores_are_divided_into_disjoint_shares(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -16,10 +16,14 @@ from click.testing import CliRunner, Result
 from reproduced import words
 
 from calque.cli import root
-from calque.ground.diagnostics import CalqueError
+from calque.experiment import Experiment
+from calque.ground.diagnostics import CalqueError, error
 from calque.ledger import entry as ledger
+from calque.papers.cells import train_run
 from calque.papers.corpora import CORPORA
+from calque.papers.output import OutputFolder
 from calque.papers.request import LOCKS, request_of
+from calque.train.log import Watcher
 
 SMALL = [
     *("--d", 16, "--set", "n=1", "--set", "heads=2", "--set", "train.batch_tokens=64", "--set", "train.threads=1"),
@@ -110,15 +114,61 @@ def test_two_rows_by_two_seeds(call: Call, tmp_path: Path) -> None:
     assert code(call("--rows", "rnn", "--recipe", "domhan2018", *SMALL)) == "X705"
 
 
-def test_a_row_that_fails_is_told_and_loses_no_other(call: Call, tmp_path: Path) -> None:
-    # `combined` divides n by 3.
-    table5 = ["domhan2018", "table5"]
-    found = call("--rows", "self-combined,self-none", "--seeds", 1, *SMALL, spec=table5)
+def test_a_row_that_fails_is_told_and_loses_no_other(
+    call: Call, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def short_of_memory(folder: OutputFolder, experiment: Experiment, run: Path, title: str, *more: Watcher) -> object:
+        if title.startswith("rnn+mh"):
+            raise error("K311", None)
+        return train_run(folder, experiment, run, title, *more)
+
+    monkeypatch.setattr("calque.papers.cells.train_run", short_of_memory)
+    found = call("--rows", "rnn,rnn+mh", "--seeds", 1, *SMALL)
     assert found.exit_code == 1
-    assert [e.conditions["row"] for e in ledger.read(tmp_path / "out" / "cells")] == ["self-none"]
-    assert "failed: self-combined, seed 1" in found.stderr.split("\n")
+    assert [e.conditions["row"] for e in ledger.read(tmp_path / "out" / "cells")] == ["rnn"]
+    assert "failed: rnn+mh, seed 1" in found.stderr.split("\n")
     assert "Failed cells" in found.stdout
-    assert "n/3" in next((tmp_path / "out" / "failures").iterdir()).read_text(encoding="utf-8")
+    assert "K311" in next((tmp_path / "out" / "failures").iterdir()).read_text(encoding="utf-8")
+
+
+@pytest.mark.parametrize(
+    ("given", "expected"),
+    [
+        (["p=2"], ["C404"]),  # once, though every row reads it
+        (["d=33"], ["C203", "C203", "C117"]),
+        (["heads=5"], ["C205"] * 2),
+        (["heads=0"], ["C403"]),
+        (["n=1.5"], ["C108"] * 4),
+        (["n=1.5", "p=2"], ["C404", *["C108"] * 4]),
+    ],
+)
+def test_what_is_wrong_with_rows_is_told_together_before_anything_is_written(
+    call: Call, tmp_path: Path, given: list[str], expected: list[str]
+) -> None:
+    arguments = [word for one in given for word in ("--set", one)]
+    found = call("--rows", "rnn,transformer", "--seeds", 1, *SMALL, *arguments)
+    assert isinstance(found.exception, CalqueError)
+    assert sorted(one.code for one in found.exception.diagnostics) == sorted(expected)
+    assert found.exception.exit_code == 2
+    assert not (tmp_path / "out").exists()
+
+
+def test_a_setting_that_the_rows_asked_for_do_not_read_is_no_fault(call: Call) -> None:
+    assert call("--rows", "rnn", "--seeds", 1, *SMALL, "--set", "heads=5").exit_code == 0
+
+
+def test_a_faulty_row_is_told_with_the_others_it_is_asked_for_with(call: Call, tmp_path: Path) -> None:
+    """`combined` divides n by 3. A recipe may have settings of rows as well, a tuning is of one row, and a size may be matched."""
+    table5, given = ["domhan2018", "table5"], ["--seeds", 1, *SMALL]
+    assert code(call("--rows", "self-combined,self-none", *given, spec=table5)) == "C117"
+    (tmp_path / "own.toml").write_text('[model]\ntext = "x"\n')
+    assert code(call("--rows", "rnn", "--recipe", "own.toml", *given)) == "X859"
+    (tmp_path / "own.toml").write_text("[settings]\np = 2\n")
+    assert code(call("--rows", "rnn", "--recipe", "own.toml", *given)) == "C404"
+    assert code(call("tune", *SMALL[:-2], spec=[*table5, "self-combined"])) == "C117"
+    sizes = ["--rows", "rnn,transformer", "--match", "params", "--match-to", "rnn"]
+    assert code(call(*sizes, *given, "--set", "p=2")) == "C404"
+    assert not (tmp_path / "out").exists()
 
 
 def test_equal_epochs_and_until_convergence(call: Call, tmp_path: Path) -> None:
@@ -137,12 +187,24 @@ def test_equal_epochs_and_until_convergence(call: Call, tmp_path: Path) -> None:
     assert code(call(*common, "--epochs", 2)) == "X705"
 
 
-def test_where_every_cell_fails_there_is_no_report(call: Call, tmp_path: Path) -> None:
-    found = call("--rows", "self-combined", "--seeds", 1, *SMALL, spec=["domhan2018", "table5"])
+def test_a_training_that_diverges_fails(call: Call, tmp_path: Path) -> None:
+    """Where every cell fails there is no report."""
+    common = ["--rows", "rnn", "--seeds", 1, *SMALL, "--set", "train.lr=1e38"]
+    found = call(*common)
     assert found.exit_code == 1
     assert found.stdout == ""
     assert "no cell is finished" in found.stderr
     assert not (tmp_path / "out" / "report.md").exists()
+    assert "failed: rnn, seed 1" in found.stderr.split("\n")
+    failure = next((tmp_path / "out" / "failures").iterdir())
+    assert "K109" in failure.read_text(encoding="utf-8")
+    # It is not taken for finished by the next call, nor by `record`.
+    again = call(*common)
+    assert (again.exit_code, "K109" in again.stderr, failure.exists()) == (1, True, True)
+    recorded = CliRunner().invoke(
+        root, ["reproduce", "record", str(tmp_path / "out"), "--docs", str(tmp_path / "docs")]
+    )
+    assert code(recorded) == "X706"
 
 
 def test_a_bug_in_one_cell_loses_no_other(call: Call, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -166,12 +228,11 @@ def test_a_bug_in_one_cell_loses_no_other(call: Call, tmp_path: Path, monkeypatc
 def test_shards_and_locks(call: Call, tmp_path: Path) -> None:
     out = tmp_path / "out"
     common = ["--rows", "rnn", "--seeds", 2, *SMALL]
-    (out / LOCKS).mkdir(parents=True)
     name = "domhan2018-table3-rnn-multi30k-budget-3-updates-seed-1"
+    assert call(*common, "--shard", "2/2").exit_code == 0
+    assert [e.seed for e in ledger.read(out / "cells")] == [2]
     with open(out / LOCKS / name, "w", encoding="utf-8") as held:
         fcntl.flock(held, fcntl.LOCK_EX)
-        assert call(*common, "--shard", "2/2").exit_code == 0
-        assert [e.seed for e in ledger.read(out / "cells")] == [2]
         found = call(*common)
         assert found.exit_code == 0
         assert "held by another process: rnn, seed 1" in found.stderr.split("\n")
@@ -258,7 +319,12 @@ def test_without_a_picture_library_the_rest_is_there(
         ((), ["domhan2018", "tabel3"], "X701"),
         ((), ["domhan", "table3"], "X220"),
         (("--rows", "rnn+mhh"), SPEC, "X702"),
+        (("--rows", ""), SPEC, "X702"),
+        (("--rows", "rnn,"), SPEC, "X702"),
         (("--match", "params", "--match-to", "nmt"), SPEC, "X702"),
+        (("--match", "params", "--match-to", ""), SPEC, "X702"),
+        (("time", "--match", "params", "--match-to", "nmt"), ["you2020", "table3"], "X702"),
+        (("tune", "--updates", "3", "--match", "params", "--match-to", "nmt"), [*SPEC, "rnn"], "X702"),
         (("--updates", "3", "--corpus", "envi"), SPEC, "X703"),
         ((), SPEC, "X704"),
         (("report",), SPEC, "X706"),
@@ -291,6 +357,32 @@ def test_a_setting_that_no_row_reads_is_not_proposed(call: Call) -> None:
 def test_bad_usage(call: Call, tmp_path: Path, arguments: tuple[str, ...]) -> None:
     assert call(*arguments).exit_code == 2
     assert not (tmp_path / "out").exists()
+
+
+@pytest.mark.parametrize(
+    ("spec", "arguments"),
+    [
+        (SPEC, ["train", "--rows", "rnn"]),
+        ([*SPEC, "rnn"], ["tune"]),
+        (["you2020", "table3"], ["time", "--rows", "base"]),
+    ],
+)
+def test_a_folder_with_files_of_another_kind_stays_as_it_is(
+    call: Call, tmp_path: Path, spec: list[str], arguments: list[str]
+) -> None:
+    out = tmp_path / "out"
+    out.mkdir()
+    (out / "report.md").write_text("mine")
+    assert code(call(*arguments, *SMALL[:-2], spec=spec)) == "X405"
+    assert {file.name: file.read_text() for file in out.iterdir()} == {"report.md": "mine"}
+
+
+def test_a_first_call_that_was_killed_is_begun_again(call: Call, tmp_path: Path) -> None:
+    """Of a request that was not written whole, its temporary file is there."""
+    (tmp_path / "out").mkdir()
+    (tmp_path / "out" / ".reproduce.json.ab12_xyz").write_text('{"paper":')
+    assert call("--rows", "rnn", "--seeds", 1, *SMALL).exit_code == 0
+    assert not list((tmp_path / "out").glob(".reproduce.json.*"))
 
 
 def test_a_report_of_a_folder_without_cells(call: Call, tmp_path: Path) -> None:

@@ -114,6 +114,17 @@ def test_other_text_is_another_folder(call: Call, corpus: Path) -> None:
     assert set(codes(call(*SMALL))) == {"X703"}  # a public corpus that is not there
 
 
+def test_files_of_the_user_are_never_replaced(call: Call, corpus: Path, tmp_path: Path) -> None:
+    """A corpus file has the name of the copy that an output folder keeps."""
+    mine = corpus.rename(corpus.parent / "corpus.toml")
+    before = {file: file.read_bytes() for file in corpus.parent.rglob("*.*")}
+    shutil.copytree(corpus.parent, tmp_path / "out")
+    assert codes(call("--corpus", mine, *SMALL)) == ["X405"]
+    assert codes(call("--corpus", tmp_path / "out" / "corpus.toml", *SMALL)) == ["X405"]
+    after = {corpus.parent / file.relative_to(tmp_path / "out"): file for file in (tmp_path / "out").rglob("*.*")}
+    assert {name: file.read_bytes() for name, file in after.items()} == before
+
+
 def test_how_words_are_cut_is_said_in_the_file(call: Call, corpus: Path, tmp_path: Path) -> None:
     corpus.write_text('tokenize = "none"\n' + GOOD, encoding="utf-8")
     assert call("--corpus", corpus, *SMALL).exit_code == 0
@@ -153,6 +164,8 @@ def test_timings_and_counts_of_own_text(call: Call, corpus: Path, tmp_path: Path
         ('title = "News En-De"', 'tokenize = "moses"', ["X854"]),
         ('"train.de"', '"missing.de"', ["X855"]),
         ('["test.en", "test.de"]', '["test.en"]', ["X201"]),
+        ('["test.en", "test.de"]', "[]", ["X201"]),
+        ('["train.en", "train.de"]', "[]", ["X201"]),
         ("joint", "jiont", ["X105"]),
         ("joint = false", "joint = 3", ["X106"]),
         ('name = "news"', "name = ", ["X103"]),

@@ -173,6 +173,18 @@ def test_a_recipe_may_be_a_file_with_settings_of_rows(tmp_path: Path) -> None:
     assert [d.code for d in raised.value.diagnostics] == ["X103"]
 
 
+@pytest.mark.parametrize("key", ["model.text", "model.file", "data.train", "data.valid", "data.test", "data.stream"])
+def test_text_and_definition_are_not_a_recipes(tmp_path: Path, key: str) -> None:
+    section, name = key.split(".")
+    value = '["x.en", "x.de"]' if section == "data" and name != "stream" else '"x"'
+    file = tmp_path / "own.toml"
+    file.write_text(f"[{section}]\n{name} = {value}\n[train]\nmax_updates = 2\nvalidate_every_updates = 1\n")
+    for recipe, overrides in ((str(file), ()), ("budget", (f"{key}={value}",))):
+        with pytest.raises(CalqueError) as raised:
+            recipes.experiment(recipe, Budget(updates=2), DATA, TEXT, 1, overrides)
+        assert [(d.code, d.fields["key"]) for d in raised.value.diagnostics] == [("X859", key)]
+
+
 def test_overrides_have_the_last_word() -> None:
     given = ("train.warmup_updates=7", "train.max_updates=4", 'train.precision="float32"')
     made = recipes.experiment("budget", Budget(updates=50), DATA, TEXT, 1, given).train

@@ -158,21 +158,29 @@ def test_the_command_of_a_cell(call: Call, corpora: Path, tmp_path: Path) -> Non
     with side_by_side.sole_work(held.path, lambda line: None) as lease:
         assert lease is not None
         assert cell("rnn", "--seed", "3").exit_code == HELD
-    assert cell("rnm", "--seed", "1").exit_code != 0
+    for verb, more in (("cell", []), ("trial", ["--rung", "1", "--eta", "2", "--lr", "0.1", "--warmup-share", "0.1"])):
+        given = ["reproduce", verb, "out", "rnm", *more, *(["--seed", "1"] if verb == "cell" else [])]
+        assert code(CliRunner().invoke(root, given)) == "X702"
 
 
 def test_what_the_option_refuses(call: Call, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     common = ["--rows", "rnn", "--seeds", 1, "--updates", 3, *SMALL]
-    assert code(call(*common, "--executor", "slrum")) == "K405"
-    assert code(call(*common, "--executor", "local:2,cpus=1")) == "K406"
-    assert not (tmp_path / "out").exists()
-    assert code(call(*common, "--executor", "local:2,gpus=64")) == "K408"
-    for package, written in (("ray", "ray"), ("submitit", "slurm")):
-        with monkeypatch.context() as patched:
-            patched.setitem(sys.modules, package, None)
-            found = call(*common, "--executor", written)
-        assert code(found) == "X301"
-        assert f"calque[{written}]" in str(found.exception)
+    assert code(call(*common, "--executor", "slrum")) == "X444"
+    assert code(call(*common, "--executor", "local:2,cpus=1")) == "X445"
+    for written in ("local:0", "local:x", "foo", ""):
+        found = call(*common, "--executor", written)
+        assert isinstance(found.exception, CalqueError)
+        assert found.exception.exit_code == 2
+    for there in (False, True):
+        assert code(call(*common, "--executor", "local:2,gpus=64")) == "K408"
+        for package, written in (("ray", "ray"), ("submitit", "slurm")):
+            with monkeypatch.context() as patched:
+                patched.setitem(sys.modules, package, None)
+                found = call(*common, "--executor", written)
+            assert code(found) == "X301"
+            assert f"calque[{written}]" in str(found.exception)
+        assert (tmp_path / "out").exists() == there
+        assert call(*common, "--trials", 100).exit_code == 0  # after which no cell is left
 
 
 @pytest.mark.slow

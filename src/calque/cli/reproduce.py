@@ -74,7 +74,7 @@ def train(
     where it stopped; a row that fails does not stop the others. Exit status 1: a cell failed. Models of --from that were trained
     in the same way are taken over.
     """
-    from calque.papers.cells import train_table
+    from calque.papers.cells import begin, train_table
     from calque.papers.plan import cells_of, rows_of
     from calque.papers.side_by_side import train_side_by_side
     from calque.papers.taken_over import take_over
@@ -83,10 +83,11 @@ def train(
 
     folder = cells.folder(TRAINED)
     chosen = rows_of(folder.table, cells.paper, cells.rows)
-    rows_of(folder.table, cells.paper, [cells.match_to] if cells.match_to else [])
+    there = [folder.opened(other, folder.root, tell) for other in others]
     end, status = SweepEnd(), 0
-    if others:
-        take_over(folder, cells_of(chosen, seeds, shard), others)
+    begin(folder, chosen)
+    if there:
+        take_over(folder, cells_of(chosen, seeds, shard), there)
     if executor is None:
         status = train_table(folder, chosen, seeds, shard)
     else:

@@ -40,14 +40,21 @@ def _recipe(ctx: click.Context, param: click.Parameter, value: str) -> str:
 
 
 def _executor(ctx: click.Context, param: click.Parameter, value: str | None) -> "ExecutorSpec | None":
-    """An executor. Raises K405 to K407."""
+    """An executor that this machine can use, also where nothing is left for it to do. Raises X444 to X446, X301 and K408."""
+    if value is None:
+        return None
     from calque.workflow.jobs.spec import read_executor
 
-    return None if value is None else read_executor(value)
+    spec = read_executor(value)
+    from calque.workflow.jobs.executors import check_executor
+
+    check_executor(spec)
+    return spec
 
 
-def _names(ctx: click.Context, param: click.Parameter, value: str) -> list[str]:
-    return [name for name in value.split(",") if name]
+def _names(ctx: click.Context, param: click.Parameter, value: str | None) -> list[str]:
+    """Names as they stand: an empty one, as of a shell variable that is not set, is none that is known, and does not mean all."""
+    return [] if value is None else value.split(",")
 
 
 def _together(*options: Callable[[Command], Command]) -> Callable[[Command], Command]:
@@ -121,7 +128,7 @@ _CELL_OPTIONS = _together(
     TABLE,
     DATA,
     CORPUS,
-    click.option("--rows", callback=_names, default="", help="Rows of the table, joined by commas; default: all."),
+    click.option("--rows", callback=_names, help="Rows of the table, joined by commas; default: all."),
     recipe_option("budget", "How to train"),
     click.option("--minutes", type=Number(0, min_open=True), help="Training time of each cell."),
     click.option("--updates", type=click.IntRange(1), help="Updates of each cell."),
@@ -166,15 +173,19 @@ class CellOptions:
         return ReportOptions(self.pair, self.metric, self.trials)
 
     def _matched_row(self, printed: "PrintedTable") -> str | None:
-        """The row that all others match in size: as asked for, or as the table itself does."""
+        """The row that all others match in size: as asked for, or as the table itself does. Raises X702."""
+        from calque.papers.plan import named_rows
+
+        if self.match_to is not None:
+            return named_rows(printed, self.paper, [self.match_to])[0].key
         if self.match is None:
             return None if printed.match is None else printed.match.row
-        return self.match_to or (printed.match.row if printed.match is not None else printed.rows[0].key)
+        return printed.match.row if printed.match is not None else printed.rows[0].key
 
     def folder(self, metrics: tuple[str, ...]) -> "OutputFolder":
         """The output folder that they ask for, at the sizes of the pair whose figures are beside ours, in one of `metrics`.
 
-        Raises UsageError for options that contradict each other, X701, X707, X708, and what is wrong with a corpus."""
+        Raises UsageError for options that contradict each other, X701, X702, X707, X708, and what is wrong with a corpus."""
         from calque.data.public import data_root
         from calque.ground.files import portable
         from calque.papers.corpora import corpus_named

@@ -1,7 +1,6 @@
 """Commands that train: from an experiment to a run."""
 
 import json
-import math
 import re
 import shlex
 import sys
@@ -196,7 +195,7 @@ def _tell_end(result: "FinishedTraining | StoppedTraining", folder: Path) -> Non
         f"{result.update} updates in {result.seconds:.0f} s ({result.limit}); "
         f"{taken} {', '.join(map(str, result.averaged))}: validation perplexity {result.perplexity:.3f}"
     )
-    if not math.isfinite(result.perplexity):
+    if result.diverged:
         raise error("K109", Place(str(folder)), skipped=result.skipped, updates=result.update)
     tell(f"next: calque translate {shlex.quote(str(folder))} < input.txt > output.txt")
     click.echo(folder)

@@ -11,7 +11,7 @@ from pathlib import Path
 
 from calque.data.corpus import PreparedCorpus
 from calque.experiment import Experiment, TrainSettings
-from calque.ground.diagnostics import CalqueError, render_all
+from calque.ground.diagnostics import CalqueError, Place, error, render_all
 from calque.ground.files import only, sync_folder, write_whole
 from calque.ledger.entry import conditions
 from calque.papers.metrics import REFERENCE, STATE
@@ -37,12 +37,11 @@ RESULT = "result"
 
 
 def train_table(folder: OutputFolder, rows: Sequence[Row], seeds: int, shard: tuple[int, int]) -> int:
-    """Runs a shard's cells that are neither finished nor locked by another process; returns the exit status.
+    """Runs a shard's cells that are neither finished nor locked by another process, after `begin`; returns the exit status.
 
-    0: done; 1: a cell failed; 128 plus the number of the signal that stopped it. Raises X705, and what is wrong with the corpus.
+    0: done; 1: a cell failed; 128 plus the number of the signal that stopped it.
     """
     tell = folder.tell
-    begin(folder)
     failed: list[TableCell] = []
     locked: list[TableCell] = []
     cells = cells_of(rows, seeds, shard)
@@ -63,9 +62,13 @@ def train_table(folder: OutputFolder, rows: Sequence[Row], seeds: int, shard: tu
     return 1 if failed else 0
 
 
-def begin(folder: OutputFolder) -> None:
-    """What comes before the cells. Raises X705, and what is wrong with the request or the corpus: it concerns every cell."""
+def begin(folder: OutputFolder, rows: Sequence[Row]) -> None:
+    """What comes before the cells of some rows: everything is checked, then the request is written.
+
+    Raises X405, X705, and what is wrong with the request, the rows under its settings, or the corpus.
+    """
     _ = folder.texts, folder.sample
+    folder.check_definitions(rows)
     folder.corpus.check()
     folder.claim()
 
@@ -129,13 +132,15 @@ def _trained(folder: OutputFolder, cell: TableCell, own: bool, watcher: Watcher)
 
 
 def _train(folder: OutputFolder, cell: TableCell, into: Path, watcher: Watcher) -> str | StoppedTraining:
-    """Trains a cell, translates the test set, and records both in a folder of entries."""
+    """Trains a cell, translates the test set, and records both in a folder of entries. Raises K109 where it has diverged."""
     checked, settings = folder.definition(cell.row)
     experiment = folder.experiment(checked.text, cell.seed)
     run = folder.run(cell)
     result = train_run(folder, experiment, run, str(cell), watcher)
     if isinstance(result, StoppedTraining):
         return result
+    if result.diverged:
+        raise error("K109", Place(str(run)), skipped=result.skipped, updates=result.update, row=cell.row)
     here = conditions(experiment.train.precision)
     publish_cell(
         folder,
@@ -198,10 +203,8 @@ def _share(prepared: PreparedCorpus, folder: Path) -> None:
 
 
 def _figures(done: FinishedTraining, run: Path) -> dict[str, int | float]:
-    figures: dict[str, int | float] = {}
-    if math.isfinite(done.perplexity):
-        figures["validation perplexity"] = round(done.perplexity, 4)
-    figures |= {"updates": done.update, "training seconds": round(done.seconds, 1)}
+    figures: dict[str, int | float] = {"validation perplexity": round(done.perplexity, 4), "updates": done.update}
+    figures["training seconds"] = round(done.seconds, 1)
     if (speed := _speed(run / LOG)) is not None:
         figures["target tokens/s"] = speed
     return figures

@@ -167,7 +167,7 @@ def read_corpus(path: Path, moved: bool = False) -> TrainingCorpus:
     text = Text(text.name, text.body.replace("\r\n", "\n"))
     entries = parse(text)
     own = [entry for entry in entries if entry.section != "data"]
-    faults = [*_unknown(own), *_missing(entries, text), *_unfit(own)]
+    faults = [*_unknown(own), *_missing(entries, text), *_unfit(own), *_untested(entries)]
     data = DataSettings()
     try:
         given = ["model.text='-'", "train.max_updates=1"]
@@ -203,6 +203,13 @@ def _missing(entries: Sequence[KeyEntry], text: Text) -> Iterator[Diagnostic]:
     for key, example in {**_NEEDED, **_FILES}.items():
         if key not in there:
             yield Diagnostic("X852", Place(text.name), {"key": key, "example": example})
+
+
+def _untested(entries: Sequence[KeyEntry]) -> Iterator[Diagnostic]:
+    """An empty list of test files: an experiment may have none, a corpus whose rows are scored may not."""
+    for entry in entries:
+        if (entry.section, entry.key, entry.value) == ("data", "test", []):
+            yield Diagnostic("X201", entry.value_at, {"key": "data.test", "found": 0})
 
 
 def _unfit(own: Sequence[KeyEntry]) -> Iterator[Diagnostic]:

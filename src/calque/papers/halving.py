@@ -20,7 +20,7 @@ from calque.ground.diagnostics import CalqueError, Text, error, render_all
 from calque.ground.files import only
 from calque.ground.json_lines import json_lines
 from calque.ledger.entry import conditions
-from calque.papers.cells import train_run, updates_per_epoch, validations
+from calque.papers.cells import begin, train_run, updates_per_epoch, validations
 from calque.papers.output import OutputFolder
 from calque.papers.plan import checked_row
 from calque.papers.recipes import Budget, settings_text
@@ -81,13 +81,11 @@ class Tuning:
     def run(self) -> StoppedTraining | None:
         """Trains what the journal lacks, rung by rung, until one setting is left or the last rung is done.
 
-        Returns the training that a signal stopped; the same call resumes it. A trial that fails or diverges loses. Raises X705,
-        what is wrong with a setting, the recipe or the corpus, K203 and K301.
+        Returns the training that a signal stopped; the same call resumes it. A trial that fails or diverges loses. Raises what
+        `begin` raises, what is wrong with a setting, K203 and K301.
         """
         folder = self.folder
-        _ = folder.sample
-        folder.corpus.check()
-        folder.claim()
+        begin(folder, [folder.table.row(self.row)])
         self.ranks.clear()
         with writing(folder.out):
             (folder.out / LOCKS).mkdir(exist_ok=True)
@@ -230,7 +228,7 @@ class Tuning:
             return self._record(trial, name, None, f"{type(fault).__name__}: {fault}")
         if isinstance(done, StoppedTraining):
             return done
-        return self._record(trial, name, done, "" if math.isfinite(done.perplexity) else DIVERGED)
+        return self._record(trial, name, done, DIVERGED if done.diverged else "")
 
     def _record(self, trial: TrialRun, name: str, done: FinishedTraining | None, failure: str) -> TrialRecord:
         """The line of a trial in the journal."""

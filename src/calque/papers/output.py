@@ -1,6 +1,6 @@
 """An output folder of `calque reproduce`: its request and corpus, the experiments of its cells, and the models it has trained."""
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
@@ -37,6 +37,9 @@ from calque.run.tensors import writing
 from calque.workflow.api import Run, load
 from calque.workflow.plugins import registry_of_run
 
+VOCABULARY = 32_000
+"""Entries of a vocabulary that stands for one that nothing has learned yet."""
+
 
 class NotMeasured(Exception):
     """Something that a table prints and that cannot be measured here; its text says why."""
@@ -72,7 +75,7 @@ class OutputFolder:
         return cls(request, corpus_in(out, request.corpus), root, out, tell, recipe)
 
     def claim(self) -> None:
-        """Records what is asked for in the folder. Raises X705 where it holds something else, and what is wrong with the text."""
+        """Records what is asked for in the folder. Raises X405 and X705 where it holds something else."""
         claim_folder(self.out, self.request, self.corpus)
         with writing(self.out):
             recipes.record(self.recipe, self.out)
@@ -110,11 +113,20 @@ class OutputFolder:
         texts = Texts(replace(request, settings=(*request.settings, *more))) if more else self.texts
         return texts.definition(row, self._around)
 
+    def check_definitions(self, rows: Iterable[Row]) -> None:
+        """Raises what is wrong with the definitions of rows. Nothing is compiled for it: no fault depends on the vocabularies, and
+        neither does whether a row can be as large as another one."""
+        self.texts.check((row.key for row in rows), self._within(VOCABULARY, VOCABULARY))
+
     @property
     def _around(self) -> Surroundings:
         source, target = self.prepared.codecs
+        return self._within(source.size, target.size)
+
+    def _within(self, source: int, target: int) -> Surroundings:
+        """What is around a definition with vocabularies of these sizes."""
         model = self.sample.model
-        return Surroundings(source.size, target.size, model.tying, model.output_bias)
+        return Surroundings(source, target, model.tying, model.output_bias)
 
     def size(self, checked: CheckedDefinition) -> int:
         """Parameters of a definition with the vocabularies of the corpus around it."""

@@ -1,7 +1,7 @@
 """What is to be reproduced: the rows of a table by name, their definitions at the sizes asked for, and their cells."""
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import NoReturn
 
 from calque.adl.check import CheckedDefinition, check
@@ -11,7 +11,7 @@ from calque.adl.signature import SETTINGS
 from calque.adl.syntax import Number
 from calque.explain.fit import fit, parameters
 from calque.explain.totals import Surroundings
-from calque.ground.diagnostics import CalqueError, Text, error, nearest
+from calque.ground.diagnostics import CalqueError, Diagnostic, Text, error, nearest
 from calque.layers.registry import builtin
 from calque.papers import read_paper
 from calque.papers.figures import PaperFigure, paper_figures
@@ -124,7 +124,7 @@ class Texts:
         """Raises X222, X701, and what is wrong with settings."""
         self.request, self.table = request, table_of(request.paper, request.table)
         self.settings = by_name(request.settings)
-        self._target: int | None = None
+        self._targets: dict[Surroundings, int] = {}
         self._refuse_unread()
 
     def _refuse_unread(self) -> None:
@@ -149,10 +149,21 @@ class Texts:
         )
         if self.request.match in (None, row):
             return checked_row(text, self.settings)
-        if self._target is None:
-            self._target = parameters(self.definition(str(self.request.match), around)[0], around)
+        if around not in self._targets:
+            self._targets[around] = parameters(self.definition(str(self.request.match), around)[0], around)
         setting = self.table.match.setting if self.table.match is not None else WIDTH
-        return matched(text, self.settings, self._target, around, setting)
+        return matched(text, self.settings, self._targets[around], around, setting)
+
+    def check(self, rows: Iterable[str], around: Surroundings) -> None:
+        """Raises what is wrong with the definitions of rows, everything together and once."""
+        faults: list[Diagnostic] = []
+        for row in rows:
+            try:
+                self.definition(row, around)
+            except CalqueError as fault:
+                faults += [one for one in fault.diagnostics if one not in faults]
+        if faults:
+            raise CalqueError(faults)
 
 
 def cells_of(rows: Sequence[Row], seeds: int, shard: tuple[int, int] = (1, 1)) -> list[TableCell]:

@@ -8,16 +8,15 @@ import contextlib
 import hashlib
 import math
 import re
-import tomllib
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from importlib import resources
 from importlib.resources.abc import Traversable
 from pathlib import Path
 
 from calque.experiment import DataSettings, Experiment, TrainSettings, load
-from calque.experiment.toml import literal, parse
-from calque.ground.diagnostics import CalqueError, Text, error, read_text
+from calque.experiment.toml import KeyEntry, literal, parse
+from calque.ground.diagnostics import CalqueError, Diagnostic, Place, Span, Text, error, read_text
 from calque.ground.files import write_whole
 
 SETTINGS = "settings"
@@ -69,10 +68,14 @@ def recipe_text(recipe: str) -> Text:
 
 def row_settings(recipe: str) -> tuple[str, ...]:
     """The settings of the rows that a recipe has, each NAME=VALUE. Raises what is wrong with its TOML."""
+    entries = [entry for entry in _entries(recipe) if entry.section == SETTINGS and entry.key is not None]
+    return tuple(f"{entry.key}={entry.value}" for entry in entries)
+
+
+def _entries(recipe: str) -> list[KeyEntry]:
+    """The keys of a recipe. Raises what is wrong with its TOML."""
     text = recipe_text(recipe)
-    parse(Text(text.name, text.body.replace("\r\n", "\n")))
-    keys = tomllib.loads(text.body).get(SETTINGS, {})
-    return tuple(f"{name}={value}" for name, value in keys.items()) if isinstance(keys, dict) else ()
+    return parse(Text(text.name, text.body.replace("\r\n", "\n")))
 
 
 def digest(recipe: str) -> str:
@@ -129,12 +132,14 @@ def experiment(
 
     `overrides`, `section.key=value`, have the last word.
 
-    Raises X704 where neither the budget nor the recipe nor `overrides` names an end, and what `experiment.load` raises.
+    Raises X704 where neither the budget nor the recipe nor `overrides` names an end, X859 where the recipe or `overrides` name a
+    text or a definition, and what `experiment.load` raises.
     """
     given = [
         f"data.{key}={literal(value)}" for key, value in vars(data).items() if value != getattr(DataSettings(), key)
     ]
     given.append(f"model.text={literal(text)}")
+    _refuse_text(recipe, overrides)
     with _file(recipe) as file:
         # An end for this reading alone: what the budget changes is not known before.
         train = load(file, [*given, "train.max_updates=1"], besides=(SETTINGS,)).train
@@ -148,6 +153,16 @@ def experiment(
             raise error("X704", None, name=recipe) from None
 
 
+def _refuse_text(recipe: str, overrides: Sequence[str]) -> None:
+    """Raises X859 for keys that name what a cell has from its corpus and its row."""
+    given: list[tuple[str, Span | Place]] = [(f"{one.section}.{one.key}", one.key_at) for one in _entries(recipe)]
+    for text in (Text("--set", one) for one in overrides):
+        key = text.body.partition("=")[0]
+        given.append((key.strip(), Span(text, 0, len(key))))
+    if faults := [Diagnostic("X859", where, {"key": key}) for key, where in given if key in _OF_A_CELL]:
+        raise CalqueError(faults)
+
+
 def settings_text(made: Experiment) -> str:
     """The keys in which an experiment differs from the defaults, paths and definition left out, on one line."""
     plain, keys = Experiment(), []
@@ -159,7 +174,10 @@ def settings_text(made: Experiment) -> str:
     return " ".join(keys)
 
 
-_PATHS = {"data.train", "data.valid", "data.test", "data.codes"}
+_TEXTS = {"data.train", "data.valid", "data.test"}
+_PATHS = {*_TEXTS, "data.codes"}
+_OF_A_CELL = {*_TEXTS, "data.stream", "model.text", "model.file"}
+"""Keys that no recipe has: the corpus and the rows give them."""
 _BY_EPOCH: Mapping[str, int | float] = {
     "validate_every_epochs": 1,
     "validate_every_updates": 0,

@@ -204,16 +204,28 @@ def default_folder(paper: str, table: str) -> Path:
 
 
 def claim_folder(out: Path, request: Request, corpus: TrainingCorpus) -> None:
-    """Records the request in the output folder. Raises X705 where the folder has another one."""
+    """Records the request in the output folder. Raises X405 where it holds other files and no request, X705 where it has another
+    one."""
     path = out / ABOUT
     with writing(out):
+        foreign = _foreign(out)
         if path.is_file():
             for key, before, now in _differences(request_in(out), request):
                 raise error("X705", Place(str(path)), key=key, expected=_shown(before), found=_shown(now))
+        elif foreign:
+            raise error("X405", Place(str(out)), name=out)
         else:
             out.mkdir(parents=True, exist_ok=True)
             write_whole(path, (json.dumps(dataclasses.asdict(request), indent=1) + "\n").encode())
         corpus.record(out)
+
+
+def _foreign(out: Path) -> bool:
+    """Whether a folder has files beside a request half written by a call that was killed, or by another that begins now.
+
+    A request is written first of all: who asks whether there is one after this has that of a call that began meanwhile.
+    """
+    return out.is_dir() and any(not file.name.startswith(f".{ABOUT}.") for file in out.iterdir())
 
 
 def request_in(out: Path) -> Request:

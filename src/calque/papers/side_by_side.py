@@ -9,11 +9,11 @@ from collections.abc import Sequence
 
 from calque.ground.diagnostics import CalqueError
 from calque.ground.files import only, write_whole
-from calque.papers.cells import FAILED, HELD, begin, finished, run_cell
+from calque.papers.cells import FAILED, HELD, finished, run_cell
 from calque.papers.halving import TRIAL, Ahead, TrialRun, Tuning, outcome_of, tuning_of
 from calque.papers.output import OutputFolder
 from calque.papers.paper import Row
-from calque.papers.plan import cells_of
+from calque.papers.plan import cells_of, named_rows, rows_of
 from calque.papers.request import CELLS, LOCKS, TableCell
 from calque.papers.trials import SettingGrid, TrialSetting
 from calque.run.tensors import writing
@@ -35,8 +35,7 @@ LOGS, JOBS = "logs", "jobs"
 def train_side_by_side(
     folder: OutputFolder, rows: Sequence[Row], seeds: int, shard: tuple[int, int], spec: ExecutorSpec
 ) -> SweepEnd:
-    """Runs a shard's cells by an executor. Raises X301, X705, K408, K410, and what is wrong with the corpus."""
-    begin(folder)
+    """Runs a shard's cells by an executor, after `begin`. Raises X301, K408 and K410."""
     _ = folder.prepared  # compiled once, before the jobs
     tasks = [_cell_task(folder, cell) for cell in cells_of(rows, seeds, shard)]
     _make(folder)
@@ -99,9 +98,12 @@ def _make(folder: OutputFolder) -> None:
 
 
 def cell_job(folder: OutputFolder, row: str, seed: int) -> int:
-    """Trains a cell, or resumes it, and leaves its entry in its run folder; returns the exit status."""
-    cell = TableCell(row, seed)
-    folder.table.row(row)
+    """Trains a cell, or resumes it, and leaves its entry in its run folder; returns the exit status. Raises X702.
+
+    Of a row that decodes another row's model, that other row is trained.
+    """
+    (trained,) = rows_of(folder.table, folder.request.paper, [row])
+    cell = TableCell(trained.key, seed)
     outcome = run_cell(folder, cell, own=False)
     if isinstance(outcome, StoppedTraining):
         folder.tell(f"stopped after update {outcome.update} of {cell}; the same call resumes it")
@@ -111,7 +113,11 @@ def cell_job(folder: OutputFolder, row: str, seed: int) -> int:
 
 
 def trial_job(folder: OutputFolder, row: str, setting: TrialSetting, rung: int, eta: int) -> int:
-    """Trains a trial of a rung, the first of which is 1, and leaves its record in its run folder; returns the exit status."""
+    """Trains a trial of a rung, the first of which is 1, and leaves its record in its run folder; returns the exit status.
+
+    Raises X702.
+    """
+    named_rows(folder.table, folder.request.paper, [row])
     dropout = () if setting.dropout is None else (setting.dropout,)
     tuning = tuning_of(folder, row, SettingGrid((setting.lr,), (setting.warmup_share,), dropout), eta, rung)
     trial = tuning.trial(rung - 1, setting)

@@ -24,7 +24,7 @@ from calque.model import Shape
 from calque.papers import recipes
 from calque.papers.decoded import selecting
 from calque.papers.metrics import DECODING
-from calque.papers.output import OutputFolder
+from calque.papers.output import VOCABULARY, OutputFolder
 from calque.papers.paper import Column, PrintedTable, Row
 from calque.papers.plan import named_rows, rows_of
 from calque.papers.recipes import Budget, settings_text
@@ -35,8 +35,8 @@ from calque.run.tensors import writing
 from calque.train.precision import pick_device, processor
 from calque.train.timed_updates import TrainingSpeed, measure
 
-VOCABULARY, PAIRS = 32_000, 2_000
-"""With random weights: entries of a vocabulary, unless `data.vocabulary_size` is set; sentence pairs to train on."""
+PAIRS = 2_000
+"""With random weights: sentence pairs to train on."""
 UPDATES, WARM_UP = 3, 1
 """Of training in each repeat."""
 LINES = 10_000

@@ -11,22 +11,20 @@ from calque.experiment import load as load_experiment
 from calque.ground.files import only
 from calque.ledger.entry import Entry
 from calque.ledger.entry import read as read_entries
-from calque.papers.cells import RESULT, begin
+from calque.papers.cells import RESULT
 from calque.papers.output import OutputFolder
 from calque.papers.request import CELLS, LOCKS, MEMBERS, TableCell
 from calque.run.folder import CORPUS, EXPERIMENT
 from calque.run.tensors import writing
 
 
-def take_over(folder: OutputFolder, cells: Sequence[TableCell], others: Sequence[Path]) -> None:
-    """Copies the runs of finished cells of other output folders that were trained as cells of this one would be.
+def take_over(folder: OutputFolder, cells: Sequence[TableCell], others: Sequence[OutputFolder]) -> None:
+    """Copies the runs of finished cells of other output folders that were trained as cells of this one would be, after `begin`.
 
     Alike are definition, text, seed, every key of [train], and how weights begin. What is copied is then translated and scored
-    as if it had been trained here. Raises X705, X706 of a folder that has no cells, and what is wrong with the corpus.
+    as if it had been trained here.
     """
-    folders = [OutputFolder.opened(out, folder.root, folder.tell) for out in others]
-    begin(folder)
-    trained = [(there, entry) for there in folders for entry in _trained(there.out)]
+    trained = [(there, entry) for there in others for entry in _trained(there.out)]
     for cell in cells:
         checked, _ = folder.definition(cell.row)
         wanted = folder.experiment(checked.text, cell.seed)

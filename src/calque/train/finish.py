@@ -32,6 +32,11 @@ class FinishedTraining:
     skipped: int = 0
     """Updates that were left out, since their gradients were not finite."""
 
+    @property
+    def diverged(self) -> bool:
+        """Whether the model's perplexity is not a finite number, so that its translations mean nothing."""
+        return not math.isfinite(self.perplexity)
+
 
 def finish(
     task: TrainingTask, state: TrainingState, validator: Validator, phases: Sequence[dict[str, Any]], limit: str

@@ -21,7 +21,7 @@ class LocalExecutor:
         asked = spec.number("threads", threads)
         self._cores = shares(usable_cores(), spec.workers, asked)
         self._threads = asked or max(1, len(physical(self._cores[0])))
-        self._devices = _devices(spec)
+        self._devices = devices(spec)
         self._running: dict[str, tuple[int, subprocess.Popen[bytes]]] = {}
         total, here = spec.workers * self._threads, len(physical(usable_cores()))
         if total > here:
@@ -94,7 +94,7 @@ def _topology(core: int) -> tuple[int, int]:
     return package, number
 
 
-def _devices(spec: ExecutorSpec) -> list[str] | None:
+def devices(spec: ExecutorSpec) -> list[str] | None:
     """The GPUs of each worker; None where the spec asks for none. Raises K408 where there are too few."""
     each = spec.number("gpus", 0)
     if not each:

@@ -26,13 +26,11 @@ class RayExecutor:
     def __init__(self, spec: ExecutorSpec):
         """Joins the cluster at the address; without one that of this machine, and where there is none, Ray starts one here.
 
-        Raises X301 without Ray, K410 where no cluster answers.
+        Ray is installed. Raises K410 where no cluster answers.
         """
         os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")  # nothing is reported to anybody
-        try:
-            import ray
-        except ImportError:
-            raise error("X301", None, package="ray", extra="ray") from None
+        import ray
+
         _refuse_silent(spec.target)
         try:
             ray.init(address=spec.target or None, log_to_driver=False, logging_level=logging.ERROR)

@@ -35,11 +35,9 @@ class SlurmExecutor:
     capacity: int | None = None
 
     def __init__(self, spec: ExecutorSpec, folder: Path, tell: Callable[[str], None]):
-        """`folder`: where submitit keeps its files. Raises X301 without submitit, K410 where Slurm's commands are not there."""
-        try:
-            import submitit
-        except ImportError:
-            raise error("X301", None, package="submitit", extra="slurm") from None
+        """`folder`: where submitit, which is installed, keeps its files. Raises K410 where Slurm's commands are not there."""
+        import submitit
+
         self._folder, self._tell, self._threads = folder, tell, spec.number("cpus", 1)
         self._own = spec.options.get("cluster", SLURM) == SLURM
         self._jobs: dict[str, Any] = {}

@@ -102,12 +102,12 @@ _TARGETS: Mapping[str, tuple[str, _Read]] = {
 
 
 def read_executor(written: str, origin: str = "--executor") -> ExecutorSpec:
-    """Reads an executor. Raises K405 for an unknown one, K406 for an option that it does not have, K407 for a bad value."""
+    """Reads an executor. Raises X444 for an unknown one, X445 for an option that it does not have, X446 for a bad value."""
     text = Text(origin, written)
     name, colon, rest = written.partition(":")
     if name not in _OPTIONS:
         span = Span(text, 0, max(1, len(name)))
-        raise error("K405", span, name=name, near=nearest(name, _OPTIONS), names=list(_OPTIONS))
+        raise error("X444", span, name=name, near=nearest(name, _OPTIONS), names=list(_OPTIONS))
     target, options = "", dict[str, int | float | str]()
     faults: list[Diagnostic] = []
     place = len(name) + 1
@@ -135,7 +135,7 @@ def _target(name: str, part: str, k: int, text: Text, place: int) -> int | float
         return read(part)
     except ValueError:
         raise error(
-            "K407", Span(text, place, place + max(1, len(part))), what=f"`{name}`", expected=expected, found=part
+            "X446", Span(text, place, place + max(1, len(part))), what=f"`{name}`", expected=expected, found=part
         ) from None
 
 
@@ -145,11 +145,11 @@ def _option(name: str, part: str, text: Text, place: int) -> tuple[str, int | fl
     known = _OPTIONS[name]
     if key not in known:
         where = Span(text, place, place + max(1, len(key)))
-        raise error("K406", where, executor=name, name=key, near=nearest(key, known), names=list(known))
+        raise error("X445", where, executor=name, name=key, near=nearest(key, known), names=list(known))
     expected, read = known[key]
     try:
         return key, read(value)
     except ValueError:
         at = place + len(key) + 1
         where = Span(text, at, at + max(1, len(value)))
-        raise error("K407", where, what=f"`{key}`", expected=expected, found=value) from None
+        raise error("X446", where, what=f"`{key}`", expected=expected, found=value) from None
