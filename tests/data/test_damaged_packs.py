@@ -3,6 +3,7 @@
 import bz2
 import gzip
 import lzma
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -22,12 +23,15 @@ def test_lines_before_the_damage_come_first(pack: object, count: int, tmp_path: 
     assert callable(pack)
     path, found = tmp_path / "text", []
     path.write_bytes(pack(b"".join(LINES[:count]))[:-40])
-    lines = iter(raw_lines(path))
     with pytest.raises(CalqueError) as caught:
-        while True:
-            found.append(next(lines))
+        _collect(raw_lines(path), found)
     assert found == LINES[: len(found)]
     # bzip2 packs blocks of 900 kB, of which a damaged one is lost.
     assert len(found) >= (0 if pack is bz2.compress else 0.9 * count)
     (fault,) = caught.value.diagnostics
     assert (fault.code, fault.where) == ("D105", Place(str(path), len(found) + 1))
+
+
+def _collect(lines: Iterator[bytes], found: list[bytes]) -> None:
+    for line in lines:
+        found.append(line)

@@ -225,6 +225,48 @@ def test_a_fault_in_a_plugin_names_its_line(calque: Run, tmp_path: Path, body: s
     assert "Traceback" not in done.err
 
 
+@pytest.mark.parametrize(
+    ("body", "said"),
+    [
+        ("@classmethod\n    def infer(cls, args, site): return None", "`infer` of the layer `same` returned None"),
+        ("@classmethod\n    def infer(cls, args, site): return 64.0", "returned 64.0, expected a width"),
+        (
+            "@classmethod\n    def cost(cls, args, site): return 7",
+            "`cost` of the layer `same` returned 7, expected a `Cost`",
+        ),
+        ("def __init__(self, args, site, parts): pass", "returned with no call of `super().__init__"),
+        ("return x[:, 1:]", "`forward` of the layer `same` returned a tensor of"),
+        ("return x[..., 1:]", "`forward` of the layer `same` returned a tensor of"),
+        ("pass", "returned None, expected a tensor"),
+    ],
+)
+def test_what_a_layer_should_not_return_names_its_method(calque: Run, tmp_path: Path, body: str, said: str) -> None:
+    path = plugin(tmp_path, body if "def" in body else "")
+    if "def" not in body:
+        path.write_text(path.read_text().replace("return x\n", f"{body}\n"))
+    first = body.split("\n")[0] if "def" in body else "def forward"
+    line = next(n for n, text in enumerate(path.read_text().split("\n"), 1) if text.strip().startswith(first))
+    done = calque("train", experiment(tmp_path, [str(path)]), "--out", tmp_path / "run")
+    assert done.status == 2, done
+    assert done.err.count("error[X423]") == 1
+    assert said in done.err
+    assert f"{path}:{line}" in done.err
+
+
+@pytest.mark.parametrize(
+    "refusal", ['"thirds do not fit"', '"C201"', '"C218", layer=cls.name, reason="thirds do not fit"']
+)
+def test_a_layer_refuses_its_place_in_its_own_words(calque: Run, tmp_path: Path, refusal: str) -> None:
+    path = plugin(tmp_path, f"@classmethod\n    def infer(cls, args, site): raise Fault({refusal})")
+    path.write_text(
+        path.read_text().replace("from calque.layers.contract import ", "from calque.layers.contract import Fault, ")
+    )
+    done = calque("train", experiment(tmp_path, [str(path)]), "--out", tmp_path / "run")
+    assert done.status == 2, done
+    assert done.err.count("error[C218]: `same`: ") == 1
+    assert ("thirds do not fit" in done.err) == ("thirds" in refusal)
+
+
 def test_a_layer_that_ends_the_process_breaks_a_law(calque: Run, tmp_path: Path) -> None:
     path = plugin(tmp_path)
     path.write_text(path.read_text().replace("return x\n", "raise SystemExit(0)\n"))

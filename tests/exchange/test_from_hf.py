@@ -56,14 +56,13 @@ def test_a_translation_scores_as_the_search_scored_it(name: str, tmp_path: Path)
 def test_an_import_that_cannot_be_written_leaves_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     kind, settings, asked = CASES["marian"]
     build(kind, tmp_path / "hf", **settings)
-    with monkeypatch.context() as patch, pytest.raises(CalqueError, match="K301"):
-        patch.setattr("calque.exchange.import_run.save_model", _full)
-        import_hf(tmp_path / "hf", tmp_path / "made" / "run", asked)
-    assert not (tmp_path / "made").exists()
     (tmp_path / "run").mkdir()
-    with monkeypatch.context() as patch, pytest.raises(CalqueError, match="K301"):
+    with monkeypatch.context() as patch:
         patch.setattr("calque.exchange.import_run.save_model", _full)
-        import_hf(tmp_path / "hf", tmp_path / "run", asked)
+        for out in (tmp_path / "made" / "run", tmp_path / "run"):
+            with pytest.raises(CalqueError, match="K301"):
+                import_hf(tmp_path / "hf", out, asked)
+    assert not (tmp_path / "made").exists()
     import_hf(tmp_path / "hf", tmp_path / "run", asked)
 
 

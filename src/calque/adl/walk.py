@@ -4,6 +4,7 @@ import functools
 from collections.abc import Mapping
 from dataclasses import fields
 
+from calque.adl.answers import cost_of, refused, width_of
 from calque.adl.call_faults import CallReporter
 from calque.adl.core import HOLE, Call, CallChain, CoreSource, chains_in, known_parts, numbers_in
 from calque.adl.declaration import (
@@ -175,13 +176,12 @@ class Walk:
             return None
         args = _args(layer, values)
         try:
-            out = layer.infer(args, site)
+            out = width_of(layer, args, site)
         except Fault as fault:
-            self.report.fail(call, fault.code, call.at(fault.at), **fault.fields)
+            code, fields = refused(call.name, fault)
+            self.report.fail(call, code, call.at(fault.at), **fields)
             return None
-        if not isinstance(out, int) or out < 1:
-            raise TypeError(f"`infer` of the layer `{call.name}` returned {out!r}, which is not a width")
-        cost = layer.account(args, site)
+        cost = cost_of(layer, args, site)
         where = place.side, call, place.indices, place.shared
         return Node(call.name, place.path, args, width, out, cost, parts, key, *where)
 

@@ -13,6 +13,7 @@ from calque.layers.contract import Registry
 from calque.model import Model, Shape
 from calque.run.folder import ARCHITECTURE, CORPUS, sole_training, start_run
 from calque.run.model_file import load_model, save_model
+from calque.run.tensors import writing
 from calque.train.checkpoint import Checkpoints, average
 
 
@@ -32,7 +33,7 @@ def average_run(run: Path, out: Path, which: str, count: int, registry: Registry
         raise error("K108", Place(str(run)))
     weights = average([checkpoints.path(update) for update in updates])
     figures = {"averaged": list(updates), "parameters": sum(t.numel() for t in weights.values())}
-    with whole(out), sole_training(out):
+    with writing(out), whole(out), sole_training(out):
         start_run(out, loaded.experiment, loaded.model.checked, loaded.codecs)
         save_model(out, loaded.model, weights, loaded.experiment, loaded.meta["data"], figures)
     return updates
