@@ -14,6 +14,7 @@ from calque.data.vocabulary import EOS, Vocabulary
 from calque.decode.prepare import prepare_for_decoding
 from calque.decode.translate import EMPTY, Translator, force, translate_lines, translate_stream
 from calque.experiment import DecodeSettings
+from calque.ground.diagnostics import Diagnostic, Place
 from calque.workflow.api import _prefix
 
 LINES = ["a b c", "", "d", "a a b i h g", " \t ", "c never-seen", "e f g h i a b", "a b c", "b", "h h"]
@@ -119,6 +120,17 @@ def test_samples_depend_on_the_line_and_the_seed_alone(loaded: Translator) -> No
     assert [[t.ids for t in f] for f in drawn(LINES, invariant=True)] == [[t.ids for t in f] for f in expected]
     assert [t.ids for t in drawn(LINES[3:4], first=4)[0]] == [t.ids for t in expected[3]]
     assert drawn(LINES, seed=2) != expected
+
+
+@pytest.mark.parametrize("beam", [1, 3])
+def test_a_model_without_numbers_says_so_for_each_line(loaded: Translator, beam: int) -> None:
+    with torch.no_grad():
+        loaded.model.output.weight.fill_(math.nan)
+    warnings: list[Diagnostic] = []
+    searched = replace(loaded, decode=replace(loaded.decode, beam=beam))
+    found = translate_lines(searched, ["a b", "", "c"], warn=warnings.append, first=7)
+    assert [(d.code, d.where) for d in warnings] == [("D607", Place("stdin", 7)), ("D607", Place("stdin", 9))]
+    assert len(found) == 3
 
 
 def test_a_line_that_is_too_long_is_cut_with_a_warning(loaded: Translator) -> None:

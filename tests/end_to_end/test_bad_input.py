@@ -254,7 +254,7 @@ def test_what_a_layer_should_not_return_names_its_method(calque: Run, tmp_path: 
 
 
 @pytest.mark.parametrize(
-    "refusal", ['"thirds do not fit"', '"C201"', '"C218", layer=cls.name, reason="thirds do not fit"']
+    "refusal", ['"thirds do not fit"', '"C201"', '"X424", layer=cls.name, reason="thirds do not fit"']
 )
 def test_a_layer_refuses_its_place_in_its_own_words(calque: Run, tmp_path: Path, refusal: str) -> None:
     path = plugin(tmp_path, f"@classmethod\n    def infer(cls, args, site): raise Fault({refusal})")
@@ -263,8 +263,15 @@ def test_a_layer_refuses_its_place_in_its_own_words(calque: Run, tmp_path: Path,
     )
     done = calque("train", experiment(tmp_path, [str(path)]), "--out", tmp_path / "run")
     assert done.status == 2, done
-    assert done.err.count("error[C218]: `same`: ") == 1
+    assert done.err.count("error[X424]: `same`: ") == 2  # once on each side
     assert ("thirds do not fit" in done.err) == ("thirds" in refusal)
+
+
+@pytest.mark.parametrize("command", ["check", "explain", "train"])
+def test_a_file_without_an_end_is_an_error(calque: Run, tmp_path: Path, command: str) -> None:
+    done = calque(command, "/dev/zero")
+    assert done.status == 2, done
+    assert "more than 16,000,000 bytes" in done.err
 
 
 def test_a_layer_that_ends_the_process_breaks_a_law(calque: Run, tmp_path: Path) -> None:

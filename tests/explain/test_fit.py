@@ -8,7 +8,7 @@ from calque.adl.dialect import reader
 from calque.adl.settings import parse_settings
 from calque.explain import Surroundings, fit, parameters, table, whole
 from calque.explain.node_table import COLUMNS, field_text, short
-from calque.ground.diagnostics import CalqueError, Text, message
+from calque.ground.diagnostics import CalqueError, Span, Text, message
 from calque.layers.registry import builtin
 
 INF = float("inf")
@@ -105,6 +105,21 @@ def test_what_cannot_be_solved_is_told(setting: str, code: str) -> None:
     with pytest.raises(CalqueError) as fault:
         fit(text, 10**9, setting)
     assert {d.code for d in fault.value.diagnostics} == {code}
+
+
+@pytest.mark.parametrize(
+    ("body", "codes"),
+    [
+        ("d = 64\nencoder = pos -> nrm\ndecoder = pos -> mh_dot_src_att\n", ["C101"]),  # no odd width of d = 1
+        ("encoder = " + "norm -> " * 20_000 + "norm\ndecoder = tdec\n", ["C401"]),
+        ("encoder = norm ->\ndecoder = tdec\n", ["S102"]),
+    ],
+)
+def test_errors_of_the_text_are_those_of_the_text_as_it_is_written(body: str, codes: list[str]) -> None:
+    with pytest.raises(CalqueError) as fault:
+        fit(Text("text", body), 100_000)
+    assert [d.code for d in fault.value.diagnostics] == codes
+    assert all(isinstance(d.where, Span) for d in fault.value.diagnostics)
 
 
 def test_an_error_that_has_nothing_to_do_with_the_setting_has_its_help() -> None:

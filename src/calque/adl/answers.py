@@ -6,7 +6,7 @@ from typing import Any, cast
 from calque.adl.declaration import Cost, Fault, LayerArguments, LayerType, Site
 from calque.ground.diagnostics import CalqueError, Place, codes, error
 
-OWN = "C218"
+OWN = "X424"
 """What a layer of one's own refuses, in its own words."""
 
 

@@ -29,7 +29,7 @@ from calque.decode.sentences import (
 )
 from calque.decode.unknown import replace_unknown, with_given
 from calque.experiment import DecodeSettings
-from calque.ground.diagnostics import Diagnostic
+from calque.ground.diagnostics import Diagnostic, Place
 
 __all__ = [
     "EMPTY",
@@ -58,7 +58,7 @@ def translate_lines(
     """The translations of each line, in the order of the lines, the best first; samples in the order of their numbers.
 
     A line of n tokens gets at most ceil(max_length_factor * n) + max_length_offset words, end symbols not counted on either
-    side. A line is cut after `max_source_tokens` tokens, with the warning D606. A line without tokens has the empty translation
+    side. A line is cut after `max_source_tokens` tokens, with the warning D606; D607 where what the model computes is no number. A line without tokens has the empty translation
     alone, whatever its prefix. A prefix that is text stays as it is, words that the vocabulary lacks included. The beam is at least
     `n_best`. `first` is the number of the first line. `progress` is called with the number of lines that each batch has finished.
 
@@ -75,6 +75,8 @@ def translate_lines(
         each = translate_batch(loaded, [sentences[i] for i in rows], n_best, SLAB if invariant else 0)
         for i, translations in zip(rows, each, strict=True):
             results[i] = translations or [EMPTY]
+            if warn is not None and math.isnan(results[i][0].logp):
+                warn(Diagnostic("D607", Place("stdin", first + int(i)), severity="warning"))
         done(len(rows))
     done(len(asked) - len(numbers))
     return _finished(loaded, asked, [s.prefix for s in sentences], results, invariant)

@@ -18,6 +18,7 @@ FIRST = (1, 2, 3, 5)
 LISTED = 1024
 """Values that are tried one by one where no number is found whose multiples all suit: the largest number of heads."""
 LIMIT = "C4"
+TOO_LONG = ("characters", "tokens")
 UNFIT = (LIMIT, "C117", "C2", "C305")
 """Codes of faults that depend on the value of a setting: bounds, divisions, widths, windows."""
 
@@ -51,6 +52,7 @@ def fit(
         given = reader(dialect, parse_settings((*settings, f"{setting}={value}")))
         return parameters(check(text, library, given, advice), around)
 
+    _check_written(text, library, dialect, settings)
     sizes, base = _Sizes(count), multiple or 1
     values = _between(sizes, base, target) or _listed(sizes, base)
     if not values:
@@ -61,6 +63,15 @@ def fit(
         found = f"{most} {'for every value' if same else 'at most'}"
         raise error("X230", None, name=setting, found=found, target=target)
     return min(values, key=lambda value: (abs(sizes(value) - target), value))
+
+
+def _check_written(text: Text, library: Library, dialect: str, settings: tuple[str, ...]) -> None:
+    """Raises the faults of the text as it is written that no value of a setting can mend, rather than those of a value that is tried."""
+    try:
+        check(text, library, reader(dialect, parse_settings(settings)))
+    except CalqueError as fault:
+        if any(not one.code.startswith(UNFIT) or one.fields.get("what") in TOO_LONG for one in fault.diagnostics):
+            raise
 
 
 class _Sizes:

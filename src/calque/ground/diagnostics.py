@@ -267,13 +267,21 @@ def apply_fix(fix: Fix) -> str:
     return body[: fix.span.start] + fix.replacement + body[fix.span.end :]
 
 
+MOST_BYTES = 16_000_000
+"""Of a file that a person writes; a device may have no end."""
+
+
 def read_text(path: Path | str, missing: str, undecodable: str) -> Text:
     """A UTF-8 file as `Text`, without its byte order mark.
 
-    Raises the code `missing` for a file that cannot be read, and `undecodable` for one that is not UTF-8.
+    Raises the code `missing` for a file that cannot be read or is too large, and `undecodable` for one that is not UTF-8.
     """
     try:
-        return Text(str(path), Path(path).read_bytes().decode("utf-8-sig"))
+        with open(path, "rb") as file:
+            content = file.read(MOST_BYTES + 1)
+        if len(content) > MOST_BYTES:
+            raise error(missing, Place(str(path)), reason=f"more than {MOST_BYTES:,} bytes")
+        return Text(str(path), content.decode("utf-8-sig"))
     except OSError as e:
         raise error(missing, Place(str(path)), reason=(e.strerror or str(e)).lower()) from None
     except UnicodeDecodeError as e:

@@ -8,7 +8,7 @@ from calque.native.program import Program, Value
 
 
 class Gate(Gated):
-    """gate(l)(h) = i * h + f * l(h), [i; f] = sigmoid(W [h; l(h)] + b), W: [2d, 2d] (Zhang 2018, equations 2 and 3).
+    """gate(l)(h) = i * h + f * l(h), [i; f] = sigmoid(W [h; l(h)] + b), W: [2d, 2d] (Zhang 2018, equation 2).
 
     The two gates are independent: they need not sum to one. The order (i, f) and the bias are those of the authors' code.
     """
