@@ -34,6 +34,8 @@ from calque.native.steps import Choosing, StepTensors, make_steps
 
 MOST_FORMS = 16
 """Forms of state that programs are kept for: with padding and without, and the like."""
+Form = tuple[tuple[int, torch.dtype, bool] | None, ...]
+"""Of each tensor its dimensions, its type, and whether numbers lie side by side: kernels see addresses alone."""
 
 
 class _Encoder(NamedTuple):
@@ -53,7 +55,7 @@ class Recorded:
 
     def __init__(self, model: Model, kernels: Kernels):
         self._model, self._kernels = model, kernels
-        self._steps: dict[tuple[int, ...], RecordedStep | None] = {}
+        self._steps: dict[Form, RecordedStep | None] = {}
         self._encoder = self._written_encoder()
         self._own = threading.local()
 
@@ -120,7 +122,7 @@ class Recorded:
             else:
                 return Turns(inner.step, inner.given, inner.tensors, own=True, kept=inner.kept).state(0)
         tensors = tensors_of(inner)
-        form = tuple(None if x is None else (x.dim(), x.dtype, x.stride(-1)) for x in tensors)
+        form = tuple(None if x is None else (x.dim(), x.dtype, x.stride(-1) == 1) for x in tensors)
         if form not in self._steps and len(self._steps) < MOST_FORMS:
             self._steps[form] = self._written_step(inner, tensors, rows)
         step = self._steps.get(form)

@@ -58,7 +58,8 @@ def translate_lines(
     """The translations of each line, in the order of the lines, the best first; samples in the order of their numbers.
 
     A line of n tokens gets at most ceil(max_length_factor * n) + max_length_offset words, end symbols not counted on either
-    side. A line is cut after `max_source_tokens` tokens, with the warning D606; D607 where what the model computes is no number. A line without tokens has the empty translation
+    side. A line is cut after `max_source_tokens` tokens, with the warning D606; D607 warns of one for which
+    the model computes no numbers. A line without tokens has the empty translation
     alone, whatever its prefix. A prefix that is text stays as it is, words that the vocabulary lacks included. The beam is at least
     `n_best`. `first` is the number of the first line. `progress` is called with the number of lines that each batch has finished.
 

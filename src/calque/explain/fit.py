@@ -66,7 +66,7 @@ def fit(
 
 
 def _check_written(text: Text, library: Library, dialect: str, settings: tuple[str, ...]) -> None:
-    """Raises the faults of the text as it is written that no value of a setting can mend, rather than those of a value that is tried."""
+    """Raises the faults of the text as it is written that no value of a setting can mend, rather than those of a tried one."""
     try:
         check(text, library, reader(dialect, parse_settings(settings)))
     except CalqueError as fault:
