@@ -10,6 +10,7 @@ translations and scores that differ in any bit.
 import argparse
 import json
 import random
+import shlex
 from pathlib import Path
 
 import numpy as np
@@ -88,7 +89,7 @@ def main() -> None:
             given.record,
             f"Batch independence of a trained {given.model}, Multi30k test2016",
             "law",
-            f"{command} --tokenize {given.tokenize}",
+            f"{command} --tokenize {given.tokenize} --model {shlex.quote(given.model)}",
             figures,
             where,
             notes=given.note,

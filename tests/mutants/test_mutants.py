@@ -5,16 +5,22 @@ import sys
 from typing import NamedTuple
 
 import pytest
+import torch
 from asking import ASKING, LOOKING, looking
 from planted import Mutant
 from planted_copies import MUTANTS
 from running_sum import Mean, RoundedMean, Sum
 from torch import Tensor
 
-from calque.layers.contract import ENCODER, Context, Layer, Registry
+from calque.adl.check import check
+from calque.ground.diagnostics import Text
+from calque.layers.contract import DECODER, ENCODER, Context, Layer, Registry
 from calque.layers.registry import builtin
 from calque.layers.state import State
 from calque.prove import ProofReport, prove_layer, prove_module, prove_text, prover
+from calque.prove.case import SOURCE_LENGTH, ProofCase, sentence
+from calque.prove.outcome import distance
+from calque.prove.prover import definition
 from parts import some
 
 # A labelled cell in a backwards chain: its final state is the bridge's business, and no layer's example by itself.
@@ -82,13 +88,36 @@ def test_a_fault_of_late_positions_is_reported_with_the_first_of_them() -> None:
     assert re.search(r"150 positions in chunks, from (4|5|6)\d on: off by", str(report)), str(report)
 
 
-# All positions differ by 10^-4 of the last one, since each multiplies a difference by 1.5: that is the recurrence's, not a fault.
-CHAOTIC = "d = 8\nencoder = id\ndecoder = repeat(4, rnn(cell=tanh) -> scale(3))\n"
+class Chaotic(Mean):
+    """z_t = 0.9 (4 z_{t-1} (1 - z_{t-1})) + 0.1 sigmoid(h_t), which multiplies a change by more than 1. `step` rounds otherwise."""
+
+    name = "mean"
+
+    def forward(self, x: Tensor, ctx: Context) -> Tensor:
+        z, outputs = torch.full_like(x[:, 0], 0.3), []
+        for t in range(x.shape[1]):
+            z = 0.9 * (4 * z * (1 - z)) + 0.1 * x[:, t].sigmoid()
+            outputs.append(z)
+        return torch.stack(outputs, 1)
+
+    def step(self, x: Tensor, state: Sum, ctx: Context) -> tuple[Tensor, State]:
+        mask = x.new_ones(x.shape[:2], dtype=torch.bool) if ctx.mask is None else ctx.mask
+        z, outputs = torch.where(state.count[:, None] > 0, state.total, 0.3), []
+        for t in range(x.shape[1]):
+            z = torch.where(mask[:, t, None], 3.6 * z - 3.6 * z * z + 0.1 * x[:, t].sigmoid(), z)
+            outputs.append(z)
+        return torch.stack(outputs, 1), Sum(z, state.count + mask.sum(1))
 
 
-def test_a_chaotic_recurrence_breaks_no_law() -> None:
-    report = prove_text(CHAOTIC, builtin())
+def test_a_recurrence_that_is_chaotic_breaks_no_law() -> None:
+    """Its two forms differ at late positions, as the outputs of two inputs do that differ in the last digits."""
+    layers = Registry([*builtin().values(), Chaotic])
+    report = prove_layer(Chaotic, layers)
     assert "equal" not in report.failed, str(report)
+    s = ProofCase(check(Text("text", definition(Chaotic.examples[0], DECODER)), layers), layers, 0)
+    x, alone = s.normal(1, 150, 8), sentence(s.tamed, 0, SOURCE_LENGTH)
+    with torch.no_grad():
+        assert distance(s.stepped(x, alone, [1] * 150), s.forward(x, alone)) > 0.01
 
 
 def test_a_module_is_proved_layer_by_layer(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -66,7 +66,7 @@ _KINDS: dict[bytes, tuple[str, Callable[[BinaryIO], Any]]] = {
 
 
 STEP = 8192
-"""Bytes that are unpacked at a time: of a damaged file so many may be lost before the damage."""
+"""Bytes that are unpacked at a time: at most so many may be lost before a damage."""
 HEAD = 4096
 """Bytes of a text from which `no_text` judges, at most."""
 _OTHERS = {
@@ -93,30 +93,18 @@ def unpacked(file: io.BufferedReader) -> tuple[str, io.BufferedReader]:
 
 
 class _UpToDamage(io.RawIOBase):
-    """What a packed file holds; where it is damaged, first all that comes before."""
+    """What a packed file holds, a little at a time, so that the lines before a damage are read before its error is raised."""
 
     def __init__(self, content: BinaryIO):
         self._read: Callable[[int], bytes] = getattr(content, "read1", content.read)
-        self._fault: Exception | None = None
 
     def readable(self) -> bool:
         return True
 
     def readinto(self, buffer: Any) -> int:
-        filled, size = 0, len(buffer)
-        while filled < size and self._fault is None:
-            try:
-                some = self._read(min(size - filled, STEP))
-            except Exception as fault:  # every kind has errors of its own
-                self._fault = fault
-            else:
-                if not some:
-                    break
-                buffer[filled : filled + len(some)] = some
-                filled += len(some)
-        if self._fault is not None and not filled:
-            raise self._fault
-        return filled
+        some = self._read(min(len(buffer), STEP))
+        buffer[: len(some)] = some
+        return len(some)
 
 
 def kind_of(head: bytes) -> str:

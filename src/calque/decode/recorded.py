@@ -122,7 +122,7 @@ class Recorded:
             else:
                 return Turns(inner.step, inner.given, inner.tensors, own=True, kept=inner.kept).state(0)
         tensors = tensors_of(inner)
-        form = tuple(None if x is None else (x.dim(), x.dtype, x.stride(-1) == 1) for x in tensors)
+        form = tuple(None if x is None else (x.dim(), x.dtype, x.stride()[-1:] in ((), (1,))) for x in tensors)
         if form not in self._steps and len(self._steps) < MOST_FORMS:
             self._steps[form] = self._written_step(inner, tensors, rows)
         step = self._steps.get(form)

@@ -18,7 +18,8 @@ FIRST = (1, 2, 3, 5)
 LISTED = 1024
 """Values that are tried one by one where no number is found whose multiples all suit: the largest number of heads."""
 LIMIT = "C4"
-TOO_LONG = ("characters", "tokens")
+TOO_LONG = ("characters", "names, numbers and marks")
+"""What C401 counts in a text as it is written, whatever the value of a setting."""
 UNFIT = (LIMIT, "C117", "C2", "C305")
 """Codes of faults that depend on the value of a setting: bounds, divisions, widths, windows."""
 

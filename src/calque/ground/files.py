@@ -108,7 +108,7 @@ def made(folder: Path) -> Iterator[None]:
         yield
     except BaseException:
         with contextlib.suppress(OSError):  # ends at the first that is not empty
-            for path in missing:
+            for path in filter(Path.exists, missing):
                 path.rmdir()
         raise
 

@@ -5,7 +5,7 @@ from typing import Any
 
 from torch import Tensor, nn
 
-from calque.adl.answers import short, strange
+from calque.adl.answers import of_plugin, short, wrong_result
 from calque.adl.tree import CheckedChain, Node
 from calque.layers.chain import Chain
 from calque.layers.contract import Layer, Registry, Site
@@ -33,24 +33,24 @@ def _layer(node: Node, registry: Registry, gamma: float) -> Layer:
     parts = {name: build(part, registry, gamma) for name, part in node.parts.items()}
     kind = registry[node.name]
     layer = kind(node.args, Site(node.side, node.width_in, node.path, node.label, gamma), parts)
-    if not kind.__module__.startswith("calque."):
+    if of_plugin(kind):
         _watch(layer, node.width_out)
     return layer
 
 
 def _watch(layer: Layer, width: int) -> None:
-    """Has what a layer of one's own returns looked at: a wrong shape may fit what follows, or fail far from its cause."""
+    """Checks what a plugin's layer returns: a wrong shape may fit the next layer, or fail far from its cause."""
     if "_forward_hooks" not in vars(layer):
         found = "with no call of `super().__init__(args, site, parts)`"
-        raise strange(type(layer), "__init__", found, "one before all else")
+        raise wrong_result(type(layer), "__init__", found, "one before all else")
     layer.register_forward_hook(partial(_look, width))
 
 
 def _look(width: int, layer: nn.Module, given: tuple[Any, ...], out: object) -> None:
     """Raises X423 for the output of a `forward` that is no sequence of this width, as long as its input."""
     if not isinstance(out, Tensor):
-        raise strange(type(layer), "forward", short(out), "a tensor")
+        raise wrong_result(type(layer), "forward", short(out), "a tensor")
     shape = (*given[0].shape[:2], width)
     if out.shape != shape:
         found = f"a tensor of {tuple(out.shape)}"
-        raise strange(type(layer), "forward", found, f"one of {shape} for {tuple(given[0].shape)}")
+        raise wrong_result(type(layer), "forward", found, f"one of {shape} for {tuple(given[0].shape)}")

@@ -33,7 +33,7 @@ def average_run(run: Path, out: Path, which: str, count: int, registry: Registry
         raise error("K108", Place(str(run)))
     weights = average([checkpoints.path(update) for update in updates])
     figures = {"averaged": list(updates), "parameters": sum(t.numel() for t in weights.values())}
-    with writing(out), whole(out), sole_training(out):
+    with writing(out), sole_training(out), whole(out):
         start_run(out, loaded.experiment, loaded.model.checked, loaded.codecs)
         save_model(out, loaded.model, weights, loaded.experiment, loaded.meta["data"], figures)
     return updates
