@@ -1,5 +1,6 @@
 """A translation model: embeddings, an encoder, a decoder and an output layer, some of which share a matrix."""
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Protocol, cast
 
@@ -97,6 +98,17 @@ class Model(nn.Module):
     def source_attentions(self) -> list[str]:
         """The paths of the layers that attend to the source, in order."""
         return [layer.path for layer in self.decoder.modules() if isinstance(layer, SourceAttention)]
+
+    def _apply(self, fn: Callable[[Tensor], Tensor], recurse: bool = True) -> "Model":
+        """Moves or casts as of any module. Programs read weights by their addresses, and do not outlive a change of them."""
+        before = self._kinds()
+        super()._apply(fn, recurse)  # type: ignore[no-untyped-call]  # torch leaves it untyped
+        if self._kinds() != before:
+            self.programs = None
+        return self
+
+    def _kinds(self) -> list[tuple[torch.dtype, torch.device]]:
+        return [(x.dtype, x.device) for x in (*self.parameters(), *self.buffers())]
 
     def logits(self, z: Float[Tensor, "... D"]) -> Float[Tensor, "... V"]:
         """W_o z + b_o."""
