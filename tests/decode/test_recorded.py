@@ -244,6 +244,7 @@ def test_every_layer_has_a_program_but_these() -> None:
         "rnn(6, tanh, dropout=0.5, norm=yes)",
         "mh_dot_self_att(heads=2, relative=shaw, reach=2)",
         "mh_dot_self_att(heads=2, relative=alibi, talking=yes, bias=yes)",
+        "hc_self_att(-2, 1, renorm=yes)",  # in an encoder
     }
 
 

@@ -23,6 +23,7 @@ class Window:
     vp: Vector | None = None
     bounds: str = "floor"
     renorm: bool = False
+    scored: bool = False
 
 
 def predicted(h: Vector, wp: Vector, vp: Vector, words: int) -> float:
@@ -44,15 +45,18 @@ def limits(t: int, h: Vector, words: int, window: Window) -> tuple[int, int, flo
 
 
 def weights(t: int, h: Vector, words: int, score: Score, window: Window | None) -> list[float]:
-    """a_t(s) = align(h_t, h_s) exp(-(s - p_t)^2 / (2 sigma^2)), sigma = D/2 (equations 7 and 10)."""
+    """a_t(s) = align(h_t, h_s) exp(-(s - p_t)^2 / (2 sigma^2)), sigma = D/2 (equations 7 and 10); `scored`: the Gaussian
+    multiplies the scores of the alignment."""
     first, last, p = (0, words - 1, None) if window is None else limits(t, h, words, window)
     seen = [s for s in range(words) if first <= s <= last]
-    a = [0.0] * words
-    for s, share in zip(seen, softmax([score(h, s, first) for s in seen]), strict=True):
-        a[s] = share
-        if p is not None and window is not None:
-            sigma = window.d / 2
-            a[s] *= math.exp(-((s - p) ** 2) / (2 * sigma**2))
+    scores, a = [score(h, s, first) for s in seen], [0.0] * words
+    gaussian = [1.0] * len(seen)
+    if p is not None and window is not None:
+        gaussian = [math.exp(-((s - p) ** 2) / (2 * (window.d / 2) ** 2)) for s in seen]
+        if window.scored:
+            scores, gaussian = [g * x for g, x in zip(gaussian, scores, strict=True)], [1.0] * len(seen)
+    for s, share, left in zip(seen, softmax(scores), gaussian, strict=True):
+        a[s] = share * left
     return [b / sum(a) for b in a] if window is not None and window.renorm else a
 
 

@@ -282,22 +282,34 @@ def ssru(xs: Sequence_, w: Vector, wf: Vector, bf: Vector) -> Sequence_:
     return out
 
 
-def hard_coded(values: Sequence_, offsets: Sequence[int], weight: Callable[[int], float], causal: bool) -> Sequence_:
+def hard_coded(
+    values: Sequence_, offsets: Sequence[int], weight: Callable[[int], float], causal: bool, renorm: bool = False
+) -> Sequence_:
     """sum_j w(j - i - o) v_j per head, over every j there is, up to i where causal (You 2020, equation 2 and footnote 5)."""
     d, out = len(values[0]) // len(offsets), []
     for i in range(len(values)):
         contexts = []
         for head, offset in enumerate(offsets):
+            seen = range(i + 1) if causal else range(len(values))
+            shares = _shares([weight(j - i - offset) for j in seen], renorm)
             context = np.zeros(d)
-            for j in range(i + 1) if causal else range(len(values)):
-                context = context + weight(j - i - offset) * values[j][head * d : (head + 1) * d]
+            for j, share in zip(seen, shares, strict=True):
+                context = context + share * values[j][head * d : (head + 1) * d]
             contexts.append(context)
         out.append(np.concatenate(contexts))
     return out
 
 
+def _shares(weights: list[float], renorm: bool) -> list[float]:
+    """The weights, or what makes of them a sum of one."""
+    whole = sum(weights)
+    return [w / whole for w in weights] if renorm and whole > 0 else weights
+
+
 def density(x: float, sigma: float) -> float:
-    """N(0, sigma^2) at x."""
+    """N(0, sigma^2) at x, and 0 from nine deviations on, which matters where what is left is made to sum to one."""
+    if abs(x) >= 9 * sigma:
+        return 0.0
     return math.exp(-(x**2) / (2 * sigma**2)) / (sigma * math.sqrt(2 * math.pi))
 
 
@@ -309,6 +321,7 @@ def hard_coded_source(
     gamma: float,
     floor: bool,
     clamp: bool,
+    renorm: bool = False,
 ) -> Sequence_:
     """sum_j w(j - floor(gamma i) - o) v_j per head, for i = 0 .. count - 1 (You 2020, section 3.2); nothing of x counts."""
     d, out = len(values[0]) // len(offsets), []
@@ -320,9 +333,10 @@ def hard_coded_source(
             centre = math.floor(centre)
         contexts = []
         for head, offset in enumerate(offsets):
+            shares = _shares([weight(j - centre - offset) for j in range(len(values))], renorm)
             context = np.zeros(d)
             for j in range(len(values)):
-                context = context + weight(j - centre - offset) * values[j][head * d : (head + 1) * d]
+                context = context + shares[j] * values[j][head * d : (head + 1) * d]
             contexts.append(context)
         out.append(np.concatenate(contexts))
     return out

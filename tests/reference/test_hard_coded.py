@@ -24,20 +24,26 @@ SOURCE_WEIGHTS: dict[str, Callable[[float], float]] = {
 
 
 def agrees(
-    offsets: tuple[int, ...], weights: str, gamma: float, floor: bool, clamp: bool, project: bool = True
+    offsets: tuple[int, ...],
+    weights: str,
+    gamma: float,
+    floor: bool,
+    clamp: bool,
+    project: bool = True,
+    renorm: bool = False,
 ) -> None:
     """The layer and the loop, at a gamma of the test's own."""
     width = 4 * len(offsets)
-    flags = f"floor={'yes' if floor else 'no'}, clamp={'yes' if clamp else 'no'}, project={'yes' if project else 'no'}"
-    text = f"hc_src_att({', '.join(map(str, offsets))}, width={width}, {flags}{weights})"
+    said = {"floor": floor, "clamp": clamp, "project": project, "renorm": renorm}
+    flags = ", ".join(f"{name}={'yes' if value else 'no'}" for name, value in said.items())
+    text = f"hc_src_att({', '.join(map(str, offsets))}, width={width}, gamma={gamma}, {flags}{weights})"
     b = Bench(text, DECODER, f"linear({width})")
-    b.module("0").gamma = gamma
     weight = (WEIGHTS | SOURCE_WEIGHTS)[weights]
 
     def loop(xs: naive.Sequence_, row: int) -> naive.Sequence_:
         source = b.source(row)
         values = naive.linear(source, b.weight("0.v.weight")) if project else source
-        y = naive.hard_coded_source(len(xs), values, offsets, weight, gamma, floor, clamp)
+        y = naive.hard_coded_source(len(xs), values, offsets, weight, gamma, floor, clamp, renorm)
         return naive.linear(y, b.weight("0.out.weight"))
 
     b.agrees(loop)
@@ -50,6 +56,7 @@ def test_hard_coded_source_attention(offsets: tuple[int, ...], gamma: float) -> 
     for weights in SOURCE_WEIGHTS:
         for floor in (True, False):
             agrees(offsets, weights, gamma, floor, clamp=len(weights) % 2 == 0)
+            agrees(offsets, weights, gamma, floor, clamp=len(weights) % 2 == 1, renorm=True)
     agrees(offsets, "", gamma, True, True, project=False)
     agrees(offsets, ", form=index", gamma, True, False)
     agrees(offsets, ", form=index", gamma, True, True, project=False)
@@ -61,6 +68,9 @@ def test_hard_coded_source_attention(offsets: tuple[int, ...], gamma: float) -> 
         ("hc_self_att(-1, 1, project=no, out=no)", ENCODER),
         ("hc_self_att(-2, 0, project=no, out=no, form=conv, sigma=0.3)", ENCODER),
         ("hc_self_att(-1, 0, 1, -3, project=no, out=no)", DECODER),
+        ("hc_self_att(-1, 1, project=no, out=no, renorm=yes)", ENCODER),
+        ("hc_self_att(-1, 0, 1, -3, project=no, out=no, renorm=yes)", DECODER),
+        ("hc_src_att(-1, 0, 1, 3, project=no, out=no, renorm=yes)", DECODER),
         ("hc_src_att(-1, 0, 1, 3, project=no, out=no)", DECODER),
         ("hc_src_att(1, 0, project=no, out=no, clamp=yes, floor=no)", DECODER),
     ],
@@ -104,6 +114,11 @@ def test_border_mass_is_lost() -> None:
     assert mass("hc_src_att(-1, 0)", 3, 20) == [[0.301, 0.699, 0.941], [0.699, 0.941, 0.995]]
     assert mass("hc_src_att(0)", 12, 3, 2.0)[0][6:] == [0.0] * 6
     assert mass("hc_src_att(0, clamp=yes)", 12, 3, 2.0)[0][1:] == [0.695] * 11
+
+
+def test_renormalised_weights_sum_to_one_where_there_are_any() -> None:
+    assert mass("hc_src_att(-1, 0, renorm=yes)", 3, 20) == [[1.0] * 3] * 2
+    assert mass("hc_src_att(0, form=conv, renorm=yes)", 6, 3)[0] == [1.0, 1.0, 1.0, 1.0, 0.0, 0.0]
 
 
 @pytest.mark.parametrize("side", [ENCODER, DECODER])

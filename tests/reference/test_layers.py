@@ -346,18 +346,20 @@ WEIGHTS: dict[str, Callable[[int], float]] = {
 @pytest.mark.parametrize("side", SIDES)
 @pytest.mark.parametrize("weights", WEIGHTS)
 @pytest.mark.parametrize("offsets", [(-1, 1), (-1, 0), (0,), (1, -3, 4), (9, -11)])
-def test_hard_coded_self_attention(side: str, weights: str, offsets: tuple[int, ...]) -> None:
+@pytest.mark.parametrize("renorm", ["no", "yes"])
+def test_hard_coded_self_attention(side: str, weights: str, offsets: tuple[int, ...], renorm: str) -> None:
     written = ", ".join(map(str, offsets))
     for project, out in (("yes", "yes"), ("yes", "no"), ("no", "yes"), ("no", "no")):
         wide = "take(0, 6) -> " if project == "no" else ""
-        b = Bench(f"{wide}hc_self_att({written}, width=6, project={project}, out={out}{weights})", side)
+        given = f"width=6, project={project}, out={out}, renorm={renorm}{weights}"
+        b = Bench(f"{wide}hc_self_att({written}, {given})", side)
         at = "1" if wide else "0"
 
         def loop(
             xs: naive.Sequence_, _: int, b: Bench = b, at: str = at, made: tuple[str, str] = (project, out)
         ) -> naive.Sequence_:
             values = naive.linear(xs, b.weight("0.v.weight")) if made[0] == "yes" else naive.take(xs, 0, 6)
-            y = naive.hard_coded(values, offsets, WEIGHTS[weights], side == DECODER)
+            y = naive.hard_coded(values, offsets, WEIGHTS[weights], side == DECODER, renorm == "yes")
             return naive.linear(y, b.weight(f"{at}.out.weight")) if made[1] == "yes" else y
 
         b.agrees(loop)

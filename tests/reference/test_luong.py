@@ -27,6 +27,7 @@ WINDOWS = (
         for bounds in ("floor", "round", "real")
         for renorm in ("no", "yes")
     ),
+    *(f", window={d}, center=predict, bounds={b}, gauss=scores" for d, b in ((1, "floor"), (2, "round"), (2, "real"))),
 )
 SCORES = {
     "dot": "dot_src_att(project=none, s=1, keys=@e, values=@end",
@@ -45,11 +46,12 @@ def window_of(b: Bench, window: str, head: int = 0) -> luong.Window | None:
     given = options(window)
     if not given:
         return None
-    made = luong.Window(int(given["window"]), bounds=given.get("bounds", "floor"), renorm=given.get("renorm") == "yes")
+    renorm, scored = given.get("renorm") == "yes", given.get("gauss") == "scores"
+    made = luong.Window(int(given["window"]), bounds=given.get("bounds", "floor"), renorm=renorm, scored=scored)
     if given.get("center") != "predict":
         return made
     wp, vp = b.weights("0.local.hidden.weight", "0.local.position.weight")
-    return luong.Window(made.d, wp, vp[head], made.bounds, made.renorm)
+    return luong.Window(made.d, wp, vp[head], made.bounds, made.renorm, made.scored)
 
 
 def agrees(b: Bench, rows: Callable[[naive.Sequence_, int], list[Row]], values: Callable[[int], list[Any]]) -> None:

@@ -49,8 +49,9 @@ class DotSourceAttention(SourceAttention):
 
     With `window=D` a position sees 2D + 1 positions of the source (Luong 2015, section 3.2): around min(t, S - 1), its own or the
     last word's (local-m), or with `center=predict` around p_t = S sig(v_p^T tanh(W_p h_t)), S the number of real source
-    tokens, with weights softmax(.) exp(-2 (s - p_t)^2 / D^2) that are not made to sum to one again (local-p). Positions count
-    from 0, and every head has a v_p of its own.
+    tokens, with weights softmax(.) exp(-2 (s - p_t)^2 / D^2) that are not made to sum to one again (local-p); `renorm` does so,
+    and with `gauss=scores` it is the scores that are multiplied, as in later code of the authors. Positions count from 0, and
+    every head has a v_p of its own.
     """
 
     name = "mh_dot_src_att"
@@ -75,6 +76,7 @@ class DotSourceAttention(SourceAttention):
         Example("dot_src_att(project=none, s=1, window=1)", (DECODER,)),
         Example("dot_src_att(project=q, s=1, window=2, center=predict)", (DECODER,)),
         Example("mh_dot_src_att(heads=2, window=1, center=predict, bounds=real, renorm=yes)", (DECODER,)),
+        Example("mh_dot_src_att(heads=2, window=2, center=predict, gauss=scores)", (DECODER,)),
     )
 
     @dataclass(frozen=True)

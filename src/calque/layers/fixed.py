@@ -21,7 +21,7 @@ def weigh(x: Float[Tensor, "*n"], form: str, sigma: float, reach: int) -> Float[
     """w(x), the weight at a distance of x positions from where a head looks, in the type of x.
 
     gauss  w(x) = exp(-x^2 / (2 sigma^2)) / (sigma sqrt(2 pi)), the density, which equation 2 gives a standard deviation named
-           sigma^2
+           sigma^2; 0 for |x| >= 9 sigma
     conv   the same weights for |x| <= reach alone (section 6.3; reach 1 is its window of 3)
     index  w(0) = 1 alone (section 6.3)
     """
@@ -29,6 +29,11 @@ def weigh(x: Float[Tensor, "*n"], form: str, sigma: float, reach: int) -> Float[
         return (x == 0).to(x.dtype)
     w = torch.exp(-(x**2) / (2 * sigma**2)) / (sigma * math.sqrt(2 * math.pi))
     return w * (x.abs() <= reach if form == "conv" else x.abs() < DEVIATIONS * sigma)
+
+
+def inverse(mass: Float[Tensor, "*n"]) -> Float[Tensor, "*n"]:
+    """What weights of this sum are multiplied with, so that they sum to one; 0 where there are none."""
+    return torch.where(mass > 0, 1 / mass, 0.0)
 
 
 @dataclass(frozen=True)
@@ -46,6 +51,7 @@ class FixedArgs:
     reach: int = arg(Int(0, 1023), 1, "conv: how far from a centre there are weights, in positions")
     project: bool = arg(Flag(), True, "project the values with W_v; otherwise they are the input")
     out: bool = arg(Flag(), True, "project the contexts with W_o")
+    renorm: bool = arg(Flag(), False, "make the weights that a position can use sum to one", later=True)
 
     @property
     def furthest(self) -> int:

@@ -5,10 +5,10 @@ import torch
 from jaxtyping import Float
 from torch import Tensor
 
-from calque.adl.signature import Flag, Point, SourceDefault, arg
+from calque.adl.signature import Flag, Point, Real, SourceDefault, arg
 from calque.layers.contract import DECODER, Context, Example, Fault, Parts, Site, SourceArg
 from calque.layers.cost import HERE, Cost, Held, Products
-from calque.layers.fixed import FixedArgs, FixedAttention
+from calque.layers.fixed import FixedArgs, FixedAttention, inverse
 from calque.layers.state import Foreseen, State, accumulated
 from calque.native.program import Program, Value
 
@@ -17,13 +17,13 @@ class HardCodedSourceAttention(FixedAttention):
     """hc_src_att(H, U) = [C_1; ...; C_h] W_o, C_k,i = sum_j w(j - floor(gamma i) - o_k) U_j W_v,k: one head per offset o_k,
     nothing learned but the projections (You 2020, section 3.2).
 
-    i = 0, 1, ... is the position of the decoder's input, gamma the mean length of sources divided by that of targets, measured
-    on the training data and kept with the model; 1 where there is no model file. Without `floor` centres are gamma i + o_k as in
-    the authors' code, where gamma is 1 by mistake. The weights w are those of `hc_self_att`.
+    i = 0, 1, ... is the position of the decoder's input, gamma the mean length of sources divided by that of targets: the
+    one given, or measured on the training data and kept with the model, 1 where there is no model file. Without `floor` centres
+    are gamma i + o_k as in the authors' code, where gamma is 1 by mistake (`gamma=1`). The weights w are those of `hc_self_att`.
 
-    Weights are never made to sum to one: what falls outside the sentence or on padding is lost, and a target much longer than
-    gamma predicts sees nothing. With `clamp` gamma i is at most the sentence's last position. The paper centres on -1, 0 and 1,
-    three heads that divide neither 4 nor 8; -1, 0, 0, 1 do.
+    What falls outside the sentence or on padding is lost, and a target much longer than gamma predicts sees nothing; with
+    `renorm` the weights of a head inside the sentence sum to one, unless there are none. With `clamp` gamma i is at most the
+    sentence's last position. The paper centres on -1, 0 and 1, three heads that divide neither 4 nor 8; -1, 0, 0, 1 do.
 
     No output depends on the decoder's words, so all of them are computed once per sentence, W_o included, up to the state's
     capacity; a step reads one.
@@ -42,6 +42,7 @@ class HardCodedSourceAttention(FixedAttention):
         ),
         Example("hc_src_att(1, 0, form=index, project=no)", (DECODER,), "linear(6)"),
         Example("res(hc_src_att(-1, 0, floor=no, clamp=yes, form=conv, project=no, out=no))", (DECODER,)),
+        Example("hc_src_att(-1, 1, renorm=yes, gamma=1.5)", (DECODER,)),
     )
 
     @dataclass(frozen=True)
@@ -49,10 +50,16 @@ class HardCodedSourceAttention(FixedAttention):
         floor: bool = arg(Flag(), True, "centres are whole; otherwise real")
         clamp: bool = arg(Flag(), False, "let no gamma i lie behind the sentence")
         from_: SourceArg = arg(Point(), SourceDefault("end"), "what values are made of")
+        gamma: float | None = arg(
+            Real(0.01, 100.0, optional=True),
+            None,
+            "source positions for each target position; none: measured on the training data",
+            later=True,
+        )
 
     def __init__(self, args: Args, site: Site, parts: Parts):
         super().__init__(args, site, parts, args.from_.width)
-        self.args, self.gamma = args, site.gamma
+        self.args, self.gamma = args, site.gamma if args.gamma is None else args.gamma
         self._offsets = torch.tensor(args.offsets)
 
     @classmethod
@@ -128,4 +135,9 @@ class HardCodedSourceAttention(FixedAttention):
                 self._offsets = self._offsets.to(device)
         offsets = self._offsets[None, :, None, None]
         j = torch.arange(source, dtype=torch.float64, device=device)
-        return self.args.weights(j - centres - offsets)
+        weights = self.args.weights(j - centres - offsets)
+        if not self.args.renorm:
+            return weights
+        if lengths is not None:
+            weights = weights * (j < lengths[:, None, None, None])
+        return weights * inverse(weights.sum(-1, keepdim=True))

@@ -18,6 +18,7 @@ from calque.layers.state import accumulated
 from calque.native.program import Program, Value, Window
 
 MONOTONIC, PREDICT = "monotonic", "predict"
+WEIGHTS, SCORES = "weights", "scores"
 FLOOR, ROUND, REAL = "floor", "round", "real"
 
 
@@ -41,16 +42,23 @@ class WindowArgs:
         "of a predicted p_t: D on either side of floor(p_t), of round(p_t), of p_t",
     )
     renorm: bool = arg(Flag(), False, "make what the Gaussian of a predicted centre leaves sum to one")
+    gauss: str = arg(
+        Word(choices=(WEIGHTS, SCORES)),
+        WEIGHTS,
+        "what the Gaussian of a predicted centre multiplies: weights behind the softmax, or scores before it",
+        later=True,
+    )
 
     def check_window(self, layer: str, loses: bool = False) -> None:
-        """Raises `Fault` C209 and C211 for arguments without effect; `loses`: weights sum to less than one in any case."""
-        given = [name for name, plain in (("center", MONOTONIC), ("bounds", FLOOR)) if getattr(self, name) != plain]
-        if self.window is None and (given or (self.renorm and not loses)):
-            name = (given or ["renorm"])[0]
-            raise Fault("C209", name, name=name, layer=layer)
-        if self.window is not None and self.center == MONOTONIC and (given or self.renorm):
-            name = (given or ["renorm"])[0]
-            raise Fault("C211", name, name=name)
+        """Raises `Fault` C209, C211 and C219 for arguments without effect; `loses`: weights sum to less than one in any case."""
+        plain = {"center": MONOTONIC, "bounds": FLOOR, "gauss": WEIGHTS, "renorm": loses and self.window is None}
+        given = [name for name in plain if getattr(self, name) not in (plain[name], False)]
+        if given and self.window is None:
+            raise Fault("C209", given[0], name=given[0], layer=layer)
+        if given and self.center == MONOTONIC:
+            raise Fault("C211", given[0], name=given[0])
+        if self.renorm and self.gauss == SCORES:
+            raise Fault("C219", "renorm")
 
     def window_products(self, width: int, heads: int = 1) -> int:
         """Parameters of W_p and v_p, and multiply-adds per position."""
@@ -68,15 +76,19 @@ class Near(NamedTuple):
     outside  what is not in the window, or padding
     share    the Gaussian; None: 1
     renorm   weights sum to one behind it
+    scored   it multiplies scores, not weights
     """
 
     offset: Float[Tensor, "#S #H q N"] | Int[Tensor, "#S #H q N"]
     outside: Bool[Tensor, "#S #H q N"]
     share: Float[Tensor, "S H q N"] | None
     renorm: bool
+    scored: bool
 
     def weights(self, scores: Float[Tensor, "S H q N"]) -> Float[Tensor, "S H q N"]:
-        """softmax(scores) inside the window, times the share, in float32 at least."""
+        """softmax(scores) inside the window, times the share, or softmax(scores times the share), in float32 at least."""
+        if self.share is not None and self.scored:
+            return normalised(scores * self.share, self.outside)
         weights = normalised(scores, self.outside)
         if self.share is None:
             return weights
@@ -91,14 +103,16 @@ class Local(nn.Module):
                word's turn; its code stays there
     predict    p_t = S sig(v_p^T tanh(W_p h_t)), a real number in (0, S), one for each head (equation 9); the window is
                [floor(p_t) - D, floor(p_t) + D], and weights are multiplied with exp(-(s - p_t)^2 / (2 sigma^2)), sigma = D/2,
-               behind the softmax (equation 10): they sum to less than one
+               behind the softmax (equation 10): they sum to less than one. With `gauss=scores` scores are multiplied before
+               it, as `normLocalAttn` of the authors' code does: weights sum to one, and a score of 0 stays the same
 
     What a window has outside the sentence takes no part in the softmax (footnote 8). No gradient comes through floor.
     """
 
     def __init__(self, args: WindowArgs, width: int, heads: int = 1):
         super().__init__()
-        self.window, self.bounds, self.renorm = args.window or 0, args.bounds, args.renorm
+        self.window, self.bounds = args.window or 0, args.bounds
+        self.renorm, self.scored = args.renorm, args.gauss == SCORES
         self.hidden = self.position = None
         if args.center == PREDICT:
             self.hidden = Projection(width, width, bias=False)
@@ -109,7 +123,7 @@ class Local(nn.Module):
         centre = None
         if self.hidden is not None:
             centre = p.linear(p.act(p.linear(x, self.hidden), "tanh"), self.position)
-        return Window(centre, self.window, (FLOOR, ROUND, REAL).index(self.bounds) + 4 * self.renorm)
+        return Window(centre, self.window, (FLOOR, ROUND, REAL).index(self.bounds) + 4 * self.renorm + 8 * self.scored)
 
     def forward(
         self,
@@ -134,4 +148,5 @@ class Local(nn.Module):
             centre = {FLOOR: torch.floor(p), ROUND: torch.floor(p + 0.5), REAL: p}[self.bounds]
             offset = s - centre[..., None]
         outside = offset.abs() > self.window
-        return Near(offset, outside if blocked is None else outside | blocked[:, None, None], share, self.renorm)
+        outside = outside if blocked is None else outside | blocked[:, None, None]
+        return Near(offset, outside, share, self.renorm, self.scored)

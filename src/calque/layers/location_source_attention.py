@@ -49,6 +49,7 @@ class LocationSourceAttention(SourceAttention):
         Example("location_src_att(3, renorm=yes, from=@e -> linear(6))", (DECODER,), "linear(4) @ e"),
         Example("location_src_att(window=1)", (DECODER,)),
         Example("location_src_att(window=2, center=predict, bounds=real)", (DECODER,)),
+        Example("location_src_att(window=2, center=predict, gauss=scores)", (DECODER,)),
     )
 
     @dataclass(frozen=True)

@@ -42,6 +42,7 @@ class MlpSourceAttention(SourceAttention):
         Example("mlp_src_att(6, keys=@e, values=@end)", (DECODER,), "linear(4) @ e -> linear(10)"),
         Example("mlp_src_att(project=q, window=1, center=predict)", (DECODER,)),
         Example("mlp_src_att(6, window=2)", (DECODER,)),
+        Example("mlp_src_att(window=2, center=predict, gauss=scores)", (DECODER,)),
     )
 
     @dataclass(frozen=True)

@@ -102,13 +102,14 @@ struct Run {
         product(laid_out<Item>(at(o.x), o.x.next, f.rows, o.x.width), w, int(f.threads), sink);
     }
 
-    // The window of a look at the source; centre: where it stands, if that is predicted; form: bounds + 4 renorm.
+    // The window of a look at the source; centre: where it stands, if that is predicted; form: bounds + 4 renorm + 8 scored.
     Near near_of(const Place& centre, int64_t reach, float form) const {
-        return {centre.base < 0 ? nullptr : at(centre), centre.next, f.visible - 1, reach, int64_t(form) % 4, int64_t(form) / 4};
+        const int64_t said = int64_t(form);
+        return {centre.base < 0 ? nullptr : at(centre), centre.next, f.visible - 1, reach, said % 4, said / 4 % 2, said / 8};
     }
 
     // n: keys, values, heads, heads of keys, numbers of a key, of a value, which positions are blocked or -1; of the source the reach
-    // of a window or -1, y: its centres if they are predicted; f: the scale, bounds + 4 renorm; p: what scores gain by distance.
+    // of a window or -1, y: its centres if they are predicted; f: the scale, the form of the window; p: what scores gain by distance.
     void attend_to(const Operation& o, bool source) const {
         const Bound &k = f.bound[o.n[0]], &v = f.bound[o.n[1]];
         const int64_t beams = source ? 1 : f.beams;
@@ -168,7 +169,7 @@ struct Run {
     }
 
     // n: keys, values, which positions are blocked or -1, the reach of a window or -1; y: its centres if they are predicted;
-    // p: the weights of the scores; f: bounds + 4 renorm.
+    // p: the weights of the scores; f: the form of the window.
     void attend_mlp(const Operation& o) const {
         const Bound &k = f.bound[o.n[0]], &v = f.bound[o.n[1]];
         const int64_t hidden = o.x.width, wide = o.out.width;
@@ -199,8 +200,8 @@ struct Run {
     }
 
     // x: a score for each of the first positions, or for each of a window from its first on. n: values, which positions are blocked
-    // or -1, the reach of a window or -1; y: its centres if they are predicted; f: bounds + 4 renorm. Without a window or `renorm`
-    // the softmax is over all scores, and what falls behind the sentence is lost.
+    // or -1, the reach of a window or -1; y: its centres if they are predicted; f: its form. Without a window or `renorm` the
+    // softmax is over all scores, and what falls behind the sentence is lost.
     void attend_location(const Operation& o) const {
         const Bound& v = f.bound[o.n[0]];
         const int64_t slots = o.x.width, wide = o.out.width;

@@ -28,7 +28,7 @@ class Window(NamedTuple):
     """where it stands, before a sigmoid, for each head; none: at the position"""
     reach: int
     form: int
-    """bounds at floor(p), round(p) or p: 0, 1, 2; 4 more: what the Gaussian leaves sums to one"""
+    """bounds at floor(p), round(p) or p: 0, 1, 2; 4 more: what the Gaussian leaves sums to one; 8 more: it multiplies scores"""
 
 
 class Band(NamedTuple):

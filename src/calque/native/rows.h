@@ -152,7 +152,7 @@ inline int64_t place_among(const int64_t* places, int64_t sentence) { return pla
 // A window on the source: `reach` positions on either side of `place`, or of a predicted centre, whose Gaussian it then has.
 struct Near {
     const void* centre;  // before a sigmoid, a number for each head
-    int64_t centre_next, place, reach, bounds, renorm;  // bounds: floor(p), round(p), p
+    int64_t centre_next, place, reach, bounds, renorm, scored;  // bounds: floor(p), round(p), p; scored: the Gaussian multiplies scores
 };
 
 // What scores gain from how far a key is from the query, in float32: [distance][whether the key is behind][heads].
@@ -294,17 +294,23 @@ inline Stand stand_of(const Near& a, int64_t row, int64_t head, int64_t visible,
     return {place, a.bounds == 2 ? place : std::floor(a.bounds == 1 ? place + 0.5f : place)};
 }
 
+// How much of its numbers the Gaussian of a window leaves at STRIP positions, which are so far from its top.
+inline Floats left_of(const Near& a, Floats away) { return exp_of(away * away * (-2.0f / (a.reach * a.reach))); }
+
 // The same through a window.
 template <class T>
 inline float weigh_near(const Near& a, const Stand& stand, float* score, int64_t visible, const uint8_t* hidden) {
     const auto [place, centre] = stand;
+    const Floats first = __builtin_convertvector(LANES, Floats) - place;
+    Floats sums{}, at = first;
+    for (int64_t p = 0; a.scored && p < visible; p += STRIP, at += float(STRIP)) store(score + p, load(score + p) * left_of(a, at));
     for (int64_t p = 0; p < visible; p++)
         if (std::abs(p - centre) > a.reach || (hidden && hidden[p])) score[p] = NOTHING;
     const float share = weigh<T>(score, visible, nullptr);
-    if (!a.centre) return share;
-    Floats sums{}, at = __builtin_convertvector(LANES, Floats) - place;
+    if (!a.centre || a.scored) return share;
+    at = first;
     for (int64_t p = 0; p < visible; p += STRIP, at += float(STRIP)) {
-        const Floats left = as<T>(load(score + p) * exp_of(at * at * (-2.0f / (a.reach * a.reach))));
+        const Floats left = as<T>(load(score + p) * left_of(a, at));
         store(score + p, left);
         sums += left;
     }

@@ -151,7 +151,7 @@ def centre(desk: Desk, fault: Diagnostic) -> Iterator[Fix]:
 
 
 def removed(desk: Desk, fault: Diagnostic) -> Iterator[Fix]:
-    """C214, C216, C304: remove the argument, or the one that it contradicts."""
+    """C214, C216, C219, C304: remove the argument, or the one that it contradicts."""
     place = desk.page.argument(span_of(fault).start)
     if place is None:
         return
@@ -215,6 +215,7 @@ RULES = {
     "C213": shares,
     "C214": removed,
     "C216": removed,
+    "C219": removed,
     "C304": removed,
     "C305": even,
     "C402": nothing,
