@@ -315,6 +315,8 @@ def _zoo(name: str) -> str:
         ("act(sigmoid)", "act(sigmoid)"),
         ("dropout(0)", "id"),
         ("pos(16,0.2)", "pos(0.2)"),
+        ("pos(16,0.2,False)", "pos(0.2) -> scale(0.25)"),
+        ("pos(scale_inputs=False)", "pos -> scale(0.25)"),
         ("mh_dot_self_att", "mh_dot_self_att(dropout=p) -> dropout"),
         ("mh_dot_self_att(4,0.2,0.3)", "mh_dot_self_att(heads=4, dropout=0.3) -> dropout(0.2)"),
         ("mh_dot_self_att(dropout=0.0)", "mh_dot_self_att"),

@@ -174,10 +174,12 @@ def _dropout(b: BoundLayer) -> tuple[Terms, int]:
 
 def _pos(b: BoundLayer) -> tuple[Terms, int]:
     b.fits(b["num_embed"].span, "pos", b.whole("num_embed"), b.width)
-    if b["scale_inputs"].word == "False":
-        b.refuse(b["scale_inputs"].span, "the scaled sinusoid")
     rate = [] if b["dropout"].default else [b["dropout"].clipped()]
-    return (call("pos", b.layer.span, *rate),), b.width
+    terms: Terms = (call("pos", b.layer.span, *rate),)
+    if b["scale_inputs"].word == "False":  # there h + p / sqrt(E)
+        span = b["scale_inputs"].span
+        terms += (call("scale", span, Value(b.whole("num_embed") ** -0.5, span)),)
+    return terms, b.width
 
 
 def _learn_pos(b: BoundLayer) -> tuple[Terms, int]:
