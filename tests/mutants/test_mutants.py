@@ -2,6 +2,7 @@
 
 import re
 import sys
+from pathlib import Path
 from typing import NamedTuple
 
 import pytest
@@ -194,3 +195,19 @@ def test_an_example_with_a_fault_is_a_failure_and_no_traceback() -> None:
     report = prove_layer(Wrong, Registry([*builtin().values(), Wrong]))
     assert not report.passed
     assert "C105" in report.verdicts[0].message
+
+
+def test_an_exception_is_told_with_its_line() -> None:
+    """The last one that is neither torch's nor this package's."""
+
+    class Broken(Mean):
+        name = "broken"
+        examples = (type(Mean.examples[0])("broken"),)
+
+        def forward(self, x, ctx):
+            return torch.matmul(super().forward(x, ctx), x)  # fails inside torch
+
+    line = Broken.forward.__code__.co_firstlineno + 1
+    report = prove_layer(Broken, Registry([*builtin().values(), Broken]))
+    message = next(v.message for v in report.verdicts if v.law == "shape")
+    assert message.startswith(f"{Path(__file__).name}:{line}: RuntimeError: ")

@@ -1,14 +1,19 @@
 """The outcome of a proof: for every law, whether it holds, how large the largest error is, and where."""
 
 import math
+import traceback
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from pathlib import Path
 from typing import NamedTuple
 
+import torch
 from torch import Tensor
 
+import calque
 from calque.ground.diagnostics import CalqueError
 
+OURS = tuple(str(Path(str(package.__file__)).parent) for package in (calque, torch))
 TOLERANCE = 1e-9
 EXACT = 0.0
 
@@ -97,11 +102,14 @@ def _difference(check: Check, error: float) -> str:
 
 
 def describe(fault: BaseException) -> str:
-    """An exception in one line."""
+    """An exception in one line, with the last line of other files than those of torch and of this package that was executed."""
     if isinstance(fault, CalqueError):
         return "; ".join(line for line in str(fault).split("\n") if line.startswith("error"))
     first = (str(fault).strip() or "no message").split("\n")[0]
-    return f"{type(fault).__name__}: {first}"
+    frames = traceback.walk_tb(fault.__traceback__)
+    outside = [(f.f_code.co_filename, n) for f, n in frames if not f.f_code.co_filename.startswith(OURS)]
+    place = f"{Path(outside[-1][0]).name}:{outside[-1][1]}: " if outside else ""
+    return f"{place}{type(fault).__name__}: {first}"
 
 
 def merged(name: str, text: str, reports: Sequence[ProofReport]) -> ProofReport:
