@@ -122,14 +122,22 @@ def test_samples_depend_on_the_line_and_the_seed_alone(loaded: Translator) -> No
     assert drawn(LINES, seed=2) != expected
 
 
-@pytest.mark.parametrize("beam", [1, 3])
-def test_a_model_without_numbers_says_so_for_each_line(loaded: Translator, beam: int) -> None:
-    with torch.no_grad():
-        loaded.model.output.weight.fill_(math.nan)
+@pytest.mark.parametrize(("beam", "scores"), [(1, True), (1, False), (3, True)])
+@pytest.mark.parametrize("precision", [None, "float32", "int8"])
+@pytest.mark.parametrize("lost", [True, False])
+def test_a_model_without_numbers_says_so_for_each_line(
+    loaded: Translator, beam: int, scores: bool, precision: str | None, lost: bool
+) -> None:
+    """And one that has numbers says nothing."""
+    if lost:
+        with torch.no_grad():
+            loaded.model.output.weight.fill_(math.nan)
+    model = loaded.model if precision is None else prepare_for_decoding(loaded.model, precision)
+    searched = replace(loaded, model=model, decode=replace(loaded.decode, beam=beam), scores=scores)
     warnings: list[Diagnostic] = []
-    searched = replace(loaded, decode=replace(loaded.decode, beam=beam))
     found = translate_lines(searched, ["a b", "", "c"], warn=warnings.append, first=7)
-    assert [(d.code, d.where) for d in warnings] == [("D607", Place("stdin", 7)), ("D607", Place("stdin", 9))]
+    expected = [("D607", Place("stdin", 7)), ("D607", Place("stdin", 9))] if lost else []
+    assert [(d.code, d.where) for d in warnings] == expected
     assert len(found) == 3
 
 

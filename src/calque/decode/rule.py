@@ -31,7 +31,7 @@ class SearchSettings:
     capacity      0, or the number of words for which states have room; finished sentences then stay in the batch, so that the
                   shapes of a step follow from those of the source and the prefixes alone
     sampling      None, or how to draw `beam` independent hypotheses
-    scores        whether greedy search computes scores; else they are nan
+    scores        whether greedy search computes scores; else they are 0, and nan where the model computes no numbers
     given         of each prefix, so many first words cost nothing: see `Codec.begins`
     """
 

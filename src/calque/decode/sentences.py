@@ -40,7 +40,8 @@ class Translator:
     combine    how their distributions are combined, see `calque.decode.scorer.Models`
     selection  the words that can be chosen; None: all
     dictionary translations of unknown words, for `decode.replace_unknown`; see `calque.decode.unknown`
-    scores     whether translations have scores: without, greedy search is faster, and they are nan
+    scores     whether translations have scores: without, greedy search is faster, and they are 0, or nan where the model
+               computes no numbers
     """
 
     model: Model
