@@ -208,6 +208,7 @@ more = 1
         ("lr = 1", '"l\\u0072e" = 1', [("X105", None)]),
         ("lr = 1", "seed.x = 1", [("X106", "1")]),
         ("lr = 1", "beta1 = 1", [("X108", "1")]),
+        ("lr = 1", "epsilon = 0", [("X108", "0")]),
         ("lr = 1", "batch_tokens = 0", [("X207", "0")]),
         ("lr = 1", "lr = 1\n[decode]\nreplace_unknown = true", [("X801", "true")]),
         ('"v.en", "/abs/v.de"', '"v.en"', [("X201", '["v.en"]')]),
