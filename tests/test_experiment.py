@@ -285,6 +285,8 @@ def test_several_training_texts(tmp_path: Path) -> None:
         ("weight = 3", "weight = 0", "X108"),
         ("weight = 3", 'weight = "3"', "X106"),
         ("weight = 3", "weight = inf", "X108"),
+        ("weight = 3", f"weight = 1{'0' * 400}", "X108"),
+        ("weight = 3", f"weight = 0x{'f' * 9000}", "X108"),
         ('source = "a.en"', "source = 3", "X106"),
         ('source = "a.en"', 'source = "a\\u0000"', "X106"),
         ('valid = ["v.en", "v.de"]', 'valid = ["v.en"]', "X106"),
