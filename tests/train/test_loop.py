@@ -170,6 +170,26 @@ def test_a_signal_at_the_last_validation_loses_no_line_of_the_log(
     assert [len(line["rates"]) for line in lines(run, "train")] == [3]
 
 
+@pytest.mark.parametrize("other", [ValueError("could not determine the shape of object type"), None])
+def test_a_signal_that_a_library_makes_another_exception_of_stops_training_all_the_same(
+    run: Path, prepared: PreparedCorpus, checked: CheckedDefinition, experiment: Make, other: Exception | None
+) -> None:
+    """As torch does where the signal comes while it asks for the length of a storage."""
+
+    def interrupted(model: Model) -> Translated:
+        try:
+            os.kill(os.getpid(), signal.SIGTERM)
+        except BaseException:
+            if other is not None:
+                raise other from None
+        return Translated(None, ())
+
+    made = experiment(max_updates=3, validate_every_updates=2)
+    assert train(made, run, prepared, checked, translate=interrupted) == StoppedTraining(2, signal.SIGTERM)
+    assert lines(run, "valid") == []
+    assert isinstance(train(made, run, prepared, checked), FinishedTraining)
+
+
 class Interrupt:
     """A watcher that stops training once so many updates are done."""
 
