@@ -208,6 +208,7 @@ more = 1
         ("lr = 1", '"l\\u0072e" = 1', [("X105", None)]),
         ("lr = 1", "seed.x = 1", [("X106", "1")]),
         ("lr = 1", "beta1 = 1", [("X108", "1")]),
+        ("lr = 1", "epsilon = 0", [("X108", "0")]),
         ("lr = 1", "batch_tokens = 0", [("X207", "0")]),
         ("lr = 1", "lr = 1\n[decode]\nreplace_unknown = true", [("X801", "true")]),
         ('"v.en", "/abs/v.de"', '"v.en"', [("X201", '["v.en"]')]),
@@ -284,6 +285,8 @@ def test_several_training_texts(tmp_path: Path) -> None:
         ("weight = 3", "weight = 0", "X108"),
         ("weight = 3", 'weight = "3"', "X106"),
         ("weight = 3", "weight = inf", "X108"),
+        ("weight = 3", f"weight = 1{'0' * 400}", "X108"),
+        ("weight = 3", f"weight = 0x{'f' * 9000}", "X108"),
         ('source = "a.en"', "source = 3", "X106"),
         ('source = "a.en"', 'source = "a\\u0000"', "X106"),
         ('valid = ["v.en", "v.de"]', 'valid = ["v.en"]', "X106"),
@@ -388,6 +391,7 @@ def experiments(draw: st.DrawFn) -> Experiment:
     made["data"] |= {"train": draw(pair | several), "valid": draw(pair), "test": draw(pair | st.just(()))}
     plain = isinstance(made["data"]["train"][0], str)  # else names might occur twice
     made["data"]["valid_more"] = draw(pair | st.just(())) if plain else ()
+    made["data"]["vocabulary_size"] = draw(st.just(0) | st.integers(5, 10**7))
     made["data"]["codes"] = draw(paths) if made["data"]["subwords"] == "codes" else ""
     made["model"]["parent"] = draw(paths | st.just(""))
     made["model"]["plugins"] = draw(

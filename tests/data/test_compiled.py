@@ -226,6 +226,25 @@ def test_failure_in_the_middle_leaves_the_old_corpus(base, monkeypatch, step, fa
     open_corpus(base / "out", verify=True)
 
 
+def test_what_a_full_disk_does_not_take_is_deleted_all_the_same(base):
+    """Files that are open hold what could not be written, and cannot be closed without a fault."""
+    files = []
+
+    def write() -> None:
+        with compiled.part_folder(base / ".part", "digest", False, lambda line: None) as part:
+            files.extend(part.append(name) for name in ("one", "two"))
+            with open("/dev/full", "wb") as full:
+                for file in files:
+                    os.dup2(full.fileno(), file.fileno())
+                    file.write(b"text")
+            raise OSError(28, "the disk is full")
+
+    with pytest.raises(OSError, match="the disk is full"):
+        write()
+    assert all(file.closed for file in files)
+    assert not (base / ".part").exists()
+
+
 @pytest.mark.parametrize("which", [1, 2])
 def test_failing_renames_put_the_old_corpus_back(base, monkeypatch, which):
     prepare(SETTINGS, base / "out", base)

@@ -5,7 +5,7 @@ import itertools
 import pytest
 
 from calque.ground.diagnostics import CalqueError, render
-from calque.workflow.jobs.local import shares
+from calque.workflow.jobs.local import devices, shares
 from calque.workflow.jobs.spec import read_executor
 
 
@@ -77,6 +77,19 @@ def test_all_mistakes_are_reported_together() -> None:
     with pytest.raises(CalqueError) as fault:
         read_executor("slurm:partion=gpu,gpus=x,mem=1G,time=never")
     assert [one.code for one in fault.value.diagnostics] == ["X445", "X446", "X446"]
+
+
+@pytest.mark.parametrize("written", ["gpus=02", "gpus=1,gpus=2"])
+def test_gpus_that_are_not_there_are_underlined_as_they_are_written(
+    monkeypatch: pytest.MonkeyPatch, written: str
+) -> None:
+    monkeypatch.setenv("CUDA_VISIBLE_DEVICES", "0")
+    with pytest.raises(CalqueError) as fault:
+        devices(read_executor(f"local:2,{written}"))
+    (one,) = fault.value.diagnostics
+    assert (one.code, one.fields) == ("K408", {"needed": 4, "found": 1})
+    shown, carets = render(one).split("\n")[3:5]
+    assert shown[carets.index("^") :] == written.split(",")[-1]
 
 
 def test_cores_are_divided_into_disjoint_shares(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -23,7 +23,7 @@ from calque.data.vocabulary import Vocabulary
 from calque.experiment import DataSettings, Experiment, load, write
 from calque.ground.diagnostics import CalqueError, Text
 from calque.layers.registry import builtin
-from calque.model import cross_entropy
+from calque.model import Model, cross_entropy
 from calque.run.model_file import load_model
 from calque.run.tensors import read_tensors
 from calque.train.log import Log, Progress, Translated, Validation
@@ -152,6 +152,42 @@ def test_a_rate_that_falls_with_the_budget_resumes_where_it_was(
     one, two = ([line["lr"] for line in lines(tmp_path / run, "train")] for run in ("one", "two"))
     assert one == two
     assert one[-1] < 0.002 < max(one)
+
+
+def test_a_signal_at_the_last_validation_loses_no_line_of_the_log(
+    run: Path, prepared: PreparedCorpus, checked: CheckedDefinition, experiment: Make
+) -> None:
+    """The rates of a training that the clock ends are only there, and its repetition needs each of them."""
+
+    def interrupted(model: Model) -> Translated:
+        os.kill(os.getpid(), signal.SIGINT)
+        return Translated(None, ())
+
+    made = experiment(max_updates=3, max_seconds=1e6, validate_every_updates=0, log_every_updates=100)
+    stopped = train(made, run, prepared, checked, translate=interrupted)
+    assert stopped == StoppedTraining(3, signal.SIGINT)
+    assert isinstance(train(made, run, prepared, checked), FinishedTraining)
+    assert [len(line["rates"]) for line in lines(run, "train")] == [3]
+
+
+@pytest.mark.parametrize("other", [ValueError("could not determine the shape of object type"), None])
+def test_a_signal_that_a_library_makes_another_exception_of_stops_training_all_the_same(
+    run: Path, prepared: PreparedCorpus, checked: CheckedDefinition, experiment: Make, other: Exception | None
+) -> None:
+    """As torch does where the signal comes while it asks for the length of a storage."""
+
+    def interrupted(model: Model) -> Translated:
+        try:
+            os.kill(os.getpid(), signal.SIGTERM)
+        except BaseException:
+            if other is not None:
+                raise other from None
+        return Translated(None, ())
+
+    made = experiment(max_updates=3, validate_every_updates=2)
+    assert train(made, run, prepared, checked, translate=interrupted) == StoppedTraining(2, signal.SIGTERM)
+    assert lines(run, "valid") == []
+    assert isinstance(train(made, run, prepared, checked), FinishedTraining)
 
 
 class Interrupt:

@@ -152,7 +152,8 @@ def part_folder(path: Path, digest: str, large: bool, tell: Tell) -> Iterator[Pa
     try:
         yield part
     except BaseException as fault:
-        part.close()
+        with contextlib.suppress(OSError):  # of a full disk, which is the fault
+            part.close()
         if not part.secured:
             part.remove()
         elif not isinstance(

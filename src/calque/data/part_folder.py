@@ -65,10 +65,11 @@ class PartFolder:
             self.commit(**state)
 
     def close(self) -> None:
-        """Closes the open files."""
-        for file in self._open.values():
-            file.close()
-        self._open = {}
+        """Closes the open files, also where one of them cannot be written; raises OSError then."""
+        with contextlib.ExitStack() as each:
+            for file in self._open.values():
+                each.callback(file.close)
+            self._open = {}
 
     def remove(self) -> None:
         """Deletes the folder."""

@@ -196,7 +196,7 @@ class TrainSettings:
         low=0,
         high=1e9,
     )
-    epsilon: float = key(1e-9, "Adam: added to the root of the mean square", low=0)
+    epsilon: float = key(1e-9, "Adam: added to the root of the mean square, which can be 0", low=1e-30)
     weight_decay: float = key(0.0, "Adam, Muon: decoupled decay of all weights per update, times lr", low=0)
     clip_norm: float = key(0.0, "gradients are scaled down to this norm; 0: never", low=0)
     clip_counts_embeddings: bool = key(

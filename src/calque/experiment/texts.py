@@ -1,10 +1,10 @@
 """The tables of `data.train`: several training texts, each with a weight."""
 
-import math
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import fields
 
 from calque.experiment.rules import Fields
+from calque.experiment.toml import LARGEST
 from calque.experiment.training_text import TrainingText
 from calque.ground.diagnostics import nearest
 
@@ -32,14 +32,15 @@ def _problems(text: str, key: str, value: object, kind: Callable[[object], str])
     elif (problem := rules.get(key, _string)(value)) is not None:
         code, expected = problem
         found = value if code == "X108" else kind(value)
+        if isinstance(found, int) and abs(found) > LARGEST:
+            found = "a longer one"
         yield code, {"key": f"{text}: {key}", "expected": expected, "bounds": expected, "found": found}
 
 
 def _weight(value: object) -> tuple[str, str] | None:
     if isinstance(value, bool) or not isinstance(value, int | float):
         return "X106", "a number"
-    within = math.isfinite(value) and 0 < value <= HEAVIEST
-    return None if within else ("X108", f"a number above 0, at most {HEAVIEST:,.0f}")
+    return None if 0 < value <= HEAVIEST else ("X108", f"a number above 0, at most {HEAVIEST:,.0f}")
 
 
 def _pair(value: object) -> tuple[str, str] | None:

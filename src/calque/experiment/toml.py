@@ -12,6 +12,8 @@ from calque.ground.diagnostics import CalqueError, Place, Span, Text, error
 
 EXPERIMENT = "experiment.toml"
 """The file of an experiment in a run folder."""
+LARGEST = 2**63 - 1
+"""TOML's whole numbers have 64 bits; tomllib reads longer ones."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from calque.experiment.keys import SECTIONS, Key
 from calque.experiment.rules import Fields
 from calque.experiment.texts import table_problems, text_of
-from calque.experiment.toml import KeyEntry, literal
+from calque.experiment.toml import LARGEST, KeyEntry, literal
 from calque.ground.diagnostics import Diagnostic, Fix, Place, Span, Text, nearest
 
 _PATHS = {
@@ -24,7 +24,6 @@ _MODULES = "model.plugins"
 """A list of paths and of module names; a module name does not end in `.py`."""
 _NAMED = "model.file"
 """A path that may instead be the name of an architecture of the zoo."""
-_LARGEST = 2**63 - 1  # TOML's whole numbers have 64 bits; tomllib reads longer ones
 _KINDS = {
     bool: "true or false",
     str: "a string",
@@ -131,7 +130,7 @@ def _number_problems(key: Key, value: object, written: str) -> Iterator[tuple[st
     whole = key.kind is int
     if isinstance(value, bool) or not isinstance(value, int if whole else int | float):
         yield "X106", {"expected": _KINDS[int if whole else float], "found": _kind(value)}
-    elif isinstance(value, int) and abs(value) > _LARGEST:
+    elif isinstance(value, int) and abs(value) > LARGEST:
         yield "X108", {"bounds": "a number of 64 bits", "found": "a longer one"}
     elif not math.isfinite(value):
         yield "X108", {"bounds": ", ".join(filter(None, ["a finite number", _bounds(key)])), "found": written}

@@ -185,10 +185,10 @@ class _Loop:
             self._update()
         if self.task.call.plan is not None and not limit:  # the next part of a repetition follows
             return self._stop(0)
+        self.progress.write()
         if standing.validated != standing.update:
             self.validator.validate()
         if standing.validated == standing.update:
-            self.progress.write()
             with contextlib.suppress(Interrupted):
                 return finish(self.task, self.state, self.validator, self.history.summary(), limit)
         self._save()

@@ -143,14 +143,21 @@ class Signals:
 
     @contextlib.contextmanager
     def yielding(self) -> Iterator[None]:
-        """For long work without side effects: a signal before or during it raises `Interrupted` there."""
+        """For long work without side effects: a signal before or during it ends it there, and `Interrupted` is raised.
+
+        Libraries written in C may drop what a signal raises in them, or make another exception of it.
+        """
         self._yielding = True
         try:
-            if self.received is not None:
-                raise Interrupted
-            yield
+            if self.received is None:
+                yield
+        except Exception:
+            if self.received is None:
+                raise
         finally:
             self._yielding = False
+        if self.received is not None:
+            raise Interrupted
 
     def _note(self, number: int, frame: FrameType | None) -> None:
         self.received = number

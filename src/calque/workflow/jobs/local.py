@@ -104,5 +104,5 @@ def devices(spec: ExecutorSpec) -> list[str] | None:
     visible = os.environ.get("CUDA_VISIBLE_DEVICES")
     names = visible.split(",") if visible else [str(k) for k in range(torch.cuda.device_count())]
     if each * spec.workers > len(names):
-        raise error("K408", spec.span(f"gpus={each}"), needed=each * spec.workers, found=len(names))
+        raise error("K408", spec.span("gpus"), needed=each * spec.workers, found=len(names))
     return [",".join(names[k * each : (k + 1) * each]) for k in range(spec.workers)]

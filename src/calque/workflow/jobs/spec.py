@@ -28,10 +28,10 @@ class ExecutorSpec:
         """An option that is a whole number."""
         return int(self.options.get(name, default))
 
-    def span(self, part: str) -> Span:
-        """Where a part of the text stands."""
-        start = self.text.body.index(part)
-        return Span(self.text, start, start + len(part))
+    def span(self, option: str) -> Span:
+        """Where an option stands that the text has, as it is written; of several the last, which counts."""
+        start = self.text.body.rindex(f"{option}=")
+        return Span(self.text, start, start + len(self.text.body[start:].partition(",")[0]))
 
 
 def _whole(text: str) -> int:
