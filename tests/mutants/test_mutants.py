@@ -202,7 +202,7 @@ def test_an_exception_is_told_with_its_line() -> None:
 
     class Broken(Mean):
         name = "broken"
-        examples = (type(Mean.examples[0])("broken"),)
+        examples = (type(Mean.examples[0])("broken", (DECODER,)),)
 
         def forward(self, x, ctx):
             return torch.matmul(super().forward(x, ctx), x)  # fails inside torch
