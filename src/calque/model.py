@@ -7,7 +7,6 @@ from typing import Protocol, cast
 import torch
 from jaxtyping import Bool, Float, Int
 from torch import Tensor, nn
-from torch.nn import functional as F
 
 from calque.adl.check import CheckedDefinition
 from calque.ground.diagnostics import error
@@ -161,19 +160,3 @@ def check_shape(checked: CheckedDefinition, shape: Shape) -> None:
         raise error("X210", source=shape.source_size, target=shape.target_size)
     if shape.tying != "none" and checked.decoder.width_out != checked.width:
         raise error("X211", tying=shape.tying, width=checked.width, found=checked.decoder.width_out)
-
-
-def cross_entropy(
-    logits: Float[Tensor, "N V"], target: Int[Tensor, " N"], smoothing: float
-) -> tuple[Float[Tensor, ""], Float[Tensor, ""]]:
-    """The summed smoothed loss to train on and the summed negative log-likelihood to report, both in float32.
-
-    The smoothed loss gives the reference 1 - smoothing and shares the rest equally among the other V - 1 words
-    (Domhan 2018, section 4.1, whose code also excludes the reference).
-    """
-    logp = F.log_softmax(logits, -1, dtype=torch.float32 if logits.dtype != torch.float64 else torch.float64)
-    nll = -logp.gather(-1, target[:, None]).sum()
-    if not smoothing:
-        return nll, nll.detach()
-    others = -logp.sum() - nll
-    return (1 - smoothing) * nll + smoothing / (logits.shape[-1] - 1) * others, nll.detach()

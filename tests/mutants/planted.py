@@ -12,7 +12,7 @@ from torch.nn import functional as F
 from calque.layers import history, reverse, source
 from calque.layers.cnn import Convolution
 from calque.layers.contract import Context, Cost
-from calque.layers.dot import attend, join, split
+from calque.layers.dot import compare, grouped, join, normalised, split
 from calque.layers.dot_source_attention import DotSourceAttention
 from calque.layers.dropout import Dropout
 from calque.layers.feed import Feed
@@ -344,7 +344,8 @@ def scale_forgotten_for_single_queries(patch: Patch) -> None:
         if x.shape[1] > 1:
             return real(self, x, memory, near)
         blocked = None if memory.blocked is None else memory.blocked[:, None, None]
-        contexts, weights = attend(q, memory.keys, memory.values, blocked, 1.0)
+        weights = normalised(compare(q, memory.keys, 1.0), blocked).to(memory.values.dtype)
+        contexts = grouped(weights, memory.values)
         return self.out(join(contexts)), weights
 
     patch.setattr(DotSourceAttention, "look", look)

@@ -13,6 +13,7 @@ from typing import Any
 
 import pytest
 import torch
+from whole_loss import cross_entropy
 
 from calque.adl.check import CheckedDefinition, check
 from calque.data.batches import collate, plan
@@ -23,7 +24,7 @@ from calque.data.vocabulary import Vocabulary
 from calque.experiment import DataSettings, Experiment, load, write
 from calque.ground.diagnostics import CalqueError, Text
 from calque.layers.registry import builtin
-from calque.model import Model, cross_entropy
+from calque.model import Model
 from calque.run.model_file import load_model
 from calque.run.tensors import read_tensors
 from calque.train.log import Log, Progress, Translated, Validation

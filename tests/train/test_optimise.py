@@ -6,9 +6,9 @@ import pytest
 import torch
 from torch import Tensor, nn
 from torch.utils._python_dispatch import TorchDispatchMode
+from whole_loss import cross_entropy
 
 from calque.experiment import TrainSettings
-from calque.model import cross_entropy
 from calque.train.loss import output_loss
 from calque.train.muon import MOMENTUM, muon, muon_rate, orthogonal
 from calque.train.optimise import Updater, squares_decay

@@ -1,14 +1,6 @@
-"""A recursive descent parser. After a fault it continues at the next statement, so that all faults are reported together.
+"""A recursive descent parser of the grammar in docs/spec.md, section 2.
 
-program   = { statement newline }
-statement = NAME [ "(" parameter { "," parameter } ")" ] "=" value
-value     = ( sum | source ) { "->" term }
-sum       = product { ("+" | "-") product }
-product   = factor { ("*" | "/") factor }
-factor    = "-" factor | NUMBER | "(" sum ")" | term
-term      = NAME [ "(" [ argument { "," argument } [ "," ] ] ")" ] { "@" NAME }
-argument  = [ NAME "=" ] value
-source    = "@" NAME [ "[" sum "]" ]
+After a fault it continues at the next statement, so that all faults are reported together.
 """
 
 from typing import NamedTuple

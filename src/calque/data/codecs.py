@@ -4,12 +4,11 @@ import functools
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from pathlib import Path
-from typing import ClassVar
 
 from sentencepiece import SentencePieceProcessor
 
 from calque.data.merges import Merges
-from calque.data.vocabulary import BOS, EOS, PAD, SPECIALS, UNK, Vocabulary
+from calque.data.vocabulary import BOS, EOS, PAD, SPECIALS, Vocabulary
 from calque.ground.diagnostics import Place, error
 from calque.ground.files import write_whole
 
@@ -134,7 +133,6 @@ class PieceCodec(Codec):
     Only white space is normalised (tabs become spaces and runs of spaces one), so that decoding gives the original spelling.
     """
 
-    _unk: ClassVar[str] = SPECIALS[UNK]
     threads = -1
     """With which several lines are encoded; -1: one for each core."""
 

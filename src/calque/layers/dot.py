@@ -7,7 +7,6 @@ from jaxtyping import Bool, Float
 from torch import Tensor
 from torch.nn import functional as F
 
-from calque.layers.drop import drop
 from calque.layers.projections import matmul
 
 
@@ -19,22 +18,6 @@ def split(x: Float[Tensor, "B T D"], heads: int) -> Float[Tensor, "B H T K"]:
 def join(x: Float[Tensor, "B H T K"]) -> Float[Tensor, "B T D"]:
     """Lay the heads side by side again."""
     return x.transpose(1, 2).flatten(2)
-
-
-def attend(
-    q: Float[Tensor, "B H T K"],
-    k: Float[Tensor, "B G K S"],
-    v: Float[Tensor, "B G S V"],
-    blocked: Bool[Tensor, "..."] | None,
-    scale: float,
-    dropout: float = 0.0,
-) -> tuple[Float[Tensor, "B H T V"], Float[Tensor, "B H T S"]]:
-    """softmax(q k / scale) v where `blocked` (broadcast to [B, H, T, S]) does not hold, and the weights; keys are columns.
-
-    The softmax is computed in float32. A query that may look nowhere takes the mean; no such query is real.
-    """
-    weights = normalised(compare(q, k, scale), blocked).to(v.dtype)
-    return grouped(drop(weights, dropout, training=True), v), weights
 
 
 def compare(q: Float[Tensor, "B H T K"], k: Float[Tensor, "B G K S"], scale: float) -> Float[Tensor, "B H T S"]:

@@ -6,7 +6,7 @@ from jaxtyping import Bool, Float
 from torch import Tensor
 
 from calque.adl.signature import Body, arg
-from calque.layers.contract import ENCODER, BodyArg, Context, Example, Layer, Parts, Point, Recorder, Site
+from calque.layers.contract import ENCODER, BodyArg, Context, Example, Layer, Point, Recorder, Site
 from calque.layers.cost import BACKWARDS, Cost, Held, Products
 from calque.layers.state import State
 from calque.native.program import Program, Value
@@ -27,9 +27,6 @@ class Reverse(Layer):
     @dataclass(frozen=True)
     class Args:
         body: BodyArg = arg(Body(), doc="the chain that reads the sentence backwards")
-
-    def __init__(self, args: Args, site: Site, parts: Parts):
-        super().__init__(args, site, parts)
 
     @classmethod
     def infer(cls, args: Args, site: Site) -> int:

@@ -15,7 +15,7 @@ from calque.layers.contract import Point as PointValue
 from calque.layers.cost import Cost, Held, Products, Reach
 from calque.layers.drop import drop
 from calque.layers.projections import Projection, loop
-from calque.layers.state import Cell, State, columns
+from calque.layers.state import Cell, State, accumulated, columns
 from calque.layers.stepping import at_each_position
 from calque.native.program import Kind, NoProgram, Program, Value
 from calque.native.training import training_kernels_for
@@ -280,4 +280,4 @@ class Recurrent(Layer):
 
 
 def _cell_zeros(h: Tensor) -> Tensor:
-    return torch.zeros_like(h, dtype=h.dtype if h.dtype == torch.float64 else torch.float32)
+    return torch.zeros_like(h, dtype=accumulated(h.dtype))

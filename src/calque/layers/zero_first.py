@@ -2,7 +2,7 @@ import torch
 from jaxtyping import Float
 from torch import Tensor
 
-from calque.layers.contract import DECODER, Context, Example, Layer, NoArgs, Parts, Site
+from calque.layers.contract import DECODER, Context, Example, Layer, NoArgs, Site
 from calque.layers.cost import HERE, Cost, Held, Products
 from calque.layers.state import Empty, State
 from calque.native.program import Kind, Program, Value
@@ -19,9 +19,6 @@ class ZeroFirst(Layer):
     name = "zero_first"
     sides = (DECODER,)
     examples = (Example("zero_first", (DECODER,)), Example("zero_first -> pos -> gate(average)", (DECODER,)))
-
-    def __init__(self, args: NoArgs, site: Site, parts: Parts):
-        super().__init__(args, site, parts)
 
     @classmethod
     def cost(cls, args: NoArgs, site: Site) -> Cost:

@@ -12,6 +12,7 @@ from torch import Tensor
 
 from calque.ground.diagnostics import error
 from calque.ground.files import write_whole
+from calque.ground.json_lines import json_lines
 from calque.train.update import UpdateSums
 
 
@@ -96,7 +97,7 @@ class Log:
             except ImportError:
                 raise error("X301", package="tensorboard", extra="tensorboard") from None
             self._events = SummaryWriter(str(path.with_name("tensorboard")), purge_step=after + 1)
-        kept = [line for line in _lines(path) if line["update"] <= after]
+        kept = [line for line in json_lines(path) if isinstance(line.get("update"), int) and line["update"] <= after]
         self.phases = {line.get("phase") for line in kept if line.get("kind") == "phase"}
         """The numbers of the phases that the log names."""
         write_whole(path, "".join(_json(line) for line in kept).encode())
@@ -139,15 +140,3 @@ class Log:
 def _json(values: dict[str, Any]) -> str:
     finite = {k: None if isinstance(v, float) and not math.isfinite(v) else v for k, v in values.items()}
     return json.dumps(finite) + "\n"
-
-
-def _lines(path: Path) -> list[dict[str, Any]]:
-    lines = []
-    for line in path.read_text(encoding="utf-8", errors="replace").split("\n") if path.exists() else ():
-        try:
-            values = json.loads(line)
-        except ValueError:
-            continue
-        if isinstance(values, dict) and isinstance(values.get("update"), int):
-            lines.append(values)
-    return lines

@@ -11,6 +11,7 @@ from torch.nn import functional as F
 
 from calque.data.batches import Batch
 from calque.layers.projections import BLOCK, GRAIN, gradient, in_blocks, matmul_into
+from calque.layers.state import accumulated
 from calque.layers.stepping import cut
 from calque.model import Model
 from calque.native.training import DEEP, TrainingKernels, training_kernels_for
@@ -92,7 +93,10 @@ def output_loss(
     smoothing: float,
     chunk_bytes: int | None = None,
 ) -> tuple[Float[Tensor, ""], Float[Tensor, ""]]:
-    """`cross_entropy(z W^T + b, target, smoothing)`: the summed smoothed loss, and the summed negative log-likelihood.
+    """The summed smoothed loss of the logits z W^T + b to train on, and the summed negative log-likelihood to report.
+
+    The smoothed loss gives the reference 1 - smoothing and shares the rest equally among the other V - 1 words (Domhan 2018,
+    section 4.1, whose code also excludes the reference).
 
     The gradients are made together with the loss, a few rows at a time: with q the smoothed distribution and p the
     model's, dL/dlogits = p - q. The likelihood has no gradient. Log-probabilities and sums are float32 at least.
@@ -106,7 +110,7 @@ class _Sums:
     """Sums of losses and gradients over rows of logits."""
 
     def __init__(self, z: Tensor, bias: Tensor | None, smoothing: float, size: int, needs: bool):
-        wide = _wide(z)
+        wide = accumulated(z.dtype)
         self.bias, self.smoothing, self.size, self.needs = bias, smoothing, size, needs
         self.share = smoothing / (size - 1) if smoothing else 0.0  # of each word but the reference
         self.nll, self.total = z.new_zeros((), dtype=wide), z.new_zeros((), dtype=wide)
@@ -141,7 +145,7 @@ class _TiledSums(_Sums):
 
     def __init__(self, tile: int, z: Tensor, bias: Tensor | None, smoothing: float, size: int, needs: bool):
         super().__init__(z, bias, smoothing, size, needs)
-        self._logits, self._p = (z.new_empty(tile, size, dtype=_wide(z)) for _ in range(2))
+        self._logits, self._p = (z.new_empty(tile, size, dtype=accumulated(z.dtype)) for _ in range(2))
 
     def add(self, product: Tensor, target: Tensor) -> None:
         """Adds the losses of rows of z W^T; where gradients are needed, replaces the rows by dL/dlogits."""
@@ -177,14 +181,9 @@ def _sums(
         kernels = training_kernels_for(z)
     if kernels is not None:
         return _KernelSums(kernels, z, bias, smoothing, size, needs)
-    wide = _wide(z)
+    wide = accumulated(z.dtype)
     most = TILE_BYTES.get(z.device.type, wide.itemsize * size * rows)
     return _TiledSums(min(rows, max(1, most // (wide.itemsize * size))), z, bias, smoothing, size, needs)
-
-
-def _wide(z: Tensor) -> torch.dtype:
-    """The type of log-probabilities and sums."""
-    return torch.float64 if z.dtype == torch.float64 else torch.float32
 
 
 class _Layer:

@@ -98,14 +98,8 @@ def tune(
                     translations = _translate(searched, sources, progress)
                 lines = _replaced(searched, sources, translations, offset, row)
                 score = bleu(lines, references, tokenize=tokenize).value
-                values = {
-                    "beam": beam,
-                    "word_penalty": penalty,
-                    "align_offset": offset,
-                    "align_row": row,
-                    "bleu": score,
-                }
-                entries.append(cast("JournalEntry", {"about": about, **values}))
+                made = Trial(beam, penalty, offset, row, score)
+                entries.append(cast("JournalEntry", {"about": about, **asdict(made)}))
                 _write(journal, entries)
             yield Trial(beam, penalty, offset, row, score)
         if translations is None:  # the journal had all of them
@@ -169,10 +163,6 @@ def _about(folder: Path, loaded: Translator, sources: Sequence[str], references:
 def _key(entry: JournalEntry) -> tuple[object, ...]:
     keys = (entry.get(key) for key in ("about", "beam", "word_penalty", "align_offset"))
     return (*keys, entry.get("align_row", 0))  # journals of earlier versions have no step
-
-
-def _entry(about: str, trial: Trial) -> JournalEntry:
-    return cast("JournalEntry", {"about": about, **asdict(trial)})
 
 
 def _write(journal: Path, entries: Sequence[JournalEntry]) -> None:

@@ -46,7 +46,7 @@ def taken(desk: Desk, fault: Diagnostic) -> Iterator[Fix]:
 
 
 def again(desk: Desk, fault: Diagnostic) -> Iterator[Fix]:
-    """C122, C124: remove the statement."""
+    """C122, C124, C133: remove the statement."""
     yield line(desk, span_of(fault).start)
 
 
@@ -111,11 +111,6 @@ def two_labels(desk: Desk, fault: Diagnostic) -> Iterator[Fix]:
     yield from label_end(desk, fault)
 
 
-def unused(desk: Desk, fault: Diagnostic) -> Iterator[Fix]:
-    """C133: remove the definition."""
-    yield line(desk, span_of(fault).start)
-
-
 RULES = {
     "C116": label_end,
     "C120": missing_side,
@@ -127,6 +122,6 @@ RULES = {
     "C126": late,
     "C127": unread,
     "C128": two_labels,
-    "C133": unused,
+    "C133": again,
     "C303": label_end,
 }
