@@ -13,7 +13,7 @@ from calque.align.links import Gold
 from calque.analyse import contrast, matrices, sides
 from calque.analyse.layer_names import layers_in_words
 from calque.analyse.pieces import PIECES
-from calque.analyse.runs import DECODER, ENCODER, SOURCE, names_of, open_subjects, spread_over
+from calque.analyse.runs import DECODER, ENCODER, SOURCE, names_of, open_subjects, spread_over, stem
 from calque.data.vocabulary import BOS, EOS
 from calque.ground.diagnostics import CalqueError, Text
 from calque.layers.registry import builtin
@@ -125,6 +125,9 @@ def test_names_tell_runs_apart(tmp_path: Path) -> None:
     assert names_of([tmp_path / f"{name}/1" for name in ("rnn", "cnn")]) == ["rnn", "cnn"]
     assert names_of([tmp_path / "rnn/1"]) == ["rnn"]
     assert names_of([tmp_path / "a/x/run", tmp_path / "b/x/run"]) == ["a/x/run", "b/x/run"]
+    alike = names_of([tmp_path / name for name in ("a b", "a-b", "a&b", "a-b-3")])
+    assert alike == ["a b", "a-b (2)", "a&b (3)", "a-b-3 (2)"]
+    assert len(set(map(stem, alike))) == 4
     assert list(spread_over(10, 4)) == [0, 2, 5, 7]
     assert list(spread_over(3, 9)) == [0, 1, 2]
     assert list(spread_over(0, 9)) == []

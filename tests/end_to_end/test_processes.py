@@ -207,9 +207,11 @@ def test_a_training_that_cannot_begin_leaves_no_folder(tmp_path: Path, command: 
 
 
 def test_a_name_that_the_system_refuses_is_one_error(tmp_path: Path) -> None:
-    status, err = calque("check", "x" * 300)
-    assert (status, err.count("error[K310]")) == (1, 1), err
-    assert "Traceback" not in err
+    (tmp_path / "loop").symlink_to("loop")
+    for arguments in (("check", "x" * 300), ("prepare", experiment(tmp_path), "--out", tmp_path / "loop")):
+        status, err = calque(*arguments)
+        assert (status, err.count("error[K310]")) == (1, 1), err
+        assert "Traceback" not in err
 
 
 @pytest.mark.parametrize(

@@ -3,6 +3,7 @@
 import errno
 import json
 from pathlib import Path
+from typing import Any
 
 import pytest
 import torch
@@ -114,6 +115,75 @@ def test_a_tensor_that_nobody_uses_is_an_error(tmp_path: Path) -> None:
     (tmp_path / "config.json").unlink()
     with pytest.raises(CalqueError, match="X510"):
         open_hf(tmp_path, Languages())
+
+
+WRONG: list[tuple[str, dict[str, Any], str]] = [
+    ("config.json", {"model_type": ["marian"]}, "X511"),
+    ("config.json", {"encoder_layers": None}, "`encoder_layers` is absent, expected a whole number from 1"),
+    ("config.json", {"d_model": "x"}, '`d_model` is "x", expected'),
+    ("config.json", {"pad_token_id": 10**9}, "`pad_token_id` is 1000000000, expected a whole number from 0 to"),
+    ("config.json", {"eos_token_id": []}, "`eos_token_id`"),
+    ("config.json", {"activation_function": {}}, "`activation_function`"),
+    ("config.json", {"dropout": float("nan")}, "`dropout` is NaN"),
+    ("generation_config.json", {"num_beams": 5000}, "`num_beams`"),
+    ("generation_config.json", {"length_penalty": [1]}, "`length_penalty`"),
+    ("tokenizer_config.json", {"tokenizer_class": 3}, "`tokenizer_class`"),
+    ("tokenizer_config.json", {"extra_special_tokens": [{}]}, "`extra_special_tokens`"),
+    ("vocab.json", {"<unk>": 10**6}, "`<unk>`"),
+    ("vocab.json", {"a": "first"}, "`a`"),
+    ("model.safetensors.index.json", {"weight_map": {"a": "../model.safetensors"}}, "`weight_map`"),
+]
+
+
+def test_a_value_of_a_wrong_kind_is_one_error(tmp_path: Path) -> None:
+    kind, settings, asked = CASES["m2m_100"]
+    build(kind, tmp_path / "hf", **settings)
+    for name, changes, message in WRONG:
+        file = tmp_path / "hf" / name
+        before = file.read_bytes() if file.exists() else b""
+        file.write_text(json.dumps({**json.loads(before or b"{}"), **changes}))
+        with pytest.raises(CalqueError) as fault:
+            import_hf(tmp_path / "hf", tmp_path / "run", asked)
+        assert message in str(fault.value)
+        assert name in str(fault.value) or name == "vocab.json"
+        assert len(fault.value.diagnostics) == 1
+        assert not (tmp_path / "run").exists()
+        if before:
+            file.write_bytes(before)
+        else:
+            file.unlink()
+    (tmp_path / "hf" / "config.json").write_text("[" * 100_000)
+    with pytest.raises(CalqueError, match="X517"):
+        open_hf(tmp_path / "hf", asked)
+
+
+def test_weights_of_other_shapes_are_one_error(tmp_path: Path) -> None:
+    from safetensors.torch import load_file, save_file
+
+    kind, settings, asked = CASES["mbart"]
+    build(kind, tmp_path, **settings)
+    file = tmp_path / "model.safetensors"
+    tensors = load_file(file)
+    for name in ("model.shared.weight", "model.encoder.embed_positions.weight", "final_logits_bias"):
+        save_file({**tensors, name: torch.tensor(1.0)}, file)
+        with pytest.raises(CalqueError, match="X518") as fault:
+            open_hf(tmp_path, asked)
+        assert len(fault.value.diagnostics) == 1
+    file.unlink()
+    torch.save([torch.ones(2)], tmp_path / "pytorch_model.bin")
+    with pytest.raises(CalqueError, match="X517"):
+        open_hf(tmp_path, asked)
+
+
+def test_a_search_without_normalisation_stays_one(tmp_path: Path) -> None:
+    """0 is a value of transformers' `length_penalty`, not a missing one."""
+    kind, settings, asked = CASES["marian"]
+    build(kind, tmp_path / "hf", **settings)
+    for penalty, alpha in ((0.0, 0.0), (0.6, 0.6), (None, 1.0)):
+        (tmp_path / "hf" / "generation_config.json").write_text(json.dumps({"length_penalty": penalty}))
+        run = tmp_path / f"run-{penalty}"
+        import_hf(tmp_path / "hf", run, asked)
+        assert load(run).loaded.decode.alpha == alpha
 
 
 @pytest.mark.parametrize("content", [b"", b"version https://git-lfs.github.com/spec/v1\n"])

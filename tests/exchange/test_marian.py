@@ -258,7 +258,8 @@ WRONG: list[tuple[dict[str, Any], str]] = [
     ({"transformer-postprocess": "dah"}, "X512"),
     ({"transformer-preprocess": "n"}, "X512"),
     ({"transformer-decoder-autoreg": "average-attention"}, "X512"),
-    ({"dim-emb": "none"}, "X512"),
+    ({"dim-emb": "none"}, "X522"),
+    ({"transformer-dropout": "x"}, "X522"),
     ({"enc-depth": 1}, "X514"),
     ({"enc-depth": 3}, "X513"),
 ]
@@ -278,6 +279,15 @@ def test_what_cannot_be_read_is_an_error_and_leaves_nothing(tmp_path: Path) -> N
     for changes, code in WRONG:
         save(folder, {**config, **changes}, network.at.used)
         fails(code)
+    for array, code in ((np.array(["a"]), "X517"), (np.zeros((2, 3, 4)), "X518"), (np.zeros(()), "X518")):
+        save(folder, config, network.at.used)
+        arrays = dict(np.load(folder / "a.npz"))
+        np.savez(folder / "a.npz", **{**arrays, "encoder_l1_ffn_W1": array})
+        fails(code)
+    for text, code in (("beam-size: many", "X522"), ("normalize: -1", "X522"), ("[" * 100_000, "X517")):
+        (folder / "decoder.yml").write_text(text)
+        fails(code)
+    (folder / "decoder.yml").unlink()
     np.savez(folder / "a.npz", Wemb=np.zeros((3, 4)))
     fails("X521")
     (folder / "a.npz").write_bytes(b"PK no archive")

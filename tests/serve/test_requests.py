@@ -9,11 +9,14 @@ import re
 import time
 from collections.abc import Callable, Coroutine
 from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
 
 import pytest
 from starlette.types import Message, Receive, Scope, Send
 
 from calque.ground.diagnostics import CalqueError, Place, help_of
+from calque.serve.app import application
 from calque.serve.asked import Refused, asked_of
 from calque.serve.guard import SHARE, UNREAD, Guard, refusal
 from calque.serve.limits import Keys, Rates
@@ -100,6 +103,8 @@ def test_a_request_is_read() -> None:
         {"target": "../../etc"},
         {"format": "xml"},
         {"format": ["html"]},
+        {"format": []},
+        {"format": 0},
         {"alternatives": -1},
         {"alternatives": 11},
         {"alternatives": True},
@@ -326,7 +331,10 @@ def test_keys_behind_a_byte_order_mark(tmp_path: Path) -> None:
     assert read_keys(tmp_path / "keys") == {"key": 3}
 
 
-@pytest.mark.parametrize("body", [b"", b"# none\n", b"one two\n", b"one 2 3\n", b"\xff\n", b"one 2\none\n"])
+@pytest.mark.parametrize(
+    "body",
+    [b"", b"# none\n", b"one two\n", b"one 2 3\n", b"\xff\n", b"one 2\none\n", b"one 1000001\n", b"one " + b"9" * 5000],
+)
 def test_keys_that_cannot_be_read(tmp_path: Path, body: bytes) -> None:
     (tmp_path / "keys").write_bytes(body)
     with pytest.raises(CalqueError) as fault:
@@ -433,6 +441,39 @@ def test_requests_that_come_together_have_places_beside_a_short_queue() -> None:
         assert [sent[0]["status"] for sent in await asyncio.gather(*tasks)] == [200] * 4
 
     asyncio.run(run())
+
+
+def test_a_fault_of_the_server_is_one_json_answer_and_one_line_of_the_log() -> None:
+    class Faulty:
+        runs = SimpleNamespace(folders={LanguagePair("en", "de"): Path("en-de")})
+
+        @property
+        def alive(self) -> bool:
+            raise OverflowError("what nobody must read")
+
+    batcher: Any = Faulty()
+    events: list[str] = []
+    sent: list[Message] = []
+
+    async def send(message: Message) -> None:
+        sent.append(message)
+
+    async def receive() -> Message:
+        return {"type": "http.request", "body": b"", "more_body": False}
+
+    _, app = application(batcher, ServeSettings(), Metrics(), lambda event, **fields: events.append(event))
+    scope = {
+        "type": "http",
+        "method": "GET",
+        "path": "/health",
+        "client": ("one", 1),
+        "headers": [],
+        "query_string": b"",
+    }
+    asyncio.run(app(scope, receive, send))
+    assert [message.get("status") for message in sent] == [500, None]
+    assert sent[1]["body"] == b'{"error":"internal error"}'
+    assert events == ["fault", "request"]
 
 
 def test_equal_messages_of_the_server_come_once_a_second(monkeypatch: pytest.MonkeyPatch) -> None:

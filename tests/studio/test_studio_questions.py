@@ -335,3 +335,17 @@ def test_a_port_that_is_taken_is_one_error(tmp_path: Path) -> None:
         settings = StudioSettings(port=taken.getsockname()[1], folder=tmp_path, browser=False)
         with pytest.raises(CalqueError, match="K440"):
             serve(settings, print)
+
+
+def test_a_run_whose_name_is_not_utf8_has_a_name_on_the_page(tmp_path: Path) -> None:
+    odd = tmp_path / "runs" / "b\udcff"
+    try:
+        odd.mkdir(parents=True)
+    except OSError:
+        pytest.skip("this file system has names in UTF-8 alone")
+    (odd / "model.json").write_text("{}")
+    runs = TrainedRuns((), tmp_path, tmp_path / "runs")
+    with TestClient(application(declared(), Jobs(tmp_path, ()), runs, PORT), base_url=HERE) as client:
+        (name,) = client.get("/api/runs").json()["runs"]
+    assert name.endswith(r"b\udcff")
+    assert runs.path(name) == odd

@@ -1,5 +1,6 @@
 """Runs under analysis: their names, the text that they translate, and values that several figures share."""
 
+import itertools
 import re
 import time
 from collections.abc import Iterator, Sequence
@@ -167,7 +168,8 @@ class AnalysedRun:
 def names_of(folders: Sequence[Path]) -> list[str]:
     """Short names: the last parts of each path, as many as make them differ, and not a number alone. Raises X820.
 
-    A number at the end of all paths is left out where the rest of them differs.
+    A number at the end of all paths is left out where the rest of them differs. Of names that would give files the same names, the
+    later ones get a number.
     """
     parts = [folder.resolve().parts for folder in folders]
     shorter = [one[:-1] for one in parts]
@@ -176,7 +178,17 @@ def names_of(folders: Sequence[Path]) -> list[str]:
     for k, one in enumerate(parts):
         if one in parts[:k]:
             raise error("X820", Place(str(folders[k])))
-    return [_short_name(one, [other for other in parts if other != one]) for one in parts]
+    return _apart([_short_name(one, [other for other in parts if other != one]) for one in parts])
+
+
+def _apart(names: Sequence[str]) -> list[str]:
+    """Names whose file names differ, too: `a b` and `a-b` are written alike."""
+    found: list[str] = []
+    for name in names:
+        taken = set(map(stem, found))
+        numbered = (f"{name} ({number})" for number in itertools.count(2))
+        found.append(next(one for one in itertools.chain([name], numbered) if stem(one) not in taken))
+    return found
 
 
 def _short_name(parts: tuple[str, ...], others: Sequence[tuple[str, ...]]) -> str:

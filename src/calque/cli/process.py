@@ -2,6 +2,7 @@
 
 import atexit
 import contextlib
+import errno
 import importlib
 import os
 import pkgutil
@@ -81,6 +82,9 @@ def _status(fault: BaseException) -> int:
         return 0  # whoever read stdout has enough, as `head` does
     if (known := told_fault(fault)) is not None:
         return _show(known)
+    loop = fault.__context__  # pathlib turns a loop of links into a RuntimeError before Python 3.13
+    if isinstance(fault, RuntimeError) and isinstance(loop, OSError) and loop.errno == errno.ELOOP:
+        fault = loop
     if isinstance(fault, OSError) and isinstance(fault.filename, str | bytes):
         reason = (fault.strerror or str(fault)).lower()
         return _show(error("K310", Place(os.fsdecode(fault.filename)), reason=reason))

@@ -17,6 +17,7 @@ from calque.exchange.hf_folder import Tensors
 from calque.exchange.hf_vocabulary import Words
 from calque.exchange.imported import Filling, Matrices, assemble, definition, kinds_of, residual
 from calque.exchange.network import FEED, SELF, SOURCE, Block, Side, alternate
+from calque.exchange.settings import DROPOUT, SIZE, TEXT, check_values
 from calque.ground.diagnostics import Place, error
 from calque.layers.pos import sinusoids
 from calque.layers.registry import builtin
@@ -31,6 +32,12 @@ ACTIVATIONS = {
 }  # fmt: skip
 _NORMS = {SELF: "self_attn_layer_norm", SOURCE: "encoder_attn_layer_norm", FEED: "final_layer_norm"}
 _PARTS = {SELF: "self_attn", SOURCE: "encoder_attn"}
+_VALUES = {
+    "activation_function": TEXT,
+    **{f"{side}_{what}": SIZE for side in ("encoder", "decoder") for what in ("layers", "attention_heads", "ffn_dim")},
+    **dict.fromkeys(("dropout", "attention_dropout", "activation_dropout"), DROPOUT),
+}
+"""What values in config.json have to be."""
 CLOSE = 2e-3
 """Between a table of positions and its formula: the tables of some files are in 16 bits."""
 
@@ -55,7 +62,8 @@ TYPES = {
 
 
 def read_model(config: Config, tensors: Tensors, words: tuple[Words, Words], place: Place) -> Model:
-    """The model that a folder holds. Raises X512 (what the language cannot say), X513, X514, X518."""
+    """The model that a folder holds. Raises X512 (what the language cannot say), X513, X514, X518, X522."""
+    check_values(config, _VALUES, place)
     rows = (words[0].rows, words[1].rows)
 
     def read(filling: Filling, side: Side) -> None:
@@ -70,9 +78,9 @@ def _matrices(tensors: Tensors) -> Matrices:
         "model.encoder.embed_tokens.weight",
         "model.decoder.embed_tokens.weight",
     )
-    source = tensors.take([encoder, shared])
-    target = tensors.take([decoder, shared])
-    output = tensors.take(["lm_head.weight", decoder, shared])
+    source = tensors.take([encoder, shared], dims=2)
+    target = tensors.take([decoder, shared], dims=2)
+    output = tensors.take(["lm_head.weight", decoder, shared], dims=2)
     tensors.copies([shared, encoder, decoder, "lm_head.weight"], [source, target, output])
     bias = torch.zeros(len(output))
     if "final_logits_bias" in tensors:
@@ -84,7 +92,7 @@ def _matrices(tensors: Tensors) -> Matrices:
 
 
 def text_of(config: Config, tensors: Tensors, place: Place) -> str:
-    """The definition of a model. Raises X512."""
+    """The definition of a model. Raises X512, X513, X518."""
     kind = TYPES[config["model_type"]]
     act = activation(config["activation_function"], place)
     sides = []
@@ -132,7 +140,7 @@ def _front(config: Config, tensors: Tensors, side: str, kind: ModelType, place: 
     table = f"model.{side}.embed_positions.weight"
     if kind.positions == "sinusoids" and tensors.follows(table, _sinusoids, CLOSE):
         return [f"pos(dropout={p}, scale={_flag(scaled)})"]
-    rows = len(tensors.tensors[table]) - (2 if kind.positions == "learned" else 0)
+    rows = len(tensors.take(table, dims=2)) - (2 if kind.positions == "learned" else 0)
     parts = [f"learn_pos({rows})"]
     if scaled:
         if not knows("scale", "by"):
@@ -170,7 +178,7 @@ def _read_side(config: Config, filling: Filling, side: Side) -> None:
     name, kind = f"model.{side.name}", TYPES[config["model_type"]]
     if side.positions is not None and side.positions.name == "learn_pos":
         skipped = 2 if kind.positions == "learned" else 0
-        filling.put(f"{side.positions.path}.table", f"{name}.embed_positions.weight", lambda table: table[skipped:])
+        filling.put(f"{side.positions.path}.table", f"{name}.embed_positions.weight", lambda table: table[skipped:], 2)
     if side.input_norm is not None:
         filling.norm(side.input_norm, f"{name}.layernorm_embedding")
     if side.final_norm is not None:

@@ -1,12 +1,9 @@
 """Marian's own models as texts and weights: `calque import FOLDER --from marian`, OPUS-MT and Bergamot's students among them."""
 
-import io
-import zipfile
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 import torch
 from sentencepiece import SentencePieceProcessor
 from torch import Tensor
@@ -16,8 +13,10 @@ from calque.data.vocabulary import SPECIALS, Vocabulary
 from calque.exchange.hf_folder import Tensors, read_pieces
 from calque.exchange.hf_vocabulary import Languages, PieceList, SideWords, Words, marked_words
 from calque.exchange.imported import Filling, Matrices, assemble, definition, kinds_of, residual
-from calque.exchange.marian import ACTIVATIONS, DECODER, EPSILON, NORMS, SETTINGS, block_name, norm_names, norm_of
+from calque.exchange.marian import ACTIVATIONS, DECODER, EPSILON, NORMS, block_name, norm_names, norm_of
+from calque.exchange.marian_files import read_npz, value_of, yaml_file
 from calque.exchange.network import FEED, RECURRENT, SOURCE, Block, Side, alternate
+from calque.exchange.settings import DROPOUT, SEARCH, SIZE, check_values, integer
 from calque.exchange.weights import NEVER
 from calque.ground.diagnostics import Place, error
 from calque.model import Model
@@ -49,17 +48,24 @@ _PLACES = {
     "transformer-postprocess-top": ("", "n", "r"),
 }
 """What a setting of steps can be, `d` for dropout left out: `n` and `r` are norms, `a` is the residual sum."""
+_SIZES = ("dim-emb", "enc-depth", "dec-depth", "transformer-heads", "transformer-dim-ffn")
+_OPTIONAL = {
+    **{f"transformer-dropout{of}": DROPOUT for of in ("", "-attention", "-ffn")},
+    "transformer-decoder-dim-ffn": integer(0),
+}
+_SEARCH = {"beam-size": SEARCH["beam"], "normalize": SEARCH["alpha"]}
 
 
 class MarianFolder:
-    """A folder with a model: its settings, its tensors, and the words of both sides. Raises X510, X512, X517, X521."""
+    """A folder with a model: its settings, its tensors, and the words of both sides. Raises X510, X512, X517, X518, X521, X522."""
 
     def __init__(self, folder: Path, asked: Languages):
         self.folder = folder
-        self.decoder = _yaml_file(folder / DECODER) if (folder / DECODER).is_file() else {}
+        self.decoder = yaml_file(folder / DECODER) if (folder / DECODER).is_file() else {}
+        self.search = _search(self.decoder, Place(str(folder / DECODER)))
         self.model = folder / _one(folder, self.decoder.get("models"), "models")
         self.place = Place(str(self.model))
-        self.config, self.tensors = _read_npz(self.model)
+        self.config, self.tensors = read_npz(self.model)
         _check(self.config, self.place)
         self.words = self._words(asked)
 
@@ -113,6 +119,13 @@ def _one(folder: Path, named: Any, what: str) -> str:
     return names[0]
 
 
+def _search(decoder: Config, place: Place) -> dict[str, Any]:
+    """Settings of a search. Raises X522."""
+    values = {"beam-size": 4, "normalize": 0, **{key: value_of(value) for key, value in decoder.items()}}
+    check_values(values, _SEARCH, place)
+    return {"beam": values["beam-size"], "alpha": float(values["normalize"])}
+
+
 def _vocabularies(folder: Path) -> list[str]:
     for pattern in ("*vocab*.spm", "*vocab*.yml", "*.spm"):
         if names := sorted(path.name for path in folder.glob(pattern)):
@@ -120,65 +133,11 @@ def _vocabularies(folder: Path) -> list[str]:
     return []
 
 
-def _yaml_file(path: Path) -> dict[str, Any]:
-    try:
-        return _yaml(path.read_bytes(), Place(str(path)))
-    except OSError as fault:
-        raise error("X517", Place(str(path)), reason=(fault.strerror or str(fault)).lower()) from None
-
-
-def _yaml(content: bytes, place: Place) -> dict[str, Any]:
-    """A mapping. Raises X301 (the package is missing), X517."""
-    try:
-        import yaml
-    except ImportError:
-        raise error("X301", extra="marian", package="pyyaml") from None
-    try:
-        # Texts alone, so that the words `yes` and `1` stay words. The reader in C is ten times as fast.
-        found = yaml.load(content, getattr(yaml, "CBaseLoader", yaml.BaseLoader))
-    except (yaml.YAMLError, UnicodeDecodeError) as fault:
-        raise error("X517", place, reason=str(fault).splitlines()[0].lower()) from None
-    if not isinstance(found, dict):
-        raise error("X517", place, reason="it is not a mapping of YAML")
-    return found
-
-
-def _read_npz(path: Path) -> tuple[Config, Tensors]:
-    """The settings inside a file, and its tensors in float32. Raises X510, X517, X521."""
-    place = Place(str(path))
-    if not path.is_file():
-        raise error("X510", Place(str(path.parent)), name=path.name)
-    try:
-        with np.load(io.BytesIO(path.read_bytes()), allow_pickle=False) as file:
-            arrays = {name: file[name] for name in file.files}
-    except OSError as fault:
-        raise error("X517", place, reason=(fault.strerror or str(fault)).lower()) from None
-    except (ValueError, EOFError, zipfile.BadZipFile):
-        raise error("X517", place, reason="it is not an archive of numpy, or not a whole one") from None
-    if SETTINGS not in arrays:
-        raise error("X521", place, what=f"the settings `{SETTINGS}` in the file", found="none")
-    settings = _yaml(arrays[SETTINGS].tobytes().rstrip(b"\0"), place)
-    numbers = {name: a for name, a in arrays.items() if not name.startswith("special:")}
-    tensors = {name: torch.from_numpy(a.astype(np.float32)) for name, a in numbers.items()}
-    return {key: _value(value) for key, value in settings.items()}, Tensors(path, tensors)
-
-
-def _value(text: Any) -> Any:
-    """A value of the settings, which are read as texts."""
-    if isinstance(text, list):
-        return [_value(one) for one in text]
-    if not isinstance(text, str):
-        return text
-    for kind in (int, float):
-        try:
-            return kind(text)
-        except ValueError:
-            continue
-    return {"true": True, "false": False}.get(text, text)
-
-
 def _word_list(folder: Path, name: str, side: str) -> PieceList:
-    """The words of a vocabulary, with the model of sentencepiece that cuts text into them, if there is one. Raises X510, X517."""
+    """The words of a vocabulary, with the model of sentencepiece that cuts text into them, if there is one.
+
+    Raises X510, X517, X522.
+    """
     path = folder / name
     if not path.is_file():
         raise error("X510", Place(str(folder)), name=name)
@@ -187,7 +146,9 @@ def _word_list(folder: Path, name: str, side: str) -> PieceList:
         processor = SentencePieceProcessor(model_proto=model)
         words = {k: str(processor.id_to_piece(k)) for k in range(processor.get_piece_size())}
         return PieceList(words, model, frozenset(), int(processor.unk_id()))
-    words = {int(id_): str(word) for word, id_ in _yaml_file(path).items()}
+    ids = {str(word): value_of(id_) for word, id_ in yaml_file(path).items()}
+    check_values(ids, dict.fromkeys(ids, integer(0)), Place(str(path)))
+    words = {id_: word for word, id_ in ids.items()}
     cut = f"{side}.spm"
     marks = frozenset(word for word in words.values() if word.startswith(">>") and word.endswith("<<"))
     unknown = next((id_ for id_, word in words.items() if word == "<unk>"), 1)
@@ -203,7 +164,7 @@ def _uncut(side: SideWords) -> Words:
 
 
 def _check(config: Config, place: Place) -> None:
-    """Raises X512 for a setting that the language cannot say."""
+    """Raises X512 for a setting that the language cannot say, X522 for one that says nothing."""
     recurrent = config.get("transformer-decoder-autoreg") == "rnn"
     for key, values in _FIXED.items():
         found = config.get(key, values[0])
@@ -218,9 +179,8 @@ def _check(config: Config, place: Place) -> None:
         raise error(
             "X512", place, key="transformer-preprocess", found=f"`{before}` and then `{behind}`", expected=expected
         )
-    for key in ("dim-emb", "enc-depth", "dec-depth", "transformer-heads", "transformer-dim-ffn"):
-        if not isinstance(config.get(key), int):
-            raise error("X512", place, key=key, found=config.get(key, "absent"), expected="a whole number")
+    optional = {key: kind for key, kind in _OPTIONAL.items() if key in config}
+    check_values(config, {**dict.fromkeys(_SIZES, SIZE), **optional}, place)
 
 
 def _shown(value: Any) -> str:
@@ -253,7 +213,7 @@ def _front(config: Config, tensors: Tensors, side: str) -> list[str]:
     dropped = p if "d" in str(config.get("transformer-postprocess-emb", "d")) else 0.0
     parts = ["zero_first"] if side == "decoder" else []
     if "Wpos" in tensors:
-        parts += [f"learn_pos({len(tensors.take('Wpos'))})", f"dropout({dropped})"]
+        parts += [f"learn_pos({len(tensors.take('Wpos', dims=2))})", f"dropout({dropped})"]
     elif config.get("transformer-disable-position-embeddings", False):
         parts += [f"dropout({dropped})"]
     else:
@@ -286,7 +246,7 @@ def _blocks(config: Config, side: str) -> list[str]:
 
 
 def _embedding(tensors: Tensors, side: str) -> Tensor:
-    return tensors.take([f"{side}_Wemb", "Wemb"])
+    return tensors.take([f"{side}_Wemb", "Wemb"], dims=2)
 
 
 def _matrices(tensors: Tensors) -> Matrices:
@@ -294,9 +254,9 @@ def _matrices(tensors: Tensors) -> Matrices:
     source, target, name = _embedding(tensors, "encoder"), _embedding(tensors, "decoder"), "decoder_ff_logit_out"
     output = target
     if f"{name}_W" in tensors:
-        output = tensors.take(f"{name}_W").t()
+        output = tensors.take(f"{name}_W", dims=2).t()
     elif f"{name}_Wt" in tensors:
-        output = tensors.take(f"{name}_Wt")
+        output = tensors.take(f"{name}_Wt", dims=2)
     bias = tensors.take(f"{name}_b").flatten() if f"{name}_b" in tensors else torch.zeros(len(output))
     rows = [torch.cat([matrix, torch.zeros(1, matrix.shape[1])]) for matrix in (source, target, output)]
     return Matrices(rows[0], rows[1], rows[2], torch.cat([bias, torch.tensor([NEVER])]))
@@ -322,7 +282,7 @@ def _read_norm(filling: Filling, path: str, names: tuple[str, ...]) -> None:
 def _read_block(filling: Filling, block: Block, name: str) -> None:
     _read_norm(filling, block.norm.path, norm_names(norm_of(block, name), block.norm.name == "rms_norm", block.pre))
     for ours, theirs in maps_of(block):
-        filling.put(f"{ours}.weight", f"{name}_W{theirs}", Tensor.t)
+        filling.put(f"{ours}.weight", f"{name}_W{theirs}", Tensor.t, 2)
         if (ours, theirs) != (f"{block.node.path}.input", ""):
             filling.put(f"{ours}.bias", f"{name}_b{theirs}", Tensor.flatten)
 

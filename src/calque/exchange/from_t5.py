@@ -14,6 +14,7 @@ from calque.exchange.hf_folder import Tensors
 from calque.exchange.hf_vocabulary import Words
 from calque.exchange.imported import Filling, Matrices, assemble, definition, kinds_of, residual
 from calque.exchange.network import FEED, SELF, SOURCE, Block, Side, alternate
+from calque.exchange.settings import DROPOUT, SIZE, TEXT, check_values, real
 from calque.ground.diagnostics import Place
 from calque.model import Model
 
@@ -24,14 +25,21 @@ _ASSUMED = {
     "d_kv": 64, "num_heads": 8, "dropout_rate": 0.1, "layer_norm_epsilon": 1e-6, "feed_forward_proj": "relu",
     "relative_attention_num_buckets": 32, "relative_attention_max_distance": 128, "num_layers": 6,
 }  # fmt: skip
+_VALUES = {
+    **dict.fromkeys(("d_ff", "d_kv", "num_heads", "num_layers", "num_decoder_layers"), SIZE),
+    **dict.fromkeys(("relative_attention_num_buckets", "relative_attention_max_distance"), SIZE),
+    "dropout_rate": DROPOUT, "layer_norm_epsilon": real(0, 1), "feed_forward_proj": TEXT,
+}  # fmt: skip
+"""What values in config.json have to be."""
 
 
 def read_t5(config: Config, tensors: Tensors, words: tuple[Words, Words], place: Place) -> Model:
-    """The model that a folder holds. Raises X512, X513, X514, X518."""
+    """The model that a folder holds. Raises X512, X513, X514, X518, X522."""
     config = {**_ASSUMED, **config}
     config.setdefault("num_decoder_layers", config["num_layers"])
-    source, target = tensors.take([_OWN[0], SHARED]), tensors.take([_OWN[1], SHARED])
-    output = tensors.take(["lm_head.weight", _OWN[1], SHARED])
+    check_values(config, _VALUES, place)
+    source, target = (tensors.take([own, SHARED], dims=2) for own in _OWN)
+    output = tensors.take(["lm_head.weight", _OWN[1], SHARED], dims=2)
     # Their outputs are divided by sqrt(d) where input and output matrix are one.
     scaled = bool(config.get("scale_decoder_outputs", config.get("tie_word_embeddings", True)))
     tensors.copies([SHARED, *_OWN, "lm_head.weight"], [source, target, output])

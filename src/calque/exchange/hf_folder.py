@@ -1,7 +1,7 @@
 """Reads a folder of Hugging Face transformers without that library: settings, tensors, word lists."""
 
 import json
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -11,10 +11,15 @@ from safetensors.torch import load_file
 from sentencepiece import SentencePieceProcessor
 from torch import Tensor
 
+from calque.exchange.settings import Kind, check_values
 from calque.ground.diagnostics import Place, error
 
 WEIGHTS = ("model.safetensors", "pytorch_model.bin")
 _INDEX = ("model.safetensors.index.json", "pytorch_model.bin.index.json")
+_NAMES = Kind(
+    "an object with names of files in this folder",
+    lambda value: isinstance(value, dict) and all(isinstance(n, str) and n == Path(n).name for n in value.values()),
+)
 
 
 def read_json(folder: Path, name: str, required: bool = True) -> dict[str, Any]:
@@ -26,7 +31,7 @@ def read_json(folder: Path, name: str, required: bool = True) -> dict[str, Any]:
         return {}
     try:
         content = json.loads(path.read_bytes())
-    except (OSError, ValueError) as fault:
+    except (OSError, ValueError, RecursionError) as fault:
         raise error("X517", Place(str(path)), reason=_reason(fault)) from None
     if not isinstance(content, dict):
         raise error("X517", Place(str(path)), reason="it is not an object of JSON")
@@ -58,10 +63,12 @@ def read_pieces(folder: Path, *names: str) -> bytes:
 
 
 def read_tensors(folder: Path) -> "Tensors":
-    """The tensors of all files of weights, in float32. Raises X510, X517."""
+    """The tensors of all files of weights, in float32. Raises X510, X517, X522."""
     indexed = next((name for name in _INDEX if (folder / name).is_file()), None)
     if indexed is not None:
-        files = sorted(set(read_json(folder, indexed).get("weight_map", {}).values()))
+        index = read_json(folder, indexed)
+        check_values(index, {"weight_map": _NAMES}, Place(str(folder / indexed)))
+        files = sorted(set(index["weight_map"].values()))
     else:
         files = [name for name in WEIGHTS if (folder / name).is_file()][:1]
     if not files:
@@ -85,7 +92,9 @@ def _read_file(path: Path) -> dict[str, Tensor]:
         if type(fault).__module__ not in ("pickle", "_pickle"):
             raise
         raise error("X517", Place(str(path)), reason="it holds more than tensors") from None
-    return {name: t for name, t in content.items() if isinstance(t, Tensor)}
+    if not isinstance(content, Mapping):
+        raise error("X517", Place(str(path)), reason="it holds no tensors by name")
+    return {name: t for name, t in content.items() if isinstance(name, str) and isinstance(t, Tensor)}
 
 
 def _reason(fault: BaseException) -> str:
@@ -103,15 +112,17 @@ class Tensors:
     def __contains__(self, name: str) -> bool:
         return name in self.tensors
 
-    def take(self, names: str | Sequence[str], shape: Sequence[int] = ()) -> Tensor:
-        """The first tensor of these names, which is used from now on. Raises X513, X518."""
+    def take(self, names: str | Sequence[str], dims: int = 0) -> Tensor:
+        """The first tensor of these names, which is used from now on; `dims`: how many dimensions it has. Raises X513, X518."""
         names = [names] if isinstance(names, str) else names
         name = next((name for name in names if name in self.tensors), None)
         if name is None:
             raise error("X513", Place(str(self.folder)), name=names[0])
         found = self.tensors[name]
-        if shape and tuple(found.shape) != tuple(shape):
-            raise error("X518", Place(str(self.folder)), name=name, expected=list(shape), found=list(found.shape))
+        if dims and found.dim() != dims:
+            raise error(
+                "X518", Place(str(self.folder)), name=name, expected=f"{dims} dimensions", found=list(found.shape)
+            )
         self.left.discard(name)
         return found
 
@@ -119,21 +130,18 @@ class Tensors:
         """Whether a tensor, if it is there, is what a formula gives; it is used then."""
         if name not in self.tensors:
             return True
-        found = self.tensors[name]
-        if (found - expected(found)).abs().max() > tolerance:
+        found = self.take(name, dims=2)
+        if not len(found) or (found - expected(found)).abs().max() > tolerance:
+            self.left.add(name)
             return False
-        self.left.discard(name)
         return True
 
     def sizes(self) -> tuple[int, int]:
-        """The rows of both embeddings. Raises X513."""
+        """The rows of both embeddings. Raises X513, X518."""
         names = [("model.encoder.embed_tokens.weight",), ("model.decoder.embed_tokens.weight",)]
         shared = ("model.shared.weight", "shared.weight")
-        one, two = (next((n for n in (*own, *shared) if n in self.tensors), own[0]) for own in names)
-        for name in (one, two):
-            if name not in self.tensors:
-                raise error("X513", Place(str(self.folder)), name=name)
-        return len(self.tensors[one]), len(self.tensors[two])
+        one, two = (len(self.take([*own, *shared], dims=2)) for own in names)
+        return one, two
 
     def copies(self, names: Sequence[str], originals: Sequence[Tensor]) -> None:
         """Marks tensors as used that have the values of one of the originals."""

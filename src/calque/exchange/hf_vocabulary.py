@@ -11,9 +11,31 @@ from calque.data.codecs import Codec
 from calque.data.imported_codec import ImportedCodec, ImportedPieces
 from calque.data.vocabulary import SPECIALS
 from calque.exchange.hf_folder import read_json, read_pieces
+from calque.exchange.settings import TEXT, Kind, check_values, integer
 from calque.ground.diagnostics import Place, error
 
 Config = Mapping[str, Any]
+TOKENIZER = "tokenizer_config.json"
+
+
+def _is_token(value: object) -> bool:
+    return isinstance(value, dict) and isinstance(value.get("content"), str)
+
+
+_BY_NUMBER = Kind(
+    "an object with the `content` of a token for each number",
+    lambda value: isinstance(value, dict) and all(k.isdecimal() and _is_token(one) for k, one in value.items()),
+)
+_NUMBERED = Kind(
+    "a list of tokens, each with `content` and `id`",
+    lambda value: isinstance(value, list) and all(_is_token(one) and type(one.get("id")) is int for one in value),
+)
+_LISTED = Kind(
+    "a list of tokens",
+    lambda value: isinstance(value, list) and all(isinstance(one, str) or _is_token(one) for one in value),
+)
+_LISTS = ("additional_special_tokens", "extra_special_tokens")
+"""Keys of tokens whose order is known and not their numbers."""
 
 
 @dataclass(frozen=True)
@@ -49,13 +71,13 @@ class PieceList:
 def read_words(folder: Path, config: Config, sizes: tuple[int, int], asked: Languages) -> tuple[Words, Words, bool]:
     """Source and target, and whether sources end with the end symbol of their own accord.
 
-    Raises X510, X517 for files, X515 for languages.
+    Raises X510, X517, X522 for files, X515 for languages.
     """
     kind = config["model_type"]
     source, target = _lists(folder, kind)
-    about = read_json(folder, "tokenizer_config.json", required=False)
+    about = _about(folder)
     asked = Languages(asked.source or about.get("src_lang"), asked.target or about.get("tgt_lang"), asked.text)
-    ends = (_end(config), config["pad_token_id"], config["decoder_start_token_id"])
+    ends = (config["eos_token_id"], config["pad_token_id"], config["decoder_start_token_id"])
     one = SideWords(folder, source, sizes[0], ends, asked.text)
     two = SideWords(folder, target, sizes[1], ends, "")
     if kind == "marian":
@@ -83,17 +105,14 @@ def _multilingual(
     return one.words(first=(source,)), two.words(begins=begins), True
 
 
-def _end(config: Config) -> int:
-    end = config["eos_token_id"]
-    return int(end[0] if isinstance(end, list) else end)
-
-
 class SideWords:
-    """The ids of one side, with our special symbols in front: pad, begin, end, unknown."""
+    """The ids of one side, with our special symbols in front: pad, begin, end, unknown. Raises X522."""
 
     def __init__(self, folder: Path, theirs: PieceList, size: int, ends: tuple[int, int, int], text: str):
         self.folder, self.theirs, self.text = folder, theirs, text
         end, pad, start = ends
+        inside = integer(0, size - 1)
+        check_values({"</s>": end, "<unk>": theirs.unknown}, {"</s>": inside, "<unk>": inside}, Place(str(folder)))
         special = (pad, start, end, theirs.unknown)
         plain = sorted(set(range(size)) - {pad, end, theirs.unknown})
         self.ids = (*special, *plain)
@@ -139,7 +158,7 @@ def _lists(folder: Path, kind: str) -> tuple[PieceList, PieceList]:
         return _marian_lists(folder)
     known = _languages(folder)
     if kind == "m2m_100" and (folder / "vocab.json").is_file():
-        ids = {word: int(id_) for word, id_ in read_json(folder, "vocab.json").items()}
+        ids = _word_ids(folder, "vocab.json")
         model = read_pieces(folder, "sentencepiece.bpe.model")
     else:
         model = read_pieces(folder, "sentencepiece.bpe.model", "spiece.model", "source.spm")
@@ -156,7 +175,7 @@ def _marian_lists(folder: Path) -> tuple[PieceList, PieceList]:
     separate = (folder / "target_vocab.json").is_file()
     lists = []
     for side, name in (("source", "vocab.json"), ("target", "target_vocab.json" if separate else "vocab.json")):
-        ids = {word: int(id_) for word, id_ in read_json(folder, name).items()}
+        ids = _word_ids(folder, name)
         marks = frozenset(word for word in ids if word.startswith(">>") and word.endswith("<<"))
         words = {id_: word for word, id_ in ids.items()}
         lists.append(PieceList(words, read_pieces(folder, f"{side}.spm"), marks, ids.get("<unk>", 1)))
@@ -176,15 +195,39 @@ def _fairseq(model: bytes) -> dict[str, int]:
     return {**pieces, **symbols}
 
 
+def _about(folder: Path) -> dict[str, Any]:
+    """The values of tokenizer_config.json. Raises X517, X522."""
+    assumed = {"tokenizer_class": "", "added_tokens_decoder": {}}
+    return _checked(folder, TOKENIZER, assumed, {"tokenizer_class": TEXT, "added_tokens_decoder": _BY_NUMBER})
+
+
+def _checked(folder: Path, name: str, assumed: Config, kinds: Mapping[str, Kind]) -> dict[str, Any]:
+    """The values of a file that need not be there, and what is assumed where it has none. Raises X517, X522."""
+    own = read_json(folder, name, required=False)
+    values = {**assumed, **{key: value for key, value in own.items() if value is not None}}
+    lists = {
+        key: _LISTED for key in _LISTS if not isinstance(values.get(key), dict | None)
+    }  # objects name other tokens
+    check_values(values, {**kinds, **lists}, Place(str(folder / name)))
+    return values
+
+
+def _word_ids(folder: Path, name: str, required: bool = True) -> dict[str, int]:
+    """A file of words with their numbers. Raises X510, X517, X522."""
+    ids = read_json(folder, name, required)
+    check_values(ids, dict.fromkeys(ids, integer(0)), Place(str(folder / name)))
+    return ids
+
+
 def _languages(folder: Path) -> dict[str, int]:
-    """Words that were added to the model's: their ids, -1 where only their order is known."""
-    about = read_json(folder, "tokenizer_config.json", required=False)
-    added = {entry["content"]: int(id_) for id_, entry in about.get("added_tokens_decoder", {}).items()}
-    added |= {word: int(id_) for word, id_ in read_json(folder, "added_tokens.json", required=False).items()}
-    if (folder / "tokenizer.json").is_file():
-        added |= {e["content"]: int(e["id"]) for e in read_json(folder, "tokenizer.json").get("added_tokens", [])}
-    listed = read_json(folder, "special_tokens_map.json", required=False).get("additional_special_tokens")
-    listed = listed or about.get("additional_special_tokens") or about.get("extra_special_tokens") or []
+    """Words that were added to the model's: their ids, -1 where only their order is known. Raises X517, X522."""
+    about = _about(folder)
+    added = {token["content"]: int(id_) for id_, token in about["added_tokens_decoder"].items()}
+    added |= _word_ids(folder, "added_tokens.json", required=False)
+    tokens = _checked(folder, "tokenizer.json", {"added_tokens": []}, {"added_tokens": _NUMBERED})["added_tokens"]
+    added |= {token["content"]: token["id"] for token in tokens}
+    lists = [_checked(folder, "special_tokens_map.json", {}, {}).get(_LISTS[0]), *map(about.get, _LISTS)]
+    listed = next((one for one in lists if one and isinstance(one, list)), [])
     names = [word if isinstance(word, str) else word["content"] for word in listed]
     added |= {word: -1 for word in names if word not in added}
     symbols = ("<s>", "<pad>", "</s>", "<unk>")

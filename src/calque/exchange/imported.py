@@ -13,7 +13,7 @@ from calque.data.vocabulary import BOS
 from calque.exchange.hf_folder import Tensors
 from calque.exchange.network import FEED, Side, recognise
 from calque.exchange.weights import NEVER
-from calque.ground.diagnostics import Place, Text
+from calque.ground.diagnostics import Place, Text, error
 from calque.layers.registry import builtin
 from calque.model import Model, Shape
 from calque.run.model_file import load_weights
@@ -35,9 +35,9 @@ class Filling:
     tensors: Tensors
     weights: dict[str, Tensor] = field(default_factory=dict)
 
-    def put(self, ours: str, theirs: str, turn: Callable[[Tensor], Tensor] = lambda t: t) -> None:
-        """One parameter, as `turn` changes it. Raises X513."""
-        self.weights[ours] = turn(self.tensors.take(theirs))
+    def put(self, ours: str, theirs: str, turn: Callable[[Tensor], Tensor] = lambda t: t, dims: int = 0) -> None:
+        """One parameter, as `turn` changes it. Raises X513, X518."""
+        self.weights[ours] = turn(self.tensors.take(theirs, dims))
 
     def linear(self, node: Node, part: str, theirs: str, bias: bool = True) -> None:
         """A map whose tensors are called `.weight` and `.bias`."""
@@ -67,8 +67,9 @@ def assemble(
 ) -> Model:
     """The model of a text. `rows`: for each of our words its row in their matrices; `read` fills a side.
 
-    Raises X513, X514 (a tensor is missing, or was not used).
+    Raises X513, X514 (a tensor is missing, or was not used), X518.
     """
+    _check_rows(matrices, rows, place)
     source_rows, target_rows = (torch.tensor(side) for side in rows)
     source, target, output = matrices.source[source_rows], matrices.target[target_rows], matrices.output[target_rows]
     bias = matrices.bias[target_rows].clone()
@@ -85,6 +86,15 @@ def assemble(
     own = dict(model.named_parameters())
     load_weights(model, {name: t for name, t in filling.weights.items() if name in own}, place)
     return model.eval()
+
+
+def _check_rows(matrices: Matrices, rows: tuple[Sequence[int], Sequence[int]], place: Place) -> None:
+    """Raises X518 for a matrix that ends before the row of a word."""
+    names = ("source embedding", "target embedding", "output matrix", "output bias")
+    for name, side, matrix in zip(names, (rows[0], *[rows[1]] * 3), matrices, strict=True):
+        if len(matrix) <= max(side):
+            expected = f"at least {max(side) + 1} rows"
+            raise error("X518", place, name=name, expected=expected, found=list(matrix.shape))
 
 
 def tying_of(source: Tensor, target: Tensor, output: Tensor) -> str:

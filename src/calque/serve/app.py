@@ -193,6 +193,10 @@ def _errors(app: FastAPI) -> None:
         answer.headers.update(fault.headers or {})
         return answer
 
+    @app.exception_handler(Exception)
+    async def failed(request: Request, fault: Exception) -> Response:
+        return refusal(500, "internal error")  # and the fault goes on to the guard, which logs it
+
 
 def _routes(app: FastAPI, service: Service) -> None:
     @app.post(

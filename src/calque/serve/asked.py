@@ -137,7 +137,8 @@ def asked_of(values: Mapping[str, object], pairs: Mapping[LanguagePair, object],
     """A checked request to translate. Raises Refused."""
     texts, many = _texts(values.get("q"), settings)
     pair = _pair(values, pairs)
-    kind = values.get("format") or "text"
+    kind = values.get("format")
+    kind = "text" if kind in (None, "") else kind
     if kind not in ("text", "html"):
         raise Refused(400, "expected `format` text or html")
     return Asked(texts, many, pair, kind == "html", _alternatives(values.get("alternatives"), settings.alternatives))

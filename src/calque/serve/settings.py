@@ -51,6 +51,14 @@ class ServeSettings:
         return self.queue + 2 * self.batch
 
 
+MOST_RATE = 10**6
+"""Requests per minute, at most."""
+
+
+def _is_rate(word: str) -> bool:
+    return word.isascii() and word.isdecimal() and len(word) <= len(str(MOST_RATE)) and int(word) <= MOST_RATE
+
+
 def read_keys(path: Path) -> dict[str, int | None]:
     """API keys with their own rate, None for that of the server: one per line, `KEY` or `KEY REQUESTS-PER-MINUTE`.
 
@@ -60,16 +68,16 @@ def read_keys(path: Path) -> dict[str, int | None]:
     try:
         lines = path.read_text(encoding="utf-8-sig").splitlines()
     except (OSError, UnicodeDecodeError) as fault:
-        reason = getattr(fault, "strerror", None) or "it is not UTF-8"
-        raise error("K424", Place(str(path)), reason=reason.lower()) from None
+        reason = fault.strerror if isinstance(fault, OSError) else None
+        raise error("K424", Place(str(path)), reason=reason.lower() if reason else "it is not UTF-8") from None
     keys: dict[str, int | None] = {}
     first: dict[str, int] = {}
     for number, line in enumerate(lines, 1):
         words = line.split()
         if not words or words[0].startswith("#"):
             continue
-        if len(words) > 2 or (len(words) == 2 and not (words[1].isascii() and words[1].isdecimal())):
-            reason = "expected a key, or a key and its requests per minute"
+        if len(words) > 2 or (len(words) == 2 and not _is_rate(words[1])):
+            reason = f"expected a key, or a key and its requests per minute, at most {MOST_RATE:,}"
             raise error("K424", Place(str(path), number), reason=reason, form="KEY 600")
         rate = int(words[1]) if len(words) == 2 else None
         earlier = first.setdefault(words[0], number)

@@ -35,9 +35,8 @@ class TrainedRuns:
 
     def paths(self) -> dict[str, Path]:
         """The folders by the names that the page shows."""
-        found = {str(path): path for path in self.named}
-        found |= {str(path): path for path in _runs_below(self.beside)}
-        return found | {f"studio: {path.name}": path for path in _runs_below(self.folder)}
+        found = {_shown(str(path)): path for path in (*self.named, *_runs_below(self.beside))}
+        return found | {_shown(f"studio: {path.name}"): path for path in _runs_below(self.folder)}
 
     def names(self) -> list[str]:
         """The names that the page shows, those that the studio has trained last."""
@@ -80,6 +79,11 @@ def _stamp(path: Path) -> Stamp:
             about = (path / name).stat()
             found.append((name, about.st_size, about.st_mtime_ns, about.st_ino))
     return tuple(found)
+
+
+def _shown(name: str) -> str:
+    """The name of a folder as JSON can hold it: bytes that are not UTF-8 are written as escapes."""
+    return name.encode("utf-8", "backslashreplace").decode("utf-8")
 
 
 def _runs_below(folder: Path) -> list[Path]:
