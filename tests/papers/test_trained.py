@@ -300,13 +300,13 @@ def test_pages_of_a_ledger_and_of_one_that_lost_entries(tmp_path: Path) -> None:
     assert "| RNN + mh (not converged) | rnn+mh | 1 | 40.00 |" in page
     assert "| budget, 10 minutes | nothing: under-trained |" in page
     assert "| budget, 10 minutes | order only: other text than the paper's |" in page
-    assert "1 of 2 rows under-trained" in (tmp_path / "results.md").read_text(encoding="utf-8")
+    assert "under-trained rows: 1 of 2" in (tmp_path / "results.md").read_text(encoding="utf-8")
     # Among models that have learned the ledger has no numbers of sentences to test with.
     ledger.record(folder, dataclasses.replace(ledger.read(folder)[1], validations=FLAT))
     made = pages(ledger.read(folder))
     assert "nothing: under-trained" not in made["results/domhan2018.md"]
     assert "the ledger has no numbers of sentences" in made["results/domhan2018.md"]
-    assert "0 of 2 rows under-trained" in made["results.md"]
+    assert "under-trained rows: 0 of 2" in made["results.md"]
 
 
 def test_a_curve_is_kept_and_bad_ones_are_refused(tmp_path: Path) -> None:

@@ -36,8 +36,13 @@ INTRODUCTION = (
     "machine, versions, commit, data and seeds. `make results` writes the pages; no figure is typed."
 )
 RULE = "Which rows count as under-trained: [the rule](reproduce.md#under-trained-models)."
-COUNTED = {HOLDS: "hold", FAILS: "do not hold", UNDECIDED: "undecided", UNTESTED: "not tested"}
-"""Verdicts of several claims."""
+COUNTED = {
+    HOLDS: ("holds", "hold"),
+    FAILS: ("does not hold", "do not hold"),
+    UNDECIDED: ("undecided", "undecided"),
+    UNTESTED: ("not tested", "not tested"),
+}
+"""Verdicts of one claim, and of several."""
 
 
 @dataclass(frozen=True)
@@ -120,9 +125,9 @@ class LedgerPages:
 
 def conclusion(table: ReproducedTable) -> str:
     """How many rows of a table are under-trained, and what came of the paper's claims."""
-    counts = Counter(COUNTED[one.verdict] for one in table.report.claims)
-    said = ", ".join(f"{count} {words}" for words, count in counts.items())
-    return f"{len(table.report.under_trained)} of {table.row_count} rows under-trained; claims: {said or 'none'}"
+    counts = Counter(one.verdict for one in table.report.claims)
+    said = ", ".join(f"{count} {COUNTED[verdict][count > 1]}" for verdict, count in counts.items())
+    return f"under-trained rows: {len(table.report.under_trained)} of {table.row_count}; claims: {said or 'none'}"
 
 
 def _shown(tables: Sequence[ReproducedTable], name: str) -> ReproducedTable | None:
