@@ -71,10 +71,9 @@ class HardCodedSelfAttention(FixedAttention):
         v = self.v(x)
         if ctx.mask is not None and self.after:  # padding is behind a sentence: who does not look ahead sees none
             v = v * ctx.mask[:, :, None].to(v.dtype)
-        at = torch.arange(x.shape[1], device=x.device)[None]
         if ctx.record is not None:
-            ctx.record(self.path, self._recorded(at, x.shape[1], x, ctx.mask))
-        return self._attend(F.pad(v, (0, 0, self.before, self.after)), at, ctx.mask)
+            ctx.record(self.path, self._recorded(_places(x, ctx), x.shape[1], x, ctx.mask))
+        return self._attend(F.pad(v, (0, 0, self.before, self.after)), x, ctx)
 
     def init_state(self, batch: int, capacity: int, ctx: Context) -> State:
         return Window.new(batch, self.before, ctx.like, self.values)
@@ -83,7 +82,7 @@ class HardCodedSelfAttention(FixedAttention):
         seen, after = cast("Window", state).write(self.v(x), ctx.mask)
         if ctx.record is not None:
             ctx.record(self.path, self._recorded(ctx.now.positions, ctx.now.visible, x, None))
-        return self._attend(seen, ctx.now.positions, None), after
+        return self._attend(seen, x, ctx), after
 
     def program(self, p: Program, x: Value, state: State | None) -> tuple[Value, State | None]:
         v, weights = p.linear(x, self.v), Band.same(self.table.float())
@@ -97,17 +96,15 @@ class HardCodedSelfAttention(FixedAttention):
             y = p.multiply(y, p.position(y, lambda length: left, 0.0, last=len(left)))
         return p.linear(y, self.out), Window(cast("Tensor", after))
 
-    def _attend(
-        self, seen: Float[Tensor, "B W D"], at: Whole[Tensor, "#B T"], mask: Bool[Tensor, "B T"] | None
-    ) -> Float[Tensor, "B T E"]:
-        """The output at these places of what they see; `mask` says where an encoder's sentences are."""
+    def _attend(self, seen: Float[Tensor, "B W D"], x: Float[Tensor, "B T C"], ctx: Context) -> Float[Tensor, "B T E"]:
+        """The output at the positions of x, which see these values."""
         self.table = table = _like(self.table, seen)
         y = banded(seen, table)
         if self.left is not None:
             self.left = left = _like(self.left, seen)
-            y = y * left[at.clamp(max=len(left) - 1)]
+            y = y * left[_places(x, ctx).clamp(max=len(left) - 1)]
         elif self.args.renorm:
-            real = torch.ones_like(at, dtype=table.dtype) if mask is None else mask.to(table.dtype)
+            real = table.new_ones(1, x.shape[1]) if ctx.mask is None else ctx.mask.to(table.dtype)
             y = y * inverse(banded(F.pad(real, (self.before, self.after))[:, :, None], table[:, None]))
         return cast("Tensor", self.out(y.to(seen.dtype)))
 
@@ -125,6 +122,10 @@ class HardCodedSelfAttention(FixedAttention):
         if self.args.renorm:
             weights = weights * inverse(weights.sum(-1, keepdim=True))
         return weights.to(like.dtype).expand(len(like), -1, -1, -1)
+
+
+def _places(x: Float[Tensor, "B T C"], ctx: Context) -> Whole[Tensor, "#B T"]:
+    return torch.arange(x.shape[1], device=x.device)[None] if ctx.chunk is None else ctx.now.positions
 
 
 def _like(table: Tensor, seen: Tensor) -> Tensor:
