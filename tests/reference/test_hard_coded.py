@@ -10,7 +10,7 @@ from torch import Tensor
 
 from bench import Bench
 from calque.layers import fixed
-from calque.layers.contract import DECODER, ENCODER
+from calque.layers.contract import DECODER, ENCODER, Context
 from calque.layers.hard_coded_source import HardCodedSourceAttention
 
 GAMMAS = (0.5, 0.963, 1.0, 1.43, 3.0)
@@ -201,3 +201,11 @@ def test_the_reference_finds_a_fault(name: str, monkeypatch: pytest.MonkeyPatch)
     FAULTS[name](monkeypatch)
     with pytest.raises(AssertionError):
         agrees((-1, 0, 0, 1), "", 1.43, True, False)
+
+
+def test_one_position_has_all_weight_that_can_be_used() -> None:
+    """What is before and behind it is lost, or given to it."""
+    for renorm, weight in (("no", 0.3989422804), ("yes", 1.0)):
+        layer = Bench(f"hc_self_att(0, project=no, out=no, renorm={renorm})", ENCODER).module("0")
+        x = torch.randn(2, 1, 8, dtype=torch.float64)
+        torch.testing.assert_close(layer(x, Context(like=x)), weight * x)

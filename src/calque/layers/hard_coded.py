@@ -105,7 +105,8 @@ class HardCodedSelfAttention(FixedAttention):
             y = y * left[_places(x, ctx).clamp(max=len(left) - 1)]
         elif self.args.renorm:
             real = table.new_ones(1, x.shape[1]) if ctx.mask is None else ctx.mask.to(table.dtype)
-            y = y * inverse(banded(F.pad(real, (self.before, self.after))[:, :, None], table[:, None]))
+            real = F.pad(real, (self.before, self.after))[:, :, None].expand(-1, -1, table.shape[1])
+            y = y * inverse(banded(real, table))
         return cast("Tensor", self.out(y.to(seen.dtype)))
 
     def _recorded(
