@@ -267,8 +267,9 @@ void calque_attend(const Attention* a, int type, const void* q, void* keys, void
 void calque_norm(const void* x, int type, int64_t rows, int64_t width, const void* gain, const void* shift, float epsilon,
                  void* y, int threads) {
 #pragma omp parallel for num_threads(threads) schedule(static) if (threads > 1)
-    for (int64_t row = 0; row < rows; row++) {
-#define NORM(T) norm_row((const T*)x + row * width, width, (const T*)gain, (const T*)shift, epsilon, (T*)y + row * width)
+    for (int64_t row = 0; row < rows; row += 4) {
+#define NORM(T) \
+    norm_up_to(rows - row, (const T*)x + row * width, width, width, (const T*)gain, (const T*)shift, epsilon, (T*)y + row * width, width)
         type == 4 ? NORM(float) : NORM(Half);
     }
 }

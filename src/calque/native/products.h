@@ -105,17 +105,14 @@ Rows<int8_t> quantised(const T* x, int64_t next, int64_t count, int64_t width) {
         const float highest = std::max(max_of(high), 1e-30f), turned = 127.0f / highest;
         rows.step[i] = highest * (1.0f / 127.0f);
         for (int64_t tile = 0; tile < rows.tiles; tile++) {
-            int8_t* line = (int8_t*)line_of(rows, i, tile);
+            Floats numbers[TILE_BYTES / STRIP];
             const int64_t k = tile * TILE_BYTES;
-            if (k < whole)
-                for (int part = 0; part < TILE_BYTES; part += STRIP) store_bytes(line + part, load(row + k + part) * turned);
-            else
-                for (int part = 0; part < TILE_BYTES; part += STRIP) {
-                    const int64_t at = k + part;
-                    store_bytes(line + part, at < width ? load_some(row + at, int(width - at)) * turned : Floats{});
-                }
-            if (MOVED)
-                for (int part = 0; part < TILE_BYTES; part++) line[part] ^= 0x80;
+            for (int part = 0; part < TILE_BYTES / STRIP; part++) {
+                const int64_t at = k + part * STRIP;
+                if (k < whole) numbers[part] = load(row + at) * turned;
+                else numbers[part] = at < width ? load_some(row + at, int(width - at)) * turned : Floats{};
+            }
+            store_bytes((int8_t*)line_of(rows, i, tile), numbers, MOVED ? -128 : 0);
         }
     }
     return rows;

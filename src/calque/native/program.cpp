@@ -77,10 +77,11 @@ struct Run {
     }
     // Where the tensors that sentences have hold that of a row.
     int64_t sentence_of(int64_t row) const { return place_among(f.places, row / f.beams); }
+    // Each row, or the first of so many.
     template <class Each>
-    void rows(const Each& each) const {
+    void rows(const Each& each, int64_t many = 1) const {
 #pragma omp parallel for num_threads(f.threads) schedule(static) if (f.threads > 1)
-        for (int64_t row = 0; row < f.rows; row++) each(row);
+        for (int64_t row = 0; row < f.rows; row += many) each(row);
     }
     template <class Each>
     void vectors(int64_t width, const Each& each) const {
@@ -337,14 +338,19 @@ struct Run {
     // x and y: what input and state say. n: the cell and the cell behind; f: what the forget gate gains.
     void lstm(const Operation& o) const {
         const int64_t width = o.out.width;
-        vectors(width, [&](int64_t row, int64_t d, int n) {
-            Floats gate[4];
-            for (int i = 0; i < 4; i++)
-                gate[i] = as<T>(load_some(at(o.x, row) + i * width + d, n) + load_some(at(o.y, row) + i * width + d, n));
-            Floats c = load_some(left_for<float>(o.n[0], row) + d, n);
-            c = sigmoid(gate[1] + o.f[0]) * c + sigmoid(gate[0]) * tanh_of(gate[2]);
-            store_some(row_of<float>(o.n[1], row) + d, c, n);
-            store_some(at(o.out, row) + d, sigmoid(gate[3]) * tanh_of(c), n);
+        rows([&](int64_t row) {
+            const T *x = at(o.x, row), *y = at(o.y, row);
+            const float* before = left_for<float>(o.n[0], row);
+            float* after = row_of<float>(o.n[1], row);
+            T* out = at(o.out, row);
+            for (int64_t d = 0; d < width; d += STRIP) {
+                const int n = int(std::min<int64_t>(STRIP, width - d));
+                Floats gate[4];
+                for (int i = 0; i < 4; i++) gate[i] = as<T>(load_some(x + i * width + d, n) + load_some(y + i * width + d, n));
+                const Floats c = sigmoid(gate[1] + o.f[0]) * load_some(before + d, n) + sigmoid(gate[0]) * tanh_of(gate[2]);
+                store_some(after + d, c, n);
+                store_some(out + d, sigmoid(gate[3]) * tanh_of(c), n);
+            }
         });
     }
 
@@ -525,8 +531,9 @@ struct Run {
             case POSITION: return position(o);
             case NORM:
                 return rows([&](int64_t row) {
-                    norm_row(at(o.x, row), wide, (const T*)o.p[0], (const T*)o.p[1], o.f[0], at(o.out, row));
-                });
+                    const auto *gain = (const T*)o.p[0], *shift = (const T*)o.p[1];
+                    norm_up_to(f.rows - row, at(o.x, row), o.x.next, wide, gain, shift, o.f[0], at(o.out, row), o.out.next);
+                }, 4);
             case ROOT_NORM:  // n: the width that a mean is over
                 return rows([&](int64_t row) {
                     for (int64_t d = 0; d < wide; d += o.n[0])

@@ -196,8 +196,12 @@ struct Coming {
     const int64_t* at = nullptr;
     int64_t width = 0;
 
+    // WIDE: its width, where that is known; 0: any.
+    template <int WIDE>
     void ask(int64_t p) const {
-        for (int64_t b = 0; first && b < width * int64_t(sizeof(T)); b += 64) _mm_prefetch((const char*)(first + at[p]) + b, _MM_HINT_T0);
+        if (!first) return;
+        const char* from = (const char*)(first + at[p]);
+        for (int64_t b = 0; b < (WIDE ? WIDE : width) * int64_t(sizeof(T)); b += 64) _mm_prefetch(from + b, _MM_HINT_T0);
     }
 };
 
@@ -242,20 +246,23 @@ struct Seen {
     }
 };
 
-// The scores of one head, at most three behind the last; with `pairs` by products of pairs.
-template <class T>
+constexpr int USUAL = 64;  // numbers of a head, for which the compiler writes code of its own
+
+// The scores of one head, at most three behind the last; with `pairs` by products of pairs. WIDE: the width of its keys; 0: any.
+template <int WIDE, class T>
 inline void score_head(const Attention& a, int64_t visible, const T* q, const T* k, const int64_t* at, bool pairs, const Coming<T>& coming,
                        float* query, float* score) {
+    const int64_t width = WIDE ? WIDE : a.width;
     if (!pairs)
-        for (int64_t d = 0; d < a.width; d += STRIP) store(query + d, load_some(q + d, int(a.width - d)) * a.scale);
+        for (int64_t d = 0; d < width; d += STRIP) store(query + d, load_some(q + d, int(width - d)) * a.scale);
     for (int64_t p = 0; p < visible; p += 4) {
         const T* four[4];
         for (int i = 0; i < 4; i++) {
             four[i] = k + at[p + i];
-            coming.ask(p + i);
+            coming.template ask<WIDE>(p + i);
         }
-        if (pairs) four_dots_of_pairs((const Half*)q, (const Half* const*)four, a.width, score + p);
-        else four_dots(query, four, a.width, score + p);
+        if (pairs) four_dots_of_pairs((const Half*)q, (const Half* const*)four, width, score + p);
+        else four_dots(query, four, width, score + p);
     }
 }
 
@@ -342,8 +349,9 @@ void attend_row(const Attention& a, int64_t row, const T* q, const T* keys, cons
     const Seen<T> seen(a, row, keys, values, where, visible, from != nullptr);
     for (int64_t h = 0; h < a.heads; h++) {
         const Coming<T> coming = FAR ? seen.after_keys(h) : Coming<T>{};
-        score_head(a, visible, q + row * a.q_next + h * a.width, seen.keys_of(h / a.group).first, where.key.data(), pairs, coming, query,
-                   scores + h * line);
+        const T *from_q = q + row * a.q_next + h * a.width, *k = seen.keys_of(h / a.group).first;
+        if (a.width == USUAL) score_head<USUAL>(a, visible, from_q, k, where.key.data(), pairs, coming, query, scores + h * line);
+        else score_head<0>(a, visible, from_q, k, where.key.data(), pairs, coming, query, scores + h * line);
         for (int64_t p = 0; apart.table && p < visible; p++)
             scores[h * line + p] += apart.table[(std::abs(p - apart.query) * 2 + (p > apart.query)) * a.heads + h];
     }
@@ -357,7 +365,7 @@ void attend_row(const Attention& a, int64_t row, const T* q, const T* keys, cons
         const Coming<T> coming = FAR ? seen.after_values(h) : Coming<T>{};
         int64_t d = 0;
         auto at = [&](int64_t p) {
-            if (d == 0) coming.ask(p);
+            if (d == 0) a.value_width == USUAL ? coming.template ask<USUAL>(p) : coming.template ask<0>(p);
             return here + where.value[p] + d;
         };
         T* to = out + row * a.out_next + h * a.value_width;
@@ -397,19 +405,36 @@ inline float sum_over(int64_t width, const Each& each) {
     return sum_of((a + b) + (c + e));
 }
 
-template <class T>
-void norm_row(const T* in, int64_t width, const T* gain, const T* shift, float epsilon, T* out) {
-    const float mean = sum_over(width, [&](int64_t d, int n) { return load_some(in + d, n); }) / width;
-    const float squares = sum_over(width, [&](int64_t d, int n) {
-        const Floats apart = load_some(in + d, n, mean) - mean;
-        return apart * apart;
-    });
-    const float scale = 1.0f / std::sqrt(squares / width + epsilon);
+// Of R rows together, so that none waits for its own sums; each alike, however many there are.
+template <int R, class T>
+void norm_rows(const T* in, int64_t in_next, int64_t width, const T* gain, const T* shift, float epsilon, T* out, int64_t out_next) {
+    Floats sums[4]{}, squares[4]{};
+    float mean[4], scale[4];
+    for (int64_t d = 0; d < width; d += STRIP)
+        for (int r = 0; r < R; r++) sums[r] += load_some(in + r * in_next + d, int(width - d));
+    four_sums(sums, mean);
+    for (int r = 0; r < R; r++) mean[r] /= width;
+    for (int64_t d = 0; d < width; d += STRIP)
+        for (int r = 0; r < R; r++) {
+            const Floats apart = load_some(in + r * in_next + d, int(width - d), mean[r]) - mean[r];
+            squares[r] += apart * apart;
+        }
+    four_sums(squares, scale);
+    for (int r = 0; r < R; r++) scale[r] = 1.0f / std::sqrt(scale[r] / width + epsilon);
     for (int64_t d = 0; d < width; d += STRIP) {
         const int n = int(width - d);
-        const Floats y = (load_some(in + d, n) - mean) * scale;
-        store_some(out + d, y * load_some(gain + d, n) + load_some(shift + d, n), n);
+        const Floats by = load_some(gain + d, n), more = load_some(shift + d, n);
+        for (int r = 0; r < R; r++)
+            store_some(out + r * out_next + d, (load_some(in + r * in_next + d, n) - mean[r]) * scale[r] * by + more, n);
     }
+}
+
+// Up to four.
+template <int R = 4, class T>
+void norm_up_to(int64_t count, const T* in, int64_t in_next, int64_t width, const T* gain, const T* shift, float epsilon, T* out,
+                int64_t out_next) {
+    if (count >= R) norm_rows<R>(in, in_next, width, gain, shift, epsilon, out, out_next);
+    else if constexpr (R > 1) norm_up_to<R - 1>(count, in, in_next, width, gain, shift, epsilon, out, out_next);
 }
 
 template <class T>

@@ -140,7 +140,9 @@ inline void copy_some(T* to, const T* from, int n) {
     else std::memcpy(to, from, size_t(n) * sizeof(T));
 }
 
+// One instruction each; of a NaN, b.
 inline Floats largest(Floats a, Floats b) { return a > b ? a : b; }
+inline Floats smallest(Floats a, Floats b) { return a < b ? a : b; }
 
 inline void store_pair(float* p, Floats x, Floats y) { store(p, x), store(p + STRIP, y); }
 inline void store_pair(Half* p, Floats x, Floats y) {
@@ -166,15 +168,23 @@ inline Floats as(Floats x) {
 #endif
 }
 
-// Whole numbers from -128 to 127, to the nearest, halves to even.
-inline void store_bytes(int8_t* p, Floats x) {
+// 64 whole numbers from -128 to 127, those of `x` to the nearest, halves to even; their bits turned where `turned` has some.
+inline void store_bytes(int8_t* p, const Floats* x, int8_t turned) {
 #ifdef __AVX512F__
-    const __m128i y = _mm512_cvtepi32_epi8(_mm512_cvtps_epi32((__m512)x));
-    std::memcpy(p, &y, sizeof y);
+    __m512i part[4];
+    for (int i = 0; i < 4; i++) part[i] = _mm512_cvtps_epi32((__m512)x[i]);
+    // Vectors are packed quarter by quarter.
+    const __m512i all = _mm512_packs_epi16(_mm512_packs_epi32(part[0], part[1]), _mm512_packs_epi32(part[2], part[3]));
+    const __m512i order = _mm512_setr_epi32(0, 4, 8, 12, 1, 5, 9, 13, 2, 6, 10, 14, 3, 7, 11, 15);
+    _mm512_storeu_si512(p, _mm512_xor_si512(_mm512_permutexvar_epi32(order, all), _mm512_set1_epi8(turned)));
 #else
-    const __m256i whole = _mm256_cvtps_epi32((__m256)x);
-    const __m128i both = _mm_packs_epi32(_mm256_castsi256_si128(whole), _mm256_extracti128_si256(whole, 1));
-    _mm_storel_epi64((__m128i*)p, _mm_packs_epi16(both, both));
+    for (int half = 0; half < 2; half++) {
+        __m256i part[4];
+        for (int i = 0; i < 4; i++) part[i] = _mm256_cvtps_epi32((__m256)x[half * 4 + i]);
+        const __m256i all = _mm256_packs_epi16(_mm256_packs_epi32(part[0], part[1]), _mm256_packs_epi32(part[2], part[3]));
+        const __m256i order = _mm256_setr_epi32(0, 4, 1, 5, 2, 6, 3, 7);
+        _mm256_storeu_si256((__m256i*)p + half, _mm256_xor_si256(_mm256_permutevar8x32_epi32(all, order), _mm256_set1_epi8(turned)));
+    }
 #endif
 }
 
@@ -285,10 +295,14 @@ inline void transpose(Floats* x) {
 
 // exp of numbers up to 0, to two units of the last place: 2^n p(r) with n whole and |r| <= log(2)/2.
 __attribute__((always_inline)) inline Floats exp_of(Floats x) {
-    x = x < -87.0f ? all(-87.0f) : x;  // NaN stays
+    x = largest(all(-87.0f), x);
+#ifdef __AVX512F__
+    const Floats n = (Floats)_mm512_roundscale_ps((__m512)(x * 1.44269504f), 8);
+#else
     const float magic = 12582912.0f;
-    Floats n = (x * 1.44269504f + magic) - magic;
-    Floats r = (x - n * 0.693359375f) + n * 2.12194440e-4f;
+    const Floats n = (x * 1.44269504f + magic) - magic;
+#endif
+    const Floats r = (x - n * 0.693359375f) + n * 2.12194440e-4f;
     Floats p = all(1.9875691500e-4f);
     p = p * r + 1.3981999507e-3f;
     p = p * r + 8.3334519073e-3f;
@@ -296,7 +310,11 @@ __attribute__((always_inline)) inline Floats exp_of(Floats x) {
     p = p * r + 1.6666665459e-1f;
     p = p * r + 5.0000001201e-1f;
     p = p * r * r + r + 1.0f;
+#ifdef __AVX512F__
+    return (Floats)_mm512_scalef_ps((__m512)p, (__m512)n);
+#else
     return (Floats)((Ints)p + (__builtin_convertvector(n, Ints) << 23));
+#endif
 }
 
 // 2^x of numbers up to 0, to 3e-7 of it: for sums of many.
@@ -304,7 +322,7 @@ inline Floats power_of_two(Floats x) {
 #ifdef __AVX512F__
     const Floats n = (Floats)_mm512_roundscale_ps((__m512)x, 8), r = (Floats)_mm512_reduce_ps((__m512)x, 8);  // r of -inf is 0
 #else
-    x = x < -125.0f ? all(-125.0f) : x;  // NaN stays
+    x = largest(all(-125.0f), x);
     const Floats moved = x + 12582912.0f, r = x - (moved - 12582912.0f);
 #endif
     Floats p = r * 1.3276471e-3f + 9.6755419e-3f;
@@ -327,14 +345,12 @@ inline Floats sigmoid(Floats x) {
 // x P(x^2) / Q(x^2), fitted to tanh by its relative error: 2e-8 as numbers without end, a few units of the last place as computed.
 // Beyond 9.02 tanh is one in float32.
 inline Floats tanh_of(Floats x) {
-    x = x > 9.02f ? all(9.02f) : x < -9.02f ? all(-9.02f) : x;  // NaN stays
-    const Floats s = x * x;
+    const Floats s = smallest(all(9.02f * 9.02f), x * x);
     Floats p = s * 1.3319061e-8f + 2.0583473e-5f, q = s * 7.7620147e-7f + 3.2830920e-4f;
     p = p * s + 3.4940340e-3f, q = q * s + 2.5871071e-2f;
     p = p * s + 1.3379717e-1f, q = q * s + 4.6713033e-1f;
     p = p * s + 1.0f, q = q * s + 1.0f;
-    const Floats y = x * p / q;
-    return y > 1.0f ? all(1.0f) : y < -1.0f ? all(-1.0f) : y;
+    return smallest(all(1.0f), largest(all(-1.0f), x * p / q));
 }
 
 }  // namespace
