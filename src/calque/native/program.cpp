@@ -86,7 +86,9 @@ struct Run {
     template <class Each>
     void vectors(int64_t width, const Each& each) const {
         rows([&](int64_t row) {
-            for (int64_t d = 0; d < width; d += STRIP) each(row, d, int(std::min<int64_t>(STRIP, width - d)));
+            int64_t d = 0;
+            for (; d + STRIP <= width; d += STRIP) each(row, d, STRIP);
+            if (d < width) each(row, d, int(width - d));
         });
     }
     template <class Each>
@@ -183,13 +185,10 @@ struct Run {
             const T *keys = (const T*)k.data + sentence * k.next[0], *values = (const T*)v.data + sentence * v.next[0];
             float *score = space.data(), *context = score + length + 2 * STRIP;
             for (int64_t p = 0; p < length; p++) {
-                Floats sum{};
-                for (int64_t d = 0; d < hidden; d += STRIP) {
-                    const int n = int(std::min<int64_t>(STRIP, hidden - d));
+                score[p] = sum_over(hidden, [&](int64_t d, int n) {
                     const Floats seen = as<T>(load_some(at(o.x, row) + d, n) + load_some(keys + p * k.next[1] + d, n));
-                    sum += as<T>(tanh_of(seen)) * load_some((const T*)o.p[0] + d, n);
-                }
-                score[p] = sum_of(sum);
+                    return as<T>(tanh_of(seen)) * load_some((const T*)o.p[0] + d, n);
+                });
                 if (sizeof(T) == 2) score[p] = as<T>(all(score[p]))[0];
             }
             const Near near = near_of(o.y, o.n[3], o.f[0]);
