@@ -186,6 +186,9 @@ def test_unknown_name() -> None:
     assert fault.code == "X220"
     assert fault.fields["near"] == "domhan2018/transformer"
     assert message(fault) == "there is no architecture `domhan2018/transfomer`"
+    with pytest.raises(CalqueError) as caught:
+        zoo.read("domhan2018/table5")
+    assert str(caught.value.diagnostics[0].fields["near"]).startswith("domhan2018/table5/")
     with pytest.raises(CalqueError):
         zoo.read("../codes/adl")
 

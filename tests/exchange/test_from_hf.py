@@ -2,6 +2,7 @@
 
 import errno
 import json
+import math
 from pathlib import Path
 from typing import Any
 
@@ -169,6 +170,11 @@ def test_weights_of_other_shapes_are_one_error(tmp_path: Path) -> None:
         with pytest.raises(CalqueError, match="X518") as fault:
             open_hf(tmp_path, asked)
         assert len(fault.value.diagnostics) == 1
+    name = "model.encoder.layers.0.fc1.bias"
+    save_file({**tensors, name: tensors[name] * math.nan}, file)
+    with pytest.raises(CalqueError, match="X517") as fault:
+        open_hf(tmp_path, asked)
+    assert name in str(fault.value)
     file.unlink()
     torch.save([torch.ones(2)], tmp_path / "pytorch_model.bin")
     with pytest.raises(CalqueError, match="X517"):

@@ -279,12 +279,24 @@ def test_what_cannot_be_read_is_an_error_and_leaves_nothing(tmp_path: Path) -> N
     for changes, code in WRONG:
         save(folder, {**config, **changes}, network.at.used)
         fails(code)
-    for array, code in ((np.array(["a"]), "X517"), (np.zeros((2, 3, 4)), "X518"), (np.zeros(()), "X518")):
+    arrays = (
+        (np.array(["a"]), "X517"),
+        (np.full((8, 16), np.nan), "X517"),
+        (np.zeros((2, 3, 4)), "X518"),
+        (np.zeros(()), "X518"),
+    )
+    for array, code in arrays:
         save(folder, config, network.at.used)
-        arrays = dict(np.load(folder / "a.npz"))
-        np.savez(folder / "a.npz", **{**arrays, "encoder_l1_ffn_W1": array})
+        tensors = dict(np.load(folder / "a.npz"))
+        np.savez(folder / "a.npz", **{**tensors, "encoder_l1_ffn_W1": array})
         fails(code)
-    for text, code in (("beam-size: many", "X522"), ("normalize: -1", "X522"), ("[" * 100_000, "X517")):
+    aliases = "a: &a [1, 1]\nb: [*a, *a]"
+    for text, code in (
+        ("beam-size: many", "X522"),
+        ("normalize: -1", "X522"),
+        ("[" * 100_000, "X517"),
+        (aliases, "X517"),
+    ):
         (folder / "decoder.yml").write_text(text)
         fails(code)
     (folder / "decoder.yml").unlink()

@@ -240,6 +240,7 @@ def test_large_and_strange_requests_get_an_error_of_a_line(client: TestClient) -
         reply = client.post("/api/check", content=body, headers={"content-type": "application/json"})
         assert 400 <= reply.status_code < 500, body[:40]
         assert len(reply.content) < 2_000
+        assert reply.json()["error"]["code"] == "K447", body[:40]
     for path in (
         "/api/jobs/nothing",
         "/api/jobs/x?after=y",
@@ -247,7 +248,9 @@ def test_large_and_strange_requests_get_an_error_of_a_line(client: TestClient) -
         "/page/../application.py",
         "/page/%2e%2e/guard.py",
     ):
-        assert 400 <= client.get(path).status_code < 500, path
+        reply = client.get(path)
+        assert 400 <= reply.status_code < 500, path
+        assert reply.json()["error"]["code"] in ("K445", "K447"), path
     assert client.post("/api/translate?run=../x", json={"sentence": "a"}).json()["error"]["code"] == "K446"
     assert client.post("/api/analyse", json={"runs": ["../x"]}).json()["error"]["code"] == "K446"
     assert client.post("/api/analyse", json={"runs": []}).json()["error"]["code"] == "K447"

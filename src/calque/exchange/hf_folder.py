@@ -113,7 +113,10 @@ class Tensors:
         return name in self.tensors
 
     def take(self, names: str | Sequence[str], dims: int = 0) -> Tensor:
-        """The first tensor of these names, which is used from now on; `dims`: how many dimensions it has. Raises X513, X518."""
+        """The first tensor of these names, which is used from now on; `dims`: how many dimensions it has.
+
+        Raises X513, X517 (it has NaN), X518.
+        """
         names = [names] if isinstance(names, str) else names
         name = next((name for name in names if name in self.tensors), None)
         if name is None:
@@ -123,6 +126,8 @@ class Tensors:
             raise error(
                 "X518", Place(str(self.folder)), name=name, expected=f"{dims} dimensions", found=list(found.shape)
             )
+        if found.isnan().any():
+            raise error("X517", Place(str(self.folder)), reason=f"`{name}` has numbers that are not a number (NaN)")
         self.left.discard(name)
         return found
 

@@ -38,6 +38,8 @@ def _yaml(content: bytes, place: Place) -> dict[str, Any]:
             depth += isinstance(event, yaml.CollectionStartEvent) - isinstance(event, yaml.CollectionEndEvent)
             if depth > DEEPEST:
                 raise error("X517", place, reason=f"it has more than {DEEPEST} lists inside each other")
+            if isinstance(event, yaml.AliasEvent):  # a few lines of them can stand for more values than memory holds
+                raise error("X517", place, reason="it has aliases (`*name`), which Marian does not write")
         found = yaml.load(content, reader)
     except (yaml.YAMLError, UnicodeDecodeError) as fault:
         raise error("X517", place, reason=str(fault).splitlines()[0].lower()) from None

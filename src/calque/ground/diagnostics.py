@@ -3,7 +3,8 @@
 Sentences, helps and pages of all codes are in `codes/*.toml`, one file per subject, and are read only when a diagnostic is rendered
 or explained.
 
-Families: S syntax, C1 names and arguments, C2 widths, C3 sides, C4 limits, X experiment file, D data, K model file.
+Families: S syntax, C1 names and arguments, C2 widths, C3 sides, C4 limits, X commands, experiments and files of other tools,
+D data, K model files and services.
 """
 
 import difflib

@@ -40,6 +40,7 @@ def application(library: Library, jobs: Jobs, runs: TrainedRuns, port: int) -> "
     """The guarded application. `library` holds the layers that texts may name."""
     from fastapi import FastAPI
     from fastapi.exceptions import RequestValidationError
+    from starlette.exceptions import HTTPException
     from starlette.responses import FileResponse
     from starlette.staticfiles import StaticFiles
 
@@ -53,6 +54,7 @@ def application(library: Library, jobs: Jobs, runs: TrainedRuns, port: int) -> "
     app = FastAPI(docs_url=None, redoc_url=None, openapi_url=None, lifespan=lifespan)
     app.add_exception_handler(CalqueError, _fault)
     app.add_exception_handler(RequestValidationError, _invalid)
+    app.add_exception_handler(HTTPException, _refused)
     _add_language(app, library)
     _add_work(app, jobs)
     _add_runs(app, runs)
@@ -161,9 +163,18 @@ def _invalid(request: "Request", fault: Exception) -> "Response":
     """A request of another form than the page's: where it differs, without what was sent."""
     errors: list[Mapping[str, Any]] = getattr(fault, "errors")()  # noqa: B009  of FastAPI's class, imported when it is needed
     first = errors[0] if errors else {"loc": (), "msg": "nothing"}
-    where = ".".join(str(part) for part in first["loc"])[:100]
-    diagnostic = Diagnostic("K447", None, {"where": where, "reason": str(first["msg"]).lower()[:200]})
-    return _answer({"error": faults_json([diagnostic], Offsets(Text("", "")))[0]}, 422)
+    return _unread(".".join(str(part) for part in first["loc"])[:100], str(first["msg"]), 422)
+
+
+def _refused(request: "Request", fault: Exception) -> "Response":
+    """A request that is no text, or to an address that is not there."""
+    status: int = getattr(fault, "status_code")  # noqa: B009  likewise
+    return _unread(request.url.path[:100], str(getattr(fault, "detail")), status)  # noqa: B009
+
+
+def _unread(where: str, reason: str, status: int) -> "Response":
+    diagnostic = Diagnostic("K447", None, {"where": where, "reason": reason.lower()[:200]})
+    return _answer({"error": faults_json([diagnostic], Offsets(Text("", "")))[0]}, status)
 
 
 def _answer(body: Mapping[str, object], status: int) -> "Response":

@@ -91,8 +91,10 @@ def find(name: str) -> Text:
 
 
 def nearest_name(name: str) -> str | None:
-    """The architecture with the most similar name; the paper may be left out, as in `transformer`."""
+    """The first of a table, or the one with the most similar name; the paper may be left out, as in `transformer`."""
     known = [*sorted(_files()), *sorted(_rows(otherwise=True))]
+    if inside := [full for full in known if full.startswith(f"{name}/")]:
+        return inside[0]
     last = name.rpartition("/")[2].lower()
     by_last: dict[str, str] = {}
     for full in known:
