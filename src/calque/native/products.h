@@ -265,6 +265,7 @@ inline void split_sums(const Rows<float>& rows, int64_t from, int64_t to, const 
         _tile_dpbf16ps(3, 5, 7); \
     }
             for (int64_t t = 0; t < some; t++) {
+                for (int p = 0; p < 3; p++) fetch(one, two, strips * next + (t * 3 + p) * TILE, block, rows.blocks);
                 ROWS_OF(0) WEIGHTS_OF(2) MULTIPLY_THEM
                 WEIGHTS_OF(1) MULTIPLY_THEM
                 ROWS_OF(1) MULTIPLY_THEM
