@@ -21,6 +21,11 @@ def test_fit_prints_what_set_takes(calque: Run, tmp_path: Path) -> None:
     done = calque("fit", tmp_path / "a.adl", "--params-of", tmp_path / "a.adl", "--setting", "heads")
     assert (done.status, done.out) == (0, "heads=1\n"), done.err
     assert "(+0.00%)" in done.err
+    (tmp_path / "e.toml").write_text(
+        '[model]\nfile = "a.adl"\n[data]\ntrain = ["x", "y"]\nvalid = ["x", "y"]\n[train]\nmax_epochs = 1\n'
+    )
+    assert calque("fit", tmp_path / "e.toml", "--params-of", 200_000, "--setting", "n").out == "n=7\n"
+    assert "error[X112]" in calque("fit", tmp_path / "missing", "--params-of", 200_000).err
     (tmp_path / "none.adl").write_text("encoder = id\ndecoder = id\n")
     for nothing in (0, tmp_path / "none.adl"):
         assert "error[X232]" in calque("fit", tmp_path / "a.adl", "--params-of", nothing).err

@@ -5,15 +5,15 @@ import re
 import click
 
 from calque.cli.base import from_options, root, tell
-from calque.cli.definition import AROUND, DIALECT, SETTINGS, around, checked_definition
+from calque.cli.definition import AROUND, DEFINITION, DIALECT, SETTINGS, around, checked_definition
 
 
 @root.command()
-@click.argument("a", metavar="FILE|NAME")
+@DEFINITION
 @click.option(
     "--params-of",
     required=True,
-    metavar="FILE|NAME|COUNT",
+    metavar="FILE|RUN|NAME|COUNT",
     help="The definition, or the number of parameters, to match.",
 )
 @click.option("--setting", default="d", show_default=True, help="The setting of FILE that is solved for.")
@@ -22,23 +22,30 @@ from calque.cli.definition import AROUND, DIALECT, SETTINGS, around, checked_def
 @DIALECT
 @AROUND
 def fit(
-    a: str, params_of: str, setting: str, multiple: int | None, settings: tuple[str, ...], dialect: str, **sizes: object
+    file: str,
+    params_of: str,
+    setting: str,
+    multiple: int | None,
+    settings: tuple[str, ...],
+    dialect: str,
+    **sizes: object,
 ) -> None:
     """Solve for a setting, so that one definition has as many parameters as another.
 
     Prints `NAME=VALUE`, which `--set` of other commands takes, and both counts on stderr. `--set` applies to FILE.
     Without vocabulary sizes, embeddings and the output layer are not counted.
     """
-    from calque import zoo
     from calque.explain import fit as solved
     from calque.explain import parameters
+    from calque.workflow.definitions import named_subject
 
     shape = from_options(around, sizes)
     if re.fullmatch(r"[0-9]+(_[0-9]+)*", params_of):
         target = int(params_of)
     else:
         target = parameters(checked_definition(params_of), shape)
-    value = solved(zoo.find(a), target, setting, multiple, shape, settings, dialect)
-    count = parameters(checked_definition(a, (*settings, f"{setting}={value}"), dialect), shape)
+    named = named_subject(file)
+    value = solved(named.text, target, setting, multiple, shape, settings, named.dialect or dialect, named.library)
+    count = parameters(checked_definition(file, (*settings, f"{setting}={value}"), dialect), shape)
     click.echo(f"{setting}={value}")
-    tell(f"{a}: {count:,} parameters; {params_of}: {target:,} ({(count - target) / target:+.2%})")
+    tell(f"{file}: {count:,} parameters; {params_of}: {target:,} ({(count - target) / target:+.2%})")

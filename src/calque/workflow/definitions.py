@@ -71,6 +71,12 @@ def subject(name: str) -> DefinitionSubject:
     return DefinitionSubject(zoo.find(name), declared())
 
 
+def named_subject(name: str) -> DefinitionSubject:
+    """The definition of a file, of the zoo, of an experiment or of a run folder. Raises what `subject` and `subject_of` raise."""
+    file = experiment_file(name)
+    return subject(name) if file is None else subject_of(load(file))
+
+
 def refuse_missing(name: str) -> None:
     """Raises X112 for a name that is neither that of a file or a folder nor one of the zoo's papers."""
     path = Path(name)
