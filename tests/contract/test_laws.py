@@ -16,6 +16,7 @@ from parts import some
 
 FAST, DRAWN, SOAK, BATCH = 10, 60, 2200, 10
 LARGE = 1e6
+DRAWS = 10
 
 EXPECTED = {
     ENCODER: {"padding", "batch", "shape", "cost", "record", "train"},
@@ -154,18 +155,23 @@ def prove_drawn(first: int, count: int) -> None:
 
 
 def bounded(text: str, seed: int) -> bool:
-    """Whether numbers stay below 10^60, finite where the law of padding makes the input loud, and say something: where they are
-    large, a last bit of the input moves no gradient by as much as the laws tolerate. Products within products, such as `mul` of
-    linear attentions, raise them to any power.
+    """Whether numbers stay below 10^60, finite where the law of padding makes the input loud and far from infinite where dropout
+    enlarges them, and say something: where they are large, a last bit of the input moves no gradient by as much as the laws
+    tolerate. Products within products, such as `mul` of linear attentions, raise them to any power.
     """
     case = ProofCase(check(Text("drawn", text), builtin()), builtin(), seed)
     with torch.no_grad():
         y = case.forward(case.x, case.sources)
         loud = case.encode(POISON * case.normal(*case.source.shape), case.source_mask)
         heard = case.forward(POISON * case.normal(*case.x.shape), case.sources)
+        case.model.train()
+        trained = [case.forward(case.x, case.sources).abs().max() for _ in range(DRAWS)]
+        case.model.eval()
     if not all(bool(x.isfinite().all()) for x in (heard, *(point.value for point in loud.values()))):
         return False
     if not all(bool((point.value.abs() < 1e60).all()) for point in (*case.sources.values(), Point(y, None))):
+        return False
+    if any(float(most) >= 1e30 for most in trained):  # not where there is a NaN
         return False
     return bool((y.abs() < LARGE).all()) or conditioned(case)
 
