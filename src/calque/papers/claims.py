@@ -268,9 +268,13 @@ def judge(claim: Claim, table: PrintedTable, evidence: Evidence) -> ClaimVerdict
             result = evidence.difference(contrast, column, table)
             named = f"{result.text}, {column.quantity}" if len(columns) > 1 else result.text
             tested.append(replace(result, text=named))
+    return ClaimVerdict(claim, verdict_of(tested), tuple(tested))
+
+
+def verdict_of(tested: Sequence[ContrastResult]) -> str:
+    """The verdict on a claim, all of whose comparisons have to hold."""
     verdicts = {one.verdict for one in tested}
-    decided = FAILS if FAILS in verdicts else HOLDS if verdicts == {HOLDS} else UNDECIDED
-    return ClaimVerdict(claim, decided, tuple(tested))
+    return FAILS if FAILS in verdicts else HOLDS if verdicts == {HOLDS} else UNDECIDED
 
 
 def judge_all(

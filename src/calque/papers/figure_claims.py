@@ -8,9 +8,9 @@ from importlib import resources
 
 import numpy as np
 
-from calque.papers.claims import UNTESTED, ContrastResult
+from calque.papers.claims import UNTESTED, ContrastResult, verdict_of
 from calque.papers.evidence import LedgerEvidence
-from calque.papers.figure_tests import Part, SentenceOrder, SentenceTests, alike, cost, parts_of, verdict_of
+from calque.papers.figure_tests import Part, SentenceOrder, SentenceTests, alike, cost, parts_of
 from calque.papers.ledger_tables import TRIALS, ReproducedTable
 from calque.papers.trained_report import NO_TEXT
 from calque.papers.under_trained import UNDER_TRAINED

@@ -67,12 +67,6 @@ def decided(expect: str, low: float, high: float, margin: float) -> str:
     return HOLDS if holds else FAILS if fails else UNDECIDED
 
 
-def verdict_of(tested: Sequence[ContrastResult]) -> str:
-    """The verdict on a claim, all of whose comparisons have to hold."""
-    verdicts = {one.verdict for one in tested}
-    return FAILS if FAILS in verdicts else HOLDS if verdicts == {HOLDS} else UNDECIDED
-
-
 @dataclass(frozen=True)
 class SentenceTests:
     """Differences between rows on parts of the test text, by bootstrap. `cells` has the numbers of each row's runs."""

@@ -171,6 +171,11 @@ class PrintedTable:
         """The language pairs of its columns, each once."""
         return tuple(dict.fromkeys(column.pair for column in self.columns))
 
+    @property
+    def has_figures(self) -> bool:
+        """Whether a paper prints figures of the table; a table of ours has none."""
+        return any(row.figures for row in self.rows)
+
     def same_sizes(self, one: str | None, other: str | None, given: Collection[str] = ()) -> bool:
         """Whether all rows are the same at the sizes of two pairs, or of none; `given` names settings with a value of their own."""
         names = "|".join(map(re.escape, given))

@@ -79,7 +79,7 @@ def _differences(name: str, tables: Sequence[ReproducedTable], notes: PaperNotes
         request = table.report.request
         paper = read_paper.paper(name).pair(request.pair or request.printed.pairs[0]).title
         sizes = f", settings {' '.join(request.settings)}" if request.settings else ", the paper's sizes"
-        match = f", widths chosen so that rows match {request.match} by {request.matched_by}" if request.match else ""
+        match = f", widths chosen so that rows match {request.match} by number of parameters" if request.match else ""
         yield f"{table.title}: {table.report.content['corpus']} for {paper}{sizes}{match}; recipe {', '.join(table.recipes)}."
     yield from notes.differs if notes is not None else ()
 
@@ -94,7 +94,7 @@ def _cautions(tables: Sequence[ReproducedTable]) -> Iterator[str]:
             "[under-trained](../reproduce.md#under-trained-models).** "
             "Nothing follows from their figures or from their order, and no claim is tested on them."
         )
-    printed = {t.name for t in tables if t.report.printed}
+    printed = {t.name for t in tables if t.report.request.printed.has_figures}
     rules: list[tuple[str, Callable[[ReproducedTable], bool]]] = [
         (
             "The text is not the paper's: figures cannot be compared with the paper's, and what can be compared, of models that "
@@ -139,7 +139,7 @@ def _section(table: ReproducedTable, beside: bool) -> Iterator[str]:
         yield from (f"![quality against speed]({table.name}.png)", "")
     if report.curves is not None:
         yield from (f"![learning curves]({table.name}-curves.png)", "")
-    if report.printed or report.claims:
+    if report.request.printed.has_figures or report.claims:
         yield from (f"### Claims about {table.title.lower()}", "", *_claims(report), "")
     yield from (f"- {one}" for one in under_trained_remarks(report.under_trained))
     yield from (f"- `{row}` is `{origin}`, which has the same definition." for row, origin in table.borrowed.items())
@@ -178,7 +178,7 @@ def _figure_claims(figures: Sequence[FigureVerdict]) -> list[str]:
 def _note(table: ReproducedTable, row: str) -> str:
     if row in table.report.under_trained:
         return "nothing: under-trained"
-    if not table.report.printed:
+    if not table.report.request.printed.has_figures:
         return "of this text and machine"
     return "ratios only: another machine" if table.timed else "order only: other text than the paper's"
 

@@ -77,11 +77,3 @@ def replaced(held: Sequence[Entry], new: Sequence[Entry], beside: bool) -> Itera
             and asked.training not in ways.get((comparable(asked), entry.conditions["row"]), {asked.training})
         ):
             yield entry
-
-
-def lost_numbers(into: Path) -> Iterator[Path]:
-    """The files of numbers in a ledger whose entries are gone."""
-    evidence = LedgerEvidence(into)
-    for path in sorted(evidence.path("x").parent.glob("*.npz")):
-        if not (into / f"{path.stem}.json").is_file():
-            yield path

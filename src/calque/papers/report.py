@@ -86,11 +86,6 @@ class Report:
     curves: LearningCurves | None = None
 
     @property
-    def printed(self) -> bool:
-        """Whether a paper prints figures of the table; a table of ours has none."""
-        return any(row.figures for row in self.request.printed.rows)
-
-    @property
     def warnings(self) -> list[str]:
         """What the top of the report says where rows have not learned."""
         count, rows = len(self.under_trained), len(set(self.keys))

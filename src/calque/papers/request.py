@@ -125,11 +125,6 @@ class Request:
         return tuple(dict.fromkeys(name for one in self.settings for name in parse_settings([one])))
 
     @property
-    def matched_by(self) -> str:
-        """What rows have in common with the one that they match."""
-        return "number of parameters"
-
-    @property
     def way(self) -> str:
         """What a command sets beside recipe and budget, as a part of a name: `d-256-lr-0.004`.
 

@@ -82,7 +82,7 @@ def make_report(request: Request, entry: Entry, cells: Sequence[Entry], column: 
     pair = paper.pair(column.pair).title
     return Report(
         request=request,
-        beside=f"The paper's: {pair}." if any(row.figures for row in table.rows) else "",
+        beside=f"The paper's: {pair}." if table.has_figures else "",
         head=HEAD,
         rows=tuple(line.texts for line in lines),
         left=(0, 1, 2),

@@ -110,11 +110,6 @@ class TrainedCells:
         return self.column.figure if self.column.metric in TEXTS else self.column.metric
 
     @property
-    def beside_paper(self) -> bool:
-        """Whether a paper prints figures of these rows."""
-        return any(row.figures for row in self.request.printed.rows)
-
-    @property
     def signature(self) -> str:
         """How translations were scored."""
         if self.column.metric not in TEXTS:
@@ -229,13 +224,14 @@ def make_report(cells: TrainedCells, collect: Collect | None, lacking: Mapping[s
         else ((column.figure, column.figure, column.of.decimals), *SHOWN)
     )
     shown = tuple(f for f in shown if any(f[0] in row.figures for row in rows))
-    paper = (f"paper {cells.printed}",) * cells.beside_paper
+    beside_paper = request.printed.has_figures
+    paper = (f"paper {cells.printed}",) * beside_paper
     head = ("", "row", "seeds", *(title for _, title, _ in shown), *paper, "settings")
     return Report(
         request=request,
-        beside=f"Here: {cells.corpus}." + f" The paper's {cells.printed}: {cells.pair}." * cells.beside_paper,
+        beside=f"Here: {cells.corpus}." + f" The paper's {cells.printed}: {cells.pair}." * beside_paper,
         head=head,
-        rows=tuple(_texts(row, shown, cells.beside_paper) for row in rows),
+        rows=tuple(_texts(row, shown, beside_paper) for row in rows),
         left=(0, 1, len(head) - 1),
         keys=tuple(row.row for row in rows),
         claims=judged,

@@ -10,10 +10,11 @@ from calque.experiment.toml import EXPERIMENT
 from calque.ground.diagnostics import Place, error, read_text
 from calque.ground.files import whole
 from calque.layers.contract import Registry
-from calque.model import Model, Shape
+from calque.model import Model
 from calque.run.folder import ARCHITECTURE, CORPUS, sole_training, start_run
 from calque.run.model_file import load_model, save_model
 from calque.run.tensors import writing
+from calque.train.call import shape_of
 from calque.train.checkpoint import Checkpoints, average
 
 
@@ -51,9 +52,8 @@ def unfinished_run(run: Path, out: Path, registry: Registry) -> int | None:
         return None
     update = checkpoints.held[-1].update
     checked = check(read_text(run / ARCHITECTURE, "X402", "X403"), registry)
-    corpus, settings = open_corpus(run / CORPUS), experiment.model
-    source, target = (codec.size for codec in corpus.codecs)
-    model = Model(checked, Shape(source, target, settings.tying, settings.output_bias, corpus.gamma), registry)
+    corpus = open_corpus(run / CORPUS)
+    model = Model(checked, shape_of(experiment, corpus), registry)
     start_run(out, experiment, checked, corpus.codecs)
     weights = average([checkpoints.path(update)])
     save_model(out, model, weights, experiment, corpus.digest, {"averaged": [update]})

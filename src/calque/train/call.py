@@ -8,7 +8,7 @@ from calque.adl.check import CheckedDefinition
 from calque.data.corpus import PreparedCorpus
 from calque.experiment import Experiment
 from calque.layers.contract import Registry
-from calque.model import Model
+from calque.model import Model, Shape
 from calque.train.log import Translated, Watcher
 from calque.train.ranks import ALONE, Ranks
 from calque.train.standing import TrainingPosition
@@ -48,6 +48,12 @@ class TrainingCall:
     """The processes that train together, of which this one leads."""
     tell: Callable[[str], None] = field(default=lambda line: None)
     """Called with a line for each change in a run that is continued, and for what is taken over from a parent."""
+
+
+def shape_of(experiment: Experiment, corpus: PreparedCorpus) -> Shape:
+    """The matrices around the architecture of a training."""
+    source, target = (codec.size for codec in corpus.codecs)
+    return Shape(source, target, experiment.model.tying, experiment.model.output_bias, corpus.gamma)
 
 
 @dataclass(frozen=True)

@@ -8,8 +8,8 @@ import torch
 
 from calque.data.corpus import Pairs
 from calque.experiment import Experiment
-from calque.model import Model, Shape
-from calque.train.call import TrainingTask
+from calque.model import Model
+from calque.train.call import TrainingTask, shape_of
 from calque.train.optimise import Updater
 from calque.train.precision import pick_device, processor
 from calque.train.ranks import Ranks
@@ -46,11 +46,11 @@ def follow(ranks: Ranks, open_task: OpenTask) -> None:
 
 
 def _model(task: TrainingTask) -> tuple[Model, Updater]:
-    source, target = (codec.size for codec in task.prepared.codecs)
-    how, settings = task.experiment.model, task.experiment.train
-    shape = Shape(source, target, how.tying, how.output_bias, task.prepared.gamma)
+    settings = task.experiment.train
     torch.manual_seed(settings.seed)
-    model = Model(task.checked, shape, task.registry).to(pick_device(settings.device))
+    model = Model(task.checked, shape_of(task.experiment, task.prepared), task.registry).to(
+        pick_device(settings.device)
+    )
     return model, Updater(model, settings, settings.precision)
 
 

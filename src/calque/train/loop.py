@@ -18,7 +18,7 @@ from calque.layers.contract import Registry
 from calque.model import Model, Shape
 from calque.run.folder import LOG, sole_training, write_definition
 from calque.run.tensors import writing
-from calque.train.call import TrainingCall, TrainingTask
+from calque.train.call import TrainingCall, TrainingTask, shape_of
 from calque.train.checkpoint import Checkpoints
 from calque.train.feed import Feed, feed_of
 from calque.train.finish import FinishedTraining, finish
@@ -81,8 +81,7 @@ def _open(task: TrainingTask, signals: Signals) -> "_Loop":
     """The training of a run folder: a new one, or the one that its last state continues."""
     folder, prepared, call = task.folder, task.prepared, task.call
     device = pick_device(task.experiment.train.device)
-    source, target = (codec.size for codec in prepared.codecs)
-    shape = Shape(source, target, task.experiment.model.tying, task.experiment.model.output_bias, prepared.gamma)
+    shape = shape_of(task.experiment, prepared)
     names = {**identity(task.experiment, task.checked), "corpus": prepared.digest, "shape": written(shape)}
     checkpoints = Checkpoints(folder, task.experiment.train)
     stored = checkpoints.load_state()
