@@ -9,7 +9,8 @@ from calque.ground.diagnostics import Text
 from calque.layers.contract import DECODER, ENCODER, Layer, Point
 from calque.layers.registry import builtin
 from calque.prove import prove_layer, prove_text, prover, random_program
-from calque.prove.case import POISON, ProofCase
+from calque.prove.case import POISON, ProofCase, sentence
+from calque.prove.laws import LONG
 from calque.prove.outcome import TOLERANCE
 from calque.prove.prover import LAWS
 from parts import some
@@ -155,8 +156,8 @@ def prove_drawn(first: int, count: int) -> None:
 
 
 def bounded(text: str, seed: int) -> bool:
-    """Whether numbers stay below 10^60, finite where the law of padding makes the input loud and far from infinite where dropout
-    enlarges them, and say something: where they are large, a last bit of the input moves no gradient by as much as the laws
+    """Whether numbers stay below 10^60, finite where the law of padding makes the input loud and where a text is long, far from
+    infinite where dropout enlarges them, and say something: where they are large, a last bit of the input moves no gradient by as much as the laws
     tolerate. Products within products, such as `mul` of linear attentions, raise them to any power.
     """
     case = ProofCase(check(Text("drawn", text), builtin()), builtin(), seed)
@@ -164,10 +165,11 @@ def bounded(text: str, seed: int) -> bool:
         y = case.forward(case.x, case.sources)
         loud = case.encode(POISON * case.normal(*case.source.shape), case.source_mask)
         heard = case.forward(POISON * case.normal(*case.x.shape), case.sources)
+        long = case.forward(case.normal(1, LONG, case.x.shape[2]), sentence(case.tamed, 0, case.source.shape[1]))
         case.model.train()
         trained = [case.forward(case.x, case.sources).abs().max() for _ in range(DRAWS)]
         case.model.eval()
-    if not all(bool(x.isfinite().all()) for x in (heard, *(point.value for point in loud.values()))):
+    if not all(bool(x.isfinite().all()) for x in (heard, long, *(point.value for point in loud.values()))):
         return False
     if not all(bool((point.value.abs() < 1e60).all()) for point in (*case.sources.values(), Point(y, None))):
         return False
