@@ -157,8 +157,8 @@ def prove_drawn(first: int, count: int) -> None:
 
 def bounded(text: str, seed: int) -> bool:
     """Whether numbers stay below 10^60, finite where the law of padding makes the input loud and where a text is long, far from
-    infinite where dropout enlarges them, and say something: where they are large, a last bit of the input moves no gradient by as much as the laws
-    tolerate. Products within products, such as `mul` of linear attentions, raise them to any power.
+    infinite where dropout enlarges them, and say something: where they are large, a last bit of the input moves no gradient by as
+    much as the laws tolerate. Products within products, such as `mul` of linear attentions, raise them to any power.
     """
     case = ProofCase(check(Text("drawn", text), builtin()), builtin(), seed)
     with torch.no_grad():
