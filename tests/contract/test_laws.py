@@ -6,18 +6,16 @@ import torch
 from calque.adl.check import check
 from calque.adl.program import prelude
 from calque.ground.diagnostics import Text
-from calque.layers.contract import DECODER, ENCODER, Layer, Point
+from calque.layers.contract import DECODER, ENCODER, Layer
 from calque.layers.registry import builtin
 from calque.prove import prove_layer, prove_text, prover, random_program
 from calque.prove.case import POISON, ProofCase, sentence
 from calque.prove.laws import LONG
-from calque.prove.outcome import TOLERANCE
 from calque.prove.prover import LAWS
 from parts import some
 
 FAST, DRAWN, SOAK, BATCH = 10, 60, 2200, 10
-LARGE = 1e6
-DRAWS = 10
+LARGE = 1e6  # of the sum of what a layer puts out
 
 EXPECTED = {
     ENCODER: {"padding", "batch", "shape", "cost", "record", "train"},
@@ -156,38 +154,28 @@ def prove_drawn(first: int, count: int) -> None:
 
 
 def bounded(text: str, seed: int) -> bool:
-    """Whether numbers stay below 10^60, finite where the law of padding makes the input loud and where a text is long, far from
-    infinite where dropout enlarges them, and say something: where they are large, a last bit of the input moves no gradient by as
-    much as the laws tolerate. Products within products, such as `mul` of linear attentions, raise them to any power.
+    """Whether numbers are small inside of all layers, with dropout too, and finite where the law of padding makes the input loud
+    and where a text is long. The last bits of large ones move weights and gradients by more than the laws tolerate, and products
+    within products, such as `mul` of linear attentions, raise numbers to any power.
     """
     case = ProofCase(check(Text("drawn", text), builtin()), builtin(), seed)
+    largest: list[float] = []
+    hooks = [
+        layer.register_forward_hook(lambda _, __, y: largest.append(float(y.abs().sum())))
+        for layer in case.layers().values()
+    ]
     with torch.no_grad():
-        y = case.forward(case.x, case.sources)
+        for training in (True, False):
+            case.model.train(training)
+            case.encode(case.source, case.source_mask)
+            case.forward(case.x, case.sources)
+        for hook in hooks:
+            hook.remove()
         loud = case.encode(POISON * case.normal(*case.source.shape), case.source_mask)
         heard = case.forward(POISON * case.normal(*case.x.shape), case.sources)
         long = case.forward(case.normal(1, LONG, case.x.shape[2]), sentence(case.tamed, 0, case.source.shape[1]))
-        case.model.train()
-        trained = [case.forward(case.x, case.sources).abs().max() for _ in range(DRAWS)]
-        case.model.eval()
-    if not all(bool(x.isfinite().all()) for x in (heard, long, *(point.value for point in loud.values()))):
-        return False
-    if not all(bool((point.value.abs() < 1e60).all()) for point in (*case.sources.values(), Point(y, None))):
-        return False
-    if any(float(most) >= 1e30 for most in trained):  # not where there is a NaN
-        return False
-    return bool((y.abs() < LARGE).all()) or conditioned(case)
-
-
-def conditioned(case: ProofCase) -> bool:
-    """Whether rounding of the input moves the gradient of each parameter of the decoder by less than a tenth of the tolerance."""
-    weights = [p for p in case.model.decoder.parameters() if p.requires_grad]
-    bits = torch.finfo(torch.float64).eps * case.normal(*case.x.shape)
-    x, rounded = (
-        torch.autograd.grad(case.forward(given, case.tamed).sum(), weights, allow_unused=True)
-        for given in (case.x, case.x * (1 + bits))
-    )
-    pairs = [(a, b) for a, b in zip(x, rounded, strict=True) if a is not None and b is not None]
-    return all(bool((a - b).abs().max() <= TOLERANCE / 10 * max(1.0, float(a.abs().max()))) for a, b in pairs)
+    finite = all(bool(x.isfinite().all()) for x in (heard, long, *(point.value for point in loud.values())))
+    return finite and not any(most >= LARGE for most in largest)  # NaN is for the laws
 
 
 def test_compositions_are_drawn_from_everything_there_is() -> None:
