@@ -121,6 +121,34 @@ def test_a_recurrence_that_is_chaotic_breaks_no_law() -> None:
         assert distance(s.stepped(x, alone, [1] * 150), s.forward(x, alone)) > 0.01
 
 
+GROWING = "d = 8\nencoder = id\ndecoder = feed(mul(linear(8), linear(8)) -> scale(9)) -> mh_dot_self_att(heads=2)\n"
+
+
+def test_a_recurrence_whose_numbers_grow_without_bound_breaks_no_law() -> None:
+    report = prove_text(GROWING, builtin())
+    assert report.passed, str(report)
+
+
+class Late(Mean):
+    """The same, NaN from position 100 on in both forms."""
+
+    name = "mean"
+
+    def forward(self, x: Tensor, ctx: Context) -> Tensor:
+        late = torch.arange(x.shape[1]) >= 100
+        return super().forward(x, ctx).masked_fill(late[:, None], torch.nan)
+
+    def step(self, x: Tensor, state: Sum, ctx: Context) -> tuple[Tensor, State]:
+        late = state.count[:, None] + torch.arange(x.shape[1]) >= 100
+        y, after = super().step(x, state, ctx)
+        return y.masked_fill(late[:, :, None], torch.nan), after
+
+
+def test_numbers_that_end_without_having_grown_are_reported() -> None:
+    report = prove_layer(Late, Registry([*builtin().values(), Late]))
+    assert report.failed == ("equal",), str(report)
+
+
 def test_a_module_is_proved_layer_by_layer(monkeypatch: pytest.MonkeyPatch) -> None:
     module = sys.modules[Mean.__module__]
     monkeypatch.delattr(module, "RoundedMean")  # of the same name

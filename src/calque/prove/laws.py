@@ -3,7 +3,9 @@
 A law is a function of a case that yields checks. `both` has the laws of the encoder, and those of both sides.
 """
 
+import bisect
 import functools
+import math
 from collections.abc import Callable, Iterator
 
 import torch
@@ -18,6 +20,8 @@ ROUNDING = 1e-12
 LONG = 150
 """Positions of a sentence that is longer than the windows, tables and buffers of most layers."""
 BLURRED = 1e-6
+GROWN = 1e30
+"""What only numbers reach that grow without bound."""
 
 
 def equal(s: ProofCase) -> Iterator[Check]:
@@ -43,22 +47,38 @@ def _long(s: ProofCase) -> Iterator[Check]:
     """One sentence of many positions, whose late ones a short sentence never reaches.
 
     A chaotic recurrence enlarges rounding errors without a limit. So positions count up to where a change of the input in its last
-    digits has grown to `BLURRED`, and before that the two forms may differ by as much as it has grown.
+    digits has grown to `BLURRED`, and before that the two forms may differ by as much as it has grown. Where an output is NaN, all
+    count.
     """
     alone = sentence(s.tamed, 0, s.source.shape[1])
-    x = s.normal(1, LONG, s.checked.width)
+    x = _bounded_part(s, s.normal(1, LONG, s.checked.width), alone)
+    length = x.shape[1]
     with torch.no_grad():
         expected = s.forward(x, alone)
         changed = s.forward(x * (1 + ROUNDING * s.normal(*x.shape)), alone)
-        found = s.stepped(x, alone, s.chunks(LONG, 25))
-    grown = [distance(changed[:, :n], expected[:, :n]) for n in range(1, LONG + 1)]
-    count = sum(error <= BLURRED for error in grown) or LONG
+        found = s.stepped(x, alone, s.chunks(length, 25))
+    grown = [distance(changed[:, :n], expected[:, :n]) for n in range(1, length + 1)]
+    count = (sum(error <= BLURRED for error in grown) if expected.isfinite().all() else 0) or length
     tolerance = max(TOLERANCE, min(grown[count - 1], BLURRED))
     wrong = [t for t in range(count) if distance(found[:, t : t + 1], expected[:, t : t + 1]) > tolerance]
-    what = f"{LONG} positions in chunks" + (f", from {wrong[0]} on" if wrong else "")
+    what = f"{length} positions in chunks" + (f", from {wrong[0]} on" if wrong else "")
     if found.shape == expected.shape:
         found, expected = found[:, :count], expected[:, :count]
     yield Check(what, found, expected, tolerance)
+
+
+def _bounded_part(s: ProofCase, x: Tensor, alone: Sources) -> Tensor:
+    """The first positions, where a recurrence makes numbers grow until they are infinite; else all, also where some are NaN."""
+
+    def largest(length: int) -> float:
+        with torch.no_grad():
+            return distance(s.forward(x[:, :length], alone), torch.zeros(1, length, width))
+
+    width = s.forward(x[:, :1], alone).shape[2]
+    if largest(LONG) < math.inf:
+        return x
+    count = bisect.bisect_left(range(1, LONG), math.inf, key=largest)
+    return x[:, :count] if count and largest(count) > GROWN else x
 
 
 def _whole(s: ProofCase, beams: int, x: Tensor, sources: Sources) -> Tensor:
