@@ -4,6 +4,7 @@ import itertools
 import math
 import random
 from dataclasses import replace
+from fractions import Fraction
 from typing import Any
 
 import numpy as np
@@ -69,6 +70,14 @@ def test_buckets(equal: str, count: int) -> None:
         edges = np.linspace(min(sizes), max(sizes) + 1, count + 1)
         assert [len(part) for part in found] == [n for n in np.histogram(sizes, edges)[0] if n]
     assert lengths.buckets([], 3, equal) == []
+
+
+def test_ranges_of_one_width_are_cut_exactly() -> None:
+    for high, count in itertools.product(range(1, 60), range(1, 30)):
+        found = lengths.buckets(range(1, high + 1), count, "width")
+        ends = [Fraction(k * high, count) for k in range(count + 1)]
+        wanted = [[i for i in range(high) if a <= i < b] for a, b in itertools.pairwise(ends)]
+        assert found == [part for part in wanted if part], (high, count)
 
 
 def test_scores_of_a_bucket_are_those_of_its_sentences() -> None:
