@@ -360,6 +360,15 @@ def test_a_line_without_words_has_no_attention(runs: dict[str, Path], tmp_path: 
         assert fault.value.diagnostics[0].code == "X830"
 
 
+def test_links_by_hand_of_no_line_with_words_choose_no_layer(runs: dict[str, Path], tmp_path: Path) -> None:
+    for name, body in (("s", "a b\n\n"), ("t", "\nb\n"), ("gold", "\n\n")):
+        (tmp_path / name).write_text(body)
+    text = ["--text", tmp_path / "s", tmp_path / "t", "--gold", tmp_path / "gold"]
+    for figure, why in (("matrices", "line 1 of the text has no words"), ("aer", "no line has words on both sides")):
+        with pytest.raises(CalqueError, match=why):
+            calque("analyse", runs["transformer"], *text, "--figure", figure, "--out", tmp_path / "out")
+
+
 def test_sweeps_need_no_run(extra: dict[str, Path], tmp_path: Path) -> None:
     calque("analyse", "--ledger", extra["ledger"], "--figure", "you2020/figure3", "--out", tmp_path)
     assert "base,1,10,,1,1\nbase,2,20,,1,1\n" in (tmp_path / "sweep-n.csv").read_text()

@@ -4,6 +4,7 @@ import itertools
 import math
 import random
 from dataclasses import replace
+from fractions import Fraction
 from typing import Any
 
 import numpy as np
@@ -69,6 +70,14 @@ def test_buckets(equal: str, count: int) -> None:
         edges = np.linspace(min(sizes), max(sizes) + 1, count + 1)
         assert [len(part) for part in found] == [n for n in np.histogram(sizes, edges)[0] if n]
     assert lengths.buckets([], 3, equal) == []
+
+
+def test_ranges_of_one_width_are_cut_exactly() -> None:
+    for high, count in itertools.product(range(1, 60), range(1, 30)):
+        found = lengths.buckets(range(1, high + 1), count, "width")
+        ends = [Fraction(k * high, count) for k in range(count + 1)]
+        wanted = [[i for i in range(high) if a <= i < b] for a, b in itertools.pairwise(ends)]
+        assert found == [part for part in wanted if part], (high, count)
 
 
 def test_scores_of_a_bucket_are_those_of_its_sentences() -> None:
@@ -252,7 +261,8 @@ def test_sweeps_of_a_setting_and_of_numbers_in_rows() -> None:
         ("base d=64", 1.0, pytest.approx(1.05)),
         ("base d=64", 2.0, pytest.approx(2.05)),
     ]
-    assert found["n"].column("n")[-1:] == [2]
+    assert found["n"].column("seeds") == [2, 2]
+    assert "; 2 trainings per point" in sweeps.draw("n", found["n"], "here").caption
     rows = dict(sweeps.sweeps([cell(f"a-{i}-c-{j}", "", 10 * i + j) for i in (3, 6) for j in (1, 2)]))
     assert rows["#1"].where(line="a-*-c-2").rows == (
         ("a-*-c-2", 3.0, 32.0, None, 1, 0),
@@ -266,6 +276,35 @@ def test_sweeps_of_a_setting_and_of_numbers_in_rows() -> None:
     free = dict(sweeps.sweeps([cell(f"heads-{k}", f"d={d}", k) for k in (1, 2) for d in (8, 16)]))
     assert free["#1"].each("line") == ["heads-* d=8", "heads-* d=16"]
     assert free["d"].each("line") == ["heads-1", "heads-2"]
+
+
+def test_sweeps_keep_texts_and_trainings_apart() -> None:
+    def trained(settings: str, value: float, seed: int = 1, **where: str) -> Entry:
+        one = cell("base", settings, value, seed)
+        return replace(one, conditions={**one.conditions, **where})
+
+    texts = [trained(f"n={n}", n, corpus=name) for name in ("iwslt14", "multi30k") for n in (1, 2)]
+    assert dict(sweeps.sweeps(texts))["n"].each("line") == ["base", "base, 2"]
+    assert sweeps.sweeps([trained("n=1", 1.0, corpus="iwslt14"), trained("n=2", 2.0, corpus="multi30k")]) == []
+    # Each row may be trained by a recipe of its own, but two trainings are no two seeds.
+    tuned = [trained(f"n={n}", n, recipe=f"tuned-{n}") for n in (1, 2)]
+    assert dict(sweeps.sweeps(tuned))["n"].column("seeds") == [1, 1]
+    recipes = [trained(f"n={n}", n + k, seed, keys=f"{k}") for n in (1, 2) for k in (0, 1) for seed in (1, 2)]
+    assert [row[:5] for row in dict(sweeps.sweeps(recipes))["n"].rows] == [
+        ("base", 1.0, 1.0, 0.0, 2),
+        ("base", 2.0, 2.0, 0.0, 2),
+        ("base, 2", 1.0, 2.0, 0.0, 2),
+        ("base, 2", 2.0, 3.0, 0.0, 2),
+    ]
+
+
+def test_sweeps_read_all_that_settings_say() -> None:
+    said = [("p=1e-1", 1), ("p=.2", 2), ("p=0.3", 3)]
+    table = dict(sweeps.sweeps([cell("base", text, value) for text, value in said]))["p"]
+    assert table.numbers("p") == [0.1, 0.2, 0.3]
+    words = [cell("base", f"act={act} n={n}", n) for act in ("gelu", "relu") for n in (1, 2)]
+    assert dict(sweeps.sweeps(words))["n"].each("line") == ["base act=gelu", "base act=relu"]
+    assert sweeps.sweeps([cell("base", "as in the text", 1.0)]) == []
 
 
 def test_sweeps_mark_points_whose_trainings_had_not_converged() -> None:

@@ -191,7 +191,7 @@ def draw_unknown(names: Sequence[str]) -> DrawnFigure:
 
 def draw_sweeps(names: Sequence[str]) -> DrawnFigure:
     rows = [(name, x, 20.0 + k, 0.4, 3, k % 2) for k, name in enumerate(names) for x in (64, 1024, 1030, 1036, 65536)]
-    return sweeps.draw("#1", Table.of(("line", "#1", "BLEU", "deviation", "n", "not converged"), rows), "ledger")
+    return sweeps.draw("#1", Table.of(("line", "#1", "BLEU", "deviation", "seeds", "not converged"), rows), "ledger")
 
 
 def draw_matrix(names: Sequence[str]) -> DrawnFigure:
@@ -246,6 +246,11 @@ def test_words_of_every_kind_of_picture(
         names = (*names, "base")
     draw(names)
     assert saved == []
+
+
+def test_distances_beyond_the_last_are_named() -> None:
+    drawn = draw_contrast_distances(["run"]).svg.decode()
+    assert "&gt;15" in drawn
 
 
 def test_words_are_wrapped_to_a_width() -> None:

@@ -195,7 +195,7 @@ def draw_distances(table: Table, title: str) -> DrawnFigure:
             place = [d + 0.12 * (k - (len(runs) - 1) / 2) for d in part.numbers("distance")]
             _whiskers(axes, part, place, str(run), style[run], across=False)
         far = int(max(table.where(error=kind).numbers("distance")))
-        ticks = range(1, far + 1, 1 + far // 10)
+        ticks = range(far, 0, -(1 + far // 10))  # from the end, which may stand for all beyond
         axes.set_xticks(ticks, [f">{FARTHEST}" if t > FARTHEST else str(t) for t in ticks])
         axes.set_xlabel("distance, words")
         axes.set_ylabel("accuracy, %")

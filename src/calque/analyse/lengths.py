@@ -31,10 +31,9 @@ def buckets(lengths: Sequence[int], count: int, equal: str = "size") -> list[lis
         parts = [part.tolist() for part in np.array_split(order, min(count, len(order)))]
     else:
         low, high = lengths[order[0]], lengths[order[-1]]
-        width = (high - low + 1) / count
         parts = [[] for _ in range(count)]
-        for i in order:
-            parts[int((lengths[i] - low) / width)].append(i)
+        for i in order:  # in whole numbers: rounding would move lengths at the start of a range to the one before
+            parts[(lengths[i] - low) * count // (high - low + 1)].append(i)
     return [part for part in parts if part]
 
 

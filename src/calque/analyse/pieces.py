@@ -1,6 +1,5 @@
 """The sections of the report. Each is a function from an analysis to figures, and to notes on figures that cannot be drawn."""
 
-import math
 import statistics
 from collections.abc import Callable
 from dataclasses import dataclass, replace
@@ -186,9 +185,9 @@ def _layers(a: Analysis) -> list[tuple[AnalysedRun, str | None, int | None]]:
     layers: list[tuple[AnalysedRun, str | None, int | None]] = []
     for s in a.subjects:
         paths = [path for path in s.attentions if s.kind(path) == SOURCE]
-        if a.settings.gold is not None and len(paths) > 1:
+        if a.settings.gold is not None and a.linked and len(paths) > 1:
             table = _error_rates(a).where(run=s.name, head="mean")
-            rates = [2.0 if math.isnan(v) else v for v in table.numbers(table.columns[3])]
+            rates = table.numbers(table.columns[3])
             paths = [str(table.column("layer")[rates.index(min(rates))])]
         layers.append((s, paths[-1] if paths else None, None))
     return layers
@@ -251,6 +250,8 @@ def _error_rates(a: Analysis) -> Table:
 def _aer(a: Analysis) -> Found:
     if a.settings.gold is None:
         raise NotDrawn("no links by hand are given (--gold)")
+    if not a.linked:
+        raise NotDrawn("no line has words on both sides")
     table = _error_rates(a)
     notes = [f"{s.name}: the decoder does not attend to the source" for s in a.subjects if not s.sources_read]
     words = {s.name: s.layers for s in a.subjects}

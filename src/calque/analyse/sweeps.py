@@ -3,6 +3,7 @@ and 7)."""
 
 import re
 import statistics
+from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, NamedTuple
@@ -21,75 +22,110 @@ SCORES = ("BLEU", "METEOR", "validation perplexity")
 APART = 0.05
 """The least distance of labelled numbers, as a share of the scale."""
 _NUMBER = re.compile(r"\d+")
-_SETTING = re.compile(r"(\w+)=(\d+(?:\.\d+)?)")
+_SETTING = re.compile(r"(\w+)=((?:\d+\.?\d*|\.\d+)(?:[eE][-+]?\d+)?)")
+_TEXT, _TRAINING = ("corpus", "sizes"), ("recipe", "keys")
+"""Conditions of a cell: what its line has in common, and what seeds of one training have."""
 
 
 class SweepCell(NamedTuple):
-    """A cell of the ledger: its family, the numbers that may vary within it, its score, and whether its training had converged."""
+    """A cell of the ledger: its family, the numbers that may vary within it, its score, whether its training had converged, and the
+    conditions of its text and of its training.
+    """
 
     family: str
     numbers: dict[str, float]
     score: float
     converged: bool
+    text: tuple[object, ...]
+    training: tuple[object, ...]
 
 
 def numbers_of(entry: Entry) -> tuple[str, dict[str, float]]:
     """The family of a cell and its numbers: its settings, and the numbers in the name of its row, counted from `#1`.
 
-    `a-6-c-3` is of the family `a-#-c-#` and has #1 = 6 and #2 = 3.
+    `a-6-c-3` is of the family `a-#-c-#` and has #1 = 6 and #2 = 3. Settings that are no numbers belong to the family.
     """
     row = str(entry.conditions.get("row") or entry.id)
     numbers = {f"#{k}": float(n) for k, n in enumerate(_NUMBER.findall(row), 1)}
-    numbers |= {name: float(n) for name, n in _SETTING.findall(str(entry.conditions.get("settings", "")))}
-    return _NUMBER.sub("#", row), numbers
+    given = [word for word in str(entry.conditions.get("settings", "")).split() if "=" in word]
+    numbers |= {match[1]: float(match[2]) for word in given if (match := _SETTING.fullmatch(word))}
+    words = [word for word in given if not _SETTING.fullmatch(word)]
+    return " ".join([_NUMBER.sub("#", row), *words]), numbers
 
 
 def sweeps(entries: Sequence[Entry]) -> list[tuple[str, Table]]:
     """For each number that varies within a family: a table of the cells in which it varies, with seeds averaged.
 
-    A line is a family with its other numbers, without settings that follow the number (a width matched to a size). `n` counts
-    seeds; `deviation` is None for one. `not converged` counts the seeds whose learning curve does not show convergence.
+    A line is a family with its other numbers, without settings that follow the number (a width matched to a size). Its cells are
+    of one corpus and one pair's sizes, and where a point has several trainings, each makes a line of its own; lines of one name are
+    numbered. `deviation` is None for one seed. `not converged` counts the seeds whose learning curve does not show convergence.
     """
     score = next((name for name in SCORES if any(name in e.figures for e in entries)), None)
     if score is None:
         return []
-    cells = [
-        SweepCell(*numbers_of(e), float(e.figures[score]), not why_not_converged(e.validations))
-        for e in entries
-        if score in e.figures
-    ]
+    cells = [_cell(e, score) for e in entries if score in e.figures]
     tables = []
     for name in dict.fromkeys(name for cell in cells for name in cell.numbers):
-        families = _families(name, cells).items()
-        if rows := [row for family, members in families for row in _points(name, family, members)]:
-            tables.append((name, Table.of(("line", name, score, "deviation", "n", "not converged"), rows)))
+        count: Counter[str] = Counter()
+        rows: list[tuple[Cell, ...]] = []
+        for line, members in _lines(name, cells):
+            count[line] += 1
+            numbered = line if count[line] == 1 else f"{line}, {count[line]}"
+            rows += [(numbered, *point) for point in _points(name, members)]
+        if rows:
+            tables.append((name, Table.of(("line", name, score, "deviation", "seeds", "not converged"), rows)))
     return tables
 
 
-def _families(name: str, cells: Sequence[SweepCell]) -> dict[str, list[SweepCell]]:
-    """The cells that have a number, grouped by family and by the other numbers of their rows' names."""
-    families: dict[str, list[SweepCell]] = {}
+def _cell(entry: Entry, score: str) -> SweepCell:
+    text, training = (tuple(entry.conditions.get(key) for key in keys) for keys in (_TEXT, _TRAINING))
+    converged = not why_not_converged(entry.validations)
+    return SweepCell(*numbers_of(entry), float(entry.figures[score]), converged, text, training)
+
+
+def _lines(name: str, cells: Sequence[SweepCell]) -> Iterator[tuple[str, list[SweepCell]]]:
+    """The lines along which a number varies, and their cells."""
+    for (family, _), members in _families(name, cells).items():
+        follow = _followers(name, [cell.numbers for cell in members])
+        lines: dict[str, list[SweepCell]] = {}
+        for cell in members:
+            line = _line(family, {k: v for k, v in cell.numbers.items() if k != name and k not in follow})
+            lines.setdefault(line, []).append(cell)
+        for line, some in lines.items():
+            for one in _trainings(name, some):
+                if len({cell.numbers[name] for cell in one}) > 1:
+                    yield line, one
+
+
+def _families(name: str, cells: Sequence[SweepCell]) -> dict[tuple[str, tuple[object, ...]], list[SweepCell]]:
+    """The cells that have a number, grouped by family, by the other numbers of their rows' names, and by their text."""
+    families: dict[tuple[str, tuple[object, ...]], list[SweepCell]] = {}
     for cell in cells:
         if name in cell.numbers:
             others = {k: v for k, v in cell.numbers.items() if k != name and k.startswith("#")}
-            families.setdefault(_line(cell.family, others), []).append(cell)
+            families.setdefault((_line(cell.family, others), cell.text), []).append(cell)
     return families
 
 
-def _points(name: str, family: str, cells: Sequence[SweepCell]) -> Iterator[tuple[Cell, ...]]:
-    """The rows of a family: the mean score at each value of the number, for each line along which it varies."""
-    follow = _followers(name, [cell.numbers for cell in cells])
-    lines: dict[str, dict[float, list[SweepCell]]] = {}
+def _trainings(name: str, cells: Sequence[SweepCell]) -> list[list[SweepCell]]:
+    """The cells of a line, apart by training where a point has several: rows may be tuned one by one, seeds may not."""
+    trainings: dict[tuple[object, ...], list[SweepCell]] = {}
     for cell in cells:
-        line = _line(family, {k: v for k, v in cell.numbers.items() if k != name and k not in follow})
-        lines.setdefault(line, {}).setdefault(cell.numbers[name], []).append(cell)
-    for line, points in lines.items():
-        if len(points) > 1:
-            for x, seeds in sorted(points.items()):
-                scores = [cell.score for cell in seeds]
-                deviation = statistics.stdev(scores) if len(scores) > 1 else None
-                unfinished = sum(not cell.converged for cell in seeds)
-                yield line, x, statistics.mean(scores), deviation, len(scores), unfinished
+        trainings.setdefault(cell.training, []).append(cell)
+    points = {(cell.numbers[name], cell.training) for cell in cells}
+    return [list(cells)] if len({x for x, _ in points}) == len(points) else list(trainings.values())
+
+
+def _points(name: str, cells: Sequence[SweepCell]) -> Iterator[tuple[Cell, ...]]:
+    """The mean score of a line at each value of the number."""
+    points: dict[float, list[SweepCell]] = {}
+    for cell in cells:
+        points.setdefault(cell.numbers[name], []).append(cell)
+    for x, seeds in sorted(points.items()):
+        scores = [cell.score for cell in seeds]
+        deviation = statistics.stdev(scores) if len(scores) > 1 else None
+        unfinished = sum(not cell.converged for cell in seeds)
+        yield x, statistics.mean(scores), deviation, len(scores), unfinished
 
 
 def _followers(name: str, cells: Sequence[Mapping[str, float]]) -> set[str]:
@@ -152,10 +188,11 @@ def draw(name: str, table: Table, where: str) -> DrawnFigure:
     axes.set_ylabel(score)
     canvas.legend()
     stem = f"sweep-{name.replace('#', 'number-')}"
-    seeds = sorted({int(n) for n in table.numbers("n")})
+    seeds = sorted({int(n) for n in table.numbers("seeds")})
     trainings = f"{seeds[0]}" if len(seeds) == 1 else f"{seeds[0]} to {seeds[-1]}"
     caption = f"Cells of the ledger {where}; {trainings} trainings per point; whiskers are their deviations. In names, * stands "
-    caption += "for the number that varies; settings that follow it are left out."
+    caption += "for the number that varies; settings that follow it are left out. Numbered lines of one name differ in corpus, "
+    caption += "sizes or training."
     if unfinished := sum(int(n) for n in table.numbers(NOT_CONVERGED)):
         caption += (
             f" Hollow points: {unfinished} trainings had not converged, or have no learning curve that would show it."

@@ -14,6 +14,7 @@ from calque.papers.claims import UNTESTED, ClaimVerdict, ContrastResult
 from calque.papers.corpora import CORPORA
 from calque.papers.figure_claims import FigureVerdict
 from calque.papers.ledger_tables import ReproducedTable, verdicts_on
+from calque.papers.metrics import TRAINED
 from calque.papers.notes import PaperNotes, Plan
 from calque.papers.paper import Claim
 from calque.papers.planned_cells import cost_section
@@ -23,6 +24,7 @@ from calque.zoo.row_texts import place
 ORDER = (HOLDS, FAILS, UNDECIDED, UNTESTED)
 TITLES = {HOLDS: "Holds", FAILS: "Does not hold", UNDECIDED: "Undecided", UNTESTED: "Not tested"}
 NOT_TRAINED = "the ledger has no cell of this table"
+NOT_BOTH = "the ledger does not have both quality and speed"
 
 
 @dataclass(frozen=True)
@@ -84,8 +86,9 @@ def _of_tables(paper: str, tables: Sequence[ReproducedTable]) -> list[JudgedClai
 def _of_table(paper: str, claim: Claim, tables: Sequence[ReproducedTable]) -> JudgedClaim:
     """The first table in which it is tested decides; one that is about quality and speed is decided by a table of each."""
     known = list(_deciding(claim, tables))
-    tested = [(table, one) for table, one in known if one.verdict != UNTESTED]
+    tested = _sufficient(claim, [(table, one) for table, one in known if one.verdict != UNTESTED])
     verdicts = {one.verdict for _, one in tested}
+    why = "; ".join(dict.fromkeys(one.why for _, one in known if one.verdict == UNTESTED))
     return JudgedClaim(
         paper,
         place(claim.table),
@@ -93,12 +96,20 @@ def _of_table(paper: str, claim: Claim, tables: Sequence[ReproducedTable]) -> Ju
         claim.text,
         next((one for one in (FAILS, UNDECIDED, HOLDS) if one in verdicts), UNTESTED),
         tuple(result for _, one in tested for result in one.tested),
-        "; ".join(dict.fromkeys(one.why for _, one in known)) or NOT_TRAINED,
+        why or (NOT_BOTH if known else NOT_TRAINED),
         min((_seeds(table, claim.compared) for table, _ in tested), default=0),
         tuple(command for table, _ in tested for command in commands_for(table, claim.compared)),
         _said_of(paper, claim),
         claim.ours,
     )
+
+
+def _sufficient(
+    claim: Claim, tested: list[tuple[ReproducedTable, ClaimVerdict]]
+) -> list[tuple[ReproducedTable, ClaimVerdict]]:
+    """The tests of a claim; none where one of quality or of speed is missing, unless the other fails."""
+    kinds = {column.metric in TRAINED for column in claim.columns}
+    return tested if len(tested) >= len(kinds) or FAILS in {one.verdict for _, one in tested} else []
 
 
 def _said_of(paper: str, claim: Claim) -> tuple[str, ...]:
