@@ -255,6 +255,19 @@ def test_a_vocabulary_of_words_needs_room_where_it_is_learned(keys: dict[str, An
     check(Experiment(data, ModelSettings(text="x", parent=parent), TrainSettings(max_updates=1)), Place("tiny.toml"))
 
 
+@pytest.mark.parametrize(
+    ("data", "decode", "fault"),
+    [('subwords = "codes"', "beam = 1", ("X204", '"codes"')), ("", "replace_unknown = true", ("X801", "true"))],
+)
+def test_subwords_that_a_parent_decides_contradict_nothing(
+    tmp_path: Path, data: str, decode: str, fault: tuple[str, str]
+) -> None:
+    written = GOOD.replace("lr = 1", f"lr = 1\n[decode]\n{decode}")
+    parent = written.replace("[model]", f'{data}\n[model]\nparent = "run"')
+    assert load(file(tmp_path, parent)).data.vocabulary == "parent"
+    assert faults(file(tmp_path, parent), 'data.vocabulary="own"') == [fault]
+
+
 TABLES = """\
 train = [
     { source = "a.en", target = "a.de", weight = 3 },
