@@ -4,6 +4,7 @@ import dataclasses
 import math
 import string
 import tomllib
+from datetime import date
 from pathlib import Path
 from typing import Any
 
@@ -20,6 +21,7 @@ from calque.experiment import (
     check,
     digest,
     load,
+    setting_entry,
     to_toml,
     write,
 )
@@ -152,6 +154,16 @@ def test_a_value_that_does_not_fit_says_what_does(tmp_path: Path, override: str,
     with pytest.raises(CalqueError) as caught:
         load(file(tmp_path, GOOD), [override])
     assert [message(diagnostic) for diagnostic in caught.value.diagnostics] == [told]
+
+
+@pytest.mark.parametrize(
+    ("value", "found"), [(None, "NoneType"), (b"4", "bytes"), (date(2026, 1, 1), "a date or time"), ("4", "a string")]
+)
+def test_a_value_from_python_is_called_by_its_type(tmp_path: Path, value: object, found: str) -> None:
+    with pytest.raises(CalqueError) as caught:
+        load(file(tmp_path, GOOD), [setting_entry("decode", "beam", value)])
+    (fault,) = caught.value.diagnostics
+    assert (fault.code, fault.fields["found"]) == ("X106", found)
 
 
 def test_all_faults_at_once(tmp_path: Path) -> None:
