@@ -4,6 +4,7 @@ import dataclasses
 import math
 import string
 import tomllib
+from datetime import date
 from pathlib import Path
 from typing import Any
 
@@ -20,6 +21,7 @@ from calque.experiment import (
     check,
     digest,
     load,
+    setting_entry,
     to_toml,
     write,
 )
@@ -154,6 +156,16 @@ def test_a_value_that_does_not_fit_says_what_does(tmp_path: Path, override: str,
     assert [message(diagnostic) for diagnostic in caught.value.diagnostics] == [told]
 
 
+@pytest.mark.parametrize(
+    ("value", "found"), [(None, "NoneType"), (b"4", "bytes"), (date(2026, 1, 1), "a date or time"), ("4", "a string")]
+)
+def test_a_value_from_python_is_called_by_its_type(tmp_path: Path, value: object, found: str) -> None:
+    with pytest.raises(CalqueError) as caught:
+        load(file(tmp_path, GOOD), [setting_entry("decode", "beam", value)])
+    (fault,) = caught.value.diagnostics
+    assert (fault.code, fault.fields["found"]) == ("X106", found)
+
+
 def test_all_faults_at_once(tmp_path: Path) -> None:
     body = """\
 lr = 3
@@ -253,6 +265,19 @@ def test_a_vocabulary_of_words_needs_room_where_it_is_learned(keys: dict[str, An
     data = DataSettings(**{"train": ("a", "b"), "valid": ("a", "b"), "subwords": "words", "vocabulary_size": 4, **keys})
     parent = "" if keys else "run"
     check(Experiment(data, ModelSettings(text="x", parent=parent), TrainSettings(max_updates=1)), Place("tiny.toml"))
+
+
+@pytest.mark.parametrize(
+    ("data", "decode", "fault"),
+    [('subwords = "codes"', "beam = 1", ("X204", '"codes"')), ("", "replace_unknown = true", ("X801", "true"))],
+)
+def test_subwords_that_a_parent_decides_contradict_nothing(
+    tmp_path: Path, data: str, decode: str, fault: tuple[str, str]
+) -> None:
+    written = GOOD.replace("lr = 1", f"lr = 1\n[decode]\n{decode}")
+    parent = written.replace("[model]", f'{data}\n[model]\nparent = "run"')
+    assert load(file(tmp_path, parent)).data.vocabulary == "parent"
+    assert faults(file(tmp_path, parent), 'data.vocabulary="own"') == [fault]
 
 
 TABLES = """\

@@ -81,6 +81,12 @@ def test_a_worker_that_fails_is_one_error(how: str, code: str | None) -> None:
         assert "in at_fault" in "".join(caught.value.__notes__)
 
 
+def test_a_wrong_setting_is_an_error_also_without_a_line() -> None:
+    with pytest.raises(CalqueError) as caught:
+        list(translate_with_workers(WorkerTask(functools.partial(at_fault, "fault")), 1, []))
+    assert [d.code for d in caught.value.diagnostics] == ["K101"]
+
+
 def explained(fault: BaseException) -> CalqueError | None:
     return error("K311", None) if isinstance(fault, ZeroDivisionError | SystemExit) else None
 

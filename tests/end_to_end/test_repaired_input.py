@@ -152,8 +152,10 @@ def test_what_is_no_sentence_is_a_type_error(run: Path) -> None:
             loaded.score(pairs)
     with pytest.raises(TypeError, match="one string"):
         loaded.translate(["a", "b"], prefixes="AB")  # type: ignore[call-overload]
-    with pytest.raises(TypeError, match="as text or as ids"):
-        loaded.translate("a", prefixes=["A"])  # type: ignore[call-overload]
+    no_prefixes: list[Any] = [["A"], [True], 5, None]
+    for prefix in no_prefixes:
+        with pytest.raises(TypeError, match="as text or as ids"):
+            loaded.translate(["a"], prefixes=[prefix])
     with pytest.raises(ValueError, match="as many prefixes"):
         loaded.translate(["a", "b"], prefixes=["A"])
     assert len(package.load(run, beam=1).candidates("a b", n_best=3)) == 3, "the beam is raised"

@@ -2,6 +2,7 @@
 mapped into the memory of all.
 """
 
+import itertools
 import multiprocessing
 import os
 import signal
@@ -65,7 +66,11 @@ def translate_with_workers(
     try:
         for _ in range(workers):
             crew.append(_Worker(work))
-        for result in _in_order(crew, enumerate(chunks(asked, chunk))):
+        parts = enumerate(chunks(asked, chunk))
+        if (first := next(parts, None)) is None:
+            work.open()  # no worker would, and a wrong setting would not be told
+            return
+        for result in _in_order(crew, itertools.chain([first], parts)):
             if result.fault is not None:
                 if result.trace:
                     result.fault.add_note(result.trace)

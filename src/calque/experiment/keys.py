@@ -240,7 +240,7 @@ class TrainSettings:
     )
     validate_bleu_sentences: int = key(0, "validation sentences translated greedily for BLEU; 0: none", low=0)
     log_every_updates: int = key(50, "updates between two lines of the log", low=1)
-    keep_checkpoints: int = key(10, "checkpoints kept in the run folder besides the newest", low=1)
+    keep_checkpoints: int = key(10, "best checkpoints kept, besides the newest and those of the mean", low=1)
     average: str = key(
         "best",
         "which checkpoints the final model is the mean of: the best by validation perplexity, or the last; where the mean has a "

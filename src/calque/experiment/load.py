@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 from calque.experiment.keys import SECTIONS, DataSettings, DecodeSettings, Experiment, ModelSettings, TrainSettings
-from calque.experiment.rules import RULES, KeyRule, contradictions
+from calque.experiment.rules import RULES, KeyRule, contradictions, taken_over
 from calque.experiment.toml import KeyEntry, parse, parse_override
 from calque.experiment.values import allowed, name_faults, setting, value_faults
 from calque.ground.diagnostics import CalqueError, Diagnostic, Place, Span, Text, read_text
@@ -55,6 +55,8 @@ class ReadExperiment:
                     self.faults.append(fault)
         self.experiment = self._experiment()
         """The experiment, with defaults for faulty keys."""
+        if taken_over(self.experiment):  # the parent's keys are checked once it is read
+            self.doubtful |= {key for key in ("data.subwords", "data.codes") if key not in self._places}
         self.faults += self.broken(RULES)
 
     def _parsed(self, entries: Callable[[T], list[KeyEntry]], text: T) -> list[KeyEntry]:

@@ -101,14 +101,14 @@ def _imported(x: Experiment) -> bool:
     return x.data.subwords == "imported" and not x.data.train and not x.data.valid
 
 
-def _taken_over(x: Experiment) -> bool:
+def taken_over(x: Experiment) -> bool:
     """Whether the vocabularies come from another run, and are not learned."""
     return x.data.subwords == "imported" or bool(x.model.parent and x.data.vocabulary == "parent")
 
 
 def _no_room(x: Experiment) -> bool:
     """Whether no token has room behind the special symbols. Of pieces, the text decides how many are needed."""
-    counted = x.data.subwords in ("codes", "words") and not _taken_over(x)
+    counted = x.data.subwords in ("codes", "words") and not taken_over(x)
     return counted and 0 < x.data.vocabulary_size <= _SPECIALS
 
 
@@ -195,7 +195,7 @@ RULES = (
 def _learned_apart(x: Experiment) -> bool:
     """Whether each side learns a vocabulary of its own; of the same files both learn the same."""
     files = x.data.train_files
-    return not _taken_over(x) and not x.data.joint and files[::2] != files[1::2]
+    return not taken_over(x) and not x.data.joint and files[::2] != files[1::2]
 
 
 ONE_VOCABULARY = KeyRule(

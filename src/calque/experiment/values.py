@@ -3,6 +3,7 @@
 import math
 import os
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from datetime import date, time
 
 from calque.experiment.keys import SECTIONS, Key
 from calque.experiment.rules import Fields
@@ -180,4 +181,7 @@ def _with_fix(code: str, at: Span | Place, fields: Fields, form: Callable[[str],
 
 
 def _kind(value: object) -> str:
-    return _KINDS.get(type(value), "a date or time")
+    if isinstance(value, date | time):  # a datetime is a date
+        return "a date or time"
+    # A Python program may give what TOML has not, such as None.
+    return _KINDS.get(type(value), type(value).__name__)

@@ -295,12 +295,16 @@ def _pairs(pairs: Iterable[object]) -> tuple[list[str], list[str]]:
 def _prefix(prefix: Prefix, words: int) -> Prefix:
     if isinstance(prefix, str):
         return _sentences([prefix], "prefixes")[0]
-    prefix = list(prefix)
-    if not all(isinstance(word, int | np.integer) for word in prefix):
+    prefix = list(prefix) if isinstance(prefix, Iterable) else prefix
+    if not isinstance(prefix, list) or not all(map(_is_id, prefix)):
         raise TypeError(f"expected a prefix as text or as ids, found {prefix!r}")
     if not all(0 <= int(word) < words for word in prefix):
         raise ValueError(f"expected ids from 0 to {words - 1}, found {prefix!r}")
     return prefix
+
+
+def _is_id(word: object) -> bool:
+    return isinstance(word, int | np.integer) and not isinstance(word, bool)
 
 
 def _warn(warning: Diagnostic) -> None:
