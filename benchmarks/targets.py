@@ -76,11 +76,12 @@ def _median(entry: str, system: str) -> float:
     return found
 
 
-def here() -> str:
-    """The group of rows that this processor measures."""
+def here() -> str | None:
+    """The group of rows that this processor measures; None without kernels."""
     own = library()
-    name = "" if own is None else own[1]
-    return "AMX" if name == "amx" else "" if name.startswith("avx512") else "AVX2"
+    if own is None:
+        return None
+    return "AMX" if own[1] == "amx" else "" if own[1].startswith("avx512") else "AVX2"
 
 
 def measure(target: Target, work: Path, run: Path | None) -> None:
@@ -104,6 +105,10 @@ def main() -> None:
     parser.add_argument("--only", nargs="+", metavar="NAME", help="names of entries")
     parser.add_argument("--list", action="store_true", help="print what would be measured, and measure nothing")
     given = parser.parse_args()
+    if not given.work.is_dir():
+        parser.error(f"there is no folder {given.work}")
+    if unknown := set(given.only or ()) - {row.ours for row in targets()}:
+        parser.error(f"docs/speed.md has no target with the entry {min(unknown)}")
     rows = [row for row in targets() if row.group == here() and (not given.only or row.ours in given.only)]
     if given.run is None:
         rows = [row for row in rows if "RUN" not in str(_entry(row.ours)["command"])]

@@ -33,5 +33,8 @@ def test_the_program_lists_what_it_would_measure_here(tmp_path: Path) -> None:
     listed = json.loads(done.stdout)
     assert listed.keys() < {target.ours for target in TARGETS}
     assert all(one["before"] == one["now"] for one in listed.values())
+    for wrong in ([str(tmp_path / "none")], [str(tmp_path), "--only", "none"]):
+        refused = subprocess.run([sys.executable, str(PROGRAM), *wrong], capture_output=True, text=True)
+        assert (refused.returncode, "Traceback" in refused.stderr) == (2, False)
     groups = {target.group for target in TARGETS if target.ours in listed}
     assert len(groups) <= 1

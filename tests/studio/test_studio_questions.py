@@ -251,6 +251,8 @@ def test_large_and_strange_requests_get_an_error_of_a_line(client: TestClient) -
         reply = client.get(path)
         assert 400 <= reply.status_code < 500, path
         assert reply.json()["error"]["code"] in ("K445", "K447"), path
+    wrong = client.get("/api/check")
+    assert (wrong.status_code, wrong.headers["allow"], wrong.json()["error"]["code"]) == (405, "POST", "K447")
     assert client.post("/api/translate?run=../x", json={"sentence": "a"}).json()["error"]["code"] == "K446"
     assert client.post("/api/analyse", json={"runs": ["../x"]}).json()["error"]["code"] == "K446"
     assert client.post("/api/analyse", json={"runs": []}).json()["error"]["code"] == "K447"

@@ -68,7 +68,7 @@ def translate_with_workers(
             crew.append(_Worker(work))
         parts = enumerate(chunks(asked, chunk))
         if (first := next(parts, None)) is None:
-            work.open()  # no worker would, and a wrong setting would not be told
+            work.open()  # there is no work for a worker, but wrong settings are reported
             return
         for result in _in_order(crew, itertools.chain([first], parts)):
             if result.fault is not None:

@@ -72,9 +72,8 @@ def _bounded_part(s: ProofCase, x: Tensor, alone: Sources) -> Tensor:
 
     def largest(length: int) -> float:
         with torch.no_grad():
-            return distance(s.forward(x[:, :length], alone), torch.zeros(1, length, width))
+            return distance(s.forward(x[:, :length], alone), torch.zeros(1, length, s.checked.decoder.width_out))
 
-    width = s.forward(x[:, :1], alone).shape[2]
     if largest(LONG) < math.inf:
         return x
     count = bisect.bisect_left(range(1, LONG), math.inf, key=largest)

@@ -168,16 +168,18 @@ def _invalid(request: "Request", fault: Exception) -> "Response":
 
 def _refused(request: "Request", fault: Exception) -> "Response":
     """A request that is no text, or to an address that is not there."""
-    status: int = getattr(fault, "status_code")  # noqa: B009  likewise
-    return _unread(request.url.path[:100], str(getattr(fault, "detail")), status)  # noqa: B009
+    from starlette.exceptions import HTTPException
+
+    assert isinstance(fault, HTTPException)
+    return _unread(request.url.path[:100], str(fault.detail), fault.status_code, fault.headers)
 
 
-def _unread(where: str, reason: str, status: int) -> "Response":
+def _unread(where: str, reason: str, status: int, headers: Mapping[str, str] | None = None) -> "Response":
     diagnostic = Diagnostic("K447", None, {"where": where, "reason": reason.lower()[:200]})
-    return _answer({"error": faults_json([diagnostic], Offsets(Text("", "")))[0]}, status)
+    return _answer({"error": faults_json([diagnostic], Offsets(Text("", "")))[0]}, status, headers)
 
 
-def _answer(body: Mapping[str, object], status: int) -> "Response":
+def _answer(body: Mapping[str, object], status: int, headers: Mapping[str, str] | None = None) -> "Response":
     from starlette.responses import JSONResponse
 
-    return JSONResponse(dict(body), status)
+    return JSONResponse(dict(body), status, headers)
