@@ -182,7 +182,8 @@ def _of_corpus(title: str, judged: Sequence[JudgedClaim], notes: Mapping[str, Pa
         "A claim is tested on models that have converged and are above the floor of the paper's file; intervals are 95 % bootstrap "
         "intervals over sentences and seeds, or ranges over seeds. With one seed a verdict is of these runs. Where all rows have "
         "translations of the corpus's further test sets, these sentences count too; the effect says how many there are. A "
-        "claim that a paper makes of some of its language pairs names them; none of them is this one."
+        "claim about several metrics is tested in BLEU where that is one of them, else in the first that was measured. One that a "
+        "paper makes of some of its language pairs names them; none of them is this one."
     )
     own, judged = [one for one in judged if one.ours], [one for one in judged if not one.ours]
     papers = dict.fromkeys(one.paper for one in judged)
