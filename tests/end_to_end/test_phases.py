@@ -358,7 +358,8 @@ def test_a_change_that_was_cut_off_is_recorded_by_the_next_call(
 
 
 def test_readers_of_the_log_pass_over_its_events(calque: Run, tmp_path: Path) -> None:
-    from calque.analyse.curves import learning_curves, read_log
+    from calque.analyse.curves import learning_curves
+    from calque.run.log import read_log
 
     run = tmp_path / "run"
     done(calque, "train", experiment(tmp_path), "--out", run)

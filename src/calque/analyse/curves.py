@@ -3,26 +3,17 @@
 import math
 from collections.abc import Mapping, Sequence
 from itertools import cycle
-from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from calque.analyse.canvas import DASHES, Panels, lines_of
 from calque.analyse.drawn import Cell, DrawnFigure, NotDrawn, Table
-from calque.ground.json_lines import json_lines
-from calque.run.folder import LOG
+from calque.run.log import LogLine, tokens_by_time
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
 AXES = (("update", "updates"), ("tokens", "target tokens"), ("seconds", "training seconds"))
 TRAIN = "training"
-LogLine = Mapping[str, Any]
-"""A line of a run's log."""
-
-
-def read_log(folder: Path) -> Sequence[LogLine]:
-    """The lines of a run's log, without the incomplete last line of a training that still runs."""
-    return json_lines(folder / LOG)
 
 
 def learning_curves(logs: Mapping[str, Sequence[LogLine]]) -> Table:
@@ -34,7 +25,7 @@ def learning_curves(logs: Mapping[str, Sequence[LogLine]]) -> Table:
     columns = ("run", "set", "update", "tokens", "seconds", "nll", "bleu")
     rows: list[tuple[Cell, ...]] = []
     for run, lines in logs.items():
-        clock = _clock(lines)
+        clock = tokens_by_time(lines)
         for line in lines:
             if line.get("kind") not in ("train", "valid") or line.get("nll") is None:
                 continue
@@ -42,22 +33,6 @@ def learning_curves(logs: Mapping[str, Sequence[LogLine]]) -> Table:
             seconds = float(line["seconds"])
             rows.append((run, name, line["update"], round(_at(clock, seconds)), seconds, line["nll"], line.get("bleu")))
     return Table.of(columns, rows)
-
-
-def mean_speed(lines: Sequence[LogLine]) -> float | None:
-    """Target tokens per second of training, over the whole log; None without a line of training."""
-    seconds, tokens = _clock(lines)[-1]
-    return tokens / seconds if seconds else None
-
-
-def _clock(lines: Sequence[LogLine]) -> list[tuple[float, float]]:
-    """Seconds, and the target tokens trained on until then, at each line of training."""
-    clock = [(0.0, 0.0)]
-    for line in lines:
-        if line.get("kind") == "train":
-            seconds, before = float(line["seconds"]), clock[-1]
-            clock.append((seconds, before[1] + line["target_tokens_per_second"] * (seconds - before[0])))
-    return clock
 
 
 def _at(clock: Sequence[tuple[float, float]], seconds: float) -> float:

@@ -3,10 +3,10 @@
 from typing import TYPE_CHECKING
 
 from calque.analyse.architecture import architecture
-from calque.analyse.curves import mean_speed, read_log
 from calque.analyse.drawn import DrawnFigure, Table
 from calque.analyse.lengths import words
 from calque.analyse.runs import AnalysedRun, stem
+from calque.run.log import mean_speed, read_log
 
 if TYPE_CHECKING:
     from calque.analyse.analysis import Analysis

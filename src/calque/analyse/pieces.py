@@ -16,6 +16,7 @@ from calque.data.codecs import split
 from calque.data.vocabulary import EOS
 from calque.decode.attention import attention_path
 from calque.decode.sentences import Translation
+from calque.run.log import read_log
 
 OVERVIEW, ARCHITECTURES, TRANSLATIONS = "overview", "architectures", "translations"
 """The sections at the top of a report."""
@@ -310,7 +311,7 @@ PIECES: dict[str, Piece] = {
     "pareto": Piece("Quality, speed, size and memory", _pareto),
     "curves": Piece(
         "Learning curves",
-        lambda a: [curves.draw(curves.learning_curves({s.name: curves.read_log(s.folder) for s in a.subjects}))],
+        lambda a: [curves.draw(curves.learning_curves({s.name: read_log(s.folder) for s in a.subjects}))],
     ),
     "lengths": Piece("Quality and output length by source length", _lengths),
     "length-differences": Piece("BLEU difference by reference length", _differences),

@@ -12,7 +12,6 @@ import torch
 from jaxtyping import Bool, Int
 from torch import Tensor
 
-from calque.decode.packed import Packed
 from calque.decode.step_states import (
     Kept,
     KnownState,
@@ -24,6 +23,7 @@ from calque.decode.step_states import (
     check_unused,
     moves_made,
 )
+from calque.decode.unpadded import Unpadded
 from calque.layers.contract import Layer, Point
 from calque.layers.history import History
 from calque.layers.state import State, States, tensors_of
@@ -133,31 +133,31 @@ class Recorded:
         if self._encoder is None or torch.is_grad_enabled():
             return None
         program = self._encoder.program
-        packed = Packed(source, mask, sort=bool(self._encoder.states))
-        values = [torch.empty(packed.words.numel(), width, dtype=program.dtype) for _, width in self._encoder.points]
+        tokens = Unpadded(source, mask, sort=bool(self._encoder.states))
+        values = [torch.empty(tokens.words.numel(), width, dtype=program.dtype) for _, width in self._encoder.points]
         states = [x.repeat(len(source), *(1,) * (x.dim() - 1)) for x in self._encoder.states]
-        for first, last in packed.groups():
-            self._encode_some(program, packed, states, values, first, last)
+        for first, last in tokens.groups():
+            self._encode_some(program, tokens, states, values, first, last)
         points = {}
         for (label, _), value in zip(self._encoder.points, values, strict=True):
             final = self._encoder.finals.get(label)
-            state = None if final is None else tuple(packed.of_sentences(states[i]) for i in final)
-            points[label] = Point(packed.padded(value), packed.mask, state)
+            state = None if final is None else tuple(tokens.of_sentences(states[i]) for i in final)
+            points[label] = Point(tokens.padded(value), tokens.mask, state)
         return points
 
     def _encode_some(
-        self, program: Closed, packed: Packed, states: list[Tensor], values: list[Tensor], first: int, last: int
+        self, program: Closed, tokens: Unpadded, states: list[Tensor], values: list[Tensor], first: int, last: int
     ) -> None:
         """Sentences from `first` to before `last`."""
-        begin, end = int(packed.starts[first]), int(packed.starts[last])
+        begin, end = int(tokens.starts[first]), int(tokens.starts[last])
         if begin == end:
             return
         bound = (Bound * (len(states) + len(values)))()
         for place, x in zip(bound, (*(s[first:last] for s in states), *(v[begin:end] for v in values)), strict=True):
             place.take(x)
-        inside, at = packed.starts[first : last + 1] - begin, packed.positions[begin:end]
+        inside, at = tokens.starts[first : last + 1] - begin, tokens.positions[begin:end]
         frame = Frame(rows=end - begin, beams=1, sentences=last - first, starts=inside.data_ptr())
-        frame.words, frame.positions = packed.words[begin:end].data_ptr(), at.data_ptr()
+        frame.words, frame.positions = tokens.words[begin:end].data_ptr(), at.data_ptr()
         frame.bound = ctypes.addressof(bound)
         program.run(self._kernels.run, frame, self._arena(), int(at.max()) + 1)
 

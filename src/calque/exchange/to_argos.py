@@ -20,6 +20,7 @@ from calque.data.imported_codec import ImportedCodec
 from calque.exchange.to_ctranslate2 import write_ctranslate2
 from calque.exchange.weights import Exported
 from calque.ground.diagnostics import Place, error
+from calque.ground.languages import language_name
 
 NAME = "Argos Translate"
 WRITTEN_FOR = "1.11.0"
@@ -62,18 +63,6 @@ def languages_of(exported: Exported) -> tuple[str, str]:
     if not (_CODE.fullmatch(source) and _CODE.fullmatch(target)) or source == target:
         raise error("X519", Place(str(exported.folder)), source=source or "none", target=target or "none")
     return source, target
-
-
-def language_name(code: str) -> str:
-    """The English name of a language, where the package babel is installed; else its code."""
-    try:
-        from babel import Locale, UnknownLocaleError
-    except ImportError:
-        return code
-    try:
-        return Locale.parse(code.replace("-", "_")).get_display_name("en") or code
-    except (UnknownLocaleError, ValueError):
-        return code
 
 
 def _write_codec(exported: Exported, folder: Path) -> str:

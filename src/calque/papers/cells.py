@@ -1,7 +1,6 @@
 """The cells of a table: trained, decoded, scored, and recorded as entries of a ledger."""
 
 import contextlib
-import json
 import math
 import os
 import time
@@ -21,7 +20,8 @@ from calque.papers.plan import cells_of
 from calque.papers.recipes import settings_text
 from calque.papers.request import CELLS, FAILURES, LOCKS, TableCell
 from calque.papers.scoring import publish_cell, write_lines
-from calque.run.folder import CORPUS, LOG
+from calque.run.folder import CORPUS
+from calque.run.log import mean_speed, read_log
 from calque.run.tensors import writing
 from calque.train.log import Progress, Validation, Watcher
 from calque.train.loop import FinishedTraining, StoppedTraining
@@ -160,7 +160,7 @@ def _train(folder: OutputFolder, cell: TableCell, into: Path, watcher: Watcher) 
         },
         checked.hash,
         folder.prepared.digest[:12],
-        validations(run / LOG, folder.prepared, experiment.train),
+        validations(run, folder.prepared, experiment.train),
         into,
     )
     return DONE
@@ -205,8 +205,8 @@ def _share(prepared: PreparedCorpus, folder: Path) -> None:
 def _figures(done: FinishedTraining, run: Path) -> dict[str, int | float]:
     figures: dict[str, int | float] = {"validation perplexity": round(done.perplexity, 4), "updates": done.update}
     figures["training seconds"] = round(done.seconds, 1)
-    if (speed := _speed(run / LOG)) is not None:
-        figures["target tokens/s"] = speed
+    if (speed := mean_speed(read_log(run))) is not None:
+        figures["target tokens/s"] = round(speed, 1)
     return figures
 
 
@@ -215,25 +215,13 @@ def updates_per_epoch(prepared: PreparedCorpus, train: TrainSettings) -> int:
     return len(updates(prepared.split("train"), 0, layout(train)))
 
 
-def validations(log: Path, prepared: PreparedCorpus, train: TrainSettings) -> list[tuple[int, float, float]]:
-    """Update, epoch and perplexity of each validation of a log."""
+def validations(run: Path, prepared: PreparedCorpus, train: TrainSettings) -> list[tuple[int, float, float]]:
+    """Update, epoch and perplexity of each validation of a run."""
     an_epoch = updates_per_epoch(prepared, train)
     points = {}
-    for line in log.read_text(encoding="utf-8").splitlines():
-        values = json.loads(line)
+    for values in read_log(run):
         perplexity = values.get("perplexity")  # null where it was infinite
         if values["kind"] == "valid" and "set" not in values and perplexity is not None and math.isfinite(perplexity):
             at = int(values["update"])
             points[at] = at, round(at / an_epoch, 3), round(perplexity, 4)
     return [points[at] for at in sorted(points)]
-
-
-def _speed(log: Path) -> float | None:
-    """Target tokens in a second of training, from the lines of the log."""
-    tokens = before = 0.0
-    for line in log.read_text(encoding="utf-8").splitlines():
-        values = json.loads(line)
-        if values["kind"] == "train":
-            tokens += values["target_tokens_per_second"] * (values["seconds"] - before)
-            before = values["seconds"]
-    return round(tokens / before, 1) if before else None

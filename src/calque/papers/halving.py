@@ -26,7 +26,7 @@ from calque.papers.plan import checked_row
 from calque.papers.recipes import Budget, settings_text
 from calque.papers.request import LOCKS, RUNS, TUNE
 from calque.papers.trials import JOURNAL, Journal, SettingGrid, TrialRecord, TrialSetting, about, loss_of, setting_of
-from calque.run.folder import CHECKPOINTS, LOG
+from calque.run.folder import CHECKPOINTS
 from calque.run.tensors import writing
 from calque.train.log import Watcher
 from calque.train.loop import FinishedTraining, StoppedTraining
@@ -234,7 +234,6 @@ class Tuning:
         """The line of a trial in the journal."""
         folder, train, setting = self.folder, trial.experiment.train, trial.setting
         here, update = conditions(train.precision), done.update if done else 0
-        log = self.run_folder(trial) / LOG
         return {
             "about": name,
             "row": self.row,
@@ -254,7 +253,7 @@ class Tuning:
             "parameters": folder.size(trial.checked),
             "corpus": folder.corpus.title,
             "data": folder.prepared.digest[:12],
-            "validations": validations(log, folder.prepared, train) if log.is_file() else [],
+            "validations": validations(self.run_folder(trial), folder.prepared, train),
             "command": self.command,
             "conditions": {**here, "threads": train.threads or here["threads"]},
         }

@@ -8,6 +8,7 @@ from typing import NamedTuple
 from calque.experiment import load
 from calque.experiment.toml import EXPERIMENT
 from calque.ground.diagnostics import CalqueError, Place, error
+from calque.ground.languages import language_name
 
 _CODE = r"[A-Za-z]{2,3}(?:[_-](?:[A-Z][a-z]{3}|[A-Z]{2}|[0-9]{3}))*"
 _WRITTEN = re.compile(rf"({_CODE})(?::|-)({_CODE})")
@@ -69,17 +70,6 @@ def _pair_of(folder: Path) -> LanguagePair:
 def _are_languages(codes: Sequence[str]) -> bool:
     """Whether these are the codes of two languages that have names."""
     return len(set(codes)) == len(codes) == 2 and all(language_name(code) != code for code in codes)
-
-
-def language_name(code: str) -> str:
-    """The English name of a language; the code itself where it has none."""
-    from babel import Locale, UnknownLocaleError
-
-    try:
-        found = Locale.parse(code.replace("-", "_")).get_display_name("en")
-    except (UnknownLocaleError, ValueError):
-        return code
-    return found or code
 
 
 def languages(pairs: Mapping[LanguagePair, object]) -> list[dict[str, object]]:

@@ -3,7 +3,7 @@
 import contextlib
 import json
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any, NamedTuple, TextIO
@@ -12,7 +12,7 @@ from torch import Tensor
 
 from calque.ground.diagnostics import error
 from calque.ground.files import write_whole
-from calque.ground.json_lines import json_lines
+from calque.run.log import read_log
 from calque.train.update import UpdateSums
 
 
@@ -97,7 +97,7 @@ class Log:
             except ImportError:
                 raise error("X301", package="tensorboard", extra="tensorboard") from None
             self._events = SummaryWriter(str(path.with_name("tensorboard")), purge_step=after + 1)
-        kept = [line for line in json_lines(path) if isinstance(line.get("update"), int) and line["update"] <= after]
+        kept = [line for line in read_log(path.parent) if line["update"] <= after]
         self.phases = {line.get("phase") for line in kept if line.get("kind") == "phase"}
         """The numbers of the phases that the log names."""
         write_whole(path, "".join(_json(line) for line in kept).encode())
@@ -137,6 +137,6 @@ class Log:
             self._events.close()
 
 
-def _json(values: dict[str, Any]) -> str:
+def _json(values: Mapping[str, Any]) -> str:
     finite = {k: None if isinstance(v, float) and not math.isfinite(v) else v for k, v in values.items()}
     return json.dumps(finite) + "\n"

@@ -6,7 +6,7 @@ processor, threads and version of torch the weights are the same bit for bit.
 """
 
 import shutil
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -14,8 +14,8 @@ from typing import Any
 from calque.data.compiled import corpus_digest, link_corpus
 from calque.data.corpus import INDEX, open_corpus
 from calque.ground.diagnostics import CalqueError, Place, error
-from calque.ground.json_lines import json_lines
 from calque.run.folder import CORPUS, LOG, MODEL, sole_training
+from calque.run.log import LogLine, read_log
 from calque.run.tensors import read_about, writing
 from calque.train.call import ReplayPlan, TrainingCall
 from calque.train.checkpoint import newest_state
@@ -40,7 +40,7 @@ class Record:
     """The updates of validations, by phase. A validation that a signal prevented happens in the next phase, with its settings."""
     rates: dict[int, float]
     """The learning rates of updates, where they followed the clock."""
-    machines: list[dict[str, Any]]
+    machines: list[LogLine]
     """The conditions of each call that decide how sums are rounded."""
     end: int | None
     """The last update of a finished training."""
@@ -61,7 +61,7 @@ def read_record(run: Path) -> Record:
         reason = f"the settings before update {phases[phases.index(unknown) + 1].update} were not recorded"
         raise error("K205", Place(str(run)), reason=reason, run=run)
     state, model = _about(lambda: newest_state(run)), _about(lambda: read_about(run / MODEL))
-    lines = _log(run)
+    lines = read_log(run)
     validations = _validations(lines)
     figures: dict[str, Any] = model.get("figures", {})
     validated = state.get("standing", {}).get("validated", figures.get("update", 0))
@@ -83,7 +83,7 @@ def read_record(run: Path) -> Record:
     )
 
 
-def _validations(lines: list[dict[str, Any]]) -> dict[int, frozenset[int]]:
+def _validations(lines: Sequence[LogLine]) -> dict[int, frozenset[int]]:
     validations: dict[int, frozenset[int]] = {}
     phase = 1
     for line in lines:
@@ -94,7 +94,7 @@ def _validations(lines: list[dict[str, Any]]) -> dict[int, frozenset[int]]:
     return validations
 
 
-def _rates(lines: list[dict[str, Any]]) -> dict[int, float]:
+def _rates(lines: Sequence[LogLine]) -> dict[int, float]:
     rates: dict[int, float] = {}
     for line in lines:  # later ones are of updates that were made again behind a loss
         each = line.get("rates", [])
@@ -108,11 +108,6 @@ def _about(read: Callable[[], dict[str, Any]]) -> dict[str, Any]:
         return read()
     except CalqueError:
         return {}
-
-
-def _log(run: Path) -> list[dict[str, Any]]:
-    """The lines of a run's log that name an update."""
-    return [line for line in json_lines(run / LOG) if isinstance(line.get("update"), int)]
 
 
 def repeat(
@@ -217,7 +212,7 @@ def _compare(record: Record, folder: Path, tell: Tell) -> None:
         tell(f"the weights are those of {record.run}, bit for bit")
         return
     keys = ("device", "threads", "processor", "torch")
-    here = [v for v in _log(folder) if v.get("kind") == "start"][-1]
+    here = [v for v in read_log(folder) if v.get("kind") == "start"][-1]
     others = {k: sorted({str(m.get(k)) for m in record.machines} - {str(here.get(k))}) for k in keys}
     why = "; ".join(f"{k} {', '.join(values)} there, {here.get(k)} here" for k, values in others.items() if values)
     tell(f"the weights are not bit for bit those of {record.run}: {why or 'the record shows no difference'}")

@@ -19,11 +19,11 @@ class LocalExecutor:
         """`threads`: those of a job, where the spec does not say; 0: its share of the cores. Raises K408."""
         self.capacity: int | None = spec.workers
         asked = spec.number("threads", threads)
-        self._cores = shares(usable_cores(), spec.workers, asked)
+        self._cores = shares(cores_in_order(), spec.workers, asked)
         self._threads = asked or max(1, len(physical(self._cores[0])))
         self._devices = devices(spec)
         self._running: dict[str, tuple[int, subprocess.Popen[bytes]]] = {}
-        total, here = spec.workers * self._threads, len(physical(usable_cores()))
+        total, here = spec.workers * self._threads, len(physical(cores_in_order()))
         if total > here:
             tell(f"{spec.workers} cells with {self._threads} threads each share {here} cores and slow each other down")
 
@@ -57,7 +57,7 @@ class LocalExecutor:
         self._running.clear()
 
 
-def usable_cores() -> list[int]:
+def cores_in_order() -> list[int]:
     """The cores that this process may use, those of one physical core together, sorted."""
     if not hasattr(os, "sched_getaffinity"):
         return list(range(os.cpu_count() or 1))

@@ -10,7 +10,7 @@ GROUP_ROWS = 512
 """Tokens that are encoded together: enough for products, few enough for a processor's caches."""
 
 
-class Packed:
+class Unpadded:
     """The tokens of a batch, sentence by sentence, and the way back."""
 
     words: Int[Tensor, " R"]
