@@ -335,7 +335,8 @@ def _zoo(name: str) -> str:
         ("repeat(2,norm->ff)", "repeat(2, norm -> ff)"),
         ("repeat(0,norm)", "id"),
         ("ff( 8,  0.3 )", "ff(8, dropout=0.3)"),
-        ("ff(act_type=swish1)", "linear -> concat(id, id) -> act(glu) -> dropout"),
+        ("ff(act_type=swish1)", "linear -> act(silu) -> dropout"),
+        ("ff(act_type=gelu)", "linear -> act(gelu_tanh) -> dropout"),
     ],
 )
 def test_hidden_dropout_is_visible(string: str, means: str) -> None:

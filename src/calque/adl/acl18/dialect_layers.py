@@ -4,7 +4,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 from calque.adl.acl18.strings import StringLayer
-from calque.adl.acl18.terms import Value, call, chain, word
+from calque.adl.acl18.terms import Value, call, word
 from calque.adl.syntax import Term
 from calque.ground.diagnostics import Span
 
@@ -32,6 +32,8 @@ def _parameters(*rows: tuple[str, str | tuple[str, ...], object]) -> tuple[Diale
 
 
 ACTS = ("relu", "sigmoid", "tanh", "softrelu")
+NAMED = {"gelu": "gelu_tanh", "swish1": "silu"}
+"""Activations with another name here; that code approximates `gelu` with tanh."""
 CELLS = ("lstm", "lnlstm", "lnglstm", "gru", "lngru", "lnggru", "simple")
 _ATTENTION = _parameters(
     ("heads", WHOLE, 8),
@@ -130,18 +132,13 @@ def dropout(rate: Value, span: Span) -> Terms:
 
 
 def activation(name: str, span: Span, bound: BoundLayer) -> Terms:
-    """The activation, where the language has it; `swish1(x)` = x * sigmoid(x) is a GLU of [x; x]."""
+    """The activation, where the language has it."""
     if name == "none":
         return ()
     if name == "softrelu":
         bound.refuse(span, "the activation `softrelu`")
         return ()
-    if name == "gelu":
-        bound.remark(span, "gelu", "exact here, approximated with tanh there")
-    if name == "swish1":
-        twin = call("concat", span, chain((call("id", span),)), chain((call("id", span),)))
-        return (twin, call("act", span, word("glu", span)))
-    return (call("act", span, word(name, span)),)
+    return (call("act", span, word(NAMED.get(name, name), span)),)
 
 
 def _ff(b: BoundLayer) -> tuple[Terms, int]:
