@@ -22,11 +22,10 @@ EACH = SETS or [pytest.param("none", marks=pytest.mark.skip(reason="no compiler,
 def load(name: str) -> ctypes.CDLL:
     """The kernels for one of them."""
     needs, vectors = build.INSTRUCTIONS["avx512-bf16"]
-    flags = [f"-D{flag}" for flag in ("__AMX_TILE__", "__AMX_INT8__", "__AMX_BF16__")]
     version = (
         f"-DTILES={hashlib.sha256(HEADER.read_bytes()).hexdigest()[:8]}"  # compiled kernels are kept by their options
     )
-    with patch.dict(build.INSTRUCTIONS, {TILES: (needs, (*vectors, *flags, version, "-include", str(HEADER)))}):
+    with patch.dict(build.INSTRUCTIONS, {TILES: (needs, (*vectors, version, "-include", str(HEADER)))}):
         loaded = build.load(name)
     assert loaded is not None, f"the kernels for {name} do not compile or load"
     return loaded

@@ -10,6 +10,10 @@
 #include <cstdint>
 #include <cstring>
 
+// Named here, not by the compiler's options: GCC 14 forgets them behind its own headers for other tiles.
+#define __AMX_TILE__ 1
+#define __AMX_INT8__ 1
+#define __AMX_BF16__ 1
 #undef _tile_loadd
 #undef _tile_stored
 #undef _tile_zero
