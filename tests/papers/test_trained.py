@@ -14,7 +14,7 @@ from calque.cli import root
 from calque.data.corpus import open_corpus
 from calque.experiment import load as load_experiment
 from calque.ledger import entry as ledger
-from calque.ledger.convergence import fall
+from calque.ledger.convergence import fall, why_not_converged
 from calque.ledger.entry import Entry
 from calque.papers import read_paper
 from calque.papers.evidence import COMPARISONS, EVIDENCE, LedgerEvidence
@@ -79,6 +79,23 @@ STEEP = [(100, 5.0, 9.0), (200, 6.0, 8.0), (300, 7.0, 7.9)]
 )
 def test_how_fast_perplexity_falls_at_the_end(curve: list[tuple[int, float, float]], expected: float) -> None:
     assert fall(curve) == pytest.approx(expected)
+
+
+@pytest.mark.parametrize(
+    ("perplexities", "diverged"),
+    [
+        ((20.0, 15.0, 300.0, 280.0), True),  # above where it began
+        ((8.0, 9.0, 10.0), True),  # it never learned
+        ((100.0, 15.0, 90.0, 80.0), True),  # it jumped and has not come back
+        ((100.0, 15.0, 90.0, 14.0, 13.99), False),  # it came back
+        ((31.9, 11.8, 8.0, 7.9, 8.5, 9.2, 10.0), False),  # the text is learned by heart behind the best checkpoint
+        ((10.0, 10.0), False),
+    ],
+)
+def test_a_training_that_diverged_has_not_converged(perplexities: tuple[float, ...], diverged: bool) -> None:
+    curve = [(100 * n, float(n), value) for n, value in enumerate(perplexities, 1)]
+    assert ("diverged" in why_not_converged(curve)) == diverged
+    assert bool(why_not_converged(curve)) == diverged
 
 
 def test_one_validation_says_nothing() -> None:
