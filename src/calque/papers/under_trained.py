@@ -1,8 +1,8 @@
 """Whether a model has learned enough to test a claim: the rule for cells, and what follows for claims.
 
 A cell is under-trained where it had not converged: validation perplexity was still falling by more than `FALLING` per epoch when
-training ended, or had diverged, or its entry holds no learning curve that could show otherwise; or where its BLEU is below the floor that the
-paper's file sets for the corpus.
+training ended, or had diverged, or its entry holds no learning curve that could show otherwise; or where its BLEU is below the
+floor that the paper's file sets for the corpus.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
