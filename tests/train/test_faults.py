@@ -219,6 +219,15 @@ def test_two_trainings_in_one_folder_are_refused(tmp_path: Path) -> None:
     assert isinstance(run_training(made, tmp_path / "run"), FinishedTraining)
 
 
+def test_a_state_that_a_killed_process_was_about_to_delete_is_deleted(tmp_path: Path) -> None:
+    made, folder = faults.experiment(tmp_path, max_updates=2), tmp_path / "run" / "checkpoints"
+    run_training(made, tmp_path / "run")
+    for end in ("json", "safetensors"):
+        shutil.copy(folder / f"state-2.{end}", folder / f"state-1.{end}")
+    run_training(made, tmp_path / "run")
+    assert sorted(path.name for path in folder.glob("state-*")) == ["state-2.json", "state-2.safetensors"]
+
+
 @pytest.mark.parametrize("what", ["removed", "moved", "taken"])
 def test_a_training_whose_folder_is_gone_ends(tmp_path: Path, what: str) -> None:
     """It wrote on into what stood there, which may have been another training, and failed behind its last update."""

@@ -47,8 +47,11 @@ class Checkpoints:
         return self._updates(_STATE)
 
     def open(self, until: int) -> None:
-        """Reads what is there. Checkpoints after `until`, the update that training resumes from, are deleted."""
+        """Reads what is there. Checkpoints after `until`, the update that training resumes from, and other states are deleted."""
         self._clean()
+        for update in self.states():
+            if update != until:
+                remove_tensors(self.state_path(update))
         self._lock = self._lock_there()
         for update in self._updates(""):
             if update > until:
