@@ -17,6 +17,7 @@ from calque.ledger import entry as ledger
 from calque.ledger.convergence import fall, why_not_converged
 from calque.ledger.entry import Entry
 from calque.papers import read_paper
+from calque.papers.cells import DIVERGED, validations
 from calque.papers.evidence import COMPARISONS, EVIDENCE, LedgerEvidence
 from calque.papers.ledger_tables import tables_of
 from calque.papers.request import MEMBERS, Request, current_form, request_of
@@ -157,7 +158,10 @@ def test_a_table_of_models_that_have_not_learned(call: Call, tmp_path: Path) -> 
     valid = [line for line in log if line["kind"] == "valid"]
     assert [(v[0], v[2]) for v in one.validations] == [(v["update"], round(v["perplexity"], 4)) for v in valid]
     train = load_experiment(out / "runs" / "rnn" / "1" / "experiment.toml").train
-    an_epoch = len(updates(open_corpus(out / "data").split("train"), 0, layout(train)))
+    prepared = open_corpus(out / "data")
+    an_epoch = len(updates(prepared.split("train"), 0, layout(train)))
+    (tmp_path / "infinite").write_text("".join(json.dumps({**line, "perplexity": None}) + "\n" for line in valid))
+    assert [v[2] for v in validations(tmp_path / "infinite", prepared, train)] == [DIVERGED] * len(valid)
     assert [v[1] for v in one.validations] == [round(v["update"] / an_epoch, 3) for v in valid]
     # Head, rows, claims, reasons; on the page, in JSON, at the terminal.
     page = (out / "report.md").read_text(encoding="utf-8")
