@@ -248,6 +248,7 @@ more = 1
         ("lr = 1", "bptt_words = 25\naccumulate = 2", [("X212", "25")]),
         ("lr = 1", "lr = 1\nmin_lr = 2.0", [("X213", "2.0")]),
         ("lr = 1", 'min_lr = 1e-4\nschedule = "constant"', [("X215", "1e-4")]),
+        ("lr = 1", 'weight_decay = 0.1\noptimiser = "sgd"', [("X227", "0.1")]),
         ("lr = 1", "validate_every_updates = 0\npatience = 2", [("X214", "2")]),
         ("lr = 1", 'validate_every_updates = 0\nschedule = "anneal"', [("X214", '"anneal"')]),
         ("lr = 1", "lr 1", [("X103", "1")]),
@@ -433,6 +434,7 @@ def experiments(draw: st.DrawFn) -> Experiment:
         made["train"] |= {"max_epochs": 0, "validate_every_epochs": 0, "schedule": "constant"}
     falls = made["train"]["schedule"] != "constant" and made["train"]["min_lr"] < made["train"]["lr"]
     made["train"] |= {} if falls else {"min_lr": 0.0}
+    made["train"] |= {"weight_decay": 0.0} if made["train"]["optimiser"] == "sgd" else {}
     return Experiment(
         DataSettings(**made["data"]),
         ModelSettings(**made["model"]),

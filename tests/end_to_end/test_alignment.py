@@ -116,7 +116,7 @@ def test_the_grid_is_tried_once_and_the_best_is_kept(calque: Run, copier: Path) 
     assert float(rows[0][4]) > max(float(row[4]) for row in rows[1:4])  # the step that predicts aligns a copier's words
     best = max(rows, key=lambda row: (float(row[4]), row[0] == "2"))  # the beam of the run
     chosen = [f"beam = {best[0]}", "word_penalty = 0.0", f"align_offset = {best[2]}", f"align_row = {best[3]}"]
-    assert lines(first)[10:] == ["[decode]", *chosen]
+    assert lines(first)[10:] == ["[decode]", *chosen, "replace_unknown = true"]
     held = (copier / "tune.jsonl").read_text()
     assert held.count("\n") == 8
     (copier / "tune.jsonl").write_text(held[: held.rindex("{") + 20])  # as if it had been damaged
@@ -128,8 +128,12 @@ def test_the_grid_is_tried_once_and_the_best_is_kept(calque: Run, copier: Path) 
     valid = [copier.parent / "valid.src", copier.parent / "valid.tgt"]
     plain = lines(calque("tune", copier, "--beam", 3, "--word-penalty", -0.5, "--valid", *valid, "--write"))
     assert len(plain) == 8
+    others = ["--set", "decode.alpha=0.5", "--set", "decode.normalise=gnmt"]
+    grid = ["--beam", 3, "--word-penalty", -0.5, "--valid", *valid]
+    assert lines(calque("tune", copier, *grid, *others, "--write"))[-2:] == ["alpha = 0.5", 'normalise = "gnmt"']
     decode = load_experiment(copier / "experiment.toml").decode
     assert (decode.beam, decode.word_penalty, decode.replace_unknown) == (3, -0.5, False)
+    assert (decode.alpha, decode.normalise) == (0.5, "gnmt")
     assert package.load(copier).loaded.decode.beam == 3
 
 
@@ -165,7 +169,8 @@ def test_of_equal_settings_the_present_ones_are_the_best(
     valid = ["--valid", tmp_path / "src", tmp_path / "tgt", "--set", "decode.replace_unknown=true"]
     done = lines(calque("tune", tmp_path / "run", *grid, *valid, *present))
     assert {line.split()[-1] for line in done[1:17]} == {"0.00"}
-    assert done[18:] == ["[decode]", *(f"{key} = {value}" for key, value in zip(now, chosen, strict=True))]
+    keys = [f"{key} = {value}" for key, value in zip(now, chosen, strict=True)]
+    assert done[18:] == ["[decode]", *keys, "replace_unknown = true"]
 
 
 def test_a_run_that_cannot_be_written_is_told_before_the_first_translation(

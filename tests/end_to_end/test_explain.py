@@ -25,6 +25,11 @@ def test_fit_prints_what_set_takes(calque: Run, tmp_path: Path) -> None:
         '[model]\nfile = "a.adl"\n[data]\ntrain = ["x", "y"]\nvalid = ["x", "y"]\n[train]\nmax_epochs = 1\n'
     )
     assert calque("fit", tmp_path / "e.toml", "--params-of", 200_000, "--setting", "n").out == "n=7\n"
+    keys = ("--set", "train.lr=0.1", "--set", f"model.file={tmp_path}/b.adl", "--set", "heads=2")
+    of_b = calque("fit", tmp_path / "b.adl", "--params-of", 200_000, "--setting", "n", "--set", "heads=2")
+    by_key = calque("fit", tmp_path / "e.toml", "--params-of", 200_000, "--setting", "n", *keys)
+    assert (by_key.status, by_key.out) == (0, of_b.out), by_key.err
+    assert "error[X105]" in calque("fit", tmp_path / "e.toml", "--params-of", 9, "--set", "train.none=1").err
     assert "error[X112]" in calque("fit", tmp_path / "missing", "--params-of", 200_000).err
     (tmp_path / "none.adl").write_text("encoder = id\ndecoder = id\n")
     for nothing in (0, tmp_path / "none.adl"):

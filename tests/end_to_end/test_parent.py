@@ -193,3 +193,12 @@ def test_keys_that_contradict_those_of_the_parent_are_said(calque: Run, parent: 
     made = child(tmp_path, decode__replace_unknown=True)
     told = done(calque, "train", made, "--from", tmp_path / "pieces", "--out", tmp_path / "run", status=2)
     assert "error[X801]" in told
+
+
+def test_a_run_that_is_moved_aside_is_no_parent(calque: Run, parent: Path, tmp_path: Path) -> None:
+    run = tmp_path / "run"
+    done(calque, "train", child(tmp_path, max_updates=1), "--from", parent, "--out", run)
+    before = weights(run)
+    refused = calque("train", child(tmp_path, max_updates=1), "--from", run, "--out", run, "--restart")
+    assert (refused.status, refused.err.count("error[X447]")) == (2, 1), refused.err
+    assert weights(run) == before

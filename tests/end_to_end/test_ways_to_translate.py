@@ -97,6 +97,15 @@ def test_samples_differ_by_seed_and_by_line(calque: Run, runs: dict[str, Path]) 
     assert calque("translate", runs["one"], "--set", "decode.top_p=1.5").err.count("error[X108]") == 1
 
 
+def test_a_seed_without_samples_is_refused(calque: Run, runs: dict[str, Path]) -> None:
+    done = calque("translate", runs["one"], "--seed", 2, stdin=STDIN)
+    assert (done.status, done.out) == (2, "")
+    assert "--seed needs --sample" in done.err
+    by_key = calque("translate", runs["one"], "--seed", 2, "--set", "decode.sample=true", stdin=STDIN)
+    by_option = calque("translate", runs["one"], "--seed", 2, "--sample", stdin=STDIN)
+    assert (by_key.status, by_key.out) == (0, by_option.out)
+
+
 def test_prefixes_stand_beside_the_lines(calque: Run, runs: dict[str, Path], tmp_path: Path) -> None:
     path = tmp_path / "prefixes"
     path.write_text("C A\n\n" * 4)

@@ -14,9 +14,10 @@ from calque.cli import root
 from calque.data.corpus import open_corpus
 from calque.experiment import load as load_experiment
 from calque.ledger import entry as ledger
-from calque.ledger.convergence import fall
+from calque.ledger.convergence import fall, why_not_converged
 from calque.ledger.entry import Entry
 from calque.papers import read_paper
+from calque.papers.cells import DIVERGED, validations
 from calque.papers.evidence import COMPARISONS, EVIDENCE, LedgerEvidence
 from calque.papers.ledger_tables import tables_of
 from calque.papers.request import MEMBERS, Request, current_form, request_of
@@ -81,6 +82,23 @@ def test_how_fast_perplexity_falls_at_the_end(curve: list[tuple[int, float, floa
     assert fall(curve) == pytest.approx(expected)
 
 
+@pytest.mark.parametrize(
+    ("perplexities", "diverged"),
+    [
+        ((20.0, 15.0, 300.0, 280.0), True),  # above where it began
+        ((8.0, 9.0, 10.0), True),  # it never learned
+        ((100.0, 15.0, 90.0, 80.0), True),  # it jumped and has not come back
+        ((100.0, 15.0, 90.0, 14.0, 13.99), False),  # it came back
+        ((31.9, 11.8, 8.0, 7.9, 8.5, 9.2, 10.0), False),  # the text is learned by heart behind the best checkpoint
+        ((10.0, 10.0), False),
+    ],
+)
+def test_a_training_that_diverged_has_not_converged(perplexities: tuple[float, ...], diverged: bool) -> None:
+    curve = [(100 * n, float(n), value) for n, value in enumerate(perplexities, 1)]
+    assert ("diverged" in why_not_converged(curve)) == diverged
+    assert bool(why_not_converged(curve)) == diverged
+
+
 def test_one_validation_says_nothing() -> None:
     assert fall([(1, 1.0, 5.0)]) is None
     assert "single validation" in marks([cell("rnn", 40, [(1, 1.0, 5.0)])])["domhan2018-table3-rnn-1"]
@@ -140,7 +158,13 @@ def test_a_table_of_models_that_have_not_learned(call: Call, tmp_path: Path) -> 
     valid = [line for line in log if line["kind"] == "valid"]
     assert [(v[0], v[2]) for v in one.validations] == [(v["update"], round(v["perplexity"], 4)) for v in valid]
     train = load_experiment(out / "runs" / "rnn" / "1" / "experiment.toml").train
-    an_epoch = len(updates(open_corpus(out / "data").split("train"), 0, layout(train)))
+    prepared = open_corpus(out / "data")
+    an_epoch = len(updates(prepared.split("train"), 0, layout(train)))
+    (tmp_path / "infinite").mkdir()
+    (tmp_path / "infinite" / "log.jsonl").write_text(
+        "".join(json.dumps({**line, "perplexity": None}) + "\n" for line in valid)
+    )
+    assert [v[2] for v in validations(tmp_path / "infinite", prepared, train)] == [DIVERGED] * len(valid)
     assert [v[1] for v in one.validations] == [round(v["update"] / an_epoch, 3) for v in valid]
     # Head, rows, claims, reasons; on the page, in JSON, at the terminal.
     page = (out / "report.md").read_text(encoding="utf-8")

@@ -1,5 +1,6 @@
 import json
 import os
+import shutil
 import signal
 import threading
 import time
@@ -20,6 +21,7 @@ from calque.ground.diagnostics import CalqueError
 from calque.run.folder import sole_training
 from calque.run.model_file import load_model
 from calque.run.tensors import read_tensors
+from calque.train.log import Progress, Validation
 from calque.train.loop import FinishedTraining, StoppedTraining
 from calque.workflow.steps import run_training
 
@@ -215,6 +217,38 @@ def test_two_trainings_in_one_folder_are_refused(tmp_path: Path) -> None:
     with sole_training(tmp_path / "run"):
         assert refused(made, tmp_path / "run") == "K203"
     assert isinstance(run_training(made, tmp_path / "run"), FinishedTraining)
+
+
+def test_a_state_that_a_killed_process_was_about_to_delete_is_deleted(tmp_path: Path) -> None:
+    made, folder = faults.experiment(tmp_path, max_updates=2), tmp_path / "run" / "checkpoints"
+    run_training(made, tmp_path / "run")
+    for end in ("json", "safetensors"):
+        shutil.copy(folder / f"state-2.{end}", folder / f"state-1.{end}")
+    run_training(made, tmp_path / "run")
+    assert sorted(path.name for path in folder.glob("state-*")) == ["state-2.json", "state-2.safetensors"]
+
+
+@pytest.mark.parametrize("what", ["removed", "moved", "taken"])
+def test_a_training_whose_folder_is_gone_ends(tmp_path: Path, what: str) -> None:
+    """It wrote on into what stood there, which may have been another training, and failed behind its last update."""
+    made, run, other = faults.experiment(tmp_path, max_updates=9, validate_every_updates=2), tmp_path / "run", []
+
+    def lose_folder(event: Progress | Validation) -> None:
+        if isinstance(event, Validation) and event.update == 4:
+            run.rename(tmp_path / "elsewhere")
+            if what == "removed":
+                shutil.rmtree(tmp_path / "elsewhere")
+            elif what == "taken":
+                other.append(run_training(faults.experiment(tmp_path, max_updates=2), run))
+
+    with pytest.raises(CalqueError) as caught:
+        run_training(made, run, lose_folder)
+    assert [d.code for d in caught.value.diagnostics] == ["K207"]
+    assert run.exists() == bool(other)
+    if what == "moved":  # and can be resumed there
+        assert isinstance(run_training(made, tmp_path / "elsewhere"), FinishedTraining)
+    if what == "taken":
+        assert [p.name for p in (run / "checkpoints").glob("state-*.json")] == ["state-2.json"]
 
 
 @pytest.mark.parametrize("what", ["architecture", "optimiser", "corpus"])

@@ -153,6 +153,7 @@ def test_a_rate_that_falls_with_the_budget_resumes_where_it_was(
     one, two = ([line["lr"] for line in lines(tmp_path / run, "train")] for run in ("one", "two"))
     assert one == two
     assert one[-1] < 0.002 < max(one)
+    assert 0 < one[0] < 0.01
 
 
 def test_a_signal_at_the_last_validation_loses_no_line_of_the_log(

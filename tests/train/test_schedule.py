@@ -6,7 +6,7 @@ import pytest
 
 from calque.experiment import TrainSettings
 from calque.train.order import Layout
-from calque.train.schedule import Plateau, horizon, rate, warm_up
+from calque.train.schedule import Plateau, first_horizon, horizon, rate, warm_up
 from calque.train.standing import TrainingPosition
 
 
@@ -191,6 +191,17 @@ def test_warm_up_as_a_share(budget: dict[str, Any]) -> None:
     assert warm_up(settings, 400) == 100
     rising = replace(settings, schedule="constant")
     assert [at(rising, update) for update in (125, 250, 900)] == pytest.approx([1.0, 2.0, 2.0])
+
+
+@pytest.mark.parametrize("schedule", ["constant", "inverse-sqrt", "linear", "plateau", "epoch"])
+@pytest.mark.parametrize("budget", BUDGETS[1:])
+def test_the_first_update_has_a_rate_before_anything_shows_the_pace(budget: dict[str, Any], schedule: str) -> None:
+    settings = replace(LINEAR, **budget, schedule=schedule, warmup_share=0.25)
+    first, second = rate(settings, 1, 1, Plateau(), first_horizon(settings, 100)), at(settings, 2)
+    assert 0 < first <= second
+    if settings.max_epochs:  # the plan of the epoch says all
+        assert first == pytest.approx(2.0 / 250)
+    assert first_horizon(replace(settings, max_updates=1000), 1000) == 1000
 
 
 def test_a_limit_changed_on_the_way_bends_the_line_from_there() -> None:

@@ -32,8 +32,8 @@ def fit(
 ) -> None:
     """Solve for a setting, so that one definition has as many parameters as another.
 
-    Prints `NAME=VALUE`, which `--set` of other commands takes, and both counts on stderr. `--set` applies to FILE.
-    Without vocabulary sizes, embeddings and the output layer are not counted.
+    Prints `NAME=VALUE`, which `--set` of other commands takes, and both counts on stderr. `--set` applies to FILE, and of an
+    experiment also to its keys. Without vocabulary sizes, embeddings and the output layer are not counted.
     """
     from calque.explain import fit as solved
     from calque.explain import parameters
@@ -44,8 +44,8 @@ def fit(
         target = int(params_of)
     else:
         target = parameters(checked_definition(params_of), shape)
-    named = named_subject(file)
-    value = solved(named.text, target, setting, multiple, shape, settings, named.dialect or dialect, named.library)
+    named, own = named_subject(file, settings)
+    value = solved(named.text, target, setting, multiple, shape, own, named.dialect or dialect, named.library)
     count = parameters(checked_definition(file, (*settings, f"{setting}={value}"), dialect), shape)
     click.echo(f"{setting}={value}")
     tell(f"{file}: {count:,} parameters; {params_of}: {target:,} ({(count - target) / target:+.2%})")

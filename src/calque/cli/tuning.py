@@ -1,10 +1,15 @@
 """The command that chooses settings of the search."""
 
 from pathlib import Path
+from typing import TYPE_CHECKING, Any
 
 import click
 
 from calque.cli.base import FILE, PRECISION, RUN, SET, THREADS, Number, loading, root, set_threads
+
+if TYPE_CHECKING:
+    from calque.experiment import DecodeSettings
+    from calque.workflow.tune import Trial
 
 
 @root.command()
@@ -46,7 +51,9 @@ from calque.cli.base import FILE, PRECISION, RUN, SET, THREADS, Number, loading,
 @SET
 @PRECISION
 @THREADS
-@click.option("--write", "keep", is_flag=True, help="Write the best into the run's experiment.toml.")
+@click.option(
+    "--write", "keep", is_flag=True, help="Write the best, and the keys of --set, into the run's experiment.toml."
+)
 def tune(
     run: Path,
     valid: tuple[Path, Path] | None,
@@ -62,8 +69,8 @@ def tune(
 ) -> None:
     """Translate a validation set with every setting of a grid; print the BLEU of each, and the best as [decode].
 
-    Of settings with the same BLEU the run's own are the best. RUN/tune.jsonl keeps the results: another call translates only with
-    new settings.
+    The keys of --set hold for all of them and stand beside the best. Of settings with the same BLEU the run's own are the best.
+    RUN/tune.jsonl keeps the results: another call translates only with new settings.
     """
     with loading():
         from calque.workflow import tune as tuning
@@ -83,10 +90,20 @@ def tune(
                 aligned = f"{one.align_offset:>12}  {one.align_row:>9}"
                 click.echo(f"{one.beam:>4}  {one.word_penalty:>12g}  {aligned}  {one.bleu:>6.2f}")
             trials.append(one)
-    best = tuning.best_of(trials, loaded.loaded.decode)
-    click.echo("\n".join(["\n[decode]", *(f"{key} = {value!r}" for key, value in best.keys.items())]))
+    keys = _best(tuning.best_of(trials, loaded.loaded.decode), loaded.loaded.decode, overrides)
     if keep:
-        tuning.keep(run, best)
+        tuning.keep(run, keys)
+
+
+def _best(trial: "Trial", decode: "DecodeSettings", overrides: tuple[str, ...]) -> dict[str, Any]:
+    """Prints the keys of the best trial as [decode], with those of --set, and returns both."""
+    from calque.experiment import override
+    from calque.experiment.toml import literal
+
+    names = [str(override(written).key) for written in overrides]
+    keys = trial.keys | {name: getattr(decode, name) for name in names if name not in trial.keys}
+    click.echo("\n".join(["\n[decode]", *(f"{key} = {literal(value)}" for key, value in keys.items())]))
+    return keys
 
 
 def _text(run: Path, valid: tuple[Path, Path] | None) -> tuple[list[str], list[str]]:

@@ -4,7 +4,7 @@ import contextlib
 import functools
 import os
 import sys
-from collections.abc import Callable, Generator, Iterator
+from collections.abc import Callable, Generator, Iterator, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -17,6 +17,7 @@ from calque.ground.diagnostics import CalqueError, Place, error
 if TYPE_CHECKING:
     from calque.data.repair import Repairs
     from calque.decode.translate import InputLine, Translation, Translator
+    from calque.experiment.toml import KeyEntry
 
 CHUNK = 2000
 """Lines that are read, computed together and printed before the next are read."""
@@ -32,7 +33,7 @@ CHUNK = 2000
 @click.option("--scores", is_flag=True, help="Each line: score, tab, translation.")
 @click.option("--invariant", is_flag=True, help="The same bits whatever other lines the input has; slower.")
 @click.option("--sample", is_flag=True, help="Sample words at random: N samples per line with --n-best N.")
-@click.option("--seed", type=click.IntRange(0, 2**63 - 1), help="Seed of samples.")
+@click.option("--seed", type=click.IntRange(0, 2**63 - 1), help="Seed of samples; needs --sample.")
 @click.option(
     "--prefix",
     type=FILE,
@@ -74,12 +75,10 @@ def translate(
     Bytes that are not UTF-8 are read as U+FFFD: the line is translated, its number is reported, and the exit status is 1.
     """
     with loading():
-        from calque.experiment import override, setting_entry
         from calque.workflow.api import open_loaded
         from calque.workflow.show import LineProgress
     options = {"beam": beam, "precision": precision, "sample": sample or None, "seed": seed}
-    entries = [setting_entry("decode", key, value) for key, value in options.items() if value is not None]
-    decode = [*map(override, overrides), *entries]
+    decode = _decode_entries(runs[0], overrides, options)
     opened = functools.partial(open_loaded, runs, combine, select, dictionary, decode, scores)
     with reading() as repairs:
         source = _Input(repairs, prefix)
@@ -89,6 +88,18 @@ def translate(
             for hypotheses in translations:
                 _print_hypotheses(hypotheses, n_best, scores)
         source.check()
+
+
+def _decode_entries(run: Path, overrides: tuple[str, ...], options: Mapping[str, object]) -> "list[KeyEntry]":
+    """What --set and options replace in [decode]. A usage error for a seed where neither they nor the run ask for samples."""
+    from calque.experiment import load, override, setting_entry
+    from calque.run.folder import EXPERIMENT
+
+    entries = [setting_entry("decode", key, value) for key, value in options.items() if value is not None]
+    decode = [*map(override, overrides), *entries]
+    if options["seed"] is not None and not load(run / EXPERIMENT, decode).decode.sample:
+        raise click.UsageError("--seed needs --sample")
+    return decode
 
 
 def _translations(

@@ -183,6 +183,10 @@ RULES = (
         *("X215", _train("min_lr", "schedule")),
         lambda x: _if(x.train.min_lr and not _low_rate(x) and x.train.schedule == "constant"),
     ),
+    KeyRule(
+        *("X227", _train("weight_decay", "optimiser")),
+        lambda x: _if(x.train.weight_decay and x.train.optimiser == "sgd"),
+    ),
     KeyRule("X214", _train("patience", *_VALIDATE), lambda x: _unvalidated(x, x.train.patience, "train.patience")),
     KeyRule(
         *("X214", _train("schedule", *_VALIDATE)),

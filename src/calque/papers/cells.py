@@ -32,6 +32,8 @@ from calque.workflow.show import Show
 from calque.workflow.steps import run_training
 
 DONE, FINISHED, HELD, FAILED = "done", "finished before", "held", "failed"
+DIVERGED = 1e9
+"""Stands in a learning curve for a perplexity that is no finite number."""
 RESULT = "result"
 """In the run folder of a cell that a job trains: its entry, until who asked for it takes it into the ledger."""
 
@@ -216,12 +218,12 @@ def updates_per_epoch(prepared: PreparedCorpus, train: TrainSettings) -> int:
 
 
 def validations(run: Path, prepared: PreparedCorpus, train: TrainSettings) -> list[tuple[int, float, float]]:
-    """Update, epoch and perplexity of each validation of a run."""
+    """Update, epoch and perplexity of each validation of a run. The ledger has finite numbers: an infinite one is `DIVERGED`."""
     an_epoch = updates_per_epoch(prepared, train)
     points = {}
     for values in read_log(run):
-        perplexity = values.get("perplexity")  # null where it was infinite
-        if values["kind"] == "valid" and "set" not in values and perplexity is not None and math.isfinite(perplexity):
-            at = int(values["update"])
-            points[at] = at, round(at / an_epoch, 3), round(perplexity, 4)
+        if values["kind"] == "valid" and "set" not in values:
+            at, perplexity = int(values["update"]), values.get("perplexity")  # null where it was infinite
+            finite = perplexity is not None and math.isfinite(perplexity)
+            points[at] = at, round(at / an_epoch, 3), round(perplexity, 4) if finite else DIVERGED
     return [points[at] for at in sorted(points)]

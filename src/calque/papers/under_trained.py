@@ -1,8 +1,8 @@
 """Whether a model has learned enough to test a claim: the rule for cells, and what follows for claims.
 
 A cell is under-trained where it had not converged: validation perplexity was still falling by more than `FALLING` per epoch when
-training ended, or its entry holds no learning curve that could show otherwise; or where its BLEU is below the floor that the
-paper's file sets for the corpus.
+training ended, or had diverged, or its entry holds no learning curve that could show otherwise; or where its BLEU is below the
+floor that the paper's file sets for the corpus.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
@@ -20,7 +20,7 @@ from calque.papers.shared_cells import own_row
 UNDER_TRAINED, BELOW_FLOOR = "under-trained", "below the floor"
 RULE = (
     f"Under-trained: {NOT_CONVERGED}, since validation perplexity was still falling by more than {100 * FALLING:g} % per epoch at "
-    f"the end or no learning curve is recorded; or {BELOW_FLOOR} for BLEU in the paper's file."
+    f"the end, had diverged, or no learning curve is recorded; or {BELOW_FLOOR} for BLEU in the paper's file."
 )
 Cells = Mapping[tuple[Request, TableCell], Entry]
 """The entries of cells by request, row and seed."""

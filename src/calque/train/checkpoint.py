@@ -1,6 +1,7 @@
 """Checkpoints: which of them stay, and their mean."""
 
 import math
+import os
 import re
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
@@ -11,7 +12,7 @@ from torch import Tensor
 
 from calque.experiment import TrainSettings
 from calque.ground.diagnostics import Place, error
-from calque.run.folder import CHECKPOINTS, MODEL
+from calque.run.folder import CHECKPOINTS, LOCK, MODEL
 from calque.run.model_file import shape_text
 from calque.run.tensors import read_about, read_tensors, remove_tensors, rewrite_about, write_tensors, writing
 
@@ -31,6 +32,7 @@ class Checkpoints:
     def __init__(self, run: Path, settings: TrainSettings):
         self.folder, self.settings = run / CHECKPOINTS, settings
         self.held: list[Checkpoint] = []
+        self._lock: os.stat_result | None = None
 
     def path(self, update: int) -> Path:
         """The path of a checkpoint, without its ending."""
@@ -45,8 +47,12 @@ class Checkpoints:
         return self._updates(_STATE)
 
     def open(self, until: int) -> None:
-        """Reads what is there. Checkpoints after `until`, the update that training resumes from, are deleted."""
+        """Reads what is there. Checkpoints after `until`, the update that training resumes from, and other states are deleted."""
         self._clean()
+        for update in self.states():
+            if update != until:
+                remove_tensors(self.state_path(update))
+        self._lock = self._lock_there()
         for update in self._updates(""):
             if update > until:
                 remove_tensors(self.path(update))
@@ -60,8 +66,9 @@ class Checkpoints:
     def save(self, weights: Mapping[str, Tensor], update: int, about: Mapping[str, Any]) -> None:
         """Writes a checkpoint where it is not there yet, then deletes those neither among the best nor to be averaged.
 
-        `about` has the `perplexity`, None where it is not finite.
+        `about` has the `perplexity`, None where it is not finite. Raises K207, K301.
         """
+        self._refuse_another_folder()
         if all(c.update != update for c in self.held):
             write_tensors(self.path(update), weights, {"update": update, **about})
             self.held.append(Checkpoint(update, _number(about["perplexity"])))
@@ -78,7 +85,8 @@ class Checkpoints:
         return self.held[-(self.settings.average_count if self.settings.average == "last" else 1) :]
 
     def save_state(self, tensors: Mapping[str, Tensor], update: int, about: Mapping[str, Any]) -> None:
-        """Writes the state after an update, then deletes the ones before."""
+        """Writes the state after an update, then deletes the ones before. Raises K207, K301."""
+        self._refuse_another_folder()
         path = self.state_path(update)
         if update in self.states():  # the numbers are those; the only state there is must not go for a moment
             rewrite_about(path, about)
@@ -104,6 +112,19 @@ class Checkpoints:
             raise error("K204", Place(str(run)), run=run)
         if self._updates(""):
             raise error("K202", Place(str(self.folder)), run=run)
+
+    def _lock_there(self) -> os.stat_result | None:
+        """The lock of the training that writes here, which the training holds open: no other file can have its number."""
+        try:
+            return (self.folder.parent / LOCK).stat()
+        except FileNotFoundError:
+            return None
+
+    def _refuse_another_folder(self) -> None:
+        """Raises K207 where the folder was removed since it was opened: what is there now may belong to another training."""
+        there = self._lock_there()
+        if self._lock is not None and (there is None or not os.path.samestat(there, self._lock)):
+            raise error("K207", Place(str(self.folder.parent)))
 
     def _read(self, update: int) -> Checkpoint:
         return Checkpoint(update, _number(read_about(self.path(update)).get("perplexity")))

@@ -30,7 +30,7 @@ from calque.train.phases import PhaseHistory
 from calque.train.precision import conditions, pick_device, probe_precision, processor
 from calque.train.progress import ProgressReporter
 from calque.train.run_identity import identity, refuse_another, written
-from calque.train.schedule import horizon, rate, warm_up
+from calque.train.schedule import first_horizon, horizon, rate, warm_up
 from calque.train.shared_update import shared_update
 from calque.train.standing import Interrupted, Signals
 from calque.train.training_state import TrainingState
@@ -254,8 +254,10 @@ class _Loop:
     def _end(self) -> float:
         """The update at which the run's own budget will be spent, as far as its counters show."""
         self._plan()
-        now = self.standing
-        return horizon(self.settings, now.update, now.epochs(max(1, len(self.groups))), now.seconds)
+        now, epoch_updates = self.standing, max(1, len(self.groups))
+        if not now.update:
+            return first_horizon(self.settings, epoch_updates)
+        return horizon(self.settings, now.update, now.epochs(epoch_updates), now.seconds)
 
     def _rate(self) -> float:
         """The rate of the next update. It follows the run's own limits: a limit of one call does not bend the schedule."""

@@ -7,6 +7,8 @@ from calque.experiment import TrainSettings
 
 EARLY = 0.05
 """The share of a limit that must be used before the pace so far says when it will be reached."""
+FIRST_SECONDS = 0.1
+"""What the first update is taken to last for: nothing has shown the pace before it."""
 
 
 class Plateau(NamedTuple):
@@ -43,6 +45,11 @@ def horizon(settings: TrainSettings, update: int, epochs: float, seconds: float)
         if limit and used > 0 and (not estimates or used >= EARLY * limit):
             estimates.append(update * limit / used)
     return min(estimates, default=math.inf)
+
+
+def first_horizon(settings: TrainSettings, epoch_updates: int) -> float:
+    """The same before the first update, at the pace of an epoch of so many updates, each of `FIRST_SECONDS`."""
+    return horizon(settings, 1, 1 / epoch_updates, FIRST_SECONDS)
 
 
 def warm_up(settings: TrainSettings, end: float) -> float:

@@ -19,6 +19,7 @@ from calque.workflow.definitions import (
     experiment_file,
     missing_files,
     missing_stream,
+    split_settings,
     subject,
     subject_of,
 )
@@ -47,12 +48,12 @@ def check_subject(name: str, settings: tuple[str, ...], dialect: str, corpus: bo
     file = experiment_file(name)
     if file is None:
         return _checked(subject(name), settings, dialect)
-    keys = tuple(one for one in settings if "." in one.partition("=")[0])
+    keys, own = split_settings(settings)
     read = ReadExperiment(file, keys)
     faults, found = list(read.faults), None
     if read.doubtful.isdisjoint(ARCHITECTURE) and NO_ARCHITECTURE.isdisjoint(fault.code for fault in faults):
         try:
-            found = _checked(subject_of(read.experiment), tuple(one for one in settings if one not in keys), dialect)
+            found = _checked(subject_of(read.experiment), own, dialect)
         except CalqueError as e:
             faults += e.diagnostics
     if corpus and not Path(name).is_dir():

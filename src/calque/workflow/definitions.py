@@ -71,10 +71,22 @@ def subject(name: str) -> DefinitionSubject:
     return DefinitionSubject(zoo.find(name), declared())
 
 
-def named_subject(name: str) -> DefinitionSubject:
-    """The definition of a file, of the zoo, of an experiment or of a run folder. Raises what `subject` and `subject_of` raise."""
+def named_subject(name: str, settings: Sequence[str] = ()) -> tuple[DefinitionSubject, tuple[str, ...]]:
+    """The definition of a file, of the zoo, of an experiment or of a run folder, and those of `settings` that are its own.
+
+    Raises what `subject` and `subject_of` raise, and `load` for those that are keys of an experiment.
+    """
     file = experiment_file(name)
-    return subject(name) if file is None else subject_of(load(file))
+    if file is None:
+        return subject(name), tuple(settings)
+    keys, own = split_settings(settings)
+    return subject_of(load(file, keys)), own
+
+
+def split_settings(settings: Sequence[str]) -> tuple[tuple[str, ...], tuple[str, ...]]:
+    """Of an experiment: keys, with a dot before `=`, and settings of its definition."""
+    keys = tuple(one for one in settings if "." in one.partition("=")[0])
+    return keys, tuple(one for one in settings if one not in keys)
 
 
 def refuse_missing(name: str) -> None:

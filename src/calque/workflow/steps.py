@@ -45,11 +45,13 @@ def run_training(
     """Checks the definition, prepares the corpus and trains, all into `folder`; resumes the run that it holds.
 
     `own`: the experiment is that of the run folder itself; its compiled corpus is used even where the text has changed or is gone.
-    `restart`: moves the contents of the folder aside and starts anew. Raises what `check`, `prepare` and `train` raise; X410,
-    K201 to K204, X418 for files that no run has written, what `refuse_foreseen` raises of a training that has not begun, and D101
-    for missing text are raised before anything is moved.
+    `restart`: moves the contents of the folder aside and starts anew. Raises what `check`, `prepare` and `train` raise; X447, X410,
+    K201 to K204, X418 for files that no run has written, what `refuse_foreseen` raises of a training that has not begun, and
+    D101 for missing text are raised before anything is moved.
     """
     say, call = tell or (lambda line: None), call or TrainingCall()
+    if restart and (parent := experiment.model.parent) and Path(parent).resolve() == folder.resolve():
+        raise error("X447", Place(parent), run=folder)
     named, experiment = experiment, with_architecture(experiment, None if restart else folder)
     if named is not experiment:
         say(f"the architecture is that of {named.model.parent}")

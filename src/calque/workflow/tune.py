@@ -3,7 +3,7 @@
 import hashlib
 import itertools
 import json
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any, TypedDict, cast
@@ -139,12 +139,12 @@ def best_of(trials: Sequence[Trial], present: DecodeSettings) -> Trial:
     return max(trials, key=lambda trial: (trial.bleu, as_now(trial)))
 
 
-def keep(folder: Path, trial: Trial) -> None:
-    """Writes the keys of a trial into the run's experiment; the run translates with them from now on. Raises K301."""
+def keep(folder: Path, keys: Mapping[str, Any]) -> None:
+    """Writes keys of [decode] into the run's experiment; the run translates with them from now on. Raises K301."""
     file = folder / EXPERIMENT
     experiment = load(file)
     with writing(file):
-        write_run_experiment(folder, replace(experiment, decode=replace(experiment.decode, **trial.keys)))
+        write_run_experiment(folder, replace(experiment, decode=replace(experiment.decode, **keys)))
 
 
 def _about(folder: Path, loaded: Translator, sources: Sequence[str], references: Sequence[str]) -> str:
