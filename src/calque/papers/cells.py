@@ -224,6 +224,6 @@ def validations(run: Path, prepared: PreparedCorpus, train: TrainSettings) -> li
     for values in read_log(run):
         if values["kind"] == "valid" and "set" not in values:
             at, perplexity = int(values["update"]), values.get("perplexity")  # null where it was infinite
-            finite = perplexity is not None and math.isfinite(perplexity)
-            points[at] = at, round(at / an_epoch, 3), round(perplexity, 4) if finite else DIVERGED
+            known = DIVERGED if perplexity is None or not math.isfinite(perplexity) else round(perplexity, 4)
+            points[at] = at, round(at / an_epoch, 3), known
     return [points[at] for at in sorted(points)]
