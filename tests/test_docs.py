@@ -12,7 +12,7 @@ import pytest
 
 from calque import cli
 from calque.experiment import Experiment, to_toml
-from calque.ground.diagnostics import CalqueError, Diagnostic, codes
+from calque.ground.diagnostics import CalqueError, Diagnostic, codes, help_of
 from calque.layers.registry import layers_in
 from calque.prove import prove_module
 
@@ -105,6 +105,19 @@ def test_sentences_hold_names_of_values_alone() -> None:
             assert all(re.fullmatch("[a-z_]+", name or "") for _, name, _, _ in parts), (code.code, template)
             assert not any(form or conversion for _, _, form, conversion in parts), (code.code, template)
             assert template.format_map({name: "word" for _, name, _, _ in parts})
+
+
+def test_commands_in_helps_can_be_typed_whatever_the_names_of_files_are() -> None:
+    shown = 0
+    for code in codes().values():
+        for template in code.help:
+            fields = {name for _, name, _, _ in Formatter().parse(template) if name is not None}
+            told = help_of(Diagnostic(code.code, None, dict.fromkeys(fields, "it's mine"))) or ""
+            for command in re.findall("`((?:calque|cut) [^`]*)`", told):
+                if "mine" in command:
+                    shown += 1
+                    assert all("it's mine" in word for word in shlex.split(command) if "mine" in word), told
+    assert shown > 5
 
 
 def test_each_code_is_in_one_file() -> None:

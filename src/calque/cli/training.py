@@ -49,7 +49,7 @@ class _New(click.Command):
             given = args[at + 1 : at + 3]
             one = name == "--train" and given and (len(given) == 1 or given[1].startswith("-"))
             if one and Path(given[0]).is_file():
-                raise error("X460", Place(given[0]), file=shlex.quote(given[0]))
+                raise error("X460", Place(given[0]), file=given[0])
         return super().parse_args(ctx, args)
 
 

@@ -1,6 +1,5 @@
 """Paths that a command takes for runs, and what is said of one that is none."""
 
-import shlex
 from collections.abc import Callable
 from pathlib import Path
 
@@ -65,9 +64,8 @@ def _no_folder(path: Path, command: str | None) -> CalqueError:
     elif path.suffix == ".toml":
         meant, experiment = [path.parent, Path("runs") / path.stem], path
     near = next((run for run in meant if (run / MODEL).is_file()), None)
-    makes = None if experiment is None else shlex.quote(str(experiment))
     text = command if command == "translate" else None
-    return error("X114", Place(str(path)), name=path.name, near=near, experiment=makes, text=text)
+    return error("X114", Place(str(path)), name=path.name, near=near, experiment=experiment, text=text)
 
 
 def _trained(path: Path) -> Path | None:
