@@ -38,8 +38,38 @@ def test_an_experiment_is_checked(calque: Run, tmp_path: Path) -> None:
     assert calque("check", experiment(tmp_path, inline(DEFINITION))) == (0, "", "")
     wrong = calque("check", experiment(tmp_path, inline("encoder = nrom\n" + DEFINITION.split("\n")[1] + "\n")))
     assert wrong.status == 2
-    assert "model.text:1:11" in wrong.err
+    assert f" --> {tmp_path / 'tiny.toml'}:6:11\n" in wrong.err
+    assert "6 | encoder = nrom\n  |           ^^^^\n" in wrong.err
     assert "did you mean `norm`?" in wrong.err
+
+
+WRONG = "encoder = nrom\ndecoder = mh_dot_src_att\nencoder = norm\n"
+
+
+@pytest.mark.parametrize(
+    ("written", "place"),
+    [
+        (f'text = """{WRONG}"""', "5:21"),
+        (f"text = '''\n{WRONG}'''", "6:11"),
+        (f'file = ""\n  text = """\n{WRONG}"""'.replace("\n", "\r\n"), "7:11"),
+        ('text = "decoder = norm\\nencoder = nrom"', None),  # an escape: places in the file are not those of the text
+    ],
+)
+def test_faults_of_a_definition_in_an_experiment_are_shown_in_the_file(
+    calque: Run, tmp_path: Path, written: str, place: str | None
+) -> None:
+    path = experiment(tmp_path, written)
+    expected = "model.text:2:11" if place is None else f"{path}:{place}"
+    for command in ("check", "train"):
+        assert f" --> {expected}\n" in calque(command, path).err
+    assert f" --> {expected}\n" in calque("fit", path, "--params-of", 1000).err
+
+
+def test_faults_of_a_definition_that_a_call_sets_are_shown_there(calque: Run, tmp_path: Path) -> None:
+    path = experiment(tmp_path, inline(DEFINITION))
+    for quote in ("", "'"):
+        wrong = calque("check", path, "--set", f"model.text={quote}{WRONG if not quote else 'encoder = nrom'}{quote}")
+        assert f" --> --set:1:{22 + len(quote)}\n" in wrong.err
 
 
 def test_the_keys_and_rules_of_an_experiment_are_checked(calque: Run, tmp_path: Path) -> None:

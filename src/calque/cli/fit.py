@@ -1,6 +1,8 @@
 """The command that makes definitions equally large."""
 
+import contextlib
 import re
+from pathlib import Path
 
 import click
 
@@ -37,15 +39,17 @@ def fit(
     """
     from calque.explain import fit as solved
     from calque.explain import parameters
-    from calque.workflow.definitions import named_subject
+    from calque.workflow.checking import shown_in
+    from calque.workflow.definitions import experiment_file, named_subject
 
     shape = from_options(around, sizes)
     if re.fullmatch(r"[0-9]+(_[0-9]+)*", params_of):
         target = int(params_of)
     else:
         target = parameters(checked_definition(params_of), shape)
-    named = named_subject(file)
-    value = solved(named.text, target, setting, multiple, shape, settings, named.dialect or dialect, named.library)
+    with shown_in(Path(file), ()) if experiment_file(file) else contextlib.nullcontext():
+        named = named_subject(file)
+        value = solved(named.text, target, setting, multiple, shape, settings, named.dialect or dialect, named.library)
     count = parameters(checked_definition(file, (*settings, f"{setting}={value}"), dialect), shape)
     click.echo(f"{setting}={value}")
     tell(f"{file}: {count:,} parameters; {params_of}: {target:,} ({(count - target) / target:+.2%})")

@@ -1,10 +1,11 @@
 """Reads an experiment file and reports all of its faults together."""
 
 import os
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Callable, Collection, Iterable, Sequence
 from pathlib import Path
 from typing import Any, TypeVar
 
+from calque.experiment.inline import INLINE, in_file
 from calque.experiment.keys import SECTIONS, DataSettings, DecodeSettings, Experiment, ModelSettings, TrainSettings
 from calque.experiment.rules import RULES, KeyRule, contradictions, taken_over
 from calque.experiment.toml import KeyEntry, parse, parse_override
@@ -98,6 +99,10 @@ class ReadExperiment:
     def place(self, keys: Sequence[str]) -> Span | Place:
         """Where the first of these keys is that the file or an override gives; else the file."""
         return next((self._places[key] for key in keys if key in self._places), self._file)
+
+    def shown(self, faults: Iterable[Diagnostic]) -> list[Diagnostic]:
+        """Faults of the definition that is written in the file, at their places in it; others as they are."""
+        return [in_file(fault, self.place((INLINE,))) for fault in faults]
 
 
 def override(written: str) -> KeyEntry:
