@@ -235,7 +235,7 @@ def average(run: Path, best: bool, count: int, out: Path) -> None:
 @click.argument("folder", type=FILE, default=Path("demo"))
 @click.option("--seconds", type=Number(min=1), default=360, show_default=True, help="Training time, at most.")
 def demo(folder: Path, seconds: float) -> None:
-    """Train, translate and score on a generated corpus: about five minutes on two processor cores."""
+    """Train, translate and score on a generated corpus: one to three minutes on two processor cores."""
     from calque.demo.run import demo as run_demo
 
     status = run_demo(folder, seconds, click.echo, tell, program())
