@@ -241,10 +241,12 @@ def test_what_is_no_run_is_told_apart(
 ) -> None:
     monkeypatch.chdir(tmp_path)
     experiment(tmp_path, inline(DEFINITION)).rename("small.toml")
-    for folder in ("empty", "made", "trained/run", "runs/large"):
+    for folder in ("empty", "made", "trained/run", "runs/large", "graphs"):
         Path(folder).mkdir(parents=True)
-    for file in ("made/experiment.toml", "trained/experiment.toml", "trained/run/model.json", "runs/large/model.json"):
-        Path(file).touch()
+    for folder in ("made", "trained", "trained/run", "runs/large"):
+        Path(folder, "experiment.toml").touch()
+    for folder in ("trained/run", "runs/large", "graphs"):  # the last as `calque export` writes it for ONNX
+        Path(folder, "model.json").touch()
     Path("large.toml").touch()
     for name, code, proposed in (
         ("small.toml", "X114", "`calque train small.toml` makes the run folder of an experiment"),
@@ -253,6 +255,7 @@ def test_what_is_no_run_is_told_apart(
         ("trained/experiment.toml", "X114", "did you mean `trained/run`?"),
         ("trained/run/model.json", "X114", "did you mean `trained/run`?"),
         ("empty", "X113", "`calque train` makes run folders, by default in `runs`"),
+        ("graphs", "X113", "`calque train` makes run folders, by default in `runs`"),
         ("made", "K101", "train first"),
         ("trained", "K101", "did you mean `trained/run`?"),
         ("smaller", "X118", "`calque train` makes run folders, by default in `runs`"),

@@ -91,7 +91,7 @@ def folders(
 ) -> Path | tuple[Path, ...] | None:
     """The callback of an argument that names run folders alone. Raises what `check_run_folder` raises."""
     for path in value if isinstance(value, tuple) else [value] if value else []:
-        if not (path / "model.json").is_file():
+        if not all((path / name).is_file() for name in ("model.json", "experiment.toml")):
             from calque.workflow.run_folders import check_run_folder
 
             check_run_folder(path, ctx.command.name)
