@@ -278,6 +278,16 @@ def test_a_training_is_given_no_run_that_it_cannot_read(
         Path(name).touch()
     for name, proposed in (("small", "smal.toml"), ("smal", "smal.toml")):
         assert f"did you mean `{proposed}`?" in calque("train", name).err
+    definition = calque("train", "small.adl")
+    assert "error[X404]: `small.adl` is neither an experiment file nor a run folder" in definition.err
+    assert "`calque train EXPERIMENT --set model.file=small.adl`" in definition.err
+    assert "`calque new FOLDER --train SOURCE TARGET` writes an experiment" in calque("train", "runs").err
+
+
+def test_a_key_without_its_section_gets_one(calque: Run, tmp_path: Path) -> None:
+    path = experiment(tmp_path, inline(DEFINITION))
+    assert "help: did you mean `train.lr=0.1`?" in calque("train", path, "--set", "lr=0.1").err
+    assert "help" not in calque("train", path, "--set", "seed=3").err  # of [train] or of [decode]
 
 
 @pytest.mark.parametrize("command", ["train", "translate", "score", "average", "export"])

@@ -93,6 +93,8 @@ def _experiment(path: Path, overrides: tuple[str, ...], out: Path | None) -> "tu
         if not (path / EXPERIMENT).is_file():
             raise error("X404", Place(str(path)), name=path.name)
         return load(path / EXPERIMENT, overrides), out or (path if is_run(path) else path / "run")
+    if path.suffix == ".adl":
+        raise error("X404", Place(str(path)), name=path.name, definition=path)
     return load(path, overrides), out or Path("runs") / path.stem
 
 

@@ -10,7 +10,7 @@ from calque.experiment.keys import SECTIONS, DataSettings, DecodeSettings, Exper
 from calque.experiment.rules import RULES, KeyRule, contradictions, taken_over
 from calque.experiment.toml import KeyEntry, parse, parse_override
 from calque.experiment.values import allowed, name_faults, setting, value_faults
-from calque.ground.diagnostics import CalqueError, Diagnostic, Place, Span, Text, read_text
+from calque.ground.diagnostics import CalqueError, Diagnostic, Place, Span, Text, error, read_text
 
 T = TypeVar("T")
 KEYS = frozenset(f"{section}.{key}" for section, keys in SECTIONS.items() for key in keys)
@@ -116,6 +116,11 @@ def override(written: str) -> KeyEntry:
         known = SECTIONS.get(section, {}).get(key)
         return "" if known is None else allowed(known)
 
+    key, equals, _ = written.partition("=")
+    sections = [section for section, keys in SECTIONS.items() if key in keys]
+    if equals and len(sections) == 1:
+        near = f"{sections[0]}.{written}"
+        raise error("X109", Span(Text("--set", written), 0, len(written)), found=written, near=near)
     return parse_override(written, is_text, expected)
 
 
