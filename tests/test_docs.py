@@ -12,6 +12,7 @@ import pytest
 
 from calque import cli
 from calque.experiment import Experiment, to_toml
+from calque.experiment.load import ReadExperiment
 from calque.ground.diagnostics import CalqueError, Diagnostic, codes, help_of
 from calque.layers.registry import layers_in
 from calque.prove import prove_module
@@ -143,6 +144,17 @@ def test_the_table_of_mistakes_names_codes_with_their_status() -> None:
         for name in names.split(", "):
             assert name in codes(), name
             assert CalqueError(Diagnostic(name)).exit_code == int(status), name
+
+
+def test_experiments_of_the_pages_lack_nothing_but_the_architecture_of_a_parent(tmp_path: Path) -> None:
+    whole = 0
+    for page in PAGES:
+        for block in re.findall(r"```toml\n(.*?)```", page.read_text(encoding="utf-8"), re.DOTALL):
+            if "[model]" in block or "[train]" in block:  # others are parts of an experiment
+                whole += 1
+                (tmp_path / "experiment.toml").write_text(block, encoding="utf-8")
+                assert {fault.code for fault in ReadExperiment(tmp_path / "experiment.toml").faults} <= {"X202"}, block
+    assert whole > 2
 
 
 def test_every_key_of_an_experiment_is_explained() -> None:
