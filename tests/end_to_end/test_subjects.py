@@ -65,6 +65,13 @@ def test_faults_of_a_definition_in_an_experiment_are_shown_in_the_file(
     assert f" --> {expected}\n" in calque("fit", path, "--params-of", 1000).err
 
 
+def test_warnings_of_a_definition_in_an_experiment_are_shown_in_the_file(calque: Run, tmp_path: Path) -> None:
+    path = experiment(tmp_path, inline(f"unused = norm\n{DEFINITION}"))
+    for command in ("check", "train"):
+        warned = calque(command, path, *(("--out", tmp_path / "run") if command == "train" else ()))
+        assert f"warning[C133]: the definition `unused` is not used\n --> {path}:6:1\n" in warned.err
+
+
 def test_faults_of_a_definition_that_a_call_sets_are_shown_there(calque: Run, tmp_path: Path) -> None:
     path = experiment(tmp_path, inline(DEFINITION))
     for quote in ("", "'"):

@@ -175,13 +175,13 @@ def train(run: Path, overrides: tuple[str, ...], out: Path | None, parent: Path 
     if not ranks.leads:
         _follow(ranks)
         return
-    with Show(folder.name) as show, shown_in(run, overrides):
+    with Show(folder.name) as show, shown_in(run, overrides) as shown:
         if again:
             result = repeat(run, folder, show, tell, restart)
         else:
             call, own = TrainingCall(_limits(overrides), ranks=ranks), folder.resolve() == run.resolve()
             with ranks.leading():
-                result = run_training(experiment, folder, show, tell, call, own, restart)
+                result = run_training(experiment, folder, show, tell, call, own, restart, shown)
     _tell_end(result, folder)
 
 

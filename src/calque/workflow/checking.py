@@ -1,7 +1,7 @@
 """What is wrong with a definition or an experiment, all of it together, before any text is read."""
 
 import contextlib
-from collections.abc import Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, replace
 from pathlib import Path
 
@@ -84,20 +84,26 @@ def refuse_foreseen(experiment: Experiment, checked: CheckedDefinition | None = 
 
 
 @contextlib.contextmanager
-def shown_in(experiment: Path, overrides: tuple[str, ...]) -> Iterator[None]:
+def shown_in(
+    experiment: Path, overrides: tuple[str, ...]
+) -> Iterator[Callable[[Iterable[Diagnostic]], list[Diagnostic]]]:
     """Shows faults in an experiment, given by its file or its folder.
 
     What `refuse_foreseen` raises about keys gets its place; faults of a definition that is written in the experiment get theirs
-    in the file.
+    in the file. Gives a function that does the same for warnings.
     """
+
+    def read_again() -> ReadExperiment:
+        return ReadExperiment(experiment / EXPERIMENT if experiment.is_dir() else experiment, overrides)
+
     try:
-        yield
+        yield lambda warnings: read_again().shown(warnings)
     except CalqueError as e:
         keys = {rule.code: rule.keys for rule in rules_ahead()}
         spans = [fault.where for fault in e.diagnostics if isinstance(fault.where, Span)]
         if keys.keys().isdisjoint(fault.code for fault in e.diagnostics) and all(s.text.name != INLINE for s in spans):
             raise
-        read = ReadExperiment(experiment / EXPERIMENT if experiment.is_dir() else experiment, overrides)
+        read = read_again()
         raise CalqueError(
             replace(fault, where=fault.where or read.place(keys[fault.code])) if fault.code in keys else fault
             for fault in read.shown(e.diagnostics)
