@@ -98,7 +98,7 @@ def folders(
     return value
 
 
-EXPERIMENT = click.argument("run", type=FILE, callback=existing)
+EXPERIMENT = click.argument("run", metavar="EXPERIMENT|RUN", type=FILE, callback=existing)
 RUN = click.argument("run", type=FILE, callback=folders)
 RUNS = click.argument("runs", type=FILE, nargs=-1, required=True, metavar="RUN...", callback=folders)
 SET = click.option(
