@@ -12,7 +12,8 @@ import pytest
 
 from calque import cli
 from calque.experiment import Experiment, to_toml
-from calque.ground.diagnostics import CalqueError, Diagnostic, codes
+from calque.experiment.load import ReadExperiment
+from calque.ground.diagnostics import CalqueError, Diagnostic, codes, help_of
 from calque.layers.registry import layers_in
 from calque.prove import prove_module
 
@@ -107,6 +108,19 @@ def test_sentences_hold_names_of_values_alone() -> None:
             assert template.format_map({name: "word" for _, name, _, _ in parts})
 
 
+def test_commands_in_helps_can_be_typed_whatever_the_names_of_files_are() -> None:
+    shown = 0
+    for code in codes().values():
+        for template in code.help:
+            fields = {name for _, name, _, _ in Formatter().parse(template) if name is not None}
+            told = help_of(Diagnostic(code.code, None, dict.fromkeys(fields, "it's mine"))) or ""
+            for command in re.findall("`((?:calque|cut) [^`]*)`", told):
+                if "mine" in command:
+                    shown += 1
+                    assert all("it's mine" in word for word in shlex.split(command) if "mine" in word), told
+    assert shown > 5
+
+
 def test_each_code_is_in_one_file() -> None:
     files = sorted((ROOT / "src" / "calque" / "codes").glob("*.toml"))
     names = [
@@ -130,6 +144,17 @@ def test_the_table_of_mistakes_names_codes_with_their_status() -> None:
         for name in names.split(", "):
             assert name in codes(), name
             assert CalqueError(Diagnostic(name)).exit_code == int(status), name
+
+
+def test_experiments_of_the_pages_lack_nothing_but_the_architecture_of_a_parent(tmp_path: Path) -> None:
+    whole = 0
+    for page in PAGES:
+        for block in re.findall(r"```toml\n(.*?)```", page.read_text(encoding="utf-8"), re.DOTALL):
+            if "[model]" in block or "[train]" in block:  # others are parts of an experiment
+                whole += 1
+                (tmp_path / "experiment.toml").write_text(block, encoding="utf-8")
+                assert {fault.code for fault in ReadExperiment(tmp_path / "experiment.toml").faults} <= {"X202"}, block
+    assert whole > 2
 
 
 def test_every_key_of_an_experiment_is_explained() -> None:

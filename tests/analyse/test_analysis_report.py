@@ -475,7 +475,8 @@ def test_the_command_of_a_caption_can_be_called(tmp_path: Path, monkeypatch: pyt
     monkeypatch.chdir(tmp_path)
     for run in ("a b", "c"):
         (tmp_path / run).mkdir()
-        (tmp_path / run / "model.json").touch()
+        for name in ("model.json", "experiment.toml"):
+            (tmp_path / run / name).touch()
     with analysis.analyse.make_context(
         "analyse",
         ["a b", "c", "--out", "o", "--layer", "x#1", "--layer", "y", "--text", "s", "t", "--figure", "curves"],

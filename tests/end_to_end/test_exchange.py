@@ -61,24 +61,25 @@ def test_an_imported_model_translates_is_explained_and_trained_on(
 
     monkeypatch.chdir(tmp_path)
     build("marian", tmp_path / "hf", activation_function="relu")
-    imported = calque("import", "hf", "--from", "hf", "--out", "run")
+    imported = calque("import", "hf", "--from", "hf", "--out", "my run")
     assert imported.status == 0, imported.err
-    assert imported.out == "run\n"
-    translated = calque("translate", "run", stdin="".join(f"{line}\n" for line in lines(5)).encode())
+    assert imported.out == "my run\n"
+    assert "next: calque translate 'my run' < input.txt" in imported.err
+    translated = calque("translate", "my run", stdin="".join(f"{line}\n" for line in lines(5)).encode())
     assert translated.status == 0, translated.err
     assert translated.out.count("\n") == 5
-    assert calque("explain", "run").status == 0
+    assert calque("explain", "my run").status == 0
     for split in ("train", "valid"):
         for side in ("source", "target"):
             (tmp_path / f"{split}.{side}").write_text("".join(f"{line}\n" for line in lines(40)))
     files = {f"data__{split}": [f"{split}.source", f"{split}.target"] for split in ("train", "valid")}
     own = experiment(tmp_path, "own", model__text="", data__vocabulary_size=60, max_updates=4, **files)
-    trained = calque("train", own, "--from", "run", "--out", "own")
+    trained = calque("train", own, "--from", "my run", "--out", "own")
     assert trained.status == 0, trained.err
     assert "the architecture is that of" in trained.err
     assert "starts anew" not in trained.err
     assert calque("translate", "own", stdin=b"abc\n").status == 0
-    resumed = calque("train", "run")
+    resumed = calque("train", "my run")
     assert resumed.status in (1, 2), "an imported run has no training of its own"
     assert "Traceback" not in resumed.err
 

@@ -3,6 +3,7 @@
 import json
 from pathlib import Path
 
+import pytest
 from command import Run
 
 TINY = "d = 32\nheads = 4\nn = 3\nencoder = pos -> repeat(n, tenc)\ndecoder = pos -> repeat(n, tdec) -> norm\n"
@@ -47,6 +48,24 @@ def test_explain_takes_lengths_and_vocabularies(calque: Run, tmp_path: Path) -> 
     assert found["output"] == {"parameters": 100 * 33, "products": 100 * 32}
     assert found["decoder"]["field"] == [None, 0]
     assert found["state_bytes"]["float32"] == 8 + 4 * 3 * 64 * (11 + 20)  # keys and values of three layers
+
+
+@pytest.mark.parametrize("tying", [(), ("--tying", "none")])
+@pytest.mark.parametrize("side", ["--source-vocabulary", "--target-vocabulary"])
+def test_one_vocabulary_alone_is_that_of_both_sides(
+    calque: Run, tmp_path: Path, side: str, tying: tuple[str, ...]
+) -> None:
+    (tmp_path / "a.adl").write_text(TINY)
+    both = calque("explain", tmp_path / "a.adl", "--source-vocabulary", 100, "--target-vocabulary", 100, *tying).out
+    assert "output            3,300 parameters" in both
+    assert calque("explain", tmp_path / "a.adl", side, 100, *tying).out == both
+
+
+def test_vocabularies_of_two_sizes_share_no_matrix(calque: Run, tmp_path: Path) -> None:
+    (tmp_path / "a.adl").write_text(TINY)
+    sizes = ["--source-vocabulary", 100, "--target-vocabulary", 200]
+    wrong = calque("explain", tmp_path / "a.adl", *sizes, "--tying", "three-way")
+    assert (wrong.status, "vocabularies of one size, found 100 and 200" in wrong.err) == (2, True)
 
 
 def test_a_diagram_is_drawn_whole_or_not_at_all(calque: Run, tmp_path: Path) -> None:

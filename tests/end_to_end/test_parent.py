@@ -161,11 +161,11 @@ def test_another_parent_is_another_run(calque: Run, parent: Path, tmp_path: Path
     done(calque, "train", experiment(tmp_path, seed=2), "--out", other)
     done(calque, "train", made, "--from", parent, "--out", tmp_path / "run")
     done(calque, "train", made, "--out", tmp_path / "plain")
-    for run, asked in ((tmp_path / "run", other), (tmp_path / "plain", parent)):
+    for run, before_it, asked in ((tmp_path / "run", parent, other), (tmp_path / "plain", "none", parent)):
         before = weights(run)
         told = done(calque, "train", made, "--from", asked, "--out", run, status=1)
         assert "error[K201]" in told
-        assert "another parent" in told
+        assert f"another parent: expected `{before_it}`, found `{asked}`" in told
         assert weights(run) == before
 
 

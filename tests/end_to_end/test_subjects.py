@@ -38,8 +38,45 @@ def test_an_experiment_is_checked(calque: Run, tmp_path: Path) -> None:
     assert calque("check", experiment(tmp_path, inline(DEFINITION))) == (0, "", "")
     wrong = calque("check", experiment(tmp_path, inline("encoder = nrom\n" + DEFINITION.split("\n")[1] + "\n")))
     assert wrong.status == 2
-    assert "model.text:1:11" in wrong.err
+    assert f" --> {tmp_path / 'tiny.toml'}:6:11\n" in wrong.err
+    assert "6 | encoder = nrom\n  |           ^^^^\n" in wrong.err
     assert "did you mean `norm`?" in wrong.err
+
+
+WRONG = "encoder = nrom\ndecoder = mh_dot_src_att\nencoder = norm\n"
+
+
+@pytest.mark.parametrize(
+    ("written", "place"),
+    [
+        (f'text = """{WRONG}"""', "5:21"),
+        (f"text = '''\n{WRONG}'''", "6:11"),
+        (f'file = ""\n  text = """\n{WRONG}"""'.replace("\n", "\r\n"), "7:11"),
+        ('text = "decoder = norm\\nencoder = nrom"', None),  # an escape: places in the file are not those of the text
+    ],
+)
+def test_faults_of_a_definition_in_an_experiment_are_shown_in_the_file(
+    calque: Run, tmp_path: Path, written: str, place: str | None
+) -> None:
+    path = experiment(tmp_path, written)
+    expected = "model.text:2:11" if place is None else f"{path}:{place}"
+    for command in ("check", "train"):
+        assert f" --> {expected}\n" in calque(command, path).err
+    assert f" --> {expected}\n" in calque("fit", path, "--params-of", 1000).err
+
+
+def test_warnings_of_a_definition_in_an_experiment_are_shown_in_the_file(calque: Run, tmp_path: Path) -> None:
+    path = experiment(tmp_path, inline(f"unused = norm\n{DEFINITION}"))
+    for command in ("check", "train"):
+        warned = calque(command, path, *(("--out", tmp_path / "run") if command == "train" else ()))
+        assert f"warning[C133]: the definition `unused` is not used\n --> {path}:6:1\n" in warned.err
+
+
+def test_faults_of_a_definition_that_a_call_sets_are_shown_there(calque: Run, tmp_path: Path) -> None:
+    path = experiment(tmp_path, inline(DEFINITION))
+    for quote in ("", "'"):
+        wrong = calque("check", path, "--set", f"model.text={quote}{WRONG if not quote else 'encoder = nrom'}{quote}")
+        assert f" --> --set:1:{22 + len(quote)}\n" in wrong.err
 
 
 def test_the_keys_and_rules_of_an_experiment_are_checked(calque: Run, tmp_path: Path) -> None:
@@ -211,10 +248,12 @@ def test_what_is_no_run_is_told_apart(
 ) -> None:
     monkeypatch.chdir(tmp_path)
     experiment(tmp_path, inline(DEFINITION)).rename("small.toml")
-    for folder in ("empty", "made", "trained/run", "runs/large"):
+    for folder in ("empty", "made", "trained/run", "runs/large", "graphs"):
         Path(folder).mkdir(parents=True)
-    for file in ("made/experiment.toml", "trained/experiment.toml", "trained/run/model.json", "runs/large/model.json"):
-        Path(file).touch()
+    for folder in ("made", "trained", "trained/run", "runs/large"):
+        Path(folder, "experiment.toml").touch()
+    for folder in ("trained/run", "runs/large", "graphs"):  # the last as `calque export` writes it for ONNX
+        Path(folder, "model.json").touch()
     Path("large.toml").touch()
     for name, code, proposed in (
         ("small.toml", "X114", "`calque train small.toml` makes the run folder of an experiment"),
@@ -223,6 +262,7 @@ def test_what_is_no_run_is_told_apart(
         ("trained/experiment.toml", "X114", "did you mean `trained/run`?"),
         ("trained/run/model.json", "X114", "did you mean `trained/run`?"),
         ("empty", "X113", "`calque train` makes run folders, by default in `runs`"),
+        ("graphs", "X113", "`calque train` makes run folders, by default in `runs`"),
         ("made", "K101", "train first"),
         ("trained", "K101", "did you mean `trained/run`?"),
         ("smaller", "X118", "`calque train` makes run folders, by default in `runs`"),
@@ -245,6 +285,16 @@ def test_a_training_is_given_no_run_that_it_cannot_read(
         Path(name).touch()
     for name, proposed in (("small", "smal.toml"), ("smal", "smal.toml")):
         assert f"did you mean `{proposed}`?" in calque("train", name).err
+    definition = calque("train", "small.adl")
+    assert "error[X404]: `small.adl` is neither an experiment file nor a run folder" in definition.err
+    assert "`calque train EXPERIMENT --set model.file=small.adl`" in definition.err
+    assert "`calque new FOLDER --train SOURCE TARGET` writes an experiment" in calque("train", "runs").err
+
+
+def test_a_key_without_its_section_gets_one(calque: Run, tmp_path: Path) -> None:
+    path = experiment(tmp_path, inline(DEFINITION))
+    assert "help: did you mean `train.lr=0.1`?" in calque("train", path, "--set", "lr=0.1").err
+    assert "help" not in calque("train", path, "--set", "seed=3").err  # of [train] or of [decode]
 
 
 @pytest.mark.parametrize("command", ["train", "translate", "score", "average", "export"])

@@ -179,6 +179,7 @@ def test_a_line_that_is_too_long_is_cut_with_a_warning(calque: Run, runs: dict[s
 @pytest.mark.parametrize("options", [[], ["--workers", 2]])
 def test_a_run_that_is_not_whole_is_one_error(calque: Run, tmp_path: Path, options: list[object]) -> None:
     (tmp_path / "model.json").write_text("{}")
+    (tmp_path / "codecs").mkdir()
     done = calque("translate", tmp_path, *options, stdin=STDIN)
     assert done.status == 1
     assert done.err.count("error[K") == done.err.count("error[") == 1

@@ -3,8 +3,9 @@
 import errno
 import json
 import math
+import os
 from pathlib import Path
-from typing import Any
+from typing import IO, Any
 
 import pytest
 import torch
@@ -156,6 +157,22 @@ def test_a_value_of_a_wrong_kind_is_one_error(tmp_path: Path) -> None:
     (tmp_path / "hf" / "config.json").write_text("[" * 100_000)
     with pytest.raises(CalqueError, match="X517"):
         open_hf(tmp_path / "hf", asked)
+
+
+def test_weights_that_may_not_be_read_are_not_missing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    kind, settings, asked = CASES["mbart"]
+    build(kind, tmp_path, **settings)
+    as_before = Path.open
+
+    def refused(path: Path, *how: str, **more: str) -> IO[Any]:
+        if path.suffix == ".safetensors":
+            raise PermissionError(errno.EACCES, os.strerror(errno.EACCES), str(path))
+        return as_before(path, *how, **more)
+
+    monkeypatch.setattr(Path, "open", refused)
+    with pytest.raises(CalqueError, match="X517") as fault:
+        open_hf(tmp_path, asked)
+    assert "this file cannot be read: permission denied" in str(fault.value)
 
 
 def test_weights_of_other_shapes_are_one_error(tmp_path: Path) -> None:

@@ -52,6 +52,9 @@ def test_logits_and_translations_are_the_same(kind: str, text: str, tying: str, 
     ours = make_run(tmp_path / "run", text, tying=tying)
     model = export(tmp_path / "run", tmp_path / "out")
     assert model.config.model_type == kind
+    assert (
+        len({file.stat().st_mode & 0o444 for file in (tmp_path / "out").iterdir()}) == 1
+    )  # all as the system has them
     lines = draw_lines(30)
     loaded = load(tmp_path / "run", beam=1)
     rows = [[*ids, EOS] for ids in loaded.loaded.source.encode(lines)]

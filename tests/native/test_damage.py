@@ -1,6 +1,8 @@
-"""What kernels would read or write wrongly is an error before they see its address; a damaged library is compiled anew."""
+"""What kernels would read or write wrongly is an error before they see its address; damaged libraries and compilers that hang."""
 
 import ctypes
+import os
+import time
 from collections.abc import Callable
 from pathlib import Path
 
@@ -132,6 +134,36 @@ def test_a_damaged_library_is_compiled_anew(damage: str, tmp_path: Path, monkeyp
 
 def _kept(name: str, cache: Path) -> Path:
     return cache / "calque" / "native" / f"kernels-{name}-{build._key(name)}.so"
+
+
+@needs_compiler
+def test_a_compiler_that_does_not_end_is_ended_once(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    hanging, started = tmp_path / "c++", tmp_path / "started"
+    hanging.write_text(f"#!/bin/sh\nsleep 600 &\necho $! >> {started}\nwait\n")
+    hanging.chmod(0o755)
+    monkeypatch.setattr(build, "compiler", lambda: str(hanging))
+    monkeypatch.setattr(build, "SECONDS", 2)
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
+    monkeypatch.setenv("CALQUE_NATIVE", "")
+    build.library.cache_clear()
+    try:
+        assert build.library() is None
+    finally:
+        build.library.cache_clear()
+    assert f"warning[X425]: the C++ compiler `{hanging}` has not ended after 2 s" in capsys.readouterr().err
+    (pid,) = started.read_text().split()
+    assert any(_ended(int(pid)) or time.sleep(0.05) for _ in range(100))
+    assert os.environ["CALQUE_NATIVE"] == build.OFF  # processes that this one starts do not wait for it
+
+
+def _ended(pid: int) -> bool:
+    """Whether a process is gone, or waits to be."""
+    try:
+        return ") Z " in Path(f"/proc/{pid}/stat").read_text()
+    except OSError:
+        return True
 
 
 @needs_compiler

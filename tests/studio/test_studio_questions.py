@@ -348,7 +348,10 @@ def test_a_run_whose_name_is_not_utf8_has_a_name_on_the_page(tmp_path: Path) -> 
         odd.mkdir(parents=True)
     except OSError:
         pytest.skip("this file system has names in UTF-8 alone")
-    (odd / "model.json").write_text("{}")
+    graphs = tmp_path / "runs" / "graphs"  # as `calque export` writes them for ONNX: no run
+    graphs.mkdir()
+    for file in (odd / "model.json", odd / "model.safetensors", graphs / "model.json"):
+        file.write_text("{}")
     runs = TrainedRuns((), tmp_path, tmp_path / "runs")
     with TestClient(application(declared(), Jobs(tmp_path, ()), runs, PORT), base_url=HERE) as client:
         (name,) = client.get("/api/runs").json()["runs"]

@@ -91,14 +91,14 @@ def folders(
 ) -> Path | tuple[Path, ...] | None:
     """The callback of an argument that names run folders alone. Raises what `check_run_folder` raises."""
     for path in value if isinstance(value, tuple) else [value] if value else []:
-        if not (path / "model.json").is_file():
+        if not all((path / name).is_file() for name in ("model.json", "experiment.toml")):
             from calque.workflow.run_folders import check_run_folder
 
             check_run_folder(path, ctx.command.name)
     return value
 
 
-EXPERIMENT = click.argument("run", type=FILE, callback=existing)
+EXPERIMENT = click.argument("run", metavar="EXPERIMENT|RUN", type=FILE, callback=existing)
 RUN = click.argument("run", type=FILE, callback=folders)
 RUNS = click.argument("runs", type=FILE, nargs=-1, required=True, metavar="RUN...", callback=folders)
 SET = click.option(

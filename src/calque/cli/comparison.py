@@ -114,7 +114,7 @@ def _runs(system: Path) -> list[Path]:
     if not system.is_dir():
         return [system]
     if (system / "experiment.toml").is_file():
-        raise error("X461", Place(str(system)), run=shlex.quote(str(system)))
+        raise error("X461", Place(str(system)), run=str(system))
     files = sorted(file for file in system.iterdir() if file.is_file() and not file.name.startswith("."))
     if not files:
         raise error("D521", Place(str(system)))

@@ -35,9 +35,9 @@ def AROUND(command: Callable[..., None]) -> Callable[..., None]:
             "--source-vocabulary",
             type=size,
             metavar="N",
-            help="Its entries; with both vocabularies, embeddings are counted.",
+            help="Its entries, for which embeddings and output layer are counted; default: as the other.",
         ),
-        click.option("--target-vocabulary", type=size, metavar="N", help="Its entries; the output layer is counted."),
+        click.option("--target-vocabulary", type=size, metavar="N", help="Its entries; default: as the other."),
         click.option("--tying", type=click.Choice(["three-way", "target", "none"]), help="Which matrices are shared."),
     )
     for option in reversed(options):
@@ -60,11 +60,17 @@ def LENGTHS(command: Callable[..., None]) -> Callable[..., None]:
 
 
 def around(source_vocabulary: int | None, target_vocabulary: int | None, tying: str | None) -> "Surroundings":
-    """The matrices around an architecture. The default tying is three-way for vocabularies of one size, else `target`."""
+    """The matrices around an architecture. One size alone is that of both vocabularies.
+
+    The default tying is three-way for vocabularies of one size, else `target`. Raises UsageError where matrices of two sizes
+    would be one.
+    """
     from calque.explain import Surroundings
 
-    one = source_vocabulary is None or source_vocabulary == target_vocabulary
-    return Surroundings(source_vocabulary, target_vocabulary, tying or ("three-way" if one else "target"))
+    source, target = source_vocabulary or target_vocabulary, target_vocabulary or source_vocabulary
+    if tying == "three-way" and source != target:
+        raise click.UsageError(f"--tying three-way needs vocabularies of one size, found {source:,} and {target:,}")
+    return Surroundings(source, target, tying or ("three-way" if source == target else "target"))
 
 
 def checked_definition(name: str, settings: tuple[str, ...] = (), dialect: str = "calque") -> "CheckedDefinition":

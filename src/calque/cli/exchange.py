@@ -1,5 +1,6 @@
 """Commands that exchange models with other tools."""
 
+import shlex
 from pathlib import Path
 
 import click
@@ -87,5 +88,5 @@ def import_model(
     run = out or Path("runs") / folder.resolve().name
     model = FORMATS[form](folder, run, Languages(source_language, target_language, source_prefix))
     tell(f"{sum(p.numel() for p in model.parameters()):,} parameters, architecture {model.checked.hash}")
-    tell(f"next: calque translate {run} < input.txt > output.txt")
+    tell(f"next: calque translate {shlex.quote(str(run))} < input.txt > output.txt")
     click.echo(run)

@@ -1,6 +1,7 @@
 """The command that makes definitions equally large."""
 
 import re
+from pathlib import Path
 
 import click
 
@@ -37,15 +38,17 @@ def fit(
     """
     from calque.explain import fit as solved
     from calque.explain import parameters
-    from calque.workflow.definitions import named_subject
+    from calque.workflow.checking import shown_in
+    from calque.workflow.definitions import named_subject, split_settings
 
     shape = from_options(around, sizes)
     if re.fullmatch(r"[0-9]+(_[0-9]+)*", params_of):
         target = int(params_of)
     else:
         target = parameters(checked_definition(params_of), shape)
-    named, own = named_subject(file, settings)
-    value = solved(named.text, target, setting, multiple, shape, own, named.dialect or dialect, named.library)
+    with shown_in(Path(file), split_settings(settings)[0]):
+        named, own = named_subject(file, settings)
+        value = solved(named.text, target, setting, multiple, shape, own, named.dialect or dialect, named.library)
     count = parameters(checked_definition(file, (*settings, f"{setting}={value}"), dialect), shape)
     click.echo(f"{setting}={value}")
     tell(f"{file}: {count:,} parameters; {params_of}: {target:,} ({(count - target) / target:+.2%})")

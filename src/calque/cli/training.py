@@ -49,7 +49,7 @@ class _New(click.Command):
             given = args[at + 1 : at + 3]
             one = name == "--train" and given and (len(given) == 1 or given[1].startswith("-"))
             if one and Path(given[0]).is_file():
-                raise error("X460", Place(given[0]), file=shlex.quote(given[0]))
+                raise error("X460", Place(given[0]), file=given[0])
         return super().parse_args(ctx, args)
 
 
@@ -93,6 +93,8 @@ def _experiment(path: Path, overrides: tuple[str, ...], out: Path | None) -> "tu
         if not (path / EXPERIMENT).is_file():
             raise error("X404", Place(str(path)), name=path.name)
         return load(path / EXPERIMENT, overrides), out or (path if is_run(path) else path / "run")
+    if path.suffix == ".adl":
+        raise error("X404", Place(str(path)), name=path.name, definition=path)
     return load(path, overrides), out or Path("runs") / path.stem
 
 
@@ -173,13 +175,13 @@ def train(run: Path, overrides: tuple[str, ...], out: Path | None, parent: Path 
     if not ranks.leads:
         _follow(ranks)
         return
-    with Show(folder.name) as show, shown_in(run, overrides):
+    with Show(folder.name) as show, shown_in(run, overrides) as shown:
         if again:
             result = repeat(run, folder, show, tell, restart)
         else:
             call, own = TrainingCall(_limits(overrides), ranks=ranks), folder.resolve() == run.resolve()
             with ranks.leading():
-                result = run_training(experiment, folder, show, tell, call, own, restart)
+                result = run_training(experiment, folder, show, tell, call, own, restart, shown)
     _tell_end(result, folder)
 
 
@@ -235,7 +237,7 @@ def average(run: Path, best: bool, count: int, out: Path) -> None:
 @click.argument("folder", type=FILE, default=Path("demo"))
 @click.option("--seconds", type=Number(min=1), default=360, show_default=True, help="Training time, at most.")
 def demo(folder: Path, seconds: float) -> None:
-    """Train, translate and score on a generated corpus: about five minutes on two processor cores."""
+    """Train, translate and score on a generated corpus: one to three minutes on two processor cores."""
     from calque.demo.run import demo as run_demo
 
     status = run_demo(folder, seconds, click.echo, tell, program())

@@ -202,7 +202,8 @@ class _Input:
 def score(run: Path, source: Path, target: Path, precision: str | None, threads: int | None) -> None:
     """Print the score of each given translation, normalised as `translate --scores` does; `-` is standard input.
 
-    Lines that are not UTF-8 are read and reported as by `translate`.
+    Sources are read whole, where `translate` cuts lines of more than max_source_tokens subwords: of such a line both scores
+    differ. Lines that are not UTF-8 are read and reported as by `translate`.
     """
     with loading():
         from calque.workflow.api import load

@@ -4,7 +4,6 @@ A line ends only at "\\n": U+0085, U+2028 and similar characters are part of a s
 """
 
 import io
-import shlex
 import stat
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -124,7 +123,7 @@ def unreadable(path: Path, fault: OSError) -> CalqueError:
         from calque.data.public import providing  # slow to load, and few calls need it
 
         if (provided := providing(path)) is not None:
-            fields |= {"corpus": provided[0], "root": shlex.quote(str(provided[1]))}
+            fields |= {"corpus": provided[0], "root": str(provided[1])}
     return CalqueError(Diagnostic("D101", Place(str(path)), fields))
 
 

@@ -81,6 +81,7 @@ def read_tensors(folder: Path) -> "Tensors":
 
 def _read_file(path: Path) -> dict[str, Tensor]:
     try:
+        path.open("rb").close()  # of a file that may not be read safetensors says that there is none
         if path.suffix == ".safetensors":
             return load_file(path)
         content = torch.load(path, map_location="cpu", weights_only=True)

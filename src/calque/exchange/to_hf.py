@@ -122,7 +122,9 @@ def write_hf(exported: Exported, folder: Path, precision: str) -> None:
     _write_output(writer, untied)
     numbers = TYPES_OF_NUMBERS[precision]
     tensors = {name: t.detach().to(numbers).contiguous().clone() for name, t in writer.tensors.items()}
-    save_file(tensors, folder / "model.safetensors", {"format": "pt"})
+    weights = folder / "model.safetensors"
+    save_file(tensors, weights, {"format": "pt"})
+    weights.chmod(0o644)  # as `write_whole` does; safetensors gives access to the owner alone
     _write_json(folder / "config.json", _config(exported, network, kind, architecture, untied, precision))
     _write_json(folder / "generation_config.json", _generation(exported))
     write_tokenizer(folder, *exported.trained.codecs)

@@ -307,7 +307,7 @@ class DecodeSettings:
         high=1,
     )
     align_offset: int = key(0, "source words to go on to the right from the one attended to most", low=-100, high=100)
-    max_source_tokens: int = key(500, "a longer line is cut, with a warning; 0: no bound", low=0)
+    max_source_tokens: int = key(500, "`translate` cuts a longer line and warns, `score` does not; 0: no bound", low=0)
     max_length_factor: float = key(1.5, "a translation ends at factor * source length + offset words", low=0, high=100)
     max_length_offset: int = key(10, "see max_length_factor", low=1, high=10_000)
     batch_tokens: int = key(4096, "source tokens decoded together, padding and beams included", low=1)

@@ -1,15 +1,16 @@
 """Reads an experiment file and reports all of its faults together."""
 
 import os
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Callable, Collection, Iterable, Sequence
 from pathlib import Path
 from typing import Any, TypeVar
 
+from calque.experiment.inline import INLINE, in_file
 from calque.experiment.keys import SECTIONS, DataSettings, DecodeSettings, Experiment, ModelSettings, TrainSettings
 from calque.experiment.rules import RULES, KeyRule, contradictions, taken_over
 from calque.experiment.toml import KeyEntry, parse, parse_override
 from calque.experiment.values import allowed, name_faults, setting, value_faults
-from calque.ground.diagnostics import CalqueError, Diagnostic, Place, Span, Text, read_text
+from calque.ground.diagnostics import CalqueError, Diagnostic, Place, Span, Text, error, read_text
 
 T = TypeVar("T")
 KEYS = frozenset(f"{section}.{key}" for section, keys in SECTIONS.items() for key in keys)
@@ -99,6 +100,10 @@ class ReadExperiment:
         """Where the first of these keys is that the file or an override gives; else the file."""
         return next((self._places[key] for key in keys if key in self._places), self._file)
 
+    def shown(self, faults: Iterable[Diagnostic]) -> list[Diagnostic]:
+        """Faults of the definition that is written in the file, at their places in it; others as they are."""
+        return [in_file(fault, self.place((INLINE,))) for fault in faults]
+
 
 def override(written: str) -> KeyEntry:
     """The entry of one `--set section.key=value`. Raises X109 and X111."""
@@ -111,6 +116,11 @@ def override(written: str) -> KeyEntry:
         known = SECTIONS.get(section, {}).get(key)
         return "" if known is None else allowed(known)
 
+    key, equals, _ = written.partition("=")
+    sections = [section for section, keys in SECTIONS.items() if key in keys]
+    if equals and len(sections) == 1:
+        near = f"{sections[0]}.{written}"
+        raise error("X109", Span(Text("--set", written), 0, len(written)), found=written, near=near)
     return parse_override(written, is_text, expected)
 
 

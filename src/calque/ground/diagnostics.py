@@ -10,6 +10,7 @@ D data, K model files and services.
 import difflib
 import functools
 import re
+import shlex
 import tomllib
 import unicodedata
 from collections.abc import Iterable, Mapping, Sequence
@@ -144,10 +145,21 @@ def help_of(diagnostic: Diagnostic) -> str | None:
     for template in codes()[diagnostic.code].help:
         try:
             if diagnostic.fix is None or any(f"{{{name}}}" in template for name in _NAMING):
-                return template.format_map(words)
+                return _filled(template, words)
         except KeyError:
             continue
     return words.get("fix")
+
+
+_COMMAND = re.compile(r"(`(?:calque|cut) [^`]*`)")
+"""A command in a help, to be typed into a shell."""
+
+
+def _filled(template: str, words: Mapping[str, str]) -> str:
+    """A help with its values, which are quoted in commands where a shell needs it. Raises KeyError for one that is missing."""
+    quoted = {name: shlex.quote(word) for name, word in words.items()}
+    parts = enumerate(_COMMAND.split(template))
+    return "".join(part.format_map(quoted if n % 2 else words) for n, part in parts)
 
 
 _NAMING = ("near", "nearest", "add", "fix")

@@ -11,7 +11,9 @@ import hashlib
 import os
 import platform
 import shutil
+import signal
 import subprocess
+import sys
 import tempfile
 import zlib
 from collections.abc import Iterator
@@ -19,7 +21,7 @@ from pathlib import Path
 
 import torch
 
-from calque.ground.diagnostics import error
+from calque.ground.diagnostics import Diagnostic, error, render
 from calque.ground.files import only, write_whole
 
 HERE = Path(__file__).parent
@@ -51,6 +53,7 @@ OFF = "off"
 SUM = 4
 """Bytes of a checksum."""
 SECONDS = 300
+"""A compiler that has not ended by then is ended; it takes about a quarter of a minute."""
 
 
 @functools.cache
@@ -64,10 +67,21 @@ def library() -> tuple[ctypes.CDLL, str] | None:
         raise error("X417", None, found=asked, names=(*INSTRUCTIONS, OFF))
     for name in available():
         if not asked or name == asked:
-            loaded = load(name)
+            try:
+                loaded = load(name)
+            except subprocess.TimeoutExpired:
+                _give_up()
+                return None
             if loaded is not None:
                 return loaded, name
     return None
+
+
+def _give_up() -> None:
+    """Warns that the compiler does not end. Neither this process nor those that it starts wait for it again."""
+    warning = Diagnostic("X425", None, {"compiler": compiler(), "seconds": SECONDS}, severity="warning")
+    print(render(warning), file=sys.stderr, flush=True)
+    os.environ["CALQUE_NATIVE"] = OFF
 
 
 def available() -> list[str]:
@@ -104,10 +118,15 @@ def compiler() -> str | None:
 
 
 def load(name: str) -> ctypes.CDLL | None:
-    """The kernels for a set of instructions, compiled where they are not yet; None where that fails."""
+    """The kernels for a set of instructions, compiled where they are not yet; None where that fails.
+
+    Raises `TimeoutExpired` where the compiler does not end.
+    """
     try:
         path = _folder() / f"kernels-{name}-{_key(name)}.so"
         loaded = ctypes.CDLL(str(path)) if _undamaged(path) else _compiled(name, path)
+    except subprocess.TimeoutExpired:
+        raise
     except (OSError, subprocess.SubprocessError, RuntimeError):  # RuntimeError: the user has no home folder
         return None
     # The system must allow a process to use the processor's tiles.
@@ -170,7 +189,16 @@ def _compiled(name: str, path: Path) -> ctypes.CDLL:
 
 
 def _run(command: list[str]) -> None:
-    subprocess.run(command, check=True, capture_output=True, timeout=SECONDS)
+    """Runs the compiler. One that does not end is ended, with all that it has started, and so it is on Ctrl-C."""
+    nothing = subprocess.DEVNULL
+    with subprocess.Popen(command, stdin=nothing, stdout=nothing, stderr=nothing, start_new_session=True) as process:
+        try:
+            status = process.wait(SECONDS)
+        except BaseException:
+            os.killpg(process.pid, signal.SIGKILL)
+            raise
+    if status:
+        raise subprocess.CalledProcessError(status, command)
 
 
 @contextlib.contextmanager

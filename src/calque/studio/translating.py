@@ -91,7 +91,7 @@ def _runs_below(folder: Path) -> list[Path]:
     if not folder.is_dir():
         return []
     files = sorted(folder.glob("*/model.json"), key=lambda file: (file.stat().st_mtime, file))
-    return [file.parent for file in files]
+    return [file.parent for file in files if all(file.with_name(name).is_file() for name in FILES)]
 
 
 def translated_json(run: "Run", asked: SentenceToTranslate) -> dict[str, object]:

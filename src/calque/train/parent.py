@@ -140,10 +140,9 @@ def refuse_another_parent(run: Path, state: Mapping[str, Any], before: str, aske
     """
     if not state or not asked or asked == before:
         return
-    expected = (state.get("parent") or {}).get("sha256", "none")
     try:
         given = named(Path(asked))["sha256"]
     except CalqueError:
         given = asked
-    if given != expected:
-        raise error("K201", Place(str(run)), what="parent", expected=expected, found=given)
+    if given != (state.get("parent") or {}).get("sha256"):
+        raise error("K201", Place(str(run)), what="parent", expected=before or "none", found=asked, run=run)

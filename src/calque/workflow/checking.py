@@ -1,7 +1,7 @@
 """What is wrong with a definition or an experiment, all of it together, before any text is read."""
 
 import contextlib
-from collections.abc import Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, replace
 from pathlib import Path
 
@@ -10,10 +10,11 @@ from calque.adl.dialect import reader
 from calque.adl.program import Reader
 from calque.adl.settings import parse_settings
 from calque.experiment import Experiment
+from calque.experiment.inline import INLINE
 from calque.experiment.load import ReadExperiment
 from calque.experiment.rules import ONE_VOCABULARY, Fields, KeyRule, contradictions, has_architecture
 from calque.experiment.toml import EXPERIMENT
-from calque.ground.diagnostics import CalqueError, Diagnostic
+from calque.ground.diagnostics import CalqueError, Diagnostic, Span
 from calque.workflow.definitions import (
     DefinitionSubject,
     experiment_file,
@@ -55,12 +56,12 @@ def check_subject(name: str, settings: tuple[str, ...], dialect: str, corpus: bo
         try:
             found = _checked(subject_of(read.experiment), own, dialect)
         except CalqueError as e:
-            faults += e.diagnostics
+            faults += read.shown(e.diagnostics)
     if corpus and not Path(name).is_dir():
         faults += _foreseen_of(read, found) + missing_files(read.experiment, read.doubtful)
     if faults or found is None:
         raise CalqueError(faults)
-    return found
+    return replace(found, definition=replace(found.definition, warnings=tuple(read.shown(found.definition.warnings))))
 
 
 def _checked(named: DefinitionSubject, settings: tuple[str, ...], dialect: str) -> CheckedSubject:
@@ -84,18 +85,29 @@ def refuse_foreseen(experiment: Experiment, checked: CheckedDefinition | None = 
 
 
 @contextlib.contextmanager
-def shown_in(experiment: Path, overrides: tuple[str, ...]) -> Iterator[None]:
-    """Adds the place to what `refuse_foreseen` raises about keys of an experiment, given by its file or its folder."""
+def shown_in(
+    experiment: Path, overrides: tuple[str, ...]
+) -> Iterator[Callable[[Iterable[Diagnostic]], list[Diagnostic]]]:
+    """Shows faults in an experiment, given by its file or its folder.
+
+    What `refuse_foreseen` raises about keys gets its place; faults of a definition that is written in the experiment get theirs
+    in the file. Gives a function that does the same for warnings.
+    """
+
+    def read_again() -> ReadExperiment:
+        return ReadExperiment(experiment / EXPERIMENT if experiment.is_dir() else experiment, overrides)
+
     try:
-        yield
+        yield lambda warnings: read_again().shown(warnings)
     except CalqueError as e:
         keys = {rule.code: rule.keys for rule in rules_ahead()}
-        if keys.keys().isdisjoint(fault.code for fault in e.diagnostics):
+        spans = [fault.where for fault in e.diagnostics if isinstance(fault.where, Span)]
+        if keys.keys().isdisjoint(fault.code for fault in e.diagnostics) and all(s.text.name != INLINE for s in spans):
             raise
-        read = ReadExperiment(experiment / EXPERIMENT if experiment.is_dir() else experiment, overrides)
+        read = read_again()
         raise CalqueError(
             replace(fault, where=fault.where or read.place(keys[fault.code])) if fault.code in keys else fault
-            for fault in e.diagnostics
+            for fault in read.shown(e.diagnostics)
         ) from None
 
 

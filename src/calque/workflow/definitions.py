@@ -9,6 +9,7 @@ from typing import Any
 from calque import zoo
 from calque.data.lines import check_rereadable, unreadable
 from calque.experiment import Experiment, load
+from calque.experiment.inline import INLINE
 from calque.experiment.rules import has_architecture
 from calque.experiment.toml import EXPERIMENT
 from calque.experiment.values import STANDARD_INPUT
@@ -50,7 +51,7 @@ def definition(experiment: Experiment) -> Text:
     """
     if experiment.model.file:
         return zoo.find(experiment.model.file)
-    return Text("model.text", experiment.model.text)
+    return Text(INLINE, experiment.model.text)
 
 
 def experiment_file(name: str) -> Path | None:

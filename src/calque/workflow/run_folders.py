@@ -1,6 +1,5 @@
 """Paths that a command takes for runs, and what is said of one that is none."""
 
-import shlex
 from collections.abc import Callable
 from pathlib import Path
 
@@ -10,8 +9,8 @@ from calque.ground.diagnostics import CalqueError, Place, error, nearest
 
 MODEL = "model.json"
 """Of a run folder whose training has ended."""
-BEGUN = ("architecture.adl", "codecs", MODEL)
-"""Of a run folder, one at least."""
+BEGUN = ("architecture.adl", "codecs")
+"""Of a run folder, one at least; a model alone may be that of another tool."""
 
 
 def check_run_folder(path: Path, command: str | None = None) -> None:
@@ -20,9 +19,9 @@ def check_run_folder(path: Path, command: str | None = None) -> None:
         raise missing_run(path)
     if not path.is_dir():
         raise _no_folder(path, command)
-    if any((path / name).exists() for name in BEGUN):
-        return
     inner = _trained(path)
+    if inner == path or any((path / name).exists() for name in BEGUN):
+        return
     if inner is None and not (path / EXPERIMENT).exists():
         raise error("X113", Place(str(path)), name=path.name)
     raise error("K101", Place(str(path)), name=MODEL, near=inner)
@@ -65,14 +64,14 @@ def _no_folder(path: Path, command: str | None) -> CalqueError:
     elif path.suffix == ".toml":
         meant, experiment = [path.parent, Path("runs") / path.stem], path
     near = next((run for run in meant if (run / MODEL).is_file()), None)
-    makes = None if experiment is None else shlex.quote(str(experiment))
     text = command if command == "translate" else None
-    return error("X114", Place(str(path)), name=path.name, near=near, experiment=makes, text=text)
+    return error("X114", Place(str(path)), name=path.name, near=near, experiment=experiment, text=text)
 
 
 def _trained(path: Path) -> Path | None:
     """A run folder with a model: this one, or the one in a folder of `calque new`."""
-    return next((run for run in (path, path / "run") if (run / MODEL).is_file()), None)
+    files = MODEL, EXPERIMENT
+    return next((run for run in (path, path / "run") if all((run / name).is_file() for name in files)), None)
 
 
 def _experiment(path: Path) -> Path | None:

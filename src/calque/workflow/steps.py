@@ -1,7 +1,7 @@
 """The steps of a run, put together: definition, corpus, training, trained model."""
 
 import contextlib
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -13,7 +13,7 @@ from calque.data.kept_corpus import compiled_before
 from calque.data.mixture import check_weights
 from calque.experiment import DataSettings, Experiment, load
 from calque.experiment import check as check_experiment
-from calque.ground.diagnostics import CalqueError, Place, error, render_all
+from calque.ground.diagnostics import CalqueError, Diagnostic, Place, error, render_all
 from calque.run.folder import CORPUS, EXPERIMENT, MODEL, refuse_foreign, sole_training
 from calque.run.model_file import check_codecs
 from calque.run.tensors import read_about
@@ -41,13 +41,14 @@ def run_training(
     call: TrainingCall | None = None,
     own: bool = False,
     restart: bool = False,
+    shown: Callable[[Iterable[Diagnostic]], Sequence[Diagnostic]] = tuple,
 ) -> FinishedTraining | StoppedTraining:
     """Checks the definition, prepares the corpus and trains, all into `folder`; resumes the run that it holds.
 
     `own`: the experiment is that of the run folder itself; its compiled corpus is used even where the text has changed or is gone.
-    `restart`: moves the contents of the folder aside and starts anew. Raises what `check`, `prepare` and `train` raise; X447, X410,
-    K201 to K204, X418 for files that no run has written, what `refuse_foreseen` raises of a training that has not begun, and
-    D101 for missing text are raised before anything is moved.
+    `restart`: moves the contents of the folder aside and starts anew. `shown`: warnings of the definition at their lines.
+    Raises what `check`, `prepare` and `train` raise; X447, X410, K201 to K204, X418 for files that no run has written, what
+    `refuse_foreseen` raises of a training that has not begun, and D101 for missing text are raised before anything is moved.
     """
     say, call = tell or (lambda line: None), call or TrainingCall()
     if restart and (parent := experiment.model.parent) and Path(parent).resolve() == folder.resolve():
@@ -60,7 +61,7 @@ def run_training(
     registry = registry_of(experiment.model)
     checked = check(definition(experiment), registry, reader(experiment.model.dialect))
     if checked.warnings:
-        say(render_all(checked.warnings))
+        say(render_all(shown(checked.warnings)))
     refuse_foreign(folder)
     with sole_training(folder):
         complete_move(folder)

@@ -5,7 +5,6 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from itertools import islice
 from pathlib import Path
-from shlex import quote
 
 import numpy as np
 from numpy.typing import NDArray
@@ -84,7 +83,7 @@ def sample_of(files: Sequence[Path], pairs: int) -> tuple[list[str], list[str]]:
 def _tables(files: Sequence[Path], tabs: Sequence[int], lines: int) -> Iterator[Diagnostic]:
     for file, n in dict(zip(files, tabs, strict=True)).items():
         if n >= TABS * lines:
-            yield _warning("D131", file, n=f"{n:,}", lines=f"{lines:,}", file=quote(str(file)))
+            yield _warning("D131", file, n=f"{n:,}", lines=f"{lines:,}", file=str(file))
 
 
 def crossed(train: tuple[Sequence[str], Sequence[str]], files: Sequence[Path]) -> Diagnostic | None:
