@@ -11,6 +11,7 @@ import signal
 import sys
 import tempfile
 import time
+import traceback
 import warnings
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
@@ -87,6 +88,8 @@ def child(work: Callable[[], None]) -> int:
         status = 0
     except SystemExit as e:
         status = int(e.code or 0)
+    except BaseException:
+        traceback.print_exc()  # `os._exit` would end the process without a word
     finally:
         sys.stdout.flush()
         sys.stderr.flush()
