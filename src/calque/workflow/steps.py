@@ -51,8 +51,7 @@ def run_training(
     `refuse_foreseen` raises of a training that has not begun, and D101 for missing text are raised before anything is moved.
     """
     say, call = tell or (lambda line: None), call or TrainingCall()
-    if restart and (parent := experiment.model.parent) and Path(parent).resolve() == folder.resolve():
-        raise error("X447", Place(parent), run=folder)
+    _refuse_own_parent(experiment, folder, restart)
     named, experiment = experiment, with_architecture(experiment, None if restart else folder)
     if named is not experiment:
         say(f"the architecture is that of {named.model.parent}")
@@ -74,6 +73,13 @@ def run_training(
     resolved = _kept(experiment, checked.text)
     translator = validation_translator(prepared, resolved, call.ranks)
     return train(resolved, folder, prepared, checked, registry, watcher, translator, replace(call, tell=say))
+
+
+def _refuse_own_parent(experiment: Experiment, folder: Path, restart: bool) -> None:
+    """Raises X447 where the parent is the folder itself, whose contents `restart` moves aside."""
+    parent = experiment.model.parent
+    if restart and parent and Path(parent).resolve() == folder.resolve():
+        raise error("X447", Place(parent), run=folder)
 
 
 def _kept(experiment: Experiment, text: str) -> Experiment:
