@@ -20,6 +20,7 @@ from calque.evaluate.significance import (
     bootstrap,
     compare_rows,
     compare_statistics,
+    exchange,
     median_interval,
     shuffle,
     verdict,
@@ -68,6 +69,24 @@ def test_bootstraps_are_all_draws_equally_likely() -> None:
     assert found.std() == pytest.approx(exact.std(), rel=0.03)
     for bound in np.quantile(exact, [0.1, 0.5, 0.9]):
         assert (found >= bound - 1e-9).mean() == pytest.approx((exact >= bound - 1e-9).mean(), abs=0.015)
+
+
+def test_runs_of_the_same_models_are_drawn_and_swapped_together() -> None:
+    a, b = statistics(2, 3, 4), statistics(2, 3, 5)
+    swaps = []
+    for chosen in itertools.product((False, True), repeat=6):
+        mine = np.where(np.reshape(chosen, (2, 3, 1)), a, b).sum((0, 1))
+        swaps.append(RATIO.score(mine) - RATIO.score((a + b).sum((0, 1)) - mine))
+    draws = []
+    for drawn in itertools.product(range(3), repeat=3):
+        for runs in itertools.product(range(2), repeat=2):
+            mine, theirs = (x[np.array(runs)][:, np.array(drawn)].sum((0, 1)) for x in (a, b))
+            draws.append(RATIO.score(mine) - RATIO.score(theirs))
+    swapped = exchange(RATIO, a, b, 40_000, np.random.default_rng(3))
+    drawn_together = bootstrap(RATIO, a, b, 40_000, np.random.default_rng(6), paired=True)
+    for exact, found in ((np.array(swaps), swapped), (np.array(draws), drawn_together)):
+        for bound in np.quantile(exact, [0.1, 0.5, 0.9]):
+            assert (found >= bound - 1e-9).mean() == pytest.approx((exact >= bound - 1e-9).mean(), abs=0.015)
 
 
 def noisy(reference: Sequence[str], share: float, seed: int) -> list[str]:

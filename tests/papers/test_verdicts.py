@@ -111,6 +111,19 @@ def test_what_grows_is_a_ratio_of_ratios_of_scores(rows: tuple[str, str], verdic
     assert (shrunk.verdict, shrunk.tested) == (verdict, found.tested)
 
 
+def test_rows_that_decode_the_same_models_are_compared_model_by_model() -> None:
+    (a,) = runs_of(a=0.4).values()
+    a = a + np.array([[[0.0, 0.0]], [[0.1, 0.0]]])  # one model is much better than the other
+    runs = {"a": a, "b": a - [0.01, 0.0]}
+    found = {}
+    for model in (None, "b"):
+        both = PrintedTable("t", "t", (COLUMN,), (replace(A.row("b")), replace(A.row("a"), model_of=model)))
+        evidence = Resampling({"bleu": (MEAN, runs)}, COLUMN, 400)
+        found[model] = claims.judge(claim("above", ("a", "b")), both, evidence)
+    assert (found[None].verdict, found["b"].verdict) == ("undecided", "holds")
+    assert found["b"].tested[0].interval == pytest.approx((1, 1))
+
+
 def test_beside_a_test_stand_the_figures_of_the_pairs_that_a_claim_is_about() -> None:
     other = Column("iwslt", "bleu")
     rows = (

@@ -66,13 +66,16 @@ def compare_rows(
 
 
 def compare_statistics(
-    metric: Measure, a: Runs, b: Runs, *, trials: int = 10_000, seed: int = 1, level: float = 0.05
+    metric: Measure, a: Runs, b: Runs, *, trials: int = 10_000, seed: int = 1, level: float = 0.05, paired: bool = False
 ) -> Comparison:
-    """`compare_rows` from statistics: runs by sentences by statistics."""
+    """`compare_rows` from statistics: runs by sentences by statistics.
+
+    `paired`: each run of a is by the same model as that run of b, so that the spread between models is no part of the difference.
+    """
     delta = _delta(metric, a.sum((0, 1)), b.sum((0, 1)))
     sign = np.sign(delta)
-    resampled = bootstrap(metric, a, b, trials, np.random.default_rng([seed, 0]))
-    shuffled = shuffle(metric, a, b, trials, np.random.default_rng([seed, 1]))
+    resampled = bootstrap(metric, a, b, trials, np.random.default_rng([seed, 0]), paired)
+    shuffled = (exchange if paired else shuffle)(metric, a, b, trials, np.random.default_rng([seed, 1]))
     low, high = np.quantile(resampled, [level / 2, 1 - level / 2])
     # A tie counts as chance: equal systems have p = 1. Rounding must not break one.
     reached = int((np.abs(shuffled) >= abs(delta) - 1e-9).sum())
@@ -93,19 +96,22 @@ def compare_statistics(
     )
 
 
-def bootstrap(metric: Measure, a: Runs, b: Runs, trials: int, rng: np.random.Generator) -> Float[np.ndarray, " T"]:
+def bootstrap(
+    metric: Measure, a: Runs, b: Runs, trials: int, rng: np.random.Generator, paired: bool = False
+) -> Float[np.ndarray, " T"]:
     """Differences on resampled corpora (Koehn 2004): sentences are drawn with replacement, the same ones for both systems.
 
     The runs of a system are drawn with replacement too, independently for each system, so that the spread includes the effect of
-    the seed. With few runs it underestimates that effect.
+    the seed. With few runs it underestimates that effect. If they are `paired`, the same ones are drawn for both.
     """
     sentences = a.shape[1]
     blocks = []
     for size in _blocks(trials, sentences):
         drawn = rng.multinomial(sentences, np.full(sentences, 1 / sentences), size=size).astype(np.float64)
-        sums = []
+        sums: list[Sums] = []
         for runs in (a, b):
-            weight = rng.multinomial(len(runs), np.full(len(runs), 1 / len(runs)), size=size)
+            if not (paired and sums):
+                weight = rng.multinomial(len(runs), np.full(len(runs), 1 / len(runs)), size=size)
             sums.append(np.einsum("tr,rtk->tk", weight, drawn @ runs))
         blocks.append(_delta(metric, *sums))
     return np.concatenate(blocks)
@@ -129,6 +135,19 @@ def shuffle(metric: Measure, a: Runs, b: Runs, trials: int, rng: np.random.Gener
         keys = rng.random((size, sentences, runs), dtype=np.float32)
         ours = keys.argsort(-1) < len(a)  # a random rank for each run; the first ones go to a
         mine = ours.reshape(size, -1).astype(np.float64) @ flat
+        blocks.append(_delta(metric, mine, everything - mine))
+    return np.concatenate(blocks)
+
+
+def exchange(metric: Measure, a: Runs, b: Runs, trials: int, rng: np.random.Generator) -> Float[np.ndarray, " T"]:
+    """`shuffle` of paired runs: what a model wrote for a sentence in both systems is swapped with probability 1/2."""
+    runs, sentences, k = a.shape
+    ours, theirs = (x.reshape(runs * sentences, k) for x in (a, b))
+    everything = (ours + theirs).sum(0)
+    blocks = []
+    for size in _blocks(trials, sentences * runs):
+        kept = rng.random((size, sentences * runs), dtype=np.float32) < 0.5
+        mine = kept.astype(np.float64) @ (ours - theirs) + theirs.sum(0)
         blocks.append(_delta(metric, mine, everything - mine))
     return np.concatenate(blocks)
 

@@ -142,13 +142,15 @@ class Resampling:
         it above zero, the claim holds; all of it below, it does not.
         """
         figures = {row: table.row(row).figure(column) for _, row in contrast.terms}
+        models = {row: table.row(row).model_of or row for row in figures}
         printed = {row: figure.value for row, figure in figures.items() if figure is not None}
         paper = contrast.value(printed) if printed.keys() == figures.keys() else None
         measure, every = self.scores[column.metric]
         runs = common({row: every[row] for row in figures})
         if len(contrast.terms) == 2:
             a, b = contrast.pair
-            result = self.compared(measure, runs[a], runs[b])
+            paired = len(runs[a]) == len(runs[b]) and models[a] == models[b]
+            result = self.compared(measure, runs[a], runs[b], paired)
             decided = verdict(RELATION[contrast.relation], result)
             return ContrastResult(
                 f"{a} - {b}{self.among(runs)}", result.delta, result.interval, result.p, paper, decided
@@ -158,7 +160,7 @@ class Resampling:
             terms = [factor * score for (factor, _), score in zip(contrast.terms, scores, strict=True)]
             return np.asarray(np.sum(terms, axis=0))
 
-        interval = self.interval("gain", [(row, measure, runs[row]) for _, row in contrast.terms], differences)
+        interval = self.interval("gain", [(models[row], measure, runs[row]) for _, row in contrast.terms], differences)
         whole = {row: float(measure.score(runs[row].sum((0, 1)))) for _, row in contrast.terms}
         (_, end), (_, start), (_, b), (_, a) = contrast.terms
         text = f"({end} - {start}) - ({b} - {a}){self.among(runs)}"
@@ -187,15 +189,18 @@ class Resampling:
         count = next(iter(runs.values())).shape[1]
         return f", {count:,} sentences" if self.sentences is not None and count > self.sentences else ""
 
-    def compared(self, measure: Measure, a: Runs, b: Runs) -> Comparison:
-        """Two systems by approximate randomisation and bootstrap, from statistics; remembered by these."""
+    def compared(self, measure: Measure, a: Runs, b: Runs, paired: bool = False) -> Comparison:
+        """Two systems by approximate randomisation and bootstrap, from statistics; remembered by these.
+
+        `paired`: the runs of both are by the same models, one after the other.
+        """
         higher = measure.higher_is_better
 
         def compute() -> tuple[float, ...]:
-            found = compare_statistics(measure, a, b, trials=self.trials, seed=self.seed, level=LEVEL)
+            found = compare_statistics(measure, a, b, trials=self.trials, seed=self.seed, level=LEVEL, paired=paired)
             return found.delta, found.p, found.p_bootstrap, *found.interval
 
-        parts = ("difference", measure.name, self.trials, self.seed, LEVEL, a, b)
+        parts = ("difference of pairs" if paired else "difference", measure.name, self.trials, self.seed, LEVEL, a, b)
         delta, p, p_bootstrap, low, high = self.remembered(parts, compute)
         mine, theirs = (tuple(measure.score(runs.sum(1)).tolist()) for runs in (a, b))
         whole = (low, high)
@@ -209,7 +214,10 @@ class Resampling:
         scored: Sequence[tuple[str, Measure, Runs]],
         value: Callable[[Sequence[Float[np.ndarray, " T"]]], Float[np.ndarray, " T"]],
     ) -> tuple[float, float]:
-        """The bootstrap interval of a value of several scores, remembered by `what` it is and by their statistics."""
+        """The bootstrap interval of a value of several scores, remembered by `what` it is and by their statistics.
+
+        `scored` names the models of each: those of one name are drawn together.
+        """
         parts = [
             what,
             self.trials,
