@@ -36,11 +36,11 @@ def test_zoo(calque: Run) -> None:
 
 
 def test_an_architecture_by_name(calque: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)  # a clone may hold the file that the README has one write
     assert calque("check", "domhan2018/table3/rnn+mh") == (0, "", "")
     assert calque("check", "domhan2018/table3/rnn+mx").status == 2
     assert "X402" in calque("check", "model.adl").err
     # A file of that name comes first.
-    monkeypatch.chdir(tmp_path)
     (tmp_path / "domhan2018").mkdir()
     (tmp_path / "domhan2018" / "transformer").write_text("encoder = nrom\ndecoder = mlp_src_att\n")
     assert "C101" in calque("check", "domhan2018/transformer").err
