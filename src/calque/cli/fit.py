@@ -1,12 +1,15 @@
 """The command that makes definitions equally large."""
 
 import re
+from decimal import Decimal
 from pathlib import Path
 
 import click
 
 from calque.cli.base import from_options, root, tell
 from calque.cli.definition import AROUND, DEFINITION, DIALECT, SETTINGS, around, checked_definition
+
+THOUSANDS = {"": 1, "k": 10**3, "M": 10**6, "G": 10**9}
 
 
 @root.command()
@@ -15,7 +18,7 @@ from calque.cli.definition import AROUND, DEFINITION, DIALECT, SETTINGS, around,
     "--params-of",
     required=True,
     metavar="FILE|RUN|NAME|COUNT",
-    help="The definition, or the number of parameters, to match.",
+    help="The definition, or the number of parameters, to match: 60000000 or 60M.",
 )
 @click.option("--setting", default="d", show_default=True, help="The setting of FILE that is solved for.")
 @click.option("--multiple", type=click.IntRange(1), help="Only try multiples of N; default: as heads and halves need.")
@@ -42,8 +45,9 @@ def fit(
     from calque.workflow.definitions import named_subject, split_settings
 
     shape = from_options(around, sizes)
-    if re.fullmatch(r"[0-9]+(_[0-9]+)*", params_of):
-        target = int(params_of)
+    written = re.fullmatch(r"([0-9]+(?:_[0-9]+)*|[0-9]+\.[0-9]+)([kMG]?)", params_of)
+    if written:
+        target = round(Decimal(written[1]) * THOUSANDS[written[2]])
     else:
         target = parameters(checked_definition(params_of), shape)
     with shown_in(Path(file), split_settings(settings)[0]):

@@ -57,7 +57,8 @@ def export(
     X405 (the folder has files already), what `load_model` raises, and what the format cannot carry (X50, X519 to X521).
     """
     form = FORMATS[to]
-    out = out or run.resolve().with_name(f"{run.resolve().name}-{to}{form.ending}")
+    named = run if run.name not in ("", "..") else run.resolve()
+    out = out or named.with_name(f"{named.name}-{to}{form.ending}")
     if out.exists() and (not out.is_dir() or form.ending or any(out.iterdir())):
         raise error("X405", Place(str(out)), name=out.name)
     exported = open_exported(run, languages, registry)
