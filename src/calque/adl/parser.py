@@ -117,11 +117,10 @@ class _Parser:
         self.faults.append(Diagnostic("S102", span, {**fields, "found": found}, fix, related))
         return _Stop()
 
-    def dangling(self, arrow: Token) -> _Stop:
-        """An arrow with no layer after it, at the end of a chain."""
+    def dangling(self, mark: Token, expected: str, fix: Fix | None = None) -> _Stop:
+        """An arrow or an equals sign with nothing after it."""
         found = _SHOWN["newline"] if self.at("name") else _SHOWN.get(self.now.kind, f"`{self.now.text}`")
-        fix = Fix(arrow.span, "")
-        self.faults.append(Diagnostic("S102", arrow.span, {"expected": "a layer after `->`", "found": found}, fix))
+        self.faults.append(Diagnostic("S102", mark.span, {"expected": expected, "found": found}, fix))
         return _Stop()
 
     def starts_statement(self, at: int) -> bool:
@@ -150,7 +149,9 @@ class _Parser:
         parameters = None
         if self.at("("):
             parameters = self.parameters()
-        self.expect("=")
+        equals = self.expect("=")
+        if self.at("end") or self.starts_statement(self.i):
+            raise self.dangling(equals, "a value after `=`")
         value = self.value()
         # Inside an open bracket the end of a line does not end a statement, but the start of the next one does.
         if not (self.at("newline", "end") or self.starts_statement(self.i)):
@@ -181,7 +182,7 @@ class _Parser:
         parts: list[Term | Source] = [head]
         while arrow := self.accept("->"):
             if self.at("end", ")", ",") or self.starts_statement(self.i):
-                raise self.dangling(arrow)
+                raise self.dangling(arrow, "a layer after `->`", Fix(arrow.span, ""))
             if not self.at("name"):
                 raise self.fail("a layer")
             parts.append(self.term())

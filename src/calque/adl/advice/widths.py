@@ -165,6 +165,11 @@ def even(desk: Desk, fault: Diagnostic) -> Iterator[Fix]:
     """C305: the next odd width of a window."""
     at, kernel = span_of(fault), int(str(fault.fields["kernel"]))
     yield from literals(desk, kernel, [kernel + 1, kernel - 1], at.start)
+    term = desk.page.term(at.start)
+    if term is None:
+        return
+    for name in desk.aliases.parameters(term.name):  # a default of the definition
+        yield desk.page.with_argument(term, f"{name}={kernel - 1}")
 
 
 def nothing(desk: Desk, fault: Diagnostic) -> Iterator[Fix]:
@@ -176,6 +181,9 @@ def bounds(desk: Desk, fault: Diagnostic) -> Iterator[Fix]:
     """C403, C404: a percentage as a share, or the nearest bound."""
     at = span_of(fault)
     low, high, number = (float(str(fault.fields[name])) for name in ("low", "high", "found"))
+    percent = re.match(r"\s*%", desk.page.body[at.end :])
+    if percent is not None:
+        yield desk.page.fix(at.start, at.end + percent.end(), repr(number / 100))
     if fault.code == "C404" and 1 < number <= 100:
         yield rename(desk, at, repr(number / 100))
     if high == 1 and number == 1:
@@ -191,6 +199,8 @@ def not_whole(desk: Desk, fault: Diagnostic) -> Iterator[Fix]:
     """C117: the next number that can be divided."""
     at = span_of(fault)
     left, right = (int(str(fault.fields[name])) for name in ("left", "right"))
+    if right > 0 and re.fullmatch(r"[0-9]+\s*/\s*[0-9]+", desk.page.cut(at)):
+        yield rename(desk, at, repr(left / right))
     if right > 0:
         yield from literals(desk, left, [-(-left // right) * right], at.start)
 
