@@ -128,7 +128,7 @@ if __name__ == "__main__":
     PAGE.write_text(before + BEGIN + table() + END + rest.partition(END)[2], encoding="utf-8")
 
 
-@pytest.mark.parametrize("written", ["2**6", "64 % 3", "2^6", "64 // 2 of them", "8 ** (2)"])
+@pytest.mark.parametrize("written", ["2**6", "64 % 3", "2^6", "64 // 2 of them", "8 ** (2)", "0x40", "2k", "8²", "½"])
 def test_help_for_arithmetic_leaves_no_other_number(written: str) -> None:
     (fault, *_) = faults(f"d = {written}\nencoder = norm\ndecoder = norm\n")
     assert fault.fix is None, apply_fix(fault.fix)
@@ -177,3 +177,8 @@ def test_a_definition_that_uses_itself_is_told_why(block: str) -> None:
 def test_no_help_makes_one_name_or_number_of_two(mistake: str) -> None:
     for fault in faults(whole(mistake)):
         assert fault.fix is None or fault.fix.replacement.strip() != "", apply_fix(fault.fix)
+
+
+@pytest.mark.parametrize("first", ["def n = 6", "n = 6, m = 2", "const n = 6 layers"])
+def test_a_statement_that_cannot_be_read_is_the_only_fault(first: str) -> None:
+    assert [fault.code for fault in faults(whole(f"{first}\nencoder = repeat(n, tenc)"))] == ["S102"]

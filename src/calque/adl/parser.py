@@ -3,6 +3,8 @@
 After a fault it continues at the next statement, so that all faults are reported together.
 """
 
+import itertools
+from collections.abc import Iterator
 from typing import NamedTuple
 
 from calque.adl.limits import MAX_DECIMAL, MAX_DEPTH, MAX_DIGITS, MAX_FAULTS, MAX_OPERATIONS, MAX_STATEMENTS
@@ -66,14 +68,24 @@ def parse_some(text: Text) -> ParseResult:
                 break
             statements.append(parser.statement())
         except _Stop:
-            name = tokens[start]
             parser.recover(start)
-            if name.kind == "name":
-                lost.append(name.text)
-            if any(name.start <= s.start < parser.now.start for s in strange):
+            lost += names_of(tokens[start : parser.i])
+            if any(tokens[start].start <= s.start < parser.now.start for s in strange):
                 del faults[before:]
     faults.sort(key=lambda d: d.where.start if isinstance(d.where, Span) else 0)
     return ParseResult(statements, faults, lost)
+
+
+def names_of(tokens: list[Token]) -> Iterator[str]:
+    """The names that a statement which cannot be read may define: those it begins with, and those before `=` outside brackets."""
+    depth, first = 0, True
+    for token, following in itertools.pairwise(tokens):
+        depth += (token.kind in _CLOSE) - (token.kind in _CLOSE.values())
+        first = first and token.kind == "name"
+        if token.kind == "name" and (first or (depth == 0 and following.kind == "=")):
+            yield token.text
+    if len(tokens) == 1 and tokens[0].kind == "name":
+        yield tokens[0].text
 
 
 class _Parser:

@@ -99,7 +99,7 @@ class Aliases:
         for signature in self.signatures.values():
             for parameter in signature.parameters:
                 for word in getattr(parameter.kind, "choices", ()):
-                    if plain(word) == plain(name):
+                    if plain(word) == plain(name) != "none":
                         yield Alias(signature.name, (), f"{parameter.name}={word}")
 
     def names(self) -> Iterator[str]:

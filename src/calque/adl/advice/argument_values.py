@@ -61,6 +61,7 @@ def not_a_layer(desk: Desk, fault: Diagnostic) -> Iterator[Fix]:
     written = desk.page.cut(at)
     if str(fault.fields.get("expected")).startswith("a source"):
         yield rename(desk, at, f"@{written}")
+        yield rename(desk, at, f"@end -> {written}")
         yield rename(desk, at, "@end")
         yield from named(desk, at.start)
         yield from without_argument(desk, at.start)
@@ -136,8 +137,11 @@ def point(desk: Desk, fault: Diagnostic) -> Iterator[Fix]:
     at = span_of(fault)
     if fault.fix is not None:
         yield fault.fix
-    match = re.match(r"@\s*\w+(\s*\[[^\]]*\])?", desk.page.body[at.start :])
+    match = re.match(r"@\s*(\w+)(\s*\[[^\]]*\])?", desk.page.body[at.start :])
     if match is not None:
+        for label in dict.fromkeys(re.findall(r"@\s*(\w+)", desk.page.body)):
+            if plain(label) == plain(match[1]):
+                yield desk.page.fix(at.start + match.start(1), at.start + match.end(1), label)
         yield desk.page.fix(at.start, at.start + match.end(), "@end")
 
 

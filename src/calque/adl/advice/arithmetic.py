@@ -46,9 +46,9 @@ def multiplied(desk: Desk, k: int | None) -> Iterator[Fix]:
 def _copies_of_ending(desk: Desk, k: int, count: str, end: int) -> Iterator[Fix]:
     """`repeat` of the term that ends with token k; the count after it ends at `end`."""
     first = desk.page.term_ending(k)
-    if first is not None:
+    if first is not None and desk.page.tokens[k].kind != "number":
         start = desk.page.tokens[first].start
-        yield desk.page.fix(start, end, f"repeat({count}, {desk.page.body[start : desk.page.tokens[k].end]})")
+        yield desk.page.fix(start, end, f"repeat({count}, {_bare(desk.page.body[start : desk.page.tokens[k].end])})")
 
 
 def _copies_of_beginning(desk: Desk, count: Token, offset: int) -> Iterator[Fix]:

@@ -52,7 +52,9 @@ def moved(desk: Desk, later: int, earlier: int) -> Iterator[Fix]:
 
 
 def decimal_comma(desk: Desk, offset: int) -> Iterator[Fix]:
-    """`0.1` for the `0,1` at a place."""
+    """`0.1` for the `0,1` at a place, `2048` for `2,048`."""
     for match in DECIMAL_COMMA.finditer(desk.page.body):
         if match.start() <= offset < match.end():
+            if len(match[2]) == 3 and match[1] != "0":
+                yield desk.page.fix(match.start(), match.end(), match[1] + match[2])
             yield desk.page.fix(match.start(), match.end(), f"{match[1]}.{match[2]}")

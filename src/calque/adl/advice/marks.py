@@ -8,6 +8,7 @@ from calque.adl.advice.aliases import lists, singles
 from calque.adl.advice.arithmetic import added, multiplied, power, repeated, times
 from calque.adl.advice.desk import Desk, decimal_comma, span_of
 from calque.adl.advice.names import DOTTED, term_fixes
+from calque.adl.syntax import Token
 from calque.ground.diagnostics import Diagnostic, Fix, Span
 
 ARITHMETIC = re.compile(r"[\w)]\s*\Z"), re.compile(r"\s*[\d(]")
@@ -21,7 +22,8 @@ def character(desk: Desk, fault: Diagnostic) -> Iterator[Fix]:
     at = span_of(fault)
     written = desk.page.cut(at)
     meant = unicodedata.normalize("NFKC", written).translate(LETTERS)
-    if meant != written and meant.isascii() and meant.isalnum():
+    power_or_part = unicodedata.category(written[0]) == "No"  # ² and ½
+    if meant != written and meant.isascii() and meant.isalnum() and not power_or_part:
         yield desk.page.fix(at.start, at.end, meant)
     yield from wide(desk, at.start)
     yield from percentage(desk, at.start, at.end)
@@ -31,7 +33,7 @@ def character(desk: Desk, fault: Diagnostic) -> Iterator[Fix]:
     yield from marks(desk, at.start, at.end)
     yield from braces(desk, at.start)
     yield from prose(desk, at.start)
-    if not calculates(desk, at.start, at.end):
+    if not calculates(desk, at.start, at.end) and not power_or_part:
         yield desk.page.fix(at.start, at.end, "")
 
 
@@ -87,17 +89,39 @@ def misplaced(desk: Desk, k: int, at: Span) -> Iterator[Fix]:
         space = len(page.body[: at.start].rstrip())
         yield page.fix(space, at.start, "\n")
     yield from prose(desk, at.start)
+    yield from separated(desk, k)
     yield page.spaced(at.start, at.start, "->")
     yield page.spaced(at.start, at.start, "=")
     yield page.fix(at.start, at.start, ", ")
     yield from heading(desk, at.start)
-    if k and page.tokens[k - 1].end == at.start and re.fullmatch(r"_[0-9_]+", page.cut(at)):  # 1_000
-        number = page.tokens[k - 1]
-        yield page.fix(number.start, at.end, (number.text + page.cut(at)).replace("_", ""))
+    number = page.tokens[k - 1] if k and page.tokens[k - 1].kind == "number" else None
+    if number is not None:
+        yield from continued(desk, number, at)
     elif not calculates(desk, at.start, at.end) and not joins(desk, at.start, at.end):
         yield page.fix(at.start, at.end, "")
     if statement.start < at.start:
         yield page.fix(statement.start, at.start, "")
+
+
+def separated(desk: Desk, k: int) -> Iterator[Fix]:
+    """Arrows for the comma k and those behind it in a chain, or a line end for it between statements."""
+    page, tokens = desk.page, desk.page.tokens
+    if tokens[k].kind != ",":
+        return
+    last = next((n for n in range(k, len(tokens)) if tokens[n].kind == "newline"), len(tokens))
+    parts = [page.body[tokens[a].start : tokens[b - 1].end] for a, b in page.parts(k + 1, last)]
+    yield page.fix(tokens[k].start, tokens[last - 1].end, "".join(f" -> {part}" for part in parts))
+    yield page.fix(tokens[k].start, tokens[k].end, "\n")
+
+
+def continued(desk: Desk, number: Token, at: Span) -> Iterator[Fix]:
+    """`1000` for `1_000` and `1 000`, `4*d` for `4 d`; a word behind a space is left out, as in `256 wide`."""
+    page, written = desk.page, desk.page.cut(at)
+    if re.fullmatch(r"_[0-9_]+|[0-9]{3}", written):
+        yield page.fix(number.start, at.end, (number.text + written).replace("_", ""))
+    yield page.fix(number.end, at.start, "*")
+    if number.end < at.start and not calculates(desk, at.start, at.end) and not written.isdigit():
+        yield page.fix(at.start, at.end, "")
 
 
 def heading(desk: Desk, offset: int) -> Iterator[Fix]:
@@ -146,6 +170,8 @@ def marks(desk: Desk, start: int, end: int) -> Iterator[Fix]:
             for replacement in meant:
                 if replacement in ("", "#") and calculates(desk, first, first + len(mark)):
                     continue
+                if replacement == "" and body[first + len(mark) :].partition("\n")[0].strip():
+                    continue  # behind a statement only
                 if replacement in ("", "\n", "#", ","):
                     yield desk.page.fix(first, first + len(mark), replacement)
                 else:
@@ -205,7 +231,7 @@ def unwrapped(desk: Desk, k: int | None) -> Iterator[Fix]:
     if before == "*" and opened > 1 and tokens[opened - 2].kind == "number":
         count = tokens[opened - 2]
         yield page.fix(count.start, last.end, f"repeat({count.text}, {inside})")
-    if closed + 2 < len(tokens) and tokens[closed + 1].kind == "*":
+    if closed + 2 < len(tokens) and (tokens[closed + 1].kind == "*" or tokens[closed + 1].text == "x"):
         count = tokens[closed + 2]
         yield page.fix(first.start, count.end, f"repeat({count.text}, {inside})")
     terms = [

@@ -167,6 +167,9 @@ def too_many(desk: Desk, fault: Diagnostic) -> Iterator[Fix]:
     arguments = term.arguments or ()
     yield from decimal_comma(desk, arguments[number].at.start)
     yield from decimal_comma(desk, arguments[number - 1].at.start)
+    if number and number + 1 < len(arguments):
+        chain = " -> ".join(desk.page.cut(a.at) for a in arguments[number - 1 :])
+        yield desk.page.fix(arguments[number - 1].at.start, arguments[-1].at.end, chain)
     if number:
         yield desk.page.fix(arguments[number - 1].at.end, arguments[number].at.start, " -> ")
         yield desk.page.fix(arguments[number - 1].at.end, arguments[-1].at.end, "")

@@ -3,7 +3,7 @@
 import re
 from collections.abc import Iterator
 
-from calque.adl.advice.desk import Desk, rename, span_of, without_argument
+from calque.adl.advice.desk import Desk, decimal_comma, rename, span_of, without_argument
 from calque.adl.advice.tokens import TokenPiece
 from calque.ground.diagnostics import Diagnostic, Fix
 
@@ -184,6 +184,7 @@ def bounds(desk: Desk, fault: Diagnostic) -> Iterator[Fix]:
     percent = re.match(r"\s*%", desk.page.body[at.end :])
     if percent is not None:
         yield desk.page.fix(at.start, at.end + percent.end(), repr(number / 100))
+    yield from decimal_comma(desk, at.start)
     if fault.code == "C404" and 1 < number <= 100:
         yield rename(desk, at, repr(number / 100))
     if high == 1 and number == 1:
