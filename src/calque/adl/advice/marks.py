@@ -49,7 +49,7 @@ def percentage(desk: Desk, start: int, end: int) -> Iterator[Fix]:
     """`0.1` for `10%`."""
     number = re.search(r"(?<![\w.])[0-9]+(\.[0-9]+)?\s*\Z", desk.page.body[:start])
     if number is not None and desk.page.body[start:end] == "%":
-        yield desk.page.fix(number.start(), end, repr(float(number[0]) / 100))
+        yield desk.page.fix(number.start(), end, f"{float(number[0]) / 100:.9g}")
 
 
 def grammar(desk: Desk, fault: Diagnostic) -> Iterator[Fix]:
@@ -106,7 +106,7 @@ def misplaced(desk: Desk, k: int, at: Span) -> Iterator[Fix]:
 def separated(desk: Desk, k: int) -> Iterator[Fix]:
     """Arrows for the comma k and those behind it in a chain, or a line end for it between statements."""
     page, tokens = desk.page, desk.page.tokens
-    if tokens[k].kind != ",":
+    if tokens[k].kind != "," or page.around(k) is not None:
         return
     last = next((n for n in range(k, len(tokens)) if tokens[n].kind == "newline"), len(tokens))
     parts = [page.body[tokens[a].start : tokens[b - 1].end] for a, b in page.parts(k + 1, last)]

@@ -4,6 +4,7 @@ import re
 from collections.abc import Iterator
 
 from calque.adl.advice.desk import Desk, decimal_comma, rename, span_of, without_argument
+from calque.adl.advice.marks import percentage
 from calque.adl.advice.tokens import TokenPiece
 from calque.ground.diagnostics import Diagnostic, Fix
 
@@ -181,9 +182,9 @@ def bounds(desk: Desk, fault: Diagnostic) -> Iterator[Fix]:
     """C403, C404: a percentage as a share, or the nearest bound."""
     at = span_of(fault)
     low, high, number = (float(str(fault.fields[name])) for name in ("low", "high", "found"))
-    percent = re.match(r"\s*%", desk.page.body[at.end :])
-    if percent is not None:
-        yield desk.page.fix(at.start, at.end + percent.end(), repr(number / 100))
+    sign = desk.page.body.find("%", at.end)
+    if sign >= 0 and not desk.page.body[at.end : sign].strip():
+        yield from percentage(desk, sign, sign + 1)
     yield from decimal_comma(desk, at.start)
     if fault.code == "C404" and 1 < number <= 100:
         yield rename(desk, at, repr(number / 100))
