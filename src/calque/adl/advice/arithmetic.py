@@ -21,7 +21,7 @@ def repeated(desk: Desk, k: int | None) -> Iterator[Fix]:
     match = TIMES.fullmatch(together) if name.kind == "name" else None
     if match is not None and together != match[1]:
         yield from _copies_of_ending(desk, k - 1, match[1], (number or name).end)
-    if tokens[k - 1].kind == "number" and name.kind == "name":
+    if tokens[k - 1].kind == "number" and name.kind == "name" and re.fullmatch(r"x[0-9]+", name.text) is None:
         start = following if name.text == "x" else name
         yield from _copies_of_beginning(desk, tokens[k - 1], start.start)
 
