@@ -70,7 +70,7 @@ def test_the_help_is_followed_and_works(mistake: str) -> None:
         assert said is not None
         # What is to be written stands in the sentence.
         new = " ".join(fault.fix.replacement.split()).strip(", ") if fault.fix else ""
-        assert new in said or re.match("move `.*` up, before `.*`$", said)
+        assert new in said or re.match("move `.*` (up, before|down, behind) `.*`$", said)
 
 
 def test_most_mistakes_take_one_edit() -> None:

@@ -51,6 +51,15 @@ def moved(desk: Desk, later: int, earlier: int) -> Iterator[Fix]:
         yield page.fix(user.start, own.end, f"{statement}\n{between}")
 
 
+def moved_last(desk: Desk, offset: int) -> Iterator[Fix]:
+    """The edit that moves the statement at a place behind all others."""
+    page = desk.page
+    own = page.line_of(page.statement(offset))
+    rest = page.body[own.end :].strip("\n")
+    if rest:
+        yield page.fix(own.start, len(page.body), f"{rest}\n{page.cut(own)}")
+
+
 def decimal_comma(desk: Desk, offset: int) -> Iterator[Fix]:
     """`0.1` for the `0,1` at a place, `2048` for `2,048`."""
     for match in DECIMAL_COMMA.finditer(desk.page.body):

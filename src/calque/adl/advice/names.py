@@ -5,7 +5,7 @@ import re
 from collections.abc import Callable, Iterator, Sequence
 
 from calque.adl.advice.aliases import Alias, listed, lists, plain, singles
-from calque.adl.advice.desk import Desk, decimal_comma, indexed, moved, rename, span_of, without_argument
+from calque.adl.advice.desk import Desk, decimal_comma, indexed, moved, moved_last, rename, span_of, without_argument
 from calque.adl.advice.tokens import ArgumentTokens, TermTokens
 from calque.adl.faults import LATER
 from calque.ground.diagnostics import Diagnostic, Fix
@@ -25,10 +25,11 @@ def layer(desk: Desk, fault: Diagnostic) -> Iterator[Fix]:
 
 
 def later(desk: Desk, fault: Diagnostic) -> Iterator[Fix]:
-    """The statement of a name, before the statement that uses it."""
+    """The statement of a name before the one that uses it; or this one, where it uses several such names, behind all others."""
     for where, label in fault.related:
         if label == LATER:
             yield from moved(desk, where.start, span_of(fault).start)
+            yield from moved_last(desk, span_of(fault).start)
 
 
 def term_fixes(desk: Desk, term: TermTokens, start: int) -> Iterator[Fix]:

@@ -202,6 +202,9 @@ def not_whole(desk: Desk, fault: Diagnostic) -> Iterator[Fix]:
     at = span_of(fault)
     left, right = (int(str(fault.fields[name])) for name in ("left", "right"))
     if right > 0 and re.fullmatch(r"[0-9]+\s*/\s*[0-9]+", desk.page.cut(at)):
+        product = re.match(r"(\s*\*\s*\w+)", desk.page.body[at.end :])
+        if product is not None:  # 8*d/3 for 8/3*d
+            yield desk.page.fix(at.start, at.end + product.end(), f"{left}{product[1]}/{right}")
         yield rename(desk, at, repr(left / right))
     if right > 0:
         yield from literals(desk, left, [-(-left // right) * right], at.start)
