@@ -58,7 +58,7 @@ def experiment(folder: Path, plugins: list[str], name: str = "same") -> Path:
     [
         ("prove .", "X419", "found a folder"),
         ("prove x.txt", "X419", "found no file of this name"),
-        ("prove model.adl", "X419", "`calque check model.adl`"),
+        ("prove nothere.adl", "X419", "ends in `.py` or `.adl`"),
         ("prove text.src", "X419", "found another file"),
         ("import nope --from hf", "X509", "found none of this name"),
         ("import nope", "X509", "found none of this name"),

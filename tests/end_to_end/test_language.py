@@ -172,3 +172,21 @@ def test_a_run_of_an_architecture_by_its_name(calque: Run, tmp_path: Path) -> No
     first = calque("train", named("you2020/sh-x"), "--out", tmp_path / "wrong")
     assert first.status == 2
     assert "C101" in first.err
+
+
+def test_the_proof_of_a_definition(calque: Run, tmp_path: Path) -> None:
+    model = tmp_path / "model.adl"
+    model.write_text("d = 64\nencoder = rnn @ a\ndecoder = feed(min_gru -> mlp_src_att(from=@a) -> linear)\n")
+    proved = calque("prove", model, "--set", "d=8")
+    assert (proved.status, proved.err) == (0, "")
+    assert proved.out.startswith(f"ok   {model} (both)")
+    assert [line.split()[:2] for line in proved.out.splitlines()[1:4]] == [
+        ["ok", "padding"],
+        ["ok", "batch"],
+        ["ok", "equal"],
+    ]
+    model.write_text("encoder = nrom\ndecoder = norm\n")
+    assert "C101" in calque("prove", model).err
+    layers = tmp_path / "layers.py"
+    layers.write_text("")
+    assert calque("prove", layers, "--set", "d=8").status == 2

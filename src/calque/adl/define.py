@@ -125,7 +125,7 @@ class Expander(NumberReader):
         signature = self.signatures.get(term.name)
         if signature is None:
             layers = (n for n in scope.names() if isinstance(scope.find(n), Definition | Closure))
-            raise self.unknown("C101", term.name, term.name_span, chain(layers, self.signatures))
+            raise self.undefined("C101", term.name, term.name_span, chain(layers, self.signatures))
         return (self.primitive(signature, term, scope),)
 
     def definition(self, term: Term, definition: Definition, scope: Scope) -> CallChain:

@@ -1,12 +1,14 @@
 """How the language reports faults: which place is shown for a fault inside a definition, and when the check stops."""
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from itertools import islice
 
 from calque.adl.limits import MAX_EXPANSION, MAX_FAULTS, MAX_STEPS
 from calque.ground.diagnostics import Diagnostic, Fix, Span, nearest
 
 PRELUDE = "<prelude>"
+LATER = "a name can be used only after its statement, which stands"
+"""The note of a name that is used before its statement, or in it; the place follows."""
 MAX_NAMES = 300  # compared for one fault
 MAX_COMPARED = 250_000  # pairs of characters that are compared for all faults of a text
 COMPARISON = 250  # the fixed cost of a comparison, in pairs of characters
@@ -28,7 +30,7 @@ def used_at(where: Span, call: Span | None) -> tuple[tuple[Span, str], ...]:
 
 
 class Reporter:
-    """Collects `faults`.
+    """Collects `faults`. `stated` are the names that the text gives to settings and definitions, anywhere.
 
     `similar`: suggest similar names. `origin` is the user's innermost call, which is shown instead of a place in the prelude.
     `outer` is the outermost call of a user's definition, which is shown together with a place in that definition.
@@ -36,6 +38,7 @@ class Reporter:
 
     def __init__(self, faults: list[Diagnostic]):
         self.faults = faults
+        self.stated: Mapping[str, Span] = {}
         self.origin: Span | None = None
         self.outer: Span | None = None
         self.steps = self.nesting = self._compared = 0
@@ -46,13 +49,21 @@ class Reporter:
         """The place to show: the user's call while the body of a prelude definition is expanded."""
         return self.origin if self.origin is not None and span.text.name == PRELUDE else span
 
-    def fail(self, code: str, span: Span, fix: Fix | None = None, **fields: object) -> Abandoned:
+    def fail(
+        self,
+        code: str,
+        span: Span,
+        fix: Fix | None = None,
+        note: tuple[tuple[Span, str], ...] = (),
+        /,
+        **fields: object,
+    ) -> Abandoned:
         """Records a fault, once for all uses of its place; the caller raises the result."""
         where = self.place(span)
         if (code, where) in self._seen:
             return Abandoned()
         self._seen.add((code, where))
-        self.faults.append(Diagnostic(code, where, fields, fix, used_at(where, self.outer)))
+        self.faults.append(Diagnostic(code, where, fields, fix, (*note, *used_at(where, self.outer))))
         if len(self.faults) > MAX_FAULTS:
             raise Exhausted()
         return Abandoned()
@@ -81,6 +92,13 @@ class Reporter:
         near = self.near(name, known)
         fix = Fix(span, near) if near and span.text.name != PRELUDE else None
         return self.fail(code, span, fix, name=name, near=near, **fields)
+
+    def undefined(self, code: str, name: str, span: Span, known: Iterable[str]) -> Abandoned:
+        """Records a name without a meaning at its place: with its statement where that comes later, else with a similar name."""
+        later = self.stated.get(name)
+        if later is None:
+            return self.unknown(code, name, span, known)
+        return self.fail(code, span, None, ((later, LATER),), name=name)
 
     def nested(self, span: Span) -> "Reporter":
         """Enters a body, a definition or an argument; the end of the `with` block leaves it."""

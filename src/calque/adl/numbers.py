@@ -7,7 +7,7 @@ from calque.adl.bind import Binder
 from calque.adl.core import Expression, Index, InputWidth, Sum, TooLarge, apply
 from calque.adl.faults import Abandoned
 from calque.adl.limits import MAX_NUMBER, MAX_NUMBERS, MAX_OPERATIONS
-from calque.adl.scope import Closure, LostName, Scope, SettingValue
+from calque.adl.scope import Closure, Definition, LostName, Scope, SettingValue
 from calque.adl.signature import SETTINGS, Parameter, Signature
 from calque.adl.syntax import Number, Operation, Term, Value, describe
 from calque.ground.diagnostics import Diagnostic, Span
@@ -80,8 +80,19 @@ class NumberReader(Binder):
         name = bare_name(value)
         number = None if name is None else self.named_number(name, value.span, scope)
         if number is None:
-            raise self.mismatch(parameter, value)
+            raise self.no_number(parameter, value, scope)
         return number
+
+    def no_number(self, parameter: Parameter, value: Value, scope: Scope) -> Abandoned:
+        """Records a value that is not a whole number, with what its name stands for; the caller raises the result."""
+        expected = "whole numbers in arithmetic" if self.operations else parameter.kind.expects
+        found, name = describe(value), bare_name(value)
+        setting = None if name is None else self.setting(name, scope)
+        if setting is not None:
+            found += f", which is {setting}"
+        elif name is not None and isinstance(scope.find(name), Definition):
+            found += ", which stands for layers"
+        return self.fail("C108", value.span, name=parameter.name, expected=expected, found=found)
 
     def named_number(self, name: str, span: Span, scope: Scope) -> Expression | None:
         """The meaning of a name: an index or a setting that is a whole number; None for anything else."""
@@ -95,7 +106,7 @@ class NumberReader(Binder):
         setting = self.setting(name, scope)
         if setting is None and bound is None and name not in self.signatures:
             numbers = (n for n in scope.names() if isinstance(scope.find(n), SettingValue | Index | Closure))
-            raise self.unknown("C102", name, span, chain(numbers, SETTINGS, (WIDTH_IN,)))
+            raise self.undefined("C102", name, span, chain(numbers, SETTINGS, (WIDTH_IN,)))
         return setting if isinstance(setting, int) else None
 
     def width_in(self, span: Span, scope: Scope) -> InputWidth:

@@ -3,6 +3,8 @@
 After a fault it continues at the next statement, so that all faults are reported together.
 """
 
+import itertools
+from collections.abc import Iterator
 from typing import NamedTuple
 
 from calque.adl.limits import MAX_DECIMAL, MAX_DEPTH, MAX_DIGITS, MAX_FAULTS, MAX_OPERATIONS, MAX_STATEMENTS
@@ -66,14 +68,24 @@ def parse_some(text: Text) -> ParseResult:
                 break
             statements.append(parser.statement())
         except _Stop:
-            name = tokens[start]
             parser.recover(start)
-            if name.kind == "name":
-                lost.append(name.text)
-            if any(name.start <= s.start < parser.now.start for s in strange):
+            lost += names_of(tokens[start : parser.i])
+            if any(tokens[start].start <= s.start < parser.now.start for s in strange):
                 del faults[before:]
     faults.sort(key=lambda d: d.where.start if isinstance(d.where, Span) else 0)
     return ParseResult(statements, faults, lost)
+
+
+def names_of(tokens: list[Token]) -> Iterator[str]:
+    """The names that a statement which cannot be read may define: those it begins with, and those before `=` outside brackets."""
+    depth, first = 0, True
+    for token, following in itertools.pairwise(tokens):
+        depth += (token.kind in _CLOSE) - (token.kind in _CLOSE.values())
+        first = first and token.kind == "name"
+        if token.kind == "name" and (first or (depth == 0 and following.kind == "=")):
+            yield token.text
+    if len(tokens) == 1 and tokens[0].kind == "name":
+        yield tokens[0].text
 
 
 class _Parser:
@@ -117,11 +129,10 @@ class _Parser:
         self.faults.append(Diagnostic("S102", span, {**fields, "found": found}, fix, related))
         return _Stop()
 
-    def dangling(self, arrow: Token) -> _Stop:
-        """An arrow with no layer after it, at the end of a chain."""
+    def dangling(self, mark: Token, expected: str, fix: Fix | None = None) -> _Stop:
+        """An arrow or an equals sign with nothing after it."""
         found = _SHOWN["newline"] if self.at("name") else _SHOWN.get(self.now.kind, f"`{self.now.text}`")
-        fix = Fix(arrow.span, "")
-        self.faults.append(Diagnostic("S102", arrow.span, {"expected": "a layer after `->`", "found": found}, fix))
+        self.faults.append(Diagnostic("S102", mark.span, {"expected": expected, "found": found}, fix))
         return _Stop()
 
     def starts_statement(self, at: int) -> bool:
@@ -150,7 +161,9 @@ class _Parser:
         parameters = None
         if self.at("("):
             parameters = self.parameters()
-        self.expect("=")
+        equals = self.expect("=")
+        if self.at("end") or self.starts_statement(self.i):
+            raise self.dangling(equals, "a value after `=`")
         value = self.value()
         # Inside an open bracket the end of a line does not end a statement, but the start of the next one does.
         if not (self.at("newline", "end") or self.starts_statement(self.i)):
@@ -181,7 +194,7 @@ class _Parser:
         parts: list[Term | Source] = [head]
         while arrow := self.accept("->"):
             if self.at("end", ")", ",") or self.starts_statement(self.i):
-                raise self.dangling(arrow)
+                raise self.dangling(arrow, "a layer after `->`", Fix(arrow.span, ""))
             if not self.at("name"):
                 raise self.fail("a layer")
             parts.append(self.term())

@@ -78,6 +78,7 @@ class _Program:
         self.sides: dict[str, CallChain | None] = {}
 
     def run(self, statements: list[Statement]) -> Program:
+        self.expander.stated = {s.name: s.name_span for s in reversed(statements) if s.name not in RESERVED}
         try:
             for k, statement in enumerate(statements):
                 try:

@@ -200,4 +200,4 @@ def describe(value: Value) -> str:
         return f"the source `@{value.label}`"
     if isinstance(value, ChainSyntax):
         return "a chain"
-    return f"`{value.name}`" if value.arguments is None else f"the layer `{value.name}(...)`"
+    return f"`{value.name}`" if value.arguments is None else f"`{value.name}(...)`"

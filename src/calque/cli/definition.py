@@ -188,23 +188,35 @@ def explain_error(code: str) -> None:
     click.echo(f"{entry.code}: {entry.title}\n\n{entry.page}")
 
 
-def _python(ctx: click.Context, param: click.Parameter, value: Path) -> Path:
-    """The callback of an argument that names a Python file, or a module: raises X419 for what is neither."""
+def _provable(ctx: click.Context, param: click.Parameter, value: Path) -> Path:
+    """The callback of an argument that names a Python file, a module or a definition: raises X419 for anything else."""
     words = str(value).split(".")
+    if value.suffix == ".adl" and value.is_file():
+        return value
     if value.suffix != ".py" and (value.exists() or not all(map(str.isidentifier, words)) or not find_spec(words[0])):
         found = "a folder" if value.is_dir() else "another file" if value.exists() else "no file of this name"
-        raise error("X419", Place(str(value)), found=found, file=value if value.suffix == ".adl" else None)
+        raise error("X419", Place(str(value)), found=found)
     return value
 
 
 @root.command()
-@click.argument("file", type=FILE, callback=_python)
-def prove(file: Path) -> None:
-    """Prove the contract for the layers of a Python FILE: every law, on every example, in a minute."""
-    from calque.prove import prove_module
+@click.argument("file", type=FILE, callback=_provable)
+@SETTINGS
+def prove(file: Path, settings: tuple[str, ...]) -> None:
+    """Prove every law for the layers of a Python FILE, on every example, or for the definition in FILE.adl.
+
+    A definition is built and tested at its own size: `--set d=64` is as much of a proof and takes seconds.
+    """
+    from calque.layers.registry import builtin
+    from calque.prove import prove_module, prove_text
     from calque.workflow.plugins import load_plugin
 
-    reports = prove_module(load_plugin(str(file)), str(file))
+    if file.suffix == ".adl":
+        reports = [prove_text(checked_definition(str(file), settings).text, builtin(), name=str(file))]
+    elif settings:
+        raise click.UsageError("--set is for a definition, and this is a file of layers")
+    else:
+        reports = prove_module(load_plugin(str(file)), str(file))
     if not reports:
         raise error("X409", Place(str(file)))
     for report in reports:

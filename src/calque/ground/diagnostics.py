@@ -174,6 +174,9 @@ def sentence(fix: Fix) -> str:
     written = fix.span.text.body[fix.span.start : fix.span.end]
     before, after = written.strip(_SPACE).split("\n"), fix.replacement.strip(_SPACE).split("\n")
     if len(before) > 1 and sorted(before) == sorted(after):
+        # The smaller part is what moves.
+        if len(before) > 2 and any(after == before[k:] + before[:k] for k in range(1, len(before) // 2 + 1)):
+            return f"move `{printable(before[0])}` down, behind `{printable(before[-1])}`"
         return f"move `{printable(after[0])}` up, before `{printable(before[0])}`"
     old, new = map(_on_one_line, (written, fix.replacement))
     if old and not new and "\n" in fix.replacement:

@@ -25,7 +25,7 @@ class LightConvolution(Layer):
     """
 
     name = "light_cnn"
-    known_as = ("light_conv", "lightweight_conv", "dynamic_conv", "depthwise_conv", "dwconv")
+    known_as = ("light_conv", "lightweight_conv", "dynamic_conv -> dynamic=yes", "depthwise_conv", "dwconv")
     examples = (
         Example("light_cnn(heads=2)"),
         Example("light_cnn(5, heads=4, dynamic=yes)"),

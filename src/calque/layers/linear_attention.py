@@ -51,7 +51,7 @@ class LinearAttention(Layer):
     """
 
     name = "linear_att"
-    known_as = ("linear_attention", "retnet", "gla", "mamba2", "ssd", "delta_net", "fast_weights")
+    known_as = ("linear_attention", "delta_net -> delta=yes", "fast_weights")
     joint = ("q", "k", "v")
     undrawn = ("rate", "offset")
     examples = (

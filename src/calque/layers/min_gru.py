@@ -18,7 +18,7 @@ class MinimalGated(GatedScan):
     """
 
     name = "min_gru"
-    known_as = ("minGRU", "qrnn")
+    known_as = ("minGRU", "min_lstm", "qrnn")
     examples = (Example("min_gru"), Example("min_gru(6)"))
 
     def __init__(self, args: GatedScan.Args, site: Site, parts: Parts):

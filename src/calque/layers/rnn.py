@@ -123,7 +123,10 @@ class Recurrent(Layer):
                 raise Fault("C207", "start", label=args.start.key)
             if held != needed:
                 raise Fault(
-                    "C208", "start", expected=f"{needed.kind} of {needed.width}", found=f"{held.kind} of {held.width}"
+                    "C208",
+                    "start",
+                    expected=f"rnn({needed.width}, {needed.kind})",
+                    found=f"rnn({held.width}, {held.kind})",
                 )
         return args.width
 

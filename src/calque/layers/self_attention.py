@@ -57,6 +57,12 @@ class SelfAttention(Layer):
         "attention",
         "att",
         "dot_self_att -> heads=1",
+        "local_attention(window)",
+        "sliding_window_attention(window)",
+        "gqa(kv_heads)",
+        "mqa -> kv_heads=1",
+        "rope -> rope=10000",
+        "alibi -> relative=alibi",
     )
     joint = ("q", "k", "v")
     undrawn = ("q_gain", "k_gain")

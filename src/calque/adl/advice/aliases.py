@@ -11,7 +11,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from importlib import resources
 
-from calque.adl.signature import Parameter, Signature
+from calque.adl.signature import Flag, Int, Parameter, Point, Signature, Word
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,6 +66,14 @@ def listed(section: str) -> Mapping[str, tuple[str, ...]]:
     return meanings
 
 
+def choices_for(choices: tuple[str, ...], written: str) -> Iterator[str]:
+    """The words among `choices` that may be meant by a word of another notation."""
+    meanings = (*listed("words").get(plain(written), ()), *listed("definitions").get(plain(written), ()))
+    for choice in choices:
+        if plain(choice) in (plain(written), *map(plain, meanings)):
+            yield choice
+
+
 class Aliases:
     """The names of other notations for the layers of a library and the prelude's definitions."""
 
@@ -91,7 +99,7 @@ class Aliases:
         for signature in self.signatures.values():
             for parameter in signature.parameters:
                 for word in getattr(parameter.kind, "choices", ()):
-                    if plain(word) == plain(name):
+                    if plain(word) == plain(name) != "none":
                         yield Alias(signature.name, (), f"{parameter.name}={word}")
 
     def names(self) -> Iterator[str]:
@@ -119,3 +127,16 @@ class Aliases:
         """The parameter of a layer."""
         signature = self.signatures.get(owner)
         return signature.find(name) if signature else None
+
+    def values(self, owner: str, name: str, written: str) -> Iterator[str]:
+        """The values of a parameter that may be meant; of a definition, whose parameters have no kinds, the text itself is one."""
+        parameter = self.kind(owner, name)
+        kind = parameter.kind if parameter else None
+        if isinstance(kind, Word):
+            yield from choices_for(kind.choices, written)
+        elif isinstance(kind, Int | Point | Flag):
+            fits = {Int: written.isdigit(), Point: written.startswith("@"), Flag: written in ("yes", "no")}
+            if fits[type(kind)]:
+                yield written
+        elif kind is None and not written.isdigit():
+            yield from (written, written.lower(), *listed("definitions").get(plain(written), ()))

@@ -3,11 +3,12 @@
 import math
 import re
 from collections.abc import Iterator
+from fractions import Fraction
 
-from calque.adl.advice.aliases import listed, plain
-from calque.adl.advice.desk import Desk, indexed, rename, span_of, without_argument
-from calque.adl.advice.marks import times
-from calque.adl.advice.names import swapped
+from calque.adl.advice.aliases import choices_for, listed, plain
+from calque.adl.advice.arithmetic import times
+from calque.adl.advice.desk import Desk, decimal_comma, indexed, rename, span_of, without_argument
+from calque.adl.advice.names import behind, named, swapped
 from calque.ground.diagnostics import Diagnostic, Fix
 
 
@@ -24,10 +25,34 @@ def kind(desk: Desk, fault: Diagnostic) -> Iterator[Fix]:
     else:
         if math.isfinite(number) and number == int(number):
             yield rename(desk, at, str(int(number)))
+    yield from decimal_comma(desk, at.start)
+    yield from divided(desk, fault)
     yield from swapped(desk, fault)
+    yield from named(desk, at.start)
+    yield from behind(desk, at.start)
     yield from without_argument(desk, at.start)
     if str(fault.fields.get("found")) == "a chain":
         yield rename(desk, at, "512")
+
+
+def divided(desk: Desk, fault: Diagnostic) -> Iterator[Fix]:
+    """`d / 2` for `d * 0.5`, and `3*d / 2` for `1.5 * d`: arithmetic is on whole numbers."""
+    at = span_of(fault)
+    k, tokens = desk.page.token(at.start), desk.page.tokens
+    if k is None or not 0 < k < len(tokens) - 1 or not re.fullmatch(r"[0-9]*\.[0-9]+", tokens[k].text):
+        return
+    part = Fraction(tokens[k].text).limit_denominator(100)
+    if part == 0:
+        return
+    sign, whole = tokens[k - 1], part.numerator == 1
+    if sign.kind == "*" and whole:
+        yield desk.page.fix(sign.start, at.end, f"/{desk.page.body[sign.end : at.start]}{part.denominator}")
+    elif sign.kind == "*":
+        yield rename(desk, at, f"{part.numerator}/{part.denominator}")
+    elif tokens[k + 1].kind == "*" and k + 2 < len(tokens):
+        other = tokens[k + 2]
+        before = "" if whole else f"{part.numerator}*"
+        yield desk.page.fix(at.start, other.end, f"{before}{other.text}/{part.denominator}")
 
 
 def not_a_layer(desk: Desk, fault: Diagnostic) -> Iterator[Fix]:
@@ -36,7 +61,9 @@ def not_a_layer(desk: Desk, fault: Diagnostic) -> Iterator[Fix]:
     written = desk.page.cut(at)
     if str(fault.fields.get("expected")).startswith("a source"):
         yield rename(desk, at, f"@{written}")
+        yield rename(desk, at, f"@end -> {written}")
         yield rename(desk, at, "@end")
+        yield from named(desk, at.start)
         yield from without_argument(desk, at.start)
         return
     if str(fault.fields.get("expected")) != "a layer":
@@ -44,20 +71,24 @@ def not_a_layer(desk: Desk, fault: Diagnostic) -> Iterator[Fix]:
         return
     yield from times(desk, at.start, at.end)
     yield from swapped(desk, fault)
-    yield rename(desk, at, f"linear({written})")
+    yield from named(desk, at.start)
+    if re.fullmatch(r"[A-Za-z_]\w*(-\w+)+", written):
+        yield rename(desk, at, written.replace("-", "_"))
+    else:
+        yield rename(desk, at, f"linear({written})")
     yield from without_argument(desk, at.start)
 
 
 def word(desk: Desk, fault: Diagnostic) -> Iterator[Fix]:
     """C114: one of a few words, with another spelling."""
     at = span_of(fault)
-    written = plain(desk.page.cut(at))
     choices = fault.fields.get("choices")
-    known = choices if isinstance(choices, tuple | list) else ()
-    meanings = (*listed("words").get(written, ()), *listed("definitions").get(written, ()))
-    for choice in known:
-        if plain(str(choice)) in (written, *map(plain, meanings)):
-            yield rename(desk, at, str(choice))
+    known = tuple(map(str, choices)) if isinstance(choices, tuple | list) else ()
+    for choice in choices_for(known, desk.page.cut(at)):
+        yield rename(desk, at, choice)
+    yield from named(desk, at.start)
+    if "id" in known:
+        yield from behind(desk, at.start, "id")
     if fault.fix is not None:
         yield fault.fix
     yield from without_argument(desk, at.start)
@@ -76,7 +107,11 @@ def one_chain(desk: Desk, fault: Diagnostic) -> Iterator[Fix]:
 
 
 def exclude(desk: Desk, fault: Diagnostic) -> Iterator[Fix]:
-    """C111: remove one of two arguments that exclude each other."""
+    """C111: rename or remove one of two arguments that exclude each other."""
+    place = desk.page.argument(span_of(fault).start)
+    if place is not None and fault.fields.get("given") == ["from"]:
+        argument = (place[0].arguments or ())[place[1]]
+        yield desk.page.fix(argument.at.start, argument.at.end, f"keys={desk.page.cut(argument.value)}")
     yield from without_argument(desk, span_of(fault).start)
 
 
@@ -102,8 +137,11 @@ def point(desk: Desk, fault: Diagnostic) -> Iterator[Fix]:
     at = span_of(fault)
     if fault.fix is not None:
         yield fault.fix
-    match = re.match(r"@\s*\w+(\s*\[[^\]]*\])?", desk.page.body[at.start :])
+    match = re.match(r"@\s*(\w+)(\s*\[[^\]]*\])?", desk.page.body[at.start :])
     if match is not None:
+        for label in dict.fromkeys(re.findall(r"@\s*(\w+)", desk.page.body)):
+            if plain(label) == plain(match[1]):
+                yield desk.page.fix(at.start + match.start(1), at.start + match.end(1), label)
         yield desk.page.fix(at.start, at.start + match.end(), "@end")
 
 
@@ -129,8 +167,10 @@ def index_range(desk: Desk, fault: Diagnostic) -> Iterator[Fix]:
     at = span_of(fault)
     match = re.match(r"@\s*\w+\s*\[([^\]]*)\]", desk.page.body[at.start :])
     count, index = (int(str(fault.fields[name])) for name in ("count", "index"))
-    if match is not None and match[1].strip().isdigit():
-        nearest = count if index > count else 1
+    if match is not None and re.fullmatch(r"\s*-?\s*[0-9]+\s*", match[1]):
+        nearest = (
+            1 if index == 0 else max(count + 1 + index, 1) if index < 0 else count
+        )  # -1 is the last one, as in Python
         yield desk.page.fix(at.start + match.start(1), at.start + match.end(1), str(nearest))
 
 

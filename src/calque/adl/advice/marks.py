@@ -5,15 +5,14 @@ import unicodedata
 from collections.abc import Iterator
 
 from calque.adl.advice.aliases import lists, singles
-from calque.adl.advice.desk import Desk, span_of
+from calque.adl.advice.arithmetic import added, multiplied, power, repeated, times
+from calque.adl.advice.desk import Desk, decimal_comma, span_of
 from calque.adl.advice.names import DOTTED, term_fixes
 from calque.adl.syntax import Token
-from calque.ground.diagnostics import Diagnostic, Fix
+from calque.ground.diagnostics import Diagnostic, Fix, Span
 
 ARITHMETIC = re.compile(r"[\w)]\s*\Z"), re.compile(r"\s*[\d(]")
 """What stands before and behind a sign of arithmetic."""
-TIMES = re.compile(r"[x×]?([0-9]+)[x×]?")
-
 LETTERS = str.maketrans("аеорсухіѕјһԁԛԝονικρτυχα", "aeopcyxisjhdqwovikptuxa")
 """Letters of other scripts that look like Latin ones."""
 
@@ -23,14 +22,34 @@ def character(desk: Desk, fault: Diagnostic) -> Iterator[Fix]:
     at = span_of(fault)
     written = desk.page.cut(at)
     meant = unicodedata.normalize("NFKC", written).translate(LETTERS)
-    if meant != written and meant.isascii() and meant.isalnum():
+    power_or_part = unicodedata.category(written[0]) == "No"  # ² and ½
+    if meant != written and meant.isascii() and meant.isalnum() and not power_or_part:
         yield desk.page.fix(at.start, at.end, meant)
+    yield from wide(desk, at.start)
+    yield from percentage(desk, at.start, at.end)
+    yield from power(desk, at.start, at.end)
     yield from dotted(desk, at.start)
     yield from pairs(desk, at.start)
     yield from marks(desk, at.start, at.end)
     yield from braces(desk, at.start)
-    if not calculates(desk, at.start, at.end):
+    yield from prose(desk, at.start)
+    if not calculates(desk, at.start, at.end) and not power_or_part:
         yield desk.page.fix(at.start, at.end, "")
+
+
+def wide(desk: Desk, start: int) -> Iterator[Fix]:
+    """`(2048, 0.1)` for the same in the wide characters of Chinese and Japanese, up to the last of them in the line."""
+    line, _, _ = desk.page.body[start:].partition("\n")
+    match = re.match(r".*[\uff01-\uff5e]", line)
+    if match is not None:
+        yield desk.page.fix(start, start + match.end(), unicodedata.normalize("NFKC", match[0]))
+
+
+def percentage(desk: Desk, start: int, end: int) -> Iterator[Fix]:
+    """`0.1` for `10%`."""
+    number = re.search(r"(?<![\w.])[0-9]+(\.[0-9]+)?\s*\Z", desk.page.body[:start])
+    if number is not None and desk.page.body[start:end] == "%":
+        yield desk.page.fix(number.start(), end, f"{float(number[0]) / 100:.9g}")
 
 
 def grammar(desk: Desk, fault: Diagnostic) -> Iterator[Fix]:
@@ -42,32 +61,88 @@ def grammar(desk: Desk, fault: Diagnostic) -> Iterator[Fix]:
     k = page.token(at.start)
     yield from repeated(desk, k)
     yield from multiplied(desk, k)
+    yield from power(desk, at.start, at.end)
+    yield from added(desk, k)
     yield from unwrapped(desk, k)
     yield from numbered(desk, k)
     yield from listed(desk, k)
+    yield from decimal_comma(desk, at.start - 1)
+    if fault.fields.get("expected") == "`=`" and page.cut(at) == "->":
+        yield page.fix(at.start, at.end, "=")
     yield from marks(desk, at.start, at.end)
-    statement = page.statement(at.start)
     if k is None or page.tokens[k].kind == "newline":
+        statement = page.statement(at.start)
         if page.body[: statement.start].strip():
             yield page.fix(statement.start, statement.start, "-> ")  # a chain that continues without an arrow
         yield from prose(desk, at.start)
-        return
+    else:
+        yield from misplaced(desk, k, at)
+
+
+def misplaced(desk: Desk, k: int, at: Span) -> Iterator[Fix]:
+    """A mark or a line end before token k, or the text without it or without what the statement has before it."""
+    page = desk.page
+    statement = page.statement(at.start)
     following = page.tokens[k + 1 : k + 2]
     if following and following[0].text == "=" and "=" in page.body[statement.start : at.start]:
         # Two statements on a line.
         space = len(page.body[: at.start].rstrip())
         yield page.fix(space, at.start, "\n")
+    yield from prose(desk, at.start)
+    yield from separated(desk, k)
     yield page.spaced(at.start, at.start, "->")
     yield page.spaced(at.start, at.start, "=")
     yield page.fix(at.start, at.start, ", ")
-    if k and page.tokens[k - 1].end == at.start and re.fullmatch(r"_[0-9_]+", page.cut(at)):  # 1_000
-        number = page.tokens[k - 1]
-        yield page.fix(number.start, at.end, (number.text + page.cut(at)).replace("_", ""))
-    elif not calculates(desk, at.start, at.end):
+    yield from heading(desk, at.start)
+    number = page.tokens[k - 1] if k and page.tokens[k - 1].kind == "number" else None
+    if number is not None:
+        yield from continued(desk, number, at)
+    elif not calculates(desk, at.start, at.end) and not joins(desk, at.start, at.end):
         yield page.fix(at.start, at.end, "")
     if statement.start < at.start:
         yield page.fix(statement.start, at.start, "")
-    yield from prose(desk, at.start)
+
+
+def separated(desk: Desk, k: int) -> Iterator[Fix]:
+    """Arrows for the comma k and those behind it in a chain, or a line end for it between statements."""
+    page, tokens = desk.page, desk.page.tokens
+    if tokens[k].kind != "," or page.around(k) is not None:
+        return
+    last = next((n for n in range(k, len(tokens)) if tokens[n].kind == "newline"), len(tokens))
+    parts = [page.body[tokens[a].start : tokens[b - 1].end] for a, b in page.parts(k + 1, last)]
+    yield page.fix(tokens[k].start, tokens[last - 1].end, "".join(f" -> {part}" for part in parts))
+    yield page.fix(tokens[k].start, tokens[k].end, "\n")
+
+
+def continued(desk: Desk, number: Token, at: Span) -> Iterator[Fix]:
+    """`1000` for `1_000` and `1 000`, `4*d` for `4 d`; a word behind a space is left out, as in `256 wide`."""
+    page, written = desk.page, desk.page.cut(at)
+    if re.fullmatch(r"_[0-9_]+|[0-9]{3}", written):
+        yield page.fix(number.start, at.end, (number.text + written).replace("_", ""))
+    yield page.fix(number.end, at.start, "*")
+    if number.end < at.start and not calculates(desk, at.start, at.end) and not written.isdigit():
+        yield page.fix(at.start, at.end, "")
+
+
+def heading(desk: Desk, offset: int) -> Iterator[Fix]:
+    """What stands before `=`: `block(x)` for `def block(x)` and `block x`, `my_block` for `my-block`."""
+    page = desk.page
+    start = page.statement(offset).start
+    head = re.match(r"([A-Za-z_]\w*)((?:-\w+)+|(?:[ \t]+[A-Za-z_]\w*)+)(?=[ \t]*([=(]))", page.body[start:])
+    if head is None or not start < offset <= start + head.end():
+        return
+    if head[2].startswith("-"):
+        yield page.fix(start, start + head.end(), head[0].replace("-", "_"))
+        return
+    yield page.fix(start, offset, "")
+    if head[3] == "=":
+        yield page.fix(start, start + head.end(), f"{head[1]}({', '.join(head[2].split())})")
+
+
+def joins(desk: Desk, start: int, end: int) -> bool:
+    """Whether two names or numbers would become one without [start, end)."""
+    body = desk.page.body
+    return re.search(r"\w\Z", body[:start]) is not None and re.match(r"\w", body[end:]) is not None
 
 
 def prose(desk: Desk, offset: int) -> Iterator[Fix]:
@@ -95,7 +170,9 @@ def marks(desk: Desk, start: int, end: int) -> Iterator[Fix]:
             for replacement in meant:
                 if replacement in ("", "#") and calculates(desk, first, first + len(mark)):
                     continue
-                if replacement in ("", "\n", "#"):
+                if replacement == "" and body[first + len(mark) :].partition("\n")[0].strip():
+                    continue  # behind a statement only
+                if replacement in ("", "\n", "#", ","):
                     yield desk.page.fix(first, first + len(mark), replacement)
                 else:
                     yield desk.page.spaced(first, first + len(mark), replacement)
@@ -141,72 +218,6 @@ def dotted(desk: Desk, start: int) -> Iterator[Fix]:
             yield desk.page.fix(match.start(), match.end(), "")
 
 
-def repeated(desk: Desk, k: int | None) -> Iterator[Fix]:
-    """`tenc x6`, `tenc x 6` and `6x tenc` for `repeat(6, tenc)`."""
-    if not k:
-        return
-    tokens = desk.page.tokens
-    name, following = tokens[k], tokens[min(k + 1, len(tokens) - 1)]
-    number = following if following.kind == "number" else None
-    together = name.text + (number.text if number else "")
-    match = TIMES.fullmatch(together) if name.kind == "name" else None
-    if match is not None and together != match[1]:
-        yield from _copies_of_ending(desk, k - 1, match[1], (number or name).end)
-    if tokens[k - 1].kind == "number" and name.kind == "name":
-        start = following if name.text == "x" else name
-        yield from _copies_of_beginning(desk, tokens[k - 1], start.start)
-
-
-def multiplied(desk: Desk, k: int | None) -> Iterator[Fix]:
-    """The same in a chain: `pos -> 6*tenc` and `pos -> tenc*6`; `repeat 6 tenc` without brackets."""
-    page, tokens = desk.page, desk.page.tokens
-    if not k or k + 1 >= len(tokens):
-        return
-    kinds = tokens[k].kind, tokens[k + 1].kind
-    if kinds == ("number", "*") and k + 2 < len(tokens):
-        yield from _copies_of_beginning(desk, tokens[k], tokens[k + 2].start)
-    if kinds == ("*", "number"):
-        yield from _copies_of_ending(desk, k - 1, tokens[k + 1].text, tokens[k + 1].end)
-    if kinds[0] == "number" and tokens[k - 1].kind == "name":
-        term = page.term(tokens[k + 1].start)
-        body, end = ("", tokens[k].end) if term is None else (f", {page.cut(term.at)}", term.at.end)
-        yield page.fix(tokens[k - 1].start, end, f"{tokens[k - 1].text}({tokens[k].text}{body})")
-
-
-def _copies_of_ending(desk: Desk, k: int, count: str, end: int) -> Iterator[Fix]:
-    """`repeat` of the term that ends with token k; the count after it ends at `end`."""
-    first = desk.page.term_ending(k)
-    if first is not None:
-        start = desk.page.tokens[first].start
-        yield desk.page.fix(start, end, f"repeat({count}, {desk.page.body[start : desk.page.tokens[k].end]})")
-
-
-def _copies_of_beginning(desk: Desk, count: Token, offset: int) -> Iterator[Fix]:
-    """`repeat` of the term that begins at a place after its count."""
-    term = desk.page.term(offset)
-    if term is not None:
-        yield desk.page.fix(count.start, term.at.end, f"repeat({count.text}, {desk.page.cut(term.at)})")
-
-
-def times(desk: Desk, start: int, end: int) -> Iterator[Fix]:
-    """`6 * tenc`, `tenc * 6` and `tenc ** 6` for `repeat(6, tenc)`; `a + b` for `add(a, b)`."""
-    page = desk.page
-    written = re.sub(r"\s+", " ", page.body[start:end])
-    count_first = re.fullmatch(r"\s*([0-9]+)\s*\*+\s*(.+)", written, re.DOTALL)
-    count_last = re.fullmatch(r"(.+?)\s*\*+\s*([0-9]+)\s*", written, re.DOTALL)
-    if count_first is not None:
-        yield page.fix(start, end, f"repeat({count_first[1]}, {_bare(count_first[2])})")
-    if count_last is not None:
-        yield page.fix(start, end, f"repeat({count_last[2]}, {_bare(count_last[1])})")
-    if "+" in written:
-        yield page.fix(start, end, f"add({', '.join(part.strip() for part in written.split('+'))})")
-
-
-def _bare(written: str) -> str:
-    """Without round brackets around all of it."""
-    return written[1:-1].strip() if written.startswith("(") and written.endswith(")") else written.strip()
-
-
 def unwrapped(desk: Desk, k: int | None) -> Iterator[Fix]:
     """Remove brackets around a chain; with a number beside them they are the body of `repeat`."""
     page = desk.page
@@ -220,11 +231,16 @@ def unwrapped(desk: Desk, k: int | None) -> Iterator[Fix]:
     if before == "*" and opened > 1 and tokens[opened - 2].kind == "number":
         count = tokens[opened - 2]
         yield page.fix(count.start, last.end, f"repeat({count.text}, {inside})")
-    if closed + 2 < len(tokens) and tokens[closed + 1].kind == "*":
+    if closed + 2 < len(tokens) and (tokens[closed + 1].kind == "*" or tokens[closed + 1].text == "x"):
         count = tokens[closed + 2]
         yield page.fix(first.start, count.end, f"repeat({count.text}, {inside})")
+    terms = [
+        page.body[page.tokens[a].start : page.tokens[b - 1].end] for a, b in page.parts(opened + 1, closed, ("+",))
+    ]
     if before != "name":
         yield page.fix(first.start, last.end, inside)
+        if len(terms) > 1:
+            yield page.fix(first.start, last.end, f"add({', '.join(terms)})")
 
 
 def _brackets(desk: Desk, k: int | None) -> tuple[int, int] | None:
@@ -238,18 +254,29 @@ def _brackets(desk: Desk, k: int | None) -> tuple[int, int] | None:
 
 
 def listed(desk: Desk, k: int | None) -> Iterator[Fix]:
-    """`[a, b]` for `a -> b`."""
+    """`a -> b` or `a, b` for `[a, b]`; behind a name `@a[1]` for `a[1]`, or `ff(8)` for `ff[8]`."""
     page = desk.page
     if k is None or page.tokens[k].kind != "[" or (last := page.partner(k)) is None:
         return
+    first = page.tokens[k]
     parts = [page.body[page.tokens[a].start : page.tokens[b - 1].end] for a, b in page.parts(k + 1, last)]
-    chain = " -> ".join(parts)
-    yield page.fix(page.tokens[k].start, page.tokens[last].end, chain)
+    before = page.tokens[k - 1] if k else None
+    if before is not None and before.kind == "name" and before.end == first.start:
+        yield page.fix(before.start, before.start, "@")
+        yield page.fix(first.start, page.tokens[last].end, f"({', '.join(parts)})")
+        return
+    for mark in (" -> ", ", "):
+        yield page.fix(first.start, page.tokens[last].end, mark.join(parts))
 
 
 def numbered(desk: Desk, k: int | None) -> Iterator[Fix]:
-    """`@ label` for `@ label[2]`: copies of a label are numbered where it is read."""
+    """`@ label` for `@ label[2]`: copies of a label are numbered where it is read. There, `@label[2]` for `@label(2)`."""
     page = desk.page
+    if k is not None and k > 1 and page.tokens[k].kind == "(" and page.tokens[k - 2].kind == "@":
+        last = page.partner(k)
+        if last is not None:
+            inside = page.body[page.tokens[k].end : page.tokens[last].start]
+            yield page.fix(page.tokens[k].start, page.tokens[last].end, f"[{inside}]")
     if k is not None and k > 1 and page.tokens[k].kind == "[" and page.tokens[k - 2].kind == "@":
         last = page.partner(k)
         yield page.fix(page.tokens[k].start, page.tokens[k if last is None else last].end, "")

@@ -5,19 +5,31 @@ import re
 from collections.abc import Callable, Iterator, Sequence
 
 from calque.adl.advice.aliases import Alias, listed, lists, plain, singles
-from calque.adl.advice.desk import Desk, indexed, rename, span_of, without_argument
+from calque.adl.advice.desk import Desk, decimal_comma, indexed, moved, moved_last, rename, span_of, without_argument
 from calque.adl.advice.tokens import ArgumentTokens, TermTokens
+from calque.adl.faults import LATER
 from calque.ground.diagnostics import Diagnostic, Fix
 
 DOTTED = re.compile(r"(?:[A-Za-z_]\w*\.)+(?=[A-Za-z_])")
 
 
 def layer(desk: Desk, fault: Diagnostic) -> Iterator[Fix]:
-    """C101: a layer of another notation."""
+    """C101: a definition that comes later, or a layer of another notation."""
+    if any(label == LATER for _, label in fault.related):
+        yield from later(desk, fault)
+        return
     term = desk.page.term(span_of(fault).start)
     if term is None:
         return
     yield from term_fixes(desk, term, term.at.start)
+
+
+def later(desk: Desk, fault: Diagnostic) -> Iterator[Fix]:
+    """The statement of a name before the one that uses it; or this one, where it uses several such names, behind all others."""
+    for where, label in fault.related:
+        if label == LATER:
+            yield from moved(desk, where.start, span_of(fault).start)
+            yield from moved_last(desk, span_of(fault).start)
 
 
 def term_fixes(desk: Desk, term: TermTokens, start: int) -> Iterator[Fix]:
@@ -50,7 +62,7 @@ def call(desk: Desk, alias: Alias, arguments: tuple[ArgumentTokens, ...]) -> str
     """A call of another notation in the language; arguments without a counterpart are left out."""
     given: Given = []
     position = 0
-    behind = ""
+    rest = ""
     order = alias.parameters
     if order and order[0] == "_" and sum(argument.name is None for argument in arguments) == 1:
         order = None  # a single number is the width, as in many other notations
@@ -64,12 +76,12 @@ def call(desk: Desk, alias: Alias, arguments: tuple[ArgumentTokens, ...]) -> str
         if name is not None:
             given.append((name, value))
         else:
-            behind += written_behind(argument.name, value)
+            rest += written_behind(argument.name, value)
     for added in filter(None, alias.added.split(", ")):
         name, _, value = added.partition("=")
         given.append((name, value) if value else (None, added))
     inside = ", ".join(_written(desk.aliases.parameters(alias.target), given))
-    return alias.target + (f"({inside})" if inside else "") + behind
+    return alias.target + (f"({inside})" if inside else "") + rest
 
 
 def _positional(order: tuple[str, ...] | None, position: int, value: str) -> Given:
@@ -105,6 +117,8 @@ def number(desk: Desk, fault: Diagnostic) -> Iterator[Fix]:
     """C102: a number with another name; a word where a number is expected."""
     at = span_of(fault)
     name = str(fault.fields["name"])
+    yield from later(desk, fault)
+    yield from named(desk, at.start)
     for meant in (*listed("settings").get(plain(name), ()), *listed("words").get(plain(name), ())):
         yield rename(desk, at, meant)
     yield from swapped(desk, fault)
@@ -123,15 +137,23 @@ def argument(desk: Desk, fault: Diagnostic) -> Iterator[Fix]:
     value = word(desk.page.cut(written.value))
     meant = desk.aliases.parameter(owner, name)
     if meant is not None:
-        for one in (value, *(indexed(value) if value.startswith("@") else ())):
+        for one in (
+            value,
+            *(indexed(value) if value.startswith("@") else ()),
+            *desk.aliases.values(owner, meant, value),
+        ):
             yield desk.page.fix(written.at.start, written.at.end, f"{meant}={one}")
         yield rename(desk, at, meant)
-    behind = written_behind(name, value)
-    if behind:
+    if value == "yes":  # `relative=alibi` for `alibi=yes`
+        for parameter in desk.aliases.parameters(owner):
+            for taken in desk.aliases.values(owner, parameter, name):
+                yield desk.page.fix(written.at.start, written.at.end, f"{parameter}={taken}")
+    added = written_behind(name, value)
+    if added:
         rest = desk.page.without(term, number)
         kept = desk.page.body[term.at.start : rest.span.start] + desk.page.body[rest.span.end : term.at.end]
-        yield desk.page.fix(term.at.start, term.at.end, kept + behind)
-        yield desk.page.fix(term.at.start, term.at.end, kept + behind.partition("(")[0])
+        yield desk.page.fix(term.at.start, term.at.end, kept + added)
+        yield desk.page.fix(term.at.start, term.at.end, kept + added.partition("(")[0])
     if fault.fix is not None:
         yield fault.fix
     yield desk.page.without(term, number)
@@ -144,6 +166,11 @@ def too_many(desk: Desk, fault: Diagnostic) -> Iterator[Fix]:
         return
     term, number = place
     arguments = term.arguments or ()
+    yield from decimal_comma(desk, arguments[number].at.start)
+    yield from decimal_comma(desk, arguments[number - 1].at.start)
+    if number and number + 1 < len(arguments):
+        chain = " -> ".join(desk.page.cut(a.at) for a in arguments[number - 1 :])
+        yield desk.page.fix(arguments[number - 1].at.start, arguments[-1].at.end, chain)
     if number:
         yield desk.page.fix(arguments[number - 1].at.end, arguments[number].at.start, " -> ")
         yield desk.page.fix(arguments[number - 1].at.end, arguments[-1].at.end, "")
@@ -153,7 +180,12 @@ def too_many(desk: Desk, fault: Diagnostic) -> Iterator[Fix]:
 
 
 def twice(desk: Desk, fault: Diagnostic) -> Iterator[Fix]:
-    """C106: remove the later argument."""
+    """C106: arguments by position alone, or without the later one."""
+    place = desk.page.argument(span_of(fault).start)
+    arguments = (place[0].arguments or ()) if place else ()
+    if place is not None and arguments[place[1]].name is None:
+        plain_values = ", ".join(desk.page.cut(a.value) for a in arguments)
+        yield desk.page.fix(arguments[0].at.start, arguments[-1].at.end, plain_values)
     yield from without_argument(desk, span_of(fault).start)
 
 
@@ -186,6 +218,34 @@ def swapped(desk: Desk, fault: Diagnostic) -> Iterator[Fix]:
     one, two = place[0].arguments or ()
     if one.name is None and two.name is None:
         yield desk.page.fix(one.at.start, two.at.end, f"{desk.page.cut(two.at)}, {desk.page.cut(one.at)}")
+
+
+def named(desk: Desk, offset: int) -> Iterator[Fix]:
+    """The argument at a place with the name of a parameter that takes its value, as `cell=gru` for `gru`."""
+    place = desk.page.argument(offset)
+    argument = (place[0].arguments or ())[place[1]] if place else None
+    if place is None or argument is None or argument.name is not None:
+        return
+    term, number = place
+    value = word(desk.page.cut(argument.value))
+    given = {one.name for one in term.arguments or ()}
+    for parameter in desk.aliases.parameters(term.name)[number + 1 :]:
+        for taken in desk.aliases.values(term.name, parameter, value) if parameter not in given else ():
+            yield desk.page.fix(argument.at.start, argument.at.end, f"{parameter}={taken}")
+
+
+def behind(desk: Desk, offset: int, instead: str = "") -> Iterator[Fix]:
+    """`linear(4) -> relu` for `linear(4, relu)`: an activation behind the layer, whose argument is removed or becomes `instead`."""
+    place = desk.page.argument(offset)
+    if place is None:
+        return
+    term, number = place
+    value = (term.arguments or ())[number].value
+    kept = desk.page.fix(value.start, value.end, instead) if instead else desk.page.without(term, number)
+    call = desk.page.body[term.at.start : kept.span.start] + kept.replacement
+    for meant in desk.aliases.values("act", "v", desk.page.cut(value)):
+        written = f"{call}{desk.page.body[kept.span.end : term.at.end]} -> {meant}"
+        yield desk.page.fix(term.at.start, term.at.end, written)
 
 
 def elsewhere(section: str) -> Callable[[Desk, Diagnostic], Iterator[Fix]]:

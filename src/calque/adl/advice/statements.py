@@ -5,7 +5,7 @@ import re
 from collections.abc import Iterator
 
 from calque.adl.advice.aliases import listed, plain
-from calque.adl.advice.desk import Desk, rename, span_of, without_argument
+from calque.adl.advice.desk import Desk, moved, rename, span_of, without_argument
 from calque.adl.signature import SETTINGS
 from calque.ground.diagnostics import Diagnostic, Fix
 
@@ -64,14 +64,8 @@ def version(desk: Desk, fault: Diagnostic) -> Iterator[Fix]:
 
 def late(desk: Desk, fault: Diagnostic) -> Iterator[Fix]:
     """C126: move the setting before the first statement that uses it."""
-    if not fault.related:
-        return
-    page = desk.page
-    own = page.line_of(page.statement(span_of(fault).start))
-    user = page.line_of(page.statement(fault.related[0][0].start))
-    statement, between = page.cut(own).rstrip("\n"), page.body[user.start : own.start]
-    if user.start < own.start:
-        yield page.fix(user.start, own.end, f"{statement}\n{between}")
+    if fault.related:
+        yield from moved(desk, span_of(fault).start, fault.related[0][0].start)
 
 
 def unread(desk: Desk, fault: Diagnostic) -> Iterator[Fix]:

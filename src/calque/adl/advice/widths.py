@@ -3,7 +3,8 @@
 import re
 from collections.abc import Iterator
 
-from calque.adl.advice.desk import Desk, rename, span_of, without_argument
+from calque.adl.advice.desk import Desk, decimal_comma, rename, span_of, without_argument
+from calque.adl.advice.marks import percentage
 from calque.adl.advice.tokens import TokenPiece
 from calque.ground.diagnostics import Diagnostic, Fix
 
@@ -165,6 +166,11 @@ def even(desk: Desk, fault: Diagnostic) -> Iterator[Fix]:
     """C305: the next odd width of a window."""
     at, kernel = span_of(fault), int(str(fault.fields["kernel"]))
     yield from literals(desk, kernel, [kernel + 1, kernel - 1], at.start)
+    term = desk.page.term(at.start)
+    if term is None:
+        return
+    for name in desk.aliases.parameters(term.name):  # a default of the definition
+        yield desk.page.with_argument(term, f"{name}={kernel - 1}")
 
 
 def nothing(desk: Desk, fault: Diagnostic) -> Iterator[Fix]:
@@ -176,6 +182,10 @@ def bounds(desk: Desk, fault: Diagnostic) -> Iterator[Fix]:
     """C403, C404: a percentage as a share, or the nearest bound."""
     at = span_of(fault)
     low, high, number = (float(str(fault.fields[name])) for name in ("low", "high", "found"))
+    sign = desk.page.body.find("%", at.end)
+    if sign >= 0 and not desk.page.body[at.end : sign].strip():
+        yield from percentage(desk, sign, sign + 1)
+    yield from decimal_comma(desk, at.start)
     if fault.code == "C404" and 1 < number <= 100:
         yield rename(desk, at, repr(number / 100))
     if high == 1 and number == 1:
@@ -191,6 +201,11 @@ def not_whole(desk: Desk, fault: Diagnostic) -> Iterator[Fix]:
     """C117: the next number that can be divided."""
     at = span_of(fault)
     left, right = (int(str(fault.fields[name])) for name in ("left", "right"))
+    if right > 0 and re.fullmatch(r"[0-9]+\s*/\s*[0-9]+", desk.page.cut(at)):
+        product = re.match(r"(\s*\*\s*\w+)", desk.page.body[at.end :])
+        if product is not None:  # 8*d/3 for 8/3*d
+            yield desk.page.fix(at.start, at.end + product.end(), f"{left}{product[1]}/{right}")
+        yield rename(desk, at, repr(left / right))
     if right > 0:
         yield from literals(desk, left, [-(-left // right) * right], at.start)
 
