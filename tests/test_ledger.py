@@ -16,7 +16,7 @@ import torch
 
 from calque.cli.process import run
 from calque.ground.diagnostics import CalqueError
-from calque.ledger.entry import CONDITIONS, KINDS, Entry, conditions, read, record
+from calque.ledger.entry import CONDITIONS, KINDS, Entry, _processor, conditions, read, record
 from calque.ledger.theme_pages import theme_page
 from calque.papers.request import request_of
 from calque.papers.results import pages
@@ -222,3 +222,22 @@ def test_a_commit_is_dirty_by_changes_of_code_not_of_the_ledger(
     assert not str(conditions()["commit"]).endswith("-dirty")
     code.write_text("2")
     assert str(conditions()["commit"]).endswith("-dirty")
+
+
+@pytest.mark.parametrize(
+    ("described", "named"),
+    [
+        (
+            "cpu family\t: 26\nmodel\t\t: 17\nmodel name\t: AMD  EPYC\n\nmodel name\t: other",
+            "AMD EPYC, family 26 model 17",
+        ),
+        ("processor\t: 0\nCPU implementer\t: 0x41\nCPU part\t: 0xd0c\n", "aarch64, implementer 0x41 part 0xd0c"),
+        ("", "aarch64"),
+    ],
+)
+def test_a_processor_is_named_as_its_system_describes_it(
+    monkeypatch: pytest.MonkeyPatch, described: str, named: str
+) -> None:
+    monkeypatch.setattr(platform, "machine", lambda: "aarch64")
+    monkeypatch.setattr(Path, "read_text", lambda *_, **__: described)
+    assert _processor() == named

@@ -15,7 +15,7 @@ from calque.model import Model
 from calque.native.kernels import without_kernels
 from calque.native.steps import Choosing, MadeSteps, StepTensors, make_steps
 
-pytestmark = pytest.mark.skipif(not SETS, reason="no compiler, or a processor without AVX2")
+pytestmark = pytest.mark.skipif(not SETS, reason="no compiler, or no kernels for this processor")
 
 LIMITS = torch.tensor([12, 5, 19, 14])
 PREFIXES = [[5, 6], [], [7], [4, 4, 9, 8]]

@@ -8,7 +8,7 @@ from test_recorded import FAMILIES, SOURCE, TRANSFORMER, decoded, prepared, word
 from calque.decode.rule import SearchSettings
 from calque.native import build
 
-pytestmark = pytest.mark.skipif(not build.available(), reason="no compiler, or a processor without AVX2")
+pytestmark = pytest.mark.skipif(not build.available(), reason="no compiler, or no kernels for this processor")
 
 
 @pytest.mark.parametrize("to", [torch.float32, torch.bfloat16, torch.float64])

@@ -25,7 +25,7 @@ from calque.prove.prover import definition
 from calque.train.initialise import initialise
 from instructions import SETS, load
 
-pytestmark = pytest.mark.skipif(not SETS, reason="no compiler, or a processor without AVX2")
+pytestmark = pytest.mark.skipif(not SETS, reason="no compiler, or no kernels for this processor")
 
 TRANSFORMER = "encoder = pos -> repeat(2, tenc) -> norm\ndecoder = pos -> repeat(2, tdec) -> norm"
 PLAIN = "encoder = pos -> repeat(2, tenc) -> norm\n"

@@ -17,7 +17,7 @@ from calque.native.kernels import Kernels
 from calque.native.training import training_kernels_for
 from instructions import EACH, load
 
-needs_compiler = pytest.mark.skipif(not build.available(), reason="no compiler, or a processor without AVX2")
+needs_compiler = pytest.mark.skipif(not build.available(), reason="no compiler, or no kernels for this processor")
 
 
 @pytest.fixture(autouse=True)

@@ -1,6 +1,8 @@
 """The kernels against torch, for every set of instructions that this processor has."""
 
 import ctypes
+import shutil
+import subprocess
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
@@ -267,18 +269,18 @@ def test_there_are_none_without_a_compiler(monkeypatch: pytest.MonkeyPatch) -> N
     assert kernels.kernels() is None
 
 
-@pytest.mark.skipif(not build.available(), reason="no compiler, or a processor without AVX2")
+@pytest.mark.skipif(not build.available(), reason="no compiler, or no kernels for this processor")
 def test_a_broken_compiler_leaves_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     broken = tmp_path / "c++"
     broken.write_text("#!/bin/sh\nexit 1\n")
     broken.chmod(0o755)
     monkeypatch.setattr(build, "compiler", lambda: str(broken))
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
-    assert build.load("avx2") is None
+    assert build.load(build.available()[-1]) is None
     assert not list((tmp_path / "cache").rglob("*.so"))
 
 
-@pytest.mark.skipif(not build.available(), reason="no compiler, or a processor without AVX2")
+@pytest.mark.skipif(not build.available(), reason="no compiler, or no kernels for this processor")
 def test_kernels_are_compiled_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
     monkeypatch.setattr(build, "SOURCES", build.SOURCES[:1])
@@ -303,7 +305,7 @@ def test_rows_of_another_width_are_refused(native: Kernels) -> None:
         native.product(torch.randn(4, 16), native.pack(torch.randn(8, 32), torch.int8), None)
 
 
-@pytest.mark.skipif(not build.available(), reason="no compiler, or a processor without AVX2")
+@pytest.mark.skipif(not build.available(), reason="no compiler, or no kernels for this processor")
 def test_a_user_without_a_home_folder_has_none(monkeypatch: pytest.MonkeyPatch) -> None:
     def homeless() -> Path:
         raise RuntimeError("could not determine home directory")
@@ -316,7 +318,7 @@ def test_a_user_without_a_home_folder_has_none(monkeypatch: pytest.MonkeyPatch) 
 TINY = 'extern "C" int calque_start() { return 0; }\n'
 
 
-@pytest.mark.skipif(not build.available(), reason="no compiler, or a processor without AVX2")
+@pytest.mark.skipif(not build.available(), reason="no compiler, or no kernels for this processor")
 def test_a_compiler_without_a_library_of_threads_will_do(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     poor, source = tmp_path / "c++", tmp_path / "tiny.cpp"
     poor.write_text(f'#!/bin/sh\ncase " $* " in *" {build.OPENMP} "*) exit 1;; esac\nexec {build.compiler()} "$@"\n')
@@ -325,10 +327,10 @@ def test_a_compiler_without_a_library_of_threads_will_do(tmp_path: Path, monkeyp
     monkeypatch.setattr(build, "compiler", lambda: str(poor))
     monkeypatch.setattr(build, "SOURCES", (source,))
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
-    assert isinstance(build.load("avx2"), ctypes.CDLL)
+    assert isinstance(build.load(build.available()[-1]), ctypes.CDLL)
 
 
-@pytest.mark.skipif(not build.available(), reason="no compiler, or a processor without AVX2")
+@pytest.mark.skipif(not build.available(), reason="no compiler, or no kernels for this processor")
 @pytest.mark.parametrize("kept", [True, False])
 def test_kernels_are_compiled_once_and_used_where_they_cannot_be_kept(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, kept: bool
@@ -348,6 +350,18 @@ def test_kernels_are_compiled_once_and_used_where_they_cannot_be_kept(
     if not kept:
         (tmp_path / "cache").write_text("a file where the folder would be")
     with ThreadPoolExecutor(4) as pool:
-        found = list(pool.map(lambda _: build.load("avx2"), range(4)))
+        found = list(pool.map(lambda _: build.load(build.available()[-1]), range(4)))
     assert all(isinstance(one, ctypes.CDLL) for one in found)
     assert len(calls) == (1 if kept else 4)
+
+
+CROSS = shutil.which("aarch64-linux-gnu-g++")
+
+
+@pytest.mark.skipif(CROSS is None, reason="no compiler for ARM: install the package g++-aarch64-linux-gnu")
+@pytest.mark.parametrize("name", [name for name in build.INSTRUCTIONS if name.startswith("neon")])
+def test_the_sources_are_right_for_arm_too(name: str) -> None:
+    needs, options = build.INSTRUCTIONS[name]
+    assert "asimd" in needs
+    for source in build.SOURCES:
+        subprocess.run([CROSS or "", *build.ALWAYS, *options, "-fsyntax-only", str(source)], check=True)

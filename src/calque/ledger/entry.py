@@ -88,11 +88,10 @@ def _processor() -> str:
     except OSError:
         described = ""
     first = dict(re.findall(r"^(.+?)[ \t]*:[ \t]*(.+)$", described.split("\n\n")[0], re.MULTILINE))
-    if "model name" not in first:
-        return platform.machine()
-    name = " ".join(first["model name"].split())
-    # In virtual machines the name alone may stand for several generations.
-    numbers = [f"{key.split()[-1]} {first[key]}" for key in ("cpu family", "model") if key in first]
+    name = " ".join(first.get("model name", platform.machine()).split())
+    # In virtual machines the name alone may stand for several generations, and processors of ARM have none.
+    known = ("cpu family", "model", "CPU implementer", "CPU part")
+    numbers = [f"{key.split()[-1]} {first[key]}" for key in known if key in first]
     return ", ".join([name, " ".join(numbers)] if numbers else [name])
 
 

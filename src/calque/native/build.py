@@ -47,6 +47,9 @@ INSTRUCTIONS: dict[str, tuple[tuple[str, ...], tuple[str, ...]]] = {
     "avx512": (_AVX512, ("-march=x86-64-v4",)),
     "avx2-vnni": ((*_AVX2, "avx_vnni"), ("-march=x86-64-v3", "-mavxvnni")),
     "avx2": (_AVX2, ("-march=x86-64-v3",)),
+    "neon-bf16": (("asimd", "asimddp", "bf16"), ("-march=armv8.2-a+dotprod+bf16",)),
+    "neon-dot": (("asimd", "asimddp"), ("-march=armv8.2-a+dotprod",)),
+    "neon": (("asimd",), ("-march=armv8-a",)),
 }
 """Sets of instructions, the fastest first: the processor's flags that each needs, and the compiler's options."""
 OFF = "off"
@@ -97,7 +100,7 @@ def narrow_library() -> bool:
 
 
 def _flags() -> frozenset[str]:
-    return _said("flags")
+    return _said("flags" if platform.machine() == "x86_64" else "Features")
 
 
 @functools.cache

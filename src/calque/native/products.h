@@ -15,39 +15,20 @@ namespace {
 constexpr int TILE_BYTES = 64;               // of a row of a tile
 constexpr int LINE = STRIP * 4;              // bytes of weights that lie together: 32 bits of each column of a strip
 constexpr int TILE = TILE_BYTES / 4 * LINE;  // bytes of weights
-// Bytes of rows beside which weights stay in a cache.
-#ifdef __AVX512F__
-constexpr int64_t NEAR = 1 << 19;
-#else
-constexpr int64_t NEAR = 1 << 18;
-#endif
-
-// Products of bytes without tiles take the input as numbers from 0 to 255: moved up by 128.
-#ifdef __AMX_INT8__
-constexpr bool MOVED = false;
-#else
-constexpr bool MOVED = true;
-#endif
-
-// How many rows lie side by side, tile by tile: those of a tile, or those that are multiplied together. A block is as many rows as
-// have their sums side by side.
-#ifdef __AVX512F__
+// What differs with the processor, see avx512.h, avx2.h and neon.h:
+//   MOVED     products of bytes take the input as numbers from 0 to 255: moved up by 128
+//   NEAR      bytes of rows beside which weights stay in a cache
+//   TALL      rows that lie side by side, tile by tile: those of a tile, or those that are multiplied together
+//   BLOCK     rows that have their sums side by side
+//   WIDENED   nothing multiplies numbers of bfloat16: those of rows lie in float32
+//   AT_ONCE   rows that are multiplied together
+//   FEW       the most rows whose weights are read once: their sums with two strips fit into registers
+//   BYTES     of a row, whose products are added at a time
+//   NARROW    lines are asked for to the first cache
+//   side      strips that very few rows are multiplied with side by side, else 2
+//   Sums      the sums of a strip: a number of 32 bits of each column
 template <class Item>
-constexpr int TALL = 16;
-template <class Item>
-constexpr int BLOCK = 16;
-template <class Item>
-constexpr int ROW_BYTES = TILE_BYTES;
-#else
-// Other numbers than float32 need registers beside those of sums.
-template <class Item>
-constexpr int TALL = sizeof(Item) == 4 ? 6 : 4;
-template <class Item>
-constexpr int BLOCK = sizeof(Item) == 4 ? 12 : 16;
-// Where nothing multiplies numbers of bfloat16, those of rows lie in float32.
-template <class Item>
-constexpr int ROW_BYTES = sizeof(Item) == 2 ? 2 * TILE_BYTES : TILE_BYTES;
-#endif
+constexpr int ROW_BYTES = WIDENED<Item> ? 2 * TILE_BYTES : TILE_BYTES;
 
 // float32 numbers are multiplied by tiles as sums of three in bfloat16, x = x1 + x2 + x3 exactly, 8 bits each. Of the nine
 // products, six are made; the other three are below the last bit.
@@ -286,74 +267,6 @@ inline void split_sums(const Rows<float>& rows, int64_t from, int64_t to, const 
 inline void split_sums(const Rows<float>&, int64_t, int64_t, const char*, int64_t, int, float*) {}
 #endif
 
-// The sums of a strip: a number of 32 bits of each column.
-#ifdef __AVX512F__
-template <class Item>
-constexpr int AT_ONCE = 8;  // rows
-inline __m512i spread(const char* terms) { return _mm512_set1_epi32(*(const int32_t*)terms); }
-template <class Item>
-constexpr int BYTES = 4;  // of a row, whose products are added at a time
-struct Sums {
-    __m512i v = _mm512_setzero_si512();
-    void store(void* to) const { _mm512_storeu_si512(to, v); }
-    void add(const char* terms, const int8_t* w) {  // the input is moved up by 128
-        const __m512i a = spread(terms);
-#ifdef __AVX512VNNI__
-        v = _mm512_dpbusd_epi32(v, a, _mm512_loadu_si512(w));
-#else
-        __m512i b = _mm512_loadu_si512(w), low = _mm512_set1_epi32(0x00ff00ff);
-        __m512i even = _mm512_srai_epi16(_mm512_slli_epi16(b, 8), 8), odd = _mm512_srai_epi16(b, 8);
-        v = _mm512_add_epi32(v, _mm512_madd_epi16(_mm512_and_si512(a, low), even));
-        v = _mm512_add_epi32(v, _mm512_madd_epi16(_mm512_srli_epi16(a, 8), odd));
-#endif
-    }
-    void add(const char* terms, const float* w) {
-        v = (__m512i)_mm512_fmadd_ps((__m512)spread(terms), _mm512_loadu_ps(w), (__m512)v);
-    }
-    void add(const char* terms, const Half* w) {
-        const __m512i a = spread(terms);
-        __m512 sum = _mm512_castsi512_ps(v);
-        __m512i b = _mm512_loadu_si512(w);
-#ifdef __AVX512BF16__
-        sum = _mm512_dpbf16_ps(sum, (__m512bh)a, (__m512bh)b);
-#else
-        const __m512i high = _mm512_set1_epi32(int32_t(0xffff0000));
-        sum = _mm512_fmadd_ps((__m512)_mm512_slli_epi32(a, 16), (__m512)_mm512_slli_epi32(b, 16), sum);
-        sum = _mm512_fmadd_ps((__m512)_mm512_and_si512(a, high), (__m512)_mm512_and_si512(b, high), sum);
-#endif
-        v = _mm512_castps_si512(sum);
-    }
-};
-#else
-template <class Item>
-constexpr int AT_ONCE = TALL<Item>;
-inline __m256i spread(const char* terms) { return _mm256_set1_epi32(*(const int32_t*)terms); }
-template <class Item>
-constexpr int BYTES = sizeof(Item) == 4 ? 4 : 8;
-struct Sums {
-    __m256i v = _mm256_setzero_si256();
-    void store(void* to) const { _mm256_storeu_si256((__m256i*)to, v); }
-    void add(const char* terms, const int8_t* w) {
-        const __m256i first = _mm256_loadu_si256((const __m256i*)w), second = _mm256_loadu_si256((const __m256i*)w + 1);
-#ifdef __AVXVNNI__
-        v = _mm256_dpbusd_avx_epi32(_mm256_dpbusd_avx_epi32(v, spread(terms), first), spread(terms + 4), second);
-#else
-        // Products of four terms are added up in 16 bits: the weights of any four are small enough (`Kernels.steps`).
-        const __m256i one = _mm256_maddubs_epi16(spread(terms), first), two = _mm256_maddubs_epi16(spread(terms + 4), second);
-        v = _mm256_add_epi32(v, _mm256_madd_epi16(_mm256_add_epi16(one, two), _mm256_set1_epi16(1)));
-#endif
-    }
-    void add(const char* terms, const float* w) {
-        v = (__m256i)_mm256_fmadd_ps((__m256)spread(terms), _mm256_loadu_ps(w), (__m256)v);
-    }
-    void add(const char* terms, const Half* w) {
-        const __m256i both = _mm256_loadu_si256((const __m256i*)w), high = _mm256_set1_epi32(int32_t(0xffff0000));
-        const __m256 sum = _mm256_fmadd_ps((__m256)spread(terms), (__m256)_mm256_slli_epi32(both, 16), (__m256)v);
-        v = (__m256i)_mm256_fmadd_ps((__m256)spread(terms + 4), (__m256)_mm256_and_si256(both, high), sum);
-    }
-};
-#endif
-
 template <class Item>
 constexpr int STEPS = ROW_BYTES<Item> / BYTES<Item>;  // of a tile
 
@@ -366,21 +279,9 @@ struct Ahead {
 
 constexpr int64_t SHORT = 1 << 15;  // bytes: of what is longer, two strips for one row, the processor itself asks early enough
 
-// The most rows whose weights are read once: their sums with two strips fit into registers.
-template <class Item>
-constexpr int FEW = STRIP > 8 ? AT_ONCE<Item> : sizeof(Item) == 2 ? 5 : 7;
-
 // What is asked for instead of so many lines of the next strips. BEGINNINGS: a line of each of them by turns. FURTHER_ON: a line of
 // both strips that are read, so many tiles on, which is faster for two rows and more where two strips are longer than SHORT.
 constexpr int BEGINNINGS = -1, FURTHER_ON = -2, TILES_ON = 4;
-
-// Whether few rows are multiplied with two strips side by side, and lines asked for to the first cache: faster with AVX-512, and with
-// vectors of 256 bits on processors that multiply bytes in them.
-#if defined(__AVX512F__) || defined(__AVXVNNI__)
-constexpr bool NARROW = true;
-#else
-constexpr bool NARROW = false;
-#endif
 
 // To which cache lines come. The first is faster where a step asks for more than one line, as for few rows with AVX-512, and in int8; it
 // is not where a step in bfloat16 or float32 asks for one.
@@ -466,12 +367,6 @@ inline void sums_of(const Rows<Item>& rows, int64_t block, int blocks, const cha
     }
 }
 
-// With AVX2 alone memory gives the weights of very few rows faster from several places at a time: so many strips are read side by side.
-template <class Item>
-constexpr int side(int64_t rows) {
-    if (NARROW || rows > (sizeof(Item) == 4 ? 5 : 3)) return 2;
-    return rows == 1 && sizeof(Item) == 4 ? 8 : 4;
-}
 constexpr int WIDEST = side<float>(1);
 
 // R rows with as many strips. The processor asks for what follows in a strip, once it has seen its beginning. A function of its own:

@@ -278,7 +278,7 @@ struct Run {
                 for (int64_t j = 0; j <= length; j++) {
                     const T* from = j < length ? last + j * step + d : x + d;
                     for (int i = 0; i < MANY; i++) sum[i] += load(from + i * STRIP) * load(weights + j * width + d + i * STRIP);
-                    for (int b = 0; b < BYTES_OF_MANY; b += 64) _mm_prefetch((const char*)(coming + j * step + d) + b, _MM_HINT_T0);
+                    for (int b = 0; b < BYTES_OF_MANY; b += 64) __builtin_prefetch((const char*)(coming + j * step + d) + b, 0, 3);
                     if (j) std::memcpy(after + (j - 1) * width + d, from, BYTES_OF_MANY);
                 }
                 for (int i = 0; i < MANY; i++) store(at(o.out, row) + d + i * STRIP, sum[i]);

@@ -15,7 +15,7 @@ inline void four_sums(const Floats* x, float* sums) {
     const Floats a = without<1>(x[0], x[1]) + with<1>(x[0], x[1]), b = without<1>(x[2], x[3]) + with<1>(x[2], x[3]);
     Floats c = without<2>(a, b) + with<2>(a, b);
     if (STRIP > 8) c += mixed(c, c, LANES ^ 8);
-    c += mixed(c, c, LANES ^ 4);
+    if (STRIP > 4) c += mixed(c, c, LANES ^ 4);
     std::memcpy(sums, &c, 16);
 }
 
@@ -69,44 +69,43 @@ inline void weighted_pairs(const float* w, int64_t count, const At& at, float* o
 }
 #elif !defined(__AVX512F__)
 constexpr bool PAIRS = true;
-// Of 16 numbers those at even places and those at odd ones.
+// Of twice as many numbers as a vector has those at even places and those at odd ones.
 struct Turns {
-    __m256 even, odd;
+    Floats even, odd;
     explicit Turns(const Half* from) {
-        const __m256i x = _mm256_loadu_si256((const __m256i*)from);
-        even = (__m256)_mm256_slli_epi32(x, 16), odd = (__m256)_mm256_and_si256(x, _mm256_set1_epi32(int32_t(0xffff0000)));
+        Words x;
+        std::memcpy(&x, from, sizeof x);
+        even = (Floats)(x << 16), odd = (Floats)(x & 0xffff0000);
     }
 };
 
 inline void four_dots_of_pairs(const Half* q, const Half* const* k, int64_t width, float* dots) {
-    __m256 sums[4]{};
+    Floats sums[4]{};
     for (int64_t d = 0; d < width; d += 2 * STRIP) {
         const Turns x(q + d);
         for (int i = 0; i < 4; i++) {
             const Turns y(k[i] + d);
-            sums[i] = _mm256_fmadd_ps(x.odd, y.odd, _mm256_fmadd_ps(x.even, y.even, sums[i]));
+            sums[i] = x.odd * y.odd + (x.even * y.even + sums[i]);
         }
     }
-    four_sums((const Floats*)sums, dots);
+    four_sums(sums, dots);
 }
 
 // Adds up w v over positions for 32 MANY numbers.
 template <int MANY, class At>
 inline void weighted_pairs(const float* w, int64_t count, const At& at, float* out) {
-    __m256 even[2 * MANY]{}, odd[2 * MANY]{};
+    constexpr int TWICE = 2 * STRIP, VECTORS = 32 * MANY / TWICE;
+    Floats even[VECTORS]{}, odd[VECTORS]{};
     for (int64_t p = 0; p < count; p++) {
         const Half* from = at(p);
-        const __m256 weight = _mm256_set1_ps(w[p]);
-        for (int i = 0; i < 2 * MANY; i++) {
-            const Turns x(from + i * 16);
-            even[i] = _mm256_fmadd_ps(x.even, weight, even[i]), odd[i] = _mm256_fmadd_ps(x.odd, weight, odd[i]);
+        for (int i = 0; i < VECTORS; i++) {
+            const Turns x(from + i * TWICE);
+            even[i] += x.even * w[p], odd[i] += x.odd * w[p];
         }
     }
-    for (int i = 0; i < 2 * MANY; i++) {
-        const __m256 low = _mm256_unpacklo_ps(even[i], odd[i]), high = _mm256_unpackhi_ps(even[i], odd[i]);
-        _mm256_storeu_ps(out + i * 16, _mm256_permute2f128_ps(low, high, 0x20));
-        _mm256_storeu_ps(out + i * 16 + STRIP, _mm256_permute2f128_ps(low, high, 0x31));
-    }
+    constexpr Ints low = LANES / 2 + (LANES & 1) * STRIP, high = low + STRIP / 2;
+    for (int i = 0; i < VECTORS; i++)
+        store_pair(out + i * TWICE, mixed(even[i], odd[i], low), mixed(even[i], odd[i], high));
 }
 #else
 constexpr bool PAIRS = false;
@@ -201,7 +200,7 @@ struct Coming {
     void ask(int64_t p) const {
         if (!first) return;
         const char* from = (const char*)(first + at[p]);
-        for (int64_t b = 0; b < (WIDE ? WIDE : width) * int64_t(sizeof(T)); b += 64) _mm_prefetch(from + b, _MM_HINT_T0);
+        for (int64_t b = 0; b < (WIDE ? WIDE : width) * int64_t(sizeof(T)); b += 64) __builtin_prefetch(from + b, 0, 3);
     }
 };
 

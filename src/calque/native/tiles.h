@@ -2,9 +2,11 @@
 
 #pragma once
 
-#include <immintrin.h>
-
 #include <cstdint>
+
+#ifdef __AMX_TILE__
+#include <immintrin.h>
+#endif
 
 namespace {
 

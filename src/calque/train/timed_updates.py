@@ -2,6 +2,7 @@
 
 import contextlib
 import resource
+import sys
 import time
 from dataclasses import dataclass
 from pathlib import Path
@@ -142,4 +143,5 @@ def _peak(device: torch.device) -> int:
         lines = _STATUS.read_text(encoding="ascii", errors="replace").splitlines()
         return next(int(line.split()[1]) * 1024 for line in lines if line.startswith("VmHWM"))
     except (OSError, StopIteration):
-        return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024
+        unit = 1 if sys.platform == "darwin" else 1024  # bytes or kilobytes
+        return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * unit
